@@ -1,0 +1,58 @@
+"""The NaN check: name the op, and the user's line, where a NaN or infinity first appeared."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pdl.errors import NumericalError
+from pdl.tensor import Array
+
+_PACKAGE = str(Path(__file__).resolve().parents[1])
+
+
+class Anomaly:
+    """Whether the check is on; read by `pdl.ops.base.apply`."""
+
+    enabled = False
+
+
+@contextmanager
+def detect_anomaly() -> Iterator[None]:
+    """Inside the block the first op that makes a NaN or infinity out of finite numbers raises `NumericalError`.
+
+    The error names the op and the line of user code that called it, also when it happens in the gradient.
+    """
+    before, Anomaly.enabled = Anomaly.enabled, True
+    try:
+        yield
+    finally:
+        Anomaly.enabled = before
+
+
+def check(op: Any, ins: tuple[Array | None, ...], outs: tuple[Array, ...]) -> None:
+    """Raise if an output of `op` is not finite although its inputs are."""
+    bad = next((i for i, y in enumerate(outs) if not finite(y)), None)
+    if bad is None or not all(finite(x) for x in ins if x is not None):
+        return
+    y = outs[bad]
+    counted = f"{np.isnan(y).sum()} NaN and {np.isinf(y).sum()} infinite of {y.size} values"
+    raise NumericalError(f"{type(op).__name__}: {counted}, from finite inputs, called at {user_line()}")
+
+
+def finite(x: Array) -> bool:
+    """True where every value is finite; integers always are."""
+    return x.dtype.kind in "iub" or bool(np.isfinite(x).all())
+
+
+def user_line() -> str:
+    """'file:line' of the nearest caller outside the package."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"

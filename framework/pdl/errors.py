@@ -1,0 +1,52 @@
+"""The errors pdl raises: one class per kind of trouble, each with the exit code that the CLI returns for it.
+
+A message says what is wrong, where, which values met, and what to do about it.
+"""
+
+from __future__ import annotations
+
+
+class PdlError(Exception):
+    """Any trouble that pdl explains itself; the CLI prints the message and no traceback."""
+
+    exit_code = 1
+
+
+class CheckError(PdlError):
+    """A check the user asked for found something (exit code 1)."""
+
+
+class UsageError(PdlError):
+    """A command, function or file was used in a way that cannot work (exit code 2)."""
+
+    exit_code = 2
+
+
+class ConfigError(UsageError):
+    """A config tree has faults; `problems` lists every one of them, a line each."""
+
+    def __init__(self, problems: str | list[str]) -> None:
+        self.problems = [problems] if isinstance(problems, str) else list(problems)
+        super().__init__("\n".join(self.problems))
+
+
+class DataError(PdlError):
+    """A data set is missing, damaged or inconsistent (exit code 3)."""
+
+    exit_code = 3
+
+
+class ShapeError(PdlError, ValueError):
+    """Shapes that do not fit together, with both numbers."""
+
+
+class DtypeError(PdlError, TypeError):
+    """A dtype that an op does not take."""
+
+
+class NumericalError(PdlError, ArithmeticError):
+    """A NaN or infinity where the user asked to be told about one."""
+
+
+class GradientError(PdlError, RuntimeError):
+    """A gradient was asked for where there is none to give."""

@@ -1,0 +1,1 @@
+"""The native kernels: arithmetic on NumPy arrays, outputs first. No tensors in here."""

@@ -1,0 +1,64 @@
+// Which table of kernels this machine runs.
+#include <cstdlib>
+#include <cstring>
+
+#include "table.h"
+
+namespace pdl {
+
+#if defined(__x86_64__)
+namespace baseline { extern const Table kTable; }
+namespace avx2 { extern const Table kTable; }
+namespace avx512 { extern const Table kTable; }
+#else
+namespace generic { extern const Table kTable; }
+#endif
+
+namespace {
+
+const char* problem = nullptr;
+
+#if defined(__x86_64__)
+// Best first; the names are the values of PDL_CPU.
+struct Level {
+  const Table* table;
+  bool here;
+};
+
+const Table& choose() {
+  __builtin_cpu_init();
+  const Level levels[] = {
+      {&avx512::kTable, __builtin_cpu_supports("x86-64-v4") != 0},
+      {&avx2::kTable, __builtin_cpu_supports("x86-64-v3") != 0},
+      {&baseline::kTable, true},
+  };
+  const char* wanted = std::getenv("PDL_CPU");
+  if (wanted != nullptr && *wanted != 0) {
+    problem = "PDL_CPU names no instruction set; it may be baseline, avx2 or avx512";
+    for (const Level& level : levels) {
+      if (std::strcmp(level.table->isa, wanted) != 0) continue;
+      problem = level.here ? nullptr : "this CPU lacks the instruction set that PDL_CPU names";
+      if (level.here) return *level.table;
+    }
+  }
+  for (const Level& level : levels)
+    if (level.here) return *level.table;
+  return baseline::kTable;
+}
+#else
+const Table& choose() { return generic::kTable; }
+#endif
+
+}  // namespace
+
+const Table& table() {
+  static const Table& chosen = choose();
+  return chosen;
+}
+
+const char* isa_problem() {
+  table();
+  return problem;
+}
+
+}  // namespace pdl

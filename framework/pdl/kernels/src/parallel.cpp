@@ -1,0 +1,175 @@
+#include "parallel.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <climits>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace pdl {
+namespace {
+
+thread_local bool inside = false;  // this thread is running a part: a nested call runs its parts itself
+
+// Waiting threads spin this many times (tens of microseconds: the gap between two kernels of one step), then sleep in the kernel.
+constexpr int kSpins = 4000;
+
+void relax() {
+#if defined(__x86_64__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+class FlushDenormals {
+ public:
+#if defined(__x86_64__)
+  FlushDenormals() : before_(_mm_getcsr()) { _mm_setcsr(before_ | 0x8040u); }  // FTZ | DAZ
+  ~FlushDenormals() { _mm_setcsr(before_); }
+
+ private:
+  unsigned before_;
+#elif defined(__aarch64__)
+  FlushDenormals() {
+    asm volatile("mrs %0, fpcr" : "=r"(before_));
+    asm volatile("msr fpcr, %0" ::"r"(before_ | (1ull << 24)));
+  }
+  ~FlushDenormals() { asm volatile("msr fpcr, %0" ::"r"(before_)); }
+
+ private:
+  uint64_t before_;
+#endif
+};
+
+void futex_wait(std::atomic<uint32_t>& word, uint32_t seen) {
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0);
+}
+
+void futex_wake_all(std::atomic<uint32_t>& word) {
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+}
+
+// Waits until `word` differs from `seen`: spins, then sleeps. `sleepers` tells the other side whether a wake-up call is due.
+void wait_for_change(std::atomic<uint32_t>& word, uint32_t seen, std::atomic<int>& sleepers) {
+  for (int i = 0; i < kSpins; i++) {
+    if (word.load(std::memory_order_acquire) != seen) return;
+    relax();
+  }
+  sleepers.fetch_add(1);
+  while (word.load() == seen) futex_wait(word, seen);
+  sleepers.fetch_sub(1);
+}
+
+struct Job {
+  int64_t n;
+  int parts;
+  Task task;
+  void* context;
+
+  void run(int part) const { task(context, n * part / parts, n * (part + 1) / parts, part); }
+};
+
+// A thread and the job it was handed. Only workers that get a part are woken, and the caller waits for exactly those.
+struct Worker {
+  alignas(64) std::atomic<uint32_t> round{0};
+  std::atomic<int> sleepers{0};
+  Job job{0, 1, nullptr, nullptr};
+};
+
+// One worker for each part but the first, which the caller runs. Never destroyed: at exit the process takes the threads along.
+class Pool {
+ public:
+  void run(const Job& job) {
+    const int helpers = job.parts - 1;
+    while (static_cast<int>(workers_.size()) < helpers) add_worker();
+    pending_.store(static_cast<uint32_t>(helpers), std::memory_order_relaxed);
+    for (int i = 0; i < helpers; i++) {
+      Worker& worker = *workers_[i];
+      worker.job = job;
+      worker.round.fetch_add(1);
+      if (worker.sleepers.load() != 0) futex_wake_all(worker.round);
+    }
+    job.run(0);
+    for (uint32_t left; (left = pending_.load(std::memory_order_acquire)) != 0;)
+      wait_for_change(pending_, left, sleeping_callers_);
+  }
+
+ private:
+  void add_worker() {
+    Worker* worker = new Worker;
+    workers_.push_back(worker);
+    std::thread(&Pool::work, this, worker, static_cast<int>(workers_.size())).detach();
+  }
+
+  void work(Worker* self, int part) {
+    inside = true;
+    FlushDenormals flush;
+    for (uint32_t seen = 0;; seen++) {
+      wait_for_change(self->round, seen, self->sleepers);
+      self->job.run(part);
+      if (pending_.fetch_sub(1) == 1 && sleeping_callers_.load() != 0) futex_wake_all(pending_);
+    }
+  }
+
+  std::vector<Worker*> workers_;
+  alignas(64) std::atomic<uint32_t> pending_{0};
+  std::atomic<int> sleeping_callers_{0};
+};
+
+Pool* pool = nullptr;
+std::mutex* owner = nullptr;  // held by the caller whose job is running
+int threads = 1;
+
+// A forked child has no workers: it starts a pool of its own when it first needs one.
+void forget_pool() {
+  pool = new Pool;
+  owner = new std::mutex;
+  inside = false;
+}
+
+void start() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    forget_pool();
+    pthread_atfork(nullptr, nullptr, forget_pool);
+  });
+}
+
+}  // namespace
+
+int num_threads() { return threads; }
+
+void set_num_threads(int count) { threads = count < 1 ? 1 : count; }
+
+int parts_of(int64_t n, int64_t grain) {
+  const int64_t most = grain > 1 ? n / grain : n;
+  return static_cast<int>(most < 1 ? 1 : most < threads ? most : threads);
+}
+
+void parallel_for(int64_t n, int64_t grain, Task task, void* context) {
+  if (n <= 0) return;
+  const Job job{n, parts_of(n, grain), task, context};
+  FlushDenormals flush;
+  if (job.parts == 1) return job.run(0);
+  start();
+  std::unique_lock<std::mutex> lock(*owner, std::defer_lock);
+  if (inside || !lock.try_lock()) {
+    for (int part = 0; part < job.parts; part++) job.run(part);
+    return;
+  }
+  inside = true;
+  pool->run(job);
+  inside = false;
+}
+
+}  // namespace pdl

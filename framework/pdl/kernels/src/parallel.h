@@ -1,0 +1,21 @@
+// The thread pool: pdl's own, so that kernels neither spin next to another pool nor depend on an OpenMP runtime.
+#pragma once
+#include <cstdint>
+
+namespace pdl {
+
+// Runs the part [begin, end) of a range; `part` is its number (not the thread that happens to run it).
+using Task = void (*)(void* context, int64_t begin, int64_t end, int part);
+
+// Splits [0, n) into at most num_threads() contiguous parts of at least `grain` and runs them at once. The split depends on n, grain
+// and num_threads() alone, so results that depend on the parts are the same in every run: also when the pool is busy with
+// another caller, or the call is nested; the parts then run here, one after the other. Denormals are flushed to zero inside.
+void parallel_for(int64_t n, int64_t grain, Task task, void* context);
+
+// How many parts parallel_for(n, grain, ...) makes.
+int parts_of(int64_t n, int64_t grain);
+
+int num_threads();
+void set_num_threads(int count);
+
+}  // namespace pdl

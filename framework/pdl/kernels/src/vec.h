@@ -1,0 +1,62 @@
+// Vectors of the instruction set this file is compiled for, and a lambda form of parallel_for.
+//
+// Kernel headers use no function of the C++ library: inline library code would be merged across the instruction sets by the linker,
+// and an old CPU could then meet AVX-512 inside a std:: function. <cmath>'s builtins (__builtin_*) are fine.
+#pragma once
+#include <cstdint>
+#include <cstring>
+
+#include "parallel.h"
+
+#ifndef PDL_VECTOR_BYTES
+#error "set by meson.build for every instruction set"
+#endif
+
+namespace pdl::PDL_ISA {
+
+// A vector of T as wide as the registers; loads and stores through it need no alignment.
+template <class T>
+struct VecOf;
+template <>
+struct VecOf<float> {
+  typedef float type __attribute__((vector_size(PDL_VECTOR_BYTES), aligned(4), may_alias));
+  typedef int32_t mask __attribute__((vector_size(PDL_VECTOR_BYTES), aligned(4), may_alias));
+};
+template <>
+struct VecOf<double> {
+  typedef double type __attribute__((vector_size(PDL_VECTOR_BYTES), aligned(8), may_alias));
+  typedef int64_t mask __attribute__((vector_size(PDL_VECTOR_BYTES), aligned(8), may_alias));
+};
+template <class T>
+using Vec = typename VecOf<T>::type;
+template <class T>
+using Mask = typename VecOf<T>::mask;
+template <class T>
+constexpr int kLanes = PDL_VECTOR_BYTES / sizeof(T);
+
+template <class T>
+inline __attribute__((always_inline)) Vec<T> load(const T* p) { return *reinterpret_cast<const Vec<T>*>(p); }
+template <class T>
+inline __attribute__((always_inline)) void store(T* p, Vec<T> v) { *reinterpret_cast<Vec<T>*>(p) = v; }
+template <class T>
+inline __attribute__((always_inline)) Vec<T> splat(T x) { return Vec<T>{} + x; }
+
+// The first n < kLanes<T> values, zeros behind them; and their counterpart. Nothing beyond them is touched.
+template <class T>
+inline __attribute__((always_inline)) Vec<T> load_tail(const T* p, int64_t n) {
+  Vec<T> v{};
+  memcpy(&v, p, n * sizeof(T));
+  return v;
+}
+template <class T>
+inline __attribute__((always_inline)) void store_tail(T* p, Vec<T> v, int64_t n) { memcpy(p, &v, n * sizeof(T)); }
+
+// body(begin, end, part) over static parts of [0, n); see parallel.h.
+template <class F>
+inline void parallel(int64_t n, int64_t grain, const F& body) {
+  parallel_for(
+      n, grain, [](void* f, int64_t begin, int64_t end, int part) { (*static_cast<const F*>(f))(begin, end, part); },
+      const_cast<void*>(static_cast<const void*>(&body)));
+}
+
+}  // namespace pdl::PDL_ISA

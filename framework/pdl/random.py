@@ -1,0 +1,49 @@
+"""Random numbers of the framework: one seeded generator for initialisers and dropout.
+
+Data pipelines do not draw from here: they use counters (seed, epoch, index), see `pdl.data`.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import Any
+from collections.abc import Iterator
+
+import numpy as np
+
+_generator = np.random.Generator(np.random.Philox(0))
+
+
+def seed(value: int) -> None:
+    """Restart the framework's generator; same seed, same numbers on every machine."""
+    global _generator
+    _generator = np.random.Generator(np.random.Philox(value))
+
+
+def generator() -> np.random.Generator:
+    """The generator in use."""
+    return _generator
+
+
+def get_state() -> dict[str, Any]:
+    """The generator's state as plain numbers (fit for JSON), for checkpoints."""
+    state = _generator.bit_generator.state
+    inner = {k: v.tolist() for k, v in state["state"].items()}
+    return {**state, "state": inner, "buffer": state["buffer"].tolist()}
+
+
+def set_state(state: dict[str, Any]) -> None:
+    """Go on where `get_state` was taken."""
+    inner = {k: np.array(v, np.uint64) for k, v in state["state"].items()}
+    _generator.bit_generator.state = {**state, "state": inner, "buffer": np.array(state["buffer"], np.uint64)}
+
+
+@contextmanager
+def fork_seed(value: int) -> Iterator[None]:
+    """Draw from a fresh generator inside the block, and leave the outer one as it was."""
+    global _generator
+    outer, _generator = _generator, np.random.Generator(np.random.Philox(value))
+    try:
+        yield
+    finally:
+        _generator = outer

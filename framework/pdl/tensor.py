@@ -1,0 +1,296 @@
+"""`Tensor`: a NumPy array that remembers where it came from.
+
+Only the object lives here. Its arithmetic is bound by `pdl.ops.methods`, its `backward` by `pdl.autograd`, so that this
+file stands below both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol, SupportsFloat, TypeAlias
+
+import numpy as np
+
+from pdl.dtype import DType, as_dtype, is_differentiable, of_scalar
+from pdl.errors import GradientError, ShapeError
+
+if TYPE_CHECKING:
+    from pdl.autograd.tape import Node
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Scalar: TypeAlias = bool | int | float | complex
+Hook: TypeAlias = "Callable[[Tensor], Tensor | None]"
+
+
+class _GradMode:
+    enabled = True
+
+
+def is_grad_enabled() -> bool:
+    """True where ops record what they need for gradients."""
+    return _GradMode.enabled
+
+
+@contextmanager
+def set_grad_enabled(mode: bool) -> Iterator[None]:
+    """Record (or do not record) gradients inside the block."""
+    before, _GradMode.enabled = _GradMode.enabled, mode
+    try:
+        yield
+    finally:
+        _GradMode.enabled = before
+
+
+def no_grad() -> Any:
+    """Inside ``with no_grad():`` (or under ``@no_grad()``) nothing is recorded for gradients."""
+    return set_grad_enabled(False)
+
+
+class HookHandle:
+    """Returned by `Tensor.register_hook`; `remove()` takes the hook off again."""
+
+    def __init__(self, hooks: list[Hook], hook: Hook) -> None:
+        self._hooks, self._hook = hooks, hook
+
+    def remove(self) -> None:
+        """Take the hook off; a second call does nothing."""
+        if self._hook in self._hooks:
+            self._hooks.remove(self._hook)
+
+
+class _HasArray(Protocol):
+    def __array__(self) -> Array: ...
+
+
+TensorLike: TypeAlias = "Tensor | Array | Scalar | list[Any] | tuple[Any, ...] | SupportsFloat"
+
+
+class Tensor:
+    """A multi-dimensional array with an optional gradient.
+
+    Parameters: `data` (array, scalar or nested lists; Python floats become float32, ints int64), `dtype` (any of
+    `pdl.dtype.ALL`), `requires_grad` (float and complex dtypes only).
+
+    `grad` holds the gradient after `backward()`. Tensors are immutable in the graph: ``x += y`` makes a new tensor, and
+    ``x[...] = v`` is allowed only where no gradient flows.
+    """
+
+    __slots__ = ("__weakref__", "_data", "_hooks", "_index", "_node", "_requires_grad", "grad")
+    __array_priority__ = 1000  # so that ndarray + Tensor asks Tensor
+
+    def __init__(self, data: TensorLike, *, dtype: Any = None, requires_grad: bool = False) -> None:
+        self._data = _as_array(data, None if dtype is None else as_dtype(dtype))
+        self._node: Node | None = None
+        self._index = 0
+        self._hooks: list[Hook] | None = None
+        self.grad: Tensor | None = None
+        self._requires_grad = False
+        self.requires_grad = requires_grad
+
+    @classmethod
+    def _wrap(cls, data: Array, node: Node | None = None, index: int = 0) -> Tensor:
+        """A tensor around an array, without copy or check; `node` says which op made it."""
+        self = cls.__new__(Tensor)
+        self._data = data
+        self._node = node
+        self._index = index
+        self._hooks = None
+        self.grad = None
+        self._requires_grad = node is not None
+        return self
+
+    # -- what it is ------------------------------------------------------------------------------------------------
+    @property
+    def data(self) -> Array:
+        """The values, as the NumPy array itself (no copy)."""
+        return self._data
+
+    @data.setter
+    def data(self, value: Array) -> None:
+        if self._node is not None:
+            raise GradientError("cannot replace the data of a tensor that an op made; use x.detach() first")
+        if value.shape != self._data.shape:
+            raise ShapeError(f"data of shape {value.shape} cannot replace data of shape {self._data.shape}")
+        self._data = value
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of all dimensions."""
+        return self._data.shape
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self._data.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return self._data.ndim
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self._data.size
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether a gradient flows to this tensor."""
+        return self._requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if value and not is_differentiable(self._data.dtype):
+            raise GradientError(f"only float and complex tensors carry gradients, this one is {self._data.dtype}")
+        if not value and self._node is not None:
+            raise GradientError("this tensor is the result of an op; use x.detach() to leave the graph")
+        self._requires_grad = value
+
+    @property
+    def is_leaf(self) -> bool:
+        """True where no recorded op made this tensor: `backward()` stores gradients in leaves."""
+        return self._node is None
+
+    # -- leaving the graph -----------------------------------------------------------------------------------------
+    def detach(self) -> Tensor:
+        """The same values, outside the graph."""
+        return Tensor._wrap(self._data)
+
+    def numpy(self) -> Array:
+        """The values as a NumPy array (shared memory); refuses where a gradient would silently be lost."""
+        if self._requires_grad:
+            raise GradientError("this tensor carries a gradient; use x.detach().numpy()")
+        return self._data
+
+    def item(self) -> Any:
+        """The only element, as a Python scalar."""
+        if self._data.size != 1:
+            raise ShapeError(f"item() needs one element, this tensor has {self._data.size} (shape {self.shape})")
+        return self._data.item()
+
+    def tolist(self) -> Any:
+        """The values as nested Python lists."""
+        return self._data.tolist()
+
+    def register_hook(self, hook: Hook) -> HookHandle:
+        """Call ``hook(gradient)`` when this tensor's gradient is known; a returned tensor replaces it."""
+        if not self._requires_grad:
+            raise GradientError("a hook on a tensor that requires no gradient would never run")
+        if self._node is not None:
+            hooks = self._node.hooks_of(self._index)
+        else:
+            hooks = self._hooks = [] if self._hooks is None else self._hooks
+        hooks.append(hook)
+        return HookHandle(hooks, hook)
+
+    # -- Python protocols ------------------------------------------------------------------------------------------
+    def __len__(self) -> int:
+        if not self._data.ndim:
+            raise ShapeError("a tensor without dimensions has no length")
+        return self._data.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self[i] for i in range(len(self)))
+
+    def __bool__(self) -> bool:
+        if self._data.size != 1:
+            raise ShapeError(f"the truth of a tensor of shape {self.shape} is ambiguous; use pdl.any or pdl.all")
+        return bool(self._data)
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __index__(self) -> int:
+        return int(self._data.__index__())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    def __repr__(self) -> str:
+        body = np.array2string(self._data, separator=", ", prefix="tensor(", threshold=100, precision=4)
+        made_by = f", made_by={type(self._node.op).__name__}" if self._node is not None else ""
+        grad = ", requires_grad=True" if self._requires_grad and self._node is None else ""
+        return f"tensor({body}, dtype={self.dtype.name}{grad}{made_by})"
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if self._requires_grad:
+            raise GradientError("cannot assign into a tensor that carries a gradient; use pdl.where or pdl.scatter")
+        self._data[_plain_key(key)] = value.data if isinstance(value, Tensor) else value
+
+    if TYPE_CHECKING:  # bound by pdl.ops.methods and pdl.autograd
+
+        def backward(self, grad: Tensor | None = None, *, retain_graph: bool = False,
+                     create_graph: bool = False) -> None: ...
+        def __getitem__(self, key: Any) -> Tensor: ...
+        def __getattr__(self, name: str) -> Any: ...
+        def __add__(self, other: TensorLike) -> Tensor: ...
+        def __radd__(self, other: TensorLike) -> Tensor: ...
+        def __sub__(self, other: TensorLike) -> Tensor: ...
+        def __rsub__(self, other: TensorLike) -> Tensor: ...
+        def __mul__(self, other: TensorLike) -> Tensor: ...
+        def __rmul__(self, other: TensorLike) -> Tensor: ...
+        def __truediv__(self, other: TensorLike) -> Tensor: ...
+        def __rtruediv__(self, other: TensorLike) -> Tensor: ...
+        def __pow__(self, other: TensorLike) -> Tensor: ...
+        def __rpow__(self, other: TensorLike) -> Tensor: ...
+        def __matmul__(self, other: TensorLike) -> Tensor: ...
+        def __rmatmul__(self, other: TensorLike) -> Tensor: ...
+        def __neg__(self) -> Tensor: ...
+        def __abs__(self) -> Tensor: ...
+        def __invert__(self) -> Tensor: ...
+        def __lt__(self, other: TensorLike) -> Tensor: ...
+        def __le__(self, other: TensorLike) -> Tensor: ...
+        def __gt__(self, other: TensorLike) -> Tensor: ...
+        def __ge__(self, other: TensorLike) -> Tensor: ...
+        def __floordiv__(self, other: TensorLike) -> Tensor: ...
+        def __mod__(self, other: TensorLike) -> Tensor: ...
+        def __and__(self, other: TensorLike) -> Tensor: ...
+        def __or__(self, other: TensorLike) -> Tensor: ...
+        def __xor__(self, other: TensorLike) -> Tensor: ...
+
+
+def tensor(data: TensorLike, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Make a tensor from an array (copied), a scalar or nested lists."""
+    made = Tensor(data, dtype=dtype, requires_grad=requires_grad)
+    if isinstance(data, np.ndarray | Tensor) and np.may_share_memory(made._data, np.asarray(_plain_key(data))):
+        made._data = made._data.copy()
+    return made
+
+
+def as_tensor(data: TensorLike, *, beside: DType | None = None) -> Tensor:
+    """`data` itself if it is a tensor, else a tensor around it (arrays shared); scalars take the dtype `beside`."""
+    if isinstance(data, Tensor):
+        return data
+    if isinstance(data, bool | int | float | complex):
+        return Tensor._wrap(np.asarray(data, dtype=of_scalar(data, beside)))
+    return Tensor(data)
+
+
+def _as_array(data: Any, dtype: DType | None) -> Array:
+    if isinstance(data, Tensor):
+        data = data._data
+    if not isinstance(data, np.ndarray | np.generic):
+        data = _from_python(data)
+    array = np.asarray(data, dtype=dtype)
+    as_dtype(array.dtype)
+    return array
+
+
+def _from_python(data: Any) -> Array:
+    """Nested lists and scalars: float64 and complex128 are only NumPy's habit there, so take float32 and complex64."""
+    if isinstance(data, list | tuple) and data and all(isinstance(x, Tensor) for x in data):
+        return np.stack([x.numpy() for x in data])
+    array = np.asarray(data)
+    narrow = {np.dtype(np.float64): np.float32, np.dtype(np.complex128): np.complex64}.get(array.dtype)
+    return array.astype(narrow) if narrow is not None and not hasattr(data, "__array__") else array
+
+
+def _plain_key(key: Any) -> Any:
+    """An index with its tensors replaced by arrays."""
+    if isinstance(key, Tensor):
+        return key._data
+    return tuple(_plain_key(k) for k in key) if isinstance(key, tuple) else key

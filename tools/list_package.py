@@ -1,0 +1,11 @@
+"""Print the files that an installed pdl consists of, besides the native modules: `list_package.py framework`."""
+
+import sys
+from pathlib import Path
+
+ROOT = Path(sys.argv[1])
+KEPT = {".py", ".yaml", ".html", ".css", ".json", ".typed"}
+
+for path in sorted((ROOT / "pdl").rglob("*")):
+    if path.suffix in KEPT or path.name == "py.typed":
+        print(path.relative_to(ROOT).as_posix())
