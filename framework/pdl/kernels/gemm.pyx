@@ -1,0 +1,104 @@
+"""Matrix products of float32 and float64 arrays."""
+
+from libc.stdint cimport int64_t
+
+cimport numpy as cnp
+
+import numpy as np
+
+cnp.import_array()
+
+ctypedef fused real:
+    float
+    double
+
+cdef extern from "table.h" namespace "pdl":
+    cdef cppclass Product[T]:
+        int64_t m, n, k
+        T* out
+        int64_t out_stride
+        const T* a
+        int64_t a_row, a_column
+        const T* b
+        int64_t b_row, b_column
+        const T* bias
+    cdef cppclass GemmTable[T]:
+        void matmul(const Product[T]& first, int64_t batch, const int64_t* offsets) noexcept nogil
+    GemmTable[T]* gemm_table[T](const T* any) noexcept nogil
+
+
+cdef void run(real* out, const real* a, const real* b, const real* bias, const int64_t* sizes, int64_t batch,
+              const int64_t* offsets) noexcept nogil:
+    """sizes: m, n, k, out_stride, a_row, a_column, b_row, b_column."""
+    cdef Product[real] p
+    p.m, p.n, p.k, p.out_stride = sizes[0], sizes[1], sizes[2], sizes[3]
+    p.a_row, p.a_column, p.b_row, p.b_column = sizes[4], sizes[5], sizes[6], sizes[7]
+    p.out, p.a, p.b, p.bias = out, a, b, bias
+    gemm_table(a).matmul(p, batch, offsets)
+
+
+def matmul(cnp.ndarray out not None, cnp.ndarray a not None, cnp.ndarray b not None, cnp.ndarray bias=None):
+    """out = a @ b (+ bias)
+
+    out OUT [..., M, N] C-contiguous, a IN [..., M, K], b IN [..., K, N]: any strides, batch dimensions broadcast to those of out;
+    bias IN [N] contiguous or None. All of one dtype, float32 or float64.
+    """
+    cdef int64_t[8] sizes
+    cdef int64_t item = out.itemsize
+    cdef int64_t batch = 1
+    cdef const int64_t[:, ::1] table
+    cdef void* bias_data = NULL
+    if a.ndim < 2 or b.ndim < 2 or out.ndim < 2:
+        raise ValueError("matmul: every array has at least two dimensions")
+    if a.dtype != out.dtype or b.dtype != out.dtype or out.dtype.char not in "fd":
+        raise TypeError(f"matmul: dtypes {out.dtype}, {a.dtype}, {b.dtype} must be one, float32 or float64")
+    if b.ndim == 2 and a.ndim > 2 and a.flags.c_contiguous:  # one tall product instead of many
+        a = a.reshape(-1, a.shape[a.ndim - 1])
+        out = out.reshape(-1, out.shape[out.ndim - 1])
+    m, n, k = a.shape[a.ndim - 2], b.shape[b.ndim - 1], a.shape[a.ndim - 1]
+    if b.shape[b.ndim - 2] != k or out.shape[out.ndim - 2] != m or out.shape[out.ndim - 1] != n:
+        raise ValueError(f"matmul: {np.shape(a)} @ {np.shape(b)} does not fit into {np.shape(out)}")
+    if not out.flags.c_contiguous or (bias is not None and (not bias.flags.c_contiguous or bias.dtype != out.dtype)):
+        raise ValueError("matmul: out and bias must be C-contiguous and of one dtype")
+    if bias is not None:
+        if bias.ndim != 1 or bias.shape[0] != n:
+            raise ValueError(f"matmul: bias {np.shape(bias)} must have shape ({n},)")
+        bias_data = cnp.PyArray_DATA(bias)
+    if out.size == 0:
+        return
+    sizes[0], sizes[1], sizes[2], sizes[3] = m, n, k, n
+    sizes[4], sizes[5] = a.strides[a.ndim - 2] // item, a.strides[a.ndim - 1] // item
+    sizes[6], sizes[7] = b.strides[b.ndim - 2] // item, b.strides[b.ndim - 1] // item
+    if m == 1 and sizes[5] != 1:
+        sizes[4] = 1  # a single row has no row stride: take the column form
+    offsets = _offsets(out, a, b)
+    table = offsets
+    batch = table.shape[0]
+    if item == 4:
+        with nogil:
+            run(<float*>cnp.PyArray_DATA(out), <const float*>cnp.PyArray_DATA(a), <const float*>cnp.PyArray_DATA(b),
+                <const float*>bias_data, sizes, batch, &table[0, 0])
+    else:
+        with nogil:
+            run(<double*>cnp.PyArray_DATA(out), <const double*>cnp.PyArray_DATA(a), <const double*>cnp.PyArray_DATA(b),
+                <const double*>bias_data, sizes, batch, &table[0, 0])
+
+
+_ONE = np.zeros((1, 3), np.int64)
+
+
+def _offsets(out, a, b):
+    """[batch, 3]: where every product of the batch starts in out, a and b, in elements."""
+    if out.ndim == 2 and a.ndim == 2 and b.ndim == 2:
+        return _ONE
+    batch = out.shape[: out.ndim - 2]
+    columns = []
+    for x in (out, a, b):
+        outer = x.ndim - 2
+        total = np.zeros(batch, np.int64)
+        for axis in range(outer):
+            if x.shape[axis] > 1:
+                steps = np.arange(x.shape[axis], dtype=np.int64) * (x.strides[axis] // x.itemsize)
+                total += steps.reshape([x.shape[axis]] + [1] * (outer - axis - 1))
+        columns.append(total.ravel())
+    return np.ascontiguousarray(np.stack(columns, axis=1))

@@ -1,0 +1,381 @@
+// Convolution, its two gradients, and depthwise forms: channels last, one to three dimensions, on the GEMM micro-kernel.
+//
+// Forward and the gradient of the input are one routine, `correlate`: every output position sums taps, each an input offset and a weight
+// matrix. With stride s the gradient of the input falls into s^dims phases that are correlations of stride 1.
+#pragma once
+#include "gemm.h"
+
+namespace pdl::PDL_ISA {
+
+constexpr int kDims = 3;        // depth, height, width
+constexpr int kMaxTaps = 256;   // per dimension
+
+// The taps along one dimension: output j reads input j * step + offset[t] with weight index[t]; offsets ascend.
+struct Taps {
+  int64_t step;
+  int count;
+  int64_t offset[kMaxTaps];
+  int64_t index[kMaxTaps];
+
+  int64_t span() const { return count > 0 ? offset[count - 1] - offset[0] + 1 : 0; }
+  int64_t lowest() const { return count > 0 ? offset[0] : 0; }
+  bool consecutive() const { return span() == count; }
+};
+
+// A channels-last array [n, d, h, w, c]; c has stride 1.
+template <class T>
+struct Grid {
+  T* data;
+  int64_t size[kDims];
+  int64_t stride_n, stride[kDims];
+};
+
+// A run of output rows of some planes, and the input they read: copied into padded rows, or in place where nothing hangs over the edge.
+template <class T>
+struct Block {
+  const Grid<const T>* in = nullptr;
+  const Taps* taps = nullptr;
+  int64_t channels = 0;
+  bool direct = false;
+  int64_t pixel = 0, row_width = 0, rows = 0;  // values per pixel; pixels per padded row; rows per depth tap
+  T* buffer = nullptr;
+  int64_t first_row = 0;
+
+  void place(const Grid<const T>& grid, const Taps* t, int64_t c, const int64_t* out, int64_t out_rows, int64_t planes, int slot) {
+    in = &grid, taps = t, channels = c;
+    const Taps& w = t[2];
+    const bool inside = w.lowest() >= 0 && (out[2] - 1) * w.step + w.lowest() + w.span() <= grid.size[2];
+    direct = inside && (w.count <= 1 || grid.stride[2] == c);
+    pixel = direct ? grid.stride[2] : c;
+    row_width = (out[2] - 1) * w.step + w.span();
+    rows = (out_rows - 1) * t[1].step + t[1].span();
+    if (!direct) buffer = static_cast<T*>(scratch(slot, planes * t[0].count * rows * row_width * c * sizeof(T)));
+  }
+
+  bool valid(int dim, int64_t out, int tap) const {
+    const int64_t at = out * taps[dim].step + taps[dim].offset[tap];
+    return at >= 0 && at < in->size[dim];
+  }
+
+  // Copies what output rows [row, row_end) of plane (n, od) read, as plane number `slot` of the buffer.
+  void fill(int64_t slot, int64_t n, int64_t od, int64_t row, int64_t row_end) {
+    first_row = row;
+    if (direct) return;
+    const int64_t low_w = taps[2].lowest(), low_h = row * taps[1].step + taps[1].lowest();
+    const int64_t rows_here = (row_end - row - 1) * taps[1].step + taps[1].span();
+    const int64_t left = max64(0, min64(row_width, -low_w)), right = max64(left, min64(row_width, in->size[2] - low_w));
+    for (int td = 0; td < taps[0].count; td++) {
+      if (!valid(0, od, td)) continue;
+      const T* plane = in->data + n * in->stride_n + (od * taps[0].step + taps[0].offset[td]) * in->stride[0];
+      for (int64_t r = 0; r < rows_here; r++) {
+        if (low_h + r < 0 || low_h + r >= in->size[1]) continue;  // taps that would read it are skipped
+        copy_row(buffer + ((slot * taps[0].count + td) * rows + r) * row_width * channels,
+                 plane + (low_h + r) * in->stride[1] + (left + low_w) * in->stride[2], left, right);
+      }
+    }
+  }
+
+  void copy_row(T* to, const T* from, int64_t left, int64_t right) const {
+    memset(to, 0, left * channels * sizeof(T));
+    memset(to + right * channels, 0, (row_width - right) * channels * sizeof(T));
+    to += left * channels;
+    if (in->stride[2] == channels) {
+      memcpy(to, from, (right - left) * channels * sizeof(T));
+      return;
+    }
+    for (int64_t i = left; i < right; i++, to += channels, from += in->stride[2])
+      for (int64_t c = 0; c < channels; c++) to[c] = from[c];
+  }
+
+  // The first pixel that output row `out_row` reads through depth tap td and height tap th (of a plane filled as `slot`).
+  const T* row(int64_t slot, int64_t n, int64_t od, int64_t out_row, int td, int th) const {
+    if (direct)
+      return in->data + n * in->stride_n + (od * taps[0].step + taps[0].offset[td]) * in->stride[0] +
+             (out_row * taps[1].step + taps[1].offset[th]) * in->stride[1] + taps[2].lowest() * in->stride[2];
+    const int64_t r = (out_row - first_row) * taps[1].step + taps[1].offset[th] - taps[1].lowest();
+    return buffer + ((slot * taps[0].count + td) * rows + r) * row_width * channels;
+  }
+
+  // Taps along the width whose pixels lie side by side are one long k.
+  bool merged() const { return taps[2].consecutive() && pixel == channels; }
+};
+
+// How the output rows of a convolution are cut into blocks: several planes, or a piece of one.
+struct Cut {
+  int64_t planes, pieces, planes_per_block, rows_per_block;
+
+  Cut(int64_t plane_count, int64_t out_rows, int64_t row_bytes) {
+    constexpr int64_t kBlockBytes = 128 * 1024;  // of input, beside the weights, in a second-level cache
+    planes = plane_count;
+    const int64_t wanted = 2 * num_threads();
+    rows_per_block = min64(out_rows, max64(1, kBlockBytes / max64(1, row_bytes)));
+    if (planes < wanted) rows_per_block = max64(1, min64(rows_per_block, out_rows * planes / wanted));
+    pieces = (out_rows + rows_per_block - 1) / rows_per_block;
+    planes_per_block = pieces > 1 ? 1 : max64(1, min64(kBlockBytes / max64(1, row_bytes * out_rows), planes / wanted));
+  }
+  int64_t blocks() const { return (planes + planes_per_block - 1) / planes_per_block * pieces; }
+};
+
+// Weights [taps d][taps h][taps w][in][out] in panels of kPanel outputs: packed OUT [panel][tap][in][kPanel], zeros behind the last output.
+//   w IN element (kernel position p, in i, out j) at p * tap_stride + i * in_stride + j * out_stride
+template <class T>
+void pack_weights(T* packed, const T* w, const Taps* taps, const int64_t* kernel, int64_t in, int64_t out, int64_t tap_stride,
+                  int64_t in_stride, int64_t out_stride) {
+  constexpr int panel = kPanel<T>;
+  const int64_t panels = (out + panel - 1) / panel, count = int64_t(taps[0].count) * taps[1].count * taps[2].count;
+  parallel(panels * count, max64(1, kParallelWork / 4 / max64(1, in * panel)), [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; i++) {
+      const int64_t at = i / count, tap = i % count;
+      const int64_t d = taps[0].index[tap / taps[2].count / taps[1].count], h = taps[1].index[tap / taps[2].count % taps[1].count],
+                    ww = taps[2].index[tap % taps[2].count];
+      const T* from = w + ((d * kernel[1] + h) * kernel[2] + ww) * tap_stride + at * panel * out_stride;
+      pack_panel(packed + i * in * panel, from, in, static_cast<int>(min64(panel, out - at * panel)), panel, in_stride, out_stride);
+    }
+  });
+}
+
+// out[n, j, o] = sum over taps and c of in[n, j * step + offset, c] w[index, c, o] (+ bias[o]), for one group.
+//   w_strides IN: of kernel position, in, out
+template <class T>
+void correlate(const Grid<T>& out, const Grid<const T>& in, const Taps* taps, int64_t n, int64_t channels, int64_t outputs, const T* w,
+               const int64_t* kernel, const int64_t* w_strides, const T* bias) {
+  constexpr int panel = kPanel<T>;
+  const int64_t panels = (outputs + panel - 1) / panel;
+  const int64_t tap_count = int64_t(taps[0].count) * taps[1].count * taps[2].count;
+  T* packed = static_cast<T*>(scratch(2, (panels * tap_count * channels + panels) * panel * sizeof(T)));
+  pack_weights(packed, w, taps, kernel, channels, outputs, w_strides[0], w_strides[1], w_strides[2]);
+  T* padded_bias = packed + panels * tap_count * channels * panel;
+  for (int64_t j = 0; j < panels * panel; j++) padded_bias[j] = bias != nullptr && j < outputs ? bias[j] : T(0);
+
+  const int64_t row_bytes = taps[1].step * taps[0].count * in.size[2] * channels * static_cast<int64_t>(sizeof(T));
+  const Cut cut(n * out.size[0], out.size[1], row_bytes);
+  parallel(cut.blocks(), 1, [&](int64_t begin, int64_t end, int) {
+    Block<T> block;
+    block.place(in, taps, channels, out.size, cut.rows_per_block, cut.planes_per_block, 3);
+    const int64_t batch_most = max64(1, tap_count);
+    const T** a = static_cast<const T**>(scratch(4, 3 * batch_most * sizeof(T*)));
+    const T** rows = a + batch_most;
+    const T** b = rows + batch_most;
+    const bool merged = block.merged();
+    const int64_t depth = (merged ? taps[2].count : 1) * channels;
+    for (int64_t i = begin; i < end; i++) {
+      const int64_t plane0 = i / cut.pieces * cut.planes_per_block, plane1 = min64(cut.planes, plane0 + cut.planes_per_block);
+      const int64_t row0 = i % cut.pieces * cut.rows_per_block, row1 = min64(out.size[1], row0 + cut.rows_per_block);
+      for (int64_t p = plane0; p < plane1; p++) block.fill(p - plane0, p / out.size[0], p % out.size[0], row0, row1);
+      for (int64_t at = 0; at < panels; at++) {
+        const int columns = static_cast<int>(min64(panel, outputs - at * panel));
+        const int64_t step = even_rows(out.size[2], max_rows<T>(columns));
+        const T* weights = packed + at * tap_count * channels * panel;
+        for (int64_t p = plane0; p < plane1; p++) {
+          const int64_t image = p / out.size[0], od = p % out.size[0];
+          for (int64_t oh = row0; oh < row1; oh++) {
+            int64_t batch = 0;
+            for (int td = 0; td < taps[0].count; td++)
+              for (int th = 0; block.valid(0, od, td) && th < taps[1].count; th++) {
+                if (!block.valid(1, oh, th)) continue;
+                const T* row = block.row(p - plane0, image, od, oh, td, th);
+                for (int tw = 0; tw < (merged ? 1 : taps[2].count); tw++, batch++) {
+                  rows[batch] = row + (taps[2].offset[tw] - taps[2].lowest()) * block.pixel;
+                  b[batch] = weights + ((int64_t(td) * taps[1].count + th) * taps[2].count + tw) * channels * panel;
+                }
+              }
+            T* to = out.data + image * out.stride_n + od * out.stride[0] + oh * out.stride[1] + at * panel;
+            const int64_t a_step = taps[2].step * block.pixel;
+            for (int64_t ow = 0; ow < out.size[2]; ow += step) {
+              for (int64_t k = 0; k < batch; k++) a[k] = rows[k] + ow * a_step;
+              tile_kernel<T, false>(static_cast<int>(min64(step, out.size[2] - ow)), columns,
+                                    {a, b, batch, depth, a_step, panel, to + ow * out.stride[2], out.stride[2],
+                                     bias != nullptr ? padded_bias + at * panel : nullptr, false});
+            }
+          }
+        }
+      }
+    }
+  });
+}
+
+inline void forward_taps(Taps* taps, const Geometry& g) {
+  for (int d = 0; d < kDims; d++) {
+    taps[d].step = g.stride[d], taps[d].count = static_cast<int>(g.kernel[d]);
+    for (int64_t t = 0; t < g.kernel[d]; t++) taps[d].index[t] = t, taps[d].offset[t] = t * g.dilation[d] - g.pad[d];
+  }
+}
+
+// A dense channels-last array of `channels` values per pixel, seen from channel `first` on.
+template <class T>
+Grid<T> dense(T* data, const int64_t* size, int64_t channels, int64_t first) {
+  return {data + first, {size[0], size[1], size[2]}, size[0] * size[1] * size[2] * channels,
+          {size[1] * size[2] * channels, size[2] * channels, channels}};
+}
+
+// A pointwise convolution does not care which pixel is whose neighbour: long rows make full tiles.
+inline Geometry flattened(Geometry g) {
+  for (int d = 0; d < kDims; d++)
+    if (g.kernel[d] != 1 || g.stride[d] != 1 || g.pad[d] != 0 || g.in[d] != g.out[d]) return g;
+  const int64_t outer = g.n * g.in[0], plane = g.in[1] * g.in[2];
+  const bool whole_planes = outer >= 2 * num_threads();
+  g.n = g.in[0] = g.out[0] = 1;
+  g.in[1] = g.out[1] = whole_planes ? outer : outer * g.in[1];
+  g.in[2] = g.out[2] = whole_planes ? plane : g.in[2];
+  return g;
+}
+
+// y = correlation of x with w (+ bias)
+//   y OUT [n, out..., o], x IN [n, in..., c], w IN [kernel..., c / groups, o], bias IN [o] or null
+template <class T>
+void conv_forward(T* y, const T* x, const T* w, const T* bias, const Geometry& geometry) {
+  const Geometry g = flattened(geometry);
+  const int64_t c = g.c / g.groups, o = g.o / g.groups, w_strides[] = {c * g.o, g.o, 1};
+  Taps taps[kDims];
+  forward_taps(taps, g);
+  for (int64_t i = 0; i < g.groups; i++)
+    correlate<T>(dense(y, g.out, g.o, i * o), dense(x, g.in, g.c, i * c), taps, g.n, c, o, w + i * o, g.kernel, w_strides,
+                 bias == nullptr ? nullptr : bias + i * o);
+}
+
+// The taps of phase `phase` along one dimension of the input gradient: input positions phase, phase + stride, ... read g at stride 1.
+inline void phase_taps(Taps& taps, int64_t phase, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation) {
+  taps.step = 1, taps.count = 0;
+  for (int64_t t = kernel - 1; t >= 0; t--) {
+    const int64_t from = phase + pad - t * dilation;
+    if (from % stride != 0) continue;
+    taps.offset[taps.count] = from / stride, taps.index[taps.count] = t, taps.count++;
+  }
+}
+
+// The grid of input positions that belong to one phase.
+template <class T>
+Grid<T> phase_grid(T* dx, const Geometry& g, const int64_t* at, int64_t channels, int64_t first) {
+  Grid<T> to = dense(dx, g.in, channels, first);
+  for (int d = 0; d < kDims; d++) {
+    to.data += at[d] * to.stride[d];
+    to.size[d] = (g.in[d] - at[d] + g.stride[d] - 1) / g.stride[d];
+    to.stride[d] *= g.stride[d];
+  }
+  return to;
+}
+
+// body(taps, phase) for every phase that has input positions.
+template <class F>
+void each_phase(const Geometry& g, const F& body) {
+  Taps taps[kDims];
+  for (int64_t phase = 0; phase < g.stride[0] * g.stride[1] * g.stride[2]; phase++) {
+    const int64_t at[] = {phase / g.stride[2] / g.stride[1], phase / g.stride[2] % g.stride[1], phase % g.stride[2]};
+    bool any = true, taps_everywhere = true;
+    for (int d = 0; d < kDims; d++) {
+      phase_taps(taps[d], at[d], g.kernel[d], g.stride[d], g.pad[d], g.dilation[d]);
+      any = any && at[d] < g.in[d];
+      taps_everywhere = taps_everywhere && taps[d].count > 0;
+    }
+    for (int d = 0; d < kDims && !taps_everywhere; d++) taps[d].count = 0;  // no weight reaches this phase: zeros
+    if (any) body(taps, at);
+  }
+}
+
+// dx = gradient of the input: every output gradient goes back through the weights it came from.
+//   dx OUT [n, in..., c], dy IN [n, out..., o], w IN [kernel..., c / groups, o]
+template <class T>
+void conv_dx(T* dx, const T* dy, const T* w, const Geometry& geometry) {
+  const Geometry g = flattened(geometry);
+  const int64_t c = g.c / g.groups, o = g.o / g.groups, w_strides[] = {c * g.o, 1, g.o};
+  each_phase(g, [&](const Taps* taps, const int64_t* at) {
+    for (int64_t i = 0; i < g.groups; i++)
+      correlate<T>(phase_grid(dx, g, at, g.c, i * c), dense(dy, g.out, g.o, i * o), taps, g.n, o, c, w + i * o, g.kernel, w_strides,
+                   static_cast<const T*>(nullptr));
+  });
+}
+
+// Sum of the partial results of every part, in their order.   to OUT [n], parts IN [count][n]
+template <class T>
+void add_parts(T* to, const T* parts, int count, int64_t n) {
+  parallel(n, kParallelWork, [=](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; i++) {
+      T sum = parts[i];
+      for (int p = 1; p < count; p++) sum += parts[p * n + i];
+      to[i] = sum;
+    }
+  });
+}
+
+// The weight gradient of one group: tile rows are (tap, c), the reduction runs over output pixels, a batch entry per output row.
+// Every part of the range sums into its own copy; the copies are added in order.
+template <class T>
+void weight_gradient(T* dw, const Grid<const T>& in, const Grid<const T>& dy, const Taps* taps, const Geometry& g, int64_t channels,
+                     int64_t outputs) {
+  constexpr int lanes = kLanes<T>, panel = kPanel<T>;
+  const int64_t width = round_up(outputs, lanes), tap_count = int64_t(taps[0].count) * taps[1].count * taps[2].count;
+  const bool padded = width != outputs;
+  const int64_t row_bytes =
+      (taps[1].step * taps[0].count * in.size[2] * channels + g.out[2] * outputs) * static_cast<int64_t>(sizeof(T));
+  const Cut cut(g.n * g.out[0], g.out[1], row_bytes);
+  const int parts = parts_of(cut.blocks(), 1);
+  const int64_t total = tap_count * channels * width;
+  T* sums = static_cast<T*>(scratch(5, (parts + 1) * total * sizeof(T)));
+  parallel(cut.blocks(), 1, [&](int64_t begin, int64_t end, int part) {
+    T* mine = sums + part * total;
+    memset(mine, 0, total * sizeof(T));
+    Block<T> block;
+    block.place(in, taps, channels, g.out, cut.rows_per_block, cut.planes_per_block, 3);
+    const int64_t rows_most = cut.planes_per_block * cut.rows_per_block;
+    const T** a = static_cast<const T**>(scratch(4, 3 * rows_most * sizeof(T*)));
+    const T** first = a + rows_most;
+    const T** b = first + rows_most;
+    T* packed = padded ? static_cast<T*>(scratch(6, rows_most * g.out[2] * width * sizeof(T))) : nullptr;
+    const int64_t b_stride = padded ? width : dy.stride[2];
+    const bool merged = block.merged();
+    const int64_t m = (merged ? taps[2].count : 1) * channels, a_step = taps[2].step * block.pixel;
+    for (int64_t i = begin; i < end; i++) {
+      const int64_t plane0 = i / cut.pieces * cut.planes_per_block, plane1 = min64(cut.planes, plane0 + cut.planes_per_block);
+      const int64_t row0 = i % cut.pieces * cut.rows_per_block, row1 = min64(g.out[1], row0 + cut.rows_per_block);
+      for (int64_t p = plane0; p < plane1; p++) {
+        block.fill(p - plane0, p / g.out[0], p % g.out[0], row0, row1);
+        for (int64_t oh = row0; padded && oh < row1; oh++)
+          pack_panel(packed + ((p - plane0) * cut.rows_per_block + oh - row0) * g.out[2] * width,
+                     dy.data + p / g.out[0] * dy.stride_n + p % g.out[0] * dy.stride[0] + oh * dy.stride[1], g.out[2],
+                     static_cast<int>(outputs), static_cast<int>(width), dy.stride[2], 1);
+      }
+      for (int td = 0; td < taps[0].count; td++)
+        for (int th = 0; th < taps[1].count; th++)
+          for (int tw = 0; tw < (merged ? 1 : taps[2].count); tw++) {
+            int64_t batch = 0;
+            for (int64_t p = plane0; p < plane1; p++) {
+              const int64_t image = p / g.out[0], od = p % g.out[0];
+              for (int64_t oh = row0; block.valid(0, od, td) && oh < row1; oh++) {
+                if (!block.valid(1, oh, th)) continue;
+                first[batch] = block.row(p - plane0, image, od, oh, td, th) + (taps[2].offset[tw] - taps[2].lowest()) * block.pixel;
+                b[batch++] = padded ? packed + ((p - plane0) * cut.rows_per_block + oh - row0) * g.out[2] * width
+                                    : dy.data + image * dy.stride_n + od * dy.stride[0] + oh * dy.stride[1];
+              }
+            }
+            if (batch == 0) continue;
+            T* to = mine + ((int64_t(td) * taps[1].count + th) * taps[2].count + tw) * channels * width;
+            for (int64_t column = 0; column < width; column += panel) {
+              const int columns = static_cast<int>(min64(panel, width - column));
+              const int64_t step = even_rows(m, max_rows<T>(columns));
+              for (int64_t row = 0; row < m; row += step) {
+                for (int64_t k = 0; k < batch; k++) a[k] = first[k] + row;
+                tile_kernel<T, true>(static_cast<int>(min64(step, m - row)), columns,
+                                     {a, b, batch, g.out[2], a_step, b_stride, to + row * width + column, width, nullptr, true});
+              }
+              for (int64_t k = 0; k < batch; k++) b[k] += panel;
+            }
+          }
+    }
+  });
+  T* sum = sums + parts * total;
+  add_parts(sum, sums, parts, total);
+  for (int64_t r = 0; r < tap_count * channels; r++) memcpy(dw + r * g.o, sum + r * width, outputs * sizeof(T));
+}
+
+// dw = gradient of the weights.   dw OUT [kernel..., c / groups, o], x IN [n, in..., c], dy IN [n, out..., o]
+template <class T>
+void conv_dw(T* dw, const T* x, const T* dy, const Geometry& geometry) {
+  const Geometry g = flattened(geometry);
+  const int64_t c = g.c / g.groups, o = g.o / g.groups;
+  Taps taps[kDims];
+  forward_taps(taps, g);
+  for (int64_t i = 0; i < g.groups; i++)
+    weight_gradient<T>(dw + i * o, dense(x, g.in, g.c, i * c), dense(dy, g.out, g.o, i * o), taps, g, c, o);
+}
+
+}  // namespace pdl::PDL_ISA

@@ -1,0 +1,17 @@
+// Compiled once per instruction set: matrix products and convolutions.
+#include "dense.h"
+
+#include "depthwise.h"
+
+namespace pdl::PDL_ISA {
+
+#define INSTANTIATE(T) \
+  template void matmul<T>(const Product<T>&, int64_t, const int64_t*); \
+  template void convolution<T>(T*, const T*, const T*, const T*, const Geometry&); \
+  template void convolution_dx<T>(T*, const T*, const T*, const Geometry&); \
+  template void convolution_dw<T>(T*, const T*, const T*, const Geometry&);
+
+INSTANTIATE(float)
+INSTANTIATE(double)
+
+}  // namespace pdl::PDL_ISA
