@@ -1,0 +1,64 @@
+"""Convolution kernels against their definition, over drawn geometries; the gradients through the adjoint identity.
+
+<conv(v, w), g> = <v, dx(g, w)> and <conv(x, u), g> = <u, dw(x, g)> for all v and u, since conv is linear in both.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pdl.kernels import conv
+
+from ..ops.cases_conv import direct
+
+sizes = st.integers(1, 3)
+CHANNELS = [(1, 1, 1), (1, 3, 6), (1, 16, 17), (1, 5, 40), (2, 2, 3), (3, 17, 16), (4, 1, 1), (19, 1, 1)]  # groups, C/g, O/g
+
+
+@st.composite
+def geometries(draw: st.DrawFn) -> dict:
+    kernel = draw(st.tuples(sizes, sizes, sizes))
+    stride, dilation = draw(st.tuples(sizes, sizes, sizes)), draw(st.tuples(*[st.integers(1, 2)] * 3))
+    pad = [draw(st.tuples(st.integers(0, 2), st.integers(0, 2))) for _ in range(3)]
+    reach = [d * (k - 1) + 1 - sum(p) for d, k, p in zip(dilation, kernel, pad, strict=True)]
+    size = [draw(st.integers(max(1, r), 9)) for r in reach]
+    return {"kernel": kernel, "stride": stride, "dilation": dilation, "padding": pad, "size": size,
+            "channels": draw(st.sampled_from(CHANNELS)), "batch": draw(st.integers(1, 3)),
+            "dtype": draw(st.sampled_from([np.float32, np.float64])), "seed": draw(st.integers(0, 99))}
+
+
+@settings(max_examples=150, deadline=None)
+@given(geometries())
+def test_forward_and_gradients(geo: dict) -> None:
+    rng, dtype = np.random.default_rng(geo["seed"]), geo["dtype"]
+    groups, c, o = geo["channels"]
+    x = rng.standard_normal((geo["batch"], *geo["size"], c * groups)).astype(dtype)
+    w = rng.standard_normal((*geo["kernel"], c, o * groups)).astype(dtype)
+    b = rng.standard_normal(o * groups).astype(dtype)
+    how = {"stride": geo["stride"], "padding": geo["padding"], "dilation": geo["dilation"], "groups": groups}
+    window = (geo["stride"], tuple(p[0] for p in geo["padding"]), geo["dilation"], groups)
+    expected = direct(x.astype(np.float64), w.astype(np.float64), b.astype(np.float64), **how)
+    tolerance = 2e-4 if dtype == np.float32 else 1e-10
+
+    y = np.full(expected.shape, np.nan, dtype)
+    conv.forward(y, x, w, b, *window)
+    np.testing.assert_allclose(y, expected, atol=tolerance)
+
+    g = rng.standard_normal(y.shape).astype(dtype)
+    dx, dw = np.full(x.shape, np.nan, dtype), np.full(w.shape, np.nan, dtype)
+    conv.dx(dx, g, w, *window)
+    conv.dw(dw, x, g, *window)
+    v, u = rng.standard_normal(x.shape), rng.standard_normal(w.shape)
+    scale = 10 * np.sqrt(y.size) * tolerance
+    assert abs((direct(v, w.astype(np.float64), **how) * g).sum() - (dx * v).sum()) < scale
+    assert abs((direct(x.astype(np.float64), u, **how) * g).sum() - (dw * u).sum()) < scale
+
+
+def test_one_image_is_cut_between_the_threads() -> None:
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((1, 1, 40, 41, 8)), rng.standard_normal((1, 3, 3, 8, 20))
+    y = np.full((1, 1, 40, 41, 20), np.nan)
+    conv.forward(y, x, w, None, (1, 1, 1), (0, 1, 1), (1, 1, 1), 1)
+    np.testing.assert_allclose(y, direct(x, w, padding=(0, 1, 1)), atol=1e-10)

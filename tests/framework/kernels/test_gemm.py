@@ -1,0 +1,48 @@
+"""Matrix products against NumPy, over drawn sizes, layouts and batches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pdl.kernels import gemm
+
+BATCHES = [(), (3,), (2, 3), (9,)]
+
+
+def lay(x: np.ndarray, layout: str) -> np.ndarray:
+    """The same values in another memory layout."""
+    if layout == "transposed":
+        return np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2)
+    if layout == "strided":
+        return np.repeat(x, 2, axis=-1)[..., ::2]
+    if layout == "broadcast" and x.ndim > 2:
+        return np.broadcast_to(x[:1], x.shape)
+    return x
+
+
+layouts = st.sampled_from(["rows", "transposed", "strided", "broadcast"])
+dims = st.one_of(st.integers(0, 70), st.sampled_from([1, 14, 15, 32, 33, 511, 513, 1100]))
+
+
+@settings(max_examples=150, deadline=None)
+@given(m=dims, n=dims, k=dims, batch=st.sampled_from(BATCHES), a_layout=layouts, b_layout=layouts, bias=st.booleans(),
+       dtype=st.sampled_from([np.float32, np.float64]))  # fmt: skip
+def test_matmul(m: int, n: int, k: int, batch: tuple[int, ...], a_layout: str, b_layout: str, bias: bool, dtype: type) -> None:
+    rng = np.random.default_rng(m + n)
+    m, n = (min(m, 40), min(n, 40)) if batch else (m, n)
+    a = lay(rng.standard_normal((*batch, m, k)).astype(dtype), a_layout)
+    b = lay(rng.standard_normal((*batch, k, n)).astype(dtype), b_layout)
+    added = rng.standard_normal(n).astype(dtype) if bias else None
+    out = np.full((*batch, m, n), np.nan, dtype)
+    gemm.matmul(out, a, b, added)
+    expected = a.astype(np.float64) @ b.astype(np.float64) + (0 if added is None else added)
+    np.testing.assert_allclose(out, expected, atol=(1e-5 if dtype == np.float32 else 1e-13) * (k + 10))
+
+
+@pytest.mark.parametrize(("shape", "message"), [((4, 3), "does not fit"), ((2, 4), "does not fit")])
+def test_what_does_not_fit_is_refused(shape: tuple[int, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        gemm.matmul(np.empty((2, 3)), np.ones((2, 5)), np.ones(shape))
