@@ -1,0 +1,33 @@
+"""Data: sets, samplers, the loader, and what is checked before training.
+
+`pdl.data.transforms` and `pdl.data.image` need OpenCV and are loaded when named.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from pdl.data.checks import check
+from pdl.data.collating import collate
+from pdl.data.dataset import ArrayDataset, Batch, ConcatDataset, Dataset, IterableDataset, Sample, Subset, digest
+from pdl.data.faults import DataFault, Fault, fault
+from pdl.data.loader import DataLoader
+from pdl.data.pipeline import Compose, Pipeline, Transform
+from pdl.data.randomness import BatchRandom, SampleRandom
+from pdl.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, WeightedSampler
+from pdl.data.splits import check_ratios, stable_split, stratified_split
+from pdl.data.store import cached_arrays, data_root, file_hash, find
+
+__all__ = [
+    "ArrayDataset", "Batch", "BatchRandom", "BatchSampler", "Compose", "ConcatDataset", "DataFault", "DataLoader",
+    "Dataset", "Fault", "IterableDataset", "Pipeline", "RandomSampler", "Sample", "SampleRandom", "Sampler",
+    "SequentialSampler", "Subset", "Transform", "WeightedSampler", "cached_arrays", "check", "check_ratios", "collate",
+    "data_root", "digest", "fault", "file_hash", "find", "stable_split", "stratified_split",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("transforms", "image"):
+        return importlib.import_module(f"pdl.data.{name}")
+    raise AttributeError(f"module 'pdl.data' has no attribute {name!r}")

@@ -1,0 +1,161 @@
+"""Look a whole data set over before training: what cannot be read, what does not fit, what leaks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from pdl.data.dataset import Dataset, digest
+from pdl.data.faults import DataFault, Fault
+from pdl.data.pipeline import one_opencv_thread
+from pdl.errors import DataError
+
+Progress = Callable[[str, int, int], None]
+"""Called as progress(split, samples done, samples in all)."""
+
+_CHUNK = 256
+
+Source = Dataset | Callable[[], Dataset]
+
+
+def check(datasets: Mapping[str, Source], *, num_classes: int | None = None, progress: Progress | None = None,
+          limit: int = 20, workers: int = 2) -> list[Fault]:
+    """Read every sample of the named data sets (train, val, test) and return what is wrong; an empty list is good news.
+
+    A value may be a data set, or a function without arguments that makes one (so that one which cannot even be
+    opened is a fault among others). Looked for: splits that cannot be opened or are empty, samples that cannot be
+    read, pictures without pixels, class lists that differ, labels outside of 0..classes-1 (or num_classes-1), classes
+    without samples, and the same picture (by hash of its pixels) in train and in val or test. Of one kind of trouble
+    in one split the first `limit` are listed and the rest is counted in one more fault. `workers` threads read.
+    """
+    faults: list[Fault] = []
+    opened = {split: dataset for split, source in datasets.items()
+              if (dataset := _open(split, source, faults)) is not None}
+    faults += _class_lists(opened, num_classes)
+    seen: dict[str, dict[str, list[int]]] = {}
+    with one_opencv_thread():
+        for split, dataset in opened.items():
+            faults += _labels(split, dataset, num_classes)
+            seen[split], unread = _contents(split, dataset, progress, workers)
+            faults += _shorten(unread, limit, split)
+    for split in list(seen)[1:]:
+        for earlier in list(seen)[:list(seen).index(split)]:
+            leaks = _leaks(earlier, opened[earlier], seen[earlier], split, opened[split], seen[split])
+            faults += _shorten(leaks, limit, split)
+    return faults
+
+
+def _open(split: str, source: Source, faults: list[Fault]) -> Dataset | None:
+    try:
+        dataset = source if isinstance(source, Dataset) else source()
+    except DataFault as error:
+        faults.append(_in_split(error.fault, split))
+        return None
+    except DataError as error:
+        faults.append(Fault(None, None, str(error), "see above", split=split))
+        return None
+    if len(dataset) == 0:
+        faults.append(Fault(None, None, f"the split is empty ({type(dataset).__name__} with 0 samples)",
+                            "give it samples, or another split or ratio", split=split))
+    return dataset
+
+
+def _in_split(fault: Fault, split: str) -> Fault:
+    return Fault(fault.path, fault.index, fault.what, fault.advice, fault.line, split, fault.severity)
+
+
+def _class_lists(datasets: Mapping[str, Dataset], num_classes: int | None) -> list[Fault]:
+    faults = []
+    named = [(split, list(d.classes)) for split, d in datasets.items() if d.classes]
+    for split, classes in named:
+        if num_classes is not None and len(classes) != num_classes:
+            faults.append(Fault(None, None, f"{len(classes)} classes, the model is built for {num_classes}",
+                                "set num_classes to the length of the class list", split=split))
+    for split, classes in named[1:]:
+        first, expected = named[0]
+        if classes != expected:
+            extra, missing = sorted(set(classes) - set(expected)), sorted(set(expected) - set(classes))
+            detail = f"more: {extra[:5]}, missing: {missing[:5]}" if extra or missing else "same names, another order"
+            faults.append(Fault(None, None, f"{len(classes)} classes, {first} has {len(expected)} ({detail})",
+                                "give all splits one class list (classes=...)", split=split))
+    return faults
+
+
+def _labels(split: str, dataset: Dataset, num_classes: int | None) -> list[Fault]:
+    labels, classes = dataset.labels, dataset.classes
+    count = num_classes if num_classes is not None else len(classes)
+    if labels is None or not count or not len(labels):
+        return []
+    faults = []
+    if len(labels) != len(dataset):
+        faults.append(Fault(None, None, f"{len(labels)} labels for {len(dataset)} samples",
+                            "give each sample one label", split=split))
+    outside = np.flatnonzero((labels < 0) | (labels >= count))
+    if len(outside):
+        i = int(outside[0])
+        faults.append(Fault(dataset.path_of(i), i, f"label {labels[i]} is outside of 0..{count - 1} "
+                            f"({len(outside)} such labels)", "correct the label or the class list", split=split))
+    inside = labels[(labels >= 0) & (labels < count)]
+    absent = np.flatnonzero(np.bincount(inside, minlength=count)[:count] == 0)
+    if len(absent):
+        names = [classes[i] if i < len(classes) else str(i) for i in absent[:5].tolist()]
+        faults.append(Fault(None, None, f"{len(absent)} of {count} classes have no samples: {', '.join(names)}",
+                            "add samples, or take the class out of the list", split=split,
+                            severity="error" if split == "train" else "warning"))
+    return faults
+
+
+def _contents(split: str, dataset: Dataset, progress: Progress | None,
+              workers: int) -> tuple[dict[str, list[int]], list[Fault]]:
+    """Read every sample: the indices behind each content hash, and what could not be read."""
+    seen: dict[str, list[int]] = {}
+    faults: list[Fault] = []
+    total = len(dataset)
+    with ThreadPoolExecutor(workers, thread_name_prefix="pdl-check") as pool:
+        for start in range(0, total, _CHUNK):
+            rows = range(start, min(start + _CHUNK, total))
+            for i, found in zip(rows, pool.map(lambda i: _content(dataset, i), rows), strict=True):
+                if isinstance(found, Fault):
+                    faults.append(_in_split(found, split))
+                elif found is not None:
+                    seen.setdefault(found, []).append(i)
+                if progress is not None:
+                    progress(split, i + 1, total)
+    return seen, faults
+
+
+def _content(dataset: Dataset, i: int) -> str | Fault | None:
+    """The hash of a sample's picture (None if it has none), or why it could not be read."""
+    try:
+        image = dataset[i].get("image")
+        if not isinstance(image, np.ndarray):
+            return None
+        if image.size == 0:
+            return Fault(dataset.path_of(i), i, f"the picture has no pixels, shape {image.shape}", "remove it")
+        return digest(str(image.shape), image)
+    except DataFault as error:
+        return error.at(path=dataset.path_of(i), index=i).fault
+    except Exception as error:
+        what = f"reading the sample failed: {type(error).__name__}: {error}"
+        return Fault(dataset.path_of(i), i, what, "repair or remove it")
+
+
+def _leaks(first: str, a: Dataset, seen_a: dict[str, list[int]], second: str, b: Dataset,
+           seen_b: dict[str, list[int]]) -> list[Fault]:
+    faults = []
+    for content in (c for c in seen_b if c in seen_a):
+        i = seen_a[content][0]
+        for j in seen_b[content]:
+            twin = a.path_of(i) or f"{first} index {i}"
+            faults.append(Fault(b.path_of(j), j, f"the same picture is in {first}: {twin}",
+                                f"remove it from one of the two, or {second} measures memory", split=second))
+    return faults
+
+
+def _shorten(faults: list[Fault], limit: int, split: str) -> list[Fault]:
+    if len(faults) <= limit:
+        return faults
+    rest = len(faults) - limit
+    return [*faults[:limit], Fault(None, None, f"{rest} more of the same kind", "see the ones above", split=split)]

@@ -1,0 +1,206 @@
+"""Data sets: things with a length that hand out samples, each a dict of arrays and numbers."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from pdl.errors import UsageError
+
+Sample = dict[str, Any]
+"""One sample: for an image {"image": uint8 [H, W, C] RGB, "label": int}; the loader adds "index"."""
+
+Batch = dict[str, Any]
+"""The same keys, each holding N samples: arrays [N, ...], or lists where values do not stack."""
+
+
+class Dataset:
+    """A data set with random access. Subclasses define `__len__` and `__getitem__(i) -> dict`.
+
+    Optional, found by name:
+      `get_batch(indices: int64 [N]) -> dict` of stacked arrays, equal to collating the single samples (fast path);
+      `labels: int64 [len]` and `classes` (names), known without reading the samples;
+      `path_of(i) -> str | None`, the file that sample i comes from;
+      `fingerprint: str`, which changes when the content does;
+      `set_epoch(epoch)`, called by the loader before an epoch.
+    """
+
+    classes: Sequence[str] = ()
+
+    def __len__(self) -> int:
+        raise NotImplementedError(f"{type(self).__name__} must define __len__")
+
+    def __getitem__(self, index: int) -> Sample:
+        raise NotImplementedError(f"{type(self).__name__} must define __getitem__")
+
+    @property
+    def labels(self) -> np.ndarray | None:
+        """The class of every sample, int64 [len], or None where samples have no class."""
+        return None
+
+    @property
+    def fingerprint(self) -> str:
+        """A short hash that names the content; by default the type, the length, the class list and the labels."""
+        labels = self.labels
+        return digest(type(self).__name__, str(len(self)), *self.classes, b"" if labels is None else labels)
+
+    def path_of(self, index: int) -> str | None:
+        """The file that holds sample `index`, where there is one."""
+        return None
+
+
+class IterableDataset:
+    """A stream of samples without random access. Subclasses define `__iter__`; `set_epoch(epoch)` is optional.
+
+    The stream must give the same samples again when it is iterated again in the same epoch: a run resumes inside
+    an epoch by skipping what it has seen.
+    """
+
+    classes: Sequence[str] = ()
+
+    def __iter__(self) -> Iterator[Sample]:
+        raise NotImplementedError(f"{type(self).__name__} must define __iter__")
+
+
+class ArrayDataset(Dataset):
+    """Samples that lie in arrays: `ArrayDataset(image=x, label=y)`; row i of each array is sample i."""
+
+    def __init__(self, *, classes: Sequence[str] = (), **arrays: np.ndarray) -> None:
+        if not arrays:
+            raise UsageError("ArrayDataset: no arrays given; write ArrayDataset(image=x, label=y)")
+        self.arrays = {name: np.asarray(array) for name, array in arrays.items()}
+        lengths = {name: len(array) for name, array in self.arrays.items()}
+        if len(set(lengths.values())) > 1:
+            raise UsageError(f"ArrayDataset: arrays of different lengths {lengths}; each needs one row a sample")
+        self.classes = list(classes)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.arrays.values())))
+
+    def __getitem__(self, index: int) -> Sample:
+        return {name: array[index] for name, array in self.arrays.items()}
+
+    def get_batch(self, indices: np.ndarray) -> Batch:
+        """The rows of every array: dict of arrays [N, ...]."""
+        return {name: array.take(indices, axis=0) for name, array in self.arrays.items()}
+
+    @property
+    def labels(self) -> np.ndarray | None:
+        label = self.arrays.get("label")
+        return label if label is not None and label.ndim == 1 and label.dtype.kind in "iu" else None
+
+    @property
+    def fingerprint(self) -> str:
+        parts: list[str | bytes | np.ndarray] = [*self.classes]
+        for name, array in self.arrays.items():
+            parts += [name, str(array.dtype), str(array.shape), array]
+        return digest(*parts)
+
+
+class Subset(Dataset):
+    """The samples of `dataset` at `indices`, in that order."""
+
+    def __init__(self, dataset: Dataset, indices: Sequence[int] | np.ndarray) -> None:
+        self.dataset = dataset
+        self.indices = np.asarray(indices, np.int64)
+        if self.indices.ndim != 1:
+            raise UsageError(f"Subset: indices have shape {self.indices.shape}, expected one dimension")
+        outside = self.indices[(self.indices < 0) | (self.indices >= len(dataset))]
+        if len(outside):
+            raise UsageError(f"Subset: index {outside[0]} is outside of a data set of {len(dataset)} samples")
+        self.classes = dataset.classes
+        batch: Callable[[np.ndarray], Batch] | None = getattr(dataset, "get_batch", None)
+        if batch is not None:
+            self.get_batch = lambda rows: batch(self.indices[rows])
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, index: int) -> Sample:
+        return self.dataset[int(self.indices[index])]
+
+    @property
+    def labels(self) -> np.ndarray | None:
+        labels = self.dataset.labels
+        return None if labels is None else labels[self.indices]
+
+    @property
+    def fingerprint(self) -> str:
+        return digest(self.dataset.fingerprint, self.indices)
+
+    def path_of(self, index: int) -> str | None:
+        return self.dataset.path_of(int(self.indices[index]))
+
+
+class ConcatDataset(Dataset):
+    """Data sets one after another, with one class list between them."""
+
+    def __init__(self, datasets: Sequence[Dataset]) -> None:
+        if not datasets:
+            raise UsageError("ConcatDataset: the list of data sets is empty")
+        self.datasets = list(datasets)
+        self.classes = self.datasets[0].classes
+        for number, other in enumerate(self.datasets):
+            if list(other.classes) != list(self.classes):
+                raise UsageError(f"ConcatDataset: data set {number} has classes {other.classes}, "
+                                 f"data set 0 has {self.classes}; map them to one list first")
+        self._ends = np.cumsum([len(d) for d in self.datasets])
+        if all(hasattr(d, "get_batch") for d in self.datasets):
+            self.get_batch = self._get_batch
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    def _find(self, index: int) -> tuple[Dataset, int]:
+        if not 0 <= index < len(self):
+            raise IndexError(f"index {index} is outside of a data set of {len(self)} samples")
+        part = int(np.searchsorted(self._ends, index, side="right"))
+        return self.datasets[part], index - (int(self._ends[part - 1]) if part else 0)
+
+    def __getitem__(self, index: int) -> Sample:
+        dataset, local = self._find(index)
+        return dataset[local]
+
+    def _get_batch(self, indices: np.ndarray) -> Batch:
+        parts = np.searchsorted(self._ends, indices, side="right")
+        starts = np.concatenate([[0], self._ends[:-1]])
+        out: Batch = {}
+        for part in np.unique(parts):
+            rows = np.flatnonzero(parts == part)
+            get_batch: Callable[[np.ndarray], Batch] = getattr(self.datasets[part], "get_batch")  # noqa: B009
+            piece = get_batch(indices[rows] - starts[part])
+            for name, values in piece.items():
+                if name not in out:
+                    out[name] = np.empty((len(indices), *values.shape[1:]), values.dtype)
+                out[name][rows] = values
+        return out
+
+    @property
+    def labels(self) -> np.ndarray | None:
+        labels = [d.labels for d in self.datasets]
+        known = [part for part in labels if part is not None]
+        return np.concatenate(known) if len(known) == len(labels) else None
+
+    @property
+    def fingerprint(self) -> str:
+        return digest(*(d.fingerprint for d in self.datasets))
+
+    def path_of(self, index: int) -> str | None:
+        dataset, local = self._find(index)
+        return dataset.path_of(local)
+
+
+def digest(*parts: str | bytes | np.ndarray) -> str:
+    """32 hex digits (BLAKE2b) of strings, bytes and arrays, each with its length, so that borders count."""
+    h = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            raw = np.ascontiguousarray(part).reshape(-1).view(np.uint8).data
+        else:
+            raw = memoryview(part.encode("utf-8", "surrogateescape") if isinstance(part, str) else part)
+        h.update(len(raw).to_bytes(8, "little"))
+        h.update(raw)
+    return h.hexdigest()

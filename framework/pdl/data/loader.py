@@ -1,0 +1,251 @@
+"""The loader: from a data set to batches, in a fixed order, with threads that prepare them ahead of time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from pdl.data.collating import collate as default_collate
+from pdl.data.dataset import Batch, Dataset, IterableDataset, Sample
+from pdl.data.faults import DataFault, Fault
+from pdl.data.pipeline import Pipeline, Transform, one_opencv_thread
+from pdl.data.randomness import BatchRandom, SampleRandom
+from pdl.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
+from pdl.errors import ConfigError, PdlError, UsageError
+
+MAX_FAULTS_KEPT = 1000
+
+
+class _Job(NamedTuple):
+    """One batch to build: which samples (read already, for a stream), and the global positions it spans."""
+
+    epoch: int
+    indices: np.ndarray
+    samples: list[Sample] | None
+    start: int
+    end: int
+
+
+class _Built(NamedTuple):
+    batch: Batch | None
+    faults: list[Fault]
+    end: int
+
+
+class DataLoader:
+    """Iterate over batches (dicts of NumPy arrays) of a data set, one epoch per `for` loop.
+
+    Every batch is a function of (seed, epoch, position) alone: the number of workers changes nothing.
+
+    dataset     a `Dataset` or `IterableDataset`; if it has `get_batch` and all transforms offer `batch`, whole
+                batches are read and transformed at once
+    batch_size  samples in a batch, for each of `world` ranks; left out when `sampler` is a BatchSampler
+    shuffle     a new order each epoch; or give a `sampler` of your own
+    transforms  one transform or a list; MixUp and CutMix last
+    workers     threads that build batches (0: the caller builds them); OpenCV and NumPy release the GIL
+    prefetch    batches that each worker may be ahead
+    on_error    "error": a sample that cannot be read raises DataError with path and index;
+                "skip": it is left out of its batch, counted in `skipped` and kept in `faults`
+    rank, world this process's part: of each `batch_size * world` samples of the global order, every world-th
+
+    `position` counts samples of the global order that were delivered in this epoch (by all ranks together), including
+    the batch the caller holds. A finished loop goes on to the next epoch; a loop that was left early starts again.
+    """
+
+    def __init__(self, dataset: Dataset | IterableDataset, *, batch_size: int | None = None, shuffle: bool = False,
+                 sampler: Sampler | BatchSampler | None = None,
+                 transforms: Transform | Sequence[Transform] | None = None, seed: int = 0, workers: int = 0,
+                 prefetch: int = 2, drop_last: bool = False, on_error: Literal["error", "skip"] = "error",
+                 collate: Callable[[Sequence[Sample]], Batch] | None = None, rank: int = 0, world: int = 1) -> None:
+        self.dataset, self.seed, self.shuffle, self.drop_last = dataset, seed, shuffle, drop_last
+        self.batch_size, self.workers, self.prefetch, self.on_error = batch_size, workers, prefetch, on_error
+        self.rank, self.world = rank, world
+        self._check(sampler)
+        self.sampler = sampler if sampler is not None or isinstance(dataset, IterableDataset) else (
+            RandomSampler(len(dataset), seed=seed) if shuffle else SequentialSampler(len(dataset)))
+        self.pipeline = Pipeline(transforms)
+        self.collate = collate or default_collate
+        self._stack = collate is None
+        self.epoch = 0
+        self.position = 0
+        self.skipped = 0
+        self.faults: dict[int, Fault] = {}
+        self._resume = 0
+
+    def _check(self, sampler: Sampler | BatchSampler | None) -> None:
+        grouped = isinstance(sampler, BatchSampler)
+        stream = isinstance(self.dataset, IterableDataset)
+        problems = [text for wrong, text in [
+            (grouped and self.batch_size is not None, "batch_size is set by the BatchSampler; leave it out"),
+            (grouped and self.world > 1, "a BatchSampler has no ranks; let it give each rank its own batches"),
+            (not grouped and self.batch_size is None, "batch_size is missing"),
+            (self.batch_size is not None and self.batch_size < 1, f"batch_size={self.batch_size} must be at least 1"),
+            (self.workers < 0, f"workers={self.workers} must be 0 or more"),
+            (self.prefetch < 1, f"prefetch={self.prefetch} must be at least 1"),
+            (self.on_error not in ("error", "skip"), f"on_error={self.on_error!r} must be 'error' or 'skip'"),
+            (not 0 <= self.rank < self.world, f"rank={self.rank} must lie in 0..{self.world - 1} (world={self.world})"),
+            (self.shuffle and sampler is not None, "shuffle and sampler both decide the order; give one of them"),
+            (stream and (self.shuffle or sampler is not None), "a stream (IterableDataset) has its own order; "
+                                                               "leave out shuffle and sampler"),
+        ] if wrong]
+        if problems:
+            raise ConfigError([f"DataLoader: {text}" for text in problems])
+
+    def __len__(self) -> int:
+        """Batches in a whole epoch; a stream has no length."""
+        if isinstance(self.sampler, BatchSampler):
+            return len(self.sampler)
+        if self.sampler is None:
+            raise TypeError("a DataLoader over an IterableDataset has no len(); iterate it instead")
+        size = self._global_size
+        return len(self.sampler) // size if self.drop_last else -(-len(self.sampler) // size)
+
+    def __iter__(self) -> Iterator[Batch]:
+        start, self._resume = self._resume, 0
+        self.position, self.skipped = start, 0
+        if hasattr(self.dataset, "set_epoch"):
+            self.dataset.set_epoch(self.epoch)
+        with one_opencv_thread():
+            for built in self._built(self._jobs(start)):
+                self.position = built.end
+                self.skipped += len(built.faults)
+                for fault in built.faults:
+                    if len(self.faults) < MAX_FAULTS_KEPT and fault.index is not None:
+                        self.faults[fault.index] = fault
+                if built.batch is not None:
+                    yield built.batch
+        self.epoch, self.position = self.epoch + 1, 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """The epoch of the next loop; a position that was loaded for this same epoch stays."""
+        if epoch != self.epoch:
+            self.epoch, self.position, self._resume = epoch, 0, 0
+
+    def state_dict(self) -> dict[str, int]:
+        """Where the loader stands, as plain numbers: the batch that the caller holds counts as done."""
+        return {"epoch": self.epoch, "position": self.position, "seed": self.seed, "samples": self._length()}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Make the next loop go on behind the batch after which `state` was taken, with identical batches."""
+        for name, mine in (("seed", self.seed), ("samples", self._length())):
+            if state.get(name, mine) != mine:
+                raise UsageError(f"DataLoader: the saved position belongs to {name}={state[name]}, this loader has "
+                                 f"{name}={mine}; resume with the data and seed of the first run, or start a new run")
+        self.epoch = int(state["epoch"])
+        self.position = self._resume = int(state["position"])
+
+    @property
+    def _global_size(self) -> int:
+        return (self.batch_size or 1) * self.world
+
+    def _length(self) -> int:
+        return -1 if isinstance(self.dataset, IterableDataset) else len(self.dataset)
+
+    def _jobs(self, start: int) -> Iterator[_Job]:
+        """The batches of this epoch from global position `start` on."""
+        if isinstance(self.dataset, IterableDataset):
+            yield from self._stream_jobs(self.dataset, start)
+            return
+        for begin, indices in self._plan(start):
+            yield _Job(self.epoch, indices[self.rank::self.world], None, begin, begin + len(indices))
+
+    def _plan(self, start: int) -> Iterator[tuple[int, np.ndarray]]:
+        """(global position, global batch) from `start` on."""
+        if isinstance(self.sampler, Sampler):
+            order, size = np.asarray(self.sampler.order(self.epoch), np.int64), self._global_size
+            for begin in range(start, len(order), size):
+                if begin + size <= len(order) or not self.drop_last:
+                    yield begin, order[begin:begin + size]
+        elif isinstance(self.sampler, BatchSampler):
+            begin = 0
+            for indices in self.sampler.batches(self.epoch):
+                end = begin + len(indices)
+                if begin < start < end:
+                    raise UsageError(f"DataLoader: position {start} lies inside the batch at {begin}..{end}; "
+                                     "resume with the batch sampler of the first run")
+                if begin >= start:
+                    yield begin, np.asarray(indices, np.int64)
+                begin = end
+
+    def _stream_jobs(self, stream: IterableDataset, start: int) -> Iterator[_Job]:
+        samples = islice(iter(stream), start, None)
+        while piece := list(islice(samples, self._global_size)):
+            if len(piece) < self._global_size and self.drop_last:
+                return
+            end = start + len(piece)
+            indices = np.arange(start, end)[self.rank::self.world]
+            yield _Job(self.epoch, indices, piece[self.rank::self.world], start, end)
+            start = end
+
+    def _built(self, jobs: Iterator[_Job]) -> Iterator[_Built]:
+        """The finished batches in order; at most workers * prefetch are under way or waiting."""
+        if self.workers == 0:
+            yield from map(self._build, jobs)
+            return
+        pool = ThreadPoolExecutor(self.workers, thread_name_prefix="pdl-data")
+        pending: deque[Future[_Built]] = deque()
+        try:
+            for job in jobs:
+                pending.append(pool.submit(self._build, job))
+                if len(pending) >= self.workers * self.prefetch:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        finally:  # also when the caller leaves the loop early, or an exception passes
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _build(self, job: _Job) -> _Built:
+        indices, faults = job.indices, list[Fault]()
+        get_batch = getattr(self.dataset, "get_batch", None)
+        if get_batch is not None and self.pipeline.stacked and self._stack and len(indices):
+            stacked = {**self._guard(get_batch, indices, int(indices[0])), "index": indices}
+            batch = self.pipeline.run_stacked(stacked, BatchRandom(self.seed, job.epoch, indices))
+        else:
+            samples = self._read(job, faults)
+            if not samples:
+                return _Built(None, faults, job.end)
+            rngs = BatchRandom(self.seed, job.epoch, [s["index"] for s in samples])
+            done = self.pipeline.run(samples, rngs, stack=self._stack)
+            batch = self.collate(done) if isinstance(done, list) else done
+        rng = SampleRandom(self.seed, job.epoch, job.start).fork("batch")
+        return _Built(self.pipeline.mix(batch, rng), faults, job.end)
+
+    def _read(self, job: _Job, faults: list[Fault]) -> list[Sample]:
+        if job.samples is not None:
+            return [{**s, "index": int(i)} for s, i in zip(job.samples, job.indices, strict=True)]
+        samples: list[Sample] = []
+        for index in job.indices.tolist():
+            try:
+                samples.append({**self._guard(self._get, index, index), "index": index})
+            except DataFault as error:
+                if self.on_error == "error":
+                    raise
+                faults.append(error.fault)
+        return samples
+
+    def _get(self, index: int) -> Sample:
+        if isinstance(self.dataset, IterableDataset):
+            raise UsageError("DataLoader: a stream has no sample by index")
+        return self.dataset[index]
+
+    def _guard(self, read: Callable[[Any], Any], key: Any, index: int) -> Any:
+        """Call the data set; whatever goes wrong in there becomes a DataFault with path and index."""
+        try:
+            return read(key)
+        except DataFault as error:
+            raise error.at(path=self._path(index), index=index) from error.__cause__
+        except PdlError:
+            raise
+        except Exception as error:
+            what = f"{type(self.dataset).__name__} failed to read the sample: {type(error).__name__}: {error}"
+            advice = "repair or remove it, or set on_error='skip' to leave such samples out"
+            raise DataFault(Fault(self._path(index), index, what, advice)) from error
+
+    def _path(self, index: int) -> str | None:
+        path_of = getattr(self.dataset, "path_of", None)
+        return path_of(index) if path_of is not None else None

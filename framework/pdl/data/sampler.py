@@ -1,0 +1,106 @@
+"""Samplers: in what order an epoch visits the samples. An order is a function of (seed, epoch), never of history."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pdl.data.randomness import SampleRandom
+from pdl.errors import UsageError
+
+
+class Sampler:
+    """Gives the order of an epoch: `order(epoch) -> int64 [len]`, the indices to visit."""
+
+    def __len__(self) -> int:
+        raise NotImplementedError(f"{type(self).__name__} must define __len__")
+
+    def order(self, epoch: int) -> np.ndarray:
+        """The indices of the epoch, int64 [len(self)]."""
+        raise NotImplementedError(f"{type(self).__name__} must define order")
+
+
+class SequentialSampler(Sampler):
+    """0, 1, ..., n-1 in every epoch."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __len__(self) -> int:
+        return self.n
+
+    def order(self, epoch: int) -> np.ndarray:
+        return np.arange(self.n)
+
+
+class RandomSampler(Sampler):
+    """A new permutation of 0..n-1 in every epoch."""
+
+    def __init__(self, n: int, *, seed: int = 0) -> None:
+        self.n, self.seed = n, seed
+
+    def __len__(self) -> int:
+        return self.n
+
+    def order(self, epoch: int) -> np.ndarray:
+        return _generator(self.seed, epoch).permutation(self.n)
+
+
+class WeightedSampler(Sampler):
+    """`num_samples` draws, index i with probability weights[i] / sum(weights); with or without replacement.
+
+    An index drawn twice in an epoch gets the same augmentation both times: randomness hangs on (seed, epoch, index).
+    """
+
+    def __init__(self, weights: Sequence[float] | np.ndarray, *, num_samples: int | None = None,
+                 replacement: bool = True, seed: int = 0) -> None:
+        self.weights = np.asarray(weights, np.float64)
+        self.num_samples = len(self.weights) if num_samples is None else num_samples
+        self.replacement, self.seed = replacement, seed
+        if self.weights.ndim != 1 or not np.isfinite(self.weights).all() or (self.weights < 0).any():
+            raise UsageError("WeightedSampler: weights must be one finite, non-negative number a sample")
+        positive = int((self.weights > 0).sum())
+        if positive == 0:
+            raise UsageError(f"WeightedSampler: all {len(self.weights)} weights are zero")
+        if not replacement and self.num_samples > positive:
+            raise UsageError(f"WeightedSampler: {self.num_samples} draws without replacement from {positive} samples "
+                             "with a positive weight; lower num_samples or set replacement=True")
+
+    @classmethod
+    def balanced(cls, labels: np.ndarray, *, num_samples: int | None = None, seed: int = 0) -> WeightedSampler:
+        """Every class as likely as any other: a sample weighs 1 / (samples of its class)."""
+        counts = np.bincount(labels)
+        return cls(1.0 / counts[labels], num_samples=num_samples, seed=seed)
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def order(self, epoch: int) -> np.ndarray:
+        p = self.weights / self.weights.sum()
+        return _generator(self.seed, epoch).choice(len(p), self.num_samples, replace=self.replacement, p=p)
+
+
+class BatchSampler:
+    """Decides whole batches, for data that must be grouped (lines of one width, sentences of one length).
+
+    `batches(epoch) -> list of int64 arrays`. This one cuts a sampler's order into pieces of `batch_size`.
+    """
+
+    def __init__(self, sampler: Sampler, batch_size: int, *, drop_last: bool = False) -> None:
+        if batch_size < 1:
+            raise UsageError(f"BatchSampler: batch_size={batch_size} must be at least 1")
+        self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
+
+    def __len__(self) -> int:
+        n, size = len(self.sampler), self.batch_size
+        return n // size if self.drop_last else -(-n // size)
+
+    def batches(self, epoch: int) -> list[np.ndarray]:
+        """The batches of the epoch, in order."""
+        order = self.sampler.order(epoch)
+        return [order[b * self.batch_size:(b + 1) * self.batch_size] for b in range(len(self))]
+
+
+def _generator(seed: int, epoch: int) -> np.random.Generator:
+    return SampleRandom(seed, epoch, 0).fork("sampler").generator()

@@ -1,0 +1,59 @@
+"""Stable splits: which samples belong to train, val and test when nobody has decided yet."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from pdl.data.randomness import BatchRandom
+from pdl.errors import ConfigError
+
+
+def check_ratios(owner: str, ratios: Mapping[str, float]) -> dict[str, float]:
+    """The ratios as floats; raises ConfigError unless each is in (0, 1] and they sum to at most 1."""
+    values = {str(name): float(ratio) for name, ratio in ratios.items()}
+    bad = {name: ratio for name, ratio in values.items() if not 0.0 < ratio <= 1.0}
+    if bad:
+        raise ConfigError(f"{owner}: ratios {bad} must lie in (0, 1]")
+    if sum(values.values()) > 1.0 + 1e-9:
+        raise ConfigError(f"{owner}: ratios {values} sum to {sum(values.values()):g}; they must not pass 1")
+    return values
+
+
+def stable_split(keys: Sequence[str], ratios: Mapping[str, float], split: str, *, seed: int = 0) -> np.ndarray:
+    """Indices (int64, ascending) of the samples that fall into `split`.
+
+    A key (a relative path, or a row's number) is hashed with the seed to u in [0, 1); split k takes
+    u in [r_0 + ... + r_(k-1), r_0 + ... + r_k). A sample's split depends on nothing but its own key: adding files
+    moves none of the others. The parts have the given sizes on average, not exactly.
+    """
+    edges = np.cumsum([0.0, *ratios.values()])
+    names = list(ratios)
+    low, high = edges[names.index(split)], edges[names.index(split) + 1]
+    salt = f"{seed}\0".encode()
+    u = np.array([_unit(salt + key.encode("utf-8", "surrogateescape")) for key in keys])
+    return np.flatnonzero((u >= low) & (u < high)).astype(np.int64)
+
+
+def stratified_split(labels: np.ndarray, ratios: Mapping[str, float], split: str, *, seed: int = 0) -> np.ndarray:
+    """Indices (int64, ascending) of the samples that fall into `split`, with the same share of every class.
+
+    For sets that do not grow: within each class the rows are ordered at random (by row number and seed), and split k
+    takes those from round(n (r_0 + ... + r_(k-1))) to round(n (r_0 + ... + r_k)).
+    """
+    edges = np.cumsum([0.0, *ratios.values()])
+    at = list(ratios).index(split)
+    shuffled = np.argsort(BatchRandom(seed, 0, np.arange(len(labels))).fork("split").uniform(), kind="stable")
+    chosen = []
+    for label in np.unique(labels):
+        rows = shuffled[labels[shuffled] == label]
+        start, end = np.rint(edges[at:at + 2] * len(rows)).astype(int)
+        chosen.append(rows[start:end])
+    return np.sort(np.concatenate(chosen)) if chosen else np.empty(0, np.int64)
+
+
+def _unit(data: bytes) -> float:
+    """A number in [0, 1) from the data's hash: its first 53 bits."""
+    return (int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "big") >> 11) * 2.0**-53

@@ -1,0 +1,89 @@
+"""Where data sets lie on disk, and the cache of decoded arrays beside them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from pdl.data.faults import DataFault, Fault, unreadable
+
+
+def data_root() -> Path:
+    """The folder of all data sets: the environment variable PDL_DATA, or ~/.cache/pdl/data."""
+    return Path(os.environ.get("PDL_DATA") or Path.home() / ".cache" / "pdl" / "data").expanduser()
+
+
+def find(name: str, places: Iterable[str | Path], *, address: str) -> Path:
+    """The first of `places` (relative ones under `data_root()`) that exists.
+
+    Raises DataFault that lists every place looked at and the canonical `address` to download from.
+    """
+    looked = [data_root() / place for place in places]
+    for place in looked:
+        if place.exists():
+            return place
+    listing = ", ".join(str(place) for place in looked)
+    raise DataFault(Fault(str(looked[0]), None, f"{name} is not there; looked for {listing}",
+                          f"download it from {address} into one of these, or set PDL_DATA or root="))
+
+
+def file_hash(path: Path) -> str:
+    """sha256 of a file's bytes, in hex."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def cached_arrays(key: str, names: Iterable[str], build: Callable[[], Mapping[str, np.ndarray]]
+                  ) -> dict[str, np.ndarray]:
+    """The arrays `names` of the cache entry `key` (a hash of the content they come from).
+
+    They are read from `<cache>/<key>.<name>.npy`; if one is missing or damaged, `build()` makes them all and they are
+    written there, atomically. The cache is PDL_DATA/cache, or ~/.cache/pdl/data/cache where that is read-only; where
+    neither can be written the arrays are simply built each time.
+    """
+    names = list(names)
+    folders = [data_root() / "cache", Path.home() / ".cache" / "pdl" / "data" / "cache"]
+    for folder in folders:
+        loaded = {name: _load(folder / f"{key}.{name}.npy") for name in names}
+        if all(array is not None for array in loaded.values()):
+            return {name: array for name, array in loaded.items() if array is not None}
+    built = dict(build())
+    for folder in folders:
+        try:
+            if folder.parent.exists() and not folder.parent.stat().st_mode & 0o222:
+                continue  # meant to stay as it is, even where root could write
+            folder.mkdir(parents=True, exist_ok=True)
+            for name, array in built.items():
+                write_atomic(folder / f"{key}.{name}.npy", array)
+            break
+        except OSError:  # read-only or full: the next place, or no cache
+            continue
+    return {name: built[name] for name in names}
+
+
+def write_atomic(path: Path, array: np.ndarray) -> None:
+    """Save an array as .npy so that other readers see the whole file or none."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    try:
+        with part.open("xb") as file:
+            np.save(file, array, allow_pickle=False)
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _load(path: Path) -> np.ndarray | None:
+    try:
+        array: np.ndarray = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError):  # not there, or damaged: it is built again
+        return None
+    return array

@@ -1,0 +1,193 @@
+"""Automatic augmentation: RandAugment and TrivialAugment over one set of operations, and random combinations.
+
+The operations and their ranges are those of torchvision's RandAugment and TrivialAugmentWide, which follow the
+papers' TensorFlow code. A magnitude m is in 0..30; signed operations turn their sign with probability 1/2.
+
+    operation      RandAugment at m/30 = t            TrivialAugmentWide
+    Identity       -                                  -
+    ShearX, ShearY       tan(angle) = 0.3 t           0.99 t
+    TranslateX, -Y       150/331 t of the side        32 t pixels
+    Rotate               30 t degrees                 135 t degrees
+    Brightness, Color, Contrast, Sharpness
+                         factor 1 +- 0.9 t            1 +- 0.99 t
+    Posterize            8 - round(4 t) bits          8 - round(6 t) bits
+    Solarize             invert x >= 255 (1 - t)      the same
+    AutoContrast         stretch each channel to 0..255
+    Equalize             equalise the histogram of each channel
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import cv2
+import numpy as np
+
+from pdl.data.dataset import Sample
+from pdl.data.pipeline import Transform
+from pdl.data.randomness import SampleRandom
+from pdl.data.transforms._args import Probability, fill_values, number
+from pdl.data.transforms.colour import brightness, contrast, lookup, need_uint8, saturation, sharpness
+from pdl.data.transforms.geometry import affine_matrix, warp
+from pdl.errors import ConfigError
+from pdl.hints import Range
+
+BINS = 30
+_VALUES = np.arange(256, dtype=np.float64)
+_Fill = Any  # one value, or one a channel; see fill_values
+
+
+def posterize(image: np.ndarray, bits: int) -> np.ndarray:
+    """Keep the upper `bits` of each byte."""
+    return image & np.uint8(0xFF << (8 - bits) & 0xFF)
+
+
+def solarize(image: np.ndarray, threshold: float) -> np.ndarray:
+    """Invert the values at or above the threshold."""
+    return lookup(image, np.where(threshold <= _VALUES, 255 - _VALUES, _VALUES))
+
+
+def autocontrast(image: np.ndarray) -> np.ndarray:
+    """Stretch each channel linearly so that its values span 0..255; a flat channel stays."""
+    planes = []
+    for plane in cv2.split(image):
+        low, high, _, _ = cv2.minMaxLoc(plane)
+        planes.append(lookup(plane, (_VALUES - low) * (255.0 / (high - low)))[:, :, 0] if high > low else plane)
+    return np.stack(planes, axis=2)
+
+
+def equalize(image: np.ndarray) -> np.ndarray:
+    """Equalise the histogram of each channel."""
+    return np.stack([cv2.equalizeHist(plane) for plane in cv2.split(image)], axis=2)
+
+
+def _shear(image: np.ndarray, x: float, y: float, fill: _Fill) -> np.ndarray:
+    """Shear by the slopes x and y about the upper left corner, as the reference code does."""
+    return warp(image, np.array([[1.0, x, 0.0], [y, 1.0, 0.0]]), "nearest", fill)
+
+
+def _shift(image: np.ndarray, x: float, y: float, fill: _Fill) -> np.ndarray:
+    return warp(image, np.array([[1.0, 0.0, round(x)], [0.0, 1.0, round(y)]]), "nearest", fill)
+
+
+def _rotate(image: np.ndarray, angle: float, fill: _Fill) -> np.ndarray:
+    return warp(image, affine_matrix(image.shape, angle=angle), "nearest", fill)
+
+
+_Op = Callable[[np.ndarray, float, _Fill, bool], np.ndarray]
+_SIGNED = ("ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", "Brightness", "Color", "Contrast", "Sharpness")
+
+OPERATIONS: dict[str, _Op] = {  # (image, t in -1..1, fill, wide) -> image
+    "Identity": lambda im, t, fill, wide: im,
+    "ShearX": lambda im, t, fill, wide: _shear(im, (0.99 if wide else 0.3) * t, 0.0, fill),
+    "ShearY": lambda im, t, fill, wide: _shear(im, 0.0, (0.99 if wide else 0.3) * t, fill),
+    "TranslateX": lambda im, t, fill, wide: _shift(im, (32.0 if wide else 150 / 331 * im.shape[1]) * t, 0.0, fill),
+    "TranslateY": lambda im, t, fill, wide: _shift(im, 0.0, (32.0 if wide else 150 / 331 * im.shape[0]) * t, fill),
+    "Rotate": lambda im, t, fill, wide: _rotate(im, (135.0 if wide else 30.0) * t, fill),
+    "Brightness": lambda im, t, fill, wide: brightness(im, 1 + (0.99 if wide else 0.9) * t),
+    "Color": lambda im, t, fill, wide: saturation(im, 1 + (0.99 if wide else 0.9) * t),
+    "Contrast": lambda im, t, fill, wide: contrast(im, 1 + (0.99 if wide else 0.9) * t),
+    "Sharpness": lambda im, t, fill, wide: sharpness(im, 1 + (0.99 if wide else 0.9) * t),
+    "Posterize": lambda im, t, fill, wide: posterize(im, 8 - round((6 if wide else 4) * t)),
+    "Solarize": lambda im, t, fill, wide: solarize(im, 255.0 * (1 - t)),
+    "AutoContrast": lambda im, t, fill, wide: autocontrast(im),
+    "Equalize": lambda im, t, fill, wide: equalize(im),
+}
+
+
+def _apply(image: np.ndarray, t: float, rng: SampleRandom, fill: _Fill, wide: bool) -> np.ndarray:
+    """One operation, drawn uniformly, at strength t in 0..1."""
+    name = list(OPERATIONS)[rng.integers(0, len(OPERATIONS))]
+    negative = rng.chance(0.5)
+    return OPERATIONS[name](image, -t if negative and name in _SIGNED else t, fill, wide)
+
+
+@dataclass(frozen=True)
+class RandAugment(Transform):
+    """`num_ops` random operations in a row, all at the same magnitude (Cubuk et al., arXiv 1909.13719).
+
+    The operations and their ranges stand at the top of this module. magnitude in 0..30; uint8 images only.
+    """
+
+    num_ops: Annotated[int, Range(1)] = 2
+    magnitude: Annotated[float, Range(0, BINS)] = 9
+    fill: float | Sequence[float] = 128
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.num_ops, int) or self.num_ops < 1:
+            raise ConfigError(f"RandAugment: num_ops={self.num_ops!r} must be an integer of at least 1")
+        number("RandAugment", "magnitude", self.magnitude, 0, BINS)
+        self._set(fill=fill_values("RandAugment", self.fill))
+
+    def image(self, image: np.ndarray, rng: SampleRandom) -> np.ndarray:
+        need_uint8("RandAugment", image)
+        for _ in range(self.num_ops):
+            image = _apply(image, self.magnitude / BINS, rng, self.fill, wide=False)
+        return image
+
+
+@dataclass(frozen=True)
+class TrivialAugmentWide(Transform):
+    """One random operation at a random magnitude of 0..30 (Mueller, Hutter, arXiv 2103.10158; the wide ranges)."""
+
+    fill: float | Sequence[float] = 128
+
+    def __post_init__(self) -> None:
+        self._set(fill=fill_values("TrivialAugmentWide", self.fill))
+
+    def image(self, image: np.ndarray, rng: SampleRandom) -> np.ndarray:
+        need_uint8("TrivialAugmentWide", image)
+        return _apply(image, rng.integers(0, BINS + 1) / BINS, rng, self.fill, wide=True)
+
+
+@dataclass(frozen=True)
+class RandomApply(Transform):
+    """All of the transforms one after another, with probability p; otherwise none."""
+
+    transforms: Sequence[Transform]
+    p: Probability = 0.5
+
+    def __post_init__(self) -> None:
+        number("RandomApply", "p", self.p, 0, 1)
+        self._set(transforms=tuple(self.transforms))
+
+    def __call__(self, sample: Sample, rng: SampleRandom) -> Sample:
+        if rng.chance(self.p):
+            for position, transform in enumerate(self.transforms):
+                sample = transform(sample, rng.fork(position))
+        return sample
+
+
+@dataclass(frozen=True)
+class RandomChoice(Transform):
+    """One of the transforms, drawn with probabilities in proportion to `weights` (equal by default).
+
+    Of MixUp and CutMix, too: `RandomChoice([MixUp(...), CutMix(...)])` works on whole batches as they do.
+    """
+
+    transforms: Sequence[Transform]
+    weights: Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        transforms = tuple(self.transforms)
+        weights = (1.0,) * len(transforms) if self.weights is None else tuple(float(w) for w in self.weights)
+        fits = len(weights) == len(transforms) > 0
+        if not fits or min(weights) < 0 or not 0 < math.fsum(weights) < math.inf:
+            raise ConfigError(f"RandomChoice: {len(transforms)} transforms need as many weights, each at least 0 and "
+                              f"not all 0; got {self.weights!r}")
+        levels = {getattr(t, "batch_level", False) for t in transforms}
+        if len(levels) > 1:
+            raise ConfigError("RandomChoice: transforms of whole batches (MixUp, CutMix) do not mix with others")
+        self._set(transforms=transforms, weights=weights)
+        object.__setattr__(self, "batch_level", levels.pop())
+
+    def __call__(self, sample: Any, rng: SampleRandom) -> Any:
+        weights = self.weights or ()
+        at, ends = rng.uniform(0, math.fsum(weights)), list(itertools.accumulate(weights))
+        chosen = min(bisect.bisect_right(ends, at), len(ends) - 1)
+        return self.transforms[chosen](sample, rng.fork(chosen))

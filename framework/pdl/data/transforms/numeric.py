@@ -1,0 +1,76 @@
+"""From bytes to floats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import cv2
+import numpy as np
+
+from pdl.data.pipeline import ImageBatchTransform
+from pdl.data.randomness import BatchRandom, SampleRandom
+from pdl.errors import ConfigError, UsageError
+
+
+@dataclass(frozen=True)
+class ToFloat(ImageBatchTransform):
+    """uint8 0..255 to float32 0..1: y = x / 255. Float images become float32 unchanged."""
+
+    def image(self, image: np.ndarray, rng: SampleRandom) -> np.ndarray:
+        return self.images(image)
+
+    def images(self, images: np.ndarray, rngs: BatchRandom | None = None) -> np.ndarray:
+        if images.dtype == np.uint8:
+            out: np.ndarray = np.divide(images, np.float32(255), dtype=np.float32)
+            return out
+        return images.astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Normalize(ImageBatchTransform):
+    """y = (x / 255 - mean) / std, float32; one mean and std for all channels, or one a channel.
+
+    mean and std are on the 0..1 scale. A uint8 image is divided by 255, in one pass over it (a table of the 256
+    results for each channel, computed in float64); a float image is taken to be on the 0..1 scale already.
+    """
+
+    mean: float | Sequence[float]
+    std: float | Sequence[float]
+
+    def __post_init__(self) -> None:
+        mean, std = (tuple(value) if isinstance(value, Sequence) else (value,) for value in (self.mean, self.std))
+        if not all(isinstance(v, int | float) for v in mean + std):
+            raise ConfigError(f"Normalize: mean={self.mean!r}, std={self.std!r} must be numbers or lists of numbers")
+        mean, std = tuple(map(float, mean)), tuple(map(float, std))
+        if len(mean) != len(std):
+            raise ConfigError(f"Normalize: mean has {len(mean)} channels, std has {len(std)}; give both as many")
+        if not all(map(math.isfinite, mean)) or not all(math.isfinite(s) and s > 0 for s in std):
+            raise ConfigError(f"Normalize: mean={mean}, std={std} must be finite, and std above 0")
+        if max(map(abs, mean)) > 1 or max(std) > 1:
+            raise ConfigError(f"Normalize: mean={mean}, std={std} must be on the 0..1 scale; divide them by 255")
+        self._set(mean=mean, std=std)
+
+    @cached_property
+    def _table(self) -> np.ndarray:
+        """[1, 256, C]: the result for each byte and channel."""
+        mean, std = np.array(self.mean), np.array(self.std)
+        table: np.ndarray = ((np.arange(256)[:, None] / 255 - mean) / std).astype(np.float32)[None]
+        return table
+
+    def image(self, image: np.ndarray, rng: SampleRandom) -> np.ndarray:
+        return self.images(image)
+
+    def images(self, images: np.ndarray, rngs: BatchRandom | None = None) -> np.ndarray:
+        table, channels = self._table, images.shape[-1]
+        given = table.shape[-1]
+        if given not in (1, channels):
+            raise UsageError(f"Normalize: mean and std have {given} channels, the image has {channels}; "
+                             "set the data set's mode, or give one value a channel")
+        if images.dtype == np.uint8:
+            rows = np.ascontiguousarray(images).reshape(images.shape[-3], -1, given)
+            return np.asarray(cv2.LUT(rows, table)).reshape(images.shape)
+        mean, std = np.array(self.mean, np.float32), np.array(self.std, np.float32)
+        return (images.astype(np.float32) - mean) / std

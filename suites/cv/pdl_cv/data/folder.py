@@ -1,0 +1,123 @@
+"""Images in folders, a folder a class."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from pdl.data.faults import fault, unreadable
+from pdl.data.image import EXTENSIONS, Mode, check_mode
+from pdl.data.splits import check_ratios, stable_split
+from pdl.errors import ConfigError
+from pdl_cv.data.base import ImageFiles, locate
+
+SPLIT_FOLDERS = {"train": ("train", "training"), "val": ("val", "valid", "validation"), "test": ("test", "testing")}
+
+
+class ImageFolder(ImageFiles):
+    """A folder for each class, below it the pictures (at any depth); sorted by name, so the order never changes.
+
+    root        the folder; a relative one is also looked for under PDL_DATA
+    split       None: the classes lie in `root`. Otherwise train, val or test (or a folder of your own):
+                the classes lie in root/<split>; or, where `ratios` name the split, it is cut out of root/train (of
+                `root` itself if that has no train folder)
+    ratios      such as {train: 0.8, val: 0.1, test: 0.1}: decided for each file by a hash of its path and `seed`, so
+                that adding files moves none of the others; give all splits the same ratios
+    classes     the class list; by default the folders of train (or of the only level), sorted by name
+    mode        rgb or gray
+    extensions  which files are pictures, lower case
+    allow_empty accept classes without pictures
+    """
+
+    def __init__(self, root: str | Path, *, split: str | None = None, ratios: Mapping[str, float] | None = None,
+                 seed: int = 0, classes: Sequence[str] | None = None, mode: Mode = "rgb",
+                 extensions: Sequence[str] = EXTENSIONS, allow_empty: bool = False) -> None:
+        check_mode("ImageFolder", mode)
+        self.split, self.extensions = split, tuple(e.lower() for e in extensions)
+        top = locate(root)
+        base, cutting = self._base(top, split, ratios)
+        names = list(classes) if classes is not None else _classes(_split_folder(top, "train") or base)
+        paths, labels = self._scan(base, names, allow_empty or (split is not None and split != "train" and not cutting))
+        if cutting and ratios is not None and split is not None:
+            rows = stable_split([Path(p).as_posix() for p in paths], ratios, split, seed=seed)
+            paths, labels = [paths[i] for i in rows], labels[rows]
+        if not paths:
+            raise fault(base, f"no pictures for split {split!r} (files ending in {', '.join(self.extensions)})",
+                        "add pictures, or choose other ratios or extensions")
+        super().__init__(base, paths, labels.tolist(), names, mode=mode)
+
+    def _base(self, top: Path, split: str | None, ratios: Mapping[str, float] | None) -> tuple[Path, bool]:
+        """The folder that holds the class folders, and whether the split is cut out of it by ratio."""
+        if not top.is_dir():
+            raise fault(top, "no such folder" if not top.exists() else "not a folder",
+                        "name the folder that holds the class folders (root=)")
+        if ratios is not None:
+            check_ratios("ImageFolder", ratios)
+            if split is None:
+                raise ConfigError("ImageFolder: ratios are given but no split; add split=train (or val, test)")
+            if split in ratios:
+                return _split_folder(top, "train") or top, True
+        if split is None:
+            if _split_folder(top, "train") and (_split_folder(top, "val") or _split_folder(top, "test")):
+                raise fault(top, "holds folders for splits, not classes", "add split=train (or val, test)")
+            return top, False
+        folder = _split_folder(top, split)
+        if folder is None:
+            raise fault(top, f"has no folder for split {split!r}", f"make {top / split}, or cut it out of train: give "
+                        f"every split the same ratios, such as {{train: 0.9, {split}: 0.1}}")
+        return folder, False
+
+    def _scan(self, base: Path, names: list[str], allow_empty: bool) -> tuple[list[str], np.ndarray]:
+        """Relative paths and labels, class by class."""
+        unknown = sorted(set(_folders(base)) - set(names))
+        if unknown:
+            raise fault(base / unknown[0], f"a class folder outside of the class list ({', '.join(names[:5])}, ...)",
+                        "remove it, or add the class to train")
+        paths: list[str] = []
+        labels: list[int] = []
+        for label, name in enumerate(names):
+            found = [p for p in _files(base, name) if p.lower().endswith(self.extensions)]
+            if not found and not allow_empty:
+                others = sum(1 for _ in _files(base, name))
+                raise fault(base / name, f"class {name!r} has no pictures ({others} files, none ending in "
+                            f"{', '.join(self.extensions)})", "add some, remove the folder, or set allow_empty=true")
+            paths += found
+            labels += [label] * len(found)
+        return paths, np.array(labels, np.int64)
+
+
+def _split_folder(top: Path, split: str) -> Path | None:
+    for name in SPLIT_FOLDERS.get(split, (split,)):
+        if (top / name).is_dir():
+            return top / name
+    return None
+
+
+def _folders(base: Path) -> list[str]:
+    try:
+        return sorted(e.name for e in os.scandir(base) if e.is_dir() and not e.name.startswith("."))
+    except OSError as error:
+        raise unreadable(base, error) from error
+
+
+def _classes(base: Path) -> list[str]:
+    names = _folders(base)
+    if not names:
+        raise fault(base, "holds no class folders", "make a folder for each class and put its pictures there")
+    return names
+
+
+def _files(base: Path, name: str) -> Iterator[str]:
+    """Files below base/name, relative to base, sorted; hidden ones are passed over."""
+    def stop(error: OSError) -> None:
+        raise unreadable(error.filename or base / name, error) from error
+
+    if not (base / name).exists():
+        return
+    for folder, folders, files in os.walk(base / name, onerror=stop):
+        folders[:] = sorted(f for f in folders if not f.startswith("."))
+        for file in sorted(f for f in files if not f.startswith(".")):
+            yield os.path.relpath(os.path.join(folder, file), base)

@@ -1,0 +1,184 @@
+"""The data sets of pdl-cv on small sound files, and on the real ones where they are at hand."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pdl.data import DataLoader, check
+from pdl.data import transforms as T
+from pdl.errors import ConfigError
+from pdl_cv.data import CIFAR10, MNIST, Digits, FashionMNIST, ImageFolder, ImageList, read_idx
+from tests.cv.data.broken import cifar_binary, cifar_tar, encoded, idx, image_folder, image_list, mnist, picture
+
+
+@pytest.fixture(autouse=True)
+def own_store(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    store = tmp_path_factory.mktemp("store")
+    monkeypatch.setenv("PDL_DATA", str(store))
+    return store
+
+
+def test_digits() -> None:
+    parts = {split: Digits(split=split) for split in ("train", "val", "test", "all")}
+    assert [len(d) for d in parts.values()] == [1258, 180, 359, 1797]
+    image = parts["all"][0]["image"]
+    assert image.shape == (8, 8, 1)
+    assert image.dtype == np.uint8
+    assert parts["all"].images.max() == 255
+    assert Digits(split="val", mode="rgb")[0]["image"].shape == (8, 8, 3)
+    assert Digits(split="val", seed=1).fingerprint != parts["val"].fingerprint == Digits(split="val").fingerprint
+    assert check({k: v for k, v in parts.items() if k != "all"}) == []
+    with pytest.raises(ConfigError, match="'dev' is none of train, val, test, all"):
+        Digits(split="dev")
+
+
+def test_idx_types(tmp_path: Path) -> None:
+    for code, dtype in ((0x08, "u1"), (0x09, "i1"), (0x0B, ">i2"), (0x0C, ">i4"), (0x0D, ">f4"), (0x0E, ">f8")):
+        array = np.arange(6).reshape(2, 3).astype(dtype)
+        data = bytes([0, 0, code, 2]) + idx(np.zeros((2, 3)))[4:12] + array.tobytes()
+        (tmp_path / "x").write_bytes(data)
+        (tmp_path / "x.gz").write_bytes(gzip.compress(data))
+        for path in (tmp_path / "x", tmp_path / "x.gz"):
+            out = read_idx(path)
+            np.testing.assert_array_equal(out, array)
+            assert out.dtype.isnative
+
+
+def test_mnist_splits(tmp_path: Path) -> None:
+    mnist(tmp_path)
+    assert [len(MNIST(tmp_path, split=s)) for s in ("train", "test")] == [20, 10]
+    ratios = {"train": 0.5, "val": 0.5}
+    halves = [MNIST(tmp_path, split=s, ratios=ratios) for s in ("train", "val")]
+    assert [len(h) for h in halves] == [10, 10]
+    assert [np.bincount(h.labels).tolist() for h in halves] == [[1] * 10] * 2
+    assert len(MNIST(tmp_path, split="test", ratios=ratios)) == 10
+    with pytest.raises(ConfigError, match="cut it out of train"):
+        MNIST(tmp_path, split="val")
+    with pytest.raises(ConfigError, match="must name train"):
+        MNIST(tmp_path, split="val", ratios={"val": 0.1})
+    with pytest.raises(ConfigError, match="mode='bgr'"):
+        MNIST(tmp_path, mode="bgr")  # type: ignore[arg-type]
+
+
+def test_found_under_the_store(own_store: Path) -> None:
+    (own_store / "fashion-mnist").mkdir()
+    mnist(own_store / "fashion-mnist")
+    dataset = FashionMNIST(split="test")
+    assert len(dataset) == 10
+    assert dataset.classes[9] == "Ankle boot"
+    assert dataset.path_of(0).startswith(str(own_store))
+    image_folder(own_store / "pets")
+    assert len(ImageFolder("pets", split="val")) == 8
+
+
+def test_image_folder(tmp_path: Path) -> None:
+    image_folder(tmp_path)
+    (tmp_path / "train" / "cat" / "more").mkdir()
+    (tmp_path / "train" / "cat" / "more" / "x.PNG").write_bytes(encoded(77))
+    (tmp_path / "train" / "cat" / ".hidden.png").write_bytes(b"")
+    (tmp_path / "train" / "cat" / "notes.txt").write_text("")
+    dataset = ImageFolder(tmp_path, split="train")
+    assert dataset.classes == ["cat", "dog"]
+    assert dataset.labels.tolist() == [0] * 5 + [1] * 4
+    assert dataset.paths[3:5] == ["cat/003.png", "cat/more/x.PNG"]
+    np.testing.assert_array_equal(dataset[4]["image"], picture(77)[..., ::-1])
+    assert ImageFolder(tmp_path / "train", mode="gray")[0]["image"].shape == (16, 16, 1)
+    assert len(ImageFolder(tmp_path / "val")) == 8
+    before = dataset.fingerprint
+    (tmp_path / "train" / "dog" / "001.png").unlink()
+    assert ImageFolder(tmp_path, split="train").fingerprint != before
+
+
+def test_image_folder_classes_come_from_train(tmp_path: Path) -> None:
+    image_folder(tmp_path, ("ant", "bee", "cat"))
+    for file in (tmp_path / "val" / "ant").iterdir():
+        file.unlink()
+    (tmp_path / "val" / "ant").rmdir()
+    dataset = ImageFolder(tmp_path, split="val")
+    assert dataset.classes == ["ant", "bee", "cat"]
+    assert set(dataset.labels.tolist()) == {1, 2}
+
+
+def test_image_folder_by_ratio(tmp_path: Path) -> None:
+    image_folder(tmp_path, splits=("train", "test"), each=40)
+    ratios = {"train": 0.75, "val": 0.25}
+    train, val = (ImageFolder(tmp_path, split=s, ratios=ratios) for s in ("train", "val"))
+    assert sorted(train.paths + val.paths) == ImageFolder(tmp_path, split="train").paths
+    assert 10 <= len(val) <= 30
+    assert len(ImageFolder(tmp_path, split="test", ratios=ratios)) == 80
+    flat = ImageFolder(tmp_path / "train", split="train", ratios=ratios)
+    assert flat.paths == train.paths
+    with pytest.raises(ConfigError, match="no split"):
+        ImageFolder(tmp_path, ratios=ratios)
+
+
+def test_image_list(tmp_path: Path) -> None:
+    image_list(tmp_path, ["0.png\t0", "", "1.png dog", "sub dir/2.png\t1"])
+    (tmp_path / "sub dir").mkdir()
+    (tmp_path / "sub dir" / "2.png").write_bytes(encoded(2))
+    dataset = ImageList(tmp_path / "train.txt", classes=tmp_path / "names.txt")
+    assert dataset.classes == ["cat", "dog"]
+    assert dataset.labels.tolist() == [0, 1, 1]
+    assert dataset.lines == [1, 3, 4]
+    np.testing.assert_array_equal(dataset[2]["image"], picture(2)[..., ::-1])
+    (tmp_path / "n.txt").write_text("0.png 0\n1.png 2\n")
+    assert ImageList(tmp_path / "n.txt").classes == ["0", "1", "2"]
+    (tmp_path / "w.txt").write_text("0.png dog\n1.png ant\n")
+    assert ImageList(tmp_path / "w.txt").labels.tolist() == [1, 0]
+
+
+def test_cifar_forms_agree(tmp_path: Path, own_store: Path) -> None:
+    tar = tmp_path / "cifar10.tar"
+    tar.write_bytes(cifar_tar())
+    with tarfile.open(tar) as archive:
+        archive.extractall(tmp_path / "folder", filter="data")
+    a, b = CIFAR10(tar, partial=True), CIFAR10(tmp_path / "folder", partial=True)
+    assert a.fingerprint == b.fingerprint
+    assert len(a) == 20
+    assert a.images.shape[1:] == (32, 32, 3)
+    assert len(list((own_store / "cache").iterdir())) == 4
+    assert CIFAR10(tar, partial=True, split="test", mode="gray").images.shape == (20, 32, 32, 1)
+    with pytest.raises(Exception, match="20 images in split train, expected 50000"):
+        CIFAR10(tar)
+
+
+def test_cifar_binary_planes(tmp_path: Path) -> None:
+    (tmp_path / "cifar-10-batches-bin").mkdir()
+    cifar_binary(tmp_path / "cifar-10-batches-bin")
+    dataset = CIFAR10(tmp_path, split="test", partial=True)
+    raw = np.frombuffer((tmp_path / "cifar-10-batches-bin" / "test_batch.bin").read_bytes(), np.uint8).reshape(3, 3073)
+    assert dataset.labels.tolist() == raw[:, 0].tolist()
+    assert (dataset.images[1, 5, 7] == raw[1, [1 + c * 1024 + 5 * 32 + 7 for c in range(3)]]).all()
+    with tarfile.open(tmp_path / "cifar-10-binary.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "cifar-10-batches-bin", "cifar-10-batches-bin")
+    packed = CIFAR10(tmp_path / "cifar-10-binary.tar.gz", split="test", partial=True)
+    assert packed.fingerprint == dataset.fingerprint
+
+
+def test_real_fashion_mnist() -> None:
+    if not Path("/usr/share/datasets/fashion-mnist").is_dir():
+        pytest.skip("Debian's dataset-fashion-mnist is not installed")
+    dataset = FashionMNIST(split="test")
+    assert dataset.images.shape == (10000, 28, 28, 1)
+    assert np.bincount(dataset.labels).tolist() == [1000] * 10
+    assert dataset.labels[:10].tolist() == [9, 2, 1, 1, 6, 1, 4, 6, 5, 7]
+    transforms = [T.RandomCrop(28, padding=2), T.Normalize(0.286, 0.353)]
+    loader = DataLoader(dataset, batch_size=128, transforms=transforms)
+    assert next(iter(loader))["image"].dtype == np.float32
+
+
+@pytest.mark.slow
+def test_real_cifar10() -> None:
+    beside = Path(__file__).resolve().parents[3].parent / "shared" / "data"
+    file = Path(os.environ.get("PDL_TEST_DATA", beside)) / "cv2" / "cifar10_jpeg.tar.xz"
+    if not file.is_file():
+        pytest.skip(f"{file} is not there; name its folder by PDL_TEST_DATA")
+    for split, count in (("train", 5000), ("test", 1000)):
+        dataset = CIFAR10(file, split=split)
+        assert np.bincount(dataset.labels).tolist() == [count] * 10

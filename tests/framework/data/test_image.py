@@ -1,0 +1,130 @@
+"""Reading pictures: channels, damage, limits; and the store of data sets on disk."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from pdl.data import DataFault, cached_arrays, data_root, find, store
+from pdl.data.image import change_mode, decode_image, read_image
+
+RGB = np.random.default_rng(0).integers(0, 256, (9, 7, 3), dtype=np.uint8)
+SMOOTH = np.add.outer(np.arange(32), np.arange(40))[..., None].astype(np.uint8) * np.array([1, 2, 3], np.uint8)
+
+
+def encode(suffix: str, image: np.ndarray = RGB) -> bytes:
+    return bytes(cv2.imencode(suffix, image[..., ::-1] if image.ndim == 3 else image)[1])
+
+
+def test_channels_and_order() -> None:
+    for suffix in (".png", ".bmp", ".tiff", ".ppm"):
+        np.testing.assert_array_equal(decode_image(encode(suffix)), RGB)
+    for suffix in (".jpg", ".webp"):
+        assert np.abs(decode_image(encode(suffix, SMOOTH)).astype(int) - SMOOTH).mean() < 4
+    gray = decode_image(encode(".png"), mode="gray")
+    assert gray.shape == (9, 7, 1)
+    np.testing.assert_allclose(change_mode(RGB, "gray").astype(int), gray, atol=1)
+    np.testing.assert_array_equal(decode_image(encode(".png", RGB[..., 0]))[..., 2], RGB[..., 0])
+    assert change_mode(gray[None], "rgb").shape == (1, 9, 7, 3)
+    deep = encode(".png", RGB.astype(np.uint16) * 257)
+    np.testing.assert_array_equal(decode_image(deep), RGB)
+
+
+def jpeg_of_size(height: int, width: int) -> bytes:
+    data = bytearray(encode(".jpg", SMOOTH))
+    at = data.index(b"\xff\xc0")
+    data[at + 5:at + 9] = struct.pack(">HH", height, width)
+    return bytes(data)
+
+
+def png_of_size(height: int, width: int) -> bytes:
+    data = bytearray(encode(".png"))
+    data[16:24] = struct.pack(">II", width, height)
+    return bytes(data)
+
+
+@pytest.mark.parametrize(("data", "words"), [
+    (b"", r"empty \(0 bytes\)"),
+    (b"just words", r"not a picture .*\(text, 10 bytes\)"),
+    (os.urandom(1) + b"\0\1\2\3" * 20, "not a picture"),
+    (encode(".jpg", SMOOTH)[:-2], "JPEG is cut off: no end marker"),
+    (encode(".jpg", SMOOTH)[:100], "JPEG is cut off inside its header"),
+    (b"\xff\xd8\xff\xe0\x00\x04ab\x00\x00\x00\x00", "no marker at byte 8"),
+    (encode(".png")[:-12], "PNG is cut off: no IEND"),
+    (jpeg_of_size(60000, 60000), "60000 x 60000 pixels, more than the limit"),
+    (png_of_size(2**30, 2**30), "more than the limit"),
+    (png_of_size(0, 5), "no pixels"),
+    (encode(".bmp")[:18] + struct.pack("<ii", 2**20, 2**20) + encode(".bmp")[26:], "more than the limit"),
+])
+def test_damage_is_named(data: bytes, words: str) -> None:
+    with pytest.raises(DataFault, match=words) as info:
+        decode_image(data, path="x.img", index=3)
+    assert info.value.fault.path == "x.img"
+    assert info.value.fault.index == 3
+    assert info.value.fault.advice
+
+
+def test_garbage_behind_a_jpeg_is_no_damage() -> None:
+    assert decode_image(encode(".jpg", SMOOTH) + b"camera notes").shape == SMOOTH.shape
+
+
+def test_every_cut_of_a_jpeg_or_png_is_noticed() -> None:
+    for whole in (encode(".jpg", SMOOTH), encode(".png")):
+        for end in range(0, len(whole) - 1, 7):
+            with pytest.raises(DataFault):
+                decode_image(whole[:end])
+
+
+def test_missing_file_and_folder(tmp_path: Path) -> None:
+    for path, words in ((tmp_path / "no.png", "no such file"), (tmp_path, "folder stands where a file")):
+        with pytest.raises(DataFault, match=words):
+            read_image(path)
+
+
+def test_find_names_places_and_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PDL_DATA", str(tmp_path))
+    assert data_root() == tmp_path
+    with pytest.raises(DataFault, match=r"one/a, .*two/b.*https://example.org"):
+        find("Set", ["one/a", "two/b"], address="https://example.org")
+    (tmp_path / "two" / "b").mkdir(parents=True)
+    assert find("Set", ["one/a", "two/b"], address="") == tmp_path / "two" / "b"
+
+
+def never() -> dict[str, np.ndarray]:
+    raise RuntimeError("the cache was not used")
+
+
+def test_cache_is_used_and_rebuilt_when_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PDL_DATA", str(tmp_path))
+    build: Callable[[], dict[str, np.ndarray]] = lambda: {"a": np.arange(5), "b": np.ones(2)}  # noqa: E731
+    assert (cached_arrays("key", ["a"], build)["a"] == np.arange(5)).all()
+    assert cached_arrays("key", ["a", "b"], never)["b"].sum() == 2
+    file = tmp_path / "cache" / "key.a.npy"
+    file.write_bytes(file.read_bytes()[:-3])
+    assert (cached_arrays("key", ["a"], build)["a"] == np.arange(5)).all()
+    assert (cached_arrays("key", ["a"], never)["a"] == np.arange(5)).all()
+    assert sorted(p.name for p in (tmp_path / "cache").iterdir()) == ["key.a.npy", "key.b.npy"]
+
+
+def test_cache_leaves_read_only_folders_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, home = tmp_path / "data", tmp_path / "home"
+    data.mkdir()
+    home.mkdir()
+    data.chmod(0o555)
+    monkeypatch.setenv("PDL_DATA", str(data))
+    monkeypatch.setenv("HOME", str(home))
+    cached_arrays("key", ["a"], lambda: {"a": np.arange(5)})
+    assert not list(data.iterdir())
+    assert (cached_arrays("key", ["a"], never)["a"] == np.arange(5)).all()
+
+
+def test_failed_write_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="pickle"):
+        store.write_atomic(tmp_path / "x.npy", np.array([{}], object))
+    assert not list(tmp_path.iterdir())
