@@ -1,0 +1,134 @@
+"""The command table, and what happens to errors: one message on stderr and an exit code, never a traceback."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from pdl.cli import style
+from pdl.cli.overview import COMMANDS, overview
+from pdl.errors import PdlError
+
+INTERRUPTED = 130
+
+
+class LazyGroup(TyperGroup):
+    """Lists commands from the table above and imports one when it is asked for."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = dict.fromkeys(COMMANDS)  # type: ignore[assignment]  # names only: for suggestions and listings
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command, imported now."""
+        return load(cmd_name) if cmd_name in COMMANDS else None
+
+    def get_help(self, ctx: Any) -> str:
+        """The overview, which needs no command to be imported."""
+        return overview()
+
+
+def load(name: str) -> Any:
+    """The typer command in pdl/cli/<name>.py."""
+    module = importlib.import_module(f"pdl.cli.{name}")
+    group = getattr(module, "app", None)
+    if group is None:
+        group = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+        group.command(name, epilog=module.EXAMPLE, no_args_is_help=getattr(module, "NO_ARGS_IS_HELP", True))(
+            module.command
+        )
+    command = typer.main.get_command(group)
+    command.name = name
+    return command
+
+
+app = typer.Typer(cls=LazyGroup, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        import pdl
+
+        style.out(f"pdl {pdl.__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _pdl(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        style.out(overview())
+
+
+def run(arguments: list[str]) -> int:
+    """Parse, call, and turn every outcome into an exit code."""
+    streams = sys.stdout, sys.stderr
+    try:
+        result = typer.main.get_command(app).main(arguments, prog_name="pdl", standalone_mode=False)
+        style.flush()
+        code = result if isinstance(result, int) else 0
+    except SystemExit as leaving:
+        if (sys.stdout, sys.stderr) == streams:
+            return leaving.code if isinstance(leaving.code, int) else 0
+        sys.stdout, sys.stderr = streams  # typer wraps them when its own help meets a closed pipe
+        return _report(BrokenPipeError(), arguments)
+    except Exception as error:
+        return _report(error, arguments)
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    if code == INTERRUPTED:
+        style.error("pdl: interrupted")
+    return code
+
+
+def _report(error: Exception, arguments: list[str]) -> int:
+    if isinstance(error, BrokenPipeError):
+        style.silence()
+        return style.CLOSED_PIPE
+    if os.environ.get("PDL_DEBUG", "0") not in ("", "0"):
+        style.traceback(error)
+    elif isinstance(error, PdlError):
+        style.error(str(error))
+    elif hasattr(error, "format_message"):
+        style.error(_usage(error))
+    else:
+        style.error(_crash(error, arguments))
+    return int(getattr(error, "exit_code", 1))
+
+
+def _usage(error: Any) -> str:
+    """typer's complaint, and where to read more."""
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        return str(error.format_message())
+    message = "pdl: " + " ".join(error.format_message().split())
+    if type(error).__name__ == "NoSuchOption":
+        message += " (settings of a recipe are given without dashes: train.epochs=3)"
+    return f"{message}\nTry '{context.command_path} --help'." if context else message
+
+
+def _crash(error: Exception, arguments: list[str]) -> str:
+    """Save the traceback where the user can send it from; say where."""
+    import tempfile
+    import traceback
+
+    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    text = f"pdl {' '.join(arguments)}\n\n" + "".join(traceback.format_exception(error))
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="pdl-crash-", suffix=".log", delete=False, encoding="utf-8"
+        ) as file:
+            file.write(text)
+    except OSError:
+        return f"pdl: unexpected error: {said}\nPDL_DEBUG=1 shows where."
+    where = f"the details are in {file.name} (PDL_DEBUG=1 shows them here)"
+    return f"pdl: unexpected error: {said}\nThis is a bug in pdl or in a suite; {where}."

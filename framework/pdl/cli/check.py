@@ -1,0 +1,32 @@
+"""`pdl check`."""
+
+from __future__ import annotations
+
+import typer
+
+from pdl.cli import style
+from pdl.cli.common import Json, Overrides, Recipe, recipe
+
+EXAMPLE = "Example:  pdl check -c configs/cv/image_folder_mobilenetv3.yaml"
+
+
+def command(config: Recipe = None, overrides: Overrides = None, json: Json = False) -> None:
+    """Look for faults before training: in the recipe, then in every sample of its data.
+
+    Found are files that cannot be read, class lists that differ, labels out of range, empty splits, and pictures
+    that are both in train and in val or test. Exit code 2 for a fault in the recipe, 3 for one in the data;
+    warnings leave it at 0.
+    """
+    from pdl.config import build
+
+    loaded = recipe(config, overrides)
+    found = build(loaded["task"]).check(loaded)
+    errors = [fault for fault in found if fault.severity == "error"]
+    if json:
+        style.json({"good": not errors, "faults": [vars(fault) for fault in found]})
+    else:
+        for fault in found:
+            style.error(f"{'' if fault.severity == 'error' else 'warning: '}{fault}")
+        style.out(f"faults: {len(errors)}, warnings: {len(found) - len(errors)}" if found else "no fault found")
+    if errors:
+        raise typer.Exit(3)

@@ -1,0 +1,64 @@
+"""`pdl config show | check | diff`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pdl.cli import style
+from pdl.cli.common import Json, Overrides, Recipe, recipe
+
+EXAMPLE = "Example:  pdl config show -c configs/cv/digits_lenet.yaml --origins"
+app = typer.Typer(
+    add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True, epilog=EXAMPLE,
+    help="Show, check and compare recipes.",
+)  # fmt: skip
+
+
+@app.command(
+    epilog="Example:  pdl config show -c configs/cv/digits_lenet.yaml train.epochs=3 --origins", no_args_is_help=True
+)
+def show(
+    config: Recipe = None,
+    overrides: Overrides = None,
+    origins: Annotated[
+        bool, typer.Option("--origins", help="End each line with the file and line that set it.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """The resolved recipe: parts, overrides and interpolations applied. What is wrong with it is said afterwards."""
+    from pdl.config import check
+    from pdl.config import show as text
+
+    loaded = recipe(config, overrides, checked=False)
+    style.json(loaded.plain()) if json else style.out(text(loaded, origins=origins).rstrip("\n"))
+    check(loaded)
+
+
+@app.command(epilog="Example:  pdl config check -c configs/cv/digits_lenet.yaml optim.lr=1e-2", no_args_is_help=True)
+def check(config: Recipe = None, overrides: Overrides = None) -> None:
+    """Every fault of a recipe at once, without building anything."""
+    loaded = recipe(config, overrides)
+    style.out(f"{config}: good ({len(loaded.origins)} keys)")
+
+
+@app.command(epilog="Example:  pdl config diff runs/a runs/b", no_args_is_help=True)
+def diff(
+    left: Annotated[Path, typer.Argument(metavar="A", help="A recipe or a run folder.")],
+    right: Annotated[Path, typer.Argument(metavar="B", help="Another one.")],
+    json: Json = False,
+) -> int:
+    """Which resolved settings of two recipes differ. Exit code 1 when any does."""
+    from pdl.config import diff as compare
+    from pdl.config import load
+
+    found = compare(load(left), load(right))
+    if json:
+        style.json([{"key": each.key, "left": repr(each.left), "right": repr(each.right)} for each in found])
+    elif found:
+        style.table(["key", str(left), str(right)], [[each.key, str(each.left), str(each.right)] for each in found])
+    else:
+        style.out("no difference")
+    return 1 if found else 0

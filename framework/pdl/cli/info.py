@@ -1,0 +1,66 @@
+"""`pdl info`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pdl.cli import style
+from pdl.cli.common import Json
+
+EXAMPLE = "Example:  pdl info        pdl info runs/digits"
+NO_ARGS_IS_HELP = False
+
+
+def command(
+    run: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="A run folder.", show_default=False)] = None,
+    json: Json = False,
+) -> None:
+    """Versions, processor, threads, suites and folders; or, for a run, what it is and what it reached."""
+    facts = installation() if run is None else _of_run(run)
+    style.json(facts) if json else style.pairs(_flat(facts))
+
+
+def _of_run(run: Path) -> dict[str, Any]:
+    from pdl.train import info
+
+    return info(run)
+
+
+def installation() -> dict[str, Any]:
+    """Versions of what matters, the machine, the installed suites, and the folders pdl looks into."""
+    from pdl import data, hub, suites
+    from pdl.train.result import machine, versions
+
+    return {
+        "versions": versions() | _others(),
+        "machine": machine(),
+        "suites": [f"{suite.name} ({suite.package} {suite.version})" for suite in suites.installed().values()],
+        "folders": {"data": str(data.data_root()), "weights": [str(folder) for folder in hub.folders()]},
+    }
+
+
+def _others() -> dict[str, str]:
+    """Versions of the libraries that do part of the work; absent ones are left out."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {}
+    for name in ("safetensors", "ml_dtypes", "hydra-core", "opencv-python-headless", "tensorboard"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _flat(facts: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """Nested facts as `a.b` lines."""
+    lines: list[tuple[str, Any]] = []
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            lines += _flat(value, f"{prefix}{name}.")
+        else:
+            lines.append((prefix + name, ", ".join(map(str, value)) if isinstance(value, list) else value))
+    return lines

@@ -1,0 +1,34 @@
+"""What `pdl --help` says. Kept apart from typer, so that the answer comes at once."""
+
+from __future__ import annotations
+
+# name -> one line. The module pdl.cli.<name> holds EXAMPLE and `command` (a function) or `app` (a typer group).
+COMMANDS = {
+    "train": "Train a recipe; writes a run folder.",
+    "eval": "Measure a trained run on a split.",
+    "predict": "Use a trained run on files, folders or standard input.",
+    "check": "Look for faults in a recipe and its data before training.",
+    "config": "Show, check and compare recipes.",
+    "init": "Write a recipe for your own data.",
+    "info": "This installation and machine, or a run.",
+    "models": "List the models that recipes can name.",
+    "download": "Find or fetch pretrained weights.",
+}
+OPTIONS = {
+    "--version": "Print the version.",
+    "--install-completion": "Install completion for the current shell.",
+    "--show-completion": "Show completion for the current shell.",
+    "--help": "Show this message; `pdl COMMAND --help` explains a command.",
+}
+EXAMPLE = "Example:  pdl train -c configs/cv/digits_lenet.yaml train.epochs=3"
+
+
+def overview() -> str:
+    """The whole text."""
+    head = "Usage: pdl COMMAND [ARGS]...\n\n  Train, measure and use models from one YAML file."
+    return "\n\n".join([head, _section("Commands", COMMANDS), _section("Options", OPTIONS), f"  {EXAMPLE}"])
+
+
+def _section(title: str, lines: dict[str, str]) -> str:
+    width = max(map(len, lines))
+    return "\n".join([f"{title}:", *(f"  {name:<{width}}  {text}" for name, text in lines.items())])

@@ -1,0 +1,56 @@
+"""`pdl predict`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pdl.cli import style
+from pdl.cli.common import Json
+from pdl.errors import UsageError
+
+EXAMPLE = "Example:  pdl predict runs/digits photo.png 'scans/*.png' --topk 3"
+Inputs = Annotated[
+    list[str],
+    typer.Argument(metavar="INPUT...", help="Files, folders, patterns, or - for standard input.", show_default=False),
+]
+
+
+def command(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder; nothing else is needed.")],
+    inputs: Inputs,
+    topk: Annotated[int, typer.Option("--topk", min=1, help="How many answers for each input.")] = 5,
+    json: Json = False,
+    save: Annotated[
+        Path | None, typer.Option("--save", metavar="DIR", help="Draw the answers into this folder.")
+    ] = None,
+    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Inputs looked at together.")] = 32,
+) -> None:
+    """Use a trained run on new data. Works from any directory: the run remembers how its inputs are prepared."""
+    from pdl.train import predict
+
+    if "-" in inputs and sys.stdin.isatty():
+        raise UsageError("'-' reads a file from standard input: pdl predict RUN - < photo.png")
+    found = predict(run, inputs, topk=topk, batch_size=batch_size, save=save)
+    if json:
+        style.json(found)
+    else:
+        rows = [row for each in found for row in _rows(each)]
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        style.table(names, [[row.get(name, "") for name in names] for row in rows])
+
+
+def _rows(prediction: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """One row for each answer; what is the same for all of them stands in the first."""
+    single = {name: value for name, value in prediction.items() if not isinstance(value, list)}
+    answers: list[dict[str, Any]] = next((value for value in prediction.values() if _is_answers(value)), [{}])
+    for number, answer in enumerate(answers):
+        yield {**(single if number == 0 else {}), **answer}
+
+
+def _is_answers(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)

@@ -1,0 +1,137 @@
+"""The only place that prints. Results go to standard output, everything else to standard error.
+
+On a terminal tables are drawn by rich; elsewhere they are plain aligned columns. A reader that closes the pipe ends
+the program quietly.
+"""
+
+from __future__ import annotations
+
+import json as _json
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TextIO
+
+CLOSED_PIPE = 141  # what a shell reports for a program that wrote to a pipe nobody reads
+
+
+def out(text: str) -> None:
+    """A line (or several) of result."""
+    _write(sys.stdout, text)
+
+
+def error(text: str) -> None:
+    """What went wrong, on standard error: lines that begin with a place (`file:12: ...`) stay so, for editors."""
+    _write(sys.stderr, text)
+
+
+def note(text: str) -> None:
+    """Something worth knowing that is no result, on standard error."""
+    _write(sys.stderr, text)
+
+
+def json(value: Any) -> None:
+    """One line of JSON. Numbers that JSON lacks (NaN, infinity) become null."""
+    out(_json.dumps(_jsonable(value), ensure_ascii=False, allow_nan=False))
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str = "") -> None:
+    """Rows under column names; numbers are aligned right."""
+    texts = [[cell(value) for value in row] for row in rows]
+    right = [bool(texts) and all(_is_number(row[i]) for row in texts) for i in range(len(columns))]
+    if sys.stdout.isatty():
+        _rich_table(columns, texts, right, title)
+        return
+    widths = [max(len(row[i]) for row in [list(columns), *texts]) for i in range(len(columns))]
+    lines = [_aligned(row, widths, right) for row in [list(columns), *texts]]
+    out("\n".join([title, *lines] if title else lines))
+
+
+def pairs(items: Iterable[tuple[str, Any]], *, title: str = "") -> None:
+    """`name  value` lines; entries whose value is None are left out."""
+    known = [(name, cell(value)) for name, value in items if value is not None]
+    width = max((len(name) for name, _ in known), default=0)
+    out("\n".join([*([title] if title else []), *(f"{name:<{width}}  {value}" for name, value in known)]))
+
+
+def cell(value: Any) -> str:
+    """A value in a table: floats with four significant places, None as a dash."""
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.4f}" if 1e-3 <= abs(value) < 1e5 or value == 0 else f"{value:.4g}"
+    return str(value)
+
+
+def traceback(problem: BaseException) -> None:
+    """The whole story, for PDL_DEBUG=1."""
+    import traceback as tb
+
+    _write(sys.stderr, "".join(tb.format_exception(problem)).rstrip("\n"))
+
+
+def flush() -> None:
+    """Hand over what is buffered; leaves with CLOSED_PIPE when nobody reads."""
+    _quietly(sys.stdout.flush)
+
+
+def silence() -> None:
+    """Nobody reads standard output any more: let what is still buffered go nowhere."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):  # a stdout without a file descriptor has nothing to silence
+        return
+
+
+def _write(stream: TextIO, text: str) -> None:
+    encoding = stream.encoding or "utf-8"
+    _quietly(lambda: stream.write(text.encode(encoding, "replace").decode(encoding) + "\n"))
+
+
+def _quietly(write: Callable[[], object]) -> None:
+    try:
+        write()
+    except BrokenPipeError:
+        silence()
+        raise SystemExit(CLOSED_PIPE) from None
+
+
+def _aligned(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    cells = (
+        text.rjust(width) if number else text.ljust(width)
+        for text, width, number in zip(row, widths, right, strict=True)
+    )
+    return "  ".join(cells).rstrip()
+
+
+def _rich_table(columns: Sequence[str], rows: list[list[str]], right: list[bool], title: str) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(title=title or None, box=box.SIMPLE_HEAD, title_justify="left")
+    for name, number in zip(columns, right, strict=True):
+        drawn.add_column(name, justify="right" if number else "left", overflow="fold")
+    for row in rows:
+        drawn.add_row(*map(Text, row))
+    Console().print(drawn)
+
+
+def _is_number(text: str) -> bool:
+    return (
+        text == "-"
+        or text.replace(",", "").replace(".", "", 1).replace("e-", "").replace("e+", "").lstrip("-").isdigit()
+    )
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _jsonable(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_jsonable(item) for item in value]
+    if hasattr(value, "tolist"):
+        return _jsonable(value.tolist())
+    if isinstance(value, float) and value - value != 0:
+        return None
+    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)

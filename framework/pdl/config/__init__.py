@@ -1,0 +1,25 @@
+"""Recipes: composed by hydra, checked as a whole, then built.
+
+    cfg = pdl.config.load("configs/cv/digits_lenet.yaml", ["train.epochs=3"])   # text -> tree; knows file and line
+    pdl.config.check(cfg)                         # every fault at once, before anything is built
+    model = pdl.config.build(cfg["model"])        # tree -> objects
+    pdl.config.dump(cfg, "runs/digits")           # resolved config.yaml; load("runs/digits") equals cfg
+
+A part is named by its public import path (`_target_: pdl_cv.LeNet`) and gets the other keys as keyword arguments;
+which keys, types and ranges it takes is read from its constructor's signature (`Annotated[float, Range(0, 1)]`,
+`Literal["a", "b"]`).
+"""
+
+from __future__ import annotations
+
+from pdl.config.building import build
+from pdl.config.checks import check, faults, from_dict
+from pdl.config.compose import load
+from pdl.config.text import Difference, diff, dump, show, to_yaml
+from pdl.config.tree import Config, Fault, Origin
+from pdl.hints import Choice, Range
+
+__all__ = [
+    "Choice", "Config", "Difference", "Fault", "Origin", "Range",
+    "build", "check", "diff", "dump", "faults", "from_dict", "load", "show", "to_yaml",
+]  # fmt: skip

@@ -1,0 +1,53 @@
+"""From a checked tree to objects: children first, then the constructor, with its errors placed in the recipe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pdl import suites
+from pdl.config.signature import TARGET, signature, wants_tuple
+from pdl.config.tree import Items, Node, dotted
+from pdl.errors import ConfigError, DataError, PdlError
+
+
+def build(node: Any, **extra: Any) -> Any:
+    """Construct what a node describes: a `_target_` mapping becomes an object, other mappings and lists are built
+    inside, scalars stay.
+
+    `extra` are keyword arguments for the outermost constructor; they win over the node's keys. Raises ConfigError
+    (DataError for data troubles) with the place in the recipe when a constructor refuses its arguments.
+    """
+    if isinstance(node, list):
+        return [build(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    arguments = {key: build(item) for key, item in node.items() if key != TARGET}
+    if TARGET not in node and extra:
+        raise ConfigError(f"{_place(node)}: there is no {TARGET} here to hand {', '.join(extra)} to")
+    if TARGET not in node:
+        return arguments
+    part = suites.locate(suites.moved(node[TARGET]) or node[TARGET])
+    takes = signature(part).arguments
+    for key, value in arguments.items():
+        if isinstance(value, list) and key in takes and wants_tuple(takes[key].hint):
+            arguments[key] = tuple(value)
+    try:
+        return part(**{**arguments, **extra})
+    except DataError as error:
+        error.args = (f"{_place(node)}: {error}",)  # the same error, of the same kind, that now says where
+        raise
+    except (PdlError, TypeError, ValueError, KeyError, OSError) as error:
+        raise ConfigError(f"{_place(node)}: {_said(error)}") from error
+
+
+def _place(node: Any) -> str:
+    """`file:12: model: pdl_cv.LeNet`, as far as the node knows."""
+    known = isinstance(node, (Node, Items))
+    parts = [str(node.origin), dotted(node.path)] if known and (node.origin.file or node.origin.override) else []
+    return ": ".join([*parts, *([str(node[TARGET])] if TARGET in node else [])]) or "config"
+
+
+def _said(error: Exception) -> str:
+    return (
+        str(error) if isinstance(error, (PdlError, ValueError)) and str(error) else f"{type(error).__name__}: {error}"
+    )

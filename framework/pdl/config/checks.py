@@ -1,0 +1,64 @@
+"""The whole tree against the schema of a recipe, before anything is built."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pdl.config.schema import Checker
+from pdl.config.tree import Config, Fault, Items, Node
+from pdl.errors import ConfigError
+
+
+def check(config: Config) -> Config:
+    """Raise ConfigError with every fault of the tree, each with file, line, key path, what was expected and what
+    was probably meant.
+
+    A tree without faults comes back with small things put right in place: numbers written as text (`"1e-3"`) become
+    numbers, names that moved become their present names (with a line in `config.notices`).
+    """
+    found = faults(config)
+    if found:
+        raise ConfigError([config.line(fault) for fault in found])
+    return config
+
+
+def faults(config: Config) -> list[Fault]:
+    """Every fault of the tree, in the order of the recipe's keys; `check` without the exception."""
+    from pdl.config.recipe import Recipe
+
+    checker = Checker()
+    checker.arguments(config.tree, Recipe, ())
+    config.notices += [notice for notice in checker.notices if notice not in config.notices]
+    unresolved = {fault.path for fault in config.faults}
+    found = [*config.faults, *(fault for fault in checker.faults if fault.path not in unresolved)]
+    return [_misplaced_part(config, fault) for fault in found if fault.message]
+
+
+def _misplaced_part(config: Config, fault: Fault) -> Fault:
+    """An unknown top-level key that a part brought: hydra places a part at its folder's name unless its header says
+    otherwise.
+    """
+    file = config.origin(fault.path).file
+    unknown = len(fault.path) == 1 and fault.message.startswith("unknown key")
+    if not unknown or file is None or config.path is None or file.resolve() == config.path.resolve():
+        return fault
+    if str(fault.path[0]) not in file.parts:
+        return fault
+    return Fault(fault.path, f"{fault.message}; a part with top-level keys starts with the line `# @package _global_`")
+
+
+def from_dict(tree: dict[str, Any]) -> Config:
+    """A Config from a plain dict, for programs that write no file."""
+    return Config(_node(tree, ()))
+
+
+def _node(value: Any, path: tuple[str | int, ...]) -> Any:
+    made: Node | Items
+    if isinstance(value, dict):
+        made = Node({key: _node(item, (*path, key)) for key, item in value.items()})
+    elif isinstance(value, (list, tuple)):
+        made = Items(_node(item, (*path, index)) for index, item in enumerate(value))
+    else:
+        return value
+    made.path = path
+    return made

@@ -1,0 +1,74 @@
+"""New recipes: a suite knows how to write one for the user's data.
+
+A suite lists its writers in `INIT = {"classification": "pdl_cv.classification.init:write_recipe"}`. A writer is
+called as `writer(data: Path) -> str`: it looks at the data and returns the text of a recipe that trains unedited;
+it raises DataError when the data cannot be used, and UsageError for a folder of another shape. It writes no file.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from pdl import suites
+from pdl.config.checks import check
+from pdl.config.compose import load
+from pdl.config.tree import shown
+from pdl.errors import ConfigError, UsageError
+
+Writer = Callable[[Path], str]
+
+
+def writers() -> dict[str, str]:
+    """`cv.classification` -> `module:function`, for every task that an installed suite can write a recipe for."""
+    found = {}
+    for suite in suites.installed().values():
+        for task, where in getattr(suite.module(), "INIT", {}).items():
+            found[f"{suite.name}.{task}"] = where
+    return found
+
+
+def init(task: str, *, data: str | Path, out: str | Path = "recipe.yaml", force: bool = False) -> Path:
+    """Write a recipe for `task` (`cv.classification`) on the data in a folder, check it, and return its path.
+
+    An existing file is kept unless `force`; a recipe that does not pass the check is not left behind.
+    """
+    target, folder = Path(out), Path(data)
+    if target.suffix != ".yaml":
+        raise UsageError(f"{shown(target)}: a recipe's name ends in .yaml")
+    if target.exists() and not force:
+        raise UsageError(f"{shown(target)} exists; give another name with --out, or --force to replace it")
+    if not folder.exists():
+        raise UsageError(f"{shown(folder)}: no such folder; --data names the folder your data lies in")
+    text = _writer(task)(folder)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = target.with_name(f".{target.stem}.part.yaml")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        _judge(task, draft)
+        os.replace(draft, target)
+    finally:
+        draft.unlink(missing_ok=True)
+    return target
+
+
+def _judge(task: str, draft: Path) -> None:
+    try:
+        check(load(draft))
+    except ConfigError as error:
+        problems = "; ".join(problem.partition(": ")[2] for problem in error.problems)
+        raise ConfigError(
+            f"the recipe that the writer of {task} makes for this data is not good: {problems}"
+        ) from error
+
+
+def _writer(task: str) -> Writer:
+    known = writers()
+    if task not in known:
+        have = ", ".join(sorted(known)) or "none; no suite is installed"
+        raise UsageError(f"there is no recipe writer {task!r}{suites.suggest(task, known)} (known: {have})")
+    module, _, function = known[task].partition(":")
+    writer: Writer = getattr(importlib.import_module(module), function)
+    return writer

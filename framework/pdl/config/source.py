@@ -1,0 +1,139 @@
+"""One YAML file as written: its faults with line numbers, and the line of every key."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Any
+
+from pdl.config.tree import Fault, Key, Origin, shown
+from pdl.errors import ConfigError
+
+_MERGE = "tag:yaml.org,2002:merge"
+
+
+def read(path: Path) -> dict[Key, Origin]:
+    """The line of every key of a YAML file, by path. Raises ConfigError with every fault a reader of the text can
+    see.
+    """
+    import yaml
+
+    text = _text(path)
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        raise ConfigError(syntax(path, error)) from None
+    if root is None:
+        raise ConfigError(f"{shown(path)}:1: the file is empty; a recipe has the keys task, model, data, optim, train")
+    if not isinstance(root, yaml.MappingNode):
+        kind = "a list" if isinstance(root, yaml.SequenceNode) else "a single value"
+        raise ConfigError(f"{shown(path)}:{_line(root)}: expected a mapping (`key: value` lines), got {kind}")
+    marks: dict[Key, Origin] = {}
+    faults: list[Fault] = []
+    _walk(root, (), path, marks, faults)
+    _defaults(root, path, faults)
+    if faults:
+        raise ConfigError([f"{fault.origin}: {fault.message}" for fault in faults])
+    return marks
+
+
+def syntax(path: Path, error: Any) -> str:
+    """One line for a YAML error: file, line, what the parser met."""
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    line = f":{mark.line + 1}" if mark else ""
+    problem = (getattr(error, "problem", None) or str(error)).strip().splitlines()[0]
+    if r"'\t'" in problem:
+        problem += "; YAML is indented with spaces, not tabs"
+    elif "found '?'" in problem:
+        problem += "; inside { } a missing value is written in quotes: '???'"
+    elif "mapping values are not allowed" in problem:
+        problem += "; check the indentation, and quote text that contains ': '"
+    elif "another document" in problem or "expected '<document start>'" in problem:
+        problem += "; a recipe is one YAML document"
+    elif problem.startswith("could not determine a constructor"):
+        problem += "; YAML tags (`!...`) are not part of the config grammar"
+    return f"{shown(path)}{line}: not valid YAML: {problem}"
+
+
+def _defaults(root: Any, path: Path, faults: list[Fault]) -> None:
+    """A defaults list without `_self_` would let the parts override the recipe, silently."""
+    lists = [value for name, value in root.value if name.value == "defaults"]
+    if lists and len(root.value) > 1 and not any(getattr(item, "value", None) == "_self_" for item in lists[0].value):
+        message = "the defaults list has no `- _self_`; add it as the last entry, so that this file wins over its parts"
+        faults.append(Fault(("defaults",), message, Origin(path, _line(lists[0]))))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ConfigError(f"{shown(path)}: no such file{_similar(path)}") from None
+    except IsADirectoryError:
+        raise ConfigError(
+            f"{shown(path)}: is a folder; name the recipe file in it, or a run folder with config.yaml"
+        ) from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{shown(path)}: byte {error.start} is not UTF-8 text; save the recipe as UTF-8") from None
+    except OSError as error:
+        raise ConfigError(f"{shown(path)}: cannot be read: {error.strerror}") from None
+
+
+def _similar(path: Path) -> str:
+    if not path.parent.is_dir():
+        return f"; the folder {shown(path.parent)} does not exist either"
+    names = sorted(file.name for file in path.parent.iterdir() if file.suffix in (".yaml", ".yml"))
+    close = difflib.get_close_matches(path.name, names, n=1, cutoff=0.5)
+    if close:
+        return f"; did you mean '{shown(path.parent / close[0])}'?"
+    return (
+        f"; recipes in {shown(path.parent) or '.'}: {', '.join(names)}"
+        if names
+        else "; there is no recipe in that folder"
+    )
+
+
+def _line(node: Any) -> int:
+    return int(node.start_mark.line) + 1
+
+
+def _walk(node: Any, path: Key, file: Path, marks: dict[Key, Origin], faults: list[Fault]) -> None:
+    import yaml
+
+    if isinstance(node, yaml.MappingNode):
+        _walk_mapping(node, path, file, marks, faults)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, item in enumerate(node.value):
+            marks[*path, index] = Origin(file, _line(item))
+            _walk(item, (*path, index), file, marks, faults)
+    elif not node.tag.startswith("tag:yaml.org,2002:"):
+        faults.append(Fault(path, f"YAML tag {node.tag} is not part of the config grammar", Origin(file, _line(node))))
+
+
+def _walk_mapping(node: Any, path: Key, file: Path, marks: dict[Key, Origin], faults: list[Fault]) -> None:
+    seen: dict[str, int] = {}
+    for name, value in node.value:
+        if name.tag == _MERGE:
+            _walk(value, path, file, marks, faults)
+            continue
+        key, place = _key(name), Origin(file, _line(name))
+        if key is None:
+            faults.append(
+                Fault(path, f"the key {name.value!r} is read by YAML as {_kind(name)}; put it in quotes", place)
+            )
+            continue
+        where = ".".join(map(str, (*path, key)))
+        if key in seen:
+            faults.append(Fault(path, f"{where}: written twice (also on line {seen[key]}); keep one", place))
+        seen[key] = place.line
+        marks[*path, key] = place
+        _walk(value, (*path, key), file, marks, faults)
+
+
+def _key(name: Any) -> Any:
+    if name.tag == "tag:yaml.org,2002:str":
+        return name.value
+    return int(name.value) if name.tag == "tag:yaml.org,2002:int" and name.value.isdigit() else None
+
+
+def _kind(name: Any) -> str:
+    return f"a {name.tag.rpartition(':')[2]}"

@@ -1,0 +1,264 @@
+"""The command line: help, exit codes, errors, output. What commands do is tested where it lives."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pdl.cli import main, overview, style
+from pdl.errors import DataError
+from tests.framework.config.broken import GOOD
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, demo: None) -> str:
+    monkeypatch.chdir(tmp_path)
+    Path("recipe.yaml").write_text(GOOD)
+    return "recipe.yaml"
+
+
+def python(*arguments: str, **settings: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False, **settings)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], []])
+def test_help_lists_every_command(arguments: list[str], capsys: Capture) -> None:
+    assert main(arguments) == 0
+    said = capsys.readouterr().out
+    assert all(f"\n  {name} " in said for name in overview.COMMANDS)
+    assert said == overview.overview() + "\n"
+
+
+@pytest.mark.parametrize("name", [*overview.COMMANDS, "config show", "config check", "config diff"])
+def test_help_of_a_command_ends_with_an_example(name: str, capsys: Capture) -> None:
+    assert main([*name.split(), "--help"]) == 0
+    last = capsys.readouterr().out.rstrip().split("\n\n")[-1].strip()
+    assert last.startswith(f"Example:  pdl {name}")
+
+
+def test_the_table_has_what_the_modules_have() -> None:
+    files = {path.stem for path in Path(overview.__file__).parent.glob("*.py")}
+    assert set(overview.COMMANDS) == files - {"__init__", "app", "common", "overview", "style"}
+
+
+def test_help_imports_no_more_than_it_needs() -> None:
+    code = "import sys; from pdl.cli import main; main(['--help']); print(*sys.modules)"
+    modules = set(python("-c", code).stdout.split("\n")[-2].split())
+    heavy = {
+        "rich",
+        "hydra",
+        "omegaconf",
+        "yaml",
+        "cv2",
+        "safetensors",
+        "pdl.config",
+        "pdl.train",
+        "pdl.data",
+        "pdl.cli.train",
+    }
+    assert not modules & heavy
+
+
+def test_version(capsys: Capture) -> None:
+    import pdl
+
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"pdl {pdl.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["trian"], "Did you mean 'train'?"),
+        (["train", "--epochs", "3"], "given without dashes: train.epochs=3"),
+        (["config", "shwo"], "Did you mean 'show'?"),
+        (["eval"], "Usage: pdl eval"),
+        (["predict", "nowhere"], "INPUT"),
+        (["predict", "nowhere", "x.png", "--topk", "0"], "topk"),
+        (["predict", "nowhere", "x.png"], "nowhere: no such folder"),
+        (["eval", "nowhere"], "nowhere: no such folder"),
+        (["info", "nowhere"], "nowhere: no such folder"),
+        (["train", "--resume"], "pdl train --resume RUN"),
+        (["train", "--resume", "nowhere"], "nowhere"),
+        (["config", "show"], "Usage: pdl config show"),
+        (["config", "check", "train.epochs=3"], "which recipe?"),
+        (["init", "cv.nothing", "--data", "."], "no recipe writer 'cv.nothing'"),
+        (["download", "cv/nothing"], "'cv/nothing': no file"),
+    ],
+)
+def test_wrong_use(arguments: list[str], says: str, capsys: Capture, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    said = capsys.readouterr()
+    assert says in said.err
+    assert said.out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_config_show_check_and_diff(recipe: str, capsys: Capture) -> None:
+    assert main(["config", "show", "-c", recipe, "train.epochs=5", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["train"]["epochs"] == 5
+    assert main(["config", "show", "-c", recipe, "train.epochz=5"]) == 2
+    said = capsys.readouterr()
+    assert "epochz: 5" in said.out
+    assert "did you mean 'epochs'?" in said.err
+    assert main(["config", "check", "-c", recipe]) == 0
+    assert "good" in capsys.readouterr().out
+    Path("other.yaml").write_text(GOOD.replace("width: 8", "width: 9"))
+    assert main(["config", "diff", recipe, recipe]) == 0
+    assert main(["config", "diff", recipe, "other.yaml"]) == 1
+    assert capsys.readouterr().out.splitlines()[-1].split() == ["model.width", "8", "9"]
+    assert main(["config", "diff", recipe, "other.yaml", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out) == [{"key": "model.width", "left": "8", "right": "9"}]
+
+
+def test_the_life_of_a_run(recipe: str, capsys: Capture) -> None:
+    assert main(["train", "-c", recipe, "--run", "run", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert result["epochs"] == 2
+    assert Path(result["run"]).resolve() == Path("run").resolve()
+    assert main(["train", "--resume", "run"]) == 0
+    assert "pdl predict run" in capsys.readouterr().out
+    assert main(["eval", "run", "--split", "val", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["metrics"]["val/loss"] == result["metrics"]["val/loss"]
+    assert main(["info", "run", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["status"] == "finished"
+    assert main(["config", "diff", recipe, "run"]) == 0
+    assert main(["train", "-c", recipe, "--run", "run"]) == 2
+    assert "pdl train --resume run" in capsys.readouterr().err
+    assert main(["train", "-c", recipe]) == 0
+    assert Path("runs/recipe-1/result.json").is_file()
+
+
+def test_check_and_broken_data(recipe: str, capsys: Capture) -> None:
+    assert main(["check", "-c", recipe]) == 0
+    assert "no fault" in capsys.readouterr().out
+    for command in ("check", "train"):
+        assert main([command, "-c", recipe, "data.val.root=nowhere"]) == 3
+        assert "data.val: pdl_demo.Points: nowhere: no such folder" in capsys.readouterr().err
+    assert main(["check", "-c", recipe, "data.val.root=nowhere", "--json"]) == 3
+    assert json.loads(capsys.readouterr().out)["faults"][0]["split"] == "val"
+    assert [path.name for path in Path().iterdir()] == [recipe]
+
+
+@pytest.mark.parametrize(("steps", "says"), [(6, "go on with: pdl train --resume run"), (2, "nothing to go on from")])
+def test_an_interruption_says_how_to_go_on(
+    steps: int, says: str, recipe: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pdl_demo
+
+    step, calls = pdl_demo.Fit.step, iter(range(steps))
+
+    def interrupted(*arguments: Any) -> Any:
+        if next(calls, None) is None:
+            raise KeyboardInterrupt
+        return step(*arguments)
+
+    monkeypatch.setattr(pdl_demo.Fit, "step", interrupted)
+    assert main(["train", "-c", recipe, "--run", "run"]) == 130
+    assert says in capsys.readouterr().err
+
+
+def test_init(recipe: str, capsys: Capture) -> None:
+    assert main(["init", "demo.fit", "--data", ".", "--out", "new/mine.yaml"]) == 0
+    assert "pdl train -c new/mine.yaml" in capsys.readouterr().out
+    assert main(["config", "check", "-c", "new/mine.yaml"]) == 0
+    before = Path(recipe).read_text()
+    assert main(["init", "demo.fit", "--data", ".", "--out", recipe]) == 2
+    assert "--force" in capsys.readouterr().err
+    assert Path(recipe).read_text() == before
+    assert main(["init", "demo.fit", "--data", ".", "--out", recipe, "--force"]) == 0
+    assert main(["init", "demo.fit", "--data", "nowhere", "--out", "x.yaml"]) == 2
+    assert main(["init", "demo.broken", "--data", ".", "--out", "x.yaml"]) == 2
+    assert "model.width: missing" in capsys.readouterr().err
+    assert sorted(path.name for path in Path().rglob("*.yaml")) == ["mine.yaml", "recipe.yaml"]
+
+
+def test_models(demo: None, capsys: Capture) -> None:
+    assert main(["models", "net_*", "--task", "fit", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [model["name"] for model in found] == ["net_small", "net_large"]
+    assert (found[0]["target"], found[0]["arguments"]) == ("pdl_demo.Net", "width: 8")
+    assert (found[0]["weights"], found[1]["weights"]) == ("demo/net_small", None)
+    assert main(["models", "LARGE"]) == 0
+    assert "net_large" in capsys.readouterr().out
+
+
+def test_info(capsys: Capture) -> None:
+    assert main(["info", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert {"versions", "machine", "suites", "folders"} <= set(facts)
+    assert main(["info"]) == 0
+    assert "versions.numpy" in capsys.readouterr().out
+
+
+def _raise(error: BaseException) -> Any:
+    def command(*_: Any, **__: Any) -> None:
+        raise error
+
+    return command
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "says"),
+    [
+        (DataError("row 3: no such file; restore it"), 3, "row 3: no such file; restore it\n"),
+        (KeyboardInterrupt(), 130, "pdl: interrupted\n"),
+        (BrokenPipeError(), 141, ""),
+        (ZeroDivisionError("division by zero"), 1, "pdl: unexpected error: ZeroDivisionError: division by zero\n"),
+    ],
+)
+def test_errors_become_exit_codes(
+    error: BaseException, code: int, says: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(style, "silence", lambda: None)
+    monkeypatch.setattr("pdl.hub.catalogue.catalogue", _raise(error))
+    assert main(["models"]) == code
+    said = capsys.readouterr()
+    assert said.err.startswith(says)
+    assert "Traceback" not in said.err
+    logs = list(tmp_path.glob("pdl-crash-*.log"))
+    assert bool(logs) == (code == 1)
+    assert all(str(log) in said.err and "Traceback" in log.read_text() for log in logs)
+
+
+def test_debug_shows_the_traceback(capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PDL_DEBUG", "1")
+    assert main(["config", "show", "-c", str(tmp_path / "nope.yaml")]) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_closed_pipe_is_no_crash() -> None:
+    """`pdl --version | head -0`: the reader has gone before the first line comes."""
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "pdl", "--version"]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_completion(capfd: Capture) -> None:
+    environment = {**os.environ, "_PDL_COMPLETE": "complete_bash", "COMP_WORDS": "pdl co", "COMP_CWORD": "1"}
+    assert python("-m", "pdl", env=environment).stdout.split() == ["config"]
+
+
+def test_table_is_plain_when_nobody_looks(capsys: Capture) -> None:
+    style.table(["name", "n"], [["a", 1.5], ["bcd", None]], title="t")
+    assert capsys.readouterr().out == "t\nname       n\na     1.5000\nbcd        -\n"
+
+
+def test_json_has_no_nan(capsys: Capture) -> None:
+    import numpy as np
+
+    style.json({"a": float("nan"), "b": np.float32(1.5), "c": (np.arange(2), Path("x"))})
+    assert json.loads(capsys.readouterr().out) == {"a": None, "b": 1.5, "c": [[0, 1], "x"]}

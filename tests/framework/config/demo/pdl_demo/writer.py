@@ -1,0 +1,19 @@
+"""Recipes for the user's own data, as `pdl init` asks for them."""
+
+from pathlib import Path
+
+
+def write_recipe(data: Path) -> str:
+    """A recipe that is good."""
+    return f"""\
+# points in {data}
+defaults: [/demo/base, _self_]
+model: {{_target_: pdl_demo.Net, width: 8}}
+data:
+  train: {{_target_: pdl_demo.Points, split: train, n: 64}}
+"""
+
+
+def write_broken(data: Path) -> str:
+    """A recipe that is not."""
+    return "model: {_target_: pdl_demo.Net}\n"

@@ -1,0 +1,126 @@
+"""Values against annotations: a line says what is taken, and as what, or what is said about it."""
+
+from __future__ import annotations
+
+import enum
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import pytest
+
+from pdl.config.schema import Checker
+from pdl.config.signature import signature, wants_tuple
+from pdl.config.words import describe
+from pdl.hints import Choice, Range
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+TAKEN: list[tuple[Any, Any, Any]] = [
+    # hint, value, what the constructor gets
+    (int, 3, 3),
+    (float, 3, 3),
+    (float, 0.5, 0.5),
+    (float, "1e-3", 1e-3),
+    (float, "-2.5E+2", -250.0),
+    (Annotated[float, Range(0, 1)], "5e-1", 0.5),
+    (bool, True, True),
+    (str, "1e-3", "1e-3"),
+    (None, None, None),
+    (int | None, None, None),
+    (Annotated[int | None, Range(1)], None, None),
+    (Annotated[int, Range(1)] | None, 4, 4),
+    (int | str, "3", "3"),
+    (float | str, "1e-3", "1e-3"),
+    (int | float, 3, 3),
+    (Literal["a", 2], 2, 2),
+    (list[int], [1, 2], [1, 2]),
+    (list[float], ["1e-3", 1], [1e-3, 1]),
+    (tuple[int, int], [1, 2], [1, 2]),
+    (tuple[int, ...], [1, 2, 3], [1, 2, 3]),
+    (int | tuple[int, int], [1, 2], [1, 2]),
+    (int | tuple[int, int], 3, 3),
+    (Sequence[str], ["a"], ["a"]),
+    (Annotated[list[int], Range(1)], [1, 2], [1, 2]),
+    (dict[str, float], {"a": "1e-2"}, {"a": 0.01}),
+    (Mapping[str, int] | None, {"a": 1}, {"a": 1}),
+    (str | os.PathLike[str], "a/b", "a/b"),
+    (Path, "a/b", "a/b"),
+    (Colour, "RED", "RED"),
+    (np.dtype, "float32", "float32"),
+    (Any, {"a": [1, None]}, {"a": [1, None]}),
+    (Annotated[str, Choice(("a", "b"))], "b", "b"),
+]
+
+REFUSED: list[tuple[Any, Any, str]] = [
+    (int, True, "expected a whole number, got true (true/false)"),
+    (int, 2.0, "write 2"),
+    (int, None, "got null"),
+    (float, "fast", "expected a number, got 'fast' (text)"),
+    (float, True, "expected a number"),
+    (float, "inf", "expected a number"),
+    (bool, 1, "expected true or false, got 1 (int)"),
+    (str, 3, "put it in quotes: '3'"),
+    (int | None, "x", "expected a whole number, got 'x'"),
+    (Annotated[int | None, Range(1)], 0, "0 is out of range: expected a whole number >= 1"),
+    (int | str, 1.5, "expected a whole number or text, got 1.5 (float)"),
+    (Literal["cos", "exp"], "coss", "did you mean 'cos'?"),
+    (Literal["a", 2], True, "expected one of 'a', 2"),
+    (list[int], 3, "write a list"),
+    (list[int], [1, "x"], "expected a whole number, got 'x'"),
+    (tuple[int, int], [1], "expected a list of 2"),
+    (Annotated[list[int], Range(1)], [1, 0], "0 is out of range"),
+    (dict[str, int], [1], "expected a mapping"),
+    (Annotated[float, Range(above=0)], 0, "expected a number > 0"),
+    (Annotated[float, Range(0, 1)], 1.5, "expected a number from 0 to 1"),
+    (Annotated[str, Choice(("a", "b"))], "c", "expected one of 'a', 'b', got 'c'"),
+    (Callable[[int], int], "relu", "a part that can be called"),
+    (Colour, "BLUE", "one of 'RED'"),
+    (Path, 3, "expected a path"),
+]
+
+
+@pytest.mark.parametrize(("hint", "value", "expected"), TAKEN, ids=str)
+def test_taken(hint: Any, value: Any, expected: Any) -> None:
+    checker = Checker()
+    result = checker.value(value, hint, ("key",))
+    assert checker.faults == []
+    assert result == expected
+    assert type(result) is type(expected)
+
+
+@pytest.mark.parametrize(("hint", "value", "says"), REFUSED, ids=str)
+def test_refused(hint: Any, value: Any, says: str) -> None:
+    checker = Checker()
+    checker.value(value, hint, ("key",))
+    assert len(checker.faults) == 1
+    assert says in checker.faults[0].message
+
+
+def test_signature_resolves_annotations() -> None:
+    def part(a: int, /, b: int, *args: int, c: float = None, d: NotThere = 1, **rest: int) -> int:  # type: ignore # noqa
+        """A constructor with everything."""
+
+    found = signature(part)
+    assert list(found.arguments) == ["b", "c", "d"]
+    assert [argument.required for argument in found.arguments.values()] == [True, False, False]
+    assert found.arguments["c"].hint == float | None
+    assert found.open_ended
+    assert found.makes is int
+
+
+def test_describe() -> None:
+    assert describe(Annotated[float, Range(0, below=1)] | None) == "a number >= 0 and < 1 or null"
+    assert describe(list[int]) == "a list (each: a whole number)"
+
+
+def test_wants_tuple() -> None:
+    hints = (tuple[int, int], int | tuple[int, int], tuple[int, ...] | None)
+    assert [wants_tuple(each) for each in hints] == [True] * 3
+    assert not wants_tuple(list[int])
+    assert not wants_tuple(int | list[int] | tuple[int, int])
