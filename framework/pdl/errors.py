@@ -40,6 +40,10 @@ class ShapeError(PdlError, ValueError):
     """Shapes that do not fit together, with both numbers."""
 
 
+class IndexRangeError(ShapeError, IndexError):
+    """An index outside its axis."""
+
+
 class DtypeError(PdlError, TypeError):
     """A dtype that an op does not take."""
 

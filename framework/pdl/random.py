@@ -5,29 +5,39 @@ Data pipelines do not draw from here: they use counters (seed, epoch, index), se
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import Any
 from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-_generator = np.random.Generator(np.random.Philox(0))
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+_generator: Generator | None = None  # made on first use: numpy.random is a tenth of pdl's import time
+
+
+def _fresh(value: int) -> Generator:
+    return np.random.Generator(np.random.Philox(value))
 
 
 def seed(value: int) -> None:
     """Restart the framework's generator; same seed, same numbers on every machine."""
     global _generator
-    _generator = np.random.Generator(np.random.Philox(value))
+    _generator = _fresh(value)
 
 
-def generator() -> np.random.Generator:
-    """The generator in use."""
+def generator() -> Generator:
+    """The generator in use; seeded with 0 until `seed` is called."""
+    global _generator
+    if _generator is None:
+        _generator = _fresh(0)
     return _generator
 
 
 def get_state() -> dict[str, Any]:
     """The generator's state as plain numbers (fit for JSON), for checkpoints."""
-    state = _generator.bit_generator.state
+    state: dict[str, Any] = dict(generator().bit_generator.state)
     inner = {k: v.tolist() for k, v in state["state"].items()}
     return {**state, "state": inner, "buffer": state["buffer"].tolist()}
 
@@ -35,14 +45,14 @@ def get_state() -> dict[str, Any]:
 def set_state(state: dict[str, Any]) -> None:
     """Go on where `get_state` was taken."""
     inner = {k: np.array(v, np.uint64) for k, v in state["state"].items()}
-    _generator.bit_generator.state = {**state, "state": inner, "buffer": np.array(state["buffer"], np.uint64)}
+    generator().bit_generator.state = {**state, "state": inner, "buffer": np.array(state["buffer"], np.uint64)}
 
 
 @contextmanager
 def fork_seed(value: int) -> Iterator[None]:
     """Draw from a fresh generator inside the block, and leave the outer one as it was."""
     global _generator
-    outer, _generator = _generator, np.random.Generator(np.random.Philox(value))
+    outer, _generator = _generator, _fresh(value)
     try:
         yield
     finally:

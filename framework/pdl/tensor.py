@@ -223,8 +223,11 @@ class Tensor:
 
     if TYPE_CHECKING:  # bound by pdl.ops.methods and pdl.autograd
 
-        def backward(self, grad: Tensor | None = None, *, retain_graph: bool = False,
-                     create_graph: bool = False) -> None: ...
+        def backward(
+            self, grad: Tensor | None = None, *, retain_graph: bool = False, create_graph: bool = False
+        ) -> None:
+            """Add the gradient of this tensor to `grad` of every leaf: `pdl.autograd.backward`."""
+
         def __getitem__(self, key: Any) -> Tensor: ...
         def __getattr__(self, name: str) -> Any: ...
         def __add__(self, other: TensorLike) -> Tensor: ...

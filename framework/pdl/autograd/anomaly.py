@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os.path
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from pdl.errors import NumericalError
 from pdl.tensor import Array
 
-_PACKAGE = str(Path(__file__).resolve().parents[1])
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 class Anomaly:

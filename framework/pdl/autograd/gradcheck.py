@@ -102,4 +102,5 @@ def _compare(found: Array, expected: Array, number: int, atol: float, rtol: floa
     if error.size and not error.max() <= 0:
         at = np.unravel_index(int(np.nanargmax(error)), error.shape)
         place = tuple(int(i) for i in at)
-        raise GradientError(f"gradient of input {number} at {place}: vjp {found[at]:.8g}, finite difference {expected[at]:.8g}")
+        numbers = f"vjp {found[at]:.8g}, finite difference {expected[at]:.8g}"
+        raise GradientError(f"gradient of input {number} at {place}: {numbers}")

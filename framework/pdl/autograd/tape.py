@@ -1,7 +1,7 @@
 """The tape: what backward needs of every recorded op, and the sweep over it.
 
-The tape knows an op only by its `vjp`, and a tensor by its `+`; so it stands below the ops. With `create_graph` the sweep
-records itself, and gradients of gradients come out of the same code.
+The tape knows an op only by its `vjp`, and a tensor by its `+`; so it stands below the ops. With `create_graph` the
+sweep records itself, and gradients of gradients come out of the same code.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ class Node:
 
     __slots__ = ("_hooks", "inputs", "op", "order", "outputs", "where")
 
-    def __init__(self, op: Op, inputs: tuple[Tensor | None, ...], outputs: tuple[Array, ...], where: str | None) -> None:
+    def __init__(
+        self, op: Op, inputs: tuple[Tensor | None, ...], outputs: tuple[Array, ...], where: str | None
+    ) -> None:
         self.op = op
         self.inputs: tuple[Tensor | None, ...] | None = inputs
         self.outputs: tuple[Array, ...] = outputs
@@ -75,7 +77,7 @@ class Node:
 
 def _checked(g: Tensor, x: Tensor, op: Op) -> Tensor:
     if g.shape != x.shape:
-        raise GradientError(f"{type(op).__name__}.vjp gave a gradient of shape {g.shape} for an input of shape {x.shape}")
+        raise GradientError(f"{type(op).__name__}.vjp gave a gradient of shape {g.shape} for an input {x.shape}")
     return g
 
 
@@ -125,7 +127,7 @@ def grad(
 
 def _seed(y: Tensor, given: Tensor | None) -> Tensor:
     if not y.requires_grad:
-        raise GradientError("no gradient flows to this tensor: no input of it has requires_grad=True (or no_grad is on)")
+        raise GradientError("no gradient flows here: nothing that made this tensor has requires_grad=True")
     if given is None:
         if y.size != 1:
             raise ShapeError(f"the gradient of a tensor of shape {y.shape} must be given; only one element implies 1")
@@ -165,6 +167,7 @@ def _sweep(
         if useful is not None and id(node) not in useful and _key(x) not in (targets or ()):
             return
         if node.order not in pending:
+            node.parents()  # raises where the graph was freed
             pending[node.order] = (node, [None] * len(node.outputs))
             heapq.heappush(heap, (-node.order, node))
         slots = pending[node.order][1]
@@ -196,8 +199,6 @@ def _sweep(
 
 
 def _pull(node: Node, grads: list[Tensor | None], create_graph: bool) -> list[tuple[Tensor, Tensor]]:
-    if node.inputs is None:
-        list(node.parents())  # raises: the graph was freed
     try:
         return node.pull(grads)
     except ArithmeticError as error:
@@ -225,5 +226,5 @@ def _on_the_way(ys: list[Tensor], wanted: list[Tensor]) -> set[int]:
 
 def bind() -> Any:
     """Give `Tensor` its `backward` method."""
-    Tensor.backward = backward  # type: ignore[method-assign]
+    Tensor.backward = backward  # type: ignore[method-assign, assignment]
     return Tensor

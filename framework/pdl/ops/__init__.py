@@ -1,0 +1,61 @@
+"""Every op of pdl, as public functions; one file a family, one class an op (`pdl.ops.base.Op`).
+
+Where a family and a function share a name (`sort`, `norm`, `embedding`), ``pdl.ops.sort`` is the function; the names of
+the file come from ``from pdl.ops.sort import ...``.
+"""
+
+from pdl.ops import activation as _activation
+from pdl.ops import attention as _attention
+from pdl.ops import cast as _cast
+from pdl.ops import conv as _conv
+from pdl.ops import create as _create
+from pdl.ops import ctc as _ctc
+from pdl.ops import decompose as _decompose
+from pdl.ops import einsum as _einsum
+from pdl.ops import elementwise as _elementwise
+from pdl.ops import embedding as _embedding
+from pdl.ops import index as _index
+from pdl.ops import linalg as _linalg
+from pdl.ops import logic as _logic
+from pdl.ops import loss as _loss
+from pdl.ops import methods as _methods  # noqa: F401 - binds the operators and methods of Tensor
+from pdl.ops import norm as _norm
+from pdl.ops import pool as _pool
+from pdl.ops import reduce as _reduce
+from pdl.ops import resize as _resize
+from pdl.ops import rnn as _rnn
+from pdl.ops import segment as _segment
+from pdl.ops import shape as _shape
+from pdl.ops import sort as _sort
+from pdl.ops import table as _table
+
+_FAMILIES = (
+    _activation, _attention, _cast, _conv, _create, _ctc, _decompose, _einsum, _elementwise, _embedding, _index,
+    _linalg, _logic, _loss, _norm, _pool, _reduce, _resize, _rnn, _segment, _shape, _sort, _table,
+)  # fmt: skip
+
+from pdl.ops.activation import *  # noqa: E402, F403
+from pdl.ops.attention import *  # noqa: E402, F403
+from pdl.ops.cast import *  # noqa: E402, F403
+from pdl.ops.conv import *  # noqa: E402, F403
+from pdl.ops.create import *  # noqa: E402, F403
+from pdl.ops.ctc import *  # noqa: E402, F403
+from pdl.ops.decompose import *  # noqa: E402, F403
+from pdl.ops.einsum import *  # noqa: E402, F403
+from pdl.ops.elementwise import *  # noqa: E402, F403
+from pdl.ops.embedding import *  # noqa: E402, F403
+from pdl.ops.index import *  # noqa: E402, F403
+from pdl.ops.linalg import *  # noqa: E402, F403
+from pdl.ops.logic import *  # noqa: E402, F403
+from pdl.ops.loss import *  # noqa: E402, F403
+from pdl.ops.norm import *  # noqa: E402, F403
+from pdl.ops.pool import *  # noqa: E402, F403
+from pdl.ops.reduce import *  # noqa: E402, F403
+from pdl.ops.resize import *  # noqa: E402, F403
+from pdl.ops.rnn import *  # noqa: E402, F403
+from pdl.ops.segment import *  # noqa: E402, F403
+from pdl.ops.shape import *  # noqa: E402, F403
+from pdl.ops.sort import *  # noqa: E402, F403
+from pdl.ops.table import *  # noqa: E402, F403
+
+__all__ = [name for family in _FAMILIES for name in family.__all__]

@@ -1,0 +1,346 @@
+"""`Op`: everything pdl knows of one operation, and `apply`, the one place where ops are run and recorded."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from threading import local
+from typing import Any, ClassVar, NamedTuple, TypeAlias, dataclass_transform
+
+import numpy as np
+
+from pdl.autograd import anomaly, tape
+from pdl.dtype import DType, as_dtype, bfloat16, float32, is_differentiable, promote
+from pdl.errors import DtypeError, ShapeError, UsageError
+from pdl.kernels.memory import empty
+from pdl.tensor import Array, Tensor, TensorLike, _GradMode, as_tensor, no_grad
+
+OPS: dict[str, type[Op]] = {}
+Arrays: TypeAlias = "tuple[Array, ...]"
+Observer: TypeAlias = "Callable[[Op, tuple[Array | None, ...], Arrays], None]"
+
+#: called after every op with (op, inputs, outputs): the FLOP counter and the profiler listen here
+observers: list[Observer] = []
+
+
+class Spec(NamedTuple):
+    """Shape and dtype of a value, without the value."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+
+
+class not_differentiable:
+    """Stands where `vjp` would: ``vjp = not_differentiable("argmax is piecewise constant")``."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+
+@dataclass_transform(frozen_default=True)
+class Op:
+    """One operation. Subclasses annotate their attributes and define `infer`, `cpu` (or `run`) and `vjp`.
+
+    A class that lacks a part, or a docstring, fails at import. Subclasses become frozen value classes (equality, hash,
+    `to_dict`) without `@dataclass`, whose generated code would cost half of pdl's import time.
+    """
+
+    fields: ClassVar[tuple[str, ...]] = ()
+    defaults: ClassVar[dict[str, Any]] = {}
+    differentiable: ClassVar[bool] = True
+    dynamic: ClassVar[bool] = False  # the shape of the output depends on values; such an op defines `run`
+    native_bf16: ClassVar[bool] = False  # `cpu` itself takes bfloat16; otherwise it is computed in float32 and rounded
+    view: ClassVar[Callable[..., Array] | None] = None  # eager mode may answer with a view of the first input
+
+    def __init_subclass__(cls, abstract: bool = False) -> None:
+        own = [n for n, a in cls.__dict__.get("__annotations__", {}).items() if not str(a).startswith("ClassVar")]  # noqa: RUF063
+        cls.fields = (*cls.fields, *own)
+        cls.defaults = {**cls.defaults, **{n: cls.__dict__[n] for n in own if n in cls.__dict__}}
+        if abstract:
+            return
+        _demand_parts(cls)
+        cls.differentiable = not isinstance(cls.vjp, not_differentiable)
+        OPS[cls.__name__] = cls
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        values = args if len(args) == len(self.fields) and not kwargs else self._arrange(args, kwargs)
+        try:
+            own_hash = hash((type(self), *values))
+        except TypeError:
+            values = tuple(_frozen(v) for v in values)
+            own_hash = hash((type(self), *values))
+        state = self.__dict__
+        state.update(zip(self.fields, values, strict=True))
+        state["_hash"] = own_hash
+
+    @classmethod
+    def _arrange(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """The attributes in the order of the fields, defaults filled in."""
+        values = {**cls.defaults, **dict(zip(cls.fields, args, strict=False)), **kwargs}
+        if (
+            len(args) > len(cls.fields)
+            or values.keys() - set(cls.fields)
+            or kwargs.keys() & set(cls.fields[: len(args)])
+        ):
+            raise TypeError(f"{cls.__name__} has the attributes {cls.fields}, got {args} and {kwargs}")
+        for name in cls.fields:
+            if name not in values:
+                raise TypeError(f"{cls.__name__} needs the attribute {name!r}")
+        return tuple(values[name] for name in cls.fields)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{type(self).__name__} is frozen; make a new one to change {name}")
+
+    def __hash__(self) -> int:
+        return self._hash  # type: ignore[attr-defined, no-any-return]
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.__dict__ == other.__dict__
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{n}={getattr(self, n)!r}' for n in self.fields)})"
+
+    # -- the parts ---------------------------------------------------------------------------------------------------
+    def infer(self, *ins: Any, **_: Any) -> Spec | tuple[Spec, ...]:
+        """Shapes and dtypes of the outputs; raises with both numbers where the inputs do not fit."""
+        raise AttributeError(f"{type(self).__name__} has no static shape")
+
+    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
+        """Compute into `outs`; allocates nothing but scratch."""
+        if self.view is not None:
+            return np.copyto(outs[0], self.view(*ins))
+        raise AttributeError(f"{type(self).__name__} has no CPU body")
+
+    vjp: ClassVar[Any]
+
+    # -- running -----------------------------------------------------------------------------------------------------
+    def run(self, ins: tuple[Any, ...]) -> Arrays:
+        """Outputs for arrays: a view where the op is one, else `infer`, allocate, `cpu`."""
+        specs, upcast = self._plan(ins)
+        if self.view is not None:
+            return (self.view(*ins),)
+        if upcast:
+            return self._run_upcast(specs, ins)
+        outs = tuple([empty(shape, dtype) for shape, dtype in specs])
+        self.cpu(outs, ins)
+        return outs
+
+    def _run_upcast(self, specs: tuple[Spec, ...], ins: tuple[Any, ...]) -> Arrays:
+        """bfloat16 through a float32 body: one rounding, to nearest even, at the end."""
+        wide = tuple(x.astype(np.float32) if x is not None and x.dtype == bfloat16 else x for x in ins)
+        outs = tuple(empty(s.shape, float32 if s.dtype == bfloat16 else s.dtype) for s in specs)
+        self.cpu(outs, wide)
+        return tuple(y.astype(s.dtype) if y.dtype != s.dtype else y for y, s in zip(outs, specs, strict=True))
+
+    def specs(self, ins: tuple[Any, ...]) -> tuple[Spec, ...]:
+        """`infer` for arrays, remembered per op and input shapes."""
+        return self._plan(ins)[0]
+
+    def _plan(self, ins: tuple[Any, ...]) -> tuple[tuple[Spec, ...], bool]:
+        """The specs of the outputs, and whether the body runs in float32 for bfloat16 inputs."""
+        key = (self, *[None if x is None else (x.shape, x.dtype) for x in ins])
+        found = _plans.get(key)
+        if found is None:
+            made = self.infer(*[None if x is None else Spec(x.shape, x.dtype) for x in ins])  # type: ignore[arg-type]
+            upcast = not self.native_bf16 and any(x is not None and x.dtype == bfloat16 for x in ins)
+            found = ((made,) if isinstance(made, Spec) else tuple(made), upcast)
+            if len(_plans) > 20_000:
+                _plans.clear()
+            _plans[key] = found
+        return found
+
+    # -- the serialised form -----------------------------------------------------------------------------------------
+    def to_dict(self) -> dict[str, Any]:
+        """``{"op": class name, attribute: value, ...}``, fit for JSON."""
+        return {"op": type(self).__name__, **{n: _to_json(getattr(self, n)) for n in self.fields}}
+
+    @staticmethod
+    def from_dict(data: dict[str, Any]) -> Op:
+        """The op that `to_dict` wrote."""
+        values = dict(data)
+        name = values.pop("op", None)
+        if name not in OPS:
+            raise UsageError(f"unknown op {name!r}; this pdl has {len(OPS)} ops, see pdl.ops.base.OPS")
+        return OPS[name](**{n: _from_json(v) for n, v in values.items()})
+
+
+class Fused(Op, abstract=True):
+    """An op that is also written in other ops (`compose`); `vjp` is the gradient of that, or a faster one."""
+
+    def __init_subclass__(cls, abstract: bool = False) -> None:
+        super().__init_subclass__(abstract=abstract)
+        if not abstract and "compose" not in cls.__dict__ and getattr(cls, "compose", None) is Fused.compose:
+            raise TypeError(f"{cls.__name__} is Fused but has no compose()")
+
+    def compose(self, *ins: Any) -> Tensor | tuple[Tensor, ...]:
+        """The same value, in primitive ops."""
+        raise AttributeError(f"{type(self).__name__} has no compose()")
+
+    def vjp(self, g: Any, y: Any, *ins: Any) -> Any:
+        """The gradient of `compose`, recorded when the caller records."""
+        return compose_vjp(self.compose, g, ins)
+
+
+def compose_vjp(function: Callable[..., Any], g: Any, ins: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+    """Vector-Jacobian product of a function written in ops, differentiable again where gradients are being recorded.
+
+    Each input enters as a tensor of its own, so that what one input owes to another is not counted here.
+    """
+    record = _GradMode.enabled
+    _GradMode.enabled = True
+    try:
+        xs = tuple(None if x is None else _alias(x) if record else _leaf(x) for x in ins)
+        ys = function(*xs)
+        ys, gs = (ys, g) if isinstance(ys, tuple) else ((ys,), (g,))
+        pairs = [(y, d) for y, d in zip(ys, gs, strict=True) if d is not None and y.requires_grad]
+        wanted = [x for x in xs if x is not None and x.requires_grad]
+        if not pairs or not wanted:
+            return (None,) * len(ins)
+        found = tape.grad(
+            [p[0] for p in pairs],
+            wanted,
+            [p[1] for p in pairs],
+            create_graph=record,
+            allow_unused=True,
+            retain_graph=record,
+        )
+    finally:
+        _GradMode.enabled = record
+    by_id = {id(x): d for x, d in zip(wanted, found, strict=True)}
+    return tuple(None if x is None else by_id.get(id(x)) for x in xs)
+
+
+def _alias(x: Tensor) -> Tensor:
+    from pdl.ops.shape import identity
+
+    return identity(x) if x.requires_grad else x
+
+
+def _leaf(x: Tensor) -> Tensor:
+    leaf = Tensor._wrap(x.data)
+    leaf._requires_grad = x.requires_grad
+    return leaf
+
+
+_plans: dict[Any, tuple[tuple[Spec, ...], bool]] = {}
+
+
+class _Quiet(local):
+    """Runs op bodies without NumPy's floating-point warnings: a NaN is a value here, and `detect_anomaly` finds it.
+
+    One context a thread, entered in a tenth of the time that `np.errstate` takes.
+    """
+
+    def __init__(self) -> None:
+        context: Context = copy_context()
+        context.run(np.seterr, all="ignore")
+        self.run = context.run
+
+
+_quiet = _Quiet()
+
+
+def apply(op: Op, *inputs: Tensor | None) -> Any:
+    """Run `op` on tensors and record it where a gradient flows; one tensor, or a tuple for several outputs."""
+    ins = tuple([None if x is None else x._data for x in inputs])
+    outs = _quiet.run(op.run, ins)
+    if anomaly.Anomaly.enabled:
+        anomaly.check(op, ins, outs)
+    for observe in observers:
+        observe(op, ins, outs)
+    node = None
+    if _GradMode.enabled and op.differentiable:
+        for x in inputs:
+            if x is not None and x._requires_grad:
+                where = anomaly.user_line() if anomaly.Anomaly.enabled else None
+                node = tape.Node(op, inputs, outs, where)
+                break
+    if len(outs) == 1:
+        return Tensor._wrap(outs[0], node if is_differentiable(outs[0].dtype) else None)
+    return tuple([Tensor._wrap(y, node if is_differentiable(y.dtype) else None, i) for i, y in enumerate(outs)])
+
+
+# -- helpers that op files share ---------------------------------------------------------------------------------------
+def as_tensors(*values: TensorLike) -> tuple[Tensor, ...]:
+    """Tensors of one common dtype; Python scalars take it from the tensors beside them."""
+    from pdl.ops.cast import astype
+
+    common: DType | None = None
+    for v in values:
+        if not isinstance(v, bool | int | float | complex):
+            dtype = as_tensor(v).dtype
+            common = dtype if common is None else promote(common, dtype)
+    tensors = tuple(as_tensor(v, beside=common) for v in values)
+    for t in tensors:
+        common = t.dtype if common is None else promote(common, t.dtype)
+    return tuple(t if t.dtype == common else astype(t, common) for t in tensors)
+
+
+def broadcast_shapes(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The common shape under NumPy's broadcasting rule, or a `ShapeError` that shows all of them."""
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        shown = " and ".join(str(s) for s in shapes)
+        raise ShapeError(f"{name}: shapes {shown} do not broadcast; sizes must be equal or 1, from the right") from None
+
+
+def normalize_axis(name: str, axis: int, ndim: int) -> int:
+    """`axis` counted from the front; raises where it is outside [-ndim, ndim)."""
+    if not -ndim <= axis < ndim:
+        raise ShapeError(f"{name}: axis {axis} is outside [{-ndim}, {ndim - 1}] of a tensor with {ndim} dimensions")
+    return axis % ndim
+
+
+def normalize_axes(name: str, axis: int | tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
+    """All axes (None) or the given ones, from the front, sorted, without repeats."""
+    if axis is None:
+        return tuple(range(ndim))
+    axes = tuple(axis) if isinstance(axis, tuple | list) else (operator.index(axis),)
+    found = tuple(sorted(normalize_axis(name, a, ndim) for a in axes))
+    if len(set(found)) != len(found):
+        raise ShapeError(f"{name}: axis {axes} names a dimension twice")
+    return found
+
+
+def demand_floating(name: str, **specs: Spec | None) -> None:
+    """Raise unless every given spec has a floating dtype."""
+    for label, spec in specs.items():
+        if spec is not None and spec.dtype.kind != "f" and spec.dtype != bfloat16:
+            raise DtypeError(f"{name}: {label} is {spec.dtype.name}; expected float32, float64 or bfloat16")
+
+
+def _demand_parts(cls: type[Op]) -> None:
+    lacks = []
+    if not cls.__doc__ or cls.__doc__ == Op.__doc__:
+        lacks.append("a docstring")
+    if cls.infer is Op.infer and not cls.dynamic:
+        lacks.append("infer")
+    if cls.cpu is Op.cpu and cls.run is Op.run and cls.view is None:
+        lacks.append("cpu")
+    if not hasattr(cls, "vjp"):
+        lacks.append("vjp (or vjp = not_differentiable('reason'))")
+    if lacks:
+        raise TypeError(f"op {cls.__name__} lacks {', '.join(lacks)}")
+    if cls.__name__ in OPS:
+        raise TypeError(f"two ops are named {cls.__name__}: {OPS[cls.__name__].__module__} and {cls.__module__}")
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(v) for v in value) if isinstance(value, list | tuple) else value
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, np.dtype):
+        return {"dtype": value.name}
+    return [_to_json(v) for v in value] if isinstance(value, tuple) else value
+
+
+def _from_json(value: Any) -> Any:
+    if isinstance(value, dict):
+        return as_dtype(value["dtype"])
+    return tuple(_from_json(v) for v in value) if isinstance(value, list) else value
+
+
+__all__ = ["OPS", "Fused", "Op", "Spec", "apply", "as_tensors", "no_grad", "not_differentiable", "observers"]

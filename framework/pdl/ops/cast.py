@@ -1,0 +1,134 @@
+"""Dtypes and the parts of complex numbers. These ops are gradients of one another, and most others build on them."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+
+from pdl.dtype import DType, as_dtype, bool_, complex_of, is_complex, kind, real_of
+from pdl.errors import DtypeError, ShapeError
+from pdl.ops.base import Arrays, Op, Spec, apply, as_tensors
+from pdl.tensor import Array, Tensor, TensorLike, as_tensor
+
+_KINDS = {"b": "bool", "i": "integers", "f": "floats", "c": "complex numbers"}
+
+
+def demand_kind(name: str, kinds: str, dtype: DType) -> None:
+    """Raise unless the dtype is of one of these kinds ("b", "i", "f", "c")."""
+    if kind(dtype) not in kinds:
+        takes = " or ".join(_KINDS[k] for k in kinds)
+        hint = "; use logical_and/or/xor, or astype first" if dtype == bool_ else ""
+        raise DtypeError(f"{name}: takes {takes}, not {dtype.name}{hint}")
+
+
+class AsType(Op):
+    """x with another dtype; to a real dtype a complex x gives its real part."""
+
+    native_bf16 = True
+    dtype: DType
+
+    def infer(self, x: Spec) -> Spec:
+        return Spec(x.shape, self.dtype)
+
+    def cpu(self, outs: Arrays, ins: Arrays) -> None:
+        x = ins[0]
+        np.copyto(outs[0], x.real if is_complex(x.dtype) and not is_complex(self.dtype) else x, casting="unsafe")
+
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+        return astype(g, x.dtype)
+
+
+class Complex(Op):
+    """y = real + i imag."""
+
+    def infer(self, real: Spec, imag: Spec) -> Spec:
+        demand_kind("complex", "f", real.dtype)
+        if real != imag:
+            raise ShapeError(
+                f"complex: real part {real.shape} {real.dtype.name}, imaginary {imag.shape} {imag.dtype.name}"
+            )
+        return Spec(real.shape, complex_of(real.dtype))
+
+    def cpu(self, outs: Arrays, ins: Arrays) -> None:
+        outs[0].real, outs[0].imag = ins
+
+    def vjp(self, g: Tensor, y: Tensor, real_part: Tensor, imag_part: Tensor) -> Any:
+        return lambda: astype(real(g), real_part.dtype), lambda: astype(imag(g), imag_part.dtype)
+
+
+class Conj(Op):
+    """Complex conjugate."""
+
+    def infer(self, x: Spec) -> Spec:
+        demand_kind("conj", "c", x.dtype)
+        return x
+
+    def cpu(self, outs: Arrays, ins: Arrays) -> None:
+        np.conjugate(ins[0], outs[0])
+
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+        return conj(g)
+
+
+class Real(Op):
+    """Real part (a view) of a complex tensor."""
+
+    def infer(self, x: Spec) -> Spec:
+        demand_kind("real", "c", x.dtype)
+        return Spec(x.shape, real_of(x.dtype))
+
+    def view(self, x: Array) -> Array:
+        return x.real
+
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+        return astype(g, x.dtype)
+
+
+class Imag(Op):
+    """Imaginary part (a view) of a complex tensor."""
+
+    def infer(self, x: Spec) -> Spec:
+        demand_kind("imag", "c", x.dtype)
+        return Spec(x.shape, real_of(x.dtype))
+
+    def view(self, x: Array) -> Array:
+        return x.imag
+
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+        return g * 1j
+
+
+_conj, _real, _imag, _complex = Conj(), Real(), Imag(), Complex()
+
+
+def astype(x: TensorLike, dtype: Any) -> Tensor:
+    """`x` with the dtype named (a dtype or its name); `x` itself if it has it. Integers drop a float's fraction."""
+    x, dtype = as_tensor(x), as_dtype(dtype)
+    return x if x.dtype == dtype else apply(AsType(dtype), x)
+
+
+def make_complex(real: TensorLike, imag: TensorLike) -> Tensor:
+    """real + i imag, from two float tensors of one shape and dtype; complex64 from float32 and bfloat16."""
+    return cast(Tensor, apply(_complex, *as_tensors(real, imag)))
+
+
+def conj(x: TensorLike) -> Tensor:
+    """Complex conjugate; `x` itself where it is real."""
+    x = as_tensor(x)
+    return apply(_conj, x) if is_complex(x.dtype) else x
+
+
+def real(x: TensorLike) -> Tensor:
+    """Real part; `x` itself where it is real."""
+    x = as_tensor(x)
+    return apply(_real, x) if is_complex(x.dtype) else x
+
+
+def imag(x: TensorLike) -> Tensor:
+    """Imaginary part; zeros where `x` is real."""
+    x = as_tensor(x)
+    return apply(_imag, x) if is_complex(x.dtype) else Tensor(np.zeros_like(x.data))
+
+
+__all__ = ["astype", "conj", "imag", "make_complex", "real"]

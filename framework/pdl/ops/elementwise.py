@@ -1,0 +1,278 @@
+"""Elementwise functions with gradients: arithmetic, powers, trigonometry, choices.
+
+Most are one line of a table: the name, NumPy's function, the formula, and the gradient written in ops. Gradients of
+complex values are dL/dRe + i dL/dIm, so that of a holomorphic f is ``g * conj(f'(x))``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, cast
+
+import numpy as np
+
+from pdl.dtype import bool_, is_complex, is_differentiable, real_of
+from pdl.errors import DtypeError
+from pdl.ops import special
+from pdl.ops.base import Arrays, Op, Spec, apply, broadcast_shapes, not_differentiable
+from pdl.ops.cast import astype as astype  # op files find all elementwise functions here
+from pdl.ops.cast import conj, demand_kind, real
+from pdl.ops.cast import imag as imag
+from pdl.ops.cast import make_complex as make_complex
+from pdl.ops.logic import *  # noqa: F403
+from pdl.ops.logic import equal, greater
+from pdl.ops.table import SCALARS, Unary, beside, binary, pair, unary, unbroadcast
+from pdl.tensor import Array, Scalar, Tensor, TensorLike, as_tensor
+
+STEP = not_differentiable("it is piecewise constant")
+
+
+def _reciprocal_sqrt(x: Array, out: Array) -> None:
+    np.divide(1, np.sqrt(x, out), out)
+
+
+def _round(x: Array, out: Array) -> None:
+    np.rint(x, out) if x.dtype.kind in "fc" else np.copyto(out, x)
+
+
+def _sign_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    if not is_complex(x.dtype):
+        return g * 0
+    return where(equal(x, 0), 0, (g - y * real(conj(y) * g)) / abs(x))
+
+
+_two_over_sqrt_pi = 2 / math.sqrt(math.pi)
+_dead = "Gradient: none (piecewise constant)."
+negative = unary("negative", np.negative, "-x.", lambda g, y, x: -g, "ifc")
+abs = unary(
+    "abs", np.absolute, "|x|; the modulus of a complex x. Gradient 0 at 0.", lambda g, y, x: g * sign(x), "ifc", real_of
+)
+sign: Unary = unary("sign", np.sign, "x / |x|, and 0 at 0.", _sign_gradient, "ifc")
+square = unary("square", np.square, "x^2.", lambda g, y, x: g * conj(x) * 2, "ifc")
+sqrt = unary("sqrt", np.sqrt, "Square root; NaN below 0.", lambda g, y, x: g / conj(y * 2))
+rsqrt = unary("rsqrt", _reciprocal_sqrt, "1 / sqrt(x).", lambda g, y, x: g * conj(y * square(y)) * -0.5)
+reciprocal = unary("reciprocal", np.reciprocal, "1 / x.", lambda g, y, x: -g * conj(square(y)))
+exp: Unary = unary("exp", np.exp, "e^x.", lambda g, y, x: g * conj(y))
+expm1 = unary("expm1", np.expm1, "e^x - 1, precise near 0.", lambda g, y, x: g * conj(y + 1))
+log = unary("log", np.log, "Natural logarithm; NaN below 0.", lambda g, y, x: g / conj(x))
+log1p = unary("log1p", np.log1p, "log(1 + x), precise near 0.", lambda g, y, x: g / conj(x + 1))
+log2 = unary("log2", np.log2, "Logarithm to base 2.", lambda g, y, x: g / conj(x * math.log(2)))
+log10 = unary("log10", np.log10, "Logarithm to base 10.", lambda g, y, x: g / conj(x * math.log(10)))
+sin: Unary = unary("sin", np.sin, "Sine (radians).", lambda g, y, x: g * conj(cos(x)))
+cos: Unary = unary("cos", np.cos, "Cosine (radians).", lambda g, y, x: -g * conj(sin(x)))
+tan = unary("tan", np.tan, "Tangent (radians).", lambda g, y, x: g * conj(square(y) + 1))
+asin = unary("asin", np.arcsin, "Arc sine, in radians.", lambda g, y, x: g * conj(rsqrt(1 - square(x))))
+acos = unary("acos", np.arccos, "Arc cosine, in radians.", lambda g, y, x: -g * conj(rsqrt(1 - square(x))))
+atan = unary("atan", np.arctan, "Arc tangent, in radians.", lambda g, y, x: g / conj(square(x) + 1))
+sinh: Unary = unary("sinh", np.sinh, "Hyperbolic sine.", lambda g, y, x: g * conj(cosh(x)))
+cosh: Unary = unary("cosh", np.cosh, "Hyperbolic cosine.", lambda g, y, x: g * conj(sinh(x)))
+tanh = unary("tanh", np.tanh, "Hyperbolic tangent.", lambda g, y, x: g * conj(1 - square(y)))
+asinh = unary("asinh", np.arcsinh, "Inverse hyperbolic sine.", lambda g, y, x: g * conj(rsqrt(square(x) + 1)))
+acosh = unary(
+    "acosh", np.arccosh, "Inverse hyperbolic cosine; x >= 1.", lambda g, y, x: g * conj(rsqrt(x - 1) * rsqrt(x + 1))
+)
+atanh = unary("atanh", np.arctanh, "Inverse hyperbolic tangent.", lambda g, y, x: g / conj(1 - square(x)))
+erf = unary("erf", special.erf, "Error function.", lambda g, y, x: g * exp(-square(x)) * _two_over_sqrt_pi, "f")
+erfc = unary(
+    "erfc",
+    special.erfc,
+    "1 - erf(x), precise for large x.",
+    lambda g, y, x: g * exp(-square(x)) * -_two_over_sqrt_pi,
+    "f",
+)
+erfinv = unary(
+    "erfinv", special.erfinv, "Inverse of erf on [-1, 1].", lambda g, y, x: g * exp(square(y)) / _two_over_sqrt_pi, "f"
+)
+angle = unary(
+    "angle",
+    lambda x, out: np.copyto(out, np.angle(x)),
+    "Argument of a complex x, in (-pi, pi].",
+    lambda g, y, x: g * 1j * x / square(abs(x)),
+    "c",
+    real_of,
+)
+floor = unary("floor", np.floor, f"The largest integer <= x. {_dead}", STEP, "bif")
+ceil = unary("ceil", np.ceil, f"The smallest integer >= x. {_dead}", STEP, "bif")
+trunc = unary("trunc", np.trunc, f"x without its fraction. {_dead}", STEP, "bif")
+round = unary("round", _round, f"The nearest integer, halves to even. {_dead}", STEP, "ifc")
+
+
+def _larger(g: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    return where(equal(a, b), g * 0.5, where(greater(a, b), g, 0))
+
+
+def _pow_base(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    return g * conj(where(equal(b, 0), 0, b * pow(a, b - 1)))
+
+
+def _pow_exponent(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    zero = equal(a, 0)
+    return g * conj(where(zero, 0, y * log(where(zero, 1, a))))
+
+
+add = binary("add", np.add, "a + b.", (lambda g, y, a, b: g, lambda g, y, a, b: g))
+subtract = binary("subtract", np.subtract, "a - b.", (lambda g, y, a, b: g, lambda g, y, a, b: -g))
+multiply = binary("multiply", np.multiply, "a * b.", (lambda g, y, a, b: g * conj(b), lambda g, y, a, b: g * conj(a)))
+divide = binary(
+    "divide",
+    np.divide,
+    "a / b; integers are divided in float32.",
+    (lambda g, y, a, b: g / conj(b), lambda g, y, a, b: -g * conj(y / b)),
+    "fc",
+)
+_power = binary("pow", np.power, "a^b.", (_pow_base, _pow_exponent))
+floor_divide = binary("floor_divide", np.floor_divide, f"floor(a / b). {_dead}", STEP, "if")
+remainder = binary(
+    "remainder",
+    np.remainder,
+    "a - floor(a / b) * b: has the sign of b.",
+    (lambda g, y, a, b: g, lambda g, y, a, b: -g * floor(a / b)),
+    "if",
+)
+maximum = binary(
+    "maximum",
+    np.maximum,
+    "The larger of a and b, NaN if one is; a tie gives each half the gradient.",
+    (lambda g, y, a, b: _larger(g, a, b), lambda g, y, a, b: _larger(g, b, a)),
+    "bif",
+)
+minimum = binary(
+    "minimum",
+    np.minimum,
+    "The smaller of a and b, NaN if one is; a tie gives each half the gradient.",
+    (lambda g, y, a, b: _larger(g, b, a), lambda g, y, a, b: _larger(g, a, b)),
+    "bif",
+)
+atan2 = binary(
+    "atan2",
+    np.arctan2,
+    "Angle of the point (x=b, y=a), in (-pi, pi].",
+    (lambda g, y, a, b: g * b / (square(a) + square(b)), lambda g, y, a, b: -g * a / (square(a) + square(b))),
+    "f",
+)
+hypot = binary(
+    "hypot",
+    np.hypot,
+    "sqrt(a^2 + b^2), without overflow.",
+    (lambda g, y, a, b: g * a / y, lambda g, y, a, b: g * b / y),
+    "f",
+)
+logaddexp = binary(
+    "logaddexp",
+    np.logaddexp,
+    "log(e^a + e^b), without overflow.",
+    (lambda g, y, a, b: g * exp(a - y), lambda g, y, a, b: g * exp(b - y)),
+    "f",
+)
+
+
+def pow(a: TensorLike, b: TensorLike) -> Tensor:
+    """a^b; the exponents 2, 1/2, -1/2 and -1 go to `square`, `sqrt`, `rsqrt` and `reciprocal`.
+
+    The gradient is 0 where b = 0 (also at a = 0), and that of b is 0 where a = 0. Integers take no negative exponent.
+    """
+    if isinstance(a, Tensor) and isinstance(b, int | float):
+        if isinstance(b, int) and b < 0 and not is_differentiable(a.dtype):
+            raise DtypeError(f"pow: {a.dtype.name} to the power {b} is no integer; astype a float dtype first")
+        short = square if b == 2 else _POWERS.get(b) if is_differentiable(a.dtype) else None
+        if short is not None:
+            return short(a)
+    return _power(a, b)
+
+
+_POWERS: dict[float, Unary] = {0.5: sqrt, -0.5: rsqrt, -1: reciprocal}
+
+
+class Where(Op):
+    """y = a where condition, else b; broadcast."""
+
+    native_bf16 = True
+
+    def infer(self, condition: Spec, a: Spec, b: Spec) -> Spec:
+        if condition.dtype != bool_:
+            raise DtypeError(f"where: the condition is {condition.dtype.name}, not bool; compare it with something")
+        if a.dtype != b.dtype:
+            raise DtypeError(f"where: {a.dtype.name} meets {b.dtype.name}; astype one of them")
+        return Spec(broadcast_shapes("where", condition.shape, a.shape, b.shape), a.dtype)
+
+    def cpu(self, outs: Arrays, ins: Arrays) -> None:
+        (condition, a, b), y = ins, outs[0]
+        if y.size > 256 and y.itemsize <= 8:
+            return _blend(y, condition, a, b)
+        np.copyto(y, b)
+        np.copyto(y, a, where=condition)
+
+    def vjp(self, g: Tensor, y: Tensor, condition: Tensor, a: Tensor, b: Tensor) -> Any:
+        return (
+            None,
+            lambda: unbroadcast(where(condition, g, 0), a.shape),
+            lambda: unbroadcast(where(condition, 0, g), b.shape),
+        )
+
+
+def _blend(y: Array, condition: Array, a: Array, b: Array) -> None:
+    """y = a where the condition holds, else b, in bits: far faster than a copy that branches at each element."""
+    bits = np.dtype(f"u{y.itemsize}")
+    mask = condition.astype(bits)
+    np.negative(mask, mask)  # all bits where it holds
+    out, one, two = y.view(bits), a.view(bits), b.view(bits)
+    if two.size == 1 and not two.any():
+        np.bitwise_and(one, mask, out)
+    elif one.size == 1 and not one.any():
+        np.bitwise_and(two, np.invert(mask, mask), out)
+    else:
+        np.bitwise_xor(one, two, out)
+        np.bitwise_and(out, mask, out)
+        np.bitwise_xor(out, two, out)
+
+
+_where = Where()
+
+
+def where(condition: TensorLike, a: TensorLike, b: TensorLike) -> Tensor:
+    """`a` where `condition` (bool) holds, else `b`; the three broadcast. A gradient flows only to the chosen one."""
+    return apply(_where, as_tensor(condition), *pair(a, b))  # type: ignore[no-any-return]
+
+
+class Clip(Op):
+    """y = min(max(x, min), max), with Python scalars as bounds."""
+
+    min: Scalar | None = None
+    max: Scalar | None = None
+
+    def infer(self, x: Spec) -> Spec:
+        demand_kind("clip", "if", x.dtype)
+        return x
+
+    def cpu(self, outs: Arrays, ins: Arrays) -> None:
+        (x,), (y,) = ins, outs
+        if self.min is not None:
+            x = np.maximum(x, self.min, out=y)
+        if self.max is not None or x is not y:
+            np.copyto(y, x) if self.max is None else np.minimum(x, self.max, out=y)
+
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+        return where(equal(x, y), g, 0)
+
+
+def clip(x: TensorLike, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
+    """Values below `min` become `min`, those above `max` become `max`; the gradient passes within, ends included.
+
+    Bounds are scalars, or tensors that broadcast with `x`.
+    """
+    x = as_tensor(x)
+    bounds = [v for v in (min, max) if v is not None]
+    if all(isinstance(v, SCALARS) for v in bounds):
+        for bound in bounds:
+            x = beside(x, cast(Scalar, bound))[0]
+        return cast(Tensor, apply(Clip(cast(Any, min), cast(Any, max)), x))
+    x = x if min is None else maximum(x, min)
+    return x if max is None else minimum(x, max)
+
+
+__all__ = [
+    "abs", "acos", "acosh", "add", "angle", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "clip", "cos",
+    "cosh", "divide", "erf", "erfc", "erfinv", "exp", "expm1", "floor", "floor_divide", "hypot", "log", "log10",
+    "log1p", "log2", "logaddexp", "maximum", "minimum", "multiply", "negative", "pow", "reciprocal", "remainder",
+    "round", "rsqrt", "sign", "sin", "sinh", "sqrt", "square", "subtract", "tan", "tanh", "trunc", "where",
+]  # fmt: skip

@@ -1,0 +1,92 @@
+"""Operators and methods of `Tensor`: each is the public function of the same meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pdl.ops import cast, elementwise, index, linalg, logic, reduce, shape
+from pdl.tensor import Tensor
+
+_OPERANDS = (Tensor, bool, int, float, complex, np.ndarray, np.generic, list, tuple)
+
+_BINARY = {
+    "add": elementwise.add, "sub": elementwise.subtract, "mul": elementwise.multiply, "truediv": elementwise.divide,
+    "floordiv": elementwise.floor_divide, "mod": elementwise.remainder, "pow": elementwise.pow, "matmul": linalg.matmul,
+    "and": logic.bitwise_and, "or": logic.bitwise_or, "xor": logic.bitwise_xor,
+    "lshift": logic.bitwise_left_shift, "rshift": logic.bitwise_right_shift,
+}  # fmt: skip
+_COMPARE = {
+    "eq": logic.equal, "ne": logic.not_equal, "lt": logic.less, "le": logic.less_equal,
+    "gt": logic.greater, "ge": logic.greater_equal,
+}  # fmt: skip
+_UNARY = {"neg": elementwise.negative, "abs": elementwise.abs, "invert": logic.bitwise_invert}
+_METHODS = {
+    cast: ("astype", "conj", "imag", "real"),
+    elementwise: ("abs", "ceil", "clip", "cos", "erf", "exp", "floor", "log", "log1p", "pow", "reciprocal", "round",
+                  "rsqrt", "sign", "sin", "sqrt", "square", "tanh", "trunc"),
+    logic: ("isfinite", "isinf", "isnan"),
+    reduce: ("all", "any", "argmax", "argmin", "cumprod", "cumsum", "logsumexp", "max", "mean", "min", "norm", "prod",
+             "std", "sum", "var"),
+    shape: ("broadcast_to", "chunk", "expand_dims", "flatten", "flip", "moveaxis", "repeat", "roll", "split", "squeeze",
+            "swapaxes", "tile", "unstack"),
+    index: ("gather", "scatter", "scatter_add", "take"),
+    linalg: ("diagonal", "matmul", "trace"),
+}  # fmt: skip
+
+
+def _operator(function: Callable[[Any, Any], Tensor], *, swapped: bool = False) -> Any:
+    if swapped:
+        return lambda self, other: function(other, self) if isinstance(other, _OPERANDS) else NotImplemented
+    return lambda self, other: function(self, other) if isinstance(other, _OPERANDS) else NotImplemented
+
+
+def _sizes(sizes: tuple[Any, ...]) -> Any:
+    return sizes[0] if len(sizes) == 1 and isinstance(sizes[0], tuple | list) else sizes
+
+
+def _reshape(self: Tensor, *sizes: Any) -> Tensor:
+    """The elements in row-major order with another shape, given as one tuple or as separate sizes."""
+    return shape.reshape(self, _sizes(sizes))
+
+
+def _permute_dims(self: Tensor, *axes: Any) -> Tensor:
+    """Dimensions in another order, given as one tuple or as separate axes."""
+    return shape.permute_dims(self, _sizes(axes))
+
+
+def _transpose(self: Tensor) -> Tensor:
+    """All dimensions in reverse order."""
+    return shape.permute_dims(self, tuple(reversed(range(self.ndim))))
+
+
+def _clone(self: Tensor) -> Tensor:
+    """A copy of the values, with the gradient."""
+    made = shape.identity(self)
+    made._data = self._data.copy()
+    return made
+
+
+def bind() -> None:
+    """Give `Tensor` its operators and methods."""
+    for name, function in _BINARY.items():
+        setattr(Tensor, f"__{name}__", _operator(function))
+        setattr(Tensor, f"__r{name}__", _operator(function, swapped=True))
+    for name, function in _COMPARE.items():
+        setattr(Tensor, f"__{name}__", _operator(function))
+    for name, one in _UNARY.items():
+        setattr(Tensor, f"__{name}__", one)
+    for module, names in _METHODS.items():
+        for name in names:
+            setattr(Tensor, name, getattr(module, name))
+    others = {
+        "__getitem__": index.getitem, "reshape": _reshape, "permute_dims": _permute_dims, "to": cast.astype,
+        "clone": _clone, "T": property(_transpose), "mT": property(shape.matrix_transpose),
+    }  # fmt: skip
+    for name, value in others.items():
+        setattr(Tensor, name, value)
+
+
+bind()

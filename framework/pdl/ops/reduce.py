@@ -1,0 +1,411 @@
+"""Reductions over axes, and running sums and products along one.
+
+`axis` is an int, a tuple of ints, or None for all; `keepdims` leaves the reduced dimensions with size 1.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, TypeAlias, cast
+
+import numpy as np
+
+from pdl.dtype import DType, as_dtype, bool_, float32, int64, is_complex, is_differentiable, kind
+from pdl.errors import DtypeError, ShapeError
+from pdl.ops.base import Arrays, Op, Spec, apply, normalize_axes, normalize_axis, not_differentiable
+from pdl.ops.cast import astype, conj
+from pdl.ops.elementwise import abs, exp, sqrt, square, where
+from pdl.ops.logic import equal
+from pdl.ops.shape import broadcast_to, concat, flip, moveaxis, reshape
+from pdl.ops.table import pair, sum_into
+from pdl.tensor import Array, Tensor, TensorLike, as_tensor
+
+Axis: TypeAlias = "int | Sequence[int] | None"
+
+
+class Reduction(Op, abstract=True):
+    """One value for the elements along `axes`; with `keepdims` these stay with size 1."""
+
+    axes: tuple[int, ...]
+    keepdims: bool = False
+    kinds: ClassVar[str] = "bifc"
+    nonempty: ClassVar[bool] = False
+
+    def infer(self, x: Spec) -> Spec:
+        name, axes = type(self).__name__.lower(), normalize_axes(type(self).__name__.lower(), self.axes, len(x.shape))
+        if kind(x.dtype) not in self.kinds:
+            raise DtypeError(f"{name}: {x.dtype.name} has no {name}")
+        if self.nonempty and builtins.any(not x.shape[a] for a in axes):
+            raise ShapeError(f"{name}: {x.shape} has no elements along {axes}, and no elements have no {name}")
+        kept = [1 if i in axes else n for i, n in enumerate(x.shape) if self.keepdims or i not in axes]
+        return Spec(tuple(kept), self.result(x.dtype))
+
+    def result(self, dtype: DType) -> DType:
+        """The dtype of the outcome."""
+        return dtype
+
+    def spread(self, y: Tensor, x: Tensor) -> Tensor:
+        """`y` with the reduced dimensions back, so that it broadcasts with `x`."""
+        if self.keepdims or self.axes == tuple(range(len(self.axes))):  # leading dimensions come back by themselves
+            return y
+        return reshape(y, tuple(1 if i in self.axes else n for i, n in enumerate(x.shape)))
+
+    def kept(self, out: Array, x: Array) -> Array:
+        """`out` with the reduced dimensions."""
+        return out if self.keepdims else out.reshape([1 if i in self.axes else n for i, n in enumerate(x.shape)])
+
+
+class Sum(Reduction):
+    """Sum over axes; bools and integers sum in int64."""
+
+    def result(self, dtype: DType) -> DType:
+        return dtype if is_differentiable(dtype) else int64
+
+    def cpu(self, outs: Arrays, ins: Arrays) -> None:
+        sum_into(self.kept(outs[0], ins[0]), ins[0], self.axes)
+
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+        return broadcast_to(self.spread(g, x), x.shape)
+
+
+class Mean(Reduction):
+    """Arithmetic mean over axes."""
+
+    kinds = "fc"
+
+    def cpu(self, outs: Arrays, ins: Arrays) -> None:
+        sum_into(self.kept(outs[0], ins[0]), ins[0], self.axes)
+        np.divide(outs[0], ins[0].size // builtins.max(1, outs[0].size) if ins[0].size else 0, outs[0])
+
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+        return broadcast_to(self.spread(g * (builtins.max(1, y.size) / builtins.max(1, x.size)), x), x.shape)
+
+
+class Prod(Reduction):
+    """Product over axes; bools and integers multiply in int64."""
+
+    def result(self, dtype: DType) -> DType:
+        return dtype if is_differentiable(dtype) else int64
+
+    def cpu(self, outs: Arrays, ins: Arrays) -> None:
+        np.multiply.reduce(ins[0], axis=self.axes, out=outs[0], keepdims=self.keepdims)
+
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+        """Products of all the others, from the left and from the right, so that zeros do no harm."""
+        back = tuple(range(-len(self.axes), 0))
+        moved = moveaxis(x, self.axes, back)
+        rows = reshape(moved, (*moved.shape[: moved.ndim - len(self.axes)], -1))
+        others = _before(rows) * flip(_before(flip(rows, axis=-1)), axis=-1)
+        return self.spread(g, x) * conj(moveaxis(reshape(others, moved.shape), back, self.axes))
+
+
+def _before(x: Tensor) -> Tensor:
+    """Products of all elements before each, along the last axis."""
+    one = Tensor(np.ones((*x.shape[:-1], 1), x.dtype))
+    return cumprod(concat([one, x[..., :-1]], axis=-1), axis=-1)
+
+
+class Extreme(Reduction, abstract=True):
+    """The largest or smallest element."""
+
+    kinds = "bif"
+    nonempty = True
+    ufunc: ClassVar[Any]
+
+    def cpu(self, outs: Arrays, ins: Arrays) -> None:
+        self.ufunc.reduce(ins[0], self.axes, None, outs[0], self.keepdims)
+
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+        chosen = astype(equal(x, self.spread(y, x)), x.dtype)
+        share = self.spread(g, x) / sum(chosen, axis=self.axes, keepdims=True)
+        return chosen * share
+
+
+class Max(Extreme):
+    """The largest element over axes, NaN if one is; elements that tie share the gradient evenly."""
+
+    ufunc = np.maximum
+
+
+class Min(Extreme):
+    """The smallest element over axes, NaN if one is; elements that tie share the gradient evenly."""
+
+    ufunc = np.minimum
+
+
+class LogSumExp(Reduction):
+    """log of the sum of e^x over axes, without overflow."""
+
+    kinds = "f"
+    nonempty = True
+
+    def cpu(self, outs: Arrays, ins: Arrays) -> None:
+        x, y = ins[0], self.kept(outs[0], ins[0])
+        top = np.maximum.reduce(x, self.axes, keepdims=True)
+        top[~np.isfinite(top)] = 0
+        np.add.reduce(np.exp(x - top), axis=self.axes, out=y, keepdims=True)
+        np.add(np.log(y, y), top, y)
+
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+        finite = where(equal(y, -np.inf), 0, y)
+        return self.spread(g, x) * exp(x - self.spread(finite, x))
+
+
+class Norm(Reduction):
+    """(sum of |x|^ord)^(1/ord) over axes, x real; its gradient is 0 where the norm is 0."""
+
+    ord: float = 2.0
+    kinds = "f"
+
+    def cpu(self, outs: Arrays, ins: Arrays) -> None:
+        y = outs[0]
+        powers = np.square(ins[0]) if self.ord == 2 else np.abs(ins[0]) ** self.ord
+        np.add.reduce(powers, axis=self.axes, out=y, keepdims=self.keepdims)
+        np.sqrt(y, y) if self.ord == 2 else np.power(y, 1 / self.ord, y)
+
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+        zero = equal(y, 0)
+        scale = where(zero, 0, g / where(zero, 1, y) ** (self.ord - 1))
+        slope = x if self.ord == 2 else where(equal(x, 0), 0, x * abs(where(equal(x, 0), 1, x)) ** (self.ord - 2))
+        return slope * self.spread(scale, x)
+
+
+class AllTrue(Reduction):
+    """True where every element over axes is."""
+
+    vjp = not_differentiable("its values are bools")
+
+    def result(self, dtype: DType) -> DType:
+        return bool_
+
+    def cpu(self, outs: Arrays, ins: Arrays) -> None:
+        np.all(ins[0], self.axes, outs[0], self.keepdims)
+
+
+class AnyTrue(Reduction):
+    """True where at least one element over axes is."""
+
+    vjp = not_differentiable("its values are bools")
+
+    def result(self, dtype: DType) -> DType:
+        return bool_
+
+    def cpu(self, outs: Arrays, ins: Arrays) -> None:
+        np.any(ins[0], self.axes, outs[0], self.keepdims)
+
+
+class ArgMax(Reduction):
+    """Index of the first largest element along one axis."""
+
+    kinds = "bif"
+    nonempty = True
+    vjp = not_differentiable("argmax is piecewise constant")
+
+    def result(self, dtype: DType) -> DType:
+        return int64
+
+    def cpu(self, outs: Arrays, ins: Arrays) -> None:
+        np.argmax(ins[0], self.axes[0], outs[0], keepdims=self.keepdims)
+
+
+class ArgMin(Reduction):
+    """Index of the first smallest element along one axis."""
+
+    kinds = "bif"
+    nonempty = True
+    vjp = not_differentiable("argmin is piecewise constant")
+
+    def result(self, dtype: DType) -> DType:
+        return int64
+
+    def cpu(self, outs: Arrays, ins: Arrays) -> None:
+        np.argmin(ins[0], self.axes[0], outs[0], keepdims=self.keepdims)
+
+
+def _reduce(op: type[Reduction], x: TensorLike, axis: Axis, keepdims: bool, **attributes: Any) -> Tensor:
+    x = as_tensor(x)
+    axes = normalize_axes(op.__name__.lower(), cast("int | tuple[int, ...] | None", axis), x.ndim)
+    return cast(Tensor, apply(op(axes, keepdims, **attributes), x))
+
+
+def _to_float(x: TensorLike) -> Tensor:
+    x = as_tensor(x)
+    return x if is_differentiable(x.dtype) else astype(x, float32)
+
+
+def sum(x: TensorLike, *, axis: Axis = None, keepdims: bool = False, dtype: Any = None) -> Tensor:
+    """Sum over `axis`, in x's dtype or `dtype`; bools and integers sum in int64."""
+    return _reduce(Sum, x if dtype is None else astype(x, as_dtype(dtype)), axis, keepdims)
+
+
+def mean(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Arithmetic mean over `axis`; integers in float32."""
+    return _reduce(Mean, _to_float(x), axis, keepdims)
+
+
+def prod(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Product over `axis`; bools and integers multiply in int64."""
+    return _reduce(Prod, x, axis, keepdims)
+
+
+def max(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The largest element over `axis`, NaN if one is; elements that tie share the gradient evenly."""
+    return _reduce(Max, x, axis, keepdims)
+
+
+def min(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The smallest element over `axis`, NaN if one is; elements that tie share the gradient evenly."""
+    return _reduce(Min, x, axis, keepdims)
+
+
+def var(x: TensorLike, *, axis: Axis = None, correction: float = 0, keepdims: bool = False) -> Tensor:
+    """Variance over `axis`: the squared distances from the mean, summed and divided by (n - correction)."""
+    x = _to_float(x)
+    off = x - mean(x, axis=axis, keepdims=True)
+    total = sum(square(abs(off) if is_complex(x.dtype) else off), axis=axis, keepdims=keepdims)
+    count = x.size / total.size - correction if total.size else 0
+    return total * (1 / count) if count > 0 else total / 0
+
+
+def std(x: TensorLike, *, axis: Axis = None, correction: float = 0, keepdims: bool = False) -> Tensor:
+    """Standard deviation over `axis`: the square root of `var`; its gradient is infinite where that is 0."""
+    return sqrt(var(x, axis=axis, correction=correction, keepdims=keepdims))
+
+
+def logsumexp(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """log of the sum of e^x over `axis`, without overflow; -inf where all of x are."""
+    return _reduce(LogSumExp, _to_float(x), axis, keepdims)
+
+
+def norm(x: TensorLike, *, axis: Axis = None, ord: float = 2, keepdims: bool = False) -> Tensor:
+    """(sum of |x|^ord)^(1/ord) over `axis`; `ord` may be infinite. The gradient is 0 where the norm is."""
+    x = _to_float(x)
+    if ord == 1 or np.isinf(ord):
+        reduce: Callable[..., Tensor] = sum if ord == 1 else max if ord > 0 else min
+        return reduce(abs(x), axis=axis, keepdims=keepdims)
+    if ord <= 0:
+        raise ShapeError(f"norm: ord {ord} is not positive (nor -inf)")
+    return _reduce(Norm, abs(x) if is_complex(x.dtype) else x, axis, keepdims, ord=float(ord))
+
+
+def all(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """True where every element over `axis` is nonzero (also where there is none)."""
+    return _reduce(AllTrue, x, axis, keepdims)
+
+
+def any(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """True where at least one element over `axis` is nonzero."""
+    return _reduce(AnyTrue, x, axis, keepdims)
+
+
+def count_nonzero(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """How many elements over `axis` are not 0, as int64."""
+    return sum(astype(x, bool_), axis=axis, keepdims=keepdims)
+
+
+def argmax(x: TensorLike, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """Index of the first largest element along `axis` (None: in the flattened `x`), int64."""
+    return _index_of(ArgMax, x, axis, keepdims)
+
+
+def argmin(x: TensorLike, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """Index of the first smallest element along `axis` (None: in the flattened `x`), int64."""
+    return _index_of(ArgMin, x, axis, keepdims)
+
+
+def _index_of(op: type[Reduction], x: TensorLike, axis: int | None, keepdims: bool) -> Tensor:
+    x = as_tensor(x)
+    if axis is None:
+        found = _reduce(op, reshape(x, -1), 0, False)
+        return reshape(found, (1,) * x.ndim) if keepdims else found
+    return _reduce(op, x, axis, keepdims)
+
+
+# -- along one axis ----------------------------------------------------------------------------------------------------
+class Running(Op, abstract=True):
+    """Element i is the reduction of the elements up to and including i."""
+
+    axis: int = -1
+
+    def infer(self, x: Spec) -> Spec:
+        normalize_axis(type(self).__name__.lower(), self.axis, len(x.shape))
+        return Spec(x.shape, x.dtype if is_differentiable(x.dtype) else int64)
+
+
+class CumSum(Running):
+    """Running sum along an axis."""
+
+    def cpu(self, outs: Arrays, ins: Arrays) -> None:
+        np.add.accumulate(ins[0], self.axis, out=outs[0], dtype=outs[0].dtype)
+
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+        return flip(cumsum(flip(g, axis=self.axis), axis=self.axis), axis=self.axis)
+
+
+class CumProd(Running):
+    """Running product along an axis."""
+
+    def cpu(self, outs: Arrays, ins: Arrays) -> None:
+        np.multiply.accumulate(ins[0], self.axis, out=outs[0], dtype=outs[0].dtype)
+
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+        """dx_i = y_{i-1} s_i with s_i = g_i + x_{i+1} s_{i+1}: no division, so zeros do no harm."""
+        axis = self.axis
+        back = flip(linear_scan(flip(conj(_shift(x, -1, axis)), axis=axis), flip(g, axis=axis), axis=axis), axis=axis)
+        return back * conj(_shift(y, 1, axis, first=1))
+
+
+def _shift(x: Tensor, by: int, axis: int, first: float = 0) -> Tensor:
+    """x one place later (`by` = 1, with `first` in front) or earlier (-1, with a 0 at the end) along `axis`."""
+    axis %= x.ndim
+    part = (slice(None),) * axis
+    edge = Tensor(np.full((*x.shape[:axis], 1, *x.shape[axis + 1 :]), first, x.dtype))
+    return concat([edge, x[(*part, slice(None, -1))]] if by > 0 else [x[(*part, slice(1, None))], edge], axis=axis)
+
+
+class LinearScan(Op):
+    """y_t = a_t y_{t-1} + b_t along an axis, with y_{-1} = 0."""
+
+    axis: int = -1
+
+    def infer(self, a: Spec, b: Spec) -> Spec:
+        normalize_axis("linear_scan", self.axis, len(a.shape))
+        if a != b:
+            raise ShapeError(
+                f"linear_scan: a is {a.shape} {a.dtype.name}, b is {b.shape} {b.dtype.name}; they must be alike"
+            )
+        return a
+
+    def cpu(self, outs: Arrays, ins: Arrays) -> None:
+        a, b, y = (np.moveaxis(v, self.axis, 0) for v in (*ins, outs[0]))
+        y[:1] = b[:1]
+        for t in range(1, len(y)):
+            np.multiply(a[t], y[t - 1], y[t, ...])
+            np.add(y[t], b[t], y[t, ...])
+
+    def vjp(self, g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> Any:
+        axis = self.axis
+        back = flip(linear_scan(flip(conj(_shift(a, -1, axis)), axis=axis), flip(g, axis=axis), axis=axis), axis=axis)
+        return lambda: back * conj(_shift(y, 1, axis)), back
+
+
+def cumsum(x: TensorLike, *, axis: int = -1) -> Tensor:
+    """Running sum along `axis`; bools and integers in int64."""
+    return cast(Tensor, apply(CumSum(axis), as_tensor(x)))
+
+
+def cumprod(x: TensorLike, *, axis: int = -1) -> Tensor:
+    """Running product along `axis`; bools and integers in int64."""
+    return cast(Tensor, apply(CumProd(axis), as_tensor(x)))
+
+
+def linear_scan(a: TensorLike, b: TensorLike, *, axis: int = -1) -> Tensor:
+    """The linear recurrence y_t = a_t y_{t-1} + b_t along `axis`, with y_{-1} = 0; a and b have one shape."""
+    return cast(Tensor, apply(LinearScan(axis), *pair(a, b)))
+
+
+__all__ = [
+    "all", "any", "argmax", "argmin", "count_nonzero", "cumprod", "cumsum", "linear_scan", "logsumexp", "max", "mean",
+    "min", "norm", "prod", "std", "sum", "var",
+]  # fmt: skip

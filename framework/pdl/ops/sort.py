@@ -1,0 +1,156 @@
+"""Order: sort, argsort, topk, searchsorted; and the ops whose output shape depends on values: unique, nonzero."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+
+from pdl.dtype import bfloat16, int64, kind
+from pdl.errors import DtypeError, ShapeError
+from pdl.ops.base import Arrays, Op, Spec, apply, as_tensors, normalize_axis, not_differentiable
+from pdl.ops.index import gather
+from pdl.ops.shape import reshape
+from pdl.tensor import Array, Tensor, TensorLike, as_tensor
+
+
+class ArgSort(Op):
+    """Indices that sort x along `axis`, equal elements in their order; NaN counts as the largest."""
+
+    axis: int = -1
+    descending: bool = False
+    vjp = not_differentiable("indices are integers; sort() carries the gradient")
+
+    def infer(self, x: Spec) -> Spec:
+        _demand_ordered("argsort", x)
+        normalize_axis("argsort", self.axis, len(x.shape))
+        return Spec(x.shape, int64)
+
+    def cpu(self, outs: Arrays, ins: Arrays) -> None:
+        x = np.moveaxis(ins[0], self.axis, -1)
+        np.moveaxis(outs[0], self.axis, -1)[...] = (
+            _descending(x) if self.descending else np.argsort(x, -1, kind="stable")
+        )
+
+
+def _descending(x: Array) -> Array:
+    """The stable order, largest first: sort the reversed rows and reverse the answer."""
+    return x.shape[-1] - 1 - np.argsort(x[..., ::-1], -1, kind="stable")[..., ::-1]
+
+
+def _demand_ordered(name: str, x: Spec) -> None:
+    if kind(x.dtype) == "c":
+        raise DtypeError(f"{name}: {x.dtype.name} has no order; sort by abs or real")
+
+
+class ArgTopK(Op):
+    """Indices of the k largest (or smallest) elements along `axis`, best first."""
+
+    k: int
+    axis: int = -1
+    largest: bool = True
+    vjp = not_differentiable("indices are integers; topk() carries the gradient")
+
+    def infer(self, x: Spec) -> Spec:
+        _demand_ordered("topk", x)
+        axis = normalize_axis("topk", self.axis, len(x.shape))
+        if not 0 <= self.k <= x.shape[axis]:
+            raise ShapeError(f"topk: k is {self.k}, axis {axis} of {x.shape} has {x.shape[axis]} elements")
+        return Spec((*x.shape[:axis], self.k, *x.shape[axis + 1 :]), int64)
+
+    def cpu(self, outs: Arrays, ins: Arrays) -> None:
+        x, n = np.moveaxis(ins[0], self.axis, -1), ins[0].shape[self.axis]
+        if self.k * 8 < n > 64:  # only part of a long row need be sorted
+            cut = n - self.k if self.largest else self.k
+            some = np.argpartition(x, min(cut, n - 1), -1)
+            some = np.sort(some[..., cut:] if self.largest else some[..., :cut], -1)
+        else:
+            some = np.broadcast_to(np.arange(n), x.shape)
+        part = np.take_along_axis(x, some, -1)
+        order = _descending(part) if self.largest else np.argsort(part, -1, kind="stable")
+        np.moveaxis(outs[0], self.axis, -1)[...] = np.take_along_axis(some, order[..., : self.k], -1)
+
+
+class SearchSorted(Op):
+    """Places where v would enter the ascending 1-D x and keep it sorted."""
+
+    side: str = "left"
+    vjp = not_differentiable("indices are integers")
+
+    def infer(self, x: Spec, v: Spec) -> Spec:
+        if len(x.shape) != 1 or x.dtype != v.dtype:
+            raise ShapeError(
+                f"searchsorted: x must be 1-D and of v's dtype {v.dtype.name}; it is {x.shape} {x.dtype.name}"
+            )
+        if self.side not in ("left", "right"):
+            raise ShapeError(f"searchsorted: side {self.side!r} is neither 'left' nor 'right'")
+        return Spec(v.shape, int64)
+
+    def cpu(self, outs: Arrays, ins: Arrays) -> None:
+        outs[0][...] = np.searchsorted(ins[0], ins[1], cast(Any, self.side))
+
+
+class Unique(Op):
+    """The distinct elements of x, ascending; the index of each element among them; how often each occurs."""
+
+    dynamic = True
+    vjp = not_differentiable("which elements are distinct is piecewise constant")
+
+    def run(self, ins: tuple[Any, ...]) -> Arrays:
+        x = ins[0].astype(np.float32) if ins[0].dtype == bfloat16 else ins[0]
+        values, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
+        return values.astype(ins[0].dtype), inverse.reshape(x.shape), counts
+
+
+class NonZero(Op):
+    """Indices of the elements that are not 0, one row a dimension, in row-major order."""
+
+    dynamic = True
+    vjp = not_differentiable("indices are integers")
+
+    def run(self, ins: tuple[Any, ...]) -> Arrays:
+        return (np.array(np.nonzero(ins[0]), np.int64).reshape(ins[0].ndim, -1),)
+
+
+# -- the public functions ----------------------------------------------------------------------------------------------
+def argsort(x: TensorLike, *, axis: int = -1, descending: bool = False) -> Tensor:
+    """Indices (int64) that sort `x` along `axis`; equal elements keep their order, NaN counts as the largest."""
+    return cast(Tensor, apply(ArgSort(axis, descending), as_tensor(x)))
+
+
+def sort(x: TensorLike, *, axis: int = -1, descending: bool = False) -> Tensor:
+    """`x` sorted along `axis`; NaN counts as the largest."""
+    x = as_tensor(x)
+    return gather(x, argsort(x, axis=axis, descending=descending), axis=axis)
+
+
+def topk(x: TensorLike, k: int, *, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
+    """The `k` largest (or smallest) elements along `axis`, best first, and their indices (int64)."""
+    x = as_tensor(x)
+    index = cast(Tensor, apply(ArgTopK(k, axis, largest), x))
+    return gather(x, index, axis=axis), index
+
+
+def searchsorted(x: TensorLike, v: TensorLike, *, side: str = "left") -> Tensor:
+    """Places (int64) where `v` would enter the ascending 1-D `x`: before equal elements, or behind ("right")."""
+    return cast(Tensor, apply(SearchSorted(side), *as_tensors(x, v)))
+
+
+def unique(x: TensorLike) -> Tensor:
+    """The distinct elements of `x`, ascending, 1-D."""
+    return unique_all(x)[0]
+
+
+def unique_all(x: TensorLike) -> tuple[Tensor, Tensor, Tensor]:
+    """The distinct elements of `x` ascending, the index of each element of `x` among them, and their counts."""
+    return cast("tuple[Tensor, Tensor, Tensor]", apply(Unique(), as_tensor(x)))
+
+
+def nonzero(x: TensorLike) -> tuple[Tensor, ...]:
+    """Indices (int64) of the elements that are not 0 (or True), one 1-D tensor a dimension, in row-major order."""
+    x = as_tensor(x)
+    rows = cast(Tensor, apply(NonZero(), x if x.ndim else reshape(x, 1)))
+    return tuple(rows[i] for i in range(rows.shape[0]))
+
+
+__all__ = ["argsort", "nonzero", "searchsorted", "sort", "topk", "unique", "unique_all"]

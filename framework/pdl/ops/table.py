@@ -1,0 +1,233 @@
+"""How elementwise ops are made: one call of `unary` or `binary` defines the op class and its public function.
+
+Two tensors of one dtype go straight to the op; other pairs are first brought to their common dtype
+(`pdl.dtype.promote`), and a Python scalar becomes one element of the tensor's dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from pdl.dtype import DType, bool_, float32, is_differentiable, of_scalar
+from pdl.errors import DtypeError, ShapeError
+from pdl.kernels.gemm import matmul as gemm
+from pdl.kernels.pointwise import BINARY, UNARY
+from pdl.kernels.pointwise import binary as binary_kernel
+from pdl.kernels.pointwise import unary as unary_kernel
+from pdl.ops.base import Arrays, Op, Spec, apply, as_tensors, broadcast_shapes, not_differentiable
+from pdl.ops.cast import astype, demand_kind
+from pdl.tensor import Array, Scalar, Tensor, TensorLike, as_tensor
+
+Unary: TypeAlias = Callable[[TensorLike], Tensor]
+Binary: TypeAlias = Callable[[TensorLike, TensorLike], Tensor]
+Partial: TypeAlias = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+SCALARS = (bool, int, float, complex)
+
+
+def same(dtype: DType) -> DType:
+    return dtype
+
+
+def to_bool(_dtype: DType) -> DType:
+    return bool_
+
+
+class UnaryOp(Op, abstract=True):
+    """y = f(x) element by element. `kinds`: what f takes; `body`: f with `out`; `result`: the dtype it makes of x's.
+
+    Contiguous float32 and float64 go to pdl's kernel where it has one of this name; the rest to NumPy.
+    """
+
+    label: ClassVar[str]
+    kinds: ClassVar[str]
+    body: ClassVar[Any]
+    result: ClassVar[Any]
+
+    def infer(self, x: Spec) -> Spec:
+        demand_kind(self.label, self.kinds, x.dtype)
+        return Spec(x.shape, self.result(x.dtype))
+
+    def cpu(self, outs: Arrays, ins: Arrays) -> None:
+        x = ins[0]
+        if x.dtype.kind == "f" and self.label in UNARY and x.flags.c_contiguous:
+            unary_kernel(self.label, outs[0], x)
+        else:
+            self.body(x, outs[0])
+
+
+def unary(
+    name: str,
+    body: Callable[..., Any],
+    doc: str,
+    gradient: Callable[[Tensor, Tensor, Tensor], Tensor] | not_differentiable,
+    kinds: str = "fc",
+    result: Callable[[DType], DType] = same,
+) -> Unary:
+    """Define the op and its public function; ints become float32 where `kinds` has no "i" but "f"."""
+    vjp = gradient if isinstance(gradient, not_differentiable) else lambda _self, g, y, x: gradient(g, y, x)
+    op = _define(
+        UnaryOp, name, doc, {"body": staticmethod(body), "kinds": kinds, "result": staticmethod(result), "vjp": vjp}
+    )
+    to_float = "i" not in kinds and "f" in kinds
+
+    def function(x: TensorLike) -> Tensor:
+        x = x if isinstance(x, Tensor) else as_tensor(x)
+        if to_float and not is_differentiable(x.dtype):
+            x = astype(x, float32)
+        return apply(op, x)  # type: ignore[no-any-return]
+
+    return _named(function, name, doc)
+
+
+def _define(base: type[Op], name: str, doc: str, parts: dict[str, Any]) -> Op:
+    """An instance of the op class `name` (in CamelCase) with these parts."""
+    members = {"__doc__": doc, "__module__": __name__, "label": name, **parts}
+    made: type[Op] = type(name.title().replace("_", ""), (base,), members)
+    return made()
+
+
+def _named(function: Any, name: str, doc: str) -> Any:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+class SumTo(Op):
+    """Sum x over the dimensions along which `shape` was broadcast to x's shape."""
+
+    shape: tuple[int, ...]
+
+    def infer(self, x: Spec) -> Spec:
+        if broadcast_shapes("sum_to", self.shape, x.shape) != x.shape:
+            raise ShapeError(f"sum_to: {self.shape} does not broadcast to {x.shape}")
+        return Spec(self.shape, x.dtype)
+
+    def cpu(self, outs: Arrays, ins: Arrays) -> None:
+        (x,), (y,) = ins, outs
+        lead = x.ndim - len(self.shape)
+        axes = tuple(i for i in range(x.ndim) if i < lead or (self.shape[i - lead] == 1 and x.shape[i] != 1))
+        sum_into(y.reshape((1,) * lead + self.shape), x, axes)
+
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+        from pdl.ops.shape import broadcast_to
+
+        return broadcast_to(g, x.shape)
+
+
+def sum_into(out: Array, x: Array, axes: tuple[int, ...]) -> None:
+    """Sum of x over `axes` into `out`, which keeps them with size 1.
+
+    NumPy's inner loop runs along the last axis: over a short one (channels) it is faster as a product with ones.
+    """
+    last = x.shape[-1] if x.ndim else 1
+    short = x.size > 4096 and last < 256 and axes == tuple(range(x.ndim - 1))
+    if short and x.dtype.kind == "f" and x.flags.c_contiguous:
+        gemm(out.reshape(1, last), np.ones((1, x.size // last), x.dtype), x.reshape(-1, last))
+    else:
+        np.add.reduce(x, axis=axes, out=out, keepdims=True)
+
+
+def unbroadcast(g: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """The gradient of broadcasting from `shape`: `g` summed over what was repeated."""
+    return g if g.shape == shape else apply(SumTo(shape), g)
+
+
+def sum_to(x: TensorLike, shape: tuple[int, ...]) -> Tensor:
+    """Sum `x` down to `shape`, which must broadcast to x's shape: the adjoint of `broadcast_to`."""
+    return unbroadcast(as_tensor(x), tuple(shape))
+
+
+class BinaryOp(Op, abstract=True):
+    """y = f(a, b) element by element, broadcast; a and b have one dtype. The parts are those of `UnaryOp`."""
+
+    label: ClassVar[str]
+    kinds: ClassVar[str]
+    body: ClassVar[Any]
+    result: ClassVar[Any]
+
+    def infer(self, a: Spec, b: Spec) -> Spec:
+        name = self.label
+        if a.dtype != b.dtype:
+            raise DtypeError(f"{name}: {a.dtype.name} meets {b.dtype.name}; astype one of them")
+        demand_kind(name, self.kinds, a.dtype)
+        shape = a.shape if a.shape == b.shape else broadcast_shapes(name, a.shape, b.shape)
+        return Spec(shape, self.result(a.dtype))
+
+    def cpu(self, outs: Arrays, ins: Arrays) -> None:
+        (a, b), y = ins, outs[0]
+        if y.size > 512 and y.dtype.kind == "f" and self.label in BINARY and _alike(y.shape, a, b):
+            binary_kernel(self.label, y, a, b)
+        else:
+            self.body(a, b, out=y)
+
+
+def _alike(shape: tuple[int, ...], a: Array, b: Array) -> bool:
+    """Whether the kernel takes them: contiguous, one as large as the result, the other too, or a row, or a value."""
+    large, small = (a, b) if a.shape == shape else (b, a)
+    fits = small.shape in (shape, shape[-1:]) or small.size == 1
+    return fits and large.shape == shape and large.flags.c_contiguous and small.flags.c_contiguous
+
+
+def binary(
+    name: str,
+    body: Callable[..., Any],
+    doc: str,
+    gradient: tuple[Partial, Partial] | not_differentiable,
+    kinds: str = "ifc",
+    result: Callable[[DType], DType] = same,
+) -> Binary:
+    """Define the op and its public function; ints become float32 where `kinds` has no "i" but "f"."""
+    vjp = _binary_vjp(gradient)
+    op = _define(
+        BinaryOp, name, doc, {"body": staticmethod(body), "kinds": kinds, "result": staticmethod(result), "vjp": vjp}
+    )
+    to_float = "i" not in kinds and "f" in kinds
+
+    def function(a: TensorLike, b: TensorLike) -> Tensor:
+        if type(a) is not Tensor or type(b) is not Tensor or a._data.dtype != b._data.dtype:
+            a, b = pair(a, b)
+        if to_float and not is_differentiable(a.dtype):
+            a, b = astype(a, float32), astype(b, float32)
+        return apply(op, a, b)  # type: ignore[no-any-return]
+
+    return _named(function, name, doc)  # type: ignore[no-any-return]
+
+
+def _binary_vjp(gradient: tuple[Partial, Partial] | not_differentiable) -> Any:
+    if isinstance(gradient, not_differentiable):
+        return gradient
+    da, db = gradient
+
+    def vjp(_self: Op, g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> Any:
+        return lambda: unbroadcast(da(g, y, a, b), a.shape), lambda: unbroadcast(db(g, y, a, b), b.shape)
+
+    return vjp
+
+
+def pair(a: TensorLike, b: TensorLike) -> tuple[Tensor, Tensor]:
+    """Both as tensors of one dtype; a Python scalar takes the other's dtype and stays one element."""
+    if isinstance(a, Tensor) and isinstance(b, SCALARS):
+        return beside(a, b)
+    if isinstance(b, Tensor) and isinstance(a, SCALARS):
+        b, a = beside(b, a)
+        return a, b
+    a, b = as_tensors(a, b)
+    return a, b
+
+
+def beside(x: Tensor, scalar: Scalar) -> tuple[Tensor, Tensor]:
+    dtype = of_scalar(scalar, x.dtype)
+    try:
+        other = Tensor._wrap(np.array(scalar, dtype))
+    except OverflowError:
+        info = np.iinfo(dtype)
+        raise DtypeError(
+            f"the scalar {scalar} does not fit {dtype.name} [{info.min}, {info.max}]; astype first"
+        ) from None
+    return (x if x.dtype == dtype else astype(x, dtype)), other
+
+
+__all__ = ["sum_to"]

@@ -1,0 +1,95 @@
+"""`Case`: one line of the op tables. A case is a public function, its inputs, its arguments and a NumPy reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pdl.tensor import Tensor
+
+RNG = np.random.default_rng(20)
+
+
+def f(*shape: int, low: float = -1.0, high: float = 1.0) -> np.ndarray:
+    """A float64 input, uniform in [low, high)."""
+    return RNG.uniform(low, high, shape)
+
+
+def distinct(*shape: int, gap: float = 0.1) -> np.ndarray:
+    """A float64 input whose values lie `gap` apart in random order, away from 0: no ties and no kinks near them."""
+    n = int(np.prod(shape))
+    return (RNG.permutation(n) - n / 2 + 0.37).reshape(shape) * gap
+
+
+def c(*shape: int) -> np.ndarray:
+    """A complex128 input."""
+    return f(*shape) + 1j * f(*shape)
+
+
+def i(*shape: int, high: int = 5, low: int = 0) -> np.ndarray:
+    """An int64 input in [low, high)."""
+    return RNG.integers(low, high, shape)
+
+
+def b(*shape: int) -> np.ndarray:
+    """A bool input."""
+    return RNG.random(shape) < 0.5
+
+
+@dataclass
+class Case:
+    """``function(*inputs, **kwargs)`` must equal ``reference(*inputs, **kwargs)`` (NumPy, float64).
+
+    `inputs` are arrays (None for an absent optional one); `inputs_as_list` passes them as one list (concat, stack).
+    `grad`: which inputs are checked against finite differences (default: every float and complex one); `second`: also
+    to second order. `float32`, `bf16`: tolerances of the comparison with float64, None to skip with a reason in `why`.
+    """
+
+    function: Callable[..., Any]
+    inputs: Sequence[np.ndarray | None]
+    reference: Callable[..., Any]
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    grad: Sequence[int] | None = None
+    second: bool = True
+    atol: float = 1e-10
+    float32: float | None = 1e-5
+    bf16: float | None = 4e-2
+    inputs_as_list: bool = False
+    why: str = ""
+
+    @property
+    def id(self) -> str:
+        """The test id: function, shapes, arguments."""
+        shapes = ",".join("-" if x is None else "x".join(map(str, x.shape)) or "()" for x in self.inputs)
+        args = ",".join(f"{k}={v}" for k, v in self.kwargs.items())
+        return f"{self.function.__name__}({shapes}{';' if args else ''}{args})"
+
+    def call(self, *tensors: Tensor | None) -> Any:
+        """The function on tensors."""
+        inputs = [list(tensors)] if self.inputs_as_list else tensors
+        return self.function(*inputs, **self.kwargs)
+
+    def expected(self) -> tuple[np.ndarray, ...]:
+        """The reference's outputs."""
+        ins = [None if x is None else x.copy() for x in self.inputs]
+        made = self.reference(ins, **self.kwargs) if self.inputs_as_list else self.reference(*ins, **self.kwargs)
+        return made if isinstance(made, tuple) else (np.asarray(made),)
+
+    def tensors(self, dtype: Any = None, *, grad: bool = False) -> list[Tensor | None]:
+        """The inputs as tensors; float ones cast to `dtype`, complex ones to its complex partner."""
+        from pdl.dtype import complex_of
+
+        made: list[Tensor | None] = []
+        wanted = range(len(self.inputs)) if self.grad is None else self.grad
+        for number, x in enumerate(self.inputs):
+            if x is None:
+                made.append(None)
+                continue
+            target = x.dtype if dtype is None or x.dtype.kind not in "fc" else dtype
+            if dtype is not None and x.dtype.kind == "c":
+                target = complex_of(np.dtype(dtype))
+            made.append(Tensor(x.astype(target), requires_grad=grad and number in wanted and x.dtype.kind in "fc"))
+        return made
