@@ -1,0 +1,124 @@
+"""The run folder.
+
+config.yaml        the resolved recipe, with what the data told (class names); enough to use the run without the data
+run.json           the recipe's name and when the run began
+metrics.jsonl      numbers as they came (`pdl.train.log.MetricsLog`)
+checkpoints/       last.safetensors, best.safetensors, step-*.safetensors (`pdl.train.checkpoint`)
+result.json        the outcome (`pdl.train.result`)
+report.html        the outcome for people
+tensorboard/       event files, with train.tensorboard=true
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from pdl.config import Config, dump, from_dict, load
+from pdl.errors import UsageError
+from pdl.nn import Module
+from pdl.optim import EMA
+from pdl.train import checkpoint
+from pdl.train.checkpoint import BEST, LAST
+from pdl.train.result import Result
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder by its path."""
+
+    path: Path
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of checkpoints."""
+        return self.path / "checkpoints"
+
+    @property
+    def result(self) -> Path:
+        """result.json."""
+        return self.path / "result.json"
+
+    @property
+    def resumable(self) -> bool:
+        """Whether there is a checkpoint to go on from."""
+        return (self.checkpoints / LAST).is_file()
+
+    @classmethod
+    def new(cls, path: str | Path | None, recipe: str) -> Run:
+        """A folder for a new run: `path`, which must not hold one already, or the next free runs/<recipe>-<n>."""
+        if path is None:
+            return cls(next(each for n in count(1) if not (each := Path("runs") / f"{recipe}-{n}").exists()))
+        run = cls(Path(path))
+        if run.path.exists() and not run.path.is_dir():
+            raise UsageError(f"{run.path}: a file is in the way; --run names a folder")
+        if run.resumable or run.result.is_file():
+            go_on = f"go on with it (pdl train --resume {run.path})"
+            raise UsageError(f"{run.path}: holds a run already; {go_on} or name another folder (--run)")
+        return run
+
+    @classmethod
+    def open(cls, path: str | Path) -> Run:
+        """An existing run folder."""
+        run = cls(Path(path))
+        if not (run.path / "config.yaml").is_file():
+            what = "no such folder" if not run.path.exists() else "not a run folder (it has no config.yaml)"
+            raise UsageError(f"{run.path}: {what}; `pdl train` writes run folders, by default below runs/")
+        return run
+
+    def config(self, overrides: Sequence[str] = ()) -> Config:
+        """The resolved recipe of the run."""
+        return load(self.path / "config.yaml", list(overrides))
+
+    def load_weights(self, model: Module, which: str | None = None) -> str:
+        """Give the model the weights of a checkpoint, "best" or "last" (None: those the run's own test used).
+
+        Of a run with `train.ema` they are the averaged ones. Returns which they are, and of when.
+        """
+        settled = Result.load(self.result).weights.split()[0] if which is None and self.result.is_file() else which
+        known: dict[str | None, list[str]] = {"best": [BEST], "last": [LAST], None: [BEST, LAST]}
+        if settled not in known:
+            raise UsageError(f"there are no weights {settled!r} in a run; choose best or last")
+        name = next((name for name in known[settled] if (self.checkpoints / name).is_file()), None)
+        if name is None:
+            lacks = f"has no {settled or 'best or last'} checkpoint"
+            raise UsageError(f"{self.path}: {lacks}; train it first (pdl train --resume {self.path})")
+        tree = checkpoint.load(self.checkpoints / name)
+        model.load_state_dict(tree["model"])
+        if tree.get("ema") is not None:
+            average = EMA(model, 0.0)
+            average.load_state_dict(tree["ema"])
+            average.copy_to_model()
+        return f"{name.partition('.')[0]} (epoch {tree['state']['epoch']})"
+
+    def describe(self) -> dict[str, Any]:
+        """run.json."""
+        file = self.path / "run.json"
+        return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {"recipe": self.path.name}
+
+    def open_for(self, config: Config, told: dict[str, Any]) -> None:
+        """Make the folder, with config.yaml (the recipe, and laid over it `told`, what the data said) and run.json.
+
+        The folder of a resumed run has them already.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        if (self.path / "run.json").is_file():
+            return
+        whole = from_dict(overlaid(config.plain(), told))
+        dump(Config(whole.tree, config.path, config.overrides), self.path)
+        began = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+        about = {"recipe": config.path.stem if config.path else "run", "started": began, "told": told}
+        checkpoint.write_atomic(self.path / "run.json", (json.dumps(about) + "\n").encode())
+
+
+def overlaid(tree: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """`tree` with the values of `over` laid over it."""
+    merged = dict(tree)
+    for key, value in over.items():
+        merged[key] = overlaid(merged.get(key) or {}, value) if isinstance(value, dict) else value
+    return merged

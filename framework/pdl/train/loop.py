@@ -1,0 +1,355 @@
+"""The training loop, from top to bottom.
+
+`Trainer.fit` is epochs of `train_epoch` (gradients, the named point, update), each followed by an evaluation.
+Whatever else happens hangs on it as hooks. The trainer keeps everything that the next step depends on in its own
+objects; the one thing outside is the generator of dropout, `pdl.random`, which `run.train` forks: so two trainings
+may follow one another, or alternate, in one process.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from typing import Any
+
+from pdl import autograd, random
+from pdl.errors import NumericalError, UsageError
+from pdl.nn import Module
+from pdl.optim import EMA, Optimizer, Schedule, Scheduler, clip_grad_norm_, clip_grad_value_
+from pdl.tensor import no_grad
+from pdl.train.hooks import Hook
+from pdl.train.metrics import Mean
+from pdl.train.settings import TrainSettings
+from pdl.train.task import Loss, Task
+
+
+@dataclass
+class State:
+    """Where training stands: plain numbers, written into every checkpoint.
+
+    epoch, batch     finished epochs; batches used in the one under way
+    step, samples    optimiser steps, and samples (by `Loss.weight`), since the beginning
+    loss, weight     running sum of the training loss in this epoch, and what it is over
+    seconds          spent, over all interruptions
+    train_loss       mean over the latest finished epoch
+    metrics          of the latest evaluation on the validation data
+    best, best_step, best_metrics   of the best one so far
+    stopped          a hook ended training early
+    """
+
+    epoch: int = 0
+    batch: int = 0
+    step: int = 0
+    samples: float = 0.0
+    loss: float = 0.0
+    weight: float = 0.0
+    seconds: float = 0.0
+    train_loss: float = math.nan
+    metrics: dict[str, float] = field(default_factory=dict)
+    best: float | None = None
+    best_step: int | None = None
+    best_metrics: dict[str, float] = field(default_factory=dict)
+    stopped: bool = False
+
+
+@dataclass
+class StepLog:
+    """The numbers of the latest optimiser step."""
+
+    loss: float = math.nan
+    weight: float = 0.0
+    lr: float = math.nan
+    grad_norm: float | None = None
+    parts: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class Evaluation:
+    """The result of one pass over a split: `metrics` are numbers by "split/name", `details` the arrays among the
+    metrics, `observers` the
+    accumulators themselves."""
+
+    split: str
+    metrics: dict[str, float]
+    details: dict[str, Any]
+    observers: dict[str, Any]
+    seconds: float
+
+
+class Trainer:
+    """Trains `model` on `loaders["train"]` and evaluates it on `loaders["val"]`, if there is one.
+
+    `schedule` gives the learning rate of every optimiser step as a factor of the optimiser's own. `limit` cuts every
+    pass over data to so many batches.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        model: Module,
+        optimizer: Optimizer,
+        loaders: dict[str, Iterable[Any]],
+        settings: TrainSettings | None = None,
+        *,
+        schedule: Schedule | None = None,
+        hooks: Sequence[Hook] = (),
+        limit: int | None = None,
+    ) -> None:
+        self.task, self.model, self.optimizer, self.loaders = task, model, optimizer, loaders
+        self.settings = settings or TrainSettings()
+        self.hooks, self.limit = list(hooks), limit
+        self.scheduler = Scheduler(optimizer, schedule, **self.lengths()) if schedule is not None else None
+        self.ema = EMA(model, self.settings.ema) if self.settings.ema is not None else None
+        self.monitor = self.settings.monitor or task.monitor
+        self.monitor_mode = self.settings.monitor_mode or task.monitor_mode
+        self.state, self.last = State(), StepLog()
+        self.epoch_log: dict[str, float] = {}  # the numbers of the latest epoch: training loss, lr, validation metrics
+        self.improved = False
+        self._clock = time.monotonic()
+
+    # -- the loop
+    # --------------------------------------------------------------------------------------------------------
+    def fit(self) -> State:
+        """Train from where `state` stands to the end; evaluate every `eval_every` epochs and after the last."""
+        self._clock = time.monotonic() - self.state.seconds
+        with autograd.detect_anomaly() if self.settings.nan_check else nullcontext():
+            try:
+                self.emit("on_start")
+                while not self.finished:
+                    self.train_epoch()
+                    self.finish_epoch()
+                self.emit("on_end")
+            finally:
+                for hook in self.hooks:
+                    hook.close()
+        return self.state
+
+    def train_epoch(self) -> None:
+        """One pass over the training data, or the rest of one."""
+        self.model.train()
+        for batches in grouped(self.training_batches(), self.settings.accumulate):
+            self.gradients(batches)
+            self.emit("sync_gradients")
+            self.update()
+            self.state.step += 1
+            self.state.batch += len(batches)
+            self.state.seconds = time.monotonic() - self._clock
+            self.emit("on_step")
+            if self.finished:
+                return
+
+    def gradients(self, batches: list[Any]) -> None:
+        """The gradient of the mean loss over all samples of these batches, into the parameters' `grad`."""
+        self.optimizer.zero_grad()
+        loss = Mean()
+        parts: dict[str, Mean] = {}
+        for batch in batches:
+            one = self.task.step(self.model, batch)
+            value = self.finite(float(one.value.item()), "loss")
+            (one.value if len(batches) == 1 else one.value * float(one.weight)).backward()
+            loss.update(value, one.weight)
+            for name, part in one.parts.items():
+                parts.setdefault(name, Mean()).update(part, one.weight)
+        if len(batches) > 1:
+            self.scale_gradients(1.0 / loss.weight)
+        self.last = StepLog(
+            loss.compute(), loss.weight, self.lr, None, {name: part.compute() for name, part in parts.items()}
+        )
+        self.state.loss += loss.total
+        self.state.weight += loss.weight
+        self.state.samples += loss.weight
+
+    def update(self) -> None:
+        """Clip, step the optimiser and the schedule, move the averaged weights."""
+        if self.settings.clip_value is not None:
+            clip_grad_value_(self.model.parameters(), self.settings.clip_value)
+        if self.settings.clip_norm is not None:
+            norm = float(clip_grad_norm_(self.model.parameters(), self.settings.clip_norm))
+            self.last.grad_norm = self.finite(norm, "norm of the gradient")
+        self.optimizer.step()
+        if self.scheduler is not None:
+            self.scheduler.step()
+        if self.ema is not None:
+            self.ema.update()
+
+    def finish_epoch(self) -> None:
+        """Evaluate where it is due, and tell the hooks."""
+        self.state.epoch += 1
+        self.state.train_loss = self.state.loss / self.state.weight if self.state.weight else math.nan
+        self.epoch_log = {"train/loss": self.state.train_loss, "lr": self.lr}
+        if "val" in self.loaders and (self.state.epoch % self.settings.eval_every == 0 or self.finished):
+            self.validate()
+        self.state.batch, self.state.loss, self.state.weight = 0, 0.0, 0.0
+        self.state.seconds = time.monotonic() - self._clock
+        self.emit("on_epoch")
+
+    def validate(self) -> Evaluation:
+        """Evaluate on the validation data and remember whether it was the best so far."""
+        evaluation = self.evaluate("val")
+        state, self.state.metrics = self.state, evaluation.metrics
+        self.epoch_log.update(evaluation.metrics)
+        if self.monitor not in evaluation.metrics:
+            have = ", ".join(evaluation.metrics)
+            raise UsageError(f"train.monitor: there is no metric {self.monitor!r}; the task measures {have}")
+        value = evaluation.metrics[self.monitor]
+        self.improved = better(value, state.best, self.monitor_mode)
+        if self.improved:
+            state.best, state.best_step, state.best_metrics = value, state.step, evaluation.metrics
+        if self.scheduler is not None:
+            self.scheduler.observe(value, self.monitor_mode)
+        self.emit("on_evaluate", evaluation)
+        return evaluation
+
+    def evaluate(self, split: str) -> Evaluation:
+        """Loss and metrics over a split, with the averaged weights where there are some. Leaves no trace in the
+        training."""
+        training = self.model.training
+        with random.fork_seed(self.settings.seed), self.averaged():
+            evaluation = evaluate(self.task, self.model, self.loaders[split], split=split, limit=self.limit)
+        self.model.train(training)
+        return evaluation
+
+    # -- its parts
+    # -------------------------------------------------------------------------------------------------------
+    def training_batches(self) -> Iterator[Any]:
+        """The batches of this epoch that are still to come."""
+        loader, done = self.loaders["train"], self.state.batch
+        if hasattr(loader, "set_epoch"):
+            loader.set_epoch(self.state.epoch)
+        seen = 0 if hasattr(loader, "load_state_dict") else done
+        return islice(loader, seen, None if self.limit is None else max(seen, seen + self.limit - done))
+
+    def lengths(self) -> dict[str, Any]:
+        """Optimiser steps of the whole training (None where only the data knows) and of an epoch."""
+        each = steps_per_epoch(self.loaders["train"], self.settings.accumulate, self.limit)
+        return {
+            "total_steps": total_steps(self.loaders["train"], self.settings, self.limit),
+            "steps_per_epoch": each or 1,
+        }
+
+    def scale_gradients(self, factor: float) -> None:
+        """Multiply every gradient; new tensors, because two parameters may share one gradient array."""
+        with no_grad():
+            for parameter in self.model.parameters():
+                if parameter.grad is not None:
+                    parameter.grad = parameter.grad * factor
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """The model carries the averaged weights inside the block (where `train.ema` is set)."""
+        with self.ema.swapped() if self.ema is not None else nullcontext():
+            yield
+
+    @property
+    def lr(self) -> float:
+        """The learning rate of the next step (of the first parameter group)."""
+        return float(self.optimizer.param_groups[0]["lr"])
+
+    @property
+    def finished(self) -> bool:
+        """Whether there is nothing left to train."""
+        state, settings = self.state, self.settings
+        enough = settings.max_steps is not None and state.step >= settings.max_steps
+        return state.stopped or enough or state.epoch >= settings.epochs
+
+    def finite(self, value: float, what: str) -> float:
+        """`value`; raises where it is NaN or infinite, with what to do about it."""
+        if math.isfinite(value):
+            return value
+        raise self.diverged(f"the {what} is {value} at step {self.state.step + 1}")
+
+    def diverged(self, what: str) -> NumericalError:
+        """The error to raise when numbers have gone out of bounds: where, at what learning rate, and the remedies."""
+        norm = "" if self.last.grad_norm is None else f", gradient norm before: {self.last.grad_norm:.4g}"
+        place = f"epoch {self.state.epoch + 1}, lr {self.lr:.3g}, loss before: {self.last.loss:.4g}{norm}"
+        remedy = f"lower the learning rate (optim.lr={self.lr / 10:.1g}), bound the step (train.clip_norm=1), or"
+        return NumericalError(f"training diverged: {what} ({place}); {remedy} find the op with train.nan_check=true")
+
+    def emit(self, event: str, *arguments: Any) -> None:
+        """Call every hook at a named point."""
+        for hook in self.hooks:
+            getattr(hook, event)(self, *arguments)
+
+    # -- saving and going on
+    # ---------------------------------------------------------------------------------------------
+    def state_dict(self) -> dict[str, Any]:
+        """Everything the next step depends on, as nested dicts of arrays and plain values."""
+        loader = self.loaders["train"]
+        return {
+            "state": asdict(self.state),
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "schedule": self.scheduler.state_dict() if self.scheduler is not None else None,
+            "ema": self.ema.state_dict() if self.ema is not None else None,
+            "random": random.get_state(),
+            "loader": loader.state_dict() if hasattr(loader, "state_dict") else None,
+            "hooks": {type(hook).__name__: hook.state_dict() for hook in self.hooks},
+        }
+
+    def load_state_dict(self, tree: dict[str, Any]) -> None:
+        """Stand exactly where `state_dict` was taken."""
+        self.state = State(**tree["state"])
+        self.model.load_state_dict(tree["model"])
+        self.optimizer.load_state_dict(tree["optimizer"])
+        for part, saved in ((self.scheduler, tree["schedule"]), (self.ema, tree["ema"])):
+            if part is not None and saved is not None:
+                part.load_state_dict(saved)
+        random.set_state(tree["random"])
+        loader = self.loaders["train"]
+        if hasattr(loader, "load_state_dict"):
+            loader.load_state_dict(tree["loader"])
+        for hook in self.hooks:
+            hook.load_state_dict(tree["hooks"].get(type(hook).__name__, {}))
+
+
+def evaluate(task: Task, model: Module, loader: Iterable[Any], *, split: str, limit: int | None = None) -> Evaluation:
+    """One pass over the batches of a split, in evaluation mode (which the model is left in) and without gradients."""
+    metrics, loss, started = task.metrics(), Mean(), time.monotonic()
+    if hasattr(loader, "set_epoch"):
+        loader.set_epoch(0)
+    model.eval()
+    with no_grad():
+        for batch in islice(loader, limit):
+            one = task.evaluate(model, batch)
+            loss.update(float(one.value.item()), one.weight)
+            task.observe(metrics, one, batch)
+    values = {"loss": loss.compute(), **{name: metric.compute() for name, metric in metrics.items()}}
+    numbers = {f"{split}/{name}": float(value) for name, value in values.items() if isinstance(value, float | int)}
+    details = {name: value for name, value in values.items() if not isinstance(value, float | int)}
+    return Evaluation(split, numbers, details, metrics, time.monotonic() - started)
+
+
+def grouped(batches: Iterator[Any], n: int) -> Iterator[list[Any]]:
+    """Lists of n batches; the last may be shorter."""
+    while group := list(islice(batches, n)):
+        yield group
+
+
+def better(value: float, best: float | None, mode: str) -> bool:
+    """Whether a metric's value beats the best so far; NaN never does."""
+    if math.isnan(value):
+        return False
+    return best is None or (value > best if mode == "max" else value < best)
+
+
+def steps_per_epoch(loader: Any, accumulate: int, limit: int | None = None) -> int | None:
+    """Optimiser steps in one pass over a loader, or None for a stream without a length."""
+    try:
+        batches = len(loader)
+    except TypeError:
+        return limit and math.ceil(limit / accumulate)
+    return math.ceil(min(batches, batches if limit is None else limit) / accumulate)
+
+
+def total_steps(loader: Any, settings: TrainSettings, limit: int | None = None) -> int | None:
+    """Optimiser steps of a whole training, or None where only the data knows."""
+    each = steps_per_epoch(loader, settings.accumulate, limit)
+    known = [n for n in (settings.max_steps, each and each * settings.epochs) if n is not None]
+    return min(known) if known else None
+
+
+__all__ = ["Evaluation", "Loss", "State", "StepLog", "Trainer", "steps_per_epoch", "total_steps"]

@@ -1,0 +1,70 @@
+"""report.html of a run: what came out, the curves, the task's own sections, the recipe and the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pdl.config import Config, to_yaml
+from pdl.report import Section, document, escape, line_chart, table
+from pdl.train.checkpoint import write_atomic
+from pdl.train.log import read_log
+from pdl.train.loop import Evaluation
+from pdl.train.result import Result
+from pdl.train.task import Task
+
+Line = dict[str, Any]
+
+
+def write_report(
+    folder: Path, config: Config, result: Result, task: Task, evaluation: Evaluation, dataset: Any
+) -> Path:
+    """Write `folder`/report.html and return its path."""
+    lines = read_log(folder / "metrics.jsonl")
+    sections = [
+        Section("Result", table(result.rows())),
+        Section("Curves", curves(lines)),
+        *task.report(evaluation, dataset),
+        Section("Recipe", f"<pre>{escape(to_yaml(config.tree))}</pre>"),
+        Section(
+            "Made with",
+            table(
+                [
+                    *result.versions.items(),
+                    *result.machine.items(),
+                    ("seed", result.seed),
+                    ("parameters", result.parameters),
+                ]
+            ),
+        ),
+    ]
+    path = folder / "report.html"
+    write_atomic(path, document(f"{result.recipe}: {result.model.rpartition('.')[2]}", sections).encode())
+    return path
+
+
+def curves(lines: Sequence[Line]) -> str:
+    """A chart for every metric that training and validation share a name for, and one of the learning rate."""
+    epochs = [line for line in lines if line["kind"] == "epoch"]
+    steps = [line for line in lines if line["kind"] == "step"]
+    names = sorted(
+        {name.partition("/")[2] for line in epochs for name in line if "/" in name},
+        key=lambda name: (name != "loss", name),
+    )
+    splits = ("train", "val")
+    charts = [
+        _figure({split: _points(epochs, "epoch", f"{split}/{name}") for split in splits}, "epoch", name)
+        for name in names
+    ]
+    source, x = (steps, "step") if steps else (epochs, "epoch")
+    charts.append(_figure({"lr": _points(source, x, "lr")}, x, "learning rate"))
+    return f'<div class="charts">{"".join(charts)}</div>'
+
+
+def _figure(series: dict[str, list[tuple[float, float]]], x: str, caption: str) -> str:
+    return f'<figure class="wide">{line_chart(series, x_label=x)}<figcaption>{escape(caption)}</figcaption></figure>'
+
+
+def _points(lines: Iterable[Line], x: str, y: str) -> list[tuple[float, float]]:
+    return [(line[x], line[y]) for line in lines if line.get(y) is not None]

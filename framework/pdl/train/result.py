@@ -1,0 +1,139 @@
+"""What a run came to: `Result`, written as result.json and shown as the table at the end.
+
+The schema of result.json (also in `FIELDS`, which a test holds it to):
+
+    schema              1
+    recipe              name of the recipe's file, without .yaml
+    task, model         import paths, for example "pdl_cv.Classification", "pdl_cv.LeNet"
+    run                 the run folder, absolute
+    status              "finished", "stopped early", "fast dev run" or "overfit"
+    seed                train.seed
+    epochs, steps       done
+    seconds             spent in training (over all interruptions), with evaluation and checkpoints
+    samples_per_second  training samples over those seconds
+    parameters          numbers in the model that are trained
+    weights             which weights the test used: "best" or "last", and of which epoch
+    metrics             {"test/accuracy": 0.98, "test/loss": ..., "val/...": ..., "train/loss": ...}
+    versions            {"pdl": ..., "python": ..., "numpy": ..., and the suites'}
+    machine             {"class": "x86_64 avx512, 2 cores", "processor": ..., "cores": ..., "system": ...}
+    next                the command to type next
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pdl.errors import DataError
+from pdl.train.log import duration
+
+FIELDS: dict[str, type | tuple[type, ...]] = {
+    "schema": int, "recipe": str, "task": str, "model": str, "run": str, "status": str, "seed": int, "epochs": int,
+    "steps": int, "seconds": float, "samples_per_second": (float, type(None)), "parameters": int, "weights": str,
+    "metrics": dict, "versions": dict, "machine": dict, "next": str,
+}  # fmt: skip
+
+
+@dataclass
+class Result:
+    """The outcome of a run; see the module for the fields."""
+
+    recipe: str
+    task: str
+    model: str
+    run: str
+    status: str
+    seed: int
+    epochs: int
+    steps: int
+    seconds: float
+    samples_per_second: float | None
+    parameters: int
+    weights: str
+    metrics: dict[str, float]
+    next: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+    machine: dict[str, Any] = field(default_factory=dict)
+    schema: int = 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """As result.json holds it."""
+        return asdict(self)
+
+    def rows(self) -> list[tuple[str, Any]]:
+        """The table at the end of training: what was reached, with which weights, in what time, where it lies, what
+        to type next."""
+        return [
+            *self.metrics.items(),
+            ("weights", self.weights),
+            ("time", f"{duration(self.seconds)} ({self.epochs} epochs, {self.steps} steps)"),
+            ("run", _short(self.run)),
+            ("next", self.next),
+        ]
+
+    def save(self, path: Path) -> None:
+        """Write result.json, whole or not at all; NaN and infinity, which JSON lacks, become null."""
+        from pdl.train.checkpoint import write_atomic
+
+        plain = self.to_dict()
+        plain["metrics"] = {name: value if value - value == 0 else None for name, value in self.metrics.items()}
+        write_atomic(path, (json.dumps(plain, indent=2) + "\n").encode())
+
+    @classmethod
+    def load(cls, path: Path) -> Result:
+        """Read result.json."""
+        try:
+            return cls(**json.loads(path.read_text(encoding="utf-8")))
+        except (ValueError, TypeError) as error:
+            raise DataError(f"{path}: not a result that this pdl wrote ({error})") from error
+
+
+def _short(folder: str) -> str:
+    """A path as one would type it here."""
+    try:
+        return str(Path(folder).relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return folder
+
+
+def versions() -> dict[str, str]:
+    """Of Python, NumPy, pdl and the installed suites."""
+    import numpy
+
+    import pdl
+    from pdl import suites
+
+    mine = {"pdl": pdl.__version__, "python": platform.python_version(), "numpy": numpy.__version__}
+    return mine | {suite.package: suite.version for suite in suites.installed().values()}
+
+
+def machine() -> dict[str, Any]:
+    """The machine that results depend on."""
+    from pdl.kernels import runtime
+    from pdl.threads import get_num_threads
+
+    cores, isa = get_num_threads(), runtime.isa()
+    name = f"{platform.machine()} {isa}, {cores} core{'s' if cores != 1 else ''}"
+    return {
+        "class": name,
+        "processor": _processor(),
+        "cores": cores,
+        "isa": isa,
+        "system": f"{platform.system()} {platform.release()}",
+    }
+
+
+def _processor() -> str:
+    if sys.platform == "linux":
+        try:
+            lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError:
+            lines = []
+        for line in lines:
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

@@ -1,0 +1,314 @@
+"""What one does with a run: `train` into a folder, `evaluate` it, `predict` with it, ask `info` of it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pdl import random
+from pdl.config import Config, build, check, diff, from_dict
+from pdl.config.tree import plain
+from pdl.errors import CheckError, NumericalError, PdlError, UsageError
+from pdl.train import checkpoint
+from pdl.train.checkpoint import LAST, Checkpoints
+from pdl.train.folder import Run
+from pdl.train.hooks import EarlyStop, Hook
+from pdl.train.log import MetricsLog, Progress, append_log
+from pdl.train.loop import Evaluation, Trainer
+from pdl.train.loop import evaluate as evaluate_split
+from pdl.train.report import write_report
+from pdl.train.result import Result, machine, versions
+from pdl.train.settings import TrainSettings
+from pdl.train.task import SPLITS, Parts, Task
+from pdl.train.tensorboard import TensorBoard
+
+# What may differ between a run and its resumption: nothing that a weight depends on.
+FREE = (
+    "train.checkpoint_every", "train.checkpoint_seconds", "train.keep_last", "train.log_every", "train.tensorboard",
+    "train.report", "train.nan_check", "train.test_weights", "data.workers", "data.prefetch", "data.test",
+)  # fmt: skip
+FAST_BATCHES = 2
+OVERFIT_EPOCHS, OVERFIT_RATIO = 300, 0.1
+
+
+def train(
+    cfg: Config | dict[str, Any],
+    *,
+    run: str | Path | None = None,
+    resume: bool = False,
+    fast_dev_run: bool = False,
+    overfit: int = 0,
+    hooks: Sequence[Hook] = (),
+    progress: bool = True,
+) -> Result:
+    """Train a recipe into a run folder, test it, and write the report.
+
+    run           the folder; by default runs/<recipe>-<n>
+    resume        go on from the last checkpoint of `run` (from the beginning if it has none yet)
+    fast_dev_run  two batches of everything
+    overfit       train on so many samples only, until their loss is a tenth; CheckError if that never happens
+    hooks         of your own, before the trainer's
+    progress      tell how far it is, on standard error
+    """
+    config = check(cfg if isinstance(cfg, Config) else from_dict(cfg))
+    folder = _folder(config, run, resume)
+    settings = _settings(config, fast_dev_run, overfit)
+    task: Task = build(config["task"])
+    fresh = not folder.path.exists()
+    with random.fork_seed(settings.seed):
+        parts = task.build(config, seed=settings.seed, overfit=overfit)
+        trainer = _trainer(
+            config, task, parts, settings, limit=FAST_BATCHES if fast_dev_run else None, plain_lr=overfit > 0
+        )
+        trainer.hooks = [*hooks, *_hooks(folder, settings, overfit, progress)]
+        folder.open_for(config, task.remember())
+        if resume and folder.resumable:
+            trainer.load_state_dict(checkpoint.load(folder.checkpoints / LAST))
+        with _explained(folder, fresh):
+            trainer.fit()
+    stopped = "stopped early" if trainer.state.stopped else "finished"
+    status = "fast dev run" if fast_dev_run else "overfit" if overfit else stopped
+    return _finish(folder, config, trainer, status)
+
+
+def _folder(config: Config, run: str | Path | None, resume: bool) -> Run:
+    """A new folder, or the one to go on in, whose recipe must be this one."""
+    if not resume:
+        return Run.new(run, config.path.stem if config.path else "run")
+    if run is None:
+        raise UsageError("resume: which run? name its folder (pdl train --resume RUN)")
+    folder = Run.open(run)
+    told = {f"{section}.{key}" for section, keys in folder.describe().get("told", {}).items() for key in keys}
+    changed = [each for each in diff(folder.config(), config) if not each.key.startswith((*FREE, *told))]
+    if changed:
+        lines = "\n".join(f"  {each}" for each in changed)
+        raise UsageError(
+            f"{run}: these settings differ from the run's own, so the weights would not be those of one run:\n{lines}\n"
+            "leave them as they were, or start a new run"
+        )
+    return folder
+
+
+def _settings(config: Config, fast_dev_run: bool, overfit: int) -> TrainSettings:
+    settings = TrainSettings(**plain(config.get("train") or {}))
+    if fast_dev_run:
+        return replace(settings, epochs=1, eval_every=1, log_every=1, early_stop=None)
+    if overfit:
+        own = {"max_steps": None, "ema": None, "early_stop": None, "monitor": "val/loss", "monitor_mode": "min"}
+        return replace(settings, epochs=OVERFIT_EPOCHS, **own)  # type: ignore[arg-type]
+    return settings
+
+
+def _trainer(
+    config: Config, task: Task, parts: Parts, settings: TrainSettings, *, limit: int | None, plain_lr: bool
+) -> Trainer:
+    optimizer = build(config["optim"], params=parts.model)
+    schedule = None if plain_lr or config.get("schedule") is None else build(config["schedule"])
+    return Trainer(task, parts.model, optimizer, parts.loaders, settings, schedule=schedule, limit=limit)
+
+
+def _hooks(folder: Run, settings: TrainSettings, overfit: int, progress: bool) -> list[Hook]:
+    """The checkpoint comes last: it must see all others as they will be."""
+    made: list[Hook] = [MetricsLog(folder.path / "metrics.jsonl", settings.log_every)]
+    if settings.early_stop is not None:
+        made.append(EarlyStop(settings.early_stop))
+    if overfit:
+        made.append(Overfit())
+    if settings.tensorboard:
+        made.append(TensorBoard(folder.path / "tensorboard", settings.log_every))
+    if progress:
+        made.append(Progress())
+    every, seconds = settings.checkpoint_every, settings.checkpoint_seconds
+    return [*made, Checkpoints(folder.checkpoints, every=every, seconds=seconds, keep_last=settings.keep_last)]
+
+
+class Overfit(Hook):
+    """Stop when the loss on the few samples has fallen to a tenth of what it was before the first step."""
+
+    def __init__(self) -> None:
+        self.first: float | None = None
+        self.value = float("nan")
+
+    def on_start(self, trainer: Trainer) -> None:
+        if self.first is None:
+            self.first = trainer.evaluate("val").metrics["val/loss"]
+
+    def on_evaluate(self, trainer: Trainer, evaluation: Evaluation) -> None:
+        self.value = evaluation.metrics["val/loss"]
+        if self.first is not None and self.value <= OVERFIT_RATIO * self.first:
+            trainer.state.stopped = True
+
+    def on_end(self, trainer: Trainer) -> None:
+        if not trainer.state.stopped:
+            fell = f"in {trainer.state.epoch} epochs the loss went from {self.first:.4g} to {self.value:.4g}"
+            raise CheckError(
+                f"overfit: {fell}, not to a tenth; a model that cannot learn a few samples has a fault: look at "
+                "optim.lr, the labels, and the transforms for evaluation"
+            )
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"first": self.first}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.first = state.get("first")
+
+
+@contextmanager
+def _explained(folder: Run, fresh: bool) -> Iterator[None]:
+    """Errors say what can be gone on from; a folder made for a run that never reached a checkpoint is taken away."""
+    try:
+        yield
+    except PdlError as error:
+        if folder.resumable and isinstance(error, NumericalError):
+            error.args = (f"{error.args[0]}\nthe last good checkpoint is {folder.checkpoints / LAST}",)
+        elif fresh and not folder.resumable:
+            shutil.rmtree(folder.path)
+        raise
+
+
+def _finish(folder: Run, config: Config, trainer: Trainer, status: str) -> Result:
+    """Load the weights the test is to use, test, and write result and report."""
+    which = trainer.settings.test_weights if trainer.state.best is not None else "last"
+    weights = folder.load_weights(trainer.model, which) + (f", by {trainer.monitor}" if which == "best" else "")
+    split = next(each for each in ("test", "val", "train") if each in trainer.loaders)
+    measured = evaluate_split(trainer.task, trainer.model, trainer.loaders[split], split=split, limit=trainer.limit)
+    validation = trainer.state.best_metrics if which == "best" else trainer.state.metrics
+    metrics = {**measured.metrics, **validation, "train/loss": trainer.state.train_loss}
+    result = _result(folder, config, trainer, status, weights, metrics)
+    result.save(folder.result)
+    line = {"kind": "test", "step": trainer.state.step, **result.metrics, "weights": weights}
+    append_log(folder.path / "metrics.jsonl", line)
+    if trainer.settings.report:
+        dataset = getattr(trainer.loaders[split], "dataset", None)
+        write_report(folder.path, config, result, trainer.task, measured, dataset)
+    return result
+
+
+def _result(
+    folder: Run, config: Config, trainer: Trainer, status: str, weights: str, metrics: dict[str, float]
+) -> Result:
+    state = trainer.state
+    return Result(
+        **_names(folder, config),
+        status=status,
+        seed=trainer.settings.seed,
+        epochs=state.epoch,
+        steps=state.step,
+        seconds=round(state.seconds, 3),
+        samples_per_second=round(state.samples / state.seconds, 1) if state.seconds > 0 else None,
+        parameters=sum(p.size for p in trainer.model.parameters()),
+        weights=weights,
+        metrics=metrics,
+        next=f"pdl predict {folder.path} {trainer.task.example(trainer.loaders, folder.path)}",
+    )
+
+
+def _names(folder: Run, config: Config) -> dict[str, Any]:
+    """The fields of a result that say what and where."""
+    return {
+        "recipe": folder.describe()["recipe"],
+        "task": config["task"]["_target_"],
+        "model": config["model"]["_target_"],
+        "run": str(folder.path.resolve()),
+        "versions": versions(),
+        "machine": machine(),
+    }
+
+
+def evaluate(
+    run: str | Path, *, split: str = "test", overrides: Sequence[str] = (), weights: str | None = None
+) -> Result:
+    """Measure a run on a split of its data, or of other data (overrides=["data.test.root=..."]).
+
+    `weights` is "best" or "last"; by default what the run's own test used.
+    """
+    folder = Run.open(run)
+    config = check(folder.config(overrides))
+    if split not in SPLITS:
+        raise UsageError(f"there is no split {split!r}; splits are {', '.join(SPLITS)}")
+    if config["data"].get(split) is None:
+        have = [each for each in SPLITS if config["data"].get(each) is not None]
+        raise UsageError(
+            f"{run}: its recipe has no data.{split}; choose {' or '.join(have)} (--split), or give data.{split}"
+        )
+    task: Task = build(config["task"])
+    settings = TrainSettings(**plain(config.get("train") or {}))
+    with random.fork_seed(settings.seed):
+        parts = task.build(config, seed=settings.seed, splits=(split,), training=False)
+        named = folder.load_weights(parts.model, weights)
+        measured = evaluate_split(task, parts.model, parts.loaders[split], split=split)
+    return Result(
+        **_names(folder, config),
+        status="evaluated",
+        seed=settings.seed,
+        epochs=0,
+        steps=0,
+        seconds=round(measured.seconds, 3),
+        samples_per_second=None,
+        parameters=sum(p.size for p in parts.model.parameters()),
+        weights=named,
+        metrics=measured.metrics,
+    )
+
+
+def predict(
+    run: str | Path,
+    inputs: Sequence[Any],
+    *,
+    batch_size: int = 32,
+    weights: str | None = None,
+    save: str | Path | None = None,
+    **options: Any,
+) -> list[dict[str, Any]]:
+    """Use a run on inputs, from its folder alone. What an input may be, and `options` such as `topk`, are the task's.
+
+    With `save` every prediction is drawn into that folder, and says where under "saved".
+    """
+    folder = Run.open(run)
+    config = folder.config()
+    task: Task = build(config["task"])
+    model = task.restore(config)
+    folder.load_weights(model, weights)
+    model.eval()
+    found = list(task.predict(model, inputs, cfg=config, batch_size=batch_size, **options))
+    if save is not None:
+        Path(save).mkdir(parents=True, exist_ok=True)
+        for each in found:
+            each["saved"] = str(task.render(each, Path(save)))
+    return [{name: value for name, value in each.items() if not name.startswith("_")} for each in found]
+
+
+def info(run: str | Path) -> dict[str, Any]:
+    """What a run is and what it reached, as plain values."""
+    folder = Run.open(run)
+    config, about = folder.config(), folder.describe()
+    facts: dict[str, Any] = {
+        "run": str(folder.path.resolve()),
+        "recipe": about["recipe"],
+        "started": about.get("started"),
+    }
+    facts |= {"task": config["task"]["_target_"], "model": config["model"]["_target_"]}
+    if folder.result.is_file():
+        result = Result.load(folder.result).to_dict()
+        names = (
+            "status",
+            "epochs",
+            "steps",
+            "seconds",
+            "parameters",
+            "weights",
+            "metrics",
+            "versions",
+            "machine",
+            "next",
+        )
+        return facts | {name: result[name] for name in names}
+    if not folder.resumable:
+        return facts | {"status": "no checkpoint yet", "next": f"pdl train --resume {run}"}
+    state = checkpoint.load(folder.checkpoints / LAST)["state"]
+    told = {"epochs": state["epoch"], "steps": state["step"], "seconds": state["seconds"], "metrics": state["metrics"]}
+    return facts | {"status": "unfinished", **told, "next": f"pdl train --resume {run}"}

@@ -1,0 +1,54 @@
+"""The `train:` section of a recipe: its keys, types, ranges and defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pdl.hints import Range
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """How long, how, and how carefully to train.
+
+    epochs              passes over the training data
+    max_steps           stop after so many optimiser steps, whatever `epochs` says; needed for streams without a length
+    seed                of initial weights, dropout, sample order and augmentation
+    accumulate          batches whose gradients are averaged into one step (equal to one batch of all their samples)
+    clip_norm           scale gradients down to this L2 norm over all parameters
+    clip_value          clip every element of the gradients to [-clip_value, clip_value]
+    ema                 decay of an exponential moving average of the weights, which is then what is evaluated and kept
+    eval_every          epochs between evaluations on the validation data (the last epoch always ends with one)
+    monitor             the validation metric that "best" means, for example val/accuracy; default: the task's own
+    monitor_mode        whether more ("max") or less ("min") of it is better; default: the task's own
+    early_stop          stop after so many evaluations without a better value of `monitor`
+    test_weights        weights that the final test and `best` use: best on the validation data, or the last
+    checkpoint_every    optimiser steps between checkpoints inside an epoch (each epoch ends with one anyway)
+    checkpoint_seconds  seconds between checkpoints inside an epoch
+    keep_last           how many of the latest checkpoints to keep
+    log_every           steps between lines of metrics.jsonl
+    tensorboard         write event files for TensorBoard into the run folder
+    report              write report.html at the end
+    nan_check           look for NaN after every op, and name the op and the line; slow
+    """
+
+    epochs: Annotated[int, Range(1)] = 10
+    max_steps: Annotated[int, Range(1)] | None = None
+    seed: Annotated[int, Range(0)] = 0
+    accumulate: Annotated[int, Range(1)] = 1
+    clip_norm: Annotated[float, Range(above=0)] | None = None
+    clip_value: Annotated[float, Range(above=0)] | None = None
+    ema: Annotated[float, Range(0, below=1)] | None = None
+    eval_every: Annotated[int, Range(1)] = 1
+    monitor: str | None = None
+    monitor_mode: Literal["max", "min"] | None = None
+    early_stop: Annotated[int, Range(1)] | None = None
+    test_weights: Literal["best", "last"] = "best"
+    checkpoint_every: Annotated[int, Range(1)] | None = None
+    checkpoint_seconds: Annotated[float, Range(above=0)] | None = 300.0
+    keep_last: Annotated[int, Range(1)] = 1
+    log_every: Annotated[int, Range(1)] = 50
+    tensorboard: bool = False
+    report: bool = True
+    nan_check: bool = False

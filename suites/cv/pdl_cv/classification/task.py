@@ -1,0 +1,212 @@
+"""The classification task: what the trainer calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+
+import pdl
+from pdl import Tensor
+from pdl.config import build
+from pdl.data import Dataset
+from pdl.errors import ConfigError, DataError, ShapeError
+from pdl.hints import Range
+from pdl.nn import Module
+from pdl.report import Section, png
+from pdl.tensor import no_grad
+from pdl.train import Loss, Metric, Task
+from pdl.train.loop import Evaluation
+from pdl.train.metrics import Accuracy, ConfusionMatrix, TopK
+from pdl.train.task import first_samples
+from pdl_cv.classification.metric import Mistakes
+
+
+class Classification(Task):
+    """One class for each picture, by cross-entropy.
+
+    classes          their names in the order of the labels; by default the data set's
+    mode             "rgb" or "gray": how `pdl predict` reads pictures; by default as many channels as the data set's
+    label_smoothing  share of the target that is spread evenly over all classes (Szegedy et al., arXiv 1512.00567); in
+                     training only
+    mistakes         how many of the worst mistakes the report shows
+
+    Samples are {"image": [H, W, C], "label": int}; labels that are soft (MixUp, CutMix) are float [N, classes].
+    """
+
+    monitor = "val/accuracy"
+    monitor_mode = "max"
+
+    def __init__(
+        self,
+        *,
+        classes: Sequence[str] | None = None,
+        mode: Literal["rgb", "gray"] | None = None,
+        label_smoothing: Annotated[float, Range(0, below=1)] = 0.0,
+        mistakes: Annotated[int, Range(0)] = 24,
+    ) -> None:
+        self.classes = list(classes or ())
+        self.mode = mode
+        self.label_smoothing, self.mistakes = label_smoothing, mistakes
+
+    # -- training ------------------------------------------------------------------------------------------------------
+    def step(self, model: Module, batch: Any) -> Loss:
+        return self._loss(model, batch, self.label_smoothing)
+
+    def evaluate(self, model: Module, batch: Any) -> Loss:
+        return self._loss(model, batch, 0.0)
+
+    def _loss(self, model: Module, batch: Any, smoothing: float) -> Loss:
+        labels = batch["label"]
+        logits = model(pdl.as_tensor(batch["image"]))
+        loss = (
+            soft_cross_entropy(logits, labels, smoothing)
+            if labels.ndim == 2
+            else (pdl.cross_entropy(logits, pdl.as_tensor(labels), label_smoothing=smoothing))
+        )
+        return Loss(loss, len(labels), (logits.data, labels))
+
+    def metrics(self) -> dict[str, Metric]:
+        several = {"top5": TopK(5)} if len(self.classes) > 5 else {}
+        return {
+            "accuracy": Accuracy(),
+            **several,
+            "confusion": ConfusionMatrix(len(self.classes)),
+            "mistakes": Mistakes(self.mistakes),
+        }
+
+    def observe(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
+        for metric in metrics.values():
+            metric.update(*loss.outputs, *((batch["index"],) if isinstance(metric, Mistakes) else ()))
+
+    # -- building ------------------------------------------------------------------------------------------------------
+    def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
+        """Agree on the class names, and on gray or colour."""
+        for split, dataset in datasets.items():
+            names = list(dataset.classes)
+            if not self.classes:
+                self.classes = names or _numbered(dataset)
+            if names and names != self.classes:
+                expected = f"expected {len(self.classes)} ({_few(self.classes)})"
+                raise DataError(
+                    f"data.{split}: has {len(names)} classes ({_few(names)}), {expected}; all splits need one list"
+                )
+            labels = getattr(dataset, "labels", None)
+            if labels is not None and len(labels) and not 0 <= labels.min() <= labels.max() < len(self.classes):
+                raise DataError(
+                    f"data.{split}: labels {labels.min()}..{labels.max()}, but {len(self.classes)} classes are named "
+                    f"(0..{len(self.classes) - 1}); correct the labels, or name all classes in task.classes"
+                )
+        if len(self.classes) < 2:
+            have = f"{len(self.classes)} classes ({_few(self.classes)})"
+            raise DataError(f"the data has {have}; at least 2 are needed to tell them apart")
+
+    def model(self, cfg: Any) -> Module:
+        """The recipe's model, with as many outputs as there are classes unless the recipe says otherwise."""
+        known = {} if cfg["model"].get("num_classes") is not None else {"num_classes": len(self.classes)}
+        made: Module = build(cfg["model"], **known)
+        return made
+
+    def restore(self, cfg: Any) -> Module:
+        """The model of a run; its own weights follow, so pretrained ones are not asked for."""
+        made: Module = build(cfg["model"], **({"pretrained": None} if "pretrained" in cfg["model"] else {}))
+        return made
+
+    def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
+        """Run one picture of each split through its transforms and the model."""
+        for split, dataset in datasets.items():
+            training = split == "train"
+            loader = self.loader(cfg, first_samples(dataset, 1), training=training, seed=0)
+            loader.workers, loader.drop_last = 0, False  # type: ignore[attr-defined]
+            batch = next(iter(loader), None)
+            if batch is None:  # an unreadable first picture, with on_error=skip
+                continue
+            if self.mode is None:
+                self.mode = "gray" if first_samples(dataset, 1)[0]["image"].shape[-1] == 1 else "rgb"
+            self._fits(
+                model, batch["image"], f"data.{split} after data.transforms.{'train' if training else 'eval'}", cfg
+            )
+
+    def _fits(self, model: Module, images: Any, source: str, cfg: Any) -> None:
+        if images.dtype.kind != "f":
+            raise ConfigError(
+                f"{source} gives {images.dtype} images; add pdl.data.transforms.Normalize or ToFloat to the list"
+            )
+        name, training = cfg["model"]["_target_"], model.training
+        model.eval()
+        try:
+            with no_grad():
+                shape = model(pdl.as_tensor(images)).shape
+        except ShapeError as error:
+            raise ConfigError(
+                f"model: {name} does not take the images of {source}, shape {images.shape[1:]}: {error}"
+            ) from error
+        model.train(training)
+        if shape != (1, len(self.classes)):
+            raise ConfigError(
+                f"model: {name} gives outputs of shape {shape}, but the data has {len(self.classes)} classes "
+                f"({_few(self.classes)}); set model.num_classes={len(self.classes)}, or leave it out"
+            )
+
+    def remember(self) -> dict[str, Any]:
+        return {"task": {"classes": self.classes, "mode": self.mode}, "model": {"num_classes": len(self.classes)}}
+
+    def num_classes(self, cfg: Any) -> int | None:
+        number = cfg["model"].get("num_classes")
+        return None if number is None else int(number)
+
+    # -- using ---------------------------------------------------------------------------------------------------------
+    def predict(
+        self, model: Module, inputs: Sequence[Any], *, cfg: Any, batch_size: int = 32, topk: int = 5, **options: Any
+    ) -> Iterator[dict[str, Any]]:
+        """{"input", "label", "class", "score", "top": [{"label", "class", "score"}, ...]} for each picture.
+
+        An input is the path of a picture, a folder or a pattern (all pictures there), "-" (a picture on standard
+        input), the bytes of a
+        picture file, or an array uint8 [H, W] or [H, W, C], RGB.
+        """
+        from pdl_cv.classification.predict import predict
+
+        transforms = self.transforms(cfg["data"].get("transforms") or {}, training=False)
+        return predict(
+            model, inputs, transforms, self.classes, mode=self.mode or "rgb", topk=topk, batch_size=batch_size
+        )
+
+    def render(self, prediction: dict[str, Any], folder: Path) -> Path:
+        from pdl_cv.classification.predict import render
+
+        return render(prediction, folder)
+
+    def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
+        """A picture of the test data, as a file."""
+        loader = loaders.get("test") or loaders.get("val")
+        if loader is None or not isinstance(loader.dataset, Dataset):
+            return "IMAGE"
+        path = folder / "example.png"
+        path.write_bytes(png(loader.dataset[0]["image"]))
+        return str(path)
+
+    def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
+        from pdl_cv.classification.report import sections
+
+        return sections(evaluation, dataset, self.classes)
+
+
+def soft_cross_entropy(logits: Tensor, targets: Any, smoothing: float = 0.0) -> Tensor:
+    """Mean over rows of -sum_c t_c log softmax(logits)_c, with t = (1 - smoothing) targets + smoothing / C; targets
+    float [N, C]."""
+    smooth = targets * np.float32(1 - smoothing) + np.float32(smoothing / targets.shape[1])
+    return -(pdl.log_softmax(logits, axis=-1) * pdl.as_tensor(smooth)).sum(axis=-1).mean()
+
+
+def _numbered(dataset: Any) -> list[str]:
+    labels = getattr(dataset, "labels", None)
+    if labels is None or not len(labels):
+        raise ConfigError("the data set names no classes; list them in task.classes")
+    return [str(i) for i in range(int(labels.max()) + 1)]
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")

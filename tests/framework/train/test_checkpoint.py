@@ -1,0 +1,71 @@
+"""The checkpoint file: what goes in comes out, and a kill leaves the old one or the new."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import pdl
+from pdl.errors import DataError, UsageError
+from pdl.train import checkpoint
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    dtypes = [np.float32, np.float64, ml_dtypes.bfloat16, np.int64, np.bool_, np.complex64, np.complex128]
+    tree: dict[str, Any] = {
+        "arrays": [np.arange(6).reshape(2, 3).astype(d) for d in dtypes],
+        "strided": np.arange(12.0).reshape(3, 4)[:, ::2],
+        "nothing": np.zeros((0, 3), np.float32),
+        "number": np.float64(2.5),
+        "tensor": pdl.tensor([1.0, 2.0]),
+        "plain": {"a": 1, "b": [None, "x", True, 0.1 + 0.2, 2**64 - 1]},
+    }
+    checkpoint.save(tmp_path / "c.safetensors", tree)
+    back = checkpoint.load(tmp_path / "c.safetensors")
+    for wrote, read in zip(tree["arrays"], back["arrays"], strict=True):
+        assert read.dtype == wrote.dtype
+        assert np.array_equal(read, wrote)
+    assert np.array_equal(back["strided"], tree["strided"])
+    assert back["nothing"].shape == (0, 3)
+    assert back["number"] == 2.5
+    assert back["tensor"].tolist() == [1.0, 2.0]
+    assert back["plain"] == tree["plain"]
+
+
+@pytest.mark.parametrize("call", ["write", "fsync", "replace"])
+def test_an_interruption_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    file = tmp_path / "c.safetensors"
+    checkpoint.save(file, {"x": 1})
+
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    if call == "write":
+        monkeypatch.setattr("safetensors.numpy.save", stop)
+    else:
+        monkeypatch.setattr(os, call, stop)
+    with pytest.raises(KeyboardInterrupt):
+        checkpoint.save(file, {"x": 2})
+    assert checkpoint.load(file) == {"x": 1}
+
+
+@pytest.mark.parametrize("content", [b"", b"no checkpoint", b"\x10\0\0\0\0\0\0\0{}"])
+def test_damaged_files_are_data_errors(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "c.safetensors"
+    file.write_bytes(content)
+    with pytest.raises(DataError, match=r"c.safetensors: damaged"):
+        checkpoint.load(file)
+
+
+def test_what_cannot_be_saved_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"a/1 is object"):
+        checkpoint.save(tmp_path / "c", {"a": [1, object()]})
+    with pytest.raises(UsageError, match=r"key 3 of a is no string"):
+        checkpoint.save(tmp_path / "c", {"a": {3: 1}})
+    with pytest.raises(UsageError, match=r"no such checkpoint"):
+        checkpoint.load(tmp_path / "absent")

@@ -1,0 +1,205 @@
+"""The loop on tasks without pictures: steps, accumulation, hooks, early stop, divergence, determinism."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pdl
+from pdl import nn, optim
+from pdl.data import DataLoader
+from pdl.errors import NumericalError, UsageError
+from pdl.train import EarlyStop, Hook, Trainer, TrainSettings
+from pdl.train.loop import better, total_steps
+from tests.framework.train.toy import BagOfWords, Regression, Sentiment, Words, arrays, net, regression, weights_hash
+
+
+def trained(settings: TrainSettings, **arguments: Any) -> Trainer:
+    with pdl.random.fork_seed(0):
+        trainer = regression(settings, **arguments)
+        trainer.fit()
+    return trainer
+
+
+def test_regression_is_learned() -> None:
+    trainer = trained(TrainSettings(epochs=12))
+    assert trainer.state.step == 12 * 12
+    assert trainer.state.samples == 12 * 90
+    assert trainer.state.metrics["val/rmse"] < 1.6  # predicting the mean gives 2.8
+    assert trainer.state.best == min(trainer.state.best, trainer.state.metrics["val/loss"])
+
+
+def test_a_stream_of_sentences_is_learned() -> None:
+    """No length, no arrays in the samples, no pictures: the same loop."""
+    with pdl.random.fork_seed(0):
+        model = BagOfWords()
+        loaders = {"train": DataLoader(Words(), batch_size=16), "val": DataLoader(Words(), batch_size=32)}
+        trainer = Trainer(
+            Sentiment(), model, optim.Adam(model, lr=0.05), loaders, TrainSettings(epochs=100, max_steps=60)
+        )
+        trainer.fit()
+    assert trainer.state.step == 60
+    assert trainer.state.best is not None
+    assert trainer.state.best > 0.9
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_workers_change_no_bit(workers: int) -> None:
+    settings = TrainSettings(epochs=2, ema=0.9)
+    assert weights_hash(trained(settings, workers=workers).model) == weights_hash(trained(settings).model)
+
+
+def test_two_trainers_in_one_process_do_not_meet() -> None:
+    alone = weights_hash(trained(TrainSettings(epochs=2)).model)
+
+    class Interloper(Hook):
+        def on_step(self, trainer: Trainer) -> None:
+            if trainer.state.step == 3:
+                trained(TrainSettings(epochs=1))
+
+    assert weights_hash(trained(TrainSettings(epochs=2), hooks=[Interloper()]).model) == alone
+
+
+def test_accumulated_gradients_equal_the_big_batch() -> None:
+    """15 batches of 6 in threes (the mean weighted by samples), against 5 of 18; without what looks at a whole
+    batch."""
+
+    def plain(batch_size: int, accumulate: int) -> list[np.ndarray]:
+        with pdl.random.fork_seed(0):
+            model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+            loaders = {"train": DataLoader(arrays(), batch_size=batch_size, shuffle=True)}
+            Trainer(
+                Regression(), model, optim.SGD(model, lr=0.1), loaders, TrainSettings(epochs=2, accumulate=accumulate)
+            ).fit()
+        return [p.data for p in model.parameters()]
+
+    for one, other in zip(plain(18, 1), plain(6, 3), strict=True):
+        np.testing.assert_allclose(one, other, atol=2e-6)
+    for one, other in zip(plain(40, 1), plain(20, 2), strict=True):  # the last ones are shorter: 10 samples
+        np.testing.assert_allclose(one, other, atol=2e-6)
+
+
+def test_hooks_are_called_in_order_and_between_gradient_and_update() -> None:
+    seen: list[str] = []
+
+    class Watch(Hook):
+        def on_start(self, trainer: Trainer) -> None:
+            seen.append("start")
+
+        def sync_gradients(self, trainer: Trainer) -> None:
+            seen.append("sync")
+            assert all(p.grad is not None for p in trainer.model.parameters())
+            for p in trainer.model.parameters():
+                p.grad = p.grad * 0.0
+
+        def on_step(self, trainer: Trainer) -> None:
+            seen.append("step")
+
+        def on_evaluate(self, trainer: Trainer, evaluation: Any) -> None:
+            seen.append("evaluate")
+
+        def on_epoch(self, trainer: Trainer) -> None:
+            seen.append("epoch")
+
+        def on_end(self, trainer: Trainer) -> None:
+            seen.append("end")
+
+        def close(self) -> None:
+            seen.append("close")
+
+    before = net()
+    state = {name: value.data.copy() for name, value in before.named_parameters()}
+    trainer = regression(TrainSettings(epochs=1), hooks=[Watch()], model=before, batch_size=45)
+    trainer.fit()
+    assert seen == ["start", "sync", "step", "sync", "step", "evaluate", "epoch", "end", "close"]
+    assert all(np.array_equal(state[name], p.data) for name, p in before.named_parameters())
+
+
+def test_evaluation_leaves_no_trace() -> None:
+    with pdl.random.fork_seed(0):
+        trainer = regression(TrainSettings(ema=0.5))
+        trainer.train_epoch()
+        before = (weights_hash(trainer.model), pdl.random.get_state(), trainer.loaders["train"].state_dict())
+        first, second = trainer.evaluate("val"), trainer.evaluate("val")
+        assert first.metrics == second.metrics
+        assert before == (weights_hash(trainer.model), pdl.random.get_state(), trainer.loaders["train"].state_dict())
+        assert trainer.model.training
+
+
+def test_early_stop_counts_evaluations() -> None:
+    settings = TrainSettings(epochs=50)
+    trainer = regression(settings, hooks=[EarlyStop(3)])
+    trainer.optimizer.param_groups[0]["initial_lr"] = 0.0  # nothing is learned, but for the running means
+    trainer.scheduler = None
+    trainer.optimizer.param_groups[0]["lr"] = 0.0
+    trainer.fit()
+    assert trainer.state.stopped
+    assert trainer.state.epoch < 50
+
+
+def test_limits_of_clipping() -> None:
+    norms: list[float] = []
+
+    class Norm(Hook):
+        def on_step(self, trainer: Trainer) -> None:
+            norms.append(
+                float(
+                    np.sqrt(sum(float((p.grad.data.astype(np.float64) ** 2).sum()) for p in trainer.model.parameters()))
+                )
+            )
+            assert trainer.last.grad_norm is not None
+
+    trained(TrainSettings(epochs=1, clip_norm=0.01), hooks=[Norm()])
+    assert max(norms) <= 0.01 * 1.001
+
+
+def test_divergence_says_step_rate_and_remedy() -> None:
+    trainer = regression(TrainSettings(epochs=5))
+    trainer.scheduler, trainer.optimizer.param_groups[0]["lr"] = None, 1e20
+    with (
+        np.errstate(all="ignore"),
+        pytest.raises(
+            NumericalError, match=r"diverged: the loss is (nan|inf) at step \d+ .*lr 1e\+20.*optim.lr=1e\+19"
+        ),
+    ):
+        trainer.fit()
+
+
+def test_nan_check_names_the_op() -> None:
+    trainer = regression(TrainSettings(epochs=5, nan_check=True))
+    trainer.scheduler, trainer.optimizer.param_groups[0]["lr"] = None, 1e20
+    with np.errstate(all="ignore"), pytest.raises(NumericalError, match=r"from finite inputs, called at"):
+        trainer.fit()
+
+
+def test_unknown_monitor_is_named() -> None:
+    with pytest.raises(UsageError, match=r"no metric 'val/f1'; the task measures val/loss, val/rmse"):
+        trained(TrainSettings(epochs=1, monitor="val/f1"))
+
+
+def test_a_loader_without_a_position_is_skipped_over() -> None:
+    batches = [{"x": b["x"], "y": b["y"]} for b in DataLoader(arrays(), batch_size=10)]
+    trainer = regression(TrainSettings(epochs=1))
+    trainer.loaders["train"] = batches
+    trainer.state.batch = 7
+    assert [b["x"][0, 0] for b in islice(trainer.training_batches(), 5)] == [b["x"][0, 0] for b in batches[7:]]
+
+
+def test_lengths() -> None:
+    loader = DataLoader(arrays(), batch_size=8)
+    settings = TrainSettings(epochs=3, accumulate=5)
+    assert total_steps(loader, settings) == 9
+    assert total_steps(loader, settings, limit=4) == 3
+    assert total_steps(loader, replace(settings, max_steps=7)) == 7
+    assert total_steps(DataLoader(Words(), batch_size=8), settings) is None
+
+
+def test_better() -> None:
+    assert better(1.0, None, "max")
+    assert better(1.0, 2.0, "min")
+    assert not better(1.0, 1.0, "max")
+    assert not better(float("nan"), None, "max")
