@@ -1,0 +1,75 @@
+"""Weights from elsewhere: PyTorch's layouts turned into pdl's.
+
+PyTorch keeps a linear weight as [out, in] and a convolution's as [out, in / groups, *kernel]; pdl as [in, out] and
+[*kernel, in / groups, out].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pdl.nn.attention import MultiHeadAttention
+from pdl.nn.conv import _Conv
+from pdl.nn.linear import Bilinear, Linear
+from pdl.nn.module import Module
+from pdl.nn.rnn import _Recurrent
+from pdl.tensor import Array, Tensor
+
+#: buffers that PyTorch saves and pdl has no use for
+IGNORED = ("num_batches_tracked",)
+
+
+def from_torch(model: Module, state: Mapping[str, Any]) -> dict[str, Array]:
+    """A PyTorch state dict (arrays or anything NumPy reads, by name) in the layouts of `model`, whose names are the
+    same.
+
+    Names are kept, so that `load_state_dict` can say what is missing or not known, but for attention's ``in_proj_*``,
+    which becomes q, k and v; ``num_batches_tracked`` is dropped.
+    """
+    modules = dict(model.named_modules())
+    found = {}
+    for name, value in state.items():
+        owner, _, kind = name.rpartition(".")
+        if kind in ("in_proj_weight", "in_proj_bias") and isinstance(modules.get(owner), MultiHeadAttention):
+            for part, each in zip("qkv", np.split(_array(value), 3), strict=True):
+                found[f"{owner}.{part}_proj.{kind[8:]}".lstrip(".")] = np.ascontiguousarray(each.T)
+        elif kind not in IGNORED:
+            found[name] = np.ascontiguousarray(_turn(modules.get(owner), kind, _array(value)))
+    return found
+
+
+def to_torch(model: Module) -> dict[str, Array]:
+    """The state dict of `model` in PyTorch's layouts: undoes `from_torch` (but q, k and v of attention stay apart)."""
+    modules = dict(model.named_modules())
+    found = {}
+    for name, value in model.state_dict().items():
+        owner, _, kind = name.rpartition(".")
+        found[name] = np.ascontiguousarray(_turn_back(modules.get(owner), kind, value.data))
+    return found
+
+
+def _turn(owner: Module | None, kind: str, value: Array) -> Array:
+    if isinstance(owner, _Conv) and kind == "weight" and value.ndim > 2:
+        return value.transpose(*range(2, value.ndim), 1, 0)
+    if isinstance(owner, Bilinear) and kind == "weight" and value.ndim == 3:
+        return value.transpose(1, 2, 0)
+    return value.T if _is_matrix(owner, kind, value) else value
+
+
+def _turn_back(owner: Module | None, kind: str, value: Array) -> Array:
+    if isinstance(owner, _Conv) and kind == "weight":
+        return value.transpose(value.ndim - 1, value.ndim - 2, *range(value.ndim - 2))
+    if isinstance(owner, Bilinear) and kind == "weight":
+        return value.transpose(2, 0, 1)
+    return value.T if _is_matrix(owner, kind, value) else value
+
+
+def _is_matrix(owner: Module | None, kind: str, value: Array) -> bool:
+    return isinstance(owner, Linear | _Recurrent) and kind.startswith("weight") and value.ndim == 2
+
+
+def _array(value: Any) -> Array:
+    return value.data if isinstance(value, Tensor) else np.asarray(value)

@@ -1,0 +1,349 @@
+"""`Module`: a function with parameters, made of other modules.
+
+Attributes are the whole registry. A `Parameter`, a `Buffer` or a `Module` set on a module belongs to it, found where it
+lies, in the instance's `__dict__`, in the order it was set; so reading one costs an ordinary attribute access, and
+nothing can fall out of step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
+
+import numpy as np
+
+from pdl.dtype import as_dtype, bfloat16, float32, is_floating
+from pdl.errors import UsageError
+from pdl.tensor import Array, Tensor, TensorLike
+
+ForwardHook: TypeAlias = "Callable[[Module, tuple[Any, ...], Any], Any]"
+PreHook: TypeAlias = "Callable[[Module, tuple[Any, ...]], Any]"
+
+
+class Parameter(Tensor):
+    """A tensor that is learned: `Module.parameters()` finds these. Owns a contiguous, writable array."""
+
+    __slots__ = ()
+
+    def __init__(self, data: TensorLike, *, dtype: Any = None, requires_grad: bool = True) -> None:
+        super().__init__(data, dtype=dtype, requires_grad=requires_grad)
+        self._data = _owned(self._data)
+
+
+class Buffer(Tensor):
+    """A tensor that belongs to a module's state and is not learned, such as a running mean.
+
+    One that is not `persistent` follows `to()` but stays out of `state_dict()`. An `exact` one stays float32 where the
+    module becomes bfloat16, because it is a sum of many small steps.
+    """
+
+    __slots__ = ("exact", "persistent")
+
+    def __init__(self, data: TensorLike, *, dtype: Any = None, persistent: bool = True, exact: bool = False) -> None:
+        super().__init__(data, dtype=dtype)
+        self._data = _owned(self._data)
+        self.persistent, self.exact = persistent, exact
+
+
+class LoadResult(NamedTuple):
+    """Names that `load_state_dict(strict=False)` did not find in the state, and names the module has no place for."""
+
+    missing: list[str]
+    unexpected: list[str]
+
+
+class HookHandle:
+    """Returned by the `register_forward_*` methods; `remove()` takes the hook off again."""
+
+    def __init__(self, module: Module, where: str, hook: Callable[..., Any]) -> None:
+        self._module, self._where, self._hook = module, where, hook
+        setattr(module, where, (*getattr(module, where), hook))
+
+    def remove(self) -> None:
+        """Take the hook off; a second call does nothing."""
+        setattr(self._module, self._where, tuple(h for h in getattr(self._module, self._where) if h is not self._hook))
+
+
+class Module:
+    """Base class of layers and models: define `forward`, set parameters and submodules as attributes.
+
+        class Net(Module):
+            def __init__(self) -> None:
+                self.body = Linear(2, 3)
+
+            def forward(self, x: Tensor) -> Tensor:
+                return pdl.relu(self.body(x))
+
+    Names and behaviour are PyTorch's. `super().__init__()` may be called and need not be.
+    """
+
+    training: bool = True
+    #: attributes that `repr` shows
+    shown: ClassVar[tuple[str, ...]] = ()
+    _forward_hooks: tuple[ForwardHook, ...] = ()
+    _forward_pre_hooks: tuple[PreHook, ...] = ()
+
+    # -- calling -------------------------------------------------------------------------------------------------------
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The function itself; called by ``module(...)``."""
+        raise UsageError(f"{type(self).__name__} defines no forward()")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._forward_hooks or self._forward_pre_hooks:
+            return self._call_hooked(args, kwargs)
+        return self.forward(*args, **kwargs)
+
+    def _call_hooked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        for pre in self._forward_pre_hooks:
+            changed = pre(self, args)
+            if changed is not None:
+                args = changed if isinstance(changed, tuple) else (changed,)
+        result = self.forward(*args, **kwargs)
+        for hook in self._forward_hooks:
+            changed = hook(self, args, result)
+            result = result if changed is None else changed
+        return result
+
+    def register_forward_hook(self, hook: ForwardHook) -> HookHandle:
+        """Call ``hook(module, args, output)`` after every forward; a value other than None replaces the output."""
+        return HookHandle(self, "_forward_hooks", hook)
+
+    def register_forward_pre_hook(self, hook: PreHook) -> HookHandle:
+        """Call ``hook(module, args)`` before every forward; a value other than None replaces the arguments."""
+        return HookHandle(self, "_forward_pre_hooks", hook)
+
+    # -- attributes ----------------------------------------------------------------------------------------------------
+    def __setattr__(self, name: str, value: Any) -> None:
+        before = self.__dict__.get(name)
+        if before is not None and isinstance(before, Parameter | Buffer):
+            value = _replacement(f"{type(self).__name__}.{name}", before, value)
+        elif isinstance(value, list | tuple | dict) and not name.startswith("_"):
+            _refuse_hidden(f"{type(self).__name__}.{name}", value)
+        object.__setattr__(self, name, value)
+
+    def register_buffer(
+        self, name: str, value: TensorLike | None, *, persistent: bool = True, exact: bool = False
+    ) -> None:
+        """``self.name = Buffer(value)``."""
+        setattr(self, name, None if value is None else Buffer(value, persistent=persistent, exact=exact))
+
+    def register_parameter(self, name: str, value: Parameter | None) -> None:
+        """``self.name = value``."""
+        setattr(self, name, value)
+
+    def add_module(self, name: str, module: Module | None) -> None:
+        """``self.name = module``, for names that are not identifiers too."""
+        if "." in name or not name:
+            raise UsageError(f"{type(self).__name__}: the module name {name!r} must not be empty or contain a dot")
+        setattr(self, name, module)
+
+    # -- walking -------------------------------------------------------------------------------------------------------
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """(name, module) of the direct submodules, each once."""
+        seen: set[int] = set()
+        for name, value in list(self.__dict__.items()):
+            if isinstance(value, Module) and id(value) not in seen:
+                seen.add(id(value))
+                yield name, value
+
+    def children(self) -> Iterator[Module]:
+        """The direct submodules, each once."""
+        return (module for _, module in self.named_children())
+
+    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
+        """(path, module) of this module and all below it, parents first, each once."""
+        return ((path, module) for path, module, first in _walk(self, prefix, set()) if first)
+
+    def modules(self) -> Iterator[Module]:
+        """This module and all below it, each once."""
+        return (module for _, module in self.named_modules())
+
+    def named_parameters(self, prefix: str = "", *, recurse: bool = True) -> Iterator[tuple[str, Parameter]]:
+        """(path, parameter), each parameter once, under its first name."""
+        return _once(_members(self, Parameter, prefix, recurse))
+
+    def parameters(self, *, recurse: bool = True) -> Iterator[Parameter]:
+        """Every parameter, once."""
+        return (parameter for _, parameter in self.named_parameters(recurse=recurse))
+
+    def named_buffers(self, prefix: str = "", *, recurse: bool = True) -> Iterator[tuple[str, Buffer]]:
+        """(path, buffer), each buffer once."""
+        return _once(_members(self, Buffer, prefix, recurse))
+
+    def buffers(self, *, recurse: bool = True) -> Iterator[Buffer]:
+        """Every buffer, once."""
+        return (buffer for _, buffer in self.named_buffers(recurse=recurse))
+
+    def get_submodule(self, path: str) -> Module:
+        """The module at a dotted path; the empty path is this module."""
+        found: Any = self
+        for name in path.split(".") if path else ():
+            found = found.__dict__.get(name)
+            if not isinstance(found, Module):
+                raise UsageError(f"{type(self).__name__} has no submodule {path!r} (looking for {name!r})")
+        return found  # type: ignore[no-any-return]
+
+    def get_parameter(self, path: str) -> Parameter:
+        """The parameter at a dotted path."""
+        owner, _, name = path.rpartition(".")
+        found = self.get_submodule(owner).__dict__.get(name)
+        if not isinstance(found, Parameter):
+            raise UsageError(f"{type(self).__name__} has no parameter {path!r}")
+        return found
+
+    # -- state ---------------------------------------------------------------------------------------------------------
+    def state_dict(self, prefix: str = "") -> dict[str, Tensor]:
+        """Parameters and persistent buffers by path, as detached tensors that share the module's memory.
+
+        A tensor with two names (tied weights) is there twice.
+        """
+        return {name: Tensor._wrap(value._data) for name, value in _state(self, prefix)}
+
+    def load_state_dict(self, state: Mapping[str, Tensor | Array], *, strict: bool = True) -> LoadResult:
+        """Copy values into parameters and buffers (converted to their dtype), all of them or none.
+
+        Raises UsageError that lists everything that does not fit: names that are missing or not known (`strict`), and
+        shapes, with both.
+        """
+        own = dict(_state(self, ""))
+        given = {name: v._data if isinstance(v, Tensor) else np.asarray(v) for name, v in state.items()}
+        missing, unexpected = [n for n in own if n not in given], [n for n in given if n not in own]
+        faults = [f"missing: {n} {own[n].shape}" for n in missing] if strict else []
+        faults += [f"not in the model: {n} {given[n].shape}" for n in unexpected] if strict else []
+        faults += [
+            f"shape: {n} is {given[n].shape} in the state and {own[n].shape} in the model"
+            for n in own
+            if n in given and given[n].shape != own[n].shape
+        ]
+        if faults:
+            raise UsageError(
+                "\n  ".join([f"load_state_dict: {len(faults)} entries do not fit {type(self).__name__}", *faults])
+            )
+        for name, value in given.items():
+            if name in own:
+                own[name]._data[...] = value
+        return LoadResult(missing, unexpected)
+
+    # -- changing everything below -------------------------------------------------------------------------------------
+    def apply(self, function: Callable[[Module], Any]) -> Self:
+        """Call ``function(module)`` for every module below this one, then for itself."""
+        for child in self.children():
+            child.apply(function)
+        function(self)
+        return self
+
+    def train(self, mode: bool = True) -> Self:
+        """Training mode (dropout drops, batch norm learns its statistics), here and below."""
+        for module in self.modules():
+            module.training = mode
+        return self
+
+    def eval(self) -> Self:
+        """Evaluation mode, here and below."""
+        return self.train(False)
+
+    def requires_grad_(self, mode: bool = True) -> Self:
+        """Learn (or freeze) every parameter here and below."""
+        for parameter in self.parameters():
+            parameter.requires_grad = mode
+        return self
+
+    def zero_grad(self) -> None:
+        """Forget the gradients of all parameters."""
+        for parameter in self.parameters():
+            parameter.grad = None
+
+    def to(self, dtype: Any) -> Self:
+        """Convert floating parameters and buffers to float32, float64 or bfloat16, in place; gradients are dropped.
+
+        Running statistics of norms stay float32 where the rest becomes bfloat16.
+        """
+        wanted = as_dtype(dtype)
+        if not is_floating(wanted):
+            raise UsageError(f"to({wanted.name}): modules are converted between floating dtypes only")
+        for tensor in (*self.parameters(), *self.buffers()):
+            if is_floating(tensor.dtype):
+                exact = wanted == bfloat16 and isinstance(tensor, Buffer) and tensor.exact
+                tensor.data = tensor._data.astype(float32 if exact else wanted, order="C")
+                tensor.grad = None
+        return self
+
+    # -- showing -------------------------------------------------------------------------------------------------------
+    def extra_repr(self) -> str:
+        """What `repr` says between the parentheses of a layer."""
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in self.shown)
+
+    def __repr__(self) -> str:
+        lines = [f"({name}): {module!r}".replace("\n", "\n  ") for name, module in _own(self, Module)]
+        extra = self.extra_repr()
+        if not lines:
+            return f"{type(self).__name__}({extra})"
+        return "\n  ".join([f"{type(self).__name__}({extra}", *lines]) + "\n)"
+
+
+# -- helpers -----------------------------------------------------------------------------------------------------------
+def _owned(array: Array) -> Array:
+    """The array itself where it is contiguous and writable, else a copy that is."""
+    return array if array.flags.c_contiguous and array.flags.writeable else np.array(array, order="C")
+
+
+def _replacement(name: str, before: Parameter | Buffer, value: Any) -> Any:
+    """What an assignment over a parameter or buffer puts there: never a plain tensor, which would silently leave the
+    state.
+    """
+    if value is None or isinstance(value, type(before)):
+        return value
+    if isinstance(before, Buffer) and isinstance(value, Tensor):
+        return Buffer(value.detach(), persistent=before.persistent, exact=before.exact)
+    kind = type(before).__name__
+    raise UsageError(
+        f"{name} is a {kind}, it cannot become a {type(value).__name__}; assign a {kind}, "
+        f"change its values ({name.rpartition('.')[2]}.data[...] = ...), or set it to None"
+    )
+
+
+def _refuse_hidden(name: str, value: list[Any] | tuple[Any, ...] | dict[Any, Any]) -> None:
+    """A plain list of modules would be invisible to `parameters()`."""
+    items = value.values() if isinstance(value, dict) else value
+    hidden = next((item for item in items if isinstance(item, Module | Parameter)), None)
+    if hidden is not None:
+        kind = "ModuleDict" if isinstance(value, dict) else "ModuleList or Sequential"
+        raise UsageError(
+            f"{name}: a {type(hidden).__name__} inside a plain {type(value).__name__} is not found by parameters(); "
+            f"use {kind}, or a name that begins with '_' for references that belong elsewhere"
+        )
+
+
+def _own(module: Module, kind: type[Any]) -> Iterator[tuple[str, Any]]:
+    return ((name, value) for name, value in list(module.__dict__.items()) if isinstance(value, kind))
+
+
+def _walk(module: Module, prefix: str, seen: set[int]) -> Iterator[tuple[str, Module, bool]]:
+    """(path, module, whether it is met for the first time), parents first."""
+    first = id(module) not in seen
+    seen.add(id(module))
+    yield prefix, module, first
+    for name, child in _own(module, Module):
+        yield from _walk(child, f"{prefix}.{name}" if prefix else name, seen)
+
+
+def _members(module: Module, kind: type[Any], prefix: str, recurse: bool) -> Iterator[tuple[str, Any]]:
+    for path, each, _ in _walk(module, prefix, set()) if recurse else ((prefix, module, True),):
+        for name, value in _own(each, kind):
+            yield (f"{path}.{name}" if path else name), value
+
+
+def _once(members: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    seen: set[int] = set()
+    for name, value in members:
+        if id(value) not in seen:
+            seen.add(id(value))
+            yield name, value
+
+
+def _state(module: Module, prefix: str) -> Iterator[tuple[str, Tensor]]:
+    """Parameters, then persistent buffers, module by module: the order of PyTorch's state_dict."""
+    for path, each, _ in _walk(module, prefix, set()):
+        start = f"{path}." if path else ""
+        yield from ((start + name, value) for name, value in _own(each, Parameter))
+        yield from ((start + name, value) for name, value in _own(each, Buffer) if value.persistent)

@@ -1,0 +1,176 @@
+"""What a model consists of: its layers with output shapes, parameters and multiply-adds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from pdl.nn.module import HookHandle, Module
+from pdl.ops import base
+from pdl.tensor import Array, Tensor, no_grad
+
+Arrays: TypeAlias = "tuple[Array | None, ...]"
+
+
+def _shape(array: Array | None) -> tuple[int, ...]:
+    return () if array is None else array.shape
+
+
+#: multiply-adds of an op, by its name; ops that are not here count as none, as in the papers (adds alone, norms,
+#: activations, pooling)
+MULTIPLY_ADDS: dict[str, Callable[[Arrays, Arrays], int]] = {
+    "Conv": lambda ins, outs: math.prod(_shape(outs[0])) * math.prod(_shape(ins[1])[:-1]),
+    "ConvDx": lambda ins, outs: math.prod(_shape(ins[0])) * math.prod(_shape(ins[1])[:-1]),
+    "MatMul": lambda ins, outs: math.prod(_shape(outs[0])) * _shape(ins[0])[-1],
+    "Linear": lambda ins, outs: math.prod(_shape(outs[0])) * _shape(ins[0])[-1],
+}
+
+
+@dataclass
+class Row:
+    """One layer: path, class, output shape (of the last call; None where it was not called), own parameters,
+    multiply-adds.
+    """
+
+    name: str
+    layer: str
+    output_shape: tuple[int, ...] | None = None
+    parameters: int = 0
+    multiply_adds: int = 0
+
+
+@dataclass
+class Summary:
+    """The layers of a model and their totals. `multiply_adds` is None where the model was not run. `str()` gives a
+    table.
+    """
+
+    model: str
+    rows: list[Row]
+    parameters: int
+    trainable: int
+    buffers: int
+    multiply_adds: int | None
+    input_shapes: list[tuple[int, ...]] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        ran = self.multiply_adds is not None
+        titles = ["layer", "type", *(["output"] if ran else []), "parameters", *(["multiply-adds"] if ran else [])]
+        lines = [titles, *(self._cells(row, ran) for row in self.rows)]
+        widths = [max(len(line[column]) for line in lines) for column in range(len(titles))]
+        numbers = {"parameters", "multiply-adds"}
+        right = [title in numbers for title in titles]
+        table = [
+            "  ".join(_pad(c, w, r) for c, w, r in zip(line, widths, right, strict=True)).rstrip() for line in lines
+        ]
+        table.insert(1, "  ".join("-" * w for w in widths))
+        return "\n".join([*table, "", self._total()])
+
+    @staticmethod
+    def _cells(row: Row, ran: bool) -> list[str]:
+        shape = "-" if row.output_shape is None else " x ".join(map(str, row.output_shape))
+        counts = [f"{row.parameters:,}", *([f"{row.multiply_adds:,}"] if ran else [])]
+        return [row.name or "(model)", row.layer, *([shape] if ran else []), *counts]
+
+    def _total(self) -> str:
+        frozen = f" ({self.parameters - self.trainable:,} frozen)" if self.trainable != self.parameters else ""
+        parts = [f"{self.model}: {self.parameters:,} parameters{frozen}"]
+        if self.multiply_adds is not None:
+            shapes = ", ".join(" x ".join(map(str, shape)) for shape in self.input_shapes)
+            parts.append(f"{self.multiply_adds:,} multiply-adds for an input of {shapes}")
+        return "; ".join(parts)
+
+
+def summary(model: Module, inputs: Sequence[int] | Tensor | Sequence[Tensor] | None = None) -> Summary:
+    """Layers, parameters, and, if `inputs` are given, output shapes and multiply-adds.
+
+    `inputs`: a shape with its batch dimension, such as (1, 224, 224, 3), or the tensors themselves. The model runs
+    once, in evaluation mode and without gradients; nothing of it is changed. Multiply-adds are those of products
+    (convolutions, matrices, attention), as papers count them.
+    """
+    arguments = _arguments(model, inputs)
+    rows = {
+        id(m): Row(name, type(m).__name__, None, sum(p.size for p in m.parameters(recurse=False)))
+        for name, m in model.named_modules()
+    }
+    if arguments is not None:
+        with _evaluation(model), no_grad(), _counting(model, rows):
+            model(*arguments)
+    shown = [row for m in model.modules() if _is_shown(m, row := rows[id(m)])]
+    parameters = list(model.parameters())
+    return Summary(
+        type(model).__name__,
+        shown,
+        sum(p.size for p in parameters),
+        sum(p.size for p in parameters if p.requires_grad),
+        sum(b.size for b in model.buffers()),
+        None if arguments is None else sum(row.multiply_adds for row in rows.values()),
+        [] if arguments is None else [a.shape for a in arguments],
+    )
+
+
+def _arguments(model: Module, inputs: Any) -> tuple[Tensor, ...] | None:
+    if inputs is None:
+        return None
+    if isinstance(inputs, Tensor):
+        return (inputs,)
+    if all(isinstance(x, int) for x in inputs):
+        dtype = next((p.dtype for p in model.parameters()), np.dtype(np.float32))
+        return (Tensor(np.zeros(tuple(inputs), dtype)),)
+    return tuple(inputs)
+
+
+def _is_shown(module: Module, row: Row) -> bool:
+    """Layers without layers of their own, and whatever computes or learns by itself."""
+    return next(module.children(), None) is None or row.parameters > 0 or row.multiply_adds > 0
+
+
+@contextmanager
+def _evaluation(model: Module) -> Iterator[None]:
+    """Evaluation mode inside the block; afterwards every module is in its own mode again."""
+    before = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in before:
+            module.training = training
+
+
+@contextmanager
+def _counting(model: Module, rows: dict[int, Row]) -> Iterator[None]:
+    """Inside the block, calls of modules fill their rows."""
+    running: list[Row] = []
+
+    def enter(module: Module, args: Any) -> None:
+        running.append(rows[id(module)])
+
+    def leave(module: Module, args: Any, out: Any) -> None:
+        row = running.pop()
+        first = next(iter(out.values())) if isinstance(out, dict) else out[0] if isinstance(out, tuple | list) else out
+        row.output_shape = first.shape if isinstance(first, Tensor) else None
+
+    def observe(op: Any, ins: Arrays, outs: Arrays) -> None:
+        count = MULTIPLY_ADDS.get(type(op).__name__)
+        if count is not None and running:
+            running[-1].multiply_adds += count(ins, outs)
+
+    handles: list[HookHandle] = []
+    for module in model.modules():
+        handles += [module.register_forward_pre_hook(enter), module.register_forward_hook(leave)]
+    base.observers.append(observe)
+    try:
+        yield
+    finally:
+        base.observers.remove(observe)
+        for handle in handles:
+            handle.remove()
+
+
+def _pad(cell: str, width: int, right: bool) -> str:
+    return cell.rjust(width) if right else cell.ljust(width)

@@ -1,0 +1,95 @@
+"""Adam and AdamW."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar
+
+from pdl.hints import Range
+from pdl.kernels import update as kernels
+from pdl.optim.groups import Group, Params, Rule
+from pdl.optim.optimizer import Optimizer, State, slot
+from pdl.tensor import Array
+
+Beta = Annotated[float, Range(0, below=1)]
+
+
+class Adam(Optimizer):
+    """m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;  p -= lr m^ / (sqrt(v^) + eps), with m^ = m / (1 - b1^t), v^ = v
+    / (1 - b2^t).
+
+    `weight_decay` is added to the gradient (L2). `amsgrad` uses the largest v so far (Reddi et al., ICLR 2018). Kingma
+    & Ba, arXiv 1412.6980.
+    """
+
+    decoupled: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        params: Params,
+        lr: Annotated[float, Range(0)] = 1e-3,
+        *,
+        betas: tuple[Beta, Beta] = (0.9, 0.999),
+        eps: Annotated[float, Range(0)] = 1e-8,
+        weight_decay: Annotated[float, Range(0)] = 0.0,
+        amsgrad: bool = False,
+        groups: Sequence[Rule] = (),
+        no_decay: bool | Sequence[str] = False,
+    ) -> None:
+        options: dict[str, Any] = {
+            "lr": lr,
+            "betas": list(betas),
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "amsgrad": amsgrad,
+        }
+        super().__init__(params, options, groups, no_decay)
+
+    def update(self, params: list[Array], grads: list[Array], states: list[State], group: Group, step: int) -> None:
+        largest = slot("max_exp_avg_sq", states, params) if group["amsgrad"] else None
+        beta1, beta2 = group["betas"]
+        kernels.adam(
+            params,
+            grads,
+            slot("exp_avg", states, params),
+            slot("exp_avg_sq", states, params),
+            largest,
+            lr=group["lr"],
+            beta1=beta1,
+            beta2=beta2,
+            eps=group["eps"],
+            weight_decay=group["weight_decay"],
+            count=step,
+            decoupled=self.decoupled,
+        )
+
+
+class AdamW(Adam):
+    """Adam whose weight decay acts on the weights: p -= lr weight_decay p, beside the step. Loshchilov & Hutter, arXiv
+    1711.05101.
+    """
+
+    decoupled = True
+
+    def __init__(
+        self,
+        params: Params,
+        lr: Annotated[float, Range(0)] = 1e-3,
+        *,
+        betas: tuple[Beta, Beta] = (0.9, 0.999),
+        eps: Annotated[float, Range(0)] = 1e-8,
+        weight_decay: Annotated[float, Range(0)] = 1e-2,
+        amsgrad: bool = False,
+        groups: Sequence[Rule] = (),
+        no_decay: bool | Sequence[str] = False,
+    ) -> None:
+        super().__init__(
+            params,
+            lr,
+            betas=betas,
+            eps=eps,
+            weight_decay=weight_decay,
+            amsgrad=amsgrad,
+            groups=groups,
+            no_decay=no_decay,
+        )

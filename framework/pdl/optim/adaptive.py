@@ -1,0 +1,119 @@
+"""RMSprop, Adagrad and Adadelta: step sizes from a running or growing mean of squared gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from pdl.hints import Range
+from pdl.kernels import update as kernels
+from pdl.optim.groups import Group, Params, Rule
+from pdl.optim.optimizer import Optimizer, State, slot
+from pdl.tensor import Array
+
+
+class RMSprop(Optimizer):
+    """s = alpha s + (1 - alpha) g^2;  p -= lr g / (sqrt(s) + eps).
+
+    `centered` takes the variance s - a^2 (a: running mean of g) for s; with `momentum` the quotient runs through b =
+    momentum b + q, p -= lr b. Tieleman & Hinton, lecture 6.5, 2012; centred: Graves, arXiv 1308.0850; PyTorch's form.
+    """
+
+    def __init__(
+        self,
+        params: Params,
+        lr: Annotated[float, Range(0)] = 1e-2,
+        *,
+        alpha: Annotated[float, Range(0, below=1)] = 0.99,
+        eps: Annotated[float, Range(0)] = 1e-8,
+        weight_decay: Annotated[float, Range(0)] = 0.0,
+        momentum: Annotated[float, Range(0, below=1)] = 0.0,
+        centered: bool = False,
+        groups: Sequence[Rule] = (),
+        no_decay: bool | Sequence[str] = False,
+    ) -> None:
+        options: dict[str, Any] = {
+            "lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay, "momentum": momentum,
+            "centered": centered,
+        }  # fmt: skip
+        super().__init__(params, options, groups, no_decay)
+
+    def update(self, params: list[Array], grads: list[Array], states: list[State], group: Group, step: int) -> None:
+        means = slot("grad_avg", states, params) if group["centered"] else None
+        buffers = slot("momentum_buffer", states, params) if group["momentum"] else None
+        kernels.rmsprop(
+            params,
+            grads,
+            slot("square_avg", states, params),
+            means,
+            buffers,
+            lr=group["lr"],
+            alpha=group["alpha"],
+            eps=group["eps"],
+            momentum=group["momentum"],
+            weight_decay=group["weight_decay"],
+        )
+
+
+class Adagrad(Optimizer):
+    """s += g^2;  p -= lr / (1 + (t - 1) lr_decay) g / (sqrt(s) + eps), s_0 = initial_accumulator_value. Duchi et al.,
+    JMLR 12, 2011.
+    """
+
+    def __init__(
+        self,
+        params: Params,
+        lr: Annotated[float, Range(0)] = 1e-2,
+        *,
+        lr_decay: Annotated[float, Range(0)] = 0.0,
+        weight_decay: Annotated[float, Range(0)] = 0.0,
+        initial_accumulator_value: Annotated[float, Range(0)] = 0.0,
+        eps: Annotated[float, Range(0)] = 1e-10,
+        groups: Sequence[Rule] = (),
+        no_decay: bool | Sequence[str] = False,
+    ) -> None:
+        options: dict[str, Any] = {
+            "lr": lr, "lr_decay": lr_decay, "weight_decay": weight_decay, "eps": eps,
+            "initial_accumulator_value": initial_accumulator_value,
+        }  # fmt: skip
+        super().__init__(params, options, groups, no_decay)
+
+    def update(self, params: list[Array], grads: list[Array], states: list[State], group: Group, step: int) -> None:
+        sums = slot("sum", states, params)
+        if step == 1:
+            for s in sums:
+                s += group["initial_accumulator_value"]
+        lr = group["lr"] / (1 + (step - 1) * group["lr_decay"])
+        kernels.adagrad(params, grads, sums, lr=lr, eps=group["eps"], weight_decay=group["weight_decay"])
+
+
+class Adadelta(Optimizer):
+    """s = rho s + (1 - rho) g^2;  d = sqrt(a + eps) / sqrt(s + eps) g;  a = rho a + (1 - rho) d^2;  p -= lr d. Zeiler,
+    arXiv 1212.5701.
+    """
+
+    def __init__(
+        self,
+        params: Params,
+        lr: Annotated[float, Range(0)] = 1.0,
+        *,
+        rho: Annotated[float, Range(0, 1)] = 0.9,
+        eps: Annotated[float, Range(0)] = 1e-6,
+        weight_decay: Annotated[float, Range(0)] = 0.0,
+        groups: Sequence[Rule] = (),
+        no_decay: bool | Sequence[str] = False,
+    ) -> None:
+        options: dict[str, Any] = {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay}
+        super().__init__(params, options, groups, no_decay)
+
+    def update(self, params: list[Array], grads: list[Array], states: list[State], group: Group, step: int) -> None:
+        kernels.adadelta(
+            params,
+            grads,
+            slot("square_avg", states, params),
+            slot("acc_delta", states, params),
+            lr=group["lr"],
+            rho=group["rho"],
+            eps=group["eps"],
+            weight_decay=group["weight_decay"],
+        )

@@ -1,0 +1,190 @@
+"""`Optimizer`: groups, state by parameter name, the walk over all parameters. A method is a subclass with `update`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from pdl.dtype import bfloat16, float32, float64, real_of
+from pdl.errors import UsageError
+from pdl.optim.groups import Group, Params, Rule, make_groups
+from pdl.tensor import Array, Tensor
+
+State: TypeAlias = dict[str, Any]
+
+
+class Optimizer(ABC):
+    """Changes parameters in place from their `grad`.
+
+    params      a module (or its `named_parameters()`: names make groups and checkpoints readable), tensors, or dicts
+                ``{"params": ..., option: value, ...}`` as in PyTorch
+    groups      rules by name: ``[{"match": "backbone.*", "lr": 1e-4}, {"match": ["*.bias"], "weight_decay": 0}]``; the
+                first match holds
+    no_decay    True: no weight decay for biases and for tensors with fewer than two dimensions (scale and shift of
+                norms); or a list of name patterns; False (PyTorch's behaviour): everything decays
+
+    Each group has its own "lr" and other options in `param_groups`. State is float32 (float64 for float64 parameters);
+    bfloat16 parameters keep a float32 master copy in the state, of which they are the rounding.
+    """
+
+    def __init__(
+        self, params: Params, options: Mapping[str, Any], groups: Sequence[Rule], no_decay: bool | Sequence[str]
+    ) -> None:
+        self.defaults = dict(options)
+        self.param_groups: list[Group] = make_groups(params, options, groups, no_decay)
+        self.state: dict[str, State] = {}
+
+    @abstractmethod
+    def update(self, params: list[Array], grads: list[Array], states: list[State], group: Group, step: int) -> None:
+        """Change `params` in place by `grads` in one native call; all float32 or all float64, and at their update
+        number `step` (from 1).
+
+        `states` are the parameters' own dicts; `slot` gets an array out of each.
+        """
+
+    def step(self) -> None:
+        """One update of every parameter that has a gradient."""
+        for group in self.param_groups:
+            batches: dict[tuple[int, Any], _Batch] = {}
+            for name, p in zip(group["names"], group["params"], strict=True):
+                if p.grad is None:
+                    continue
+                state = self.state.get(name)
+                if state is None:
+                    state = self.state[name] = {"step": 0}
+                state["step"] = number = state["step"] + 1
+                values = _values(p, state)
+                batch = batches.get((number, values.dtype))
+                if batch is None:
+                    batch = batches[number, values.dtype] = _Batch()
+                batch.add(p, values, _gradient(p.grad._data, values), state)
+            for (number, _), batch in batches.items():
+                self.update(batch.params, batch.grads, batch.states, group, number)
+                batch.round_masters()
+
+    def zero_grad(self) -> None:
+        """Forget all gradients."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.grad = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """{"state": {parameter name: {...}}, "groups": [{"names": [...], option: value, ...}]}; arrays share the
+        optimiser's memory.
+        """
+        groups = [{key: value for key, value in group.items() if key != "params"} for group in self.param_groups]
+        return {"state": {name: dict(state) for name, state in self.state.items()}, "groups": groups}
+
+    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
+        """Go on from `state_dict()`; parameters are found by name, whatever their order and grouping.
+
+        Raises UsageError naming every parameter that does not fit.
+        """
+        options = {name: group for group in saved["groups"] for name in group["names"]}
+        sizes = {name: _real_size(p) for name, p in self._named()}
+        faults = [f"not saved: {name}" for name in sizes if name not in options]
+        faults += [f"unknown here: {name}" for name in options if name not in sizes]
+        for name, state in saved["state"].items():
+            wrong = [k for k, v in state.items() if _is_array(v) and name in sizes and np.size(v) != sizes[name]]
+            faults += [f"{name}: {k} has {np.size(state[k])} elements, the parameter has {sizes[name]}" for k in wrong]
+        if faults:
+            raise UsageError(
+                "\n  ".join([f"{type(self).__name__}: the saved state does not fit the parameters", *faults])
+            )
+        for number, group in enumerate(self.param_groups):
+            theirs = [{k: v for k, v in options[name].items() if k != "names"} for name in group["names"]]
+            if any(other != theirs[0] for other in theirs):
+                raise UsageError(
+                    f"{type(self).__name__}: group {number} was saved as several groups with different options; "
+                    "group the parameters as before"
+                )
+            group.update(theirs[0])
+        self.state = {name: {k: _copied(v) for k, v in state.items()} for name, state in saved["state"].items()}
+
+    def _named(self) -> list[tuple[str, Tensor]]:
+        return [pair for group in self.param_groups for pair in zip(group["names"], group["params"], strict=True)]
+
+    def __repr__(self) -> str:
+        groups = (
+            f"{len(group['params'])} parameters, "
+            + ", ".join(f"{k}={v}" for k, v in group.items() if k not in ("params", "names"))
+            for group in self.param_groups
+        )
+        return "\n  ".join([f"{type(self).__name__}:", *groups])
+
+
+class _Batch:
+    """Parameters of one group that are updated by one native call."""
+
+    __slots__ = ("grads", "params", "rounded", "states")
+
+    def __init__(self) -> None:
+        self.params: list[Array] = []
+        self.grads: list[Array] = []
+        self.states: list[State] = []
+        self.rounded: list[tuple[Tensor, Array]] = []
+
+    def add(self, p: Tensor, values: Array, g: Array, state: State) -> None:
+        """Take in one parameter, whose numbers are in `values`."""
+        self.params.append(values)
+        self.grads.append(g)
+        self.states.append(state)
+        if p.dtype == bfloat16:
+            self.rounded.append((p, values))
+
+    def round_masters(self) -> None:
+        """Put the rounded master copies into their bfloat16 parameters."""
+        for p, master in self.rounded:
+            p._data[...] = master
+
+
+def slot(name: str, states: list[State], params: list[Array]) -> list[Array]:
+    """The array `name` of each state; zeros at first."""
+    found = []
+    for state, p in zip(states, params, strict=True):
+        array = state.get(name)
+        if array is None:
+            array = state[name] = np.zeros_like(p)
+        found.append(array)
+    return found
+
+
+def _values(p: Tensor, state: State) -> Array:
+    """The array that an update changes: the parameter's own, pairs of reals for complex numbers, or the master copy of
+    a bfloat16 one.
+    """
+    own = p._data
+    if not own.flags.c_contiguous:
+        own = p._data = np.ascontiguousarray(own)
+    if own.dtype == float32 or own.dtype == float64:
+        return own
+    if own.dtype.kind == "c":
+        return own.reshape(-1).view(real_of(own.dtype))
+    master = state.get("master")
+    if master is None or not np.array_equal(master.astype(bfloat16), own):
+        master = state["master"] = own.astype(float32)  # new, or the parameter was changed from outside
+    return master  # type: ignore[no-any-return]
+
+
+def _gradient(g: Array, values: Array) -> Array:
+    """The gradient in the form of `values`."""
+    if g.dtype == values.dtype:
+        return g
+    if g.dtype.kind == "c":
+        return np.ascontiguousarray(g).reshape(-1).view(values.dtype)
+    return g.astype(values.dtype)
+
+
+def _real_size(p: Tensor) -> int:
+    return p.size * (2 if p.dtype.kind == "c" else 1)
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray | Tensor)
+
+
+def _copied(value: Any) -> Any:
+    return np.array(value.data if isinstance(value, Tensor) else value, order="C") if _is_array(value) else value

@@ -1,0 +1,55 @@
+"""Stochastic gradient descent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from pdl.errors import UsageError
+from pdl.hints import Range
+from pdl.kernels import update as kernels
+from pdl.optim.groups import Group, Params, Rule
+from pdl.optim.optimizer import Optimizer, State, slot
+from pdl.tensor import Array
+
+
+class SGD(Optimizer):
+    """b = momentum b + (1 - dampening) (g + weight_decay p), b_1 = g_1;  p -= lr b.
+
+    With `nesterov` the step is g + momentum b instead of b. Sutskever et al., ICML 2013; PyTorch's form.
+    """
+
+    def __init__(
+        self,
+        params: Params,
+        lr: Annotated[float, Range(0)] = 1e-3,
+        *,
+        momentum: Annotated[float, Range(0, below=1)] = 0.0,
+        dampening: Annotated[float, Range(0, 1)] = 0.0,
+        weight_decay: Annotated[float, Range(0)] = 0.0,
+        nesterov: bool = False,
+        groups: Sequence[Rule] = (),
+        no_decay: bool | Sequence[str] = False,
+    ) -> None:
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise UsageError(
+                f"SGD: nesterov needs momentum > 0 and dampening 0, got momentum={momentum} and dampening={dampening}"
+            )
+        options: dict[str, Any] = {
+            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov,
+        }  # fmt: skip
+        super().__init__(params, options, groups, no_decay)
+
+    def update(self, params: list[Array], grads: list[Array], states: list[State], group: Group, step: int) -> None:
+        buffers = slot("momentum_buffer", states, params) if group["momentum"] else None
+        kernels.sgd(
+            params,
+            grads,
+            buffers,
+            lr=group["lr"],
+            momentum=group["momentum"],
+            dampening=group["dampening"],
+            weight_decay=group["weight_decay"],
+            nesterov=group["nesterov"],
+            first=step == 1,
+        )

@@ -1,0 +1,48 @@
+"""What the mobile families share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pdl import nn
+
+
+class ConvNorm(nn.Sequential):
+    """Convolution without bias that keeps the size at stride 1, batch norm, and an activation (or none); torchvision's
+    Conv2dNormActivation.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        channels: int,
+        kernel: int = 3,
+        *,
+        stride: int = 1,
+        groups: int = 1,
+        activation: type[nn.Module] | None = nn.ReLU,
+        **norm: Any,
+    ) -> None:
+        conv = nn.Conv2d(in_channels, channels, kernel, stride=stride, padding=kernel // 2, groups=groups, bias=False)
+        super().__init__(conv, nn.BatchNorm2d(channels, **norm), *([activation()] if activation is not None else []))
+
+
+def divisible(channels: float, by: int = 8) -> int:
+    """The nearest multiple of `by`, at least `by`, and never more than 10 % below (the rule of the MobileNet authors'
+    code).
+    """
+    rounded = max(by, int(channels + by / 2) // by * by)
+    return rounded + by if rounded < 0.9 * channels else rounded
+
+
+def initialise(net: nn.Module) -> None:
+    """Convolutions: He et al., ICCV 2015, by fan out; linear layers: N(0, 0.01^2); biases 0. Norms start as the
+    identity.
+    """
+    for module in net.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+        elif isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, std=0.01)
+        if isinstance(module, nn.Conv2d | nn.Linear) and module.bias is not None:
+            nn.init.zeros_(module.bias)

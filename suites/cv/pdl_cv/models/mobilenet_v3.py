@@ -1,0 +1,148 @@
+"""MobileNetV3: Howard et al., Searching for MobileNetV3, ICCV 2019 (arXiv 1905.02244). Names are torchvision's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+
+import pdl
+from pdl import nn
+from pdl.hints import Range
+from pdl_cv.models.blocks import ConvNorm, divisible, initialise
+
+if TYPE_CHECKING:
+    from pdl.hub import Weights
+
+Width = Annotated[int, Range(1)]
+NORM = {"eps": 1e-3, "momentum": 0.01}
+
+
+class Row(NamedTuple):
+    """One block: kernel, expanded and output channels, squeeze-and-excite?, hard swish (or ReLU)?, stride."""
+
+    kernel: int
+    expanded: int
+    out: int
+    squeeze: bool
+    swish: bool
+    stride: int
+
+
+#: tables 1 and 2 of the paper, and the width of the hidden linear layer
+LARGE = (
+    [
+        Row(3, 16, 16, False, False, 1),
+        Row(3, 64, 24, False, False, 2),
+        Row(3, 72, 24, False, False, 1),
+        Row(5, 72, 40, True, False, 2),
+        Row(5, 120, 40, True, False, 1),
+        Row(5, 120, 40, True, False, 1),
+        Row(3, 240, 80, False, True, 2),
+        Row(3, 200, 80, False, True, 1),
+        Row(3, 184, 80, False, True, 1),
+        Row(3, 184, 80, False, True, 1),
+        Row(3, 480, 112, True, True, 1),
+        Row(3, 672, 112, True, True, 1),
+        Row(5, 672, 160, True, True, 2),
+        Row(5, 960, 160, True, True, 1),
+        Row(5, 960, 160, True, True, 1),
+    ],
+    1280,
+)
+SMALL = (
+    [
+        Row(3, 16, 16, True, False, 2),
+        Row(3, 72, 24, False, False, 2),
+        Row(3, 88, 24, False, False, 1),
+        Row(5, 96, 40, True, True, 2),
+        Row(5, 240, 40, True, True, 1),
+        Row(5, 240, 40, True, True, 1),
+        Row(5, 120, 48, True, True, 1),
+        Row(5, 144, 48, True, True, 1),
+        Row(5, 288, 96, True, True, 2),
+        Row(5, 576, 96, True, True, 1),
+        Row(5, 576, 96, True, True, 1),
+    ],
+    1024,
+)
+
+
+class SqueezeExcite(nn.Module):
+    """x times hardsigmoid(fc2(relu(fc1(mean of x over space)))), per channel. Hu et al., arXiv 1709.01507."""
+
+    def __init__(self, channels: int, squeezed: int) -> None:
+        self.fc1, self.fc2 = nn.Conv2d(channels, squeezed, 1), nn.Conv2d(squeezed, channels, 1)
+
+    def forward(self, x: pdl.Tensor) -> pdl.Tensor:
+        """x [N, H, W, channels] -> the same shape."""
+        scale = pdl.global_avg_pool(x, keepdims=True)
+        return x * pdl.hardsigmoid(self.fc2(pdl.relu(self.fc1(scale))))  # type: ignore[no-any-return]
+
+
+class InvertedResidual(nn.Module):
+    """Expand by 1 x 1, filter by depthwise, squeeze and excite, project by 1 x 1; plus x where the shapes allow."""
+
+    def __init__(self, in_channels: int, row: Row, width: float) -> None:
+        hidden, out = divisible(row.expanded * width), divisible(row.out * width)
+        activation = nn.Hardswish if row.swish else nn.ReLU
+        expand = [ConvNorm(in_channels, hidden, 1, activation=activation, **NORM)] if hidden != in_channels else []
+        squeeze = [SqueezeExcite(hidden, divisible(hidden // 4))] if row.squeeze else []
+        filtered = ConvNorm(hidden, hidden, row.kernel, stride=row.stride, groups=hidden, activation=activation, **NORM)
+        self.block = nn.Sequential(*expand, filtered, *squeeze, ConvNorm(hidden, out, 1, activation=None, **NORM))
+        self.residual = row.stride == 1 and in_channels == out
+
+    def forward(self, x: pdl.Tensor) -> pdl.Tensor:
+        """x [N, H, W, C] -> [N, H / stride, W / stride, out]."""
+        y = self.block(x)
+        return x + y if self.residual else y  # type: ignore[no-any-return]
+
+
+class MobileNetV3(nn.Module):
+    """x [N, H, W, in_channels] -> logits [N, num_classes]; `size` is "large" or "small".
+
+    `width` multiplies all channels. `pretrained`: a name of the hub or a file.
+    """
+
+    def __init__(
+        self,
+        size: Literal["large", "small"] = "large",
+        *,
+        width: Annotated[float, Range(above=0)] = 1.0,
+        in_channels: Width = 3,
+        num_classes: Width = 1000,
+        dropout: Annotated[float, Range(0, below=1)] = 0.2,
+        pretrained: str | None = None,
+    ) -> None:
+        rows, hidden = LARGE if size == "large" else SMALL
+        channels = divisible(16 * width)
+        layers: list[nn.Module] = [ConvNorm(in_channels, channels, stride=2, activation=nn.Hardswish, **NORM)]
+        for row in rows:
+            layers.append(InvertedResidual(channels, row, width))
+            channels = divisible(row.out * width)
+        last, hidden = 6 * channels, divisible(hidden * width)
+        self.features = nn.Sequential(*layers, ConvNorm(channels, last, 1, activation=nn.Hardswish, **NORM))
+        self.classifier = nn.Sequential(
+            nn.Linear(last, hidden), nn.Hardswish(), nn.Dropout(dropout), nn.Linear(hidden, num_classes)
+        )
+        initialise(self)
+        if pretrained is not None:
+            from pdl.hub import load_pretrained
+
+            load_pretrained(self, pretrained)
+
+    def forward(self, x: pdl.Tensor) -> pdl.Tensor:
+        """x [N, H, W, C] -> logits [N, num_classes]."""
+        return self.classifier(pdl.global_avg_pool(self.features(x)))  # type: ignore[no-any-return]
+
+
+TASK = "classification"
+VARIANTS: dict[str, dict[str, Any]] = {
+    "mobilenet_v3_large": {"_target_": "pdl_cv.MobileNetV3", "size": "large"},
+    "mobilenet_v3_small": {"_target_": "pdl_cv.MobileNetV3", "size": "small"},
+}
+WEIGHTS: dict[str, Weights] = {}
+
+
+def remap(model: MobileNetV3, state: Mapping[str, Any]) -> dict[str, Any]:
+    """A torchvision state dict (arrays by name) in pdl's layouts; the names are the same."""
+    return nn.from_torch(model, state)
