@@ -1,7 +1,8 @@
 """Convolution in one, two and three dimensions, channels last.
 
-The value and its two gradients are three ops that are closed under differentiation: each is linear in both of its inputs, and each
-one's vjp is written in the other two. Transposed convolution is the gradient of the input, by definition.
+The value and its two gradients are three ops that are closed under differentiation: each is linear in both of its
+inputs, and each one's vjp is written in the other two. Transposed convolution is the gradient of the input, by
+definition.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ class _Window(Op, abstract=True):
             reach, room = self.dilation[axis] * (k - 1) + 1, n + sum(self.padding[axis])
             if reach > room:
                 raise ShapeError(
-                    f"{self.name()}: a kernel of {k} with dilation {self.dilation[axis]} reaches over {reach} cells; spatial "
-                    f"axis {axis} has {n}, with padding {room}"
+                    f"{self.name()}: a kernel of {k} with dilation {self.dilation[axis]} reaches over {reach} cells; "
+                    f"spatial axis {axis} has {n}, with padding {room}"
                 )
             out.append((room - reach) // self.stride[axis] + 1)
         return tuple(out)
@@ -56,7 +57,9 @@ class _Window(Op, abstract=True):
         for label, spec in specs.items():
             if len(spec.shape) != len(self.stride) + 2:
                 form = "[*kernel, C/groups, O]" if label == "w" else "[N, *spatial, C]"
-                raise ShapeError(f"{self.name()}: {label} {spec.shape} has {len(spec.shape)} dimensions; expected {form}")
+                raise ShapeError(
+                    f"{self.name()}: {label} {spec.shape} has {len(spec.shape)} dimensions; expected {form}"
+                )
         if len({spec.dtype for spec in specs.values()}) > 1:
             raise DtypeError(f"{self.name()}: dtypes differ: {', '.join(f'{k} {s.dtype}' for k, s in specs.items())}")
 
@@ -64,7 +67,9 @@ class _Window(Op, abstract=True):
         """Raise unless weights `w` fit inputs `x` and the groups."""
         if w[-2] * self.groups != x[-1]:
             with_groups = f" with groups={self.groups}" if self.groups != 1 else ""
-            raise ShapeError(f"{self.name()}: w {w}{with_groups} reads {w[-2] * self.groups} channels, x {x} has {x[-1]}")
+            raise ShapeError(
+                f"{self.name()}: w {w}{with_groups} reads {w[-2] * self.groups} channels, x {x} has {x[-1]}"
+            )
         if w[-1] % self.groups:
             raise ShapeError(f"{self.name()}: w {w} makes {w[-1]} channels, which groups={self.groups} does not divide")
 
@@ -84,13 +89,15 @@ class _Window(Op, abstract=True):
 
 
 class Conv(_Window):
-    """y[n, j, o] = sum over k, c of x[n, j * stride + k * dilation - before, c] w[k, c, o] (+ b[o]), within each group of channels."""
+    """y[n, j, o] = sum over k, c of x[n, j * stride + k * dilation - before, c] w[k, c, o] (+ b[o]), group by group."""
 
     def infer(self, x: Spec, w: Spec, b: Spec | None = None) -> Spec:
         self.demand_ranks(x=x, w=w)
         self.demand_channels(x.shape, w.shape)
         if b is not None and b.shape != w.shape[-1:]:
-            raise ShapeError(f"{self.name()}: b {b.shape} must be ({w.shape[-1]},), one value for each output of w {w.shape}")
+            raise ShapeError(
+                f"{self.name()}: b {b.shape} must be ({w.shape[-1]},), one value for each output of w {w.shape}"
+            )
         return Spec((x.shape[0], *self.out_sizes(x.shape[1:-1], w.shape[:-2]), w.shape[-1]), x.dtype)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
@@ -107,7 +114,7 @@ class Conv(_Window):
 
 
 class ConvDx(_Window):
-    """Gradient of `Conv` with respect to x of spatial sizes `size`: g [N, *out, O], w [*kernel, C/groups, O] -> [N, *size, C]."""
+    """Gradient of `Conv` with respect to x: g [N, *out, O], w [*kernel, C/groups, O] -> [N, *size, C]."""
 
     size: tuple[int, ...]
 
@@ -116,10 +123,14 @@ class ConvDx(_Window):
         x = (g.shape[0], *self.size, w.shape[-2] * self.groups)
         self.demand_channels(x, w.shape)
         if g.shape[-1] != w.shape[-1]:
-            raise ShapeError(f"{self.name()}_dx: w {w.shape} makes {w.shape[-1]} channels, g {g.shape} has {g.shape[-1]}")
+            raise ShapeError(
+                f"{self.name()}_dx: w {w.shape} makes {w.shape[-1]} channels, g {g.shape} has {g.shape[-1]}"
+            )
         out = self.out_sizes(self.size, w.shape[:-2])
         if out != g.shape[1:-1]:
-            raise ShapeError(f"{self.name()}_dx: inputs of sizes {self.size} make outputs of sizes {out}, g has {g.shape[1:-1]}")
+            raise ShapeError(
+                f"{self.name()}_dx: inputs of sizes {self.size} make outputs of sizes {out}, g has {g.shape[1:-1]}"
+            )
         return Spec(x, g.dtype)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
@@ -130,7 +141,7 @@ class ConvDx(_Window):
 
 
 class ConvDw(_Window):
-    """Gradient of `Conv` with respect to w of window `kernel`: x [N, *spatial, C], g [N, *out, O] -> [*kernel, C/groups, O]."""
+    """Gradient of `Conv` with respect to w: x [N, *spatial, C], g [N, *out, O] -> [*kernel, C/groups, O]."""
 
     kernel: tuple[int, ...]
 
@@ -140,7 +151,9 @@ class ConvDw(_Window):
         self.demand_channels(x.shape, w)
         out = self.out_sizes(x.shape[1:-1], self.kernel)
         if (x.shape[0], *out) != g.shape[:-1]:
-            raise ShapeError(f"{self.name()}_dw: x {x.shape} makes outputs {(x.shape[0], *out)}, g {g.shape} has {g.shape[:-1]}")
+            raise ShapeError(
+                f"{self.name()}_dw: x {x.shape} makes outputs {(x.shape[0], *out)}, g {g.shape} has {g.shape[:-1]}"
+            )
         return Spec(w, x.dtype)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
@@ -150,7 +163,7 @@ class ConvDw(_Window):
         return lambda: self.call(ConvDx, g, h, size=x.shape[1:-1]), lambda: self.call(Conv, x, h)
 
 
-# -- arguments -----------------------------------------------------------------------------------------------------------
+# -- arguments ---------------------------------------------------------------------------------------------------------
 def _each(name: str, what: str, value: Sizes, rank: int, lowest: int = 1) -> tuple[int, ...]:
     """One size for each dimension, from a number or as many numbers."""
     sizes = (value,) * rank if isinstance(value, int) else tuple(int(v) for v in value)
@@ -159,13 +172,16 @@ def _each(name: str, what: str, value: Sizes, rank: int, lowest: int = 1) -> tup
     return sizes
 
 
-def _pads(name: str, padding: Padding, kernel: Sequence[int], stride: Sequence[int],
-          dilation: Sequence[int]) -> tuple[tuple[int, int], ...]:
+def _pads(
+    name: str, padding: Padding, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
+) -> tuple[tuple[int, int], ...]:
     """(before, after) for each dimension."""
     rank = len(stride)
     if padding == "same":
         if max(stride) > 1:
-            raise ShapeError(f"{name}: padding='same' keeps sizes only with stride 1, not {tuple(stride)}; give numbers")
+            raise ShapeError(
+                f"{name}: padding='same' keeps sizes only with stride 1, not {tuple(stride)}; give numbers"
+            )
         totals = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
         return tuple((t // 2, t - t // 2) for t in totals)
     if isinstance(padding, str):
@@ -179,20 +195,39 @@ def _pads(name: str, padding: Padding, kernel: Sequence[int], stride: Sequence[i
     return pads
 
 
-def _conv(rank: int, x: TensorLike, w: TensorLike, b: TensorLike | None, stride: Sizes, padding: Padding, dilation: Sizes,
-          groups: int) -> Tensor:
+def _conv(
+    rank: int,
+    x: TensorLike,
+    w: TensorLike,
+    b: TensorLike | None,
+    stride: Sizes,
+    padding: Padding,
+    dilation: Sizes,
+    groups: int,
+) -> Tensor:
     name = f"conv{rank}d"
     tensors = as_tensors(x, w) if b is None else as_tensors(x, w, b)
     steps, spread = _each(name, "stride", stride, rank), _each(name, "dilation", dilation, rank)
     kernel = tensors[1].shape[:-2]
     if len(kernel) != rank:
-        raise ShapeError(f"{name}: w {tensors[1].shape} has {tensors[1].ndim} dimensions; expected [*kernel, C/groups, O]")
+        raise ShapeError(
+            f"{name}: w {tensors[1].shape} has {tensors[1].ndim} dimensions; expected [*kernel, C/groups, O]"
+        )
     _each(name, "groups", groups, 1)
     return cast(Tensor, apply(Conv(steps, _pads(name, padding, kernel, steps, spread), spread, groups), *tensors))
 
 
-def _transposed(rank: int, x: TensorLike, w: TensorLike, b: TensorLike | None, stride: Sizes, padding: Sizes, output_padding: Sizes,
-                dilation: Sizes, groups: int) -> Tensor:
+def _transposed(
+    rank: int,
+    x: TensorLike,
+    w: TensorLike,
+    b: TensorLike | None,
+    stride: Sizes,
+    padding: Sizes,
+    output_padding: Sizes,
+    dilation: Sizes,
+    groups: int,
+) -> Tensor:
     name = f"conv_transpose{rank}d"
     x, w = as_tensors(x, w)
     steps, spread = _each(name, "stride", stride, rank), _each(name, "dilation", dilation, rank)
@@ -202,53 +237,109 @@ def _transposed(rank: int, x: TensorLike, w: TensorLike, b: TensorLike | None, s
         raise ShapeError(f"{name}: x {x.shape} must be [N, *spatial, C] and w {w.shape} [*kernel, O/groups, C]")
     if any(m >= max(s, d) for m, s, d in zip(more, steps, spread, strict=True)):
         raise ShapeError(f"{name}: output_padding={more} must be smaller than stride {steps} or dilation {spread}")
-    size = tuple((n - 1) * s - 2 * p + d * (k - 1) + 1 + m for n, s, p, d, k, m in
-                 zip(x.shape[1:-1], steps, pads, spread, w.shape[:-2], more, strict=True))
+    size = tuple(
+        (n - 1) * s - 2 * p + d * (k - 1) + 1 + m
+        for n, s, p, d, k, m in zip(x.shape[1:-1], steps, pads, spread, w.shape[:-2], more, strict=True)
+    )
     y = apply(ConvDx(steps, tuple((p, p) for p in pads), spread, groups, size), x, w)
     return cast(Tensor, y if b is None else y + b)
 
 
-def conv1d(x: TensorLike, w: TensorLike, b: TensorLike | None = None, *, stride: Sizes = 1, padding: Padding = 0,
-           dilation: Sizes = 1, groups: int = 1) -> Tensor:
+def conv1d(
+    x: TensorLike,
+    w: TensorLike,
+    b: TensorLike | None = None,
+    *,
+    stride: Sizes = 1,
+    padding: Padding = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Tensor:
     """Cross-correlate x [N, L, C] with w [K, C/groups, O] (+ b [O]) -> [N, L', O]; arguments as in `conv2d`."""
     return _conv(1, x, w, b, stride, padding, dilation, groups)
 
 
-def conv2d(x: TensorLike, w: TensorLike, b: TensorLike | None = None, *, stride: Sizes = 1, padding: Padding = 0,
-           dilation: Sizes = 1, groups: int = 1) -> Tensor:
+def conv2d(
+    x: TensorLike,
+    w: TensorLike,
+    b: TensorLike | None = None,
+    *,
+    stride: Sizes = 1,
+    padding: Padding = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Tensor:
     """Cross-correlate x [N, H, W, C] with w [KH, KW, C/groups, O] (+ b [O]) -> [N, H', W', O].
 
-    stride, dilation: one number, or one a dimension. padding: one number, one a dimension, (before, after) pairs, 'valid' (none) or
-    'same' (stride 1: output sizes equal input sizes; the odd cell goes behind). groups: channels fall into that many blocks, output
-    block i reads input block i; groups == C is a depthwise convolution. H' = floor((H + padding - dilation (KH - 1) - 1) / stride) + 1.
+    stride, dilation: one number, or one a dimension. padding: one number, one a dimension, (before, after) pairs,
+    'valid' (none) or 'same' (stride 1: output sizes equal input sizes; the odd cell goes behind). groups: channels fall
+    into that many blocks, output block i reads input block i; groups == C is a depthwise convolution. H' = floor((H +
+    padding - dilation (KH - 1) - 1) / stride) + 1.
     """
     return _conv(2, x, w, b, stride, padding, dilation, groups)
 
 
-def conv3d(x: TensorLike, w: TensorLike, b: TensorLike | None = None, *, stride: Sizes = 1, padding: Padding = 0,
-           dilation: Sizes = 1, groups: int = 1) -> Tensor:
+def conv3d(
+    x: TensorLike,
+    w: TensorLike,
+    b: TensorLike | None = None,
+    *,
+    stride: Sizes = 1,
+    padding: Padding = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Tensor:
     """Cross-correlate x [N, D, H, W, C] with w [KD, KH, KW, C/groups, O] (+ b [O]); arguments as in `conv2d`."""
     return _conv(3, x, w, b, stride, padding, dilation, groups)
 
 
-def conv_transpose1d(x: TensorLike, w: TensorLike, b: TensorLike | None = None, *, stride: Sizes = 1, padding: Sizes = 0,
-                     output_padding: Sizes = 0, dilation: Sizes = 1, groups: int = 1) -> Tensor:
+def conv_transpose1d(
+    x: TensorLike,
+    w: TensorLike,
+    b: TensorLike | None = None,
+    *,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Tensor:
     """Transposed convolution of x [N, L, C] with w [K, O/groups, C] (+ b [O]); arguments as in `conv_transpose2d`."""
     return _transposed(1, x, w, b, stride, padding, output_padding, dilation, groups)
 
 
-def conv_transpose2d(x: TensorLike, w: TensorLike, b: TensorLike | None = None, *, stride: Sizes = 1, padding: Sizes = 0,
-                     output_padding: Sizes = 0, dilation: Sizes = 1, groups: int = 1) -> Tensor:
-    """The transpose (adjoint) of the `conv2d` that has the same w: x [N, H, W, C], w [KH, KW, O/groups, C] (+ b [O]) -> [N, H', W', O].
+def conv_transpose2d(
+    x: TensorLike,
+    w: TensorLike,
+    b: TensorLike | None = None,
+    *,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Tensor:
+    """The transpose (adjoint) of the `conv2d` that has the same w: x [N, H, W, C], w [KH, KW, O/groups, C] (+ b [O]) ->
+    [N, H', W', O].
 
-    H' = (H - 1) stride - 2 padding + dilation (KH - 1) + 1 + output_padding; output_padding picks among the sizes that `conv2d` maps to H.
+    H' = (H - 1) stride - 2 padding + dilation (KH - 1) + 1 + output_padding; output_padding picks among the sizes that
+    `conv2d` maps to H.
     """
     return _transposed(2, x, w, b, stride, padding, output_padding, dilation, groups)
 
 
-def conv_transpose3d(x: TensorLike, w: TensorLike, b: TensorLike | None = None, *, stride: Sizes = 1, padding: Sizes = 0,
-                     output_padding: Sizes = 0, dilation: Sizes = 1, groups: int = 1) -> Tensor:
-    """Transposed convolution of x [N, D, H, W, C] with w [KD, KH, KW, O/groups, C]; arguments as in `conv_transpose2d`."""
+def conv_transpose3d(
+    x: TensorLike,
+    w: TensorLike,
+    b: TensorLike | None = None,
+    *,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Transposed convolution: x [N, D, H, W, C] with w [KD, KH, KW, O/groups, C]; as in `conv_transpose2d`."""
     return _transposed(3, x, w, b, stride, padding, output_padding, dilation, groups)
 
 

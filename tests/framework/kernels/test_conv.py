@@ -14,7 +14,16 @@ from pdl.kernels import conv
 from ..ops.cases_conv import direct
 
 sizes = st.integers(1, 3)
-CHANNELS = [(1, 1, 1), (1, 3, 6), (1, 16, 17), (1, 5, 40), (2, 2, 3), (3, 17, 16), (4, 1, 1), (19, 1, 1)]  # groups, C/g, O/g
+CHANNELS = [
+    (1, 1, 1),
+    (1, 3, 6),
+    (1, 16, 17),
+    (1, 5, 40),
+    (2, 2, 3),
+    (3, 17, 16),
+    (4, 1, 1),
+    (19, 1, 1),
+]  # groups, C/g, O/g
 
 
 @st.composite
@@ -24,9 +33,17 @@ def geometries(draw: st.DrawFn) -> dict:
     pad = [draw(st.tuples(st.integers(0, 2), st.integers(0, 2))) for _ in range(3)]
     reach = [d * (k - 1) + 1 - sum(p) for d, k, p in zip(dilation, kernel, pad, strict=True)]
     size = [draw(st.integers(max(1, r), 9)) for r in reach]
-    return {"kernel": kernel, "stride": stride, "dilation": dilation, "padding": pad, "size": size,
-            "channels": draw(st.sampled_from(CHANNELS)), "batch": draw(st.integers(1, 3)),
-            "dtype": draw(st.sampled_from([np.float32, np.float64])), "seed": draw(st.integers(0, 99))}
+    return {
+        "kernel": kernel,
+        "stride": stride,
+        "dilation": dilation,
+        "padding": pad,
+        "size": size,
+        "channels": draw(st.sampled_from(CHANNELS)),
+        "batch": draw(st.integers(1, 3)),
+        "dtype": draw(st.sampled_from([np.float32, np.float64])),
+        "seed": draw(st.integers(0, 99)),
+    }
 
 
 @settings(max_examples=150, deadline=None)

@@ -30,7 +30,9 @@ dims = st.one_of(st.integers(0, 70), st.sampled_from([1, 14, 15, 32, 33, 511, 51
 @settings(max_examples=150, deadline=None)
 @given(m=dims, n=dims, k=dims, batch=st.sampled_from(BATCHES), a_layout=layouts, b_layout=layouts, bias=st.booleans(),
        dtype=st.sampled_from([np.float32, np.float64]))  # fmt: skip
-def test_matmul(m: int, n: int, k: int, batch: tuple[int, ...], a_layout: str, b_layout: str, bias: bool, dtype: type) -> None:
+def test_matmul(
+    m: int, n: int, k: int, batch: tuple[int, ...], a_layout: str, b_layout: str, bias: bool, dtype: type
+) -> None:
     rng = np.random.default_rng(m + n)
     m, n = (min(m, 40), min(n, 40)) if batch else (m, n)
     a = lay(rng.standard_normal((*batch, m, k)).astype(dtype), a_layout)

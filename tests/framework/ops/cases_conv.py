@@ -16,7 +16,8 @@ def each(value: Any, rank: int) -> tuple[int, ...]:
     return (value,) * rank if isinstance(value, int) else tuple(value)
 
 
-def direct(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+def direct(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: Any = 1, padding: Any = 0, dilation:
+Any = 1,
            groups: int = 1) -> np.ndarray:
     """The definition, kernel position by kernel position."""
     rank = x.ndim - 2
@@ -30,7 +31,9 @@ def direct(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride:
     y = np.zeros((x.shape[0], *out, w.shape[-1]), x.dtype)
     c, o = w.shape[-2], w.shape[-1] // groups
     for at in itertools.product(*map(range, w.shape[:-2])):
-        cells = tuple(slice(k * d, k * d + (n - 1) * s + 1, s) for k, d, n, s in zip(at, spread, out, steps, strict=True))
+        cells = tuple(
+            slice(k * d, k * d + (n - 1) * s + 1, s) for k, d, n, s in zip(at, spread, out, steps, strict=True)
+        )
         seen = x[(slice(None), *cells)]
         for g in range(groups):
             y[..., g * o : (g + 1) * o] += seen[..., g * c : (g + 1) * c] @ w[at][:, g * o : (g + 1) * o]
@@ -71,7 +74,8 @@ CASES = [
     Case(pdl.conv3d, [f(1, 3, 4, 3, 2), f(2, 3, 2, 2, 2), f(2)], direct, {"padding": (0, 1, 1)}),
     Case(pdl.conv3d, [f(1, 4, 3, 3, 2), f(2, 2, 2, 1, 2)], direct, {"groups": 2, "stride": (2, 1, 1)}),
     Case(pdl.conv_transpose1d, [f(2, 4, 3), f(3, 2, 3), f(2)], transposed, {"stride": 2, "padding": 1}),
-    Case(pdl.conv_transpose2d, [f(1, 3, 3, 2), f(3, 3, 3, 2), f(3)], transposed, {"stride": 2, "padding": 1, "output_padding": 1}),
+    Case(pdl.conv_transpose2d, [f(1, 3, 3, 2), f(3, 3, 3, 2), f(3)], transposed,
+         {"stride": 2, "padding": 1, "output_padding": 1}),
     Case(pdl.conv_transpose2d, [f(1, 3, 2, 4), f(2, 3, 1, 4)], transposed, {"groups": 2, "dilation": 2}),
     Case(pdl.conv_transpose3d, [f(1, 2, 2, 2, 2), f(2, 2, 2, 2, 2)], transposed, {"stride": (1, 2, 2)}),
 ]  # fmt: skip

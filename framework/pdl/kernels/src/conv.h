@@ -116,7 +116,8 @@ struct Cut {
   int64_t blocks() const { return (planes + planes_per_block - 1) / planes_per_block * pieces; }
 };
 
-// Weights [taps d][taps h][taps w][in][out] in panels of kPanel outputs: packed OUT [panel][tap][in][kPanel], zeros behind the last output.
+// Weights [taps d][taps h][taps w][in][out] in panels of kPanel outputs: packed OUT [panel][tap][in][panel_width], zeros behind the last
+// output; every panel begins at its number times count * in * kPanel.
 //   w IN element (kernel position p, in i, out j) at p * tap_stride + i * in_stride + j * out_stride
 template <class T>
 void pack_weights(T* packed, const T* w, const Taps* taps, const int64_t* kernel, int64_t in, int64_t out, int64_t tap_stride,
@@ -129,7 +130,8 @@ void pack_weights(T* packed, const T* w, const Taps* taps, const int64_t* kernel
       const int64_t d = taps[0].index[tap / taps[2].count / taps[1].count], h = taps[1].index[tap / taps[2].count % taps[1].count],
                     ww = taps[2].index[tap % taps[2].count];
       const T* from = w + ((d * kernel[1] + h) * kernel[2] + ww) * tap_stride + at * panel * out_stride;
-      pack_panel(packed + i * in * panel, from, in, static_cast<int>(min64(panel, out - at * panel)), panel, in_stride, out_stride);
+      const int columns = static_cast<int>(min64(panel, out - at * panel)), width = panel_width<T>(columns);
+      pack_panel(packed + (at * count * panel + tap * width) * in, from, in, columns, width, in_stride, out_stride);
     }
   });
 }
@@ -163,7 +165,7 @@ void correlate(const Grid<T>& out, const Grid<const T>& in, const Taps* taps, in
       const int64_t row0 = i % cut.pieces * cut.rows_per_block, row1 = min64(out.size[1], row0 + cut.rows_per_block);
       for (int64_t p = plane0; p < plane1; p++) block.fill(p - plane0, p / out.size[0], p % out.size[0], row0, row1);
       for (int64_t at = 0; at < panels; at++) {
-        const int columns = static_cast<int>(min64(panel, outputs - at * panel));
+        const int columns = static_cast<int>(min64(panel, outputs - at * panel)), width = panel_width<T>(columns);
         const int64_t step = even_rows(out.size[2], max_rows<T>(columns));
         const T* weights = packed + at * tap_count * channels * panel;
         for (int64_t p = plane0; p < plane1; p++) {
@@ -176,7 +178,7 @@ void correlate(const Grid<T>& out, const Grid<const T>& in, const Taps* taps, in
                 const T* row = block.row(p - plane0, image, od, oh, td, th);
                 for (int tw = 0; tw < (merged ? 1 : taps[2].count); tw++, batch++) {
                   rows[batch] = row + (taps[2].offset[tw] - taps[2].lowest()) * block.pixel;
-                  b[batch] = weights + ((int64_t(td) * taps[1].count + th) * taps[2].count + tw) * channels * panel;
+                  b[batch] = weights + ((int64_t(td) * taps[1].count + th) * taps[2].count + tw) * channels * width;
                 }
               }
             T* to = out.data + image * out.stride_n + od * out.stride[0] + oh * out.stride[1] + at * panel;
@@ -184,7 +186,7 @@ void correlate(const Grid<T>& out, const Grid<const T>& in, const Taps* taps, in
             for (int64_t ow = 0; ow < out.size[2]; ow += step) {
               for (int64_t k = 0; k < batch; k++) a[k] = rows[k] + ow * a_step;
               tile_kernel<T, false>(static_cast<int>(min64(step, out.size[2] - ow)), columns,
-                                    {a, b, batch, depth, a_step, panel, to + ow * out.stride[2], out.stride[2],
+                                    {a, b, batch, depth, a_step, width, to + ow * out.stride[2], out.stride[2],
                                      bias != nullptr ? padded_bias + at * panel : nullptr, false});
             }
           }
@@ -302,8 +304,9 @@ void add_parts(T* to, const T* parts, int count, int64_t n) {
 template <class T>
 void weight_gradient(T* dw, const Grid<const T>& in, const Grid<const T>& dy, const Taps* taps, const Geometry& g, int64_t channels,
                      int64_t outputs) {
-  constexpr int lanes = kLanes<T>, panel = kPanel<T>;
-  const int64_t width = round_up(outputs, lanes), tap_count = int64_t(taps[0].count) * taps[1].count * taps[2].count;
+  constexpr int panel = kPanel<T>;
+  constexpr bool masked = Edge<T, PDL_VECTOR_BYTES>::kMasked;
+  const int64_t width = masked ? outputs : round_up(outputs, kLanes<T>), tap_count = int64_t(taps[0].count) * taps[1].count * taps[2].count;
   const bool padded = width != outputs;
   const int64_t row_bytes =
       (taps[1].step * taps[0].count * in.size[2] * channels + g.out[2] * outputs) * static_cast<int64_t>(sizeof(T));

@@ -8,10 +8,21 @@
 
 namespace pdl::PDL_ISA {
 
+// Registers of half the width, for results of few columns: 6 channels in 16 lanes would waste most of the work.
+#if PDL_VECTOR_BYTES == 64
+constexpr int kNarrowBytes = 32;
+#else
+constexpr int kNarrowBytes = PDL_VECTOR_BYTES;
+#endif
+template <class T, int kBytes>
+struct WideOf {
+  typedef T type __attribute__((vector_size(kBytes), aligned(sizeof(T)), may_alias));
+};
+
 // Tiles are at most kMaxRows x (kMaxVectors * lanes): as many accumulators as the register file holds beside B and one broadcast.
 #if PDL_VECTOR_BYTES == 64 || defined(__aarch64__)
 template <int NRV>
-constexpr int kMaxRows = 14;
+constexpr int kMaxRows = NRV == 1 ? 16 : 14;
 #else
 template <int NRV>
 constexpr int kMaxRows = NRV == 1 ? 12 : 6;
@@ -20,85 +31,160 @@ constexpr int kMaxVectors = 2;
 template <class T>
 constexpr int kPanel = kMaxVectors * kLanes<T>;
 
+// The width that a panel of `columns` is packed to: whole registers.
+template <class T>
+inline int panel_width(int64_t columns) {
+  constexpr int narrow = kNarrowBytes / sizeof(T);
+  return columns <= narrow ? narrow : columns <= kLanes<T> ? kLanes<T> : kPanel<T>;
+}
+
 // One call of the micro-kernel: C[m, n] (+)= sum_b sum_k A_b[m, k] B_b[k, n] (+ bias[n]).
 template <class T>
 struct Tile {
   const T* const* a;  // IN [batch] A_b: element (m, k) at m * a_stride + k, or at m + k * a_stride in the column form
-  const T* const* b;  // IN [batch] B_b: element (k, n) at k * b_stride + n; whole vectors are read
+  const T* const* b;  // IN [batch] B_b: element (k, n) at k * b_stride + n; see Edge
   int64_t batch, k, a_stride, b_stride;
   T* c;               // OUT element (m, n) at m * c_stride + n
   int64_t c_stride;
   const T* bias;      // IN [n] or null
-  bool accumulate;    // C += instead of C =
+  bool accumulate;    // C += instead of C = (and no bias)
 };
 
-template <class T, int MR, int NRV, bool kColumns>
-inline void micro_kernel(const Tile<T>& t) {
-  using V = Vec<T>;
-  constexpr int lanes = kLanes<T>;
-  V acc[MR][NRV];
-#pragma GCC unroll 2
-  for (int j = 0; j < NRV; j++) {
-    const V start = t.bias != nullptr ? load(t.bias + j * lanes) : V{};
-#pragma GCC unroll 16
-    for (int i = 0; i < MR; i++) acc[i][j] = start;
+// The last vector of a row of C, B or the bias, of which `columns` values count. Where the instruction set has masks, nothing beyond them
+// is touched; elsewhere the whole vector is, and tile_kernel sees to it that it may be.
+template <class T, int kBytes>
+struct Edge {
+  using V = typename WideOf<T, kBytes>::type;
+#if PDL_VECTOR_BYTES == 64
+  static constexpr bool kMasked = true;
+  unsigned mask;
+  explicit Edge(int columns) : mask((1u << columns) - 1) {}
+  __attribute__((always_inline)) V load(const T* p) const {
+    if constexpr (kBytes == 64 && sizeof(T) == 4) return (V)_mm512_maskz_loadu_ps(mask, p);
+    if constexpr (kBytes == 64 && sizeof(T) == 8) return (V)_mm512_maskz_loadu_pd(mask, p);
+    if constexpr (kBytes == 32 && sizeof(T) == 4) return (V)_mm256_maskz_loadu_ps(mask, p);
+    if constexpr (kBytes == 32 && sizeof(T) == 8) return (V)_mm256_maskz_loadu_pd(mask, p);
   }
+  __attribute__((always_inline)) void store(T* p, V v) const {
+    if constexpr (kBytes == 64 && sizeof(T) == 4) _mm512_mask_storeu_ps(p, mask, (__m512)v);
+    if constexpr (kBytes == 64 && sizeof(T) == 8) _mm512_mask_storeu_pd(p, mask, (__m512d)v);
+    if constexpr (kBytes == 32 && sizeof(T) == 4) _mm256_mask_storeu_ps(p, mask, (__m256)v);
+    if constexpr (kBytes == 32 && sizeof(T) == 8) _mm256_mask_storeu_pd(p, mask, (__m256d)v);
+  }
+#else
+  static constexpr bool kMasked = false;
+  explicit Edge(int) {}
+  __attribute__((always_inline)) V load(const T* p) const { return *reinterpret_cast<const V*>(p); }
+  __attribute__((always_inline)) void store(T* p, V v) const { *reinterpret_cast<V*>(p) = v; }
+#endif
+};
+
+// Rows of A under one pointer in the row form: 0, 1, 2, 3 and 4 strides are one addressing mode each (scale 1, 2, 4; 3 has a register).
+constexpr int kRowsPerPointer = 5;
+
+template <class T, int kBytes, int MR, int NRV, bool kColumns>
+void micro_kernel(const Tile<T>& tile, int columns) {
+  using V = typename WideOf<T, kBytes>::type;
+  constexpr int lanes = kBytes / sizeof(T), pointers = kColumns ? 1 : (MR + kRowsPerPointer - 1) / kRowsPerPointer;
+  const Tile<T> t = tile;  // a copy: stores to C cannot change it
+  const Edge<T, kBytes> edge(columns - (NRV - 1) * lanes);
+  V acc[MR][NRV];
+  if (t.accumulate) {
+#pragma GCC unroll 16
+    for (int i = 0; i < MR; i++)
+#pragma GCC unroll 2
+      for (int j = 0; j < NRV; j++) {
+        const T* c = t.c + i * t.c_stride + j * lanes;
+        acc[i][j] = j == NRV - 1 ? edge.load(c) : *reinterpret_cast<const V*>(c);
+      }
+  } else {
+#pragma GCC unroll 2
+    for (int j = 0; j < NRV; j++) {
+      V start{};
+      if (t.bias != nullptr) start = j == NRV - 1 ? edge.load(t.bias + j * lanes) : *reinterpret_cast<const V*>(t.bias + j * lanes);
+#pragma GCC unroll 16
+      for (int i = 0; i < MR; i++) acc[i][j] = start;
+    }
+  }
+  int64_t stride = t.a_stride * static_cast<int64_t>(sizeof(T)), stride3 = 3 * stride;
+  asm("" : "+r"(stride), "+r"(stride3));  // two registers: the compiler would make one a row, and spill them
   for (int64_t batch = 0; batch < t.batch; batch++) {
-    const T* a = t.a[batch];
+    const char* a[pointers];
+    a[0] = reinterpret_cast<const char*>(t.a[batch]);
+#pragma GCC unroll 4
+    for (int p = 1; p < pointers; p++) a[p] = a[p - 1] + kRowsPerPointer * stride;
     const T* b = t.b[batch];
     for (int64_t k = 0; k < t.k; k++) {
       V bv[NRV];
 #pragma GCC unroll 2
-      for (int j = 0; j < NRV; j++) bv[j] = load(b + j * lanes);
+      for (int j = 0; j < NRV; j++) bv[j] = j == NRV - 1 ? edge.load(b + j * lanes) : *reinterpret_cast<const V*>(b + j * lanes);
 #pragma GCC unroll 16
       for (int i = 0; i < MR; i++) {
-        const V av = splat(kColumns ? a[i] : a[i * t.a_stride]);
+        const char* row = a[kColumns ? 0 : i / kRowsPerPointer];
+        const int at = i % kRowsPerPointer;
+        if constexpr (kColumns) row += i * sizeof(T);
+        else row += at == 0 ? 0 : at == 1 ? stride : at == 2 ? 2 * stride : at == 3 ? stride3 : 4 * stride;
+        const V av = *reinterpret_cast<const T*>(row) - V{};
 #pragma GCC unroll 2
         for (int j = 0; j < NRV; j++) acc[i][j] += av * bv[j];
       }
-      a += kColumns ? t.a_stride : 1;
+#pragma GCC unroll 4
+      for (int p = 0; p < pointers; p++) a[p] += kColumns ? stride : static_cast<int64_t>(sizeof(T));
       b += t.b_stride;
     }
   }
+  T* c = t.c;
+  asm("" : "+r"(c));  // the addresses of C are not worth a register during the sum
 #pragma GCC unroll 16
-  for (int i = 0; i < MR; i++)
+  for (int i = 0; i < MR; i++, c += t.c_stride)
 #pragma GCC unroll 2
     for (int j = 0; j < NRV; j++) {
-      T* c = t.c + i * t.c_stride + j * lanes;
-      store(c, t.accumulate ? load(c) + acc[i][j] : acc[i][j]);
+      if (j == NRV - 1) edge.store(c + j * lanes, acc[i][j]);
+      else *reinterpret_cast<V*>(c + j * lanes) = acc[i][j];
     }
 }
 
-template <class T, int NRV, bool kColumns, int MR = kMaxRows<NRV>>
-inline void rows_kernel(int rows, const Tile<T>& t) {
-  if constexpr (MR > 0) {
-    if (rows == MR) return micro_kernel<T, MR, NRV, kColumns>(t);
-    rows_kernel<T, NRV, kColumns, MR - 1>(rows, t);
+// The micro-kernels for 1 to kMaxRows rows.
+template <class T>
+using MicroKernel = void (*)(const Tile<T>& tile, int columns);
+template <class T, int kBytes, int NRV, bool kColumns>
+struct Rows {
+  MicroKernel<T> of[kMaxRows<NRV> + 1] = {};
+  template <int MR = kMaxRows<NRV>>
+  constexpr void fill() {
+    of[MR] = micro_kernel<T, kBytes, MR, NRV, kColumns>;
+    if constexpr (MR > 1) fill<MR - 1>();
   }
+  constexpr Rows() { fill(); }
+};
+
+template <class T, bool kColumns>
+inline MicroKernel<T> micro_kernel_for(int rows, int columns) {
+  static constexpr Rows<T, kNarrowBytes, 1, kColumns> narrow;
+  static constexpr Rows<T, PDL_VECTOR_BYTES, 1, kColumns> one;
+  static constexpr Rows<T, PDL_VECTOR_BYTES, 2, kColumns> two;
+  const int width = panel_width<T>(columns);
+  return width == kPanel<T> ? two.of[rows] : width == kLanes<T> ? one.of[rows] : narrow.of[rows];
 }
 
-template <class T, bool kColumns>
-using RowsKernel = void (*)(int rows, const Tile<T>& t);
-
-// The whole tile, any number of columns up to kPanel: the last partial vector goes through a tile on the stack, so that nothing
-// beyond `columns` is written. B (and bias) must be readable, and zero-padded or don't-care, up to whole vectors.
+// The whole tile, any number of columns up to kPanel. Without masks B and bias must be readable up to panel_width(columns), whatever
+// stands there.
 template <class T, bool kColumns>
 inline void tile_kernel(int rows, int columns, Tile<T> t) {
-  constexpr int lanes = kLanes<T>;
-  const int vectors = (columns + lanes - 1) / lanes;
-  const auto run = vectors == 1 ? rows_kernel<T, 1, kColumns> : rows_kernel<T, 2, kColumns>;
-  if (columns == vectors * lanes) return run(rows, t);
-  alignas(64) T edge[kMaxRows<1> * kPanel<T>];
+  const MicroKernel<T> run = micro_kernel_for<T, kColumns>(rows, columns);
+  const int width = panel_width<T>(columns);
+  if (Edge<T, PDL_VECTOR_BYTES>::kMasked || columns == width) return run(t, columns);
+  alignas(64) T edge[kMaxRows<1> * kPanel<T>];  // no masks: through a tile on the stack, so that nothing beyond `columns` is written
   T* c = t.c;
   const int64_t c_stride = t.c_stride;
   const bool accumulate = t.accumulate;
   t.c = edge;
-  t.c_stride = vectors * lanes;
+  t.c_stride = width;
   t.accumulate = false;
-  run(rows, t);
+  run(t, width);
   for (int i = 0; i < rows; i++)
     for (int j = 0; j < columns; j++)
-      c[i * c_stride + j] = (accumulate ? c[i * c_stride + j] : T(0)) + edge[i * t.c_stride + j];
+      c[i * c_stride + j] = (accumulate ? c[i * c_stride + j] : T(0)) + edge[i * width + j];
 }
 
 template <class T>
@@ -166,6 +252,7 @@ void matmul_one(Product<T> p) {
     p.a = copy, p.a_row = p.k, p.a_column = 1;
   }
   const bool in_place = p.b_column == 1 && p.m <= 2 * kMaxRows<2>;
+  const auto direct = [&](int columns) { return in_place && (Edge<T, PDL_VECTOR_BYTES>::kMasked || columns == panel); };
   const int64_t packed_size = round_up(max64(1, p.k) * panel, 16);
   T* packed = static_cast<T*>(scratch(1, (panels * packed_size + panel) * sizeof(T)));
   T* bias_tail = packed + panels * packed_size;
@@ -174,8 +261,8 @@ void matmul_one(Product<T> p) {
   parallel(panels, max64(1, kParallelWork / work), [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; i++) {
       const int columns = static_cast<int>(min64(panel, p.n - i * panel));
-      if (in_place && columns == panel) continue;
-      pack_panel(packed + i * packed_size, p.b + i * panel * p.b_column, p.k, columns, panel, p.b_row, p.b_column);
+      if (direct(columns)) continue;
+      pack_panel(packed + i * packed_size, p.b + i * panel * p.b_column, p.k, columns, panel_width<T>(columns), p.b_row, p.b_column);
     }
   });
   // Few panels: cut the rows finer, so that every thread finds work.
@@ -186,9 +273,9 @@ void matmul_one(Product<T> p) {
       const int64_t at = i / chunks, first = i % chunks * chunk, last = min64(p.m, first + chunk);
       const int columns = static_cast<int>(min64(panel, p.n - at * panel));
       const T* bias = p.bias == nullptr ? nullptr : columns == panel ? p.bias + at * panel : bias_tail;
-      const bool direct = in_place && columns == panel;
-      panel_rows(p, first, last, at * panel, columns, direct ? p.b + at * panel : packed + at * packed_size,
-                 direct ? p.b_row : panel, bias);
+      const bool there = direct(columns);
+      panel_rows(p, first, last, at * panel, columns, there ? p.b + at * panel : packed + at * packed_size,
+                 there ? p.b_row : panel_width<T>(columns), bias);
     }
   });
 }

@@ -1,15 +1,58 @@
-// Compiled once per instruction set (PDL_ISA names it): every kernel, and the table of them.
+// Compiled once per instruction set (PDL_ISA names it): the kernels (but for the dense ones, dense.cpp) and the table of them.
+#include "cells.h"
 #include "ctc.h"
+#include "dense.h"
+#include "norm.h"
 #include "pointwise.h"
 #include "pooling.h"
 #include "rows.h"
+#include "softmax.h"
 #include "table.h"
+#include "update.h"
 
 namespace pdl::PDL_ISA {
 
 template <class T>
+constexpr GemmTable<T> kGemm = {.matmul = matmul<T>};
+
+template <class T>
+constexpr ConvTable<T> kConv = {
+    .forward = convolution<T>,
+    .dx = convolution_dx<T>,
+    .dw = convolution_dw<T>,
+};
+
+template <class T>
 constexpr PointwiseTable<T> kPointwise = {
-    .relu = relu<T>,
+    .unary = unary<T>,
+    .unary_grad = unary_grad<T>,
+    .binary = binary<T>,
+};
+
+template <class T>
+constexpr NormTable<T> kNorm = {
+    .batch_norm = batch_norm<T>,
+    .batch_norm_grad = batch_norm_grad<T>,
+    .scale_shift = scale_shift<T>,
+    .layer_norm = layer_norm<T>,
+    .layer_norm_grad = layer_norm_grad<T>,
+    .group_norm = group_norm<T>,
+    .group_norm_grad = group_norm_grad<T>,
+};
+
+template <class T>
+constexpr SoftmaxTable<T> kSoftmax = {
+    .softmax = softmax<T>,
+    .softmax_grad = softmax_grad<T>,
+    .cross_entropy = cross_entropy<T>,
+    .cross_entropy_grad = cross_entropy_grad<T>,
+};
+
+template <class T>
+constexpr UpdateTable<T> kUpdate = {
+    .step = update::step<T>,
+    .axpy = update::axpy<T>,
+    .squares = update::squares<T>,
 };
 
 template <class T>
@@ -31,7 +74,16 @@ constexpr RowsTable<T> kRows = {
 };
 
 template <class T>
+constexpr CellsTable<T> kCells = {
+    .lstm = cells::lstm<T>,
+    .lstm_grad = cells::lstm_grad<T>,
+    .gru = cells::gru<T>,
+    .gru_grad = cells::gru_grad<T>,
+};
+
+template <class T>
 constexpr CtcTable<T> kCtc = {
+    .row_size = ctc::row_size<T>,
     .loss = ctc::loss<T>,
     .gradient = ctc::gradient<T>,
 };
@@ -41,14 +93,26 @@ const Table kTable = {
 #define PDL_STRING_(x) #x
 #define PDL_STRING(x) PDL_STRING_(x)
     .isa = PDL_STRING(PDL_ISA),
+    .gemm_f32 = kGemm<float>,
+    .gemm_f64 = kGemm<double>,
+    .conv_f32 = kConv<float>,
+    .conv_f64 = kConv<double>,
     .pointwise_f32 = kPointwise<float>,
     .pointwise_f64 = kPointwise<double>,
+    .norm_f32 = kNorm<float>,
+    .norm_f64 = kNorm<double>,
+    .softmax_f32 = kSoftmax<float>,
+    .softmax_f64 = kSoftmax<double>,
+    .update_f32 = kUpdate<float>,
+    .update_f64 = kUpdate<double>,
     .pooling_f32 = kPooling<float>,
     .pooling_f64 = kPooling<double>,
     .rows_f32 = kRows<float>,
     .rows_f64 = kRows<double>,
     .ctc_f32 = kCtc<float>,
     .ctc_f64 = kCtc<double>,
+    .cells_f32 = kCells<float>,
+    .cells_f64 = kCells<double>,
 };
 
 }  // namespace pdl::PDL_ISA

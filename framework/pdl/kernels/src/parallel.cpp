@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <climits>
+#include <cstdlib>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -145,7 +146,27 @@ void start() {
   });
 }
 
+struct Scratch {
+  void* data[8] = {};
+  int64_t size[8] = {};
+
+  ~Scratch() {
+    for (void* block : data) std::free(block);
+  }
+};
+
 }  // namespace
+
+void* scratch(int slot, int64_t bytes) {
+  static thread_local Scratch mine;
+  if (bytes > mine.size[slot]) {
+    std::free(mine.data[slot]);
+    mine.size[slot] = (bytes + bytes / 4 + 4095) / 4096 * 4096;
+    mine.data[slot] = std::aligned_alloc(4096, mine.size[slot]);
+    if (mine.data[slot] == nullptr) std::abort();  // a kernel has no way to report it, and nothing to go on with
+  }
+  return mine.data[slot];
+}
 
 int num_threads() { return threads; }
 

@@ -15,6 +15,9 @@ void parallel_for(int64_t n, int64_t grain, Task task, void* context);
 // How many parts parallel_for(n, grain, ...) makes.
 int parts_of(int64_t n, int64_t grain);
 
+// Memory of the calling thread, 64-byte aligned, valid until its next call with the same slot (0..7). It grows and is kept.
+void* scratch(int slot, int64_t bytes);
+
 int num_threads();
 void set_num_threads(int count);
 

@@ -1,22 +1,180 @@
-// Elementwise kernels.
+// Elementwise kernels: y = f(x), dx = g f'(x), and arithmetic of two arrays. The functions are picked by number (Unary, Binary in table.h).
 #pragma once
-#include "vec.h"
+#include "table.h"
+#include "vmath.h"
 
 namespace pdl::PDL_ISA {
 
 constexpr int64_t kPointwiseGrain = 32768;
 
-// y = max(x, 0)    y OUT [n], x IN [n]
+// y[i] = f(x[i]...) over [begin, end), vectors of inputs passed to f
+template <class T, class F, class... In>
+PDL_INLINE void map_range(int64_t begin, int64_t end, T* y, const F& f, const In*... x) {
+  int64_t i = begin;
+  for (; i + kLanes<T> <= end; i += kLanes<T>) store<T>(y + i, f(load<T>(x + i)...));
+  if (i < end) store_tail<T>(y + i, f(load_tail<T>(x + i, end - i)...), end - i);
+}
+template <class T, class F, class... In>
+PDL_INLINE void map(int64_t n, T* y, const F& f, const In*... x) {
+  parallel(n, kPointwiseGrain, [&](int64_t begin, int64_t end, int) { map_range<T>(begin, end, y, f, x...); });
+}
+
+// 2 Phi(x), the tails through erfc so that they keep their digits, and e^(-x^2 / 2)
 template <class T>
-void relu(T* y, const T* x, int64_t n) {
-  parallel(n, kPointwiseGrain, [=](int64_t begin, int64_t end, int) {
-    int64_t i = begin;
-    for (; i + kLanes<T> <= end; i += kLanes<T>) {
-      const Vec<T> v = load(x + i);
-      store(y + i, v > 0 ? v : Vec<T>{});
-    }
-    for (; i < end; i++) y[i] = x[i] > 0 ? x[i] : T(0);
+struct Normal {
+  Vec<T> twice, exponential;
+};
+template <class T>
+PDL_INLINE Normal<T> normal(Vec<T> x) {
+  const Vec<T> inner = at_most<T>(absolute<T>(x), Format<T>::erfc_high * T(1.414)), e = exp_minus_square<T>(inner, T(0.5));
+  const Vec<T> z = inner * T(0.70710678118654752), tail = erfc_large<T>(z, e), small = erf_small<T>(with_sign<T>(z, x));
+  return {z < T(1) ? small + T(1) : x < T(0) ? tail : T(2) - tail, e};
+}
+// x Phi(x)
+template <class T>
+PDL_INLINE Vec<T> gelu_erf(Vec<T> x) {
+  const Vec<T> twice = normal<T>(x).twice;
+  return twice == T(0) ? Vec<T>{} : x * T(0.5) * twice;
+}
+template <class T>
+PDL_INLINE Vec<T> gelu_erf_slope(Vec<T> x) {
+  const Normal<T> at = normal<T>(x);
+  return at.twice * T(0.5) + at_most<T>(at_least<T>(x, T(-40)), T(40)) * at.exponential * T(0.39894228040143268);
+}
+// x / (1 + exp(-2u)), u = sqrt(2 / pi) (x + 0.044715 x^3)
+template <class T>
+PDL_INLINE Vec<T> gelu_tanh(Vec<T> x) {
+  const Vec<T> s = vsigmoid<T>(x * (x * x * T(0.044715) + T(1)) * T(1.5957691216057308));
+  return s == T(0) ? Vec<T>{} : x * s;
+}
+template <class T>
+PDL_INLINE Vec<T> gelu_tanh_slope(Vec<T> x) {
+  const Vec<T> z = at_most<T>(at_least<T>(x, T(-40)), T(40)), square = z * z;
+  const Vec<T> s = vsigmoid<T>(z * (square * T(0.044715) + T(1)) * T(1.5957691216057308));
+  return s + z * s * (T(1) - s) * (square * T(3 * 0.044715) + T(1)) * T(1.5957691216057308);
+}
+template <class T>
+PDL_INLINE Vec<T> silu(Vec<T> x) {
+  const Vec<T> s = vsigmoid<T>(x);
+  return s == T(0) ? Vec<T>{} : x * s;
+}
+template <class T>
+PDL_INLINE Vec<T> silu_slope(Vec<T> x) {
+  const Vec<T> s = vsigmoid<T>(x), d = s * (T(1) - s);
+  return s + (d == T(0) ? Vec<T>{} : x * d);
+}
+// x tanh(log(1 + e^x)) = x n / (n + 2), n = e^x (e^x + 2); past 20 that is x
+template <class T>
+PDL_INLINE Vec<T> mish_gate(Vec<T> x) {
+  const Vec<T> e = vexp<T>(at_most<T>(x, T(22))), n = e * (e + T(2));
+  return n / (n + T(2));
+}
+template <class T>
+PDL_INLINE Vec<T> mish(Vec<T> x) {
+  const Vec<T> gate = mish_gate<T>(x);
+  return gate == T(0) ? Vec<T>{} : x * gate;
+}
+template <class T>
+PDL_INLINE Vec<T> mish_slope(Vec<T> x) {
+  const Vec<T> gate = mish_gate<T>(x), d = vsigmoid<T>(x) * (T(1) - gate * gate);
+  return gate + (d == T(0) ? Vec<T>{} : x * d);
+}
+template <class T>
+PDL_INLINE Vec<T> clip(Vec<T> x, T low, T high) { return at_most<T>(at_least<T>(x, low), high); }
+
+// y = f(x)    y OUT [n], x IN [n]; the meaning of a, b, c: the comments at enum Unary in table.h
+template <class T>
+void unary(int name, T* y, const T* x, int64_t n, T a, T b, T c) {
+  using V = Vec<T>;
+  switch (name) {
+    case kRelu: return map<T>(n, y, [](V v) { return at_least<T>(v, T(0)); }, x);
+    case kClip: return map<T>(n, y, [=](V v) { return clip<T>(v, a, b); }, x);
+    case kLeakyRelu: return map<T>(n, y, [=](V v) { return v < T(0) ? v * a : v; }, x);
+    case kElu: return map<T>(n, y, [=](V v) { return (v > T(0) ? v : vexpm1<T>(at_most<T>(v, T(0)) * c) * a) * b; }, x);
+    case kHardSwish: return map<T>(n, y, [](V v) { const V s = clip<T>(v * T(1. / 6) + T(0.5), T(0), T(1)); return s == T(0) ? V{} : v * s; }, x);
+    case kHardSigmoid: return map<T>(n, y, [](V v) { return clip<T>(v * T(1. / 6) + T(0.5), T(0), T(1)); }, x);
+    case kSigmoid: return map<T>(n, y, [](V v) { return vsigmoid<T>(v); }, x);
+    case kLogSigmoid: return map<T>(n, y, [](V v) { return -vsoftplus<T>(-v); }, x);
+    case kSoftplus: return map<T>(n, y, [=](V v) { return vsoftplus<T>(v * a) / a; }, x);
+    case kSoftsign: return map<T>(n, y, [](V v) { return v / (absolute<T>(v) + T(1)); }, x);
+    case kGelu: return map<T>(n, y, [](V v) { return gelu_erf<T>(v); }, x);
+    case kGeluTanh: return map<T>(n, y, [](V v) { return gelu_tanh<T>(v); }, x);
+    case kSilu: return map<T>(n, y, [](V v) { return silu<T>(v); }, x);
+    case kMish: return map<T>(n, y, [](V v) { return mish<T>(v); }, x);
+    case kTanh: return map<T>(n, y, [](V v) { return vtanh<T>(v); }, x);
+    case kExp: return map<T>(n, y, [](V v) { return vexp<T>(v); }, x);
+    case kExpm1: return map<T>(n, y, [](V v) { return vexpm1<T>(v); }, x);
+    case kLog: return map<T>(n, y, [](V v) { return vlog<T>(v); }, x);
+    case kLog1p: return map<T>(n, y, [](V v) { return vlog1p<T>(v); }, x);
+    case kErf: return map<T>(n, y, [](V v) { return verf<T>(v); }, x);
+    case kErfc: return map<T>(n, y, [](V v) { return verfc<T>(v); }, x);
+    case kSqrt: return map<T>(n, y, [](V v) { return vsqrt<T>(v); }, x);
+    case kRsqrt: return map<T>(n, y, [](V v) { return T(1) / vsqrt<T>(v); }, x);
+    case kReciprocal: return map<T>(n, y, [](V v) { return T(1) / v; }, x);
+    case kSquare: return map<T>(n, y, [](V v) { return v * v; }, x);
+    case kNegative: return map<T>(n, y, [](V v) { return -v; }, x);
+    case kAbs: return map<T>(n, y, [](V v) { return absolute<T>(v); }, x);
+  }
+}
+
+// dx = g f'(.)    dx OUT [n], g IN [n], ref IN [n]: y for relu, sigmoid, tanh and exp, x for all others
+template <class T>
+void unary_grad(int name, T* dx, const T* g, const T* ref, int64_t n, T a, T b, T c) {
+  using V = Vec<T>;
+  switch (name) {
+    case kRelu: return map<T>(n, dx, [](V d, V y) { return y > T(0) ? d : V{}; }, g, ref);
+    case kSigmoid: return map<T>(n, dx, [](V d, V y) { return d * (y * (T(1) - y)); }, g, ref);
+    case kTanh: return map<T>(n, dx, [](V d, V y) { return d * (T(1) - y * y); }, g, ref);
+    case kExp: return map<T>(n, dx, [](V d, V y) { return d * y; }, g, ref);
+    case kClip: return map<T>(n, dx, [=](V d, V x) { return x > a ? (x < b ? d : V{}) : V{}; }, g, ref);
+    case kLeakyRelu: return map<T>(n, dx, [=](V d, V x) { return x > T(0) ? d : d * a; }, g, ref);
+    case kElu: return map<T>(n, dx, [=](V d, V x) { return (x > T(0) ? d : d * vexp<T>(at_most<T>(x, T(0)) * c) * (a * c)) * b; }, g, ref);
+    case kHardSwish: return map<T>(n, dx, [](V d, V x) {
+      const V slope = x * T(1. / 3) + T(0.5);
+      return d * (x <= T(-3) ? V{} : x >= T(3) ? splat<T>(1) : slope);
+    }, g, ref);
+    case kHardSigmoid: return map<T>(n, dx, [](V d, V x) { return absolute<T>(x) < T(3) ? d * T(1. / 6) : V{}; }, g, ref);
+    case kLogSigmoid: return map<T>(n, dx, [](V d, V x) { return d * vsigmoid<T>(-x); }, g, ref);
+    case kSoftplus: return map<T>(n, dx, [=](V d, V x) { return d * vsigmoid<T>(x * a); }, g, ref);
+    case kSoftsign: return map<T>(n, dx, [](V d, V x) { const V w = absolute<T>(x) + T(1); return d / (w * w); }, g, ref);
+    case kGelu: return map<T>(n, dx, [](V d, V x) { return d * gelu_erf_slope<T>(x); }, g, ref);
+    case kGeluTanh: return map<T>(n, dx, [](V d, V x) { return d * gelu_tanh_slope<T>(x); }, g, ref);
+    case kSilu: return map<T>(n, dx, [](V d, V x) { return d * silu_slope<T>(x); }, g, ref);
+    case kMish: return map<T>(n, dx, [](V d, V x) { return d * mish_slope<T>(x); }, g, ref);
+    case kLog: return map<T>(n, dx, [](V d, V x) { return d / x; }, g, ref);
+    case kErf: return map<T>(n, dx, [](V d, V x) { return d * exp_minus_square<T>(at_most<T>(absolute<T>(x), Format<T>::erfc_high)) * T(1.1283791670955126); }, g, ref);
+  }
+}
+
+// How b lies beside a [rows, columns]: [rows, columns], [columns] or one value
+enum class Beside { same, row, one };
+
+template <class T, class F>
+PDL_INLINE void binary_of(T* out, const T* a, const T* b, int64_t rows, int64_t columns, Beside beside, const F& f) {
+  if (beside == Beside::same) return map<T>(rows * columns, out, f, a, b);
+  if (beside == Beside::one) {
+    const Vec<T> one = splat<T>(*b);
+    return map<T>(rows * columns, out, [&](Vec<T> v) { return f(v, one); }, a);
+  }
+  const int64_t grain = kPointwiseGrain / columns + 1;
+  parallel(rows, grain, [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; r++) map_range<T>(0, columns, out + r * columns, f, a + r * columns, b);
   });
+}
+
+// out = a o b, or b o a where `swapped`    out OUT [rows, columns], a IN [rows, columns], b IN as `beside` says
+template <class T>
+void binary(int name, T* out, const T* a, const T* b, int64_t rows, int64_t columns, int beside, bool swapped) {
+  using V = Vec<T>;
+  const auto run = [=](const auto& f) { binary_of<T>(out, a, b, rows, columns, static_cast<Beside>(beside), f); };
+  switch (name) {
+    case kAdd: return run([](V p, V q) { return p + q; });
+    case kMultiply: return run([](V p, V q) { return p * q; });
+    case kSubtract: return swapped ? run([](V p, V q) { return q - p; }) : run([](V p, V q) { return p - q; });
+    case kDivide: return swapped ? run([](V p, V q) { return q / p; }) : run([](V p, V q) { return p / q; });
+    case kMaximum: return run([](V p, V q) { return p > q || p != p ? p : q; });
+    case kMinimum: return run([](V p, V q) { return p < q || p != p ? p : q; });
+  }
 }
 
 }  // namespace pdl::PDL_ISA

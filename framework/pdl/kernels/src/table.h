@@ -12,9 +12,97 @@
 
 namespace pdl {
 
+// The functions of pointwise.unary, with their parameters (a, b, c).
+enum Unary {
+  kRelu,         // max(x, 0)
+  kClip,         // min(max(x, a), b)
+  kLeakyRelu,    // x, or a x below 0
+  kElu,          // b x, or b a (e^(c x) - 1) below 0
+  kHardSwish,    // x min(max(x / 6 + 1/2, 0), 1)
+  kHardSigmoid,  // min(max(x / 6 + 1/2, 0), 1)
+  kSigmoid,
+  kLogSigmoid,
+  kSoftplus,     // log(1 + e^(a x)) / a
+  kSoftsign,     // x / (1 + |x|)
+  kGelu,         // x Phi(x)
+  kGeluTanh,     // its approximation by tanh
+  kSilu,         // x sigmoid(x)
+  kMish,         // x tanh(log(1 + e^x))
+  kTanh,
+  kExp,
+  kExpm1,
+  kLog,
+  kLog1p,
+  kErf,
+  kErfc,
+  kSqrt,
+  kRsqrt,
+  kReciprocal,
+  kSquare,
+  kNegative,
+  kAbs,
+};
+enum Binary { kAdd, kSubtract, kMultiply, kDivide, kMaximum, kMinimum };
+
 template <class T>
 struct PointwiseTable {
-  void (*relu)(T* y, const T* x, int64_t n);
+  void (*unary)(int name, T* y, const T* x, int64_t n, T a, T b, T c);
+  void (*unary_grad)(int name, T* dx, const T* g, const T* ref, int64_t n, T a, T b, T c);
+  void (*binary)(int name, T* out, const T* a, const T* b, int64_t rows, int64_t columns, int beside, bool swapped);
+};
+
+template <class T>
+struct NormTable {
+  void (*batch_norm)(T* y, T* mean, T* var, T* rstd, const T* x, const T* scale, const T* shift, const T* residual, int64_t rows,
+                     int64_t columns, double eps, bool relu);
+  void (*batch_norm_grad)(T* dx, T* dscale, T* dshift, T* dresidual, const T* g, const T* x, const T* y, const T* mean, const T* rstd,
+                          const T* scale, const T* shift, int64_t rows, int64_t columns, bool relu);
+  void (*scale_shift)(T* y, const T* x, const T* centre, const T* a, const T* b, const T* residual, int64_t rows, int64_t columns, bool relu);
+  void (*layer_norm)(T* y, T* mean, T* rstd, const T* x, const T* scale, const T* shift, int64_t rows, int64_t columns, double eps,
+                     bool centred);
+  void (*layer_norm_grad)(T* dx, T* dscale, T* dshift, const T* g, const T* x, const T* mean, const T* rstd, const T* scale, int64_t rows,
+                          int64_t columns);
+  void (*group_norm)(T* y, T* mean, T* rstd, const T* x, const T* scale, const T* shift, int64_t n, int64_t rows, int64_t columns,
+                     int64_t groups, double eps);
+  void (*group_norm_grad)(T* dx, T* dscale, T* dshift, const T* g, const T* x, const T* mean, const T* rstd, const T* scale, int64_t n,
+                          int64_t rows, int64_t columns, int64_t groups);
+};
+
+template <class T>
+struct SoftmaxTable {
+  void (*softmax)(T* y, const T* x, int64_t rows, int64_t columns, bool logarithm);
+  void (*softmax_grad)(T* dx, const T* g, const T* y, int64_t rows, int64_t columns, bool logarithm);
+  void (*cross_entropy)(T* loss, T* lse, const T* x, const int64_t* labels, const T* weight, int64_t rows, int64_t columns, double smoothing,
+                        int64_t ignored);
+  void (*cross_entropy_grad)(T* dx, const T* g, const T* x, const T* lse, const int64_t* labels, const T* weight, int64_t rows,
+                             int64_t columns, double smoothing, int64_t ignored, double factor, bool shared);
+};
+
+// Optimiser steps, each with its lists of arrays: parameters, gradients, then state.
+enum Update {
+  kSgd,              // (buffers where momentum is not 0)
+  kAdam,             // means, squares
+  kAdamMax,          // means, squares, largest squares
+  kLamb,             // means, squares, directions (written)
+  kRmsprop,          // squares
+  kRmspropMomentum,  // squares, buffers
+  kRmspropCentred,   // squares, means
+  kRmspropBoth,      // squares, means, buffers
+  kAdagrad,          // sums
+  kAdadelta,         // squares, steps
+};
+struct UpdateRule {
+  double lr, weight_decay, scale;          // gradients are multiplied by `scale` first
+  double momentum, dampening, beta1, beta2, eps;
+  double correction1, correction2;         // 1 - beta^step
+  bool nesterov, first, decoupled;
+};
+
+template <class T>
+struct UpdateTable {
+  void (*step)(int rule, T* const* lists, const int64_t* sizes, int64_t count, const UpdateRule& h);
+  void (*axpy)(T* const* lists, const int64_t* sizes, int64_t count, double keep, const double* factor, bool shared);
+  void (*squares)(double* out, T* const* arrays, const int64_t* sizes, int64_t count);
 };
 
 // Pooling: `to` is written cell by cell, `from` is read in windows. Sizes are D, H, W; lo and hi are indexed by a cell of `to`, scale by an output cell.
@@ -28,9 +116,9 @@ struct PoolGrid {
 template <class T>
 struct PoolingTable {
   void (*max_pool)(T* y, int32_t* index, const T* x, const PoolGrid& grid);
-  void (*max_pool_dx)(T* dx, const T* g, const int32_t* index, const PoolGrid& grid);
+  void (*max_pool_dx)(T* dx, const T* g, const int32_t* index, const PoolGrid& cells, const PoolGrid& windows);
   void (*avg_pool)(T* y, const T* x, const PoolGrid& grid);
-  void (*avg_pool_dx)(T* dx, const T* g, const PoolGrid& grid);
+  void (*avg_pool_dx)(T* dx, const T* g, const PoolGrid& cells, const PoolGrid& windows);
   void (*pick)(T* y, const T* x, const int32_t* index, int64_t batch, int64_t out, int64_t in, int64_t channels);
   void (*place)(T* dx, const T* g, const int32_t* index, int64_t batch, int64_t out, int64_t in, int64_t channels);
 };
@@ -44,6 +132,14 @@ struct RowsTable {
               int64_t inner);
 };
 
+template <class T>
+struct CellsTable {
+  void (*lstm)(T* h, T* after, const T* gates, const T* c, int64_t n, int64_t hidden);
+  void (*lstm_grad)(T* dgates, T* dc, const T* gh, const T* gc, const T* gates, const T* c, int64_t n, int64_t hidden);
+  void (*gru)(T* after, const T* gi, const T* gh, const T* h, int64_t n, int64_t hidden);
+  void (*gru_grad)(T* di, T* dh_gates, T* dh, const T* g, const T* gi, const T* gh, const T* h, int64_t n, int64_t hidden);
+};
+
 // CTC: log_p [n, t, c], target [n, u], steps [n], labels [n].
 template <class T>
 struct CtcBatch {
@@ -54,8 +150,42 @@ struct CtcBatch {
 
 template <class T>
 struct CtcTable {
+  int64_t (*row_size)(int64_t u);
   void (*loss)(T* out, T* scratch, const CtcBatch<T>& batch);
   void (*gradient)(T* d, T* scratch, const T* g, const CtcBatch<T>& batch);
+};
+
+// One matrix product.   out OUT [m, n] rows contiguous, a IN [m, k], b IN [k, n], any strides; bias IN [n] or null
+template <class T>
+struct Product {
+  int64_t m, n, k;
+  T* out;
+  int64_t out_stride;
+  const T* a;
+  int64_t a_row, a_column;
+  const T* b;
+  int64_t b_row, b_column;
+  const T* bias;
+};
+
+template <class T>
+struct GemmTable {
+  void (*matmul)(const Product<T>& first, int64_t batch, const int64_t* offsets);
+};
+
+// One convolution: sizes along depth, height and width.
+struct Geometry {
+  int64_t n;
+  int64_t in[3], out[3], kernel[3];
+  int64_t stride[3], pad[3], dilation[3];
+  int64_t c, o, groups;  // all input channels, all output channels
+};
+
+template <class T>
+struct ConvTable {
+  void (*forward)(T* y, const T* x, const T* w, const T* bias, const Geometry& g);
+  void (*dx)(T* dx, const T* dy, const T* w, const Geometry& g);
+  void (*dw)(T* dw, const T* x, const T* dy, const Geometry& g);
 };
 
 #define FAMILY(Name, name) \
@@ -64,10 +194,16 @@ struct CtcTable {
 
 struct Table {
   const char* isa;
+  FAMILY(Gemm, gemm)
+  FAMILY(Conv, conv)
   FAMILY(Pointwise, pointwise)
+  FAMILY(Norm, norm)
+  FAMILY(Softmax, softmax)
+  FAMILY(Update, update)
   FAMILY(Pooling, pooling)
   FAMILY(Rows, rows)
   FAMILY(Ctc, ctc)
+  FAMILY(Cells, cells)
 };
 
 // The table chosen when the library was loaded: the best the CPU has, or the one that PDL_CPU names.
@@ -84,9 +220,15 @@ const char* isa_problem();
   template <> \
   inline const Name##Table<double>* name##_table(const double*) { return &table().name##_f64; }
 
+ACCESSOR(Gemm, gemm)
+ACCESSOR(Conv, conv)
 ACCESSOR(Pointwise, pointwise)
+ACCESSOR(Norm, norm)
+ACCESSOR(Softmax, softmax)
+ACCESSOR(Update, update)
 ACCESSOR(Pooling, pooling)
 ACCESSOR(Rows, rows)
 ACCESSOR(Ctc, ctc)
+ACCESSOR(Cells, cells)
 
 }  // namespace pdl

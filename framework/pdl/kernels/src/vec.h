@@ -6,6 +6,10 @@
 #include <cstdint>
 #include <cstring>
 
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
 #include "parallel.h"
 
 #ifndef PDL_VECTOR_BYTES
@@ -39,9 +43,19 @@ inline __attribute__((always_inline)) Vec<T> load(const T* p) { return *reinterp
 template <class T>
 inline __attribute__((always_inline)) void store(T* p, Vec<T> v) { *reinterpret_cast<Vec<T>*>(p) = v; }
 template <class T>
-inline __attribute__((always_inline)) Vec<T> splat(T x) { return Vec<T>{} + x; }
+inline __attribute__((always_inline)) Vec<T> splat(T x) { return x - Vec<T>{}; }  // not 0 + x: that would turn -0 into 0, so the compiler would add
 
 // The first n < kLanes<T> values, zeros behind them; and their counterpart. Nothing beyond them is touched.
+#if defined(__AVX512F__) && PDL_VECTOR_BYTES == 64
+inline __attribute__((always_inline)) Vec<float> load_some(const float* p, int64_t n) { return (Vec<float>)_mm512_maskz_loadu_ps((1u << n) - 1, p); }
+inline __attribute__((always_inline)) Vec<double> load_some(const double* p, int64_t n) { return (Vec<double>)_mm512_maskz_loadu_pd((1u << n) - 1, p); }
+inline __attribute__((always_inline)) void store_some(float* p, Vec<float> v, int64_t n) { _mm512_mask_storeu_ps(p, (1u << n) - 1, (__m512)v); }
+inline __attribute__((always_inline)) void store_some(double* p, Vec<double> v, int64_t n) { _mm512_mask_storeu_pd(p, (1u << n) - 1, (__m512d)v); }
+template <class T>
+inline __attribute__((always_inline)) Vec<T> load_tail(const T* p, int64_t n) { return load_some(p, n); }
+template <class T>
+inline __attribute__((always_inline)) void store_tail(T* p, Vec<T> v, int64_t n) { store_some(p, v, n); }
+#else
 template <class T>
 inline __attribute__((always_inline)) Vec<T> load_tail(const T* p, int64_t n) {
   Vec<T> v{};
@@ -50,6 +64,7 @@ inline __attribute__((always_inline)) Vec<T> load_tail(const T* p, int64_t n) {
 }
 template <class T>
 inline __attribute__((always_inline)) void store_tail(T* p, Vec<T> v, int64_t n) { memcpy(p, &v, n * sizeof(T)); }
+#endif
 
 // body(begin, end, part) over static parts of [0, n); see parallel.h.
 template <class F>

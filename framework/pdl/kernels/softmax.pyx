@@ -1,0 +1,162 @@
+"""Softmax and cross-entropy kernels over the last axis. float32 and float64, contiguous."""
+
+from pdl.errors import DataError
+
+include "checks.pxi"
+
+cdef extern from "table.h" namespace "pdl":
+    cdef cppclass SoftmaxTable[T]:
+        void softmax(T* y, const T* x, int64_t rows, int64_t columns, bint logarithm) noexcept nogil
+        void softmax_grad(T* dx, const T* g, const T* y, int64_t rows, int64_t columns, bint logarithm) noexcept nogil
+        void cross_entropy(T* loss, T* lse, const T* x, const int64_t* labels, const T* weight, int64_t rows, int64_t columns,
+                           double smoothing, int64_t ignored) noexcept nogil
+        void cross_entropy_grad(T* dx, const T* g, const T* x, const T* lse, const int64_t* labels, const T* weight, int64_t rows,
+                                int64_t columns, double smoothing, int64_t ignored, double factor, bint shared) noexcept nogil
+    SoftmaxTable[T]* softmax_table[T](const T* any) noexcept nogil
+
+
+cdef int run_softmax(str name, cnp.ndarray y, cnp.ndarray x, bint logarithm) except -1:
+    cdef int64_t n = cnp.PyArray_SIZE(x), columns = cnp.PyArray_DIM(x, cnp.PyArray_NDIM(x) - 1) if cnp.PyArray_NDIM(x) else 1
+    cdef int kind = real_type(name, x)
+    cdef void* py = data_of(name, "y", y, kind, n)
+    cdef void* px = data_of(name, "x", x, kind, n)
+    if n == 0:
+        return 0
+    with nogil:
+        if kind == cnp.NPY_FLOAT:
+            softmax_table(<float*>px).softmax(<float*>py, <float*>px, n // columns, columns, logarithm)
+        else:
+            softmax_table(<double*>px).softmax(<double*>py, <double*>px, n // columns, columns, logarithm)
+    return 0
+
+
+cdef int run_softmax_grad(str name, cnp.ndarray dx, cnp.ndarray g, cnp.ndarray y, bint logarithm) except -1:
+    cdef int64_t n = cnp.PyArray_SIZE(y), columns = cnp.PyArray_DIM(y, cnp.PyArray_NDIM(y) - 1) if cnp.PyArray_NDIM(y) else 1
+    cdef int kind = real_type(name, y)
+    cdef void* to = data_of(name, "dx", dx, kind, n)
+    cdef void* pg = data_of(name, "g", g, kind, n)
+    cdef void* py = data_of(name, "y", y, kind, n)
+    if n == 0:
+        return 0
+    with nogil:
+        if kind == cnp.NPY_FLOAT:
+            softmax_table(<float*>to).softmax_grad(<float*>to, <float*>pg, <float*>py, n // columns, columns, logarithm)
+        else:
+            softmax_table(<double*>to).softmax_grad(<double*>to, <double*>pg, <double*>py, n // columns, columns, logarithm)
+    return 0
+
+
+def softmax(
+    cnp.ndarray y not None,     # OUT [..., C]
+    cnp.ndarray x not None,     # IN  [..., C]
+):
+    """y = e^x / sum e^x over the last axis."""
+    run_softmax("softmax", y, x, False)
+
+
+def log_softmax(
+    cnp.ndarray y not None,     # OUT [..., C]
+    cnp.ndarray x not None,     # IN  [..., C]
+):
+    """y = x - log(sum e^x) over the last axis."""
+    run_softmax("log_softmax", y, x, True)
+
+
+def softmax_grad(
+    cnp.ndarray dx not None,    # OUT [..., C]
+    cnp.ndarray g not None,     # IN  [..., C]
+    cnp.ndarray y not None,     # IN  [..., C] the softmax
+):
+    """dx = y (g - sum g y)."""
+    run_softmax_grad("softmax", dx, g, y, False)
+
+
+def log_softmax_grad(
+    cnp.ndarray dx not None,    # OUT [..., C]
+    cnp.ndarray g not None,     # IN  [..., C]
+    cnp.ndarray y not None,     # IN  [..., C] the logarithm of the softmax
+):
+    """dx = g - e^y sum g."""
+    run_softmax_grad("log_softmax", dx, g, y, True)
+
+
+cdef double check_labels(str name, const int64_t* labels, int64_t rows, int64_t columns, int64_t ignored, const void* weight, int kind) except? -1:
+    """Raise `DataError` at the first label that is no class; return the sum of the weights (ones) of those that are not ignored."""
+    cdef int64_t r, label
+    cdef double total = 0
+    for r in range(rows):
+        label = labels[r]
+        if label == ignored:
+            continue
+        if label < 0 or label >= columns:
+            raise DataError(f"{name}: label {label} at position {r} is none of the {columns} classes 0..{columns - 1} (ignore_index is {ignored})")
+        if weight == NULL:
+            total += 1
+        else:
+            total += (<const float*>weight)[label] if kind == cnp.NPY_FLOAT else (<const double*>weight)[label]
+    return total
+
+
+def cross_entropy(
+    cnp.ndarray loss not None,      # OUT [...]
+    cnp.ndarray lse not None,       # OUT [...]
+    cnp.ndarray logits not None,    # IN  [..., C]
+    cnp.ndarray labels not None,    # IN  [...] int64
+    object weight=None,             # IN  [C] or None
+    *,
+    double smoothing=0.0,
+    int64_t ignore_index=-100,
+    str name="cross_entropy",
+):
+    """loss = (1 - s) w[label] (lse - x[label]) + s / C sum_c w[c] (lse - x[c]), 0 for ignored labels; lse = log sum_c e^x[c].
+
+    Returns the sum of w[label] over labels that are not ignored. Raises `DataError` for a label outside [0, C).
+    """
+    cdef int64_t n = cnp.PyArray_SIZE(logits), columns = cnp.PyArray_DIM(logits, cnp.PyArray_NDIM(logits) - 1), rows = n // columns
+    cdef int kind = real_type(name, logits)
+    cdef void* pl = data_of(name, "loss", loss, kind, rows)
+    cdef void* pe = data_of(name, "lse", lse, kind, rows)
+    cdef void* px = data_of(name, "logits", logits, kind, n)
+    cdef const int64_t* at = <const int64_t*>data_of(name, "labels", labels, cnp.NPY_INT64, rows)
+    cdef void* pw = optional_data(name, "weight", weight, kind, columns)
+    cdef double total = check_labels(name, at, rows, columns, ignore_index, pw, kind)
+    with nogil:
+        if kind == cnp.NPY_FLOAT:
+            softmax_table(<float*>px).cross_entropy(<float*>pl, <float*>pe, <float*>px, at, <float*>pw, rows, columns, smoothing, ignore_index)
+        else:
+            softmax_table(<double*>px).cross_entropy(<double*>pl, <double*>pe, <double*>px, at, <double*>pw, rows, columns, smoothing,
+                                                     ignore_index)
+    return total
+
+
+def cross_entropy_grad(
+    cnp.ndarray dx not None,        # OUT [..., C]
+    cnp.ndarray g not None,         # IN  [...], or one value for all rows
+    cnp.ndarray logits not None,    # IN  [..., C]
+    cnp.ndarray lse not None,       # IN  [...]
+    cnp.ndarray labels not None,    # IN  [...] int64, as checked by cross_entropy
+    object weight=None,             # IN  [C] or None
+    *,
+    double smoothing=0.0,
+    int64_t ignore_index=-100,
+    double factor=1.0,              # g is multiplied by this
+):
+    """dx[c] = g factor ((w[label] (1 - s) + s / C sum w) e^(x[c] - lse) - (1 - s) w[label] [c = label] - s / C w[c]), 0 for ignored labels."""
+    cdef str name = "cross_entropy"
+    cdef int64_t n = cnp.PyArray_SIZE(logits), columns = cnp.PyArray_DIM(logits, cnp.PyArray_NDIM(logits) - 1), rows = n // columns
+    cdef int kind = real_type(name, logits)
+    cdef bint shared = cnp.PyArray_SIZE(g) == 1 and rows != 1
+    cdef void* to = data_of(name, "dx", dx, kind, n)
+    cdef void* pg = data_of(name, "g", g, kind, 1 if shared else rows)
+    cdef void* px = data_of(name, "logits", logits, kind, n)
+    cdef void* pe = data_of(name, "lse", lse, kind, rows)
+    cdef const int64_t* at = <const int64_t*>data_of(name, "labels", labels, cnp.NPY_INT64, rows)
+    cdef void* pw = optional_data(name, "weight", weight, kind, columns)
+    check_labels(name, at, rows, columns, ignore_index, NULL, kind)
+    with nogil:
+        if kind == cnp.NPY_FLOAT:
+            softmax_table(<float*>px).cross_entropy_grad(<float*>to, <float*>pg, <float*>px, <float*>pe, at, <float*>pw, rows, columns,
+                                                         smoothing, ignore_index, factor, shared)
+        else:
+            softmax_table(<double*>px).cross_entropy_grad(<double*>to, <double*>pg, <double*>px, <double*>pe, at, <double*>pw, rows,
+                                                          columns, smoothing, ignore_index, factor, shared)

@@ -1,0 +1,507 @@
+// Normalisation of x [rows, columns] (channels last): batch, group, instance, layer and RMS norm, and their gradients.
+//
+// Column statistics: a block of rows that fits the first cache is summed, then its squares about its own mean, both in vectors of T; blocks are
+// merged in double (Chan, Golub and LeVeque 1979). So x leaves memory once, and neither a large mean nor many rows costs digits.
+// Narrow matrices are read as wider ones: `fold` rows side by side make one row of whole vectors, merged at the end.
+#pragma once
+#include <cstdlib>
+
+#include "table.h"
+#include "vmath.h"
+
+namespace pdl::PDL_ISA {
+namespace norm {
+
+constexpr int64_t kBlockBytes = 16384, kGrainElements = 16384;
+
+// Memory of a kernel call, freed at its end.
+template <class T>
+struct Scratch {
+  T* data;
+  explicit Scratch(int64_t n) : data(static_cast<T*>(calloc(n > 0 ? n : 1, sizeof(T)))) {}
+  ~Scratch() { free(data); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  operator T*() const { return data; }
+};
+
+template <int N>
+struct Count {
+  static constexpr int value = N;
+};
+
+// body(Count<vectors>, column, lanes) over all columns: 4 vectors at a time, then single ones, then one of `lanes` < kLanes<T> (0: a full one).
+template <class T, class F>
+PDL_INLINE void tiles(int64_t columns, const F& body) {
+  int64_t c = 0;
+  for (; c + 4 * kLanes<T> <= columns; c += 4 * kLanes<T>) body(Count<4>{}, c, 0);
+  for (; c + kLanes<T> <= columns; c += kLanes<T>) body(Count<1>{}, c, 0);
+  if (c < columns) body(Count<1>{}, c, static_cast<int>(columns - c));
+}
+template <class T>
+PDL_INLINE Vec<T> get(const T* p, int lanes) { return lanes ? load_tail<T>(p, lanes) : load<T>(p); }
+template <class T>
+PDL_INLINE void put(T* p, Vec<T> v, int lanes) { lanes ? store_tail<T>(p, v, lanes) : store<T>(p, v); }
+
+// How [rows, columns] is read: `fold` rows as one.
+struct Shape {
+  int64_t rows, columns;  // of the folded matrix; the last row may be short
+  int64_t fold, last;     // last: columns of the last row, `columns` where it is full
+  int64_t block;          // rows in a block
+};
+template <class T>
+Shape folded(int64_t rows, int64_t columns) {
+  int64_t fold = 1;
+  if (columns < 4 * kLanes<T>) {
+    while (fold * columns % kLanes<T> != 0) fold++;
+    const int64_t more = 4 * kLanes<T> / (fold * columns);
+    fold *= more > 1 ? more : 1;
+    if (fold > rows) fold = rows > 0 ? rows : 1;
+  }
+  const int64_t wide = (rows + fold - 1) / fold, width = fold * columns;
+  const int64_t fits = kBlockBytes / (width * static_cast<int64_t>(sizeof(T)));
+  return {wide, width, fold, (rows - (wide - 1) * fold) * columns, fits < 8 ? 8 : fits};
+}
+inline int64_t grain_of(const Shape& s) { return kGrainElements / s.columns + 1; }
+
+// A vector per column, repeated for each folded row.
+template <class T, class F>
+void spread(T* out, const Shape& s, const F& value) {
+  const int64_t columns = s.columns / s.fold;
+  for (int64_t c = 0; c < columns; c++) out[c] = value(c);
+  for (int64_t f = 1; f < s.fold; f++) memcpy(out + f * columns, out, columns * sizeof(T));
+}
+
+// Merges (count_b, mean_b, m2_b) into (count_a, mean, m2); m2 is the sum of squared distances from the mean.
+inline void merge(double count_a, double& mean, double& m2, double count_b, double mean_b, double m2_b) {
+  const double delta = mean_b - mean, share = count_b / (count_a + count_b);
+  mean += delta * share;
+  m2 += m2_b + delta * delta * count_a * share;
+}
+
+// Merges rows [begin, end) of x into mean [columns] and m2 [columns], which describe `seen` rows.
+template <class T>
+void add_moments(double* mean, double* m2, int64_t seen, const T* x, int64_t begin, int64_t end, int64_t stride, int64_t columns) {
+  const double rows = static_cast<double>(end - begin), before = static_cast<double>(seen), share = rows / (before + rows);
+  tiles<T>(columns, [=](auto count, int64_t c, int lanes) {
+    constexpr int N = decltype(count)::value;
+    Vec<T> sum[N] = {}, square[N] = {}, centre[N];
+    for (int64_t r = begin; r < end; r++)
+      for (int j = 0; j < N; j++) sum[j] += get<T>(x + r * stride + c + j * kLanes<T>, lanes);
+    for (int j = 0; j < N; j++) centre[j] = sum[j] / static_cast<T>(rows);
+    for (int64_t r = begin; r < end; r++)
+      for (int j = 0; j < N; j++) {
+        const Vec<T> d = get<T>(x + r * stride + c + j * kLanes<T>, lanes) - centre[j];
+        square[j] += d * d;
+      }
+    T centres[N * kLanes<T>], squares[N * kLanes<T>];
+    for (int j = 0; j < N; j++) store<T>(centres + j * kLanes<T>, centre[j]), store<T>(squares + j * kLanes<T>, square[j]);
+    const int width = lanes ? lanes : N * kLanes<T>;
+    for (int j = 0; j < width; j++) {
+      const double delta = centres[j] - mean[c + j];
+      mean[c + j] += delta * share;
+      m2[c + j] += squares[j] + delta * delta * before * share;
+    }
+  });
+}
+
+// mean [columns] and m2 [columns] of x [rows, columns], merged in the order of the parts.
+template <class T>
+void moments(double* mean, double* m2, const T* x, int64_t rows, int64_t columns) {
+  const Shape s = folded<T>(rows, columns);
+  const int parts = parts_of(s.rows, grain_of(s));
+  const int64_t whole = s.last == s.columns ? s.rows : s.rows - 1;
+  Scratch<double> part_of(2 * parts * s.columns);
+  Scratch<int64_t> counts(parts);
+  parallel(s.rows, grain_of(s), [&](int64_t begin, int64_t end, int part) {
+    double *m = part_of + 2 * part * s.columns, *q = m + s.columns;
+    const int64_t stop = end < whole ? end : whole;
+    for (int64_t r = begin; r < stop; r += s.block) add_moments<T>(m, q, r - begin, x, r, r + s.block < stop ? r + s.block : stop, s.columns, s.columns);
+    counts[part] = stop > begin ? stop - begin : 0;
+  });
+  for (int64_t c = 0; c < columns; c++) {
+    double count = 0, m = 0, q = 0;
+    for (int part = 0; part < parts; part++)
+      for (int64_t f = 0; f < s.fold && counts[part]; f++) {
+        const double* from = part_of + 2 * part * s.columns + f * columns + c;
+        merge(count, m, q, static_cast<double>(counts[part]), from[0], from[s.columns]);
+        count += static_cast<double>(counts[part]);
+      }
+    for (int64_t r = whole * s.fold; r < rows; r++, count++) merge(count, m, q, 1, static_cast<double>(x[r * columns + c]), 0);
+    mean[c] = m;
+    m2[c] = q;
+  }
+}
+
+// Sums over the rows of two functions of an element: f(offset, column, lanes, u, v) sets the vectors u and v. Blocks in T, then double.
+template <class T, class F>
+void column_sums(double* u_sum, double* v_sum, int64_t rows, int64_t columns, const F& f) {
+  const Shape s = folded<T>(rows, columns);
+  const int parts = parts_of(s.rows, grain_of(s));
+  Scratch<double> part_of(2 * parts * s.columns);
+  parallel(s.rows, grain_of(s), [&](int64_t begin, int64_t end, int part) {
+    double *p = part_of + 2 * part * s.columns, *q = p + s.columns;
+    for (int64_t b = begin; b < end; b += s.block) {
+      const int64_t stop = b + s.block < end ? b + s.block : end;
+      const auto block = [&](int64_t first, int64_t last, int64_t width) {
+        tiles<T>(width, [&](auto count, int64_t c, int lanes) {
+          constexpr int N = decltype(count)::value;
+          Vec<T> u[N] = {}, v[N] = {};
+          for (int64_t r = first; r < last; r++)
+            for (int j = 0; j < N; j++) {
+              Vec<T> du, dv;
+              f(r * s.columns + c + j * kLanes<T>, c + j * kLanes<T>, lanes, du, dv);
+              u[j] += du;
+              v[j] += dv;
+            }
+          T us[N * kLanes<T>], vs[N * kLanes<T>];
+          for (int j = 0; j < N; j++) store<T>(us + j * kLanes<T>, u[j]), store<T>(vs + j * kLanes<T>, v[j]);
+          const int here = lanes ? lanes : N * kLanes<T>;
+          for (int j = 0; j < here; j++) p[c + j] += us[j], q[c + j] += vs[j];
+        });
+      };
+      const bool short_end = stop == s.rows && s.last != s.columns;
+      block(b, short_end ? stop - 1 : stop, s.columns);
+      if (short_end) block(stop - 1, stop, s.last);
+    }
+  });
+  for (int64_t c = 0; c < columns; c++) {
+    double u = 0, v = 0;
+    for (int part = 0; part < parts; part++)
+      for (int64_t f2 = 0; f2 < s.fold; f2++) {
+        const double* from = part_of + 2 * part * s.columns + f2 * columns + c;
+        u += from[0];
+        v += from[s.columns];
+      }
+    u_sum[c] = u;
+    v_sum[c] = v;
+  }
+}
+
+// f(offset, column, lanes) for every vector of the matrix; each thread goes backwards: the end of what the first pass read is still in its cache.
+template <class T, class F>
+void each(int64_t rows, int64_t columns, const F& f) {
+  const Shape s = folded<T>(rows, columns);
+  parallel(s.rows, grain_of(s), [&](int64_t begin, int64_t end, int) {
+    const int64_t blocks = (end - begin + s.block - 1) / s.block;
+    for (int64_t b = blocks - 1; b >= 0; b--) {
+      const int64_t first = begin + b * s.block, stop = first + s.block < end ? first + s.block : end;
+      const bool short_end = stop == s.rows && s.last != s.columns;
+      tiles<T>(s.columns, [&](auto count, int64_t c, int lanes) {
+        constexpr int N = decltype(count)::value;
+        for (int64_t r = first; r < (short_end ? stop - 1 : stop); r++)
+          for (int j = 0; j < N; j++) f(r * s.columns + c + j * kLanes<T>, c + j * kLanes<T>, lanes);
+      });
+      if (short_end)
+        tiles<T>(s.last, [&](auto count, int64_t c, int lanes) {
+          for (int j = 0; j < decltype(count)::value; j++) f((stop - 1) * s.columns + c + j * kLanes<T>, c + j * kLanes<T>, lanes);
+        });
+    }
+  });
+}
+
+template <class T>
+PDL_INLINE double or_one(const T* scale, int64_t c) { return scale ? static_cast<double>(scale[c]) : 1.0; }
+template <class T>
+PDL_INLINE double or_zero(const T* shift, int64_t c) { return shift ? static_cast<double>(shift[c]) : 0.0; }
+// One rounding, the same forward and backward: so the gradient of a fused relu finds the same sign.
+template <class T>
+PDL_INLINE T slope_of(const T* rstd, const T* scale, int64_t c) { return static_cast<T>(static_cast<double>(rstd[c]) * or_one(scale, c)); }
+
+}  // namespace norm
+
+// y = (x - mean) rstd scale + shift (+ residual), then max(., 0) where `relu`; var is the biased variance, rstd = 1 / sqrt(var + eps)
+// y OUT [rows, columns], mean, var, rstd OUT [columns]; x, residual (may be null) IN [rows, columns]; scale, shift (may be null) IN [columns]
+template <class T>
+void batch_norm(T* y, T* mean, T* var, T* rstd, const T* x, const T* scale, const T* shift, const T* residual, int64_t rows, int64_t columns,
+                double eps, bool relu) {
+  using namespace norm;
+  Scratch<double> stats(2 * columns);
+  double *m = stats, *q = m + columns;
+  moments<T>(m, q, x, rows, columns);
+  const Shape s = folded<T>(rows, columns);
+  Scratch<T> wide(3 * s.columns);
+  T *centre = wide, *a = centre + s.columns, *b = a + s.columns;
+  for (int64_t c = 0; c < columns; c++) {
+    q[c] = q[c] / static_cast<double>(rows);
+    mean[c] = static_cast<T>(m[c]);
+    var[c] = static_cast<T>(q[c]);
+    rstd[c] = static_cast<T>(1.0 / __builtin_sqrt(q[c] + eps));
+  }
+  spread<T>(centre, s, [&](int64_t c) { return mean[c]; });
+  spread<T>(a, s, [&](int64_t c) { return slope_of(rstd, scale, c); });
+  spread<T>(b, s, [&](int64_t c) { return static_cast<T>(or_zero(shift, c)); });
+  const auto run = [&](const auto& finish) {
+    each<T>(rows, columns, [=](int64_t at, int64_t c, int lanes) {
+      const Vec<T> z = (get<T>(x + at, lanes) - get<T>(centre + c, lanes)) * get<T>(a + c, lanes) + get<T>(b + c, lanes);
+      put<T>(y + at, finish(z, at, lanes), lanes);
+    });
+  };
+  if (residual != nullptr && relu) return run([=](Vec<T> z, int64_t at, int lanes) { return at_least<T>(z + get<T>(residual + at, lanes), T(0)); });
+  if (residual != nullptr) return run([=](Vec<T> z, int64_t at, int lanes) { return z + get<T>(residual + at, lanes); });
+  if (relu) return run([](Vec<T> z, int64_t, int) { return at_least<T>(z, T(0)); });
+  run([](Vec<T> z, int64_t, int) { return z; });
+}
+
+// The gradient of batch_norm, with g' = g, or g where y > 0 if `relu` (without y its sign is computed again, which is cheaper than reading it):
+// dshift = sum g', dscale = sum g' xhat, dx = scale rstd (g' - dshift / rows - xhat dscale / rows), dresidual = g'
+// dx OUT [rows, columns], dscale, dshift OUT [columns], dresidual OUT [rows, columns] or null; g, x, y IN [rows, columns] (y for dresidual and relu);
+// mean, rstd, scale, shift (the last two may be null) IN [columns]
+template <class T>
+void batch_norm_grad(T* dx, T* dscale, T* dshift, T* dresidual, const T* g, const T* x, const T* y, const T* mean, const T* rstd,
+                     const T* scale, const T* shift, int64_t rows, int64_t columns, bool relu) {
+  using namespace norm;
+  const Shape s = folded<T>(rows, columns);
+  Scratch<T> wide(5 * s.columns);
+  T *centre = wide, *a = centre + s.columns, *b = a + s.columns, *c0 = b + s.columns, *offset = c0 + s.columns;
+  Scratch<double> sums(2 * columns);
+  double *dg = sums, *dgx = dg + columns;
+  spread<T>(centre, s, [&](int64_t c) { return mean[c]; });
+  spread<T>(a, s, [&](int64_t c) { return slope_of(rstd, scale, c); });
+  spread<T>(offset, s, [&](int64_t c) { return static_cast<T>(or_zero(shift, c)); });
+  const auto g_at = [=](int64_t at, int64_t, int lanes, Vec<T>) { return get<T>(g + at, lanes); };
+  const auto g_kept = [=](int64_t at, int64_t c, int lanes, Vec<T> d) {
+    return d * get<T>(a + c, lanes) + get<T>(offset + c, lanes) > T(0) ? get<T>(g + at, lanes) : Vec<T>{};
+  };
+  const auto keep = [=](int64_t at, int64_t, int lanes, Vec<T>) {
+    const Vec<T> kept = get<T>(y + at, lanes) > T(0) ? get<T>(g + at, lanes) : Vec<T>{};
+    put<T>(dresidual + at, kept, lanes);
+    return kept;
+  };
+  const auto kept_at = [=](int64_t at, int64_t, int lanes, Vec<T>) { return get<T>(dresidual + at, lanes); };
+  const auto reduce = [&](const auto& read) {
+    column_sums<T>(dg, dgx, rows, columns, [=](int64_t at, int64_t c, int lanes, Vec<T>& u, Vec<T>& v) {
+      const Vec<T> d = get<T>(x + at, lanes) - get<T>(centre + c, lanes);
+      u = read(at, c, lanes, d);
+      v = u * d;
+    });
+  };
+  const auto apply = [&](const auto& read) {
+    each<T>(rows, columns, [=](int64_t at, int64_t c, int lanes) {
+      const Vec<T> d = get<T>(x + at, lanes) - get<T>(centre + c, lanes);
+      put<T>(dx + at, read(at, c, lanes, d) * get<T>(a + c, lanes) + (d * get<T>(b + c, lanes) + get<T>(c0 + c, lanes)), lanes);
+    });
+  };
+  const bool stored = relu && dresidual != nullptr;
+  stored ? reduce(keep) : relu ? reduce(g_kept) : reduce(g_at);
+  const double share = 1.0 / static_cast<double>(rows);
+  for (int64_t c = 0; c < columns; c++) {
+    dgx[c] *= static_cast<double>(rstd[c]);
+    dscale[c] = static_cast<T>(dgx[c]);
+    dshift[c] = static_cast<T>(dg[c]);
+  }
+  spread<T>(b, s, [&](int64_t c) { return static_cast<T>(-static_cast<double>(a[c]) * static_cast<double>(rstd[c]) * dgx[c] * share); });
+  spread<T>(c0, s, [&](int64_t c) { return static_cast<T>(-static_cast<double>(a[c]) * dg[c] * share); });
+  stored ? apply(kept_at) : relu ? apply(g_kept) : apply(g_at);
+}
+
+// y = (x - centre) a + b (+ residual), then max(., 0) where `relu`    y OUT, x, residual (may be null) IN [rows, columns]; centre, a, b IN [columns]
+template <class T>
+void scale_shift(T* y, const T* x, const T* centre, const T* a, const T* b, const T* residual, int64_t rows, int64_t columns, bool relu) {
+  using namespace norm;
+  const Shape s = folded<T>(rows, columns);
+  Scratch<T> wide(3 * s.columns);
+  T *m = wide, *p = m + s.columns, *q = p + s.columns;
+  spread<T>(m, s, [&](int64_t c) { return centre ? centre[c] : T(0); });
+  spread<T>(p, s, [&](int64_t c) { return a[c]; });
+  spread<T>(q, s, [&](int64_t c) { return b[c]; });
+  const T low = relu ? T(0) : -static_cast<T>(__builtin_inf());
+  each<T>(rows, columns, [=](int64_t at, int64_t c, int lanes) {
+    Vec<T> z = (get<T>(x + at, lanes) - get<T>(m + c, lanes)) * get<T>(p + c, lanes) + get<T>(q + c, lanes);
+    if (residual != nullptr) z += get<T>(residual + at, lanes);
+    put<T>(y + at, at_least<T>(z, low), lanes);
+  });
+}
+
+namespace norm {
+
+// combine(a, b) over all lanes, by halves
+template <class T, class F>
+PDL_INLINE T over_lanes(Vec<T> v, const F& combine) {
+  T part[kLanes<T>];
+  store<T>(part, v);
+  for (int half = kLanes<T> / 2; half > 0; half /= 2)
+    for (int i = 0; i < half; i++) part[i] = combine(part[i], part[i + half]);
+  return part[0];
+}
+template <class T>
+PDL_INLINE T total(Vec<T> v) {
+  return over_lanes<T>(v, [](T a, T b) { return a + b; });
+}
+// sum of f(column, lanes) over one row, in four vectors
+template <class T, class F>
+PDL_INLINE T row_sum(int64_t columns, const F& f) {
+  Vec<T> sum[4] = {};
+  tiles<T>(columns, [&](auto count, int64_t c, int lanes) {
+    for (int j = 0; j < decltype(count)::value; j++) sum[j] += f(c + j * kLanes<T>, lanes);
+  });
+  return total<T>((sum[0] + sum[1]) + (sum[2] + sum[3]));
+}
+// `value` in the lanes behind the end of a row (lanes: how many there are before it, 0 for all), where a function of 0 is not 0
+template <class T>
+PDL_INLINE Vec<T> within(Vec<T> v, int lanes, T value = T(0)) {
+  Mask<T> lane;
+  for (int i = 0; i < kLanes<T>; i++) lane[i] = i;
+  return lanes ? (lane < lanes ? v : splat<T>(value)) : v;
+}
+
+}  // namespace norm
+
+// y = (x - mean) rstd scale + shift over each row; `centred` false: RMS norm, y = x rstd scale, rstd = 1 / sqrt(mean x^2 + eps), mean not written
+// y OUT [rows, columns], mean, rstd OUT [rows], x IN [rows, columns], scale, shift (may be null) IN [columns]
+template <class T>
+void layer_norm(T* y, T* mean, T* rstd, const T* x, const T* scale, const T* shift, int64_t rows, int64_t columns, double eps, bool centred) {
+  using namespace norm;
+  parallel(rows, kGrainElements / columns + 1, [=](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; r++) {
+      const T* from = x + r * columns;
+      T* to = y + r * columns;
+      const T m = centred ? row_sum<T>(columns, [=](int64_t c, int lanes) { return get<T>(from + c, lanes); }) / static_cast<T>(columns) : T(0);
+      const T q = row_sum<T>(columns, [=](int64_t c, int lanes) {
+        const Vec<T> d = within<T>(get<T>(from + c, lanes) - m, lanes);
+        return d * d;
+      });
+      const T k = static_cast<T>(1.0 / __builtin_sqrt(static_cast<double>(q) / static_cast<double>(columns) + eps));
+      if (centred) mean[r] = m;
+      rstd[r] = k;
+      tiles<T>(columns, [=](auto count, int64_t c0, int lanes) {
+        for (int j = 0; j < decltype(count)::value; j++) {
+          const int64_t c = c0 + j * kLanes<T>;
+          Vec<T> v = (get<T>(from + c, lanes) - m) * k;
+          if (scale != nullptr) v *= get<T>(scale + c, lanes);
+          if (shift != nullptr) v += get<T>(shift + c, lanes);
+          put<T>(to + c, v, lanes);
+        }
+      });
+    }
+  });
+}
+
+// dx = rstd (u - mean(u) - xhat mean(u xhat)), u = g scale (RMS norm: without mean(u)); dscale = sum_rows g xhat, dshift = sum_rows g
+// dx OUT [rows, columns], dscale, dshift OUT [columns] (each may be null); g, x IN [rows, columns], mean (null for RMS norm), rstd IN [rows], scale IN [columns] or null
+template <class T>
+void layer_norm_grad(T* dx, T* dscale, T* dshift, const T* g, const T* x, const T* mean, const T* rstd, const T* scale, int64_t rows, int64_t columns) {
+  using namespace norm;
+  constexpr int64_t kRows = 64;  // rows summed in T before they join the sums in double
+  const int64_t grain = kGrainElements / columns + 1;
+  const int parts = parts_of(rows, grain);
+  Scratch<double> sums(2 * parts * columns);
+  Scratch<T> near(2 * parts * columns);
+  parallel(rows, grain, [&](int64_t begin, int64_t end, int part) {
+    double* sum = sums + 2 * part * columns;
+    T *s_near = near + 2 * part * columns, *b_near = s_near + columns;
+    for (int64_t r = begin; r < end; r++) {
+      const T *gr = g + r * columns, *xr = x + r * columns;
+      const T m = mean != nullptr ? mean[r] : T(0), k = rstd[r];
+      const auto u_at = [=](int64_t c, int lanes) { return scale != nullptr ? get<T>(gr + c, lanes) * get<T>(scale + c, lanes) : get<T>(gr + c, lanes); };
+      const auto hat_at = [=](int64_t c, int lanes) { return (get<T>(xr + c, lanes) - m) * k; };
+      const T n = static_cast<T>(columns);
+      const T mu = mean != nullptr ? row_sum<T>(columns, u_at) / n : T(0);
+      const T mux = row_sum<T>(columns, [=](int64_t c, int lanes) { return u_at(c, lanes) * hat_at(c, lanes); }) / n;
+      tiles<T>(columns, [=](auto count, int64_t c0, int lanes) {
+        for (int j = 0; j < decltype(count)::value; j++) {
+          const int64_t c = c0 + j * kLanes<T>;
+          const Vec<T> hat = hat_at(c, lanes), d = get<T>(gr + c, lanes);
+          put<T>(dx + r * columns + c, (u_at(c, lanes) - mu - hat * mux) * k, lanes);
+          put<T>(s_near + c, get<T>(s_near + c, lanes) + d * hat, lanes);
+          put<T>(b_near + c, get<T>(b_near + c, lanes) + d, lanes);
+        }
+      });
+      if ((r - begin) % kRows == kRows - 1 || r + 1 == end)
+        for (int64_t c = 0; c < 2 * columns; c++) sum[c] += s_near[c], s_near[c] = 0;
+    }
+  });
+  for (int64_t c = 0; c < columns; c++) {
+    double s = 0, b = 0;
+    for (int part = 0; part < parts; part++) s += sums[2 * part * columns + c], b += sums[(2 * part + 1) * columns + c];
+    if (dscale != nullptr) dscale[c] = static_cast<T>(s);
+    if (dshift != nullptr) dshift[c] = static_cast<T>(b);
+  }
+}
+
+// x [n, rows, columns], the columns in `groups` equal runs, each normalised over (rows, its columns) of its sample; groups = columns: instance norm
+// y OUT [n, rows, columns], mean, rstd OUT [n, groups], x IN [n, rows, columns], scale, shift (may be null) IN [columns]
+template <class T>
+void group_norm(T* y, T* mean, T* rstd, const T* x, const T* scale, const T* shift, int64_t n, int64_t rows, int64_t columns, int64_t groups,
+                double eps) {
+  using namespace norm;
+  const int64_t size = columns / groups;
+  const auto sample = [=](int64_t i) {
+    Scratch<double> stats(2 * columns);
+    Scratch<T> affine(3 * columns);
+    double *m = stats, *q = m + columns;
+    T *centre = affine, *a = centre + columns, *b = a + columns;
+    moments<T>(m, q, x + i * rows * columns, rows, columns);
+    for (int64_t k = 0; k < groups; k++) {
+      double mu = 0, m2 = 0;
+      for (int64_t c = 0; c < size; c++)
+        merge(static_cast<double>(c * rows), mu, m2, static_cast<double>(rows), m[k * size + c], q[k * size + c]);
+      const double r = 1.0 / __builtin_sqrt(m2 / static_cast<double>(rows * size) + eps);
+      mean[i * groups + k] = static_cast<T>(mu);
+      rstd[i * groups + k] = static_cast<T>(r);
+      for (int64_t c = k * size; c < (k + 1) * size; c++) {
+        centre[c] = static_cast<T>(mu);
+        a[c] = static_cast<T>(or_one(scale, c) * r);
+        b[c] = static_cast<T>(or_zero(shift, c));
+      }
+    }
+    scale_shift<T>(y + i * rows * columns, x + i * rows * columns, centre, a, b, nullptr, rows, columns, false);
+  };
+  if (n == 1) return sample(0);  // one sample: its rows are shared out; else the samples are
+  parallel(n, kGrainElements / (rows * columns) + 1, [=](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; i++) sample(i);
+  });
+}
+
+// dx = rstd (u - mean(u) - xhat mean(u xhat)) over each group, u = g scale; dscale = sum g xhat, dshift = sum g
+// dx OUT [n, rows, columns], dscale, dshift OUT [columns]; g, x IN [n, rows, columns], mean, rstd IN [n, groups], scale IN [columns] or null
+template <class T>
+void group_norm_grad(T* dx, T* dscale, T* dshift, const T* g, const T* x, const T* mean, const T* rstd, const T* scale, int64_t n, int64_t rows,
+                     int64_t columns, int64_t groups) {
+  using namespace norm;
+  const int64_t size = columns / groups;
+  Scratch<double> sums(2 * n * columns);
+  const auto sample = [&](int64_t i) {
+    const T *gi = g + i * rows * columns, *xi = x + i * rows * columns;
+    T* to = dx + i * rows * columns;
+    double *dg = sums + 2 * i * columns, *dgx = dg + columns;
+    const Shape s = folded<T>(rows, columns);
+    Scratch<T> wide(4 * s.columns);
+    T *centre = wide, *a = centre + s.columns, *b = a + s.columns, *c0 = b + s.columns;
+    Scratch<double> group(2 * groups);
+    spread<T>(centre, s, [&](int64_t c) { return mean[i * groups + c / size]; });
+    column_sums<T>(dg, dgx, rows, columns, [=](int64_t at, int64_t c, int lanes, Vec<T>& u, Vec<T>& v) {
+      u = get<T>(gi + at, lanes);
+      v = u * (get<T>(xi + at, lanes) - get<T>(centre + c, lanes));
+    });
+    for (int64_t c = 0; c < columns; c++) {
+      const int64_t k = c / size;
+      dgx[c] *= static_cast<double>(rstd[i * groups + k]);
+      group[2 * k] += dg[c] * or_one(scale, c) / static_cast<double>(rows * size);
+      group[2 * k + 1] += dgx[c] * or_one(scale, c) / static_cast<double>(rows * size);
+    }
+    const auto r = [&](int64_t c) { return static_cast<double>(rstd[i * groups + c / size]); };
+    spread<T>(a, s, [&](int64_t c) { return static_cast<T>(r(c) * or_one(scale, c)); });
+    spread<T>(b, s, [&](int64_t c) { return static_cast<T>(-r(c) * r(c) * group[2 * (c / size) + 1]); });
+    spread<T>(c0, s, [&](int64_t c) { return static_cast<T>(-r(c) * group[2 * (c / size)]); });
+    each<T>(rows, columns, [=](int64_t at, int64_t c, int lanes) {
+      const Vec<T> d = get<T>(xi + at, lanes) - get<T>(centre + c, lanes);
+      put<T>(to + at, get<T>(gi + at, lanes) * get<T>(a + c, lanes) + (d * get<T>(b + c, lanes) + get<T>(c0 + c, lanes)), lanes);
+    });
+  };
+  if (n == 1) {
+    sample(0);
+  } else {
+    parallel(n, kGrainElements / (rows * columns) + 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; i++) sample(i);
+    });
+  }
+  for (int64_t c = 0; c < columns; c++) {
+    double s = 0, b = 0;
+    for (int64_t i = 0; i < n; i++) b += sums[2 * i * columns + c], s += sums[(2 * i + 1) * columns + c];
+    dscale[c] = static_cast<T>(s);
+    dshift[c] = static_cast<T>(b);
+  }
+}
+
+}  // namespace pdl::PDL_ISA

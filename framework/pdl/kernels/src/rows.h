@@ -1,0 +1,115 @@
+// Gathers, scatters and reductions of whole rows: tables [R, C] addressed by int64 row numbers, and sparse mixtures of rows (resizing).
+//
+// Scatters give each thread its own columns, or its own target rows where there are few columns, and add in the order of the
+// index: no atomics, and the same bits for any number of threads.
+#pragma once
+#include "vec.h"
+
+namespace pdl::PDL_ISA::rows {
+
+constexpr int64_t kGrain = 16384;  // elements of work that a thread should at least have
+
+inline int64_t grain_of(int64_t each) { return each >= kGrain ? 1 : kGrain / (each > 0 ? each : 1) + 1; }
+
+// The first position whose index is outside [low, high), or -1.
+inline int64_t first_outside(const int64_t* index, int64_t n, int64_t low, int64_t high) {
+  for (int64_t i = 0; i < n; i++)
+    if (index[i] < low || index[i] >= high) return i;
+  return -1;
+}
+
+// out[i] = table[index[i]]; rows of `bytes` bytes; a negative index gives zeros.
+inline void take(char* out, const char* table, const int64_t* index, int64_t n, int64_t bytes) {
+  parallel(n, grain_of(bytes / 4), [=](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; i++) {
+      if (index[i] < 0)
+        __builtin_memset(out + i * bytes, 0, bytes);
+      else
+        __builtin_memcpy(out + i * bytes, table + index[i] * bytes, bytes);
+    }
+  });
+}
+
+// Calls work(r0, r1, c0, c1): the block of target rows and columns that the caller may write; n rows come in.
+template <class F>
+void own_targets(int64_t rows, int64_t columns, int64_t n, const F& work) {
+  constexpr int64_t line = 16;
+  if (rows == 0) return;
+  if (columns >= 4 * line)
+    parallel((columns + line - 1) / line, grain_of(n * line), [&](int64_t begin, int64_t end, int) {
+      work((int64_t)0, rows, begin * line, end * line < columns ? end * line : columns);
+    });
+  else
+    parallel(rows, n * columns < kGrain ? rows : 1, [&](int64_t begin, int64_t end, int) { work(begin, end, (int64_t)0, columns); });
+}
+
+// table[index[i]] += g[i], i in order; negative indices add nothing.
+template <class T>
+void add(T* table, const int64_t* index, const T* g, int64_t rows, int64_t n, int64_t columns) {
+  own_targets(rows, columns, n, [=](int64_t r0, int64_t r1, int64_t c0, int64_t c1) {
+    for (int64_t i = 0; i < n; i++) {
+      const int64_t r = index[i];
+      if (r < r0 || r >= r1) continue;
+      T* target = table + r * columns;
+      const T* source = g + i * columns;
+      for (int64_t c = c0; c < c1; c++) target[c] += source[c];
+    }
+  });
+}
+
+// y[r] = max (sign 1) or min (sign -1) of the x[i] with index[i] = r, winner[r, c] = the first i that attains it (a NaN wins);
+// rows that no index names get 0 and winner -1.
+template <class T>
+void extremum(T* y, int32_t* winner, const T* x, const int64_t* index, int64_t rows, int64_t n, int64_t columns, T sign) {
+  own_targets(rows, columns, n, [=](int64_t r0, int64_t r1, int64_t c0, int64_t c1) {
+    for (int64_t r = r0; r < r1; r++)
+      for (int64_t c = c0; c < c1; c++) y[r * columns + c] = 0, winner[r * columns + c] = -1;
+    for (int64_t i = 0; i < n; i++) {
+      const int64_t r = index[i];
+      if (r < r0 || r >= r1) continue;
+      for (int64_t c = c0; c < c1; c++) {
+        const T v = x[i * columns + c], best = y[r * columns + c];
+        if (winner[r * columns + c] < 0 || v * sign > best * sign || (v != v && best == best)) {
+          y[r * columns + c] = v;
+          winner[r * columns + c] = (int32_t)i;
+        }
+      }
+    }
+  });
+}
+
+// y[a, o, :] = sum over k in [start[o], start[o + 1]) of weight[k] x[a, source[k], :]: a sparse matrix [out, in] applied to the middle axis.
+template <class T>
+void mix(T* y, const T* x, const int64_t* start, const int64_t* source, const double* weight, int64_t outer, int64_t out, int64_t in,
+         int64_t inner) {
+  constexpr int L = PDL_VECTOR_BYTES / sizeof(T);
+  typedef T V __attribute__((vector_size(PDL_VECTOR_BYTES)));
+  parallel(outer * out, grain_of(2 * inner), [=](int64_t begin, int64_t end, int) {
+    for (int64_t item = begin; item < end; item++) {
+      const int64_t o = item % out, k0 = start[o], k1 = start[o + 1];
+      const T* from = x + item / out * in * inner;
+      T* to = y + item * inner;
+      if (k1 - k0 == 1 && weight[k0] == 1.0) {
+        __builtin_memcpy(to, from + source[k0] * inner, inner * sizeof(T));
+        continue;
+      }
+      int64_t c = 0;
+      for (; c + L <= inner; c += L) {
+        V sum = {};
+        for (int64_t k = k0; k < k1; k++) {
+          V v;
+          __builtin_memcpy(&v, from + source[k] * inner + c, sizeof v);
+          sum += v * (T)weight[k];
+        }
+        __builtin_memcpy(to + c, &sum, sizeof sum);
+      }
+      for (; c < inner; c++) {
+        T sum = 0;
+        for (int64_t k = k0; k < k1; k++) sum += from[source[k] * inner + c] * (T)weight[k];
+        to[c] = sum;
+      }
+    }
+  });
+}
+
+}  // namespace pdl::PDL_ISA::rows

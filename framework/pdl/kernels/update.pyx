@@ -1,0 +1,291 @@
+"""Optimiser steps in place: one native call for all parameters of a group.
+
+Every function takes lists of arrays of one dtype (float32 or float64): `params`, `grads` and the states have the same length, and entry i of each the same
+size. Parameters and states are C-contiguous and changed in place; a gradient that is not contiguous is copied first. `scale` multiplies the gradients as they
+are read (clipping, averaging and loss scaling cost no pass of their own): with g' = scale g, and d = g' + weight_decay p where the decay is coupled.
+"""
+
+from libc.stdlib cimport free, malloc
+
+import numpy as np
+
+include "checks.pxi"
+
+cdef extern from "table.h" namespace "pdl":
+    cdef struct UpdateRule:
+        double lr, weight_decay, scale
+        double momentum, dampening, beta1, beta2, eps
+        double correction1, correction2
+        bint nesterov, first, decoupled
+    cdef enum Update:
+        kSgd
+        kAdam
+        kAdamMax
+        kLamb
+        kRmsprop
+        kRmspropMomentum
+        kRmspropCentred
+        kRmspropBoth
+        kAdagrad
+        kAdadelta
+    cdef cppclass UpdateTable[T]:
+        void step(int rule, T** lists, const int64_t* sizes, int64_t count, const UpdateRule& h) noexcept nogil
+        void axpy(T** lists, const int64_t* sizes, int64_t count, double keep, const double* factor, bint shared) noexcept nogil
+        void squares(double* out, T** arrays, const int64_t* sizes, int64_t count) noexcept nogil
+    UpdateTable[T]* update_table[T](const T* any) noexcept nogil
+
+
+cdef class Lists:
+    """Addresses and sizes of the arrays of some lists: pointers [list][array], sizes [array]."""
+    cdef void** pointers
+    cdef int64_t* sizes
+    cdef int64_t count
+    cdef int kind
+    cdef list held
+
+    def __cinit__(self):
+        self.pointers = NULL
+        self.sizes = NULL
+        self.held = []
+
+    def __dealloc__(self):
+        free(self.pointers)
+        free(self.sizes)
+
+
+cdef Lists collect(str name, tuple lists, int read_only):
+    """Check and gather; list number `read_only` may be non-contiguous (it is copied)."""
+    cdef Lists found = Lists.__new__(Lists)
+    cdef int64_t i, count = len(lists[0])
+    cdef int k, kinds = <int>len(lists)
+    cdef cnp.ndarray array
+    found.count = count
+    if count == 0:
+        return found
+    found.pointers = <void**>malloc(kinds * count * sizeof(void*))
+    found.sizes = <int64_t*>malloc(count * sizeof(int64_t))
+    if found.pointers == NULL or found.sizes == NULL:
+        raise MemoryError
+    for k in range(kinds):
+        members = lists[k]
+        if len(members) != count:
+            raise ShapeError(f"{name}: {count} parameters, but {len(members)} arrays in list {k} (parameters, gradients, states)")
+        for i in range(count):
+            array = members[i]
+            if k == 0:
+                if i == 0:
+                    found.kind = real_type(name, array)
+                found.sizes[i] = cnp.PyArray_SIZE(array)
+            if k == read_only and not cnp.PyArray_IS_C_CONTIGUOUS(array):
+                array = np.ascontiguousarray(array)
+                found.held.append(array)
+            found.pointers[k * count + i] = data_of(name, "an array", array, found.kind, found.sizes[i])
+    return found
+
+
+cdef int step(str name, int rule, tuple lists, UpdateRule* h) except -1:
+    cdef Lists at = collect(name, lists, 1)
+    if at.count == 0:
+        return 0
+    with nogil:
+        if at.kind == cnp.NPY_FLOAT:
+            update_table(<float*>at.pointers[0]).step(rule, <float**>at.pointers, at.sizes, at.count, h[0])
+        else:
+            update_table(<double*>at.pointers[0]).step(rule, <double**>at.pointers, at.sizes, at.count, h[0])
+    return 0
+
+
+cdef UpdateRule rule_of(double lr, double weight_decay, double scale) noexcept:
+    cdef UpdateRule h
+    h.lr, h.weight_decay, h.scale = lr, weight_decay, scale
+    h.momentum = h.dampening = h.beta1 = h.beta2 = h.eps = 0
+    h.correction1 = h.correction2 = 1
+    h.nesterov = h.first = h.decoupled = False
+    return h
+
+
+def sgd(
+    list params not None,           # IN/OUT
+    list grads not None,            # IN
+    list buffers=None,              # IN/OUT with momentum
+    *,
+    double lr,
+    double momentum=0.0,
+    double dampening=0.0,
+    double weight_decay=0.0,
+    bint nesterov=False,
+    bint first=False,               # the buffers are empty: b = d
+    double scale=1.0,
+):
+    """b = momentum b + (1 - dampening) d; p -= lr b, or lr (d + momentum b) with nesterov, or lr d without momentum."""
+    cdef UpdateRule h = rule_of(lr, weight_decay, scale)
+    h.momentum, h.dampening, h.nesterov, h.first = momentum, dampening, nesterov, first
+    if momentum != 0 and buffers is None:
+        raise ShapeError(f"sgd: momentum={momentum} needs a list of buffers")
+    step("sgd", kSgd, (params, grads) if momentum == 0 else (params, grads, buffers), &h)
+
+
+def adam(
+    list params not None,           # IN/OUT
+    list grads not None,            # IN
+    list means not None,            # IN/OUT
+    list squares not None,          # IN/OUT
+    list largest=None,              # IN/OUT with AMSGrad
+    *,
+    double lr,
+    double beta1=0.9,
+    double beta2=0.999,
+    double eps=1e-8,
+    double weight_decay=0.0,
+    int64_t count,                  # the number of this step, from 1
+    bint decoupled=False,           # AdamW: p *= 1 - lr weight_decay, and the decay stays out of the gradient
+    double scale=1.0,
+):
+    """m = b1 m + (1 - b1) d, v = b2 v + (1 - b2) d^2; p -= lr m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + eps). AMSGrad: the largest v so far."""
+    cdef UpdateRule h = rule_of(lr, weight_decay, scale)
+    h.beta1, h.beta2, h.eps, h.decoupled = beta1, beta2, eps, decoupled
+    h.correction1, h.correction2 = 1 - beta1 ** count, 1 - beta2 ** count
+    if largest is None:
+        step("adam", kAdam, (params, grads, means, squares), &h)
+    else:
+        step("adam", kAdamMax, (params, grads, means, squares, largest), &h)
+
+
+def lamb(
+    list params not None,           # IN/OUT
+    list grads not None,            # IN
+    list means not None,            # IN/OUT
+    list squares not None,          # IN/OUT
+    list directions not None,       # scratch, like params
+    *,
+    double lr,
+    double beta1=0.9,
+    double beta2=0.999,
+    double eps=1e-6,
+    double weight_decay=0.0,
+    int64_t count,                  # the number of this step, from 1
+    double scale=1.0,
+):
+    """u = m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + eps) + weight_decay p; p -= lr |p| / |u| u array by array (1 where a norm is 0). You et al., 2020."""
+    cdef UpdateRule h = rule_of(lr, weight_decay, scale)
+    h.beta1, h.beta2, h.eps = beta1, beta2, eps
+    h.correction1, h.correction2 = 1 - beta1 ** count, 1 - beta2 ** count
+    step("lamb", kLamb, (params, grads, means, squares, directions), &h)
+    p_norm, u_norm = np.sqrt(sum_squares(params)), np.sqrt(sum_squares(directions))
+    ratio = np.divide(p_norm, u_norm, out=np.ones_like(p_norm), where=(p_norm > 0) & (u_norm > 0))
+    axpy(params, directions, -lr * ratio)
+
+
+def rmsprop(
+    list params not None,           # IN/OUT
+    list grads not None,            # IN
+    list squares not None,          # IN/OUT
+    list means=None,                # IN/OUT: centred
+    list buffers=None,              # IN/OUT with momentum
+    *,
+    double lr,
+    double alpha=0.99,
+    double eps=1e-8,
+    double momentum=0.0,
+    double weight_decay=0.0,
+    double scale=1.0,
+):
+    """s = alpha s + (1 - alpha) d^2 (centred: less the square of the mean of d); d / (sqrt(s) + eps) through the momentum buffer; p -= lr of that."""
+    cdef UpdateRule h = rule_of(lr, weight_decay, scale)
+    h.beta1, h.eps, h.momentum = alpha, eps, momentum
+    if momentum != 0 and buffers is None:
+        raise ShapeError(f"rmsprop: momentum={momentum} needs a list of buffers")
+    lists = (params, grads, squares) if means is None else (params, grads, squares, means)
+    if momentum == 0:
+        step("rmsprop", kRmsprop if means is None else kRmspropCentred, lists, &h)
+    else:
+        step("rmsprop", kRmspropMomentum if means is None else kRmspropBoth, (*lists, buffers), &h)
+
+
+def adagrad(
+    list params not None,           # IN/OUT
+    list grads not None,            # IN
+    list sums not None,             # IN/OUT
+    *,
+    double lr,                      # as decayed by the caller
+    double eps=1e-10,
+    double weight_decay=0.0,
+    double scale=1.0,
+):
+    """s += d^2; p -= lr d / (sqrt(s) + eps)."""
+    cdef UpdateRule h = rule_of(lr, weight_decay, scale)
+    h.eps = eps
+    step("adagrad", kAdagrad, (params, grads, sums), &h)
+
+
+def adadelta(
+    list params not None,           # IN/OUT
+    list grads not None,            # IN
+    list squares not None,          # IN/OUT
+    list steps not None,            # IN/OUT
+    *,
+    double lr=1.0,
+    double rho=0.9,
+    double eps=1e-6,
+    double weight_decay=0.0,
+    double scale=1.0,
+):
+    """s = rho s + (1 - rho) d^2; u = sqrt((a + eps) / (s + eps)) d; a = rho a + (1 - rho) u^2; p -= lr u."""
+    cdef UpdateRule h = rule_of(lr, weight_decay, scale)
+    h.beta1, h.eps = rho, eps
+    step("adadelta", kAdadelta, (params, grads, squares, steps), &h)
+
+
+def axpy(
+    list targets not None,          # IN/OUT
+    list sources not None,          # IN
+    object factor,                  # a number, or one for each array
+    *,
+    double keep=1.0,
+):
+    """t = keep t + factor s, array by array."""
+    cdef Lists at = collect("axpy", (targets, sources), 1)
+    cdef cnp.ndarray factors = np.ascontiguousarray(factor, np.float64)
+    cdef bint shared = cnp.PyArray_SIZE(factors) == 1
+    cdef const double* f = <const double*>data_of("axpy", "factor", factors, cnp.NPY_DOUBLE, 1 if shared else at.count)
+    if at.count == 0:
+        return
+    with nogil:
+        if at.kind == cnp.NPY_FLOAT:
+            update_table(<float*>at.pointers[0]).axpy(<float**>at.pointers, at.sizes, at.count, keep, f, shared)
+        else:
+            update_table(<double*>at.pointers[0]).axpy(<double**>at.pointers, at.sizes, at.count, keep, f, shared)
+
+
+def ema(
+    list averages not None,         # IN/OUT
+    list params not None,           # IN
+    double decay,
+):
+    """a = decay a + (1 - decay) p."""
+    axpy(averages, params, 1 - decay, keep=decay)
+
+
+def scale(
+    list arrays not None,           # IN/OUT
+    double factor,
+):
+    """x = factor x."""
+    axpy(arrays, arrays, factor / 2, keep=factor / 2)  # halves are exact; 0 * inf would make a NaN
+
+
+def sum_squares(
+    list arrays not None,           # IN
+):
+    """The sum of squares of each array, float64 [len(arrays)]: in one fixed order, the same for any number of threads."""
+    cdef Lists at = collect("sum_squares", (arrays,), 0)
+    cdef cnp.ndarray out = np.zeros(len(arrays))
+    cdef double* to = <double*>cnp.PyArray_DATA(out)
+    if at.count == 0:
+        return out
+    with nogil:
+        if at.kind == cnp.NPY_FLOAT:
+            update_table(<float*>at.pointers[0]).squares(to, <float**>at.pointers, at.sizes, at.count)
+        else:
+            update_table(<double*>at.pointers[0]).squares(to, <double**>at.pointers, at.sizes, at.count)
+    return out

@@ -1,0 +1,120 @@
+"""Lookup tables: rows by number, and bags of rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pdl.dtype import int64
+from pdl.errors import ShapeError, UsageError
+from pdl.kernels import rows
+from pdl.ops.base import Arrays, Op, Spec, apply, demand_floating, not_differentiable
+from pdl.ops.create import arange
+from pdl.ops.elementwise import where
+from pdl.ops.logic import equal
+from pdl.ops.segment import as_index, check_ids, segment_max, segment_mean, segment_sum
+from pdl.ops.shape import reshape
+from pdl.tensor import Tensor
+
+
+class Embedding(Op):
+    """y[...] = table[index[...]]; rows equal to `padding_idx` get no gradient."""
+
+    padding_idx: int | None = None
+    native_bf16 = True
+
+    def infer(self, table: Spec, index: Spec) -> Spec:
+        demand_floating("embedding", table=table)
+        check_ids("embedding", "index", index)
+        if len(table.shape) != 2:
+            raise ShapeError(
+                f"embedding: table {table.shape} has {len(table.shape)} dimensions; expected [rows, columns]"
+            )
+        if self.padding_idx is not None and not 0 <= self.padding_idx < table.shape[0]:
+            raise ShapeError(f"embedding: padding_idx {self.padding_idx} is outside the {table.shape[0]} rows of table")
+        return Spec((*index.shape, table.shape[1]), table.dtype)
+
+    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
+        table = np.ascontiguousarray(ins[0])
+        rows.take(outs[0].reshape(ins[1].size, table.shape[1]), table, as_index(ins[1]), name="embedding")
+
+    def vjp(self, g: Tensor, y: Tensor, table: Tensor, index: Tensor) -> Any:
+        return lambda: self._gradient(g, table, index), None
+
+    def _gradient(self, g: Tensor, table: Tensor, index: Tensor) -> Tensor:
+        kept = index if self.padding_idx is None else _without(index, self.padding_idx)
+        flat = reshape(g, (index.size, table.shape[1]))
+        return segment_sum(flat, reshape(kept, (index.size,)), num_segments=table.shape[0])
+
+
+class BagNumbers(Op):
+    """The bag of each of `length` entries, int64, from the bags' first positions offsets [B]."""
+
+    length: int
+    vjp = not_differentiable("bag numbers are integers")
+
+    def infer(self, offsets: Spec) -> Spec:
+        check_ids("embedding_bag", "offsets", offsets)
+        if len(offsets.shape) != 1:
+            raise ShapeError(f"embedding_bag: offsets {offsets.shape} must have one dimension")
+        return Spec((self.length,), int64)
+
+    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
+        ends = np.append(as_index(ins[0]), self.length)
+        sizes = np.diff(ends)
+        if ends[0] != 0 or (sizes < 0).any():
+            raise ShapeError(
+                f"embedding_bag: offsets must start at 0 and not fall or exceed the {self.length} entries of index"
+            )
+        outs[0][...] = np.repeat(np.arange(len(sizes)), sizes)
+
+
+def _without(index: Tensor, padding_idx: int) -> Tensor:
+    """`index` with -1 in place of `padding_idx`: the number that belongs to no row."""
+    return where(equal(index, padding_idx), -1, index)
+
+
+def embedding(table: Tensor, index: Tensor, *, padding_idx: int | None = None) -> Tensor:
+    """Rows of a table by number.    table [R, C], index int [...] in [0, R) -> [..., C]
+
+    The gradient adds each row's shares in the order of `index` (the same bits for any number of threads); the row
+    `padding_idx` receives none. Raises ShapeError for a number outside the table.
+    """
+    return apply(Embedding(padding_idx), table, index)
+
+
+def embedding_bag(
+    table: Tensor,
+    index: Tensor,
+    offsets: Tensor | None = None,
+    *,
+    mode: str = "mean",
+    padding_idx: int | None = None,
+    weights: Tensor | None = None,
+) -> Tensor:
+    """Reduce bags of table rows.    table [R, C], index [B, L], or [n] with offsets [B] -> [B, C]
+
+    Bag b holds index[b], or index[offsets[b]:offsets[b + 1]]. `mode` is sum, mean or max. Entries equal to
+    `padding_idx` are left out, an empty bag is 0. `weights`, like index, multiply the rows (mode sum only).
+    """
+    bags = {"sum": segment_sum, "mean": segment_mean, "max": segment_max}
+    if mode not in bags:
+        raise UsageError(f"embedding_bag: mode {mode!r} must be one of {', '.join(bags)}")
+    if weights is not None and mode != "sum":
+        raise UsageError(f"embedding_bag: weights go with mode 'sum', not {mode!r}")
+    if (offsets is None) != (index.ndim == 2) or index.ndim > 2:
+        raise ShapeError(f"embedding_bag: index {index.shape} must be [bags, entries], or [entries] with offsets")
+    flat = reshape(index, (index.size,))
+    if offsets is None:
+        offsets = arange(index.shape[0], dtype=int64) * index.shape[1]
+    numbers = apply(BagNumbers(flat.size), offsets)
+    if padding_idx is not None:
+        numbers = where(equal(flat, padding_idx), -1, numbers)
+    picked = embedding(table, flat, padding_idx=padding_idx)
+    if weights is not None:
+        picked = picked * reshape(weights, (flat.size, 1))
+    return bags[mode](picked, numbers, num_segments=offsets.shape[0])
+
+
+__all__ = ["embedding", "embedding_bag"]

@@ -1,0 +1,374 @@
+"""Losses. `reduction` is "mean", "sum" or "none" everywhere; class scores lie along the last axis (channels last)."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+
+from pdl.dtype import bfloat16, float32, int64, is_floating
+from pdl.errors import DtypeError, ShapeError, UsageError
+from pdl.kernels import softmax as kernels
+from pdl.ops.activation import log_sigmoid, relu, softplus
+from pdl.ops.base import Arrays, Fused, Op, Spec, apply, as_tensors, broadcast_shapes, demand_floating
+from pdl.ops.cast import astype
+from pdl.ops.create import one_hot
+from pdl.ops.elementwise import abs, exp, log, maximum, square, where
+from pdl.ops.index import take, take_along_axis
+from pdl.ops.logic import equal, greater, less, not_equal
+from pdl.ops.reduce import mean, norm, sum
+from pdl.ops.shape import expand_dims, squeeze
+from pdl.ops.softmax import log_softmax, softmax
+from pdl.tensor import Tensor, TensorLike, as_tensor
+
+_REDUCTIONS = ("mean", "sum", "none")
+
+
+def _check_reduction(name: str, reduction: str) -> None:
+    if reduction not in _REDUCTIONS:
+        raise UsageError(f"{name}: reduction is {reduction!r}; expected 'mean', 'sum' or 'none'")
+
+
+def _reduced(name: str, loss: Tensor, reduction: str) -> Tensor:
+    _check_reduction(name, reduction)
+    return loss if reduction == "none" else mean(loss) if reduction == "mean" else sum(loss)
+
+
+def _pair(name: str, x: TensorLike, target: TensorLike) -> tuple[Tensor, Tensor]:
+    """Both as tensors of one dtype; shapes must be equal, since a broadcast between prediction and target is nearly
+    always a mistake.
+    """
+    x, target = as_tensors(x, target)
+    if x.shape != target.shape:
+        raise ShapeError(f"{name}: prediction {x.shape} and target {target.shape} differ; reshape one of them")
+    return x, target
+
+
+# -- classes -----------------------------------------------------------------------------------------------------------
+class CrossEntropy(Op):
+    """loss = (1 - s) w[label] (lse - x[label]) + s / C sum_c w[c] (lse - x[c]) per row, lse = log sum_c e^x[c]; 0 for
+    `ignore_index`.
+
+    x [..., C], labels int64 [...], weight [C] or None. Outputs: the loss, reduced (the mean divides by the sum of
+    w[label] that
+    count); lse [...]; that sum. The weight carries no gradient.
+    """
+
+    smoothing: float = 0.0
+    ignore_index: int = -100
+    reduction: str = "mean"
+
+    def infer(self, x: Spec, labels: Spec, weight: Spec | None) -> tuple[Spec, ...]:
+        demand_floating("cross_entropy", logits=x)
+        if labels.dtype != int64:
+            raise DtypeError(
+                f"cross_entropy: labels are {labels.dtype.name}; expected int64 (or float probabilities like the "
+                "logits)"
+            )
+        if not x.shape or not x.shape[-1] or labels.shape != x.shape[:-1]:
+            raise ShapeError(
+                f"cross_entropy: logits {x.shape} [..., classes] need labels {x.shape[:-1]}, got {labels.shape}"
+            )
+        if weight is not None and weight.shape != x.shape[-1:]:
+            raise ShapeError(
+                f"cross_entropy: weight {weight.shape} does not fit the {x.shape[-1]} classes of logits {x.shape}"
+            )
+        wide = float32 if x.dtype == bfloat16 else x.dtype
+        return Spec(labels.shape if self.reduction == "none" else (), x.dtype), Spec(labels.shape, wide), Spec((), wide)
+
+    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
+        y, lse, total = outs
+        x, labels, weight = ins
+        loss = y if self.reduction == "none" else np.empty(lse.shape, lse.dtype)
+        total[...] = kernels.cross_entropy(
+            loss,
+            lse,
+            np.ascontiguousarray(x),
+            np.ascontiguousarray(labels),
+            weight,
+            smoothing=self.smoothing,
+            ignore_index=self.ignore_index,
+        )
+        if self.reduction != "none":
+            value = np.add.reduce(loss, axis=None)
+            y[...] = value / total if self.reduction == "mean" else value
+
+    def vjp(self, g: Any, y: Any, x: Tensor, labels: Tensor, weight: Tensor | None) -> Any:
+        if g[0] is None:
+            return None, None, None
+        op = CrossEntropyGrad(self.smoothing, self.ignore_index, self.reduction)
+        return apply(op, g[0], x, y[1].detach(), y[2].detach(), labels, weight), None, None
+
+
+class CrossEntropyGrad(Fused):
+    """dx[c] = g (a p[c] - q[c]), p the softmax, q[c] = (1 - s) w[label] [c = label] + s / C w[c], a = sum q; 0 for
+    ignored rows.
+    """
+
+    smoothing: float = 0.0
+    ignore_index: int = -100
+    reduction: str = "mean"
+
+    def infer(self, g: Spec, x: Spec, lse: Spec, total: Spec, labels: Spec, weight: Spec | None) -> Spec:
+        return x
+
+    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
+        g, x, lse, total, labels, weight = ins
+        factor = float(1 / total) if self.reduction == "mean" else 1.0
+        kernels.cross_entropy_grad(
+            outs[0],
+            np.ascontiguousarray(g),
+            np.ascontiguousarray(x),
+            lse,
+            np.ascontiguousarray(labels),
+            weight,
+            smoothing=self.smoothing,
+            ignore_index=self.ignore_index,
+            factor=factor,
+        )
+
+    def compose(
+        self, g: Tensor, x: Tensor, lse: Tensor, total: Tensor, labels: Tensor, weight: Tensor | None
+    ) -> Tensor:
+        classes = x.shape[-1]
+        counted = not_equal(labels, self.ignore_index)
+        hard = one_hot(where(counted, labels, 0), classes, dtype=x.dtype)
+        q = hard * (1 - self.smoothing) + self.smoothing / classes
+        if weight is not None:
+            w = weight.detach()
+            q = hard * w * (1 - self.smoothing) + w * (self.smoothing / classes)
+        q = where(expand_dims(counted, axis=-1), q, 0)
+        dx = softmax(x) * sum(q, axis=-1, keepdims=True) - q
+        if self.reduction == "none":
+            return dx * expand_dims(g, axis=-1)
+        return dx * (g / total if self.reduction == "mean" else g)
+
+
+def cross_entropy(
+    logits: TensorLike,
+    target: TensorLike,
+    *,
+    weight: Tensor | None = None,
+    label_smoothing: float = 0.0,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Tensor:
+    """-sum_c q[c] log softmax(logits)[c] over the last axis of logits [..., C].
+
+    `target` is int64 [...] (classes), q then being (1 - s) [c = label] + s / C, times `weight` [C]; or floats [..., C]
+    (probabilities), smoothed and weighted alike. Rows labelled `ignore_index` count nothing. The mean over classes
+    divides by the
+    sum of weight[label], that over probabilities by the number of rows. Raises `DataError` for a label outside [0, C).
+    """
+    logits, target = as_tensor(logits), as_tensor(target)
+    _check_reduction("cross_entropy", reduction)
+    if not 0 <= label_smoothing <= 1:
+        raise UsageError(f"cross_entropy: label_smoothing {label_smoothing} is outside [0, 1]")
+    if is_floating(target.dtype):
+        return _soft_cross_entropy(logits, target, weight, label_smoothing, reduction)
+    if target.dtype != int64:
+        target = astype(target, int64)
+    return cast(Tensor, apply(CrossEntropy(float(label_smoothing), ignore_index, reduction), logits, target, weight)[0])
+
+
+def _soft_cross_entropy(
+    logits: Tensor, target: Tensor, weight: Tensor | None, smoothing: float, reduction: str
+) -> Tensor:
+    logits, target = _pair("cross_entropy", logits, target)
+    if smoothing:
+        target = target * (1 - smoothing) + smoothing / logits.shape[-1]
+    if weight is not None:
+        target = target * weight
+    return _reduced("cross_entropy", -sum(target * log_softmax(logits), axis=-1), reduction)
+
+
+def nll_loss(
+    log_p: TensorLike,
+    labels: TensorLike,
+    *,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Tensor:
+    """-weight[label] log_p[label] over the last axis of log_p [..., C]; the mean divides by the sum of
+    weight[label].
+    """
+    log_p, labels = as_tensor(log_p), as_tensor(labels)
+    _check_reduction("nll_loss", reduction)
+    if labels.shape != log_p.shape[:-1]:
+        raise ShapeError(
+            f"nll_loss: log_p {log_p.shape} [..., classes] needs labels {log_p.shape[:-1]}, got {labels.shape}"
+        )
+    counted = not_equal(labels, ignore_index)
+    index = where(counted, labels, 0)
+    picked = -squeeze(take_along_axis(log_p, expand_dims(index, axis=-1), axis=-1), axis=-1)
+    weights = astype(counted, log_p.dtype)
+    if weight is not None:
+        weights = weights * take(weight, index, axis=0)
+    loss = where(counted, picked * weights, 0)
+    return loss if reduction == "none" else sum(loss) / sum(weights) if reduction == "mean" else sum(loss)
+
+
+# -- regression --------------------------------------------------------------------------------------------------------
+def mse_loss(x: TensorLike, target: TensorLike, *, reduction: str = "mean") -> Tensor:
+    """(x - target)^2."""
+    x, target = _pair("mse_loss", x, target)
+    return _reduced("mse_loss", square(x - target), reduction)
+
+
+def l1_loss(x: TensorLike, target: TensorLike, *, reduction: str = "mean") -> Tensor:
+    """|x - target|."""
+    x, target = _pair("l1_loss", x, target)
+    return _reduced("l1_loss", abs(x - target), reduction)
+
+
+def huber_loss(x: TensorLike, target: TensorLike, *, delta: float = 1.0, reduction: str = "mean") -> Tensor:
+    """d^2 / 2 where d = |x - target| <= delta, delta (d - delta / 2) beyond. Huber, 1964."""
+    if not delta > 0:
+        raise UsageError(f"huber_loss: delta {delta} must be above 0")
+    x, target = _pair("huber_loss", x, target)
+    d = abs(x - target)
+    return _reduced("huber_loss", where(less(d, delta), square(d) * 0.5, (d - delta / 2) * delta), reduction)
+
+
+def smooth_l1_loss(x: TensorLike, target: TensorLike, *, beta: float = 1.0, reduction: str = "mean") -> Tensor:
+    """huber_loss(delta=beta) / beta; beta 0: the l1 loss. Girshick, arXiv 1504.08083."""
+    return (
+        l1_loss(x, target, reduction=reduction)
+        if beta == 0
+        else huber_loss(x, target, delta=beta, reduction=reduction) / beta
+    )
+
+
+# -- probabilities -----------------------------------------------------------------------------------------------------
+def binary_cross_entropy(
+    p: TensorLike, target: TensorLike, *, weight: Tensor | None = None, reduction: str = "mean"
+) -> Tensor:
+    """-(target log p + (1 - target) log(1 - p)), the logarithms at least -100; `weight` broadcasts."""
+    p, target = _pair("binary_cross_entropy", p, target)
+    loss = -(target * maximum(log(p), -100.0) + (1 - target) * maximum(log(1 - p), -100.0))
+    return _reduced("binary_cross_entropy", loss if weight is None else loss * weight, reduction)
+
+
+def binary_cross_entropy_with_logits(
+    logits: TensorLike,
+    target: TensorLike,
+    *,
+    weight: Tensor | None = None,
+    pos_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """-(pos_weight target log s + (1 - target) log(1 - s)), s = sigmoid(logits), without overflow; the weights
+    broadcast.
+    """
+    name = "binary_cross_entropy_with_logits"
+    logits, target = _pair(name, logits, target)
+    if pos_weight is None:
+        loss = softplus(logits) - logits * target
+    else:
+        loss = (1 - target) * softplus(logits) - pos_weight * target * log_sigmoid(logits)
+    return _reduced(name, loss if weight is None else loss * weight, reduction)
+
+
+def kl_div(log_p: TensorLike, target: TensorLike, *, log_target: bool = False, reduction: str = "mean") -> Tensor:
+    """target (log target - log_p), element by element; 0 where the target is 0. "batchmean" divides the sum by the size
+    of axis 0.
+    """
+    log_p, target = _pair("kl_div", log_p, target)
+    if log_target:
+        loss = exp(target) * (target - log_p)
+    else:
+        some = greater(target, 0)
+        loss = where(some, target * (log(where(some, target, 1)) - log_p), 0)
+    if reduction == "batchmean":
+        return sum(loss) / log_p.shape[0]
+    return _reduced("kl_div", loss, reduction)
+
+
+# -- distances between vectors -----------------------------------------------------------------------------------------
+def _signs(name: str, shape: tuple[int, ...], sign: Tensor) -> None:
+    if sign.shape != shape:
+        raise ShapeError(f"{name}: the signs (1 or -1) have shape {sign.shape}; expected {shape}")
+
+
+def cosine_similarity(a: TensorLike, b: TensorLike, *, axis: int = -1, eps: float = 1e-8) -> Tensor:
+    """<a, b> / (max(|a|, eps) max(|b|, eps)) along `axis`; a and b broadcast."""
+    a, b = as_tensors(a, b)
+    broadcast_shapes("cosine_similarity", a.shape, b.shape)
+    lengths = maximum(norm(a, axis=axis), eps) * maximum(norm(b, axis=axis), eps)
+    return sum(a * b, axis=axis) / lengths
+
+
+def cosine_embedding_loss(
+    a: TensorLike, b: TensorLike, sign: TensorLike, *, margin: float = 0.0, reduction: str = "mean"
+) -> Tensor:
+    """1 - cos(a, b) where sign is 1, max(0, cos(a, b) - margin) where it is -1; a, b [..., C], sign [...]."""
+    (a, b), sign = _pair("cosine_embedding_loss", a, b), as_tensor(sign)
+    _signs("cosine_embedding_loss", a.shape[:-1], sign)
+    similarity = cosine_similarity(a, b)
+    return _reduced(
+        "cosine_embedding_loss", where(equal(sign, 1), 1 - similarity, relu(similarity - margin)), reduction
+    )
+
+
+def margin_ranking_loss(
+    a: TensorLike, b: TensorLike, sign: TensorLike, *, margin: float = 0.0, reduction: str = "mean"
+) -> Tensor:
+    """max(0, margin - sign (a - b)): a should be the larger where sign is 1, the smaller where it is -1."""
+    (a, b), sign = _pair("margin_ranking_loss", a, b), as_tensor(sign)
+    _signs("margin_ranking_loss", a.shape, sign)
+    return _reduced("margin_ranking_loss", relu(margin - astype(sign, a.dtype) * (a - b)), reduction)
+
+
+def hinge_embedding_loss(x: TensorLike, sign: TensorLike, *, margin: float = 1.0, reduction: str = "mean") -> Tensor:
+    """The distance x where sign is 1, max(0, margin - x) where it is -1."""
+    x, sign = as_tensor(x), as_tensor(sign)
+    _signs("hinge_embedding_loss", x.shape, sign)
+    return _reduced("hinge_embedding_loss", where(equal(sign, 1), x, relu(margin - x)), reduction)
+
+
+def triplet_margin_loss(
+    anchor: TensorLike, positive: TensorLike, negative: TensorLike, *, margin: float = 1.0, p: float = 2.0, eps: float =
+    1e-6,
+    reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """max(0, |anchor - positive| - |anchor - negative| + margin), p-norms over the last axis of the differences plus
+    eps.
+    """
+    anchor, positive = _pair("triplet_margin_loss", anchor, positive)
+    anchor, negative = _pair("triplet_margin_loss", anchor, negative)
+    near, far = (norm(anchor - other + eps, axis=-1, ord=p) for other in (positive, negative))
+    return _reduced("triplet_margin_loss", relu(near - far + margin), reduction)
+
+
+def multi_margin_loss(x: TensorLike, labels: TensorLike, *, margin: float = 1.0, reduction: str = "mean") -> Tensor:
+    """sum over the wrong classes c of max(0, margin - x[label] + x[c]) / C, over the last axis of x [..., C]."""
+    x, labels = as_tensor(x), as_tensor(labels)
+    if labels.shape != x.shape[:-1]:
+        raise ShapeError(
+            f"multi_margin_loss: x {x.shape} [..., classes] needs labels {x.shape[:-1]}, got {labels.shape}"
+        )
+    right = take_along_axis(x, expand_dims(labels, axis=-1), axis=-1)
+    wrong = 1 - one_hot(labels, x.shape[-1], dtype=x.dtype)
+    return _reduced("multi_margin_loss", mean(relu(margin - right + x) * wrong, axis=-1), reduction)
+
+
+def focal_loss(
+    logits: TensorLike, target: TensorLike, *, alpha: float | None = 0.25, gamma: float = 2.0, reduction: str = "mean"
+) -> Tensor:
+    """Binary cross-entropy times (1 - p_t)^gamma, and alpha or 1 - alpha: easy examples count less. Lin et al., arXiv
+    1708.02002.
+    """
+    logits, target = _pair("focal_loss", logits, target)
+    log_p, log_q = log_sigmoid(logits), log_sigmoid(-logits)
+    positive, negative = target * log_p * exp(log_q * gamma), (1 - target) * log_q * exp(log_p * gamma)
+    if alpha is not None:
+        positive, negative = positive * alpha, negative * (1 - alpha)
+    return _reduced("focal_loss", -(positive + negative), reduction)
+
+
+__all__ = [
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cosine_similarity",
+    "cross_entropy", "focal_loss", "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss", "margin_ranking_loss",
+    "mse_loss", "multi_margin_loss", "nll_loss", "smooth_l1_loss", "triplet_margin_loss",
+]  # fmt: skip

@@ -1,0 +1,144 @@
+"""Norm kernels: every width of rows, large means, fused relu and residual, the same bits in every run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pdl.errors import ShapeError
+from pdl.kernels import norm, runtime
+
+RNG = np.random.default_rng(5)
+Array = np.ndarray
+SIZES = [(2, 1), (7, 3), (64, 16), (65, 16), (1000, 5), (33, 20), (129, 64), (9, 67), (3001, 33), (4, 1000), (70000, 2)]
+TOLERANCE = {np.float32: 2e-5, np.float64: 1e-11}
+
+
+def make(dtype: type, *shape: int, offset: float = 0.0) -> Array:
+    return (RNG.standard_normal(shape) + offset).astype(dtype)
+
+
+def close(found: Array, expected: Array, dtype: type) -> None:
+    scale = max(1.0, float(np.abs(expected).max(initial=0)))
+    np.testing.assert_allclose(found, expected, atol=TOLERANCE[dtype] * scale, rtol=TOLERANCE[dtype])
+
+
+def forward(x: Array, scale: Array, shift: Array, **how: object) -> tuple[Array, ...]:
+    y, stats = np.empty_like(x), [np.empty(x.shape[-1], x.dtype) for _ in range(3)]
+    norm.batch_norm(y, *stats, x, scale, shift, 1e-5, **how)
+    return y, *stats
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_batch_norm(size: tuple[int, int], dtype: type) -> None:
+    x, g, r = (make(dtype, *size) for _ in range(3))
+    scale, shift = make(dtype, size[1]), make(dtype, size[1])
+    y, mean, var, rstd = forward(x, scale, shift)
+    wide = x.astype(np.float64)
+    hat = (wide - wide.mean(0)) / np.sqrt(wide.var(0) + 1e-5)
+    plain = hat * scale + shift
+    for found, want in ((mean, wide.mean(0)), (var, wide.var(0)), (y, plain)):
+        close(found, want, dtype)
+    fused = forward(x, scale, shift, relu=True)[0]
+    both = forward(x, scale, shift, relu=True, residual=r)[0]
+    close(fused, np.maximum(plain, 0), dtype)
+    close(both, np.maximum(plain + r, 0), dtype)
+    dx, dr, dscale, dshift = np.empty_like(x), np.empty_like(x), np.empty_like(scale), np.empty_like(shift)
+    for how, kept in (
+        ({}, g),
+        ({"relu": True}, g * (fused > 0)),
+        ({"relu": True, "y": both, "dresidual": dr}, g * (both > 0)),
+    ):
+        norm.batch_norm_grad(dx, dscale, dshift, g, x, mean, rstd, scale, shift, **how)
+        wide_g = kept.astype(np.float64)
+        close(dshift, wide_g.sum(0), dtype)
+        close(dscale, (wide_g * hat).sum(0), dtype)
+        close(dx, scale / np.sqrt(wide.var(0) + 1e-5) * (wide_g - wide_g.mean(0) - hat * (wide_g * hat).mean(0)), dtype)
+    np.testing.assert_array_equal(dr, g * (both > 0))
+    norm.scale_shift(y, x, scale, shift, centre=mean, residual=r, relu=True)
+    close(y, np.maximum((wide - mean) * scale + shift + r, 0), dtype)
+
+
+def test_a_large_mean_costs_no_digits() -> None:
+    x = make(np.float32, 50000, 12, offset=1000.0)
+    x[0] = -1e4  # an outlier in the first row must not matter either
+    _, mean, var, _ = forward(x, np.ones(12, np.float32), np.zeros(12, np.float32))
+    wide = x.astype(np.float64)
+    np.testing.assert_allclose(mean, wide.mean(0), rtol=1e-7)
+    np.testing.assert_allclose(var, wide.var(0), rtol=1e-5)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("centred", [True, False])
+def test_layer_norm(size: tuple[int, int], dtype: type, centred: bool) -> None:
+    x, g, scale, shift = make(dtype, *size), make(dtype, *size), make(dtype, size[1]), make(dtype, size[1])
+    y, dx, dscale, dshift = np.empty_like(x), np.empty_like(x), np.empty_like(scale), np.empty_like(shift)
+    mean, rstd = np.empty(size[0], dtype) if centred else None, np.empty(size[0], dtype)
+    norm.layer_norm(y, mean, rstd, x, scale, shift, 1e-2)
+    wide = x.astype(np.float64)
+    centre = wide - wide.mean(1, keepdims=True) if centred else wide
+    root = 1 / np.sqrt((centre**2).mean(1, keepdims=True) + 1e-2)
+    hat, u = centre * root, g.astype(np.float64) * scale
+    close(y, hat * scale + shift, dtype)
+    norm.layer_norm_grad(dx, dscale, dshift, g, x, mean, rstd, scale)
+    inner = u - hat * (u * hat).mean(1, keepdims=True)
+    close(dx, root * (inner - u.mean(1, keepdims=True) if centred else inner), dtype)
+    close(dscale, (g * hat).sum(0), dtype)
+    close(dshift, g.astype(np.float64).sum(0), dtype)
+
+
+@pytest.mark.parametrize(
+    "size", [(1, 50, 8, 4), (3, 7, 6, 2), (5, 33, 20, 20), (2, 1, 64, 1), (4, 300, 16, 8)], ids=str
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_group_norm(size: tuple[int, int, int, int], dtype: type) -> None:
+    n, rows, columns, groups = size
+    x, g, scale, shift = (
+        make(dtype, n, rows, columns),
+        make(dtype, n, rows, columns),
+        make(dtype, columns),
+        make(dtype, columns),
+    )
+    y, dx, dscale, dshift = np.empty_like(x), np.empty_like(x), np.empty_like(scale), np.empty_like(shift)
+    mean, rstd = np.empty((n, groups), dtype), np.empty((n, groups), dtype)
+    norm.group_norm(y, mean, rstd, x, scale, shift, groups, 1e-2)
+
+    def average(v: Array) -> Array:
+        mean = v.reshape(n, rows, groups, -1).mean((1, 3), keepdims=True)
+        return np.broadcast_to(mean, (n, rows, groups, columns // groups)).reshape(x.shape)
+
+    centre = x - average(x.astype(np.float64))
+    root = 1 / np.sqrt(average(centre**2) + 1e-2)
+    hat, u = centre * root, g.astype(np.float64) * scale
+    close(y, hat * scale + shift, dtype)
+    norm.group_norm_grad(dx, dscale, dshift, g, x, mean, rstd, scale, groups)
+    close(dx, root * (u - average(u) - hat * average(u * hat)), dtype)
+    close(dscale, (g * hat).sum((0, 1)), dtype)
+    close(dshift, g.astype(np.float64).sum((0, 1)), dtype)
+
+
+def test_same_bits_in_every_run() -> None:
+    x, ones = make(np.float32, 40000, 16), np.ones(16, np.float32)
+    before = runtime.num_threads()
+    try:
+        for threads in (1, 2, 3):
+            runtime.set_num_threads(threads)
+            first, *others = [b"".join(a.tobytes() for a in forward(x, ones, ones)) for _ in range(4)]
+            assert all(other == first for other in others)
+    finally:
+        runtime.set_num_threads(before)
+
+
+def test_refusals() -> None:
+    x, ones = np.zeros((4, 3)), np.ones(3)
+    stats = [np.empty(3) for _ in range(3)]
+    with pytest.raises(ShapeError, match=r"scale .* 2 elements, 3 are expected"):
+        norm.batch_norm(x, *stats, x, np.ones(2), ones, 1e-5)
+    with pytest.raises(ShapeError, match="no values"):
+        norm.batch_norm(np.zeros((0, 3)), *stats, np.zeros((0, 3)), ones, ones, 1e-5)
+    with pytest.raises(ShapeError, match="3 channels do not divide into 2 groups"):
+        norm.group_norm(x, np.empty((4, 2)), np.empty((4, 2)), x, ones, ones, 2, 1e-5)
+    with pytest.raises(ShapeError, match="belong together"):
+        norm.batch_norm_grad(x, ones, ones, x, x, ones, ones, ones, y=x)

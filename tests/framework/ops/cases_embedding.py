@@ -1,0 +1,41 @@
+"""Embedding tables and bags."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pdl.ops.embedding import embedding, embedding_bag
+
+from .case import Case, distinct, f, i
+
+INDEX = np.array([[1, 4, 1], [0, 1, 2]])
+REDUCE = {"sum": lambda r: r.sum(0), "mean": lambda r: r.mean(0), "max": lambda r: r.max(0)}
+
+
+def bag_ref(table, index, offsets=None, mode="mean", padding_idx=None):
+    bags = list(index) if offsets is None else np.split(index, offsets[1:])
+    kept = [table[b[b != padding_idx] if padding_idx is not None else b] for b in bags]
+    return np.stack([REDUCE[mode](r) if len(r) else np.zeros(table.shape[1]) for r in kept])
+
+
+def weighted_bag(table, weights):
+    """Sum of weighted rows; the index is fixed."""
+    from pdl import Tensor
+
+    return embedding_bag(table, Tensor(INDEX), mode="sum", weights=weights)
+
+
+FLAT, OFFSETS = np.array([3, 1, 1, 0, 4]), np.array([0, 2, 2])
+
+CASES = [
+    Case(embedding, [f(5, 3), INDEX], lambda t, at: t[at]),
+    Case(embedding, [f(5, 3), INDEX.astype(np.int32)], lambda t, at: t[at]),
+    Case(embedding, [f(6, 70), i(9, high=6)], lambda t, at: t[at], second=False),
+    Case(embedding_bag, [f(5, 3), INDEX], bag_ref),
+    *[
+        Case(embedding_bag, [distinct(5, 2), FLAT, OFFSETS], bag_ref, {"mode": m, "padding_idx": 4}, grad=())
+        for m in REDUCE
+    ],
+    *[Case(embedding_bag, [distinct(5, 2), FLAT, OFFSETS], bag_ref, {"mode": m}) for m in REDUCE],
+    Case(weighted_bag, [f(5, 2), f(2, 3)], lambda t, w: (t[INDEX] * w[..., None]).sum(1)),
+]

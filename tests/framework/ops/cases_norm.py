@@ -1,0 +1,99 @@
+"""Normalisations against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import pdl
+
+from .case import Case, distinct, f
+
+
+def affine(x, scale, shift):
+    x = x if scale is None else x * scale
+    return x if shift is None else x + shift
+
+
+def standard(x, axes, eps):
+    mean = x.mean(axis=axes, keepdims=True)
+    return (x - mean) / np.sqrt(x.var(axis=axes, keepdims=True) + eps)
+
+
+def batch_norm(x, scale=None, shift=None, residual=None, eps=1e-5, relu=False):
+    axes = tuple(range(x.ndim - 1))
+    y = affine(standard(x, axes, eps), scale, shift) + (0 if residual is None else residual)
+    return np.maximum(y, 0) if relu else y, x.mean(axis=axes), x.var(axis=axes)
+
+
+def batch_norm_eval(x, mean, var, scale=None, shift=None, residual=None, eps=1e-5, relu=False):
+    y = affine((x - mean) / np.sqrt(var + eps), scale, shift) + (0 if residual is None else residual)
+    return np.maximum(y, 0) if relu else y
+
+
+def fused(x, scale, shift, residual=None):
+    return pdl.batch_norm(x, scale, shift, residual=residual, activation="relu")
+
+
+def fused_eval(x, mean, var, scale, shift, residual=None):
+    return pdl.batch_norm_eval(x, mean, var, scale, shift, residual=residual, activation="relu")
+
+
+def with_residual(x, scale, shift, residual):
+    return pdl.batch_norm(x, scale, shift, residual=residual)
+
+
+def layer_norm(x, scale=None, shift=None, dims=1, eps=1e-5):
+    return affine(standard(x, tuple(range(x.ndim - dims, x.ndim)), eps), scale, shift)
+
+
+def rms_norm(x, scale=None, eps=1e-6):
+    return affine(x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + eps), scale, None)
+
+
+def group_norm(x, scale=None, shift=None, groups=1, eps=1e-5):
+    grouped = x.reshape(x.shape[0], -1, groups, x.shape[-1] // groups)
+    return affine(standard(grouped, (1, 3), eps).reshape(x.shape), scale, shift)
+
+
+def instance_norm(x, scale=None, shift=None, eps=1e-5):
+    return group_norm(x, scale, shift, x.shape[-1], eps)
+
+
+def local_response_norm(x, size, alpha, beta, k):
+    padded = np.pad(x * x, [(0, 0)] * (x.ndim - 1) + [(size // 2, (size - 1) // 2)])
+    total = sum(padded[..., j : j + x.shape[-1]] for j in range(size))
+    return x / (k + alpha / size * total) ** beta
+
+
+def normalize(x, axis=-1):
+    return x / np.sqrt((x * x).sum(axis=axis, keepdims=True))
+
+
+X = distinct(2, 3, 4, 3)  # no output of the norm comes near the relu's kink
+CASES = [
+    Case(pdl.batch_norm, [f(6, 3)], batch_norm),
+    Case(pdl.batch_norm, [f(2, 3, 4, 5), f(5), f(5)], batch_norm, {"eps": 1e-3}),
+    Case(pdl.batch_norm, [f(9, 2), f(2), None], batch_norm),
+    Case(pdl.batch_norm, [f(9, 2), None, f(2)], batch_norm),
+    Case(with_residual, [f(2, 5, 3), f(3), f(3), f(2, 5, 3)], batch_norm),
+    Case(fused, [X, f(3, low=0.5), f(3, low=0.1)], lambda *a: batch_norm(*a, relu=True)),
+    Case(fused, [X, f(3, low=0.5), f(3, low=0.1), f(*X.shape, high=0.1)], lambda *a: batch_norm(*a, relu=True)),
+    Case(pdl.batch_norm_eval, [f(2, 4, 3), f(3), f(3, low=0.5, high=2)], batch_norm_eval),
+    Case(pdl.batch_norm_eval, [f(2, 4, 3), f(3), f(3, low=0.5, high=2), f(3), f(3)], batch_norm_eval, {"eps": 1e-3}),
+    Case(
+        fused_eval,
+        [X, f(3), f(3, low=0.5, high=2), f(3, low=0.5), f(3), f(*X.shape)],
+        lambda *a: batch_norm_eval(*a, relu=True),
+    ),
+    Case(pdl.layer_norm, [f(3, 7)], layer_norm),
+    Case(pdl.layer_norm, [f(2, 3, 19), f(19), f(19)], layer_norm, {"eps": 1e-3}),
+    Case(pdl.layer_norm, [f(2, 3, 4), f(3, 4), f(3, 4)], layer_norm, {"dims": 2}),
+    Case(pdl.rms_norm, [f(3, 7)], rms_norm),
+    Case(pdl.rms_norm, [f(2, 3, 6), f(6)], rms_norm, {"eps": 1e-3}),
+    Case(pdl.group_norm, [f(2, 3, 4), f(4), f(4)], group_norm, {"groups": 2}),
+    Case(pdl.group_norm, [f(1, 2, 3, 6)], group_norm, {"groups": 3}),
+    Case(pdl.instance_norm, [f(2, 5, 3), f(3), f(3)], instance_norm),
+    Case(pdl.local_response_norm, [f(2, 3, 7)], local_response_norm, {"size": 4, "alpha": 0.5, "beta": 0.75, "k": 2.0}),
+    Case(pdl.normalize, [f(3, 4, low=0.2)], normalize),
+    Case(pdl.normalize, [f(3, 4, low=0.2)], normalize, {"axis": 0}),
+]
