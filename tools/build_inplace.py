@@ -1,6 +1,7 @@
 """Build the native kernels inside the tree, for development: `python tools/build_inplace.py [--debug]`.
 
-Compiles what changed into build/inplace and links the modules into framework/pdl/kernels. May be run by several people at once.
+Compiles what changed into build/inplace and links the modules into framework/pdl/kernels. May be run by several people
+at once.
 """
 
 import fcntl

@@ -1,6 +1,7 @@
 """The one owner of threads: how many there are, for kernels and for everyone who asks.
 
-The count is `PDL_NUM_THREADS`, or the cores this process may use: its affinity mask, cut to the CPU quota of its cgroup.
+The count is `PDL_NUM_THREADS`, or the cores this process may use: its affinity mask, cut to the CPU quota of its
+cgroup.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     python tools/bench/train.py --peer torch             # beside PyTorch, if this interpreter has it
     python tools/bench/train.py --peer torch --peer-python /path/to/python --json out.json
 
-Every measurement is a process of its own; pdl and the peer take turns. A figure is the median step of the round, the table
-shows the median round. The peer runs in the better of its memory layouts.
+Every measurement is a process of its own; pdl and the peer take turns. A figure is the median step of the round, the
+table shows the median round. The peer runs in the better of its memory layouts.
 """
 
 from __future__ import annotations
@@ -51,12 +51,13 @@ def batch_of(work: Workload) -> tuple[np.ndarray, np.ndarray]:
 def pdl_step(name: str, work: Workload, threads: int) -> STEP:
     """One eager training step in pdl."""
     import pdl
+    import pdl_cv
     from pdl import threads as pdl_threads
-    from pdl_cv.models import create_model
 
     pdl_threads.set_num_threads(threads)
     pdl.seed(0)
-    net = create_model(name, in_channels=work.shape[2], num_classes=work.classes)
+    nets = {"lenet": pdl_cv.LeNet, "resnet20": pdl_cv.CifarResNet}
+    net = nets[name](in_channels=work.shape[2], num_classes=work.classes)
     images, labels = (pdl.Tensor(a) for a in batch_of(work))
     optimizer: pdl.optim.Optimizer
     if work.optimizer == "adam":

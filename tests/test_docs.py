@@ -1,0 +1,81 @@
+"""Every command and every Python example in the README is run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+def commands() -> list[str]:
+    """The `pdl` lines of the shell examples, without their comments, in order."""
+    lines = [line.strip() for block in blocks("bash") for line in block.splitlines()]
+    return [line.split("  #")[0].strip() for line in lines if line.startswith("pdl ")]
+
+
+def shortened(command: str) -> list[str]:
+    """A command as words; trainings take one epoch here."""
+    words = shlex.split(command)
+    if words[1] == "train" and "--resume" not in words:
+        words = [w for w in words if not w.startswith("train.epochs=")] + ["train.epochs=1"]
+    return words
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder that has what the README's reader has: the recipes, and a folder of photos."""
+    import cv2
+
+    (tmp_path / "configs").symlink_to(ROOT / "configs")
+    rng = np.random.default_rng(0)
+    for number, name in enumerate(["cat", "dog"]):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for i in range(20):
+            image = rng.integers(0, 60, (64, 80, 3), dtype=np.uint8)
+            image[:, :, number] += 150
+            cv2.imwrite(str(tmp_path / f"photos/{name}/{i}.png"), image)
+    return tmp_path
+
+
+def test_commands_of_the_readme(place: Path) -> None:
+    assert len(commands()) > 8
+    for command in commands():
+        words = shortened(command)
+        assert words[0] == "pdl"
+        done = subprocess.run([sys.executable, "-m", *words], cwd=place, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{command}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+
+
+def test_python_examples_of_the_readme(place: Path) -> None:
+    assert blocks("python")
+    for block in blocks("python"):
+        done = subprocess.run([sys.executable, "-c", block], cwd=place, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_the_two_commands_are_what_ci_runs() -> None:
+    script = (ROOT / ".ci/run").read_text()
+    first, second = re.findall(r"^    (pip install .*)$", README, re.MULTILINE)[:2]
+    for command in (*first.split(" && "), *second.split(" && ")):
+        core = command.replace("pip install ", "pip install --quiet ")
+        assert core in script, f"{core!r} is not in .ci/run"
+
+
+def test_files_that_the_documents_name_exist() -> None:
+    for document in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CONVENTIONS.md"):
+        for name in re.findall(r"\]\(([^)#:]+)\)", (ROOT / document).read_text()):
+            assert (ROOT / name).exists(), f"{document} links to {name}"
+    assert os.access(ROOT / ".ci/run", os.X_OK)
