@@ -42,7 +42,7 @@ def _cgroup_quota() -> float | None:
 
 def get_num_threads() -> int:
     """Threads that kernels use."""
-    return runtime.num_threads()
+    return int(runtime.num_threads())
 
 
 def set_num_threads(count: int) -> None:
@@ -63,15 +63,25 @@ def num_threads(count: int) -> Iterator[None]:
         set_num_threads(before)
 
 
-def _from_environment() -> int:
+def _from_environment() -> int | None:
+    """The count that PDL_NUM_THREADS asks for; None where it is no count."""
     text = os.environ.get("PDL_NUM_THREADS", "")
     if not text:
         return available_cores()
-    if not text.isdecimal() or int(text) < 1:
-        raise UsageError(f"PDL_NUM_THREADS={text!r} must be a whole number of at least 1")
-    return int(text)
+    return int(text) if text.isdecimal() and int(text) > 0 else None
 
 
-runtime.set_num_threads(_from_environment())
-if runtime.problem() is not None:
-    raise UsageError(f"PDL_CPU={os.environ.get('PDL_CPU')!r}: {runtime.problem()}; leave it unset for the best one")
+def demand_environment() -> None:
+    """Raise UsageError where PDL_NUM_THREADS or PDL_CPU asked for what cannot be had.
+
+    Not raised on import, so that the command line can say it in one line; the first op of a process calls it too.
+    """
+    if _from_environment() is None:
+        text = os.environ["PDL_NUM_THREADS"]
+        raise UsageError(f"PDL_NUM_THREADS={text!r} must be a whole number of at least 1; unset it to use all cores")
+    if runtime.problem() is not None:
+        text = os.environ.get("PDL_CPU", "")
+        raise UsageError(f"PDL_CPU={text!r}: {runtime.problem()}; leave it unset for the best one")
+
+
+runtime.set_num_threads(_from_environment() or 1)

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from pdl import threads
 from pdl.cli import style
 from pdl.cli.overview import COMMANDS, overview
 from pdl.errors import PdlError
@@ -73,6 +74,7 @@ def run(arguments: list[str]) -> int:
     """Parse, call, and turn every outcome into an exit code."""
     streams = sys.stdout, sys.stderr
     try:
+        threads.demand_environment()
         result = typer.main.get_command(app).main(arguments, prog_name="pdl", standalone_mode=False)
         style.flush()
         code = result if isinstance(result, int) else 0

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias, dataclass_transform
 
 import numpy as np
 
+from pdl import threads
 from pdl.autograd import anomaly, tape
 from pdl.dtype import DType, as_dtype, bfloat16, float32, is_differentiable, promote
 from pdl.errors import DtypeError, ShapeError, UsageError
@@ -142,6 +143,8 @@ class Op:
         key = (self, *[None if x is None else (x.shape, x.dtype) for x in ins])
         found = _plans.get(key)
         if found is None:
+            if not _plans:
+                threads.demand_environment()
             made = self.infer(*[None if x is None else Spec(x.shape, x.dtype) for x in ins])  # type: ignore[arg-type]
             upcast = not self.native_bf16 and any(x is not None and x.dtype == bfloat16 for x in ins)
             found = ((made,) if isinstance(made, Spec) else tuple(made), upcast)

@@ -8,6 +8,7 @@ definition.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -205,16 +206,25 @@ def _conv(
     dilation: Sizes,
     groups: int,
 ) -> Tensor:
-    name = f"conv{rank}d"
     tensors = as_tensors(x, w) if b is None else as_tensors(x, w, b)
+    window = (stride, padding, dilation)
+    plain = tuple(v if isinstance(v, int | str) else tuple(map(_plain, v)) for v in window)
+    return cast(Tensor, apply(_conv_op(rank, tensors[1].shape, *plain, groups), *tensors))
+
+
+def _plain(value: int | Sequence[int]) -> int | tuple[int, ...]:
+    return value if isinstance(value, int) else tuple(value)
+
+
+@lru_cache(maxsize=4096)
+def _conv_op(rank: int, w: tuple[int, ...], stride: Any, padding: Any, dilation: Any, groups: int) -> Conv:
+    """The op for these arguments; a net calls with the same ones at every step."""
+    name = f"conv{rank}d"
+    if len(w) != rank + 2:
+        raise ShapeError(f"{name}: w {w} has {len(w)} dimensions; expected [*kernel, C/groups, O]")
     steps, spread = _each(name, "stride", stride, rank), _each(name, "dilation", dilation, rank)
-    kernel = tensors[1].shape[:-2]
-    if len(kernel) != rank:
-        raise ShapeError(
-            f"{name}: w {tensors[1].shape} has {tensors[1].ndim} dimensions; expected [*kernel, C/groups, O]"
-        )
     _each(name, "groups", groups, 1)
-    return cast(Tensor, apply(Conv(steps, _pads(name, padding, kernel, steps, spread), spread, groups), *tensors))
+    return Conv(steps, _pads(name, padding, w[:-2], steps, spread), spread, groups)
 
 
 def _transposed(

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from pdl import threads
+from pdl.cli import main
 from pdl.errors import UsageError
 from pdl.kernels import conv, gemm
 
@@ -59,9 +60,12 @@ def test_the_environment_sets_the_count(value: str, count: int | None) -> None:
     assert int(done.stdout) == (count or threads.available_cores())
 
 
-def test_a_bad_count_is_refused() -> None:
+def test_a_bad_count_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UsageError, match="at least 1"):
         threads.set_num_threads(0)
+    monkeypatch.setenv("PDL_NUM_THREADS", "many")
+    assert main(["info"]) == 2
+    assert capsys.readouterr().err.startswith("PDL_NUM_THREADS='many' must be a whole number")
 
 
 def test_denormals_are_flushed_inside_kernels_only() -> None:
