@@ -1,6 +1,6 @@
 """pdl: a compact deep-learning core and the trainer of its task suites.
 
-``import pdl`` loads tensors, ops and gradients (NumPy and the native kernels); everything above them comes on first use.
+``import pdl`` loads tensors, ops and gradients (NumPy and the native kernels); the rest comes on first use.
 """
 
 from __future__ import annotations

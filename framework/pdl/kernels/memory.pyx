@@ -132,7 +132,6 @@ def set_cache_limit(size_t limit):
 def empty(tuple shape, dtype not None):
     """An uninitialised C-ordered array of `shape` and `dtype` (a numpy.dtype), aligned to 64 bytes."""
     cdef cnp.npy_intp[MAX_DIMS] dims
-    cdef cnp.PyArray_Descr* descr
     cdef size_t size
     cdef int nd = <int>len(shape)
     cdef int i

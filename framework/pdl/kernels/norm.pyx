@@ -41,7 +41,8 @@ def batch_norm(
     bint relu=False,
     object residual=None,           # IN  [..., C] or None
 ):
-    """y = (x - mean) rstd scale + shift (+ residual), then max(., 0) where `relu`; the statistics are over all axes but the last."""
+    """y = (x - mean) rstd scale + shift (+ residual), then max(., 0) where `relu`; the statistics are over all axes but
+    the last."""
     cdef int64_t n = cnp.PyArray_SIZE(x), columns = last_of("batch_norm", x)
     cdef int kind = real_type("batch_norm", x)
     cdef void* py = data_of("batch_norm", "y", y, kind, n)
@@ -139,7 +140,8 @@ def layer_norm(
     object shift,                   # IN  [C] or None
     double eps,
 ):
-    """y = (x - mean) rstd scale + shift over the last axis, rstd = 1 / sqrt(var + eps); without `mean`: RMS norm, rstd = 1 / sqrt(mean x^2 + eps)."""
+    """y = (x - mean) rstd scale + shift over the last axis, rstd = 1 / sqrt(var + eps); without `mean`: RMS norm, rstd
+    = 1 / sqrt(mean x^2 + eps)."""
     cdef int64_t n = cnp.PyArray_SIZE(x), columns = last_of("layer_norm", x)
     cdef int kind = real_type("layer_norm", x)
     cdef void* py = data_of("layer_norm", "y", y, kind, n)
@@ -203,7 +205,8 @@ def group_norm(
     int64_t groups,                 # C: instance norm
     double eps,
 ):
-    """y = (x - mean) rstd scale + shift, the statistics over each sample's positions and each run of C / groups channels."""
+    """y = (x - mean) rstd scale + shift, the statistics over each sample's positions and each run of C / groups
+    channels."""
     cdef int64_t n = cnp.PyArray_SIZE(x), columns = last_of("group_norm", x), batch = cnp.PyArray_DIM(x, 0)
     cdef int kind = real_type("group_norm", x)
     check_groups(x, columns, groups)

@@ -1,4 +1,5 @@
-"""Elementwise kernels: functions of one array and their gradients, arithmetic of two. float32 and float64, contiguous."""
+"""Elementwise kernels: functions of one array and their gradients, arithmetic of two. float32 and float64,
+contiguous."""
 
 include "checks.pxi"
 
@@ -56,7 +57,8 @@ def unary_grad(
     double b=0.0,
     double c=0.0,
 ):
-    """dx = g f'(x). At a kink the slope is that of the flat or lower side: relu'(0) = 0, leaky_relu'(0) = a, clip'(a) = clip'(b) = 0."""
+    """dx = g f'(x). At a kink the slope is that of the flat or lower side: relu'(0) = 0, leaky_relu'(0) = a, clip'(a) =
+    clip'(b) = 0."""
     cdef int64_t n = cnp.PyArray_SIZE(g)
     cdef int kind = real_type(name, g), which = UNARY[name]
     cdef void* to = data_of(name, "dx", dx, kind, n)

@@ -81,7 +81,8 @@ def log_softmax_grad(
 
 
 cdef double check_labels(str name, const int64_t* labels, int64_t rows, int64_t columns, int64_t ignored, const void* weight, int kind) except? -1:
-    """Raise `DataError` at the first label that is no class; return the sum of the weights (ones) of those that are not ignored."""
+    """Raise `DataError` at the first label that is no class; return the sum of the weights (ones) of those that are not
+    ignored."""
     cdef int64_t r, label
     cdef double total = 0
     for r in range(rows):
@@ -108,7 +109,8 @@ def cross_entropy(
     int64_t ignore_index=-100,
     str name="cross_entropy",
 ):
-    """loss = (1 - s) w[label] (lse - x[label]) + s / C sum_c w[c] (lse - x[c]), 0 for ignored labels; lse = log sum_c e^x[c].
+    """loss = (1 - s) w[label] (lse - x[label]) + s / C sum_c w[c] (lse - x[c]), 0 for ignored labels; lse = log sum_c
+    e^x[c].
 
     Returns the sum of w[label] over labels that are not ignored. Raises `DataError` for a label outside [0, C).
     """
@@ -141,7 +143,8 @@ def cross_entropy_grad(
     int64_t ignore_index=-100,
     double factor=1.0,              # g is multiplied by this
 ):
-    """dx[c] = g factor ((w[label] (1 - s) + s / C sum w) e^(x[c] - lse) - (1 - s) w[label] [c = label] - s / C w[c]), 0 for ignored labels."""
+    """dx[c] = g factor ((w[label] (1 - s) + s / C sum w) e^(x[c] - lse) - (1 - s) w[label] [c = label] - s / C w[c]), 0
+    for ignored labels."""
     cdef str name = "cross_entropy"
     cdef int64_t n = cnp.PyArray_SIZE(logits), columns = cnp.PyArray_DIM(logits, cnp.PyArray_NDIM(logits) - 1), rows = n // columns
     cdef int kind = real_type(name, logits)

@@ -1,8 +1,11 @@
 """Optimiser steps in place: one native call for all parameters of a group.
 
-Every function takes lists of arrays of one dtype (float32 or float64): `params`, `grads` and the states have the same length, and entry i of each the same
-size. Parameters and states are C-contiguous and changed in place; a gradient that is not contiguous is copied first. `scale` multiplies the gradients as they
-are read (clipping, averaging and loss scaling cost no pass of their own): with g' = scale g, and d = g' + weight_decay p where the decay is coupled.
+Every function takes lists of arrays of one dtype (float32 or float64): `params`, `grads` and the states have the same
+length, and entry i of each the same
+size. Parameters and states are C-contiguous and changed in place; a gradient that is not contiguous is copied first.
+`scale` multiplies the gradients as they
+are read (clipping, averaging and loss scaling cost no pass of their own): with g' = scale g, and d = g' + weight_decay
+p where the decay is coupled.
 """
 
 from libc.stdlib cimport free, malloc
@@ -30,7 +33,8 @@ cdef extern from "table.h" namespace "pdl":
         kAdadelta
     cdef cppclass UpdateTable[T]:
         void step(int rule, T** lists, const int64_t* sizes, int64_t count, const UpdateRule& h) noexcept nogil
-        void axpy(T** lists, const int64_t* sizes, int64_t count, double keep, const double* factor, bint shared) noexcept nogil
+        void axpy(T** lists, const int64_t* sizes, int64_t count, double keep, const double* factor, bint shared)
+        noexcept nogil
         void squares(double* out, T** arrays, const int64_t* sizes, int64_t count) noexcept nogil
     UpdateTable[T]* update_table[T](const T* any) noexcept nogil
 
@@ -141,7 +145,8 @@ def adam(
     bint decoupled=False,           # AdamW: p *= 1 - lr weight_decay, and the decay stays out of the gradient
     double scale=1.0,
 ):
-    """m = b1 m + (1 - b1) d, v = b2 v + (1 - b2) d^2; p -= lr m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + eps). AMSGrad: the largest v so far."""
+    """m = b1 m + (1 - b1) d, v = b2 v + (1 - b2) d^2; p -= lr m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + eps). AMSGrad:
+    the largest v so far."""
     cdef UpdateRule h = rule_of(lr, weight_decay, scale)
     h.beta1, h.beta2, h.eps, h.decoupled = beta1, beta2, eps, decoupled
     h.correction1, h.correction2 = 1 - beta1 ** count, 1 - beta2 ** count
@@ -166,7 +171,8 @@ def lamb(
     int64_t count,                  # the number of this step, from 1
     double scale=1.0,
 ):
-    """u = m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + eps) + weight_decay p; p -= lr |p| / |u| u array by array (1 where a norm is 0). You et al., 2020."""
+    """u = m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + eps) + weight_decay p; p -= lr |p| / |u| u array by array (1 where a
+    norm is 0). You et al., 2020."""
     cdef UpdateRule h = rule_of(lr, weight_decay, scale)
     h.beta1, h.beta2, h.eps = beta1, beta2, eps
     h.correction1, h.correction2 = 1 - beta1 ** count, 1 - beta2 ** count
@@ -190,7 +196,8 @@ def rmsprop(
     double weight_decay=0.0,
     double scale=1.0,
 ):
-    """s = alpha s + (1 - alpha) d^2 (centred: less the square of the mean of d); d / (sqrt(s) + eps) through the momentum buffer; p -= lr of that."""
+    """s = alpha s + (1 - alpha) d^2 (centred: less the square of the mean of d); d / (sqrt(s) + eps) through the
+    momentum buffer; p -= lr of that."""
     cdef UpdateRule h = rule_of(lr, weight_decay, scale)
     h.beta1, h.eps, h.momentum = alpha, eps, momentum
     if momentum != 0 and buffers is None:
@@ -277,7 +284,8 @@ def scale(
 def sum_squares(
     list arrays not None,           # IN
 ):
-    """The sum of squares of each array, float64 [len(arrays)]: in one fixed order, the same for any number of threads."""
+    """The sum of squares of each array, float64 [len(arrays)]: in one fixed order, the same for any number of
+    threads."""
     cdef Lists at = collect("sum_squares", (arrays,), 0)
     cdef cnp.ndarray out = np.zeros(len(arrays))
     cdef double* to = <double*>cnp.PyArray_DATA(out)

@@ -28,11 +28,16 @@ class _Window(Op, abstract=True):
     stride: tuple[int, ...]
     padding: tuple[tuple[int, int], ...]
     dilation: tuple[int, ...]
-    groups: int = 1
+    groups: int
 
     def call(self, other: type[_Window], *inputs: Tensor, **more: Any) -> Tensor:
         """Another of the three ops, with the same window."""
-        window = {"stride": self.stride, "padding": self.padding, "dilation": self.dilation, "groups": self.groups}
+        window: dict[str, Any] = {
+            "stride": self.stride,
+            "padding": self.padding,
+            "dilation": self.dilation,
+            "groups": self.groups,
+        }
         return cast(Tensor, apply(other(**window, **more), *inputs))
 
     def out_sizes(self, size: Sequence[int], kernel: Sequence[int]) -> tuple[int, ...]:

@@ -114,6 +114,9 @@ struct Cut {
     planes_per_block = pieces > 1 ? 1 : max64(1, min64(kBlockBytes / max64(1, row_bytes * out_rows), planes / wanted));
   }
   int64_t blocks() const { return (planes + planes_per_block - 1) / planes_per_block * pieces; }
+
+  // Blocks that are worth a thread, when the whole convolution takes `work` multiply-adds.
+  int64_t grain(int64_t work) const { return max64(1, kParallelWork / max64(1, work / blocks())); }
 };
 
 // Weights [taps d][taps h][taps w][in][out] in panels of kPanel outputs: packed OUT [panel][tap][in][panel_width], zeros behind the last
@@ -151,7 +154,8 @@ void correlate(const Grid<T>& out, const Grid<const T>& in, const Taps* taps, in
 
   const int64_t row_bytes = taps[1].step * taps[0].count * in.size[2] * channels * static_cast<int64_t>(sizeof(T));
   const Cut cut(n * out.size[0], out.size[1], row_bytes);
-  parallel(cut.blocks(), 1, [&](int64_t begin, int64_t end, int) {
+  const int64_t work = n * out.size[0] * out.size[1] * out.size[2] * tap_count * channels * outputs;
+  parallel(cut.blocks(), cut.grain(work), [&](int64_t begin, int64_t end, int) {
     Block<T> block;
     block.place(in, taps, channels, out.size, cut.rows_per_block, cut.planes_per_block, 3);
     const int64_t batch_most = max64(1, tap_count);
@@ -311,10 +315,11 @@ void weight_gradient(T* dw, const Grid<const T>& in, const Grid<const T>& dy, co
   const int64_t row_bytes =
       (taps[1].step * taps[0].count * in.size[2] * channels + g.out[2] * outputs) * static_cast<int64_t>(sizeof(T));
   const Cut cut(g.n * g.out[0], g.out[1], row_bytes);
-  const int parts = parts_of(cut.blocks(), 1);
+  const int64_t grain = cut.grain(g.n * g.out[0] * g.out[1] * g.out[2] * tap_count * channels * outputs);
+  const int parts = parts_of(cut.blocks(), grain);
   const int64_t total = tap_count * channels * width;
   T* sums = static_cast<T*>(scratch(5, (parts + 1) * total * sizeof(T)));
-  parallel(cut.blocks(), 1, [&](int64_t begin, int64_t end, int part) {
+  parallel(cut.blocks(), grain, [&](int64_t begin, int64_t end, int part) {
     T* mine = sums + part * total;
     memset(mine, 0, total * sizeof(T));
     Block<T> block;

@@ -116,7 +116,10 @@ void moments(double* mean, double* m2, const T* x, int64_t rows, int64_t columns
   parallel(s.rows, grain_of(s), [&](int64_t begin, int64_t end, int part) {
     double *m = part_of + 2 * part * s.columns, *q = m + s.columns;
     const int64_t stop = end < whole ? end : whole;
-    for (int64_t r = begin; r < stop; r += s.block) add_moments<T>(m, q, r - begin, x, r, r + s.block < stop ? r + s.block : stop, s.columns, s.columns);
+    for (int64_t r = begin; r < stop; r += s.block) {
+      const int64_t last = r + s.block < stop ? r + s.block : stop;
+      add_moments<T>(m, q, r - begin, x, r, last, s.columns, s.columns);
+    }
     counts[part] = stop > begin ? stop - begin : 0;
   });
   for (int64_t c = 0; c < columns; c++) {
@@ -378,9 +381,11 @@ void layer_norm(T* y, T* mean, T* rstd, const T* x, const T* scale, const T* shi
 }
 
 // dx = rstd (u - mean(u) - xhat mean(u xhat)), u = g scale (RMS norm: without mean(u)); dscale = sum_rows g xhat, dshift = sum_rows g
-// dx OUT [rows, columns], dscale, dshift OUT [columns] (each may be null); g, x IN [rows, columns], mean (null for RMS norm), rstd IN [rows], scale IN [columns] or null
+// dx OUT [rows, columns], dscale, dshift OUT [columns] (each may be null); g, x IN [rows, columns], mean (null for RMS norm),
+// rstd IN [rows], scale IN [columns] or null
 template <class T>
-void layer_norm_grad(T* dx, T* dscale, T* dshift, const T* g, const T* x, const T* mean, const T* rstd, const T* scale, int64_t rows, int64_t columns) {
+void layer_norm_grad(T* dx, T* dscale, T* dshift, const T* g, const T* x, const T* mean, const T* rstd, const T* scale, int64_t rows,
+                     int64_t columns) {
   using namespace norm;
   constexpr int64_t kRows = 64;  // rows summed in T before they join the sums in double
   const int64_t grain = kGrainElements / columns + 1;
@@ -393,7 +398,10 @@ void layer_norm_grad(T* dx, T* dscale, T* dshift, const T* g, const T* x, const 
     for (int64_t r = begin; r < end; r++) {
       const T *gr = g + r * columns, *xr = x + r * columns;
       const T m = mean != nullptr ? mean[r] : T(0), k = rstd[r];
-      const auto u_at = [=](int64_t c, int lanes) { return scale != nullptr ? get<T>(gr + c, lanes) * get<T>(scale + c, lanes) : get<T>(gr + c, lanes); };
+      const auto u_at = [=](int64_t c, int lanes) {
+        const Vec<T> d = get<T>(gr + c, lanes);
+        return scale != nullptr ? d * get<T>(scale + c, lanes) : d;
+      };
       const auto hat_at = [=](int64_t c, int lanes) { return (get<T>(xr + c, lanes) - m) * k; };
       const T n = static_cast<T>(columns);
       const T mu = mean != nullptr ? row_sum<T>(columns, u_at) / n : T(0);
