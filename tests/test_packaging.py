@@ -19,6 +19,7 @@ PACKAGES = {"pdl": ROOT, "pdl_cv": ROOT / "suites/cv"}
 def run(*command: str | Path, cwd: Path, **env: str) -> str:
     """Output of a command that must succeed."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    clean["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{clean.get('PATH', '')}"  # meson looks for cython there
     done = subprocess.run(
         [str(c) for c in command], cwd=cwd, env=clean | env, capture_output=True, text=True, check=False
     )

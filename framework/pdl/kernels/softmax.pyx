@@ -80,7 +80,9 @@ def log_softmax_grad(
     run_softmax_grad("log_softmax", dx, g, y, True)
 
 
-cdef double check_labels(str name, const int64_t* labels, int64_t rows, int64_t columns, int64_t ignored, const void* weight, int kind) except? -1:
+cdef double check_labels(
+    str name, const int64_t* labels, int64_t rows, int64_t columns, int64_t ignored, const void* weight, int kind,
+) except? -1:
     """Raise `DataError` at the first label that is no class; return the sum of the weights (ones) of those that are not
     ignored."""
     cdef int64_t r, label
@@ -90,7 +92,8 @@ cdef double check_labels(str name, const int64_t* labels, int64_t rows, int64_t 
         if label == ignored:
             continue
         if label < 0 or label >= columns:
-            raise DataError(f"{name}: label {label} at position {r} is none of the {columns} classes 0..{columns - 1} (ignore_index is {ignored})")
+            classes = f"the {columns} classes 0..{columns - 1} (ignore_index is {ignored})"
+            raise DataError(f"{name}: label {label} at position {r} is none of {classes}")
         if weight == NULL:
             total += 1
         else:
@@ -124,7 +127,8 @@ def cross_entropy(
     cdef double total = check_labels(name, at, rows, columns, ignore_index, pw, kind)
     with nogil:
         if kind == cnp.NPY_FLOAT:
-            softmax_table(<float*>px).cross_entropy(<float*>pl, <float*>pe, <float*>px, at, <float*>pw, rows, columns, smoothing, ignore_index)
+            softmax_table(<float*>px).cross_entropy(<float*>pl, <float*>pe, <float*>px, at, <float*>pw, rows, columns, smoothing,
+                                                    ignore_index)
         else:
             softmax_table(<double*>px).cross_entropy(<double*>pl, <double*>pe, <double*>px, at, <double*>pw, rows, columns, smoothing,
                                                      ignore_index)

@@ -1,11 +1,9 @@
 """Optimiser steps in place: one native call for all parameters of a group.
 
-Every function takes lists of arrays of one dtype (float32 or float64): `params`, `grads` and the states have the same
-length, and entry i of each the same
-size. Parameters and states are C-contiguous and changed in place; a gradient that is not contiguous is copied first.
-`scale` multiplies the gradients as they
-are read (clipping, averaging and loss scaling cost no pass of their own): with g' = scale g, and d = g' + weight_decay
-p where the decay is coupled.
+Every function takes lists of arrays of one dtype (float32 or float64): `params`, `grads` and the states have the same length, and entry i
+of each the same size. Parameters and states are C-contiguous and changed in place; a gradient that is not contiguous is copied first.
+`scale` multiplies the gradients as they are read (clipping, averaging and loss scaling cost no pass of their own): g' = scale g. Where the
+decay is coupled, d = g' + weight_decay p.
 """
 
 from libc.stdlib cimport free, malloc
@@ -33,8 +31,7 @@ cdef extern from "table.h" namespace "pdl":
         kAdadelta
     cdef cppclass UpdateTable[T]:
         void step(int rule, T** lists, const int64_t* sizes, int64_t count, const UpdateRule& h) noexcept nogil
-        void axpy(T** lists, const int64_t* sizes, int64_t count, double keep, const double* factor, bint shared)
-        noexcept nogil
+        void axpy(T** lists, const int64_t* sizes, int64_t count, double keep, const double* factor, bint shared) noexcept nogil
         void squares(double* out, T** arrays, const int64_t* sizes, int64_t count) noexcept nogil
     UpdateTable[T]* update_table[T](const T* any) noexcept nogil
 
@@ -284,8 +281,7 @@ def scale(
 def sum_squares(
     list arrays not None,           # IN
 ):
-    """The sum of squares of each array, float64 [len(arrays)]: in one fixed order, the same for any number of
-    threads."""
+    """The sum of squares of each array, float64 [len(arrays)]: in one fixed order, the same for any number of threads."""
     cdef Lists at = collect("sum_squares", (arrays,), 0)
     cdef cnp.ndarray out = np.zeros(len(arrays))
     cdef double* to = <double*>cnp.PyArray_DATA(out)

@@ -45,12 +45,17 @@ def scaled_dot_product_attention(
         mask = Tensor(np.tri(q.shape[-2], k.shape[-2], dtype=np.bool_))
     if mask is not None:
         mask = as_tensor(mask)
-        if broadcast_shapes("scaled_dot_product_attention", mask.shape, scores.shape) != scores.shape:
+        if not _broadcasts(mask.shape, scores.shape):
             raise ShapeError(
                 f"scaled_dot_product_attention: mask {mask.shape} does not broadcast to the scores {scores.shape}"
             )
         scores = where(mask, scores, -math.inf) if mask.dtype == bool_ else scores + mask
     return matmul(dropout(softmax(scores), p=dropout_p), v)
+
+
+def _broadcasts(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
+    last = large[len(large) - len(small) :]
+    return len(small) <= len(large) and all(a in (1, b) for a, b in zip(small, last, strict=True))
 
 
 def _check(q: Tensor, k: Tensor, v: Tensor) -> None:

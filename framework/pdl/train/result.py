@@ -15,7 +15,7 @@ The schema of result.json (also in `FIELDS`, which a test holds it to):
     weights             which weights the test used: "best" or "last", and of which epoch
     metrics             {"test/accuracy": 0.98, "test/loss": ..., "val/...": ..., "train/loss": ...}
     versions            {"pdl": ..., "python": ..., "numpy": ..., and the suites'}
-    machine             {"class": "x86_64 avx512, 2 cores", "processor": ..., "cores": ..., "system": ...}
+    machine             {"class": "x86_64 avx512, 2 threads", "processor": ..., "threads": ..., "isa": ..., ...}
     next                the command to type next
 """
 
@@ -116,12 +116,12 @@ def machine() -> dict[str, Any]:
     from pdl.kernels import runtime
     from pdl.threads import get_num_threads
 
-    cores, isa = get_num_threads(), runtime.isa()
-    name = f"{platform.machine()} {isa}, {cores} core{'s' if cores != 1 else ''}"
+    threads, isa = get_num_threads(), runtime.isa()
+    name = f"{platform.machine()} {isa}, {threads} thread{'s' if threads != 1 else ''}"
     return {
         "class": name,
         "processor": _processor(),
-        "cores": cores,
+        "threads": threads,
         "isa": isa,
         "system": f"{platform.system()} {platform.release()}",
     }

@@ -27,8 +27,8 @@ struct Normal {
 template <class T>
 PDL_INLINE Normal<T> normal(Vec<T> x) {
   const Vec<T> inner = at_most<T>(absolute<T>(x), Format<T>::erfc_high * T(1.414)), e = exp_minus_square<T>(inner, T(0.5));
-  const Vec<T> z = inner * T(0.70710678118654752), tail = erfc_large<T>(z, e), small = erf_small<T>(with_sign<T>(z, x));
-  return {z < T(1) ? small + T(1) : x < T(0) ? tail : T(2) - tail, e};
+  const Vec<T> tail = erfc_positive<T>(inner * T(0.70710678118654752), e);
+  return {x < T(0) ? tail : T(2) - tail, e};
 }
 // x Phi(x)
 template <class T>
@@ -81,6 +81,21 @@ PDL_INLINE Vec<T> mish_slope(Vec<T> x) {
 }
 template <class T>
 PDL_INLINE Vec<T> clip(Vec<T> x, T low, T high) { return at_most<T>(at_least<T>(x, low), high); }
+template <class T>
+PDL_INLINE Vec<T> hardsigmoid(Vec<T> x) { return clip<T>(x * T(1. / 6) + T(0.5), T(0), T(1)); }
+template <class T>
+PDL_INLINE Vec<T> hardswish(Vec<T> x) {
+  const Vec<T> s = hardsigmoid<T>(x);
+  return s == T(0) ? Vec<T>{} : x * s;
+}
+template <class T>
+PDL_INLINE Vec<T> hardswish_slope(Vec<T> x) {
+  return x <= T(-3) ? Vec<T>{} : x >= T(3) ? splat<T>(1) : x * T(1. / 3) + T(0.5);
+}
+template <class T>
+PDL_INLINE Vec<T> erf_slope(Vec<T> x) {
+  return exp_minus_square<T>(at_most<T>(absolute<T>(x), Format<T>::erfc_high)) * T(1.1283791670955126);
+}
 
 // y = f(x)    y OUT [n], x IN [n]; the meaning of a, b, c: the comments at enum Unary in table.h
 template <class T>
@@ -91,8 +106,8 @@ void unary(int name, T* y, const T* x, int64_t n, T a, T b, T c) {
     case kClip: return map<T>(n, y, [=](V v) { return clip<T>(v, a, b); }, x);
     case kLeakyRelu: return map<T>(n, y, [=](V v) { return v < T(0) ? v * a : v; }, x);
     case kElu: return map<T>(n, y, [=](V v) { return (v > T(0) ? v : vexpm1<T>(at_most<T>(v, T(0)) * c) * a) * b; }, x);
-    case kHardSwish: return map<T>(n, y, [](V v) { const V s = clip<T>(v * T(1. / 6) + T(0.5), T(0), T(1)); return s == T(0) ? V{} : v * s; }, x);
-    case kHardSigmoid: return map<T>(n, y, [](V v) { return clip<T>(v * T(1. / 6) + T(0.5), T(0), T(1)); }, x);
+    case kHardSwish: return map<T>(n, y, [](V v) { return hardswish<T>(v); }, x);
+    case kHardSigmoid: return map<T>(n, y, [](V v) { return hardsigmoid<T>(v); }, x);
     case kSigmoid: return map<T>(n, y, [](V v) { return vsigmoid<T>(v); }, x);
     case kLogSigmoid: return map<T>(n, y, [](V v) { return -vsoftplus<T>(-v); }, x);
     case kSoftplus: return map<T>(n, y, [=](V v) { return vsoftplus<T>(v * a) / a; }, x);
@@ -129,10 +144,7 @@ void unary_grad(int name, T* dx, const T* g, const T* ref, int64_t n, T a, T b, 
     case kClip: return map<T>(n, dx, [=](V d, V x) { return x > a ? (x < b ? d : V{}) : V{}; }, g, ref);
     case kLeakyRelu: return map<T>(n, dx, [=](V d, V x) { return x > T(0) ? d : d * a; }, g, ref);
     case kElu: return map<T>(n, dx, [=](V d, V x) { return (x > T(0) ? d : d * vexp<T>(at_most<T>(x, T(0)) * c) * (a * c)) * b; }, g, ref);
-    case kHardSwish: return map<T>(n, dx, [](V d, V x) {
-      const V slope = x * T(1. / 3) + T(0.5);
-      return d * (x <= T(-3) ? V{} : x >= T(3) ? splat<T>(1) : slope);
-    }, g, ref);
+    case kHardSwish: return map<T>(n, dx, [](V d, V x) { return d * hardswish_slope<T>(x); }, g, ref);
     case kHardSigmoid: return map<T>(n, dx, [](V d, V x) { return absolute<T>(x) < T(3) ? d * T(1. / 6) : V{}; }, g, ref);
     case kLogSigmoid: return map<T>(n, dx, [](V d, V x) { return d * vsigmoid<T>(-x); }, g, ref);
     case kSoftplus: return map<T>(n, dx, [=](V d, V x) { return d * vsigmoid<T>(x * a); }, g, ref);
@@ -142,7 +154,7 @@ void unary_grad(int name, T* dx, const T* g, const T* ref, int64_t n, T a, T b, 
     case kSilu: return map<T>(n, dx, [](V d, V x) { return d * silu_slope<T>(x); }, g, ref);
     case kMish: return map<T>(n, dx, [](V d, V x) { return d * mish_slope<T>(x); }, g, ref);
     case kLog: return map<T>(n, dx, [](V d, V x) { return d / x; }, g, ref);
-    case kErf: return map<T>(n, dx, [](V d, V x) { return d * exp_minus_square<T>(at_most<T>(absolute<T>(x), Format<T>::erfc_high)) * T(1.1283791670955126); }, g, ref);
+    case kErf: return map<T>(n, dx, [](V d, V x) { return d * erf_slope<T>(x); }, g, ref);
   }
 }
 
