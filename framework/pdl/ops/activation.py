@@ -8,6 +8,7 @@ kernel the first ones.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import ClassVar, cast
 
 import numpy as np
@@ -38,7 +39,7 @@ class Activation(Op, abstract=True):
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
         ref = y if pointwise.GRADIENT_OF[self.kernel] == "y" else x
-        return cast(Tensor, apply(ActivationGrad(type(self).__name__, self.values()), g, ref))
+        return cast(Tensor, apply(_gradient_of(type(self).__name__, self.values()), g, ref))
 
     def values(self) -> tuple[float, ...]:
         """The attributes, in order."""
@@ -61,7 +62,7 @@ class ActivationGrad(Fused):
 
     def activation(self) -> Activation:
         """The activation itself."""
-        return cast(Activation, OPS[self.name](*self.values))
+        return _activation_of(self.name, self.values)
 
     def infer(self, g: Spec, ref: Spec) -> Spec:
         if g.shape != ref.shape:
@@ -75,6 +76,16 @@ class ActivationGrad(Fused):
 
     def compose(self, g: Tensor, ref: Tensor) -> Tensor:
         return g * self.activation().slope(ref)
+
+
+@lru_cache(maxsize=256)
+def _gradient_of(name: str, values: tuple[float, ...]) -> ActivationGrad:
+    return ActivationGrad(name, values)
+
+
+@lru_cache(maxsize=256)
+def _activation_of(name: str, values: tuple[float, ...]) -> Activation:
+    return cast(Activation, OPS[name](*values))
 
 
 def _indicator(condition: Tensor, like: Tensor) -> Tensor:
