@@ -6,6 +6,7 @@ file stands below both.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, SupportsFloat, TypeAlias
@@ -23,8 +24,11 @@ Scalar: TypeAlias = bool | int | float | complex
 Hook: TypeAlias = "Callable[[Tensor], Tensor | None]"
 
 
-class _GradMode:
+class _Mode(threading.local):
     enabled = True
+
+
+_GradMode = _Mode()  # each thread has its own: evaluating in one does not switch off recording in another
 
 
 def is_grad_enabled() -> bool:

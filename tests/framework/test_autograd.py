@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import inspect
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -244,3 +245,10 @@ def test_complex_gradients_follow_both_parts() -> None:
     assert w.grad is not None
     assert w.grad.dtype == np.float64
     assert w.grad.tolist() == [2.0]
+
+
+def test_no_grad_belongs_to_its_thread() -> None:
+    x = pdl.tensor(2.0, requires_grad=True)
+    with pdl.no_grad(), ThreadPoolExecutor(1) as pool:
+        assert pool.submit(lambda: (x * x).requires_grad).result()
+        assert not (x * x).requires_grad
