@@ -46,9 +46,9 @@ def set_grad_enabled(mode: bool) -> Iterator[None]:
         _GradMode.enabled = before
 
 
-def no_grad() -> Any:
-    """Inside ``with no_grad():`` (or under ``@no_grad()``) nothing is recorded for gradients."""
-    return set_grad_enabled(False)
+def no_grad(function: Callable[..., Any] | None = None) -> Any:
+    """Inside ``with no_grad():``, or under ``@no_grad()`` or ``@no_grad``, nothing is recorded for gradients."""
+    return set_grad_enabled(False) if function is None else set_grad_enabled(False)(function)
 
 
 class HookHandle:

@@ -154,7 +154,7 @@ def test_annotated_pictures(run: Path, photos: Path, tmp_path: Path) -> None:
         ("none*.png", DataError, r"none\*.png: no file matches"),
         (".", DataError, r"no pictures"),
         (np.zeros((4, 4, 3)), UsageError, r"float64 \(4, 4, 3\)"),
-        (b"GIF89a", DataError, r"not a picture"),
+        (b"GIF89a", DataError, r"not a picture.*; give a whole picture$"),
     ],
     ids=["file", "pattern", "folder", "array", "bytes"],
 )

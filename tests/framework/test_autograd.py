@@ -6,6 +6,7 @@ import gc
 import inspect
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -252,3 +253,15 @@ def test_no_grad_belongs_to_its_thread() -> None:
     with pdl.no_grad(), ThreadPoolExecutor(1) as pool:
         assert pool.submit(lambda: (x * x).requires_grad).result()
         assert not (x * x).requires_grad
+
+
+@pytest.mark.parametrize("decorate", [pdl.no_grad, pdl.no_grad()], ids=["bare", "called"])
+def test_no_grad_decorates(decorate: Any) -> None:
+    @decorate
+    def square(x: pdl.Tensor) -> pdl.Tensor:
+        return x * x
+
+    x = leaf(2.0)
+    assert not square(x).requires_grad
+    assert not square(x).requires_grad
+    assert (x * x).requires_grad

@@ -63,5 +63,7 @@ def _train(config: Any, run: Path | None, *, resume: bool, **options: Any) -> An
         return train(config, run=folder.path, resume=resume, **options)
     except KeyboardInterrupt:
         if folder.resumable:
-            raise Interrupted(f"interrupted; go on with: pdl train --resume {folder.path}") from None
+            mode = f" --overfit {options['overfit']}" if options["overfit"] else ""
+            mode += " --fast-dev-run" if options["fast_dev_run"] else ""
+            raise Interrupted(f"interrupted; go on with: pdl train --resume {folder.path}{mode}") from None
         raise Interrupted("interrupted before the first checkpoint, so there is nothing to go on from") from None

@@ -16,7 +16,7 @@ Mode = Literal["rgb", "gray"]
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".pgm", ".ppm")
 MAX_PIXELS = 1 << 28  # refuse what unpacks to more than 268 million pixels
 MAX_BYTES = 1 << 30
-_REPAIR = "replace or remove the file, or set on_error='skip' to leave such samples out"
+REPAIR = "replace or remove the file, or set on_error='skip' to leave such samples out"
 
 
 def check_mode(owner: str, mode: str) -> Mode:
@@ -31,7 +31,7 @@ def read_image(path: str | Path, *, mode: Mode = "rgb", index: int | None = None
     try:
         size = Path(path).stat().st_size
         if size > MAX_BYTES:
-            raise fault(path, f"{size} bytes, more than the limit of {MAX_BYTES}", _REPAIR, index=index)
+            raise fault(path, f"{size} bytes, more than the limit of {MAX_BYTES}", REPAIR, index=index)
         data = Path(path).read_bytes()
     except OSError as error:
         raise unreadable(path, error, index=index) from error
@@ -47,14 +47,14 @@ def decode_image(data: bytes, *, mode: Mode = "rgb", path: str | Path | None = N
     """
     trouble = _trouble(data)
     if trouble:
-        raise fault(path, trouble, _REPAIR, index=index)
+        raise fault(path, trouble, REPAIR, index=index)
     try:
         flag = cv2.IMREAD_GRAYSCALE if mode == "gray" else cv2.IMREAD_COLOR
         image = cv2.imdecode(np.frombuffer(data, np.uint8), flag)
     except cv2.error as error:
-        raise fault(path, f"cannot be decoded: {error.err or error}", _REPAIR, index=index) from error
+        raise fault(path, f"cannot be decoded: {error.err or error}", REPAIR, index=index) from error
     if image is None:
-        raise fault(path, f"not a picture that can be decoded ({_kind(data)}, {len(data)} bytes)", _REPAIR, index=index)
+        raise fault(path, f"not a picture that can be decoded ({_kind(data)}, {len(data)} bytes)", REPAIR, index=index)
     return image[:, :, None] if mode == "gray" else cv2.cvtColor(image, cv2.COLOR_BGR2RGB)
 
 
@@ -72,7 +72,7 @@ def change_mode(images: np.ndarray, mode: Mode) -> np.ndarray:
 def damaged(data: bytes, path: str | Path | None = None) -> DataFault | None:
     """The fault of a file that is empty, cut off or too large, without decoding it; None if it looks whole."""
     trouble = _trouble(data)
-    return fault(path, trouble, _REPAIR) if trouble else None
+    return fault(path, trouble, REPAIR) if trouble else None
 
 
 def _trouble(data: bytes) -> str | None:

@@ -100,7 +100,8 @@ def dw(cnp.ndarray dw not None, cnp.ndarray x not None, cnp.ndarray g not None, 
     """
     cdef Geometry geometry
     describe(&geometry, x, g, dw, stride, pad, dilation, groups)
-    if dw.size == 0:
+    if dw.size == 0 or g.size == 0 or x.size == 0:
+        dw.fill(0)  # a sum over nothing
         return
     if x.itemsize == 4:
         with nogil:

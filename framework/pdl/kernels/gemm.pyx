@@ -1,5 +1,6 @@
 """Matrix products of float32 and float64 arrays."""
 
+from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
 from libc.stdint cimport int64_t
 
 cimport numpy as cnp
@@ -7,6 +8,9 @@ cimport numpy as cnp
 import numpy as np
 
 cnp.import_array()
+
+cdef enum:
+    FEW = 32  # products whose offsets need no memory from the heap
 
 ctypedef fused real:
     float
@@ -46,18 +50,25 @@ def matmul(cnp.ndarray out not None, cnp.ndarray a not None, cnp.ndarray b not N
     cdef int64_t[8] sizes
     cdef int64_t item = out.itemsize
     cdef int64_t batch = 1
-    cdef const int64_t[:, ::1] table
+    cdef int64_t[3 * FEW] few
+    cdef int64_t* offsets = few
     cdef void* bias_data = NULL
     if a.ndim < 2 or b.ndim < 2 or out.ndim < 2:
         raise ValueError("matmul: every array has at least two dimensions")
     if a.dtype != out.dtype or b.dtype != out.dtype or out.dtype.char not in "fd":
         raise TypeError(f"matmul: dtypes {out.dtype}, {a.dtype}, {b.dtype} must be one, float32 or float64")
-    if b.ndim == 2 and a.ndim > 2 and a.flags.c_contiguous:  # one tall product instead of many
+    if b.ndim == 2 and a.ndim > 2 and a.size and a.flags.c_contiguous and np.shape(a)[:-1] == np.shape(out)[:-1]:  # one tall product
         a = a.reshape(-1, a.shape[a.ndim - 1])
         out = out.reshape(-1, out.shape[out.ndim - 1])
     m, n, k = a.shape[a.ndim - 2], b.shape[b.ndim - 1], a.shape[a.ndim - 1]
     if b.shape[b.ndim - 2] != k or out.shape[out.ndim - 2] != m or out.shape[out.ndim - 1] != n:
         raise ValueError(f"matmul: {np.shape(a)} @ {np.shape(b)} does not fit into {np.shape(out)}")
+    demand_batch(a, out)
+    demand_batch(b, out)
+    if not cnp.PyArray_ISALIGNED(a):
+        a = a.copy()
+    if not cnp.PyArray_ISALIGNED(b):
+        b = b.copy()
     if not out.flags.c_contiguous or (bias is not None and (not bias.flags.c_contiguous or bias.dtype != out.dtype)):
         raise ValueError("matmul: out and bias must be C-contiguous and of one dtype")
     if bias is not None:
@@ -71,34 +82,52 @@ def matmul(cnp.ndarray out not None, cnp.ndarray a not None, cnp.ndarray b not N
     sizes[6], sizes[7] = b.strides[b.ndim - 2] // item, b.strides[b.ndim - 1] // item
     if m == 1 and sizes[5] != 1:
         sizes[4] = 1  # a single row has no row stride: take the column form
-    offsets = _offsets(out, a, b)
-    table = offsets
-    batch = table.shape[0]
+    batch = fill_offsets(NULL, out, a, b)
+    if batch > FEW:
+        offsets = <int64_t*>PyMem_RawMalloc(3 * batch * sizeof(int64_t))
+        if offsets == NULL:
+            raise MemoryError(f"matmul: no room for the offsets of {batch} products")
+    fill_offsets(offsets, out, a, b)
     if item == 4:
         with nogil:
             run(<float*>cnp.PyArray_DATA(out), <const float*>cnp.PyArray_DATA(a), <const float*>cnp.PyArray_DATA(b),
-                <const float*>bias_data, sizes, batch, &table[0, 0])
+                <const float*>bias_data, sizes, batch, offsets)
     else:
         with nogil:
             run(<double*>cnp.PyArray_DATA(out), <const double*>cnp.PyArray_DATA(a), <const double*>cnp.PyArray_DATA(b),
-                <const double*>bias_data, sizes, batch, &table[0, 0])
+                <const double*>bias_data, sizes, batch, offsets)
+    if offsets != few:
+        PyMem_RawFree(offsets)
 
 
-_ONE = np.zeros((1, 3), np.int64)
+cdef int64_t fill_offsets(int64_t* offsets, cnp.ndarray out, cnp.ndarray a, cnp.ndarray b) except -1:
+    """[batch, 3]: where every product of the batch starts in out, a and b, in elements. Returns the size of the batch."""
+    cdef int outer = out.ndim - 2, axis
+    cdef int64_t batch = 1, i, left, at
+    for axis in range(outer):
+        batch *= out.shape[axis]
+    for i in range(batch if offsets != NULL else 0):
+        left = i
+        offsets[3 * i] = offsets[3 * i + 1] = offsets[3 * i + 2] = 0
+        for axis in range(outer - 1, -1, -1):
+            at = left % out.shape[axis]
+            left //= out.shape[axis]
+            offsets[3 * i] += at * step_of(out, axis - outer)
+            offsets[3 * i + 1] += at * step_of(a, axis - outer)
+            offsets[3 * i + 2] += at * step_of(b, axis - outer)
+    return batch
 
 
-def _offsets(out, a, b):
-    """[batch, 3]: where every product of the batch starts in out, a and b, in elements."""
-    if out.ndim == 2 and a.ndim == 2 and b.ndim == 2:
-        return _ONE
-    batch = out.shape[: out.ndim - 2]
-    columns = []
-    for x in (out, a, b):
-        outer = x.ndim - 2
-        total = np.zeros(batch, np.int64)
-        for axis in range(outer):
-            if x.shape[axis] > 1:
-                steps = np.arange(x.shape[axis], dtype=np.int64) * (x.strides[axis] // x.itemsize)
-                total += steps.reshape([x.shape[axis]] + [1] * (outer - axis - 1))
-        columns.append(total.ravel())
-    return np.ascontiguousarray(np.stack(columns, axis=1))
+cdef int demand_batch(cnp.ndarray x, cnp.ndarray out) except -1:
+    """Raise unless the batch dimensions of x broadcast to those of out."""
+    cdef int axis, ahead = out.ndim - x.ndim
+    for axis in range(x.ndim - 2):
+        if ahead < 0 or (x.shape[axis] != 1 and x.shape[axis] != out.shape[axis + ahead]):
+            raise ValueError(f"matmul: the batch of {np.shape(x)} does not broadcast to that of {np.shape(out)}")
+    return 0
+
+
+cdef inline int64_t step_of(cnp.ndarray x, int from_last) noexcept:
+    """Elements from one matrix to the next along batch dimension `from_last` (-1 is the last); 0 where x is broadcast."""
+    cdef int axis = x.ndim - 2 + from_last
+    return x.strides[axis] // x.itemsize if axis >= 0 and x.shape[axis] > 1 else 0

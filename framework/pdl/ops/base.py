@@ -292,6 +292,8 @@ def broadcast_shapes(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
 def normalize_axis(name: str, axis: int, ndim: int) -> int:
     """`axis` counted from the front; raises where it is outside [-ndim, ndim)."""
     if not -ndim <= axis < ndim:
+        if not ndim:
+            raise ShapeError(f"{name}: axis {axis} of a tensor without dimensions")
         raise ShapeError(f"{name}: axis {axis} is outside [{-ndim}, {ndim - 1}] of a tensor with {ndim} dimensions")
     return axis % ndim
 

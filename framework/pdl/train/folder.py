@@ -1,7 +1,7 @@
 """The run folder.
 
 config.yaml        the resolved recipe, with what the data told (class names); enough to use the run without the data
-run.json           the recipe's name and when the run began
+run.json           the recipe's name, when the run began, and whether it is a fast dev run or an overfit run
 metrics.jsonl      numbers as they came (`pdl.train.log.MetricsLog`)
 checkpoints/       last.safetensors, best.safetensors, step-*.safetensors (`pdl.train.checkpoint`)
 result.json        the outcome (`pdl.train.result`)
@@ -101,18 +101,25 @@ class Run:
         file = self.path / "run.json"
         return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {"recipe": self.path.name}
 
-    def open_for(self, config: Config, told: dict[str, Any]) -> None:
+    def open_for(self, config: Config, told: dict[str, Any], mode: dict[str, Any]) -> None:
         """Make the folder, with config.yaml (the recipe, and laid over it `told`, what the data said) and run.json.
 
-        The folder of a resumed run has them already.
+        The folder of a resumed run has them already, and must be of the same `mode` (fast_dev_run, overfit).
         """
         self.path.mkdir(parents=True, exist_ok=True)
         if (self.path / "run.json").is_file():
+            begun = self.describe()["mode"]
+            if begun != mode:
+                options = "".join(f" --{name.replace('_', '-')}" + (f" {value}" if name == "overfit" else "")
+                                  for name, value in begun.items() if value)  # fmt: skip
+                how = f"with{options}" if options else "without --fast-dev-run and --overfit"
+                raise UsageError(f"{self.path}: this run was begun {how}; go on with: "
+                                 f"pdl train --resume {self.path}{options}")  # fmt: skip
             return
         whole = from_dict(overlaid(config.plain(), told))
         dump(Config(whole.tree, config.path, config.overrides), self.path)
         began = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-        about = {"recipe": config.path.stem if config.path else "run", "started": began, "told": told}
+        about = {"recipe": config.path.stem if config.path else "run", "started": began, "told": told, "mode": mode}
         checkpoint.write_atomic(self.path / "run.json", (json.dumps(about) + "\n").encode())
 
 

@@ -65,7 +65,7 @@ def train(
             config, task, parts, settings, limit=FAST_BATCHES if fast_dev_run else None, plain_lr=overfit > 0
         )
         trainer.hooks = [*hooks, *_hooks(folder, settings, overfit, progress)]
-        folder.open_for(config, task.remember())
+        folder.open_for(config, task.remember(), {"fast_dev_run": fast_dev_run, "overfit": overfit})
         if resume and folder.resumable:
             trainer.load_state_dict(checkpoint.load(folder.checkpoints / LAST))
         with _explained(folder, fresh):

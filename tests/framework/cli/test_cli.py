@@ -149,9 +149,16 @@ def test_check_and_broken_data(recipe: str, capsys: Capture) -> None:
     assert [path.name for path in Path().iterdir()] == [recipe]
 
 
-@pytest.mark.parametrize(("steps", "says"), [(6, "go on with: pdl train --resume run"), (2, "nothing to go on from")])
+@pytest.mark.parametrize(
+    ("steps", "options", "says"),
+    [
+        (6, [], "go on with: pdl train --resume run\n"),
+        (6, ["--overfit", "4"], "go on with: pdl train --resume run --overfit 4\n"),
+        (2, [], "nothing to go on from"),
+    ],
+)
 def test_an_interruption_says_how_to_go_on(
-    steps: int, says: str, recipe: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    steps: int, options: list[str], says: str, recipe: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import pdl_demo
 
@@ -163,7 +170,7 @@ def test_an_interruption_says_how_to_go_on(
         return step(*arguments)
 
     monkeypatch.setattr(pdl_demo.Fit, "step", interrupted)
-    assert main(["train", "-c", recipe, "--run", "run"]) == 130
+    assert main(["train", "-c", recipe, "--run", "run", *options]) == 130
     assert says in capsys.readouterr().err
 
 
@@ -262,3 +269,10 @@ def test_json_has_no_nan(capsys: Capture) -> None:
 
     style.json({"a": float("nan"), "b": np.float32(1.5), "c": (np.arange(2), Path("x"))})
     assert json.loads(capsys.readouterr().out) == {"a": None, "b": 1.5, "c": [[0, 1], "x"]}
+
+
+def test_a_short_run_does_not_go_on_as_a_whole_one(recipe: str, capsys: Capture) -> None:
+    assert main(["train", "-c", recipe, "--run", "run", "--fast-dev-run"]) == 0
+    assert main(["train", "--resume", "run"]) == 2
+    assert "pdl train --resume run --fast-dev-run" in capsys.readouterr().err
+    assert main(["train", "--resume", "run", "--fast-dev-run"]) == 0

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -79,3 +80,33 @@ def test_one_image_is_cut_between_the_threads() -> None:
     y = np.full((1, 1, 40, 41, 20), np.nan)
     conv.forward(y, x, w, None, (1, 1, 1), (0, 1, 1), (1, 1, 1), 1)
     np.testing.assert_allclose(y, direct(x, w, padding=(0, 1, 1)), atol=1e-10)
+
+
+@pytest.mark.parametrize("kernel", [1, 2, 3, 4, 5, 6, 7])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_depthwise_windows(kernel: int, stride: int) -> None:
+    """Every window with a form of its own, rows of several pieces, whole and partial vectors of channels."""
+    rng = np.random.default_rng(kernel)
+    for c, width, dtype in ((35, 50, np.float32), (300, 29, np.float64)):
+        how = {"stride": stride, "padding": (0, kernel // 2, kernel // 2), "dilation": 1, "groups": c}
+        window = ((stride,) * 3, (0, kernel // 2, kernel // 2), (1, 1, 1), c)
+        x = rng.standard_normal((2, 1, 8, width, c)).astype(dtype)
+        w = rng.standard_normal((1, kernel, kernel, 1, c)).astype(dtype)
+        expected = direct(x.astype(np.float64), w.astype(np.float64), **how)
+        y, dx, dw = (np.full(shape, np.nan, dtype) for shape in (expected.shape, x.shape, w.shape))
+        conv.forward(y, x, w, None, *window)
+        tolerance = 1e-4 if dtype == np.float32 else 1e-11
+        np.testing.assert_allclose(y, expected, atol=tolerance)
+        conv.dx(dx, y, w, *window)
+        conv.dw(dw, x, y, *window)
+        v, u = rng.standard_normal(x.shape), rng.standard_normal(w.shape)
+        scale = 10 * np.sqrt(y.size) * kernel * tolerance
+        assert abs((direct(v, w.astype(np.float64), **how) * y).sum() - (dx * v).sum()) < scale
+        assert abs((direct(x.astype(np.float64), u, **how) * y).sum() - (dw * u).sum()) < scale
+
+
+@pytest.mark.parametrize(("groups", "c", "o"), [(1, 3, 4), (4, 1, 4)])
+def test_the_weight_gradient_of_no_images_is_zero(groups: int, c: int, o: int) -> None:
+    x, g, dw = np.empty((0, 1, 5, 5, c * groups)), np.empty((0, 1, 5, 5, o)), np.full((1, 3, 3, c, o), np.nan)
+    conv.dw(dw, x, g, (1, 1, 1), (0, 1, 1), (1, 1, 1), groups)
+    assert not dw.any()

@@ -48,3 +48,27 @@ def test_matmul(
 def test_what_does_not_fit_is_refused(shape: tuple[int, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         gemm.matmul(np.empty((2, 3)), np.ones((2, 5)), np.ones(shape))
+
+
+@pytest.mark.parametrize(("a", "b", "batch"), [
+    ((3, 2, 0), (0, 4), (3,)), ((1, 2, 5), (5, 4), (3,)), ((2, 5), (3, 5, 4), (3,)),
+    ((2, 1, 2, 5), (40, 5, 4), (2, 40)),
+    ((1, 700), (700, 9), ()), ((9, 700), (700, 1), ()), ((4, 33), (33, 5), ()),
+])  # fmt: skip
+@pytest.mark.parametrize("transposed", [False, True])
+def test_batches_that_broadcast_and_skinny_products(
+    a: tuple[int, ...], b: tuple[int, ...], batch: tuple[int, ...], transposed: bool
+) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal(a), lay(rng.standard_normal(b), "transposed" if transposed else "rows")
+    out = np.full((*batch, a[-2], b[-1]), np.nan)
+    gemm.matmul(out, x, y)
+    np.testing.assert_allclose(out, np.broadcast_to(x @ y, out.shape), atol=1e-11)
+
+
+@pytest.mark.parametrize(("a", "b", "out"), [((3, 2, 2), (2, 2), (2, 2, 2)), ((1, 2, 2), (2, 2), (2, 2))])
+def test_a_batch_that_does_not_broadcast_is_refused(
+    a: tuple[int, ...], b: tuple[int, ...], out: tuple[int, ...]
+) -> None:
+    with pytest.raises(ValueError, match=r"does not (fit|broadcast)"):
+        gemm.matmul(np.empty(out), np.ones(a), np.ones(b))

@@ -104,19 +104,19 @@ struct Block {
 struct Cut {
   int64_t planes, pieces, planes_per_block, rows_per_block;
 
-  Cut(int64_t plane_count, int64_t out_rows, int64_t row_bytes) {
-    constexpr int64_t kBlockBytes = 128 * 1024;  // of input, beside the weights, in a second-level cache
+  // block_bytes: of input, beside the weights, in a second-level cache
+  Cut(int64_t plane_count, int64_t out_rows, int64_t row_bytes, int64_t block_bytes = 128 * 1024) {
     planes = plane_count;
     const int64_t wanted = 2 * num_threads();
-    rows_per_block = min64(out_rows, max64(1, kBlockBytes / max64(1, row_bytes)));
+    rows_per_block = min64(out_rows, max64(1, block_bytes / max64(1, row_bytes)));
     if (planes < wanted) rows_per_block = max64(1, min64(rows_per_block, out_rows * planes / wanted));
     pieces = (out_rows + rows_per_block - 1) / rows_per_block;
-    planes_per_block = pieces > 1 ? 1 : max64(1, min64(kBlockBytes / max64(1, row_bytes * out_rows), planes / wanted));
+    planes_per_block = pieces > 1 ? 1 : max64(1, min64(block_bytes / max64(1, row_bytes * out_rows), planes / wanted));
   }
   int64_t blocks() const { return (planes + planes_per_block - 1) / planes_per_block * pieces; }
 
   // Blocks that are worth a thread, when the whole convolution takes `work` multiply-adds.
-  int64_t grain(int64_t work) const { return max64(1, kParallelWork / max64(1, work / blocks())); }
+  int64_t grain(int64_t work) const { return max64(1, kParallelWork / max64(1, work / max64(1, blocks()))); }
 };
 
 // Weights [taps d][taps h][taps w][in][out] in panels of kPanel outputs: packed OUT [panel][tap][in][panel_width], zeros behind the last
@@ -314,10 +314,11 @@ void weight_gradient(T* dw, const Grid<const T>& in, const Grid<const T>& dy, co
   const bool padded = width != outputs;
   const int64_t row_bytes =
       (taps[1].step * taps[0].count * in.size[2] * channels + g.out[2] * outputs) * static_cast<int64_t>(sizeof(T));
-  const Cut cut(g.n * g.out[0], g.out[1], row_bytes);
+  const int64_t total = tap_count * channels * width;
+  const bool large = total * static_cast<int64_t>(sizeof(T)) > 512 * 1024;  // every block passes over all sums: fewer, larger blocks
+  const Cut cut(g.n * g.out[0], g.out[1], row_bytes, (large ? 512 : 128) * 1024);
   const int64_t grain = cut.grain(g.n * g.out[0] * g.out[1] * g.out[2] * tap_count * channels * outputs);
   const int parts = parts_of(cut.blocks(), grain);
-  const int64_t total = tap_count * channels * width;
   T* sums = static_cast<T*>(scratch(5, (parts + 1) * total * sizeof(T)));
   parallel(cut.blocks(), grain, [&](int64_t begin, int64_t end, int part) {
     T* mine = sums + part * total;

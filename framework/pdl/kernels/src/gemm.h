@@ -210,9 +210,13 @@ inline void pack_panel(T* packed, const T* b, int64_t k, int columns, int width,
     for (int64_t r = 0; r < k; r++) memcpy(packed + r * width, b + r * row_stride, width * sizeof(T));
     return;
   }
-  for (int64_t r = 0; r < k; r++) {
-    for (int j = 0; j < columns; j++) packed[r * width + j] = b[r * row_stride + j * column_stride];
-    for (int j = columns; j < width; j++) packed[r * width + j] = T(0);
+  constexpr int64_t line = 64 / sizeof(T);  // a transposed B: take whole cache lines, their addresses may share a set of the cache
+  for (int64_t begin = 0; begin < k; begin += line) {
+    const int64_t end = min64(k, begin + line);
+    for (int j = 0; j < columns; j++)
+      for (int64_t r = begin; r < end; r++) packed[r * width + j] = b[r * row_stride + j * column_stride];
+    for (int64_t r = begin; r < end; r++)
+      for (int j = columns; j < width; j++) packed[r * width + j] = T(0);
   }
 }
 
@@ -237,9 +241,39 @@ inline void panel_rows(const Product<T>& p, int64_t first, int64_t last, int64_t
   }
 }
 
+// The form for few rows of A beside a transposed B: both run along k, so every value of C is a dot product and nothing is packed. Four
+// columns of B at a time keep the additions from waiting for each other.
+template <class T>
+void dots(const Product<T>& p) {
+  constexpr int lanes = kLanes<T>, wide = 4;
+  parallel(p.n, max64(wide, kParallelWork / max64(1, p.k * p.m)), [&](int64_t begin, int64_t end, int) {
+    for (int64_t j = begin; j < end; j += wide) {
+      const int columns = static_cast<int>(min64(wide, end - j));
+      for (int64_t i = 0; i < p.m; i++) {
+        const T *a = p.a + i * p.a_row, *b[wide];
+        for (int c = 0; c < wide; c++) b[c] = p.b + (j + (c < columns ? c : 0)) * p.b_column;
+        Vec<T> sum[wide] = {};
+        int64_t k = 0;
+        for (; k + lanes <= p.k; k += lanes)
+#pragma GCC unroll 4
+          for (int c = 0; c < wide; c++) sum[c] += load(a + k) * load(b[c] + k);
+        for (int c = 0; c < columns; c++) {
+          T total = p.bias != nullptr ? p.bias[j + c] : T(0);
+          for (int64_t rest = k; rest < p.k; rest++) total += a[rest] * b[c][rest];
+          for (int lane = 0; lane < lanes; lane++) total += sum[c][lane];
+          p.out[i * p.out_stride + j + c] = total;
+        }
+      }
+    }
+  });
+}
+
 // out = a @ b (+ bias): panels of B are packed once (unless few rows use them and they lie well), then tiles run in parallel.
 template <class T>
 void matmul_one(Product<T> p) {
+  if (p.n == 1 && p.out_stride == 1 && p.bias == nullptr)  // a column is a row of the transposed product
+    p = {1, p.m, p.k, p.out, p.m, p.b, p.b_column, p.b_row, p.a, p.a_column, p.a_row, nullptr};
+  if (p.m <= 4 && p.b_row == 1 && p.b_column != 1 && (p.a_column == 1 || p.k == 1)) return dots(p);
   constexpr int panel = kPanel<T>;
   const int64_t panels = (p.n + panel - 1) / panel;
   const int64_t work = max64(1, p.k * panel);

@@ -5,6 +5,8 @@ from __future__ import annotations
 import glob
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,8 @@ import cv2
 import numpy as np
 
 import pdl
-from pdl.data.image import EXTENSIONS, Mode, change_mode, decode_image, read_image
+from pdl.data.faults import DataFault
+from pdl.data.image import EXTENSIONS, REPAIR, Mode, change_mode, decode_image, read_image
 from pdl.data.pipeline import Pipeline
 from pdl.data.randomness import BatchRandom
 from pdl.errors import DataError, UsageError
@@ -70,12 +73,29 @@ def pictures(inputs: Sequence[Any], mode: Mode) -> Iterator[Named]:
         if isinstance(item, np.ndarray):
             yield f"array {number}", _from_array(item, mode)
         elif isinstance(item, bytes):
-            yield f"bytes {number}", decode_image(item, mode=mode)
+            with _input_advice():
+                image = decode_image(item, mode=mode)
+            yield f"bytes {number}", image
         elif str(item) == "-":
-            yield "-", decode_image(sys.stdin.buffer.read(), mode=mode, path="standard input")
+            with _input_advice():
+                image = decode_image(sys.stdin.buffer.read(), mode=mode, path="standard input")
+            yield "-", image
         else:
             for path in expand(str(item)):
-                yield str(path), read_image(path, mode=mode)
+                with _input_advice():
+                    image = read_image(path, mode=mode)
+                yield str(path), image
+
+
+@contextmanager
+def _input_advice() -> Iterator[None]:
+    """A data set may leave a damaged picture out (on_error='skip'); whoever asks for a prediction cannot."""
+    try:
+        yield
+    except DataFault as error:
+        if error.fault.advice != REPAIR:
+            raise
+        raise DataFault(replace(error.fault, advice="give a whole picture")) from error
 
 
 def expand(name: str) -> Iterable[Path]:
