@@ -15,7 +15,7 @@ from pdl.autograd import anomaly, tape
 from pdl.dtype import DType, as_dtype, bfloat16, float32, is_differentiable, promote
 from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.kernels.memory import empty
-from pdl.tensor import Array, Tensor, TensorLike, _GradMode, as_tensor, no_grad
+from pdl.tensor import Array, Tensor, TensorLike, _GradMode, as_tensor
 
 OPS: dict[str, type[Op]] = {}
 Arrays: TypeAlias = "tuple[Array, ...]"
@@ -348,4 +348,4 @@ def _from_json(value: Any) -> Any:
     return tuple(_from_json(v) for v in value) if isinstance(value, list) else value
 
 
-__all__ = ["OPS", "Fused", "Op", "Spec", "apply", "as_tensors", "no_grad", "not_differentiable", "observers"]
+__all__ = ["OPS", "Fused", "Op", "Spec", "apply", "as_tensors", "not_differentiable", "observers"]

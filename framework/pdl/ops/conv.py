@@ -16,10 +16,10 @@ import numpy as np
 from pdl.errors import DtypeError, ShapeError
 from pdl.kernels import conv as kernels
 from pdl.ops.base import Arrays, Op, Spec, apply, as_tensors, demand_floating
+from pdl.ops.window import Pads, Sizes, each_axis, pad_pairs
 from pdl.tensor import Array, Tensor, TensorLike
 
-Sizes = int | Sequence[int]
-Padding = int | Sequence[int | tuple[int, int]] | Literal["same", "valid"]
+Padding = Pads | Literal["same", "valid"]
 
 
 class _Window(Op, abstract=True):
@@ -170,14 +170,6 @@ class ConvDw(_Window):
 
 
 # -- arguments ---------------------------------------------------------------------------------------------------------
-def _each(name: str, what: str, value: Sizes, rank: int, lowest: int = 1) -> tuple[int, ...]:
-    """One size for each dimension, from a number or as many numbers."""
-    sizes = (value,) * rank if isinstance(value, int) else tuple(int(v) for v in value)
-    if len(sizes) != rank or min(sizes) < lowest:
-        raise ShapeError(f"{name}: {what}={value} must be one number, or {rank}, of at least {lowest}")
-    return sizes
-
-
 def _pads(
     name: str, padding: Padding, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
 ) -> tuple[tuple[int, int], ...]:
@@ -194,11 +186,7 @@ def _pads(
         if padding != "valid":
             raise ShapeError(f"{name}: padding={padding!r} must be numbers, 'same' or 'valid'")
         padding = 0
-    entries = (padding,) * rank if isinstance(padding, int) else tuple(padding)
-    pads = tuple((p, p) if isinstance(p, int) else (int(p[0]), int(p[1])) for p in entries)
-    if len(pads) != rank or min(min(p) for p in pads) < 0:
-        raise ShapeError(f"{name}: padding={padding} must be one number, {rank} numbers or {rank} pairs, none negative")
-    return pads
+    return pad_pairs(name, padding, rank)
 
 
 def _conv(
@@ -213,12 +201,12 @@ def _conv(
 ) -> Tensor:
     tensors = as_tensors(x, w) if b is None else as_tensors(x, w, b)
     window = (stride, padding, dilation)
-    plain = tuple(v if isinstance(v, int | str) else tuple(map(_plain, v)) for v in window)
+    plain = tuple(v if isinstance(v, int | np.integer | str) else tuple(map(_hashable, v)) for v in window)
     return cast(Tensor, apply(_conv_op(rank, tensors[1].shape, *plain, groups), *tensors))
 
 
-def _plain(value: int | Sequence[int]) -> int | tuple[int, ...]:
-    return value if isinstance(value, int) else tuple(value)
+def _hashable(entry: Any) -> Any:
+    return entry if isinstance(entry, int | np.integer) else tuple(entry)
 
 
 @lru_cache(maxsize=4096)
@@ -227,8 +215,8 @@ def _conv_op(rank: int, w: tuple[int, ...], stride: Any, padding: Any, dilation:
     name = f"conv{rank}d"
     if len(w) != rank + 2:
         raise ShapeError(f"{name}: w {w} has {len(w)} dimensions; expected [*kernel, C/groups, O]")
-    steps, spread = _each(name, "stride", stride, rank), _each(name, "dilation", dilation, rank)
-    _each(name, "groups", groups, 1)
+    steps, spread = each_axis(name, "stride", stride, rank), each_axis(name, "dilation", dilation, rank)
+    each_axis(name, "groups", groups, 1)
     return Conv(steps, _pads(name, padding, w[:-2], steps, spread), spread, groups)
 
 
@@ -245,9 +233,12 @@ def _transposed(
 ) -> Tensor:
     name = f"conv_transpose{rank}d"
     x, w = as_tensors(x, w)
-    steps, spread = _each(name, "stride", stride, rank), _each(name, "dilation", dilation, rank)
-    pads, more = _each(name, "padding", padding, rank, 0), _each(name, "output_padding", output_padding, rank, 0)
-    _each(name, "groups", groups, 1)
+    steps, spread = each_axis(name, "stride", stride, rank), each_axis(name, "dilation", dilation, rank)
+    pads, more = (
+        each_axis(name, "padding", padding, rank, lowest=0),
+        each_axis(name, "output_padding", output_padding, rank, lowest=0),
+    )
+    each_axis(name, "groups", groups, 1)
     if w.ndim != rank + 2 or x.ndim != rank + 2:
         raise ShapeError(f"{name}: x {x.shape} must be [N, *spatial, C] and w {w.shape} [*kernel, O/groups, C]")
     if any(m >= max(s, d) for m, s, d in zip(more, steps, spread, strict=True)):

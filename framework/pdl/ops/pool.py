@@ -6,7 +6,6 @@ Strided and adaptive pooling share kernels: a window is a range of input cells p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
@@ -16,10 +15,8 @@ from pdl.dtype import int32
 from pdl.errors import DtypeError, ShapeError
 from pdl.kernels import pooling
 from pdl.ops.base import Arrays, Op, Spec, apply, demand_floating
+from pdl.ops.window import Pads, Sizes, each_axis, pad_pairs
 from pdl.tensor import Array, Tensor
-
-Sizes = int | Sequence[int]
-Padding = int | Sequence[int | Sequence[int]]
 
 
 class Windows(NamedTuple):
@@ -336,7 +333,7 @@ def max_pool(
     kernel: Sizes,
     *,
     stride: Sizes | None = None,
-    padding: Padding = 0,
+    padding: Pads = 0,
     dilation: Sizes = 1,
     ceil_mode: bool = False,
     return_index: bool = False,
@@ -351,7 +348,7 @@ def max_pool(
     """
     rank = x.ndim - 2
     sizes = _strided("max_pool", rank, kernel, stride, padding)
-    y, index = apply(MaxPool(*sizes, ceil_mode, _each("max_pool", "dilation", dilation, rank)), x)
+    y, index = apply(MaxPool(*sizes, ceil_mode, each_axis("max_pool", "dilation", dilation, rank)), x)
     return (y, index) if return_index else y
 
 
@@ -360,7 +357,7 @@ def avg_pool(
     kernel: Sizes,
     *,
     stride: Sizes | None = None,
-    padding: Padding = 0,
+    padding: Pads = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor:
@@ -373,14 +370,14 @@ def avg_pool(
 def adaptive_max_pool(x: Tensor, size: Sizes, *, return_index: bool = False) -> Any:
     """Maximum over `size` windows per axis (one number or one per axis): window o covers cells [floor(o I / O), ceil((o
     + 1) I / O))."""
-    y, index = apply(AdaptiveMaxPool(_each("adaptive_max_pool", "size", size, x.ndim - 2)), x)
+    y, index = apply(AdaptiveMaxPool(each_axis("adaptive_max_pool", "size", size, x.ndim - 2)), x)
     return (y, index) if return_index else y
 
 
 def adaptive_avg_pool(x: Tensor, size: Sizes) -> Tensor:
     """Mean over `size` windows per axis (one number or one per axis): window o covers cells [floor(o I / O), ceil((o +
     1) I / O))."""
-    return apply(AdaptiveAvgPool(_each("adaptive_avg_pool", "size", size, x.ndim - 2)), x)
+    return apply(AdaptiveAvgPool(each_axis("adaptive_avg_pool", "size", size, x.ndim - 2)), x)
 
 
 def global_avg_pool(x: Tensor, *, keepdims: bool = False) -> Tensor:
@@ -403,7 +400,7 @@ def lp_pool(
     from pdl.ops.elementwise import abs as absolute
     from pdl.ops.elementwise import pow as power
 
-    cells = int(np.prod(_each("lp_pool", "kernel", kernel, x.ndim - 2)))
+    cells = int(np.prod(each_axis("lp_pool", "kernel", kernel, x.ndim - 2)))
     total = avg_pool(power(absolute(x), p), kernel, stride=stride, ceil_mode=ceil_mode) * cells
     return power(total, 1.0 / p)
 
@@ -411,7 +408,7 @@ def lp_pool(
 def max_unpool(x: Tensor, index: Tensor, size: Sizes) -> Tensor:
     """Put x [N, *out, C] at the flat spatial positions `index` (from ``max_pool(..., return_index=True)``) of zeros [N,
     *size, C]; values that meet at one cell are added."""
-    return apply(Place(_each("max_unpool", "size", size, x.ndim - 2)), x, index)
+    return apply(Place(each_axis("max_unpool", "size", size, x.ndim - 2)), x, index)
 
 
 def _name(op: Op) -> str:
@@ -419,30 +416,12 @@ def _name(op: Op) -> str:
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in type(op).__name__.removesuffix("Grad")).lstrip("_")
 
 
-def _each(name: str, label: str, value: Sizes, rank: int) -> tuple[int, ...]:
-    """One positive number per spatial axis."""
-    if not 1 <= rank <= 3:
-        raise ShapeError(f"{name}: x has {rank + 2} dimensions; expected [N, L, C], [N, H, W, C] or [N, D, H, W, C]")
-    values = (int(value),) * rank if isinstance(value, int | np.integer) else tuple(int(v) for v in value)
-    if len(values) != rank:
-        raise ShapeError(f"{name}: {label} {values} has {len(values)} entries, x has {rank} spatial axes")
-    if min(values) < 1:
-        raise ShapeError(f"{name}: {label} {values} must be at least 1")
-    return values
-
-
 def _strided(
-    name: str, rank: int, kernel: Sizes, stride: Sizes | None, padding: Padding
+    name: str, rank: int, kernel: Sizes, stride: Sizes | None, padding: Pads
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[int, int], ...]]:
-    sizes = _each(name, "kernel", kernel, rank)
-    strides = sizes if stride is None else _each(name, "stride", stride, rank)
-    given = (padding,) * rank if isinstance(padding, int | np.integer) else tuple(padding)
-    if len(given) != rank:
-        raise ShapeError(f"{name}: padding {padding} has {len(given)} entries, x has {rank} spatial axes")
-    pairs = tuple((int(p), int(p)) if isinstance(p, int | np.integer) else (int(p[0]), int(p[1])) for p in given)
-    if min(v for pair in pairs for v in pair) < 0:
-        raise ShapeError(f"{name}: padding {padding} must not be negative")
-    return sizes, strides, pairs
+    sizes = each_axis(name, "kernel", kernel, rank)
+    strides = sizes if stride is None else each_axis(name, "stride", stride, rank)
+    return sizes, strides, pad_pairs(name, padding, rank)
 
 
 __all__ = [
