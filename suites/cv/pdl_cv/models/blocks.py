@@ -1,4 +1,4 @@
-"""What the mobile families share."""
+"""What the families share."""
 
 from __future__ import annotations
 
@@ -46,3 +46,11 @@ def initialise(net: nn.Module) -> None:
             nn.init.normal_(module.weight, std=0.01)
         if isinstance(module, nn.Conv2d | nn.Linear) and module.bias is not None:
             nn.init.zeros_(module.bias)
+
+
+def take_pretrained(model: nn.Module, pretrained: str | None) -> None:
+    """Give a fresh model the weights behind `pretrained` (a name of the hub, a file or a run); None leaves it alone."""
+    if pretrained is not None:
+        from pdl.hub import load_pretrained
+
+        load_pretrained(model, pretrained)

@@ -13,6 +13,7 @@ import pdl
 from pdl import nn
 from pdl.errors import ShapeError
 from pdl.hints import Range
+from pdl_cv.models.blocks import take_pretrained
 
 if TYPE_CHECKING:
     from pdl.hub import Weights
@@ -50,10 +51,7 @@ class LeNet(nn.Module):
         self.fc2 = nn.Linear(hidden[0], hidden[1])
         self.dropout = nn.Dropout(dropout)
         self.fc3 = nn.Linear(hidden[1], num_classes)
-        if pretrained is not None:
-            from pdl.hub import load_pretrained
-
-            load_pretrained(self, pretrained)
+        take_pretrained(self, pretrained)
 
     def forward(self, x: pdl.Tensor) -> pdl.Tensor:
         """x [N, H, W, C] -> logits [N, num_classes]."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pdl
 from pdl import nn
 from pdl.hints import Range
-from pdl_cv.models.blocks import ConvNorm, initialise
+from pdl_cv.models.blocks import ConvNorm, initialise, take_pretrained
 
 if TYPE_CHECKING:
     from pdl.hub import Weights
@@ -45,10 +45,7 @@ class MobileNetV1(nn.Module):
         self.features = nn.Sequential(*layers)
         self.classifier = nn.Sequential(nn.Dropout(dropout), nn.Linear(channels, num_classes))
         initialise(self)
-        if pretrained is not None:
-            from pdl.hub import load_pretrained
-
-            load_pretrained(self, pretrained)
+        take_pretrained(self, pretrained)
 
     def forward(self, x: pdl.Tensor) -> pdl.Tensor:
         """x [N, H, W, C] -> logits [N, num_classes]."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pdl
 from pdl import nn
 from pdl.hints import Range
-from pdl_cv.models.blocks import ConvNorm, divisible, initialise
+from pdl_cv.models.blocks import ConvNorm, divisible, initialise, take_pretrained
 
 if TYPE_CHECKING:
     from pdl.hub import Weights
@@ -66,10 +66,7 @@ class MobileNetV2(nn.Module):
         self.features = nn.Sequential(*layers, ConvNorm(channels, last, 1, activation=nn.ReLU6))
         self.classifier = nn.Sequential(nn.Dropout(dropout), nn.Linear(last, num_classes))
         initialise(self)
-        if pretrained is not None:
-            from pdl.hub import load_pretrained
-
-            load_pretrained(self, pretrained)
+        take_pretrained(self, pretrained)
 
     def forward(self, x: pdl.Tensor) -> pdl.Tensor:
         """x [N, H, W, C] -> logits [N, num_classes]."""

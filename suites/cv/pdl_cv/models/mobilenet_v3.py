@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import pdl
 from pdl import nn
 from pdl.hints import Range
-from pdl_cv.models.blocks import ConvNorm, divisible, initialise
+from pdl_cv.models.blocks import ConvNorm, divisible, initialise, take_pretrained
 
 if TYPE_CHECKING:
     from pdl.hub import Weights
@@ -125,10 +125,7 @@ class MobileNetV3(nn.Module):
             nn.Linear(last, hidden), nn.Hardswish(), nn.Dropout(dropout), nn.Linear(hidden, num_classes)
         )
         initialise(self)
-        if pretrained is not None:
-            from pdl.hub import load_pretrained
-
-            load_pretrained(self, pretrained)
+        take_pretrained(self, pretrained)
 
     def forward(self, x: pdl.Tensor) -> pdl.Tensor:
         """x [N, H, W, C] -> logits [N, num_classes]."""

@@ -13,6 +13,7 @@ import pdl
 from pdl import nn
 from pdl.errors import UsageError
 from pdl.hints import Range
+from pdl_cv.models.blocks import take_pretrained
 
 if TYPE_CHECKING:
     from pdl.hub import Weights
@@ -109,10 +110,7 @@ class ResNet(nn.Module):
             channels = width * block.expansion
         self.fc = nn.Linear(channels, num_classes)
         _initialise(self, zero_init_residual)
-        if pretrained is not None:
-            from pdl.hub import load_pretrained
-
-            load_pretrained(self, pretrained)
+        take_pretrained(self, pretrained)
 
     layer1: nn.Sequential
     layer2: nn.Sequential
@@ -194,10 +192,7 @@ class CifarResNet(nn.Module):
             self.layer3[0].downsample = PadShortcut(4 * width)  # type: ignore[assignment]
         self.fc = nn.Linear(4 * width, num_classes)
         _initialise(self, zero_init_residual)
-        if pretrained is not None:
-            from pdl.hub import load_pretrained
-
-            load_pretrained(self, pretrained)
+        take_pretrained(self, pretrained)
 
     def forward(self, x: pdl.Tensor) -> pdl.Tensor:
         """x [N, H, W, C] -> logits [N, num_classes]."""
