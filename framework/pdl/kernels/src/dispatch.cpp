@@ -6,11 +6,16 @@
 
 namespace pdl {
 
-#if defined(__x86_64__)
+#if defined(PDL_HAS_BASELINE)
 namespace baseline { extern const Table kTable; }
+#endif
+#if defined(PDL_HAS_AVX2)
 namespace avx2 { extern const Table kTable; }
+#endif
+#if defined(PDL_HAS_AVX512)
 namespace avx512 { extern const Table kTable; }
-#else
+#endif
+#if defined(PDL_HAS_GENERIC)
 namespace generic { extern const Table kTable; }
 #endif
 
@@ -28,9 +33,15 @@ struct Level {
 const Table& choose() {
   __builtin_cpu_init();
   const Level levels[] = {
+#if defined(PDL_HAS_AVX512)
       {&avx512::kTable, __builtin_cpu_supports("x86-64-v4") != 0},
+#endif
+#if defined(PDL_HAS_AVX2)
       {&avx2::kTable, __builtin_cpu_supports("x86-64-v3") != 0},
+#endif
+#if defined(PDL_HAS_BASELINE)
       {&baseline::kTable, true},
+#endif
   };
   const char* wanted = std::getenv("PDL_CPU");
   if (wanted != nullptr && *wanted != 0) {
@@ -43,7 +54,7 @@ const Table& choose() {
   }
   for (const Level& level : levels)
     if (level.here) return *level.table;
-  return baseline::kTable;
+  return *levels[0].table;  // reached only in a build that leaves the baseline out
 }
 #else
 const Table& choose() { return generic::kTable; }
