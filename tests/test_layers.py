@@ -19,6 +19,7 @@ LAYERS = [
     ["errors", "hints", "dtype", "random", "threads", "kernels", "suites", "tensor"],
     ["autograd"],
     ["ops"],
+    ["program"],
     ["nn", "optim", "data"],
     ["config", "hub", "report", "train"],
     ["cli", "__main__"],

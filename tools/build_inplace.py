@@ -1,7 +1,7 @@
-"""Build the native kernels inside the tree, for development: `python tools/build_inplace.py [--debug] [--isa NAME,...]`.
+"""Build the native kernels inside the tree, for development: `python tools/build_inplace.py [--debug] [--isa ...]`.
 
-Compiles what changed into build/inplace-* and links the modules into framework/pdl/kernels. `--isa avx512` builds for one
-instruction set, in a third of the time. May be run by several people at once.
+Compiles what changed into build/inplace-* and links the modules into framework/pdl/kernels. `--isa avx512` builds for
+one instruction set, in a third of the time. May be run by several people at once.
 """
 
 import argparse

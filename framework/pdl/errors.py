@@ -54,3 +54,11 @@ class NumericalError(PdlError, ArithmeticError):
 
 class GradientError(PdlError, RuntimeError):
     """A gradient was asked for where there is none to give."""
+
+
+class TraceError(UsageError):
+    """Python code that a program cannot hold: `reason`, and `where` the line ("file:line") that stopped the trace."""
+
+    def __init__(self, reason: str, where: str) -> None:
+        self.reason, self.where = reason, where
+        super().__init__(f"{where}: {reason}")

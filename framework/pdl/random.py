@@ -5,8 +5,9 @@ Data pipelines do not draw from here: they use counters (seed, epoch, index), se
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import local
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,12 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.random import Generator
 
+
+class _Refusal(local):
+    call: Callable[[], None] | None = None
+
+
+_refusal = _Refusal()
 _generator: Generator | None = None  # made on first use: numpy.random is a tenth of pdl's import time
 
 
@@ -30,6 +37,8 @@ def seed(value: int) -> None:
 def generator() -> Generator:
     """The generator in use; seeded with 0 until `seed` is called."""
     global _generator
+    if _refusal.call is not None:
+        _refusal.call()
     if _generator is None:
         _generator = _fresh(0)
     return _generator
@@ -57,3 +66,13 @@ def fork_seed(value: int) -> Iterator[None]:
         yield
     finally:
         _generator = outer
+
+
+@contextmanager
+def refused(call: Callable[[], None]) -> Iterator[None]:
+    """Inside the block this thread calls `call`, which raises, instead of drawing numbers."""
+    outer, _refusal.call = _refusal.call, call
+    try:
+        yield
+    finally:
+        _refusal.call = outer

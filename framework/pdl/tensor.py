@@ -31,6 +31,13 @@ class _Mode(threading.local):
 _GradMode = _Mode()  # each thread has its own: evaluating in one does not switch off recording in another
 
 
+class _TraceMode(threading.local):
+    recorder: Any = None  # the pdl.program.tracing.Recorder at work in this thread
+
+
+_Tracing = _TraceMode()
+
+
 def is_grad_enabled() -> bool:
     """True where ops record what they need for gradients."""
     return _GradMode.enabled
@@ -108,6 +115,8 @@ class Tensor:
     @property
     def data(self) -> Array:
         """The values, as the NumPy array itself (no copy)."""
+        if _Tracing.recorder is not None:
+            _Tracing.recorder.check_read(self)
         return self._data
 
     @data.setter

@@ -14,7 +14,7 @@ import numpy as np
 
 from pdl.dtype import as_dtype, bfloat16, float32, is_floating
 from pdl.errors import UsageError
-from pdl.tensor import Array, Tensor, TensorLike
+from pdl.tensor import Array, Tensor, TensorLike, _Tracing
 
 ForwardHook: TypeAlias = "Callable[[Module, tuple[Any, ...], Any], Any]"
 PreHook: TypeAlias = "Callable[[Module, tuple[Any, ...]], Any]"
@@ -89,6 +89,9 @@ class Module:
         raise UsageError(f"{type(self).__name__} defines no forward()")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if _Tracing.recorder is not None:
+            with _Tracing.recorder.scope(self):
+                return self._call_hooked(args, kwargs)
         if self._forward_hooks or self._forward_pre_hooks:
             return self._call_hooked(args, kwargs)
         return self.forward(*args, **kwargs)

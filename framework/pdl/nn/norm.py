@@ -13,6 +13,7 @@ from pdl import ops
 from pdl.errors import ShapeError
 from pdl.hints import Range
 from pdl.nn.module import Buffer, Module, Parameter
+from pdl.ops.base import assign
 from pdl.tensor import Tensor
 
 Width = Annotated[int, Range(1)]
@@ -77,8 +78,8 @@ class _BatchNorm(Module):
         if self.running_mean is None or self.running_var is None:
             return
         share = self.momentum if self.momentum is not None else self._next_share()
-        for running, now in ((self.running_mean.data, mean.data), (self.running_var.data, var.data * (n / (n - 1)))):
-            running += share * (now - running)
+        assign(self.running_mean, ops.running_average(self.running_mean, mean, share=share))
+        assign(self.running_var, ops.running_average(self.running_var, var, share=share, factor=n / (n - 1)))
 
     def _next_share(self) -> float:
         """1 / (number of batches, this one included)."""

@@ -15,7 +15,7 @@ from pdl.autograd import anomaly, tape
 from pdl.dtype import DType, as_dtype, bfloat16, float32, is_differentiable, promote
 from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.kernels.memory import empty
-from pdl.tensor import Array, Tensor, TensorLike, _GradMode, as_tensor
+from pdl.tensor import Array, Tensor, TensorLike, _GradMode, _Tracing, as_tensor
 
 OPS: dict[str, type[Op]] = {}
 Arrays: TypeAlias = "tuple[Array, ...]"
@@ -50,6 +50,8 @@ class Op:
     fields: ClassVar[tuple[str, ...]] = ()
     defaults: ClassVar[dict[str, Any]] = {}
     differentiable: ClassVar[bool] = True
+    stateful: ClassVar[bool] = False  # two runs on the same inputs may differ: it draws random numbers
+    inplace: ClassVar[bool] = False  # `cpu` may write its output over an input of the same shape and dtype
     dynamic: ClassVar[bool] = False  # the shape of the output depends on values; such an op defines `run`
     native_bf16: ClassVar[bool] = False  # `cpu` itself takes bfloat16; otherwise it is computed in float32 and rounded
     view: ClassVar[Callable[..., Array] | None] = None  # eager mode may answer with a view of the first input
@@ -190,6 +192,8 @@ def compose_vjp(function: Callable[..., Any], g: Any, ins: tuple[Tensor | None, 
 
     Each input enters as a tensor of its own, so that what one input owes to another is not counted here.
     """
+    if _Tracing.recorder is not None:
+        return _Tracing.recorder.compose_vjp(function, g, ins)  # type: ignore[no-any-return]
     record = _GradMode.enabled
     _GradMode.enabled = True
     try:
@@ -245,7 +249,14 @@ _quiet = _Quiet()
 
 
 def apply(op: Op, *inputs: Tensor | None) -> Any:
-    """Run `op` on tensors and record it where a gradient flows; one tensor, or a tuple for several outputs."""
+    """Run `op` on tensors and record it where a gradient flows; one tensor, or a tuple for several outputs.
+
+    While a function is traced into a program, the op is written down instead of being run.
+    """
+    if _Tracing.recorder is not None:
+        traced = _Tracing.recorder.record(op, inputs)
+        if traced is not None:
+            return traced
     ins = tuple([None if x is None else x._data for x in inputs])
     outs = _quiet.run(op.run, ins)
     if anomaly.Anomaly.enabled:
@@ -262,6 +273,13 @@ def apply(op: Op, *inputs: Tensor | None) -> Any:
     if len(outs) == 1:
         return Tensor._wrap(outs[0], node if is_differentiable(outs[0].dtype) else None)
     return tuple([Tensor._wrap(y, node if is_differentiable(y.dtype) else None, i) for i, y in enumerate(outs)])
+
+
+def assign(target: Tensor, value: Tensor) -> None:
+    """Copy `value` into a buffer of the same shape, such as a running mean; in a program this happens at its end."""
+    if _Tracing.recorder is not None:
+        return _Tracing.recorder.assign(target, value)  # type: ignore[no-any-return]
+    target._data[...] = value._data
 
 
 # -- helpers that op files share ---------------------------------------------------------------------------------------

@@ -124,12 +124,29 @@ def _drawn(dtype: DType) -> Any:
     return np.float32 if dtype == bfloat16 else dtype
 
 
+class DropoutMask(Op):
+    """0 with probability `rate`, else 1 / (1 - rate), drawn from pdl's generator at every run."""
+
+    shape: tuple[int, ...]
+    rate: float
+    dtype: DType
+    stateful = True
+    vjp = not_differentiable("random numbers depend on no input")
+
+    def infer(self) -> Spec:
+        return Spec(self.shape, self.dtype)
+
+    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
+        kept = random.generator().random(self.shape, np.float32) >= self.rate
+        np.multiply(kept, np.asarray(1 / (1 - self.rate), outs[0].dtype), out=outs[0], casting="unsafe")
+
+
 def dropout_mask(shape: Shape, *, rate: float, dtype: Any = float32) -> Tensor:
     """0 with probability `rate`, else 1 / (1 - rate), so that its mean is 1; from pdl's generator."""
     if not 0 <= rate < 1:
         raise ShapeError(f"dropout: rate {rate} is outside [0, 1)")
-    kept = random.generator().random(shape, np.float32) >= rate
-    return _made(kept * np.float32(1 / (1 - rate)), dtype)
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    return cast(Tensor, apply(DropoutMask(sizes, float(rate), as_dtype(dtype))))
 
 
 # -- triangles and classes ---------------------------------------------------------------------------------------------

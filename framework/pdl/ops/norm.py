@@ -15,7 +15,7 @@ from pdl.dtype import DType, bfloat16, float32
 from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.kernels import norm as kernels
 from pdl.ops.activation import relu as relu_of
-from pdl.ops.base import Arrays, Fused, Op, Spec, apply, demand_floating
+from pdl.ops.base import Arrays, Fused, Op, Spec, apply, demand_floating, not_differentiable
 from pdl.ops.cast import astype
 from pdl.ops.elementwise import maximum, rsqrt, sqrt, square, where
 from pdl.ops.linalg import matmul
@@ -155,6 +155,23 @@ class BatchNormGrad(Fused):
         return (dx, dscale, dshift) if y is None else (dx, dscale, dshift, g)
 
 
+class RunningAverage(Op):
+    """running + share (factor now - running), the moving average of a statistic."""
+
+    share: float
+    factor: float = 1.0
+    vjp = not_differentiable("running statistics are not learned")
+
+    def infer(self, running: Spec, now: Spec) -> Spec:
+        if running.shape != now.shape:
+            raise ShapeError(f"running_average: running {running.shape} and now {now.shape} differ")
+        return running
+
+    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
+        running, now = ins
+        outs[0][...] = running + self.share * (now * self.factor - running)
+
+
 class BatchNormEval(Fused):
     """y = (x - mean) / sqrt(var + eps) scale + shift (+ residual), then max(., 0) with `relu`; mean and var are
     given.
@@ -185,6 +202,11 @@ class BatchNormEval(Fused):
         y = _affine((x - mu) * root, scale, shift)
         y = y if residual is None else y + residual
         return relu_of(y) if self.relu else y
+
+
+def running_average(running: Tensor, now: Tensor, *, share: float, factor: float = 1.0) -> Tensor:
+    """running + share (factor now - running): one step of a moving average; carries no gradient."""
+    return cast(Tensor, apply(RunningAverage(share, factor), running, now))
 
 
 def _activation(name: str, activation: str | None) -> bool:
@@ -414,5 +436,5 @@ def normalize(x: TensorLike, *, axis: int | tuple[int, ...] = -1, eps: float = 1
 
 __all__ = [
     "batch_norm", "batch_norm_eval", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize",
-    "rms_norm",
+    "rms_norm", "running_average",
 ]  # fmt: skip

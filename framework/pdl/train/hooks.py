@@ -38,6 +38,9 @@ class Hook:
     def on_end(self, trainer: Trainer) -> None:
         """After the last epoch; not when an error ends training."""
 
+    def on_message(self, trainer: Trainer, line: str) -> None:
+        """Something people should know, in one line."""
+
     def close(self) -> None:
         """Always last, also after an error: files are closed here."""
 

@@ -142,6 +142,9 @@ class Progress(Hook):
         if self._bar is not None:
             self._bar.refresh()
 
+    def on_message(self, trainer: Trainer, line: str) -> None:
+        self._print(line)
+
     def close(self) -> None:
         if self._bar is not None:
             self._bar.stop()
@@ -150,6 +153,9 @@ class Progress(Hook):
     def _say(self, trainer: Trainer, text: str) -> None:
         line = f"{text}  {self._rate(trainer)}  {self._eta(trainer)}".rstrip()
         self._shown = (time.monotonic(), trainer.state.samples)
+        self._print(line)
+
+    def _print(self, line: str) -> None:
         if self._bar is not None:
             self._bar.console.print(line, markup=False, highlight=False)
         else:

@@ -20,7 +20,8 @@ from pdl import autograd, random
 from pdl.errors import NumericalError, UsageError
 from pdl.nn import Module
 from pdl.optim import EMA, Optimizer, Schedule, Scheduler, clip_grad_norm_, clip_grad_value_
-from pdl.tensor import no_grad
+from pdl.program import CompiledStep
+from pdl.tensor import Tensor, no_grad
 from pdl.train.hooks import Hook
 from pdl.train.metrics import Mean
 from pdl.train.settings import TrainSettings
@@ -109,7 +110,14 @@ class Trainer:
         self.state, self.last = State(), StepLog()
         self.epoch_log: dict[str, float] = {}  # the numbers of the latest epoch: training loss, lr, validation metrics
         self.improved = False
+        self.compiled = self._compiled() if self.settings.compile and not self.settings.nan_check else None
         self._clock = time.monotonic()
+
+    def _compiled(self) -> CompiledStep:
+        def step(batch: Any) -> Loss:
+            return self.task.step(self.model, batch)
+
+        return CompiledStep(step, self.model, told=lambda line: self.emit("on_message", line))
 
     # -- the loop
     # --------------------------------------------------------------------------------------------------------
@@ -148,12 +156,10 @@ class Trainer:
         loss = Mean()
         parts: dict[str, Mean] = {}
         for batch in batches:
-            one = self.task.step(self.model, batch)
-            value = self.finite(float(one.value.item()), "loss")
-            (one.value if len(batches) == 1 else one.value * float(one.weight)).backward()
-            loss.update(value, one.weight)
+            one = self.backward(batch, alone=len(batches) == 1)
+            loss.update(float(one.value.item()), float(one.weight))
             for name, part in one.parts.items():
-                parts.setdefault(name, Mean()).update(part, one.weight)
+                parts.setdefault(name, Mean()).update(float(part), float(one.weight))
         if len(batches) > 1:
             self.scale_gradients(1.0 / loss.weight)
         self.last = StepLog(
@@ -162,6 +168,26 @@ class Trainer:
         self.state.loss += loss.total
         self.state.weight += loss.weight
         self.state.samples += loss.weight
+
+    def backward(self, batch: Any, *, alone: bool) -> Loss:
+        """The loss of one batch; its gradient, times the weight of the batch unless it is `alone`, is added to `grad`.
+
+        From a compiled program where `train.compile` is on and the task's code can be traced; eager otherwise.
+        """
+        program = self.compiled.program_for(batch) if self.compiled is not None else None
+        if program is None:
+            one = self.task.step(self.model, batch)
+            self.finite(float(one.value.item()), "loss")
+            (one.value if alone else one.value * float(one.weight)).backward()
+            return one
+        before = [] if alone else [(p, p.grad) for p in self.model.parameters()]
+        one = program(batch)
+        self.finite(float(one.value.item()), "loss")
+        for p, sum_so_far in before:
+            if p.grad is not None:
+                weighted = p.grad.detach() * float(one.weight)
+                p.grad = weighted if sum_so_far is None else sum_so_far + weighted
+        return one
 
     def update(self) -> None:
         """Clip, step the optimiser and the schedule, move the averaged weights."""
@@ -315,7 +341,8 @@ def evaluate(task: Task, model: Module, loader: Iterable[Any], *, split: str, li
     with no_grad():
         for batch in islice(loader, limit):
             one = task.evaluate(model, batch)
-            loss.update(float(one.value.item()), one.weight)
+            one.outputs = tuple(x.data if isinstance(x, Tensor) else x for x in one.outputs)
+            loss.update(float(one.value.item()), float(one.weight))
             task.observe(metrics, one, batch)
     values = {"loss": loss.compute(), **{name: metric.compute() for name, metric in metrics.items()}}
     numbers = {f"{split}/{name}": float(value) for name, value in values.items() if isinstance(value, float | int)}

@@ -30,7 +30,9 @@ class TrainSettings:
     log_every           steps between lines of metrics.jsonl
     tensorboard         write event files for TensorBoard into the run folder
     report              write report.html at the end
-    nan_check           look for NaN after every op, and name the op and the line; slow
+    compile             trace the step into a program that is planned once; code that cannot be traced runs eagerly, and
+                        a line says why
+    nan_check           look for NaN after every op, and name the op and the line; slow (and not compiled)
     """
 
     epochs: Annotated[int, Range(1)] = 10
@@ -51,4 +53,5 @@ class TrainSettings:
     log_every: Annotated[int, Range(1)] = 50
     tensorboard: bool = False
     report: bool = True
+    compile: bool = True
     nan_check: bool = False

@@ -33,15 +33,19 @@ class Loss:
 
     value    a tensor with one element: the mean loss over the batch
     weight   how many samples (tokens, edges, ...) that mean is over, for exact means over batches of unequal size
-    outputs  handed to every metric as `metric.update(*outputs)`: arrays, mostly (predictions, targets); may be left
-             empty in training
-    parts    further numbers to log beside the loss, for example {"box": 0.31}
+             (a number, or a tensor with one element)
+    outputs  handed to every metric as `metric.update(*outputs)`: arrays, or tensors, which the metric gets as arrays
+             (predictions, targets); may be left empty in training
+    parts    further numbers (or tensors with one element) to log beside the loss, for example {"box": 0.31}
+
+    A training step is compiled: `step` runs once for each shape of batch, on tensors without values. So leave tensors
+    as they are (`x.detach()`, not `x.data` or `float(x)`); a step that must see values still works, in eager mode.
     """
 
     value: Tensor
-    weight: float = 1.0
+    weight: float | Tensor = 1.0
     outputs: tuple[Any, ...] = ()
-    parts: dict[str, float] = field(default_factory=dict)
+    parts: dict[str, float | Tensor] = field(default_factory=dict)
 
 
 @dataclass

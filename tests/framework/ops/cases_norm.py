@@ -70,6 +70,10 @@ def normalize(x, axis=-1):
 
 
 X = distinct(2, 3, 4, 3)  # no output of the norm comes near the relu's kink
+def running_average(running, now, share, factor=1.0):
+    return running + share * (factor * now - running)
+
+
 CASES = [
     Case(pdl.batch_norm, [f(6, 3)], batch_norm),
     Case(pdl.batch_norm, [f(2, 3, 4, 5), f(5), f(5)], batch_norm, {"eps": 1e-3}),
@@ -96,4 +100,5 @@ CASES = [
     Case(pdl.local_response_norm, [f(2, 3, 7)], local_response_norm, {"size": 4, "alpha": 0.5, "beta": 0.75, "k": 2.0}),
     Case(pdl.normalize, [f(3, 4, low=0.2)], normalize),
     Case(pdl.normalize, [f(3, 4, low=0.2)], normalize, {"axis": 0}),
+    Case(pdl.running_average, [f(3), f(3)], running_average, {"share": 0.1, "factor": 1.5}),
 ]

@@ -66,7 +66,7 @@ class Classification(Task):
             if labels.ndim == 2
             else (pdl.cross_entropy(logits, pdl.as_tensor(labels), label_smoothing=smoothing))
         )
-        return Loss(loss, len(labels), (logits.data, labels))
+        return Loss(loss, len(labels), (logits.detach(), labels))
 
     def metrics(self) -> dict[str, Metric]:
         several = {"top5": TopK(5)} if len(self.classes) > 5 else {}

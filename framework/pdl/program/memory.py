@@ -1,0 +1,153 @@
+"""The memory plan: where every array of a program lies, decided once.
+
+Values whose lifetimes do not overlap share bytes of one block. Offsets are found greedily, largest array first, each at
+the lowest place that is free during its whole life (Pisarchyk & Lee, arXiv 2001.03288).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pdl.program.ir import Node, Program, Value, size_of
+from pdl.tensor import Array
+
+ALIGN = 64
+
+
+@dataclass
+class Storage:
+    """One range of bytes and the values that lie in it; `first` and `last` are the nodes it lives through."""
+
+    nbytes: int
+    first: int
+    last: int
+    values: list[Value] = field(default_factory=list)
+    offset: int = 0
+
+
+@dataclass
+class Plan:
+    """Where everything lies.
+
+    storages      ranges of the arena
+    owner         value -> its storage; captured values have none
+    views         values that are windows on their node's first input
+    arena_bytes   size of the block: the peak memory of a run, beside captured tensors
+    """
+
+    storages: list[Storage]
+    owner: dict[Value, Storage]
+    views: set[Value]
+    arena_bytes: int
+
+    @property
+    def unshared_bytes(self) -> int:
+        """What the same arrays would take with memory of their own each."""
+        return sum(s.nbytes for s in self.storages)
+
+
+def plan_memory(program: Program) -> Plan:
+    """Lifetimes, sharing in place, and offsets."""
+    last = _last_reads(program)
+    views = _find_views(program)
+    owner: dict[Value, Storage] = {}
+    storages: list[Storage] = []
+
+    def new(value: Value, at: int) -> None:
+        storage = Storage(max(1, size_of(value.spec)), at, last.get(value, at), [value])
+        owner[value] = storage
+        storages.append(storage)
+
+    for value in program.inputs:
+        new(value, -1)
+    for at, node in enumerate(program.nodes):
+        for value in node.outputs:
+            source = node.inputs[0] if value in views else _overwritten(node, value, at, owner, last, views)
+            if source is None:
+                new(value, at)
+            elif source in owner:
+                storage = owner[value] = owner[source]
+                storage.values.append(value)
+                storage.last = max(storage.last, last.get(value, at))
+    # a view may outlive the value it looks into; storages are ordered by then, so lifetimes are final
+    size = _place(storages)
+    return Plan(storages, owner, views, size)
+
+
+def _last_reads(program: Program) -> dict[Value, int]:
+    """The number of the last node that reads each value; one past the end for outputs and effects."""
+    found: dict[Value, int] = {}
+    for at, node in enumerate(program.nodes):
+        for value in node.inputs:
+            if value is not None:
+                found[value] = at
+    end = len(program.nodes)
+    for value in (*program.outputs, *(v for _, v in program.effects)):
+        if value is not None:
+            found[value] = end
+    return found
+
+
+def _overwritten(
+    node: Node, out: Value, at: int, owner: dict[Value, Storage], last: dict[Value, int], views: set[Value]
+) -> Value | None:
+    """An input that dies here and whose bytes the output may take."""
+    if not node.op.inplace or len(node.outputs) > 1:
+        return None
+    for value in node.inputs:
+        if value is None or value.spec != out.spec or value in views or value not in owner:
+            continue
+        storage = owner[value]
+        alone = all(last.get(v, at) <= at for v in storage.values)
+        if alone and storage.last <= at and storage.first >= 0 and node.inputs.count(value) == 1:
+            return value
+    return None
+
+
+def _find_views(program: Program) -> set[Value]:
+    """Values of view ops that really are windows: found by applying the op to arrays that nobody touches."""
+    block = np.empty(max([1, *(size_of(v.spec) for n in program.nodes for v in n.inputs if v is not None)]), np.uint8)
+    shown: dict[Value, Array] = {}
+    found: set[Value] = set()
+
+    def stand_in(value: Value) -> Array:
+        array = shown.get(value)
+        if array is None:
+            array = block[: size_of(value.spec)].view(value.spec.dtype).reshape(value.spec.shape)
+        return array
+
+    for node in program.nodes:
+        if node.op.view is None or node.inputs[0] is None:
+            continue
+        source = stand_in(node.inputs[0])
+        window = node.op.view(source)
+        if window.size == 0 or np.may_share_memory(window, source):
+            found.add(node.outputs[0])
+            shown[node.outputs[0]] = window
+    return found
+
+
+def _place(storages: Iterable[Storage]) -> int:
+    """Give every storage its offset; returns the size of the block."""
+    placed: list[Storage] = []
+    size = 0
+    for storage in sorted(storages, key=lambda s: (-s.nbytes, s.first)):
+        alive = sorted(
+            (p for p in placed if p.first <= storage.last and storage.first <= p.last), key=lambda p: p.offset
+        )
+        at = 0
+        for other in alive:
+            if other.offset - at >= storage.nbytes:
+                break
+            at = max(at, _aligned(other.offset + other.nbytes))
+        storage.offset = at
+        placed.append(storage)
+        size = max(size, at + storage.nbytes)
+    return _aligned(size)
+
+
+def _aligned(n: int) -> int:
+    return (n + ALIGN - 1) // ALIGN * ALIGN

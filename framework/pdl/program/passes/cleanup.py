@@ -1,0 +1,44 @@
+"""Passes that remove: equal nodes, nodes nobody reads, aliases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pdl.ops.shape import Identity
+from pdl.program.ir import Program, Value
+
+
+def remove_dead(program: Program) -> None:
+    """Drop nodes and captures that neither an output nor an effect depends on."""
+    needed = {v for v in program.outputs if v is not None} | {value for _, value in program.effects}
+    kept = []
+    for node in reversed(program.nodes):
+        if any(v in needed for v in node.outputs):
+            kept.append(node)
+            needed.update(v for v in node.inputs if v is not None)
+    program.nodes = kept[::-1]
+    buffers = {buffer for buffer, _ in program.effects}
+    program.captures = [v for v in program.captures if v in needed or v in buffers]
+
+
+def merge_equal(program: Program) -> None:
+    """Compute once what two nodes compute from the same inputs; nodes that draw random numbers stay."""
+    seen: dict[Any, tuple[Value, ...]] = {}
+    mapping: dict[Value, Value] = {}
+    kept = []
+    for node in program.nodes:
+        ins = tuple(mapping.get(v, v) if v is not None else None for v in node.inputs)
+        known = None if node.op.stateful else seen.setdefault((node.op, ins), node.outputs)
+        if known is None or known is node.outputs:
+            kept.append(node)
+        else:
+            mapping.update(zip(node.outputs, known, strict=True))
+    program.nodes = kept
+    program.replace(mapping)
+
+
+def drop_aliases(program: Program) -> None:
+    """Read the value itself where an `Identity` stands; gradients must have been taken already."""
+    mapping = {n.outputs[0]: n.inputs[0] for n in program.nodes if isinstance(n.op, Identity)}
+    program.nodes = [n for n in program.nodes if not isinstance(n.op, Identity)]
+    program.replace(mapping)  # type: ignore[arg-type]

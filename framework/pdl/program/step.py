@@ -1,0 +1,134 @@
+"""A training step as a program: forward, loss and gradients, traced once for every shape of batch."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from pdl.errors import GradientError, TraceError
+from pdl.program.executor import Executable
+from pdl.program.ir import Program
+from pdl.program.passes import FINAL, FORWARD, run_passes
+from pdl.program.tracing import Recorder, Symbol, as_output, module_names, symbols
+from pdl.program.tree import leaves, rebuild, structure
+from pdl.program.verify import verify
+from pdl.tensor import Tensor, as_tensor
+
+
+class CompiledStep:
+    """``step(*args)`` is ``function(*args)`` followed by `backward()` of its loss: same result, same numbers, same
+    gradients in the parameters' `grad`, from a program that is planned once per shape and then allocates nothing.
+
+    function   returns a scalar tensor, or an object whose `value` is one (`pdl.train.Loss`); its arguments are trees of
+               arrays, tensors and plain values
+    module     whose parameters get gradients; a change of its `training` flags or of `requires_grad` compiles anew
+    capacity   programs kept, the latest used
+    told       called with one line where code cannot be traced: that step runs in eager mode
+
+    Tensors in the result and gradients are windows on the program's memory: the next call overwrites them.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        module: Any,
+        *,
+        capacity: int = 8,
+        told: Callable[[str], None] | None = None,
+        name: str = "step",
+    ) -> None:
+        self.function, self.module, self.capacity, self.told, self.name = function, module, capacity, told, name
+        self.programs: OrderedDict[Any, StepProgram | None] = OrderedDict()
+        self.stopped: TraceError | None = None  # why the latest batch could not be traced
+        self._modules = list(module.modules())
+        self._parameters = list(module.parameters())
+
+    def __call__(self, *args: Any) -> Any:
+        """The result of the step, with gradients stored in the parameters."""
+        made = self.program_for(*args)
+        return self.eager(*args) if made is None else made(*args)
+
+    def eager(self, *args: Any) -> Any:
+        """The step without a program."""
+        for parameter in self._parameters:
+            parameter.grad = None
+        result = self.function(*args)
+        loss_of(result).backward()
+        return result
+
+    def program_for(self, *args: Any) -> StepProgram | None:
+        """The compiled program for such arguments; None where their code cannot be traced."""
+        key = (structure(args), *[m.training for m in self._modules], *[p._requires_grad for p in self._parameters])
+        if key in self.programs:
+            self.programs.move_to_end(key)
+            return self.programs[key]
+        try:
+            made: StepProgram | None = StepProgram(self.function, self.module, args, self.name)
+        except TraceError as error:
+            made, self.stopped = None, error
+            if self.told is not None:
+                self.told(f"training in eager mode, {error.where} cannot be compiled: {error.reason}")
+        self.programs[key] = made
+        while len(self.programs) > self.capacity:
+            self.programs.popitem(last=False)
+        return made
+
+    @property
+    def peak_bytes(self) -> int | None:
+        """Planned memory of the largest program: its block and the tensors it reads; None before the first one."""
+        return max((p.executable.peak_bytes for p in self.programs.values() if p is not None), default=None)
+
+
+class StepProgram:
+    """One traced and planned step; see `CompiledStep`."""
+
+    def __init__(self, function: Callable[..., Any], module: Any, args: Any, name: str) -> None:
+        recorder = Recorder(name, module_names(module))
+        with recorder.active():
+            inputs = symbols(recorder, args, "batch")
+            self.result = function(*inputs)
+            found = [as_output(x) for x in leaves(self.result)]
+            self.learned, program = append_gradients(recorder, loss_of(self.result), found, module.parameters())
+        self.program = run_passes(program, FINAL)
+        self.executable = Executable(self.program)
+        self._results = len(found)
+
+    def __call__(self, *args: Any) -> Any:
+        """The result of the step, with gradients stored in the parameters."""
+        outs = self.executable(*[as_tensor(x)._data for x in leaves(args)])
+        for parameter, g in zip(self.learned, outs[self._results :], strict=True):
+            parameter.grad = None if g is None else Tensor._wrap(g)
+        values = iter(outs)
+        return rebuild(self.result, lambda _: Tensor._wrap(next(values)))  # type: ignore[arg-type]
+
+
+def append_gradients(
+    recorder: Recorder, loss: Tensor, results: list[Tensor], parameters: Iterable[Tensor]
+) -> tuple[list[Tensor], Program]:
+    """Fuse the forward part, append the gradient of the loss; the outputs become the results, then one gradient for
+    each of the returned parameters.
+    """
+    program = recorder.program
+    if not isinstance(loss, Symbol) or not loss.requires_grad:
+        raise GradientError("the loss depends on no parameter that requires a gradient")
+    at = next(i for i, x in enumerate(results) if x is loss)
+    program.outputs = [recorder.value_of(x) for x in results]
+    run_passes(verify(program), FORWARD)
+    out = program.outputs[at]
+    assert out is not None
+    learned = [p for p in parameters if p.requires_grad]
+    seed = Tensor._wrap(np.ones(out.spec.shape, out.spec.dtype))
+    grads = recorder.gradient([(Symbol(out, True), seed)], learned)
+    program.outputs += [None if g is None else recorder.value_of(g) for g in grads]
+    return learned, program
+
+
+def loss_of(result: Any) -> Tensor:
+    """The scalar that a step's result stands for."""
+    loss = result if isinstance(result, Tensor) else getattr(result, "value", None)
+    if not isinstance(loss, Tensor):
+        raise GradientError(f"a training step must return a loss tensor, or an object with one as `value`: {result!r}")
+    return loss
