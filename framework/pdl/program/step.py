@@ -17,6 +17,8 @@ from pdl.program.tree import leaves, rebuild, structure
 from pdl.program.verify import verify
 from pdl.tensor import Tensor, as_tensor
 
+_PATIENCE = 3  # traces that fail before all steps are eager
+
 
 class CompiledStep:
     """``step(*args)`` is ``function(*args)`` followed by `backward()` of its loss: same result, same numbers, same
@@ -25,8 +27,9 @@ class CompiledStep:
     function   returns a scalar tensor, or an object whose `value` is one (`pdl.train.Loss`); its arguments are trees of
                arrays, tensors and plain values
     module     whose parameters get gradients; a change of its `training` flags or of `requires_grad` compiles anew
-    capacity   programs kept, the latest used
-    told       called with one line where code cannot be traced: that step runs in eager mode
+    capacity   programs kept, the latest used; where shapes keep changing, so that programs are not used again, it
+               gives up and stays in eager mode
+    told       called with one line where it does, or where code cannot be traced: such steps run in eager mode
 
     Tensors in the result and gradients are windows on the program's memory: the next call overwrites them.
     """
@@ -43,6 +46,7 @@ class CompiledStep:
         self.function, self.module, self.capacity, self.told, self.name = function, module, capacity, told, name
         self.programs: OrderedDict[Any, StepProgram | None] = OrderedDict()
         self.stopped: TraceError | None = None  # why the latest batch could not be traced
+        self.hits = self.misses = self.failures = 0
         self._modules = list(module.modules())
         self._parameters = list(module.parameters())
 
@@ -61,20 +65,38 @@ class CompiledStep:
 
     def program_for(self, *args: Any) -> StepProgram | None:
         """The compiled program for such arguments; None where their code cannot be traced."""
+        if self.failures >= _PATIENCE:
+            return None
         key = (structure(args), *[m.training for m in self._modules], *[p._requires_grad for p in self._parameters])
         if key in self.programs:
+            self.hits += 1
             self.programs.move_to_end(key)
             return self.programs[key]
+        self.misses += 1
+        if self.misses > 4 * self.capacity and self.hits < self.misses:
+            return self._give_up(f"{self.misses} shapes of batches so far, too many to compile a program for each")
+        made: StepProgram | None = None
         try:
-            made: StepProgram | None = StepProgram(self.function, self.module, args, self.name)
+            made = StepProgram(self.function, self.module, args, self.name)
         except TraceError as error:
-            made, self.stopped = None, error
-            if self.told is not None:
-                self.told(f"training in eager mode, {error.where} cannot be compiled: {error.reason}")
+            self._untraced(error)
         self.programs[key] = made
         while len(self.programs) > self.capacity:
             self.programs.popitem(last=False)
         return made
+
+    def _untraced(self, error: TraceError) -> None:
+        """Say once for each place why it is eager; after a few failures stop trying."""
+        if self.told is not None and (self.stopped is None or self.stopped.where != error.where):
+            self.told(f"running in eager mode, {error.where} cannot be compiled: {error.reason}")
+        self.stopped = error
+        self.failures += 1
+
+    def _give_up(self, why: str) -> None:
+        self.failures = _PATIENCE
+        self.programs.clear()
+        if self.told is not None:
+            self.told(f"running in eager mode: {why}")
 
     @property
     def peak_bytes(self) -> int | None:

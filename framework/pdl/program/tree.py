@@ -28,6 +28,8 @@ def rebuild(tree: Any, leaf: Callable[[Any], Any], other: Callable[[Any], Any] =
     """The same tree with `leaf(x)` for every tensor or array and `other(x)` for everything that is no container."""
     if is_array(tree):
         return leaf(tree)
+    if is_foreign(tree):
+        return other(tree)
     if isinstance(tree, dict):
         return {k: rebuild(v, leaf, other) for k, v in tree.items()}
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
@@ -46,11 +48,20 @@ def structure(tree: Any) -> Any:
     """
     if is_array(tree):
         return (tree.shape, tree.dtype)
+    if is_foreign(tree):
+        return type(tree)
     if isinstance(tree, dict):
         return (dict, *((k, structure(v)) for k, v in tree.items()))
     if isinstance(tree, list | tuple) or (is_dataclass(tree) and not isinstance(tree, type)):
         return (type(tree), *(structure(v) for v in _parts(tree)))
     return (type(tree), tree) if is_plain(tree) else type(tree)
+
+
+def is_foreign(tree: Any) -> bool:
+    """A list, tuple or dict without arrays that holds more than plain values, such as file names or sentences."""
+    if not isinstance(tree, list | tuple | dict) or not tree:
+        return False
+    return not any(True for _ in leaves(tree)) and not all(is_plain(x) for x in _parts(tree))
 
 
 def is_plain(x: Any) -> bool:

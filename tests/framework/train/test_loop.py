@@ -53,6 +53,39 @@ def test_workers_change_no_bit(workers: int) -> None:
     assert weights_hash(trained(settings, workers=workers).model) == weights_hash(trained(settings).model)
 
 
+class Told(Hook):
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def on_message(self, trainer: Trainer, line: str) -> None:
+        self.lines.append(line)
+
+
+@pytest.mark.parametrize(
+    "settings", [TrainSettings(epochs=2, ema=0.9, clip_norm=0.1), TrainSettings(epochs=2, accumulate=3)]
+)
+def test_compiled_training_equals_eager(settings: TrainSettings) -> None:
+    told = Told()
+    compiled = trained(settings, hooks=[told])
+    assert not told.lines
+    assert compiled.compiled is not None
+    assert compiled.compiled.peak_bytes
+    eager = trained(replace(settings, compile=False))
+    assert eager.compiled is None
+    for a, b in zip(compiled.model.parameters(), eager.model.parameters(), strict=True):
+        np.testing.assert_allclose(a.data, b.data, rtol=1e-5, atol=1e-7)
+
+
+def test_code_that_cannot_be_compiled_is_named_once() -> None:
+    told = Told()
+    model = BagOfWords()
+    loaders = {"train": DataLoader(Words(), batch_size=16)}
+    Trainer(Sentiment(), model, optim.SGD(model), loaders, TrainSettings(max_steps=12, epochs=9), hooks=[told]).fit()
+    assert len(told.lines) == 1
+    assert "toy.py:" in told.lines[0]
+    assert "list" in told.lines[0]
+
+
 def test_two_trainers_in_one_process_do_not_meet() -> None:
     alone = weights_hash(trained(TrainSettings(epochs=2)).model)
 

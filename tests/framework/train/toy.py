@@ -32,7 +32,8 @@ class Regression(Task):
 
     def step(self, model: nn.Module, batch: Any) -> Loss:
         y = model(pdl.as_tensor(batch["x"]))
-        return Loss(((y - pdl.as_tensor(batch["y"])) ** 2).mean(), len(batch["y"]), (y.data, batch["y"]), {"bias": 0.5})
+        loss = ((y - pdl.as_tensor(batch["y"])) ** 2).mean()
+        return Loss(loss, len(batch["y"]), (y.detach(), batch["y"]), {"bias": 0.5})
 
     def metrics(self) -> dict[str, Metric]:
         return {"rmse": MeanSquaredError(root=True)}
