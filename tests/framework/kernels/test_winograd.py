@@ -1,0 +1,52 @@
+"""3x3 convolutions of float32 by Winograd's F(4x4, 3x3) against direct sums in float64 (which never take that way)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pdl.kernels import conv
+
+#: n, height, width, channels, outputs, padding: ragged tiles, all paddings, few and many weights, several runs of tiles
+SHAPES = [
+    (8, 9, 11, 16, 32, 1),
+    (3, 15, 16, 48, 16, 0),
+    (2, 14, 16, 32, 48, 2),
+    (5, 16, 16, 64, 64, 1),
+    (3, 15, 15, 160, 176, 1),
+    (64, 28, 28, 16, 16, 1),
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: "x".join(map(str, s)))
+def test_error_against_float64(shape: tuple[int, ...]) -> None:
+    """Root mean square error over the spread of the values: measured 1e-6 (forward, dx) to 2e-5 (dw, a long sum)."""
+    n, h, w, c, o, pad = shape
+    rng = np.random.default_rng(1)
+    out = (n, 1, h + 2 * pad - 2, w + 2 * pad - 2, o)
+    x, weight, dy = (rng.standard_normal(s) for s in ((n, 1, h, w, c), (1, 3, 3, c, o), out))
+    bias = rng.standard_normal(o)
+    window = ((1, 1, 1), (0, pad, pad), (1, 1, 1), 1)
+
+    def run(dtype: type) -> list[np.ndarray]:
+        x_, w_, dy_ = (np.ascontiguousarray(a, dtype) for a in (x, weight, dy))
+        y, dx, dw = np.empty(out, dtype), np.empty(x.shape, dtype), np.empty(weight.shape, dtype)
+        conv.forward(y, x_, w_, bias.astype(dtype), *window)
+        conv.dx(dx, dy_, w_, *window)
+        conv.dw(dw, x_, dy_, *window)
+        return [y, dx, dw]
+
+    for found, expected, bound in zip(run(np.float32), run(np.float64), (1e-5, 1e-5, 1e-4), strict=True):
+        assert np.sqrt(np.mean((found - expected) ** 2)) < bound * expected.std()
+
+
+def test_same_bits_every_time() -> None:
+    rng = np.random.default_rng(2)
+    x, dy = (rng.standard_normal((6, 1, 20, 20, c), dtype=np.float32) for c in (32, 64))
+    runs = []
+    for _ in range(3):
+        dw = np.empty((1, 3, 3, 32, 64), np.float32)
+        conv.dw(dw, x, dy, (1, 1, 1), (0, 1, 1), (1, 1, 1), 1)
+        runs.append(dw)
+    np.testing.assert_array_equal(runs[0], runs[1])
+    np.testing.assert_array_equal(runs[0], runs[2])
