@@ -38,6 +38,23 @@ class _TraceMode(threading.local):
 _Tracing = _TraceMode()
 
 
+class _Casting(threading.local):
+    active: Any = None  # what `pdl.autocast` does to the inputs of ops: a `pdl.ops.precision.Casting`, or None
+
+
+_Autocast = _Casting()
+
+
+@contextmanager
+def casting(active: Any) -> Iterator[None]:
+    """Inputs of ops are cast by `active` inside the block (None: not at all)."""
+    before, _Autocast.active = _Autocast.active, active
+    try:
+        yield
+    finally:
+        _Autocast.active = before
+
+
 def is_grad_enabled() -> bool:
     """True where ops record what they need for gradients."""
     return _GradMode.enabled

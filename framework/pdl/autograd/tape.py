@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pdl.errors import GradientError, ShapeError
-from pdl.tensor import Array, Hook, Tensor, set_grad_enabled
+from pdl.tensor import Array, Hook, Tensor, casting, set_grad_enabled
 
 if TYPE_CHECKING:
     from pdl.ops.base import Op
@@ -174,7 +174,7 @@ def _sweep(
         known_g = slots[x._index]
         slots[x._index] = g if known_g is None else known_g + g
 
-    with set_grad_enabled(create_graph):
+    with set_grad_enabled(create_graph), casting(None):
         for y, seed in zip(ys, seeds, strict=True):
             arrive(y, seed)
         while heap:

@@ -21,6 +21,7 @@ from pdl.ops import loss as _loss
 from pdl.ops import methods as _methods  # noqa: F401 - binds the operators and methods of Tensor
 from pdl.ops import norm as _norm
 from pdl.ops import pool as _pool
+from pdl.ops import precision as _precision
 from pdl.ops import reduce as _reduce
 from pdl.ops import resize as _resize
 from pdl.ops import rnn as _rnn
@@ -32,7 +33,7 @@ from pdl.ops import table as _table
 
 _FAMILIES = (
     _activation, _attention, _cast, _conv, _create, _ctc, _decompose, _einsum, _elementwise, _embedding, _index,
-    _linalg, _logic, _loss, _norm, _pool, _reduce, _resize, _rnn, _segment, _shape, _softmax, _sort, _table,
+    _linalg, _logic, _loss, _norm, _pool, _precision, _reduce, _resize, _rnn, _segment, _shape, _softmax, _sort, _table,
 )  # fmt: skip
 
 from pdl.ops.activation import *  # noqa: E402, F403
@@ -51,6 +52,7 @@ from pdl.ops.logic import *  # noqa: E402, F403
 from pdl.ops.loss import *  # noqa: E402, F403
 from pdl.ops.norm import *  # noqa: E402, F403
 from pdl.ops.pool import *  # noqa: E402, F403
+from pdl.ops.precision import *  # noqa: E402, F403
 from pdl.ops.reduce import *  # noqa: E402, F403
 from pdl.ops.resize import *  # noqa: E402, F403
 from pdl.ops.rnn import *  # noqa: E402, F403

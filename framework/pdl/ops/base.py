@@ -15,7 +15,7 @@ from pdl.autograd import anomaly, tape
 from pdl.dtype import DType, as_dtype, bfloat16, float32, is_differentiable, promote
 from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.kernels.memory import empty
-from pdl.tensor import Array, Tensor, TensorLike, _GradMode, _Tracing, as_tensor
+from pdl.tensor import Array, Tensor, TensorLike, _Autocast, _GradMode, _Tracing, as_tensor
 
 OPS: dict[str, type[Op]] = {}
 Arrays: TypeAlias = "tuple[Array, ...]"
@@ -253,6 +253,8 @@ def apply(op: Op, *inputs: Tensor | None) -> Any:
 
     While a function is traced into a program, the op is written down instead of being run.
     """
+    if _Autocast.active is not None:
+        inputs = _Autocast.active.inputs(op, inputs)
     if _Tracing.recorder is not None:
         traced = _Tracing.recorder.record(op, inputs)
         if traced is not None:
@@ -293,6 +295,8 @@ def as_tensors(*values: TensorLike) -> tuple[Tensor, ...]:
             dtype = as_tensor(v).dtype
             common = dtype if common is None else promote(common, dtype)
     tensors = tuple(as_tensor(v, beside=common) for v in values)
+    if _Autocast.active is not None:
+        tensors, common = _Autocast.active.meet(tensors), None
     for t in tensors:
         common = t.dtype if common is None else promote(common, t.dtype)
     return tuple(t if t.dtype == common else astype(t, common) for t in tensors)

@@ -16,6 +16,7 @@ from pdl.ops.create import one_hot
 from pdl.ops.elementwise import abs, exp, log, maximum, square, where
 from pdl.ops.index import take, take_along_axis
 from pdl.ops.logic import equal, greater, less, not_equal
+from pdl.ops.precision import in_float32
 from pdl.ops.reduce import mean, norm, sum
 from pdl.ops.shape import expand_dims, squeeze
 from pdl.ops.softmax import log_softmax, softmax
@@ -38,7 +39,7 @@ def _pair(name: str, x: TensorLike, target: TensorLike) -> tuple[Tensor, Tensor]
     """Both as tensors of one dtype; shapes must be equal, since a broadcast between prediction and target is nearly
     always a mistake.
     """
-    x, target = as_tensors(x, target)
+    x, target = as_tensors(*in_float32(x, target))
     if x.shape != target.shape:
         raise ShapeError(f"{name}: prediction {x.shape} and target {target.shape} differ; reshape one of them")
     return x, target
@@ -74,7 +75,7 @@ class CrossEntropy(Op):
                 f"cross_entropy: weight {weight.shape} does not fit the {x.shape[-1]} classes of logits {x.shape}"
             )
         wide = float32 if x.dtype == bfloat16 else x.dtype
-        return Spec(labels.shape if self.reduction == "none" else (), x.dtype), Spec(labels.shape, wide), Spec((), wide)
+        return Spec(labels.shape if self.reduction == "none" else (), wide), Spec(labels.shape, wide), Spec((), wide)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         y, lse, total = outs
@@ -193,7 +194,7 @@ def nll_loss(
     """-weight[label] log_p[label] over the last axis of log_p [..., C]; the mean divides by the sum of
     weight[label].
     """
-    log_p, labels = as_tensor(log_p), as_tensor(labels)
+    log_p, labels = in_float32(log_p, labels)
     _check_reduction("nll_loss", reduction)
     if labels.shape != log_p.shape[:-1]:
         raise ShapeError(
@@ -293,7 +294,7 @@ def _signs(name: str, shape: tuple[int, ...], sign: Tensor) -> None:
 
 def cosine_similarity(a: TensorLike, b: TensorLike, *, axis: int = -1, eps: float = 1e-8) -> Tensor:
     """<a, b> / (max(|a|, eps) max(|b|, eps)) along `axis`; a and b broadcast."""
-    a, b = as_tensors(a, b)
+    a, b = as_tensors(*in_float32(a, b))
     broadcast_shapes("cosine_similarity", a.shape, b.shape)
     lengths = maximum(norm(a, axis=axis), eps) * maximum(norm(b, axis=axis), eps)
     return sum(a * b, axis=axis) / lengths
@@ -322,7 +323,7 @@ def margin_ranking_loss(
 
 def hinge_embedding_loss(x: TensorLike, sign: TensorLike, *, margin: float = 1.0, reduction: str = "mean") -> Tensor:
     """The distance x where sign is 1, max(0, margin - x) where it is -1."""
-    x, sign = as_tensor(x), as_tensor(sign)
+    x, sign = in_float32(x, sign)
     _signs("hinge_embedding_loss", x.shape, sign)
     return _reduced("hinge_embedding_loss", where(equal(sign, 1), x, relu(margin - x)), reduction)
 
@@ -343,7 +344,7 @@ def triplet_margin_loss(
 
 def multi_margin_loss(x: TensorLike, labels: TensorLike, *, margin: float = 1.0, reduction: str = "mean") -> Tensor:
     """sum over the wrong classes c of max(0, margin - x[label] + x[c]) / C, over the last axis of x [..., C]."""
-    x, labels = as_tensor(x), as_tensor(labels)
+    x, labels = in_float32(x, labels)
     if labels.shape != x.shape[:-1]:
         raise ShapeError(
             f"multi_margin_loss: x {x.shape} [..., classes] needs labels {x.shape[:-1]}, got {labels.shape}"

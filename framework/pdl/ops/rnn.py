@@ -7,7 +7,7 @@ cell. Weights are [in, out]: PyTorch's ``weight_ih_l0.T`` and ``weight_hh_l0.T``
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from pdl.ops.base import Arrays, Fused, Op, Spec, apply, compose_vjp, demand_flo
 from pdl.ops.cast import astype
 from pdl.ops.elementwise import tanh, where
 from pdl.ops.linalg import linear, matmul
+from pdl.ops.precision import in_product
 from pdl.ops.shape import concat, permute_dims, split, stack
 from pdl.tensor import Array, Tensor
 
@@ -219,6 +220,8 @@ def _layers(
     bool, gates: int, make_cell: Callable[[Weights], Cell], add_hidden_bias: bool,
 ) -> tuple[Tensor, State]:  # fmt: skip
     directions = 2 if bidirectional else 1
+    x, *initial = cast(list[Tensor], in_product(x, *initial))
+    weights = [cast(Weights, in_product(*group)) for group in weights]
     hidden = _check(name, x, weights, gates, directions)
     states = _initial(name, initial, len(weights), x, hidden)
     inside = _masks(name, lengths, x)

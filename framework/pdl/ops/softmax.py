@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import ClassVar, cast
 
 import numpy as np
 
@@ -20,10 +20,10 @@ def _rows(axis: int, *arrays: Array) -> list[Array]:
 
 
 class Softmax(Op):
-    """y_i = e^x_i / sum_j e^x_j along `axis`, or its logarithm."""
+    """y_i = e^x_i / sum_j e^x_j along `axis`."""
 
     axis: int = -1
-    logarithm: bool = False
+    logarithm: ClassVar[bool] = False
 
     def infer(self, x: Spec) -> Spec:
         name = "log_softmax" if self.logarithm else "softmax"
@@ -43,6 +43,12 @@ class Softmax(Op):
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
         return cast(Tensor, apply(SoftmaxGrad(self.axis, self.logarithm), g, y))
+
+
+class LogSoftmax(Softmax):
+    """y_i = x_i - log sum_j e^x_j along `axis`."""
+
+    logarithm = True
 
 
 class SoftmaxGrad(Fused):
@@ -79,7 +85,7 @@ def softmax(x: TensorLike, *, axis: int = -1) -> Tensor:
 
 def log_softmax(x: TensorLike, *, axis: int = -1) -> Tensor:
     """x - log(sum e^x) along `axis`, without overflow."""
-    return cast(Tensor, apply(Softmax(axis, True), as_tensor(x)))
+    return cast(Tensor, apply(LogSoftmax(axis), as_tensor(x)))
 
 
 __all__ = ["log_softmax", "softmax"]

@@ -19,7 +19,7 @@ from pdl.kernels.pointwise import binary as binary_kernel
 from pdl.kernels.pointwise import unary as unary_kernel
 from pdl.ops.base import Arrays, Op, Spec, apply, as_tensors, broadcast_shapes, not_differentiable
 from pdl.ops.cast import astype, demand_kind
-from pdl.tensor import Array, Scalar, Tensor, TensorLike, as_tensor
+from pdl.tensor import Array, Scalar, Tensor, TensorLike, _Autocast, as_tensor
 
 Unary: TypeAlias = Callable[[TensorLike], Tensor]
 Binary: TypeAlias = Callable[[TensorLike, TensorLike], Tensor]
@@ -188,6 +188,8 @@ def binary(
 
     def function(a: TensorLike, b: TensorLike) -> Tensor:
         if type(a) is not Tensor or type(b) is not Tensor or a._data.dtype != b._data.dtype:
+            if _Autocast.active is not None and isinstance(a, Tensor) and isinstance(b, Tensor):
+                a, b = _Autocast.active.inputs(op, (a, b))
             a, b = pair(a, b)
         if to_float and not is_differentiable(a.dtype):
             a, b = astype(a, float32), astype(b, float32)

@@ -16,7 +16,7 @@ from pdl.ops.base import Op, Spec, apply
 from pdl.ops.shape import Identity
 from pdl.program.ir import Node, Program, Value, is_state
 from pdl.program.tree import is_plain, leaves, rebuild
-from pdl.tensor import Tensor, TensorLike, _GradMode, _Tracing, set_grad_enabled
+from pdl.tensor import Tensor, TensorLike, _GradMode, _Tracing, casting, set_grad_enabled
 
 
 class Symbol(Tensor):
@@ -254,7 +254,7 @@ class Recorder:
         for y, d in pairs:
             _add_into(grads, self.value_of(y), d)
         outer = self._where
-        with set_grad_enabled(False):
+        with set_grad_enabled(False), casting(None):
             for node in reversed(self.program.nodes[start:]):
                 if node.differentiable and any(v in grads for v in node.outputs):
                     self._where = node.where

@@ -19,6 +19,7 @@ from typing import Any
 from pdl import autograd, random
 from pdl.errors import NumericalError, UsageError
 from pdl.nn import Module
+from pdl.ops import autocast
 from pdl.optim import EMA, Optimizer, Schedule, Scheduler, clip_grad_norm_, clip_grad_value_
 from pdl.program import CompiledStep
 from pdl.tensor import Tensor, no_grad
@@ -114,10 +115,7 @@ class Trainer:
         self._clock = time.monotonic()
 
     def _compiled(self) -> CompiledStep:
-        def step(batch: Any) -> Loss:
-            return self.task.step(self.model, batch)
-
-        return CompiledStep(step, self.model, told=lambda line: self.emit("on_message", line))
+        return CompiledStep(self.loss, self.model, told=lambda line: self.emit("on_message", line))
 
     # -- the loop
     # --------------------------------------------------------------------------------------------------------
@@ -169,6 +167,11 @@ class Trainer:
         self.state.weight += loss.weight
         self.state.samples += loss.weight
 
+    def loss(self, batch: Any) -> Loss:
+        """The training loss of one batch, in the precision that the settings ask for."""
+        with autocast() if self.settings.precision == "bf16" else nullcontext():
+            return self.task.step(self.model, batch)
+
     def backward(self, batch: Any, *, alone: bool) -> Loss:
         """The loss of one batch; its gradient, times the weight of the batch unless it is `alone`, is added to `grad`.
 
@@ -176,7 +179,7 @@ class Trainer:
         """
         program = self.compiled.program_for(batch) if self.compiled is not None else None
         if program is None:
-            one = self.task.step(self.model, batch)
+            one = self.loss(batch)
             self.finite(float(one.value.item()), "loss")
             (one.value if alone else one.value * float(one.weight)).backward()
             return one

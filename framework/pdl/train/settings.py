@@ -18,6 +18,8 @@ class TrainSettings:
     accumulate          batches whose gradients are averaged into one step (equal to one batch of all their samples)
     clip_norm           scale gradients down to this L2 norm over all parameters
     clip_value          clip every element of the gradients to [-clip_value, clip_value]
+    precision           of the arithmetic: fp32, or bf16 for products and activations beside float32 weights
+                        (`pdl.autocast`); evaluation is in float32
     ema                 decay of an exponential moving average of the weights, which is then what is evaluated and kept
     eval_every          epochs between evaluations on the validation data (the last epoch always ends with one)
     monitor             the validation metric that "best" means, for example val/accuracy; default: the task's own
@@ -41,6 +43,7 @@ class TrainSettings:
     accumulate: Annotated[int, Range(1)] = 1
     clip_norm: Annotated[float, Range(above=0)] | None = None
     clip_value: Annotated[float, Range(above=0)] | None = None
+    precision: Literal["fp32", "bf16"] = "fp32"
     ema: Annotated[float, Range(0, below=1)] | None = None
     eval_every: Annotated[int, Range(1)] = 1
     monitor: str | None = None

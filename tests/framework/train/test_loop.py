@@ -86,6 +86,24 @@ def test_code_that_cannot_be_compiled_is_named_once() -> None:
     assert "list" in told.lines[0]
 
 
+def test_bf16_training_learns_and_goes_on_where_it_stopped() -> None:
+    settings = TrainSettings(epochs=6, precision="bf16", ema=0.9)
+    pdl.seed(1)
+    whole = regression(settings)
+    whole.fit()
+    assert {p.dtype for p in whole.model.parameters()} == {pdl.float32}
+    assert whole.state.metrics["val/rmse"] < 2.2  # predicting the mean gives 2.8
+    pdl.seed(1)
+    first = regression(settings)
+    first.settings = replace(settings, epochs=2)
+    first.fit()
+    stopped = first.state_dict()
+    second = regression(settings)
+    second.load_state_dict(stopped)
+    second.fit()
+    assert weights_hash(second.model) == weights_hash(whole.model)
+
+
 def test_two_trainers_in_one_process_do_not_meet() -> None:
     alone = weights_hash(trained(TrainSettings(epochs=2)).model)
 
