@@ -18,7 +18,7 @@ from pdl.tensor import Tensor
 
 Width = Annotated[int, Range(1)]
 Eps = Annotated[float, Range(0)]
-Activation = Literal["relu"]
+Activation = Literal["relu", "relu6", "hardswish", "silu"]
 
 
 class _BatchNorm(Module):

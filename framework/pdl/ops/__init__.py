@@ -6,6 +6,7 @@ the file come from ``from pdl.ops.sort import ...``.
 
 from pdl.ops import activation as _activation
 from pdl.ops import attention as _attention
+from pdl.ops import batchnorm as _batchnorm
 from pdl.ops import cast as _cast
 from pdl.ops import conv as _conv
 from pdl.ops import create as _create
@@ -33,11 +34,13 @@ from pdl.ops import table as _table
 
 _FAMILIES = (
     _activation, _attention, _cast, _conv, _create, _ctc, _decompose, _einsum, _elementwise, _embedding, _index,
-    _linalg, _logic, _loss, _norm, _pool, _precision, _reduce, _resize, _rnn, _segment, _shape, _softmax, _sort, _table,
+    _linalg, _logic, _loss, _norm, _batchnorm, _pool, _precision, _reduce, _resize, _rnn, _segment, _shape, _softmax, _sort,
+    _table,
 )  # fmt: skip
 
 from pdl.ops.activation import *  # noqa: E402, F403
 from pdl.ops.attention import *  # noqa: E402, F403
+from pdl.ops.batchnorm import *  # noqa: E402, F403
 from pdl.ops.cast import *  # noqa: E402, F403
 from pdl.ops.conv import *  # noqa: E402, F403
 from pdl.ops.create import *  # noqa: E402, F403

@@ -1,4 +1,4 @@
-"""Normalisation on channels-last tensors x [N, ..., C]: batch, layer, RMS, group, instance and local response norm.
+"""Normalisation on channels-last tensors x [N, ..., C]: layer, RMS, group, instance and local response norm.
 
 Every norm is y = (x - mean) rstd scale + shift with rstd = 1 / sqrt(var + eps); they differ in what mean and (biased)
 variance are taken over. In bfloat16 the statistics are float32.
@@ -14,12 +14,10 @@ import numpy as np
 from pdl.dtype import DType, bfloat16, float32
 from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.kernels import norm as kernels
-from pdl.ops.activation import relu as relu_of
-from pdl.ops.base import Arrays, Fused, Op, Spec, apply, demand_floating, not_differentiable
+from pdl.ops.base import Arrays, Fused, Op, Spec, apply, demand_floating
 from pdl.ops.cast import astype
-from pdl.ops.elementwise import maximum, rsqrt, sqrt, square, where
+from pdl.ops.elementwise import maximum, rsqrt, sqrt, square
 from pdl.ops.linalg import matmul
-from pdl.ops.logic import greater
 from pdl.ops.reduce import mean, sum
 from pdl.ops.shape import reshape
 from pdl.tensor import Tensor, TensorLike, as_tensor
@@ -47,13 +45,6 @@ def _check(name: str, x: Spec, **channels: Spec | None) -> int:
     return x.shape[-1]
 
 
-def _like(x: Spec, residual: Spec | None) -> None:
-    if residual is not None and residual != x:
-        raise ShapeError(
-            f"batch_norm: residual {residual.shape} {residual.dtype.name} is not like x {x.shape} {x.dtype.name}"
-        )
-
-
 def _affine(x: Tensor, scale: Tensor | None, shift: Tensor | None) -> Tensor:
     x = x if scale is None else x * scale
     return x if shift is None else x + shift
@@ -62,194 +53,6 @@ def _affine(x: Tensor, scale: Tensor | None, shift: Tensor | None) -> Tensor:
 def _parameter(spec: Spec | None, channels: int, dtype: DType) -> Spec:
     """What the gradient of a per-channel parameter is like (also where there is none)."""
     return spec if spec is not None else Spec((channels,), _wide(dtype))
-
-
-# -- batch norm --------------------------------------------------------------------------------------------------------
-class BatchNorm(Op):
-    """y = (x - mean) rstd scale + shift (+ residual), then max(., 0) with `relu`; statistics over all axes but the
-    last.
-
-    Outputs y, mean [C], var [C] (biased), rstd [C].
-    """
-
-    eps: float = 1e-5
-    relu: bool = False
-
-    def infer(self, x: Spec, scale: Spec | None, shift: Spec | None, residual: Spec | None) -> tuple[Spec, ...]:
-        channels = _check("batch_norm", x, scale=scale, shift=shift)
-        _like(x, residual)
-        if math.prod(x.shape) == channels:
-            raise ShapeError(
-                f"batch_norm: x {x.shape} has one value for each channel, which has no variance; use a larger batch"
-            )
-        stats = Spec((channels,), _wide(x.dtype))
-        return x, stats, stats, stats
-
-    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        x, scale, shift, residual = ins
-        residual = None if residual is None else _c(residual)
-        kernels.batch_norm(*outs, _c(x), scale, shift, self.eps, relu=self.relu, residual=residual)
-
-    def vjp(
-        self, g: Any, y: Any, x: Tensor, scale: Tensor | None, shift: Tensor | None, residual: Tensor | None
-    ) -> Any:
-        (gy, g_mean, g_var, g_rstd), (out, mu, var, rstd) = g, y
-        both = self.relu and residual is not None
-        dx = dscale = dshift = dresidual = None
-        if gy is not None:
-            op = BatchNormGrad(self.eps, self.relu)
-            dx, dscale, dshift, *rest = apply(op, gy, x, scale, shift, mu, var, rstd, out if both else None)
-            dresidual = rest[0] if both else gy
-        if g_rstd is not None:
-            g_var = g_rstd * rstd * square(rstd) * -0.5 if g_var is None else g_var - g_rstd * rstd * square(rstd) * 0.5
-        for part in (g_mean, None if g_var is None else (x - mu) * g_var * 2):
-            if part is not None:
-                share = astype(part, x.dtype) * (x.shape[-1] / x.size) + x * 0
-                dx = share if dx is None else dx + share
-        return dx, dscale, dshift, dresidual
-
-
-class BatchNormGrad(Fused):
-    """Gradients of BatchNorm for given statistics: dx, dscale, dshift and, where `y` is given (relu and residual),
-    dresidual.
-
-    With g' = g where the relu lets through: dshift = sum g', dscale = sum g' xhat,
-    dx = scale rstd (g' - dshift / n - xhat dscale / n), dresidual = g'.
-    """
-
-    eps: float = 1e-5
-    relu: bool = False
-
-    def infer(
-        self,
-        g: Spec,
-        x: Spec,
-        scale: Spec | None,
-        shift: Spec | None,
-        mean: Spec,
-        var: Spec,
-        rstd: Spec,
-        y: Spec | None,
-    ) -> tuple[Spec, ...]:
-        channels = _check("gradient of batch_norm", x, scale=scale, shift=shift)
-        made = (x, _parameter(scale, channels, x.dtype), _parameter(shift, channels, x.dtype))
-        return made if y is None else (*made, x)
-
-    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        g, x, scale, shift, mu, _, rstd, y = ins
-        dresidual, y = (None, None) if y is None else (outs[3], _c(y))
-        kernels.batch_norm_grad(
-            *outs[:3], _c(g), _c(x), mu, rstd, scale, shift, relu=self.relu, y=y, dresidual=dresidual
-        )
-
-    def compose(self, g: Tensor, x: Tensor, scale: Tensor | None, shift: Tensor | None, mu: Tensor, var: Tensor, rstd:
-    Tensor,
-                y: Tensor | None) -> tuple[Tensor, ...]:  # fmt: skip
-        axes, n = tuple(range(x.ndim - 1)), x.size // x.shape[-1]
-        root = rsqrt(var + self.eps)
-        hat = (x - mu) * root
-        if self.relu:
-            g = where(greater(_affine(hat, scale, shift) if y is None else y, 0), g, 0)
-        dshift, dscale = sum(g, axis=axes), sum(g * hat, axis=axes)
-        dx = (g - dshift / n - hat * (dscale / n)) * (root if scale is None else root * scale)
-        return (dx, dscale, dshift) if y is None else (dx, dscale, dshift, g)
-
-
-class RunningAverage(Op):
-    """running + share (factor now - running), the moving average of a statistic."""
-
-    share: float
-    factor: float = 1.0
-    vjp = not_differentiable("running statistics are not learned")
-
-    def infer(self, running: Spec, now: Spec) -> Spec:
-        if running.shape != now.shape:
-            raise ShapeError(f"running_average: running {running.shape} and now {now.shape} differ")
-        return running
-
-    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        running, now = ins
-        outs[0][...] = running + self.share * (now * self.factor - running)
-
-
-class BatchNormEval(Fused):
-    """y = (x - mean) / sqrt(var + eps) scale + shift (+ residual), then max(., 0) with `relu`; mean and var are
-    given.
-    """
-
-    eps: float = 1e-5
-    relu: bool = False
-
-    def infer(
-        self, x: Spec, mean: Spec, var: Spec, scale: Spec | None, shift: Spec | None, residual: Spec | None
-    ) -> Spec:
-        _check("batch_norm_eval", x, mean=mean, var=var, scale=scale, shift=shift)
-        _like(x, residual)
-        return x
-
-    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        x, mu, var, scale, shift, residual = ins
-        a = (1 if scale is None else scale) / np.sqrt(var + var.dtype.type(self.eps))
-        b = np.zeros_like(a) if shift is None else shift
-        kernels.scale_shift(
-            outs[0], _c(x), a, b, centre=mu, relu=self.relu, residual=None if residual is None else _c(residual)
-        )
-
-    def compose(
-        self, x: Tensor, mu: Tensor, var: Tensor, scale: Tensor | None, shift: Tensor | None, residual: Tensor | None
-    ) -> Tensor:
-        root = rsqrt(var + self.eps)
-        y = _affine((x - mu) * root, scale, shift)
-        y = y if residual is None else y + residual
-        return relu_of(y) if self.relu else y
-
-
-def running_average(running: Tensor, now: Tensor, *, share: float, factor: float = 1.0) -> Tensor:
-    """running + share (factor now - running): one step of a moving average; carries no gradient."""
-    return cast(Tensor, apply(RunningAverage(share, factor), running, now))
-
-
-def _activation(name: str, activation: str | None) -> bool:
-    if activation not in (None, "relu"):
-        raise UsageError(f"{name}: activation is {activation!r}; expected None or 'relu'")
-    return activation is not None
-
-
-def batch_norm(
-    x: TensorLike,
-    scale: Tensor | None = None,
-    shift: Tensor | None = None,
-    *,
-    eps: float = 1e-5,
-    activation: str | None = None,
-    residual: Tensor | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Normalise x [N, ..., C] by the statistics of this batch; returns (y, mean [C], var [C]).
-
-    scale, shift [C] or None (ones, zeros). `var` is biased (divided by n = N * ...); running statistics usually keep
-    ``var * n / (n - 1)``. `residual` (like x) is added to the result, then ``activation="relu"`` applied: both in the
-    same
-    pass over memory. Ioffe and Szegedy, arXiv 1502.03167.
-    """
-    op = BatchNorm(float(eps), _activation("batch_norm", activation))
-    y, mu, var, _ = apply(op, as_tensor(x), scale, shift, residual)
-    return y, mu, var
-
-
-def batch_norm_eval(
-    x: TensorLike,
-    mean: Tensor,
-    var: Tensor,
-    scale: Tensor | None = None,
-    shift: Tensor | None = None,
-    *,
-    eps: float = 1e-5,
-    activation: str | None = None,
-    residual: Tensor | None = None,
-) -> Tensor:
-    """`batch_norm` of x [N, ..., C] with given statistics mean, var [C]: y alone."""
-    op = BatchNormEval(float(eps), _activation("batch_norm_eval", activation))
-    return cast(Tensor, apply(op, as_tensor(x), mean, var, scale, shift, residual))
 
 
 # -- layer and RMS norm ------------------------------------------------------------------------------------------------
@@ -435,6 +238,6 @@ def normalize(x: TensorLike, *, axis: int | tuple[int, ...] = -1, eps: float = 1
 
 
 __all__ = [
-    "batch_norm", "batch_norm_eval", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize",
-    "rms_norm", "running_average",
+    "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize",
+    "rms_norm",
 ]  # fmt: skip

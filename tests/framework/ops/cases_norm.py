@@ -19,27 +19,32 @@ def standard(x, axes, eps):
     return (x - mean) / np.sqrt(x.var(axis=axes, keepdims=True) + eps)
 
 
-def batch_norm(x, scale=None, shift=None, residual=None, eps=1e-5, relu=False):
+ACTIVATIONS = {
+    None: lambda z: z,
+    "relu": lambda z: np.maximum(z, 0),
+    "relu6": lambda z: np.clip(z, 0, 6),
+    "hardswish": lambda z: z * np.clip(z / 6 + 0.5, 0, 1),
+    "silu": lambda z: z / (1 + np.exp(-z)),
+}
+
+
+def batch_norm(x, scale=None, shift=None, residual=None, eps=1e-5, activation=None):
     axes = tuple(range(x.ndim - 1))
     y = affine(standard(x, axes, eps), scale, shift) + (0 if residual is None else residual)
-    return np.maximum(y, 0) if relu else y, x.mean(axis=axes), x.var(axis=axes)
+    return ACTIVATIONS[activation](y), x.mean(axis=axes), x.var(axis=axes)
 
 
-def batch_norm_eval(x, mean, var, scale=None, shift=None, residual=None, eps=1e-5, relu=False):
+def batch_norm_eval(x, mean, var, scale=None, shift=None, residual=None, eps=1e-5, activation=None):
     y = affine((x - mean) / np.sqrt(var + eps), scale, shift) + (0 if residual is None else residual)
-    return np.maximum(y, 0) if relu else y
+    return ACTIVATIONS[activation](y)
 
 
-def fused(x, scale, shift, residual=None):
-    return pdl.batch_norm(x, scale, shift, residual=residual, activation="relu")
+def fused(x, scale, shift, residual=None, **how):
+    return pdl.batch_norm(x, scale, shift, residual=residual, **how)
 
 
-def fused_eval(x, mean, var, scale, shift, residual=None):
-    return pdl.batch_norm_eval(x, mean, var, scale, shift, residual=residual, activation="relu")
-
-
-def with_residual(x, scale, shift, residual):
-    return pdl.batch_norm(x, scale, shift, residual=residual)
+def fused_eval(x, mean, var, scale, shift, residual=None, **how):
+    return pdl.batch_norm_eval(x, mean, var, scale, shift, residual=residual, **how)
 
 
 def layer_norm(x, scale=None, shift=None, dims=1, eps=1e-5):
@@ -79,16 +84,28 @@ CASES = [
     Case(pdl.batch_norm, [f(2, 3, 4, 5), f(5), f(5)], batch_norm, {"eps": 1e-3}),
     Case(pdl.batch_norm, [f(9, 2), f(2), None], batch_norm),
     Case(pdl.batch_norm, [f(9, 2), None, f(2)], batch_norm),
-    Case(with_residual, [f(2, 5, 3), f(3), f(3), f(2, 5, 3)], batch_norm),
-    Case(fused, [X, f(3, low=0.5), f(3, low=0.1)], lambda *a: batch_norm(*a, relu=True)),
-    Case(fused, [X, f(3, low=0.5), f(3, low=0.1), f(*X.shape, high=0.1)], lambda *a: batch_norm(*a, relu=True)),
+    Case(fused, [f(2, 5, 3), f(3), f(3), f(2, 5, 3)], batch_norm),
+    *[Case(fused, [X, f(3, low=0.5), f(3, low=0.1)], batch_norm, {"activation": a}) for a in ACTIVATIONS if a],
+    *[
+        Case(fused, [X, f(3, low=0.5), f(3, low=0.1), f(*X.shape, high=0.1)], batch_norm, {"activation": a})
+        for a in ACTIVATIONS
+        if a
+    ],
     Case(pdl.batch_norm_eval, [f(2, 4, 3), f(3), f(3, low=0.5, high=2)], batch_norm_eval),
     Case(pdl.batch_norm_eval, [f(2, 4, 3), f(3), f(3, low=0.5, high=2), f(3), f(3)], batch_norm_eval, {"eps": 1e-3}),
-    Case(
-        fused_eval,
-        [X, f(3), f(3, low=0.5, high=2), f(3, low=0.5), f(3), f(*X.shape)],
-        lambda *a: batch_norm_eval(*a, relu=True),
-    ),
+    *[
+        Case(fused_eval, [X, f(3), f(3, low=0.5, high=2), f(3, low=0.5), f(3)], batch_norm_eval, {"activation": a})
+        for a in ACTIVATIONS
+    ],
+    *[
+        Case(
+            fused_eval,
+            [X, f(3), f(3, low=0.5, high=2), f(3, low=0.5), f(3), f(*X.shape)],
+            batch_norm_eval,
+            {"activation": a},
+        )
+        for a in ACTIVATIONS
+    ],
     Case(pdl.layer_norm, [f(3, 7)], layer_norm),
     Case(pdl.layer_norm, [f(2, 3, 19), f(19), f(19)], layer_norm, {"eps": 1e-3}),
     Case(pdl.layer_norm, [f(2, 3, 4), f(3, 4), f(3, 4)], layer_norm, {"dims": 2}),

@@ -1,4 +1,5 @@
 // Compiled once per instruction set (PDL_ISA names it): the kernels (but for the dense ones, dense.cpp) and the table of them.
+#include "batch_norm.h"
 #include "cells.h"
 #include "ctc.h"
 #include "dense.h"
@@ -31,13 +32,18 @@ constexpr PointwiseTable<T> kPointwise = {
 
 template <class T>
 constexpr NormTable<T> kNorm = {
-    .batch_norm = batch_norm<T>,
-    .batch_norm_grad = batch_norm_grad<T>,
-    .scale_shift = scale_shift<T>,
     .layer_norm = layer_norm<T>,
     .layer_norm_grad = layer_norm_grad<T>,
     .group_norm = group_norm<T>,
     .group_norm_grad = group_norm_grad<T>,
+};
+
+template <class S>
+constexpr BatchNormTable<S> kBatchNorm = {
+    .batch_norm = batch_norm<S>,
+    .batch_norm_grad = batch_norm_grad<S>,
+    .apply = batch_norm_apply<S>,
+    .apply_grad = batch_norm_apply_grad<S>,
 };
 
 template <class T>
@@ -113,6 +119,9 @@ const Table kTable = {
     .ctc_f64 = kCtc<double>,
     .cells_f32 = kCells<float>,
     .cells_f64 = kCells<double>,
+    .batch_norm_f32 = kBatchNorm<float>,
+    .batch_norm_f64 = kBatchNorm<double>,
+    .batch_norm_bf16 = kBatchNorm<bf16>,
 };
 
 }  // namespace pdl::PDL_ISA

@@ -6,6 +6,7 @@
 #pragma once
 #include <cstdlib>
 
+#include "bf16.h"
 #include "table.h"
 #include "vmath.h"
 
@@ -42,6 +43,12 @@ template <class T>
 PDL_INLINE Vec<T> get(const T* p, int lanes) { return lanes ? load_tail<T>(p, lanes) : load<T>(p); }
 template <class T>
 PDL_INLINE void put(T* p, Vec<T> v, int lanes) { lanes ? store_tail<T>(p, v, lanes) : store<T>(p, v); }
+
+// The same where memory holds S (bf16 too) and arithmetic is in Real<S>.
+template <class S>
+PDL_INLINE Vec<Real<S>> fetch(const S* p, int lanes) { return lanes ? load_tail(p, lanes) : load(p); }
+template <class S>
+PDL_INLINE void leave(S* p, Vec<Real<S>> v, int lanes) { lanes ? store_tail(p, v, lanes) : store(p, v); }
 
 // How [rows, columns] is read: `fold` rows as one.
 struct Shape {
@@ -80,18 +87,19 @@ inline void merge(double count_a, double& mean, double& m2, double count_b, doub
 }
 
 // Merges rows [begin, end) of x into mean [columns] and m2 [columns], which describe `seen` rows.
-template <class T>
-void add_moments(double* mean, double* m2, int64_t seen, const T* x, int64_t begin, int64_t end, int64_t stride, int64_t columns) {
+template <class S>
+void add_moments(double* mean, double* m2, int64_t seen, const S* x, int64_t begin, int64_t end, int64_t stride, int64_t columns) {
+  using T = Real<S>;
   const double rows = static_cast<double>(end - begin), before = static_cast<double>(seen), share = rows / (before + rows);
   tiles<T>(columns, [=](auto count, int64_t c, int lanes) {
     constexpr int N = decltype(count)::value;
     Vec<T> sum[N] = {}, square[N] = {}, centre[N];
     for (int64_t r = begin; r < end; r++)
-      for (int j = 0; j < N; j++) sum[j] += get<T>(x + r * stride + c + j * kLanes<T>, lanes);
+      for (int j = 0; j < N; j++) sum[j] += fetch(x + r * stride + c + j * kLanes<T>, lanes);
     for (int j = 0; j < N; j++) centre[j] = sum[j] / static_cast<T>(rows);
     for (int64_t r = begin; r < end; r++)
       for (int j = 0; j < N; j++) {
-        const Vec<T> d = get<T>(x + r * stride + c + j * kLanes<T>, lanes) - centre[j];
+        const Vec<T> d = fetch(x + r * stride + c + j * kLanes<T>, lanes) - centre[j];
         square[j] += d * d;
       }
     T centres[N * kLanes<T>], squares[N * kLanes<T>];
@@ -106,8 +114,9 @@ void add_moments(double* mean, double* m2, int64_t seen, const T* x, int64_t beg
 }
 
 // mean [columns] and m2 [columns] of x [rows, columns], merged in the order of the parts.
-template <class T>
-void moments(double* mean, double* m2, const T* x, int64_t rows, int64_t columns) {
+template <class S>
+void moments(double* mean, double* m2, const S* x, int64_t rows, int64_t columns) {
+  using T = Real<S>;
   const Shape s = folded<T>(rows, columns);
   const int parts = parts_of(s.rows, grain_of(s));
   const int64_t whole = s.last == s.columns ? s.rows : s.rows - 1;
@@ -118,7 +127,7 @@ void moments(double* mean, double* m2, const T* x, int64_t rows, int64_t columns
     const int64_t stop = end < whole ? end : whole;
     for (int64_t r = begin; r < stop; r += s.block) {
       const int64_t last = r + s.block < stop ? r + s.block : stop;
-      add_moments<T>(m, q, r - begin, x, r, last, s.columns, s.columns);
+      add_moments(m, q, r - begin, x, r, last, s.columns, s.columns);
     }
     counts[part] = stop > begin ? stop - begin : 0;
   });
@@ -130,15 +139,16 @@ void moments(double* mean, double* m2, const T* x, int64_t rows, int64_t columns
         merge(count, m, q, static_cast<double>(counts[part]), from[0], from[s.columns]);
         count += static_cast<double>(counts[part]);
       }
-    for (int64_t r = whole * s.fold; r < rows; r++, count++) merge(count, m, q, 1, static_cast<double>(x[r * columns + c]), 0);
+    for (int64_t r = whole * s.fold; r < rows; r++, count++) merge(count, m, q, 1, static_cast<double>(value(x[r * columns + c])), 0);
     mean[c] = m;
     m2[c] = q;
   }
 }
 
-// Sums over the rows of two functions of an element: f(offset, column, lanes, u, v) sets the vectors u and v. Blocks in T, then double.
-template <class T, class F>
-void column_sums(double* u_sum, double* v_sum, int64_t rows, int64_t columns, const F& f) {
+// Sums over the rows of two functions of an element: f(parameters, offset, lanes, u, v) sets the vectors u and v, with the parameters that
+// prepare(column, lanes) gave for its columns. Blocks in T, then double.
+template <class T, class P, class F>
+void column_sums(double* u_sum, double* v_sum, int64_t rows, int64_t columns, const P& prepare, const F& f) {
   const Shape s = folded<T>(rows, columns);
   const int parts = parts_of(s.rows, grain_of(s));
   Scratch<double> part_of(2 * parts * s.columns);
@@ -149,11 +159,13 @@ void column_sums(double* u_sum, double* v_sum, int64_t rows, int64_t columns, co
       const auto block = [&](int64_t first, int64_t last, int64_t width) {
         tiles<T>(width, [&](auto count, int64_t c, int lanes) {
           constexpr int N = decltype(count)::value;
+          decltype(prepare(c, lanes)) ready[N];
+          for (int j = 0; j < N; j++) ready[j] = prepare(c + j * kLanes<T>, lanes);
           Vec<T> u[N] = {}, v[N] = {};
           for (int64_t r = first; r < last; r++)
             for (int j = 0; j < N; j++) {
               Vec<T> du, dv;
-              f(r * s.columns + c + j * kLanes<T>, c + j * kLanes<T>, lanes, du, dv);
+              f(ready[j], r * s.columns + c + j * kLanes<T>, lanes, du, dv);
               u[j] += du;
               v[j] += dv;
             }
@@ -181,26 +193,39 @@ void column_sums(double* u_sum, double* v_sum, int64_t rows, int64_t columns, co
   }
 }
 
-// f(offset, column, lanes) for every vector of the matrix; each thread goes backwards: the end of what the first pass read is still in its cache.
-template <class T, class F>
-void each(int64_t rows, int64_t columns, const F& f) {
+// f(parameters, offset, lanes) for every vector of the matrix, with the parameters that prepare(column, lanes) gave for its columns. Each thread
+// goes backwards: the end of what the first pass read is still in its cache.
+template <class T, class P, class F>
+void each(int64_t rows, int64_t columns, const P& prepare, const F& f) {
   const Shape s = folded<T>(rows, columns);
   parallel(s.rows, grain_of(s), [&](int64_t begin, int64_t end, int) {
     const int64_t blocks = (end - begin + s.block - 1) / s.block;
     for (int64_t b = blocks - 1; b >= 0; b--) {
       const int64_t first = begin + b * s.block, stop = first + s.block < end ? first + s.block : end;
       const bool short_end = stop == s.rows && s.last != s.columns;
-      tiles<T>(s.columns, [&](auto count, int64_t c, int lanes) {
-        constexpr int N = decltype(count)::value;
-        for (int64_t r = first; r < (short_end ? stop - 1 : stop); r++)
-          for (int j = 0; j < N; j++) f(r * s.columns + c + j * kLanes<T>, c + j * kLanes<T>, lanes);
-      });
-      if (short_end)
-        tiles<T>(s.last, [&](auto count, int64_t c, int lanes) {
-          for (int j = 0; j < decltype(count)::value; j++) f((stop - 1) * s.columns + c + j * kLanes<T>, c + j * kLanes<T>, lanes);
+      const auto block = [&](int64_t from, int64_t to, int64_t width) {
+        tiles<T>(width, [&](auto count, int64_t c, int lanes) {
+          constexpr int N = decltype(count)::value;
+          decltype(prepare(c, lanes)) ready[N];
+          for (int j = 0; j < N; j++) ready[j] = prepare(c + j * kLanes<T>, lanes);
+          for (int64_t r = from; r < to; r++)
+            for (int j = 0; j < N; j++) f(ready[j], r * s.columns + c + j * kLanes<T>, lanes);
         });
+      };
+      block(first, short_end ? stop - 1 : stop, s.columns);
+      if (short_end) block(stop - 1, stop, s.last);
     }
   });
+}
+
+// For `prepare` above: a vector of each of N arrays of parameters.
+template <class T, int N>
+struct Bunch {
+  Vec<T> of[N];
+};
+template <class T, class... P>
+PDL_INLINE auto bunch_of(const P*... p) {
+  return [=](int64_t c, int lanes) { return Bunch<T, sizeof...(P)>{{get<T>(p + c, lanes)...}}; };
 }
 
 template <class T>
@@ -212,109 +237,6 @@ template <class T>
 PDL_INLINE T slope_of(const T* rstd, const T* scale, int64_t c) { return static_cast<T>(static_cast<double>(rstd[c]) * or_one(scale, c)); }
 
 }  // namespace norm
-
-// y = (x - mean) rstd scale + shift (+ residual), then max(., 0) where `relu`; var is the biased variance, rstd = 1 / sqrt(var + eps)
-// y OUT [rows, columns], mean, var, rstd OUT [columns]; x, residual (may be null) IN [rows, columns]; scale, shift (may be null) IN [columns]
-template <class T>
-void batch_norm(T* y, T* mean, T* var, T* rstd, const T* x, const T* scale, const T* shift, const T* residual, int64_t rows, int64_t columns,
-                double eps, bool relu) {
-  using namespace norm;
-  Scratch<double> stats(2 * columns);
-  double *m = stats, *q = m + columns;
-  moments<T>(m, q, x, rows, columns);
-  const Shape s = folded<T>(rows, columns);
-  Scratch<T> wide(3 * s.columns);
-  T *centre = wide, *a = centre + s.columns, *b = a + s.columns;
-  for (int64_t c = 0; c < columns; c++) {
-    q[c] = q[c] / static_cast<double>(rows);
-    mean[c] = static_cast<T>(m[c]);
-    var[c] = static_cast<T>(q[c]);
-    rstd[c] = static_cast<T>(1.0 / __builtin_sqrt(q[c] + eps));
-  }
-  spread<T>(centre, s, [&](int64_t c) { return mean[c]; });
-  spread<T>(a, s, [&](int64_t c) { return slope_of(rstd, scale, c); });
-  spread<T>(b, s, [&](int64_t c) { return static_cast<T>(or_zero(shift, c)); });
-  const auto run = [&](const auto& finish) {
-    each<T>(rows, columns, [=](int64_t at, int64_t c, int lanes) {
-      const Vec<T> z = (get<T>(x + at, lanes) - get<T>(centre + c, lanes)) * get<T>(a + c, lanes) + get<T>(b + c, lanes);
-      put<T>(y + at, finish(z, at, lanes), lanes);
-    });
-  };
-  if (residual != nullptr && relu) return run([=](Vec<T> z, int64_t at, int lanes) { return at_least<T>(z + get<T>(residual + at, lanes), T(0)); });
-  if (residual != nullptr) return run([=](Vec<T> z, int64_t at, int lanes) { return z + get<T>(residual + at, lanes); });
-  if (relu) return run([](Vec<T> z, int64_t, int) { return at_least<T>(z, T(0)); });
-  run([](Vec<T> z, int64_t, int) { return z; });
-}
-
-// The gradient of batch_norm, with g' = g, or g where y > 0 if `relu` (without y its sign is computed again, which is cheaper than reading it):
-// dshift = sum g', dscale = sum g' xhat, dx = scale rstd (g' - dshift / rows - xhat dscale / rows), dresidual = g'
-// dx OUT [rows, columns], dscale, dshift OUT [columns], dresidual OUT [rows, columns] or null; g, x, y IN [rows, columns] (y for dresidual and relu);
-// mean, rstd, scale, shift (the last two may be null) IN [columns]
-template <class T>
-void batch_norm_grad(T* dx, T* dscale, T* dshift, T* dresidual, const T* g, const T* x, const T* y, const T* mean, const T* rstd,
-                     const T* scale, const T* shift, int64_t rows, int64_t columns, bool relu) {
-  using namespace norm;
-  const Shape s = folded<T>(rows, columns);
-  Scratch<T> wide(5 * s.columns);
-  T *centre = wide, *a = centre + s.columns, *b = a + s.columns, *c0 = b + s.columns, *offset = c0 + s.columns;
-  Scratch<double> sums(2 * columns);
-  double *dg = sums, *dgx = dg + columns;
-  spread<T>(centre, s, [&](int64_t c) { return mean[c]; });
-  spread<T>(a, s, [&](int64_t c) { return slope_of(rstd, scale, c); });
-  spread<T>(offset, s, [&](int64_t c) { return static_cast<T>(or_zero(shift, c)); });
-  const auto g_at = [=](int64_t at, int64_t, int lanes, Vec<T>) { return get<T>(g + at, lanes); };
-  const auto g_kept = [=](int64_t at, int64_t c, int lanes, Vec<T> d) {
-    return d * get<T>(a + c, lanes) + get<T>(offset + c, lanes) > T(0) ? get<T>(g + at, lanes) : Vec<T>{};
-  };
-  const auto keep = [=](int64_t at, int64_t, int lanes, Vec<T>) {
-    const Vec<T> kept = get<T>(y + at, lanes) > T(0) ? get<T>(g + at, lanes) : Vec<T>{};
-    put<T>(dresidual + at, kept, lanes);
-    return kept;
-  };
-  const auto kept_at = [=](int64_t at, int64_t, int lanes, Vec<T>) { return get<T>(dresidual + at, lanes); };
-  const auto reduce = [&](const auto& read) {
-    column_sums<T>(dg, dgx, rows, columns, [=](int64_t at, int64_t c, int lanes, Vec<T>& u, Vec<T>& v) {
-      const Vec<T> d = get<T>(x + at, lanes) - get<T>(centre + c, lanes);
-      u = read(at, c, lanes, d);
-      v = u * d;
-    });
-  };
-  const auto apply = [&](const auto& read) {
-    each<T>(rows, columns, [=](int64_t at, int64_t c, int lanes) {
-      const Vec<T> d = get<T>(x + at, lanes) - get<T>(centre + c, lanes);
-      put<T>(dx + at, read(at, c, lanes, d) * get<T>(a + c, lanes) + (d * get<T>(b + c, lanes) + get<T>(c0 + c, lanes)), lanes);
-    });
-  };
-  const bool stored = relu && dresidual != nullptr;
-  stored ? reduce(keep) : relu ? reduce(g_kept) : reduce(g_at);
-  const double share = 1.0 / static_cast<double>(rows);
-  for (int64_t c = 0; c < columns; c++) {
-    dgx[c] *= static_cast<double>(rstd[c]);
-    dscale[c] = static_cast<T>(dgx[c]);
-    dshift[c] = static_cast<T>(dg[c]);
-  }
-  spread<T>(b, s, [&](int64_t c) { return static_cast<T>(-static_cast<double>(a[c]) * static_cast<double>(rstd[c]) * dgx[c] * share); });
-  spread<T>(c0, s, [&](int64_t c) { return static_cast<T>(-static_cast<double>(a[c]) * dg[c] * share); });
-  stored ? apply(kept_at) : relu ? apply(g_kept) : apply(g_at);
-}
-
-// y = (x - centre) a + b (+ residual), then max(., 0) where `relu`    y OUT, x, residual (may be null) IN [rows, columns]; centre, a, b IN [columns]
-template <class T>
-void scale_shift(T* y, const T* x, const T* centre, const T* a, const T* b, const T* residual, int64_t rows, int64_t columns, bool relu) {
-  using namespace norm;
-  const Shape s = folded<T>(rows, columns);
-  Scratch<T> wide(3 * s.columns);
-  T *m = wide, *p = m + s.columns, *q = p + s.columns;
-  spread<T>(m, s, [&](int64_t c) { return centre ? centre[c] : T(0); });
-  spread<T>(p, s, [&](int64_t c) { return a[c]; });
-  spread<T>(q, s, [&](int64_t c) { return b[c]; });
-  const T low = relu ? T(0) : -static_cast<T>(__builtin_inf());
-  each<T>(rows, columns, [=](int64_t at, int64_t c, int lanes) {
-    Vec<T> z = (get<T>(x + at, lanes) - get<T>(m + c, lanes)) * get<T>(p + c, lanes) + get<T>(q + c, lanes);
-    if (residual != nullptr) z += get<T>(residual + at, lanes);
-    put<T>(y + at, at_least<T>(z, low), lanes);
-  });
-}
 
 namespace norm {
 
@@ -436,9 +358,10 @@ void group_norm(T* y, T* mean, T* rstd, const T* x, const T* scale, const T* shi
   const int64_t size = columns / groups;
   const auto sample = [=](int64_t i) {
     Scratch<double> stats(2 * columns);
-    Scratch<T> affine(3 * columns);
+    const Shape s = folded<T>(rows, columns);
+    Scratch<T> affine(3 * s.columns);
     double *m = stats, *q = m + columns;
-    T *centre = affine, *a = centre + columns, *b = a + columns;
+    T *centre = affine, *a = centre + s.columns, *b = a + s.columns;
     moments<T>(m, q, x + i * rows * columns, rows, columns);
     for (int64_t k = 0; k < groups; k++) {
       double mu = 0, m2 = 0;
@@ -453,7 +376,13 @@ void group_norm(T* y, T* mean, T* rstd, const T* x, const T* scale, const T* shi
         b[c] = static_cast<T>(or_zero(shift, c));
       }
     }
-    scale_shift<T>(y + i * rows * columns, x + i * rows * columns, centre, a, b, nullptr, rows, columns, false);
+    for (int64_t f = 1; f < s.fold; f++)
+      for (int64_t p = 0; p < 3; p++) memcpy(affine + p * s.columns + f * columns, affine + p * s.columns, columns * sizeof(T));
+    const T* from = x + i * rows * columns;
+    T* to = y + i * rows * columns;
+    each<T>(rows, columns, bunch_of<T>(centre, a, b), [=](const Bunch<T, 3>& p, int64_t at, int lanes) {
+      put<T>(to + at, (get<T>(from + at, lanes) - p.of[0]) * p.of[1] + p.of[2], lanes);
+    });
   };
   if (n == 1) return sample(0);  // one sample: its rows are shared out; else the samples are
   parallel(n, kGrainElements / (rows * columns) + 1, [=](int64_t begin, int64_t end, int) {
@@ -478,9 +407,10 @@ void group_norm_grad(T* dx, T* dscale, T* dshift, const T* g, const T* x, const 
     T *centre = wide, *a = centre + s.columns, *b = a + s.columns, *c0 = b + s.columns;
     Scratch<double> group(2 * groups);
     spread<T>(centre, s, [&](int64_t c) { return mean[i * groups + c / size]; });
-    column_sums<T>(dg, dgx, rows, columns, [=](int64_t at, int64_t c, int lanes, Vec<T>& u, Vec<T>& v) {
+    const auto middle = [=](int64_t c, int lanes) { return get<T>(centre + c, lanes); };
+    column_sums<T>(dg, dgx, rows, columns, middle, [=](Vec<T> mid, int64_t at, int lanes, Vec<T>& u, Vec<T>& v) {
       u = get<T>(gi + at, lanes);
-      v = u * (get<T>(xi + at, lanes) - get<T>(centre + c, lanes));
+      v = u * (get<T>(xi + at, lanes) - mid);
     });
     for (int64_t c = 0; c < columns; c++) {
       const int64_t k = c / size;
@@ -492,9 +422,8 @@ void group_norm_grad(T* dx, T* dscale, T* dshift, const T* g, const T* x, const 
     spread<T>(a, s, [&](int64_t c) { return static_cast<T>(r(c) * or_one(scale, c)); });
     spread<T>(b, s, [&](int64_t c) { return static_cast<T>(-r(c) * r(c) * group[2 * (c / size) + 1]); });
     spread<T>(c0, s, [&](int64_t c) { return static_cast<T>(-r(c) * group[2 * (c / size)]); });
-    each<T>(rows, columns, [=](int64_t at, int64_t c, int lanes) {
-      const Vec<T> d = get<T>(xi + at, lanes) - get<T>(centre + c, lanes);
-      put<T>(to + at, get<T>(gi + at, lanes) * get<T>(a + c, lanes) + (d * get<T>(b + c, lanes) + get<T>(c0 + c, lanes)), lanes);
+    each<T>(rows, columns, bunch_of<T>(centre, a, b, c0), [=](const Bunch<T, 4>& p, int64_t at, int lanes) {
+      put<T>(to + at, get<T>(gi + at, lanes) * p.of[1] + ((get<T>(xi + at, lanes) - p.of[0]) * p.of[2] + p.of[3]), lanes);
     });
   };
   if (n == 1) {

@@ -10,6 +10,8 @@
 #pragma once
 #include <cstdint>
 
+#include "bf16.h"
+
 namespace pdl {
 
 // The functions of pointwise.unary, with their parameters (a, b, c).
@@ -53,11 +55,6 @@ struct PointwiseTable {
 
 template <class T>
 struct NormTable {
-  void (*batch_norm)(T* y, T* mean, T* var, T* rstd, const T* x, const T* scale, const T* shift, const T* residual, int64_t rows,
-                     int64_t columns, double eps, bool relu);
-  void (*batch_norm_grad)(T* dx, T* dscale, T* dshift, T* dresidual, const T* g, const T* x, const T* y, const T* mean, const T* rstd,
-                          const T* scale, const T* shift, int64_t rows, int64_t columns, bool relu);
-  void (*scale_shift)(T* y, const T* x, const T* centre, const T* a, const T* b, const T* residual, int64_t rows, int64_t columns, bool relu);
   void (*layer_norm)(T* y, T* mean, T* rstd, const T* x, const T* scale, const T* shift, int64_t rows, int64_t columns, double eps,
                      bool centred);
   void (*layer_norm_grad)(T* dx, T* dscale, T* dshift, const T* g, const T* x, const T* mean, const T* rstd, const T* scale, int64_t rows,
@@ -66,6 +63,21 @@ struct NormTable {
                      int64_t groups, double eps);
   void (*group_norm_grad)(T* dx, T* dscale, T* dshift, const T* g, const T* x, const T* mean, const T* rstd, const T* scale, int64_t n,
                           int64_t rows, int64_t columns, int64_t groups);
+};
+
+// Activations that kernels apply on the way (`act` below).
+enum Act { kActNone, kActRelu, kActRelu6, kActHardSwish, kActSilu };
+
+template <class S, class T = Real<S>>
+struct BatchNormTable {
+  void (*batch_norm)(S* y, T* mean, T* var, T* rstd, const S* x, const T* scale, const T* shift, const S* residual, int64_t rows,
+                     int64_t columns, double eps, int act);
+  void (*batch_norm_grad)(S* dx, T* dscale, T* dshift, S* dresidual, const S* g, const S* x, const S* y, const T* mean, const T* rstd,
+                          const T* scale, const T* shift, int64_t rows, int64_t columns, int act);
+  void (*apply)(S* y, const S* x, const T* mean, const T* var, const T* scale, const T* shift, const S* residual, int64_t rows,
+                int64_t columns, double eps, int act);
+  void (*apply_grad)(S* dx, T* dmean, T* dvar, T* dscale, T* dshift, S* dresidual, const S* g, const S* x, const S* y, const T* mean,
+                     const T* var, const T* scale, const T* shift, int64_t rows, int64_t columns, double eps, int act);
 };
 
 template <class T>
@@ -191,6 +203,10 @@ struct ConvTable {
 #define FAMILY(Name, name) \
   Name##Table<float> name##_f32; \
   Name##Table<double> name##_f64;
+// with bfloat16 as a type of storage
+#define STORED_FAMILY(Name, name) \
+  FAMILY(Name, name) \
+  Name##Table<bf16> name##_bf16;
 
 struct Table {
   const char* isa;
@@ -204,6 +220,7 @@ struct Table {
   FAMILY(Rows, rows)
   FAMILY(Ctc, ctc)
   FAMILY(Cells, cells)
+  STORED_FAMILY(BatchNorm, batch_norm)
 };
 
 // The table chosen when the library was loaded: the best the CPU has, or the one that PDL_CPU names.
@@ -220,6 +237,11 @@ const char* isa_problem();
   template <> \
   inline const Name##Table<double>* name##_table(const double*) { return &table().name##_f64; }
 
+#define STORED_ACCESSOR(Name, name) \
+  ACCESSOR(Name, name) \
+  template <> \
+  inline const Name##Table<bf16>* name##_table(const bf16*) { return &table().name##_bf16; }
+
 ACCESSOR(Gemm, gemm)
 ACCESSOR(Conv, conv)
 ACCESSOR(Pointwise, pointwise)
@@ -230,5 +252,6 @@ ACCESSOR(Pooling, pooling)
 ACCESSOR(Rows, rows)
 ACCESSOR(Ctc, ctc)
 ACCESSOR(Cells, cells)
+STORED_ACCESSOR(BatchNorm, batch_norm)
 
 }  // namespace pdl

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pdl
 from pdl import nn
+
+#: activations that batch norm applies in the same pass over memory
+FUSED: dict[type[nn.Module], nn.norm.Activation] = {
+    nn.ReLU: "relu", nn.ReLU6: "relu6", nn.Hardswish: "hardswish", nn.SiLU: "silu",
+}  # fmt: skip
 
 
 class ConvNorm(nn.Sequential):
@@ -25,6 +31,13 @@ class ConvNorm(nn.Sequential):
     ) -> None:
         conv = nn.Conv2d(in_channels, channels, kernel, stride=stride, padding=kernel // 2, groups=groups, bias=False)
         super().__init__(conv, nn.BatchNorm2d(channels, **norm), *([activation()] if activation is not None else []))
+
+    def forward(self, x: pdl.Tensor) -> pdl.Tensor:
+        """x [N, H, W, C] -> [N, H / stride, W / stride, channels]; the norm applies the activation."""
+        conv, norm, *rest = self
+        if len(rest) == 1 and type(rest[0]) in FUSED:
+            return norm(conv(x), activation=FUSED[type(rest[0])])  # type: ignore[no-any-return]
+        return super().forward(x)
 
 
 def divisible(channels: float, by: int = 8) -> int:

@@ -37,8 +37,11 @@ class InvertedResidual(nn.Module):
 
     def forward(self, x: pdl.Tensor) -> pdl.Tensor:
         """x [N, H, W, C] -> [N, H / stride, W / stride, channels]."""
-        y = self.conv(x)
-        return x + y if self.residual else y  # type: ignore[no-any-return]
+        *layers, norm = self.conv
+        y = x
+        for layer in layers:
+            y = layer(y)
+        return norm(y, residual=x if self.residual else None)  # type: ignore[no-any-return]
 
 
 class MobileNetV2(nn.Module):
