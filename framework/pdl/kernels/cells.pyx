@@ -1,107 +1,151 @@
-"""Recurrent cells: the elementwise half of an LSTM or GRU step, and its gradient."""
+"""Recurrent layers, one direction and all steps in one call: forward, and the gradients.
+
+G gates and A kept values a unit: "rnn" 1 and 1, "gru" 3 and 4, "lstm" 4 and 5; see table.h.
+"""
 
 include "checks.pxi"
 
 cdef extern from "table.h" namespace "pdl":
+    cdef enum Cell:
+        kRnn
+        kGru
+        kLstm
+    cdef cppclass Recurrence[T]:
+        int64_t n, steps, hidden
+        bint reverse
+        const int64_t* lengths
+        const T* w
+        const T* gates
+        const T* bias
+        const T* h0
+        const T* c0
+        T* y
+        T* h
+        T* c
+        T* acts
+        T* before
+        const T* gy
+        const T* gh
+        const T* gc
+        const T* acts_in
+        const T* before_in
+        T* dgates
+        T* dh0
+        T* dc0
+        T* dlast
+        T* dw
+        T* dbias
     cdef cppclass CellsTable[T]:
-        void lstm(T* h, T* after, const T* gates, const T* c, int64_t n, int64_t hidden) noexcept nogil
-        void lstm_grad(T* dgates, T* dc, const T* gh, const T* gc, const T* gates, const T* c, int64_t n,
-                       int64_t hidden) noexcept nogil
-        void gru(T* after, const T* gi, const T* gh, const T* h, int64_t n, int64_t hidden) noexcept nogil
-        void gru_grad(T* di, T* dh_gates, T* dh, const T* g, const T* gi, const T* gh, const T* h, int64_t n,
-                      int64_t hidden) noexcept nogil
+        void forward(int cell, const Recurrence[T]& r) noexcept nogil
+        void backward(int cell, const Recurrence[T]& r) noexcept nogil
     CellsTable[T]* cells_table[T](const T* any) noexcept nogil
 
 
-def lstm(
-    cnp.ndarray h not None,         # OUT [N, H]
-    cnp.ndarray after not None,     # OUT [N, H] the next c
-    cnp.ndarray gates not None,     # IN  [N, 4 H] in the order i, f, g, o
-    cnp.ndarray c not None,         # IN  [N, H]
+CELLS = {"rnn": (kRnn, 1, 1), "gru": (kGru, 3, 4), "lstm": (kLstm, 4, 5)}
+
+
+cdef const int64_t* lengths_of(str name, object lengths, int64_t n, int64_t steps) except? NULL:
+    """The memory of lengths [n], each checked to lie in [0, steps]; NULL for None."""
+    cdef int64_t i
+    cdef const int64_t* found = <const int64_t*>optional_data(name, "lengths", lengths, cnp.NPY_INT64, n)
+    if found != NULL:
+        for i in range(n):
+            if found[i] < 0 or found[i] > steps:
+                raise ShapeError(f"{name}: lengths[{i}] is {found[i]}, the sequences have 0 to {steps} steps")
+    return found
+
+
+def forward(
+    str cell not None,
+    cnp.ndarray y not None,         # OUT [N, L, H]
+    cnp.ndarray h not None,         # OUT [N, H] the last state
+    c,                              # OUT [N, H] with "lstm", else None
+    cnp.ndarray acts not None,      # OUT [N, L, A H] what the gradient needs
+    cnp.ndarray before not None,    # OUT [N, L, H] the state before each step
+    cnp.ndarray gates not None,     # IN  [N, L, G H] the input's part
+    cnp.ndarray w not None,         # IN  [H, G H]
+    bias,                           # IN  [G H] or None, added to the product with the state
+    h0,                             # IN  [N, H] or None: zeros
+    c0,                             # IN  [N, H] or None: zeros
+    lengths,                        # IN  int64 [N] or None
+    *,
+    bint reverse=False,
 ):
-    """c' = s(f) c + s(i) tanh(g), h' = s(o) tanh(c')."""
-    cdef int kind = real_type("lstm", h)
-    cdef int64_t n = h.shape[0], hidden = h.shape[1], size = n * hidden
-    cdef void* y = data_of("lstm", "h", h, kind, size)
-    cdef void* z = data_of("lstm", "after", after, kind, size)
-    cdef void* p = data_of("lstm", "gates", gates, kind, 4 * size)
-    cdef void* q = data_of("lstm", "c", c, kind, size)
+    """All steps of a layer in one direction."""
+    if real_type(cell, y) == cnp.NPY_FLOAT:
+        run_forward(<float>0, cell, y, h, c, acts, before, gates, w, bias, h0, c0, lengths, reverse)
+    else:
+        run_forward(<double>0, cell, y, h, c, acts, before, gates, w, bias, h0, c0, lengths, reverse)
+
+
+cdef int run_forward(real any, str cell, cnp.ndarray y, cnp.ndarray h, c, cnp.ndarray acts, cnp.ndarray before,
+                     cnp.ndarray gates, cnp.ndarray w, bias, h0, c0, lengths, bint reverse) except -1:
+    cdef Recurrence[real] r
+    cdef int kind = real_type(cell, y), number, counts, kept
+    number, counts, kept = CELLS[cell]
+    cdef int64_t n = y.shape[0], steps = y.shape[1], hidden = y.shape[2], size = n * hidden
+    r.n, r.steps, r.hidden, r.reverse = n, steps, hidden, reverse
+    r.lengths = lengths_of(cell, lengths, n, steps)
+    r.w = <real*>data_of(cell, "w", w, kind, hidden * counts * hidden)
+    r.gates = <real*>data_of(cell, "gates", gates, kind, size * steps * counts)
+    r.bias = <real*>optional_data(cell, "bias", bias, kind, counts * hidden)
+    r.h0 = <real*>optional_data(cell, "h0", h0, kind, size)
+    r.c0 = <real*>optional_data(cell, "c0", c0, kind, size)
+    r.y = <real*>data_of(cell, "y", y, kind, size * steps)
+    r.h = <real*>data_of(cell, "h", h, kind, size)
+    r.c = <real*>data_of(cell, "c", c, kind, size) if number == kLstm else NULL
+    r.acts = <real*>data_of(cell, "acts", acts, kind, size * steps * kept)
+    r.before = <real*>data_of(cell, "before", before, kind, size * steps)
     with nogil:
-        if kind == cnp.NPY_FLOAT:
-            cells_table(<float*>y).lstm(<float*>y, <float*>z, <float*>p, <float*>q, n, hidden)
-        else:
-            cells_table(<double*>y).lstm(<double*>y, <double*>z, <double*>p, <double*>q, n, hidden)
+        cells_table(<real*>NULL).forward(number, r)
+    return 0
 
 
-def lstm_grad(
-    cnp.ndarray dgates not None,    # OUT [N, 4 H]
-    cnp.ndarray dc not None,        # OUT [N, H]
-    gh,                             # IN  [N, H] gradient of h', or None
-    gc,                             # IN  [N, H] gradient of c', or None
-    cnp.ndarray gates not None,     # IN  [N, 4 H]
-    cnp.ndarray c not None,         # IN  [N, H]
+def backward(
+    str cell not None,
+    cnp.ndarray dgates not None,    # OUT [N, L, G H]
+    dlast,                          # OUT [N, L, H] with "gru" (the state's part of the last gate), else None
+    cnp.ndarray dh0 not None,       # OUT [N, H]
+    dc0,                            # OUT [N, H] with "lstm", else None
+    cnp.ndarray dw not None,        # OUT [H, G H]
+    dbias,                          # OUT [G H] or None
+    gy,                             # IN  [N, L, H] or None
+    gh,                             # IN  [N, H] or None
+    gc,                             # IN  [N, H] or None
+    cnp.ndarray w not None,         # IN  [H, G H]
+    lengths,                        # IN  int64 [N] or None
+    cnp.ndarray acts not None,      # IN  [N, L, A H] from `forward`
+    cnp.ndarray before not None,    # IN  [N, L, H] from `forward`
+    *,
+    bint reverse=False,
 ):
-    """Gradients of `lstm` with respect to gates and c."""
-    cdef int kind = real_type("lstm_grad", dc)
-    cdef int64_t n = dc.shape[0], hidden = dc.shape[1], size = n * hidden
-    cdef void* d = data_of("lstm_grad", "dgates", dgates, kind, 4 * size)
-    cdef void* e = data_of("lstm_grad", "dc", dc, kind, size)
-    cdef void* f = optional_data("lstm_grad", "gh", gh, kind, size)
-    cdef void* g = optional_data("lstm_grad", "gc", gc, kind, size)
-    cdef void* p = data_of("lstm_grad", "gates", gates, kind, 4 * size)
-    cdef void* q = data_of("lstm_grad", "c", c, kind, size)
+    """Gradients of `forward` with respect to gates, h0, c0, w and bias."""
+    if real_type(cell, before) == cnp.NPY_FLOAT:
+        run_backward(<float>0, cell, dgates, dlast, dh0, dc0, dw, dbias, gy, gh, gc, w, lengths, acts, before, reverse)
+    else:
+        run_backward(<double>0, cell, dgates, dlast, dh0, dc0, dw, dbias, gy, gh, gc, w, lengths, acts, before, reverse)
+
+
+cdef int run_backward(real any, str cell, cnp.ndarray dgates, dlast, cnp.ndarray dh0, dc0, cnp.ndarray dw, dbias, gy, gh, gc,
+                      cnp.ndarray w, lengths, cnp.ndarray acts, cnp.ndarray before, bint reverse) except -1:
+    cdef Recurrence[real] r
+    cdef int kind = real_type(cell, before), number, counts, kept
+    number, counts, kept = CELLS[cell]
+    cdef int64_t n = before.shape[0], steps = before.shape[1], hidden = before.shape[2], size = n * hidden
+    r.n, r.steps, r.hidden, r.reverse = n, steps, hidden, reverse
+    r.lengths = lengths_of(cell, lengths, n, steps)
+    r.w = <real*>data_of(cell, "w", w, kind, hidden * counts * hidden)
+    r.gy = <real*>optional_data(cell, "gy", gy, kind, size * steps)
+    r.gh = <real*>optional_data(cell, "gh", gh, kind, size)
+    r.gc = <real*>optional_data(cell, "gc", gc, kind, size)
+    r.acts_in = <real*>data_of(cell, "acts", acts, kind, size * steps * kept)
+    r.before_in = <real*>data_of(cell, "before", before, kind, size * steps)
+    r.dgates = <real*>data_of(cell, "dgates", dgates, kind, size * steps * counts)
+    r.dlast = <real*>data_of(cell, "dlast", dlast, kind, size * steps) if number == kGru else NULL
+    r.dh0 = <real*>data_of(cell, "dh0", dh0, kind, size)
+    r.dc0 = <real*>data_of(cell, "dc0", dc0, kind, size) if number == kLstm else NULL
+    r.dw = <real*>data_of(cell, "dw", dw, kind, hidden * counts * hidden)
+    r.dbias = <real*>optional_data(cell, "dbias", dbias, kind, counts * hidden)
     with nogil:
-        if kind == cnp.NPY_FLOAT:
-            cells_table(<float*>d).lstm_grad(<float*>d, <float*>e, <float*>f, <float*>g, <float*>p, <float*>q, n,
-                                             hidden)
-        else:
-            cells_table(<double*>d).lstm_grad(<double*>d, <double*>e, <double*>f, <double*>g, <double*>p, <double*>q, n,
-                                              hidden)
-
-
-def gru(
-    cnp.ndarray after not None,     # OUT [N, H]
-    cnp.ndarray gi not None,        # IN  [N, 3 H] from the input, in the order r, z, n
-    cnp.ndarray gh not None,        # IN  [N, 3 H] from the state
-    cnp.ndarray h not None,         # IN  [N, H]
-):
-    """h' = n + s(gi_z + gh_z) (h - n) with n = tanh(gi_n + s(gi_r + gh_r) gh_n)."""
-    cdef int kind = real_type("gru", after)
-    cdef int64_t n = after.shape[0], hidden = after.shape[1], size = n * hidden
-    cdef void* y = data_of("gru", "after", after, kind, size)
-    cdef void* p = data_of("gru", "gi", gi, kind, 3 * size)
-    cdef void* q = data_of("gru", "gh", gh, kind, 3 * size)
-    cdef void* r = data_of("gru", "h", h, kind, size)
-    with nogil:
-        if kind == cnp.NPY_FLOAT:
-            cells_table(<float*>y).gru(<float*>y, <float*>p, <float*>q, <float*>r, n, hidden)
-        else:
-            cells_table(<double*>y).gru(<double*>y, <double*>p, <double*>q, <double*>r, n, hidden)
-
-
-def gru_grad(
-    cnp.ndarray di not None,            # OUT [N, 3 H] gradient of gi
-    cnp.ndarray dh_gates not None,      # OUT [N, 3 H] gradient of gh
-    cnp.ndarray dh not None,            # OUT [N, H]
-    cnp.ndarray g not None,             # IN  [N, H] gradient of h'
-    cnp.ndarray gi not None,            # IN  [N, 3 H]
-    cnp.ndarray gh not None,            # IN  [N, 3 H]
-    cnp.ndarray h not None,             # IN  [N, H]
-):
-    """Gradients of `gru`."""
-    cdef int kind = real_type("gru_grad", dh)
-    cdef int64_t n = dh.shape[0], hidden = dh.shape[1], size = n * hidden
-    cdef void* a = data_of("gru_grad", "di", di, kind, 3 * size)
-    cdef void* b = data_of("gru_grad", "dh_gates", dh_gates, kind, 3 * size)
-    cdef void* c = data_of("gru_grad", "dh", dh, kind, size)
-    cdef void* d = data_of("gru_grad", "g", g, kind, size)
-    cdef void* p = data_of("gru_grad", "gi", gi, kind, 3 * size)
-    cdef void* q = data_of("gru_grad", "gh", gh, kind, 3 * size)
-    cdef void* r = data_of("gru_grad", "h", h, kind, size)
-    with nogil:
-        if kind == cnp.NPY_FLOAT:
-            cells_table(<float*>a).gru_grad(<float*>a, <float*>b, <float*>c, <float*>d, <float*>p, <float*>q,
-                                            <float*>r, n, hidden)
-        else:
-            cells_table(<double*>a).gru_grad(<double*>a, <double*>b, <double*>c, <double*>d, <double*>p, <double*>q,
-                                             <double*>r, n, hidden)
+        cells_table(<real*>NULL).backward(number, r)
+    return 0

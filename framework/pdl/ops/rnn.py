@@ -1,170 +1,218 @@
 """Recurrent layers over [N, L, C]: LSTM, GRU and the plain tanh net, with PyTorch's equations and gate order.
 
-The input projection of all steps is one matrix product; a step then costs one product with the state and one fused
-cell. Weights are [in, out]: PyTorch's ``weight_ih_l0.T`` and ``weight_hh_l0.T``.
+The input projection of all steps is one matrix product; all steps of one direction are one op on it, `Recurrent`.
+Weights are [in, out]: PyTorch's ``weight_ih_l0.T`` and ``weight_hh_l0.T``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from pdl.errors import DtypeError, ShapeError
+from pdl.dtype import bfloat16, float32
+from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.kernels import cells
 from pdl.ops.base import Arrays, Fused, Op, Spec, apply, compose_vjp, demand_floating
-from pdl.ops.cast import astype
 from pdl.ops.elementwise import tanh, where
-from pdl.ops.linalg import linear, matmul
-from pdl.ops.precision import in_product
-from pdl.ops.shape import concat, permute_dims, split, stack
-from pdl.tensor import Array, Tensor
+from pdl.ops.linalg import linear
+from pdl.ops.logic import greater
+from pdl.ops.segment import check_ids
+from pdl.ops.shape import concat, expand_dims, split, stack
+from pdl.tensor import Tensor
 
 #: (w_ih [C, G H], w_hh [H, G H], b_ih [G H] or None, b_hh [G H] or None), with G gates
 Weights = Sequence[Any]
-State = tuple[Tensor, ...]
-Cell = Callable[[Tensor, State], State]
 
 
-# -- ops ---------------------------------------------------------------------------------------------------------------
-class Steps(Op):
-    """The L slices of x [L, ...], as views; one op, so that the gradient is assembled once and not slice by slice."""
-
-    native_bf16 = True
-
-    def infer(self, x: Spec) -> tuple[Spec, ...]:
-        return tuple(Spec(x.shape[1:], x.dtype) for _ in range(x.shape[0]))
-
-    def run(self, ins: tuple[Any, ...]) -> Arrays:
-        return tuple(ins[0])
-
-    def vjp(self, g: Any, y: Any, x: Tensor) -> Any:
-        gs = g if isinstance(g, tuple) else (g,)
-        zero = np.zeros(x.shape[1:], x.dtype)
-        return lambda: stack([Tensor(zero) if d is None else d for d in gs])
-
-
+# -- the equations of a step, in ops -----------------------------------------------------------------------------------
 def _sigmoid(x: Tensor) -> Tensor:
     """1 / (1 + exp(-x)) by tanh, which overflows nowhere."""
     return tanh(x * 0.5) * 0.5 + 0.5
 
 
-def _contiguous(ins: tuple[Any, ...]) -> list[Any]:
-    return [None if x is None else np.ascontiguousarray(x) for x in ins]
+def _rnn_step(x: Tensor, p: Tensor, h: Tensor, c: Tensor | None) -> tuple[Tensor, Tensor | None, list[Tensor]]:
+    h = tanh(x + p)
+    return h, None, [h]
 
 
-def _check_cell(name: str, count: int, h: Spec, /, **inputs: Spec) -> None:
-    demand_floating(name, **inputs)
-    for label, x in inputs.items():
-        if x.shape != (h.shape[0], count * h.shape[1]):
-            raise ShapeError(f"{name}: {label} {x.shape} does not hold {count} gates for a state {h.shape}")
+def _gru_step(x: Tensor, p: Tensor, h: Tensor, c: Tensor | None) -> tuple[Tensor, Tensor | None, list[Tensor]]:
+    (xr, xz, xn), (pr, pz, pn) = split(x, h.shape[1], axis=1), split(p, h.shape[1], axis=1)
+    r, z = _sigmoid(xr + pr), _sigmoid(xz + pz)
+    n = tanh(xn + r * pn)
+    return n + z * (h - n), None, [r, z, n, pn]
 
 
-class LstmCell(Fused):
-    """(h', c') from gates [N, 4 H] (in the order i, f, g, o) and c [N, H]: c' = s(f) c + s(i) tanh(g), h' = s(o)
-    tanh(c'), s the logistic function."""
+def _lstm_step(x: Tensor, p: Tensor, h: Tensor, c: Any) -> tuple[Tensor, Tensor | None, list[Tensor]]:
+    i, f, g, o = split(x + p, h.shape[1], axis=1)
+    i, f, g, o = _sigmoid(i), _sigmoid(f), tanh(g), _sigmoid(o)
+    after = f * c + i * g
+    return o * tanh(after), after, [i, f, g, o, c]
 
-    def infer(self, gates: Spec, c: Spec) -> tuple[Spec, Spec]:
-        _check_cell("lstm", 4, c, gates=gates)
-        return c, c
+
+_STEPS: dict[str, Callable[..., tuple[Tensor, Tensor | None, list[Tensor]]]] = {
+    "rnn": _rnn_step,
+    "gru": _gru_step,
+    "lstm": _lstm_step,
+}
+
+
+# -- ops ---------------------------------------------------------------------------------------------------------------
+class Steps(Op):
+    """The L slices x[:, t] of x [N, L, ...], as views; one op, so that the gradient is assembled once and not slice by
+    slice."""
+
+    native_bf16 = True
+
+    def infer(self, x: Spec) -> tuple[Spec, ...]:
+        return tuple(Spec((x.shape[0], *x.shape[2:]), x.dtype) for _ in range(x.shape[1]))
+
+    def run(self, ins: tuple[Any, ...]) -> Arrays:
+        return tuple(ins[0].swapaxes(0, 1))
+
+    def vjp(self, g: Any, y: Any, x: Tensor) -> Any:
+        gs = g if isinstance(g, tuple) else (g,)
+        zero = np.zeros((x.shape[0], *x.shape[2:]), x.dtype)
+        return lambda: stack([Tensor(zero) if d is None else d for d in gs], axis=1)
+
+
+class Recurrent(Fused):
+    """All steps of a recurrent layer in one direction, from what the input gives to the gates.
+
+    Inputs: gates [N, L, G H]; initial states h0 and (lstm) c0 [N, H], or None: zeros; w [H, G H]; bias [G H] or None,
+    added to the product with the state; lengths int [N] or None: steps from there on are padding. Outputs: y [N, L, H],
+    0 in padding; the last h and (lstm) c [N, H]; for the gradient the kept activations [N, L, A H] and the state before
+    each step [N, L, H], 0 in padding. `cell`: "rnn" (G 1, A 1: h'), "gru" (3; 4: r, z, n, the state's part of n),
+    "lstm" (4; 5: i, f, g, o, c). Equations: `rnn_tanh`, `gru`, `lstm`.
+    """
+
+    cell: str
+    reverse: bool = False
+
+    def infer(
+        self, gates: Spec, h0: Spec | None, c0: Spec | None, w: Spec, bias: Spec | None, lengths: Spec | None
+    ) -> tuple[Spec, ...]:
+        name = self.cell
+        if name not in cells.CELLS:
+            raise UsageError(f"recurrent: cell {name!r} must be one of {', '.join(cells.CELLS)}")
+        demand_floating(name, gates=gates, w=w)
+        _, count, kept = cells.CELLS[name]
+        if len(gates.shape) != 3 or len(w.shape) != 2 or (w.shape[1], gates.shape[2]) != (count * w.shape[0],) * 2:
+            raise ShapeError(f"{name}: gates {gates.shape} [N, L, {count} H] do not fit w {w.shape} [H, {count} H]")
+        n, steps, hidden = gates.shape[0], gates.shape[1], w.shape[0]
+        for label, spec, shape in (("h0", h0, (n, hidden)), ("c0", c0, (n, hidden)), ("bias", bias, w.shape[1:])):
+            if spec is not None and spec.shape != shape:
+                raise ShapeError(f"{name}: {label} is {spec.shape}; gates {gates.shape} and w {w.shape} need {shape}")
+        if lengths is not None:
+            check_ids(name, "lengths", lengths)
+            if lengths.shape != (n,):
+                raise ShapeError(f"{name}: lengths {lengths.shape} must hold one number for each of {n} samples")
+        wide = float32 if gates.dtype == bfloat16 else gates.dtype
+        states = [Spec((n, hidden), gates.dtype)] * (2 if name == "lstm" else 1)
+        return (
+            Spec((n, steps, hidden), gates.dtype), *states,
+            Spec((n, steps, kept * hidden), wide), Spec((n, steps, hidden), wide),
+        )  # fmt: skip
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        cells.lstm(*outs, *_contiguous(ins))
+        gates, h0, c0, w, bias, lengths = ins
+        y, h, *c, acts, before = outs
+        cells.forward(
+            self.cell, y, h, c[0] if c else None, acts, before, *_contiguous(gates, w, bias, h0, c0),
+            _lengths(lengths), reverse=self.reverse,
+        )  # fmt: skip
 
-    def compose(self, gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-        i, f, g, o = split(gates, c.shape[1], axis=1)
-        after = _sigmoid(f) * c + _sigmoid(i) * tanh(g)
-        return _sigmoid(o) * tanh(after), after
+    def compose(
+        self, gates: Tensor, h0: Tensor | None, c0: Tensor | None, w: Tensor, bias: Tensor | None, lengths: Any
+    ) -> tuple[Tensor, ...]:
+        zero = Tensor(np.zeros((gates.shape[0], w.shape[0]), gates.dtype))
+        h, c = zero if h0 is None else h0, zero if c0 is None else c0
+        xs = apply(Steps(), gates)
+        xs = xs if isinstance(xs, tuple) else (xs,)
+        found: list[Any] = [None] * len(xs)
+        for t in reversed(range(len(xs))) if self.reverse else range(len(xs)):
+            new, cell, kept = _STEPS[self.cell](xs[t], linear(h, w, bias), h, c)
+            row = [new, concat(kept, axis=1), h]
+            if lengths is not None:
+                inside = expand_dims(greater(lengths, t), axis=1)
+                row = [where(inside, value, 0.0) for value in row]
+                new, cell = where(inside, new, h), None if cell is None else where(inside, cell, c)
+            found[t], h, c = row, new, zero if cell is None else cell
+        y, acts, before = (stack(values, axis=1) for values in zip(*found, strict=True))
+        return (y, h, c, acts, before) if self.cell == "lstm" else (y, h, acts, before)
 
-    def vjp(self, g: Any, y: Any, gates: Tensor, c: Tensor) -> Any:
-        return apply(LstmCellGrad(), *g, gates, c)
+    def vjp(self, g: Any, y: Any, gates: Any, h0: Any, c0: Any, w: Any, bias: Any, lengths: Any) -> Any:
+        gc = g[2] if self.cell == "lstm" else None
+        kept = (y[-2].detach(), y[-1].detach())
+        found = apply(RecurrentGrad(self.cell, self.reverse), g[0], g[1], gc, gates, h0, c0, w, bias, lengths, *kept)
+        dgates, dh0, dc0, dw, dbias = _named_gradients(self.cell, bias is not None, found)
+        return dgates, None if h0 is None else dh0, None if c0 is None else dc0, dw, dbias, None
 
 
-class LstmCellGrad(Fused):
-    """(dgates, dc) of `LstmCell` from the gradients of h' and c' (either may be absent), gates and c."""
+class RecurrentGrad(Fused):
+    """(dgates, dh0, dc0 with lstm, dw, dbias with a bias, workspace with gru) of `Recurrent`.
 
-    def infer(self, gh: Spec | None, gc: Spec | None, gates: Spec, c: Spec) -> tuple[Spec, Spec]:
-        return gates, c
+    Inputs: the gradients of y, h and c (each may be absent), the inputs of `Recurrent`, and what it kept. The workspace
+    [N, L, H] is the gradient of the state's part of n.
+    """
+
+    cell: str
+    reverse: bool = False
+
+    def infer(self, gy: Any, gh: Any, gc: Any, gates: Spec, h0: Any, c0: Any, w: Spec, bias: Spec | None, lengths: Any,
+              acts: Spec, before: Spec) -> tuple[Spec, ...]:  # fmt: skip
+        state = Spec((gates.shape[0], w.shape[0]), gates.dtype)
+        states = [state] * (2 if self.cell == "lstm" else 1)
+        return (gates, *states, w, *([] if bias is None else [bias]), *([before] if self.cell == "gru" else []))
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        cells.lstm_grad(*outs, *_contiguous(ins))
+        gy, gh, gc, _, _, _, w, bias, lengths, acts, before = ins
+        dgates, dh0, dc0, dw, dbias = _named_gradients(self.cell, bias is not None, outs)
+        last = outs[-1] if self.cell == "gru" else None
+        gy, gh, gc, w = _contiguous(gy, gh, gc, w)
+        cells.backward(
+            self.cell, dgates, last, dh0, dc0, dw, dbias, gy, gh, gc, w, _lengths(lengths), acts, before,
+            reverse=self.reverse,
+        )  # fmt: skip
 
-    def compose(self, gh: Tensor | None, gc: Tensor | None, gates: Tensor, c: Tensor) -> tuple[Tensor, ...]:
-        return _gradients(LstmCell().compose, (gh, gc), gates, c)
-
-
-class GruCell(Fused):
-    """h' from gi, gh [N, 3 H] (in the order r, z, n) and h [N, H]: r = s(gi_r + gh_r), z = s(gi_z + gh_z),
-    n = tanh(gi_n + r gh_n), h' = (1 - z) n + z h."""
-
-    def infer(self, gi: Spec, gh: Spec, h: Spec) -> Spec:
-        _check_cell("gru", 3, h, gi=gi, gh=gh)
-        return h
-
-    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        cells.gru(*outs, *_contiguous(ins))
-
-    def compose(self, gi: Tensor, gh: Tensor, h: Tensor) -> Tensor:
-        (ir, iz, i_n), (hr, hz, hn) = split(gi, h.shape[1], axis=1), split(gh, h.shape[1], axis=1)
-        z = _sigmoid(iz + hz)
-        n = tanh(i_n + _sigmoid(ir + hr) * hn)
-        return n + z * (h - n)
-
-    def vjp(self, g: Tensor, y: Tensor, gi: Tensor, gh: Tensor, h: Tensor) -> Any:
-        return apply(GruCellGrad(), g, gi, gh, h)
+    def compose(self, gy: Any, gh: Any, gc: Any, gates: Any, h0: Any, c0: Any, w: Any, bias: Any, lengths: Any,
+                acts: Any, before: Any) -> tuple[Tensor, ...]:  # fmt: skip
+        zero = Tensor(np.zeros((gates.shape[0], w.shape[0]), gates.dtype))
+        lstm = self.cell == "lstm"
+        given = (gates, zero if h0 is None else h0, (zero if c0 is None else c0) if lstm else None, w, bias, lengths)
+        tracked = tuple(x if x is None or x.requires_grad or x is lengths else _tracked(x) for x in given)
+        seeds = (gy, gh, gc, None, None) if lstm else (gy, gh, None, None)
+        found = compose_vjp(Recurrent(self.cell, self.reverse).compose, seeds, tracked)
+        kept = [
+            Tensor(np.zeros(x.shape, x.dtype)) if d is None else d
+            for d, x in zip(found, given, strict=True)
+            if x is not None and x is not lengths
+        ]
+        return (*kept, Tensor(np.zeros(before.shape, before.dtype))) if self.cell == "gru" else tuple(kept)
 
 
-class GruCellGrad(Fused):
-    """(dgi, dgh, dh) of `GruCell`."""
-
-    def infer(self, g: Spec, gi: Spec, gh: Spec, h: Spec) -> tuple[Spec, Spec, Spec]:
-        return gi, gh, h
-
-    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        cells.gru_grad(*outs, *_contiguous(ins))
-
-    def compose(self, g: Tensor, gi: Tensor, gh: Tensor, h: Tensor) -> tuple[Tensor, ...]:
-        return _gradients(GruCell().compose, g, gi, gh, h)
+def _named_gradients(cell: str, biased: bool, outs: Sequence[Any]) -> tuple[Any, ...]:
+    """dgates, dh0, dc0 or None, dw, dbias or None, out of the outputs of `RecurrentGrad`."""
+    rest = list(outs)
+    dgates, dh0 = rest.pop(0), rest.pop(0)
+    dc0 = rest.pop(0) if cell == "lstm" else None
+    return dgates, dh0, dc0, rest.pop(0), rest.pop(0) if biased else None
 
 
-def _gradients(function: Callable[..., Any], g: Any, *ins: Tensor) -> tuple[Tensor, ...]:
-    """The gradients of a composition with respect to all of its inputs, those that carry none included."""
-    tracked = tuple(x if x.requires_grad else Tensor(x.data, requires_grad=True) for x in ins)
-    found = compose_vjp(function, g, tracked)
-    return tuple(Tensor(np.zeros(x.shape, x.dtype)) if d is None else d for d, x in zip(found, ins, strict=True))
+def _tracked(x: Tensor) -> Tensor:
+    return Tensor(x.data, requires_grad=True)
+
+
+def _contiguous(*arrays: Any) -> list[Any]:
+    return [None if x is None else np.ascontiguousarray(x) for x in arrays]
+
+
+def _lengths(lengths: Any) -> Any:
+    return None if lengths is None else np.ascontiguousarray(lengths, np.int64)
 
 
 # -- running over time -------------------------------------------------------------------------------------------------
-def _lstm_cell(weights: Weights) -> Cell:
-    w_hh = weights[1]
-    return lambda gates, state: apply(LstmCell(), gates + matmul(state[0], w_hh), state[1])
-
-
-def _gru_cell(weights: Weights) -> Cell:
-    _, w_hh, _, b_hh = weights
-    return lambda gates, state: (apply(GruCell(), gates, linear(state[0], w_hh, b_hh), state[0]),)
-
-
-def _tanh_cell(weights: Weights) -> Cell:
-    w_hh = weights[1]
-    return lambda gates, state: (tanh(gates + matmul(state[0], w_hh)),)
-
-
-def _scan(
-    cell: Cell, gates: Tensor, state: State, masks: list[Tensor] | None, reverse: bool
-) -> tuple[list[Tensor], State]:
-    """Run the cell over time-major gates [L, N, G H]; where a sequence has ended its state stays as it is."""
-    steps = apply(Steps(), gates)
-    steps = steps if isinstance(steps, tuple) else (steps,)
-    outs: list[Any] = [None] * len(steps)
-    for t in reversed(range(len(steps))) if reverse else range(len(steps)):
-        new = cell(steps[t], state)
-        state = new if masks is None else tuple(where(masks[t], n, s) for n, s in zip(new, state, strict=True))
-        outs[t] = state[0]
-    return outs, state
-
-
 def _check(name: str, x: Tensor, weights: Sequence[Weights], gates: int, directions: int) -> int:
     """The state's size; raises where a weight does not fit."""
     if x.ndim != 3 or 0 in x.shape[:2]:
@@ -191,61 +239,44 @@ def _check(name: str, x: Tensor, weights: Sequence[Weights], gates: int, directi
     return hidden
 
 
-def _initial(name: str, given: Sequence[Tensor | None], groups: int, x: Tensor, hidden: int) -> list[State]:
-    """The states at the start, one tuple for each group of weights."""
+def _initial(name: str, given: Tensor | None, groups: int, x: Tensor, hidden: int) -> list[Tensor | None]:
+    """A state at the start for each group of weights; None: zeros."""
     shape = (groups, x.shape[0], hidden)
-    states = []
-    for s in given:
-        if s is not None and s.shape != shape:
-            raise ShapeError(f"{name}: the initial state {s.shape} must be [layers * directions, N, H] = {shape}")
-        states.append([Tensor(np.zeros(shape[1:], x.dtype))] * groups if s is None else [s[k] for k in range(groups)])
-    return list(zip(*states, strict=True))
+    if given is None:
+        return [None] * groups
+    if given.shape != shape:
+        raise ShapeError(f"{name}: the initial state {given.shape} must be [layers * directions, N, H] = {shape}")
+    return [given[k] for k in range(groups)]
 
 
-def _masks(name: str, lengths: Any, x: Tensor) -> Array | None:
-    """[L, N] True where a step lies inside its sequence."""
-    if lengths is None:
-        return None
-    values = np.asarray(lengths.data if isinstance(lengths, Tensor) else lengths)
-    if values.shape != x.shape[:1] or values.dtype.kind not in "iu" or values.min() < 0 or values.max() > x.shape[1]:
-        raise ShapeError(
-            f"{name}: lengths {values.tolist()} must be {x.shape[0]} integers from 0 to {x.shape[1]}, "
-            f"the steps of x {x.shape}"
-        )
-    return np.arange(x.shape[1])[:, None] < values
+def _bias(cell: str, group: Weights) -> tuple[Any, Any]:
+    """What is added to the input's part, and to the state's: only the GRU tells them apart."""
+    _, _, b_ih, b_hh = group
+    if cell == "gru":
+        return b_ih, b_hh
+    return (b_hh if b_ih is None else b_ih if b_hh is None else b_ih + b_hh), None
 
 
 def _layers(
-    name: str, x: Tensor, weights: Sequence[Weights], initial: Sequence[Tensor | None], lengths: Any, bidirectional:
-    bool, gates: int, make_cell: Callable[[Weights], Cell], add_hidden_bias: bool,
-) -> tuple[Tensor, State]:  # fmt: skip
+    name: str, cell: str, x: Tensor, weights: Sequence[Weights], initial: Sequence[Tensor | None], lengths: Any,
+    bidirectional: bool,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """y, then the last states [layers D, N, H]."""
     directions = 2 if bidirectional else 1
-    x, *initial = cast(list[Tensor], in_product(x, *initial))
-    weights = [cast(Weights, in_product(*group)) for group in weights]
-    hidden = _check(name, x, weights, gates, directions)
-    states = _initial(name, initial, len(weights), x, hidden)
-    inside = _masks(name, lengths, x)
-    masks = None if inside is None else [Tensor(row[:, None]) for row in inside]
-    y = permute_dims(x, (1, 0, 2))  # time first: the slices of a step are contiguous
-    finals: list[State] = []
+    hidden = _check(name, x, weights, cells.CELLS[cell][1], directions)
+    states = [_initial(name, s, len(weights), x, hidden) for s in (*initial, None)[:2]]
+    steps = None if lengths is None else lengths if isinstance(lengths, Tensor) else Tensor(np.asarray(lengths))
+    finals: list[tuple[Tensor, ...]] = []
     for layer in range(0, len(weights), directions):
         found = []
         for way in range(directions):
-            group = weights[layer + way]
-            bias = (
-                group[2]
-                if group[3] is None or not add_hidden_bias
-                else group[3]
-                if group[2] is None
-                else group[2] + group[3]
-            )
-            outs, final = _scan(make_cell(group), linear(y, group[0], bias), states[layer + way], masks, way == 1)
-            found.append(stack(outs))
-            finals.append(final)
-        y = found[0] if directions == 1 else concat(found, axis=2)
-        if inside is not None:
-            y = y * astype(Tensor(inside[:, :, None]), y.dtype)
-    return permute_dims(y, (1, 0, 2)), tuple(stack([f[k] for f in finals]) for k in range(len(initial)))
+            b_ih, b_hh = _bias(cell, group := weights[layer + way])
+            start = (states[0][layer + way], states[1][layer + way])
+            y, *final, _, _ = apply(Recurrent(cell, way == 1), linear(x, group[0], b_ih), *start, group[1], b_hh, steps)
+            found.append(y)
+            finals.append(tuple(final))
+        x = found[0] if directions == 1 else concat(found, axis=2)
+    return x, *(stack(states) for states in zip(*finals, strict=True))
 
 
 # -- public functions --------------------------------------------------------------------------------------------------
@@ -266,8 +297,8 @@ def lstm(
     `initial` (h, c) [layers D, N, H], zeros where None. `lengths` [N]: steps from there on are padding; y is 0 there,
     the final state is that of the last real step, the backward direction starts at it.
     """
-    y, state = _layers("lstm", x, weights, initial, lengths, bidirectional, 4, _lstm_cell, True)
-    return y, (state[0], state[1])
+    y, h, c = _layers("lstm", "lstm", x, weights, initial, lengths, bidirectional)
+    return y, (h, c)
 
 
 def gru(
@@ -284,8 +315,8 @@ def gru(
     r, z, n in this order: r = s(i_r + h_r), z = s(i_z + h_z), n = tanh(i_n + r h_n), h' = (1 - z) n + z h with i = x_t
     w_ih + b_ih and h_* = h w_hh + b_hh, s the logistic function. Arguments as in `lstm`, with three gates.
     """
-    y, state = _layers("gru", x, weights, (initial,), lengths, bidirectional, 3, _gru_cell, False)
-    return y, state[0]
+    y, h = _layers("gru", "gru", x, weights, (initial,), lengths, bidirectional)
+    return y, h
 
 
 def rnn_tanh(
@@ -301,8 +332,8 @@ def rnn_tanh(
 
     Arguments as in `lstm`, with one gate.
     """
-    y, state = _layers("rnn_tanh", x, weights, (initial,), lengths, bidirectional, 1, _tanh_cell, True)
-    return y, state[0]
+    y, h = _layers("rnn_tanh", "rnn", x, weights, (initial,), lengths, bidirectional)
+    return y, h
 
 
 __all__ = ["gru", "lstm", "rnn_tanh"]

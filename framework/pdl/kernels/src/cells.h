@@ -1,21 +1,25 @@
-// The elementwise halves of recurrent cells, and their gradients; s is the logistic function.
+// Recurrent layers: all steps of one direction in one call, forward and backward.
+//
+// The input's part of the gates comes in for all steps (one large product made it). A step multiplies the state with w, which is packed once
+// for all steps, a tile at a time, and applies the cell to the tile while it is in the first cache. Samples are independent, so threads take
+// their own rows through all steps; where w is too large for one core's cache or the rows are few, they take units of the state instead and
+// meet after every step. Backward is one sweep that stores the gradients of the gates; what the weights get is one product over all steps.
 #pragma once
-#include "table.h"
-#include "vec.h"
+#include "dense.h"
+#include "gemm.h"
 #include "vmath.h"
 
-namespace pdl::PDL_ISA::cells {
+namespace pdl::PDL_ISA {
 
-constexpr int64_t kGrain = 4096;  // states that a thread should at least have: each costs several exponentials
+extern template void matmul<float>(const Product<float>&, int64_t, const int64_t*);
+extern template void matmul<double>(const Product<double>&, int64_t, const int64_t*);
 
-// body(sample, state, count) for every sample and every vector of its states; count < kLanes<T> at the end of a row
-template <class T, class F>
-PDL_INLINE void for_states(int64_t n, int64_t hidden, const F& body) {
-  parallel(n, kGrain / (hidden + 1) + 1, [&](int64_t begin, int64_t end, int) {
-    for (int64_t r = begin; r < end; r++)
-      for (int64_t k = 0; k < hidden; k += kLanes<T>) body(r, k, hidden - k < kLanes<T> ? hidden - k : kLanes<T>);
-  });
-}
+namespace cells {
+
+constexpr int64_t kGroup = 56;               // rows that share one pass over w: their tiles stay in the first cache
+constexpr int64_t kOwnCache = 512 * 1024;    // bytes of w that one core keeps close
+constexpr int64_t kMeetingWork = 64 * 1024;  // multiply-adds of a thread and step that outweigh a meeting
+
 template <class T>
 PDL_INLINE Vec<T> get(const T* p, int64_t count) { return count == kLanes<T> ? load(p) : load_tail(p, count); }
 template <class T>
@@ -26,66 +30,275 @@ PDL_INLINE void set(T* p, Vec<T> v, int64_t count) {
     store_tail(p, v, count);
 }
 
-// i, f, g, o = gates; c' = s(f) c + s(i) tanh(g); h' = s(o) tanh(c')
+// The cells. `x` are the gates' parts from the input, `p` those from the state (with its bias), h and c the state (in: before, out: after).
+// kActs values a unit are kept for the gradient, `a`. Backward, dh and dc go from the gradient of the state after the step to that of the
+// state before it, less what comes through p; d is the gradient of x, e that of p.
 template <class T>
-void lstm(T* h, T* after, const T* gates, const T* c, int64_t n, int64_t hidden) {
-  for_states<T>(n, hidden, [=](int64_t r, int64_t k, int64_t m) {
-    const T* p = gates + r * 4 * hidden + k;
-    const int64_t at = r * hidden + k;
-    const Vec<T> next = vsigmoid<T>(get(p + hidden, m)) * get(c + at, m) + vsigmoid<T>(get(p, m)) * vtanh<T>(get(p + 2 * hidden, m));
-    set(after + at, next, m);
-    set(h + at, vsigmoid<T>(get(p + 3 * hidden, m)) * vtanh<T>(next), m);
+struct Rnn {  // h' = tanh(x + p)
+  static constexpr int kGates = 1, kActs = 1;
+  static constexpr bool kHasC = false, kOwnLast = false;
+  using V = Vec<T>;
+  static PDL_INLINE void forward(const V* x, const V* p, V& h, V&, V* a) { h = a[0] = vtanh<T>(x[0] + p[0]); }
+  static PDL_INLINE void backward(const V* a, V, V& dh, V&, V* d, V* e) {
+    d[0] = e[0] = dh * (T(1) - a[0] * a[0]);
+    dh = V{};
+  }
+};
+
+template <class T>
+struct Gru {  // r, z, n: n = tanh(x_n + s(x_r + p_r) p_n), h' = n + s(x_z + p_z) (h - n)
+  static constexpr int kGates = 3, kActs = 4;
+  static constexpr bool kHasC = false, kOwnLast = true;  // the last gate's p has a gradient of its own
+  using V = Vec<T>;
+  static PDL_INLINE void forward(const V* x, const V* p, V& h, V&, V* a) {
+    a[0] = vsigmoid<T>(x[0] + p[0]), a[1] = vsigmoid<T>(x[1] + p[1]), a[3] = p[2];
+    a[2] = vtanh<T>(x[2] + a[0] * p[2]);
+    h = a[2] + a[1] * (h - a[2]);
+  }
+  static PDL_INLINE void backward(const V* a, V before, V& dh, V&, V* d, V* e) {
+    const V r = a[0], z = a[1], n = a[2];
+    d[2] = dh * (T(1) - z) * (T(1) - n * n);
+    d[1] = e[1] = dh * (before - n) * z * (T(1) - z);
+    d[0] = e[0] = d[2] * a[3] * r * (T(1) - r);
+    e[2] = d[2] * r;
+    dh = dh * z;
+  }
+};
+
+template <class T>
+struct Lstm {  // i, f, g, o: c' = s(f) c + s(i) tanh(g), h' = s(o) tanh(c')
+  static constexpr int kGates = 4, kActs = 5;
+  static constexpr bool kHasC = true, kOwnLast = false;
+  using V = Vec<T>;
+  static PDL_INLINE void forward(const V* x, const V* p, V& h, V& c, V* a) {
+    a[0] = vsigmoid<T>(x[0] + p[0]), a[1] = vsigmoid<T>(x[1] + p[1]), a[2] = vtanh<T>(x[2] + p[2]), a[3] = vsigmoid<T>(x[3] + p[3]);
+    a[4] = c;
+    c = a[1] * c + a[0] * a[2];
+    h = a[3] * vtanh<T>(c);
+  }
+  static PDL_INLINE void backward(const V* a, V, V& dh, V& dc, V* d, V* e) {
+    const V i = a[0], f = a[1], g = a[2], o = a[3], squashed = vtanh<T>(f * a[4] + i * g);
+    const V through = dc + dh * o * (T(1) - squashed * squashed);
+    d[0] = e[0] = through * g * i * (T(1) - i);
+    d[1] = e[1] = through * a[4] * f * (T(1) - f);
+    d[2] = e[2] = through * i * (T(1) - g * g);
+    d[3] = e[3] = dh * squashed * o * (T(1) - o);
+    dh = V{};
+    dc = through * f;
+  }
+};
+
+// Rows of a state beside one another: an odd number of cache lines apart, so that a tile's rows do not share a set of the cache.
+template <class T>
+inline int64_t row_of(int64_t width) {
+  constexpr int64_t line = 64 / sizeof(T);
+  return ((width + line - 1) / line | 1) * line;
+}
+
+// Panels of a weight [k, blocks * gates] and where they are: unit block by unit block, gate by gate.
+template <class T>
+struct Panels {
+  T *b, *bias;
+  int64_t k, units, blocks, size;
+  int gates;
+  int columns(int64_t block) const { return static_cast<int>(min64(kPanel<T>, units - block * kPanel<T>)); }
+  const T* at(int64_t block, int gate) const { return b + (block * gates + gate) * size; }
+  const T* bias_at(int64_t block, int gate) const { return bias == nullptr ? nullptr : bias + (block * gates + gate) * kPanel<T>; }
+};
+
+// Packs element (k, gate, unit) = w[k * row + gate * units + unit * column] into scratch slot 2.
+template <class T>
+Panels<T> pack(const T* w, const T* bias, int64_t k, int64_t units, int gates, int64_t row, int64_t column) {
+  Panels<T> p{nullptr, nullptr, k, units, (units + kPanel<T> - 1) / kPanel<T>, round_up(k * kPanel<T>, 16), gates};
+  const int64_t panels = p.blocks * gates;
+  p.b = static_cast<T*>(scratch(2, (panels * (p.size + kPanel<T>) + kPanel<T>) * sizeof(T)));
+  if (bias != nullptr) p.bias = p.b + panels * p.size;
+  parallel(panels, max64(1, kParallelWork / max64(1, p.size)), [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; i++) {
+      const int64_t block = i / gates, gate = i % gates, unit = block * kPanel<T>;
+      const int columns = p.columns(block);
+      pack_panel(p.b + i * p.size, w + gate * units + unit * column, k, columns, panel_width<T>(columns), row, column);
+      if (bias == nullptr) continue;
+      for (int j = 0; j < kPanel<T>; j++) p.bias[i * kPanel<T> + j] = j < columns ? bias[gate * units + unit + j] : T(0);
+    }
+  });
+  return p;
+}
+
+// c [rows, columns] (+)= a @ panel (+ bias), in tiles
+template <class T>
+PDL_INLINE void multiply(T* c, int64_t c_stride, const T* a, int64_t a_stride, int64_t rows, const Panels<T>& w, int64_t block, int gate,
+                         bool accumulate) {
+  const int columns = w.columns(block);
+  const T* b = w.at(block, gate);
+  const int64_t step = even_rows(rows, max_rows<T>(columns));
+  for (int64_t row = 0; row < rows; row += step) {
+    const T* from = a + row * a_stride;
+    const Tile<T> tile{&from, &b, 1, w.k, a_stride, panel_width<T>(columns), c + row * c_stride, c_stride, w.bias_at(block, gate), accumulate};
+    tile_kernel<T, false>(static_cast<int>(min64(step, rows - row)), columns, tile);
+  }
+}
+
+// Calls body(pass, first row, last row, block of units) for passes 0, 1, ...; a pass of some rows starts when all blocks of the one before
+// are done for them.
+template <class T, class F>
+void walk(const Recurrence<T>& r, int gates, int64_t passes, int64_t blocks, const F& body) {
+  const int64_t threads = num_threads(), work = gates * r.hidden * (r.hidden + 32), own = (r.n + threads - 1) / threads;
+  const bool crowded = gates * r.hidden * r.hidden * static_cast<int64_t>(sizeof(T)) > kOwnCache || own < 8;
+  if (threads > 1 && crowded && blocks >= threads && r.n * work / threads >= kMeetingWork) {
+    const int64_t group = even_rows(r.n, kGroup);
+    for (int64_t pass = 0; pass < passes; pass++)
+      parallel(blocks, 1, [&](int64_t begin, int64_t end, int) {
+        for (int64_t block = begin; block < end; block++)
+          for (int64_t row = 0; row < r.n; row += group) body(pass, row, min64(r.n, row + group), block);
+      });
+    return;
+  }
+  const int64_t least = kMeetingWork / max64(1, passes * work) + 1;  // rows worth a thread
+  const int64_t group = even_rows(r.n, static_cast<int>(min64(kGroup, max64(own, least))));
+  parallel((r.n + group - 1) / group, 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t g = begin; g < end; g++)
+      for (int64_t pass = 0; pass < passes; pass++)
+        for (int64_t block = 0; block < blocks; block++) body(pass, g * group, min64(r.n, (g + 1) * group), block);
   });
 }
 
-// gh and gc, the gradients of h' and c', may be null
+// to [n, stride] = from [n, hidden], or 0 without one; and back
 template <class T>
-void lstm_grad(T* dgates, T* dc, const T* gh, const T* gc, const T* gates, const T* c, int64_t n, int64_t hidden) {
-  for_states<T>(n, hidden, [=](int64_t r, int64_t k, int64_t m) {
-    const T* p = gates + r * 4 * hidden + k;
-    T* d = dgates + r * 4 * hidden + k;
-    const int64_t at = r * hidden + k;
-    const Vec<T> i = vsigmoid<T>(get(p, m)), f = vsigmoid<T>(get(p + hidden, m)), g = vtanh<T>(get(p + 2 * hidden, m));
-    const Vec<T> o = vsigmoid<T>(get(p + 3 * hidden, m)), before = get(c + at, m), squashed = vtanh<T>(f * before + i * g);
-    const Vec<T> from_h = gh ? get(gh + at, m) : Vec<T>{};
-    const Vec<T> through = (gc ? get(gc + at, m) : Vec<T>{}) + from_h * o * (T(1) - squashed * squashed);
-    set(d, through * g * i * (T(1) - i), m);
-    set(d + hidden, through * before * f * (T(1) - f), m);
-    set(d + 2 * hidden, through * i * (T(1) - g * g), m);
-    set(d + 3 * hidden, from_h * squashed * o * (T(1) - o), m);
-    set(dc + at, through * f, m);
-  });
+void spread(T* to, int64_t stride, const T* from, int64_t n, int64_t hidden) {
+  for (int64_t i = 0; i < n; i++)
+    from != nullptr ? (void)memcpy(to + i * stride, from + i * hidden, hidden * sizeof(T)) : (void)memset(to + i * stride, 0, hidden * sizeof(T));
 }
-
-// r, z, n in gi and gh: n = tanh(gi_n + s(gi_r + gh_r) gh_n), h' = n + s(gi_z + gh_z) (h - n)
 template <class T>
-void gru(T* after, const T* gi, const T* gh, const T* h, int64_t rows, int64_t hidden) {
-  for_states<T>(rows, hidden, [=](int64_t row, int64_t k, int64_t m) {
-    const T *a = gi + row * 3 * hidden + k, *b = gh + row * 3 * hidden + k;
-    const int64_t at = row * hidden + k;
-    const Vec<T> r = vsigmoid<T>(get(a, m) + get(b, m)), z = vsigmoid<T>(get(a + hidden, m) + get(b + hidden, m));
-    const Vec<T> n = vtanh<T>(get(a + 2 * hidden, m) + r * get(b + 2 * hidden, m));
-    set(after + at, n + z * (get(h + at, m) - n), m);
-  });
+void gather(T* to, const T* from, int64_t stride, int64_t n, int64_t hidden) {
+  for (int64_t i = 0; i < n; i++) memcpy(to + i * hidden, from + i * stride, hidden * sizeof(T));
 }
 
 template <class T>
-void gru_grad(T* di, T* dh_gates, T* dh, const T* g, const T* gi, const T* gh, const T* h, int64_t rows, int64_t hidden) {
-  for_states<T>(rows, hidden, [=](int64_t row, int64_t k, int64_t m) {
-    const int64_t base = row * 3 * hidden + k, at = row * hidden + k;
-    const T *a = gi + base, *b = gh + base;
-    const Vec<T> r = vsigmoid<T>(get(a, m) + get(b, m)), z = vsigmoid<T>(get(a + hidden, m) + get(b + hidden, m));
-    const Vec<T> from_state = get(b + 2 * hidden, m), n = vtanh<T>(get(a + 2 * hidden, m) + r * from_state);
-    const Vec<T> d = get(g + at, m), dn = d * (T(1) - z) * (T(1) - n * n), dz = d * (get(h + at, m) - n) * z * (T(1) - z);
-    const Vec<T> dr = dn * from_state * r * (T(1) - r);
-    set(di + base, dr, m);
-    set(di + base + hidden, dz, m);
-    set(di + base + 2 * hidden, dn, m);
-    set(dh_gates + base, dr, m);
-    set(dh_gates + base + hidden, dz, m);
-    set(dh_gates + base + 2 * hidden, dn * r, m);
-    set(dh + at, d * z, m);
+PDL_INLINE bool padding(const Recurrence<T>& r, int64_t row, int64_t t) { return r.lengths != nullptr && t >= r.lengths[row]; }
+
+template <class T, class Cell>
+void forward(const Recurrence<T>& r) {
+  constexpr int gates = Cell::kGates, acts = Cell::kActs, lanes = kLanes<T>;
+  constexpr int64_t panel = kPanel<T>;
+  const Panels<T> w = pack(r.w, r.bias, r.hidden, r.hidden, gates, gates * r.hidden, 1);
+  const int64_t stride = row_of<T>(r.hidden), hidden = r.hidden;
+  T* h[2] = {static_cast<T*>(scratch(3, 3 * r.n * stride * sizeof(T)))};
+  h[1] = h[0] + r.n * stride;
+  T* c = h[1] + r.n * stride;
+  spread(h[0], stride, r.h0, r.n, hidden);
+  if (Cell::kHasC) spread(c, stride, r.c0, r.n, hidden);
+  walk(r, gates, r.steps, w.blocks, [&](int64_t pass, int64_t first, int64_t last, int64_t block) {
+    const int64_t t = r.reverse ? r.steps - 1 - pass : pass, unit = block * panel, columns = w.columns(block);
+    const T* now = h[pass % 2];
+    T* next = h[(pass + 1) % 2];
+    alignas(64) T tile[gates][kGroup * panel];
+    for (int g = 0; g < gates; g++) multiply(tile[g], panel, now + first * stride, stride, last - first, w, block, g, false);
+    for (int64_t row = first; row < last; row++) {
+      const int64_t at = row * r.steps + t, place = row * stride + unit;
+      const bool outside = padding(r, row, t);
+      for (int64_t v = 0; v < columns; v += lanes) {
+        const int64_t m = min64(lanes, columns - v), to = at * hidden + unit + v;
+        T* kept = r.acts + at * acts * hidden + unit + v;
+        Vec<T> state = load(now + place + v);
+        if (outside) {
+          store(next + place + v, state);
+          set(r.y + to, Vec<T>{}, m);
+          set(r.before + to, Vec<T>{}, m);
+          for (int k = 0; k < acts; k++) set(kept + k * hidden, Vec<T>{}, m);
+          continue;
+        }
+        Vec<T> x[gates], p[gates], a[acts], cell{};
+        for (int g = 0; g < gates; g++) {
+          x[g] = get(r.gates + (at * gates + g) * hidden + unit + v, m);
+          p[g] = load(tile[g] + (row - first) * panel + v);
+        }
+        set(r.before + to, state, m);
+        if (Cell::kHasC) cell = load(c + place + v);
+        Cell::forward(x, p, state, cell, a);
+        if (Cell::kHasC) store(c + place + v, cell);
+        store(next + place + v, state);
+        set(r.y + to, state, m);
+        for (int k = 0; k < acts; k++) set(kept + k * hidden, a[k], m);
+      }
+    }
+  });
+  gather(r.h, h[r.steps % 2], stride, r.n, hidden);
+  if (Cell::kHasC) gather(r.c, c, stride, r.n, hidden);
+}
+
+// sums[j] = sum over the rows of x [rows, columns], from the first to the last
+template <class T>
+void column_sums(T* sums, const T* x, int64_t rows, int64_t stride, int64_t columns) {
+  constexpr int64_t wide = 64 / sizeof(T);
+  parallel((columns + wide - 1) / wide, max64(1, kParallelWork / max64(1, rows * wide)), [&](int64_t begin, int64_t end, int) {
+    for (int64_t j = begin * wide; j < min64(columns, end * wide); j += kLanes<T>) {
+      const int64_t m = min64(kLanes<T>, columns - j);
+      Vec<T> sum{};
+      for (int64_t row = 0; row < rows; row++) sum += get(x + row * stride + j, m);
+      set(sums + j, sum, m);
+    }
   });
 }
 
-}  // namespace pdl::PDL_ISA::cells
+template <class T, class Cell>
+void backward(const Recurrence<T>& r) {
+  constexpr int gates = Cell::kGates, acts = Cell::kActs, lanes = kLanes<T>;
+  constexpr int64_t panel = kPanel<T>;
+  const int64_t hidden = r.hidden, width = gates * hidden;
+  const Panels<T> w = pack<T>(r.w, nullptr, width, hidden, 1, 1, width);  // transposed
+  const int64_t stride = row_of<T>(hidden), wide = row_of<T>(width);
+  T* dh = static_cast<T*>(scratch(3, r.n * (2 * stride + 2 * wide) * sizeof(T)));
+  T* dc = dh + r.n * stride;
+  T* e[2] = {dc + r.n * stride, dc + r.n * (stride + wide)};  // gradients of the products, of this step and the one after it
+  spread(dh, stride, r.gh, r.n, hidden);
+  spread(dc, stride, Cell::kHasC ? r.gc : nullptr, r.n, hidden);
+  walk(r, gates, r.steps + 1, w.blocks, [&](int64_t pass, int64_t first, int64_t last, int64_t block) {
+    const int64_t t = r.reverse ? pass : r.steps - 1 - pass, unit = block * panel, columns = w.columns(block);
+    if (pass > 0) multiply(dh + first * stride + unit, stride, e[(pass - 1) % 2] + first * wide, wide, last - first, w, block, 0, true);
+    if (pass == r.steps) return;
+    for (int64_t row = first; row < last; row++) {
+      const int64_t at = row * r.steps + t, place = row * stride + unit;
+      const bool outside = padding(r, row, t);
+      for (int64_t v = 0; v < columns; v += lanes) {
+        const int64_t m = min64(lanes, columns - v), to = at * hidden + unit + v;
+        Vec<T> d[gates] = {}, products[gates] = {};
+        if (!outside) {
+          Vec<T> a[acts], from_h = get(dh + place + v, m), from_c{};
+          for (int k = 0; k < acts; k++) a[k] = get(r.acts_in + (at * acts + k) * hidden + unit + v, m);
+          if (r.gy != nullptr) from_h += get(r.gy + to, m);
+          if (Cell::kHasC) from_c = get(dc + place + v, m);
+          Cell::backward(a, get(r.before_in + to, m), from_h, from_c, d, products);
+          set(dh + place + v, from_h, m);
+          if (Cell::kHasC) set(dc + place + v, from_c, m);
+        }
+        for (int g = 0; g < gates; g++) {
+          set(r.dgates + (at * gates + g) * hidden + unit + v, d[g], m);
+          set(e[pass % 2] + row * wide + g * hidden + unit + v, products[g], m);
+        }
+        if (Cell::kOwnLast) set(r.dlast + to, products[gates - 1], m);
+      }
+    }
+  });
+  gather(r.dh0, dh, stride, r.n, hidden);
+  if (Cell::kHasC) gather(r.dc0, dc, stride, r.n, hidden);
+  const int64_t rows = r.n * r.steps, plain = Cell::kOwnLast ? width - hidden : width, none[3] = {};
+  matmul<T>({hidden, plain, rows, r.dw, width, r.before_in, 1, hidden, r.dgates, width, 1, nullptr}, 1, none);
+  if (Cell::kOwnLast) matmul<T>({hidden, hidden, rows, r.dw + plain, width, r.before_in, 1, hidden, r.dlast, hidden, 1, nullptr}, 1, none);
+  if (r.dbias == nullptr) return;
+  column_sums(r.dbias, r.dgates, rows, width, plain);
+  if (Cell::kOwnLast) column_sums<T>(r.dbias + plain, r.dlast, rows, hidden, hidden);
+}
+
+}  // namespace cells
+
+template <class T>
+void cell_forward(int cell, const Recurrence<T>& r) {
+  return cell == kRnn ? cells::forward<T, cells::Rnn<T>>(r) : cell == kGru ? cells::forward<T, cells::Gru<T>>(r) : cells::forward<T, cells::Lstm<T>>(r);
+}
+template <class T>
+void cell_backward(int cell, const Recurrence<T>& r) {
+  return cell == kRnn ? cells::backward<T, cells::Rnn<T>>(r) : cell == kGru ? cells::backward<T, cells::Gru<T>>(r) : cells::backward<T, cells::Lstm<T>>(r);
+}
+
+}  // namespace pdl::PDL_ISA

@@ -1,4 +1,4 @@
-// The entries of the dense families. Their templates take most of the compile time and have a file of their own, dense.cpp.
+// The entries of the dense families. Their templates take most of the compile time and have files of their own: dense.cpp, cells.cpp.
 #pragma once
 #include "table.h"
 
@@ -12,5 +12,9 @@ template <class T>
 void convolution_dx(T* dx, const T* dy, const T* w, const Geometry& g);
 template <class T>
 void convolution_dw(T* dw, const T* x, const T* dy, const Geometry& g);
+template <class T>
+void cell_forward(int cell, const Recurrence<T>& r);
+template <class T>
+void cell_backward(int cell, const Recurrence<T>& r);
 
 }  // namespace pdl::PDL_ISA

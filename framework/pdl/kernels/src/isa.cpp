@@ -1,6 +1,5 @@
 // Compiled once per instruction set (PDL_ISA names it): the kernels (but for the dense ones, dense.cpp) and the table of them.
 #include "batch_norm.h"
-#include "cells.h"
 #include "ctc.h"
 #include "dense.h"
 #include "norm.h"
@@ -81,10 +80,8 @@ constexpr RowsTable<T> kRows = {
 
 template <class T>
 constexpr CellsTable<T> kCells = {
-    .lstm = cells::lstm<T>,
-    .lstm_grad = cells::lstm_grad<T>,
-    .gru = cells::gru<T>,
-    .gru_grad = cells::gru_grad<T>,
+    .forward = cell_forward<T>,
+    .backward = cell_backward<T>,
 };
 
 template <class T>

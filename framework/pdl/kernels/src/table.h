@@ -144,12 +144,32 @@ struct RowsTable {
               int64_t inner);
 };
 
+// One direction of a recurrent layer over all its steps; G gates and A kept values a unit: kRnn 1 and 1 (its state), kGru 3 (r, z, n) and 4 (r, z,
+// n, the state's part of n), kLstm 4 (i, f, g, o) and 5 (i, f, g, o, c before). Steps from lengths[n] on are padding: y is 0 there, the state stays.
+enum Cell { kRnn, kGru, kLstm };
+template <class T>
+struct Recurrence {
+  int64_t n, steps, hidden;
+  bool reverse;            // from the last step to the first
+  const int64_t* lengths;  // IN [n] in [0, steps], or null
+  const T* w;              // IN [hidden, G hidden]
+  // forward
+  const T *gates, *bias;   // IN [n, steps, G hidden] from the input; IN [G hidden] or null, added to the product with the state
+  const T *h0, *c0;        // IN [n, hidden] or null (zeros); kLstm alone has c
+  T *y, *h, *c;            // OUT [n, steps, hidden], the last states OUT [n, hidden]
+  T *acts, *before;        // OUT [n, steps, A hidden], the state before each step OUT [n, steps, hidden]
+  // backward
+  const T *gy, *gh, *gc;   // IN gradients of y, h and c, each or null
+  const T *acts_in, *before_in;
+  T *dgates, *dh0, *dc0;   // OUT like gates, h0 and c0
+  T* dlast;                // OUT [n, steps, hidden] with kGru: the gradient of the state's part of n
+  T *dw, *dbias;           // OUT like w and bias; dbias may be null
+};
+
 template <class T>
 struct CellsTable {
-  void (*lstm)(T* h, T* after, const T* gates, const T* c, int64_t n, int64_t hidden);
-  void (*lstm_grad)(T* dgates, T* dc, const T* gh, const T* gc, const T* gates, const T* c, int64_t n, int64_t hidden);
-  void (*gru)(T* after, const T* gi, const T* gh, const T* h, int64_t n, int64_t hidden);
-  void (*gru_grad)(T* di, T* dh_gates, T* dh, const T* g, const T* gi, const T* gh, const T* h, int64_t n, int64_t hidden);
+  void (*forward)(int cell, const Recurrence<T>& r);
+  void (*backward)(int cell, const Recurrence<T>& r);
 };
 
 // CTC: log_p [n, t, c], target [n, u], steps [n], labels [n].
