@@ -140,7 +140,7 @@ PDL_INLINE void multiply(T* c, int64_t c_stride, const T* a, int64_t a_stride, i
 }
 
 // Calls body(pass, first row, last row, block of units) for passes 0, 1, ...; a pass of some rows starts when all blocks of the one before
-// are done for them.
+// are done for them. Passes go to and fro over the blocks, so that the end of w, still in the cache, serves the next one first.
 template <class T, class F>
 void walk(const Recurrence<T>& r, int gates, int64_t passes, int64_t blocks, const F& body) {
   const int64_t threads = num_threads(), work = gates * r.hidden * (r.hidden + 32), own = (r.n + threads - 1) / threads;
@@ -149,8 +149,8 @@ void walk(const Recurrence<T>& r, int gates, int64_t passes, int64_t blocks, con
     const int64_t group = even_rows(r.n, kGroup);
     for (int64_t pass = 0; pass < passes; pass++)
       parallel(blocks, 1, [&](int64_t begin, int64_t end, int) {
-        for (int64_t block = begin; block < end; block++)
-          for (int64_t row = 0; row < r.n; row += group) body(pass, row, min64(r.n, row + group), block);
+        for (int64_t b = begin; b < end; b++)
+          for (int64_t row = 0, block = pass % 2 ? begin + end - 1 - b : b; row < r.n; row += group) body(pass, row, min64(r.n, row + group), block);
       });
     return;
   }
@@ -159,7 +159,7 @@ void walk(const Recurrence<T>& r, int gates, int64_t passes, int64_t blocks, con
   parallel((r.n + group - 1) / group, 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t g = begin; g < end; g++)
       for (int64_t pass = 0; pass < passes; pass++)
-        for (int64_t block = 0; block < blocks; block++) body(pass, g * group, min64(r.n, (g + 1) * group), block);
+        for (int64_t b = 0; b < blocks; b++) body(pass, g * group, min64(r.n, (g + 1) * group), pass % 2 ? blocks - 1 - b : b);
   });
 }
 
