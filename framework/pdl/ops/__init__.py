@@ -12,6 +12,7 @@ from pdl.ops import conv as _conv
 from pdl.ops import create as _create
 from pdl.ops import ctc as _ctc
 from pdl.ops import decompose as _decompose
+from pdl.ops import dropout as _dropout
 from pdl.ops import einsum as _einsum
 from pdl.ops import elementwise as _elementwise
 from pdl.ops import embedding as _embedding
@@ -33,9 +34,9 @@ from pdl.ops import sort as _sort
 from pdl.ops import table as _table
 
 _FAMILIES = (
-    _activation, _attention, _cast, _conv, _create, _ctc, _decompose, _einsum, _elementwise, _embedding, _index,
-    _linalg, _logic, _loss, _norm, _batchnorm, _pool, _precision, _reduce, _resize, _rnn, _segment, _shape, _softmax, _sort,
-    _table,
+    _activation, _attention, _cast, _conv, _create, _ctc, _decompose, _dropout, _einsum, _elementwise, _embedding,
+    _index, _linalg, _logic, _loss, _norm, _batchnorm, _pool, _precision, _reduce, _resize, _rnn, _segment, _shape,
+    _softmax, _sort, _table,
 )  # fmt: skip
 
 from pdl.ops.activation import *  # noqa: E402, F403
@@ -46,6 +47,7 @@ from pdl.ops.conv import *  # noqa: E402, F403
 from pdl.ops.create import *  # noqa: E402, F403
 from pdl.ops.ctc import *  # noqa: E402, F403
 from pdl.ops.decompose import *  # noqa: E402, F403
+from pdl.ops.dropout import *  # noqa: E402, F403
 from pdl.ops.einsum import *  # noqa: E402, F403
 from pdl.ops.elementwise import *  # noqa: E402, F403
 from pdl.ops.embedding import *  # noqa: E402, F403

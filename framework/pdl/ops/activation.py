@@ -1,4 +1,4 @@
-"""Activations: relu and its kin, the smooth gates, dropout.
+"""Activations: relu and its kin, the smooth gates.
 
 An activation is a kernel's name, its parameters, and its slope written in ops; the slope serves gradients of gradients,
 the
@@ -17,7 +17,7 @@ from pdl.errors import ShapeError, UsageError
 from pdl.kernels import pointwise
 from pdl.ops.base import OPS, Arrays, Fused, Op, Spec, apply, demand_floating, normalize_axis
 from pdl.ops.cast import astype
-from pdl.ops.create import dropout_mask, ones_like
+from pdl.ops.create import ones_like
 from pdl.ops.elementwise import abs, erf, exp, minimum, square, tanh, where
 from pdl.ops.logic import greater, less, logical_and
 from pdl.ops.shape import split
@@ -350,22 +350,7 @@ def glu(x: TensorLike, *, axis: int = -1) -> Tensor:
     return a * sigmoid(b)
 
 
-def dropout(x: TensorLike, *, p: float = 0.5, training: bool = True, mask: Tensor | None = None) -> Tensor:
-    """x with each value 0 with probability `p` and the others times 1 / (1 - p); x itself where not `training`.
-
-    The mask is drawn from pdl's generator, or given: it multiplies x (broadcast), see `dropout_mask`.
-    """
-    x = as_tensor(x)
-    if not 0 <= p <= 1:
-        raise UsageError(f"dropout: p {p} is outside [0, 1]")
-    if not training or (p == 0 and mask is None):
-        return x
-    if mask is None:
-        mask = dropout_mask(x.shape, rate=p, dtype=x.dtype) if p < 1 else as_tensor(np.zeros(x.shape, x.dtype))
-    return x * mask
-
-
 __all__ = [
-    "celu", "dropout", "elu", "gelu", "glu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "log_sigmoid",
+    "celu", "elu", "gelu", "glu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "log_sigmoid",
     "mish", "prelu", "relu", "relu6", "selu", "sigmoid", "silu", "softplus", "softsign",
 ]  # fmt: skip

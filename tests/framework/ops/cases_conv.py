@@ -16,9 +16,16 @@ def each(value: Any, rank: int) -> tuple[int, ...]:
     return (value,) * rank if isinstance(value, int) else tuple(value)
 
 
-def direct(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: Any = 1, padding: Any = 0, dilation:
-Any = 1,
-           groups: int = 1) -> np.ndarray:
+def direct(
+    x: np.ndarray,
+    w: np.ndarray,
+    b: np.ndarray | None = None,
+    *,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> np.ndarray:
     """The definition, kernel position by kernel position."""
     rank = x.ndim - 2
     steps, spread = each(stride, rank), each(dilation, rank)
@@ -40,18 +47,31 @@ Any = 1,
     return y if b is None else y + b
 
 
-def transposed(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: Any = 1, padding: Any = 0,
-               output_padding: Any = 0, dilation: Any = 1, groups: int = 1) -> np.ndarray:
+def transposed(
+    x: np.ndarray,
+    w: np.ndarray,
+    b: np.ndarray | None = None,
+    *,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> np.ndarray:
     """Scatter every input value through the window."""
     rank = x.ndim - 2
     steps, spread, pads, more = (each(v, rank) for v in (stride, dilation, padding, output_padding))
-    full = [(n - 1) * s + d * (k - 1) + 1 + m
-            for n, s, d, k, m in zip(x.shape[1:-1], steps, spread, w.shape[:-2], more, strict=True)]
+    full = [
+        (n - 1) * s + d * (k - 1) + 1 + m
+        for n, s, d, k, m in zip(x.shape[1:-1], steps, spread, w.shape[:-2], more, strict=True)
+    ]
     o, c = w.shape[-2], w.shape[-1] // groups
     y = np.zeros((x.shape[0], *full, o * groups), x.dtype)
     for at in itertools.product(*map(range, w.shape[:-2])):
-        cells = tuple(slice(k * d, k * d + (n - 1) * s + 1, s)
-                      for k, d, n, s in zip(at, spread, x.shape[1:-1], steps, strict=True))
+        cells = tuple(
+            slice(k * d, k * d + (n - 1) * s + 1, s)
+            for k, d, n, s in zip(at, spread, x.shape[1:-1], steps, strict=True)
+        )
         for g in range(groups):
             part = x[..., g * c : (g + 1) * c] @ w[at][:, g * c : (g + 1) * c].T
             y[(slice(None), *cells, slice(g * o, (g + 1) * o))] += part

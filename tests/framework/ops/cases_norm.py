@@ -75,6 +75,8 @@ def normalize(x, axis=-1):
 
 
 X = distinct(2, 3, 4, 3)  # no output of the norm comes near the relu's kink
+
+
 def running_average(running, now, share, factor=1.0):
     return running + share * (factor * now - running)
 

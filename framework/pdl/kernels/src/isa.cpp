@@ -1,4 +1,5 @@
 // Compiled once per instruction set (PDL_ISA names it): the kernels (but for the dense ones, dense.cpp) and the table of them.
+#include "attention.h"
 #include "batch_norm.h"
 #include "ctc.h"
 #include "dense.h"
@@ -91,6 +92,15 @@ constexpr CtcTable<T> kCtc = {
     .gradient = ctc::gradient<T>,
 };
 
+template <class S>
+constexpr AttentionTable kAttention = {
+    .forward = attention::forward<S>,
+    .backward = attention::backward<S>,
+    .dropout = [](void* y, const void* x, int64_t rows, int64_t columns, double p, uint64_t seed) {
+      dropout(static_cast<S*>(y), static_cast<const S*>(x), rows, columns, p, seed);
+    },
+};
+
 extern const Table kTable;
 const Table kTable = {
 #define PDL_STRING_(x) #x
@@ -119,6 +129,7 @@ const Table kTable = {
     .batch_norm_f32 = kBatchNorm<float>,
     .batch_norm_f64 = kBatchNorm<double>,
     .batch_norm_bf16 = kBatchNorm<bf16>,
+    .attention = {kAttention<float>, kAttention<double>, kAttention<bf16>},
 };
 
 }  // namespace pdl::PDL_ISA

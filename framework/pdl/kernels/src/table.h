@@ -220,6 +220,33 @@ struct ConvTable {
   void (*dw)(T* dw, const T* x, const T* dy, const Geometry& g);
 };
 
+// An array [n, heads, rows, columns]: strides of the first three in elements, the values of a row side by side.
+struct AttentionArray {
+  void* data;
+  int64_t strides[3];
+};
+enum AttentionMask { kNoMask, kKeepMask, kAddMask };  // of bytes (0: kept out), or of numbers that are added
+
+// Attention of q [n, heads, l, e] to k [n, heads, s, e], v [n, heads, s, d]. lse [n, heads, l] in the type of the arithmetic, contiguous.
+struct AttentionCall {
+  int64_t n, heads, l, s, e, d;
+  AttentionArray q, k, v, y, g, dq, dk, dv;  // the last four in the gradient; y and lse are OUT in `forward`, IN in `backward`
+  void* lse;
+  const void* mask;
+  int mask_kind;
+  int64_t mask_strides[4];
+  bool causal;
+  double scale, dropout;
+  uint64_t seed;
+};
+
+// One for each storage type: float, double, bf16.
+struct AttentionTable {
+  void (*forward)(const AttentionCall& call);
+  void (*backward)(const AttentionCall& call);
+  void (*dropout)(void* y, const void* x, int64_t rows, int64_t columns, double p, uint64_t seed);
+};
+
 #define FAMILY(Name, name) \
   Name##Table<float> name##_f32; \
   Name##Table<double> name##_f64;
@@ -241,6 +268,7 @@ struct Table {
   FAMILY(Ctc, ctc)
   FAMILY(Cells, cells)
   STORED_FAMILY(BatchNorm, batch_norm)
+  AttentionTable attention[3];
 };
 
 // The table chosen when the library was loaded: the best the CPU has, or the one that PDL_CPU names.

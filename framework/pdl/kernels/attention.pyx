@@ -1,0 +1,171 @@
+"""Attention without a matrix of scores, and dropout by position. float32, float64 and bfloat16 (computed in float32)."""
+
+from libc.stdint cimport int64_t, uint64_t
+
+cimport numpy as cnp
+
+import ml_dtypes
+import numpy as np
+
+from pdl.errors import DtypeError, ShapeError
+
+cnp.import_array()
+
+cdef int BFLOAT16 = np.dtype(ml_dtypes.bfloat16).num
+
+cdef extern from "table.h" namespace "pdl":
+    cdef struct AttentionArray:
+        void* data
+        int64_t[3] strides
+    cdef enum:
+        kNoMask
+        kKeepMask
+        kAddMask
+    cdef struct AttentionCall:
+        int64_t n, heads, l, s, e, d
+        AttentionArray q, k, v, y, g, dq, dk, dv
+        void* lse
+        const void* mask
+        int mask_kind
+        int64_t[4] mask_strides
+        bint causal
+        double scale, dropout
+        uint64_t seed
+    cdef cppclass AttentionTable:
+        void forward(const AttentionCall& call) noexcept nogil
+        void backward(const AttentionCall& call) noexcept nogil
+        void dropout(void* y, const void* x, int64_t rows, int64_t columns, double p, uint64_t seed) noexcept nogil
+    cdef cppclass Table:
+        AttentionTable[3] attention
+    const Table& table() noexcept nogil
+
+
+cdef int storage_of(str name, cnp.ndarray x) except -1:
+    """The number of x's dtype in the table."""
+    cdef int kind = cnp.PyArray_TYPE(x)
+    if kind == cnp.NPY_FLOAT:
+        return 0
+    if kind == cnp.NPY_DOUBLE:
+        return 1
+    if kind != BFLOAT16:
+        raise DtypeError(f"{name}: the kernel takes float32, float64 and bfloat16, not {x.dtype}")
+    return 2
+
+
+cdef int fill(AttentionArray* to, str label, cnp.ndarray x, cnp.ndarray like, int64_t n, int64_t heads, int64_t rows,
+              int64_t columns) except -1:
+    """Data and strides of x [n, heads, rows, columns], which has the dtype of `like`."""
+    cdef int axis
+    cdef int64_t item = x.itemsize
+    if cnp.PyArray_TYPE(x) != cnp.PyArray_TYPE(like):
+        raise DtypeError(f"attention: {label} is {x.dtype}, the others are {like.dtype}")
+    if x.ndim != 4 or x.shape[0] != n or x.shape[1] != heads or x.shape[2] != rows or x.shape[3] != columns:
+        raise ShapeError(f"attention: {label} {(<object>x).shape} is not {(n, heads, rows, columns)}")
+    if (columns > 1 and x.strides[3] != item) or not cnp.PyArray_ISALIGNED(x):
+        raise ShapeError(f"attention: {label} has strides {(<object>x).strides}; the values of a row must lie side by side")
+    to.data = cnp.PyArray_DATA(x)
+    for axis in range(3):
+        to.strides[axis] = x.strides[axis] // item
+    return 0
+
+
+cdef int fill_call(AttentionCall* c, cnp.ndarray lse, cnp.ndarray q, cnp.ndarray k, cnp.ndarray v, cnp.ndarray mask, double scale,
+                   bint causal, double dropout, uint64_t seed) except -1:
+    """What both directions share."""
+    cdef int axis, wide = cnp.NPY_DOUBLE if cnp.PyArray_TYPE(q) == cnp.NPY_DOUBLE else cnp.NPY_FLOAT
+    if q.ndim != 4 or k.ndim != 4 or v.ndim != 4:
+        raise ShapeError(f"attention: q, k and v have {q.ndim}, {k.ndim} and {v.ndim} dimensions, not 4")
+    c.n, c.heads, c.l, c.e = q.shape[0], q.shape[1], q.shape[2], q.shape[3]
+    c.s, c.d = k.shape[2], v.shape[3]
+    fill(&c.q, "q", q, q, c.n, c.heads, c.l, c.e)
+    fill(&c.k, "k", k, q, c.n, c.heads, c.s, c.e)
+    fill(&c.v, "v", v, q, c.n, c.heads, c.s, c.d)
+    if cnp.PyArray_TYPE(lse) != wide or not cnp.PyArray_IS_C_CONTIGUOUS(lse) or cnp.PyArray_SIZE(lse) != c.n * c.heads * c.l:
+        raise ShapeError(f"attention: lse {lse.dtype} {(<object>lse).shape} is not contiguous with one number a query")
+    c.lse = cnp.PyArray_DATA(lse)
+    c.scale, c.causal, c.dropout, c.seed = scale, causal, dropout, seed
+    c.mask_kind = kNoMask
+    if mask is None:
+        return 0
+    if mask.ndim != 4 or mask.shape[0] != c.n or mask.shape[1] != c.heads or mask.shape[2] != c.l or mask.shape[3] != c.s:
+        raise ShapeError(f"attention: mask {(<object>mask).shape} is not {(c.n, c.heads, c.l, c.s)}")
+    if cnp.PyArray_TYPE(mask) != cnp.NPY_BOOL and cnp.PyArray_TYPE(mask) != cnp.PyArray_TYPE(q):
+        raise DtypeError(f"attention: mask is {mask.dtype}; expected bool or {q.dtype}")
+    c.mask_kind = kKeepMask if cnp.PyArray_TYPE(mask) == cnp.NPY_BOOL else kAddMask
+    c.mask = cnp.PyArray_DATA(mask)
+    for axis in range(4):
+        c.mask_strides[axis] = mask.strides[axis] // mask.itemsize
+    return 0
+
+
+def attention(
+    cnp.ndarray y not None,         # OUT [n, heads, l, d]
+    cnp.ndarray lse not None,       # OUT [n, heads, l] contiguous; float32 for bfloat16
+    cnp.ndarray q not None,         # IN  [n, heads, l, e]
+    cnp.ndarray k not None,         # IN  [n, heads, s, e]
+    cnp.ndarray v not None,         # IN  [n, heads, s, d]
+    cnp.ndarray mask=None,          # IN  [n, heads, l, s] bool (False: kept out) or numbers that are added; or None
+    *,
+    double scale,
+    bint causal=False,
+    double dropout=0.0,
+    uint64_t seed=0,
+):
+    """y = dropout(softmax(scale q k^T + mask)) v, lse = log sum e^(scale q k^T + mask). Any strides but along a row."""
+    cdef AttentionCall c
+    cdef int kind = storage_of("attention", q)
+    fill_call(&c, lse, q, k, v, mask, scale, causal, dropout, seed)
+    fill(&c.y, "y", y, q, c.n, c.heads, c.l, c.d)
+    with nogil:
+        table().attention[kind].forward(c)
+
+
+def attention_grad(
+    cnp.ndarray dq not None,        # OUT [n, heads, l, e]
+    cnp.ndarray dk not None,        # OUT [n, heads, s, e]
+    cnp.ndarray dv not None,        # OUT [n, heads, s, d]
+    cnp.ndarray g not None,         # IN  [n, heads, l, d]
+    cnp.ndarray y not None,         # IN  [n, heads, l, d] as `attention` made it
+    cnp.ndarray lse not None,       # IN  [n, heads, l] as `attention` made it
+    cnp.ndarray q not None,         # IN  [n, heads, l, e]
+    cnp.ndarray k not None,         # IN  [n, heads, s, e]
+    cnp.ndarray v not None,         # IN  [n, heads, s, d]
+    cnp.ndarray mask=None,          # IN  [n, heads, l, s] as in `attention`
+    *,
+    double scale,
+    bint causal=False,
+    double dropout=0.0,
+    uint64_t seed=0,
+):
+    """Gradients of q, k and v for the gradient g of y. Any strides but along a row; the outputs must not overlap."""
+    cdef AttentionCall c
+    cdef int kind = storage_of("attention", q)
+    fill_call(&c, lse, q, k, v, mask, scale, causal, dropout, seed)
+    fill(&c.y, "y", y, q, c.n, c.heads, c.l, c.d)
+    fill(&c.g, "g", g, q, c.n, c.heads, c.l, c.d)
+    fill(&c.dq, "dq", dq, q, c.n, c.heads, c.l, c.e)
+    fill(&c.dk, "dk", dk, q, c.n, c.heads, c.s, c.e)
+    fill(&c.dv, "dv", dv, q, c.n, c.heads, c.s, c.d)
+    with nogil:
+        table().attention[kind].backward(c)
+
+
+def dropout(
+    cnp.ndarray y not None,         # OUT [..., columns]
+    cnp.ndarray x not None,         # IN  [..., columns]
+    double p,
+    uint64_t seed,
+):
+    """y = x times 0 (with probability p) or 1 / (1 - p), drawn by seed, row and column."""
+    cdef int64_t n = cnp.PyArray_SIZE(x), columns = cnp.PyArray_DIM(x, cnp.PyArray_NDIM(x) - 1) if cnp.PyArray_NDIM(x) else 1
+    cdef int kind = storage_of("dropout", x)
+    cdef void* to = cnp.PyArray_DATA(y)
+    cdef const void* source = cnp.PyArray_DATA(x)
+    if cnp.PyArray_TYPE(y) != cnp.PyArray_TYPE(x) or cnp.PyArray_SIZE(y) != n:
+        raise ShapeError(f"dropout: y {y.dtype} {(<object>y).shape} is not like x {x.dtype} {(<object>x).shape}")
+    if not cnp.PyArray_IS_C_CONTIGUOUS(x) or not cnp.PyArray_IS_C_CONTIGUOUS(y):
+        raise ShapeError("dropout: x and y must be contiguous")
+    if n == 0:
+        return
+    with nogil:
+        table().attention[kind].dropout(to, source, n // columns, columns, p, seed)

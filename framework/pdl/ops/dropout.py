@@ -1,0 +1,83 @@
+"""Dropout by position: the mask is a function of a seed, the row and the column, so it is never stored."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+
+from pdl import random
+from pdl.dtype import int64
+from pdl.errors import DtypeError, ShapeError, UsageError
+from pdl.kernels import attention as kernels
+from pdl.ops.base import Arrays, Op, Spec, apply, demand_floating, not_differentiable
+from pdl.tensor import Tensor, TensorLike, as_tensor
+
+
+class Seed(Op):
+    """A number in [0, 2^63), drawn from pdl's generator at every run."""
+
+    stateful = True
+    vjp = not_differentiable("a seed is an integer")
+
+    def infer(self) -> Spec:
+        return Spec((), int64)
+
+    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
+        outs[0][...] = random.generator().integers(1 << 63)
+
+
+class Dropout(Op):
+    """y = x times 0 (with probability p) or 1 / (1 - p), drawn by seed [], row and column of x [..., columns]."""
+
+    p: float
+    native_bf16 = True
+    inplace = True
+
+    def infer(self, x: Spec, seed: Spec) -> Spec:
+        demand_floating("dropout", x=x)
+        check_seed("dropout", seed)
+        return x
+
+    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
+        kernels.dropout(outs[0], np.ascontiguousarray(ins[0]), self.p, int(ins[1]))
+
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor, seed: Tensor) -> Any:
+        return lambda: apply(self, g, seed), None
+
+
+def check_seed(name: str, seed: Spec) -> None:
+    """Raise unless `seed` is one int64."""
+    if seed.shape != ():
+        raise ShapeError(f"{name}: seed {seed.shape} must be one number; see pdl.draw_seed")
+    if seed.dtype != int64:
+        raise DtypeError(f"{name}: seed is {seed.dtype.name}; expected int64")
+
+
+def draw_seed() -> Tensor:
+    """A number in [0, 2^63) from pdl's generator, int64 []; in a program a new one at every run."""
+    return cast(Tensor, apply(Seed()))
+
+
+def dropout(
+    x: TensorLike, *, p: float = 0.5, training: bool = True, mask: Tensor | None = None, seed: Tensor | None = None
+) -> Tensor:
+    """x with each value 0 with probability `p` and the others times 1 / (1 - p); x itself where not `training`.
+
+    What is dropped follows from `seed` (int64 [], drawn from pdl's generator if left out) and the position, on every
+    machine alike; or `mask` is given, which multiplies x (broadcast), see `dropout_mask`. Srivastava et al., JMLR 15,
+    2014.
+    """
+    x = as_tensor(x)
+    if not 0 <= p <= 1:
+        raise UsageError(f"dropout: p {p} is outside [0, 1]")
+    if not training or (p == 0 and mask is None):
+        return x
+    if mask is not None:
+        return x * mask
+    if p == 1:
+        return x * 0
+    return cast(Tensor, apply(Dropout(float(p)), x, draw_seed() if seed is None else seed))
+
+
+__all__ = ["draw_seed", "dropout"]

@@ -1,0 +1,67 @@
+"""Dropout against NumPy: the mask follows from seed, row and column."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import pdl
+
+from .case import Case, f
+
+SEED = 0x1234_5678_9ABC_DEF
+
+
+def factors(shape, p, seed):
+    """The factors that every element of [..., columns] is multiplied by."""
+    columns = shape[-1] if shape else 1
+    rows = int(np.prod(shape)) // columns
+    with np.errstate(over="ignore"):
+        z = np.uint64(seed) + np.arange(1, rows + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z ^= z >> np.uint64(31)
+        a, b = (z & np.uint64(0xFFFFFFFF)).astype(np.uint32)[:, None], (z >> np.uint64(32)).astype(np.uint32)[:, None]
+        x = np.arange(columns, dtype=np.uint32) * np.uint32(0x9E3779B9) + a
+        x = (x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB352D)
+        x = ((x ^ (x >> np.uint32(15))) + b) * np.uint32(0x846CA68B)
+        x ^= x >> np.uint32(16)
+    return ((x >= np.uint32(p * 2**32)) / (1 - p)).reshape(shape)
+
+
+def seeded(x, p):
+    return pdl.dropout(x, p=p, seed=pdl.tensor(np.int64(SEED)))
+
+
+def drawn(x):
+    pdl.seed(3)
+    return pdl.dropout(x, p=0.4)
+
+
+def drawn_reference(x):
+    return x * factors(x.shape, 0.4, int(np.random.Generator(np.random.Philox(3)).integers(1 << 63)))
+
+
+def given(x, mask):
+    return pdl.dropout(x, mask=mask)
+
+
+def by_channel(x):
+    pdl.seed(3)
+    return x * pdl.dropout_mask((x.shape[0], 1, x.shape[-1]), rate=0.4, dtype=x.dtype)
+
+
+def by_channel_reference(x):
+    kept = np.random.Generator(np.random.Philox(3)).random((x.shape[0], 1, x.shape[-1]), np.float32) >= 0.4
+    return x * kept / 0.6
+
+
+MASK = (f(4, 6) > 0) * 2.0
+CASES = [
+    Case(seeded, [f(4, 6)], lambda x, p: x * factors(x.shape, p, SEED), {"p": 0.3}),
+    Case(seeded, [f(3, 2, 37)], lambda x, p: x * factors(x.shape, p, SEED), {"p": 0.75}),
+    Case(seeded, [f(600, 130)], lambda x, p: x * factors(x.shape, p, SEED), {"p": 0.5}, grad=[]),  # several threads
+    Case(seeded, [f()], lambda x, p: x * factors(x.shape, p, SEED), {"p": 0.1}),
+    Case(drawn, [f(4, 6)], drawn_reference),
+    Case(by_channel, [f(2, 3, 4)], by_channel_reference),
+    Case(given, [f(4, 6), MASK], lambda x, mask: x * mask, grad=[0]),
+]
