@@ -20,6 +20,7 @@ cdef extern from "table.h" namespace "pdl":
                       T sign) noexcept nogil
         void mix(T* y, const T* x, const int64_t* start, const int64_t* source, const double* weight, int64_t outer,
                  int64_t out, int64_t inside, int64_t inner) noexcept nogil
+        void combine(int64_t* rows, T* values, const int64_t* index, const T* g, int64_t n, int64_t columns) noexcept nogil
     RowsTable[T]* rows_table[T](const T* any) noexcept nogil
 
 
@@ -115,3 +116,19 @@ def mix(
         with nogil:
             rows_table(&y[0, 0, 0]).mix(&y[0, 0, 0], &x[0, 0, 0], &start[0], &source[0], &weight[0], y.shape[0],
                                         y.shape[1], x.shape[1], y.shape[2])
+
+
+def combine(
+    int64_t[::1] rows,          # OUT [n] the rows that index names, each once and in order; -1 behind them
+    real[:, ::1] values,        # OUT [n, C] the sums of their g, zeros behind them
+    const int64_t[::1] index,   # IN  [n] negative ones name no row
+    const real[:, ::1] g,       # IN  [n, C]
+):
+    """values[k] = sum of the g[i] with index[i] = rows[k], in the order of i, whatever the number of threads."""
+    cdef int64_t n = index.shape[0]
+    if rows.shape[0] != n or values.shape[0] != n or g.shape[0] != n or g.shape[1] != values.shape[1]:
+        raise ShapeError(f"combine: rows {(<object>rows).shape} and values {(<object>values).shape} do not fit index "
+                         f"{(<object>index).shape} and g {(<object>g).shape}")
+    if n and g.shape[1]:
+        with nogil:
+            rows_table(&g[0, 0]).combine(&rows[0], &values[0, 0], &index[0], &g[0, 0], n, g.shape[1])

@@ -2,7 +2,8 @@
 
 Every function takes lists of arrays of one dtype (float32 or float64): `params`, `grads` and the states have the same length, and entry i
 of each the same size. Parameters and states are C-contiguous and changed in place; a gradient that is not contiguous is copied first.
-`scale` multiplies the gradients as they are read (clipping, averaging and loss scaling cost no pass of their own): g' = scale g. Where the
+A gradient may be a pair (rows int64 [n], values [n, C]) for a parameter [R, C]: the step is then taken in these rows alone, of the parameter
+and its states; negative rows are left out. `scale` multiplies the gradients as they are read (clipping, averaging and loss scaling cost no pass of their own): g' = scale g. Where the
 decay is coupled, d = g' + weight_decay p.
 """
 
@@ -54,34 +55,71 @@ cdef class Lists:
         free(self.sizes)
 
 
-cdef Lists collect(str name, tuple lists, int read_only):
-    """Check and gather; list number `read_only` may be non-contiguous (it is copied)."""
+cdef Lists collect(str name, tuple lists, int gradients):
+    """Check and gather; list number `gradients` may hold arrays that are not contiguous (they are copied), and pairs of
+    rows and values: each row then counts as an array of its own."""
     cdef Lists found = Lists.__new__(Lists)
-    cdef int64_t i, count = len(lists[0])
+    cdef int64_t i, at = 0, arrays = len(lists[0])
     cdef int k, kinds = <int>len(lists)
-    cdef cnp.ndarray array
-    found.count = count
-    if count == 0:
+    for k in range(kinds):
+        if len(lists[k]) != arrays:
+            raise ShapeError(f"{name}: {arrays} parameters, but {len(lists[k])} arrays in list {k} (parameters, gradients, states)")
+    found.count = arrays
+    for g in lists[gradients]:
+        if type(g) is tuple:
+            found.count += len(g[0]) - 1
+    if found.count == 0:
         return found
-    found.pointers = <void**>malloc(kinds * count * sizeof(void*))
-    found.sizes = <int64_t*>malloc(count * sizeof(int64_t))
+    found.pointers = <void**>malloc(kinds * found.count * sizeof(void*))
+    found.sizes = <int64_t*>malloc(found.count * sizeof(int64_t))
     if found.pointers == NULL or found.sizes == NULL:
         raise MemoryError
-    for k in range(kinds):
-        members = lists[k]
-        if len(members) != count:
-            raise ShapeError(f"{name}: {count} parameters, but {len(members)} arrays in list {k} (parameters, gradients, states)")
-        for i in range(count):
-            array = members[i]
-            if k == 0:
-                if i == 0:
-                    found.kind = real_type(name, array)
-                found.sizes[i] = cnp.PyArray_SIZE(array)
-            if k == read_only and not cnp.PyArray_IS_C_CONTIGUOUS(array):
-                array = np.ascontiguousarray(array)
-                found.held.append(array)
-            found.pointers[k * count + i] = data_of(name, "an array", array, found.kind, found.sizes[i])
+    found.kind = real_type(name, lists[0][0])
+    for i in range(arrays):
+        at = gather(name, found, lists, i, at, gradients)
     return found
+
+
+cdef int64_t gather(str name, Lists found, tuple lists, int64_t i, int64_t at, int gradients) except -1:
+    """Put entry i of all lists at number `at`; returns the next free number."""
+    cdef cnp.ndarray array, rows = None
+    cdef const int64_t* numbers = NULL
+    cdef int k
+    cdef int64_t row, n = 1, bytes_, size = cnp.PyArray_SIZE(lists[0][i])
+    cdef char* data
+    g = lists[gradients][i]
+    if type(g) is tuple:
+        rows, g = g
+        n, size = rows.shape[0], check_rows(name, lists[0][i], rows, g)
+        numbers = <const int64_t*>cnp.PyArray_DATA(rows)
+    for row in range(n):
+        found.sizes[at + row] = size if rows is None or numbers[row] >= 0 else 0
+    for k in range(<int>len(lists)):
+        array = g if k == gradients else lists[k][i]
+        if k == gradients and not cnp.PyArray_IS_C_CONTIGUOUS(array):
+            array = np.ascontiguousarray(array)
+            found.held.append(array)
+        data = <char*>data_of(name, "an array", array, found.kind,
+                              n * size if k == gradients else cnp.PyArray_SIZE(lists[0][i]))
+        bytes_ = size * cnp.PyArray_ITEMSIZE(array)
+        for row in range(n):
+            if rows is None or k == gradients:
+                found.pointers[k * found.count + at + row] = data + row * bytes_
+            else:
+                found.pointers[k * found.count + at + row] = data + (numbers[row] if numbers[row] >= 0 else 0) * bytes_
+    return at + n
+
+
+cdef int64_t check_rows(str name, cnp.ndarray p, cnp.ndarray rows, cnp.ndarray values) except -1:
+    """The size of a row; raises where rows and values do not fit the parameter."""
+    cdef int64_t i, n = rows.shape[0]
+    cdef const int64_t* numbers = <const int64_t*>data_of(name, "rows", rows, cnp.NPY_INT64, n)
+    if p.ndim != 2 or values.ndim != 2 or values.shape[0] != n or values.shape[1] != p.shape[1]:
+        raise ShapeError(f"{name}: {n} rows with values {(<object>values).shape} do not fit a parameter {(<object>p).shape}")
+    for i in range(n):
+        if numbers[i] >= p.shape[0]:
+            raise ShapeError(f"{name}: the gradient names row {numbers[i]}, the parameter has {p.shape[0]}")
+    return p.shape[1]
 
 
 cdef int step(str name, int rule, tuple lists, UpdateRule* h) except -1:

@@ -15,10 +15,11 @@ from pdl.tensor import Tensor
 class Embedding(Module):
     """Rows by number: index int [...] -> [..., embedding_dim]. The row `padding_idx` is 0 and stays so.
 
-    Initial values N(0, 1), as PyTorch's.
+    Initial values N(0, 1), as PyTorch's. With `sparse` the gradient holds the rows in use alone, and optimisers change
+    these alone (see `pdl.optim.Optimizer`): for large tables.
     """
 
-    shown: ClassVar[tuple[str, ...]] = ("num_embeddings", "embedding_dim", "padding_idx")
+    shown: ClassVar[tuple[str, ...]] = ("num_embeddings", "embedding_dim", "padding_idx", "sparse")
 
     def __init__(
         self,
@@ -26,12 +27,14 @@ class Embedding(Module):
         embedding_dim: Annotated[int, Range(1)],
         *,
         padding_idx: int | None = None,
+        sparse: bool = False,
     ) -> None:
         if padding_idx is not None and not 0 <= padding_idx < num_embeddings:
             raise UsageError(
                 f"{type(self).__name__}: padding_idx {padding_idx} is not a row of a table with {num_embeddings}"
             )
         self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
+        self.sparse = sparse
         self.weight = Parameter(ops.zeros((num_embeddings, embedding_dim)))
         self.reset_parameters()
 
@@ -43,7 +46,7 @@ class Embedding(Module):
 
     def forward(self, index: Tensor) -> Tensor:
         """index [...] -> [..., embedding_dim]."""
-        return ops.embedding(self.weight, index, padding_idx=self.padding_idx)
+        return ops.embedding(self.weight, index, padding_idx=self.padding_idx, sparse=self.sparse)
 
 
 class EmbeddingBag(Embedding):
@@ -51,7 +54,7 @@ class EmbeddingBag(Embedding):
     embedding_dim].
     """
 
-    shown: ClassVar[tuple[str, ...]] = ("num_embeddings", "embedding_dim", "mode", "padding_idx")
+    shown: ClassVar[tuple[str, ...]] = ("num_embeddings", "embedding_dim", "mode", "padding_idx", "sparse")
 
     def __init__(
         self,
@@ -60,12 +63,19 @@ class EmbeddingBag(Embedding):
         *,
         mode: Literal["sum", "mean", "max"] = "mean",
         padding_idx: int | None = None,
+        sparse: bool = False,
     ) -> None:
-        super().__init__(num_embeddings, embedding_dim, padding_idx=padding_idx)
+        super().__init__(num_embeddings, embedding_dim, padding_idx=padding_idx, sparse=sparse)
         self.mode = mode
 
     def forward(self, index: Tensor, offsets: Tensor | None = None, weights: Tensor | None = None) -> Tensor:
         """Bag b holds index[b], or index[offsets[b]:offsets[b + 1]]; `weights` multiply the rows (mode sum)."""
         return ops.embedding_bag(
-            self.weight, index, offsets, mode=self.mode, padding_idx=self.padding_idx, weights=weights
+            self.weight,
+            index,
+            offsets,
+            mode=self.mode,
+            padding_idx=self.padding_idx,
+            weights=weights,
+            sparse=self.sparse,
         )

@@ -31,12 +31,13 @@ from pdl.ops import segment as _segment
 from pdl.ops import shape as _shape
 from pdl.ops import softmax as _softmax
 from pdl.ops import sort as _sort
+from pdl.ops import sparse as _sparse
 from pdl.ops import table as _table
 
 _FAMILIES = (
     _activation, _attention, _cast, _conv, _create, _ctc, _decompose, _dropout, _einsum, _elementwise, _embedding,
     _index, _linalg, _logic, _loss, _norm, _batchnorm, _pool, _precision, _reduce, _resize, _rnn, _segment, _shape,
-    _softmax, _sort, _table,
+    _softmax, _sort, _sparse, _table,
 )  # fmt: skip
 
 from pdl.ops.activation import *  # noqa: E402, F403
@@ -65,6 +66,7 @@ from pdl.ops.segment import *  # noqa: E402, F403
 from pdl.ops.shape import *  # noqa: E402, F403
 from pdl.ops.softmax import *  # noqa: E402, F403
 from pdl.ops.sort import *  # noqa: E402, F403
+from pdl.ops.sparse import *  # noqa: E402, F403
 from pdl.ops.table import *  # noqa: E402, F403
 
 __all__ = [name for family in _FAMILIES for name in family.__all__]

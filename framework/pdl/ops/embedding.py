@@ -15,13 +15,18 @@ from pdl.ops.elementwise import where
 from pdl.ops.logic import equal
 from pdl.ops.segment import as_index, check_ids, segment_max, segment_mean, segment_sum
 from pdl.ops.shape import reshape
+from pdl.ops.sparse import SparseGrad, embedding_grad_rows
 from pdl.tensor import Tensor
 
 
 class Embedding(Op):
-    """y[...] = table[index[...]]; rows equal to `padding_idx` get no gradient."""
+    """y[...] = table[index[...]]; rows equal to `padding_idx` get no gradient.
+
+    With `sparse` the gradient of a table that is a leaf is a `SparseGrad`.
+    """
 
     padding_idx: int | None = None
+    sparse: bool = False
     native_bf16 = True
 
     def infer(self, table: Spec, index: Spec) -> Spec:
@@ -43,6 +48,8 @@ class Embedding(Op):
         return lambda: self._gradient(g, table, index), None
 
     def _gradient(self, g: Tensor, table: Tensor, index: Tensor) -> Tensor:
+        if self.sparse and table.is_leaf:
+            return SparseGrad(table.shape, *embedding_grad_rows(index, g, padding_idx=self.padding_idx))
         kept = index if self.padding_idx is None else _without(index, self.padding_idx)
         flat = reshape(g, (index.size, table.shape[1]))
         return segment_sum(flat, reshape(kept, (index.size,)), num_segments=table.shape[0])
@@ -75,13 +82,15 @@ def _without(index: Tensor, padding_idx: int) -> Tensor:
     return where(equal(index, padding_idx), -1, index)
 
 
-def embedding(table: Tensor, index: Tensor, *, padding_idx: int | None = None) -> Tensor:
+def embedding(table: Tensor, index: Tensor, *, padding_idx: int | None = None, sparse: bool = False) -> Tensor:
     """Rows of a table by number.    table [R, C], index int [...] in [0, R) -> [..., C]
 
     The gradient adds each row's shares in the order of `index` (the same bits for any number of threads); the row
-    `padding_idx` receives none. Raises ShapeError for a number outside the table.
+    `padding_idx` receives none. With `sparse` it holds only the rows in use (`SparseGrad`), if table is a leaf: a large
+    table then costs what is used of it, in memory and in the optimiser's step. Raises ShapeError for a number outside
+    the table.
     """
-    return apply(Embedding(padding_idx), table, index)
+    return apply(Embedding(padding_idx, sparse), table, index)
 
 
 def embedding_bag(
@@ -92,11 +101,13 @@ def embedding_bag(
     mode: str = "mean",
     padding_idx: int | None = None,
     weights: Tensor | None = None,
+    sparse: bool = False,
 ) -> Tensor:
     """Reduce bags of table rows.    table [R, C], index [B, L], or [n] with offsets [B] -> [B, C]
 
     Bag b holds index[b], or index[offsets[b]:offsets[b + 1]]. `mode` is sum, mean or max. Entries equal to
-    `padding_idx` are left out, an empty bag is 0. `weights`, like index, multiply the rows (mode sum only).
+    `padding_idx` are left out, an empty bag is 0. `weights`, like index, multiply the rows (mode sum
+    only). `sparse` as in `embedding`.
     """
     bags = {"sum": segment_sum, "mean": segment_mean, "max": segment_max}
     if mode not in bags:
@@ -111,7 +122,7 @@ def embedding_bag(
     numbers = apply(BagNumbers(flat.size), offsets)
     if padding_idx is not None:
         numbers = where(equal(flat, padding_idx), -1, numbers)
-    picked = embedding(table, flat, padding_idx=padding_idx)
+    picked = embedding(table, flat, padding_idx=padding_idx, sparse=sparse)
     if weights is not None:
         picked = picked * reshape(weights, (flat.size, 1))
     return bags[mode](picked, numbers, num_segments=offsets.shape[0])

@@ -107,7 +107,8 @@ POLICY: dict[Rule | None, str] = {
     None: """
         AsType Real Imag Conj Identity Reshape PermuteDims ExpandDims Squeeze BroadcastTo Flip Roll Pad Tril Triu OneHot
         DropoutMask Diagonal DiagEmbed GetItem GetAt Gather Steps Embedding BagNumbers SegmentSum SegmentTake
-        SegmentExtremum SegmentCount RunningAverage ArgSort ArgTopK Unique NonZero ArgMax ArgMin Max Min AllTrue AnyTrue Resize Pick Place
+        SegmentExtremum SegmentCount RunningAverage ArgSort ArgTopK Unique NonZero ArgMax ArgMin Max Min AllTrue AnyTrue
+        Resize Pick Place
         Negative Abs Sign Square Sqrt Sin Cos Tanh Erf Erfc Floor Ceil Trunc Round Clip
         Isnan Isinf Isfinite LogicalNot LogicalAnd LogicalOr LogicalXor BitwiseInvert BitwiseAnd BitwiseOr BitwiseXor
         BitwiseLeftShift BitwiseRightShift

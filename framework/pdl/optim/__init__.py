@@ -6,7 +6,7 @@ scheduler = optim.Scheduler(optimizer, optim.Warmup(optim.Cosine(), epochs=5), t
 
 from pdl.optim.adam import Adam, AdamW
 from pdl.optim.adaptive import Adadelta, Adagrad, RMSprop
-from pdl.optim.clip import clip_grad_norm_, clip_grad_value_, total_norm
+from pdl.optim.clip import clip_grad_norm_, clip_grad_value_, clip_scale, total_norm
 from pdl.optim.ema import EMA
 from pdl.optim.lamb import LAMB
 from pdl.optim.optimizer import Optimizer
@@ -32,5 +32,5 @@ __all__ = [
     "Adadelta", "Adagrad", "Adam", "AdamW", "LAMB", "Optimizer", "RMSprop", "SGD",
     "Chain", "Constant", "Cosine", "CosineRestarts", "Exponential", "MultiStep", "OneCycle", "Polynomial",
     "ReduceOnPlateau", "Schedule", "Scheduler", "Sequential", "Step", "Warmup",
-    "EMA", "clip_grad_norm_", "clip_grad_value_", "total_norm",
+    "EMA", "clip_grad_norm_", "clip_grad_value_", "clip_scale", "total_norm",
 ]  # fmt: skip

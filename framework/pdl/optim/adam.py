@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 from pdl.hints import Range
 from pdl.kernels import update as kernels
 from pdl.optim.groups import Group, Params, Rule
-from pdl.optim.optimizer import Optimizer, State, slot
+from pdl.optim.optimizer import Gradient, Optimizer, State, slot
 from pdl.tensor import Array
 
 Beta = Annotated[float, Range(0, below=1)]
@@ -45,7 +45,9 @@ class Adam(Optimizer):
         }
         super().__init__(params, options, groups, no_decay)
 
-    def update(self, params: list[Array], grads: list[Array], states: list[State], group: Group, step: int) -> None:
+    def update(
+        self, params: list[Array], grads: list[Gradient], states: list[State], group: Group, step: int, scale: float
+    ) -> None:
         largest = slot("max_exp_avg_sq", states, params) if group["amsgrad"] else None
         beta1, beta2 = group["betas"]
         kernels.adam(
@@ -61,6 +63,7 @@ class Adam(Optimizer):
             weight_decay=group["weight_decay"],
             count=step,
             decoupled=self.decoupled,
+            scale=scale,
         )
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pdl.hints import Range
 from pdl.kernels import update as kernels
 from pdl.optim.groups import Group, Params, Rule
-from pdl.optim.optimizer import Optimizer, State, slot
+from pdl.optim.optimizer import Gradient, Optimizer, State, slot
 from pdl.tensor import Array
 
 
@@ -38,7 +38,9 @@ class RMSprop(Optimizer):
         }  # fmt: skip
         super().__init__(params, options, groups, no_decay)
 
-    def update(self, params: list[Array], grads: list[Array], states: list[State], group: Group, step: int) -> None:
+    def update(
+        self, params: list[Array], grads: list[Gradient], states: list[State], group: Group, step: int, scale: float
+    ) -> None:
         means = slot("grad_avg", states, params) if group["centered"] else None
         buffers = slot("momentum_buffer", states, params) if group["momentum"] else None
         kernels.rmsprop(
@@ -52,6 +54,7 @@ class RMSprop(Optimizer):
             eps=group["eps"],
             momentum=group["momentum"],
             weight_decay=group["weight_decay"],
+            scale=scale,
         )
 
 
@@ -78,13 +81,15 @@ class Adagrad(Optimizer):
         }  # fmt: skip
         super().__init__(params, options, groups, no_decay)
 
-    def update(self, params: list[Array], grads: list[Array], states: list[State], group: Group, step: int) -> None:
+    def update(
+        self, params: list[Array], grads: list[Gradient], states: list[State], group: Group, step: int, scale: float
+    ) -> None:
         sums = slot("sum", states, params)
         if step == 1:
             for s in sums:
                 s += group["initial_accumulator_value"]
         lr = group["lr"] / (1 + (step - 1) * group["lr_decay"])
-        kernels.adagrad(params, grads, sums, lr=lr, eps=group["eps"], weight_decay=group["weight_decay"])
+        kernels.adagrad(params, grads, sums, lr=lr, eps=group["eps"], weight_decay=group["weight_decay"], scale=scale)
 
 
 class Adadelta(Optimizer):
@@ -106,7 +111,9 @@ class Adadelta(Optimizer):
         options: dict[str, Any] = {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay}
         super().__init__(params, options, groups, no_decay)
 
-    def update(self, params: list[Array], grads: list[Array], states: list[State], group: Group, step: int) -> None:
+    def update(
+        self, params: list[Array], grads: list[Gradient], states: list[State], group: Group, step: int, scale: float
+    ) -> None:
         kernels.adadelta(
             params,
             grads,
@@ -116,4 +123,5 @@ class Adadelta(Optimizer):
             rho=group["rho"],
             eps=group["eps"],
             weight_decay=group["weight_decay"],
+            scale=scale,
         )

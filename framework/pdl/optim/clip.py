@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from pdl.dtype import DType, bfloat16, float32, real_of
 from pdl.errors import NumericalError, UsageError
 from pdl.kernels import update as kernels
+from pdl.ops.sparse import SparseGrad
 from pdl.tensor import Array, Tensor
 
 
@@ -30,12 +31,19 @@ def clip_grad_norm_(
         raise NumericalError(f"clip_grad_norm_: the norm of the gradients is {norm}")
     scale = max_norm / (norm + 1e-6)
     if not scale >= 1:
-        for p in owners:
-            assert p.grad is not None
-            factor = np.asarray(scale, p.grad.dtype if p.grad.dtype.kind != "c" else float32)
-            with np.errstate(invalid="ignore"):  # infinity times 0
-                p.grad = Tensor._wrap(p.grad.data * factor)  # a new array: two parameters may share one gradient
+        with np.errstate(invalid="ignore"):  # infinity times 0
+            for p in owners:  # new arrays: two parameters may share one gradient
+                p.grad = _changed(p.grad, lambda x: x * np.asarray(scale, x.dtype if x.dtype.kind != "c" else float32))
     return norm
+
+
+def clip_scale(params: Tensor | Iterable[Tensor], max_norm: float) -> tuple[float, float]:
+    """(norm, scale): the L2 norm of all gradients as one vector, and the factor of `clip_grad_norm_` to hand to
+    `Optimizer.step(scale=...)`, which applies it as it reads them. The gradients stay as they are.
+    """
+    norm = total_norm(p.grad for p in _with_gradient(params) if p.grad is not None)
+    scale = max_norm / (norm + 1e-6)
+    return norm, 1.0 if scale >= 1 else scale
 
 
 def clip_grad_value_(params: Tensor | Iterable[Tensor], clip_value: float) -> None:
@@ -45,14 +53,14 @@ def clip_grad_value_(params: Tensor | Iterable[Tensor], clip_value: float) -> No
     for p in _with_gradient(params):
         assert p.grad is not None
         bound = np.asarray(clip_value, p.grad.dtype)
-        p.grad = Tensor._wrap(np.minimum(np.maximum(p.grad.data, -bound), bound))
+        p.grad = _changed(p.grad, lambda x, b=bound: np.minimum(np.maximum(x, -b), b))
 
 
 def total_norm(tensors: Iterable[Tensor], norm_type: float = 2.0) -> float:
     """The p-norm of all tensors as one vector, summed in float64 in a fixed order."""
     if math.isinf(norm_type):
-        return max((float(np.abs(_wide(t.data)).max(initial=0.0)) for t in tensors), default=0.0)
-    arrays = [_wide(t.data) for t in tensors]
+        return max((float(np.abs(_numbers(t)).max(initial=0.0)) for t in tensors), default=0.0)
+    arrays = [_numbers(t) for t in tensors]
     if norm_type != 2.0:
         return float(sum((np.abs(x) ** norm_type).sum(dtype=np.float64) for x in arrays) ** (1 / norm_type))
     by_dtype: dict[DType, list[Array]] = {}
@@ -62,8 +70,17 @@ def total_norm(tensors: Iterable[Tensor], norm_type: float = 2.0) -> float:
     return math.sqrt(sum(float(kernels.sum_squares(xs).sum()) for xs in by_dtype.values()))
 
 
-def _wide(x: Array) -> Array:
+def _numbers(g: Tensor) -> Array:
+    """The numbers of a gradient; of a sparse one those of its rows."""
+    x = g.values.data if isinstance(g, SparseGrad) else g.data
     return x.astype(float32) if x.dtype == bfloat16 else x
+
+
+def _changed(g: Tensor | None, function: Callable[[Array], Array]) -> Tensor | None:
+    """A gradient with new numbers."""
+    if isinstance(g, SparseGrad):
+        return SparseGrad(g.shape, g.rows, Tensor._wrap(function(g.values.data)))
+    return None if g is None else Tensor._wrap(function(g.data))
 
 
 def _with_gradient(params: Tensor | Iterable[Tensor]) -> list[Tensor]:

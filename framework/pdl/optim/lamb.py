@@ -11,7 +11,7 @@ from pdl.hints import Range
 from pdl.kernels import update as kernels
 from pdl.optim.adam import Beta
 from pdl.optim.groups import Group, Params, Rule
-from pdl.optim.optimizer import Optimizer, State, slot
+from pdl.optim.optimizer import Gradient, Optimizer, State, slot
 from pdl.tensor import Array
 
 
@@ -19,8 +19,10 @@ class LAMB(Optimizer):
     """r = m^ / (sqrt(v^) + eps) + weight_decay p;  p -= lr (|p| / |r|) r, with Adam's m^ and v^.
 
     The ratio of the L2 norms of each tensor is 1 where one of them is 0. You et al., arXiv 1904.00962, algorithm 2
-    (phi: identity).
+    (phi: identity). The ratio needs the whole gradient: sparse ones are refused.
     """
+
+    takes_sparse = False
 
     def __init__(
         self,
@@ -36,7 +38,9 @@ class LAMB(Optimizer):
         options: dict[str, Any] = {"lr": lr, "betas": list(betas), "eps": eps, "weight_decay": weight_decay}
         super().__init__(params, options, groups, no_decay)
 
-    def update(self, params: list[Array], grads: list[Array], states: list[State], group: Group, step: int) -> None:
+    def update(
+        self, params: list[Array], grads: list[Gradient], states: list[State], group: Group, step: int, scale: float
+    ) -> None:
         beta1, beta2 = group["betas"]
         kernels.lamb(
             params,
@@ -50,4 +54,5 @@ class LAMB(Optimizer):
             eps=group["eps"],
             weight_decay=group["weight_decay"],
             count=step,
+            scale=scale,
         )

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from pdl.dtype import bfloat16, float32, float64, real_of
 from pdl.errors import UsageError
+from pdl.ops.sparse import SparseGrad
 from pdl.optim.groups import Group, Params, Rule, make_groups
 from pdl.tensor import Array, Tensor
 
 State: TypeAlias = dict[str, Any]
+#: an array like the parameter, or (rows [n], values [n, C]) of a parameter [R, C]; negative rows are left out
+Gradient: TypeAlias = "Array | tuple[Array, Array]"
 
 
 class Optimizer(ABC):
@@ -28,7 +31,14 @@ class Optimizer(ABC):
 
     Each group has its own "lr" and other options in `param_groups`. State is float32 (float64 for float64 parameters);
     bfloat16 parameters keep a float32 master copy in the state, of which they are the rounding.
+
+    A sparse gradient (`SparseGrad`: `nn.Embedding(..., sparse=True)`) changes the rows it holds, and nothing else: the
+    other rows keep their weights, and their moments and momentum do not decay meanwhile; weight decay acts on the rows
+    of the step; corrections count all steps (PyTorch's SparseAdam). SGD without momentum and Adagrad give the same
+    weights as from dense gradients (without weight decay), the others nearly.
     """
+
+    takes_sparse: ClassVar[bool] = True  # whether `update` is defined for some rows of a parameter
 
     def __init__(
         self, params: Params, options: Mapping[str, Any], groups: Sequence[Rule], no_decay: bool | Sequence[str]
@@ -38,15 +48,20 @@ class Optimizer(ABC):
         self.state: dict[str, State] = {}
 
     @abstractmethod
-    def update(self, params: list[Array], grads: list[Array], states: list[State], group: Group, step: int) -> None:
-        """Change `params` in place by `grads` in one native call; all float32 or all float64, and at their update
-        number `step` (from 1).
+    def update(
+        self, params: list[Array], grads: list[Gradient], states: list[State], group: Group, step: int, scale: float
+    ) -> None:
+        """Change `params` in place by `scale` times `grads` in one native call; all float32 or all float64, and at
+        their update number `step` (from 1).
 
         `states` are the parameters' own dicts; `slot` gets an array out of each.
         """
 
-    def step(self) -> None:
-        """One update of every parameter that has a gradient."""
+    def step(self, *, scale: float = 1.0) -> None:
+        """One update of every parameter that has a gradient.
+
+        `scale` multiplies all gradients as they are read: `clip_scale` bounds their norm without a pass over them.
+        """
         for group in self.param_groups:
             batches: dict[tuple[int, Any], _Batch] = {}
             for name, p in zip(group["names"], group["params"], strict=True):
@@ -60,10 +75,21 @@ class Optimizer(ABC):
                 batch = batches.get((number, values.dtype))
                 if batch is None:
                     batch = batches[number, values.dtype] = _Batch()
-                batch.add(p, values, _gradient(p.grad._data, values), state)
+                batch.add(p, values, self._gradient(name, p.grad, values), state)
             for (number, _), batch in batches.items():
-                self.update(batch.params, batch.grads, batch.states, group, number)
+                self.update(batch.params, batch.grads, batch.states, group, number, scale)
                 batch.round_masters()
+
+    def _gradient(self, name: str, g: Tensor, values: Array) -> Gradient:
+        """A gradient in the form of `values`."""
+        if not isinstance(g, SparseGrad):
+            return _converted(g._data, values)
+        if not self.takes_sparse:
+            raise UsageError(
+                f"{type(self).__name__}: the gradient of {name} is sparse, and this method needs all of it; "
+                "use Adam, Adagrad, RMSprop or SGD, or an embedding with sparse=False"
+            )
+        return g.rows._data, np.ascontiguousarray(_converted(g.values._data, values))
 
     def zero_grad(self) -> None:
         """Forget all gradients."""
@@ -123,11 +149,11 @@ class _Batch:
 
     def __init__(self) -> None:
         self.params: list[Array] = []
-        self.grads: list[Array] = []
+        self.grads: list[Gradient] = []
         self.states: list[State] = []
         self.rounded: list[tuple[Tensor, Array]] = []
 
-    def add(self, p: Tensor, values: Array, g: Array, state: State) -> None:
+    def add(self, p: Tensor, values: Array, g: Gradient, state: State) -> None:
         """Take in one parameter, whose numbers are in `values`."""
         self.params.append(values)
         self.grads.append(g)
@@ -169,8 +195,8 @@ def _values(p: Tensor, state: State) -> Array:
     return master  # type: ignore[no-any-return]
 
 
-def _gradient(g: Array, values: Array) -> Array:
-    """The gradient in the form of `values`."""
+def _converted(g: Array, values: Array) -> Array:
+    """The numbers of a gradient in the dtype of `values`."""
     if g.dtype == values.dtype:
         return g
     if g.dtype.kind == "c":

@@ -9,7 +9,7 @@ from pdl.errors import UsageError
 from pdl.hints import Range
 from pdl.kernels import update as kernels
 from pdl.optim.groups import Group, Params, Rule
-from pdl.optim.optimizer import Optimizer, State, slot
+from pdl.optim.optimizer import Gradient, Optimizer, State, slot
 from pdl.tensor import Array
 
 
@@ -40,7 +40,9 @@ class SGD(Optimizer):
         }  # fmt: skip
         super().__init__(params, options, groups, no_decay)
 
-    def update(self, params: list[Array], grads: list[Array], states: list[State], group: Group, step: int) -> None:
+    def update(
+        self, params: list[Array], grads: list[Gradient], states: list[State], group: Group, step: int, scale: float
+    ) -> None:
         buffers = slot("momentum_buffer", states, params) if group["momentum"] else None
         kernels.sgd(
             params,
@@ -52,4 +54,5 @@ class SGD(Optimizer):
             weight_decay=group["weight_decay"],
             nesterov=group["nesterov"],
             first=step == 1,
+            scale=scale,
         )

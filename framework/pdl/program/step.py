@@ -74,7 +74,8 @@ class CompiledStep:
             return self.programs[key]
         self.misses += 1
         if self.misses > 4 * self.capacity and self.hits < self.misses:
-            return self._give_up(f"{self.misses} shapes of batches so far, too many to compile a program for each")
+            self._give_up(f"{self.misses} shapes of batches so far, too many to compile a program for each")
+            return None
         made: StepProgram | None = None
         try:
             made = StepProgram(self.function, self.module, args, self.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pdl.ops.embedding import embedding, embedding_bag
+from pdl.ops.sparse import SparseGrad, embedding_grad_rows
 
 from .case import Case, distinct, f, i
 
@@ -25,12 +26,45 @@ def weighted_bag(table, weights):
     return embedding_bag(table, Tensor(INDEX), mode="sum", weights=weights)
 
 
+def by_rows(index, g, padding_idx=None):
+    """Rows in use, each once, and the sums of their gradients."""
+    flat, g = index.reshape(-1), g.reshape(-1, g.shape[-1])
+    kept = (flat >= 0) & (flat != padding_idx)
+    used = np.unique(flat[kept])
+    rows, values = np.full(flat.size, -1), np.zeros(g.shape)
+    rows[: used.size] = used
+    np.add.at(values, np.searchsorted(used, flat[kept]), g[kept])
+    return rows, values
+
+
+def sum_of_gradients(x, g, h):
+    """A dense gradient, and two sparse ones."""
+    from pdl import Tensor
+
+    first, second = (
+        SparseGrad(x.shape, *embedding_grad_rows(Tensor(at), d)) for at, d in ((INDEX, g), (INDEX[:, :1], h))
+    )
+    return x + (first * 2.0 + second)
+
+
+def sum_reference(x, g, h):
+    y = x.copy()
+    np.add.at(y, INDEX, 2 * g)
+    np.add.at(y, INDEX[:, :1], h)
+    return y
+
+
 FLAT, OFFSETS = np.array([3, 1, 1, 0, 4]), np.array([0, 2, 2])
 
 CASES = [
     Case(embedding, [f(5, 3), INDEX], lambda t, at: t[at]),
     Case(embedding, [f(5, 3), INDEX.astype(np.int32)], lambda t, at: t[at]),
     Case(embedding, [f(6, 70), i(9, high=6)], lambda t, at: t[at], second=False),
+    Case(embedding, [f(5, 3), INDEX], lambda t, at, sparse: t[at], {"sparse": True}, grad=()),
+    Case(embedding_grad_rows, [INDEX, f(2, 3, 2)], by_rows),
+    Case(embedding_grad_rows, [INDEX - 1, f(2, 3, 2)], by_rows, {"padding_idx": 0}),
+    Case(embedding_grad_rows, [i(40, high=3000), f(40, 33)], by_rows, second=False),
+    Case(sum_of_gradients, [f(5, 2), f(2, 3, 2), f(2, 1, 2)], sum_reference),
     Case(embedding_bag, [f(5, 3), INDEX], bag_ref),
     *[
         Case(embedding_bag, [distinct(5, 2), FLAT, OFFSETS], bag_ref, {"mode": m, "padding_idx": 4}, grad=())

@@ -12,7 +12,7 @@ import pytest
 import pdl
 from pdl.autograd import gradcheck, gradgradcheck
 from pdl.dtype import bfloat16, is_differentiable
-from pdl.ops.base import OPS, Op, observers
+from pdl.ops.base import OPS, Fused, Op, observers
 from pdl.tensor import no_grad
 
 from .case import Case
@@ -96,8 +96,11 @@ def test_narrow_dtypes(case: Case, dtype: str) -> None:
 def test_every_op_has_a_case() -> None:
     seen: set[str] = set()
 
-    def observe(op: Op, _ins: tuple, _outs: tuple) -> None:
+    def observe(op: Op, ins: tuple, _outs: tuple) -> None:
+        new = type(op).__name__ not in seen
         seen.add(type(op).__name__)
+        if new and isinstance(op, Fused):  # the ops that only gradients of gradients meet
+            op.compose(*[None if x is None else pdl.Tensor(x) for x in ins])
 
     observers.append(observe)
     try:

@@ -77,6 +77,7 @@ constexpr RowsTable<T> kRows = {
     .add = rows::add<T>,
     .extremum = rows::extremum<T>,
     .mix = rows::mix<T>,
+    .combine = rows::combine<T>,
 };
 
 template <class T>

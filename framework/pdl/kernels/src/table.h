@@ -142,6 +142,7 @@ struct RowsTable {
   void (*extremum)(T* y, int32_t* winner, const T* x, const int64_t* index, int64_t rows, int64_t n, int64_t columns, T sign);
   void (*mix)(T* y, const T* x, const int64_t* start, const int64_t* source, const double* weight, int64_t outer, int64_t out, int64_t in,
               int64_t inner);
+  void (*combine)(int64_t* rows, T* values, const int64_t* index, const T* g, int64_t n, int64_t columns);
 };
 
 // One direction of a recurrent layer over all its steps; G gates and A kept values a unit: kRnn 1 and 1 (its state), kGru 3 (r, z, n) and 4 (r, z,
