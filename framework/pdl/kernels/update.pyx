@@ -2,9 +2,9 @@
 
 Every function takes lists of arrays of one dtype (float32 or float64): `params`, `grads` and the states have the same length, and entry i
 of each the same size. Parameters and states are C-contiguous and changed in place; a gradient that is not contiguous is copied first.
-A gradient may be a pair (rows int64 [n], values [n, C]) for a parameter [R, C]: the step is then taken in these rows alone, of the parameter
-and its states; negative rows are left out. `scale` multiplies the gradients as they are read (clipping, averaging and loss scaling cost no pass of their own): g' = scale g. Where the
-decay is coupled, d = g' + weight_decay p.
+A gradient may be a pair (rows int64 [n], values [n, C]) for a parameter [R, C]: the step is then taken in these rows alone, of the
+parameter and its states; negative rows are left out. `scale` multiplies the gradients as they are read (clipping, averaging and loss
+scaling cost no pass of their own): g' = scale g. Where the decay is coupled, d = g' + weight_decay p.
 """
 
 from libc.stdlib cimport free, malloc

@@ -93,9 +93,9 @@ def like_first(cast: Casting, ins: Inputs) -> Inputs:
 
 #: the rule of every op; the last row needs none: one float input, float32 inside, or for gradients only
 POLICY: dict[Rule | None, str] = {
-    narrow: "Conv ConvDx ConvDw MatMul Linear LstmCell GruCell",
+    narrow: "Conv ConvDx ConvDw MatMul Linear ScaledDotProductAttention",
     wide: """
-        Sum Mean Prod Norm LogSumExp CumSum CumProd LinearScan LogSoftmax CtcLoss
+        Sum Mean Prod Norm LogSumExp CumSum CumProd LinearScan LogSoftmax CtcLoss Recurrent
         Exp Expm1 Log Log1P Log2 Log10 Pow Logaddexp LogSigmoid Softplus Reciprocal Rsqrt Hypot Atan2
         Sinh Cosh Tan Asin Acos Atan Asinh Acosh Atanh Erfinv Angle Complex
         Inv Det LogAbsDet Solve Cholesky QR EigH SVD""",
@@ -115,8 +115,8 @@ POLICY: dict[Rule | None, str] = {
         Relu Hardtanh LeakyRelu Hardsigmoid Hardswish Elu Sigmoid Softsign Gelu GeluTanh Silu Mish
         MaxPool AdaptiveMaxPool AvgPool AdaptiveAvgPool Softmax CrossEntropy SumTo
         ActivationGrad SoftmaxGrad CtcLossGrad MaxPoolGrad AdaptiveMaxPoolGrad AvgPoolGrad
-        AdaptiveAvgPoolGrad CrossEntropyGrad BatchNormGrad LayerNormGrad GroupNormGrad ResizeGrad LstmCellGrad
-        GruCellGrad""",
+        AdaptiveAvgPoolGrad CrossEntropyGrad BatchNormGrad BatchNormEvalGrad LayerNormGrad GroupNormGrad ResizeGrad
+        ScaledDotProductAttentionGrad RecurrentGrad EmbeddingGradRows Places AddRows Seed Dropout""",
 }
 RULES: dict[str, Rule] = {name: rule for rule, names in POLICY.items() if rule is not None for name in names.split()}
 
@@ -148,6 +148,11 @@ def in_product(*values: Any) -> Inputs:
     For functions that look at the dtypes of their arguments before they call the op.
     """
     return values if _Autocast.active is None else narrow(_Autocast.active, values)
+
+
+def in_full(*values: Any) -> Inputs:
+    """bfloat16 tensors in float32 inside an `autocast` block, as `in_product` the other way round."""
+    return values if _Autocast.active is None else wide(_Autocast.active, values)
 
 
 __all__ = ["autocast"]

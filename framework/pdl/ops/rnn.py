@@ -18,6 +18,7 @@ from pdl.ops.base import Arrays, Fused, Op, Spec, apply, compose_vjp, demand_flo
 from pdl.ops.elementwise import tanh, where
 from pdl.ops.linalg import linear
 from pdl.ops.logic import greater
+from pdl.ops.precision import in_full
 from pdl.ops.segment import check_ids
 from pdl.ops.shape import concat, expand_dims, split, stack
 from pdl.tensor import Tensor
@@ -263,6 +264,8 @@ def _layers(
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """y, then the last states [layers D, N, H]."""
     directions = 2 if bidirectional else 1
+    x, *initial = cast(list[Any], in_full(x, *initial))
+    weights = [in_full(*group) for group in weights]
     hidden = _check(name, x, weights, cells.CELLS[cell][1], directions)
     states = [_initial(name, s, len(weights), x, hidden) for s in (*initial, None)[:2]]
     steps = None if lengths is None else lengths if isinstance(lengths, Tensor) else Tensor(np.asarray(lengths))

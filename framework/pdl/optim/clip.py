@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import numpy as np
 
@@ -53,7 +54,7 @@ def clip_grad_value_(params: Tensor | Iterable[Tensor], clip_value: float) -> No
     for p in _with_gradient(params):
         assert p.grad is not None
         bound = np.asarray(clip_value, p.grad.dtype)
-        p.grad = _changed(p.grad, lambda x, b=bound: np.minimum(np.maximum(x, -b), b))
+        p.grad = _changed(p.grad, partial(np.clip, a_min=-bound, a_max=bound))
 
 
 def total_norm(tensors: Iterable[Tensor], norm_type: float = 2.0) -> float:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pdl.errors import GradientError, TraceError
+from pdl.ops.sparse import SparseGrad
 from pdl.program.executor import Executable
 from pdl.program.ir import Program
 from pdl.program.passes import FINAL, FORWARD, run_passes
@@ -17,6 +18,7 @@ from pdl.program.tree import leaves, rebuild, structure
 from pdl.program.verify import verify
 from pdl.tensor import Tensor, as_tensor
 
+_SPARSE = 2  # arrays of a sparse gradient
 _PATIENCE = 3  # traces that fail before all steps are eager
 
 
@@ -117,22 +119,25 @@ class StepProgram:
             self.learned, program = append_gradients(recorder, loss_of(self.result), found, module.parameters())
         self.program = run_passes(program, FINAL)
         self.executable = Executable(self.program)
-        self._results = len(found)
 
     def __call__(self, *args: Any) -> Any:
         """The result of the step, with gradients stored in the parameters."""
         outs = self.executable(*[as_tensor(x)._data for x in leaves(args)])
-        for parameter, g in zip(self.learned, outs[self._results :], strict=True):
-            parameter.grad = None if g is None else Tensor._wrap(g)
         values = iter(outs)
-        return rebuild(self.result, lambda _: Tensor._wrap(next(values)))  # type: ignore[arg-type]
+        result = rebuild(self.result, lambda _: Tensor._wrap(next(values)))  # type: ignore[arg-type]
+        for parameter, form in self.learned:
+            parts = [Tensor._wrap(next(values)) for _ in range(form)]  # type: ignore[arg-type]
+            parameter.grad = SparseGrad(parameter.shape, *parts) if form == _SPARSE else parts[0] if parts else None
+        return result
 
 
 def append_gradients(
     recorder: Recorder, loss: Tensor, results: list[Tensor], parameters: Iterable[Tensor]
-) -> tuple[list[Tensor], Program]:
-    """Fuse the forward part, append the gradient of the loss; the outputs become the results, then one gradient for
-    each of the returned parameters.
+) -> tuple[list[tuple[Tensor, int]], Program]:
+    """Fuse the forward part, append the gradient of the loss.
+
+    The outputs become the results, then the gradients of the returned parameters, each in so many arrays: none, one, or
+    the rows and values of a sparse one.
     """
     program = recorder.program
     if not isinstance(loss, Symbol) or not loss.requires_grad:
@@ -142,10 +147,13 @@ def append_gradients(
     run_passes(verify(program), FORWARD)
     out = program.outputs[at]
     assert out is not None
-    learned = [p for p in parameters if p.requires_grad]
+    wanted = [p for p in parameters if p.requires_grad]
     seed = Tensor._wrap(np.ones(out.spec.shape, out.spec.dtype))
-    grads = recorder.gradient([(Symbol(out, True), seed)], learned)
-    program.outputs += [None if g is None else recorder.value_of(g) for g in grads]
+    learned = []
+    for parameter, g in zip(wanted, recorder.gradient([(Symbol(out, True), seed)], wanted), strict=True):
+        parts = [] if g is None else [g.rows, g.values] if isinstance(g, SparseGrad) else [g]
+        program.outputs += [recorder.value_of(part) for part in parts]
+        learned.append((parameter, len(parts)))
     return learned, program
 
 

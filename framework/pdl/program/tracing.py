@@ -14,6 +14,7 @@ from pdl.dtype import DType
 from pdl.errors import GradientError, TraceError
 from pdl.ops.base import Op, Spec, apply
 from pdl.ops.shape import Identity
+from pdl.ops.sparse import SparseGrad
 from pdl.program.ir import Node, Program, Value, is_state
 from pdl.program.tree import is_plain, leaves, rebuild
 from pdl.tensor import Tensor, TensorLike, _GradMode, _Tracing, casting, set_grad_enabled
@@ -88,6 +89,9 @@ class Symbol(Tensor):
     def register_hook(self, hook: Any) -> Any:
         """Refused: the program runs no Python."""
         raise TraceError("a gradient hook is Python code that must run at every step", user_line())
+
+    def __add__(self, other: TensorLike) -> Tensor:
+        return NotImplemented if isinstance(other, SparseGrad) else Tensor.__add__(self, other)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -266,7 +270,7 @@ class Recorder:
         """Move the gradients of a node's outputs to its inputs."""
         ins = tuple(None if v is None else self._operand(v) for v in node.inputs)
         outs = tuple(Symbol(v, True) for v in node.outputs)
-        given = tuple(grads.pop(v, None) for v in node.outputs)
+        given = tuple(_dense(grads.pop(v, None)) for v in node.outputs)
         several = len(outs) > 1
         entries = node.op.vjp(given if several else given[0], outs if several else outs[0], *ins)
         entries = entries if isinstance(entries, tuple | list) else (entries,)
@@ -291,6 +295,11 @@ class Recorder:
 def _add_into(grads: dict[Value, Tensor], value: Value, g: Tensor) -> None:
     known = grads.get(value)
     grads[value] = g if known is None else known + g
+
+
+def _dense(g: Tensor | None) -> Tensor | None:
+    """A gradient that an op's vjp can take."""
+    return g.to_dense() if isinstance(g, SparseGrad) else g
 
 
 def is_tracing() -> bool:

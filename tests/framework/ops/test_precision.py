@@ -46,7 +46,7 @@ RESULTS: list[tuple[Any, list[Tensor], Any]] = [
     (pdl.conv2d, [f32(1, 5, 5, 2), f32(3, 3, 2, 4), f32(4)], bfloat16),
     (pdl.conv_transpose2d, [bf(1, 5, 5, 2), f32(3, 3, 4, 2)], bfloat16),
     (pdl.scaled_dot_product_attention, [f32(2, 3, 4), f32(2, 5, 4), f32(2, 5, 4)], bfloat16),
-    (lambda x, a, b, c: pdl.lstm(x, [(a, b, c, None)])[0], [f32(2, 3, 4), f32(4, 20), f32(5, 20), f32(20)], bfloat16),
+    (lambda x, a, b, c: pdl.lstm(x, [(a, b, c, None)])[0], [bf(2, 3, 4), f32(4, 20), f32(5, 20), f32(20)], float32),
     (pdl.relu, [bf(4)], bfloat16),
     (pdl.relu, [f32(4)], float32),
     (pdl.add, [bf(3, 4), f32(4)], bfloat16),
