@@ -7,7 +7,7 @@ Weights are [in, out]: PyTorch's ``weight_ih_l0.T`` and ``weight_hh_l0.T``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 

@@ -20,7 +20,7 @@ from pdl import autograd, random
 from pdl.errors import NumericalError, UsageError
 from pdl.nn import Module
 from pdl.ops import autocast
-from pdl.optim import EMA, Optimizer, Schedule, Scheduler, clip_grad_norm_, clip_grad_value_
+from pdl.optim import EMA, Optimizer, Schedule, Scheduler, clip_grad_value_, clip_scale
 from pdl.program import CompiledStep
 from pdl.tensor import Tensor, no_grad
 from pdl.train.hooks import Hook
@@ -196,10 +196,11 @@ class Trainer:
         """Clip, step the optimiser and the schedule, move the averaged weights."""
         if self.settings.clip_value is not None:
             clip_grad_value_(self.model.parameters(), self.settings.clip_value)
+        scale = 1.0
         if self.settings.clip_norm is not None:
-            norm = float(clip_grad_norm_(self.model.parameters(), self.settings.clip_norm))
+            norm, scale = clip_scale(self.model.parameters(), self.settings.clip_norm)
             self.last.grad_norm = self.finite(norm, "norm of the gradient")
-        self.optimizer.step()
+        self.optimizer.step(scale=scale)
         if self.scheduler is not None:
             self.scheduler.step()
         if self.ema is not None:
