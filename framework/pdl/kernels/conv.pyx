@@ -1,10 +1,19 @@
-"""Convolution kernels on [N, D, H, W, C] arrays; one and two dimensions come with sizes of 1. float32 and float64."""
+"""Convolution kernels on [N, D, H, W, C] arrays; one and two dimensions come with sizes of 1. float32, float64 and
+bfloat16."""
 
 from libc.stdint cimport int64_t
 
 cimport numpy as cnp
 
+import numpy as np
+
+from pdl.dtype import bfloat16
+
 cnp.import_array()
+
+cdef extern from "bf16.h" namespace "pdl":
+    cdef struct bf16:
+        pass
 
 cdef extern from "table.h" namespace "pdl":
     cdef cppclass Geometry:
@@ -18,21 +27,22 @@ cdef extern from "table.h" namespace "pdl":
     cdef cppclass ConvTable[T]:
         void forward(T* y, const T* x, const T* w, const T* bias, const Geometry& g) noexcept nogil
         void dx(T* dx, const T* dy, const T* w, const Geometry& g) noexcept nogil
-        void dw(T* dw, const T* x, const T* dy, const Geometry& g) noexcept nogil
+        void dw(T* dw, float* wide, const T* x, const T* dy, const Geometry& g) noexcept nogil
     ConvTable[T]* conv_table[T](const T* any) noexcept nogil
 
 cdef enum:
     MAX_TAPS = 256
 
 
-cdef int describe(Geometry* g, cnp.ndarray x, cnp.ndarray y, cnp.ndarray w, tuple stride, tuple pad, tuple dilation, int groups) except -1:
-    """Sizes and checks of one convolution y = x * w."""
+cdef int describe(Geometry* g, cnp.ndarray x, cnp.ndarray y, cnp.ndarray w, tuple stride, tuple pad, tuple dilation, int groups,
+                  bint wide_w=False) except -1:
+    """Sizes and checks of one convolution y = x * w; with `wide_w` the type of w is what bfloat16 is summed in."""
     cdef int d
     if x.ndim != 5 or y.ndim != 5 or w.ndim != 5:
         raise ValueError("conv: x, y and w have five dimensions each")
     for array in (x, y, w):
-        if array.dtype != x.dtype or array.dtype.char not in "fd":
-            raise TypeError("conv: all arrays are float32, or all are float64")
+        if (array.dtype != x.dtype and not (wide_w and array is w)) or (array.dtype.char not in "fd" and array.dtype != bfloat16):
+            raise TypeError("conv: all arrays are float32, or all are float64, or all are bfloat16")
         if not array.flags.c_contiguous:
             raise ValueError("conv: all arrays are C-contiguous")
     g.n, g.c, g.o, g.groups = x.shape[0], x.shape[4], y.shape[4], groups
@@ -68,10 +78,14 @@ def forward(cnp.ndarray y not None, cnp.ndarray x not None, cnp.ndarray w not No
         with nogil:
             conv_table(<const float*>0).forward(<float*>cnp.PyArray_DATA(y), <const float*>cnp.PyArray_DATA(x),
                                                 <const float*>cnp.PyArray_DATA(w), <const float*>b, g)
-    else:
+    elif x.itemsize == 8:
         with nogil:
             conv_table(<const double*>0).forward(<double*>cnp.PyArray_DATA(y), <const double*>cnp.PyArray_DATA(x),
                                                  <const double*>cnp.PyArray_DATA(w), <const double*>b, g)
+    else:
+        with nogil:
+            conv_table(<const bf16*>0).forward(<bf16*>cnp.PyArray_DATA(y), <const bf16*>cnp.PyArray_DATA(x),
+                                               <const bf16*>cnp.PyArray_DATA(w), <const bf16*>b, g)
 
 
 def dx(cnp.ndarray dx not None, cnp.ndarray g not None, cnp.ndarray w not None, tuple stride, tuple pad, tuple dilation, int groups):
@@ -87,27 +101,39 @@ def dx(cnp.ndarray dx not None, cnp.ndarray g not None, cnp.ndarray w not None, 
         with nogil:
             conv_table(<const float*>0).dx(<float*>cnp.PyArray_DATA(dx), <const float*>cnp.PyArray_DATA(g),
                                            <const float*>cnp.PyArray_DATA(w), geometry)
-    else:
+    elif dx.itemsize == 8:
         with nogil:
             conv_table(<const double*>0).dx(<double*>cnp.PyArray_DATA(dx), <const double*>cnp.PyArray_DATA(g),
                                             <const double*>cnp.PyArray_DATA(w), geometry)
+    else:
+        with nogil:
+            conv_table(<const bf16*>0).dx(<bf16*>cnp.PyArray_DATA(dx), <const bf16*>cnp.PyArray_DATA(g),
+                                          <const bf16*>cnp.PyArray_DATA(w), geometry)
 
 
 def dw(cnp.ndarray dw not None, cnp.ndarray x not None, cnp.ndarray g not None, tuple stride, tuple pad, tuple dilation, int groups):
     """Gradient of the weights
 
-    dw OUT [KD, KH, KW, C/groups, O], x IN [N, D, H, W, C], g IN [N, D', H', W', O]
+    dw OUT [KD, KH, KW, C/groups, O], x IN [N, D, H, W, C], g IN [N, D', H', W', O]. Beside bfloat16 inputs dw may be float32, which
+    saves the rounding.
     """
     cdef Geometry geometry
-    describe(&geometry, x, g, dw, stride, pad, dilation, groups)
+    cdef void* wide = NULL
+    if x.dtype == bfloat16 and dw.dtype == np.float32:
+        wide = cnp.PyArray_DATA(dw)
+    describe(&geometry, x, g, dw, stride, pad, dilation, groups, wide != NULL)
     if dw.size == 0 or g.size == 0 or x.size == 0:
         dw.fill(0)  # a sum over nothing
         return
     if x.itemsize == 4:
         with nogil:
-            conv_table(<const float*>0).dw(<float*>cnp.PyArray_DATA(dw), <const float*>cnp.PyArray_DATA(x),
+            conv_table(<const float*>0).dw(<float*>cnp.PyArray_DATA(dw), NULL, <const float*>cnp.PyArray_DATA(x),
                                            <const float*>cnp.PyArray_DATA(g), geometry)
+    elif x.itemsize == 8:
+        with nogil:
+            conv_table(<const double*>0).dw(<double*>cnp.PyArray_DATA(dw), NULL, <const double*>cnp.PyArray_DATA(x),
+                                            <const double*>cnp.PyArray_DATA(g), geometry)
     else:
         with nogil:
-            conv_table(<const double*>0).dw(<double*>cnp.PyArray_DATA(dw), <const double*>cnp.PyArray_DATA(x),
-                                            <const double*>cnp.PyArray_DATA(g), geometry)
+            conv_table(<const bf16*>0).dw(<bf16*>cnp.PyArray_DATA(dw), <float*>wide, <const bf16*>cnp.PyArray_DATA(x),
+                                          <const bf16*>cnp.PyArray_DATA(g), geometry)

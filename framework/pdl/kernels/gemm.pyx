@@ -1,4 +1,4 @@
-"""Matrix products of float32 and float64 arrays."""
+"""Matrix products of float32, float64 and bfloat16 arrays."""
 
 from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
 from libc.stdint cimport int64_t
@@ -7,14 +7,21 @@ cimport numpy as cnp
 
 import numpy as np
 
+from pdl.dtype import bfloat16
+
 cnp.import_array()
 
 cdef enum:
     FEW = 32  # products whose offsets need no memory from the heap
 
+cdef extern from "bf16.h" namespace "pdl":
+    cdef struct bf16:
+        pass
+
 ctypedef fused real:
     float
     double
+    bf16
 
 cdef extern from "table.h" namespace "pdl":
     cdef cppclass Product[T]:
@@ -26,18 +33,23 @@ cdef extern from "table.h" namespace "pdl":
         const T* b
         int64_t b_row, b_column
         const T* bias
+        float* wide  # of the type that T is computed in
     cdef cppclass GemmTable[T]:
         void matmul(const Product[T]& first, int64_t batch, const int64_t* offsets) noexcept nogil
     GemmTable[T]* gemm_table[T](const T* any) noexcept nogil
 
 
-cdef void run(real* out, const real* a, const real* b, const real* bias, const int64_t* sizes, int64_t batch,
+cdef void run(real* out, float* wide, const real* a, const real* b, const real* bias, const int64_t* sizes, int64_t batch,
               const int64_t* offsets) noexcept nogil:
     """sizes: m, n, k, out_stride, a_row, a_column, b_row, b_column."""
     cdef Product[real] p
     p.m, p.n, p.k, p.out_stride = sizes[0], sizes[1], sizes[2], sizes[3]
     p.a_row, p.a_column, p.b_row, p.b_column = sizes[4], sizes[5], sizes[6], sizes[7]
     p.out, p.a, p.b, p.bias = out, a, b, bias
+    if real is bf16:
+        p.wide = wide
+    else:
+        p.wide = NULL
     gemm_table(a).matmul(p, batch, offsets)
 
 
@@ -45,18 +57,20 @@ def matmul(cnp.ndarray out not None, cnp.ndarray a not None, cnp.ndarray b not N
     """out = a @ b (+ bias)
 
     out OUT [..., M, N] C-contiguous, a IN [..., M, K], b IN [..., K, N]: any strides, batch dimensions broadcast to those of out;
-    bias IN [N] contiguous or None. All of one dtype, float32 or float64.
+    bias IN [N] contiguous or None. All of one dtype, float32, float64 or bfloat16; beside bfloat16 inputs out may be float32, which
+    saves the rounding.
     """
     cdef int64_t[8] sizes
-    cdef int64_t item = out.itemsize
+    cdef int64_t item = a.itemsize
+    cdef bint wide = a.dtype == bfloat16 and out.dtype == np.float32
     cdef int64_t batch = 1
     cdef int64_t[3 * FEW] few
     cdef int64_t* offsets = few
     cdef void* bias_data = NULL
     if a.ndim < 2 or b.ndim < 2 or out.ndim < 2:
         raise ValueError("matmul: every array has at least two dimensions")
-    if a.dtype != out.dtype or b.dtype != out.dtype or out.dtype.char not in "fd":
-        raise TypeError(f"matmul: dtypes {out.dtype}, {a.dtype}, {b.dtype} must be one, float32 or float64")
+    if a.dtype != b.dtype or (a.dtype != out.dtype and not wide) or (a.dtype.char not in "fd" and a.dtype != bfloat16):
+        raise TypeError(f"matmul: dtypes {out.dtype}, {a.dtype}, {b.dtype} must be one, float32, float64 or bfloat16")
     if b.ndim == 2 and a.ndim > 2 and a.size and a.flags.c_contiguous and np.shape(a)[:-1] == np.shape(out)[:-1]:  # one tall product
         a = a.reshape(-1, a.shape[a.ndim - 1])
         out = out.reshape(-1, out.shape[out.ndim - 1])
@@ -69,7 +83,7 @@ def matmul(cnp.ndarray out not None, cnp.ndarray a not None, cnp.ndarray b not N
         a = a.copy()
     if not cnp.PyArray_ISALIGNED(b):
         b = b.copy()
-    if not out.flags.c_contiguous or (bias is not None and (not bias.flags.c_contiguous or bias.dtype != out.dtype)):
+    if not out.flags.c_contiguous or (bias is not None and (not bias.flags.c_contiguous or bias.dtype != a.dtype)):
         raise ValueError("matmul: out and bias must be C-contiguous and of one dtype")
     if bias is not None:
         if bias.ndim != 1 or bias.shape[0] != n:
@@ -90,12 +104,16 @@ def matmul(cnp.ndarray out not None, cnp.ndarray a not None, cnp.ndarray b not N
     fill_offsets(offsets, out, a, b)
     if item == 4:
         with nogil:
-            run(<float*>cnp.PyArray_DATA(out), <const float*>cnp.PyArray_DATA(a), <const float*>cnp.PyArray_DATA(b),
+            run(<float*>cnp.PyArray_DATA(out), NULL, <const float*>cnp.PyArray_DATA(a), <const float*>cnp.PyArray_DATA(b),
                 <const float*>bias_data, sizes, batch, offsets)
+    elif item == 8:
+        with nogil:
+            run(<double*>cnp.PyArray_DATA(out), NULL, <const double*>cnp.PyArray_DATA(a), <const double*>cnp.PyArray_DATA(b),
+                <const double*>bias_data, sizes, batch, offsets)
     else:
         with nogil:
-            run(<double*>cnp.PyArray_DATA(out), <const double*>cnp.PyArray_DATA(a), <const double*>cnp.PyArray_DATA(b),
-                <const double*>bias_data, sizes, batch, offsets)
+            run(<bf16*>cnp.PyArray_DATA(out), <float*>cnp.PyArray_DATA(out) if wide else NULL, <const bf16*>cnp.PyArray_DATA(a),
+                <const bf16*>cnp.PyArray_DATA(b), <const bf16*>bias_data, sizes, batch, offsets)
     if offsets != few:
         PyMem_RawFree(offsets)
 

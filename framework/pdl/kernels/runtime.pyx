@@ -22,7 +22,7 @@ def set_num_threads(int count):
 
 
 def isa():
-    """The instruction set in use: baseline, avx2, avx512, or generic where the CPU is not an x86-64."""
+    """The instruction set in use: baseline, avx2, avx512, avx512_bf16, or generic where the CPU is not an x86-64."""
     return table().isa.decode()
 
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from pdl.dtype import is_differentiable
+from pdl.dtype import bfloat16, is_differentiable
 from pdl.errors import DtypeError, ShapeError
 from pdl.kernels.gemm import matmul as gemm
 from pdl.ops.base import Arrays, Op, Spec, apply, as_tensors, broadcast_shapes, normalize_axis
@@ -24,6 +24,8 @@ from pdl.tensor import Array, Tensor, TensorLike, as_tensor
 class MatMul(Op):
     """y [..., M, N] = a [..., M, K] @ b [..., K, N]; the leading dimensions broadcast."""
 
+    native_bf16 = True
+
     def infer(self, a: Spec, b: Spec) -> Spec:
         if len(a.shape) < 2 or len(b.shape) < 2 or a.shape[-1] != b.shape[-2]:
             raise ShapeError(f"matmul: a {a.shape} has {a.shape[-1:]} columns, b {b.shape} has {b.shape[-2:-1]} rows")
@@ -34,7 +36,7 @@ class MatMul(Op):
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
         (a, b), y = ins, outs[0]
-        if a.dtype.kind != "f":
+        if a.dtype.kind != "f" and a.dtype != bfloat16:
             np.matmul(a, b, y)
         elif b.ndim == 2 and a.ndim > 2 and a.flags.c_contiguous:  # one product instead of a batch
             gemm(y.reshape(-1, y.shape[-1]), a.reshape(-1, a.shape[-1]), b)
@@ -53,6 +55,8 @@ class MatMul(Op):
 class Linear(Op):
     """y [..., O] = x [..., C] @ w [C, O] + b [O] (b may be absent)."""
 
+    native_bf16 = True
+
     def infer(self, x: Spec, w: Spec, b: Spec | None = None) -> Spec:
         if len(w.shape) != 2 or not x.shape or x.shape[-1] != w.shape[0]:
             raise ShapeError(f"linear: x {x.shape} ends in {x.shape[-1:]} features, w {w.shape} reads {w.shape[:1]}")
@@ -66,7 +70,7 @@ class Linear(Op):
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         (x, w, b), y = ins, outs[0].reshape(-1, outs[0].shape[-1])
         rows = x.reshape(-1, x.shape[-1])
-        if x.dtype.kind == "f":
+        if x.dtype.kind == "f" or x.dtype == bfloat16:
             gemm(y, rows, w, b)
         else:
             np.add(rows @ w, 0 if b is None else b, y)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pdl.dtype import bfloat16
 from pdl.kernels import conv
 
 from ..ops.cases_conv import direct
@@ -72,6 +73,32 @@ def test_forward_and_gradients(geo: dict) -> None:
     scale = 10 * np.sqrt(y.size) * tolerance
     assert abs((direct(v, w.astype(np.float64), **how) * g).sum() - (dx * v).sum()) < scale
     assert abs((direct(x.astype(np.float64), u, **how) * g).sum() - (dw * u).sum()) < scale
+
+
+@settings(max_examples=150, deadline=None)
+@given(geometries(), st.booleans())
+def test_bf16_is_summed_in_float(geo: dict, wide: bool) -> None:
+    rng = np.random.default_rng(geo["seed"])
+    groups, c, o = geo["channels"]
+    x = rng.standard_normal((geo["batch"], *geo["size"], c * groups)).astype(bfloat16)
+    w = rng.standard_normal((*geo["kernel"], c, o * groups)).astype(bfloat16)
+    b = rng.standard_normal(o * groups).astype(bfloat16)
+    window = (geo["stride"], tuple(p[0] for p in geo["padding"]), geo["dilation"], groups)
+    how = {"stride": geo["stride"], "padding": geo["padding"], "dilation": geo["dilation"], "groups": groups}
+    x8, w8 = x.astype(np.float64), w.astype(np.float64)
+    y8 = direct(x8, w8, b.astype(np.float64), **how)
+    y = np.full(y8.shape, np.nan, bfloat16)
+    conv.forward(y, x, w, b, *window)
+    g = rng.standard_normal(y.shape).astype(bfloat16)
+    g8, dx8, dw8 = g.astype(np.float64), np.empty(x.shape), np.empty(w.shape)
+    conv.dx(dx8, g8, w8, *window)
+    conv.dw(dw8, x8, g8, *window)
+    dx, dw = np.full(x.shape, np.nan, bfloat16), np.full(w.shape, np.nan, np.float32 if wide else bfloat16)
+    conv.dx(dx, g, w, *window)
+    conv.dw(dw, x, g, *window)
+    for found, expected in ((y, y8), (dx, dx8), (dw, dw8)):
+        rounding = 0 if found.dtype == np.float32 else 2**-8 * np.abs(expected)
+        assert (np.abs(found.astype(np.float64) - expected) <= 1e-4 + rounding).all()
 
 
 def test_one_image_is_cut_between_the_threads() -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pdl.dtype import bfloat16
 from pdl.kernels import gemm
 
 BATCHES = [(), (3,), (2, 3), (9,)]
@@ -42,6 +43,33 @@ def test_matmul(
     gemm.matmul(out, a, b, added)
     expected = a.astype(np.float64) @ b.astype(np.float64) + (0 if added is None else added)
     np.testing.assert_allclose(out, expected, atol=(1e-5 if dtype == np.float32 else 1e-13) * (k + 10))
+
+
+@settings(max_examples=150, deadline=None)
+@given(m=dims, n=dims, k=dims, batch=st.sampled_from(BATCHES), a_layout=layouts, b_layout=layouts, bias=st.booleans(),
+       wide=st.booleans())  # fmt: skip
+def test_bf16_is_summed_in_float(
+    m: int, n: int, k: int, batch: tuple[int, ...], a_layout: str, b_layout: str, bias: bool, wide: bool
+) -> None:
+    rng = np.random.default_rng(m + n)
+    m, n = (min(m, 40), min(n, 40)) if batch else (m, n)
+    a = lay(rng.standard_normal((*batch, m, k)).astype(bfloat16), a_layout)
+    b = lay(rng.standard_normal((*batch, k, n)).astype(bfloat16), b_layout)
+    added = rng.standard_normal(n).astype(bfloat16) if bias else None
+    out = np.full((*batch, m, n), np.nan, np.float32 if wide else bfloat16)
+    gemm.matmul(out, a, b, added)
+    expected = a.astype(np.float64) @ b.astype(np.float64) + (0 if added is None else added.astype(np.float64))
+    rounding = 0 if wide else 2**-8 * np.abs(expected)
+    assert (np.abs(out.astype(np.float64) - expected) <= 1e-5 * (k + 10) + rounding).all()
+
+
+def test_bf16_products_keep_nan_and_infinity() -> None:
+    a, b = np.ones((3, 5), bfloat16), np.ones((5, 4), bfloat16)
+    a[0, 4], a[1, 1], b[2, 3] = np.nan, np.inf, -np.inf
+    out = np.empty((3, 4), bfloat16)
+    gemm.matmul(out, a, b)
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(out.astype(np.float32), a.astype(np.float32) @ b.astype(np.float32))
 
 
 @pytest.mark.parametrize(("shape", "message"), [((4, 3), "does not fit"), ((2, 4), "does not fit")])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pdl.dtype import bfloat16
 from pdl.kernels import conv
 
 #: n, height, width, channels, outputs, padding: ragged tiles, all paddings, few and many weights, several runs of tiles
@@ -38,6 +39,29 @@ def test_error_against_float64(shape: tuple[int, ...]) -> None:
 
     for found, expected, bound in zip(run(np.float32), run(np.float64), (1e-5, 1e-5, 1e-4), strict=True):
         assert np.sqrt(np.mean((found - expected) ** 2)) < bound * expected.std()
+
+
+@pytest.mark.parametrize("shape", SHAPES[:4], ids=lambda s: "x".join(map(str, s)))
+def test_bfloat16_is_rounded_once(shape: tuple[int, ...]) -> None:
+    """float32 between load and store: the result is that of float32, rounded; dw may be had without rounding."""
+    n, h, w, c, o, pad = shape
+    rng = np.random.default_rng(3)
+    out = (n, 1, h + 2 * pad - 2, w + 2 * pad - 2, o)
+    x, weight, dy = (rng.standard_normal(s).astype(bfloat16) for s in ((n, 1, h, w, c), (1, 3, 3, c, o), out))
+    window = ((1, 1, 1), (0, pad, pad), (1, 1, 1), 1)
+    wide = [np.ascontiguousarray(a, np.float32) for a in (x, weight, dy)]
+    y, y32 = np.empty(out, bfloat16), np.empty(out, np.float32)
+    conv.forward(y, x, weight, None, *window)
+    conv.forward(y32, *wide[:2], None, *window)
+    np.testing.assert_array_equal(y, y32.astype(bfloat16))
+    dx, dx32 = np.empty(x.shape, bfloat16), np.empty(x.shape, np.float32)
+    conv.dx(dx, dy, weight, *window)
+    conv.dx(dx32, wide[2], wide[1], *window)
+    np.testing.assert_array_equal(dx, dx32.astype(bfloat16))
+    dw, dw32 = np.empty(weight.shape, np.float32), np.empty(weight.shape, np.float32)
+    conv.dw(dw, x, dy, *window)
+    conv.dw(dw32, wide[0], wide[2], *window)
+    np.testing.assert_array_equal(dw, dw32)
 
 
 def test_same_bits_every_time() -> None:

@@ -37,7 +37,7 @@ struct Block {
   const Taps* taps = nullptr;
   int64_t channels = 0;
   bool direct = false;
-  int64_t pixel = 0, row_width = 0, rows = 0;  // values per pixel; pixels per padded row; rows per depth tap
+  int64_t pixel = 0, row_width = 0, rows = 0;  // values per pixel (whole units); pixels per padded row; rows per depth tap
   T* buffer = nullptr;
   int64_t first_row = 0;
 
@@ -45,11 +45,11 @@ struct Block {
     in = &grid, taps = t, channels = c;
     const Taps& w = t[2];
     const bool inside = w.lowest() >= 0 && (out[2] - 1) * w.step + w.lowest() + w.span() <= grid.size[2];
-    direct = inside && (w.count <= 1 || grid.stride[2] == c);
-    pixel = direct ? grid.stride[2] : c;
+    direct = inside && (w.count <= 1 || grid.stride[2] == c) && c % kUnit<T> == 0;
+    pixel = direct ? grid.stride[2] : round_up(c, kUnit<T>);
     row_width = (out[2] - 1) * w.step + w.span();
     rows = (out_rows - 1) * t[1].step + t[1].span();
-    if (!direct) buffer = static_cast<T*>(scratch(slot, planes * t[0].count * rows * row_width * c * sizeof(T)));
+    if (!direct) buffer = static_cast<T*>(scratch(slot, planes * t[0].count * rows * row_width * pixel * sizeof(T)));
   }
 
   bool valid(int dim, int64_t out, int tap) const {
@@ -69,22 +69,24 @@ struct Block {
       const T* plane = in->data + n * in->stride_n + (od * taps[0].step + taps[0].offset[td]) * in->stride[0];
       for (int64_t r = 0; r < rows_here; r++) {
         if (low_h + r < 0 || low_h + r >= in->size[1]) continue;  // taps that would read it are skipped
-        copy_row(buffer + ((slot * taps[0].count + td) * rows + r) * row_width * channels,
+        copy_row(buffer + ((slot * taps[0].count + td) * rows + r) * row_width * pixel,
                  plane + (low_h + r) * in->stride[1] + (left + low_w) * in->stride[2], left, right);
       }
     }
   }
 
   void copy_row(T* to, const T* from, int64_t left, int64_t right) const {
-    memset(to, 0, left * channels * sizeof(T));
-    memset(to + right * channels, 0, (row_width - right) * channels * sizeof(T));
-    to += left * channels;
-    if (in->stride[2] == channels) {
-      memcpy(to, from, (right - left) * channels * sizeof(T));
+    memset(to, 0, left * pixel * sizeof(T));
+    memset(to + right * pixel, 0, (row_width - right) * pixel * sizeof(T));
+    to += left * pixel;
+    if (in->stride[2] == pixel && channels == pixel) {
+      memcpy(to, from, (right - left) * pixel * sizeof(T));
       return;
     }
-    for (int64_t i = left; i < right; i++, to += channels, from += in->stride[2])
+    for (int64_t i = left; i < right; i++, to += pixel, from += in->stride[2]) {
       for (int64_t c = 0; c < channels; c++) to[c] = from[c];
+      if (channels != pixel) to[channels] = T{};
+    }
   }
 
   // The first pixel that output row `out_row` reads through depth tap td and height tap th (of a plane filled as `slot`).
@@ -93,11 +95,11 @@ struct Block {
       return in->data + n * in->stride_n + (od * taps[0].step + taps[0].offset[td]) * in->stride[0] +
              (out_row * taps[1].step + taps[1].offset[th]) * in->stride[1] + taps[2].lowest() * in->stride[2];
     const int64_t r = (out_row - first_row) * taps[1].step + taps[1].offset[th] - taps[1].lowest();
-    return buffer + ((slot * taps[0].count + td) * rows + r) * row_width * channels;
+    return buffer + ((slot * taps[0].count + td) * rows + r) * row_width * pixel;
   }
 
   // Taps along the width whose pixels lie side by side are one long k.
-  bool merged() const { return taps[2].consecutive() && pixel == channels; }
+  bool merged() const { return taps[2].consecutive() && pixel == round_up(channels, kUnit<T>); }
 };
 
 // How the output rows of a convolution are cut into blocks: several planes, or a piece of one.
@@ -119,8 +121,8 @@ struct Cut {
   int64_t grain(int64_t work) const { return max64(1, kParallelWork / max64(1, work / max64(1, blocks()))); }
 };
 
-// Weights [taps d][taps h][taps w][in][out] in panels of kPanel outputs: packed OUT [panel][tap][in][panel_width], zeros behind the last
-// output; every panel begins at its number times count * in * kPanel.
+// Weights [taps d][taps h][taps w][in][out] in panels of kPanel outputs: packed OUT [panel][tap][units of in][panel_width], zeros behind the
+// last output and input; every panel begins at its number times count * in * kPanel, where `in` is rounded up to whole units.
 //   w IN element (kernel position p, in i, out j) at p * tap_stride + i * in_stride + j * out_stride
 template <class T>
 void pack_weights(T* packed, const T* w, const Taps* taps, const int64_t* kernel, int64_t in, int64_t out, int64_t tap_stride,
@@ -134,7 +136,7 @@ void pack_weights(T* packed, const T* w, const Taps* taps, const int64_t* kernel
                     ww = taps[2].index[tap % taps[2].count];
       const T* from = w + ((d * kernel[1] + h) * kernel[2] + ww) * tap_stride + at * panel * out_stride;
       const int columns = static_cast<int>(min64(panel, out - at * panel)), width = panel_width<T>(columns);
-      pack_panel(packed + (at * count * panel + tap * width) * in, from, in, columns, width, in_stride, out_stride);
+      pack_panel(packed + (at * count * panel + tap * width) * round_up(in, kUnit<T>), from, in, columns, width, in_stride, out_stride);
     }
   });
 }
@@ -144,13 +146,15 @@ void pack_weights(T* packed, const T* w, const Taps* taps, const int64_t* kernel
 template <class T>
 void correlate(const Grid<T>& out, const Grid<const T>& in, const Taps* taps, int64_t n, int64_t channels, int64_t outputs, const T* w,
                const int64_t* kernel, const int64_t* w_strides, const T* bias) {
+  using R = Real<T>;
   constexpr int panel = kPanel<T>;
   const int64_t panels = (outputs + panel - 1) / panel;
   const int64_t tap_count = int64_t(taps[0].count) * taps[1].count * taps[2].count;
-  T* packed = static_cast<T*>(scratch(2, (panels * tap_count * channels + panels) * panel * sizeof(T)));
+  const int64_t depth1 = round_up(channels, kUnit<T>);  // of one tap
+  T* packed = static_cast<T*>(scratch(2, panels * panel * (tap_count * depth1 * sizeof(T) + sizeof(R)) + 64));
   pack_weights(packed, w, taps, kernel, channels, outputs, w_strides[0], w_strides[1], w_strides[2]);
-  T* padded_bias = packed + panels * tap_count * channels * panel;
-  for (int64_t j = 0; j < panels * panel; j++) padded_bias[j] = bias != nullptr && j < outputs ? bias[j] : T(0);
+  R* padded_bias = reinterpret_cast<R*>(packed + panels * tap_count * depth1 * panel);
+  for (int64_t j = 0; bias != nullptr && j < panels * panel; j++) padded_bias[j] = j < outputs ? value(bias[j]) : R(0);
 
   const int64_t row_bytes = taps[1].step * taps[0].count * in.size[2] * channels * static_cast<int64_t>(sizeof(T));
   const Cut cut(n * out.size[0], out.size[1], row_bytes);
@@ -163,7 +167,7 @@ void correlate(const Grid<T>& out, const Grid<const T>& in, const Taps* taps, in
     const T** rows = a + batch_most;
     const T** b = rows + batch_most;
     const bool merged = block.merged();
-    const int64_t depth = (merged ? taps[2].count : 1) * channels;
+    const int64_t depth = (merged ? taps[2].count : 1) * depth1 / kUnit<T>;
     for (int64_t i = begin; i < end; i++) {
       const int64_t plane0 = i / cut.pieces * cut.planes_per_block, plane1 = min64(cut.planes, plane0 + cut.planes_per_block);
       const int64_t row0 = i % cut.pieces * cut.rows_per_block, row1 = min64(out.size[1], row0 + cut.rows_per_block);
@@ -171,7 +175,7 @@ void correlate(const Grid<T>& out, const Grid<const T>& in, const Taps* taps, in
       for (int64_t at = 0; at < panels; at++) {
         const int columns = static_cast<int>(min64(panel, outputs - at * panel)), width = panel_width<T>(columns);
         const int64_t step = even_rows(out.size[2], max_rows<T>(columns));
-        const T* weights = packed + at * tap_count * channels * panel;
+        const T* weights = packed + at * tap_count * depth1 * panel;
         for (int64_t p = plane0; p < plane1; p++) {
           const int64_t image = p / out.size[0], od = p % out.size[0];
           for (int64_t oh = row0; oh < row1; oh++) {
@@ -182,16 +186,18 @@ void correlate(const Grid<T>& out, const Grid<const T>& in, const Taps* taps, in
                 const T* row = block.row(p - plane0, image, od, oh, td, th);
                 for (int tw = 0; tw < (merged ? 1 : taps[2].count); tw++, batch++) {
                   rows[batch] = row + (taps[2].offset[tw] - taps[2].lowest()) * block.pixel;
-                  b[batch] = weights + ((int64_t(td) * taps[1].count + th) * taps[2].count + tw) * channels * width;
+                  b[batch] = weights + ((int64_t(td) * taps[1].count + th) * taps[2].count + tw) * depth1 * width;
                 }
               }
             T* to = out.data + image * out.stride_n + od * out.stride[0] + oh * out.stride[1] + at * panel;
             const int64_t a_step = taps[2].step * block.pixel;
             for (int64_t ow = 0; ow < out.size[2]; ow += step) {
               for (int64_t k = 0; k < batch; k++) a[k] = rows[k] + ow * a_step;
-              tile_kernel<T, false>(static_cast<int>(min64(step, out.size[2] - ow)), columns,
-                                    {a, b, batch, depth, a_step, width, to + ow * out.stride[2], out.stride[2],
-                                     bias != nullptr ? padded_bias + at * panel : nullptr, false});
+              Tile<T> tile{a, b, batch, depth, a_step, width * kUnit<T>, nullptr, out.stride[2],
+                           bias != nullptr ? padded_bias + at * panel : nullptr, false, nullptr};
+              if constexpr (kUnit<T> == 1) tile.c = to + ow * out.stride[2];
+              else tile.rounded = to + ow * out.stride[2];
+              tile_kernel<T, false>(static_cast<int>(min64(step, out.size[2] - ow)), columns, tile);
             }
           }
         }
@@ -289,102 +295,6 @@ void conv_dx(T* dx, const T* dy, const T* w, const Geometry& geometry) {
       correlate<T>(phase_grid(dx, g, at, g.c, i * c), dense(dy, g.out, g.o, i * o), taps, g.n, o, c, w + i * o, g.kernel, w_strides,
                    static_cast<const T*>(nullptr));
   });
-}
-
-// Sum of the partial results of every part, in their order.   to OUT [n], parts IN [count][n]
-template <class T>
-void add_parts(T* to, const T* parts, int count, int64_t n) {
-  parallel(n, kParallelWork, [=](int64_t begin, int64_t end, int) {
-    for (int64_t i = begin; i < end; i++) {
-      T sum = parts[i];
-      for (int p = 1; p < count; p++) sum += parts[p * n + i];
-      to[i] = sum;
-    }
-  });
-}
-
-// The weight gradient of one group: tile rows are (tap, c), the reduction runs over output pixels, a batch entry per output row.
-// Every part of the range sums into its own copy; the copies are added in order.
-template <class T>
-void weight_gradient(T* dw, const Grid<const T>& in, const Grid<const T>& dy, const Taps* taps, const Geometry& g, int64_t channels,
-                     int64_t outputs) {
-  constexpr int panel = kPanel<T>;
-  constexpr bool masked = Edge<T, PDL_VECTOR_BYTES>::kMasked;
-  const int64_t width = masked ? outputs : round_up(outputs, kLanes<T>), tap_count = int64_t(taps[0].count) * taps[1].count * taps[2].count;
-  const bool padded = width != outputs;
-  const int64_t row_bytes =
-      (taps[1].step * taps[0].count * in.size[2] * channels + g.out[2] * outputs) * static_cast<int64_t>(sizeof(T));
-  const int64_t total = tap_count * channels * width;
-  const bool large = total * static_cast<int64_t>(sizeof(T)) > 512 * 1024;  // every block passes over all sums: fewer, larger blocks
-  const Cut cut(g.n * g.out[0], g.out[1], row_bytes, (large ? 512 : 128) * 1024);
-  const int64_t grain = cut.grain(g.n * g.out[0] * g.out[1] * g.out[2] * tap_count * channels * outputs);
-  const int parts = parts_of(cut.blocks(), grain);
-  T* sums = static_cast<T*>(scratch(5, (parts + 1) * total * sizeof(T)));
-  parallel(cut.blocks(), grain, [&](int64_t begin, int64_t end, int part) {
-    T* mine = sums + part * total;
-    memset(mine, 0, total * sizeof(T));
-    Block<T> block;
-    block.place(in, taps, channels, g.out, cut.rows_per_block, cut.planes_per_block, 3);
-    const int64_t rows_most = cut.planes_per_block * cut.rows_per_block;
-    const T** a = static_cast<const T**>(scratch(4, 3 * rows_most * sizeof(T*)));
-    const T** first = a + rows_most;
-    const T** b = first + rows_most;
-    T* packed = padded ? static_cast<T*>(scratch(6, rows_most * g.out[2] * width * sizeof(T))) : nullptr;
-    const int64_t b_stride = padded ? width : dy.stride[2];
-    const bool merged = block.merged();
-    const int64_t m = (merged ? taps[2].count : 1) * channels, a_step = taps[2].step * block.pixel;
-    for (int64_t i = begin; i < end; i++) {
-      const int64_t plane0 = i / cut.pieces * cut.planes_per_block, plane1 = min64(cut.planes, plane0 + cut.planes_per_block);
-      const int64_t row0 = i % cut.pieces * cut.rows_per_block, row1 = min64(g.out[1], row0 + cut.rows_per_block);
-      for (int64_t p = plane0; p < plane1; p++) {
-        block.fill(p - plane0, p / g.out[0], p % g.out[0], row0, row1);
-        for (int64_t oh = row0; padded && oh < row1; oh++)
-          pack_panel(packed + ((p - plane0) * cut.rows_per_block + oh - row0) * g.out[2] * width,
-                     dy.data + p / g.out[0] * dy.stride_n + p % g.out[0] * dy.stride[0] + oh * dy.stride[1], g.out[2],
-                     static_cast<int>(outputs), static_cast<int>(width), dy.stride[2], 1);
-      }
-      for (int td = 0; td < taps[0].count; td++)
-        for (int th = 0; th < taps[1].count; th++)
-          for (int tw = 0; tw < (merged ? 1 : taps[2].count); tw++) {
-            int64_t batch = 0;
-            for (int64_t p = plane0; p < plane1; p++) {
-              const int64_t image = p / g.out[0], od = p % g.out[0];
-              for (int64_t oh = row0; block.valid(0, od, td) && oh < row1; oh++) {
-                if (!block.valid(1, oh, th)) continue;
-                first[batch] = block.row(p - plane0, image, od, oh, td, th) + (taps[2].offset[tw] - taps[2].lowest()) * block.pixel;
-                b[batch++] = padded ? packed + ((p - plane0) * cut.rows_per_block + oh - row0) * g.out[2] * width
-                                    : dy.data + image * dy.stride_n + od * dy.stride[0] + oh * dy.stride[1];
-              }
-            }
-            if (batch == 0) continue;
-            T* to = mine + ((int64_t(td) * taps[1].count + th) * taps[2].count + tw) * channels * width;
-            for (int64_t column = 0; column < width; column += panel) {
-              const int columns = static_cast<int>(min64(panel, width - column));
-              const int64_t step = even_rows(m, max_rows<T>(columns));
-              for (int64_t row = 0; row < m; row += step) {
-                for (int64_t k = 0; k < batch; k++) a[k] = first[k] + row;
-                tile_kernel<T, true>(static_cast<int>(min64(step, m - row)), columns,
-                                     {a, b, batch, g.out[2], a_step, b_stride, to + row * width + column, width, nullptr, true});
-              }
-              for (int64_t k = 0; k < batch; k++) b[k] += panel;
-            }
-          }
-    }
-  });
-  T* sum = sums + parts * total;
-  add_parts(sum, sums, parts, total);
-  for (int64_t r = 0; r < tap_count * channels; r++) memcpy(dw + r * g.o, sum + r * width, outputs * sizeof(T));
-}
-
-// dw = gradient of the weights.   dw OUT [kernel..., c / groups, o], x IN [n, in..., c], dy IN [n, out..., o]
-template <class T>
-void conv_dw(T* dw, const T* x, const T* dy, const Geometry& geometry) {
-  const Geometry g = flattened(geometry);
-  const int64_t c = g.c / g.groups, o = g.o / g.groups;
-  Taps taps[kDims];
-  forward_taps(taps, g);
-  for (int64_t i = 0; i < g.groups; i++)
-    weight_gradient<T>(dw + i * o, dense(x, g.in, g.c, i * c), dense(dy, g.out, g.o, i * o), taps, g, c, o);
 }
 
 }  // namespace pdl::PDL_ISA

@@ -1,4 +1,4 @@
-// Compiled once per instruction set: matrix products and convolutions.
+// Compiled once per instruction set: matrix products and convolutions of float32 and float64.
 #include "dense.h"
 
 #include "depthwise.h"
@@ -9,7 +9,7 @@ namespace pdl::PDL_ISA {
   template void matmul<T>(const Product<T>&, int64_t, const int64_t*); \
   template void convolution<T>(T*, const T*, const T*, const T*, const Geometry&); \
   template void convolution_dx<T>(T*, const T*, const T*, const Geometry&); \
-  template void convolution_dw<T>(T*, const T*, const T*, const Geometry&);
+  template void convolution_dw<T>(T*, Real<T>*, const T*, const T*, const Geometry&);
 
 INSTANTIATE(float)
 INSTANTIATE(double)

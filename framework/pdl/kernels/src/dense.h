@@ -11,7 +11,7 @@ void convolution(T* y, const T* x, const T* w, const T* bias, const Geometry& g)
 template <class T>
 void convolution_dx(T* dx, const T* dy, const T* w, const Geometry& g);
 template <class T>
-void convolution_dw(T* dw, const T* x, const T* dy, const Geometry& g);
+void convolution_dw(T* dw, Real<T>* wide, const T* x, const T* dy, const Geometry& g);
 template <class T>
 void cell_forward(int cell, const Recurrence<T>& r);
 template <class T>

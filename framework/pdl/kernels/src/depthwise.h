@@ -1,6 +1,6 @@
 // Depthwise convolution (every channel on its own): no matrix product in it, so channels fill the vectors and taps are summed directly.
 #pragma once
-#include "conv.h"
+#include "conv_dw.h"
 #include "winograd.h"
 
 namespace pdl::PDL_ISA {
@@ -281,17 +281,24 @@ inline bool is_depthwise(const Geometry& g) { return g.groups > 1 && g.groups ==
 // The three entries of the table: they pick the form.
 template <class T>
 void convolution(T* y, const T* x, const T* w, const T* bias, const Geometry& g) {
-  is_depthwise(g)           ? depthwise_forward(y, x, w, bias, g)
-  : winograd::fits<T>(g) ? winograd::forward(y, x, w, bias, g)
-                         : conv_forward(y, x, w, bias, g);
+  if (is_depthwise(g)) return depthwise_forward(y, x, w, bias, g);
+  if constexpr (sizeof(T) == 4)
+    if (winograd::fits<T>(g)) return winograd::forward(y, x, w, bias, g);
+  conv_forward(y, x, w, bias, g);
 }
 template <class T>
 void convolution_dx(T* dx, const T* dy, const T* w, const Geometry& g) {
-  is_depthwise(g) ? depthwise_dx(dx, dy, w, g) : winograd::fits<T>(g) ? winograd::dx(dx, dy, w, g) : conv_dx(dx, dy, w, g);
+  if (is_depthwise(g)) return depthwise_dx(dx, dy, w, g);
+  if constexpr (sizeof(T) == 4)
+    if (winograd::fits<T>(g)) return winograd::dx(dx, dy, w, g);
+  conv_dx(dx, dy, w, g);
 }
 template <class T>
-void convolution_dw(T* dw, const T* x, const T* dy, const Geometry& g) {
-  is_depthwise(g) ? depthwise_dw(dw, x, dy, g) : winograd::fits<T>(g) ? winograd::dw(dw, x, dy, g) : conv_dw(dw, x, dy, g);
+void convolution_dw(T* dw, Real<T>* wide, const T* x, const T* dy, const Geometry& g) {
+  if (is_depthwise(g)) return depthwise_dw(dw, x, dy, g);
+  if constexpr (sizeof(T) == 4)
+    if (winograd::fits<T>(g)) return winograd::dw(dw, wide, x, dy, g);
+  conv_dw(dw, wide, x, dy, g);
 }
 
 }  // namespace pdl::PDL_ISA

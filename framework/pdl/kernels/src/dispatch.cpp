@@ -14,6 +14,7 @@ namespace avx2 { extern const Table kTable; }
 #endif
 #if defined(PDL_HAS_AVX512)
 namespace avx512 { extern const Table kTable; }
+namespace avx512_bf16 { extern const DenseBf16 kDenseBf16; }
 #endif
 #if defined(PDL_HAS_GENERIC)
 namespace generic { extern const Table kTable; }
@@ -30,10 +31,25 @@ struct Level {
   bool here;
 };
 
+#if defined(PDL_HAS_AVX512)
+// AVX-512 with its bf16 products replaced.
+const Table& with_bf16() {
+  static const Table made = [] {
+    Table table = avx512::kTable;
+    table.isa = "avx512_bf16";
+    table.gemm_bf16 = avx512_bf16::kDenseBf16.gemm;
+    table.conv_bf16 = avx512_bf16::kDenseBf16.conv;
+    return table;
+  }();
+  return made;
+}
+#endif
+
 const Table& choose() {
   __builtin_cpu_init();
   const Level levels[] = {
 #if defined(PDL_HAS_AVX512)
+      {&with_bf16(), __builtin_cpu_supports("x86-64-v4") != 0 && __builtin_cpu_supports("avx512bf16") != 0},
       {&avx512::kTable, __builtin_cpu_supports("x86-64-v4") != 0},
 #endif
 #if defined(PDL_HAS_AVX2)
@@ -45,7 +61,7 @@ const Table& choose() {
   };
   const char* wanted = std::getenv("PDL_CPU");
   if (wanted != nullptr && *wanted != 0) {
-    problem = "PDL_CPU names no instruction set; it may be baseline, avx2 or avx512";
+    problem = "PDL_CPU names no instruction set; it may be baseline, avx2, avx512 or avx512_bf16";
     for (const Level& level : levels) {
       if (std::strcmp(level.table->isa, wanted) != 0) continue;
       problem = level.here ? nullptr : "this CPU lacks the instruction set that PDL_CPU names";

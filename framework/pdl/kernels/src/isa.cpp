@@ -1,4 +1,4 @@
-// Compiled once per instruction set (PDL_ISA names it): the kernels (but for the dense ones, dense.cpp) and the table of them.
+// Compiled once per instruction set (PDL_ISA names it): the kernels (but for the dense ones, dense.cpp and dense_bf16.cpp) and the table of them.
 #include "attention.h"
 #include "batch_norm.h"
 #include "ctc.h"
@@ -109,8 +109,10 @@ const Table kTable = {
     .isa = PDL_STRING(PDL_ISA),
     .gemm_f32 = kGemm<float>,
     .gemm_f64 = kGemm<double>,
+    .gemm_bf16 = kGemm<bf16>,
     .conv_f32 = kConv<float>,
     .conv_f64 = kConv<double>,
+    .conv_bf16 = kConv<bf16>,
     .pointwise_f32 = kPointwise<float>,
     .pointwise_f64 = kPointwise<double>,
     .norm_f32 = kNorm<float>,

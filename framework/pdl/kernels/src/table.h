@@ -188,7 +188,8 @@ struct CtcTable {
   void (*gradient)(T* d, T* scratch, const T* g, const CtcBatch<T>& batch);
 };
 
-// One matrix product.   out OUT [m, n] rows contiguous, a IN [m, k], b IN [k, n], any strides; bias IN [n] or null
+// One matrix product.   out OUT [m, n] rows contiguous, a IN [m, k], b IN [k, n], any strides; bias IN [n] or null;
+// wide OUT in place of out, not rounded to T, or null
 template <class T>
 struct Product {
   int64_t m, n, k;
@@ -199,6 +200,7 @@ struct Product {
   const T* b;
   int64_t b_row, b_column;
   const T* bias;
+  Real<T>* wide;
 };
 
 template <class T>
@@ -218,7 +220,7 @@ template <class T>
 struct ConvTable {
   void (*forward)(T* y, const T* x, const T* w, const T* bias, const Geometry& g);
   void (*dx)(T* dx, const T* dy, const T* w, const Geometry& g);
-  void (*dw)(T* dw, const T* x, const T* dy, const Geometry& g);
+  void (*dw)(T* dw, Real<T>* wide, const T* x, const T* dy, const Geometry& g);  // OUT dw or, where not null, wide
 };
 
 // An array [n, heads, rows, columns]: strides of the first three in elements, the values of a row side by side.
@@ -258,8 +260,8 @@ struct AttentionTable {
 
 struct Table {
   const char* isa;
-  FAMILY(Gemm, gemm)
-  FAMILY(Conv, conv)
+  STORED_FAMILY(Gemm, gemm)
+  STORED_FAMILY(Conv, conv)
   FAMILY(Pointwise, pointwise)
   FAMILY(Norm, norm)
   FAMILY(Softmax, softmax)
@@ -270,6 +272,12 @@ struct Table {
   FAMILY(Cells, cells)
   STORED_FAMILY(BatchNorm, batch_norm)
   AttentionTable attention[3];
+};
+
+// The entries that a CPU with AVX512-BF16 has of its own.
+struct DenseBf16 {
+  GemmTable<bf16> gemm;
+  ConvTable<bf16> conv;
 };
 
 // The table chosen when the library was loaded: the best the CPU has, or the one that PDL_CPU names.
@@ -291,8 +299,8 @@ const char* isa_problem();
   template <> \
   inline const Name##Table<bf16>* name##_table(const bf16*) { return &table().name##_bf16; }
 
-ACCESSOR(Gemm, gemm)
-ACCESSOR(Conv, conv)
+STORED_ACCESSOR(Gemm, gemm)
+STORED_ACCESSOR(Conv, conv)
 ACCESSOR(Pointwise, pointwise)
 ACCESSOR(Norm, norm)
 ACCESSOR(Softmax, softmax)

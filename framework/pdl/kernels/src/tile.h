@@ -1,0 +1,308 @@
+// The batch-reduce GEMM micro-kernel: one tile of C stays in registers while sum_b A_b B_b runs over a batch of small matrices.
+//
+// Matmul passes one pair per block of k; convolution passes one pair per kernel row; its weight gradient one pair per image row
+// (Georganas et al., arXiv 1906.06440). Along k numbers come in units: one float or double, or two bf16 side by side, whose products are
+// summed in float: by one instruction where there is AVX512-BF16, by two multiply-adds elsewhere.
+#pragma once
+#include "bf16.h"
+#include "table.h"
+#include "vec.h"
+
+namespace pdl::PDL_ISA {
+
+// Registers of half the width, for results of few columns: 6 channels in 16 lanes would waste most of the work.
+#if PDL_VECTOR_BYTES == 64
+constexpr int kNarrowBytes = 32;
+#else
+constexpr int kNarrowBytes = PDL_VECTOR_BYTES;
+#endif
+template <class T, int kBytes>
+struct WideOf {
+  typedef T type __attribute__((vector_size(kBytes), aligned(sizeof(T)), may_alias));
+};
+
+// Numbers in a unit, and whether a unit takes two multiply-adds.
+template <class T>
+constexpr int kUnit = sizeof(Real<T>) / sizeof(T);
+#if defined(__AVX512BF16__)
+template <class T>
+constexpr bool kSplit = false;
+#else
+template <class T>
+constexpr bool kSplit = kUnit<T> == 2;
+#endif
+
+// Tiles are at most kMaxRows x (kMaxVectors * lanes): as many accumulators as the register file holds beside B and one broadcast.
+#if PDL_VECTOR_BYTES == 64 || defined(__aarch64__)
+template <class T, int NRV>
+constexpr int kMaxRows = kSplit<T> ? (NRV == 1 ? 14 : 12) : (NRV == 1 ? 16 : 14);
+#else
+template <class T, int NRV>
+constexpr int kMaxRows = kSplit<T> ? (NRV == 1 ? 9 : 4) : (NRV == 1 ? 12 : 6);
+#endif
+constexpr int kMaxVectors = 2;
+template <class T>
+constexpr int kPanel = kMaxVectors * kLanes<Real<T>>;
+
+// The width that a panel of `columns` is packed to: whole registers.
+template <class T>
+inline int panel_width(int64_t columns) {
+  constexpr int narrow = kNarrowBytes / sizeof(Real<T>), wide = kLanes<Real<T>>;
+  return columns <= narrow ? narrow : columns <= wide ? wide : kPanel<T>;
+}
+
+// One call of the micro-kernel: C[m, n] (+)= sum_b sum_k A_b[m, k] B_b[k, n] (+ bias[n]), k counted in units.
+template <class T>
+struct Tile {
+  const T* const* a;    // IN [batch] A_b: unit (m, k) at m * a_stride + k * kUnit, or at m * kUnit + k * a_stride in the column form
+  const T* const* b;    // IN [batch] B_b: unit (k, n) at k * b_stride + n * kUnit; see Edge
+  int64_t batch, k, a_stride, b_stride;
+  Real<T>* c;           // OUT element (m, n) at m * c_stride + n
+  int64_t c_stride;
+  const Real<T>* bias;  // IN [n] or null
+  bool accumulate;      // C += instead of C = (and no bias)
+  T* rounded;           // OUT in place of C, rounded to T, where not null
+};
+
+// The last vector of a row of C, B or the bias, of which `columns` values count. Where the instruction set has masks, nothing beyond them
+// is touched; elsewhere the whole vector is, and tile_kernel sees to it that it may be.
+template <class T, int kBytes>
+struct Edge {
+  using V = typename WideOf<T, kBytes>::type;
+#if PDL_VECTOR_BYTES == 64
+  static constexpr bool kMasked = true;
+  unsigned mask;
+  explicit Edge(int columns) : mask((1u << columns) - 1) {}
+  __attribute__((always_inline)) V load(const T* p) const {
+    if constexpr (kBytes == 64 && sizeof(T) == 4) return (V)_mm512_maskz_loadu_ps(mask, p);
+    if constexpr (kBytes == 64 && sizeof(T) == 8) return (V)_mm512_maskz_loadu_pd(mask, p);
+    if constexpr (kBytes == 32 && sizeof(T) == 4) return (V)_mm256_maskz_loadu_ps(mask, p);
+    if constexpr (kBytes == 32 && sizeof(T) == 8) return (V)_mm256_maskz_loadu_pd(mask, p);
+  }
+  __attribute__((always_inline)) void store(T* p, V v) const {
+    if constexpr (kBytes == 64 && sizeof(T) == 4) _mm512_mask_storeu_ps(p, mask, (__m512)v);
+    if constexpr (kBytes == 64 && sizeof(T) == 8) _mm512_mask_storeu_pd(p, mask, (__m512d)v);
+    if constexpr (kBytes == 32 && sizeof(T) == 4) _mm256_mask_storeu_ps(p, mask, (__m256)v);
+    if constexpr (kBytes == 32 && sizeof(T) == 8) _mm256_mask_storeu_pd(p, mask, (__m256d)v);
+  }
+#else
+  static constexpr bool kMasked = false;
+  explicit Edge(int) {}
+  __attribute__((always_inline)) V load(const T* p) const { return *reinterpret_cast<const V*>(p); }
+  __attribute__((always_inline)) void store(T* p, V v) const { *reinterpret_cast<V*>(p) = v; }
+#endif
+};
+
+// A unit of A in every lane, a vector of units of B, and the sum of products they add to.
+template <class T, int kBytes>
+struct Units {
+  using V = typename WideOf<T, kBytes>::type;
+  struct Left {
+    V value;
+    __attribute__((always_inline)) explicit Left(const char* a) : value(*reinterpret_cast<const T*>(a) - V{}) {}
+  };
+  struct Right {
+    V value;
+    __attribute__((always_inline)) Right() {}
+    __attribute__((always_inline)) explicit Right(V raw) : value(raw) {}
+  };
+  static __attribute__((always_inline)) void add(V& sum, const Left& a, const Right& b) { sum += a.value * b.value; }
+};
+
+template <int kBytes>
+struct Units<bf16, kBytes> {
+  using V = typename WideOf<float, kBytes>::type;
+  using Bits = typename WideOf<uint32_t, kBytes>::type;
+  typedef uint32_t Pair __attribute__((aligned(2), may_alias));
+#if defined(__AVX512BF16__)
+  struct Left {
+    Bits value;
+    __attribute__((always_inline)) explicit Left(const char* a) : value(*reinterpret_cast<const Pair*>(a) - Bits{}) {}
+  };
+  struct Right {
+    V value;
+    __attribute__((always_inline)) Right() {}
+    __attribute__((always_inline)) explicit Right(V raw) : value(raw) {}
+  };
+  static __attribute__((always_inline)) void add(V& sum, const Left& a, const Right& b) {
+    if constexpr (kBytes == 64) sum = (V)_mm512_dpbf16_ps((__m512)sum, (__m512bh)b.value, (__m512bh)a.value);
+    else sum = (V)_mm256_dpbf16_ps((__m256)sum, (__m256bh)b.value, (__m256bh)a.value);
+  }
+#else
+  struct Left {
+    V low, high;
+    __attribute__((always_inline)) explicit Left(const char* a) {
+      const Bits pair = *reinterpret_cast<const Pair*>(a) - Bits{};
+      low = (V)(pair << 16), high = (V)(pair & 0xffff0000u);
+    }
+  };
+  struct Right {
+    V low, high;
+    __attribute__((always_inline)) Right() {}
+    __attribute__((always_inline)) explicit Right(V raw) : low((V)((Bits)raw << 16)), high((V)((Bits)raw & 0xffff0000u)) {}
+  };
+  static __attribute__((always_inline)) void add(V& sum, const Left& a, const Right& b) { sum += a.low * b.low, sum += a.high * b.high; }
+#endif
+};
+
+// The bits of floats rounded to bf16, to nearest even.
+template <int kBytes>
+inline __attribute__((always_inline)) typename WideOf<uint16_t, kBytes / 2>::type rounded_bits(typename WideOf<float, kBytes>::type v) {
+  using Half = typename WideOf<uint16_t, kBytes / 2>::type;
+  if constexpr (kBytes == PDL_VECTOR_BYTES) {
+    return (Half)narrow((Vec<float>)v);
+  } else {
+    using Bits = typename WideOf<uint32_t, kBytes>::type;
+    const Bits u = (Bits)v, odd = (u >> 16) & 1;
+    return __builtin_convertvector((v == v ? u + (odd + 0x7fff) : u | 0x400000) >> 16, Half);
+  }
+}
+
+// Rows of A under one pointer in the row form: 0, 1, 2, 3 and 4 strides are one addressing mode each (scale 1, 2, 4; 3 has a register).
+constexpr int kRowsPerPointer = 5;
+
+template <class T, int kBytes, int MR, int NRV, bool kColumns>
+void micro_kernel(const Tile<T>& tile, int columns) {
+  using R = Real<T>;
+  using V = typename WideOf<R, kBytes>::type;
+  using U = Units<T, kBytes>;
+  constexpr int lanes = kBytes / sizeof(R), pointers = kColumns ? 1 : (MR + kRowsPerPointer - 1) / kRowsPerPointer;
+  const Tile<T> t = tile;  // a copy: stores to C cannot change it
+  const Edge<R, kBytes> edge(columns - (NRV - 1) * lanes);
+  const auto get = [&](const R* p, int j) __attribute__((always_inline)) {
+    return j == NRV - 1 ? edge.load(p + j * lanes) : *reinterpret_cast<const V*>(p + j * lanes);
+  };
+  V acc[MR][NRV];
+  if (t.accumulate) {
+#pragma GCC unroll 16
+    for (int i = 0; i < MR; i++)
+#pragma GCC unroll 2
+      for (int j = 0; j < NRV; j++) acc[i][j] = get(t.c + i * t.c_stride, j);
+  } else {
+#pragma GCC unroll 2
+    for (int j = 0; j < NRV; j++) {
+      V start{};
+      if (t.bias != nullptr) start = get(t.bias, j);
+#pragma GCC unroll 16
+      for (int i = 0; i < MR; i++) acc[i][j] = start;
+    }
+  }
+  int64_t stride = t.a_stride * static_cast<int64_t>(sizeof(T)), stride3 = 3 * stride;
+  asm("" : "+r"(stride), "+r"(stride3));  // two registers: the compiler would make one a row, and spill them
+  for (int64_t batch = 0; batch < t.batch; batch++) {
+    const char* a[pointers];
+    a[0] = reinterpret_cast<const char*>(t.a[batch]);
+#pragma GCC unroll 4
+    for (int p = 1; p < pointers; p++) a[p] = a[p - 1] + kRowsPerPointer * stride;
+    const T* b = t.b[batch];
+    for (int64_t k = 0; k < t.k; k++) {
+      typename U::Right bv[NRV];
+#pragma GCC unroll 2
+      for (int j = 0; j < NRV; j++) bv[j] = typename U::Right(get(reinterpret_cast<const R*>(b), j));
+#pragma GCC unroll 16
+      for (int i = 0; i < MR; i++) {
+        const char* row = a[kColumns ? 0 : i / kRowsPerPointer];
+        const int at = i % kRowsPerPointer;
+        if constexpr (kColumns) row += i * sizeof(R);
+        else row += at == 0 ? 0 : at == 1 ? stride : at == 2 ? 2 * stride : at == 3 ? stride3 : 4 * stride;
+        const typename U::Left av(row);
+#pragma GCC unroll 2
+        for (int j = 0; j < NRV; j++) U::add(acc[i][j], av, bv[j]);
+      }
+#pragma GCC unroll 4
+      for (int p = 0; p < pointers; p++) a[p] += kColumns ? stride : static_cast<int64_t>(sizeof(R));
+      b += t.b_stride;
+    }
+  }
+  if constexpr (kUnit<T> == 2) {
+    T* c = t.rounded;
+    asm("" : "+r"(c));
+    if (c != nullptr) {
+#pragma GCC unroll 16
+      for (int i = 0; i < MR; i++, c += t.c_stride)
+#pragma GCC unroll 2
+        for (int j = 0; j < NRV; j++) {
+          const auto bits = rounded_bits<kBytes>(acc[i][j]);
+#if PDL_VECTOR_BYTES == 64
+          if (j == NRV - 1) {
+            if constexpr (kBytes == 64) _mm256_mask_storeu_epi16(c + j * lanes, edge.mask, (__m256i)bits);
+            else _mm_mask_storeu_epi16(c + j * lanes, edge.mask, (__m128i)bits);
+            continue;
+          }
+#endif
+          *reinterpret_cast<typename WideOf<uint16_t, kBytes / 2>::type*>(c + j * lanes) = bits;
+        }
+      return;
+    }
+  }
+  R* c = t.c;
+  asm("" : "+r"(c));  // the addresses of C are not worth a register during the sum
+#pragma GCC unroll 16
+  for (int i = 0; i < MR; i++, c += t.c_stride)
+#pragma GCC unroll 2
+    for (int j = 0; j < NRV; j++) {
+      if (j == NRV - 1) edge.store(c + j * lanes, acc[i][j]);
+      else *reinterpret_cast<V*>(c + j * lanes) = acc[i][j];
+    }
+}
+
+// The micro-kernels for 1 to kMaxRows rows.
+template <class T>
+using MicroKernel = void (*)(const Tile<T>& tile, int columns);
+template <class T, int kBytes, int NRV, bool kColumns>
+struct Rows {
+  MicroKernel<T> of[kMaxRows<T, NRV> + 1] = {};
+  template <int MR = kMaxRows<T, NRV>>
+  constexpr void fill() {
+    of[MR] = micro_kernel<T, kBytes, MR, NRV, kColumns>;
+    if constexpr (MR > 1) fill<MR - 1>();
+  }
+  constexpr Rows() { fill(); }
+};
+
+template <class T, bool kColumns>
+inline MicroKernel<T> micro_kernel_for(int rows, int columns) {
+  static constexpr Rows<T, kNarrowBytes, 1, kColumns> narrow;
+  static constexpr Rows<T, PDL_VECTOR_BYTES, 1, kColumns> one;
+  static constexpr Rows<T, PDL_VECTOR_BYTES, 2, kColumns> two;
+  const int width = panel_width<T>(columns);
+  return width == kPanel<T> ? two.of[rows] : width == kLanes<Real<T>> ? one.of[rows] : narrow.of[rows];
+}
+
+// The whole tile, any number of columns up to kPanel. Without masks B and bias must be readable up to panel_width(columns), whatever
+// stands there.
+template <class T, bool kColumns>
+inline void tile_kernel(int rows, int columns, Tile<T> t) {
+  const MicroKernel<T> run = micro_kernel_for<T, kColumns>(rows, columns);
+  const int width = panel_width<T>(columns);
+  if (Edge<Real<T>, PDL_VECTOR_BYTES>::kMasked || columns == width) return run(t, columns);
+  alignas(64) Real<T> edge[kMaxRows<T, 1> * kPanel<T>];  // no masks: through a tile on the stack, so that nothing beyond `columns` is written
+  const Tile<T> to = t;
+  t.c = edge, t.rounded = nullptr;
+  t.c_stride = width;
+  t.accumulate = false;
+  run(t, width);
+  for (int i = 0; i < rows; i++)
+    for (int j = 0; j < columns; j++) {
+      const int64_t at = i * to.c_stride + j;
+      if (kUnit<T> == 2 && to.rounded != nullptr) put(to.rounded + at, edge[i * width + j]);
+      else to.c[at] = (to.accumulate ? to.c[at] : Real<T>(0)) + edge[i * width + j];
+    }
+}
+
+template <class T>
+inline int max_rows(int columns) {
+  return columns <= kLanes<Real<T>> ? kMaxRows<T, 1> : kMaxRows<T, 2>;
+}
+
+// Splits n rows into the fewest tiles and those evenly: 16 rows are 8 + 8, not 14 + 2. Returns the rows of every tile but the last.
+inline int64_t even_rows(int64_t n, int most) {
+  const int64_t tiles = (n + most - 1) / most;
+  return tiles > 0 ? (n + tiles - 1) / tiles : 1;
+}
+
+inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
+inline int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
+inline int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
+
+}  // namespace pdl::PDL_ISA
