@@ -45,8 +45,9 @@ struct Block {
     in = &grid, taps = t, channels = c;
     const Taps& w = t[2];
     const bool inside = w.lowest() >= 0 && (out[2] - 1) * w.step + w.lowest() + w.span() <= grid.size[2];
-    direct = inside && (w.count <= 1 || grid.stride[2] == c) && c % kUnit<T> == 0;
-    pixel = direct ? grid.stride[2] : round_up(c, kUnit<T>);
+    const bool crowded = shares_sets(c * static_cast<int64_t>(sizeof(T)));
+    direct = inside && (w.count <= 1 || grid.stride[2] == c) && c % kUnit<T> == 0 && !shares_sets(grid.stride[2] * w.step * sizeof(T));
+    pixel = direct ? grid.stride[2] : round_up(c, kUnit<T>) + (crowded ? 64 / static_cast<int64_t>(sizeof(T)) : 0);
     row_width = (out[2] - 1) * w.step + w.span();
     rows = (out_rows - 1) * t[1].step + t[1].span();
     if (!direct) buffer = static_cast<T*>(scratch(slot, planes * t[0].count * rows * row_width * pixel * sizeof(T)));
@@ -84,8 +85,10 @@ struct Block {
       return;
     }
     for (int64_t i = left; i < right; i++, to += pixel, from += in->stride[2]) {
-      for (int64_t c = 0; c < channels; c++) to[c] = from[c];
-      if (channels != pixel) to[channels] = T{};
+      if (channels > 16) memcpy(to, from, channels * sizeof(T));
+      else
+        for (int64_t c = 0; c < channels; c++) to[c] = from[c];
+      if (channels % kUnit<T> != 0) to[channels] = T{};
     }
   }
 
@@ -220,24 +223,24 @@ Grid<T> dense(T* data, const int64_t* size, int64_t channels, int64_t first) {
           {size[1] * size[2] * channels, size[2] * channels, channels}};
 }
 
-// A pointwise convolution does not care which pixel is whose neighbour: long rows make full tiles.
-inline Geometry flattened(Geometry g) {
+// A pointwise convolution is a product of matrices: [pixels, c] times [c, o], group by group.
+inline bool is_pointwise(const Geometry& g) {
   for (int d = 0; d < kDims; d++)
-    if (g.kernel[d] != 1 || g.stride[d] != 1 || g.pad[d] != 0 || g.in[d] != g.out[d]) return g;
-  const int64_t outer = g.n * g.in[0], plane = g.in[1] * g.in[2];
-  const bool whole_planes = outer >= 2 * num_threads();
-  g.n = g.in[0] = g.out[0] = 1;
-  g.in[1] = g.out[1] = whole_planes ? outer : outer * g.in[1];
-  g.in[2] = g.out[2] = whole_planes ? plane : g.in[2];
-  return g;
+    if (g.kernel[d] != 1 || g.stride[d] != 1 || g.pad[d] != 0 || g.in[d] != g.out[d]) return false;
+  return true;
 }
 
 // y = correlation of x with w (+ bias)
 //   y OUT [n, out..., o], x IN [n, in..., c], w IN [kernel..., c / groups, o], bias IN [o] or null
 template <class T>
-void conv_forward(T* y, const T* x, const T* w, const T* bias, const Geometry& geometry) {
-  const Geometry g = flattened(geometry);
+void conv_forward(T* y, const T* x, const T* w, const T* bias, const Geometry& g) {
   const int64_t c = g.c / g.groups, o = g.o / g.groups, w_strides[] = {c * g.o, g.o, 1};
+  if (is_pointwise(g)) {
+    for (int64_t i = 0; i < g.groups; i++)
+      matmul_one<T>({g.n * g.in[0] * g.in[1] * g.in[2], o, c, y + i * o, g.o, x + i * c, g.c, 1, w + i * o, g.o, 1,
+                     bias == nullptr ? nullptr : bias + i * o, nullptr});
+    return;
+  }
   Taps taps[kDims];
   forward_taps(taps, g);
   for (int64_t i = 0; i < g.groups; i++)
@@ -287,9 +290,13 @@ void each_phase(const Geometry& g, const F& body) {
 // dx = gradient of the input: every output gradient goes back through the weights it came from.
 //   dx OUT [n, in..., c], dy IN [n, out..., o], w IN [kernel..., c / groups, o]
 template <class T>
-void conv_dx(T* dx, const T* dy, const T* w, const Geometry& geometry) {
-  const Geometry g = flattened(geometry);
+void conv_dx(T* dx, const T* dy, const T* w, const Geometry& g) {
   const int64_t c = g.c / g.groups, o = g.o / g.groups, w_strides[] = {c * g.o, 1, g.o};
+  if (is_pointwise(g)) {
+    for (int64_t i = 0; i < g.groups; i++)
+      matmul_one<T>({g.n * g.in[0] * g.in[1] * g.in[2], c, o, dx + i * c, g.c, dy + i * o, g.o, 1, w + i * o, 1, g.o, nullptr, nullptr});
+    return;
+  }
   each_phase(g, [&](const Taps* taps, const int64_t* at) {
     for (int64_t i = 0; i < g.groups; i++)
       correlate<T>(phase_grid(dx, g, at, g.c, i * c), dense(dy, g.out, g.o, i * o), taps, g.n, o, c, w + i * o, g.kernel, w_strides,

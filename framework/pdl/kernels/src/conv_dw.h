@@ -107,28 +107,29 @@ struct WeightGradient {
     constexpr int panel = kPanel<T>;
     constexpr bool masked = Edge<R, PDL_VECTOR_BYTES>::kMasked;
     const int64_t width = masked ? columns : round_up(columns, kLanes<R>), units = (g.out[2] + kUnit<T> - 1) / kUnit<T>;
-    const bool packs = kUnit<T> == 2 || width != columns;
+    const int64_t all_rows = taps_all() * channels;  // that use a row of dy
+    const bool packs = kUnit<T> == 2 || width != columns || (all_rows > 16 * kMaxRows<T, 2> && shares_sets(dy.stride[2] * sizeof(T)));
     PixelUnits<T> block;
     block.place(in, taps, channels, g.out, cut.rows_per_block, cut.planes_per_block);
-    const int64_t rows_most = cut.planes_per_block * cut.rows_per_block, packed_row = units * width * kUnit<T>;
-    const T** a = static_cast<const T**>(scratch(4, 3 * rows_most * sizeof(T*)));
+    const int64_t rows_most = cut.planes_per_block * cut.rows_per_block, depth = units * kUnit<T>;
+    const T** a = static_cast<const T**>(scratch(4, 4 * rows_most * sizeof(T*)));
     const T** first = a + rows_most;
     const T** b = first + rows_most;
-    T* packed = packs ? static_cast<T*>(scratch(6, rows_most * packed_row * sizeof(T))) : nullptr;
-    const int64_t b_stride = packs ? width * kUnit<T> : dy.stride[2];
+    int64_t* line = reinterpret_cast<int64_t*>(b + rows_most);  // the number of the output row within the block
+    T* packed = packs ? static_cast<T*>(scratch(6, rows_most * depth * round_up(width, panel) * sizeof(T))) : nullptr;
     const bool merged = block.merged();
     const int64_t m = (merged ? taps[2].count : 1) * channels;
     for (int64_t i = begin; i < end; i++) {
       const int64_t plane0 = i / cut.pieces * cut.planes_per_block, plane1 = min64(cut.planes, plane0 + cut.planes_per_block);
       const int64_t row0 = i % cut.pieces * cut.rows_per_block, row1 = min64(g.out[1], row0 + cut.rows_per_block);
-      const auto grad = [&](int64_t p, int64_t oh) {
-        return packs ? packed + ((p - plane0) * cut.rows_per_block + oh - row0) * packed_row : dy_row(p, oh) + from;
-      };
       for (int64_t p = plane0; p < plane1; p++) {
         block.fill(p - plane0, p / g.out[0], p % g.out[0], row0, row1);
         for (int64_t oh = row0; packs && oh < row1; oh++)
-          pack_panel(packed + ((p - plane0) * cut.rows_per_block + oh - row0) * packed_row, dy_row(p, oh) + from, g.out[2],
-                     static_cast<int>(columns), static_cast<int>(width), dy.stride[2], 1);
+          for (int64_t column = 0; column < width; column += panel) {  // panel by panel: [panel][row][unit][width of the panel]
+            const int here = static_cast<int>(min64(panel, columns - column)), wide = panel_width<T>(min64(panel, width - column));
+            pack_panel(packed + (column * rows_most + ((p - plane0) * cut.rows_per_block + oh - row0) * wide) * depth,
+                       dy_row(p, oh) + from + column, g.out[2], here, wide, dy.stride[2], 1);
+          }
       }
       for (int td = 0; td < taps[0].count; td++)
         for (int th = 0; th < taps[1].count; th++)
@@ -138,19 +139,21 @@ struct WeightGradient {
               for (int64_t oh = row0; block.valid(0, p % g.out[0], td) && oh < row1; oh++) {
                 if (!block.valid(1, oh, th)) continue;
                 first[batch] = block.row(p - plane0, p / g.out[0], p % g.out[0], oh, td, th) + block.tap_offset(tw);
-                b[batch++] = grad(p, oh);
+                b[batch] = dy_row(p, oh) + from;
+                line[batch++] = (p - plane0) * cut.rows_per_block + oh - row0;
               }
             if (batch == 0) continue;
             R* to = sums + ((int64_t(td) * taps[1].count + th) * taps[2].count + tw) * channels * stride;
             for (int64_t column = 0; column < width; column += panel) {
               const int here = static_cast<int>(min64(panel, width - column));
-              const int64_t step = even_rows(m, max_rows<T>(here));
+              const int64_t step = even_rows(m, max_rows<T>(here)), wide = panel_width<T>(here);
+              for (int64_t k = 0; packs && k < batch; k++) b[k] = packed + (column * rows_most + line[k] * wide) * depth;
               for (int64_t row = 0; row < m; row += step) {
                 for (int64_t k = 0; k < batch; k++) a[k] = first[k] + row * kUnit<T>;
                 tile_kernel<T, true>(static_cast<int>(min64(step, m - row)), here,
-                                     {a, b, batch, units, block.k_stride(), b_stride, to + row * stride + column, stride, nullptr, true, nullptr});
+                                     {a, b, batch, units, block.k_stride(), packs ? wide * kUnit<T> : dy.stride[2], to + row * stride + column, stride, nullptr, true, nullptr});
               }
-              for (int64_t k = 0; k < batch; k++) b[k] += panel * kUnit<T>;
+              for (int64_t k = 0; !packs && k < batch; k++) b[k] += panel;
             }
           }
     }
@@ -203,10 +206,9 @@ void gradient_by_pixels(T* dw, Real<T>* wide, const WeightGradient<T>& work) {
 
 // Output rows of a pointwise convolution are cut to a length that keeps a row of x and dy near: any divisor of the pixels will do.
 inline Geometry cut_pixels(Geometry g, int64_t pixel_bytes) {
-  for (int d = 0; d < kDims; d++)
-    if (g.kernel[d] != 1 || g.stride[d] != 1 || g.pad[d] != 0 || g.in[d] != g.out[d]) return g;
+  if (!is_pointwise(g)) return g;
   const int64_t pixels = g.n * g.in[0] * g.in[1] * g.in[2];
-  int64_t length = max64(32, min64(1024, kNearBytes / 2 / pixel_bytes));
+  int64_t length = max64(32, min64(1024, kNearBytes / pixel_bytes));
   while (length > 1 && (pixels % length != 0 || (length % 2 != 0 && pixels % 2 == 0))) length--;
   if (length < 24) return g;
   g.n = g.in[0] = g.out[0] = 1;
@@ -220,12 +222,18 @@ void conv_dw(T* dw, Real<T>* wide, const T* x, const T* dy, const Geometry& geom
   using R = Real<T>;
   const int64_t c = geometry.c / geometry.groups, o = geometry.o / geometry.groups;
   const Geometry g = cut_pixels(geometry, (c + o) * sizeof(R));
+  if (is_pointwise(g) && c * o * static_cast<int64_t>(sizeof(R)) > 2 * kNearBytes) {
+    for (int64_t i = 0; i < g.groups; i++)
+      matmul_one<T>({c, o, g.n * g.in[0] * g.in[1] * g.in[2], dw + i * o, g.o, x + i * c, 1, g.c, dy + i * o, g.o, 1, nullptr,
+                     wide == nullptr ? nullptr : wide + i * o});
+    return;
+  }
   Taps taps[kDims];
   forward_taps(taps, g);
   const int64_t rows = g.kernel[0] * g.kernel[1] * g.kernel[2] * c, sum_bytes = rows * o * static_cast<int64_t>(sizeof(R));
   const bool many = sum_bytes > 2 * kNearBytes;  // every block passes over all sums: fewer, larger blocks
   const int64_t row_bytes = (taps[1].step * taps[0].count * g.in[2] * c + g.out[2] * o) * static_cast<int64_t>(sizeof(R));
-  const Cut cut(g.n * g.out[0], g.out[1], row_bytes, many ? 2 * kNearBytes : kNearBytes / 2);
+  const Cut cut(g.n * g.out[0], g.out[1], row_bytes, many ? 2 * kNearBytes : is_pointwise(g) ? kNearBytes : kNearBytes / 2);
   for (int64_t i = 0; i < g.groups; i++) {
     const WeightGradient<T> work{dense(x, g.in, g.c, i * c), dense(dy, g.out, g.o, i * o), taps, g, c, o, cut};
     R* wide_group = wide == nullptr ? nullptr : wide + i * o;

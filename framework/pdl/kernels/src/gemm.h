@@ -21,7 +21,7 @@ struct LeftRows {
     if (kUnit<T> == 2 && (p.a_column != 1 || p.k % 2 != 0)) return false;
     if (p.a_column != 1 && p.a_row != 1) return false;
     const int64_t stride = (p.a_column == 1 ? p.a_row : p.a_column) * static_cast<int64_t>(sizeof(T));
-    return times < 3 || stride % 1024 != 0;
+    return times < 3 || !shares_sets(stride);
   }
 
   static LeftRows there(const Product<T>& p, int64_t first, int64_t step) {

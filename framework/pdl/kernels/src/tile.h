@@ -303,6 +303,9 @@ inline int64_t even_rows(int64_t n, int most) {
 
 inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 inline int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
+
+// Whether rows so many bytes apart crowd into few sets of a first-level cache.
+inline bool shares_sets(int64_t bytes) { return bytes % 1024 == 0; }
 inline int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
 }  // namespace pdl::PDL_ISA
