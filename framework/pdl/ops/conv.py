@@ -13,7 +13,6 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from pdl.dtype import bfloat16
 from pdl.errors import DtypeError, ShapeError
 from pdl.kernels import conv as kernels
 from pdl.ops.base import Arrays, Op, Spec, apply, as_tensors, demand_floating
@@ -89,15 +88,6 @@ class _Window(Op, abstract=True):
         """[*kernel, C/groups, O] as [KD, KH, KW, C/groups, O], contiguous."""
         return np.ascontiguousarray(w).reshape((1,) * (3 - len(self.stride)) + w.shape)
 
-    def narrow_depthwise(self, x: tuple[int, ...], made: int, outs: Arrays, ins: tuple[Any, ...]) -> bool:
-        """Compute a bfloat16 depthwise convolution, which has no kernel of its own, in float32; False for any other."""
-        if outs[0].dtype != bfloat16 or not 1 < self.groups == x[-1] == made:
-            return False
-        wide = np.empty(outs[0].shape, np.float32)
-        self.cpu((wide,), tuple(None if v is None else v.astype(np.float32) for v in ins))
-        outs[0][...] = wide
-        return True
-
     def geometry(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], int]:
         """Stride, padding before, dilation in three dimensions, and groups, as the kernels take them."""
         missing = 3 - len(self.stride)
@@ -118,8 +108,6 @@ class Conv(_Window):
         return Spec((x.shape[0], *self.out_sizes(x.shape[1:-1], w.shape[:-2]), w.shape[-1]), x.dtype)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        if self.narrow_depthwise(ins[0].shape, ins[1].shape[-1], outs, ins):
-            return
         x, w, b = ins if len(ins) == 3 else (*ins, None)
         bias = None if b is None else np.ascontiguousarray(b)
         kernels.forward(self.image(outs[0]), self.image(x), self.weight(w), bias, *self.geometry())
@@ -153,8 +141,6 @@ class ConvDx(_Window):
         return Spec(x, g.dtype)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        if self.narrow_depthwise(outs[0].shape, ins[1].shape[-1], outs, ins):
-            return
         kernels.dx(self.image(outs[0]), self.image(ins[0]), self.weight(ins[1]), *self.geometry())
 
     def vjp(self, h: Tensor, y: Tensor, g: Tensor, w: Tensor) -> Any:
@@ -178,8 +164,6 @@ class ConvDw(_Window):
         return Spec(w, x.dtype)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        if self.narrow_depthwise(ins[0].shape, ins[1].shape[-1], outs, ins):
-            return
         kernels.dw(self.weight(outs[0]), self.image(ins[0]), self.image(ins[1]), *self.geometry())
 
     def vjp(self, h: Tensor, y: Tensor, x: Tensor, g: Tensor) -> Any:

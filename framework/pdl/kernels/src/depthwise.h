@@ -1,121 +1,417 @@
-// Depthwise convolution (every channel on its own): no matrix product in it, so channels fill the vectors and taps are summed directly.
+// Depthwise convolution (every channel on its own): no matrix product in it, so channels fill the vectors and memory sets the speed.
+//
+// Input rows are copied into a ring of rows that a window reads: as T, with zeros around them and channels in whole vectors. So there are no
+// edges, storage in bfloat16 costs one conversion a value, and what has to happen to a value before it is used (a norm, an activation) happens
+// on the way. A block of outputs stays in registers while the window passes; channels run innermost, so that memory is read in its order.
 #pragma once
 #include "conv_dw.h"
+#include "norm.h"
 #include "winograd.h"
 
 namespace pdl::PDL_ISA {
 
-// The outputs [begin, end) along one dimension all of whose taps lie inside the input.
-struct Safe {
-  int64_t begin, end;
+constexpr int kMostWindow = 7;   // taps along the width that have a form in registers
+constexpr int kMostRows = 16;    // taps along the height
+constexpr int kOutputs = 7;      // outputs of a block: what fits the registers of AVX2, and divides the sizes of most nets
 
-  Safe(const Taps& taps, int64_t out, int64_t in) {
-    begin = taps.lowest() >= 0 ? 0 : min64(out, (-taps.lowest() + taps.step - 1) / taps.step);
-    const int64_t room = in - taps.lowest() - taps.span();
-    end = room < 0 ? begin : max64(begin, min64(out, room / taps.step + 1));
+// How output rows read input rows along one dimension, phase by phase: output r, in phase r % phases, reads input
+// (r / phases) * step + offset through every tap of that phase.
+struct Reading {
+  int phases;
+  Taps taps[2];
+
+  const Taps& of(int64_t output) const { return taps[output % phases]; }
+  int64_t first(int64_t output, int tap) const { return output / phases * of(output).step + of(output).offset[tap]; }
+};
+
+// Rows of input pixels in T with zeros on both sides; channels fill up to whole vectors.
+template <class T>
+struct RowRing {
+  T* memory = nullptr;
+  int64_t slots = 0, left = 0, pixels = 0, channels = 0;
+  int64_t image = -1, next = 0;
+
+  // For outputs [0, out) along the width that read `in` pixels.
+  void measure(const Reading& h, const Reading& w, int64_t in, int64_t out, int64_t c) {
+    channels = round_up(c, kLanes<T>);
+    int64_t right = in;
+    for (int p = 0; p < w.phases; p++) {
+      if (w.taps[p].count == 0) continue;
+      left = max64(left, -w.taps[p].lowest());
+      right = max64(right, (out - 1) / w.phases * w.taps[p].step + w.taps[p].lowest() + w.taps[p].span());
+    }
+    pixels = left + right;
+    for (int p = 0; p < h.phases; p++) slots = max64(slots, h.taps[p].span() + h.phases);
+  }
+  int64_t size() const { return slots * pixels * channels; }
+  void place(T* at) { memset(memory = at, 0, size() * sizeof(T)); }
+
+  T* row(int64_t r) const { return memory + ((r % slots) * pixels + left) * channels; }
+
+  // Makes rows [first, last] of image n present: load(row, where). They must not lie before what was asked for last, in the same image.
+  template <class F>
+  void need(int64_t n, int64_t first, int64_t last, const F& load) {
+    if (image != n || next < first) image = n, next = first;
+    for (; next <= last; next++) load(next, row(next));
   }
 };
 
-// Outputs per piece of a row: all channels of a piece are done before the next, so that its pixels come from the first-level cache.
-template <class T>
-inline int64_t piece_of(const Taps* taps, int64_t channels) {
-  constexpr int64_t kPieceBytes = 16 * 1024;
-  return max64(12, kPieceBytes / static_cast<int64_t>(sizeof(T)) / max64(1, channels * taps[1].count * taps[2].step) / 12 * 12);
-}
+// How rows come out of memory. at(pixel values, channel, lanes) makes the vector of T.
+template <class S>
+struct PlainRows {
+  const S* data;
+  int64_t channels;
 
-// Sums of one vector of channels over a row of outputs, all of whose taps lie inside the input; kWindow taps at consecutive pixels.
-// Every pixel is loaded once and serves all outputs it belongs to; the sums and the weights stay in registers.
-//   out OUT [outputs] at out_step, rows IN [count] first pixel of every tap row, weights IN [count] first of kWindow taps, `tap` apart
-template <class T>
-struct DepthwiseRow {
-  T* out;
-  int64_t out_step, outputs;
-  const T* const* rows;
-  const T* const* weights;
-  int count;
-  int64_t pixel, tap;
-};
-
-template <class T, int kWindow, int kStep, int kWide>
-inline void depthwise_some(const DepthwiseRow<T>& r, int64_t at, Vec<T> start) {
-  Vec<T> sum[kWide];
-#pragma GCC unroll 8
-  for (int i = 0; i < kWide; i++) sum[i] = start;
-  for (int row = 0; row < r.count; row++) {
-    const T* x = r.rows[row] + at * kStep * r.pixel;
-    Vec<T> w[kWindow];
-#pragma GCC unroll 8
-    for (int t = 0; t < kWindow; t++) w[t] = load(r.weights[row] + t * r.tap);
-#pragma GCC unroll 32
-    for (int p = 0; p < (kWide - 1) * kStep + kWindow; p++) {
-      const Vec<T> v = load(x + p * r.pixel);
-#pragma GCC unroll 8
-      for (int t = 0; t < kWindow; t++)
-        if (p >= t && (p - t) % kStep == 0 && (p - t) / kStep < kWide) sum[(p - t) / kStep] += v * w[t];
+  void operator()(Real<S>* to, int64_t to_step, int64_t first, int64_t pixels) const {
+    using T = Real<S>;
+    for (int64_t i = 0; i < pixels; i++) {
+      const S* from = data + (first + i) * channels;
+      T* row = to + i * to_step;
+      int64_t c = 0;
+      for (; c + kLanes<T> <= channels; c += kLanes<T>) store(row + c, load(from + c));
+      if (c < channels) store(row + c, load_tail(from + c, channels - c));
     }
   }
+};
+
+// kWide outputs: out[i] = sum over rows r and taps t of rows[r][i * kStep + t] weights[r][t] (+ bias), channel by channel.
+//   out OUT pixels out_step apart; rows, weights IN [rows] pixels and taps `padded` apart; bias IN [padded] or null
+// kRows: the number of rows where it is known, else 0 (and `some` says it)
+template <class S, int kWindow, int kStep, int kWide, int kRows>
+PDL_INLINE void depthwise_block(S* out, int64_t out_step, const Real<S>* const* rows, const Real<S>* const* weights, int some,
+                                int64_t channels, int64_t padded, const Real<S>* bias) {
+  using T = Real<S>;
+  const int count = kRows ? kRows : some;
+  for (int64_t c = 0; c < channels; c += kLanes<T>) {
+    Vec<T> sum[kWide];
+    const Vec<T> start = bias == nullptr ? Vec<T>{} : load(bias + c);
 #pragma GCC unroll 8
-  for (int i = 0; i < kWide; i++) store(r.out + (at + i) * r.out_step, sum[i]);
-}
-
-template <class T, int kWindow, int kStep>
-void depthwise_row(const DepthwiseRow<T>& r, Vec<T> start) {
-  int64_t at = 0;
-  for (; at + 6 <= r.outputs; at += 6) depthwise_some<T, kWindow, kStep, 6>(r, at, start);
-  for (; at + 3 <= r.outputs; at += 3) depthwise_some<T, kWindow, kStep, 3>(r, at, start);
-  for (; at < r.outputs; at++) depthwise_some<T, kWindow, kStep, 1>(r, at, start);
-}
-
-// The form for a window of `count` consecutive taps, or null where there is none and the general path has to do.
-template <class T, int kStep>
-auto depthwise_row_of(int count) -> void (*)(const DepthwiseRow<T>&, Vec<T>) {
-  switch (count) {
-    case 1: return depthwise_row<T, 1, kStep>;
-    case 2: return depthwise_row<T, 2, kStep>;
-    case 3: return depthwise_row<T, 3, kStep>;
-    case 4: return depthwise_row<T, 4, kStep>;
-    case 5: return depthwise_row<T, 5, kStep>;
-    case 7: return depthwise_row<T, 7, kStep>;
+    for (int i = 0; i < kWide; i++) sum[i] = start;
+#pragma GCC unroll 5
+    for (int r = 0; r < count; r++) {
+      const T *x = rows[r] + c, *from = weights[r] + c;
+      Vec<T> w[kWindow];
+#pragma GCC unroll 8
+      for (int t = 0; t < kWindow; t++) w[t] = load(from + t * padded);
+#pragma GCC unroll 32
+      for (int p = 0; p < (kWide - 1) * kStep + kWindow; p++) {
+        const Vec<T> v = load(x + p * padded);
+#pragma GCC unroll 8
+        for (int t = 0; t < kWindow; t++)
+          if (p >= t && (p - t) % kStep == 0 && (p - t) / kStep < kWide) sum[(p - t) / kStep] += v * w[t];
+      }
+    }
+    const int lanes = channels - c < kLanes<T> ? static_cast<int>(channels - c) : 0;
+#pragma GCC unroll 8
+    for (int i = 0; i < kWide; i++) norm::leave(out + i * out_step + c, sum[i], lanes);
   }
+}
+
+template <class S>
+using DepthwiseRow = void (*)(S* out, int64_t out_step, int64_t outputs, const Real<S>** rows, const Real<S>* const* weights, int count,
+                              int64_t channels, int64_t padded, const Real<S>* bias);
+
+// A row of outputs; `rows` is used up.
+template <class S, int kWindow, int kStep, int kRows>
+PDL_INLINE void depthwise_blocks(S* out, int64_t out_step, int64_t outputs, const Real<S>** rows, const Real<S>* const* weights, int count,
+                                 int64_t channels, int64_t padded, const Real<S>* bias) {
+  int64_t at = 0;
+  const auto go_on = [&](int64_t by) {
+    at += by, out += by * out_step;
+    for (int r = 0; r < count; r++) rows[r] += by * kStep * padded;
+  };
+  for (; at + kOutputs <= outputs; go_on(kOutputs))
+    depthwise_block<S, kWindow, kStep, kOutputs, kRows>(out, out_step, rows, weights, count, channels, padded, bias);
+  for (; at < outputs; go_on(1)) depthwise_block<S, kWindow, kStep, 1, 0>(out, out_step, rows, weights, count, channels, padded, bias);
+}
+template <class S, int kWindow, int kStep>
+void depthwise_row(S* out, int64_t out_step, int64_t outputs, const Real<S>** rows, const Real<S>* const* weights, int count,
+                   int64_t channels, int64_t padded, const Real<S>* bias) {
+  constexpr int kRows = kWindow <= 3 ? kWindow : 0;
+  if (count == kRows) depthwise_blocks<S, kWindow, kStep, kRows>(out, out_step, outputs, rows, weights, count, channels, padded, bias);
+  else depthwise_blocks<S, kWindow, kStep, 0>(out, out_step, outputs, rows, weights, count, channels, padded, bias);
+}
+
+// sums[t] += sum over outputs j of x[j * kStep + t] g[j], channel by channel: a block of outputs in registers, then added.
+//   sums OUT taps `padded` apart, x, g IN pixels `padded` apart
+template <class T, int kWindow, int kStep, int kWide>
+PDL_INLINE void depthwise_dw_block(T* sums, const T* x, const T* g, int64_t padded) {
+  for (int64_t c = 0; c < padded; c += kLanes<T>) {
+    Vec<T> d[kWide], sum[kWindow] = {};
+#pragma GCC unroll 8
+    for (int i = 0; i < kWide; i++) d[i] = load(g + i * padded + c);
+#pragma GCC unroll 32
+    for (int p = 0; p < (kWide - 1) * kStep + kWindow; p++) {
+      const Vec<T> v = load(x + p * padded + c);
+#pragma GCC unroll 8
+      for (int t = 0; t < kWindow; t++)
+        if (p >= t && (p - t) % kStep == 0 && (p - t) / kStep < kWide) sum[t] += v * d[(p - t) / kStep];
+    }
+#pragma GCC unroll 8
+    for (int t = 0; t < kWindow; t++) store(sums + t * padded + c, load(sums + t * padded + c) + sum[t]);
+  }
+}
+
+template <class T>
+using DepthwiseDwRow = void (*)(T* sums, const T* x, const T* g, int64_t outputs, int64_t padded);
+template <class T, int kWindow, int kStep>
+void depthwise_dw_row(T* sums, const T* x, const T* g, int64_t outputs, int64_t padded) {
+  int64_t at = 0;
+  for (; at + kOutputs <= outputs; at += kOutputs)
+    depthwise_dw_block<T, kWindow, kStep, kOutputs>(sums, x + at * kStep * padded, g + at * padded, padded);
+  for (; at < outputs; at++) depthwise_dw_block<T, kWindow, kStep, 1>(sums, x + at * kStep * padded, g + at * padded, padded);
+}
+
+// The forms for a window of `count` taps with `step` pixels between outputs, or null.
+#define PDL_WINDOW_FORMS(form, kStep) \
+  switch (count) { \
+    case 1: return form(1, kStep); \
+    case 2: return form(2, kStep); \
+    case 3: return form(3, kStep); \
+    case 4: return form(4, kStep); \
+    case 5: return form(5, kStep); \
+    case 7: return form(7, kStep); \
+    default: return nullptr; \
+  }
+template <class S>
+DepthwiseRow<S> depthwise_row_of(int count, int64_t step) {
+#define PDL_FORM(kWindow, kStep) depthwise_row<S, kWindow, kStep>
+  if (step == 1) PDL_WINDOW_FORMS(PDL_FORM, 1)
+  if (step == 2) PDL_WINDOW_FORMS(PDL_FORM, 2)
+#undef PDL_FORM
   return nullptr;
 }
-
-// `here` channels from `c` of one output pixel at the edge (or, without a fast form, any): the taps that lie inside, one by one.
 template <class T>
-inline void depthwise_pixel(T* out, int64_t ow, const Taps& taps, const Grid<const T>& from, const T* const* rows, const T* const* weights,
-                            int count, int64_t channels, int64_t c, int64_t here, Vec<T> start) {
-  const bool whole = here == kLanes<T>;
+DepthwiseDwRow<T> depthwise_dw_row_of(int count, int64_t step) {
+#define PDL_FORM(kWindow, kStep) depthwise_dw_row<T, kWindow, kStep>
+  if (step == 1) PDL_WINDOW_FORMS(PDL_FORM, 1)
+  if (step == 2) PDL_WINDOW_FORMS(PDL_FORM, 2)
+#undef PDL_FORM
+  return nullptr;
+}
+#undef PDL_WINDOW_FORMS
+
+// What forward and both gradients of one convolution share.
+template <class T>
+struct Depthwise {
+  Geometry g;
+  Reading out_h, out_w;  // outputs read inputs
+  Reading in_h, in_w;    // gradients of inputs read gradients of outputs
+  int64_t padded;
+  T *w = nullptr, *bias = nullptr;  // [kh][kw][padded], [padded]
+  T* back = nullptr;                // [kh][kw in the order of the taps of in_w, phase by phase][padded]
+
+  explicit Depthwise(const Geometry& geometry) : g(geometry), padded(round_up(geometry.c, kLanes<T>)) {
+    Taps forward[kDims];
+    forward_taps(forward, g);
+    out_h.phases = out_w.phases = 1, out_h.taps[0] = forward[1], out_w.taps[0] = forward[2];
+    in_h.phases = static_cast<int>(g.stride[1]), in_w.phases = static_cast<int>(g.stride[2]);
+    for (int p = 0; p < in_h.phases; p++) phase_taps(in_h.taps[p], p, g.kernel[1], g.stride[1], g.pad[1], 1);
+    for (int p = 0; p < in_w.phases; p++) phase_taps(in_w.taps[p], p, g.kernel[2], g.stride[2], g.pad[2], 1);
+  }
+
+  // Whether the forms in registers cover a convolution.
+  static bool covers(const Geometry& g) {
+    for (int d = 0; d < kDims; d++)
+      if (g.dilation[d] != 1 && g.kernel[d] != 1) return false;
+    return g.kernel[0] == 1 && g.stride[0] == 1 && g.pad[0] == 0 && g.in[0] == g.out[0] && g.stride[1] <= 2 && g.stride[2] <= 2 &&
+           g.kernel[1] <= kMostRows && g.kernel[2] <= kMostWindow && g.kernel[2] != 6;
+  }
+
+  int64_t taps() const { return g.kernel[1] * g.kernel[2]; }
+  int64_t images() const { return g.n * g.in[0]; }
+  int64_t packed_size() const { return (2 * taps() + 1) * padded; }
+
+  // Brings the weights [kh][kw][c] into order.   at OUT [packed_size()]
+  template <class S>
+  void pack(T* at, const S* weights, const S* offset) {
+    w = at, back = w + taps() * padded, bias = back + taps() * padded;
+    const auto copy = [&](T* to, const S* from) {
+      for (int64_t c = 0; c < padded; c++) to[c] = c < g.c ? value(from[c]) : T(0);
+    };
+    for (int64_t t = 0; t < taps(); t++) copy(w + t * padded, weights + t * g.c);
+    T* to = back;
+    for (int64_t kh = 0; kh < g.kernel[1]; kh++)
+      for (int p = 0; p < in_w.phases; p++)
+        for (int t = 0; t < in_w.taps[p].count; t++, to += padded) copy(to, weights + (kh * g.kernel[2] + in_w.taps[p].index[t]) * g.c);
+    if (offset != nullptr) copy(bias, offset);
+    else bias = nullptr;
+  }
+
+  // Output row oh of image n, from a ring of input rows that load(row, where) fills.
+  template <class S, class F>
+  void output_row(S* out, RowRing<T>& ring, int64_t n, int64_t oh, const F& load) const {
+    const T *rows[kMostRows], *weights[kMostRows];
+    const Taps &h = out_h.taps[0], &across = out_w.taps[0];
+    ring.need(n, max64(0, oh * h.step + h.offset[0]), min64(g.in[1] - 1, oh * h.step + h.offset[h.count - 1]), load);
+    int count = 0;
+    for (int t = 0; t < h.count; t++) {
+      const int64_t ih = oh * h.step + h.offset[t];
+      if (ih < 0 || ih >= g.in[1]) continue;
+      rows[count] = ring.row(ih) + across.lowest() * padded;
+      weights[count++] = w + t * g.kernel[2] * padded;
+    }
+    depthwise_row_of<S>(across.count, across.step)(out, g.c, g.out[2], rows, weights, count, g.c, padded, bias);
+  }
+
+  // The rows of the output that input row ih takes part in: those that its gradient reads.
+  void output_rows(int64_t ih, int64_t& first, int64_t& last) const {
+    const Taps& h = in_h.of(ih);
+    first = h.count == 0 ? 0 : max64(0, in_h.first(ih, 0));
+    last = h.count == 0 ? -1 : min64(g.out[1] - 1, in_h.first(ih, h.count - 1));
+  }
+
+  // Row ih of the gradient of the input, from a ring of rows of the gradient of the output that is filled already.
+  //   out OUT pixels out_step apart, out_channels of them written
+  template <class S>
+  void input_row(S* out, int64_t out_step, int64_t out_channels, const RowRing<T>& ring, int64_t ih) const {
+    const Taps& h = in_h.of(ih);
+    int64_t before = 0;  // taps of the phases before
+    for (int p = 0; p < in_w.phases; before += in_w.taps[p++].count) {
+      const Taps& across = in_w.taps[p];
+      const T *rows[kMostRows], *weights[kMostRows];
+      int count = 0;
+      for (int t = 0; t < h.count && across.count > 0; t++) {
+        const int64_t oh = in_h.first(ih, t);
+        if (oh < 0 || oh >= g.out[1]) continue;
+        rows[count] = ring.row(oh) + across.lowest() * padded;
+        weights[count++] = back + (h.index[t] * g.kernel[2] + before) * padded;
+      }
+      const int64_t outputs = (g.in[2] - p + in_w.phases - 1) / in_w.phases;
+      depthwise_row_of<S>(across.count > 0 ? across.count : 1, 1)(out + p * out_step, in_w.phases * out_step, outputs, rows, weights, count,
+                                                                    out_channels, padded, static_cast<const T*>(nullptr));
+    }
+  }
+
+  // sums [kh][kw][padded] += what input row `x` (of number ih) and the rows of the output's gradient in the ring give together
+  void add_weights(T* sums, const T* x, const RowRing<T>& ring, int64_t ih) const {
+    const Taps &h = in_h.of(ih), &across = out_w.taps[0];
+    const auto run = depthwise_dw_row_of<T>(across.count, across.step);
+    for (int t = 0; t < h.count; t++) {
+      const int64_t oh = in_h.first(ih, t);
+      if (oh >= 0 && oh < g.out[1])
+        run(sums + h.index[t] * g.kernel[2] * padded, x + across.lowest() * padded, ring.row(oh), g.out[2], padded);
+    }
+  }
+
+  // dw [taps][c] from `parts` sums [taps][padded], in their order
+  template <class S>
+  void finish_weights(S* dw, const T* sums, int parts) const {
+    for (int64_t t = 0; t < taps(); t++)
+      for (int64_t c = 0; c < g.c; c++) {
+        T sum = sums[t * padded + c];
+        for (int p = 1; p < parts; p++) sum += sums[(p * taps() + t) * padded + c];
+        put(dw + t * g.c + c, sum);
+      }
+  }
+
+  // A ring for input rows and one for rows of the output's gradient; `x_reading` also serves a single row of x.
+  RowRing<T> ring_of_inputs() const {
+    RowRing<T> ring;
+    ring.measure(out_h, out_w, g.in[2], g.out[2], g.c);
+    return ring;
+  }
+  RowRing<T> ring_of_outputs() const {
+    RowRing<T> ring;
+    ring.measure(in_h, in_w, g.out[2], g.in[2], g.c);
+    return ring;
+  }
+  int64_t grain(int64_t row) const { return max64(1, kParallelWork / 4 / max64(1, row * g.c)); }
+};
+
+// Loads row `r` of image n of a channels-last array.
+template <class S>
+auto plain_rows(const S* data, int64_t n, int64_t height, int64_t width, int64_t channels, int64_t padded) {
+  return [=](int64_t r, Real<S>* to) { PlainRows<S>{data + (n * height + r) * width * channels, channels}(to, padded, 0, width); };
+}
+
+template <class S>
+void depthwise_fast(S* y, const S* x, const S* w, const S* bias, const Geometry& g) {
+  using T = Real<S>;
+  Depthwise<T> d(g);
+  d.pack(static_cast<T*>(scratch(7, d.packed_size() * sizeof(T))), w, bias);
+  parallel(d.images() * g.out[1], d.grain(g.out[2]), [&](int64_t begin, int64_t end, int) {
+    RowRing<T> ring = d.ring_of_inputs();
+    ring.place(static_cast<T*>(scratch(4, ring.size() * sizeof(T))));
+    for (int64_t r = begin; r < end; r++)
+      d.output_row(y + r * g.out[2] * g.c, ring, r / g.out[1], r % g.out[1],
+                   plain_rows(x, r / g.out[1], g.in[1], g.in[2], g.c, d.padded));
+  });
+}
+
+template <class S>
+void depthwise_fast_dx(S* dx, const S* dy, const S* w, const Geometry& g) {
+  using T = Real<S>;
+  Depthwise<T> d(g);
+  d.pack(static_cast<T*>(scratch(7, d.packed_size() * sizeof(T))), w, static_cast<const S*>(nullptr));
+  parallel(d.images() * g.in[1], d.grain(g.in[2]), [&](int64_t begin, int64_t end, int) {
+    RowRing<T> ring = d.ring_of_outputs();
+    ring.place(static_cast<T*>(scratch(4, ring.size() * sizeof(T))));
+    for (int64_t r = begin; r < end; r++) {
+      const int64_t n = r / g.in[1], ih = r % g.in[1];
+      int64_t first, last;
+      d.output_rows(ih, first, last);
+      ring.need(n, first, last, plain_rows(dy, n, g.out[1], g.out[2], g.c, d.padded));
+      d.input_row(dx + r * g.in[2] * g.c, g.c, g.c, ring, ih);
+    }
+  });
+}
+
+template <class S, class D>
+void depthwise_fast_dw(D* dw, const S* x, const S* dy, const Geometry& g) {
+  using T = Real<S>;
+  Depthwise<T> d(g);
+  const int64_t rows = d.images() * g.in[1], total = d.taps() * d.padded;
+  const int parts = parts_of(rows, d.grain(g.in[2]));
+  T* sums = static_cast<T*>(scratch(7, parts * total * sizeof(T)));
+  parallel(rows, d.grain(g.in[2]), [&](int64_t begin, int64_t end, int part) {
+    RowRing<T> ring = d.ring_of_outputs(), row = d.ring_of_inputs();
+    row.slots = 1;
+    T* memory = static_cast<T*>(scratch(4, (ring.size() + row.size()) * sizeof(T)));
+    ring.place(memory), row.place(memory + ring.size());
+    memset(sums + part * total, 0, total * sizeof(T));
+    for (int64_t r = begin; r < end; r++) {
+      const int64_t n = r / g.in[1], ih = r % g.in[1];
+      int64_t first, last;
+      d.output_rows(ih, first, last);
+      if (first > last) continue;
+      ring.need(n, first, last, plain_rows(dy, n, g.out[1], g.out[2], g.c, d.padded));
+      plain_rows(x, n, g.in[1], g.in[2], g.c, d.padded)(ih, row.row(0));
+      d.add_weights(sums + part * total, row.row(0), ring, ih);
+    }
+  });
+  d.finish_weights(dw, sums, parts);
+}
+
+// `here` channels of one output pixel, tap by tap.   rows, weights IN [count] of the taps that lie inside in depth and height
+template <class S>
+void depthwise_pixel(S* out, int64_t ow, const Taps& taps, const Grid<const S>& from, const S* const* rows, const S* const* weights,
+                     int count, int64_t channels, int64_t c, int here, const S* bias) {
+  Vec<Real<S>> sum{};
+  if (bias != nullptr) sum = norm::fetch(bias + c, here);
   for (int tw = 0; tw < taps.count; tw++) {
     const int64_t iw = ow * taps.step + taps.offset[tw];
     if (iw < 0 || iw >= from.size[2]) continue;
-    for (int row = 0; row < count; row++) {
-      const T *x = rows[row] + iw * from.stride[2] + c, *w = weights[row] + taps.index[tw] * channels + c;
-      start += (whole ? load(x) : load_tail(x, here)) * (whole ? load(w) : load_tail(w, here));
-    }
+    for (int row = 0; row < count; row++)
+      sum += norm::fetch(rows[row] + iw * from.stride[2] + c, here) * norm::fetch(weights[row] + taps.index[tw] * channels + c, here);
   }
-  whole ? store(out, start) : store_tail(out, start, here);
+  norm::leave(out, sum, here);
 }
 
-// to[j, c] = sum over taps of from[j * step + offset, c] w[index, c] (+ bias[c]), for a row of outputs and a vector of channels at a time.
-template <class T>
-void depthwise_correlate(const Grid<T>& to, const Grid<const T>& from, const Taps* taps, int64_t n, int64_t channels, const T* w,
-                         const int64_t* kernel, const T* bias) {
-  constexpr int lanes = kLanes<T>;
-  const Taps& wide = taps[2];
-  const int64_t rows = n * to.size[0] * to.size[1];
-  const int64_t work = max64(1, to.size[2] * channels * taps[0].count * taps[1].count * wide.count);
-  const Safe safe(wide, to.size[2], from.size[2]);
-  const auto fast = !wide.consecutive() ? nullptr : wide.step == 1 ? depthwise_row_of<T, 1>(wide.count)
-                                                  : wide.step == 2 ? depthwise_row_of<T, 2>(wide.count) : nullptr;
-  const int64_t tap = wide.count > 1 ? (wide.index[1] - wide.index[0]) * channels : channels;
+// to[j, c] = sum over taps of from[j * step + offset, c] w[index, c] (+ bias[c]): the form for dilated windows, three dimensions and long
+// kernels.
+template <class S>
+void depthwise_correlate(const Grid<S>& to, const Grid<const S>& from, const Taps* taps, int64_t n, int64_t channels, const S* w,
+                         const int64_t* kernel, const S* bias) {
+  constexpr int lanes = kLanes<Real<S>>;
+  const int64_t work = max64(1, to.size[2] * channels * taps[0].count * taps[1].count * taps[2].count);
   const int most = taps[0].count * taps[1].count;
-  const int64_t whole = channels / lanes * lanes, piece = piece_of<T>(taps, channels);
-  parallel(rows, max64(1, kParallelWork / work), [&](int64_t begin, int64_t end, int) {
-    const T** x_rows = static_cast<const T**>(scratch(4, 4 * max64(1, most) * sizeof(T*)));
-    const T **w_rows = x_rows + most, **x_here = w_rows + most, **w_here = x_here + most;
+  parallel(n * to.size[0] * to.size[1], max64(1, kParallelWork / work), [&](int64_t begin, int64_t end, int) {
+    const S** x_rows = static_cast<const S**>(scratch(4, 2 * max64(1, most) * sizeof(S*)));
+    const S** w_rows = x_rows + most;
     for (int64_t r = begin; r < end; r++) {
       const int64_t oh = r % to.size[1], od = r / to.size[1] % to.size[0], image = r / to.size[1] / to.size[0];
-      T* out_row = to.data + image * to.stride_n + od * to.stride[0] + oh * to.stride[1];
+      S* out_row = to.data + image * to.stride_n + od * to.stride[0] + oh * to.stride[1];
       int count = 0;
       for (int td = 0; td < taps[0].count; td++) {
         const int64_t id = od * taps[0].step + taps[0].offset[td];
@@ -126,154 +422,76 @@ void depthwise_correlate(const Grid<T>& to, const Grid<const T>& from, const Tap
           w_rows[count++] = w + (taps[0].index[td] * kernel[1] + taps[1].index[th]) * kernel[2] * channels;
         }
       }
-      const auto edge = [&](int64_t first, int64_t last) {
-        for (int64_t ow = first; ow < last; ow++)
-          for (int64_t c = 0; c < channels; c += lanes) {
-            const int64_t here = min64(lanes, channels - c);
-            const Vec<T> start = bias == nullptr ? Vec<T>{} : here == lanes ? load(bias + c) : load_tail(bias + c, here);
-            depthwise_pixel<T>(out_row + ow * to.stride[2] + c, ow, wide, from, x_rows, w_rows, count, channels, c, here, start);
-          }
-      };
-      if (fast == nullptr || safe.begin == safe.end) {
-        edge(0, to.size[2]);
-        continue;
-      }
-      edge(0, safe.begin);
-      for (int64_t ow = safe.begin; ow < safe.end; ow += piece) {
-        const int64_t outputs = min64(piece, safe.end - ow);
-        for (int64_t c = 0; c < whole; c += lanes) {
-          for (int i = 0; i < count; i++) {
-            x_here[i] = x_rows[i] + (ow * wide.step + wide.lowest()) * from.stride[2] + c;
-            w_here[i] = w_rows[i] + wide.index[0] * channels + c;
-          }
-          fast({out_row + ow * to.stride[2] + c, to.stride[2], outputs, x_here, w_here, count, from.stride[2], tap},
-               bias == nullptr ? Vec<T>{} : load(bias + c));
-        }
-        for (int64_t i = ow; whole < channels && i < ow + outputs; i++)
-          depthwise_pixel<T>(out_row + i * to.stride[2] + whole, i, wide, from, x_rows, w_rows, count, channels, whole, channels - whole,
-                             bias == nullptr ? Vec<T>{} : load_tail(bias + whole, channels - whole));
-      }
-      edge(safe.end, to.size[2]);
+      for (int64_t ow = 0; ow < to.size[2]; ow++)
+        for (int64_t c = 0; c < channels; c += lanes)
+          depthwise_pixel(out_row + ow * to.stride[2] + c, ow, taps[2], from, x_rows, w_rows, count, channels, c,
+                          channels - c < lanes ? static_cast<int>(channels - c) : 0, bias);
     }
   });
 }
 
-template <class T>
-void depthwise_forward(T* y, const T* x, const T* w, const T* bias, const Geometry& g) {
+// The gradient of the weights for those forms: every part of the output rows has sums of its own, added in order.
+template <class S, class D>
+void depthwise_general_dw(D* dw, const S* x, const S* dy, const Geometry& g) {
+  using T = Real<S>;
   Taps taps[kDims];
   forward_taps(taps, g);
-  depthwise_correlate<T>(dense(y, g.out, g.o, 0), dense(x, g.in, g.c, 0), taps, g.n, g.c, w, g.kernel, bias);
-}
-
-template <class T>
-void depthwise_dx(T* dx, const T* dy, const T* w, const Geometry& g) {
-  each_phase(g, [&](const Taps* taps, const int64_t* at) {
-    depthwise_correlate<T>(phase_grid(dx, g, at, g.c, 0), dense(dy, g.out, g.o, 0), taps, g.n, g.c, w, g.kernel,
-                           static_cast<const T*>(nullptr));
-  });
-}
-
-// sums[t * tap] += sum over outputs of x[j * kStep + t] g[j], one vector of channels: kWindow sums in registers, twice, so that
-// consecutive outputs do not wait for each other.   x IN pixels `pixel` apart, g IN outputs `g_step` apart
-template <class T, int kWindow, int kStep>
-void depthwise_dw_row(T* sums, int64_t tap, const T* x, int64_t pixel, const T* g, int64_t g_step, int64_t outputs) {
-  constexpr int kWide = 4;
-  Vec<T> sum[2][kWindow] = {};
-  int64_t at = 0;
-  for (; at + kWide <= outputs; at += kWide, x += kWide * kStep * pixel, g += kWide * g_step) {
-    Vec<T> d[kWide];
-#pragma GCC unroll 4
-    for (int i = 0; i < kWide; i++) d[i] = load(g + i * g_step);
-#pragma GCC unroll 16
-    for (int p = 0; p < (kWide - 1) * kStep + kWindow; p++) {
-      const Vec<T> v = load(x + p * pixel);
-#pragma GCC unroll 8
-      for (int t = 0; t < kWindow; t++)
-        if (p >= t && (p - t) % kStep == 0 && (p - t) / kStep < kWide) sum[(p - t) / kStep % 2][t] += v * d[(p - t) / kStep];
-    }
-  }
-  for (; at < outputs; at++, x += kStep * pixel, g += g_step) {
-    const Vec<T> d = load(g);
-#pragma GCC unroll 8
-    for (int t = 0; t < kWindow; t++) sum[0][t] += load(x + t * pixel) * d;
-  }
-#pragma GCC unroll 8
-  for (int t = 0; t < kWindow; t++) store(sums + t * tap, load(sums + t * tap) + (sum[0][t] + sum[1][t]));
-}
-
-template <class T, int kStep>
-auto depthwise_dw_row_of(int count) -> void (*)(T*, int64_t, const T*, int64_t, const T*, int64_t, int64_t) {
-  switch (count) {
-    case 1: return depthwise_dw_row<T, 1, kStep>;
-    case 2: return depthwise_dw_row<T, 2, kStep>;
-    case 3: return depthwise_dw_row<T, 3, kStep>;
-    case 4: return depthwise_dw_row<T, 4, kStep>;
-    case 5: return depthwise_dw_row<T, 5, kStep>;
-    case 7: return depthwise_dw_row<T, 7, kStep>;
-  }
-  return nullptr;
-}
-
-// What one output pixel adds to the sums, tap by tap, where it lies inside.
-template <class T>
-inline void depthwise_dw_pixel(T* sums, int64_t ow, const Taps& taps, const Grid<const T>& in, const T* row, const T* g, int64_t channels,
-                               int64_t here) {
-  for (int tw = 0; tw < taps.count; tw++) {
-    const int64_t iw = ow * taps.step + taps.offset[tw];
-    if (iw < 0 || iw >= in.size[2]) continue;
-    T* sum = sums + tw * channels;
-    const T* x = row + iw * in.stride[2];
-    if (here == kLanes<T>) store(sum, load(sum) + load(x) * load(g));
-    else store_tail(sum, load_tail(sum, here) + load_tail(x, here) * load_tail(g, here), here);
-  }
-}
-
-template <class T>
-void depthwise_dw(T* dw, const T* x, const T* dy, const Geometry& g) {
-  constexpr int lanes = kLanes<T>;
-  Taps taps[kDims];
-  forward_taps(taps, g);
-  const Grid<const T> in = dense(x, g.in, g.c, 0), grad = dense(dy, g.out, g.o, 0);
-  const int64_t row_sums = g.kernel[2] * g.c, total = g.kernel[0] * g.kernel[1] * row_sums, rows = g.n * g.out[0] * g.out[1];
+  const Grid<const S> in = dense(x, g.in, g.c, 0), grad = dense(dy, g.out, g.o, 0);
+  const int64_t total = g.kernel[0] * g.kernel[1] * g.kernel[2] * g.c, rows = g.n * g.out[0] * g.out[1];
   const int64_t grain = max64(1, kParallelWork / max64(1, g.out[2] * total));
   const int parts = parts_of(rows, grain);
-  const Safe safe(taps[2], g.out[2], in.size[2]);
-  const auto fast = !taps[2].consecutive() ? nullptr : taps[2].step == 1 ? depthwise_dw_row_of<T, 1>(taps[2].count)
-                                                     : taps[2].step == 2 ? depthwise_dw_row_of<T, 2>(taps[2].count) : nullptr;
-  const int64_t whole = g.c / lanes * lanes, piece = piece_of<T>(taps, g.c);
-  T* sums = static_cast<T*>(scratch(5, parts * total * sizeof(T)));
+  T* sums = static_cast<T*>(scratch(7, parts * total * sizeof(T)));
   parallel(rows, grain, [&](int64_t begin, int64_t end, int part) {
     T* mine = sums + part * total;
     memset(mine, 0, total * sizeof(T));
     for (int64_t r = begin; r < end; r++) {
       const int64_t oh = r % g.out[1], od = r / g.out[1] % g.out[0], image = r / g.out[1] / g.out[0];
-      const T* grad_row = grad.data + image * grad.stride_n + od * grad.stride[0] + oh * grad.stride[1];
+      const S* grad_row = grad.data + image * grad.stride_n + od * grad.stride[0] + oh * grad.stride[1];
       for (int64_t tap = 0; tap < g.kernel[0] * g.kernel[1]; tap++) {
         const int64_t id = od * g.stride[0] + taps[0].offset[tap / g.kernel[1]], ih = oh * g.stride[1] + taps[1].offset[tap % g.kernel[1]];
         if (id < 0 || id >= g.in[0] || ih < 0 || ih >= g.in[1]) continue;
-        const T* row = in.data + image * in.stride_n + id * in.stride[0] + ih * in.stride[1];
-        const auto pixels = [&](int64_t first, int64_t last, int64_t from_channel) {
-          for (int64_t ow = first; ow < last; ow++)
-            for (int64_t c = from_channel; c < g.c; c += lanes)
-              depthwise_dw_pixel<T>(mine + tap * row_sums + c, ow, taps[2], in, row + c, grad_row + ow * g.c + c, g.c, min64(lanes, g.c - c));
-        };
-        if (fast == nullptr || safe.begin == safe.end) {
-          pixels(0, g.out[2], 0);
-          continue;
-        }
-        pixels(0, safe.begin, 0);
-        for (int64_t ow = safe.begin; ow < safe.end; ow += piece) {
-          const int64_t outputs = min64(piece, safe.end - ow);
-          for (int64_t c = 0; c < whole; c += lanes)
-            fast(mine + tap * row_sums + c, g.c, row + (ow * taps[2].step + taps[2].lowest()) * g.c + c, g.c, grad_row + ow * g.c + c, g.c,
-                 outputs);
-          pixels(ow, ow + outputs, whole);
-        }
-        pixels(safe.end, g.out[2], 0);
+        const S* row = in.data + image * in.stride_n + id * in.stride[0] + ih * in.stride[1];
+        for (int64_t ow = 0; ow < g.out[2]; ow++)
+          for (int64_t tw = 0; tw < g.kernel[2]; tw++) {
+            const int64_t iw = ow * g.stride[2] + taps[2].offset[tw];
+            if (iw < 0 || iw >= g.in[2]) continue;
+            T* sum = mine + (tap * g.kernel[2] + tw) * g.c;
+            norm::tiles<T>(g.c, [&](auto count, int64_t c, int lanes) {
+              for (int j = 0; j < decltype(count)::value; j++, c += kLanes<T>)
+                norm::leave(sum + c, norm::fetch(sum + c, lanes) + norm::fetch(row + iw * g.c + c, lanes) *
+                                                                       norm::fetch(grad_row + ow * g.c + c, lanes), lanes);
+            });
+          }
       }
     }
   });
-  add_parts(dw, sums, parts, total);
+  for (int64_t i = 0; i < total; i++) {
+    T sum = sums[i];
+    for (int p = 1; p < parts; p++) sum += sums[p * total + i];
+    put(dw + i, sum);
+  }
+}
+
+// y = depthwise correlation of x with w (+ bias), and its gradients.
+//   y, dy [n, out..., c], x, dx [n, in..., c], w, dw [kernel..., 1, c], bias [c] or null
+template <class S>
+void depthwise_forward(S* y, const S* x, const S* w, const S* bias, const Geometry& g) {
+  if (Depthwise<Real<S>>::covers(g)) return depthwise_fast(y, x, w, bias, g);
+  Taps taps[kDims];
+  forward_taps(taps, g);
+  depthwise_correlate<S>(dense(y, g.out, g.o, 0), dense(x, g.in, g.c, 0), taps, g.n, g.c, w, g.kernel, bias);
+}
+template <class S>
+void depthwise_dx(S* dx, const S* dy, const S* w, const Geometry& g) {
+  if (Depthwise<Real<S>>::covers(g)) return depthwise_fast_dx(dx, dy, w, g);
+  each_phase(g, [&](const Taps* taps, const int64_t* at) {
+    depthwise_correlate<S>(phase_grid(dx, g, at, g.c, 0), dense(dy, g.out, g.o, 0), taps, g.n, g.c, w, g.kernel,
+                           static_cast<const S*>(nullptr));
+  });
+}
+template <class S, class D>
+void depthwise_dw(D* dw, const S* x, const S* dy, const Geometry& g) {
+  Depthwise<Real<S>>::covers(g) ? depthwise_fast_dw(dw, x, dy, g) : depthwise_general_dw(dw, x, dy, g);
 }
 
 inline bool is_depthwise(const Geometry& g) { return g.groups > 1 && g.groups == g.c && g.c == g.o; }
@@ -282,21 +500,21 @@ inline bool is_depthwise(const Geometry& g) { return g.groups > 1 && g.groups ==
 template <class T>
 void convolution(T* y, const T* x, const T* w, const T* bias, const Geometry& g) {
   if (is_depthwise(g)) return depthwise_forward(y, x, w, bias, g);
-  if constexpr (sizeof(T) == 4)
+  if constexpr (sizeof(Real<T>) == 4)
     if (winograd::fits<T>(g)) return winograd::forward(y, x, w, bias, g);
   conv_forward(y, x, w, bias, g);
 }
 template <class T>
 void convolution_dx(T* dx, const T* dy, const T* w, const Geometry& g) {
   if (is_depthwise(g)) return depthwise_dx(dx, dy, w, g);
-  if constexpr (sizeof(T) == 4)
+  if constexpr (sizeof(Real<T>) == 4)
     if (winograd::fits<T>(g)) return winograd::dx(dx, dy, w, g);
   conv_dx(dx, dy, w, g);
 }
 template <class T>
 void convolution_dw(T* dw, Real<T>* wide, const T* x, const T* dy, const Geometry& g) {
-  if (is_depthwise(g)) return depthwise_dw(dw, x, dy, g);
-  if constexpr (sizeof(T) == 4)
+  if (is_depthwise(g)) return wide != nullptr ? depthwise_dw(wide, x, dy, g) : depthwise_dw(dw, x, dy, g);
+  if constexpr (sizeof(Real<T>) == 4)
     if (winograd::fits<T>(g)) return winograd::dw(dw, wide, x, dy, g);
   conv_dw(dw, wide, x, dy, g);
 }
