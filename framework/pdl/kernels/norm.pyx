@@ -4,10 +4,6 @@ include "checks.pxi"
 
 cdef extern from "table.h" namespace "pdl":
     cdef cppclass NormTable[T]:
-        void layer_norm(T* y, T* mean, T* rstd, const T* x, const T* scale, const T* shift, int64_t rows, int64_t columns, double eps,
-                        bint centred) noexcept nogil
-        void layer_norm_grad(T* dx, T* dscale, T* dshift, const T* g, const T* x, const T* mean, const T* rstd, const T* scale,
-                             int64_t rows, int64_t columns) noexcept nogil
         void group_norm(T* y, T* mean, T* rstd, const T* x, const T* scale, const T* shift, int64_t n, int64_t rows, int64_t columns,
                         int64_t groups, double eps) noexcept nogil
         void group_norm_grad(T* dx, T* dscale, T* dshift, const T* g, const T* x, const T* mean, const T* rstd, const T* scale,
@@ -22,62 +18,6 @@ cdef inline int64_t last_of(str name, cnp.ndarray x) except -1:
     return cnp.PyArray_DIM(x, cnp.PyArray_NDIM(x) - 1)
 
 
-def layer_norm(
-    cnp.ndarray y not None,         # OUT [..., C]
-    cnp.ndarray mean,               # OUT [...], or None for RMS norm
-    cnp.ndarray rstd not None,      # OUT [...]
-    cnp.ndarray x not None,         # IN  [..., C]
-    object scale,                   # IN  [C] or None
-    object shift,                   # IN  [C] or None
-    double eps,
-):
-    """y = (x - mean) rstd scale + shift over the last axis, rstd = 1 / sqrt(var + eps); without `mean`: RMS norm, rstd
-    = 1 / sqrt(mean x^2 + eps)."""
-    cdef int64_t n = cnp.PyArray_SIZE(x), columns = last_of("layer_norm", x)
-    cdef int kind = real_type("layer_norm", x)
-    cdef void* py = data_of("layer_norm", "y", y, kind, n)
-    cdef void* pm = optional_data("layer_norm", "mean", mean, kind, n // columns)
-    cdef void* pr = data_of("layer_norm", "rstd", rstd, kind, n // columns)
-    cdef void* px = data_of("layer_norm", "x", x, kind, n)
-    cdef void* pa = optional_data("layer_norm", "scale", scale, kind, columns)
-    cdef void* pb = optional_data("layer_norm", "shift", shift, kind, columns)
-    with nogil:
-        if kind == cnp.NPY_FLOAT:
-            norm_table(<float*>px).layer_norm(<float*>py, <float*>pm, <float*>pr, <float*>px, <float*>pa, <float*>pb, n // columns,
-                                              columns, eps, pm != NULL)
-        else:
-            norm_table(<double*>px).layer_norm(<double*>py, <double*>pm, <double*>pr, <double*>px, <double*>pa, <double*>pb,
-                                               n // columns, columns, eps, pm != NULL)
-
-
-def layer_norm_grad(
-    cnp.ndarray dx not None,        # OUT [..., C]
-    cnp.ndarray dscale,             # OUT [C] or None
-    cnp.ndarray dshift,             # OUT [C] or None
-    cnp.ndarray g not None,         # IN  [..., C]
-    cnp.ndarray x not None,         # IN  [..., C]
-    cnp.ndarray mean,               # IN  [...], or None for RMS norm
-    cnp.ndarray rstd not None,      # IN  [...]
-    object scale,                   # IN  [C] or None
-):
-    """Gradients of layer_norm, or of RMS norm where `mean` is None."""
-    cdef int64_t n = cnp.PyArray_SIZE(x), columns = last_of("layer_norm", x)
-    cdef int kind = real_type("layer_norm", x)
-    cdef void* pdx = data_of("layer_norm", "dx", dx, kind, n)
-    cdef void* pds = optional_data("layer_norm", "dscale", dscale, kind, columns)
-    cdef void* pdb = optional_data("layer_norm", "dshift", dshift, kind, columns)
-    cdef void* pg = data_of("layer_norm", "g", g, kind, n)
-    cdef void* px = data_of("layer_norm", "x", x, kind, n)
-    cdef void* pm = optional_data("layer_norm", "mean", mean, kind, n // columns)
-    cdef void* pr = data_of("layer_norm", "rstd", rstd, kind, n // columns)
-    cdef void* pa = optional_data("layer_norm", "scale", scale, kind, columns)
-    with nogil:
-        if kind == cnp.NPY_FLOAT:
-            norm_table(<float*>px).layer_norm_grad(<float*>pdx, <float*>pds, <float*>pdb, <float*>pg, <float*>px, <float*>pm, <float*>pr,
-                                                   <float*>pa, n // columns, columns)
-        else:
-            norm_table(<double*>px).layer_norm_grad(<double*>pdx, <double*>pds, <double*>pdb, <double*>pg, <double*>px, <double*>pm,
-                                                    <double*>pr, <double*>pa, n // columns, columns)
 
 
 cdef int check_groups(cnp.ndarray x, int64_t columns, int64_t groups) except -1:

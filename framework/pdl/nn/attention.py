@@ -11,9 +11,8 @@ from pdl.errors import ShapeError
 from pdl.hints import Range
 from pdl.nn import init
 from pdl.nn.container import ModuleList
-from pdl.nn.dropout import Dropout
 from pdl.nn.linear import Linear
-from pdl.nn.module import Module
+from pdl.nn.module import Module, Parameter
 from pdl.nn.norm import LayerNorm
 from pdl.tensor import Tensor
 
@@ -25,8 +24,9 @@ class MultiHeadAttention(Module):
     """out_proj of the heads' softmax(q k^T / sqrt(D)) v, where q, k, v [N, L, embed_dim] are projected and split into
     heads of size D.
 
-    `kdim` and `vdim` are the sizes of keys and values where they differ. Initial values: Xavier uniform for the
-    projections, biases 0.
+    One matrix, in_proj_weight [embed_dim, 3 embed_dim], projects all three; where `kdim` or `vdim` say that keys or
+    values have another size, there are q_proj_weight, k_proj_weight and v_proj_weight. Initial values: Xavier uniform
+    for the projections, biases 0.
     """
 
     shown = ("embed_dim", "num_heads")
@@ -44,18 +44,24 @@ class MultiHeadAttention(Module):
         if embed_dim % num_heads:
             raise ShapeError(f"{type(self).__name__}: num_heads={num_heads} must divide embed_dim={embed_dim}")
         self.embed_dim, self.num_heads, self.dropout = embed_dim, num_heads, dropout
-        self.q_proj = Linear(embed_dim, embed_dim, bias=bias)
-        self.k_proj = Linear(kdim or embed_dim, embed_dim, bias=bias)
-        self.v_proj = Linear(vdim or embed_dim, embed_dim, bias=bias)
+        if kdim in (None, embed_dim) and vdim in (None, embed_dim):
+            self.in_proj_weight: Parameter | None = Parameter(ops.zeros((embed_dim, 3 * embed_dim)))
+        else:
+            self.in_proj_weight = None
+            self.q_proj_weight = Parameter(ops.zeros((embed_dim, embed_dim)))
+            self.k_proj_weight = Parameter(ops.zeros((kdim or embed_dim, embed_dim)))
+            self.v_proj_weight = Parameter(ops.zeros((vdim or embed_dim, embed_dim)))
+        self.in_proj_bias = Parameter(ops.zeros((3 * embed_dim,))) if bias else None
         self.out_proj = Linear(embed_dim, embed_dim, bias=bias)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draw new initial values."""
-        for projection in (self.q_proj, self.k_proj, self.v_proj, self.out_proj):
-            init.xavier_uniform_(projection.weight)
-            if projection.bias is not None:
-                init.zeros_(projection.bias)
+        for name, p in self.named_parameters():
+            if name.endswith("bias"):
+                init.zeros_(p)
+            else:
+                init.xavier_uniform_(p)
 
     def forward(
         self,
@@ -73,15 +79,23 @@ class MultiHeadAttention(Module):
         """
         k = q if k is None else k
         v = k if v is None else v
-        heads = [self._split(p(x)) for p, x in ((self.q_proj, q), (self.k_proj, k), (self.v_proj, v))]
         rate = self.dropout if self.training else 0.0
-        y = ops.scaled_dot_product_attention(*heads, mask=mask, is_causal=is_causal, dropout_p=rate)
-        return self.out_proj(ops.reshape(ops.permute_dims(y, (0, 2, 1, 3)), q.shape))  # type: ignore[no-any-return]
+        y = ops.scaled_dot_product_attention(
+            *self._project(q, k, v), mask=mask, is_causal=is_causal, dropout_p=rate, heads=self.num_heads
+        )
+        return self.out_proj(y)  # type: ignore[no-any-return]
 
-    def _split(self, x: Tensor) -> Tensor:
-        """[N, L, E] -> [N, heads, L, E / heads]."""
-        n, length, width = x.shape
-        return ops.permute_dims(ops.reshape(x, (n, length, self.num_heads, width // self.num_heads)), (0, 2, 1, 3))
+    def _project(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+        """What attention takes: [N, L, 3 embed_dim] where one product makes it, else q, k and v apart."""
+        if q is k and k is v and self.in_proj_weight is not None:
+            return (ops.linear(q, self.in_proj_weight, self.in_proj_bias),)
+        size, shift = self.embed_dim, self.in_proj_bias
+        if self.in_proj_weight is not None:
+            weights = ops.split(self.in_proj_weight, size, axis=1)
+        else:
+            weights = [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight]
+        shifts = (None,) * 3 if shift is None else ops.split(shift, size)
+        return tuple(ops.linear(x, w, b) for x, w, b in zip((q, k, v), weights, shifts, strict=True))
 
 
 class TransformerEncoderLayer(Module):
@@ -103,30 +117,28 @@ class TransformerEncoderLayer(Module):
         eps: Annotated[float, Range(0)] = 1e-5,
         bias: bool = True,
     ) -> None:
-        self.activation, self.norm_first = activation, norm_first
+        self.activation, self.norm_first, self.dropout = activation, norm_first, dropout
         self.self_attn = MultiHeadAttention(d_model, nhead, dropout=dropout, bias=bias)
         self.linear1, self.linear2 = (
             Linear(d_model, dim_feedforward, bias=bias),
             Linear(dim_feedforward, d_model, bias=bias),
         )
         self.norm1, self.norm2 = LayerNorm(d_model, eps=eps, bias=bias), LayerNorm(d_model, eps=eps, bias=bias)
-        self.drop, self.drop1, self.drop2 = Dropout(dropout), Dropout(dropout), Dropout(dropout)
 
     def forward(self, x: Tensor, *, mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
         """x [N, L, d_model] -> [N, L, d_model]; `mask` as in `MultiHeadAttention`."""
+        rate = self.dropout if self.training else 0.0
         if self.norm_first:
-            x = x + self._attend(self.norm1(x), mask, is_causal)
-            return x + self._feed(self.norm2(x))
-        x = self.norm1(x + self._attend(x, mask, is_causal))
-        return self.norm2(x + self._feed(x))  # type: ignore[no-any-return]
+            branch = self.self_attn(self.norm1(x), mask=mask, is_causal=is_causal)
+            normed, x = self.norm2.add(branch, x, dropout_p=rate)
+            return x + ops.dropout(self._feed(normed, rate), p=rate)
+        x, _ = self.norm1.add(self.self_attn(x, mask=mask, is_causal=is_causal), x, dropout_p=rate)
+        return self.norm2.add(self._feed(x, rate), x, dropout_p=rate)[0]
 
-    def _attend(self, x: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
-        return self.drop1(self.self_attn(x, mask=mask, is_causal=is_causal))  # type: ignore[no-any-return]
-
-    def _feed(self, x: Tensor) -> Tensor:
+    def _feed(self, x: Tensor, rate: float) -> Tensor:
         hidden = self.linear1(x)
         hidden = ops.relu(hidden) if self.activation == "relu" else ops.gelu(hidden)
-        return self.drop2(self.linear2(self.drop(hidden)))  # type: ignore[no-any-return]
+        return self.linear2(ops.dropout(hidden, p=rate))  # type: ignore[no-any-return]
 
 
 class TransformerEncoder(Module):

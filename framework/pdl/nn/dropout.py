@@ -32,6 +32,10 @@ class _Drop(Module):
 class Dropout(_Drop):
     """Each value is 0 with probability p. Srivastava et al., JMLR 15, 2014."""
 
+    def forward(self, x: Tensor) -> Tensor:
+        """x, some values dropped in training."""
+        return ops.dropout(x, p=self.p, training=self.training)
+
 
 class ChannelDropout(_Drop):
     """Each channel of each sample, x [N, ..., C], is 0 with probability p. Tompson et al., arXiv 1411.4280 (PyTorch:

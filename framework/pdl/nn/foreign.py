@@ -26,23 +26,19 @@ def from_torch(model: Module, state: Mapping[str, Any]) -> dict[str, Array]:
     """A PyTorch state dict (arrays or anything NumPy reads, by name) in the layouts of `model`, whose names are the
     same.
 
-    Names are kept, so that `load_state_dict` can say what is missing or not known, but for attention's ``in_proj_*``,
-    which becomes q, k and v; ``num_batches_tracked`` is dropped.
+    Names are kept, so that `load_state_dict` can say what is missing or not known; ``num_batches_tracked`` is dropped.
     """
     modules = dict(model.named_modules())
     found = {}
     for name, value in state.items():
         owner, _, kind = name.rpartition(".")
-        if kind in ("in_proj_weight", "in_proj_bias") and isinstance(modules.get(owner), MultiHeadAttention):
-            for part, each in zip("qkv", np.split(_array(value), 3), strict=True):
-                found[f"{owner}.{part}_proj.{kind[8:]}".lstrip(".")] = np.ascontiguousarray(each.T)
-        elif kind not in IGNORED:
+        if kind not in IGNORED:
             found[name] = np.ascontiguousarray(_turn(modules.get(owner), kind, _array(value)))
     return found
 
 
 def to_torch(model: Module) -> dict[str, Array]:
-    """The state dict of `model` in PyTorch's layouts: undoes `from_torch` (but q, k and v of attention stay apart)."""
+    """The state dict of `model` in PyTorch's layouts: undoes `from_torch`."""
     modules = dict(model.named_modules())
     found = {}
     for name, value in model.state_dict().items():
@@ -68,6 +64,8 @@ def _turn_back(owner: Module | None, kind: str, value: Array) -> Array:
 
 
 def _is_matrix(owner: Module | None, kind: str, value: Array) -> bool:
+    if isinstance(owner, MultiHeadAttention):
+        return kind.endswith("proj_weight")
     return isinstance(owner, Linear | _Recurrent) and kind.startswith("weight") and value.ndim == 2
 
 

@@ -134,6 +134,15 @@ class LayerNorm(Module):
     def forward(self, x: Tensor) -> Tensor:
         return ops.layer_norm(x, self.weight, self.bias, dims=self.check(x), eps=self.eps)
 
+    def add(self, x: Tensor, residual: Tensor, *, dropout_p: float = 0.0) -> tuple[Tensor, Tensor]:
+        """The norm of residual + dropout(x), and that sum, in one pass; over the last axis only."""
+        if self.check(x) != 1:
+            raise ShapeError(f"{type(self).__name__}: add() normalises one axis, not {self.normalized_shape}")
+        centred = not isinstance(self, RMSNorm)
+        return ops.add_layer_norm(
+            x, residual, self.weight, self.bias, eps=self.eps, dropout_p=dropout_p, centred=centred
+        )
+
 
 class RMSNorm(LayerNorm):
     """x / sqrt(mean x^2 + eps) weight over the last axes. Zhang & Sennrich, arXiv 1910.07467."""

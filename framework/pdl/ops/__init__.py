@@ -17,6 +17,7 @@ from pdl.ops import einsum as _einsum
 from pdl.ops import elementwise as _elementwise
 from pdl.ops import embedding as _embedding
 from pdl.ops import index as _index
+from pdl.ops import layer_norm as _layer_norm
 from pdl.ops import linalg as _linalg
 from pdl.ops import logic as _logic
 from pdl.ops import loss as _loss
@@ -36,8 +37,8 @@ from pdl.ops import table as _table
 
 _FAMILIES = (
     _activation, _attention, _cast, _conv, _create, _ctc, _decompose, _dropout, _einsum, _elementwise, _embedding,
-    _index, _linalg, _logic, _loss, _norm, _batchnorm, _pool, _precision, _reduce, _resize, _rnn, _segment, _shape,
-    _softmax, _sort, _sparse, _table,
+    _index, _layer_norm, _linalg, _logic, _loss, _norm, _batchnorm, _pool, _precision, _reduce, _resize, _rnn, _segment,
+    _shape, _softmax, _sort, _sparse, _table,
 )  # fmt: skip
 
 from pdl.ops.activation import *  # noqa: E402, F403
@@ -53,6 +54,7 @@ from pdl.ops.einsum import *  # noqa: E402, F403
 from pdl.ops.elementwise import *  # noqa: E402, F403
 from pdl.ops.embedding import *  # noqa: E402, F403
 from pdl.ops.index import *  # noqa: E402, F403
+from pdl.ops.layer_norm import *  # noqa: E402, F403
 from pdl.ops.linalg import *  # noqa: E402, F403
 from pdl.ops.logic import *  # noqa: E402, F403
 from pdl.ops.loss import *  # noqa: E402, F403

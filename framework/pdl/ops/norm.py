@@ -1,4 +1,4 @@
-"""Normalisation on channels-last tensors x [N, ..., C]: layer, RMS, group, instance and local response norm.
+"""Normalisation on channels-last tensors x [N, ..., C]: group, instance and local response norm.
 
 Every norm is y = (x - mean) rstd scale + shift with rstd = 1 / sqrt(var + eps); they differ in what mean and (biased)
 variance are taken over. In bfloat16 the statistics are float32.
@@ -6,7 +6,6 @@ variance are taken over. In bfloat16 the statistics are float32.
 
 from __future__ import annotations
 
-import math
 from typing import Any, cast
 
 import numpy as np
@@ -55,87 +54,6 @@ def _parameter(spec: Spec | None, channels: int, dtype: DType) -> Spec:
     return spec if spec is not None else Spec((channels,), _wide(dtype))
 
 
-# -- layer and RMS norm ------------------------------------------------------------------------------------------------
-class LayerNorm(Op):
-    """y = (x - mean) rstd scale + shift over the last axis; not `centred`: RMS norm, without mean.
-
-    Outputs y, rstd [...] and, centred, mean [...].
-    """
-
-    eps: float = 1e-5
-    centred: bool = True
-
-    def infer(self, x: Spec, scale: Spec | None, shift: Spec | None) -> tuple[Spec, ...]:
-        _check("layer_norm" if self.centred else "rms_norm", x, scale=scale, shift=shift)
-        stats = Spec(x.shape[:-1], _wide(x.dtype))
-        return (x, stats, stats) if self.centred else (x, stats)
-
-    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        x, scale, shift = ins
-        kernels.layer_norm(outs[0], outs[2] if self.centred else None, outs[1], _c(x), scale, shift, self.eps)
-
-    def vjp(self, g: Any, y: Any, x: Tensor, scale: Tensor | None, shift: Tensor | None) -> Any:
-        mu = y[2] if self.centred else None
-        dx, dscale, dshift = apply(LayerNormGrad(self.eps, self.centred), g[0], x, scale, shift, y[1], mu)
-        return dx, dscale, dshift
-
-
-class LayerNormGrad(Fused):
-    """dx = rstd (u - mean(u) - xhat mean(u xhat)), u = g scale (RMS norm: without mean(u)); dscale = sum g xhat, dshift
-    = sum g.
-    """
-
-    eps: float = 1e-5
-    centred: bool = True
-
-    def infer(
-        self, g: Spec, x: Spec, scale: Spec | None, shift: Spec | None, rstd: Spec, mean: Spec | None
-    ) -> tuple[Spec, ...]:
-        channels = _check("gradient of layer_norm", x, scale=scale, shift=shift)
-        return x, _parameter(scale, channels, x.dtype), _parameter(shift, channels, x.dtype)
-
-    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        g, x, scale, _, rstd, mu = ins
-        kernels.layer_norm_grad(*outs, _c(g), _c(x), mu, rstd, scale)
-
-    def compose(
-        self, g: Tensor, x: Tensor, scale: Tensor | None, shift: Tensor | None, rstd: Tensor, mu: Tensor | None
-    ) -> tuple[Tensor, ...]:
-        centre = x - mean(x, axis=-1, keepdims=True) if self.centred else x
-        root = rsqrt(mean(square(centre), axis=-1, keepdims=True) + self.eps)
-        hat, u = centre * root, g if scale is None else g * scale
-        inner = u - hat * mean(u * hat, axis=-1, keepdims=True)
-        dx = root * (inner - mean(u, axis=-1, keepdims=True) if self.centred else inner)
-        axes = tuple(range(x.ndim - 1))
-        return dx, sum(g * hat, axis=axes), sum(g, axis=axes)
-
-
-def layer_norm(
-    x: TensorLike, scale: Tensor | None = None, shift: Tensor | None = None, *, dims: int = 1, eps: float = 1e-5
-) -> Tensor:
-    """Normalise over the last `dims` axes; scale and shift have their sizes, or are None. Ba et al., arXiv
-    1607.06450.
-    """
-    return _over_last(LayerNorm(float(eps)), "layer_norm", as_tensor(x), scale, shift, dims)
-
-
-def rms_norm(x: TensorLike, scale: Tensor | None = None, *, dims: int = 1, eps: float = 1e-6) -> Tensor:
-    """x / sqrt(mean x^2 + eps) scale over the last `dims` axes. Zhang and Sennrich, arXiv 1910.07467."""
-    return _over_last(LayerNorm(float(eps), False), "rms_norm", as_tensor(x), scale, None, dims)
-
-
-def _over_last(op: Op, name: str, x: Tensor, scale: Tensor | None, shift: Tensor | None, dims: int) -> Tensor:
-    if not 1 <= dims <= x.ndim:
-        raise ShapeError(f"{name}: dims {dims} is outside [1, {x.ndim}] of x {x.shape}")
-    if dims == 1:
-        return cast(Tensor, apply(op, x, scale, shift)[0])
-    last = x.shape[x.ndim - dims :]
-    for label, p in (("scale", scale), ("shift", shift)):
-        if p is not None and p.shape != last:
-            raise ShapeError(f"{name}: {label} {p.shape} does not fit the last {dims} sizes {last} of x {x.shape}")
-    size = math.prod(last)
-    flat = [None if p is None else reshape(p, (size,)) for p in (scale, shift)]
-    return reshape(apply(op, reshape(x, (*x.shape[: x.ndim - dims], size)), *flat)[0], x.shape)
 
 
 # -- group and instance norm -------------------------------------------------------------------------------------------
@@ -237,7 +155,4 @@ def normalize(x: TensorLike, *, axis: int | tuple[int, ...] = -1, eps: float = 1
     return x / sqrt(maximum(sum(square(x), axis=axis, keepdims=True), eps**2))
 
 
-__all__ = [
-    "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize",
-    "rms_norm",
-]  # fmt: skip
+__all__ = ["group_norm", "instance_norm", "local_response_norm", "normalize"]

@@ -56,8 +56,8 @@ def test_nothing_is_changed() -> None:
 def test_what_a_container_computes_itself_is_its_own_row() -> None:
     found = nn.summary(nn.MultiHeadAttention(4, 2), (1, 3, 4))
     own = next(row for row in found.rows if row.name == "")
-    assert own.multiply_adds == 2 * (2 * 3 * 3 * 2)
-    assert found.multiply_adds == own.multiply_adds + 4 * (3 * 4 * 4)
+    assert own.multiply_adds == 3 * 4 * 12 + 2 * (2 * 3 * 3 * 2)  # the projection of q, k and v, and attention
+    assert found.multiply_adds == own.multiply_adds + 3 * 4 * 4
 
 
 @pytest.mark.parametrize(("layer", "shape", "expected"), [

@@ -7,6 +7,7 @@ import numpy as np
 import pdl
 
 from .case import Case, distinct, f
+from .cases_dropout import factors
 
 
 def affine(x, scale, shift):
@@ -49,6 +50,21 @@ def fused_eval(x, mean, var, scale, shift, residual=None, **how):
 
 def layer_norm(x, scale=None, shift=None, dims=1, eps=1e-5):
     return affine(standard(x, tuple(range(x.ndim - dims, x.ndim)), eps), scale, shift)
+
+
+def add_norm(x, residual, scale=None, shift=None, p=0.0, centred=True, parts=3):
+    """parts: 1 the norm, 2 the sum, 3 both."""
+    pdl.seed(8)
+    made = pdl.add_layer_norm(x, residual, scale, shift, dropout_p=p, centred=centred)
+    return made if parts == 3 else made[parts - 1]
+
+
+def add_norm_reference(x, residual, scale=None, shift=None, p=0.0, centred=True, parts=3):
+    if p:
+        x = x * factors(x.shape, p, int(np.random.Generator(np.random.Philox(8)).integers(1 << 63)))
+    t = x + residual
+    y = layer_norm(t, scale, shift) if centred else rms_norm(t, scale, eps=1e-5)
+    return (y, t) if parts == 3 else (y, t)[parts - 1]
 
 
 def rms_norm(x, scale=None, eps=1e-6):
@@ -112,6 +128,11 @@ CASES = [
     Case(pdl.layer_norm, [f(2, 3, 19), f(19), f(19)], layer_norm, {"eps": 1e-3}),
     Case(pdl.layer_norm, [f(2, 3, 4), f(3, 4), f(3, 4)], layer_norm, {"dims": 2}),
     Case(pdl.rms_norm, [f(3, 7)], rms_norm),
+    Case(add_norm, [f(3, 7), f(3, 7)], add_norm_reference),
+    Case(add_norm, [f(2, 2, 5), f(2, 2, 5), f(5), f(5)], add_norm_reference, {"p": 0.3}),
+    Case(add_norm, [f(3, 18), f(3, 18), f(18)], add_norm_reference, {"p": 0.3, "centred": False}),
+    Case(add_norm, [f(4, 5), f(4, 5), f(5)], add_norm_reference, {"parts": 1}),
+    Case(add_norm, [f(4, 5), f(4, 5), f(5), f(5)], add_norm_reference, {"p": 0.3, "parts": 2}),
     Case(pdl.rms_norm, [f(2, 3, 6), f(6)], rms_norm, {"eps": 1e-3}),
     Case(pdl.group_norm, [f(2, 3, 4), f(4), f(4)], group_norm, {"groups": 2}),
     Case(pdl.group_norm, [f(1, 2, 3, 6)], group_norm, {"groups": 3}),

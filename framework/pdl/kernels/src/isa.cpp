@@ -3,6 +3,7 @@
 #include "batch_norm.h"
 #include "ctc.h"
 #include "dense.h"
+#include "layer_norm.h"
 #include "norm.h"
 #include "pointwise.h"
 #include "pooling.h"
@@ -32,8 +33,6 @@ constexpr PointwiseTable<T> kPointwise = {
 
 template <class T>
 constexpr NormTable<T> kNorm = {
-    .layer_norm = layer_norm<T>,
-    .layer_norm_grad = layer_norm_grad<T>,
     .group_norm = group_norm<T>,
     .group_norm_grad = group_norm_grad<T>,
 };
@@ -102,6 +101,9 @@ constexpr AttentionTable kAttention = {
     },
 };
 
+template <class S>
+constexpr LayerNormTable kLayerNorm = {.forward = layers::layer_norm<S>, .backward = layers::layer_norm_grad<S>};
+
 extern const Table kTable;
 const Table kTable = {
 #define PDL_STRING_(x) #x
@@ -133,6 +135,7 @@ const Table kTable = {
     .batch_norm_f64 = kBatchNorm<double>,
     .batch_norm_bf16 = kBatchNorm<bf16>,
     .attention = {kAttention<float>, kAttention<double>, kAttention<bf16>},
+    .layer_norm = {kLayerNorm<float>, kLayerNorm<double>, kLayerNorm<bf16>},
 };
 
 }  // namespace pdl::PDL_ISA

@@ -1,4 +1,4 @@
-// Normalisation of x [rows, columns] (channels last): batch, group, instance, layer and RMS norm, and their gradients.
+// Normalisation of x [rows, columns] (channels last): batch, group and instance norm, and their gradients.
 //
 // Column statistics: a block of rows that fits the first cache is summed, then its squares about its own mean, both in vectors of T; blocks are
 // merged in double (Chan, Golub and LeVeque 1979). So x leaves memory once, and neither a large mean nor many rows costs digits.
@@ -271,83 +271,6 @@ PDL_INLINE Vec<T> within(Vec<T> v, int lanes, T value = T(0)) {
 }
 
 }  // namespace norm
-
-// y = (x - mean) rstd scale + shift over each row; `centred` false: RMS norm, y = x rstd scale, rstd = 1 / sqrt(mean x^2 + eps), mean not written
-// y OUT [rows, columns], mean, rstd OUT [rows], x IN [rows, columns], scale, shift (may be null) IN [columns]
-template <class T>
-void layer_norm(T* y, T* mean, T* rstd, const T* x, const T* scale, const T* shift, int64_t rows, int64_t columns, double eps, bool centred) {
-  using namespace norm;
-  parallel(rows, kGrainElements / columns + 1, [=](int64_t begin, int64_t end, int) {
-    for (int64_t r = begin; r < end; r++) {
-      const T* from = x + r * columns;
-      T* to = y + r * columns;
-      const T m = centred ? row_sum<T>(columns, [=](int64_t c, int lanes) { return get<T>(from + c, lanes); }) / static_cast<T>(columns) : T(0);
-      const T q = row_sum<T>(columns, [=](int64_t c, int lanes) {
-        const Vec<T> d = within<T>(get<T>(from + c, lanes) - m, lanes);
-        return d * d;
-      });
-      const T k = static_cast<T>(1.0 / __builtin_sqrt(static_cast<double>(q) / static_cast<double>(columns) + eps));
-      if (centred) mean[r] = m;
-      rstd[r] = k;
-      tiles<T>(columns, [=](auto count, int64_t c0, int lanes) {
-        for (int j = 0; j < decltype(count)::value; j++) {
-          const int64_t c = c0 + j * kLanes<T>;
-          Vec<T> v = (get<T>(from + c, lanes) - m) * k;
-          if (scale != nullptr) v *= get<T>(scale + c, lanes);
-          if (shift != nullptr) v += get<T>(shift + c, lanes);
-          put<T>(to + c, v, lanes);
-        }
-      });
-    }
-  });
-}
-
-// dx = rstd (u - mean(u) - xhat mean(u xhat)), u = g scale (RMS norm: without mean(u)); dscale = sum_rows g xhat, dshift = sum_rows g
-// dx OUT [rows, columns], dscale, dshift OUT [columns] (each may be null); g, x IN [rows, columns], mean (null for RMS norm),
-// rstd IN [rows], scale IN [columns] or null
-template <class T>
-void layer_norm_grad(T* dx, T* dscale, T* dshift, const T* g, const T* x, const T* mean, const T* rstd, const T* scale, int64_t rows,
-                     int64_t columns) {
-  using namespace norm;
-  constexpr int64_t kRows = 64;  // rows summed in T before they join the sums in double
-  const int64_t grain = kGrainElements / columns + 1;
-  const int parts = parts_of(rows, grain);
-  Scratch<double> sums(2 * parts * columns);
-  Scratch<T> near(2 * parts * columns);
-  parallel(rows, grain, [&](int64_t begin, int64_t end, int part) {
-    double* sum = sums + 2 * part * columns;
-    T *s_near = near + 2 * part * columns, *b_near = s_near + columns;
-    for (int64_t r = begin; r < end; r++) {
-      const T *gr = g + r * columns, *xr = x + r * columns;
-      const T m = mean != nullptr ? mean[r] : T(0), k = rstd[r];
-      const auto u_at = [=](int64_t c, int lanes) {
-        const Vec<T> d = get<T>(gr + c, lanes);
-        return scale != nullptr ? d * get<T>(scale + c, lanes) : d;
-      };
-      const auto hat_at = [=](int64_t c, int lanes) { return (get<T>(xr + c, lanes) - m) * k; };
-      const T n = static_cast<T>(columns);
-      const T mu = mean != nullptr ? row_sum<T>(columns, u_at) / n : T(0);
-      const T mux = row_sum<T>(columns, [=](int64_t c, int lanes) { return u_at(c, lanes) * hat_at(c, lanes); }) / n;
-      tiles<T>(columns, [=](auto count, int64_t c0, int lanes) {
-        for (int j = 0; j < decltype(count)::value; j++) {
-          const int64_t c = c0 + j * kLanes<T>;
-          const Vec<T> hat = hat_at(c, lanes), d = get<T>(gr + c, lanes);
-          put<T>(dx + r * columns + c, (u_at(c, lanes) - mu - hat * mux) * k, lanes);
-          put<T>(s_near + c, get<T>(s_near + c, lanes) + d * hat, lanes);
-          put<T>(b_near + c, get<T>(b_near + c, lanes) + d, lanes);
-        }
-      });
-      if ((r - begin) % kRows == kRows - 1 || r + 1 == end)
-        for (int64_t c = 0; c < 2 * columns; c++) sum[c] += s_near[c], s_near[c] = 0;
-    }
-  });
-  for (int64_t c = 0; c < columns; c++) {
-    double s = 0, b = 0;
-    for (int part = 0; part < parts; part++) s += sums[2 * part * columns + c], b += sums[(2 * part + 1) * columns + c];
-    if (dscale != nullptr) dscale[c] = static_cast<T>(s);
-    if (dshift != nullptr) dshift[c] = static_cast<T>(b);
-  }
-}
 
 // x [n, rows, columns], the columns in `groups` equal runs, each normalised over (rows, its columns) of its sample; groups = columns: instance norm
 // y OUT [n, rows, columns], mean, rstd OUT [n, groups], x IN [n, rows, columns], scale, shift (may be null) IN [columns]

@@ -55,10 +55,6 @@ struct PointwiseTable {
 
 template <class T>
 struct NormTable {
-  void (*layer_norm)(T* y, T* mean, T* rstd, const T* x, const T* scale, const T* shift, int64_t rows, int64_t columns, double eps,
-                     bool centred);
-  void (*layer_norm_grad)(T* dx, T* dscale, T* dshift, const T* g, const T* x, const T* mean, const T* rstd, const T* scale, int64_t rows,
-                          int64_t columns);
   void (*group_norm)(T* y, T* mean, T* rstd, const T* x, const T* scale, const T* shift, int64_t n, int64_t rows, int64_t columns,
                      int64_t groups, double eps);
   void (*group_norm_grad)(T* dx, T* dscale, T* dshift, const T* g, const T* x, const T* mean, const T* rstd, const T* scale, int64_t n,
@@ -250,6 +246,25 @@ struct AttentionTable {
   void (*dropout)(void* y, const void* x, int64_t rows, int64_t columns, double p, uint64_t seed);
 };
 
+// Layer norm of t = x + residual, x dropped out before; arrays [rows, columns] of the storage type, the others of the arithmetic.
+struct LayerNormCall {
+  int64_t rows, columns;
+  void *y, *total;               // OUT [rows, columns] y, t (null: x is t); in the gradient dx, dresidual (null without dropout: it is dx)
+  void *mean, *rstd;             // OUT [rows], in the gradient IN; mean null: RMS norm
+  const void *x, *residual;      // IN  [rows, columns]; residual may be null; in the gradient x is t
+  const void *scale, *shift;     // IN  [columns] or null
+  const void *g, *g_total;       // IN  [rows, columns] gradients of y and of t (or null)
+  void *dscale, *dshift;         // OUT [columns] or null
+  double eps, dropout;
+  uint64_t seed;
+};
+
+// One for each storage type: float, double, bf16.
+struct LayerNormTable {
+  void (*forward)(const LayerNormCall& call);
+  void (*backward)(const LayerNormCall& call);
+};
+
 #define FAMILY(Name, name) \
   Name##Table<float> name##_f32; \
   Name##Table<double> name##_f64;
@@ -272,6 +287,7 @@ struct Table {
   FAMILY(Cells, cells)
   STORED_FAMILY(BatchNorm, batch_norm)
   AttentionTable attention[3];
+  LayerNormTable layer_norm[3];
 };
 
 // The entries that a CPU with AVX512-BF16 has of its own.
