@@ -103,7 +103,7 @@ POLICY: dict[Rule | None, str] = {
         Add Subtract Multiply Divide FloorDivide Remainder Maximum Minimum Where Concat Stack
         PutItem AddAt Scatter ScatterAdd""",
     widest: "Equal NotEqual Less LessEqual Greater GreaterEqual SearchSorted",
-    like_first: "BatchNorm BatchNormEval LayerNorm GroupNorm",
+    like_first: "BatchNorm BatchNormEval LayerNorm AddLayerNorm GroupNorm",
     None: """
         AsType Real Imag Conj Identity Reshape PermuteDims ExpandDims Squeeze BroadcastTo Flip Roll Pad Tril Triu OneHot
         DropoutMask Diagonal DiagEmbed GetItem GetAt Gather Steps Embedding BagNumbers SegmentSum SegmentTake
@@ -116,7 +116,7 @@ POLICY: dict[Rule | None, str] = {
         MaxPool AdaptiveMaxPool AvgPool AdaptiveAvgPool Softmax CrossEntropy SumTo
         ActivationGrad SoftmaxGrad CtcLossGrad MaxPoolGrad AdaptiveMaxPoolGrad AvgPoolGrad
         AdaptiveAvgPoolGrad CrossEntropyGrad BatchNormGrad BatchNormEvalGrad LayerNormGrad GroupNormGrad ResizeGrad
-        ScaledDotProductAttentionGrad RecurrentGrad EmbeddingGradRows Places AddRows Seed Dropout""",
+        ScaledDotProductAttentionGrad RecurrentGrad EmbeddingGradRows Places AddRows Seed Dropout AddLayerNormGrad""",
 }
 RULES: dict[str, Rule] = {name: rule for rule, names in POLICY.items() if rule is not None for name in names.split()}
 

@@ -13,6 +13,7 @@ from pdl.autograd import grad
 from pdl.errors import ShapeError, UsageError
 from pdl.kernels import update as kernels
 from pdl.ops.sparse import SparseGrad
+from pdl.program import CompiledStep
 from pdl.tensor import Tensor
 
 RNG = np.random.default_rng(11)
@@ -208,3 +209,28 @@ def test_the_scale_of_a_step_is_clipping_without_a_pass(bound: float) -> None:
     assert norm == optim.clip_grad_norm_(layers[1].parameters(), bound)
     optim.Adam(layers[1]).step()
     np.testing.assert_allclose(layers[0].weight.data, layers[1].weight.data, rtol=1e-6)
+
+
+# -- programs ----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_compiled_step_gives_the_same_gradients(tied: bool) -> None:
+    layer = table(sparse=True)
+
+    def step(index: Tensor) -> Tensor:
+        y = layer(index)
+        first = (layer(index[:1]) * y).sum()
+        return first + (layer.weight * layer.weight).sum() if tied else first
+
+    compiled, index = CompiledStep(step, layer), pdl.tensor(INDEX)
+    for shift in (0, 1):
+        compiled(index - shift * (INDEX > 0))
+        found = layer.weight.grad
+        compiled.eager(index - shift * (INDEX > 0))
+        want = layer.weight.grad
+        assert type(found) is type(want) is (Tensor if tied else SparseGrad)
+        a, b = (g.to_dense() if isinstance(g, SparseGrad) else g for g in (found, want))
+        assert a is not None
+        assert b is not None
+        np.testing.assert_array_equal(a.data, b.data)
+    assert compiled.hits == 1
+    assert compiled.stopped is None
