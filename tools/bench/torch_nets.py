@@ -1,10 +1,15 @@
-"""The benchmark's nets in PyTorch, layer for layer those of pdl_cv."""
+"""The race's workloads in PyTorch, layer for layer those of pdl."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional as F
+from workloads import ADAM, DROPOUT, FEED, HEADS, LAYERS, SESSION, SGD, WIDTH, WORKLOADS, Side, Workload
 
 
 class LeNet(nn.Module):
@@ -23,14 +28,13 @@ class LeNet(nn.Module):
         return self.fc3(F.relu(self.fc2(x)))
 
 
-class Block(nn.Module):
+class CifarBlock(nn.Module):
     """Two 3x3 convolutions and a parameter-free shortcut (He et al. 2015, option A)."""
 
     def __init__(self, c_in: int, c_out: int, stride: int) -> None:
         super().__init__()
-        self.conv1 = nn.Conv2d(c_in, c_out, 3, stride, 1, bias=False)
-        self.conv2 = nn.Conv2d(c_out, c_out, 3, 1, 1, bias=False)
-        self.bn1, self.bn2 = nn.BatchNorm2d(c_out), nn.BatchNorm2d(c_out)
+        self.conv1, self.bn1 = conv(c_in, c_out, 3, stride), nn.BatchNorm2d(c_out)
+        self.conv2, self.bn2 = conv(c_out, c_out, 3), nn.BatchNorm2d(c_out)
         self.stride, self.more = stride, c_out - c_in
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -41,15 +45,15 @@ class Block(nn.Module):
         return F.relu(x + y)
 
 
-class ResNet20(nn.Module):
+class CifarResNet(nn.Module):
     """The CIFAR ResNet of depth 20."""
 
     def __init__(self, channels: int, classes: int) -> None:
         super().__init__()
-        self.conv, self.bn = nn.Conv2d(channels, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16)
+        self.conv, self.bn = conv(channels, 16, 3), nn.BatchNorm2d(16)
         sizes = [(16, 16, 1), (16, 16, 1), (16, 16, 1), (16, 32, 2), (32, 32, 1), (32, 32, 1), (32, 64, 2), (64, 64, 1),
                  (64, 64, 1)]  # fmt: skip
-        self.blocks = nn.Sequential(*[Block(*s) for s in sizes])
+        self.blocks = nn.Sequential(*[CifarBlock(*s) for s in sizes])
         self.fc = nn.Linear(64, classes)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -57,4 +61,173 @@ class ResNet20(nn.Module):
         return self.fc(self.blocks(F.relu(self.bn(self.conv(x)))).mean((2, 3)))
 
 
-NETS = {"lenet": LeNet, "resnet20": ResNet20}
+class Residual(nn.Module):
+    """A basic block (expansion 1) or a bottleneck (4) of the ImageNet ResNets."""
+
+    def __init__(self, c_in: int, width: int, stride: int, expansion: int) -> None:
+        super().__init__()
+        out = width * expansion
+        shapes = [(c_in, width, 3, stride), (width, width, 3, 1)]
+        if expansion > 1:
+            shapes = [(c_in, width, 1, 1), (width, width, 3, stride), (width, out, 1, 1)]
+        self.convs = nn.ModuleList(conv(*s) for s in shapes)
+        self.norms = nn.ModuleList(nn.BatchNorm2d(s[1]) for s in shapes)
+        change = stride != 1 or c_in != out
+        self.shortcut = nn.Sequential(conv(c_in, out, 1, stride), nn.BatchNorm2d(out)) if change else nn.Identity()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """ReLU(x' + F(x))."""
+        y = x
+        for number, (c, norm) in enumerate(zip(self.convs, self.norms, strict=True)):
+            y = norm(c(F.relu(y) if number else y))
+        return F.relu(self.shortcut(x) + y)
+
+
+class ResNet(nn.Module):
+    """ResNet-18 and 50; `small` has a 3x3 stem without pooling."""
+
+    def __init__(self, depth: int, classes: int, small: bool = False) -> None:
+        super().__init__()
+        counts, expansion = {18: ((2, 2, 2, 2), 1), 50: ((3, 4, 6, 3), 4)}[depth]
+        self.small, self.stem, self.norm = small, conv(3, 64, 3) if small else conv(3, 64, 7, 2), nn.BatchNorm2d(64)
+        blocks, c = [], 64
+        for number, count in enumerate(counts):
+            for k in range(count):
+                blocks.append(Residual(c, 64 * 2**number, 2 if number and not k else 1, expansion))
+                c = 64 * 2**number * expansion
+        self.blocks, self.fc = nn.Sequential(*blocks), nn.Linear(c, classes)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Logits [N, classes] of images [N, 3, H, W]."""
+        x = F.relu(self.norm(self.stem(x)))
+        x = x if self.small else F.max_pool2d(x, 3, 2, 1)
+        return self.fc(self.blocks(x).mean((2, 3)))
+
+
+class Inverted(nn.Module):
+    """MobileNetV2's block: expand, filter by depthwise 3x3, project."""
+
+    def __init__(self, c_in: int, c_out: int, stride: int, expansion: int) -> None:
+        super().__init__()
+        hidden = c_in * expansion
+        expand = [conv(c_in, hidden, 1), nn.BatchNorm2d(hidden), nn.ReLU6(inplace=True)] if expansion != 1 else []
+        depthwise = [conv(hidden, hidden, 3, stride, hidden), nn.BatchNorm2d(hidden), nn.ReLU6(inplace=True)]
+        self.body = nn.Sequential(*expand, *depthwise, conv(hidden, c_out, 1), nn.BatchNorm2d(c_out))
+        self.residual = stride == 1 and c_in == c_out
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x [N, C, H, W] -> [N, c_out, H / stride, W / stride]."""
+        return x + self.body(x) if self.residual else self.body(x)
+
+
+class MobileNetV2(nn.Module):
+    """Table 2 of arXiv 1801.04381."""
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        stages = [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2),
+                  (6, 320, 1, 1)]  # fmt: skip
+        layers: list[nn.Module] = [conv(3, 32, 3, 2), nn.BatchNorm2d(32), nn.ReLU6(inplace=True)]
+        c = 32
+        for expansion, out, count, stride in stages:
+            for k in range(count):
+                layers.append(Inverted(c, out, 1 if k else stride, expansion))
+                c = out
+        layers += [conv(c, 1280, 1), nn.BatchNorm2d(1280), nn.ReLU6(inplace=True)]
+        self.features, self.drop, self.fc = nn.Sequential(*layers), nn.Dropout(0.2), nn.Linear(1280, classes)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Logits [N, classes] of images [N, 3, H, W]."""
+        return self.fc(self.drop(self.features(x).mean((2, 3))))
+
+
+class Transformer(nn.Module):
+    """A classifier of token sequences."""
+
+    def __init__(self, vocabulary: int, length: int, classes: int) -> None:
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(vocabulary, WIDTH), nn.Parameter(torch.zeros(length, WIDTH))
+        self.norm, self.drop = nn.LayerNorm(WIDTH), nn.Dropout(DROPOUT)
+        layer = nn.TransformerEncoderLayer(WIDTH, HEADS, FEED, DROPOUT, "gelu", batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, LAYERS)
+        self.head = nn.Linear(WIDTH, classes)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Logits [N, classes] of tokens [N, length]."""
+        return self.head(self.encoder(self.drop(self.norm(self.tokens(tokens) + self.places)))[:, 0])
+
+
+class GRU4Rec(nn.Module):
+    """The next item of a session."""
+
+    def __init__(self, items: int, sparse: bool) -> None:
+        super().__init__()
+        self.items = nn.Embedding(items, SESSION, sparse=sparse)
+        self.gru, self.head = nn.GRU(SESSION, SESSION, batch_first=True), nn.Linear(SESSION, items)
+
+    def forward(self, items: torch.Tensor) -> torch.Tensor:
+        """Logits [N, items] of items [N, length]."""
+        return self.head(self.gru(self.items(items))[0][:, -1])
+
+
+def conv(c_in: int, c_out: int, kernel: int, stride: int = 1, groups: int = 1) -> nn.Conv2d:
+    """A convolution without bias that keeps the size at stride 1."""
+    return nn.Conv2d(c_in, c_out, kernel, stride, kernel // 2, groups=groups, bias=False)
+
+
+def net_of(name: str, work: Workload, sparse: bool) -> nn.Module:
+    """The net of a workload with fresh weights."""
+    made: dict[str, Callable[[], nn.Module]] = {
+        "lenet": lambda: LeNet(1, work.classes),
+        "resnet20": lambda: CifarResNet(3, work.classes),
+        "resnet18": lambda: ResNet(18, work.classes, small=True),
+        "resnet50": lambda: ResNet(50, work.classes),
+        "mobilenetv2": lambda: MobileNetV2(work.classes),
+        "transformer": lambda: Transformer(work.vocabulary, work.length, work.classes),
+        "gru4rec": lambda: GRU4Rec(work.vocabulary, sparse),
+    }
+    return made[name]()
+
+
+def modes(work: Workload) -> list[str]:
+    """How PyTorch can train it: images in both memory layouts."""
+    layouts = [" nchw", " nhwc"] if work.image else [""]
+    kinds = ["fp32 eager", "fp32 compile", *(["bf16 autocast"] if work.bf16 else [])]
+    return [kind + layout for kind in kinds for layout in layouts] + (["fp32 eager sparse"] if work.sparse else [])
+
+
+def optimizers_of(net: nn.Module, work: Workload, sparse: bool) -> list[torch.optim.Optimizer]:
+    """In the fused form, PyTorch's fastest; sparse gradients need an optimiser of their own."""
+    if work.optimizer == "sgd":
+        return [torch.optim.SGD(net.parameters(), **SGD, fused=True)]
+    if not sparse:
+        return [torch.optim.Adam(net.parameters(), **ADAM, fused=True)]
+    table = net.items.weight
+    dense = [p for p in net.parameters() if p is not table]
+    return [torch.optim.SparseAdam([table], **ADAM), torch.optim.Adam(dense, **ADAM, fused=True)]
+
+
+def side(name: str, mode: str, threads: int) -> Side:
+    """A whole training step of a workload in one of `modes`."""
+    work, sparse = WORKLOADS[name], "sparse" in mode
+    torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    layout = torch.channels_last if "nhwc" in mode else torch.contiguous_format
+    net = net_of(name, work, sparse).to(memory_format=layout)
+    optimizers = optimizers_of(net, work, sparse)
+    x, labels = map(torch.from_numpy, work.arrays())
+    if work.image:
+        x = x.permute(0, 3, 1, 2).contiguous(memory_format=layout)
+    run: Any = torch.compile(net) if "compile" in mode else net
+    bf16 = "bf16" in mode
+
+    def step() -> None:
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16) if bf16 else nullcontext():
+            loss = F.cross_entropy(run(x), labels)
+        loss.backward()
+        for optimizer in optimizers:
+            optimizer.step()
+
+    return Side(step, sum(p.numel() for p in net.parameters()))

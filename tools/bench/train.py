@@ -1,172 +1,274 @@
-"""Training speed of pdl against a peer, in one run: whole steps (forward, loss, gradients, update) on synthetic data.
+"""Training speed of pdl against its peers, in one run: whole steps (forward, loss, gradients, update), synthetic data.
 
-    python tools/bench/train.py                          # pdl alone
-    python tools/bench/train.py --peer torch             # beside PyTorch, if this interpreter has it
-    python tools/bench/train.py --peer torch --peer-python /path/to/python --json out.json
+    python tools/bench/train.py                            # pdl alone
+    python tools/bench/train.py --peer torch               # beside PyTorch, if this interpreter has it
+    python tools/bench/train.py --peer torch paddle --torch-python PYTHON --paddle-python PYTHON --json out.json
+    python tools/bench/train.py --only lenet gru4rec --modes eager
 
-Every measurement is a process of its own; pdl and the peer take turns. A figure is the median step of the round, the
-table shows the median round. The peer runs in the better of its memory layouts.
+Every measurement is a process of its own; pdl and its peers take turns. A figure is the median step of a process after
+its warm-up; the table shows the median over the rounds. A ratio compares the best mode of pdl in a precision with the
+best mode of all peers in the same precision. Every mode of every side has a line in the second table.
+
+Peak memory is that of the process (VmHWM) less what it held after importing its framework; so it contains weights,
+gradients, optimiser state, activations and, for torch.compile, the compiler. The share of the peak is 3 x the
+multiply-adds of the forward pass (2 operations each) a second, over what multiply-adds in registers reach in this run.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
+import math
+import shlex
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
-import numpy as np
+from peak import peak_rate
+from workloads import WORKLOADS, Workload
 
-STEP = Callable[[], None]
-
-
-@dataclass(frozen=True)
-class Workload:
-    """A net, its input and its optimiser."""
-
-    shape: tuple[int, int, int]  # H, W, C
-    classes: int
-    batch: int
-    optimizer: str
+SIDES = ("pdl", "torch", "paddle")
+PRECISIONS = ("fp32", "bf16")
+Rows = dict[str, dict[str, Any]]  # "side mode" -> what was measured
 
 
-WORKLOADS = {
-    "lenet": Workload((28, 28, 1), 10, 128, "adam"),
-    "resnet20": Workload((32, 32, 3), 10, 128, "sgd"),
-}
-
-
-def batch_of(work: Workload) -> tuple[np.ndarray, np.ndarray]:
-    """Images [N, H, W, C] and labels [N], the same for everyone."""
-    rng = np.random.default_rng(0)
-    images = rng.standard_normal((work.batch, *work.shape), dtype=np.float32)
-    return images, rng.integers(0, work.classes, work.batch)
-
-
-def pdl_step(name: str, work: Workload, threads: int) -> STEP:
-    """One eager training step in pdl."""
-    import pdl
-    import pdl_cv
-    from pdl import threads as pdl_threads
-
-    pdl_threads.set_num_threads(threads)
-    pdl.seed(0)
-    nets = {"lenet": pdl_cv.LeNet, "resnet20": pdl_cv.CifarResNet}
-    net = nets[name](in_channels=work.shape[2], num_classes=work.classes)
-    images, labels = (pdl.Tensor(a) for a in batch_of(work))
-    optimizer: pdl.optim.Optimizer
-    if work.optimizer == "adam":
-        optimizer = pdl.optim.Adam(net.parameters(), lr=1e-3)
-    else:
-        optimizer = pdl.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4, nesterov=True)
-
-    def step() -> None:
-        optimizer.zero_grad()
-        pdl.cross_entropy(net(images), labels).backward()
-        optimizer.step()
-
-    return step
-
-
-def torch_step(name: str, work: Workload, threads: int, channels_last: bool) -> STEP:
-    """One eager training step in PyTorch."""
-    import torch
-    from torch_nets import NETS  # beside this file
-
-    torch.set_num_threads(threads)
-    torch.manual_seed(0)
-    layout = torch.channels_last if channels_last else torch.contiguous_format
-    net = NETS[name](work.shape[2], work.classes).to(memory_format=layout)
-    arrays = batch_of(work)
-    images = torch.from_numpy(arrays[0]).permute(0, 3, 1, 2).contiguous(memory_format=layout)
-    labels = torch.from_numpy(arrays[1])
-    if work.optimizer == "adam":
-        optimizer: torch.optim.Optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
-    else:
-        optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4, nesterov=True)
-
-    def step() -> None:
-        optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(net(images), labels).backward()
-        optimizer.step()
-
-    return step
-
-
-MAKERS: dict[str, Callable[[str, Workload, int], STEP]] = {
-    "pdl": pdl_step,
-    "torch nchw": lambda n, w, t: torch_step(n, w, t, False),
-    "torch nhwc": lambda n, w, t: torch_step(n, w, t, True),
-}
-
-
-def measure(step: STEP, seconds: float) -> float:
-    """Median seconds of a step after a warm-up of a fifth of the time."""
-    until = time.perf_counter() + seconds / 5
-    while time.perf_counter() < until:
+# -- the worker: one measurement ---------------------------------------------------------------------------------------
+def measure(step: Callable[[], Any], seconds: float) -> tuple[float, int]:
+    """Median seconds of a step after a warm-up (three steps, and a quarter of the time), and how many were timed."""
+    until = time.perf_counter() + seconds / 4
+    warm = 0
+    while warm < 3 or time.perf_counter() < until:
         step()
+        warm += 1
     times: list[float] = []
-    while sum(times) < seconds:
+    while sum(times) < seconds or len(times) < 3:
         start = time.perf_counter()
         step()
         times.append(time.perf_counter() - start)
-    return statistics.median(times)
+    return statistics.median(times), len(times)
 
 
-def in_own_process(python: str, maker: str, workload: str, args: argparse.Namespace) -> float:
-    """Seconds a step, measured by this file in a process of its own."""
-    command = [python, __file__, "--worker", maker, "--only", workload, "--seconds", str(args.seconds),
-               "--threads", str(args.threads)]  # fmt: skip
+def memory() -> dict[str, int]:
+    """Bytes of this process: resident now, and at most so far."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    fields = dict(line.split(":", 1) for line in lines)
+    return {key: int(fields[name].split()[0]) * 1024 for key, name in (("now", "VmRSS"), ("peak", "VmHWM"))}
+
+
+def worker(side: str, workload: str, mode: str, args: argparse.Namespace) -> dict[str, Any]:
+    """One measurement, in this process."""
+    module = importlib.import_module(f"{side}_nets")
+    if mode == "list":
+        listed = {"modes": module.modes(WORKLOADS[workload])}
+        return listed | ({"flops": module.forward_flops(workload)} if side == "pdl" else {})
+    before = memory()["now"]
+    made = module.side(workload, mode, args.threads)
+    median, count = measure(made.step, args.seconds)
+    return {
+        "seconds": median,
+        "steps": count,
+        "parameters": made.parameters,
+        "memory_after_import": before,
+        "memory_peak": memory()["peak"],
+    }
+
+
+# -- the race ----------------------------------------------------------------------------------------------------------
+def ask(side: str, workload: str, mode: str, args: argparse.Namespace) -> dict[str, Any]:
+    """What `worker` answers in a process of its own; {"error": ...} where it fails."""
+    wrap = [] if mode == "list" else args.wrap
+    command = [*wrap, python_of(side, args), __file__, "--worker", side, workload, mode,
+               "--seconds", str(args.seconds), "--threads", str(args.threads)]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        sys.exit(f"{maker} on {workload} failed:\n{done.stderr}")
-    return float(done.stdout.split()[-1])
+        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        return {"error": lines[-1]}
+    return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def race(args: argparse.Namespace) -> dict[str, dict[str, float]]:
-    """Samples a second: {workload: {maker: median over rounds}}."""
-    makers = [m for m in MAKERS if m == "pdl" or m.split()[0] == args.peer]
-    table: dict[str, dict[str, float]] = {}
-    for workload in args.only or WORKLOADS:
-        rounds: dict[str, list[float]] = {m: [] for m in makers}
-        for _ in range(args.rounds):
-            for maker in makers:
-                python = sys.executable if maker == "pdl" else args.peer_python
-                seconds = in_own_process(python, maker, workload, args)
-                rounds[maker].append(WORKLOADS[workload].batch / seconds)
-        table[workload] = {m: statistics.median(r) for m, r in rounds.items()}
-        peers = [v for m, v in table[workload].items() if m != "pdl"]
-        if peers:
-            table[workload]["ratio"] = table[workload]["pdl"] / max(peers)
-        shown = "  ".join(f"{m} {v:,.2f}" if m == "ratio" else f"{m} {v:,.0f}/s" for m, v in table[workload].items())
-        print(f"{workload:10}  {shown}", flush=True)
-    return table
+def python_of(side: str, args: argparse.Namespace) -> str:
+    """The interpreter that has this side."""
+    return str({"pdl": sys.executable, "torch": args.torch_python, "paddle": args.paddle_python}[side])
+
+
+def plan(workload: str, args: argparse.Namespace) -> tuple[list[tuple[str, str]], float]:
+    """(side, mode) of everything to measure on a workload, and the operations of a sample's forward pass."""
+    found, flops = [], 0.0
+    for side in ("pdl", *args.peer):
+        listed = ask(side, workload, "list", args)
+        if "error" in listed:
+            sys.exit(f"{side} cannot run {workload} with {python_of(side, args)}: {listed['error']}")
+        flops = listed.get("flops", flops)
+        found += [(side, m) for m in listed["modes"] if not args.modes or any(word in m for word in args.modes)]
+    return found, flops
+
+
+def run_workload(workload: str, peak: float, args: argparse.Namespace) -> dict[str, Any]:
+    """All modes of all sides, in turn."""
+    pairs, flops = plan(workload, args)
+    rounds: dict[str, list[dict[str, Any]]] = {f"{side} {mode}": [] for side, mode in pairs}
+    for _ in range(args.rounds):
+        for side, mode in pairs:
+            if not any("error" in r for r in rounds[f"{side} {mode}"]):
+                rounds[f"{side} {mode}"].append(ask(side, workload, mode, args))
+                print(".", end="", file=sys.stderr, flush=True)
+    rows = {label: one_row(found, WORKLOADS[workload]) for label, found in rounds.items()}
+    counts = {row["parameters"] for row in rows.values() if "parameters" in row}
+    if len(counts) > 1:
+        shown = {label: row.get("parameters") for label, row in rows.items()}
+        sys.exit(f"{workload}: the sides disagree about the number of parameters: {shown}")
+    return {"modes": rows, "forward_flops_per_sample": flops, **compare(rows, flops, peak)}
+
+
+def one_row(found: list[dict[str, Any]], work: Workload) -> dict[str, Any]:
+    """The median over the rounds of one mode."""
+    wrong = next((r for r in found if "error" in r), None)
+    if wrong is not None:
+        return wrong
+    each = [work.batch / r["seconds"] for r in found]
+    return {
+        "samples_per_second": statistics.median(each),
+        "rounds": each,
+        "steps": sum(r["steps"] for r in found),
+        "parameters": found[0]["parameters"],
+        "memory_after_import": int(statistics.median(r["memory_after_import"] for r in found)),
+        "memory_peak": int(statistics.median(r["memory_peak"] for r in found)),
+    }
+
+
+def compare(rows: Rows, flops: float, peak: float) -> dict[str, Any]:
+    """Best modes, ratios and shares of the peak in each precision."""
+    found: dict[str, Any] = {}
+    for precision in PRECISIONS:
+        own = best(rows, f"pdl {precision}")
+        peers = [b for b in (best(rows, f"{side} {precision}") for side in SIDES[1:]) if b]
+        peer = max(peers, key=lambda label: rows[label]["samples_per_second"], default=None)
+        found[precision] = {"pdl": own, "peer": peer}
+        for name, label in (("pdl", own), ("peer", peer)):
+            if label:
+                rate = rows[label]["samples_per_second"] * 3 * flops / 1e9
+                found[precision][f"{name}_share_of_fp32_peak"] = rate / peak
+        if own and peer:
+            found[precision]["ratio"] = rows[own]["samples_per_second"] / rows[peer]["samples_per_second"]
+    return found
+
+
+def best(rows: Rows, prefix: str) -> str | None:
+    """The fastest of the modes whose label begins so."""
+    ran = [label for label, row in rows.items() if label.startswith(prefix) and "error" not in row]
+    return max(ran, key=lambda label: rows[label]["samples_per_second"], default=None)
+
+
+# -- what people read --------------------------------------------------------------------------------------------------
+def step_memory(row: dict[str, Any]) -> float:
+    """Mebibytes that training needed beyond the imports."""
+    return float(row["memory_peak"] - row["memory_after_import"]) / 2**20
+
+
+def summary_rows(results: dict[str, Any]) -> Iterator[list[str]]:
+    """The table of the race: a line for each workload and precision."""
+    for workload, result in results.items():
+        for precision in PRECISIONS:
+            found, rows = result[precision], result["modes"]
+            sides = [(name, found[name]) for name in ("pdl", "peer")]
+            if not any(label for _, label in sides):
+                continue
+            cells = [workload, precision]
+            for name, label in sides:
+                shown = label.replace(f"{name} ", "").replace(f"{precision} ", "") if label else "-"
+                cells += [shown, f"{rows[label]['samples_per_second']:,.1f}" if label else "-"]
+            cells += [f"{found['ratio']:.2f}" if "ratio" in found else "-"]
+            shares = [found.get(f"{name}_share_of_fp32_peak") for name, _ in sides]
+            cells += ["-" if share is None else f"{share:.0%}" for share in shares]
+            yield cells + [f"{step_memory(rows[label]):,.0f}" if label else "-" for _, label in sides]
+
+
+def mode_rows(results: dict[str, Any]) -> Iterator[list[str]]:
+    """Every mode of every side."""
+    for workload, result in results.items():
+        for label, row in result["modes"].items():
+            if "error" in row:
+                yield [workload, label, row["error"][:100]]
+                continue
+            spread = (max(row["rounds"]) - min(row["rounds"])) / row["samples_per_second"]
+            yield [workload, label, f"{row['samples_per_second']:,.1f}", f"{spread:.0%}", str(row["steps"]),
+                   f"{row['memory_after_import'] / 2**20:,.0f}", f"{step_memory(row):,.0f}"]  # fmt: skip
+
+
+def table(titles: list[str], rows: Iterator[list[str]]) -> str:
+    """Aligned columns, names to the left and numbers to the right; a row that is too short ends in a remark."""
+    lines = [titles, *rows]
+    whole = [line for line in lines if len(line) == len(titles)]
+    widths = [max(len(line[i]) for line in whole) for i in range(len(titles))]
+    left = [i < 2 or title.endswith("mode") for i, title in enumerate(titles)]
+
+    def aligned(line: list[str]) -> str:
+        last = len(line) - 1 if len(line) < len(titles) else len(line)
+        cells = [c if i == last else c.ljust(widths[i]) if left[i] else c.rjust(widths[i]) for i, c in enumerate(line)]
+        return "  ".join(cells).rstrip()
+
+    return "\n".join(map(aligned, lines))
+
+
+def geometric_means(results: dict[str, Any]) -> dict[str, float]:
+    """Over the workloads that have a ratio in a precision."""
+    found = {}
+    for precision in PRECISIONS:
+        ratios = [r[precision]["ratio"] for r in results.values() if "ratio" in r[precision]]
+        if ratios:
+            found[precision] = math.exp(statistics.mean(map(math.log, ratios)))
+    return found
+
+
+def report(results: dict[str, Any], peak: float, threads: int) -> str:
+    """Both tables and the geometric means."""
+    short = ["workload", "precision", "pdl mode", "pdl/s", "peer mode", "peer/s", "ratio", "pdl of peak",
+             "peer of peak", "pdl MiB", "peer MiB"]  # fmt: skip
+    full = ["workload", "mode", "samples/s", "spread", "steps", "MiB after import", "MiB more at peak"]
+    means = ", ".join(f"{p} {v:.2f}" for p, v in geometric_means(results).items())
+    return "\n".join([
+        f"{threads} threads; float32 peak {peak:.0f} GFLOP/s in this run (multiply-adds in registers)", "",
+        table(short, summary_rows(results)), *([f"geometric mean of the ratios: {means}"] if means else []), "",
+        table(full, mode_rows(results)),
+    ])  # fmt: skip
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--peer", nargs="+", choices=SIDES[1:], default=[], help="measure these frameworks too")
+    made.add_argument("--torch-python", default=sys.executable, help="the interpreter that has PyTorch")
+    made.add_argument("--paddle-python", default=sys.executable, help="the interpreter that has PaddlePaddle")
+    made.add_argument("--only", nargs="+", choices=list(WORKLOADS), help="these workloads (default: all)")
+    made.add_argument("--modes", nargs="+", metavar="WORD", help="modes with one of these words, such as eager or bf16")
+    made.add_argument("--seconds", type=float, default=4.0, help="of measuring, per process")
+    made.add_argument("--rounds", type=int, default=3)
+    made.add_argument("--threads", type=int, default=2)
+    made.add_argument("--wrap", type=shlex.split, default=[], help="a command before each, such as 'taskset -c 0,1'")
+    made.add_argument("--json", type=Path, help="write everything here")
+    made.add_argument("--worker", nargs=3, metavar=("SIDE", "WORKLOAD", "MODE"), help=argparse.SUPPRESS)
+    return made
 
 
 def main() -> None:
-    """Parse the command line; run a race, or (as a worker) one measurement."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peer", choices=["torch"], help="measure this framework too")
-    parser.add_argument("--peer-python", default=sys.executable, help="the interpreter that has the peer")
-    parser.add_argument("--only", nargs="+", choices=list(WORKLOADS), help="these workloads (default: all)")
-    parser.add_argument("--seconds", type=float, default=4.0, help="of measuring, per process")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--json", type=Path, help="write the table here")
-    parser.add_argument("--worker", choices=list(MAKERS), help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    """Run a race, or (as a worker) one measurement."""
+    args = parser().parse_args()
     if args.worker:
-        name = args.only[0]
-        print(measure(MAKERS[args.worker](name, WORKLOADS[name], args.threads), args.seconds))
+        print(json.dumps(worker(*args.worker, args)))
         return
-    table = race(args)
+    peak = peak_rate(args.threads, tuple(args.wrap))
+    results = {name: run_workload(name, peak, args) for name in args.only or WORKLOADS}
+    print(file=sys.stderr)
+    print(report(results, peak, args.threads))
     if args.json:
-        args.json.write_text(json.dumps({"threads": args.threads, "samples_per_second": table}, indent=1) + "\n")
+        whole = {"threads": args.threads, "seconds": args.seconds, "rounds": args.rounds, "fp32_peak_gflops": peak,
+                 "geometric_means": geometric_means(results), "workloads": results}  # fmt: skip
+        args.json.write_text(json.dumps(whole, indent=1) + "\n")
 
 
 if __name__ == "__main__":

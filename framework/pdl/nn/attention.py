@@ -90,6 +90,7 @@ class MultiHeadAttention(Module):
         if q is k and k is v and self.in_proj_weight is not None:
             return (ops.linear(q, self.in_proj_weight, self.in_proj_bias),)
         size, shift = self.embed_dim, self.in_proj_bias
+        weights: Sequence[Tensor]
         if self.in_proj_weight is not None:
             weights = ops.split(self.in_proj_weight, size, axis=1)
         else:

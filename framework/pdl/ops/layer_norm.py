@@ -11,7 +11,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from pdl.dtype import DType
 from pdl.errors import ShapeError, UsageError
 from pdl.kernels import layer_norm as kernels
 from pdl.ops.base import Arrays, Fused, Op, Spec, apply
@@ -96,7 +95,7 @@ class LayerNormGrad(Fused):
 
 
 def _gradient_specs(x: Spec, scale: Spec | None, shift: Spec | None) -> tuple[Spec, Spec, Spec]:
-    channels, dtype = x.shape[-1], cast(DType, x.dtype)
+    channels, dtype = x.shape[-1], x.dtype
     return x, _parameter(scale, channels, dtype), _parameter(shift, channels, dtype)
 
 

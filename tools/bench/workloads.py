@@ -1,0 +1,60 @@
+"""What the training race measures: nets, inputs, optimisers. Imports no framework, so every side reads the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Side(NamedTuple):
+    """A workload made ready by one framework: what to time, and what to compare."""
+
+    step: Callable[[], Any]
+    parameters: int
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A net, a batch and an optimiser. Images where `image` is set (H, W, C), else token numbers below `vocabulary`.
+
+    bf16, sparse   whether the mixed precision modes and those with sparse gradients of the embedding are run
+    """
+
+    batch: int
+    classes: int
+    optimizer: str
+    image: tuple[int, int, int] | None = None
+    vocabulary: int = 0
+    length: int = 0
+    bf16: bool = True
+    sparse: bool = False
+
+    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        """Images [N, H, W, C] float32 or tokens [N, length] int64, and labels [N] int64; the same for everyone."""
+        rng = np.random.default_rng(0)
+        if self.image is not None:
+            x = rng.standard_normal((self.batch, *self.image), dtype=np.float32)
+        else:
+            x = rng.integers(0, self.vocabulary, (self.batch, self.length))
+        return x, rng.integers(0, self.classes, self.batch)
+
+
+#: the transformer's sizes: width, heads, hidden width of its feed-forward part, layers, dropout
+WIDTH, HEADS, FEED, LAYERS, DROPOUT = 312, 12, 1200, 4, 0.1
+#: embedding and hidden size of GRU4Rec
+SESSION = 100
+
+WORKLOADS = {
+    "lenet": Workload(128, 10, "adam", (28, 28, 1), bf16=False),
+    "resnet20": Workload(128, 10, "sgd", (32, 32, 3)),
+    "resnet18": Workload(32, 10, "sgd", (32, 32, 3)),
+    "resnet50": Workload(8, 1000, "sgd", (224, 224, 3)),
+    "mobilenetv2": Workload(8, 1000, "sgd", (224, 224, 3)),
+    "transformer": Workload(16, 2, "adam", vocabulary=18_000, length=128),
+    "gru4rec": Workload(64, 37_000, "adam", vocabulary=37_000, length=20, bf16=False, sparse=True),
+}
+ADAM = {"lr": 1e-4}
+SGD: dict[str, Any] = {"lr": 0.01, "momentum": 0.9, "weight_decay": 1e-4, "nesterov": True}
