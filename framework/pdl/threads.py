@@ -16,6 +16,7 @@ from pdl.errors import UsageError
 from pdl.kernels import runtime
 
 _CGROUP = Path("/sys/fs/cgroup")
+_MEMBERSHIP = Path("/proc/self/cgroup")
 
 
 def available_cores() -> int:
@@ -26,18 +27,42 @@ def available_cores() -> int:
 
 
 def _cgroup_quota() -> float | None:
-    """The CPU quota in cores (cgroup v2, then v1), or None where there is none."""
+    """The CPU quota in cores, or None where there is none: the least of this process's cgroup (version 2 or 1) and all
+    above it.
+    """
+    quotas = [q for folder in _cgroup_folders() if (q := _quota_v2(folder) or _quota_v1(folder)) is not None]
+    return min(quotas, default=None)
+
+
+def _cgroup_folders() -> Iterator[Path]:
+    """The folders of the cgroups this process is in, where they are mounted; a container may not see all of them."""
     try:
-        quota, period = (_CGROUP / "cpu.max").read_text().split()
+        lines = _MEMBERSHIP.read_text().splitlines()
+    except OSError:
+        lines = ["0::/"]
+    for line in lines:
+        number, controllers, path = line.split(":", 2)
+        if number != "0" and "cpu" not in controllers.split(","):
+            continue
+        mount = _CGROUP if number == "0" else _CGROUP / "cpu"
+        own = mount / path.lstrip("/")
+        yield from (folder for folder in (own, *own.parents) if folder.is_relative_to(mount))
+
+
+def _quota_v2(folder: Path) -> float | None:
+    try:
+        quota, period = (folder / "cpu.max").read_text().split()
         return None if quota == "max" else int(quota) / int(period)
     except (OSError, ValueError):
-        pass
+        return None
+
+
+def _quota_v1(folder: Path) -> float | None:
     try:
-        quota_us = int((_CGROUP / "cpu/cpu.cfs_quota_us").read_text())
-        period_us = int((_CGROUP / "cpu/cpu.cfs_period_us").read_text())
+        quota, period = (int((folder / f"cpu.cfs_{name}_us").read_text()) for name in ("quota", "period"))
     except (OSError, ValueError):
         return None
-    return quota_us / period_us if quota_us > 0 and period_us > 0 else None
+    return quota / period if quota > 0 and period > 0 else None
 
 
 def get_num_threads() -> int:
