@@ -11,6 +11,7 @@ import numpy as np
 from pdl.dtype import DType, bfloat16, float32, real_of
 from pdl.errors import NumericalError, UsageError
 from pdl.kernels import update as kernels
+from pdl.kernels.runtime import flushed
 from pdl.ops.sparse import SparseGrad
 from pdl.tensor import Array, Tensor
 
@@ -78,10 +79,10 @@ def _numbers(g: Tensor) -> Array:
 
 
 def _changed(g: Tensor | None, function: Callable[[Array], Array]) -> Tensor | None:
-    """A gradient with new numbers."""
+    """A gradient with new numbers; denormal ones count as 0."""
     if isinstance(g, SparseGrad):
-        return SparseGrad(g.shape, g.rows, Tensor._wrap(function(g.values.data)))
-    return None if g is None else Tensor._wrap(function(g.data))
+        return SparseGrad(g.shape, g.rows, Tensor._wrap(flushed(function, g.values.data)))
+    return None if g is None else Tensor._wrap(flushed(function, g.data))
 
 
 def _with_gradient(params: Tensor | Iterable[Tensor]) -> list[Tensor]:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import platform
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import pdl
 from pdl import threads
 from pdl.cli import main
 from pdl.errors import UsageError
-from pdl.kernels import conv, gemm
+from pdl.kernels import conv, gemm, runtime
 
 
 def product(seed: int) -> np.ndarray:
@@ -74,3 +79,104 @@ def test_denormals_are_flushed_inside_kernels_only() -> None:
     gemm.matmul(out, tiny, np.full((64, 64), 1e-12, np.float32))
     assert (out == 0).all()
     assert np.float32(1e-30) * np.float32(1e-12) > 0, "the caller's own arithmetic keeps denormals"
+
+
+DENORMAL = np.full(1000, 1e-40, np.float32)
+QUIET_BODIES: list[Callable[[], object]] = [
+    lambda: runtime.flushed(np.add, DENORMAL, DENORMAL),
+    lambda: pdl.sin(pdl.Tensor(DENORMAL)).numpy(),
+    lambda: pdl.square(pdl.Tensor(DENORMAL * 1e15)).numpy(),
+    lambda: (pdl.Tensor(DENORMAL) + pdl.Tensor(DENORMAL)).numpy(),
+    lambda: clipped(DENORMAL * 1e20),
+]
+
+
+def clipped(g: np.ndarray) -> np.ndarray:
+    p = pdl.Tensor(np.zeros_like(g), requires_grad=True)
+    p.grad = pdl.Tensor(g)
+    pdl.optim.clip_grad_norm_(p, 1e-30)
+    return p.grad.numpy()
+
+
+@pytest.mark.parametrize("body", QUIET_BODIES)
+def test_bodies_in_numpy_flush_denormals_too(body: Callable[[], object]) -> None:
+    assert (body() == np.zeros(1000)).all()  # type: ignore[attr-defined]
+
+
+def control_word() -> int:
+    """What this thread's arithmetic does: rounding and flushing (x86-64: MXCSR less its flags; aarch64: FPCR)."""
+    state = (ctypes.c_uint32 * 16)()
+    ctypes.CDLL(None).fegetenv(state)
+    return state[7] & 0xFFC0 if platform.machine() == "x86_64" else state[0]
+
+
+def test_the_callers_floating_point_state_is_put_back() -> None:
+    before = control_word()
+    seen = runtime.flushed(control_word)
+    assert seen != before, "the test reads the right word"
+    for count in (1, 3):
+        with threads.num_threads(count):
+            product(0), weight_gradient(0), [body() for body in QUIET_BODIES]
+            assert control_word() == before
+            assert runtime.flushed(lambda: [product(0), control_word()][1]) == seen
+    with pytest.raises(ZeroDivisionError):
+        runtime.flushed(lambda: 1 / 0)
+    assert control_word() == before
+
+
+def test_zeros_leave_no_denormals_in_an_optimiser() -> None:
+    """Averages of a gradient that has become 0 shrink to 0 and not to denormals."""
+    p = pdl.Tensor(np.ones(100, np.float32), requires_grad=True)
+    adam = pdl.optim.Adam([p], lr=1e-3, betas=(0.5, 0.5))
+    for step in range(200):
+        p.grad = pdl.Tensor(np.full(100, 1e-10 if step == 0 else 0, np.float32))
+        adam.step()
+    for state in adam.state.values():
+        assert all((v == 0).all() for v in state.values() if isinstance(v, np.ndarray))
+
+
+def cgroups(folder: Path, monkeypatch: pytest.MonkeyPatch, membership: str, files: dict[str, str]) -> None:
+    """A machine whose cgroup files say so."""
+    (folder / "membership").write_text(membership)
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    monkeypatch.setattr(threads, "_CGROUP", folder)
+    monkeypatch.setattr(threads, "_MEMBERSHIP", folder / "membership")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+
+
+V1 = {"cpu/cpu.cfs_period_us": "100000", "cpu/docker/x/cpu.cfs_period_us": "100000"}
+
+
+@pytest.mark.parametrize(
+    ("membership", "files", "cores"),
+    [
+        ("0::/\n", {"cpu.max": "max 100000"}, 8),
+        ("0::/\n", {"cpu.max": "200000 100000"}, 2),
+        ("0::/\n", {"cpu.max": "20000 100000"}, 1),
+        ("0::/\n", {"cpu.max": "1600000 100000"}, 8),
+        ("0::/a/b\n", {"a/cpu.max": "300000 100000", "a/b/cpu.max": "max 100000"}, 3),
+        ("0::/a/b\n", {"a/cpu.max": "300000 100000", "a/b/cpu.max": "150000 100000"}, 2),
+        ("0::/of/the/host\n", {"cpu.max": "400000 100000"}, 4),
+        ("4:memory:/m\n3:cpu,cpuacct:/docker/x\n0::/\n", V1 | {"cpu/docker/x/cpu.cfs_quota_us": "250000"}, 3),
+        ("3:cpu:/gone\n", V1 | {"cpu/cpu.cfs_quota_us": "100000"}, 1),
+        ("3:cpu:/\n", V1 | {"cpu/cpu.cfs_quota_us": "-1"}, 8),
+        ("0::/\n", {"cpu.max": "damaged"}, 8),
+    ],
+)
+def test_the_quota_of_the_cgroup_bounds_the_count(
+    membership: str, files: dict[str, str], cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cgroups(tmp_path, monkeypatch, membership, files)
+    assert threads.available_cores() == cores
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity masks here")
+def test_affinity_bounds_the_count_and_openmp_does_not() -> None:
+    pin = "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])\n"
+    count = "from pdl import threads; print(threads.get_num_threads())"
+    env = {k: v for k, v in os.environ.items() if k != "PDL_NUM_THREADS"} | {"OMP_NUM_THREADS": "7"}
+    for text, cores in ((pin + count, 1), (count, threads.available_cores())):
+        done = subprocess.run([sys.executable, "-c", text], env=env, text=True, capture_output=True, check=True)
+        assert int(done.stdout) == cores

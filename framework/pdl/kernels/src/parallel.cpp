@@ -34,22 +34,11 @@ void relax() {
 
 class FlushDenormals {
  public:
-#if defined(__x86_64__)
-  FlushDenormals() : before_(_mm_getcsr()) { _mm_setcsr(before_ | 0x8040u); }  // FTZ | DAZ
-  ~FlushDenormals() { _mm_setcsr(before_); }
-
- private:
-  unsigned before_;
-#elif defined(__aarch64__)
-  FlushDenormals() {
-    asm volatile("mrs %0, fpcr" : "=r"(before_));
-    asm volatile("msr fpcr, %0" ::"r"(before_ | (1ull << 24)));
-  }
-  ~FlushDenormals() { asm volatile("msr fpcr, %0" ::"r"(before_)); }
+  FlushDenormals() : before_(flush_denormals()) {}
+  ~FlushDenormals() { restore_denormals(before_); }
 
  private:
   uint64_t before_;
-#endif
 };
 
 void futex_wait(std::atomic<uint32_t>& word, uint32_t seen) {
@@ -166,6 +155,29 @@ void* scratch(int slot, int64_t bytes) {
     if (mine.data[slot] == nullptr) std::abort();  // a kernel has no way to report it, and nothing to go on with
   }
   return mine.data[slot];
+}
+
+uint64_t flush_denormals() {
+#if defined(__x86_64__)
+  const unsigned before = _mm_getcsr();
+  _mm_setcsr(before | 0x8040u);  // flush to zero, denormals are zero
+  return before;
+#elif defined(__aarch64__)
+  uint64_t before;
+  asm volatile("mrs %0, fpcr" : "=r"(before));
+  asm volatile("msr fpcr, %0" ::"r"(before | (1ull << 24)));
+  return before;
+#else
+  return 0;
+#endif
+}
+
+void restore_denormals([[maybe_unused]] uint64_t before) {
+#if defined(__x86_64__)
+  _mm_setcsr(static_cast<unsigned>(before));
+#elif defined(__aarch64__)
+  asm volatile("msr fpcr, %0" ::"r"(before));
+#endif
 }
 
 int num_threads() { return threads; }

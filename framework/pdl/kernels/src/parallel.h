@@ -18,6 +18,11 @@ int parts_of(int64_t n, int64_t grain);
 // Memory of the calling thread, 64-byte aligned, valid until its next call with the same slot (0..7). It grows and is kept.
 void* scratch(int slot, int64_t bytes);
 
+// Lets this thread's arithmetic take denormal operands for 0 and give 0 where a result would be denormal; returns the floating-point
+// state to put back. Outside kernels the state is the caller's own.
+uint64_t flush_denormals();
+void restore_denormals(uint64_t before);
+
 int num_threads();
 void set_num_threads(int count);
 
