@@ -1,13 +1,14 @@
-"""Speed of pdl's matrix kernels, in GFLOP/s: convolution (forward, gradient of the input, of the weights) and matmul, in float32 and
-bfloat16.
+"""Speed of pdl's matrix kernels in GFLOP/s: convolution (forward, gradients of the input and the weights) and matmul,
+in float32 and bfloat16.
 
     python tools/bench/kernels.py                                  # pdl alone
     python tools/bench/kernels.py --peer-python /path/to/python    # beside the PyTorch of that interpreter
     python tools/bench/kernels.py --threads 1 --only resnet20 --dtype bf16
 
 A figure is the best of the repetitions. With one thread the CPU time of the thread is measured, which other processes
-disturb least; with more the wall clock. The peak is that of independent multiply-adds in registers (of the CPU's products
-of bfloat16 where it has them): a loop compiled for this CPU by the C++ compiler that builds pdl, times the threads.
+disturb least; with more the wall clock. The peak is that of independent multiply-adds in registers (of the CPU's
+products of bfloat16 where it has them): a loop compiled for this CPU by the C++ compiler that builds pdl, times the
+threads.
 """
 
 from __future__ import annotations
@@ -125,7 +126,8 @@ def peak_rate(dtype: str) -> float:
     with tempfile.TemporaryDirectory() as folder:
         source, program = Path(folder) / "peak.cpp", Path(folder) / "peak"
         source.write_text(PEAK.replace("PDL_REGISTER", '"x"' if platform.machine() in ("x86_64", "AMD64") else '"w"'))
-        subprocess.run(["c++", "-O2", "-march=native", "-ffp-contract=fast", f"-DPDL_{dtype.upper()}", source, "-o", program], check=True)
+        flags = ["-O2", "-march=native", "-ffp-contract=fast", f"-DPDL_{dtype.upper()}"]
+        subprocess.run(["c++", *flags, source, "-o", program], check=True)
         return float(subprocess.run([program], check=True, capture_output=True, text=True).stdout)
 
 

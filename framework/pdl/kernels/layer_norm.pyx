@@ -1,4 +1,4 @@
-"""Layer norm and RMS norm, alone or of a sum with dropout before it. float32, float64 and bfloat16 (statistics, scale and shift float32)."""
+"""Layer norm and RMS norm, alone or of a sum with dropout before it. float32, float64, bfloat16 (statistics and parameters float32)."""
 
 from libc.stdint cimport uint64_t
 

@@ -18,8 +18,6 @@ cdef inline int64_t last_of(str name, cnp.ndarray x) except -1:
     return cnp.PyArray_DIM(x, cnp.PyArray_NDIM(x) - 1)
 
 
-
-
 cdef int check_groups(cnp.ndarray x, int64_t columns, int64_t groups) except -1:
     if groups < 1 or columns % groups:
         raise ShapeError(f"group_norm: {columns} channels do not divide into {groups} groups")

@@ -4,6 +4,7 @@ arXiv 1706.03762.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pdl import ops
