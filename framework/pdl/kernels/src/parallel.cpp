@@ -23,6 +23,7 @@ thread_local bool inside = false;  // this thread is running a part: a nested ca
 
 // Waiting threads spin this many times (tens of microseconds: the gap between two kernels of one step), then sleep in the kernel.
 constexpr int kSpins = 4000;
+constexpr uint64_t kSliceNanoseconds = 500'000;
 
 void relax() {
 #if defined(__x86_64__)
@@ -69,12 +70,41 @@ struct Job {
   void run(int part) const { task(context, n * part / parts, n * (part + 1) / parts, part); }
 };
 
-// A thread and the job it was handed. Only workers that get a part are woken, and the caller waits for exactly those.
+// A thread and the part it is offered. `state` is odd while the part is on offer, and goes up by one when the worker or the caller takes
+// it: a worker that the system has not yet put on a core delays nobody. Whoever runs a part, its bounds and number are the same.
 struct Worker {
-  alignas(64) std::atomic<uint32_t> round{0};
+  alignas(64) std::atomic<uint32_t> state{0};
   std::atomic<int> sleepers{0};
-  Job job{0, 1, nullptr, nullptr};
+  Job job{0, 1, nullptr, nullptr};  // written while the state is even and the last part done; read by who took the part
+
+  void offer(const Job& next) {
+    job = next;
+    state.fetch_add(1);
+    if (sleepers.load() != 0) futex_wake_all(state);
+  }
+
+  bool take() {
+    uint32_t seen = state.load(std::memory_order_acquire);
+    return seen % 2 == 1 && state.compare_exchange_strong(seen, seen + 1);
+  }
 };
+
+// Asks the scheduler (Linux 6.12) for short slices: the same share of the cores, but a woken worker need not wait for the end of the slice
+// of whoever runs there. Where it is refused, nothing is lost.
+void ask_for_short_slices() {
+  struct {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
+    uint32_t clamp_min, clamp_max;
+  } attributes{};
+  attributes.size = sizeof attributes;
+  if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0 || attributes.policy != 0) return;
+  attributes.runtime = kSliceNanoseconds;
+  syscall(SYS_sched_setattr, 0, &attributes, 0);
+}
 
 // One worker for each part but the first, which the caller runs. Never destroyed: at exit the process takes the threads along.
 class Pool {
@@ -83,13 +113,13 @@ class Pool {
     const int helpers = job.parts - 1;
     while (static_cast<int>(workers_.size()) < helpers) add_worker();
     pending_.store(static_cast<uint32_t>(helpers), std::memory_order_relaxed);
-    for (int i = 0; i < helpers; i++) {
-      Worker& worker = *workers_[i];
-      worker.job = job;
-      worker.round.fetch_add(1);
-      if (worker.sleepers.load() != 0) futex_wake_all(worker.round);
-    }
+    for (int i = 0; i < helpers; i++) workers_[i]->offer(job);
     job.run(0);
+    for (int i = helpers; i-- > 0;)
+      if (workers_[i]->take()) {
+        job.run(i + 1);
+        pending_.fetch_sub(1);
+      }
     for (uint32_t left; (left = pending_.load(std::memory_order_acquire)) != 0;)
       wait_for_change(pending_, left, sleeping_callers_);
   }
@@ -104,10 +134,14 @@ class Pool {
   void work(Worker* self, int part) {
     inside = true;
     FlushDenormals flush;
-    for (uint32_t seen = 0;; seen++) {
-      wait_for_change(self->round, seen, self->sleepers);
-      self->job.run(part);
-      if (pending_.fetch_sub(1) == 1 && sleeping_callers_.load() != 0) futex_wake_all(pending_);
+    ask_for_short_slices();
+    for (;;) {
+      while (self->take()) {
+        self->job.run(part);
+        if (pending_.fetch_sub(1) == 1 && sleeping_callers_.load() != 0) futex_wake_all(pending_);
+      }
+      const uint32_t seen = self->state.load(std::memory_order_acquire);
+      if (seen % 2 == 0) wait_for_change(self->state, seen, self->sleepers);
     }
   }
 
