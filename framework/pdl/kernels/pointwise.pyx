@@ -1,14 +1,23 @@
-"""Elementwise kernels: functions of one array and their gradients, arithmetic of two. float32 and float64,
-contiguous."""
+"""Elementwise kernels: functions of one array and their gradients, arithmetic of two, sums over axes, casts. float32,
+float64 and bfloat16 (computed in float32, rounded once), contiguous."""
 
-include "checks.pxi"
+
+include "stored.pxi"
 
 cdef extern from "table.h" namespace "pdl":
     cdef cppclass PointwiseTable[T]:
-        void unary(int name, T* y, const T* x, int64_t n, T a, T b, T c) noexcept nogil
-        void unary_grad(int name, T* dx, const T* g, const T* ref, int64_t n, T a, T b, T c) noexcept nogil
-        void binary(int name, T* out, const T* a, const T* b, int64_t rows, int64_t columns, int beside, bint swapped) noexcept nogil
+        void unary(int name, T* y, const T* x, int64_t n, double a, double b, double c) noexcept nogil
+        void unary_grad(int name, T* dx, const T* g, const T* ref, int64_t n, double a, double b, double c) noexcept nogil
+        void binary(int name, T* out, const T* a, const T* b, int64_t outer, int64_t rows, int64_t columns, int beside,
+                    bint swapped) noexcept nogil
+        void sums(T* y, const T* x, int64_t outer, int64_t n, int64_t inner, double divisor) noexcept nogil
     PointwiseTable[T]* pointwise_table[T](const T* any) noexcept nogil
+    cdef cppclass CastTable:
+        void narrow(bf16* y, const float* x, int64_t n) noexcept nogil
+        void widen(float* y, const bf16* x, int64_t n) noexcept nogil
+    cdef cppclass Table:
+        CastTable cast
+    const Table& table() noexcept nogil
 
 # In the order of enum Unary and enum Binary in table.h.
 UNARY = {name: number for number, name in enumerate((
@@ -38,14 +47,16 @@ def unary(
     infinities give limits, subnormal numbers count as 0.
     """
     cdef int64_t n = cnp.PyArray_SIZE(x)
-    cdef int kind = real_type(name, x), which = UNARY[name]
+    cdef int kind = stored_type(name, x), which = UNARY[name]
     cdef void* to = data_of(name, "y", y, kind, n)
     cdef void* of = data_of(name, "x", x, kind, n)
     with nogil:
         if kind == cnp.NPY_FLOAT:
-            pointwise_table(<float*>to).unary(which, <float*>to, <float*>of, n, <float>a, <float>b, <float>c)
-        else:
+            pointwise_table(<float*>to).unary(which, <float*>to, <float*>of, n, a, b, c)
+        elif kind == cnp.NPY_DOUBLE:
             pointwise_table(<double*>to).unary(which, <double*>to, <double*>of, n, a, b, c)
+        else:
+            pointwise_table(<bf16*>to).unary(which, <bf16*>to, <bf16*>of, n, a, b, c)
 
 
 def unary_grad(
@@ -60,7 +71,7 @@ def unary_grad(
     """dx = g f'(x). At a kink the slope is that of the flat or lower side: relu'(0) = 0, leaky_relu'(0) = a, clip'(a) =
     clip'(b) = 0."""
     cdef int64_t n = cnp.PyArray_SIZE(g)
-    cdef int kind = real_type(name, g), which = UNARY[name]
+    cdef int kind = stored_type(name, g), which = UNARY[name]
     cdef void* to = data_of(name, "dx", dx, kind, n)
     cdef void* at = data_of(name, "g", g, kind, n)
     cdef void* of = data_of(name, "ref", ref, kind, n)
@@ -68,36 +79,125 @@ def unary_grad(
         raise KeyError(f"pointwise has no gradient of {name!r}; it has {', '.join(GRADIENT_OF)}")
     with nogil:
         if kind == cnp.NPY_FLOAT:
-            pointwise_table(<float*>to).unary_grad(which, <float*>to, <float*>at, <float*>of, n, <float>a, <float>b, <float>c)
-        else:
+            pointwise_table(<float*>to).unary_grad(which, <float*>to, <float*>at, <float*>of, n, a, b, c)
+        elif kind == cnp.NPY_DOUBLE:
             pointwise_table(<double*>to).unary_grad(which, <double*>to, <double*>at, <double*>of, n, a, b, c)
+        else:
+            pointwise_table(<bf16*>to).unary_grad(which, <bf16*>to, <bf16*>at, <bf16*>of, n, a, b, c)
+
+
+cdef enum Beside:  # enum class Beside in pointwise.h
+    SAME, ROW, COLUMN, ONE, UNFIT
+
+
+cdef int beside_of(cnp.ndarray out, cnp.ndarray b, int64_t* outer, int64_t* rows, int64_t* columns) noexcept:
+    """How b lies beside `out`, seen as [outer, rows, columns]: SAME, [outer, 1, columns], [outer, 1, 1], ONE or UNFIT."""
+    cdef int ndim = cnp.PyArray_NDIM(out), lead = ndim - cnp.PyArray_NDIM(b), axis, phase = 0
+    cdef int64_t size, other
+    outer[0] = rows[0] = columns[0] = 1
+    if lead < 0:
+        return UNFIT
+    for axis in range(ndim):
+        size, other = cnp.PyArray_DIM(out, axis), 1 if axis < lead else cnp.PyArray_DIM(b, axis - lead)
+        if size == 1 and other == 1:
+            continue
+        if other == size:
+            if phase == 0:
+                outer[0] *= size
+            else:
+                columns[0] *= size
+                phase = 2
+        elif other == 1 and phase < 2:
+            rows[0] *= size
+            phase = 1
+        else:
+            return UNFIT
+    if rows[0] == 1:
+        return SAME
+    if columns[0] > 1:
+        return ROW
+    return ONE if outer[0] == 1 else COLUMN
+
+
+def fits(cnp.ndarray out not None, cnp.ndarray a not None, cnp.ndarray b not None) -> bool:
+    """Whether `binary` takes these arrays."""
+    cdef int kind = cnp.PyArray_TYPE(out)
+    cdef int64_t n = cnp.PyArray_SIZE(out), outer, rows, columns
+    if kind != cnp.NPY_FLOAT and kind != cnp.NPY_DOUBLE and kind != BF16:
+        return False
+    if cnp.PyArray_TYPE(a) != kind or cnp.PyArray_TYPE(b) != kind:
+        return False
+    if not (cnp.PyArray_IS_C_CONTIGUOUS(a) and cnp.PyArray_IS_C_CONTIGUOUS(b)):
+        return False
+    if cnp.PyArray_SIZE(a) != n:
+        a, b = b, a
+    return cnp.PyArray_SIZE(a) == n and beside_of(out, b, &outer, &rows, &columns) != UNFIT
 
 
 def binary(
     str name not None,          # one of BINARY
-    cnp.ndarray out not None,   # OUT [..., C], may be the larger input
-    cnp.ndarray a not None,     # IN  [..., C]
-    cnp.ndarray b not None,     # IN  [..., C], or [C] (a row), or one value; a and b may change places
+    cnp.ndarray out not None,   # OUT [...], may be the larger input
+    cnp.ndarray a not None,     # IN  of out's size
+    cnp.ndarray b not None,     # IN  like a, or with size 1 along neighbouring axes (a row, a column, one value); may change places
 ):
-    """out = a o b. The larger of maximum(a, b) is NaN where one of them is."""
-    cdef int64_t n = cnp.PyArray_SIZE(out), small, columns
-    cdef int kind = real_type(name, out), which = BINARY[name], beside
+    """out = a o b, broadcast. The larger of maximum(a, b) is NaN where one of them is."""
+    cdef int64_t n = cnp.PyArray_SIZE(out), outer, rows, columns
+    cdef int kind = stored_type(name, out), which = BINARY[name], beside
     cdef bint swapped = cnp.PyArray_SIZE(a) < n
     if swapped:
         a, b = b, a
-    small = cnp.PyArray_SIZE(b)
-    columns = cnp.PyArray_DIM(out, cnp.PyArray_NDIM(out) - 1) if cnp.PyArray_NDIM(out) else 1
-    if small != 1 and (cnp.PyArray_DIM(b, cnp.PyArray_NDIM(b) - 1) != columns or (small != n and small != columns)):
+    beside = beside_of(out, b, &outer, &rows, &columns)
+    if beside == UNFIT:
         shapes = f"{(<object>b).shape} beside {(<object>a).shape}"
-        raise ShapeError(f"{name}: {shapes} is neither its like, nor one row of {columns}, nor one value")
-    beside = 0 if small == n else 2 if small == 1 else 1
+        raise ShapeError(f"{name}: {shapes} is neither its like, nor one row, column or value of it")
     cdef void* to = data_of(name, "out", out, kind, n)
     cdef void* p = data_of(name, "a", a, kind, n)
-    cdef void* q = data_of(name, "b", b, kind, small)
+    cdef void* q = data_of(name, "b", b, kind, cnp.PyArray_SIZE(b))
     if n == 0:
         return
     with nogil:
         if kind == cnp.NPY_FLOAT:
-            pointwise_table(<float*>to).binary(which, <float*>to, <float*>p, <float*>q, n // columns, columns, beside, swapped)
+            pointwise_table(<float*>to).binary(which, <float*>to, <float*>p, <float*>q, outer, rows, columns, beside, swapped)
+        elif kind == cnp.NPY_DOUBLE:
+            pointwise_table(<double*>to).binary(which, <double*>to, <double*>p, <double*>q, outer, rows, columns, beside, swapped)
         else:
-            pointwise_table(<double*>to).binary(which, <double*>to, <double*>p, <double*>q, n // columns, columns, beside, swapped)
+            pointwise_table(<bf16*>to).binary(which, <bf16*>to, <bf16*>p, <bf16*>q, outer, rows, columns, beside, swapped)
+
+
+def sums(
+    cnp.ndarray y not None,     # OUT [outer, inner] in any shape
+    cnp.ndarray x not None,     # IN  [outer, n, inner] in any shape
+    int64_t outer,
+    int64_t n,
+    int64_t inner,
+    double divisor=1.0,
+):
+    """y[o, i] = sum_r x[o, r, i] / divisor; the order of the additions depends on the sizes alone."""
+    cdef int kind = stored_type("sums", x)
+    cdef void* to = data_of("sums", "y", y, kind, outer * inner)
+    cdef void* of = data_of("sums", "x", x, kind, outer * n * inner)
+    if outer * inner == 0:
+        return
+    with nogil:
+        if kind == cnp.NPY_FLOAT:
+            pointwise_table(<float*>to).sums(<float*>to, <float*>of, outer, n, inner, divisor)
+        elif kind == cnp.NPY_DOUBLE:
+            pointwise_table(<double*>to).sums(<double*>to, <double*>of, outer, n, inner, divisor)
+        else:
+            pointwise_table(<bf16*>to).sums(<bf16*>to, <bf16*>of, outer, n, inner, divisor)
+
+
+def cast(
+    cnp.ndarray y not None,     # OUT [...] float32 or bfloat16
+    cnp.ndarray x not None,     # IN  [...] the other one
+):
+    """y = x, rounded to nearest even."""
+    cdef int64_t n = cnp.PyArray_SIZE(x)
+    cdef bint narrow = cnp.PyArray_TYPE(y) == BF16
+    cdef void* to = data_of("cast", "y", y, BF16 if narrow else cnp.NPY_FLOAT, n)
+    cdef void* of = data_of("cast", "x", x, cnp.NPY_FLOAT if narrow else BF16, n)
+    with nogil:
+        if narrow:
+            table().cast.narrow(<bf16*>to, <float*>of, n)
+        else:
+            table().cast.widen(<float*>to, <bf16*>of, n)

@@ -1,16 +1,8 @@
-"""Pooling kernels on [N, D, H, W, C] arrays; windows come as tables, see pdl.ops.pool.Windows."""
+"""Pooling kernels on [N, D, H, W, C] arrays of float32, float64 or bfloat16; windows come as tables, see pdl.ops.pool.Windows."""
 
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t
 
-cimport numpy as cnp
-
-from pdl.errors import ShapeError
-
-cnp.import_array()
-
-ctypedef fused real:
-    float
-    double
+include "stored.pxi"
 
 cdef extern from "table.h" namespace "pdl":
     cdef cppclass PoolGrid:
@@ -34,181 +26,236 @@ cdef extern from "table.h" namespace "pdl":
     PoolingTable[T]* pooling_table[T](const T* any) noexcept nogil
 
 
-cdef bint empty(const Py_ssize_t* shape, int ndim) noexcept:
-    cdef int axis
-    for axis in range(ndim):
-        if shape[axis] == 0:
-            return True
-    return False
-
-
-cdef int same(str name, const Py_ssize_t* a, const Py_ssize_t* b, int ndim) except -1:
-    """Raise where an index has another shape than the array it belongs to."""
-    cdef int axis
-    for axis in range(ndim):
-        if a[axis] != b[axis]:
-            raise ShapeError(f"{name}: axis {axis} of the index has {a[axis]} entries, its array {b[axis]}")
+cdef int demand(str name, str label, cnp.ndarray array, int ndim) except -1:
+    """Raise unless the array has so many dimensions."""
+    if cnp.PyArray_NDIM(array) != ndim:
+        raise ShapeError(f"{name}: {label} {(<object>array).shape} must have {ndim} dimensions")
     return 0
 
 
-cdef int fill(
-    PoolGrid* grid, const Py_ssize_t* to, const Py_ssize_t* source, const int32_t[::1] lo, const int32_t[::1] hi
-) except -1:
+cdef int same(str name, cnp.ndarray a, cnp.ndarray b) except -1:
+    """Raise where an index has another shape than the array it belongs to."""
+    cdef int axis
+    demand(name, "index", a, cnp.PyArray_NDIM(b))
+    for axis in range(cnp.PyArray_NDIM(b)):
+        if cnp.PyArray_DIM(a, axis) != cnp.PyArray_DIM(b, axis):
+            raise ShapeError(
+                f"{name}: axis {axis} of the index has {cnp.PyArray_DIM(a, axis)} entries, its array {cnp.PyArray_DIM(b, axis)}"
+            )
+    return 0
+
+
+cdef int fill(str name, PoolGrid* grid, cnp.ndarray to, cnp.ndarray source, cnp.ndarray lo, cnp.ndarray hi) except -1:
     """Sizes and window tables of the walk over `to`; the tables hold the three axes after each other."""
     cdef int axis
-    cdef int64_t at = 0
-    if to[0] != source[0] or to[4] != source[4]:
-        raise ShapeError(f"pooling: batch {to[0]} and {source[0]}, channels {to[4]} and {source[4]} must agree")
-    grid.batch, grid.channels = to[0], to[4]
-    if lo.shape[0] != to[1] + to[2] + to[3] or hi.shape[0] != lo.shape[0]:
-        raise ShapeError(f"pooling: {lo.shape[0]} windows do not fit {to[1]} + {to[2]} + {to[3]} cells")
+    cdef int64_t at = 0, cells
+    demand(name, "an array", to, 5)
+    demand(name, "an array", source, 5)
+    cells = cnp.PyArray_DIM(to, 1) + cnp.PyArray_DIM(to, 2) + cnp.PyArray_DIM(to, 3)
+    grid.batch, grid.channels = cnp.PyArray_DIM(to, 0), cnp.PyArray_DIM(to, 4)
+    if grid.batch != cnp.PyArray_DIM(source, 0) or grid.channels != cnp.PyArray_DIM(source, 4):
+        raise ShapeError(
+            f"{name}: batch {grid.batch} and {cnp.PyArray_DIM(source, 0)}, channels {grid.channels} and "
+            f"{cnp.PyArray_DIM(source, 4)} must agree"
+        )
+    cdef const int32_t* first = <const int32_t*>data_of(name, "a table of windows", lo, cnp.NPY_INT32, cells)
+    cdef const int32_t* last = <const int32_t*>data_of(name, "a table of windows", hi, cnp.NPY_INT32, cells)
     for axis in range(3):
-        grid.to[axis], grid.source[axis], grid.step[axis] = to[axis + 1], source[axis + 1], 1
-        grid.lo[axis], grid.hi[axis] = &lo[0] + at, &hi[0] + at
+        grid.to[axis], grid.source[axis] = cnp.PyArray_DIM(to, axis + 1), cnp.PyArray_DIM(source, axis + 1)
+        grid.step[axis] = 1
+        grid.lo[axis], grid.hi[axis] = first + at, last + at
         at += grid.to[axis]
     return 0
 
 
-cdef int fill_scale(PoolGrid* grid, const Py_ssize_t* out, const double[::1] scale) except -1:
+cdef int fill_scale(str name, PoolGrid* grid, cnp.ndarray out, cnp.ndarray scale) except -1:
     """The factors of a mean, indexed by a cell of the pooled array."""
     cdef int axis
-    cdef int64_t at = 0
-    if scale.shape[0] != out[1] + out[2] + out[3]:
-        raise ShapeError(f"pooling: {scale.shape[0]} factors do not fit {out[1]} + {out[2]} + {out[3]} cells")
+    cdef int64_t at = 0, cells = cnp.PyArray_DIM(out, 1) + cnp.PyArray_DIM(out, 2) + cnp.PyArray_DIM(out, 3)
+    cdef const double* factors = <const double*>data_of(name, "the factors", scale, cnp.NPY_DOUBLE, cells)
     for axis in range(3):
-        grid.scale[axis] = &scale[0] + at
-        at += out[axis + 1]
+        grid.scale[axis] = factors + at
+        at += cnp.PyArray_DIM(out, axis + 1)
     return 0
 
 
 def max_pool(
-    real[:, :, :, :, ::1] y,            # OUT [N, D', H', W', C]
-    int32_t[:, :, :, :, ::1] index,     # OUT like y: flat position of the winner in D * H * W
-    const real[:, :, :, :, ::1] x,      # IN  [N, D, H, W, C]
-    const int32_t[::1] lo,              # IN  [D' + H' + W'] first cell of each window
-    const int32_t[::1] hi,              # IN  like lo: end of each window
-    tuple step,                         # IN  distance between the cells of a window, per axis
+    cnp.ndarray y not None,         # OUT [N, D', H', W', C]
+    cnp.ndarray index not None,     # OUT like y, int32: flat position of the winner in D * H * W
+    cnp.ndarray x not None,         # IN  [N, D, H, W, C]
+    cnp.ndarray lo not None,        # IN  [D' + H' + W'] int32, first cell of each window
+    cnp.ndarray hi not None,        # IN  like lo: end of each window
+    tuple step not None,            # IN  distance between the cells of a window, per axis
 ):
     """y = max over each window (a NaN wins, then the first of equals)."""
     cdef PoolGrid grid
-    cdef int axis
-    fill(&grid, y.shape, x.shape, lo, hi)
-    same("max_pool", index.shape, y.shape, 5)
+    cdef int axis, kind = stored_type("max_pool", x)
+    cdef int64_t n = cnp.PyArray_SIZE(y)
+    fill("max_pool", &grid, y, x, lo, hi)
+    same("max_pool", index, y)
     for axis in range(3):
         grid.step[axis] = step[axis]
-    if not empty(y.shape, 5):
-        with nogil:
-            pooling_table(&y[0, 0, 0, 0, 0]).max_pool(&y[0, 0, 0, 0, 0], &index[0, 0, 0, 0, 0], &x[0, 0, 0, 0, 0], grid)
+    cdef void* py = data_of("max_pool", "y", y, kind, n)
+    cdef int32_t* at = <int32_t*>data_of("max_pool", "index", index, cnp.NPY_INT32, n)
+    cdef void* px = data_of("max_pool", "x", x, kind, cnp.PyArray_SIZE(x))
+    if n == 0:
+        return
+    with nogil:
+        if kind == cnp.NPY_FLOAT:
+            pooling_table(<float*>py).max_pool(<float*>py, at, <float*>px, grid)
+        elif kind == cnp.NPY_DOUBLE:
+            pooling_table(<double*>py).max_pool(<double*>py, at, <double*>px, grid)
+        else:
+            pooling_table(<bf16*>py).max_pool(<bf16*>py, at, <bf16*>px, grid)
 
 
 def max_pool_dx(
-    real[:, :, :, :, ::1] dx,               # OUT [N, D, H, W, C]
-    const real[:, :, :, :, ::1] g,          # IN  [N, D', H', W', C]
-    const int32_t[:, :, :, :, ::1] index,   # IN  like g, from max_pool
-    const int32_t[::1] first,               # IN  [D + H + W] first window that may cover the cell
-    const int32_t[::1] last,                # IN  like first: end of those windows
-    const int32_t[::1] lo,                  # IN  [D' + H' + W'] as in max_pool
-    const int32_t[::1] hi,                  # IN  like lo
-    tuple step,                             # IN  as in max_pool
+    cnp.ndarray dx not None,        # OUT [N, D, H, W, C]
+    cnp.ndarray g not None,         # IN  [N, D', H', W', C]
+    cnp.ndarray index not None,     # IN  like g, from max_pool
+    cnp.ndarray first not None,     # IN  [D + H + W] int32, first window that may cover the cell
+    cnp.ndarray last not None,      # IN  like first: end of those windows
+    cnp.ndarray lo not None,        # IN  [D' + H' + W'] int32, as in max_pool
+    cnp.ndarray hi not None,        # IN  like lo
+    tuple step not None,            # IN  as in max_pool
 ):
     """dx = sum of g over the windows that the cell won."""
     cdef PoolGrid cells, windows
-    cdef int axis
-    fill(&cells, dx.shape, g.shape, first, last)
-    fill(&windows, g.shape, dx.shape, lo, hi)
+    cdef int axis, kind = stored_type("max_pool_dx", g)
+    cdef int64_t n = cnp.PyArray_SIZE(g)
+    fill("max_pool_dx", &cells, dx, g, first, last)
+    fill("max_pool_dx", &windows, g, dx, lo, hi)
     for axis in range(3):
         windows.step[axis] = step[axis]
-    same("max_pool_dx", index.shape, g.shape, 5)
-    if not empty(dx.shape, 5):
-        with nogil:
-            pooling_table(&dx[0, 0, 0, 0, 0]).max_pool_dx(&dx[0, 0, 0, 0, 0], &g[0, 0, 0, 0, 0], &index[0, 0, 0, 0,
-                                                          0], cells, windows)
+    same("max_pool_dx", index, g)
+    cdef void* to = data_of("max_pool_dx", "dx", dx, kind, cnp.PyArray_SIZE(dx))
+    cdef void* pg = data_of("max_pool_dx", "g", g, kind, n)
+    cdef const int32_t* at = <const int32_t*>data_of("max_pool_dx", "index", index, cnp.NPY_INT32, n)
+    if cnp.PyArray_SIZE(dx) == 0:
+        return
+    with nogil:
+        if kind == cnp.NPY_FLOAT:
+            pooling_table(<float*>to).max_pool_dx(<float*>to, <float*>pg, at, cells, windows)
+        elif kind == cnp.NPY_DOUBLE:
+            pooling_table(<double*>to).max_pool_dx(<double*>to, <double*>pg, at, cells, windows)
+        else:
+            pooling_table(<bf16*>to).max_pool_dx(<bf16*>to, <bf16*>pg, at, cells, windows)
 
 
 def avg_pool(
-    real[:, :, :, :, ::1] y,        # OUT [N, D', H', W', C]
-    const real[:, :, :, :, ::1] x,  # IN  [N, D, H, W, C]
-    const int32_t[::1] lo,          # IN  [D' + H' + W'] first cell of each window
-    const int32_t[::1] hi,          # IN  like lo: end of each window
-    const double[::1] scale,        # IN  like lo: the axis' factor of each window
+    cnp.ndarray y not None,         # OUT [N, D', H', W', C]
+    cnp.ndarray x not None,         # IN  [N, D, H, W, C]
+    cnp.ndarray lo not None,        # IN  [D' + H' + W'] int32, first cell of each window
+    cnp.ndarray hi not None,        # IN  like lo: end of each window
+    cnp.ndarray scale not None,     # IN  like lo, float64: the axis' factor of each window
 ):
     """y = product of the three factors * sum over each window."""
     cdef PoolGrid grid
-    fill(&grid, y.shape, x.shape, lo, hi)
-    fill_scale(&grid, y.shape, scale)
-    if not empty(y.shape, 5):
-        with nogil:
-            pooling_table(&y[0, 0, 0, 0, 0]).avg_pool(&y[0, 0, 0, 0, 0], &x[0, 0, 0, 0, 0], grid)
+    cdef int kind = stored_type("avg_pool", x)
+    fill("avg_pool", &grid, y, x, lo, hi)
+    fill_scale("avg_pool", &grid, y, scale)
+    cdef void* py = data_of("avg_pool", "y", y, kind, cnp.PyArray_SIZE(y))
+    cdef void* px = data_of("avg_pool", "x", x, kind, cnp.PyArray_SIZE(x))
+    if cnp.PyArray_SIZE(y) == 0:
+        return
+    with nogil:
+        if kind == cnp.NPY_FLOAT:
+            pooling_table(<float*>py).avg_pool(<float*>py, <float*>px, grid)
+        elif kind == cnp.NPY_DOUBLE:
+            pooling_table(<double*>py).avg_pool(<double*>py, <double*>px, grid)
+        else:
+            pooling_table(<bf16*>py).avg_pool(<bf16*>py, <bf16*>px, grid)
 
 
 def avg_pool_dx(
-    real[:, :, :, :, ::1] dx,       # OUT [N, D, H, W, C]
-    const real[:, :, :, :, ::1] g,  # IN  [N, D', H', W', C]
-    const int32_t[::1] first,       # IN  [D + H + W] first window over the cell
-    const int32_t[::1] last,        # IN  like first: end of those windows
-    const int32_t[::1] lo,          # IN  [D' + H' + W'] as in avg_pool
-    const int32_t[::1] hi,          # IN  like lo
-    const double[::1] scale,        # IN  like lo: the axis' factor of each window
+    cnp.ndarray dx not None,        # OUT [N, D, H, W, C]
+    cnp.ndarray g not None,         # IN  [N, D', H', W', C]
+    cnp.ndarray first not None,     # IN  [D + H + W] int32, first window over the cell
+    cnp.ndarray last not None,      # IN  like first: end of those windows
+    cnp.ndarray lo not None,        # IN  [D' + H' + W'] int32, as in avg_pool
+    cnp.ndarray hi not None,        # IN  like lo
+    cnp.ndarray scale not None,     # IN  like lo, float64: the axis' factor of each window
 ):
     """dx = sum over the windows that cover the cell of factors * g."""
     cdef PoolGrid cells, windows
-    fill(&cells, dx.shape, g.shape, first, last)
-    fill_scale(&cells, g.shape, scale)
-    fill(&windows, g.shape, dx.shape, lo, hi)
-    fill_scale(&windows, g.shape, scale)
-    if not empty(dx.shape, 5):
-        with nogil:
-            pooling_table(&dx[0, 0, 0, 0, 0]).avg_pool_dx(&dx[0, 0, 0, 0, 0], &g[0, 0, 0, 0, 0], cells, windows)
+    cdef int kind = stored_type("avg_pool_dx", g)
+    fill("avg_pool_dx", &cells, dx, g, first, last)
+    fill_scale("avg_pool_dx", &cells, g, scale)
+    fill("avg_pool_dx", &windows, g, dx, lo, hi)
+    fill_scale("avg_pool_dx", &windows, g, scale)
+    cdef void* to = data_of("avg_pool_dx", "dx", dx, kind, cnp.PyArray_SIZE(dx))
+    cdef void* pg = data_of("avg_pool_dx", "g", g, kind, cnp.PyArray_SIZE(g))
+    if cnp.PyArray_SIZE(dx) == 0:
+        return
+    with nogil:
+        if kind == cnp.NPY_FLOAT:
+            pooling_table(<float*>to).avg_pool_dx(<float*>to, <float*>pg, cells, windows)
+        elif kind == cnp.NPY_DOUBLE:
+            pooling_table(<double*>to).avg_pool_dx(<double*>to, <double*>pg, cells, windows)
+        else:
+            pooling_table(<bf16*>to).avg_pool_dx(<bf16*>to, <bf16*>pg, cells, windows)
 
 
-cdef int check_index(const int32_t[:, :, ::1] index, int64_t inside) except -1:
-    """Raise where a position is not below `inside` (negative ones mean nothing)."""
-    cdef int64_t i, worst = -1
-    cdef const int32_t* p = &index[0, 0, 0]
-    for i in range(index.shape[0] * index.shape[1] * index.shape[2]):
+cdef const int32_t* checked_index(str name, cnp.ndarray index, cnp.ndarray like, cnp.ndarray cells) except? NULL:
+    """The positions, of the shape of `like`; raise where batch or channels of the two arrays differ or a position is not below the
+    number of cells (negative ones mean nothing)."""
+    cdef int64_t i, worst = -1, inside = cnp.PyArray_DIM(cells, 1)
+    demand(name, "an array", like, 3)
+    demand(name, "an array", cells, 3)
+    same(name, index, like)
+    if cnp.PyArray_DIM(like, 0) != cnp.PyArray_DIM(cells, 0) or cnp.PyArray_DIM(like, 2) != cnp.PyArray_DIM(cells, 2):
+        raise ShapeError(
+            f"{name}: batch {cnp.PyArray_DIM(like, 0)} and {cnp.PyArray_DIM(cells, 0)}, channels {cnp.PyArray_DIM(like, 2)} and "
+            f"{cnp.PyArray_DIM(cells, 2)} must agree"
+        )
+    cdef const int32_t* p = <const int32_t*>data_of(name, "index", index, cnp.NPY_INT32, cnp.PyArray_SIZE(like))
+    for i in range(cnp.PyArray_SIZE(index)):
         if p[i] > worst:
             worst = p[i]
     if worst >= inside:
-        raise ShapeError(f"position {worst} is outside the {inside} cells")
-    return 0
+        raise ShapeError(f"{name}: position {worst} is outside the {inside} cells")
+    return p
 
 
 def pick(
-    real[:, :, ::1] y,              # OUT [N, O, C]
-    const real[:, :, ::1] x,        # IN  [N, I, C]
-    const int32_t[:, :, ::1] index,  # IN  [N, O, C], below I
+    cnp.ndarray y not None,         # OUT [N, O, C]
+    cnp.ndarray x not None,         # IN  [N, I, C]
+    cnp.ndarray index not None,     # IN  [N, O, C] int32, below I
 ):
     """y[n, o, c] = x[n, index[n, o, c], c], 0 where the index is negative."""
-    cdef const real* source = NULL
-    same("pick", index.shape, y.shape, 3)
-    if y.shape[0] != x.shape[0] or y.shape[2] != x.shape[2]:
-        raise ShapeError(f"pick: batch {y.shape[0]} and {x.shape[0]}, channels {y.shape[2]} and {x.shape[2]} must "
-                         f"agree")
-    if empty(y.shape, 3):
+    cdef int kind = stored_type("pick", x)
+    cdef const int32_t* at = checked_index("pick", index, y, x)
+    cdef void* py = data_of("pick", "y", y, kind, cnp.PyArray_SIZE(y))
+    cdef void* px = data_of("pick", "x", x, kind, cnp.PyArray_SIZE(x))
+    cdef int64_t n = cnp.PyArray_DIM(x, 0), out = cnp.PyArray_DIM(y, 1), cells = cnp.PyArray_DIM(x, 1), c = cnp.PyArray_DIM(x, 2)
+    if cnp.PyArray_SIZE(y) == 0:
         return
-    check_index(index, x.shape[1])
-    if x.shape[1]:
-        source = &x[0, 0, 0]
     with nogil:
-        pooling_table(&y[0, 0, 0]).pick(&y[0, 0, 0], source, &index[0, 0, 0], x.shape[0], y.shape[1], x.shape[1],
-                                        x.shape[2])
+        if kind == cnp.NPY_FLOAT:
+            pooling_table(<float*>py).pick(<float*>py, <float*>px, at, n, out, cells, c)
+        elif kind == cnp.NPY_DOUBLE:
+            pooling_table(<double*>py).pick(<double*>py, <double*>px, at, n, out, cells, c)
+        else:
+            pooling_table(<bf16*>py).pick(<bf16*>py, <bf16*>px, at, n, out, cells, c)
 
 
 def place(
-    real[:, :, ::1] dx,             # OUT [N, I, C]
-    const real[:, :, ::1] g,        # IN  [N, O, C]
-    const int32_t[:, :, ::1] index,  # IN  [N, O, C], below I
+    cnp.ndarray dx not None,        # OUT [N, I, C]
+    cnp.ndarray g not None,         # IN  [N, O, C]
+    cnp.ndarray index not None,     # IN  [N, O, C] int32, below I
 ):
     """dx = 0, then dx[n, index[n, o, c], c] += g[n, o, c] in the order of o; negative indices add nothing."""
-    cdef const real* source = NULL
-    cdef const int32_t* at = NULL
-    same("place", index.shape, g.shape, 3)
-    if dx.shape[0] != g.shape[0] or dx.shape[2] != g.shape[2]:
-        raise ShapeError(f"place: batch {dx.shape[0]} and {g.shape[0]}, channels {dx.shape[2]} and {g.shape[2]} must "
-                         f"agree")
-    if not empty(g.shape, 3):
-        check_index(index, dx.shape[1])
-        source, at = &g[0, 0, 0], &index[0, 0, 0]
-    if not empty(dx.shape, 3):
-        with nogil:
-            pooling_table(&dx[0, 0, 0]).place(&dx[0, 0, 0], source, at, g.shape[0], g.shape[1], dx.shape[1], g.shape[2])
+    cdef int kind = stored_type("place", g)
+    cdef const int32_t* at = checked_index("place", index, g, dx)
+    cdef void* to = data_of("place", "dx", dx, kind, cnp.PyArray_SIZE(dx))
+    cdef void* pg = data_of("place", "g", g, kind, cnp.PyArray_SIZE(g))
+    cdef int64_t n = cnp.PyArray_DIM(g, 0), out = cnp.PyArray_DIM(g, 1), cells = cnp.PyArray_DIM(dx, 1), c = cnp.PyArray_DIM(g, 2)
+    if cnp.PyArray_SIZE(dx) == 0:
+        return
+    with nogil:
+        if kind == cnp.NPY_FLOAT:
+            pooling_table(<float*>to).place(<float*>to, <float*>pg, at, n, out, cells, c)
+        elif kind == cnp.NPY_DOUBLE:
+            pooling_table(<double*>to).place(<double*>to, <double*>pg, at, n, out, cells, c)
+        else:
+            pooling_table(<bf16*>to).place(<bf16*>to, <bf16*>pg, at, n, out, cells, c)

@@ -1,23 +1,35 @@
-"""Softmax and cross-entropy kernels over the last axis. float32 and float64, contiguous."""
+"""Softmax and cross-entropy kernels over the last axis. float32, float64 and bfloat16 (losses, weights and targets are
+then float32), contiguous."""
 
 from pdl.errors import DataError
 
-include "checks.pxi"
+include "stored.pxi"
 
 cdef extern from "table.h" namespace "pdl":
-    cdef cppclass SoftmaxTable[T]:
-        void softmax(T* y, const T* x, int64_t rows, int64_t columns, bint logarithm) noexcept nogil
-        void softmax_grad(T* dx, const T* g, const T* y, int64_t rows, int64_t columns, bint logarithm) noexcept nogil
-        void cross_entropy(T* loss, T* lse, const T* x, const int64_t* labels, const T* weight, int64_t rows, int64_t columns,
+    cdef cppclass SoftmaxTable[S, T]:
+        void softmax(S* y, const S* x, int64_t rows, int64_t columns, bint logarithm) noexcept nogil
+        void softmax_grad(S* dx, const S* g, const S* y, int64_t rows, int64_t columns, bint logarithm) noexcept nogil
+        void cross_entropy(T* loss, T* lse, const S* x, const int64_t* labels, const T* weight, int64_t rows, int64_t columns,
                            double smoothing, int64_t ignored) noexcept nogil
-        void cross_entropy_grad(T* dx, const T* g, const T* x, const T* lse, const int64_t* labels, const T* weight, int64_t rows,
+        void cross_entropy_grad(S* dx, const T* g, const S* x, const T* lse, const int64_t* labels, const T* weight, int64_t rows,
                                 int64_t columns, double smoothing, int64_t ignored, double factor, bint shared) noexcept nogil
-    SoftmaxTable[T]* softmax_table[T](const T* any) noexcept nogil
+        void soft_cross_entropy(T* loss, T* lse, T* mass, const S* x, const T* target, const T* weight, int64_t rows,
+                                int64_t columns, double smoothing) noexcept nogil
+        void soft_cross_entropy_grad(S* dx, const T* g, const S* x, const T* lse, const T* mass, const T* target, const T* weight,
+                                     int64_t rows, int64_t columns, double smoothing, double factor, bint shared) noexcept nogil
+    SoftmaxTable[float, float]* softmax_table(const float* any) noexcept nogil
+    SoftmaxTable[double, double]* softmax_table(const double* any) noexcept nogil
+    SoftmaxTable[bf16, float]* softmax_table(const bf16* any) noexcept nogil
+
+
+cdef inline int real_of(int kind) noexcept:
+    """The type that `kind` is computed in."""
+    return cnp.NPY_FLOAT if kind == BF16 else kind
 
 
 cdef int run_softmax(str name, cnp.ndarray y, cnp.ndarray x, bint logarithm) except -1:
     cdef int64_t n = cnp.PyArray_SIZE(x), columns = cnp.PyArray_DIM(x, cnp.PyArray_NDIM(x) - 1) if cnp.PyArray_NDIM(x) else 1
-    cdef int kind = real_type(name, x)
+    cdef int kind = stored_type(name, x)
     cdef void* py = data_of(name, "y", y, kind, n)
     cdef void* px = data_of(name, "x", x, kind, n)
     if n == 0:
@@ -25,14 +37,16 @@ cdef int run_softmax(str name, cnp.ndarray y, cnp.ndarray x, bint logarithm) exc
     with nogil:
         if kind == cnp.NPY_FLOAT:
             softmax_table(<float*>px).softmax(<float*>py, <float*>px, n // columns, columns, logarithm)
-        else:
+        elif kind == cnp.NPY_DOUBLE:
             softmax_table(<double*>px).softmax(<double*>py, <double*>px, n // columns, columns, logarithm)
+        else:
+            softmax_table(<bf16*>px).softmax(<bf16*>py, <bf16*>px, n // columns, columns, logarithm)
     return 0
 
 
 cdef int run_softmax_grad(str name, cnp.ndarray dx, cnp.ndarray g, cnp.ndarray y, bint logarithm) except -1:
     cdef int64_t n = cnp.PyArray_SIZE(y), columns = cnp.PyArray_DIM(y, cnp.PyArray_NDIM(y) - 1) if cnp.PyArray_NDIM(y) else 1
-    cdef int kind = real_type(name, y)
+    cdef int kind = stored_type(name, y)
     cdef void* to = data_of(name, "dx", dx, kind, n)
     cdef void* pg = data_of(name, "g", g, kind, n)
     cdef void* py = data_of(name, "y", y, kind, n)
@@ -41,8 +55,10 @@ cdef int run_softmax_grad(str name, cnp.ndarray dx, cnp.ndarray g, cnp.ndarray y
     with nogil:
         if kind == cnp.NPY_FLOAT:
             softmax_table(<float*>to).softmax_grad(<float*>to, <float*>pg, <float*>py, n // columns, columns, logarithm)
-        else:
+        elif kind == cnp.NPY_DOUBLE:
             softmax_table(<double*>to).softmax_grad(<double*>to, <double*>pg, <double*>py, n // columns, columns, logarithm)
+        else:
+            softmax_table(<bf16*>to).softmax_grad(<bf16*>to, <bf16*>pg, <bf16*>py, n // columns, columns, logarithm)
     return 0
 
 
@@ -118,20 +134,23 @@ def cross_entropy(
     Returns the sum of w[label] over labels that are not ignored. Raises `DataError` for a label outside [0, C).
     """
     cdef int64_t n = cnp.PyArray_SIZE(logits), columns = cnp.PyArray_DIM(logits, cnp.PyArray_NDIM(logits) - 1), rows = n // columns
-    cdef int kind = real_type(name, logits)
-    cdef void* pl = data_of(name, "loss", loss, kind, rows)
-    cdef void* pe = data_of(name, "lse", lse, kind, rows)
+    cdef int kind = stored_type(name, logits), real = real_of(kind)
+    cdef void* pl = data_of(name, "loss", loss, real, rows)
+    cdef void* pe = data_of(name, "lse", lse, real, rows)
     cdef void* px = data_of(name, "logits", logits, kind, n)
     cdef const int64_t* at = <const int64_t*>data_of(name, "labels", labels, cnp.NPY_INT64, rows)
-    cdef void* pw = optional_data(name, "weight", weight, kind, columns)
-    cdef double total = check_labels(name, at, rows, columns, ignore_index, pw, kind)
+    cdef void* pw = optional_data(name, "weight", weight, real, columns)
+    cdef double total = check_labels(name, at, rows, columns, ignore_index, pw, real)
     with nogil:
         if kind == cnp.NPY_FLOAT:
             softmax_table(<float*>px).cross_entropy(<float*>pl, <float*>pe, <float*>px, at, <float*>pw, rows, columns, smoothing,
                                                     ignore_index)
-        else:
+        elif kind == cnp.NPY_DOUBLE:
             softmax_table(<double*>px).cross_entropy(<double*>pl, <double*>pe, <double*>px, at, <double*>pw, rows, columns, smoothing,
                                                      ignore_index)
+        else:
+            softmax_table(<bf16*>px).cross_entropy(<float*>pl, <float*>pe, <bf16*>px, at, <float*>pw, rows, columns, smoothing,
+                                                   ignore_index)
     return total
 
 
@@ -151,19 +170,90 @@ def cross_entropy_grad(
     for ignored labels."""
     cdef str name = "cross_entropy"
     cdef int64_t n = cnp.PyArray_SIZE(logits), columns = cnp.PyArray_DIM(logits, cnp.PyArray_NDIM(logits) - 1), rows = n // columns
-    cdef int kind = real_type(name, logits)
+    cdef int kind = stored_type(name, logits), real = real_of(kind)
     cdef bint shared = cnp.PyArray_SIZE(g) == 1 and rows != 1
     cdef void* to = data_of(name, "dx", dx, kind, n)
-    cdef void* pg = data_of(name, "g", g, kind, 1 if shared else rows)
+    cdef void* pg = data_of(name, "g", g, real, 1 if shared else rows)
     cdef void* px = data_of(name, "logits", logits, kind, n)
-    cdef void* pe = data_of(name, "lse", lse, kind, rows)
+    cdef void* pe = data_of(name, "lse", lse, real, rows)
     cdef const int64_t* at = <const int64_t*>data_of(name, "labels", labels, cnp.NPY_INT64, rows)
-    cdef void* pw = optional_data(name, "weight", weight, kind, columns)
+    cdef void* pw = optional_data(name, "weight", weight, real, columns)
     check_labels(name, at, rows, columns, ignore_index, NULL, kind)
     with nogil:
         if kind == cnp.NPY_FLOAT:
             softmax_table(<float*>px).cross_entropy_grad(<float*>to, <float*>pg, <float*>px, <float*>pe, at, <float*>pw, rows, columns,
                                                          smoothing, ignore_index, factor, shared)
-        else:
+        elif kind == cnp.NPY_DOUBLE:
             softmax_table(<double*>px).cross_entropy_grad(<double*>to, <double*>pg, <double*>px, <double*>pe, at, <double*>pw, rows,
                                                           columns, smoothing, ignore_index, factor, shared)
+        else:
+            softmax_table(<bf16*>px).cross_entropy_grad(<bf16*>to, <float*>pg, <bf16*>px, <float*>pe, at, <float*>pw, rows, columns,
+                                                        smoothing, ignore_index, factor, shared)
+
+
+def soft_cross_entropy(
+    cnp.ndarray loss not None,      # OUT [...]
+    cnp.ndarray lse not None,       # OUT [...]
+    cnp.ndarray mass not None,      # OUT [...]
+    cnp.ndarray logits not None,    # IN  [..., C]
+    cnp.ndarray target not None,    # IN  [..., C] probabilities
+    object weight=None,             # IN  [C] or None
+    *,
+    double smoothing=0.0,
+):
+    """loss = sum_c q[c] (lse - x[c]), q[c] = w[c] ((1 - s) target[c] + s / C), mass = sum_c q[c], lse = log sum_c e^x[c]."""
+    cdef str name = "cross_entropy"
+    cdef int64_t n = cnp.PyArray_SIZE(logits), columns = cnp.PyArray_DIM(logits, cnp.PyArray_NDIM(logits) - 1), rows = n // columns
+    cdef int kind = stored_type(name, logits), real = real_of(kind)
+    cdef void* pl = data_of(name, "loss", loss, real, rows)
+    cdef void* pe = data_of(name, "lse", lse, real, rows)
+    cdef void* pm = data_of(name, "mass", mass, real, rows)
+    cdef void* px = data_of(name, "logits", logits, kind, n)
+    cdef void* pt = data_of(name, "target", target, real, n)
+    cdef void* pw = optional_data(name, "weight", weight, real, columns)
+    with nogil:
+        if kind == cnp.NPY_FLOAT:
+            softmax_table(<float*>px).soft_cross_entropy(<float*>pl, <float*>pe, <float*>pm, <float*>px, <float*>pt, <float*>pw, rows,
+                                                         columns, smoothing)
+        elif kind == cnp.NPY_DOUBLE:
+            softmax_table(<double*>px).soft_cross_entropy(<double*>pl, <double*>pe, <double*>pm, <double*>px, <double*>pt,
+                                                          <double*>pw, rows, columns, smoothing)
+        else:
+            softmax_table(<bf16*>px).soft_cross_entropy(<float*>pl, <float*>pe, <float*>pm, <bf16*>px, <float*>pt, <float*>pw, rows,
+                                                        columns, smoothing)
+
+
+def soft_cross_entropy_grad(
+    cnp.ndarray dx not None,        # OUT [..., C]
+    cnp.ndarray g not None,         # IN  [...], or one value for all rows
+    cnp.ndarray logits not None,    # IN  [..., C]
+    cnp.ndarray lse not None,       # IN  [...]
+    cnp.ndarray mass not None,      # IN  [...]
+    cnp.ndarray target not None,    # IN  [..., C]
+    object weight=None,             # IN  [C] or None
+    *,
+    double smoothing=0.0,
+    double factor=1.0,              # g is multiplied by this
+):
+    """dx[c] = g factor (mass e^(x[c] - lse) - q[c])."""
+    cdef str name = "cross_entropy"
+    cdef int64_t n = cnp.PyArray_SIZE(logits), columns = cnp.PyArray_DIM(logits, cnp.PyArray_NDIM(logits) - 1), rows = n // columns
+    cdef int kind = stored_type(name, logits), real = real_of(kind)
+    cdef bint shared = cnp.PyArray_SIZE(g) == 1 and rows != 1
+    cdef void* to = data_of(name, "dx", dx, kind, n)
+    cdef void* pg = data_of(name, "g", g, real, 1 if shared else rows)
+    cdef void* px = data_of(name, "logits", logits, kind, n)
+    cdef void* pe = data_of(name, "lse", lse, real, rows)
+    cdef void* pm = data_of(name, "mass", mass, real, rows)
+    cdef void* pt = data_of(name, "target", target, real, n)
+    cdef void* pw = optional_data(name, "weight", weight, real, columns)
+    with nogil:
+        if kind == cnp.NPY_FLOAT:
+            softmax_table(<float*>px).soft_cross_entropy_grad(<float*>to, <float*>pg, <float*>px, <float*>pe, <float*>pm, <float*>pt,
+                                                              <float*>pw, rows, columns, smoothing, factor, shared)
+        elif kind == cnp.NPY_DOUBLE:
+            softmax_table(<double*>px).soft_cross_entropy_grad(<double*>to, <double*>pg, <double*>px, <double*>pe, <double*>pm,
+                                                               <double*>pt, <double*>pw, rows, columns, smoothing, factor, shared)
+        else:
+            softmax_table(<bf16*>px).soft_cross_entropy_grad(<bf16*>to, <float*>pg, <bf16*>px, <float*>pe, <float*>pm, <float*>pt,
+                                                             <float*>pw, rows, columns, smoothing, factor, shared)

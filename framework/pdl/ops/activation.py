@@ -28,6 +28,7 @@ class Activation(Op, abstract=True):
     """y = f(x) element by element, for floats; the attributes are the kernel's parameters a, b, c."""
 
     kernel: ClassVar[str]
+    native_bf16 = True
 
     def infer(self, x: Spec) -> Spec:
         if x.dtype.kind != "f":
@@ -59,6 +60,7 @@ class ActivationGrad(Fused):
 
     name: str
     values: tuple[float, ...] = ()
+    native_bf16 = True
 
     def activation(self) -> Activation:
         """The activation itself."""

@@ -16,6 +16,7 @@ from pdl.autograd import anomaly, tape
 from pdl.dtype import DType, as_dtype, bfloat16, float32, is_differentiable, promote
 from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.kernels.memory import empty
+from pdl.kernels.pointwise import cast
 from pdl.kernels.runtime import flushed
 from pdl.tensor import Array, Tensor, TensorLike, _Autocast, _GradMode, _Tracing, as_tensor
 
@@ -133,10 +134,10 @@ class Op:
 
     def _run_upcast(self, specs: tuple[Spec, ...], ins: tuple[Any, ...]) -> Arrays:
         """bfloat16 through a float32 body: one rounding, to nearest even, at the end."""
-        wide = tuple(x.astype(np.float32) if x is not None and x.dtype == bfloat16 else x for x in ins)
+        wide = tuple(cast_array(x, float32) if x is not None and x.dtype == bfloat16 else x for x in ins)
         outs = tuple(empty(s.shape, float32 if s.dtype == bfloat16 else s.dtype) for s in specs)
         self.cpu(outs, wide)
-        return tuple(y.astype(s.dtype) if y.dtype != s.dtype else y for y, s in zip(outs, specs, strict=True))
+        return tuple(cast_array(y, bfloat16) if s.dtype == bfloat16 else y for y, s in zip(outs, specs, strict=True))
 
     def specs(self, ins: tuple[Any, ...]) -> tuple[Spec, ...]:
         """`infer` for arrays, remembered per op and input shapes."""
@@ -230,6 +231,13 @@ def _leaf(x: Tensor) -> Tensor:
     leaf = Tensor._wrap(x.data)
     leaf._requires_grad = x.requires_grad
     return leaf
+
+
+def cast_array(x: Array, dtype: DType) -> Array:
+    """A float32 array in bfloat16, or a bfloat16 one in float32."""
+    y = empty(x.shape, dtype)
+    cast(y, np.ascontiguousarray(x))
+    return y
 
 
 _plans: dict[Any, tuple[tuple[Spec, ...], bool]] = {}

@@ -6,11 +6,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from pdl.dtype import DType, as_dtype, bool_, complex_of, is_complex, kind, real_of
+from pdl.dtype import DType, as_dtype, bfloat16, bool_, complex_of, float32, is_complex, kind, real_of
 from pdl.errors import DtypeError, ShapeError
+from pdl.kernels import pointwise
 from pdl.ops.base import Arrays, Op, Spec, apply, as_tensors
 from pdl.tensor import Array, Tensor, TensorLike, as_tensor
 
+_SHORT = {float32, bfloat16}  # a kernel casts one to the other
 _KINDS = {"b": "bool", "i": "integers", "f": "floats", "c": "complex numbers"}
 
 
@@ -32,8 +34,10 @@ class AsType(Op):
         return Spec(x.shape, self.dtype)
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
-        x = ins[0]
-        np.copyto(outs[0], x.real if is_complex(x.dtype) and not is_complex(self.dtype) else x, casting="unsafe")
+        x, y = ins[0], outs[0]
+        if {x.dtype, y.dtype} == _SHORT:
+            return pointwise.cast(y, np.ascontiguousarray(x))
+        np.copyto(y, x.real if is_complex(x.dtype) and not is_complex(self.dtype) else x, casting="unsafe")
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
         return astype(g, x.dtype)

@@ -11,8 +11,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from pdl.dtype import bool_, is_complex, is_differentiable, real_of
+from pdl.dtype import bfloat16, bool_, is_complex, is_differentiable, real_of
 from pdl.errors import DtypeError
+from pdl.kernels.pointwise import unary as unary_kernel
 from pdl.ops import special
 from pdl.ops.base import Arrays, Op, Spec, apply, broadcast_shapes, not_differentiable
 from pdl.ops.cast import astype as astype  # op files find all elementwise functions here
@@ -239,6 +240,7 @@ class Clip(Op):
 
     min: Scalar | None = None
     max: Scalar | None = None
+    native_bf16 = True
 
     def infer(self, x: Spec) -> Spec:
         demand_kind("clip", "if", x.dtype)
@@ -246,6 +248,9 @@ class Clip(Op):
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
         (x,), (y,) = ins, outs
+        if x.dtype == bfloat16 or x.dtype.kind == "f":
+            low, high = (-math.inf if self.min is None else self.min), (math.inf if self.max is None else self.max)
+            return unary_kernel("clip", y, np.ascontiguousarray(x), low, high)
         if self.min is not None:
             x = np.maximum(x, self.min, out=y)
         if self.max is not None or x is not y:

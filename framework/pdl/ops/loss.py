@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
-
-import numpy as np
-
-from pdl.dtype import bfloat16, float32, int64, is_floating
-from pdl.errors import DtypeError, ShapeError, UsageError
-from pdl.kernels import softmax as kernels
+from pdl.errors import ShapeError, UsageError
 from pdl.ops.activation import log_sigmoid, relu, softplus
-from pdl.ops.base import Arrays, Fused, Op, Spec, apply, as_tensors, broadcast_shapes, demand_floating
+from pdl.ops.base import as_tensors, broadcast_shapes
 from pdl.ops.cast import astype
 from pdl.ops.create import one_hot
+from pdl.ops.cross_entropy import check_reduction
 from pdl.ops.elementwise import abs, exp, log, maximum, square, where
 from pdl.ops.index import take, take_along_axis
 from pdl.ops.logic import equal, greater, less, not_equal
 from pdl.ops.precision import in_float32
 from pdl.ops.reduce import mean, norm, sum
 from pdl.ops.shape import expand_dims, squeeze
-from pdl.ops.softmax import log_softmax, softmax
 from pdl.tensor import Tensor, TensorLike, as_tensor
-
-_REDUCTIONS = ("mean", "sum", "none")
-
-
-def _check_reduction(name: str, reduction: str) -> None:
-    if reduction not in _REDUCTIONS:
-        raise UsageError(f"{name}: reduction is {reduction!r}; expected 'mean', 'sum' or 'none'")
 
 
 def _reduced(name: str, loss: Tensor, reduction: str) -> Tensor:
-    _check_reduction(name, reduction)
+    check_reduction(name, reduction)
     return loss if reduction == "none" else mean(loss) if reduction == "mean" else sum(loss)
 
 
@@ -46,143 +33,6 @@ def _pair(name: str, x: TensorLike, target: TensorLike) -> tuple[Tensor, Tensor]
 
 
 # -- classes -----------------------------------------------------------------------------------------------------------
-class CrossEntropy(Op):
-    """loss = (1 - s) w[label] (lse - x[label]) + s / C sum_c w[c] (lse - x[c]) per row, lse = log sum_c e^x[c]; 0 for
-    `ignore_index`.
-
-    x [..., C], labels int64 [...], weight [C] or None. Outputs: the loss, reduced (the mean divides by the sum of
-    w[label] that
-    count); lse [...]; that sum. The weight carries no gradient.
-    """
-
-    smoothing: float = 0.0
-    ignore_index: int = -100
-    reduction: str = "mean"
-
-    def infer(self, x: Spec, labels: Spec, weight: Spec | None) -> tuple[Spec, ...]:
-        demand_floating("cross_entropy", logits=x)
-        if labels.dtype != int64:
-            raise DtypeError(
-                f"cross_entropy: labels are {labels.dtype.name}; expected int64 (or float probabilities like the "
-                "logits)"
-            )
-        if not x.shape or not x.shape[-1] or labels.shape != x.shape[:-1]:
-            raise ShapeError(
-                f"cross_entropy: logits {x.shape} [..., classes] need labels {x.shape[:-1]}, got {labels.shape}"
-            )
-        if weight is not None and weight.shape != x.shape[-1:]:
-            raise ShapeError(
-                f"cross_entropy: weight {weight.shape} does not fit the {x.shape[-1]} classes of logits {x.shape}"
-            )
-        wide = float32 if x.dtype == bfloat16 else x.dtype
-        return Spec(labels.shape if self.reduction == "none" else (), wide), Spec(labels.shape, wide), Spec((), wide)
-
-    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        y, lse, total = outs
-        x, labels, weight = ins
-        loss = y if self.reduction == "none" else np.empty(lse.shape, lse.dtype)
-        total[...] = kernels.cross_entropy(
-            loss,
-            lse,
-            np.ascontiguousarray(x),
-            np.ascontiguousarray(labels),
-            weight,
-            smoothing=self.smoothing,
-            ignore_index=self.ignore_index,
-        )
-        if self.reduction != "none":
-            value = np.add.reduce(loss, axis=None)
-            y[...] = value / total if self.reduction == "mean" else value
-
-    def vjp(self, g: Any, y: Any, x: Tensor, labels: Tensor, weight: Tensor | None) -> Any:
-        if g[0] is None:
-            return None, None, None
-        op = CrossEntropyGrad(self.smoothing, self.ignore_index, self.reduction)
-        return apply(op, g[0], x, y[1].detach(), y[2].detach(), labels, weight), None, None
-
-
-class CrossEntropyGrad(Fused):
-    """dx[c] = g (a p[c] - q[c]), p the softmax, q[c] = (1 - s) w[label] [c = label] + s / C w[c], a = sum q; 0 for
-    ignored rows.
-    """
-
-    smoothing: float = 0.0
-    ignore_index: int = -100
-    reduction: str = "mean"
-
-    def infer(self, g: Spec, x: Spec, lse: Spec, total: Spec, labels: Spec, weight: Spec | None) -> Spec:
-        return x
-
-    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        g, x, lse, total, labels, weight = ins
-        factor = float(1 / total) if self.reduction == "mean" else 1.0
-        kernels.cross_entropy_grad(
-            outs[0],
-            np.ascontiguousarray(g),
-            np.ascontiguousarray(x),
-            lse,
-            np.ascontiguousarray(labels),
-            weight,
-            smoothing=self.smoothing,
-            ignore_index=self.ignore_index,
-            factor=factor,
-        )
-
-    def compose(
-        self, g: Tensor, x: Tensor, lse: Tensor, total: Tensor, labels: Tensor, weight: Tensor | None
-    ) -> Tensor:
-        classes = x.shape[-1]
-        counted = not_equal(labels, self.ignore_index)
-        hard = one_hot(where(counted, labels, 0), classes, dtype=x.dtype)
-        q = hard * (1 - self.smoothing) + self.smoothing / classes
-        if weight is not None:
-            w = weight.detach()
-            q = hard * w * (1 - self.smoothing) + w * (self.smoothing / classes)
-        q = where(expand_dims(counted, axis=-1), q, 0)
-        dx = softmax(x) * sum(q, axis=-1, keepdims=True) - q
-        if self.reduction == "none":
-            return dx * expand_dims(g, axis=-1)
-        return dx * (g / total if self.reduction == "mean" else g)
-
-
-def cross_entropy(
-    logits: TensorLike,
-    target: TensorLike,
-    *,
-    weight: Tensor | None = None,
-    label_smoothing: float = 0.0,
-    ignore_index: int = -100,
-    reduction: str = "mean",
-) -> Tensor:
-    """-sum_c q[c] log softmax(logits)[c] over the last axis of logits [..., C].
-
-    `target` is int64 [...] (classes), q then being (1 - s) [c = label] + s / C, times `weight` [C]; or floats [..., C]
-    (probabilities), smoothed and weighted alike. Rows labelled `ignore_index` count nothing. The mean over classes
-    divides by the
-    sum of weight[label], that over probabilities by the number of rows. Raises `DataError` for a label outside [0, C).
-    """
-    logits, target = as_tensor(logits), as_tensor(target)
-    _check_reduction("cross_entropy", reduction)
-    if not 0 <= label_smoothing <= 1:
-        raise UsageError(f"cross_entropy: label_smoothing {label_smoothing} is outside [0, 1]")
-    if is_floating(target.dtype):
-        return _soft_cross_entropy(logits, target, weight, label_smoothing, reduction)
-    if target.dtype != int64:
-        target = astype(target, int64)
-    return cast(Tensor, apply(CrossEntropy(float(label_smoothing), ignore_index, reduction), logits, target, weight)[0])
-
-
-def _soft_cross_entropy(
-    logits: Tensor, target: Tensor, weight: Tensor | None, smoothing: float, reduction: str
-) -> Tensor:
-    logits, target = _pair("cross_entropy", logits, target)
-    if smoothing:
-        target = target * (1 - smoothing) + smoothing / logits.shape[-1]
-    if weight is not None:
-        target = target * weight
-    return _reduced("cross_entropy", -sum(target * log_softmax(logits), axis=-1), reduction)
-
-
 def nll_loss(
     log_p: TensorLike,
     labels: TensorLike,
@@ -195,7 +45,7 @@ def nll_loss(
     weight[label].
     """
     log_p, labels = in_float32(log_p, labels)
-    _check_reduction("nll_loss", reduction)
+    check_reduction("nll_loss", reduction)
     if labels.shape != log_p.shape[:-1]:
         raise ShapeError(
             f"nll_loss: log_p {log_p.shape} [..., classes] needs labels {log_p.shape[:-1]}, got {labels.shape}"
@@ -370,6 +220,6 @@ def focal_loss(
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cosine_similarity",
-    "cross_entropy", "focal_loss", "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss", "margin_ranking_loss",
+    "focal_loss", "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss", "margin_ranking_loss",
     "mse_loss", "multi_margin_loss", "nll_loss", "smooth_l1_loss", "triplet_margin_loss",
 ]  # fmt: skip

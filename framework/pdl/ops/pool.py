@@ -156,6 +156,8 @@ def _five(x: Array) -> Array:
 
 # -- max ---------------------------------------------------------------------------------------------------------------
 class _Max(_Pool, abstract=True):
+    native_bf16 = True
+
     def infer(self, x: Spec) -> tuple[Spec, Spec]:
         shape = self.pooled(x)
         return Spec(shape, x.dtype), Spec(shape, int32)
@@ -170,6 +172,7 @@ class _Max(_Pool, abstract=True):
 
 
 class _MaxGrad(_Pool, abstract=True):
+    native_bf16 = True
     cells: ClassVar[tuple[int, ...]]  # spatial sizes of x: a field of the ops below
 
     def infer(self, g: Spec, index: Spec) -> Spec:
@@ -212,6 +215,8 @@ class AdaptiveMaxPoolGrad(_Adaptive, _MaxGrad):
 
 # -- mean --------------------------------------------------------------------------------------------------------------
 class _Avg(_Pool, abstract=True):
+    native_bf16 = True
+
     def infer(self, x: Spec) -> Spec:
         return Spec(self.pooled(x), x.dtype)
 
@@ -225,6 +230,7 @@ class _Avg(_Pool, abstract=True):
 
 
 class _AvgGrad(_Pool, abstract=True):
+    native_bf16 = True
     cells: ClassVar[tuple[int, ...]]
 
     def infer(self, g: Spec) -> Spec:
@@ -277,6 +283,8 @@ class Pick(Op):
     """y[n, o, c] = x[n, index[n, o, c], c], 0 where index < 0; the axes between the first and the last are one flat
     axis."""
 
+    native_bf16 = True
+
     def infer(self, x: Spec, index: Spec) -> Spec:
         _check_index("pick", x, index)
         return Spec(index.shape, x.dtype)
@@ -292,6 +300,7 @@ class Place(Op):
     """dx[n, index[n, o, c], c] += g[n, o, c] from zeros [N, *cells, C]; negative positions add nothing."""
 
     cells: tuple[int, ...]
+    native_bf16 = True
 
     def infer(self, g: Spec, index: Spec) -> Spec:
         _check_index("place", g, index)

@@ -113,10 +113,11 @@ POLICY: dict[Rule | None, str] = {
         Isnan Isinf Isfinite LogicalNot LogicalAnd LogicalOr LogicalXor BitwiseInvert BitwiseAnd BitwiseOr BitwiseXor
         BitwiseLeftShift BitwiseRightShift
         Relu Hardtanh LeakyRelu Hardsigmoid Hardswish Elu Sigmoid Softsign Gelu GeluTanh Silu Mish
-        MaxPool AdaptiveMaxPool AvgPool AdaptiveAvgPool Softmax CrossEntropy SumTo
+        MaxPool AdaptiveMaxPool AvgPool AdaptiveAvgPool Softmax CrossEntropy SoftCrossEntropy SumTo
         ActivationGrad SoftmaxGrad CtcLossGrad MaxPoolGrad AdaptiveMaxPoolGrad AvgPoolGrad
         AdaptiveAvgPoolGrad CrossEntropyGrad BatchNormGrad BatchNormEvalGrad LayerNormGrad GroupNormGrad ResizeGrad
-        ScaledDotProductAttentionGrad RecurrentGrad EmbeddingGradRows Places AddRows Seed Dropout AddLayerNormGrad""",
+        ScaledDotProductAttentionGrad RecurrentGrad EmbeddingGradRows Places AddRows Seed Dropout AddLayerNormGrad
+        SoftCrossEntropyGrad""",
 }
 RULES: dict[str, Rule] = {name: rule for rule, names in POLICY.items() if rule is not None for name in names.split()}
 

@@ -59,6 +59,8 @@ class Reduction(Op, abstract=True):
 class Sum(Reduction):
     """Sum over axes; bools and integers sum in int64."""
 
+    native_bf16 = True
+
     def result(self, dtype: DType) -> DType:
         return dtype if is_differentiable(dtype) else int64
 
@@ -73,10 +75,11 @@ class Mean(Reduction):
     """Arithmetic mean over axes."""
 
     kinds = "fc"
+    native_bf16 = True
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
-        sum_into(self.kept(outs[0], ins[0]), ins[0], self.axes)
-        np.divide(outs[0], ins[0].size // builtins.max(1, outs[0].size) if ins[0].size else 0, outs[0])
+        x, y = ins[0], outs[0]
+        sum_into(self.kept(y, x), x, self.axes, x.size // builtins.max(1, y.size))
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
         return broadcast_to(self.spread(g * (builtins.max(1, y.size) / builtins.max(1, x.size)), x), x.shape)

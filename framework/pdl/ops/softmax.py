@@ -24,6 +24,7 @@ class Softmax(Op):
 
     axis: int = -1
     logarithm: ClassVar[bool] = False
+    native_bf16 = True
 
     def infer(self, x: Spec) -> Spec:
         name = "log_softmax" if self.logarithm else "softmax"
@@ -56,6 +57,7 @@ class SoftmaxGrad(Fused):
 
     axis: int = -1
     logarithm: bool = False
+    native_bf16 = True
 
     def infer(self, g: Spec, y: Spec) -> Spec:
         if g.shape != y.shape:

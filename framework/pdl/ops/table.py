@@ -6,18 +6,19 @@ Two tensors of one dtype go straight to the op; other pairs are first brought to
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from pdl.dtype import DType, bool_, float32, is_differentiable, of_scalar
+from pdl.dtype import DType, bfloat16, bool_, float32, is_differentiable, of_scalar
 from pdl.errors import DtypeError, ShapeError
-from pdl.kernels.gemm import matmul as gemm
-from pdl.kernels.pointwise import BINARY, UNARY
+from pdl.kernels.pointwise import BINARY, UNARY, fits, sums
 from pdl.kernels.pointwise import binary as binary_kernel
 from pdl.kernels.pointwise import unary as unary_kernel
-from pdl.ops.base import Arrays, Op, Spec, apply, as_tensors, broadcast_shapes, not_differentiable
+from pdl.ops.base import Arrays, Op, Spec, apply, as_tensors, broadcast_shapes, cast_array, not_differentiable
 from pdl.ops.cast import astype, demand_kind
 from pdl.tensor import Array, Scalar, Tensor, TensorLike, _Autocast, as_tensor
 
@@ -38,7 +39,7 @@ def to_bool(_dtype: DType) -> DType:
 class UnaryOp(Op, abstract=True):
     """y = f(x) element by element. `kinds`: what f takes; `body`: f with `out`; `result`: the dtype it makes of x's.
 
-    Contiguous float32 and float64 go to pdl's kernel where it has one of this name; the rest to NumPy.
+    bfloat16 and contiguous float32 and float64 go to pdl's kernel where it has one of this name; the rest to NumPy.
     """
 
     label: ClassVar[str]
@@ -52,7 +53,9 @@ class UnaryOp(Op, abstract=True):
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
         x = ins[0]
-        if x.dtype.kind == "f" and self.label in UNARY and x.flags.c_contiguous:
+        if x.dtype == bfloat16:
+            unary_kernel(self.label, outs[0], np.ascontiguousarray(x))
+        elif x.dtype.kind == "f" and self.label in UNARY and x.flags.c_contiguous:
             unary_kernel(self.label, outs[0], x)
         else:
             self.body(x, outs[0])
@@ -68,9 +71,8 @@ def unary(
 ) -> Unary:
     """Define the op and its public function; ints become float32 where `kinds` has no "i" but "f"."""
     vjp = gradient if isinstance(gradient, not_differentiable) else lambda _self, g, y, x: gradient(g, y, x)
-    op = _define(
-        UnaryOp, name, doc, {"body": staticmethod(body), "kinds": kinds, "result": staticmethod(result), "vjp": vjp}
-    )
+    parts = {"body": staticmethod(body), "kinds": kinds, "result": staticmethod(result), "native_bf16": name in UNARY}
+    op = _define(UnaryOp, name, doc, {**parts, "vjp": vjp})
     to_float = "i" not in kinds and "f" in kinds
 
     def function(x: TensorLike) -> Tensor:
@@ -99,6 +101,7 @@ class SumTo(Op):
     """Sum x over the dimensions along which `shape` was broadcast to x's shape."""
 
     shape: tuple[int, ...]
+    native_bf16 = True
 
     def infer(self, x: Spec) -> Spec:
         if broadcast_shapes("sum_to", self.shape, x.shape) != x.shape:
@@ -117,17 +120,31 @@ class SumTo(Op):
         return broadcast_to(g, x.shape)
 
 
-def sum_into(out: Array, x: Array, axes: tuple[int, ...]) -> None:
-    """Sum of x over `axes` into `out`, which keeps them with size 1.
+def sum_into(out: Array, x: Array, axes: tuple[int, ...], divisor: float = 1.0) -> None:
+    """Sum of x over `axes` into `out`, which keeps them with size 1, divided by `divisor`."""
+    if x.dtype == bfloat16 or x.dtype.kind == "f":
+        sizes = _around(x.shape, axes)
+        if sizes is not None and out.flags.c_contiguous and (x.flags.c_contiguous or x.dtype == bfloat16):
+            return sums(out, np.ascontiguousarray(x), *sizes, divisor)
+    if x.dtype == bfloat16:
+        wide = np.empty(out.shape, np.float32)
+        sum_into(wide, cast_array(x, float32), axes, divisor)
+        return np.copyto(out, wide, casting="unsafe")
+    np.add.reduce(x, axis=axes, out=out, keepdims=True)
+    if divisor != 1:
+        np.divide(out, divisor, out)
 
-    NumPy's inner loop runs along the last axis: over a short one (channels) it is faster as a product with ones.
-    """
-    last = x.shape[-1] if x.ndim else 1
-    short = x.size > 4096 and last < 256 and axes == tuple(range(x.ndim - 1))
-    if short and x.dtype.kind == "f" and x.flags.c_contiguous:
-        gemm(out.reshape(1, last), np.ones((1, x.size // last), x.dtype), x.reshape(-1, last))
-    else:
-        np.add.reduce(x, axis=axes, out=out, keepdims=True)
+
+@lru_cache(maxsize=4096)
+def _around(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, int, int] | None:
+    """The number of elements before, along and after `axes`; None where these are not neighbours."""
+    along = [i for i in axes if shape[i] != 1]
+    if not along:
+        return math.prod(shape), 1, 1
+    first, last = along[0], along[-1]
+    if any(shape[i] != 1 and i not in axes for i in range(first, last)):
+        return None
+    return math.prod(shape[:first]), math.prod(shape[first : last + 1]), math.prod(shape[last + 1 :])
 
 
 def unbroadcast(g: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -158,17 +175,13 @@ class BinaryOp(Op, abstract=True):
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
         (a, b), y = ins, outs[0]
-        if y.size > 512 and y.dtype.kind == "f" and self.label in BINARY and _alike(y.shape, a, b):
+        short = a.dtype == bfloat16
+        if (short or y.size > 512) and self.label in BINARY and fits(y, a, b):
             binary_kernel(self.label, y, a, b)
+        elif short:
+            binary_kernel(self.label, y, *(np.ascontiguousarray(np.broadcast_to(v, y.shape)) for v in (a, b)))
         else:
             self.body(a, b, out=y)
-
-
-def _alike(shape: tuple[int, ...], a: Array, b: Array) -> bool:
-    """Whether the kernel takes them: contiguous, one as large as the result, the other too, or a row, or a value."""
-    large, small = (a, b) if a.shape == shape else (b, a)
-    fits = small.shape in (shape, shape[-1:]) or small.size == 1
-    return fits and large.shape == shape and large.flags.c_contiguous and small.flags.c_contiguous
 
 
 def binary(
@@ -181,9 +194,8 @@ def binary(
 ) -> Binary:
     """Define the op and its public function; ints become float32 where `kinds` has no "i" but "f"."""
     vjp = _binary_vjp(gradient)
-    op = _define(
-        BinaryOp, name, doc, {"body": staticmethod(body), "kinds": kinds, "result": staticmethod(result), "vjp": vjp}
-    )
+    parts = {"body": staticmethod(body), "kinds": kinds, "result": staticmethod(result), "native_bf16": name in BINARY}
+    op = _define(BinaryOp, name, doc, {**parts, "vjp": vjp})
     to_float = "i" not in kinds and "f" in kinds
 
     def function(a: TensorLike, b: TensorLike) -> Tensor:

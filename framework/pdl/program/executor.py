@@ -14,7 +14,7 @@ from pdl import threads
 from pdl.dtype import bfloat16, float32
 from pdl.errors import ShapeError
 from pdl.kernels.memory import empty
-from pdl.ops.base import Arrays, Op, _quiet
+from pdl.ops.base import Arrays, Op, _quiet, cast_array
 from pdl.program.ir import Node, Program, Value
 from pdl.program.memory import Plan, plan_memory
 from pdl.tensor import Array, Tensor
@@ -136,9 +136,9 @@ def _through_run(op: Op, outs: Arrays, ins: tuple[Any, ...]) -> None:
 
 def _through_float32(op: Op, outs: Arrays, ins: tuple[Any, ...]) -> None:
     """bfloat16 through a float32 body, as in eager mode: one rounding, at the end."""
-    wide = tuple(x.astype(np.float32) if x is not None and x.dtype == bfloat16 else x for x in ins)
+    wide = tuple(cast_array(x, float32) if x is not None and x.dtype == bfloat16 else x for x in ins)
     targets = tuple(empty(y.shape, float32) if y.dtype == bfloat16 else y for y in outs)
     op.cpu(targets, wide)
     for y, target in zip(outs, targets, strict=True):
         if y is not target:
-            np.copyto(y, target.astype(y.dtype))
+            np.copyto(y, cast_array(target, bfloat16))

@@ -155,7 +155,7 @@ def test_binary(name: str, dtype: type) -> None:
     a = rng.standard_normal((3, 5, 19)).astype(dtype)
     a[0, 0, :2] = np.nan
     out = np.empty_like(a)
-    for shape in [(3, 5, 19), (19,), (1, 1, 19), (), (1,)]:
+    for shape in [(3, 5, 19), (19,), (1, 1, 19), (), (1,), (5, 19), (3, 1, 19), (3, 1, 1), (3, 5, 1)]:
         b = np.asarray(rng.standard_normal(shape), dtype)
         for p, q in ((a, b), (b, a)):
             pointwise.binary(name, out, p, q)
@@ -173,6 +173,6 @@ def test_refusals() -> None:
     with pytest.raises(DtypeError, match="float32"):
         pointwise.unary("exp", y.astype(np.float32), x)
     with pytest.raises(ShapeError, match="neither"):
-        pointwise.binary("add", y, x, np.zeros((4, 1)))
+        pointwise.binary("add", np.zeros((2, 3, 4, 5)), np.zeros((2, 3, 4, 5)), np.zeros((2, 1, 4, 1)))
     with pytest.raises(KeyError):
         pointwise.unary("expo", y, x)

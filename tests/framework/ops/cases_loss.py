@@ -43,8 +43,8 @@ def nll_loss(x, labels, weight=None, ignore_index=-100, reduction="mean"):
     return loss.sum() / (weight[label] * counted).sum() if reduction == "mean" else reduced(loss, reduction)
 
 
-def soft(x, target, label_smoothing=0.0, reduction="mean"):
-    target = target * (1 - label_smoothing) + label_smoothing / x.shape[-1]
+def soft(x, target, weight=1.0, label_smoothing=0.0, reduction="mean"):
+    target = (target * (1 - label_smoothing) + label_smoothing / x.shape[-1]) * weight
     return reduced(-(target * special.log_softmax(x, axis=-1)).sum(-1), reduction)
 
 
@@ -110,6 +110,8 @@ CASES = [
     Case(with_weight, [f(6, 5), HOLES, f(5, **UNIT)], cross_entropy, {"reduction": "none"}, grad=[0]),
     Case(pdl.cross_entropy, [f(6, 5), SOFT], soft),
     Case(pdl.cross_entropy, [f(6, 5), SOFT], soft, {"label_smoothing": 0.1, "reduction": "none"}),
+    Case(pdl.cross_entropy, [f(7, 19), f(7, 19, low=0)], soft, {"label_smoothing": 0.1, "reduction": "sum"}),
+    Case(with_weight, [f(6, 5), SOFT, f(5, **UNIT)], soft, {"label_smoothing": 0.2}, grad=[0, 1]),
     Case(pdl.nll_loss, [f(6, 5), HOLES], nll_loss),
     Case(nll_with_weight, [f(2, 3, 5), LABELS.reshape(2, 3), f(5, **UNIT)], nll_loss, {"ignore_index": 2}),
     Case(pdl.nll_loss, [f(6, 5), LABELS], nll_loss, {"reduction": "none"}),

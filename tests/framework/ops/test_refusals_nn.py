@@ -59,7 +59,8 @@ REFUSED: list[tuple[Callable[[], object], type[PdlError], str]] = [
         r"label 3 at position 1 is none of the 3 classes 0..2",
     ),
     (lambda: pdl.cross_entropy(x(2, 3), labels(0)), ShapeError, r"logits \(2, 3\) .* need labels \(2,\), got \(1,\)"),
-    (lambda: pdl.cross_entropy(x(2, 3), x(2, 4)), ShapeError, r"prediction \(2, 3\) and target \(2, 4\) differ"),
+    (lambda: pdl.cross_entropy(x(2, 3), x(2, 4)), ShapeError, r"probabilities \(2, 3\) float32, got \(2, 4\) float32"),
+    (lambda: pdl.cross_entropy(x(2, 3), x(2, 3), weight=x(4)), ShapeError, r"weight \(4,\) does not fit the 3 classes"),
     (
         lambda: pdl.cross_entropy(x(2, 3), labels(0, 1), weight=x(2)),
         ShapeError,

@@ -23,6 +23,9 @@ using Real = typename RealOf<S>::type;
 
 #if defined(PDL_VECTOR_BYTES)
 #include "vec.h"
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
 
 namespace pdl::PDL_ISA {
 
@@ -32,7 +35,25 @@ namespace pdl::PDL_ISA {
 typedef uint16_t Halves __attribute__((vector_size(PDL_VECTOR_BYTES / 2), aligned(2), may_alias));
 typedef uint32_t Words __attribute__((vector_size(PDL_VECTOR_BYTES), aligned(4), may_alias));
 
-PDL_BF16_INLINE Vec<float> widen(Halves h) { return (Vec<float>)(__builtin_convertvector(h, Words) << 16); }
+// The compiler's own conversion goes by halves of a register: the instructions that take a whole one are named.
+PDL_BF16_INLINE Words longer(Halves h) {
+#if defined(__AVX512F__) && PDL_VECTOR_BYTES == 64
+  return (Words)_mm512_maskz_cvtepu16_epi32(0xffff, (__m256i)h);  // maskz: GCC 12 warns of its own header otherwise
+#elif defined(__AVX2__) && PDL_VECTOR_BYTES == 32
+  return (Words)_mm256_cvtepu16_epi32((__m128i)h);
+#else
+  return __builtin_convertvector(h, Words);
+#endif
+}
+PDL_BF16_INLINE Halves shorter(Words w) {
+#if defined(__AVX512F__) && PDL_VECTOR_BYTES == 64
+  return (Halves)_mm512_maskz_cvtepi32_epi16(0xffff, (__m512i)w);
+#else
+  return __builtin_convertvector(w, Halves);
+#endif
+}
+
+PDL_BF16_INLINE Vec<float> widen(Halves h) { return (Vec<float>)(longer(h) << 16); }
 
 // To nearest, ties to even; NaN keeps its upper bits and becomes quiet; infinities and what rounds beyond the largest number become infinite.
 PDL_BF16_INLINE Halves narrow(Vec<float> v) {
@@ -40,7 +61,7 @@ PDL_BF16_INLINE Halves narrow(Vec<float> v) {
   return (Halves)_mm512_cvtneps_pbh((__m512)v);
 #else
   const Words u = (Words)v, odd = (u >> 16) & 1;
-  return __builtin_convertvector((v == v ? u + (odd + 0x7fff) : u | 0x400000) >> 16, Halves);
+  return shorter((v == v ? u + (odd + 0x7fff) : u | 0x400000) >> 16);
 #endif
 }
 

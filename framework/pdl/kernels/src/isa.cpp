@@ -9,6 +9,7 @@
 #include "pooling.h"
 #include "rows.h"
 #include "softmax.h"
+#include "sums.h"
 #include "table.h"
 #include "update.h"
 
@@ -29,6 +30,7 @@ constexpr PointwiseTable<T> kPointwise = {
     .unary = unary<T>,
     .unary_grad = unary_grad<T>,
     .binary = binary<T>,
+    .sums = sums<T>,
 };
 
 template <class T>
@@ -51,6 +53,8 @@ constexpr SoftmaxTable<T> kSoftmax = {
     .softmax_grad = softmax_grad<T>,
     .cross_entropy = cross_entropy<T>,
     .cross_entropy_grad = cross_entropy_grad<T>,
+    .soft_cross_entropy = soft_cross_entropy<T>,
+    .soft_cross_entropy_grad = soft_cross_entropy_grad<T>,
 };
 
 template <class T>
@@ -117,14 +121,17 @@ const Table kTable = {
     .conv_bf16 = kConv<bf16>,
     .pointwise_f32 = kPointwise<float>,
     .pointwise_f64 = kPointwise<double>,
+    .pointwise_bf16 = kPointwise<bf16>,
     .norm_f32 = kNorm<float>,
     .norm_f64 = kNorm<double>,
     .softmax_f32 = kSoftmax<float>,
     .softmax_f64 = kSoftmax<double>,
+    .softmax_bf16 = kSoftmax<bf16>,
     .update_f32 = kUpdate<float>,
     .update_f64 = kUpdate<double>,
     .pooling_f32 = kPooling<float>,
     .pooling_f64 = kPooling<double>,
+    .pooling_bf16 = kPooling<bf16>,
     .rows_f32 = kRows<float>,
     .rows_f64 = kRows<double>,
     .ctc_f32 = kCtc<float>,
@@ -136,6 +143,7 @@ const Table kTable = {
     .batch_norm_bf16 = kBatchNorm<bf16>,
     .attention = {kAttention<float>, kAttention<double>, kAttention<bf16>},
     .layer_norm = {kLayerNorm<float>, kLayerNorm<double>, kLayerNorm<bf16>},
+    .cast = {.narrow = narrow_all, .widen = widen_all},
 };
 
 }  // namespace pdl::PDL_ISA

@@ -1,5 +1,8 @@
 // Elementwise kernels: y = f(x), dx = g f'(x), and arithmetic of two arrays. The functions are picked by number (Unary, Binary in table.h).
+//
+// S is what lies in memory (float, double, bf16), T = Real<S> what is computed in.
 #pragma once
+#include "bf16.h"
 #include "table.h"
 #include "vmath.h"
 
@@ -8,15 +11,16 @@ namespace pdl::PDL_ISA {
 constexpr int64_t kPointwiseGrain = 32768;
 
 // y[i] = f(x[i]...) over [begin, end), vectors of inputs passed to f
-template <class T, class F, class... In>
-PDL_INLINE void map_range(int64_t begin, int64_t end, T* y, const F& f, const In*... x) {
+template <class S, class F, class... In>
+PDL_INLINE void map_range(int64_t begin, int64_t end, S* y, const F& f, const In*... x) {
+  constexpr int L = kLanes<Real<S>>;
   int64_t i = begin;
-  for (; i + kLanes<T> <= end; i += kLanes<T>) store<T>(y + i, f(load<T>(x + i)...));
-  if (i < end) store_tail<T>(y + i, f(load_tail<T>(x + i, end - i)...), end - i);
+  for (; i + L <= end; i += L) store(y + i, f(load(x + i)...));
+  if (i < end) store_tail(y + i, f(load_tail(x + i, end - i)...), end - i);
 }
-template <class T, class F, class... In>
-PDL_INLINE void map(int64_t n, T* y, const F& f, const In*... x) {
-  parallel(n, kPointwiseGrain, [&](int64_t begin, int64_t end, int) { map_range<T>(begin, end, y, f, x...); });
+template <class S, class F, class... In>
+PDL_INLINE void map(int64_t n, S* y, const F& f, const In*... x) {
+  parallel(n, kPointwiseGrain, [&](int64_t begin, int64_t end, int) { map_range(begin, end, y, f, x...); });
 }
 
 // 2 Phi(x), the tails through erfc so that they keep their digits, and e^(-x^2 / 2)
@@ -27,7 +31,7 @@ struct Normal {
 template <class T>
 PDL_INLINE Normal<T> normal(Vec<T> x) {
   const Vec<T> inner = at_most<T>(absolute<T>(x), Format<T>::erfc_high * T(1.414)), e = exp_minus_square<T>(inner, T(0.5));
-  const Vec<T> tail = erfc_positive<T>(inner * T(0.70710678118654752), e);
+  const Vec<T> z = inner * T(0.70710678118654752), tail = sizeof(T) == sizeof(float) ? erfc_rough<T>(z, e) : erfc_positive<T>(z, e);
   return {x < T(0) ? tail : T(2) - tail, e};
 }
 // x Phi(x)
@@ -98,87 +102,101 @@ PDL_INLINE Vec<T> erf_slope(Vec<T> x) {
 }
 
 // y = f(x)    y OUT [n], x IN [n]; the meaning of a, b, c: the comments at enum Unary in table.h
-template <class T>
-void unary(int name, T* y, const T* x, int64_t n, T a, T b, T c) {
+template <class S>
+void unary(int name, S* y, const S* x, int64_t n, Real<S> a, Real<S> b, Real<S> c) {
+  using T = Real<S>;
   using V = Vec<T>;
   switch (name) {
-    case kRelu: return map<T>(n, y, [](V v) { return at_least<T>(v, T(0)); }, x);
-    case kClip: return map<T>(n, y, [=](V v) { return clip<T>(v, a, b); }, x);
-    case kLeakyRelu: return map<T>(n, y, [=](V v) { return v < T(0) ? v * a : v; }, x);
-    case kElu: return map<T>(n, y, [=](V v) { return (v > T(0) ? v : vexpm1<T>(at_most<T>(v, T(0)) * c) * a) * b; }, x);
-    case kHardSwish: return map<T>(n, y, [](V v) { return hardswish<T>(v); }, x);
-    case kHardSigmoid: return map<T>(n, y, [](V v) { return hardsigmoid<T>(v); }, x);
-    case kSigmoid: return map<T>(n, y, [](V v) { return vsigmoid<T>(v); }, x);
-    case kLogSigmoid: return map<T>(n, y, [](V v) { return -vsoftplus<T>(-v); }, x);
-    case kSoftplus: return map<T>(n, y, [=](V v) { return vsoftplus<T>(v * a) / a; }, x);
-    case kSoftsign: return map<T>(n, y, [](V v) { return v / (absolute<T>(v) + T(1)); }, x);
-    case kGelu: return map<T>(n, y, [](V v) { return gelu_erf<T>(v); }, x);
-    case kGeluTanh: return map<T>(n, y, [](V v) { return gelu_tanh<T>(v); }, x);
-    case kSilu: return map<T>(n, y, [](V v) { return silu<T>(v); }, x);
-    case kMish: return map<T>(n, y, [](V v) { return mish<T>(v); }, x);
-    case kTanh: return map<T>(n, y, [](V v) { return vtanh<T>(v); }, x);
-    case kExp: return map<T>(n, y, [](V v) { return vexp<T>(v); }, x);
-    case kExpm1: return map<T>(n, y, [](V v) { return vexpm1<T>(v); }, x);
-    case kLog: return map<T>(n, y, [](V v) { return vlog<T>(v); }, x);
-    case kLog1p: return map<T>(n, y, [](V v) { return vlog1p<T>(v); }, x);
-    case kErf: return map<T>(n, y, [](V v) { return verf<T>(v); }, x);
-    case kErfc: return map<T>(n, y, [](V v) { return verfc<T>(v); }, x);
-    case kSqrt: return map<T>(n, y, [](V v) { return vsqrt<T>(v); }, x);
-    case kRsqrt: return map<T>(n, y, [](V v) { return T(1) / vsqrt<T>(v); }, x);
-    case kReciprocal: return map<T>(n, y, [](V v) { return T(1) / v; }, x);
-    case kSquare: return map<T>(n, y, [](V v) { return v * v; }, x);
-    case kNegative: return map<T>(n, y, [](V v) { return -v; }, x);
-    case kAbs: return map<T>(n, y, [](V v) { return absolute<T>(v); }, x);
+    case kRelu: return map(n, y, [](V v) { return at_least<T>(v, T(0)); }, x);
+    case kClip: return map(n, y, [=](V v) { return clip<T>(v, a, b); }, x);
+    case kLeakyRelu: return map(n, y, [=](V v) { return v < T(0) ? v * a : v; }, x);
+    case kElu: return map(n, y, [=](V v) { return (v > T(0) ? v : vexpm1<T>(at_most<T>(v, T(0)) * c) * a) * b; }, x);
+    case kHardSwish: return map(n, y, [](V v) { return hardswish<T>(v); }, x);
+    case kHardSigmoid: return map(n, y, [](V v) { return hardsigmoid<T>(v); }, x);
+    case kSigmoid: return map(n, y, [](V v) { return vsigmoid<T>(v); }, x);
+    case kLogSigmoid: return map(n, y, [](V v) { return -vsoftplus<T>(-v); }, x);
+    case kSoftplus: return map(n, y, [=](V v) { return vsoftplus<T>(v * a) / a; }, x);
+    case kSoftsign: return map(n, y, [](V v) { return v / (absolute<T>(v) + T(1)); }, x);
+    case kGelu: return map(n, y, [](V v) { return gelu_erf<T>(v); }, x);
+    case kGeluTanh: return map(n, y, [](V v) { return gelu_tanh<T>(v); }, x);
+    case kSilu: return map(n, y, [](V v) { return silu<T>(v); }, x);
+    case kMish: return map(n, y, [](V v) { return mish<T>(v); }, x);
+    case kTanh: return map(n, y, [](V v) { return vtanh<T>(v); }, x);
+    case kExp: return map(n, y, [](V v) { return vexp<T>(v); }, x);
+    case kExpm1: return map(n, y, [](V v) { return vexpm1<T>(v); }, x);
+    case kLog: return map(n, y, [](V v) { return vlog<T>(v); }, x);
+    case kLog1p: return map(n, y, [](V v) { return vlog1p<T>(v); }, x);
+    case kErf: return map(n, y, [](V v) { return verf<T>(v); }, x);
+    case kErfc: return map(n, y, [](V v) { return verfc<T>(v); }, x);
+    case kSqrt: return map(n, y, [](V v) { return vsqrt<T>(v); }, x);
+    case kRsqrt: return map(n, y, [](V v) { return T(1) / vsqrt<T>(v); }, x);
+    case kReciprocal: return map(n, y, [](V v) { return T(1) / v; }, x);
+    case kSquare: return map(n, y, [](V v) { return v * v; }, x);
+    case kNegative: return map(n, y, [](V v) { return -v; }, x);
+    case kAbs: return map(n, y, [](V v) { return absolute<T>(v); }, x);
   }
 }
 
 // dx = g f'(.)    dx OUT [n], g IN [n], ref IN [n]: y for relu, sigmoid, tanh and exp, x for all others
-template <class T>
-void unary_grad(int name, T* dx, const T* g, const T* ref, int64_t n, T a, T b, T c) {
+template <class S>
+void unary_grad(int name, S* dx, const S* g, const S* ref, int64_t n, Real<S> a, Real<S> b, Real<S> c) {
+  using T = Real<S>;
   using V = Vec<T>;
   switch (name) {
-    case kRelu: return map<T>(n, dx, [](V d, V y) { return y > T(0) ? d : V{}; }, g, ref);
-    case kSigmoid: return map<T>(n, dx, [](V d, V y) { return d * (y * (T(1) - y)); }, g, ref);
-    case kTanh: return map<T>(n, dx, [](V d, V y) { return d * (T(1) - y * y); }, g, ref);
-    case kExp: return map<T>(n, dx, [](V d, V y) { return d * y; }, g, ref);
-    case kClip: return map<T>(n, dx, [=](V d, V x) { return x > a ? (x < b ? d : V{}) : V{}; }, g, ref);
-    case kLeakyRelu: return map<T>(n, dx, [=](V d, V x) { return x > T(0) ? d : d * a; }, g, ref);
-    case kElu: return map<T>(n, dx, [=](V d, V x) { return (x > T(0) ? d : d * vexp<T>(at_most<T>(x, T(0)) * c) * (a * c)) * b; }, g, ref);
-    case kHardSwish: return map<T>(n, dx, [](V d, V x) { return d * hardswish_slope<T>(x); }, g, ref);
-    case kHardSigmoid: return map<T>(n, dx, [](V d, V x) { return absolute<T>(x) < T(3) ? d * T(1. / 6) : V{}; }, g, ref);
-    case kLogSigmoid: return map<T>(n, dx, [](V d, V x) { return d * vsigmoid<T>(-x); }, g, ref);
-    case kSoftplus: return map<T>(n, dx, [=](V d, V x) { return d * vsigmoid<T>(x * a); }, g, ref);
-    case kSoftsign: return map<T>(n, dx, [](V d, V x) { const V w = absolute<T>(x) + T(1); return d / (w * w); }, g, ref);
-    case kGelu: return map<T>(n, dx, [](V d, V x) { return d * gelu_erf_slope<T>(x); }, g, ref);
-    case kGeluTanh: return map<T>(n, dx, [](V d, V x) { return d * gelu_tanh_slope<T>(x); }, g, ref);
-    case kSilu: return map<T>(n, dx, [](V d, V x) { return d * silu_slope<T>(x); }, g, ref);
-    case kMish: return map<T>(n, dx, [](V d, V x) { return d * mish_slope<T>(x); }, g, ref);
-    case kLog: return map<T>(n, dx, [](V d, V x) { return d / x; }, g, ref);
-    case kErf: return map<T>(n, dx, [](V d, V x) { return d * erf_slope<T>(x); }, g, ref);
+    case kRelu: return map(n, dx, [](V d, V y) { return y > T(0) ? d : V{}; }, g, ref);
+    case kSigmoid: return map(n, dx, [](V d, V y) { return d * (y * (T(1) - y)); }, g, ref);
+    case kTanh: return map(n, dx, [](V d, V y) { return d * (T(1) - y * y); }, g, ref);
+    case kExp: return map(n, dx, [](V d, V y) { return d * y; }, g, ref);
+    case kClip: return map(n, dx, [=](V d, V x) { return x > a ? (x < b ? d : V{}) : V{}; }, g, ref);
+    case kLeakyRelu: return map(n, dx, [=](V d, V x) { return x > T(0) ? d : d * a; }, g, ref);
+    case kElu: return map(n, dx, [=](V d, V x) { return (x > T(0) ? d : d * vexp<T>(at_most<T>(x, T(0)) * c) * (a * c)) * b; }, g, ref);
+    case kHardSwish: return map(n, dx, [](V d, V x) { return d * hardswish_slope<T>(x); }, g, ref);
+    case kHardSigmoid: return map(n, dx, [](V d, V x) { return absolute<T>(x) < T(3) ? d * T(1. / 6) : V{}; }, g, ref);
+    case kLogSigmoid: return map(n, dx, [](V d, V x) { return d * vsigmoid<T>(-x); }, g, ref);
+    case kSoftplus: return map(n, dx, [=](V d, V x) { return d * vsigmoid<T>(x * a); }, g, ref);
+    case kSoftsign: return map(n, dx, [](V d, V x) { const V w = absolute<T>(x) + T(1); return d / (w * w); }, g, ref);
+    case kGelu: return map(n, dx, [](V d, V x) { return d * gelu_erf_slope<T>(x); }, g, ref);
+    case kGeluTanh: return map(n, dx, [](V d, V x) { return d * gelu_tanh_slope<T>(x); }, g, ref);
+    case kSilu: return map(n, dx, [](V d, V x) { return d * silu_slope<T>(x); }, g, ref);
+    case kMish: return map(n, dx, [](V d, V x) { return d * mish_slope<T>(x); }, g, ref);
+    case kLog: return map(n, dx, [](V d, V x) { return d / x; }, g, ref);
+    case kErf: return map(n, dx, [](V d, V x) { return d * erf_slope<T>(x); }, g, ref);
   }
 }
 
-// How b lies beside a [rows, columns]: [rows, columns], [columns] or one value
-enum class Beside { same, row, one };
+// How b lies beside an array [outer, rows, columns]: like it, [outer, columns], [outer], or one value
+enum class Beside { same, row, column, one };
 
-template <class T, class F>
-PDL_INLINE void binary_of(T* out, const T* a, const T* b, int64_t rows, int64_t columns, Beside beside, const F& f) {
-  if (beside == Beside::same) return map<T>(rows * columns, out, f, a, b);
+template <class S, class F>
+PDL_INLINE void binary_of(S* out, const S* a, const S* b, int64_t outer, int64_t rows, int64_t columns, Beside beside, const F& f) {
+  using T = Real<S>;
+  if (beside == Beside::same) return map(outer * rows * columns, out, f, a, b);
   if (beside == Beside::one) {
-    const Vec<T> one = splat<T>(*b);
-    return map<T>(rows * columns, out, [&](Vec<T> v) { return f(v, one); }, a);
+    const Vec<T> one = splat<T>(value(*b));
+    return map(outer * rows * columns, out, [&](Vec<T> v) { return f(v, one); }, a);
   }
-  const int64_t grain = kPointwiseGrain / columns + 1;
-  parallel(rows, grain, [&](int64_t begin, int64_t end, int) {
-    for (int64_t r = begin; r < end; r++) map_range<T>(0, columns, out + r * columns, f, a + r * columns, b);
+  if (beside == Beside::column)
+    return parallel(outer, kPointwiseGrain / (rows * columns) + 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t o = begin, n = rows * columns; o < end; o++) {
+        const Vec<T> one = splat<T>(value(b[o]));
+        map_range(0, n, out + o * n, [&](Vec<T> v) { return f(v, one); }, a + o * n);
+      }
+    });
+  parallel(outer * rows, kPointwiseGrain / columns + 1, [&](int64_t begin, int64_t end, int) {
+    int64_t left = rows - begin % rows;
+    const S* other = b + begin / rows * columns;
+    for (int64_t r = begin; r < end; r++) {
+      map_range(0, columns, out + r * columns, f, a + r * columns, other);
+      if (--left == 0) left = rows, other += columns;
+    }
   });
 }
 
-// out = a o b, or b o a where `swapped`    out OUT [rows, columns], a IN [rows, columns], b IN as `beside` says
-template <class T>
-void binary(int name, T* out, const T* a, const T* b, int64_t rows, int64_t columns, int beside, bool swapped) {
-  using V = Vec<T>;
-  const auto run = [=](const auto& f) { binary_of<T>(out, a, b, rows, columns, static_cast<Beside>(beside), f); };
+// out = a o b, or b o a where `swapped`    out OUT [outer, rows, columns], a IN like it, b IN as `beside` says
+template <class S>
+void binary(int name, S* out, const S* a, const S* b, int64_t outer, int64_t rows, int64_t columns, int beside, bool swapped) {
+  using V = Vec<Real<S>>;
+  const auto run = [=](const auto& f) { binary_of(out, a, b, outer, rows, columns, static_cast<Beside>(beside), f); };
   switch (name) {
     case kAdd: return run([](V p, V q) { return p + q; });
     case kMultiply: return run([](V p, V q) { return p * q; });
@@ -187,6 +205,14 @@ void binary(int name, T* out, const T* a, const T* b, int64_t rows, int64_t colu
     case kMaximum: return run([](V p, V q) { return p > q || p != p ? p : q; });
     case kMinimum: return run([](V p, V q) { return p < q || p != p ? p : q; });
   }
+}
+
+// y = x in another storage type    y OUT [n], x IN [n]
+inline void narrow_all(bf16* y, const float* x, int64_t n) {
+  map(n, y, [](Vec<float> v) { return v; }, x);
+}
+inline void widen_all(float* y, const bf16* x, int64_t n) {
+  map(n, y, [](Vec<float> v) { return v; }, x);
 }
 
 }  // namespace pdl::PDL_ISA

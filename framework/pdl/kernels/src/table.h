@@ -48,9 +48,16 @@ enum Binary { kAdd, kSubtract, kMultiply, kDivide, kMaximum, kMinimum };
 
 template <class T>
 struct PointwiseTable {
-  void (*unary)(int name, T* y, const T* x, int64_t n, T a, T b, T c);
-  void (*unary_grad)(int name, T* dx, const T* g, const T* ref, int64_t n, T a, T b, T c);
-  void (*binary)(int name, T* out, const T* a, const T* b, int64_t rows, int64_t columns, int beside, bool swapped);
+  void (*unary)(int name, T* y, const T* x, int64_t n, Real<T> a, Real<T> b, Real<T> c);
+  void (*unary_grad)(int name, T* dx, const T* g, const T* ref, int64_t n, Real<T> a, Real<T> b, Real<T> c);
+  void (*binary)(int name, T* out, const T* a, const T* b, int64_t outer, int64_t rows, int64_t columns, int beside, bool swapped);
+  void (*sums)(T* y, const T* x, int64_t outer, int64_t n, int64_t inner, Real<T> divisor);
+};
+
+// Between storage types.
+struct CastTable {
+  void (*narrow)(bf16* y, const float* x, int64_t n);
+  void (*widen)(float* y, const bf16* x, int64_t n);
 };
 
 template <class T>
@@ -80,10 +87,14 @@ template <class T>
 struct SoftmaxTable {
   void (*softmax)(T* y, const T* x, int64_t rows, int64_t columns, bool logarithm);
   void (*softmax_grad)(T* dx, const T* g, const T* y, int64_t rows, int64_t columns, bool logarithm);
-  void (*cross_entropy)(T* loss, T* lse, const T* x, const int64_t* labels, const T* weight, int64_t rows, int64_t columns, double smoothing,
-                        int64_t ignored);
-  void (*cross_entropy_grad)(T* dx, const T* g, const T* x, const T* lse, const int64_t* labels, const T* weight, int64_t rows,
-                             int64_t columns, double smoothing, int64_t ignored, double factor, bool shared);
+  void (*cross_entropy)(Real<T>* loss, Real<T>* lse, const T* x, const int64_t* labels, const Real<T>* weight, int64_t rows, int64_t columns,
+                        double smoothing, int64_t ignored);
+  void (*cross_entropy_grad)(T* dx, const Real<T>* g, const T* x, const Real<T>* lse, const int64_t* labels, const Real<T>* weight,
+                             int64_t rows, int64_t columns, double smoothing, int64_t ignored, double factor, bool shared);
+  void (*soft_cross_entropy)(Real<T>* loss, Real<T>* lse, Real<T>* mass, const T* x, const Real<T>* target, const Real<T>* weight, int64_t rows,
+                             int64_t columns, double smoothing);
+  void (*soft_cross_entropy_grad)(T* dx, const Real<T>* g, const T* x, const Real<T>* lse, const Real<T>* mass, const Real<T>* target,
+                                  const Real<T>* weight, int64_t rows, int64_t columns, double smoothing, double factor, bool shared);
 };
 
 // Optimiser steps, each with its lists of arrays: parameters, gradients, then state.
@@ -273,21 +284,27 @@ struct LayerNormTable {
   FAMILY(Name, name) \
   Name##Table<bf16> name##_bf16;
 
+// with bfloat16 as a type of storage
+#define STORED_FAMILY(Name, name) \
+  FAMILY(Name, name) \
+  Name##Table<bf16> name##_bf16;
+
 struct Table {
   const char* isa;
   STORED_FAMILY(Gemm, gemm)
   STORED_FAMILY(Conv, conv)
-  FAMILY(Pointwise, pointwise)
+  STORED_FAMILY(Pointwise, pointwise)
   FAMILY(Norm, norm)
-  FAMILY(Softmax, softmax)
+  STORED_FAMILY(Softmax, softmax)
   FAMILY(Update, update)
-  FAMILY(Pooling, pooling)
+  STORED_FAMILY(Pooling, pooling)
   FAMILY(Rows, rows)
   FAMILY(Ctc, ctc)
   FAMILY(Cells, cells)
   STORED_FAMILY(BatchNorm, batch_norm)
   AttentionTable attention[3];
   LayerNormTable layer_norm[3];
+  CastTable cast;
 };
 
 // The entries that a CPU with AVX512-BF16 has of its own.
@@ -317,11 +334,11 @@ const char* isa_problem();
 
 STORED_ACCESSOR(Gemm, gemm)
 STORED_ACCESSOR(Conv, conv)
-ACCESSOR(Pointwise, pointwise)
+STORED_ACCESSOR(Pointwise, pointwise)
 ACCESSOR(Norm, norm)
-ACCESSOR(Softmax, softmax)
+STORED_ACCESSOR(Softmax, softmax)
 ACCESSOR(Update, update)
-ACCESSOR(Pooling, pooling)
+STORED_ACCESSOR(Pooling, pooling)
 ACCESSOR(Rows, rows)
 ACCESSOR(Ctc, ctc)
 ACCESSOR(Cells, cells)

@@ -214,6 +214,13 @@ PDL_INLINE Vec<T> erfc_positive(Vec<T> x, Vec<T> exponential) {
   using S = Series<T>;
   return exponential * polynomial<T>((x - S::centre) / (x + S::centre), S::erfc) / (x * T(2) + T(1));
 }
+// The same to an ulp less, faster: one division serves both quotients
+template <class T>
+PDL_INLINE Vec<T> erfc_rough(Vec<T> x, Vec<T> exponential) {
+  using S = Series<T>;
+  const Vec<T> a = x + S::centre, b = x * T(2) + T(1), inverse = T(1) / (a * b);
+  return exponential * polynomial<T>((x - S::centre) * (b * inverse), S::erfc) * (a * inverse);
+}
 template <class T>
 PDL_INLINE Vec<T> erfc_positive(Vec<T> x) {
   const Vec<T> z = at_most<T>(x, Format<T>::erfc_high);
