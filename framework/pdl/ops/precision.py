@@ -95,7 +95,7 @@ def like_first(cast: Casting, ins: Inputs) -> Inputs:
 POLICY: dict[Rule | None, str] = {
     narrow: "Conv ConvDx ConvDw MatMul Linear ScaledDotProductAttention",
     wide: """
-        Sum Mean Prod Norm LogSumExp CumSum CumProd LinearScan LogSoftmax CtcLoss Recurrent
+        Sum Mean Prod Norm LogSumExp CumSum CumProd LinearScan LogSoftmax CtcLoss Recurrent LinearCrossEntropy
         Exp Expm1 Log Log1P Log2 Log10 Pow Logaddexp LogSigmoid Softplus Reciprocal Rsqrt Hypot Atan2
         Sinh Cosh Tan Asin Acos Atan Asinh Acosh Atanh Erfinv Angle Complex
         Inv Det LogAbsDet Solve Cholesky QR EigH SVD""",
@@ -116,8 +116,8 @@ POLICY: dict[Rule | None, str] = {
         MaxPool AdaptiveMaxPool AvgPool AdaptiveAvgPool Softmax CrossEntropy SoftCrossEntropy SumTo
         ActivationGrad SoftmaxGrad CtcLossGrad MaxPoolGrad AdaptiveMaxPoolGrad AvgPoolGrad
         AdaptiveAvgPoolGrad CrossEntropyGrad BatchNormGrad BatchNormEvalGrad LayerNormGrad GroupNormGrad ResizeGrad
-        ScaledDotProductAttentionGrad RecurrentGrad EmbeddingGradRows Places AddRows Seed Dropout AddLayerNormGrad
-        SoftCrossEntropyGrad""",
+        ScaledDotProductAttentionGrad RecurrentGrad LinearCrossEntropyGrad EmbeddingGradRows Places AddRows Seed
+        Dropout AddLayerNormGrad SoftCrossEntropyGrad""",
 }
 RULES: dict[str, Rule] = {name: rule for rule, names in POLICY.items() if rule is not None for name in names.split()}
 

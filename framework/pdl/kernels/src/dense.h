@@ -16,5 +16,9 @@ template <class T>
 void cell_forward(int cell, const Recurrence<T>& r);
 template <class T>
 void cell_backward(int cell, const Recurrence<T>& r);
+template <class T>
+void classifier_forward(const Classifier<T>& p);
+template <class T>
+void classifier_backward(const Classifier<T>& p);
 
 }  // namespace pdl::PDL_ISA

@@ -90,6 +90,12 @@ constexpr CellsTable<T> kCells = {
 };
 
 template <class T>
+constexpr ClassifierTable<T> kClassifier = {
+    .forward = classifier_forward<T>,
+    .backward = classifier_backward<T>,
+};
+
+template <class T>
 constexpr CtcTable<T> kCtc = {
     .row_size = ctc::row_size<T>,
     .loss = ctc::loss<T>,
@@ -138,6 +144,8 @@ const Table kTable = {
     .ctc_f64 = kCtc<double>,
     .cells_f32 = kCells<float>,
     .cells_f64 = kCells<double>,
+    .classifier_f32 = kClassifier<float>,
+    .classifier_f64 = kClassifier<double>,
     .batch_norm_f32 = kBatchNorm<float>,
     .batch_norm_f64 = kBatchNorm<double>,
     .batch_norm_bf16 = kBatchNorm<bf16>,

@@ -276,6 +276,25 @@ struct LayerNormTable {
   void (*backward)(const LayerNormCall& call);
 };
 
+// A linear layer and the cross-entropy of its scores x w + bias, for many classes, which are taken in blocks.
+template <class T>
+struct Classifier {
+  int64_t rows, inputs, classes, block, ignored;  // a label equal to `ignored` counts nothing
+  double smoothing, factor;
+  bool shared;                           // one g for all rows
+  const T *x, *w, *bias;                 // IN [rows, inputs], [inputs, classes], [classes] or null
+  const int64_t* labels;                 // IN [rows] checked
+  T *loss, *lse, *scores;                // OUT [rows], [rows], [blocks, rows, block]
+  const T *g, *lse_in, *scores_in;       // backward: IN the gradient of the loss, times `factor`; what forward gave
+  T *dx, *dw, *dbias;                    // OUT like x, w and bias; dbias may be null
+};
+
+template <class T>
+struct ClassifierTable {
+  void (*forward)(const Classifier<T>& p);
+  void (*backward)(const Classifier<T>& p);
+};
+
 #define FAMILY(Name, name) \
   Name##Table<float> name##_f32; \
   Name##Table<double> name##_f64;
@@ -301,6 +320,7 @@ struct Table {
   FAMILY(Rows, rows)
   FAMILY(Ctc, ctc)
   FAMILY(Cells, cells)
+  FAMILY(Classifier, classifier)
   STORED_FAMILY(BatchNorm, batch_norm)
   AttentionTable attention[3];
   LayerNormTable layer_norm[3];
@@ -342,6 +362,7 @@ STORED_ACCESSOR(Pooling, pooling)
 ACCESSOR(Rows, rows)
 ACCESSOR(Ctc, ctc)
 ACCESSOR(Cells, cells)
+ACCESSOR(Classifier, classifier)
 STORED_ACCESSOR(BatchNorm, batch_norm)
 
 }  // namespace pdl

@@ -1,0 +1,133 @@
+"""Linear layer and cross-entropy in one, for many classes: forward, and the gradients."""
+
+from pdl.errors import DataError
+
+include "checks.pxi"
+
+cdef extern from "table.h" namespace "pdl":
+    cdef cppclass Classifier[T]:
+        int64_t rows, inputs, classes, block, ignored
+        double smoothing, factor
+        bint shared
+        const T* x
+        const T* w
+        const T* bias
+        const int64_t* labels
+        T* loss
+        T* lse
+        T* scores
+        const T* g
+        const T* lse_in
+        const T* scores_in
+        T* dx
+        T* dw
+        T* dbias
+    cdef cppclass ClassifierTable[T]:
+        void forward(const Classifier[T]& p) noexcept nogil
+        void backward(const Classifier[T]& p) noexcept nogil
+    ClassifierTable[T]* classifier_table[T](const T* any) noexcept nogil
+
+cdef str NAME = "linear_cross_entropy"
+
+
+def block_of(int64_t classes):
+    """Classes in a block: a block of w and of the scores of some rows stay in a second-level cache."""
+    return 512 if classes >= 4096 else max(64, (classes + 255) // 256 * 32)
+
+
+cdef int64_t prepare(Classifier[real]* p, cnp.ndarray x, cnp.ndarray w, bias, cnp.ndarray labels, double smoothing,
+                     int64_t ignored) except -1:
+    """Fill in what both ways read; returns the number of labels that count."""
+    cdef int kind = real_type(NAME, x)
+    cdef int64_t r, counted = 0, label
+    p.rows, p.inputs, p.classes = x.shape[0], x.shape[1], w.shape[1]
+    p.block, p.smoothing, p.ignored = block_of(p.classes), smoothing, ignored
+    p.x = <real*>data_of(NAME, "x", x, kind, p.rows * p.inputs)
+    p.w = <real*>data_of(NAME, "w", w, kind, p.inputs * p.classes)
+    p.bias = <real*>optional_data(NAME, "b", bias, kind, p.classes)
+    p.labels = <const int64_t*>data_of(NAME, "labels", labels, cnp.NPY_INT64, p.rows)
+    for r in range(p.rows):
+        label = p.labels[r]
+        if label == ignored:
+            continue
+        if label < 0 or label >= p.classes:
+            classes = f"the {p.classes} classes 0..{p.classes - 1} (ignore_index is {ignored})"
+            raise DataError(f"{NAME}: label {label} at position {r} is none of {classes}")
+        counted += 1
+    return counted
+
+
+cdef int64_t run_forward(real any, cnp.ndarray loss, cnp.ndarray lse, cnp.ndarray scores, cnp.ndarray x, cnp.ndarray w, bias,
+                         cnp.ndarray labels, double smoothing, int64_t ignored) except -1:
+    cdef Classifier[real] p
+    cdef int kind = real_type(NAME, x)
+    cdef int64_t counted = prepare[real](&p, x, w, bias, labels, smoothing, ignored)
+    cdef int64_t blocks = (p.classes + p.block - 1) // p.block
+    p.loss = <real*>data_of(NAME, "loss", loss, kind, p.rows)
+    p.lse = <real*>data_of(NAME, "lse", lse, kind, p.rows)
+    p.scores = <real*>data_of(NAME, "scores", scores, kind, blocks * p.rows * p.block)
+    with nogil:
+        classifier_table(<real*>NULL).forward(p)
+    return counted
+
+
+def forward(
+    cnp.ndarray loss not None,      # OUT [N]
+    cnp.ndarray lse not None,       # OUT [N] log sum_c e^score[c]
+    cnp.ndarray scores not None,    # OUT [blocks, N, block] x @ w + b, by blocks of classes; zeros behind the last class
+    cnp.ndarray x not None,         # IN  [N, C]
+    cnp.ndarray w not None,         # IN  [C, K]
+    bias,                           # IN  [K] or None
+    cnp.ndarray labels not None,    # IN  int64 [N]
+    *,
+    double smoothing=0.0,
+    int64_t ignore_index=-100,
+):
+    """loss = (1 - s) (lse - score[label]) + s / K sum_c (lse - score[c]), 0 for ignored labels.
+
+    Returns how many labels are not ignored. Raises `DataError` for a label outside [0, K).
+    """
+    if real_type(NAME, x) == cnp.NPY_FLOAT:
+        return run_forward(<float>0, loss, lse, scores, x, w, bias, labels, smoothing, ignore_index)
+    return run_forward(<double>0, loss, lse, scores, x, w, bias, labels, smoothing, ignore_index)
+
+
+cdef int run_backward(real any, cnp.ndarray dx, cnp.ndarray dw, dbias, cnp.ndarray g, cnp.ndarray x, cnp.ndarray w,
+                      cnp.ndarray labels, cnp.ndarray lse, cnp.ndarray scores, double smoothing, int64_t ignored,
+                      double factor) except -1:
+    cdef Classifier[real] p
+    cdef int kind = real_type(NAME, x)
+    prepare[real](&p, x, w, None, labels, smoothing, ignored)
+    cdef int64_t blocks = (p.classes + p.block - 1) // p.block
+    p.factor, p.shared = factor, cnp.PyArray_SIZE(g) == 1 and p.rows != 1
+    p.g = <real*>data_of(NAME, "g", g, kind, 1 if p.shared else p.rows)
+    p.lse_in = <real*>data_of(NAME, "lse", lse, kind, p.rows)
+    p.scores_in = <real*>data_of(NAME, "scores", scores, kind, blocks * p.rows * p.block)
+    p.dx = <real*>data_of(NAME, "dx", dx, kind, p.rows * p.inputs)
+    p.dw = <real*>data_of(NAME, "dw", dw, kind, p.inputs * p.classes)
+    p.dbias = <real*>optional_data(NAME, "db", dbias, kind, p.classes)
+    with nogil:
+        classifier_table(<real*>NULL).backward(p)
+    return 0
+
+
+def backward(
+    cnp.ndarray dx not None,        # OUT [N, C]
+    cnp.ndarray dw not None,        # OUT [C, K]
+    dbias,                          # OUT [K] or None
+    cnp.ndarray g not None,         # IN  [N], or one value for all rows: the gradient of the loss
+    cnp.ndarray x not None,         # IN  [N, C]
+    cnp.ndarray w not None,         # IN  [C, K]
+    cnp.ndarray labels not None,    # IN  int64 [N]
+    cnp.ndarray lse not None,       # IN  [N] from `forward`
+    cnp.ndarray scores not None,    # IN  [blocks, N, block] from `forward`
+    *,
+    double smoothing=0.0,
+    int64_t ignore_index=-100,
+    double factor=1.0,              # g is multiplied by this
+):
+    """Gradients of `forward`: d = g factor (softmax(scores) - q), dx = d w^T, dw = x^T d, db = sum of d over the rows."""
+    if real_type(NAME, x) == cnp.NPY_FLOAT:
+        run_backward(<float>0, dx, dw, dbias, g, x, w, labels, lse, scores, smoothing, ignore_index, factor)
+    else:
+        run_backward(<double>0, dx, dw, dbias, g, x, w, labels, lse, scores, smoothing, ignore_index, factor)
