@@ -18,6 +18,11 @@ cdef extern from "table.h" namespace "pdl":
         void* data
         int64_t[3] strides
     cdef enum:
+        kRelu
+        kGelu
+        kGeluTanh
+        kSilu
+    cdef enum:
         kNoMask
         kKeepMask
         kAddMask
@@ -34,10 +39,15 @@ cdef extern from "table.h" namespace "pdl":
     cdef cppclass AttentionTable:
         void forward(const AttentionCall& call) noexcept nogil
         void backward(const AttentionCall& call) noexcept nogil
-        void dropout(void* y, const void* x, int64_t rows, int64_t columns, double p, uint64_t seed) noexcept nogil
+        void dropout(void* y, const void* x, const void* ref, int activation, int64_t rows, int64_t columns, double p,
+                     uint64_t seed) noexcept nogil
     cdef cppclass Table:
         AttentionTable[3] attention
     const Table& table() noexcept nogil
+
+
+#: the activations that `dropout` applies on the way, by the names of `pointwise.unary`
+ACTIVATIONS = {"relu": kRelu, "gelu": kGelu, "gelu_tanh": kGeluTanh, "silu": kSilu}
 
 
 cdef int storage_of(str name, cnp.ndarray x) except -1:
@@ -150,22 +160,31 @@ def attention_grad(
         table().attention[kind].backward(c)
 
 
+cdef void* plain(str label, cnp.ndarray x, cnp.ndarray like) except NULL:
+    """The memory of a contiguous array like another."""
+    if cnp.PyArray_TYPE(x) != cnp.PyArray_TYPE(like) or cnp.PyArray_SIZE(x) != cnp.PyArray_SIZE(like):
+        raise ShapeError(f"dropout: {label} {x.dtype} {(<object>x).shape} is not like x {like.dtype} {(<object>like).shape}")
+    if not cnp.PyArray_IS_C_CONTIGUOUS(x):
+        raise ShapeError(f"dropout: {label} {(<object>x).shape} with strides {(<object>x).strides} is not contiguous")
+    return cnp.PyArray_DATA(x)
+
+
 def dropout(
     cnp.ndarray y not None,         # OUT [..., columns]
     cnp.ndarray x not None,         # IN  [..., columns]
     double p,
     uint64_t seed,
+    str activation=None,            # one of ACTIVATIONS, f; else f(x) = x
+    cnp.ndarray ref=None,           # IN  [..., columns] or None
 ):
-    """y = x times 0 (with probability p) or 1 / (1 - p), drawn by seed, row and column."""
+    """y = f(x) times 0 (with probability p) or 1 / (1 - p), drawn by seed, row and column; with `ref` the gradient,
+    y = x f'(ref) times that."""
     cdef int64_t n = cnp.PyArray_SIZE(x), columns = cnp.PyArray_DIM(x, cnp.PyArray_NDIM(x) - 1) if cnp.PyArray_NDIM(x) else 1
-    cdef int kind = storage_of("dropout", x)
-    cdef void* to = cnp.PyArray_DATA(y)
-    cdef const void* source = cnp.PyArray_DATA(x)
-    if cnp.PyArray_TYPE(y) != cnp.PyArray_TYPE(x) or cnp.PyArray_SIZE(y) != n:
-        raise ShapeError(f"dropout: y {y.dtype} {(<object>y).shape} is not like x {x.dtype} {(<object>x).shape}")
-    if not cnp.PyArray_IS_C_CONTIGUOUS(x) or not cnp.PyArray_IS_C_CONTIGUOUS(y):
-        raise ShapeError("dropout: x and y must be contiguous")
+    cdef int kind = storage_of("dropout", x), name = -1 if activation is None else ACTIVATIONS[activation]
+    cdef void* to = plain("y", y, x)
+    cdef void* source = plain("x", x, x)
+    cdef void* beside = NULL if ref is None else plain("ref", ref, x)
     if n == 0:
         return
     with nogil:
-        table().attention[kind].dropout(to, source, n // columns, columns, p, seed)
+        table().attention[kind].dropout(to, source, beside, name, n // columns, columns, p, seed)

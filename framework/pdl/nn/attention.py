@@ -138,9 +138,7 @@ class TransformerEncoderLayer(Module):
         return self.norm2.add(self._feed(x, rate), x, dropout_p=rate)[0]
 
     def _feed(self, x: Tensor, rate: float) -> Tensor:
-        hidden = self.linear1(x)
-        hidden = ops.relu(hidden) if self.activation == "relu" else ops.gelu(hidden)
-        return self.linear2(ops.dropout(hidden, p=rate))  # type: ignore[no-any-return]
+        return self.linear2(ops.activated_dropout(self.linear1(x), self.activation, p=rate))  # type: ignore[no-any-return]
 
 
 class TransformerEncoder(Module):

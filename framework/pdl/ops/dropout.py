@@ -10,7 +10,7 @@ from pdl import random
 from pdl.dtype import int64
 from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.kernels import attention as kernels
-from pdl.ops.base import Arrays, Op, Spec, apply, demand_floating, not_differentiable
+from pdl.ops.base import OPS, Arrays, Fused, Op, Spec, apply, demand_floating, not_differentiable
 from pdl.tensor import Tensor, TensorLike, as_tensor
 
 
@@ -44,6 +44,56 @@ class Dropout(Op):
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor, seed: Tensor) -> Any:
         return lambda: apply(self, g, seed), None
+
+
+class ActivatedDropout(Fused):
+    """y = f(x) times 0 (with probability p) or 1 / (1 - p): `Dropout` of an activation, in one pass. `name` is the
+    activation's class: Relu, Gelu, GeluTanh or Silu.
+    """
+
+    name: str
+    p: float
+    native_bf16 = True
+    inplace = True
+
+    def infer(self, x: Spec, seed: Spec) -> Spec:
+        demand_floating("dropout", x=x)
+        check_seed("dropout", seed)
+        return x
+
+    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
+        kernels.dropout(outs[0], np.ascontiguousarray(ins[0]), self.p, int(ins[1]), kernel_of(self.name))
+
+    def compose(self, x: Tensor, seed: Tensor) -> Tensor:
+        return cast(Tensor, apply(Dropout(self.p), apply(OPS[self.name](), x), seed))
+
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor, seed: Tensor) -> Any:
+        return lambda: apply(ActivatedDropoutGrad(self.name, self.p), g, x, seed), None
+
+
+class ActivatedDropoutGrad(Fused):
+    """dx = g f'(x) times the factors of `ActivatedDropout`."""
+
+    name: str
+    p: float
+    native_bf16 = True
+    inplace = True
+
+    def infer(self, g: Spec, x: Spec, seed: Spec) -> Spec:
+        return x
+
+    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
+        g, x = np.ascontiguousarray(ins[0]), np.ascontiguousarray(ins[1])
+        kernels.dropout(outs[0], g, self.p, int(ins[2]), kernel_of(self.name), x)
+
+    def compose(self, g: Tensor, x: Tensor, seed: Tensor) -> Tensor:
+        slope = OPS[self.name]().slope(x)  # type: ignore[attr-defined]
+        return cast(Tensor, apply(Dropout(self.p), g, seed) * slope)
+
+
+def kernel_of(name: str) -> str:
+    """The kernel's name of an activation class."""
+    return str(OPS[name].kernel)  # type: ignore[attr-defined]
 
 
 def check_seed(name: str, seed: Spec) -> None:
@@ -80,4 +130,20 @@ def dropout(
     return cast(Tensor, apply(Dropout(float(p)), x, draw_seed() if seed is None else seed))
 
 
-__all__ = ["draw_seed", "dropout"]
+#: activations that are fused with dropout, and their classes
+_ACTIVATIONS = {"relu": "Relu", "gelu": "Gelu", "gelu_tanh": "GeluTanh", "silu": "Silu"}
+
+
+def activated_dropout(x: TensorLike, activation: str, *, p: float = 0.5, training: bool = True) -> Tensor:
+    """`dropout` of an activation of x, in one pass over memory. `activation`: relu, gelu, gelu_tanh or silu."""
+    if activation not in _ACTIVATIONS:
+        raise UsageError(f"activated_dropout: activation {activation!r} is none of {', '.join(_ACTIVATIONS)}")
+    if not 0 <= p < 1:
+        raise UsageError(f"activated_dropout: p {p} is outside [0, 1)")
+    x, name = as_tensor(x), _ACTIVATIONS[activation]
+    if not training or p == 0:
+        return cast(Tensor, apply(OPS[name](), x))
+    return cast(Tensor, apply(ActivatedDropout(name, float(p)), x, draw_seed()))
+
+
+__all__ = ["activated_dropout", "draw_seed", "dropout"]

@@ -54,8 +54,6 @@ def _parameter(spec: Spec | None, channels: int, dtype: DType) -> Spec:
     return spec if spec is not None else Spec((channels,), _wide(dtype))
 
 
-
-
 # -- group and instance norm -------------------------------------------------------------------------------------------
 class GroupNorm(Op):
     """y = (x - mean) rstd scale + shift, statistics over each sample's positions and each of `groups` runs of channels.

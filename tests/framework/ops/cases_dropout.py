@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy import special
 
 import pdl
 
-from .case import Case, f
+from .case import Case, distinct, f
 
 SEED = 0x1234_5678_9ABC_DEF
 
@@ -55,6 +56,22 @@ def by_channel_reference(x):
     return x * kept / 0.6
 
 
+def activated(x, activation, p):
+    pdl.seed(6)
+    return pdl.activated_dropout(x, activation, p=p)
+
+
+def activated_reference(x, activation, p):
+    y = {
+        "relu": lambda v: np.maximum(v, 0),
+        "gelu": lambda v: v * special.ndtr(v),
+        "gelu_tanh": lambda v: v * (1 + np.tanh(np.sqrt(2 / np.pi) * (v + 0.044715 * v**3))) / 2,
+        "silu": lambda v: v * special.expit(v),
+    }[activation](x)
+    seed = int(np.random.Generator(np.random.Philox(6)).integers(1 << 63))
+    return y * factors(x.shape, p, seed) if p else y
+
+
 MASK = (f(4, 6) > 0) * 2.0
 CASES = [
     Case(seeded, [f(4, 6)], lambda x, p: x * factors(x.shape, p, SEED), {"p": 0.3}),
@@ -63,5 +80,10 @@ CASES = [
     Case(seeded, [f()], lambda x, p: x * factors(x.shape, p, SEED), {"p": 0.1}),
     Case(drawn, [f(4, 6)], drawn_reference),
     Case(by_channel, [f(2, 3, 4)], by_channel_reference),
+    Case(activated, [distinct(4, 6)], activated_reference, {"activation": "relu", "p": 0.3}),
+    Case(activated, [f(3, 35)], activated_reference, {"activation": "gelu", "p": 0.3}),
+    Case(activated, [f(4, 6)], activated_reference, {"activation": "gelu_tanh", "p": 0.3}),
+    Case(activated, [f(4, 6)], activated_reference, {"activation": "silu", "p": 0.3}),
+    Case(activated, [f(4, 6)], activated_reference, {"activation": "gelu", "p": 0.0}),
     Case(given, [f(4, 6), MASK], lambda x, mask: x * mask, grad=[0]),
 ]

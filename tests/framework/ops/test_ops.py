@@ -77,8 +77,18 @@ def test_narrow_dtypes(case: Case, dtype: str) -> None:
     narrow = case.tensors(target, grad=True)
     found = outputs(case.call(*narrow))
     with no_grad():
-        wide = outputs(case.call(*[None if t is None else pdl.Tensor(
-            t.data.astype(np.float64)) if is_differentiable(t.dtype) and t.dtype.kind != "c" else t for t in narrow]))
+        wide = outputs(
+            case.call(
+                *[
+                    None
+                    if t is None
+                    else pdl.Tensor(t.data.astype(np.float64))
+                    if is_differentiable(t.dtype) and t.dtype.kind != "c"
+                    else t
+                    for t in narrow
+                ]
+            )
+        )
     for y, want in zip(found, wide, strict=True):
         assert y.dtype != np.float64 or want.dtype.kind != "f"
         if is_differentiable(y.dtype):

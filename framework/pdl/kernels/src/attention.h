@@ -1,4 +1,6 @@
-// Attention, y = softmax(scale q k^T + mask) v, and its gradient, tile by tile: no more than kQueries x kKeys scores exist at a time and thread.
+// Attention, y = softmax(scale q k^T + mask) v, and its gradient, tile by tile; dropout.
+//
+// Attention: no more than kQueries x kKeys scores exist at a time and thread.
 //
 // Forward: running maximum and sum over the tiles of a row (Milakov and Gimelshein, arXiv 1805.02867). Backward: the tiles are computed
 // again from the logarithm of the sum, one number a row (Dao et al., FlashAttention, arXiv 2205.14135). Operands are packed once per head into
@@ -6,6 +8,7 @@
 #pragma once
 #include "bf16.h"
 #include "gemm.h"
+#include "pointwise.h"
 #include "random.h"
 #include "table.h"
 #include "vmath.h"
@@ -34,6 +37,14 @@ PDL_INLINE void transpose(Vec<T> (&rows)[kLanes<T>]) {
   if constexpr (step > 1) transpose<T, step / 2>(rows);
 }
 
+// Rows of one head lie a page apart where heads are side by side: the hardware foresees none of them.
+constexpr int64_t kAhead = 8;
+template <class S>
+PDL_INLINE void prefetch(const S* row, int64_t columns) {
+  for (int64_t c = 0; c < columns; c += static_cast<int64_t>(64 / sizeof(S))) __builtin_prefetch(row + c);
+  __builtin_prefetch(row + columns - 1);
+}
+
 // x [rows, columns] transposed into panels of kPanel rows of x: element (r, c) at (r / kPanel) panel_size + c kPanel + r % kPanel.
 template <class T, class S>
 void pack_transposed(T* out, const S* x, int64_t rows, int64_t columns, int64_t stride) {
@@ -41,6 +52,7 @@ void pack_transposed(T* out, const S* x, int64_t rows, int64_t columns, int64_t 
   for (int64_t r = 0; r < rows; r += lanes) {
     T* to = out + r / kPanel<T> * columns * kPanel<T> + r % kPanel<T>;
     const int64_t there = min64(lanes, rows - r);
+    for (int64_t next = r + lanes; next < min64(rows, r + 2 * lanes); next++) prefetch(x + next * stride, columns);
     for (int64_t c = 0; c < columns; c += lanes) {
       const int64_t wide = min64(lanes, columns - c);
       Vec<T> block[lanes];
@@ -64,10 +76,11 @@ void pack_rows(T* out, const S* x, int64_t rows, int64_t columns, int64_t width,
   for (int64_t r = 0; r < rows; r++) {
     T* to = out + r * width;
     const S* from = x + r * stride;
+    if (r + kAhead < rows) prefetch(from + kAhead * stride, columns);
     int64_t c = 0;
     for (; c + lanes <= columns; c += lanes) store<T>(to + c, load(from + c) * factor);
-    if (c < columns) store_tail(to + c, load_tail(from + c, columns - c) * factor, columns - c);
-    for (c = columns; c < width; c++) to[c] = 0;
+    if (c < columns && c + lanes <= width) store<T>(to + c, load_tail(from + c, columns - c) * factor), c += lanes;
+    for (; c < width; c++) to[c] = c < columns ? value(from[c]) * factor : T(0);
   }
 }
 
@@ -148,17 +161,11 @@ struct Head {
   }
 };
 
-template <class T, class F>
-PDL_INLINE T over_lanes(Vec<T> v, const F& f) {
-  T y = v[0];
-  for (int i = 1; i < kLanes<T>; i++) y = f(y, v[i]);
-  return y;
-}
 template <class T>
 PDL_INLINE T largest(const T* x, int64_t columns, T start) {
   Vec<T> most = splat<T>(start);
   for (int64_t c = 0; c < columns; c += kLanes<T>) most = at_least<T>(load<T>(x + c), most);
-  return over_lanes<T>(most, [](T a, T b) { return a < b || b != b ? b : a; });
+  return across<T>(most, [](Vec<T> a, Vec<T> b) { return at_least<T>(a, b); });
 }
 
 // scores <- e^(scores - most), dropped out; returns their sum before that
@@ -171,7 +178,7 @@ PDL_INLINE T exponentials(T* scores, int64_t columns, T most, const Drop<T>& dro
     if constexpr (kDrop) p *= drop.factors(stream, key + c);
     store<T>(scores + c, p);
   }
-  return over_lanes<T>(sum, [](T a, T b) { return a + b; });
+  return across_sum<T>(sum);
 }
 
 // Scratch memory, cut into pieces: first counted, with no memory, then taken.
@@ -202,7 +209,7 @@ void forward_block(const Head<S>& h, int64_t unit, int64_t row, int64_t rows, co
   const int64_t stop = h.stop_of(row, rows, call.s);
   for (int64_t key = 0; key < stop; key += kKeys) {
     const int64_t keys = min64(kKeys, stop - key), wide = round_up(keys, kLanes<T>);
-    product<false>(p.tile, kKeys, p.q, h.e_width, p.kt + key * call.e, kPanel<T>, call.e * kPanel<T>, rows, keys, call.e, false);
+    product<false>(p.tile, kKeys, p.q, h.e_width, p.kt + key * call.e, kPanel<T>, call.e * kPanel<T>, rows, wide, call.e, false);
     for (int64_t i = 0; i < rows; i++) {
       T *scores = p.tile + i * kKeys, *y = p.y + i * h.d_width;
       if (call.causal || call.mask_kind != kNoMask || wide != keys) h.mask(scores, unit, row + i, key, keys);
@@ -215,13 +222,16 @@ void forward_block(const Head<S>& h, int64_t unit, int64_t row, int64_t rows, co
       if (keep != 1)
         for (int64_t c = 0; c < h.d_width; c++) y[c] *= keep;
     }
-    product<false>(p.y, h.d_width, p.tile, kKeys, p.v + key * h.d_width, h.d_width, 0, rows, call.d, keys, key != 0);
+    product<false>(p.y, h.d_width, p.tile, kKeys, p.v + key * h.d_width, h.d_width, 0, rows, h.d_width, keys, key != 0);
   }
   T* lse = static_cast<T*>(call.lse) + unit * call.l + row;
-  for (int64_t i = 0; i < rows; i++) {
-    lse[i] = p.most[i] + vlog<T>(splat<T>(p.sum[i]))[0];
-    put_rows(h.out(call.y, unit, row + i), p.y + i * h.d_width, 1, call.d, h.d_width, 0, 1 / p.sum[i]);
+  for (int64_t i = 0; i < rows; i += kLanes<T>) {
+    const Vec<T> sum = load<T>(p.sum + i), logs = load<T>(p.most + i) + vlog<T>(sum);
+    store<T>(p.sum + i, splat<T>(1) / sum);
+    i + kLanes<T> <= rows ? store<T>(lse + i, logs) : store_tail(lse + i, logs, rows - i);
   }
+  for (int64_t i = 0; i < rows; i++)
+    put_rows(h.out(call.y, unit, row + i), p.y + i * h.d_width, 1, call.d, h.d_width, 0, p.sum[i]);
 }
 
 // Rows in a block of queries: equal blocks of at most kQueries.
@@ -239,7 +249,7 @@ void forward(const AttentionCall& call) {
       memory = {0, pass == 0 ? nullptr : static_cast<T*>(scratch(2, memory.used * sizeof(T)))};
       p.kt = memory.take(round_up(call.s, kPanel<T>) * call.e), p.v = memory.take(call.s * h.d_width);
       p.q = memory.take(step * h.e_width), p.y = memory.take(step * h.d_width), p.tile = memory.take(step * kKeys);
-      p.most = memory.take(step), p.sum = memory.take(step);
+      p.most = memory.take(round_up(step, 16)), p.sum = memory.take(round_up(step, 16));
     }
     for (int64_t item = begin, packed = -1; item < end; item++) {
       const int64_t unit = item / blocks, row = item % blocks * step, rows = min64(step, call.l - row);
@@ -288,17 +298,17 @@ void backward_keys(const Head<S>& h, int64_t unit, int64_t first, int64_t last, 
       if (keys <= 0) continue;
       const int64_t at = key - first;
       const T *q = p.q + row * h.e_width, *g = p.g + row * h.d_width;
-      product<false>(p.tile, kKeys, q, h.e_width, p.kt + at * call.e, kPanel<T>, call.e * kPanel<T>, rows, keys, call.e, false);
-      product<false>(p.dtile, kKeys, g, h.d_width, p.vt + at * call.d, kPanel<T>, call.d * kPanel<T>, rows, keys, call.d, false);
+      product<false>(p.tile, kKeys, q, h.e_width, p.kt + at * call.e, kPanel<T>, call.e * kPanel<T>, rows, wide, call.e, false);
+      product<false>(p.dtile, kKeys, g, h.d_width, p.vt + at * call.d, kPanel<T>, call.d * kPanel<T>, rows, wide, call.d, false);
       for (int64_t i = 0; i < rows; i++) {
         T* scores = p.tile + i * kKeys;
         if (call.causal || call.mask_kind != kNoMask || wide != keys) h.mask(scores, unit, row + i, key, keys);
         const Stream stream = kDrop ? stream_of(call.seed, unit * call.l + row + i) : Stream{};
         score_gradients<kDrop, T>(scores, p.dtile + i * kKeys, wide, lse[row + i], p.delta[row + i], h.drop, stream, key);
       }
-      product<true>(p.dv + at * h.d_width, h.d_width, p.tile, kKeys, g, h.d_width, 0, keys, call.d, rows, true);
-      product<true>(p.dk + at * h.e_width, h.e_width, p.dtile, kKeys, q, h.e_width, 0, keys, call.e, rows, true);
-      product<false>(p.dq + row * h.e_width, h.e_width, p.dtile, kKeys, p.k + at * h.e_width, h.e_width, 0, rows, call.e, keys, true);
+      product<true>(p.dv + at * h.d_width, h.d_width, p.tile, kKeys, g, h.d_width, 0, keys, h.d_width, rows, true);
+      product<true>(p.dk + at * h.e_width, h.e_width, p.dtile, kKeys, q, h.e_width, 0, keys, h.e_width, rows, true);
+      product<false>(p.dq + row * h.e_width, h.e_width, p.dtile, kKeys, p.k + at * h.e_width, h.e_width, 0, rows, h.e_width, keys, true);
     }
 }
 
@@ -309,11 +319,12 @@ void deltas(Real<S>* delta, const Head<S>& h, int64_t unit) {
   const AttentionCall& call = h.call;
   for (int64_t i = 0; i < call.l; i++) {
     const S *g = h.in(call.g, unit, i), *y = h.in(call.y, unit, i);
+    if (i + kAhead < call.l) prefetch(y + kAhead * call.y.strides[2], call.d);
     Vec<T> sum{};
     int64_t c = 0;
     for (; c + kLanes<T> <= call.d; c += kLanes<T>) sum += load(g + c) * load(y + c);
     if (c < call.d) sum += load_tail(g + c, call.d - c) * load_tail(y + c, call.d - c);
-    delta[i] = over_lanes<T>(sum, [](T a, T b) { return a + b; });
+    delta[i] = across_sum<T>(sum);
   }
 }
 
@@ -368,23 +379,39 @@ void backward(const AttentionCall& call) {
   }
 }
 
-}  // namespace attention
-
-// y = x factor, factor 0 or 1 / (1 - p) by position in [rows, columns]    y OUT, x IN
-template <class S>
-void dropout(S* y, const S* x, int64_t rows, int64_t columns, double p, uint64_t seed) {
+// y = f(x, ref) factor, factor 0 or 1 / (1 - p) by position in [rows, columns]    y OUT, x, ref IN (ref may be null: f gets x twice)
+template <class S, class F>
+PDL_INLINE void drop_map(S* y, const S* x, const S* ref, int64_t rows, int64_t columns, double p, uint64_t seed, const F& f) {
   using T = Real<S>;
   const Drop<T> drop(p, seed);
   parallel(rows, 16384 / max64(1, columns) + 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; r++) {
       const Stream stream = stream_of(seed, r);
-      const S* from = x + r * columns;
+      const S *from = x + r * columns, *beside = (ref != nullptr ? ref : x) + r * columns;
       S* to = y + r * columns;
       int64_t c = 0;
-      for (; c + kLanes<T> <= columns; c += kLanes<T>) store(to + c, load(from + c) * drop.factors(stream, c));
-      if (c < columns) store_tail(to + c, load_tail(from + c, columns - c) * drop.factors(stream, c), columns - c);
+      for (; c + kLanes<T> <= columns; c += kLanes<T>) store(to + c, f(load(from + c), load(beside + c)) * drop.factors(stream, c));
+      const int64_t rest = columns - c;
+      if (rest > 0) store_tail(to + c, f(load_tail(from + c, rest), load_tail(beside + c, rest)) * drop.factors(stream, c), rest);
     }
   });
 }
 
+// Dropout of f(x), or with `ref` its gradient: y = x f'(ref) factor. `activation`: kRelu, kGelu, kGeluTanh, kSilu, or -1 for f(x) = x.
+template <class S>
+void dropout(S* y, const S* x, const S* ref, int activation, int64_t rows, int64_t columns, double p, uint64_t seed) {
+  using T = Real<S>;
+  using V = Vec<T>;
+  const auto run = [&](const auto& f) { drop_map(y, x, ref, rows, columns, p, seed, f); };
+  const bool gradient = ref != nullptr;
+  switch (activation) {
+    case kRelu: return gradient ? run([](V d, V v) { return v > T(0) ? d : V{}; }) : run([](V v, V) { return at_least<T>(v, T(0)); });
+    case kGelu: return gradient ? run([](V d, V v) { return d * gelu_erf_slope<T>(v); }) : run([](V v, V) { return gelu_erf<T>(v); });
+    case kGeluTanh: return gradient ? run([](V d, V v) { return d * gelu_tanh_slope<T>(v); }) : run([](V v, V) { return gelu_tanh<T>(v); });
+    case kSilu: return gradient ? run([](V d, V v) { return d * silu_slope<T>(v); }) : run([](V v, V) { return silu<T>(v); });
+    default: return run([](V v, V) { return v; });
+  }
+}
+
+}  // namespace attention
 }  // namespace pdl::PDL_ISA

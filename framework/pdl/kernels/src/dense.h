@@ -1,4 +1,5 @@
-// The entries of the dense families. Their templates take most of the compile time and have files of their own: dense.cpp, cells.cpp.
+// The entries of the dense families. Their templates take most of the compile time and have files of their own: dense.cpp, cells.cpp,
+// attention.cpp.
 #pragma once
 #include "table.h"
 
@@ -20,5 +21,15 @@ template <class T>
 void classifier_forward(const Classifier<T>& p);
 template <class T>
 void classifier_backward(const Classifier<T>& p);
+template <class S>
+void attention_forward(const AttentionCall& call);
+template <class S>
+void attention_backward(const AttentionCall& call);
+template <class S>
+void dropout(void* y, const void* x, const void* ref, int activation, int64_t rows, int64_t columns, double p, uint64_t seed);
+template <class S>
+void layer_norm_forward(const LayerNormCall& call);
+template <class S>
+void layer_norm_backward(const LayerNormCall& call);
 
 }  // namespace pdl::PDL_ISA

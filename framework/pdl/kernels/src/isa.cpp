@@ -1,9 +1,7 @@
 // Compiled once per instruction set (PDL_ISA names it): the kernels (but for the dense ones, dense.cpp and dense_bf16.cpp) and the table of them.
-#include "attention.h"
 #include "batch_norm.h"
 #include "ctc.h"
 #include "dense.h"
-#include "layer_norm.h"
 #include "norm.h"
 #include "pointwise.h"
 #include "pooling.h"
@@ -103,16 +101,10 @@ constexpr CtcTable<T> kCtc = {
 };
 
 template <class S>
-constexpr AttentionTable kAttention = {
-    .forward = attention::forward<S>,
-    .backward = attention::backward<S>,
-    .dropout = [](void* y, const void* x, int64_t rows, int64_t columns, double p, uint64_t seed) {
-      dropout(static_cast<S*>(y), static_cast<const S*>(x), rows, columns, p, seed);
-    },
-};
+constexpr AttentionTable kAttention = {.forward = attention_forward<S>, .backward = attention_backward<S>, .dropout = dropout<S>};
 
 template <class S>
-constexpr LayerNormTable kLayerNorm = {.forward = layers::layer_norm<S>, .backward = layers::layer_norm_grad<S>};
+constexpr LayerNormTable kLayerNorm = {.forward = layer_norm_forward<S>, .backward = layer_norm_backward<S>};
 
 extern const Table kTable;
 const Table kTable = {

@@ -11,7 +11,7 @@
 namespace pdl::PDL_ISA {
 namespace layers {
 
-using norm::Scratch, norm::tiles, norm::row_sum, norm::within;
+using norm::Scratch, norm::tiles, norm::within;
 
 template <class S>
 PDL_INLINE Vec<Real<S>> get(const S* p, int lanes) { return lanes ? load_tail(p, lanes) : load(p); }
@@ -24,6 +24,16 @@ PDL_INLINE void each_vector(int64_t columns, const F& f) {
   tiles<T>(columns, [&](auto count, int64_t c, int lanes) {
     for (int j = 0; j < decltype(count)::value; j++) f(c + j * kLanes<T>, lanes);
   });
+}
+
+// sum of f(column, lanes) over one row, in four vectors
+template <class T, class F>
+PDL_INLINE T row_sum(int64_t columns, const F& f) {
+  Vec<T> sum[4] = {};
+  tiles<T>(columns, [&](auto count, int64_t c, int lanes) {
+    for (int j = 0; j < decltype(count)::value; j++) sum[j] += f(c + j * kLanes<T>, lanes);
+  });
+  return across_sum<T>((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
 template <class S, bool kDrop>
@@ -105,7 +115,7 @@ void backward(const LayerNormCall& call) {
         u_sum += u;
         uh_sum += u * hat;
       });
-      const T mu = mean != nullptr ? norm::total<T>(u_sum) / n : T(0), muh = norm::total<T>(uh_sum) / n;
+      const T mu = mean != nullptr ? across_sum<T>(u_sum) / n : T(0), muh = across_sum<T>(uh_sum) / n;
       const Stream stream = kDrop ? stream_of(call.seed, r) : Stream{};
       each_vector<T>(columns, [&](int64_t c, int lanes) {
         const Vec<T> d = get(g + at + c, lanes), hat = (get(x + at + c, lanes) - m) * k;

@@ -250,11 +250,11 @@ struct AttentionCall {
   uint64_t seed;
 };
 
-// One for each storage type: float, double, bf16.
+// One for each storage type: float, double, bf16. `dropout`: see attention.h; `activation` is a Unary, or -1 for none.
 struct AttentionTable {
   void (*forward)(const AttentionCall& call);
   void (*backward)(const AttentionCall& call);
-  void (*dropout)(void* y, const void* x, int64_t rows, int64_t columns, double p, uint64_t seed);
+  void (*dropout)(void* y, const void* x, const void* ref, int activation, int64_t rows, int64_t columns, double p, uint64_t seed);
 };
 
 // Layer norm of t = x + residual, x dropped out before; arrays [rows, columns] of the storage type, the others of the arithmetic.

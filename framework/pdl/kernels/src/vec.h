@@ -66,6 +66,20 @@ template <class T>
 inline __attribute__((always_inline)) void store_tail(T* p, Vec<T> v, int64_t n) { memcpy(p, &v, n * sizeof(T)); }
 #endif
 
+// f over all lanes, pairwise: lane i with lane i ^ step for step = half, quarter, ... 1.
+template <class T, int step = kLanes<T> / 2, class F>
+inline __attribute__((always_inline)) T across(Vec<T> v, const F& f) {
+  Mask<T> partner;
+  for (int i = 0; i < kLanes<T>; i++) partner[i] = i ^ step;
+  v = f(v, __builtin_shuffle(v, partner));
+  if constexpr (step > 1) return across<T, step / 2>(v, f);
+  else return v[0];
+}
+template <class T>
+inline __attribute__((always_inline)) T across_sum(Vec<T> v) {
+  return across<T>(v, [](Vec<T> a, Vec<T> b) { return a + b; });
+}
+
 // body(begin, end, part) over static parts of [0, n); see parallel.h.
 template <class F>
 inline void parallel(int64_t n, int64_t grain, const F& body) {
