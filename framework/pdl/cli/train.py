@@ -25,6 +25,11 @@ Resume = Annotated[bool, typer.Option("--resume", help="Go on from the last chec
 Fast = Annotated[bool, typer.Option("--fast-dev-run", help="A few batches of everything, to see that it works.")]
 Overfit = Annotated[int, typer.Option("--overfit", metavar="N", min=0, help="Learn N samples by heart, as a check.")]
 
+Profile = Annotated[
+    bool, typer.Option("--profile", help="Only run a few steps and tell where their time goes; writes trace.json.")
+]
+Steps = Annotated[int, typer.Option("--profile-steps", metavar="N", min=1, help="How many steps to profile.")]
+
 
 def command(
     words: Words = None,
@@ -33,16 +38,54 @@ def command(
     resume: Resume = False,
     fast_dev_run: Fast = False,
     overfit: Overfit = 0,
+    profile: Profile = False,
+    profile_steps: Steps = 20,
     json: Json = False,
 ) -> None:
     """Train a recipe. The run folder then holds config.yaml, metrics, checkpoints, report.html and result.json."""
     overrides = list(words or ())
+    if profile and (resume or fast_dev_run or overfit):
+        raise UsageError("--profile stands alone: it trains a fresh model for a few steps and keeps no weights")
     if resume:
         run, overrides = _run_folder(run, overrides)
         config = config or run / "config.yaml"
     loaded = recipe(config, overrides)
+    if profile:
+        _profile(loaded, run, profile_steps, json)
+        return
     result = _train(loaded, run, resume=resume, fast_dev_run=fast_dev_run, overfit=overfit)
     style.json(result.to_dict()) if json else style.pairs(result.rows())
+
+
+def _profile(config: Any, run: Path | None, steps: int, json: bool) -> None:
+    """`pdl.train.profile`, and its tables."""
+    from pdl.train import Run, profile
+
+    folder = Run.new(run, config.path.stem).path
+    found = profile(config, run=folder, steps=steps)
+    for line in found.messages:
+        style.note(line)
+    if json:
+        return style.json({**found.to_dict(), "trace": str(folder / "trace.json")})
+    kind = "compiled" if found.compiled == found.recorded else "eager" if not found.compiled else "partly compiled"
+    ms = found.seconds * 1e3 / found.recorded
+    style.table(
+        ["phase", "ms", "share", "in ops"],
+        [(name, f"{whole:.2f}", f"{share:.1%}", f"{within:.2f}") for name, whole, share, within in found.phases()],
+        title=f"{found.recorded} {kind} steps of {ms:.2f} ms",
+    )
+    style.out("")
+    style.table(
+        ["op", "phase", "calls", "ms", "share", "GFLOP/s", "GB/s"],
+        [
+            (op, phase, *("-" if x is None else f"{x:{form}}" for x, form in zip(rest, FORMATS, strict=True)))
+            for op, phase, *rest in found.ops()
+        ],
+    )
+    style.out(f"\n{folder / 'trace.json'} is for chrome://tracing or https://ui.perfetto.dev")
+
+
+FORMATS = (".1f", ".3f", ".1%", ".1f", ".1f")  # of the numbers in a line about an op
 
 
 def _run_folder(run: Path | None, words: list[str]) -> tuple[Path, list[str]]:

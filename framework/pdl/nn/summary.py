@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -12,32 +11,10 @@ import numpy as np
 
 from pdl.nn.module import HookHandle, Module
 from pdl.ops import base
+from pdl.ops.cost import multiply_adds
 from pdl.tensor import Array, Tensor, no_grad
 
 Arrays: TypeAlias = "tuple[Array | None, ...]"
-
-
-def _shape(array: Array | None) -> tuple[int, ...]:
-    return () if array is None else array.shape
-
-
-def _attention(ins: Arrays, outs: Arrays) -> int:
-    """q k^T and p v: outputs y [..., L, D] and lse [..., L]; k None where q holds keys and values, too."""
-    q, k, y = (_shape(x) for x in (ins[0], ins[1], outs[0]))
-    keys, queries, heads = (k or q)[-2], math.prod(_shape(outs[1])), math.prod(_shape(outs[1])) // math.prod(y[:-1])
-    features = q[-1] if k else q[-1] // 3
-    return keys * (queries * features // heads + math.prod(y))
-
-
-#: multiply-adds of an op, by its name; ops that are not here count as none, as in the papers (adds alone, norms,
-#: activations, pooling)
-MULTIPLY_ADDS: dict[str, Callable[[Arrays, Arrays], int]] = {
-    "Conv": lambda ins, outs: math.prod(_shape(outs[0])) * math.prod(_shape(ins[1])[:-1]),
-    "ConvDx": lambda ins, outs: math.prod(_shape(ins[0])) * math.prod(_shape(ins[1])[:-1]),
-    "MatMul": lambda ins, outs: math.prod(_shape(outs[0])) * _shape(ins[0])[-1],
-    "ScaledDotProductAttention": lambda ins, outs: _attention(ins, outs),
-    "Linear": lambda ins, outs: math.prod(_shape(outs[0])) * _shape(ins[0])[-1],
-}
 
 
 @dataclass
@@ -165,9 +142,8 @@ def _counting(model: Module, rows: dict[int, Row]) -> Iterator[None]:
         row.output_shape = first.shape if isinstance(first, Tensor) else None
 
     def observe(op: Any, ins: Arrays, outs: Arrays) -> None:
-        count = MULTIPLY_ADDS.get(type(op).__name__)
-        if count is not None and running:
-            running[-1].multiply_adds += count(ins, outs)
+        if running:
+            running[-1].multiply_adds += multiply_adds(op, ins, outs)
 
     handles: list[HookHandle] = []
     for module in model.modules():

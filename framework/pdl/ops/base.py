@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import time
 from collections.abc import Callable
 from contextvars import Context, copy_context
 from functools import partial
@@ -23,9 +24,12 @@ from pdl.tensor import Array, Tensor, TensorLike, _Autocast, _GradMode, _Tracing
 OPS: dict[str, type[Op]] = {}
 Arrays: TypeAlias = "tuple[Array, ...]"
 Observer: TypeAlias = "Callable[[Op, tuple[Array | None, ...], Arrays], None]"
+Timer: TypeAlias = "Callable[[Op, tuple[Array | None, ...], Arrays, float, float], None]"
 
 #: called after every op with (op, inputs, outputs): the FLOP counter and the profiler listen here
 observers: list[Observer] = []
+#: called after every op with (op, inputs, outputs, begin, end), in seconds of `time.perf_counter`
+timers: list[Timer] = []
 
 
 class Spec(NamedTuple):
@@ -271,7 +275,7 @@ def apply(op: Op, *inputs: Tensor | None) -> Any:
         if traced is not None:
             return traced
     ins = tuple([None if x is None else x._data for x in inputs])
-    outs = _quiet.run(op.run, ins)
+    outs = _timed(op, ins) if timers else _quiet.run(op.run, ins)
     if anomaly.Anomaly.enabled:
         anomaly.check(op, ins, outs)
     for observe in observers:
@@ -286,6 +290,15 @@ def apply(op: Op, *inputs: Tensor | None) -> Any:
     if len(outs) == 1:
         return Tensor._wrap(outs[0], node if is_differentiable(outs[0].dtype) else None)
     return tuple([Tensor._wrap(y, node if is_differentiable(y.dtype) else None, i) for i, y in enumerate(outs)])
+
+
+def _timed(op: Op, ins: tuple[Any, ...]) -> Arrays:
+    begin = time.perf_counter()
+    outs: Arrays = _quiet.run(op.run, ins)
+    end = time.perf_counter()
+    for timer in timers:
+        timer(op, ins, outs, begin, end)
+    return outs
 
 
 def assign(target: Tensor, value: Tensor) -> None:
@@ -381,4 +394,4 @@ def _from_json(value: Any) -> Any:
     return tuple(_from_json(v) for v in value) if isinstance(value, list) else value
 
 
-__all__ = ["OPS", "Fused", "Op", "Spec", "apply", "as_tensors", "not_differentiable", "observers"]
+__all__ = ["OPS", "Fused", "Op", "Spec", "apply", "as_tensors", "not_differentiable", "observers", "timers"]

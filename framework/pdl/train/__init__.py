@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from pdl.train.loop import Evaluation, State, Trainer
     from pdl.train.model import Model
     from pdl.train.result import Result
-    from pdl.train.run import evaluate, info, predict, train
+    from pdl.train.run import evaluate, info, predict, profile, train
 
 # Loaded on first use: `pdl.config` needs Task and TrainSettings from here, and these need `pdl.config`.
 _LAZY = {
     "Evaluation": "loop", "Model": "model", "Result": "result", "Run": "folder", "State": "loop", "Trainer": "loop",
-    "evaluate": "run", "info": "run", "predict": "run", "train": "run",
+    "evaluate": "run", "info": "run", "predict": "run", "profile": "run", "train": "run",
 }  # fmt: skip
 
 
@@ -40,5 +40,5 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "EarlyStop", "Evaluation", "Hook", "Loss", "Metric", "Model", "Parts", "Result", "Run", "State", "Task",
-    "TrainSettings", "Trainer", "evaluate", "info", "predict", "train",
+    "TrainSettings", "Trainer", "evaluate", "info", "predict", "profile", "train",
 ]  # fmt: skip

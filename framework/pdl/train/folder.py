@@ -7,6 +7,7 @@ checkpoints/       last.safetensors, best.safetensors, step-*.safetensors (`pdl.
 result.json        the outcome (`pdl.train.result`)
 report.html        the outcome for people
 tensorboard/       event files, with train.tensorboard=true
+trace.json         a Chrome trace, and profile.json, its tables, of `pdl train --profile` (`pdl.train.profiler`)
 """
 
 from __future__ import annotations

@@ -20,6 +20,12 @@ class Hook:
     def on_start(self, trainer: Trainer) -> None:
         """Before the first step, also of a resumed run."""
 
+    def on_batch(self, trainer: Trainer) -> None:
+        """A batch has come and its forward part begins; several times a step where gradients are accumulated."""
+
+    def on_loss(self, trainer: Trainer) -> None:
+        """Between the forward and the backward part of a batch; not where the two are one compiled program."""
+
     def sync_gradients(self, trainer: Trainer) -> None:
         """The one point between gradients and update: all gradients of the step are there, nothing is clipped yet.
 

@@ -154,6 +154,7 @@ class Trainer:
         loss = Mean()
         parts: dict[str, Mean] = {}
         for batch in batches:
+            self.emit("on_batch")
             one = self.backward(batch, alone=len(batches) == 1)
             loss.update(float(one.value.item()), float(one.weight))
             for name, part in one.parts.items():
@@ -180,6 +181,7 @@ class Trainer:
         program = self.compiled.program_for(batch) if self.compiled is not None else None
         if program is None:
             one = self.loss(batch)
+            self.emit("on_loss")
             self.finite(float(one.value.item()), "loss")
             (one.value if alone else one.value * float(one.weight)).backward()
             return one

@@ -1,7 +1,8 @@
-"""What one does with a run: `train` into a folder, `evaluate` it, `predict` with it, ask `info` of it."""
+"""What one does with a run: `train` into a folder, `profile` it, `evaluate` it, `predict` with it, ask `info` of it."""
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from pdl.train.hooks import EarlyStop, Hook
 from pdl.train.log import MetricsLog, Progress, append_log
 from pdl.train.loop import Evaluation, Trainer
 from pdl.train.loop import evaluate as evaluate_split
+from pdl.train.profiler import Profiler
 from pdl.train.report import write_report
 from pdl.train.result import Result, machine, versions
 from pdl.train.settings import TrainSettings
@@ -32,6 +34,7 @@ FREE = (
     "train.report", "train.nan_check", "train.test_weights", "data.workers", "data.prefetch", "data.test",
 )  # fmt: skip
 FAST_BATCHES = 2
+TRACE, PROFILE = "trace.json", "profile.json"
 OVERFIT_EPOCHS, OVERFIT_RATIO = 300, 0.1
 
 
@@ -73,6 +76,27 @@ def train(
     stopped = "stopped early" if trainer.state.stopped else "finished"
     status = "fast dev run" if fast_dev_run else "overfit" if overfit else stopped
     return _finish(folder, config, trainer, status)
+
+
+def profile(cfg: Config | dict[str, Any], *, run: str | Path | None = None, steps: int = 20) -> Profiler:
+    """Train a recipe for a few steps and record where their time goes, into trace.json and profile.json of a new run
+    folder (`run`; by default runs/<recipe>-<n>). Nothing is evaluated and no weights are kept.
+    """
+    config = check(cfg if isinstance(cfg, Config) else from_dict(cfg))
+    folder = _folder(config, run, resume=False)
+    settings = TrainSettings(**plain(config.get("train") or {}))
+    task: Task = build(config["task"])
+    profiler = Profiler(steps)
+    with random.fork_seed(settings.seed):
+        parts = task.build(config, seed=settings.seed, splits=("train",))
+        trainer = _trainer(config, task, parts, replace(settings, max_steps=None), limit=None, plain_lr=False)
+        trainer.settings = replace(trainer.settings, epochs=10**9)  # it ends when enough steps are recorded
+        trainer.hooks = [profiler]
+        folder.open_for(config, task.remember(), {"profile": steps})
+        trainer.fit()
+    profiler.write_trace(folder.path / TRACE)
+    checkpoint.write_atomic(folder.path / PROFILE, (json.dumps(profiler.to_dict()) + "\n").encode())
+    return profiler
 
 
 def _folder(config: Config, run: str | Path | None, resume: bool) -> Run:

@@ -276,3 +276,17 @@ def test_a_short_run_does_not_go_on_as_a_whole_one(recipe: str, capsys: Capture)
     assert main(["train", "--resume", "run"]) == 2
     assert "pdl train --resume run --fast-dev-run" in capsys.readouterr().err
     assert main(["train", "--resume", "run", "--fast-dev-run"]) == 0
+
+
+def test_profile(recipe: str, capsys: Capture) -> None:
+    assert main(["train", "-c", recipe, "--run", "run", "--profile", "--profile-steps", "2"]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("2 eager steps of ")
+    assert "running in eager mode" in said.err
+    assert "\nLinear" in said.out
+    assert json.loads(Path("run/trace.json").read_text())["traceEvents"]
+    assert json.loads(Path("run/profile.json").read_text())["steps"] == 2
+    assert main(["train", "-c", recipe, "--profile", "--profile-steps", "1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["trace"] == "runs/recipe-1/trace.json"
+    assert main(["train", "-c", recipe, "--profile", "--overfit", "4"]) == 2
+    assert "--profile stands alone" in capsys.readouterr().err

@@ -1,0 +1,58 @@
+"""What an op costs: multiply-adds and bytes, from the shapes of what goes in and comes out.
+
+Model summaries, the profiler and the benchmarks count with it. Multiply-adds are those of products (convolutions,
+matrices, recurrent layers, attention), as papers count them; everything else has none. An algorithm that needs fewer
+(Winograd) or computes something twice (attention's gradient) counts like the plain formula.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from pdl.ops.base import Op
+
+#: arrays, tensors or specs (whatever has `shape` and `dtype`); None for an absent input
+Values: TypeAlias = "Sequence[Any]"
+
+
+def _size(value: Any) -> int:
+    return math.prod(value.shape)
+
+
+def _attention(op: Any, q: Any, k: Any, y: Any) -> int:
+    """Scores and their product with v: L S columns each, in every head. A causal mask does not count less."""
+    keys = q.shape[-2] if k is None else k.shape[-2]
+    width = _size(q) // 3 if k is None else _size(q)
+    return keys * (width + _size(y))
+
+
+#: by the name of the op's class: (op, inputs, outputs) -> multiply-adds
+MULTIPLY_ADDS: dict[str, Callable[[Any, Values, Values], int]] = {
+    "Conv": lambda op, ins, outs: _size(outs[0]) * math.prod(ins[1].shape[:-1]),
+    "ConvDx": lambda op, ins, outs: _size(ins[0]) * math.prod(ins[1].shape[:-1]),
+    "ConvDw": lambda op, ins, outs: _size(ins[1]) * math.prod(outs[0].shape[:-1]),
+    "MatMul": lambda op, ins, outs: _size(outs[0]) * ins[0].shape[-1],
+    "Linear": lambda op, ins, outs: _size(outs[0]) * ins[0].shape[-1],
+    "Recurrent": lambda op, ins, outs: _size(ins[0]) * ins[3].shape[0],
+    "RecurrentGrad": lambda op, ins, outs: 2 * _size(ins[3]) * ins[6].shape[0],
+    "ScaledDotProductAttention": lambda op, ins, outs: _attention(op, ins[0], ins[1], outs[0]),
+    "ScaledDotProductAttentionGrad": lambda op, ins, outs: 2 * _attention(op, ins[3], ins[4], ins[1]),
+}
+#: ops that read as much of their first input as they write
+SELECTING = ("Embedding", "Gather", "GetAt")
+
+
+def multiply_adds(op: Op, ins: Values, outs: Values) -> int:
+    """Multiply-adds of one call; 0 for ops that are no products."""
+    count = MULTIPLY_ADDS.get(type(op).__name__)
+    return 0 if count is None else count(op, ins, outs)
+
+
+def traffic(op: Op, ins: Values, outs: Values) -> int:
+    """Bytes of one call that computes: every input is read and every output written once."""
+    sizes = [0 if x is None else _size(x) * x.dtype.itemsize for x in (*ins, *outs)]
+    if type(op).__name__ in SELECTING:
+        sizes[0] = sizes[len(ins)]
+    return sum(sizes)
