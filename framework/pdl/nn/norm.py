@@ -68,10 +68,10 @@ class _BatchNorm(Module):
             )
         y, mean, var = ops.batch_norm(x, self.weight, self.bias, eps=self.eps, activation=activation, residual=residual)
         if self.training:
-            self._track(mean, var, x.size // x.shape[-1])
+            self.track(mean, var, x.size // x.shape[-1])
         return y
 
-    def _track(self, mean: Tensor, var: Tensor, n: int) -> None:
+    def track(self, mean: Tensor, var: Tensor, n: int) -> None:
         """Move the running statistics by `momentum` (None: the mean over all batches); the variance is unbiased, over n
         - 1.
         """

@@ -25,6 +25,7 @@ from pdl.ops import logic as _logic
 from pdl.ops import loss as _loss
 from pdl.ops import methods as _methods  # noqa: F401 - binds the operators and methods of Tensor
 from pdl.ops import norm as _norm
+from pdl.ops import norm_conv as _norm_conv
 from pdl.ops import pool as _pool
 from pdl.ops import precision as _precision
 from pdl.ops import reduce as _reduce
@@ -39,8 +40,8 @@ from pdl.ops import table as _table
 
 _FAMILIES = (
     _activation, _attention, _cast, _classifier, _conv, _create, _cross_entropy, _ctc, _decompose, _dropout, _einsum,
-    _elementwise, _embedding, _index, _layer_norm, _linalg, _logic, _loss, _norm, _batchnorm, _pool, _precision,
-    _reduce, _resize, _rnn, _segment, _shape, _softmax, _sort, _sparse, _table,
+    _elementwise, _embedding, _index, _layer_norm, _linalg, _logic, _loss, _norm, _batchnorm, _norm_conv, _pool,
+    _precision, _reduce, _resize, _rnn, _segment, _shape, _softmax, _sort, _sparse, _table,
 )  # fmt: skip
 
 from pdl.ops.activation import *  # noqa: E402, F403
@@ -63,6 +64,7 @@ from pdl.ops.linalg import *  # noqa: E402, F403
 from pdl.ops.logic import *  # noqa: E402, F403
 from pdl.ops.loss import *  # noqa: E402, F403
 from pdl.ops.norm import *  # noqa: E402, F403
+from pdl.ops.norm_conv import *  # noqa: E402, F403
 from pdl.ops.pool import *  # noqa: E402, F403
 from pdl.ops.precision import *  # noqa: E402, F403
 from pdl.ops.reduce import *  # noqa: E402, F403

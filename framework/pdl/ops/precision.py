@@ -91,9 +91,15 @@ def like_first(cast: Casting, ins: Inputs) -> Inputs:
     return tuple([y if y is None or y.shape != x.shape or y.dtype == float64 else cast.to(y, x.dtype) for y in ins])
 
 
+def narrow_first(cast: Casting, ins: Inputs) -> Inputs:
+    """The image in bfloat16; weights and statistics stay float32, the kernel widens what it loads."""
+    return ins if ins[0] is None or ins[0].dtype != float32 else (cast.to(ins[0], bfloat16), *ins[1:])
+
+
 #: the rule of every op; the last row needs none: one float input, float32 inside, or for gradients only
 POLICY: dict[Rule | None, str] = {
     narrow: "Conv ConvDx ConvDw MatMul Linear ScaledDotProductAttention",
+    narrow_first: "NormConv",
     wide: """
         Sum Mean Prod Norm LogSumExp CumSum CumProd LinearScan LogSoftmax CtcLoss Recurrent LinearCrossEntropy
         Exp Expm1 Log Log1P Log2 Log10 Pow Logaddexp LogSigmoid Softplus Reciprocal Rsqrt Hypot Atan2
@@ -117,7 +123,8 @@ POLICY: dict[Rule | None, str] = {
         ActivationGrad SoftmaxGrad CtcLossGrad MaxPoolGrad AdaptiveMaxPoolGrad AvgPoolGrad
         AdaptiveAvgPoolGrad CrossEntropyGrad BatchNormGrad BatchNormEvalGrad LayerNormGrad GroupNormGrad ResizeGrad
         ScaledDotProductAttentionGrad RecurrentGrad LinearCrossEntropyGrad EmbeddingGradRows Places AddRows Seed
-        Dropout ActivatedDropout ActivatedDropoutGrad AddLayerNormGrad SoftCrossEntropyGrad""",
+        Dropout ActivatedDropout ActivatedDropoutGrad AddLayerNormGrad SoftCrossEntropyGrad
+        NormConvGrad""",
 }
 RULES: dict[str, Rule] = {name: rule for rule, names in POLICY.items() if rule is not None for name in names.split()}
 

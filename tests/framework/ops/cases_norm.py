@@ -7,6 +7,7 @@ import numpy as np
 import pdl
 
 from .case import Case, distinct, f
+from .cases_conv import direct
 from .cases_dropout import factors
 
 
@@ -18,6 +19,32 @@ def affine(x, scale, shift):
 def standard(x, axes, eps):
     mean = x.mean(axis=axes, keepdims=True)
     return (x - mean) / np.sqrt(x.var(axis=axes, keepdims=True) + eps)
+
+
+def norm_conv(x, mean, var, scale, shift, w, eps=1e-5, activation=None, statistics=True, **window):
+    h = x if mean is None else batch_norm_eval(x, mean, var, scale, shift, None, eps, activation)
+    y = direct(h, w, **window)
+    return (y, y.mean(axis=(0, 1, 2)), y.var(axis=(0, 1, 2))) if statistics else y
+
+
+def norm_conv_of(x, mean, var, scale, shift, w, **how):
+    return pdl.norm_conv(x, w, norm=None if mean is None else (mean, var, scale, shift), **how)
+
+
+def chained(x, w1, scale, shift, w2, **how):
+    y, mean, var = pdl.norm_conv(x, w1)
+    return pdl.norm_conv(y, w2, norm=(mean, var, scale, shift), **how)
+
+
+def chain(x, w1, scale, shift, w2, activation=None, **window):
+    y = direct(x, w1)
+    h = batch_norm(y, scale, shift, activation=activation)[0]
+    y = direct(h, w2, **window)
+    return y, y.mean(axis=(0, 1, 2)), y.var(axis=(0, 1, 2))
+
+
+def normed(c):
+    return [f(c), f(c, low=0.5, high=2), f(c, low=0.5), f(c)]
 
 
 ACTIVATIONS = {
@@ -124,6 +151,45 @@ CASES = [
         )
         for a in ACTIVATIONS
     ],
+    *[
+        Case(
+            norm_conv_of,
+            [distinct(2, 5, 4, 3), *normed(3), f(3, 3, 1, 3)],
+            norm_conv,
+            {"activation": a, "groups": 3, "padding": 1, "stride": s},
+            atol=1e-9,
+        )
+        for a, s in ((None, 1), ("relu", 2), ("relu6", 1), ("hardswish", 2), ("silu", 1))
+    ],
+    Case(norm_conv_of, [f(1, 6, 9, 2), *[None] * 4, f(5, 5, 1, 2)], norm_conv, {"groups": 2, "padding": 2}),
+    Case(norm_conv_of, [f(1, 6, 9, 2), *[None] * 4, f(3, 3, 1, 2)], norm_conv, {"groups": 2, "statistics": False}),
+    *[
+        Case(norm_conv_of, [distinct(2, 2, 3, 3), *normed(3), f(1, 1, 3, 4)], norm_conv, {"activation": a}, atol=1e-9)
+        for a in ACTIVATIONS
+    ],
+    Case(
+        norm_conv_of,
+        [distinct(2, 2, 3, 3), f(3), f(3, low=0.5, high=2), None, None, f(1, 1, 3, 4)],
+        norm_conv,
+        {"activation": "relu", "statistics": False},
+        atol=1e-9,
+    ),
+    Case(norm_conv_of, [f(2, 2, 3, 3), *[None] * 4, f(1, 1, 3, 4)], norm_conv),
+    Case(
+        norm_conv_of,
+        [distinct(2, 5, 4, 2), *normed(2), f(3, 3, 2, 3)],
+        norm_conv,
+        {"activation": "relu", "padding": 1, "stride": 2},
+        atol=1e-9,
+    ),
+    Case(norm_conv_of, [f(2, 5, 4, 2), *[None] * 4, f(3, 3, 2, 3)], norm_conv, {"padding": 1}),
+    Case(
+        chained,
+        [f(2, 4, 4, 3), f(1, 1, 3, 4), f(4), f(4), f(3, 3, 1, 4)],
+        chain,
+        {"activation": "silu", "groups": 4, "padding": 1},
+    ),
+    Case(chained, [f(2, 3, 3, 3), f(1, 1, 3, 4), f(4), f(4), f(1, 1, 4, 2)], chain, {"activation": "silu"}),
     Case(pdl.layer_norm, [f(3, 7)], layer_norm),
     Case(pdl.layer_norm, [f(2, 3, 19), f(19), f(19)], layer_norm, {"eps": 1e-3}),
     Case(pdl.layer_norm, [f(2, 3, 4), f(3, 4), f(3, 4)], layer_norm, {"dims": 2}),

@@ -1,6 +1,7 @@
 // Compiled once per instruction set: matrix products and convolutions of float32 and float64.
 #include "dense.h"
 
+#include "block_product.h"
 #include "depthwise.h"
 
 namespace pdl::PDL_ISA {
@@ -9,7 +10,11 @@ namespace pdl::PDL_ISA {
   template void matmul<T>(const Product<T>&, int64_t, const int64_t*); \
   template void convolution<T>(T*, const T*, const T*, const T*, const Geometry&); \
   template void convolution_dx<T>(T*, const T*, const T*, const Geometry&); \
-  template void convolution_dw<T>(T*, Real<T>*, const T*, const T*, const Geometry&);
+  template void convolution_dw<T>(T*, Real<T>*, const T*, const T*, const Geometry&); \
+  template int64_t packed_size<T>(int64_t, int64_t); \
+  template void pack_right<T>(T*, const T*, int64_t, int64_t, int64_t, int64_t); \
+  template void block_product<T>(T*, int64_t, const T*, int64_t, bool, int64_t, int64_t, const T*, int64_t, bool); \
+  template void weight_product<T>(T*, const T*, int64_t, const T*, int64_t, int64_t, int64_t, int64_t);
 
 INSTANTIATE(float)
 INSTANTIATE(double)

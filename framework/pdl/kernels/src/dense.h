@@ -1,5 +1,5 @@
 // The entries of the dense families. Their templates take most of the compile time and have files of their own: dense.cpp, cells.cpp,
-// attention.cpp.
+// attention.cpp and norm_conv.cpp.
 #pragma once
 #include "table.h"
 
@@ -13,6 +13,20 @@ template <class T>
 void convolution_dx(T* dx, const T* dy, const T* w, const Geometry& g);
 template <class T>
 void convolution_dw(T* dw, Real<T>* wide, const T* x, const T* dy, const Geometry& g);
+// Blocks of products, one thread each (block_product.h).
+// packed OUT [packed_size(k, n)]: panels of B, k x n, whose element (i, j) is at b + i row_stride + j column_stride
+template <class T>
+int64_t packed_size(int64_t k, int64_t n);
+template <class T>
+void pack_right(T* packed, const T* b, int64_t k, int64_t n, int64_t row_stride, int64_t column_stride);
+// c [rows, n] (+)= a b: rows of a lie a_stride apart, or (by_columns) its columns
+template <class T>
+void block_product(T* c, int64_t c_stride, const T* a, int64_t a_stride, bool by_columns, int64_t rows, int64_t k, const T* packed, int64_t n,
+                   bool accumulate);
+// sums [m, n] += a^T b for `count` rows of a [m] and b [n]; rows of b are readable up to a multiple of two vectors
+template <class T>
+void weight_product(T* sums, const T* a, int64_t a_stride, const T* b, int64_t b_stride, int64_t count, int64_t m, int64_t n);
+
 template <class T>
 void cell_forward(int cell, const Recurrence<T>& r);
 template <class T>
@@ -31,5 +45,20 @@ template <class S>
 void layer_norm_forward(const LayerNormCall& call);
 template <class S>
 void layer_norm_backward(const LayerNormCall& call);
+
+// norm_conv.h
+namespace norm_conv {
+template <class S>
+void forward(S* y, Real<S>* mean, Real<S>* var, const S* x, const NormInput<Real<S>>& in, const Real<S>* w, const Geometry& g);
+template <class S>
+void backward(S* dx, Real<S>* dw, Real<S>* dmean, Real<S>* dvar, Real<S>* dscale, Real<S>* dshift, const S* g, const S* y,
+              const Real<S>* y_mean, const Real<S>* g_mean, const Real<S>* g_var, const S* x, const NormInput<Real<S>>& in, const Real<S>* w,
+              const Geometry& geometry);
+template <class S>
+void moments(Real<S>* mean, Real<S>* var, const S* x, int64_t rows, int64_t columns);
+template <class S>
+void moments_grad(S* dx, const S* g, const S* x, const Real<S>* mean, const Real<S>* g_mean, const Real<S>* g_var, int64_t rows,
+                  int64_t columns);
+}  // namespace norm_conv
 
 }  // namespace pdl::PDL_ISA

@@ -106,6 +106,14 @@ constexpr AttentionTable kAttention = {.forward = attention_forward<S>, .backwar
 template <class S>
 constexpr LayerNormTable kLayerNorm = {.forward = layer_norm_forward<S>, .backward = layer_norm_backward<S>};
 
+template <class S>
+constexpr NormConvTable<S> kNormConv = {
+    .forward = norm_conv::forward<S>,
+    .backward = norm_conv::backward<S>,
+    .moments = norm_conv::moments<S>,
+    .moments_grad = norm_conv::moments_grad<S>,
+};
+
 extern const Table kTable;
 const Table kTable = {
 #define PDL_STRING_(x) #x
@@ -141,6 +149,9 @@ const Table kTable = {
     .batch_norm_f32 = kBatchNorm<float>,
     .batch_norm_f64 = kBatchNorm<double>,
     .batch_norm_bf16 = kBatchNorm<bf16>,
+    .norm_conv_f32 = kNormConv<float>,
+    .norm_conv_f64 = kNormConv<double>,
+    .norm_conv_bf16 = kNormConv<bf16>,
     .attention = {kAttention<float>, kAttention<double>, kAttention<bf16>},
     .layer_norm = {kLayerNorm<float>, kLayerNorm<double>, kLayerNorm<bf16>},
     .cast = {.narrow = narrow_all, .widen = widen_all},

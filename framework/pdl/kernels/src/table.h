@@ -295,6 +295,24 @@ struct ClassifierTable {
   void (*backward)(const Classifier<T>& p);
 };
 
+// What an input goes through before a convolution reads it: f((x - mean) / sqrt(var + eps) scale + shift), f the activation.
+template <class T>
+struct NormInput {
+  const T *mean, *var;     // null: the input is taken as it is
+  const T *scale, *shift;  // may be null
+  double eps;
+  int act;
+};
+
+template <class S, class T = Real<S>>
+struct NormConvTable {
+  void (*forward)(S* y, T* mean, T* var, const S* x, const NormInput<T>& in, const T* w, const Geometry& g);
+  void (*backward)(S* dx, T* dw, T* dmean, T* dvar, T* dscale, T* dshift, const S* g, const S* y, const T* y_mean, const T* g_mean,
+                   const T* g_var, const S* x, const NormInput<T>& in, const T* w, const Geometry& geometry);
+  void (*moments)(T* mean, T* var, const S* x, int64_t rows, int64_t columns);
+  void (*moments_grad)(S* dx, const S* g, const S* x, const T* mean, const T* g_mean, const T* g_var, int64_t rows, int64_t columns);
+};
+
 #define FAMILY(Name, name) \
   Name##Table<float> name##_f32; \
   Name##Table<double> name##_f64;
@@ -322,6 +340,7 @@ struct Table {
   FAMILY(Cells, cells)
   FAMILY(Classifier, classifier)
   STORED_FAMILY(BatchNorm, batch_norm)
+  STORED_FAMILY(NormConv, norm_conv)
   AttentionTable attention[3];
   LayerNormTable layer_norm[3];
   CastTable cast;
@@ -364,5 +383,6 @@ ACCESSOR(Ctc, ctc)
 ACCESSOR(Cells, cells)
 ACCESSOR(Classifier, classifier)
 STORED_ACCESSOR(BatchNorm, batch_norm)
+STORED_ACCESSOR(NormConv, norm_conv)
 
 }  // namespace pdl

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from types import NoneType
 from typing import Any
 
 import pdl
 from pdl import nn
+from pdl.nn.fused import Raw, conv_norm, finish
+from pdl.nn.norm import Activation
 
-#: activations that batch norm applies in the same pass over memory
-FUSED: dict[type[nn.Module], nn.norm.Activation] = {
-    nn.ReLU: "relu", nn.ReLU6: "relu6", nn.Hardswish: "hardswish", nn.SiLU: "silu",
+#: activations that batch norm applies in the same pass over memory, by layer class
+FUSED: dict[type, Activation | None] = {
+    NoneType: None, nn.ReLU: "relu", nn.ReLU6: "relu6", nn.Hardswish: "hardswish", nn.SiLU: "silu",
 }  # fmt: skip
 
 
@@ -32,12 +35,14 @@ class ConvNorm(nn.Sequential):
         conv = nn.Conv2d(in_channels, channels, kernel, stride=stride, padding=kernel // 2, groups=groups, bias=False)
         super().__init__(conv, nn.BatchNorm2d(channels, **norm), *([activation()] if activation is not None else []))
 
-    def forward(self, x: pdl.Tensor) -> pdl.Tensor:
-        """x [N, H, W, C] -> [N, H / stride, W / stride, channels]; the norm applies the activation."""
+    def raw(self, x: pdl.Tensor | Raw) -> Raw:
+        """x [N, H, W, C] -> [N, H / stride, W / stride, channels], norm and activation left to the next layer."""
         conv, norm, *rest = self
-        if len(rest) == 1 and type(rest[0]) in FUSED:
-            return norm(conv(x), activation=FUSED[type(rest[0])])  # type: ignore[no-any-return]
-        return super().forward(x)
+        return conv_norm(x, conv, norm, FUSED[type(rest[0] if rest else None)])
+
+    def forward(self, x: pdl.Tensor | Raw) -> pdl.Tensor:
+        """x [N, H, W, C] -> [N, H / stride, W / stride, channels]."""
+        return finish(self.raw(x))
 
 
 def divisible(channels: float, by: int = 8) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pdl
 from pdl import nn
 from pdl.hints import Range
+from pdl.nn.fused import Raw, conv_norm, finish
 from pdl_cv.models.blocks import ConvNorm, divisible, initialise, take_pretrained
 
 if TYPE_CHECKING:
@@ -35,13 +36,13 @@ class InvertedResidual(nn.Module):
         )
         self.residual = stride == 1 and in_channels == channels
 
-    def forward(self, x: pdl.Tensor) -> pdl.Tensor:
+    def forward(self, x: pdl.Tensor | Raw) -> pdl.Tensor:
         """x [N, H, W, C] -> [N, H / stride, W / stride, channels]."""
-        *layers, norm = self.conv
+        *layers, conv, norm = self.conv
         y = x
         for layer in layers:
-            y = layer(y)
-        return norm(y, residual=x if self.residual else None)  # type: ignore[no-any-return]
+            y = layer.raw(y)
+        return finish(conv_norm(y, conv, norm), residual=x if self.residual else None)  # type: ignore[arg-type]
 
 
 class MobileNetV2(nn.Module):
@@ -73,7 +74,11 @@ class MobileNetV2(nn.Module):
 
     def forward(self, x: pdl.Tensor) -> pdl.Tensor:
         """x [N, H, W, C] -> logits [N, num_classes]."""
-        return self.classifier(pdl.global_avg_pool(self.features(x)))  # type: ignore[no-any-return]
+        stem, *blocks = self.features
+        y = stem.raw(x)
+        for block in blocks:
+            y = block(y)
+        return self.classifier(pdl.global_avg_pool(y))  # type: ignore[no-any-return]
 
 
 TASK = "classification"

@@ -1,0 +1,64 @@
+"""Chains of convolution, batch norm and activation that leave the normalisation to whoever reads the result.
+
+A net's block calls `conv_norm` for its layers in turn and `finish` at its end, instead of the layers themselves: the
+same values and gradients in fewer passes over memory (`pdl.norm_conv`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pdl import ops
+from pdl.errors import ShapeError
+from pdl.nn.conv import Conv2d
+from pdl.nn.norm import Activation, BatchNorm2d
+from pdl.tensor import Tensor
+
+
+class Raw(NamedTuple):
+    """The output of a convolution, and what is still to happen to it: (value - mean) / sqrt(var + eps) scale + shift,
+    then the activation.
+    """
+
+    value: Tensor
+    norm: tuple[Tensor, Tensor, Tensor | None, Tensor | None]  # mean, var, scale, shift
+    eps: float
+    activation: Activation | None
+
+
+def conv_norm(x: Tensor | Raw, conv: Conv2d, norm: BatchNorm2d, activation: Activation | None = None) -> Raw:
+    """``norm(conv(x), activation=activation)``, normalisation and activation left to the reader.
+
+    Training takes the statistics of the batch, and moves the running ones; evaluation takes the running ones, where
+    they are kept.
+    """
+    if conv.bias is not None or conv.dilation != (1, 1):
+        raise ShapeError("conv_norm: the convolution has a bias or a dilation; call the layers one after the other")
+    live = norm.training or norm.running_mean is None or norm.running_var is None
+    value, before = (x.value, x) if isinstance(x, Raw) else (x, None)
+    made = ops.norm_conv(
+        value,
+        conv.weight,
+        norm=before and before.norm,
+        eps=before.eps if before else 1e-5,
+        activation=before.activation if before else None,
+        stride=conv.stride,
+        padding=conv.padding,
+        groups=conv.groups,
+        statistics=live,
+    )
+    if live:
+        y, mean, var = made
+        if norm.training:
+            norm.track(mean, var, y.size // y.shape[-1])
+    else:
+        y, mean, var = made, norm.running_mean, norm.running_var
+    return Raw(y, (mean, var, norm.weight, norm.bias), norm.eps, activation)
+
+
+def finish(raw: Raw, *, residual: Tensor | None = None) -> Tensor:
+    """The normalised value, plus `residual`, then the activation."""
+    return ops.batch_norm_eval(raw.value, *raw.norm, eps=raw.eps, activation=raw.activation, residual=residual)
+
+
+__all__ = ["Raw", "conv_norm", "finish"]
