@@ -1,4 +1,5 @@
-// Compiled once per instruction set: attention, dropout, layer norm of float32, float64 and bfloat16.
+// Compiled once per instruction set: attention, dropout, layer norm of float32, float64 and bfloat16; the last again where the CPU has
+// instructions for it.
 #include "attention.h"
 
 #include "dense.h"
@@ -26,8 +27,10 @@ void layer_norm_backward(const LayerNormCall& call) { layers::layer_norm_grad<S>
   template void layer_norm_forward<S>(const LayerNormCall&); \
   template void layer_norm_backward<S>(const LayerNormCall&);
 
+#if !defined(__AVX512BF16__)
 INSTANTIATE(float)
 INSTANTIATE(double)
+#endif
 INSTANTIATE(bf16)
 
 }  // namespace pdl::PDL_ISA

@@ -15,6 +15,8 @@ extern const DenseBf16 kDenseBf16;
 const DenseBf16 kDenseBf16 = {
     .gemm = {.matmul = matmul<bf16>},
     .conv = {.forward = convolution<bf16>, .dx = convolution_dx<bf16>, .dw = convolution_dw<bf16>},
+    .attention = {.forward = attention_forward<bf16>, .backward = attention_backward<bf16>, .dropout = dropout<bf16>},
+    .layer_norm = {.forward = layer_norm_forward<bf16>, .backward = layer_norm_backward<bf16>},
 };
 #endif
 

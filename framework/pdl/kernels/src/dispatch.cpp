@@ -39,6 +39,8 @@ const Table& with_bf16() {
     table.isa = "avx512_bf16";
     table.gemm_bf16 = avx512_bf16::kDenseBf16.gemm;
     table.conv_bf16 = avx512_bf16::kDenseBf16.conv;
+    table.attention[2] = avx512_bf16::kDenseBf16.attention;
+    table.layer_norm[2] = avx512_bf16::kDenseBf16.layer_norm;
     return table;
   }();
   return made;

@@ -350,6 +350,8 @@ struct Table {
 struct DenseBf16 {
   GemmTable<bf16> gemm;
   ConvTable<bf16> conv;
+  AttentionTable attention;
+  LayerNormTable layer_norm;
 };
 
 // The table chosen when the library was loaded: the best the CPU has, or the one that PDL_CPU names.
