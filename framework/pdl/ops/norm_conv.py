@@ -51,7 +51,9 @@ class _NormConv(Fused, abstract=True):
         sizes = x.shape[-1], w.shape[-1], self.groups
         return cast(bool, kernels.covers(w.shape[:2], self.stride, (1, 1), self.padding, *sizes))
 
-    def before(self, x: Tensor, mu: Tensor | None, var: Tensor | None, scale: Tensor | None, shift: Tensor | None) -> Any:
+    def before(
+        self, x: Tensor, mu: Tensor | None, var: Tensor | None, scale: Tensor | None, shift: Tensor | None
+    ) -> Any:
         """(x - mean) rstd scale + shift before the activation, in ops; x where there is no norm."""
         if mu is None or var is None:
             return x
@@ -127,16 +129,21 @@ class NormConv(_NormConv):
 
     def vjp(self, g: Any, y: Any, *ins: Any) -> Any:
         x, mu, *_, w = ins
-        (gy, g_mean, g_var), (out, y_mean) = (g, y[:2]) if self.statistics else ((g, None, None), (y, None))
+        gy, g_mean, g_var = g if self.statistics else (g, None, None)
+        out, y_mean = y[:2] if self.statistics else (y, None)
         if gy is None:
             gy = out * 0
-        if g_mean is not None or g_var is not None:
-            zero = (g_mean if g_mean is not None else g_var) * 0
-            g_mean, g_var = zero if g_mean is None else g_mean, zero if g_var is None else g_var
-        else:
+        if g_mean is None and g_var is None:
             out = y_mean = None
-        op = NormConvGrad(self.stride, self.padding, self.groups, self.eps, self.activation, w.shape[:2])
+        elif g_mean is None:
+            g_mean = g_var * 0
+        elif g_var is None:
+            g_var = g_mean * 0
+        inner = mu is not None or x.requires_grad
+        op = NormConvGrad(self.stride, self.padding, self.groups, self.eps, self.activation, w.shape[:2], inner)
         made = apply(op, gy, out, y_mean, g_mean, g_var, *ins)
+        if not inner:
+            return None, None, None, None, None, made
         return (made[0], None, None, None, None, made[1]) if mu is None else (made[0], *made[2:], made[1])
 
 
@@ -144,18 +151,20 @@ class NormConvGrad(_NormConv):
     """Gradients of NormConv: dx, dw and, where the input is normed, dmean, dvar, dscale, dshift.
 
     g for y, g_mean and g_var for its statistics: the gradient of the raw output is g + g_mean / n
-    + (y - mean(y)) 2 g_var / n, n values a channel. dx is the part that does not go through mean and var.
+    + (y - mean(y)) 2 g_var / n, n values a channel. dx is the part that does not go through mean and var. Not `inner`:
+    dw alone, for the first layer of a net.
     """
 
     kernel: tuple[int, ...] = (1, 1)
+    inner: bool = True
 
     def infer(
         self, g: Spec, y: Spec | None, y_mean: Spec | None, g_mean: Spec | None, g_var: Spec | None, x: Spec,
         mean: Spec | None, var: Spec | None, scale: Spec | None, shift: Spec | None, w: Spec,
-    ) -> tuple[Spec, ...]:  # fmt: skip
+    ) -> Any:  # fmt: skip
         channels = _check("gradient of norm_conv", x, mean=mean, var=var, scale=scale, shift=shift)
         if mean is None or var is None:
-            return x, w
+            return (x, w) if self.inner else w
         return x, w, mean, var, _parameter(scale, channels, x.dtype), _parameter(shift, channels, x.dtype)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
@@ -163,18 +172,19 @@ class NormConvGrad(_NormConv):
         g, x, y = _c(g), _c(x), None if y is None else _c(y)
         out_stats = tuple(map(wide_parameter, (y_mean, g_mean, g_var)))
         wide, weight = tuple(map(wide_parameter, channels)), cast(Array, wide_parameter(w))
-        made = WideOutputs(outs[1:])
+        dx = outs[0] if self.inner else None
+        made = WideOutputs(outs[self.inner :])
         dw, *sums = made.arrays
-        if self.covered(x, w):
-            kernels.backward(outs[0], dw, *(sums or (None,) * 4), g, y, *out_stats, x, *wide, weight, self.eps,
+        if dx is not None and self.covered(x, w):
+            kernels.backward(dx, dw, *(sums or (None,) * 4), g, y, *out_stats, x, *wide, weight, self.eps,
                              self.activation, self.stride, self.padding, self.groups)  # fmt: skip
         else:
-            self.by_parts(outs[0], dw, sums, (g, y, *out_stats), x, wide, weight)
+            self.by_parts(dx, dw, sums, (g, y, *out_stats), x, wide, weight)
         made.finish()
 
     def by_parts(
-        self, dx: Array, dw: Array, sums: list[Array], outer: tuple[Any, ...], x: Array, channels: tuple[Any, ...],
-        w: Array,
+        self, dx: Array | None, dw: Array, sums: list[Array], outer: tuple[Any, ...], x: Array,
+        channels: tuple[Any, ...], w: Array,
     ) -> None:  # fmt: skip
         """The same by the kernels of its parts: dx, dw and sums OUT."""
         g, y, y_mean, g_mean, g_var = outer
@@ -184,9 +194,11 @@ class NormConvGrad(_NormConv):
             g = raw
         h = self.before_array(x, channels)
         wide_g, wide_h = self.conv_arrays(g, h)
+        conv_kernels.dw(dw[None], wide_h, wide_g, *self.conv_window())
+        if dx is None:
+            return
         dh = dx if channels[0] is None and dx.dtype != bfloat16 else empty(x.shape, w.dtype)
         conv_kernels.dx(self.conv_arrays(dh)[0], wide_g, w[None], *self.conv_window())
-        conv_kernels.dw(dw[None], wide_h, wide_g, *self.conv_window())
         dh = dh if dh.dtype == dx.dtype else dh.astype(dx.dtype)
         if channels[0] is not None:
             norm_kernels.batch_norm_apply_grad(dx, *sums, None, dh, x, None, *channels, self.eps, self.activation)
@@ -196,15 +208,17 @@ class NormConvGrad(_NormConv):
     def compose(
         self, g: Tensor, y: Tensor | None, y_mean: Tensor | None, g_mean: Tensor | None, g_var: Tensor | None,
         x: Tensor, mu: Tensor | None, var: Tensor | None, scale: Tensor | None, shift: Tensor | None, w: Tensor,
-    ) -> tuple[Tensor, ...]:  # fmt: skip
+    ) -> Tensor | tuple[Tensor, ...]:  # fmt: skip
         if y is not None and y_mean is not None and g_mean is not None and g_var is not None:
             n = y.size // y.shape[-1]
             g = g + g_mean / n + (y - y_mean) * (g_var * 2 / n)
         z = self.before(x, mu, var, scale, shift)
         h = z if mu is None else activate(self.activation, z)
         w = astype(w, h.dtype)
-        dw = apply(ConvDw(*self.window(), self.kernel), h, g)
-        dh = apply(ConvDx(*self.window(), x.shape[1:-1]), g, w)
+        dw = cast(Tensor, apply(ConvDw(*self.window(), kernel=self.kernel), h, g))
+        if not self.inner:
+            return dw
+        dh = apply(ConvDx(*self.window(), size=x.shape[1:-1]), g, w)
         if mu is None or var is None:
             return dh, dw
         axes = tuple(range(x.ndim - 1))

@@ -183,6 +183,7 @@ CASES = [
         atol=1e-9,
     ),
     Case(norm_conv_of, [f(2, 5, 4, 2), *[None] * 4, f(3, 3, 2, 3)], norm_conv, {"padding": 1}),
+    Case(norm_conv_of, [f(2, 5, 4, 2), *[None] * 4, f(3, 3, 2, 3)], norm_conv, {"stride": 2}, grad=[5]),
     Case(
         chained,
         [f(2, 4, 4, 3), f(1, 1, 3, 4), f(4), f(4), f(3, 3, 1, 4)],

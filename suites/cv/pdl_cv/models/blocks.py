@@ -38,6 +38,8 @@ class ConvNorm(nn.Sequential):
     def raw(self, x: pdl.Tensor | Raw) -> Raw:
         """x [N, H, W, C] -> [N, H / stride, W / stride, channels], norm and activation left to the next layer."""
         conv, norm, *rest = self
+        assert isinstance(conv, nn.Conv2d)
+        assert isinstance(norm, nn.BatchNorm2d)
         return conv_norm(x, conv, norm, FUSED[type(rest[0] if rest else None)])
 
     def forward(self, x: pdl.Tensor | Raw) -> pdl.Tensor:

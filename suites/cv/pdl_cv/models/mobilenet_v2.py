@@ -5,7 +5,7 @@ Names are torchvision's.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import pdl
 from pdl import nn
@@ -38,11 +38,11 @@ class InvertedResidual(nn.Module):
 
     def forward(self, x: pdl.Tensor | Raw) -> pdl.Tensor:
         """x [N, H, W, C] -> [N, H / stride, W / stride, channels]."""
-        *layers, conv, norm = self.conv
+        *layers, conv, norm = cast(Any, self.conv)
         y = x
         for layer in layers:
             y = layer.raw(y)
-        return finish(conv_norm(y, conv, norm), residual=x if self.residual else None)  # type: ignore[arg-type]
+        return finish(conv_norm(y, conv, norm), residual=cast(pdl.Tensor, x) if self.residual else None)
 
 
 class MobileNetV2(nn.Module):
@@ -74,7 +74,7 @@ class MobileNetV2(nn.Module):
 
     def forward(self, x: pdl.Tensor) -> pdl.Tensor:
         """x [N, H, W, C] -> logits [N, num_classes]."""
-        stem, *blocks = self.features
+        stem, *blocks = cast(Any, self.features)
         y = stem.raw(x)
         for block in blocks:
             y = block(y)
