@@ -185,6 +185,8 @@ class Tensor:
     # -- leaving the graph -----------------------------------------------------------------------------------------
     def detach(self) -> Tensor:
         """The same values, outside the graph."""
+        if _Tracing.recorder is not None:
+            return _Tracing.recorder.detach(self)  # type: ignore[no-any-return]
         return Tensor._wrap(self._data)
 
     def numpy(self) -> Array:

@@ -96,12 +96,14 @@ class Module:
             return self._call_hooked(args, kwargs)
         return self.forward(*args, **kwargs)
 
-    def _call_hooked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _call_hooked(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], forward: Callable[..., Any] | None = None
+    ) -> Any:
         for pre in self._forward_pre_hooks:
             changed = pre(self, args)
             if changed is not None:
                 args = changed if isinstance(changed, tuple) else (changed,)
-        result = self.forward(*args, **kwargs)
+        result = (forward or self.forward)(*args, **kwargs)
         for hook in self._forward_hooks:
             changed = hook(self, args, result)
             result = result if changed is None else changed

@@ -23,6 +23,8 @@ from pdl.tensor import Array, Tensor, TensorLike, _Autocast, _GradMode, _Tracing
 
 OPS: dict[str, type[Op]] = {}
 Arrays: TypeAlias = "tuple[Array, ...]"
+#: how attributes that are no plain values are read from JSON, where they stand as {kind: content}
+JSON_KINDS: dict[str, Callable[[Any], Any]] = {"dtype": as_dtype}
 Observer: TypeAlias = "Callable[[Op, tuple[Array | None, ...], Arrays], None]"
 Timer: TypeAlias = "Callable[[Op, tuple[Array | None, ...], Arrays, float, float], None]"
 
@@ -58,6 +60,7 @@ class Op:
     defaults: ClassVar[dict[str, Any]] = {}
     differentiable: ClassVar[bool] = True
     stateful: ClassVar[bool] = False  # two runs on the same inputs may differ: it draws random numbers
+    effect: ClassVar[bool] = False  # it does something beside its outputs (a print): kept though nobody reads them
     inplace: ClassVar[bool] = False  # `cpu` may write its output over an input of the same shape and dtype
     dynamic: ClassVar[bool] = False  # the shape of the output depends on values; such an op defines `run`
     native_bf16: ClassVar[bool] = False  # `cpu` itself takes bfloat16; otherwise it is computed in float32 and rounded
@@ -161,6 +164,10 @@ class Op:
                 _plans.clear()
             _plans[key] = found
         return found
+
+    def silent(self) -> Op:
+        """The same op without effects inside, for running it again."""
+        return self
 
     # -- the serialised form -----------------------------------------------------------------------------------------
     def to_dict(self) -> dict[str, Any]:
@@ -385,12 +392,15 @@ def _frozen(value: Any) -> Any:
 def _to_json(value: Any) -> Any:
     if isinstance(value, np.dtype):
         return {"dtype": value.name}
+    if hasattr(value, "to_json"):
+        return value.to_json()
     return [_to_json(v) for v in value] if isinstance(value, tuple) else value
 
 
 def _from_json(value: Any) -> Any:
     if isinstance(value, dict):
-        return as_dtype(value["dtype"])
+        ((kind, inner),) = value.items()
+        return JSON_KINDS[kind](inner)
     return tuple(_from_json(v) for v in value) if isinstance(value, list) else value
 
 

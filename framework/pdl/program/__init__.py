@@ -1,9 +1,11 @@
 """Programs: traced from Python, verified, rewritten by passes, planned in memory, run without allocation."""
 
+from pdl.program import control as _control  # noqa: F401 - its ops, for `Op.from_dict`
+from pdl.program.block import Block
 from pdl.program.executor import Executable
 from pdl.program.ir import Node, Program, Value
 from pdl.program.step import CompiledStep
 from pdl.program.tracing import Symbol, is_tracing, trace
 from pdl.program.verify import verify
 
-__all__ = ["CompiledStep", "Executable", "Node", "Program", "Symbol", "Value", "is_tracing", "trace", "verify"]
+__all__ = ["Block", "CompiledStep", "Executable", "Node", "Program", "Symbol", "Value", "is_tracing", "trace", "verify"]

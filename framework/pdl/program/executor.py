@@ -52,6 +52,18 @@ class Executable:
                 np.copyto(target, value)
             return self._outputs
 
+    def run_inside(self, outs: Arrays, arrays: tuple[Array, ...]) -> None:
+        """One run as the body of an op: results are copied into `outs`; the program has no effects on buffers."""
+        with self._lock:
+            self._load(arrays)
+            if any(tensor._data is not array for tensor, array in self._bound):
+                self._bind()
+                self._load(arrays)
+            self._run()
+            for target, made in zip(outs, self._outputs, strict=True):
+                assert made is not None
+                np.copyto(target, made)
+
     @property
     def peak_bytes(self) -> int:
         """Memory of a run: the block, and the captured tensors."""

@@ -80,7 +80,7 @@ class Symbol(Tensor):
 
     def detach(self) -> Tensor:
         """The same value; no gradient flows through it."""
-        return Symbol(self.value)
+        return detached(self)
 
     def backward(self, *args: Any, **kwargs: Any) -> None:
         """Refused: `CompiledStep` appends the gradient itself."""
@@ -192,6 +192,10 @@ class Recorder:
             name = self.names.get(id(tensor), "a parameter or buffer")
             raise TraceError(f"Python reads the values of {name}, which change between steps", user_line())
 
+    def detach(self, tensor: Tensor) -> Tensor:
+        """A parameter or buffer without its gradient; its values are read when the program runs."""
+        return detached(tensor)
+
     @contextmanager
     def scope(self, module: Any) -> Iterator[None]:
         """Nodes written inside belong to this module."""
@@ -290,6 +294,12 @@ class Recorder:
             return value.tensor
         flows = value.node.differentiable if value.node is not None else value in self.learned
         return Symbol(value, flows and value.spec.dtype.kind not in "iub")
+
+
+def detached(x: Tensor) -> Tensor:
+    """The same values under a name of their own, which no gradient passes."""
+    with set_grad_enabled(False):
+        return apply(Identity(), x)  # type: ignore[no-any-return]
 
 
 def _add_into(grads: dict[Value, Tensor], value: Value, g: Tensor) -> None:

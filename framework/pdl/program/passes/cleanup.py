@@ -13,7 +13,7 @@ def remove_dead(program: Program) -> None:
     needed = {v for v in program.outputs if v is not None} | {value for _, value in program.effects}
     kept = []
     for node in reversed(program.nodes):
-        if any(v in needed for v in node.outputs):
+        if node.op.effect or any(v in needed for v in node.outputs):
             kept.append(node)
             needed.update(v for v in node.inputs if v is not None)
     program.nodes = kept[::-1]
@@ -28,7 +28,7 @@ def merge_equal(program: Program) -> None:
     kept = []
     for node in program.nodes:
         ins = tuple(mapping.get(v, v) if v is not None else None for v in node.inputs)
-        known = None if node.op.stateful else seen.setdefault((node.op, ins), node.outputs)
+        known = None if node.op.stateful else seen.setdefault((node.op, ins, node.differentiable), node.outputs)
         if known is None or known is node.outputs:
             kept.append(node)
         else:

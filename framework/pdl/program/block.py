@@ -1,0 +1,331 @@
+"""Programs inside programs: the branches of a conditional, the body of a loop, a whole traced function.
+
+A `BranchRecorder` writes a program whose inputs are all that it reads from outside: symbols of the program around it,
+parameters and buffers. So gradients reach them, and the program is closed. A `Block` is such a program as an attribute
+of an op: immutable, compared by content, with its executables and its gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from pdl.dtype import as_dtype, is_differentiable
+from pdl.errors import TraceError
+from pdl.ops.base import JSON_KINDS, Arrays, Op, Spec, apply
+from pdl.ops.sparse import SparseGrad
+from pdl.program.executor import Executable
+from pdl.program.ir import Node, Program, Value, is_state
+from pdl.program.passes import FINAL, FORWARD, run_passes
+from pdl.program.tracing import Recorder, Symbol
+from pdl.program.verify import verify
+from pdl.tensor import Array, Tensor, _Autocast, _Tracing, casting, set_grad_enabled
+
+
+class BranchRecorder(Recorder):
+    """Records a closed program; `sources` are the tensors outside that its inputs stand for, in order.
+
+    outer   the recorder of the program around it; None for a whole function
+    loop    the code runs any number of times
+    """
+
+    def __init__(self, name: str, outer: Recorder | None = None, *, loop: bool = False) -> None:
+        super().__init__(name, outer.names if outer is not None else None)
+        self.outer, self.loop = outer, loop
+        self.sources: list[Tensor] = []
+        self.assigned: dict[int, Tensor] = {}  # buffers that are given new values, by id
+        self.modules: dict[int, tuple[Any, bool]] = {}  # modules called, with their training flag
+        self._entered: dict[Any, Symbol] = {}
+        self._own: set[Value] = set()
+        if outer is not None:
+            self._scopes = list(outer._scopes)
+            self.modules = getattr(outer, "modules", self.modules)
+
+    @contextmanager
+    def active(self) -> Iterator[BranchRecorder]:
+        """Record here; weights that `autocast` has cast outside are cast again: those values are of another program."""
+        mode = _Autocast.active
+        with super().active(), casting(None if mode is None else type(mode)()):
+            yield self
+
+    def scope(self, module: Any) -> Any:
+        """Nodes written inside belong to this module."""
+        self.modules[id(module)] = (module, module.training)
+        return super().scope(module)
+
+    def record(self, op: Op, inputs: tuple[Tensor | None, ...]) -> Any:
+        """The outputs of an op as symbols of this program."""
+        if op.stateful and not op.effect and self.outer is not None:
+            return self._random(op, inputs)
+        inside = tuple(None if x is None else self.inside(x) for x in inputs)
+        made = super().record(op, inside)
+        if made is not None:
+            self._own.update(self.program.nodes[-1].outputs)
+        return made
+
+    def _random(self, op: Op, inputs: tuple[Tensor | None, ...]) -> Any:
+        """Random numbers are drawn before a branch, whichever is taken: its gradient, which runs it again, sees the
+        same ones.
+        """
+        if self.loop or inputs:
+            name = type(op).__name__
+            raise TraceError(f"{name} draws random numbers inside a loop over tensors; draw them before", self.where())
+        assert self.outer is not None
+        return self.inside(self.outer.record(op, inputs))
+
+    def inside(self, x: Tensor) -> Tensor:
+        """x as a tensor of this program."""
+        if isinstance(x, Symbol):
+            return x if x.value in self._own else self._enter(x.value, x)
+        now = self.now.get(id(x))
+        if now is not None:
+            return Symbol(now, False)
+        return self._enter(id(x), x) if is_state(x) else x
+
+    def _enter(self, key: Any, x: Tensor) -> Symbol:
+        found = self._entered.get(key)
+        if found is None:
+            name = x.value.name if isinstance(x, Symbol) else self.names.get(id(x))
+            found = self._entered[key] = self.input(Spec(x.shape, x.dtype), name or f"v{len(self.sources)}")
+            self.sources.append(x)
+        return found
+
+    def input(self, spec: Spec, name: str, requires_grad: bool = False) -> Symbol:
+        """A new input; all that can be learned are, since who wants a gradient is known only to the caller."""
+        made = super().input(spec, name, is_differentiable(spec.dtype))
+        self._own.add(made.value)
+        return made
+
+    def value_of(self, x: Tensor) -> Value:
+        """The value that stands for a tensor here."""
+        here = self.inside(x)
+        return here.value if isinstance(here, Symbol) else self.capture(here)
+
+    def assign(self, target: Tensor, value: Tensor) -> None:
+        """Remember what a buffer will hold: the caller makes it an output."""
+        if self.loop:
+            raise TraceError("a buffer is updated inside a loop over tensors", self.where())
+        if isinstance(target, Symbol):
+            return super().assign(target, value)
+        new = self.value_of(value)
+        if new.spec != (target.shape, target.dtype):
+            raise TraceError(f"assignment of {new.spec} to a buffer {target.shape} {target.dtype}", self.where())
+        self.now[id(target)], self.assigned[id(target)] = new, target
+
+    def finish(self, outputs: Iterable[Tensor]) -> Program:
+        """The program with these outputs."""
+        with self.active():
+            self.program.outputs = [self.value_of(x) for x in outputs]
+        return self.program
+
+
+def align(recorders: Sequence[BranchRecorder]) -> list[Tensor]:
+    """Give several recorders the same inputs, in the same order; returns the tensors that they stand for."""
+    sources: dict[Any, Tensor] = {}
+    for recorder in recorders:
+        for x in recorder.sources:
+            sources.setdefault(x.value if isinstance(x, Symbol) else id(x), x)
+    for recorder in recorders:
+        given = recorder.program.inputs[: len(recorder.program.inputs) - len(recorder.sources)]
+        entered = [recorder._enter(key, x).value for key, x in sources.items()]
+        recorder.program.inputs = [*given, *entered]
+    return list(sources.values())
+
+
+class Block:
+    """A closed program, cleaned and verified; it keeps the aliases that stop gradients."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = run_passes(verify(program), FORWARD)
+        self.specs: tuple[Spec, ...] = tuple(v.spec for v in self.program.outputs if v is not None)
+        self.stateful = any(n.op.stateful for n in self.program.nodes)
+        self.effect = any(n.op.effect for n in self.program.nodes)
+        self._executables: dict[int, tuple[Executable, list[Tensor]]] = {}
+        self._gradients: dict[Any, Block] = {}
+        self._silent: Block | None = None
+        self._hash = hash((self.specs, tuple(type(n.op) for n in self.program.nodes)))
+        self._json: Any = None
+
+    # -- running -------------------------------------------------------------------------------------------------------
+    def run(self, outs: Arrays, ins: Sequence[Array], *, copied: int) -> None:
+        """Compute `outs`. The first `copied` inputs are copied into the program's own memory; the others are read where
+        they lie, which binds the program anew whenever they lie elsewhere.
+        """
+        found = self._executables.get(copied)
+        if found is None:
+            program, tensors = _with_captures(self.program, copied, ins[copied:])
+            found = self._executables[copied] = (Executable(program), tensors)
+        executable, bound = found
+        with executable._lock:
+            for tensor, array in zip(bound, ins[copied:], strict=True):
+                tensor._data = array
+            executable.run_inside(outs, tuple(ins[:copied]))
+
+    def inline(self, xs: Sequence[Any]) -> list[Tensor]:
+        """The outputs for tensors, op by op: eagerly, or into the trace under way."""
+        values: dict[Value, Tensor] = dict(zip(self.program.inputs, xs, strict=True))
+        values |= {v: v.tensor for v in self.program.captures if v.tensor is not None}
+        recorder = _Tracing.recorder
+        for node in self.program.nodes:
+            with set_grad_enabled(node.differentiable):
+                if recorder is not None:
+                    recorder._where, outer = node.where, recorder._where
+                made = apply(node.op, *[None if v is None else values[v] for v in node.inputs])
+                if recorder is not None:
+                    recorder._where = outer
+            values.update(zip(node.outputs, made if isinstance(made, tuple) else (made,), strict=True))
+        return [values[v] for v in self.program.outputs if v is not None]
+
+    @property
+    def silent(self) -> Block:
+        """The same without prints and assertions, for running it again."""
+        if not self.effect:
+            return self
+        if self._silent is None:
+            program = _copy(self.program)
+            for node in program.nodes:
+                node.op = node.op.silent()
+            program.nodes = [n for n in program.nodes if not n.op.effect]
+            self._silent = Block(program)
+        return self._silent
+
+    # -- gradients -----------------------------------------------------------------------------------------------------
+    def gradient(self, given: tuple[bool, ...], wanted: tuple[bool, ...]) -> Block:
+        """(gradients of the `given` outputs..., inputs...) -> gradients of the `wanted` inputs, 0 where none flows.
+
+        It computes the block again.
+        """
+        key = (given, wanted)
+        if key not in self._gradients:
+            recorder, xs, gs, _, found = self.silent._differentiated(given, wanted)
+            recorder.program.inputs = [s.value for s in (*gs, *xs)]
+            recorder.program.outputs = found
+            self._gradients[key] = Block(recorder.program)
+        return self._gradients[key]
+
+    def split(self, wanted: tuple[bool, ...]) -> tuple[Block, Block, tuple[int, ...]]:
+        """(forward, backward, reads): forward gives the outputs and then what backward needs; backward takes the
+        gradients of the differentiable outputs, then the inputs numbered `reads`, then the rest of what forward gave.
+        """
+        given = tuple(is_differentiable(s.dtype) for s in self.specs)
+        recorder, xs, gs, cut, found = self._differentiated(given, wanted)
+        program = recorder.program
+        forward, backward = Program(program.name), Program(f"{program.name}.gradient")
+        forward.nodes, backward.nodes = program.nodes[:cut], program.nodes[cut:]
+        backward.outputs = list(found)
+        made = {v for n in forward.nodes for v in n.outputs}
+        read = [v for v in dict.fromkeys(backward._reads()) if v in made]
+        inputs = [s.value for s in xs]
+        used = set(backward._reads())
+        reads = tuple(i for i, v in enumerate(inputs) if v in used)
+        forward.inputs, forward.outputs = inputs, [*program.outputs, *read]
+        entering = [inputs[i] for i in reads] + read
+        mapping = {v: Value(v.spec) for v in entering}
+        backward.replace(mapping)
+        backward.inputs = [*[s.value for s in gs], *[mapping[v] for v in entering]]
+        for part in (forward, backward):
+            reading = set(part._reads())
+            part.captures = [v for v in program.captures if v in reading]
+        return Block(forward), Block(backward), reads
+
+    def _differentiated(
+        self, given: tuple[bool, ...], wanted: tuple[bool, ...]
+    ) -> tuple[Recorder, list[Symbol], list[Symbol], int, list[Value | None]]:
+        """A recorder with the block and its gradient: inputs, gradients of outputs, nodes before, gradients found."""
+        recorder = Recorder(f"{self.program.name}.gradient")
+        with recorder.active(), set_grad_enabled(True), casting(None):
+            xs = [
+                recorder.input(v.spec, v.name or "x", w and is_differentiable(v.spec.dtype))
+                for v, w in zip(self.program.inputs, wanted, strict=True)
+            ]
+            ys = self.inline(xs)
+            recorder.program.outputs = [recorder.value_of(y) for y in ys]
+            run_passes(recorder.program, FORWARD)
+            cut = len(recorder.program.nodes)
+            outs = [Symbol(v, y.requires_grad) for v, y in zip(recorder.program.outputs, ys, strict=True) if v]
+            gs = [recorder.input(y.spec, f"g{i}") for i, y in enumerate(recorder.program.outputs) if y and given[i]]
+            seeds = iter(gs)
+            pairs = [(y, next(seeds)) for y, g in zip(outs, given, strict=True) if g]
+            found = recorder.gradient([(y, g) for y, g in pairs if y.requires_grad], [x for x in xs if x.requires_grad])
+            learned = [x for x in xs if x.requires_grad]
+            grads = [
+                _zeros(x) if g is None else g.to_dense() if isinstance(g, SparseGrad) else g
+                for g, x in zip(found, learned, strict=True)
+            ]
+            for node in recorder.program.nodes[cut:]:
+                node.differentiable = node.op.differentiable  # a gradient may be differentiated again
+            return recorder, xs, gs, cut, [recorder.value_of(g) for g in grads]
+
+    # -- being an attribute --------------------------------------------------------------------------------------------
+    def to_json(self) -> dict[str, Any]:
+        """The program and its constants, in plain values."""
+        if self._json is None:
+            for i, value in enumerate(self.program.captures):
+                value.name = f"constant{i}"
+            constants = {
+                v.name: {"dtype": v.spec.dtype.name, "shape": list(v.spec.shape), "values": v.tensor._data.tolist()}
+                for v in self.program.captures
+                if v.tensor is not None
+            }
+            self._json = {"program": {**self.program.to_dict(), "constants": constants}}
+        return dict(self._json)
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Block:
+        """The block that `to_json` wrote."""
+        constants = {
+            name: Tensor(np.asarray(c["values"], as_dtype(c["dtype"])).reshape(c["shape"]))
+            for name, c in data["constants"].items()
+        }
+        return Block(Program.from_dict(data, constants.__getitem__))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Block) and self.to_json() == other.to_json())
+
+    def __repr__(self) -> str:
+        return self.program.name
+
+
+JSON_KINDS["program"] = Block.from_json
+
+
+def _zeros(x: Tensor) -> Tensor:
+    return Tensor._wrap(np.zeros(x.shape, x.dtype))
+
+
+def _copy(program: Program) -> Program:
+    """Nodes and values of its own; the same ops and captured tensors."""
+    copy = Program(program.name)
+    new: dict[Value, Value] = {}
+    for mine, theirs in ((copy.inputs, program.inputs), (copy.captures, program.captures)):
+        for value in theirs:
+            new[value] = Value(value.spec, tensor=value.tensor)
+            new[value].name = value.name
+            mine.append(new[value])
+    for node in program.nodes:
+        ins = [None if v is None else new[v] for v in node.inputs]
+        made = Node(
+            node.op, ins, [v.spec for v in node.outputs], where=node.where, scope=node.scope,
+            differentiable=node.differentiable,
+        )  # fmt: skip
+        new.update(zip(node.outputs, made.outputs, strict=True))
+        copy.nodes.append(made)
+    copy.outputs = [None if v is None else new[v] for v in program.outputs]
+    return copy
+
+
+def _with_captures(program: Program, copied: int, arrays: Sequence[Array]) -> tuple[Program, list[Tensor]]:
+    """The program with all but the first `copied` inputs captured, in tensors whose arrays are set before each run."""
+    copy = run_passes(_copy(program), FINAL)
+    tensors = [Tensor._wrap(array) for array in arrays]
+    for value, tensor in zip(copy.inputs[copied:], tensors, strict=True):
+        value.tensor = tensor
+    copy.captures = [*copy.captures, *copy.inputs[copied:]]
+    copy.inputs = copy.inputs[:copied]
+    return copy, tensors
