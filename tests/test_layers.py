@@ -21,6 +21,7 @@ LAYERS = [
     ["ops"],
     ["program"],
     ["nn", "optim", "data"],
+    ["jit"],
     ["config", "hub", "report", "train"],
     ["cli", "__main__"],
 ]

@@ -15,12 +15,12 @@ from pdl.random import seed
 from pdl.tensor import Tensor, as_tensor, is_grad_enabled, no_grad, set_grad_enabled, tensor
 
 if TYPE_CHECKING:
-    from pdl import config, data, hub, nn, optim, report, train
+    from pdl import config, data, hub, jit, nn, optim, report, train
     from pdl.train.model import Model
 
 __version__ = "0.1.0"
 
-_LAZY_MODULES = ("config", "data", "hub", "nn", "optim", "report", "train")
+_LAZY_MODULES = ("config", "data", "hub", "jit", "nn", "optim", "report", "train")
 _LAZY_NAMES = {"Model": "pdl.train.model"}
 
 
@@ -38,6 +38,6 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "Model", "Tensor", "as_tensor", "autograd", "bfloat16", "complex64", "complex128", "config", "data", "dtype",
-    "float32", "float64", "hub", "int8", "int16", "int32", "int64", "is_grad_enabled", "nn", "no_grad", "ops", "optim",
-    "report", "seed", "set_grad_enabled", "tensor", "threads", "train", "uint8", *ops.__all__,
+    "float32", "float64", "hub", "int8", "int16", "int32", "int64", "is_grad_enabled", "jit", "nn", "no_grad", "ops",
+    "optim", "report", "seed", "set_grad_enabled", "tensor", "threads", "train", "uint8", *ops.__all__,
 ]  # fmt: skip
