@@ -39,6 +39,7 @@ def rewrite(source: Source, file: str, free: tuple[str, ...]) -> ast.Module:
         Rewriter(file, source.owner).expression(node)
     else:
         node.decorator_list = []
+        node.name = "_pdl_function"  # its own name stays global: a function may call itself
         _refuse_generators(node, file)
         inner = Rewriter(file, source.owner).function(cast(ast.FunctionDef, node))
     names = [ast.arg(n) for n in (*free, HELPERS)]

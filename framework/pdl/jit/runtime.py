@@ -6,6 +6,7 @@ trace, is plain Python.
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Callable, Iterable, Iterator
 from types import FunctionType
@@ -23,7 +24,7 @@ from pdl.program.block import BranchRecorder
 from pdl.program.control import Assert
 from pdl.tensor import Tensor, _Tracing
 
-_UNBOUNDED = 100_000  # iterations of a plain iterator that only a tensor could stop
+_UNBOUNDED = 1_000  # iterations of a plain iterator that only a tensor could stop
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
     "in": lambda a, b: a in b, "not in": lambda a, b: a not in b, "is": operator.is_, "is not": operator.is_not,
@@ -74,7 +75,8 @@ def _guarded(go_on: Any, body: FunctionType, item: Any, names: tuple[str, ...], 
 
 
 def _demand_end(iterable: Any, count: int, place: Place) -> None:
-    if count >= _UNBOUNDED and not hasattr(iterable, "__len__"):
+    endless = isinstance(iterable, itertools.count | itertools.cycle)
+    if endless or (count >= _UNBOUNDED and not hasattr(iterable, "__len__")):
         raise ConversionError("the loop ends by a tensor only, and its iterator never does; use while", place)
 
 

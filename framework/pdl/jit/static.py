@@ -14,6 +14,7 @@ from pdl.dtype import is_differentiable
 from pdl.errors import TraceError, UsageError
 from pdl.jit.calls import call
 from pdl.jit.convert import converted
+from pdl.jit.errors import ConversionError
 from pdl.jit.flow import explained
 from pdl.nn.module import Buffer, Module, Parameter
 from pdl.ops.base import Spec, apply
@@ -239,6 +240,13 @@ def to_static(function: Any = None, *, capacity: int = 16) -> Any:
 
 def _body(function: Any) -> Callable[..., Any]:
     """The rewritten function."""
+    try:
+        return _rewritten(function)
+    except ConversionError as error:
+        raise error.with_traceback(None) from None
+
+
+def _rewritten(function: Any) -> Callable[..., Any]:
     if isinstance(function, MethodType):
         if isinstance(function.__func__, StaticFunction):
             return MethodType(function.__func__.body, function.__self__)
@@ -246,7 +254,7 @@ def _body(function: Any) -> Callable[..., Any]:
     if isinstance(function, FunctionType):
         return converted(function)
     if isinstance(function, functools.partial):
-        return functools.partial(_body(function.func), *function.args, **function.keywords)
+        return functools.partial(_rewritten(function.func), *function.args, **function.keywords)
     raise UsageError(f"to_static takes a function, a method or a module, not {type(function).__name__}")
 
 

@@ -35,6 +35,7 @@ class BranchRecorder(Recorder):
     def __init__(self, name: str, outer: Recorder | None = None, *, loop: bool = False) -> None:
         super().__init__(name, outer.names if outer is not None else None)
         self.outer, self.loop = outer, loop
+        self.depth: int = getattr(outer, "depth", 0) + 1
         self.sources: list[Tensor] = []
         self.assigned: dict[int, Tensor] = {}  # buffers that are given new values, by id
         self.modules: dict[int, tuple[Any, bool]] = {}  # modules called, with their training flag

@@ -148,6 +148,8 @@ class Program:
             ins = ", ".join("none" if v is None else names[v] for v in node.inputs)
             place = "  # " + " ".join(p for p in (node.scope, node.where) if p) if node.scope or node.where else ""
             lines.append(f"  {outs} = {show_op(node.op)}({ins}){place}")
+            for inner in _inner_programs(node.op):
+                lines += [f"    {line}" for line in inner.text().splitlines()]
         lines += [f"  {names[buffer]} <- {names[value]}" for buffer, value in self.effects]
         returned = ", ".join("none" if v is None else names[v] for v in self.outputs)
         return "\n".join([*lines, f"  return {returned}"])
@@ -240,6 +242,11 @@ def show_op(op: Op) -> str:
 
 def _brief(value: Any) -> str:
     return value.name if isinstance(value, Program) else repr(value)
+
+
+def _inner_programs(op: Op) -> list[Program]:
+    """The programs that an op holds: branches of a conditional, the body of a loop."""
+    return [p for p in (getattr(getattr(op, name), "program", None) for name in op.fields) if isinstance(p, Program)]
 
 
 def _spec_to_json(spec: Spec) -> tuple[list[int], str]:

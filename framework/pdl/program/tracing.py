@@ -78,6 +78,10 @@ class Symbol(Tensor):
     def requires_grad(self, value: bool) -> None:
         raise TraceError("requires_grad is set on a tensor inside the traced code", user_line())
 
+    def numpy(self) -> Any:
+        """Refused: there is no array yet."""
+        self._no_values()
+
     def detach(self) -> Tensor:
         """The same value; no gradient flows through it."""
         return detached(self)
