@@ -1,5 +1,5 @@
-"""Convolutions that normalise and activate their input on the way and take the statistics of their output, and their gradients: depthwise, or
-1 x 1 with all channels. float32, float64, or bfloat16 beside float32 weights and per-channel values.
+"""Convolutions that normalise and activate their input on the way and take the statistics of their output, and their gradients:
+depthwise, or 1 x 1 with all channels. float32, float64, or bfloat16 beside float32 weights and per-channel values.
 """
 
 include "stored.pxi"
@@ -204,7 +204,7 @@ def moments_grad(
     cnp.ndarray g not None,      # IN  [..., C] the gradient of x itself; may be dx
     cnp.ndarray x not None,      # IN  [..., C]
     cnp.ndarray mean not None,   # IN  [C]
-    cnp.ndarray g_mean not None, # IN  [C]
+    cnp.ndarray g_mean not None,  # IN  [C]
     cnp.ndarray g_var not None,  # IN  [C]
 ):
     """dx = g + g_mean / n + (x - mean) 2 g_var / n, n values a channel: the gradient of a value and of its statistics."""

@@ -124,13 +124,13 @@ def linear_cross_entropy(
     check_reduction("linear_cross_entropy", reduction)
     if not 0 <= label_smoothing <= 1:
         raise UsageError(f"linear_cross_entropy: label_smoothing {label_smoothing} is outside [0, 1]")
-    x, w, b = in_full(x, w, None if b is None else as_tensor(b))
+    x, w, shift = cast(list[Tensor], in_full(x, w, None if b is None else as_tensor(b)))
     if x.shape[:-1] != labels.shape:
         raise ShapeError(f"linear_cross_entropy: x {x.shape} [..., C] needs labels {x.shape[:-1]}, got {labels.shape}")
     if labels.dtype != int64:
         labels = astype(labels, int64)
     op = LinearCrossEntropy(float(label_smoothing), ignore_index, reduction)
-    loss = apply(op, reshape(x, (-1, x.shape[-1])), w, b, reshape(labels, (-1,)))[0]
+    loss = apply(op, reshape(x, (-1, x.shape[-1])), w, shift, reshape(labels, (-1,)))[0]
     return cast(Tensor, loss if reduction != "none" else reshape(loss, labels.shape))
 
 

@@ -46,6 +46,10 @@ class _NormConv(Fused, abstract=True):
         """Stride, padding, dilation and groups, as the convolutions take them."""
         return self.stride, self.padding, (1, 1), self.groups
 
+    def window_by_name(self) -> dict[str, Any]:
+        """The same by name."""
+        return {"stride": self.stride, "padding": self.padding, "dilation": (1, 1), "groups": self.groups}
+
     def covered(self, x: Array, w: Array) -> bool:
         """Whether there is a kernel for the whole; the rest goes through those of its parts."""
         sizes = x.shape[-1], w.shape[-1], self.groups
@@ -129,6 +133,10 @@ class NormConv(_NormConv):
 
     def vjp(self, g: Any, y: Any, *ins: Any) -> Any:
         x, mu, *_, w = ins
+        out: Any
+        y_mean: Any
+        g_mean: Any
+        g_var: Any
         gy, g_mean, g_var = g if self.statistics else (g, None, None)
         out, y_mean = y[:2] if self.statistics else (y, None)
         if gy is None:
@@ -215,10 +223,10 @@ class NormConvGrad(_NormConv):
         z = self.before(x, mu, var, scale, shift)
         h = z if mu is None else activate(self.activation, z)
         w = astype(w, h.dtype)
-        dw = cast(Tensor, apply(ConvDw(*self.window(), kernel=self.kernel), h, g))
+        dw = cast(Tensor, apply(ConvDw(**self.window_by_name(), kernel=self.kernel), h, g))
         if not self.inner:
             return dw
-        dh = apply(ConvDx(*self.window(), size=x.shape[1:-1]), g, w)
+        dh = apply(ConvDx(**self.window_by_name(), size=x.shape[1:-1]), g, w)
         if mu is None or var is None:
             return dh, dw
         axes = tuple(range(x.ndim - 1))

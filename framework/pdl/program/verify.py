@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pdl.errors import UsageError
-from pdl.ops.base import Spec
+from pdl.ops.base import Op, Spec
 from pdl.program.ir import Node, Program, Value, show_op, show_spec
 
 
@@ -31,12 +33,17 @@ def verify(program: Program, after: str = "tracing") -> Program:
     return program
 
 
+def specs_of(op: Op, inputs: Iterable[Value | None]) -> tuple[Spec, ...]:
+    """What `op` infers for these inputs."""
+    made = op.infer(*[None if v is None else v.spec for v in inputs])
+    return (made,) if isinstance(made, Spec) else tuple(made)
+
+
 def _check_node(node: Node, known: set[Value], program: Program, after: str) -> None:
     shown = f"{show_op(node.op)}{f' ({node.where})' if node.where else ''}"
     for value in node.inputs:
         _demand(value is None or value in known, program, after, f"{shown} reads {value!r} before it is defined")
-    made = node.op.infer(*[None if v is None else v.spec for v in node.inputs])
-    specs = (made,) if isinstance(made, Spec) else tuple(made)
+    specs = specs_of(node.op, node.inputs)
     have = tuple(v.spec for v in node.outputs)
     shown_specs = ", ".join(map(show_spec, have))
     _demand(specs == have, program, after, f"{shown} infers {', '.join(map(show_spec, specs))}, not {shown_specs}")

@@ -7,12 +7,13 @@ from typing import TypeAlias
 
 from pdl.program.ir import Program
 from pdl.program.passes.cleanup import drop_aliases, merge_equal, remove_dead
+from pdl.program.passes.fuse import fuse
 from pdl.program.verify import verify
 
 Pass: TypeAlias = "Callable[[Program], None]"
 
 #: on the forward part, before gradients are appended
-FORWARD: tuple[Pass, ...] = (remove_dead, merge_equal)
+FORWARD: tuple[Pass, ...] = (remove_dead, merge_equal, fuse)
 #: on whole programs
 FINAL: tuple[Pass, ...] = (drop_aliases, merge_equal, remove_dead)
 
