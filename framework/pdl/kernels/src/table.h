@@ -207,7 +207,7 @@ struct Product {
   const T* b;
   int64_t b_row, b_column;
   const T* bias;
-  Real<T>* wide;
+  Real<T>* wide = nullptr;
 };
 
 template <class T>

@@ -61,7 +61,7 @@ struct Tile {
   int64_t c_stride;
   const Real<T>* bias;  // IN [n] or null
   bool accumulate;      // C += instead of C = (and no bias)
-  T* rounded;           // OUT in place of C, rounded to T, where not null
+  T* rounded = nullptr;  // OUT in place of C, rounded to T, where not null
 };
 
 // The last vector of a row of C, B or the bias, of which `columns` values count. Where the instruction set has masks, nothing beyond them
