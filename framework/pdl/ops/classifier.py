@@ -120,17 +120,19 @@ def linear_cross_entropy(
     The same loss in less time and memory: classes are taken in blocks that stay in the cache, and neither the softmax
     nor the gradient of the scores exists as a whole. After Wijmans et al., arXiv 2411.09009.
     """
-    x, w, labels = as_tensor(x), as_tensor(w), as_tensor(labels)
+    labels = as_tensor(labels)
     check_reduction("linear_cross_entropy", reduction)
     if not 0 <= label_smoothing <= 1:
         raise UsageError(f"linear_cross_entropy: label_smoothing {label_smoothing} is outside [0, 1]")
-    x, w, shift = cast(list[Tensor], in_full(x, w, None if b is None else as_tensor(b)))
-    if x.shape[:-1] != labels.shape:
-        raise ShapeError(f"linear_cross_entropy: x {x.shape} [..., C] needs labels {x.shape[:-1]}, got {labels.shape}")
+    full: Any = in_full(as_tensor(x), as_tensor(w), None if b is None else as_tensor(b))
+    rows, weight, bias = full
+    if rows.shape[:-1] != labels.shape:
+        wanted = rows.shape[:-1]
+        raise ShapeError(f"linear_cross_entropy: x {rows.shape} [..., C] needs labels {wanted}, got {labels.shape}")
     if labels.dtype != int64:
         labels = astype(labels, int64)
     op = LinearCrossEntropy(float(label_smoothing), ignore_index, reduction)
-    loss = apply(op, reshape(x, (-1, x.shape[-1])), w, shift, reshape(labels, (-1,)))[0]
+    loss = apply(op, reshape(rows, (-1, rows.shape[-1])), weight, bias, reshape(labels, (-1,)))[0]
     return cast(Tensor, loss if reduction != "none" else reshape(loss, labels.shape))
 
 
