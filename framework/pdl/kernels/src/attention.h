@@ -3,139 +3,63 @@
 // Attention: no more than kQueries x kKeys scores exist at a time and thread.
 //
 // Forward: running maximum and sum over the tiles of a row (Milakov and Gimelshein, arXiv 1805.02867). Backward: the tiles are computed
-// again from the logarithm of the sum, one number a row (Dao et al., FlashAttention, arXiv 2205.14135). Operands are packed once per head into
-// float rows, whatever their strides and storage; the products are the tiles of gemm.h.
+// again from the logarithm of the sum, one number a row (Dao et al., FlashAttention, arXiv 2205.14135). The products are tiles of tile.h on
+// operands packed once per head; with bfloat16 storage probabilities are rounded for them where the CPU multiplies bf16 itself.
 #pragma once
-#include "bf16.h"
-#include "gemm.h"
+#include "attention_pack.h"
 #include "pointwise.h"
 #include "random.h"
 #include "table.h"
-#include "vmath.h"
 
 namespace pdl::PDL_ISA {
 namespace attention {
 
 constexpr int64_t kQueries = 64, kKeys = 128;
-
-// One exchange step of a transposition: blocks of `step` lanes of a and b change places.
-template <class T, int step>
-PDL_INLINE void exchange(Vec<T>& a, Vec<T>& b) {
-  Mask<T> low, high;
-  for (int i = 0; i < kLanes<T>; i++) {
-    low[i] = i & step ? kLanes<T> + i - step : i;
-    high[i] = i & step ? kLanes<T> + i : i + step;
-  }
-  const Vec<T> first = __builtin_shuffle(a, b, low), second = __builtin_shuffle(a, b, high);
-  a = first, b = second;
-}
-template <class T, int step = kLanes<T> / 2>
-PDL_INLINE void transpose(Vec<T> (&rows)[kLanes<T>]) {
-#pragma GCC unroll 16
-  for (int i = 0; i < kLanes<T>; i++)
-    if (!(i & step)) exchange<T, step>(rows[i], rows[i + step]);
-  if constexpr (step > 1) transpose<T, step / 2>(rows);
-}
-
-// Rows of one head lie a page apart where heads are side by side: the hardware foresees none of them.
-constexpr int64_t kAhead = 8;
-template <class S>
-PDL_INLINE void prefetch(const S* row, int64_t columns) {
-  for (int64_t c = 0; c < columns; c += static_cast<int64_t>(64 / sizeof(S))) __builtin_prefetch(row + c);
-  __builtin_prefetch(row + columns - 1);
-}
-
-// x [rows, columns] transposed into panels of kPanel rows of x: element (r, c) at (r / kPanel) panel_size + c kPanel + r % kPanel.
-template <class T, class S>
-void pack_transposed(T* out, const S* x, int64_t rows, int64_t columns, int64_t stride) {
-  constexpr int lanes = kLanes<T>;
-  for (int64_t r = 0; r < rows; r += lanes) {
-    T* to = out + r / kPanel<T> * columns * kPanel<T> + r % kPanel<T>;
-    const int64_t there = min64(lanes, rows - r);
-    for (int64_t next = r + lanes; next < min64(rows, r + 2 * lanes); next++) prefetch(x + next * stride, columns);
-    for (int64_t c = 0; c < columns; c += lanes) {
-      const int64_t wide = min64(lanes, columns - c);
-      Vec<T> block[lanes];
-#pragma GCC unroll 16
-      for (int i = 0; i < lanes; i++) {
-        const S* from = x + (r + (i < there ? i : 0)) * stride + c;
-        block[i] = wide == lanes ? load(from) : load_tail(from, wide);
-      }
-      transpose<T>(block);
-#pragma GCC unroll 16
-      for (int i = 0; i < lanes; i++)
-        if (i < wide) store<T>(to + (c + i) * kPanel<T>, block[i]);
-    }
-  }
-}
-
-// out OUT [rows, width] = factor x [rows, columns], zeros behind the last column
-template <class T, class S>
-void pack_rows(T* out, const S* x, int64_t rows, int64_t columns, int64_t width, int64_t stride, T factor) {
-  constexpr int lanes = kLanes<T>;
-  for (int64_t r = 0; r < rows; r++) {
-    T* to = out + r * width;
-    const S* from = x + r * stride;
-    if (r + kAhead < rows) prefetch(from + kAhead * stride, columns);
-    int64_t c = 0;
-    for (; c + lanes <= columns; c += lanes) store<T>(to + c, load(from + c) * factor);
-    if (c < columns && c + lanes <= width) store<T>(to + c, load_tail(from + c, columns - c) * factor), c += lanes;
-    for (; c < width; c++) to[c] = c < columns ? value(from[c]) * factor : T(0);
-  }
-}
-
-// out OUT [rows, columns] = factor x [rows, width]
-template <class T, class S>
-void put_rows(S* out, const T* x, int64_t rows, int64_t columns, int64_t width, int64_t stride, T factor) {
-  constexpr int lanes = kLanes<T>;
-  for (int64_t r = 0; r < rows; r++) {
-    S* to = out + r * stride;
-    const T* from = x + r * width;
-    int64_t c = 0;
-    for (; c + lanes <= columns; c += lanes) store(to + c, load<T>(from + c) * factor);
-    if (c < columns) store_tail(to + c, load_tail(from + c, columns - c) * factor, columns - c);
-  }
-}
-
-// c OUT [m, n] (+)= a b. a (m, k) at m a_stride + k, or in the column form at m + k a_stride; b (k, n) at k b_stride + n, or, where b_panel is not
-// 0, in panels of kPanel columns, b_panel apart.
-template <bool kColumns, class T>
-void product(T* c, int64_t c_stride, const T* a, int64_t a_stride, const T* b, int64_t b_stride, int64_t b_panel, int64_t m, int64_t n, int64_t k,
-             bool accumulate) {
-  for (int64_t j = 0; j < n; j += kPanel<T>) {
-    const int columns = static_cast<int>(min64(kPanel<T>, n - j));
-    const int64_t step = even_rows(m, max_rows<T>(columns));
-    const T* b_at = b + (b_panel != 0 ? j / kPanel<T> * b_panel : j);
-    for (int64_t i = 0; i < m; i += step) {
-      const T* a_at = a + (kColumns ? i : i * a_stride);
-      const Tile<T> tile{&a_at, &b_at, 1, k, a_stride, b_stride, c + i * c_stride + j, c_stride, nullptr, accumulate};
-      tile_kernel<T, kColumns>(static_cast<int>(min64(step, m - i)), columns, tile);
-    }
-  }
-}
+constexpr int64_t kParallelWork = 64 * 1024;  // multiply-adds below which one more thread does not pay
 
 // What the work on one head needs, besides the call: sizes of packed rows, and places in the caller's scratch memory.
 template <class S>
 struct Head {
   using T = Real<S>;
+  using P = Operand<S>;
   const AttentionCall& call;
-  int64_t e_width, d_width;
+  int64_t e_width, d_width, e_units, d_units;
   Drop<T> drop;
 
-  explicit Head(const AttentionCall& c) : call(c), e_width(width_of(c.e)), d_width(width_of(c.d)), drop(c.dropout, c.seed) {}
+  explicit Head(const AttentionCall& c)
+      : call(c), e_width(width_of(c.e)), d_width(width_of(c.d)), e_units(units_of<P>(c.e)), d_units(units_of<P>(c.d)),
+        drop(c.dropout, c.seed) {}
+
+  T scale() const { return static_cast<T>(call.scale); }
 
   static int64_t width_of(int64_t columns) {
-    return columns <= kPanel<T> ? panel_width<T>(static_cast<int>(columns)) : round_up(columns, kPanel<T>);
+    return columns <= kPanel<P> ? panel_width<P>(columns) : round_up(columns, kPanel<P>);
   }
-  template <class P>
-  P* at(P* base, const int64_t* strides, int64_t unit, int64_t row = 0) const {
+  template <class Q>
+  Q* at(Q* base, const int64_t* strides, int64_t unit, int64_t row = 0) const {
     return base + unit / call.heads * strides[0] + unit % call.heads * strides[1] + row * strides[2];
   }
-  const S* in(const AttentionArray& x, int64_t unit, int64_t row = 0) const { return at(static_cast<const S*>(x.data), x.strides, unit, row); }
+  const S* in(const AttentionArray& x, int64_t unit, int64_t row = 0) const {
+    return at(static_cast<const S*>(x.data), x.strides, unit, row);
+  }
   S* out(const AttentionArray& x, int64_t unit, int64_t row = 0) const { return at(static_cast<S*>(x.data), x.strides, unit, row); }
 
   // Keys [first, stop) that some query of [row, row + rows) may see.
   int64_t stop_of(int64_t row, int64_t rows, int64_t stop) const { return call.causal ? min64(stop, row + rows) : stop; }
+
+  // tile [rows, kKeys] = a b, b the transposed panels from row `at` (a multiple of kKeys) on
+  static void times_panels(T* tile, const P* a, int64_t a_stride, const P* panels, int64_t at, int64_t rows, int64_t columns,
+                           int64_t units) {
+    product<false>(tile, kKeys, a, a_stride, panels + at * units * kUnit<P>, kPanel<P>, units * kPanel<P>, rows, columns, units, false);
+  }
+
+  // Makes scores of products: scaled (where q was not), masked. Row `row`, keys [key, key + columns).
+  PDL_INLINE void finish(T* scores, int64_t unit, int64_t row, int64_t key, int64_t columns) const {
+    const int64_t wide = round_up(columns, kLanes<T>);
+    if constexpr (kPaired<S>)
+      for (int64_t c = 0; c < wide; c += kLanes<T>) store<T>(scores + c, load<T>(scores + c) * scale());
+    if (call.causal || call.mask_kind != kNoMask || wide != columns) mask(scores, unit, row, key, columns);
+  }
 
   // Adds the mask to scores [columns] of query `row`, beginning at key `key`; -inf where a key is kept out, also behind the last one.
   void mask(T* scores, int64_t unit, int64_t row, int64_t key, int64_t columns) const {
@@ -168,61 +92,75 @@ PDL_INLINE T largest(const T* x, int64_t columns, T start) {
   return across<T>(most, [](Vec<T> a, Vec<T> b) { return at_least<T>(a, b); });
 }
 
-// scores <- e^(scores - most), dropped out; returns their sum before that
-template <bool kDrop, class T>
-PDL_INLINE T exponentials(T* scores, int64_t columns, T most, const Drop<T>& drop, Stream stream, int64_t key) {
+// out <- e^(scores - most), dropped out; returns their sum before that    out OUT [columns], may be the scores
+template <bool kDrop, class P, class T>
+PDL_INLINE T exponentials(P* out, const T* scores, int64_t columns, T most, const Drop<T>& drop, Stream stream, int64_t key) {
   Vec<T> sum{};
   for (int64_t c = 0; c < columns; c += kLanes<T>) {
     Vec<T> p = exp_negative<T>(load<T>(scores + c) - most);
     sum += p;
     if constexpr (kDrop) p *= drop.factors(stream, key + c);
-    store<T>(scores + c, p);
+    store(out + c, p);
   }
   return across_sum<T>(sum);
 }
 
-// Scratch memory, cut into pieces: first counted, with no memory, then taken.
-template <class T>
-struct Pieces {
-  int64_t used = 0;
-  T* base = nullptr;
-  T* take(int64_t n) {
-    T* piece = base + used;
-    used += round_up(n, 16);
-    return piece;
-  }
-};
-
 // One head's keys and values, packed, and the running state of a block of queries.
-template <class T>
+template <class S>
 struct Running {
-  T *kt, *v, *q, *y, *tile, *most, *sum;
+  using T = Real<S>;
+  using P = Operand<S>;
+  P *k, *kt, *v, *vs, *q, *prob;  // vs: v as it is multiplied, in pairs of rows or v itself; prob: the probabilities, in the tile or apart
+  T *y, *tile, *most, *sum;
+
+  Running(const Head<S>& h, int64_t step) {
+    const int64_t keys = round_up(h.call.s, kPanel<P>);
+    Cut memory;
+    for (int pass = 0; pass < 2; pass++) {
+      memory = {0, pass == 0 ? nullptr : static_cast<char*>(scratch(2, memory.used))};
+      memory.take(k, keys * h.e_width), memory.take(kt, keys * h.e_units * kUnit<P>), memory.take(v, keys * h.d_width);
+      memory.take(q, step * h.e_width), memory.take(y, step * h.d_width), memory.take(tile, step * kKeys);
+      memory.take(most, round_up(step, 16)), memory.take(sum, round_up(step, 16));
+      vs = v;
+      if constexpr (kPaired<S>) memory.take(vs, keys * h.d_width), memory.take(prob, step * kKeys);
+      else prob = tile;
+    }
+  }
+
+  void pack(const Head<S>& h, int64_t unit) {
+    const AttentionCall& call = h.call;
+    pack_rows(k, h.in(call.k, unit), call.s, call.e, h.e_width, call.k.strides[2], T(1));
+    pack_transposed(kt, k, call.s, h.e_units, h.e_width);
+    pack_rows(v, h.in(call.v, unit), call.s, call.d, h.d_width, call.v.strides[2], T(1));
+    if constexpr (kPaired<S>) pair_rows(vs, v, call.s, h.d_width);
+  }
 };
 
 // Queries [row, row + rows) of one head against all keys.
 template <class S, bool kDrop>
-void forward_block(const Head<S>& h, int64_t unit, int64_t row, int64_t rows, const Running<Real<S>>& p) {
+void forward_block(const Head<S>& h, int64_t unit, int64_t row, int64_t rows, const Running<S>& p) {
   using T = Real<S>;
+  using P = Operand<S>;
   const AttentionCall& call = h.call;
-  pack_rows<T>(p.q, h.in(call.q, unit, row), rows, call.e, h.e_width, call.q.strides[2], static_cast<T>(call.scale));
+  pack_rows(p.q, h.in(call.q, unit, row), rows, call.e, h.e_width, call.q.strides[2], h.scale());
   for (int64_t i = 0; i < rows; i++) p.most[i] = -static_cast<T>(__builtin_inf()), p.sum[i] = 0;
   const int64_t stop = h.stop_of(row, rows, call.s);
   for (int64_t key = 0; key < stop; key += kKeys) {
     const int64_t keys = min64(kKeys, stop - key), wide = round_up(keys, kLanes<T>);
-    product<false>(p.tile, kKeys, p.q, h.e_width, p.kt + key * call.e, kPanel<T>, call.e * kPanel<T>, rows, wide, call.e, false);
+    h.times_panels(p.tile, p.q, h.e_width, p.kt, key, rows, wide, h.e_units);
     for (int64_t i = 0; i < rows; i++) {
       T *scores = p.tile + i * kKeys, *y = p.y + i * h.d_width;
-      if (call.causal || call.mask_kind != kNoMask || wide != keys) h.mask(scores, unit, row + i, key, keys);
+      h.finish(scores, unit, row + i, key, keys);
       const T before = p.most[i], now = p.most[i] = largest<T>(scores, wide, before);
       const T base = now == -static_cast<T>(__builtin_inf()) ? T(0) : now;
       const Stream stream = kDrop ? stream_of(call.seed, unit * call.l + row + i) : Stream{};
-      const T sum = exponentials<kDrop, T>(scores, wide, base, h.drop, stream, key);
+      const T sum = exponentials<kDrop>(p.prob + i * kKeys, scores, wide, base, h.drop, stream, key);
       const T keep = key == 0 || before == now ? T(1) : exp_negative<T>(splat<T>(before - base))[0];
       p.sum[i] = p.sum[i] * keep + sum;
       if (keep != 1)
         for (int64_t c = 0; c < h.d_width; c++) y[c] *= keep;
     }
-    product<false>(p.y, h.d_width, p.tile, kKeys, p.v + key * h.d_width, h.d_width, 0, rows, h.d_width, keys, key != 0);
+    product<false>(p.y, h.d_width, p.prob, kKeys, p.vs + key * h.d_width, h.d_width, 0, rows, h.d_width, units_of<P>(keys), key != 0);
   }
   T* lse = static_cast<T*>(call.lse) + unit * call.l + row;
   for (int64_t i = 0; i < rows; i += kLanes<T>) {
@@ -234,30 +172,18 @@ void forward_block(const Head<S>& h, int64_t unit, int64_t row, int64_t rows, co
     put_rows(h.out(call.y, unit, row + i), p.y + i * h.d_width, 1, call.d, h.d_width, 0, p.sum[i]);
 }
 
-// Rows in a block of queries: equal blocks of at most kQueries.
-inline int64_t query_rows(int64_t l) { return even_rows(l, kQueries); }
+// Rows in a block of queries: equal blocks of at most kQueries, of an even number, for pairs of rows.
+inline int64_t query_rows(int64_t l) { return round_up(even_rows(l, kQueries), 2); }
 
 template <class S>
 void forward(const AttentionCall& call) {
-  using T = Real<S>;
   const Head<S> h(call);
   const int64_t step = query_rows(call.l), blocks = (call.l + step - 1) / step, work = step * call.s * (call.e + call.d);
   parallel(call.n * call.heads * blocks, max64(1, kParallelWork / max64(1, work)), [&](int64_t begin, int64_t end, int) {
-    Running<T> p{};
-    Pieces<T> memory;
-    for (int pass = 0; pass < 2; pass++) {  // first the size, then the places
-      memory = {0, pass == 0 ? nullptr : static_cast<T*>(scratch(2, memory.used * sizeof(T)))};
-      p.kt = memory.take(round_up(call.s, kPanel<T>) * call.e), p.v = memory.take(call.s * h.d_width);
-      p.q = memory.take(step * h.e_width), p.y = memory.take(step * h.d_width), p.tile = memory.take(step * kKeys);
-      p.most = memory.take(round_up(step, 16)), p.sum = memory.take(round_up(step, 16));
-    }
+    Running<S> p(h, step);
     for (int64_t item = begin, packed = -1; item < end; item++) {
       const int64_t unit = item / blocks, row = item % blocks * step, rows = min64(step, call.l - row);
-      if (unit != packed) {
-        pack_transposed<T>(p.kt, h.in(call.k, unit), call.s, call.e, call.k.strides[2]);
-        pack_rows<T>(p.v, h.in(call.v, unit), call.s, call.d, h.d_width, call.v.strides[2], T(1));
-        packed = unit;
-      }
+      if (unit != packed) p.pack(h, packed = unit);
       call.dropout > 0 ? forward_block<S, true>(h, unit, row, rows, p) : forward_block<S, false>(h, unit, row, rows, p);
     }
   });
@@ -279,36 +205,85 @@ PDL_INLINE void score_gradients(T* scores, T* grads, int64_t columns, T lse, T d
   }
 }
 
-// One head's operands, packed for the gradient, and its sums.
-template <class T>
+// One head's operands, packed for the gradient, and its sums. Where bf16 is multiplied, `*s` are operands in pairs of rows, else the rows.
+template <class S>
 struct Packed {
-  T *q, *g, *k, *kt, *vt, *dq, *dk, *dv, *delta, *tile, *dtile;
+  using T = Real<S>;
+  using P = Operand<S>;
+  P *q, *g, *k, *v, *kt, *vt, *qs, *gs, *ks, *prob, *dprob, *drows;  // of a tile: prob and dprob by pairs of rows, drows by rows
+  T *dq, *dk, *dv, *delta, *tile, *dtile;
+
+  Packed(const Head<S>& h, int64_t step, int64_t keys) {
+    const AttentionCall& call = h.call;
+    const int64_t rows = round_up(call.l, 2);
+    keys = round_up(keys, kPanel<P>);
+    Cut memory;
+    for (int pass = 0; pass < 2; pass++) {
+      memory = {0, pass == 0 ? nullptr : static_cast<char*>(scratch(2, memory.used))};
+      memory.take(q, rows * h.e_width), memory.take(g, rows * h.d_width);
+      memory.take(k, keys * h.e_width), memory.take(v, keys * h.d_width);
+      memory.take(kt, keys * h.e_units * kUnit<P>), memory.take(vt, keys * h.d_units * kUnit<P>), memory.take(dq, rows * h.e_width);
+      memory.take(dk, keys * h.e_width), memory.take(dv, keys * h.d_width), memory.take(delta, call.l);
+      memory.take(tile, step * kKeys), memory.take(dtile, step * kKeys);
+      if constexpr (kPaired<S>) {
+        memory.take(qs, rows * h.e_width), memory.take(gs, rows * h.d_width), memory.take(ks, keys * h.e_width);
+        memory.take(prob, step * kKeys), memory.take(dprob, step * kKeys), memory.take(drows, step * kKeys);
+      } else {
+        qs = q, gs = g, ks = k, prob = tile, dprob = drows = dtile;
+      }
+    }
+  }
+
+  void pack_queries(const Head<S>& h, int64_t unit) {
+    const AttentionCall& call = h.call;
+    pack_rows(q, h.in(call.q, unit), call.l, call.e, h.e_width, call.q.strides[2], h.scale());
+    pack_rows(g, h.in(call.g, unit), call.l, call.d, h.d_width, call.g.strides[2], T(1));
+    if constexpr (kPaired<S>) pair_rows(qs, q, call.l, h.e_width), pair_rows(gs, g, call.l, h.d_width);
+  }
+  void pack_keys(const Head<S>& h, int64_t unit, int64_t first, int64_t keys) {
+    const AttentionCall& call = h.call;
+    pack_rows(k, h.in(call.k, unit, first), keys, call.e, h.e_width, call.k.strides[2], T(1));
+    pack_rows(v, h.in(call.v, unit, first), keys, call.d, h.d_width, call.v.strides[2], T(1));
+    pack_transposed(kt, k, keys, h.e_units, h.e_width);
+    pack_transposed(vt, v, keys, h.d_units, h.d_width);
+    if constexpr (kPaired<S>) pair_rows(ks, k, keys, h.e_width);
+  }
+  // The tile as the next products take it.
+  void pack_tile(int64_t rows, int64_t columns) const {
+    if constexpr (kPaired<S>) {
+      pair_rows(prob, tile, rows, columns, kKeys), pair_rows(dprob, dtile, rows, columns, kKeys);
+      round_rows(drows, dtile, rows, columns, kKeys);
+    }
+  }
 };
 
 // Keys [first, last) of one head: dk and dv of them, their share of dq.
 template <class S, bool kDrop>
-void backward_keys(const Head<S>& h, int64_t unit, int64_t first, int64_t last, const Packed<Real<S>>& p) {
+void backward_keys(const Head<S>& h, int64_t unit, int64_t first, int64_t last, const Packed<S>& p) {
   using T = Real<S>;
+  using P = Operand<S>;
   const AttentionCall& call = h.call;
-  const int64_t step = query_rows(call.l);
+  const int64_t step = query_rows(call.l), e = h.e_width, d = h.d_width;
   const T* lse = static_cast<const T*>(call.lse) + unit * call.l;
   for (int64_t key = first; key < last; key += kKeys)
     for (int64_t row = 0; row < call.l; row += step) {
-      const int64_t rows = min64(step, call.l - row), keys = min64(kKeys, h.stop_of(row, rows, last) - key), wide = round_up(keys, kLanes<T>);
+      const int64_t rows = min64(step, call.l - row), keys = min64(kKeys, h.stop_of(row, rows, last) - key);
+      const int64_t wide = round_up(keys, kLanes<T>);
       if (keys <= 0) continue;
       const int64_t at = key - first;
-      const T *q = p.q + row * h.e_width, *g = p.g + row * h.d_width;
-      product<false>(p.tile, kKeys, q, h.e_width, p.kt + at * call.e, kPanel<T>, call.e * kPanel<T>, rows, wide, call.e, false);
-      product<false>(p.dtile, kKeys, g, h.d_width, p.vt + at * call.d, kPanel<T>, call.d * kPanel<T>, rows, wide, call.d, false);
+      h.times_panels(p.tile, p.q + row * e, e, p.kt, at, rows, wide, h.e_units);
+      h.times_panels(p.dtile, p.g + row * d, d, p.vt, at, rows, wide, h.d_units);
       for (int64_t i = 0; i < rows; i++) {
         T* scores = p.tile + i * kKeys;
-        if (call.causal || call.mask_kind != kNoMask || wide != keys) h.mask(scores, unit, row + i, key, keys);
+        h.finish(scores, unit, row + i, key, keys);
         const Stream stream = kDrop ? stream_of(call.seed, unit * call.l + row + i) : Stream{};
         score_gradients<kDrop, T>(scores, p.dtile + i * kKeys, wide, lse[row + i], p.delta[row + i], h.drop, stream, key);
       }
-      product<true>(p.dv + at * h.d_width, h.d_width, p.tile, kKeys, g, h.d_width, 0, keys, h.d_width, rows, true);
-      product<true>(p.dk + at * h.e_width, h.e_width, p.dtile, kKeys, q, h.e_width, 0, keys, h.e_width, rows, true);
-      product<false>(p.dq + row * h.e_width, h.e_width, p.dtile, kKeys, p.k + at * h.e_width, h.e_width, 0, rows, h.e_width, keys, true);
+      p.pack_tile(rows, wide);
+      const int64_t units = units_of<P>(rows);
+      product<true>(p.dv + at * d, d, p.prob, kKeys * kUnit<P>, p.gs + row * d, d, 0, keys, d, units, true);
+      product<true>(p.dk + at * e, e, p.dprob, kKeys * kUnit<P>, p.qs + row * e, e, 0, keys, e, units, true);
+      product<false>(p.dq + row * e, e, p.drows, kKeys, p.ks + at * e, e, 0, rows, e, units_of<P>(keys), true);
     }
 }
 
@@ -340,42 +315,27 @@ void backward(const AttentionCall& call) {
   T* shares = chunks > 1 ? static_cast<T*>(scratch(3, units * chunks * dq_size * sizeof(T))) : nullptr;
   const int64_t work = 3 * call.l * chunk * (call.e + call.d);
   parallel(units * chunks, max64(1, kParallelWork / max64(1, work)), [&](int64_t begin, int64_t end, int) {
-    const int64_t panels = round_up(min64(chunk, call.s), kPanel<T>);
-    Packed<T> p{};
-    Pieces<T> memory;
-    for (int pass = 0; pass < 2; pass++) {  // first the size, then the places
-      memory = {0, pass == 0 ? nullptr : static_cast<T*>(scratch(2, memory.used * sizeof(T)))};
-      p.q = memory.take(call.l * h.e_width), p.g = memory.take(call.l * h.d_width), p.k = memory.take(panels * h.e_width);
-      p.kt = memory.take(panels * call.e), p.vt = memory.take(panels * call.d), p.dq = memory.take(dq_size);
-      p.dk = memory.take(panels * h.e_width), p.dv = memory.take(panels * h.d_width), p.delta = memory.take(call.l);
-      p.tile = memory.take(step * kKeys), p.dtile = memory.take(step * kKeys);
-    }
+    Packed<S> p(h, step, min64(chunk, call.s));
     for (int64_t item = begin, packed = -1; item < end; item++) {
       const int64_t unit = item / chunks, first = item % chunks * chunk, last = min64(call.s, first + chunk), keys = last - first;
       if (unit != packed) {
-        pack_rows<T>(p.q, h.in(call.q, unit), call.l, call.e, h.e_width, call.q.strides[2], static_cast<T>(call.scale));
-        pack_rows<T>(p.g, h.in(call.g, unit), call.l, call.d, h.d_width, call.g.strides[2], T(1));
+        p.pack_queries(h, packed = unit);
         deltas<S>(p.delta, h, unit);
-        packed = unit;
       }
-      pack_rows<T>(p.k, h.in(call.k, unit, first), keys, call.e, h.e_width, call.k.strides[2], T(1));
-      pack_transposed<T>(p.kt, h.in(call.k, unit, first), keys, call.e, call.k.strides[2]);
-      pack_transposed<T>(p.vt, h.in(call.v, unit, first), keys, call.d, call.v.strides[2]);
+      p.pack_keys(h, unit, first, keys);
       if (chunks > 1) p.dq = shares + item * dq_size;
-      memset(p.dq, 0, dq_size * sizeof(T));
-      memset(p.dk, 0, keys * h.e_width * sizeof(T));
-      memset(p.dv, 0, keys * h.d_width * sizeof(T));
+      clear(p.dq, dq_size), clear(p.dk, keys * h.e_width), clear(p.dv, keys * h.d_width);
       call.dropout > 0 ? backward_keys<S, true>(h, unit, first, last, p) : backward_keys<S, false>(h, unit, first, last, p);
-      put_rows(h.out(call.dk, unit, first), p.dk, keys, call.e, h.e_width, call.dk.strides[2], T(1));
+      put_rows(h.out(call.dk, unit, first), p.dk, keys, call.e, h.e_width, call.dk.strides[2], kPaired<S> ? h.scale() : T(1));
       put_rows(h.out(call.dv, unit, first), p.dv, keys, call.d, h.d_width, call.dv.strides[2], T(1));
-      if (chunks == 1) put_rows(h.out(call.dq, unit), p.dq, call.l, call.e, h.e_width, call.dq.strides[2], static_cast<T>(call.scale));
+      if (chunks == 1) put_rows(h.out(call.dq, unit), p.dq, call.l, call.e, h.e_width, call.dq.strides[2], h.scale());
     }
   });
   for (int64_t unit = 0; chunks > 1 && unit < units; unit++) {
     T* sum = shares + unit * chunks * dq_size;
     for (int64_t part = 1; part < chunks; part++)
       for (int64_t i = 0; i < dq_size; i++) sum[i] += sum[part * dq_size + i];
-    put_rows(h.out(call.dq, unit), sum, call.l, call.e, h.e_width, call.dq.strides[2], static_cast<T>(call.scale));
+    put_rows(h.out(call.dq, unit), sum, call.l, call.e, h.e_width, call.dq.strides[2], h.scale());
   }
 }
 
