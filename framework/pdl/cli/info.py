@@ -20,7 +20,17 @@ def command(
 ) -> None:
     """Versions, processor, threads, suites and folders; or, for a run, what it is and what it reached."""
     facts = installation() if run is None else _of_run(run)
-    style.json(facts) if json else style.pairs(_flat(facts))
+    style.json(facts) if json else style.pairs(_flat(facts if run is None else _readable(facts)))
+
+
+def _readable(facts: dict[str, Any]) -> dict[str, Any]:
+    """The facts of a run with units: bytes in MiB, operations in GFLOP."""
+    step = dict(facts["step"])
+    for name in [n for n in step if n.endswith("_bytes")]:
+        step[name.replace("_bytes", "_memory")] = f"{step.pop(name) / 2**20:,.2f} MiB"
+    if "flops" in step:
+        step["flops"] = f"{step['flops'] / 1e9:,.3f} GFLOP"
+    return facts | {"step": step}
 
 
 def _of_run(run: Path) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from pdl.train.result import Result, machine, versions
 from pdl.train.settings import TrainSettings
 from pdl.train.task import SPLITS, Parts, Task
 from pdl.train.tensorboard import TensorBoard
+from pdl.train.traced import step_facts
 
 # What may differ between a run and its resumption: nothing that a weight depends on.
 FREE = (
@@ -307,7 +308,10 @@ def predict(
 
 
 def info(run: str | Path) -> dict[str, Any]:
-    """What a run is and what it reached, as plain values."""
+    """What a run is and what it reached, and what its training step costs, as plain values.
+
+    The step is traced for that, on a batch of the run's data; where these are gone, a line says so.
+    """
     folder = Run.open(run)
     config, about = folder.config(), folder.describe()
     facts: dict[str, Any] = {
@@ -316,6 +320,10 @@ def info(run: str | Path) -> dict[str, Any]:
         "started": about.get("started"),
     }
     facts |= {"task": config["task"]["_target_"], "model": config["model"]["_target_"]}
+    try:
+        facts["step"] = step_facts(config)
+    except PdlError as error:
+        facts["step"] = {"program": f"not traced: {error}"}
     if folder.result.is_file():
         result = Result.load(folder.result).to_dict()
         names = (
