@@ -125,9 +125,13 @@ def in_bf16(net: nn.Module) -> Loss:
     return loss_of
 
 
-def forward_flops(name: str) -> int:
-    """Two for each multiply-add of one sample's way through the net."""
+def step_flops(name: str) -> float:
+    """Operations of the products in a training step (forward and gradients, two for each multiply-add), per sample."""
+    from pdl.train.traced import flops  # with the trainer's imports, which no measured process needs
+
     work = WORKLOADS[name]
-    summary = nn.summary(net_of(name, work), pdl.Tensor(work.arrays()[0][:1]))
-    assert summary.multiply_adds is not None
-    return 2 * summary.multiply_adds
+    net = net_of(name, work)
+    x, labels = (pdl.Tensor(a) for a in work.arrays())
+    made = CompiledStep(lambda x, labels: pdl.cross_entropy(net(x), labels), net).program_for(x, labels)
+    assert made is not None
+    return flops(made.executable.program) / work.batch

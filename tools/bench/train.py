@@ -10,8 +10,10 @@ its warm-up; the table shows the median over the rounds. A ratio compares the be
 best mode of all peers in the same precision. Every mode of every side has a line in the second table.
 
 Peak memory is that of the process (VmHWM) less what it held after importing its framework; so it contains weights,
-gradients, optimiser state, activations and, for torch.compile, the compiler. The share of the peak is 3 x the
-multiply-adds of the forward pass (2 operations each) a second, over what multiply-adds in registers reach in this run.
+gradients, optimiser state, activations and, for torch.compile, the compiler. The share of the peak is the arithmetic of
+the products (convolutions, matrices, recurrent layers, attention; forward and gradients, by the plain formula, two
+operations for each multiply-add) a second, over what multiply-adds in registers reach in this run. An algorithm that
+multiplies less, such as Winograd's, may pass 100 %.
 """
 
 from __future__ import annotations
@@ -65,7 +67,7 @@ def worker(side: str, workload: str, mode: str, args: argparse.Namespace) -> dic
     module = importlib.import_module(f"{side}_nets")
     if mode == "list":
         listed = {"modes": module.modes(WORKLOADS[workload])}
-        return listed | ({"flops": module.forward_flops(workload)} if side == "pdl" else {})
+        return listed | ({"flops": module.step_flops(workload)} if side == "pdl" else {})
     before = memory()["now"]
     made = module.side(workload, mode, args.threads)
     median, count = measure(made.step, args.seconds)
@@ -97,7 +99,7 @@ def python_of(side: str, args: argparse.Namespace) -> str:
 
 
 def plan(workload: str, args: argparse.Namespace) -> tuple[list[tuple[str, str]], float]:
-    """(side, mode) of everything to measure on a workload, and the operations of a sample's forward pass."""
+    """(side, mode) of everything to measure on a workload, and the operations of a sample's step."""
     found, flops = [], 0.0
     for side in ("pdl", *args.peer):
         listed = ask(side, workload, "list", args)
@@ -122,7 +124,7 @@ def run_workload(workload: str, peak: float, args: argparse.Namespace) -> dict[s
     if len(counts) > 1:
         shown = {label: row.get("parameters") for label, row in rows.items()}
         sys.exit(f"{workload}: the sides disagree about the number of parameters: {shown}")
-    return {"modes": rows, "forward_flops_per_sample": flops, **compare(rows, flops, peak)}
+    return {"modes": rows, "flops_per_sample": flops, **compare(rows, flops, peak)}
 
 
 def one_row(found: list[dict[str, Any]], work: Workload) -> dict[str, Any]:
@@ -151,7 +153,7 @@ def compare(rows: Rows, flops: float, peak: float) -> dict[str, Any]:
         found[precision] = {"pdl": own, "peer": peer}
         for name, label in (("pdl", own), ("peer", peer)):
             if label:
-                rate = rows[label]["samples_per_second"] * 3 * flops / 1e9
+                rate = rows[label]["samples_per_second"] * flops / 1e9
                 found[precision][f"{name}_share_of_fp32_peak"] = rate / peak
         if own and peer:
             found[precision]["ratio"] = rows[own]["samples_per_second"] / rows[peer]["samples_per_second"]

@@ -1,0 +1,115 @@
+"""The training race: its nets have the known sizes, every mode of pdl runs, the tables are whole."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BENCH = Path(__file__).parents[1] / "tools" / "bench"
+
+#: parameters; multiply-adds of the forward pass a sample, in millions. Convolutional nets: the papers and torchvision
+SIZES = {
+    "lenet": (61_706, 0.4165),
+    "resnet20": (269_722, 40.55),
+    "resnet18": (11_173_962, 555.4),
+    "resnet50": (25_557_032, 4089.2),
+    "mobilenetv2": (3_504_872, 300.8),
+    "transformer": (18_000 * 312 + 128 * 312 + 4 * (4 * 312 * 313 + 312 * 1201 + 1200 * 313) + 18 * 312 + 626, 623.6),
+    "gru4rec": (37_000 * 201 + 2 * 300 * 101, 4.9),
+}
+
+
+@pytest.fixture
+def nets(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(BENCH))
+    import pdl_nets
+
+    return pdl_nets
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n == "resnet50" else n for n in SIZES])
+def test_the_nets_have_the_known_sizes(name: str, nets: Any) -> None:
+    net = nets.net_of(name, nets.WORKLOADS[name])
+    parameters, millions = SIZES[name]
+    assert sum(p.size for p in net.parameters()) == parameters
+    assert nets.WORKLOADS.keys() == SIZES.keys()
+    ratio = nets.step_flops(name) / (2e6 * millions)
+    assert 2.7 < ratio <= 3.001  # forward, and two gradients but for that of the images
+
+
+def race(*options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, BENCH / "train.py", "--seconds", "0.01", "--rounds", "1", "--threads", "1", *options]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_race_without_peers(tmp_path: Path) -> None:
+    done = race("--only", "lenet", "--json", str(tmp_path / "race.json"))
+    assert done.returncode == 0, done.stderr
+    told = json.loads((tmp_path / "race.json").read_text())
+    modes = told["workloads"]["lenet"]["modes"]
+    assert set(modes) == {"pdl fp32 eager", "pdl fp32 compiled"}
+    for row in modes.values():
+        assert row["parameters"] == SIZES["lenet"][0]
+        assert row["samples_per_second"] > 0
+        assert row["memory_peak"] > row["memory_after_import"] > 0
+    best = told["workloads"]["lenet"]["fp32"]
+    share = modes[best["pdl"]]["samples_per_second"] * told["workloads"]["lenet"]["flops_per_sample"] / 1e9
+    assert best["pdl_share_of_fp32_peak"] == pytest.approx(share / told["fp32_peak_gflops"])
+    assert (best["peer"], told["geometric_means"]) == (None, {})
+    assert done.stdout.splitlines()[3].split()[:2] == ["lenet", "fp32"]
+
+
+@pytest.mark.parametrize("mode", ["bf16 compiled", "fp32 eager sparse"])
+def test_other_modes_run(mode: str, nets: Any) -> None:
+    name = "resnet20" if "bf16" in mode else "gru4rec"
+    assert mode in nets.modes(nets.WORKLOADS[name])
+    side = nets.side(name, mode, 2)
+    side.step()
+    side.step()
+    assert side.parameters == SIZES[name][0]
+
+
+def test_a_peer_that_is_not_there_is_said_so(tmp_path: Path) -> None:
+    missing = tmp_path / "python"
+    missing.write_text("#!/bin/sh\necho \"ModuleNotFoundError: No module named 'torch'\" >&2\nexit 1\n")
+    missing.chmod(0o755)
+    done = race("--only", "lenet", "--peer", "torch", "--torch-python", str(missing))
+    assert done.returncode == 1
+    assert "torch cannot run lenet" in done.stderr
+    assert "No module named 'torch'" in done.stderr
+
+
+def test_ratios_and_means_of_known_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCH))
+    import train as bench
+
+    def row(rate: float) -> dict[str, Any]:
+        return {
+            "samples_per_second": rate,
+            "rounds": [rate],
+            "steps": 3,
+            "memory_after_import": 0,
+            "memory_peak": 2**20,
+        }
+
+    rows = {
+        "pdl fp32 eager": row(10.0), "pdl fp32 compiled": row(30.0), "torch fp32 eager": row(20.0),
+        "torch fp32 compile": {"error": "no compiler"}, "paddle fp32 eager": row(15.0),
+    }  # fmt: skip
+    found = bench.compare(rows, 1e9, 60.0)
+    assert found["fp32"]["ratio"] == 1.5
+    assert (found["fp32"]["pdl"], found["fp32"]["peer"]) == ("pdl fp32 compiled", "torch fp32 eager")
+    assert found["fp32"]["pdl_share_of_fp32_peak"] == 0.5
+    results = {
+        "a": {"modes": rows, **found},
+        "b": {"modes": rows, **bench.compare(rows | {"torch fp32 eager": row(5.0)}, 1e9, 60.0)},
+    }
+    assert bench.geometric_means(results)["fp32"] == pytest.approx((1.5 * 2.0) ** 0.5)
+    text = bench.report(results, 60.0, 2)
+    assert "geometric mean of the ratios: fp32 1.73" in text
+    assert "no compiler" in text
