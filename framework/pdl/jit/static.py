@@ -145,22 +145,15 @@ class _Traced:
         ins = [*(as_tensor(x) for x in leaves((args, kwargs))), *self.sources]
         learning = _GradMode.enabled
         wanted = tuple([learning and x._requires_grad and is_differentiable(x.dtype) for x in ins])
-        op = self._calls.get(wanted) or self._call(wanted)
-        made = apply(op, *ins) if op.forward.specs else ()
+        op = self._calls.get(wanted)
+        if op is None:
+            op = self._calls[wanted] = Call(self.block, wanted, self.arguments)
+        made = apply(op, *ins) if self.block.specs else ()
         outs = made if isinstance(made, tuple) else (made,)
         for buffer, value in zip(self.buffers, outs[len(self.flows) :], strict=False):
             buffer._data[...] = value._data
         values = iter([y if f else y.detach() for y, f in zip(outs, self.flows, strict=False)])
         return rebuild(self.result, lambda _: next(values))
-
-    def _call(self, wanted: tuple[bool, ...]) -> Call:
-        if any(wanted):
-            forward, backward, reads = self.block.split(wanted)
-            made = Call(self.block, forward, backward, reads, wanted, self.arguments)
-        else:
-            made = Call(self.block, self.block, None, (), wanted, self.arguments)
-        self._calls[wanted] = made
-        return made
 
 
 def _homes(sources: list[Tensor], modules: list[Module]) -> list[tuple[dict[str, Any], str, Tensor]]:

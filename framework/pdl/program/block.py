@@ -7,6 +7,8 @@ of an op: immutable, compared by content, with its executables and its gradient.
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -14,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from pdl.dtype import as_dtype, is_differentiable
-from pdl.errors import TraceError
+from pdl.errors import GradientError, TraceError
+from pdl.kernels.memory import empty
 from pdl.ops.base import JSON_KINDS, Arrays, Op, Spec, apply
 from pdl.ops.sparse import SparseGrad
-from pdl.program.executor import Executable
+from pdl.program.executor import Executable, TwoPart
 from pdl.program.ir import Node, Program, Value, is_state
 from pdl.program.passes import FINAL, FORWARD, run_passes
 from pdl.program.tracing import Recorder, Symbol
@@ -146,6 +149,7 @@ class Block:
         self.effect = any(n.op.effect for n in self.program.nodes)
         self._executables: dict[int, tuple[Executable, list[Tensor]]] = {}
         self._gradients: dict[Any, Block] = {}
+        self._pairs: dict[Any, Paired] = {}
         self._silent: Block | None = None
         self._hash = hash((self.specs, tuple(type(n.op) for n in self.program.nodes)))
         self._json: Any = None
@@ -207,30 +211,12 @@ class Block:
             self._gradients[key] = Block(recorder.program)
         return self._gradients[key]
 
-    def split(self, wanted: tuple[bool, ...]) -> tuple[Block, Block, tuple[int, ...]]:
-        """(forward, backward, reads): forward gives the outputs and then what backward needs; backward takes the
-        gradients of the differentiable outputs, then the inputs numbered `reads`, then the rest of what forward gave.
-        """
-        given = tuple(is_differentiable(s.dtype) for s in self.specs)
-        recorder, xs, gs, cut, found = self._differentiated(given, wanted)
-        program = recorder.program
-        forward, backward = Program(program.name), Program(f"{program.name}.gradient")
-        forward.nodes, backward.nodes = program.nodes[:cut], program.nodes[cut:]
-        backward.outputs = list(found)
-        made = {v for n in forward.nodes for v in n.outputs}
-        read = [v for v in dict.fromkeys(backward._reads()) if v in made]
-        inputs = [s.value for s in xs]
-        used = set(backward._reads())
-        reads = tuple(i for i, v in enumerate(inputs) if v in used)
-        forward.inputs, forward.outputs = inputs, [*program.outputs, *read]
-        entering = [inputs[i] for i in reads] + read
-        mapping = {v: Value(v.spec) for v in entering}
-        backward.replace(mapping)
-        backward.inputs = [*[s.value for s in gs], *[mapping[v] for v in entering]]
-        for part in (forward, backward):
-            reading = set(part._reads())
-            part.captures = [v for v in program.captures if v in reading]
-        return Block(forward), Block(backward), reads
+    def paired(self, wanted: tuple[bool, ...], copied: int) -> Paired:
+        """The block and its gradient with respect to the `wanted` inputs, for eager calls; see `run` for `copied`."""
+        key = (wanted, copied)
+        if key not in self._pairs:
+            self._pairs[key] = Paired(self, wanted, copied)
+        return self._pairs[key]
 
     def _differentiated(
         self, given: tuple[bool, ...], wanted: tuple[bool, ...]
@@ -294,6 +280,89 @@ class Block:
 
 
 JSON_KINDS["program"] = Block.from_json
+
+
+class Paired:
+    """A block and its gradient in one program: the gradient finds what it needs where the block left it.
+
+    Every call in flight (its gradient not yet taken, its graph alive) holds one executable with memory of its own.
+    """
+
+    def __init__(self, block: Block, wanted: tuple[bool, ...], copied: int) -> None:
+        self.block, self.copied = block, copied
+        self.given = tuple(is_differentiable(s.dtype) for s in block.specs)
+        recorder, xs, gs, _, found = block._differentiated(self.given, wanted)
+        program = recorder.program
+        program.inputs = [s.value for s in (*gs, *xs)]
+        program.outputs = [*program.outputs, *found]
+        self.specs = tuple(v.spec for v in found if v is not None)
+        self._program, self._gradients = program, len(gs)
+        self._lock = threading.Lock()
+        self._free: list[tuple[TwoPart, list[Tensor]]] = []
+        self._running: dict[int, tuple[TwoPart, list[Tensor]]] = {}
+        self._count = 0
+
+    def forward(self, outs: Arrays, ins: Sequence[Array]) -> None:
+        """The block's outputs; the last of `outs` becomes the number of the call, which lasts as long as that array."""
+        executable = self._take(ins)
+        with self._lock:
+            self._count += 1
+            number = self._count
+            self._running[number] = executable
+        executable[0].run_first(outs[:-1], tuple(ins[: self.copied]))
+        outs[-1][...] = number
+        weakref.finalize(outs[-1], self._drop, number).atexit = False
+
+    def backward(self, number: int, gs: Sequence[Array], ins: Sequence[Array]) -> Arrays:
+        """Gradients of the wanted inputs. A second time for the same call the block runs again."""
+        with self._lock:
+            executable = self._running.pop(number, None)
+        if executable is None:
+            if self.block.stateful and any(n.op.stateful and not n.op.effect for n in self.block.program.nodes):
+                raise GradientError(
+                    "a compiled function that draws random numbers has one gradient per call; call it again"
+                )
+            executable = self._take(ins)
+            outs = tuple(empty(s.shape, s.dtype) for s in self.block.specs)
+            executable[0].run_first(outs, tuple(ins[: self.copied]))
+        found = tuple(empty(s.shape, s.dtype) for s in self.specs)
+        executable[0].run_second(found, tuple(gs))
+        self._give_back(executable)
+        return found
+
+    def _take(self, ins: Sequence[Array]) -> tuple[TwoPart, list[Tensor]]:
+        with self._lock:
+            found = self._free.pop() if self._free else None
+        if found is None:
+            found = self._made(ins)
+        for tensor, array in zip(found[1], ins[self.copied :], strict=True):
+            tensor._data = array
+        return found
+
+    def _made(self, ins: Sequence[Array]) -> tuple[TwoPart, list[Tensor]]:
+        program = run_passes(_copy(self._program), FINAL)
+        gs, xs = program.inputs[: self._gradients], program.inputs[self._gradients :]
+        tensors = [Tensor._wrap(array) for array in ins[self.copied :]]
+        program.inputs = [*xs[: self.copied], *gs]
+        for value, tensor in zip(xs[self.copied :], tensors, strict=True):
+            value.tensor = tensor
+            program.captures.append(value)
+        return TwoPart(program, self.copied, len(self.block.specs)), tensors
+
+    def _drop(self, number: int) -> None:
+        """The graph of a call is gone: nobody will ask for its gradient."""
+        with self._lock:
+            executable = self._running.pop(number, None)
+        if executable is not None:
+            self._give_back(executable)
+
+    def _give_back(self, executable: tuple[TwoPart, list[Tensor]]) -> None:
+        with self._lock:
+            if len(self._free) < _KEPT:
+                self._free.append(executable)
+
+
+_KEPT = 2  # executables of a compiled function that wait for the next call
 
 
 def _zeros(x: Tensor) -> Tensor:

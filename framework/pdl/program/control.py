@@ -9,7 +9,7 @@ import numpy as np
 from pdl.dtype import bool_, int64, is_differentiable
 from pdl.errors import DtypeError, GradientError, ShapeError
 from pdl.kernels.memory import empty
-from pdl.ops.base import Arrays, Op, Spec, apply, compose_vjp, not_differentiable
+from pdl.ops.base import Arrays, Op, Spec, _quiet, apply, compose_vjp, not_differentiable
 from pdl.program.block import Block
 from pdl.tensor import Tensor, _GradMode, _Tracing
 
@@ -172,56 +172,48 @@ class WhileGrad(_Nested):
 
 
 class Call(_Nested):
-    """The outputs of a traced function, run as a program.
+    """The outputs of a traced function, run as a program; with gradients also the number of the call.
 
-    block      the function
-    forward    the function, giving what `backward` needs after its outputs; `block` itself where no gradient is wanted
-    backward   the gradient (see `Block.split`); None where none is wanted
-    reads      numbers of the inputs that `backward` takes
-    wanted     the inputs that it gives gradients of
-    copied     how many of the inputs, the first ones, lie elsewhere at every call
+    wanted   the inputs that gradients may be asked of
+    copied   how many of the inputs, the first ones, lie elsewhere at every call
     """
 
     block: Block
-    forward: Block
-    backward: Block | None
-    reads: tuple[int, ...]
     wanted: tuple[bool, ...]
     copied: int
 
     def infer(self, *ins: Spec) -> tuple[Spec, ...] | Spec:
-        return _one_or_all(self.forward.specs)
+        if not any(self.wanted):
+            return _one_or_all(self.block.specs)
+        return (*self.block.specs, Spec((), int64))
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        self.forward.run(outs, ins, copied=self.copied)
+        if any(self.wanted):
+            self.block.paired(self.wanted, self.copied).forward(outs, ins)
+        else:
+            self.block.run(outs, ins, copied=self.copied)
 
-    def vjp(self, g: Any, y: Any, *ins: Tensor) -> Any:
-        """The program `backward`; op by op where it is itself differentiated."""
-        gs, ys = (g, y) if isinstance(g, tuple) else ((g,), (y,))
-        n = len(self.block.specs)
-        if _GradMode.enabled or self.backward is None or any(d is not None for d in gs[n:]):
-            return self._again(gs, ins)
+    def vjp(self, g: tuple[Tensor | None, ...], y: tuple[Tensor, ...], *ins: Tensor) -> Any:
+        """The second half of the program; op by op where the gradient is itself differentiated."""
+        if _GradMode.enabled:
+            return self._again(g, ins)
+        paired = self.block.paired(self.wanted, self.copied)
         seeds = [
-            Tensor._wrap(np.zeros(s.shape, s.dtype)) if d is None else d
-            for d, s in zip(gs, self.block.specs, strict=False)
-            if is_differentiable(s.dtype)
+            np.zeros(s.shape, s.dtype) if d is None else d._data
+            for d, s, floating in zip(g, self.block.specs, paired.given, strict=False)
+            if floating
         ]
-        arguments = (*seeds, *[ins[i] for i in self.reads], *ys[n:])
-        nothing = (False,) * len(arguments)
-        op = Call(self.backward, self.backward, None, (), nothing, len(arguments))
-        found = iter(_apply(op, *arguments))
-        return tuple(next(found) if w else None for w in self.wanted)
+        found = iter(_quiet.run(paired.backward, int(y[-1]._data), seeds, [x._data for x in ins]))
+        return tuple(Tensor._wrap(next(found)) if w else None for w in self.wanted)
 
-    def _again(self, gs: tuple[Any, ...], ins: tuple[Tensor, ...]) -> Any:
-        if self.block.silent.stateful:
+    def _again(self, g: tuple[Tensor | None, ...], ins: tuple[Tensor, ...]) -> Any:
+        block = self.block.silent
+        if block.stateful:
             raise GradientError(
                 "second-order gradients of a compiled function that draws random numbers; run it eagerly"
             )
-
-        def function(*xs: Any) -> Any:
-            return _one_or_all(tuple(self.forward.silent.inline(xs)))
-
-        return compose_vjp(function, gs if len(gs) > 1 else gs[0], ins)
+        gs = g[: len(block.specs)]
+        return compose_vjp(lambda *xs: _one_or_all(tuple(block.inline(xs))), gs if len(gs) > 1 else gs[0], ins)
 
 
 class Print(Op):

@@ -60,9 +60,7 @@ class Executable:
                 self._bind()
                 self._load(arrays)
             self._run()
-            for target, made in zip(outs, self._outputs, strict=True):
-                assert made is not None
-                np.copyto(target, made)
+            _copy_all(outs, self._outputs)
 
     @property
     def peak_bytes(self) -> int:
@@ -129,6 +127,53 @@ class Executable:
             begin = clock()
             call()
             profile(node, begin, clock())
+
+
+class TwoPart(Executable):
+    """A program that runs in two parts: what needs the first `first` inputs only, then, any time later, the rest.
+
+    The `early` first outputs are known after the first part. What the second part reads stays in place meanwhile.
+    """
+
+    def __init__(self, program: Program, first: int, early: int) -> None:
+        self.first, self.early = first, early
+        late: set[Value] = set(program.inputs[first:])
+        nodes: tuple[list[Node], list[Node]] = ([], [])
+        for node in program.nodes:
+            waits = any(v in late for v in node.inputs if v is not None)
+            nodes[waits].append(node)
+            late.update(node.outputs if waits else ())
+        program.nodes = nodes[0] + nodes[1]
+        self._later = set(nodes[1])
+        super().__init__(program)
+
+    def _bind(self) -> None:
+        super()._bind()
+        self._cut = sum(node not in self._later for node, _ in self._steps)
+
+    def run_first(self, outs: Arrays, arrays: tuple[Array, ...]) -> None:
+        """The first part: its inputs, and where its outputs go."""
+        if any(tensor._data is not array for tensor, array in self._bound):
+            self._bind()
+        for target, array in zip(self._inputs, arrays, strict=False):
+            np.copyto(target, array)
+        for call in self._calls[: self._cut]:
+            call()
+        _copy_all(outs, self._outputs[: self.early])
+
+    def run_second(self, outs: Arrays, arrays: tuple[Array, ...]) -> None:
+        """The second part."""
+        for target, array in zip(self._inputs[self.first :], arrays, strict=True):
+            np.copyto(target, array)
+        for call in self._calls[self._cut :]:
+            call()
+        _copy_all(outs, self._outputs[self.early :])
+
+
+def _copy_all(targets: Arrays, arrays: list[Array | None]) -> None:
+    for target, made in zip(targets, arrays, strict=True):
+        assert made is not None
+        np.copyto(target, made)
 
 
 def bound(op: Op, outs: Arrays, ins: tuple[Any, ...]) -> Callable[[], object]:

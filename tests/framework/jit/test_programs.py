@@ -119,6 +119,44 @@ def test_only_what_requires_a_gradient_gets_one() -> None:
         assert not f(x, w)[0].requires_grad
 
 
+def test_calls_in_flight_do_not_disturb_each_other() -> None:
+    f = jit.to_static(bent)
+    xs = [tensor(*values) for values in CASES]
+    ys = [f(x) for x in xs]
+    f(tensor(7, 8))
+    for values, x, y in zip(CASES, xs, ys, strict=True):
+        expected = tensor(*values)
+        bent(expected).sum().backward()
+        y.sum().backward()
+        np.testing.assert_allclose(x.grad.numpy(), expected.grad.numpy(), rtol=1e-6)
+
+
+def test_a_second_gradient_of_one_call() -> None:
+    f = jit.to_static(bent)
+    x = tensor(1, 2)
+    y = f(x).sum()
+    y.backward(retain_graph=True)
+    first = x.grad.numpy().copy()
+    f(tensor(5, 6)).sum().backward()
+    y.backward()
+    np.testing.assert_allclose(x.grad.numpy(), 2 * first, rtol=1e-6)
+    g = jit.to_static(lambda x: x * pdl.dropout_mask(x.shape, rate=0.5))
+    y = g(x).sum()
+    y.backward(retain_graph=True)
+    with pytest.raises(pdl.errors.GradientError, match="one gradient per call"):
+        y.backward()
+
+
+def test_memory_of_dropped_calls_is_used_again() -> None:
+    f = jit.to_static(bent)
+    for _ in range(5):
+        f(tensor(1, 2))
+    ((traced,),) = f.programs.values()
+    (paired,) = traced.block._pairs.values()
+    assert not paired._running
+    assert len(paired._free) == 1
+
+
 def test_inside_a_compiled_training_step() -> None:
     class Net(nn.Module):
         def __init__(self) -> None:

@@ -58,9 +58,7 @@ def while_reference(k: Any, x: Any, w: Any, maximum: int | None = None) -> Any:
 def call(x: Any, w: Any) -> Any:
     made = block(up, x, w)
     wanted = (x.requires_grad, w.requires_grad)
-    if not any(wanted):
-        return apply(Call(made, made, None, (), wanted, 2), x, w)
-    return apply(Call(made, *made.split(wanted), wanted, 2), x, w)[:2]
+    return apply(Call(made, wanted, 2), x, w)[:2]
 
 
 def print_(x: Any) -> Any:
