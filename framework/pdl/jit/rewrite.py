@@ -55,6 +55,7 @@ class Rewriter(ast.NodeTransformer):
         self.file, self.owner = file, owner
         self._self: str | None = None  # the first parameter of the outermost function, for super()
         self._shared: set[str] = set()  # names that inner functions write by `nonlocal`
+        self._locals: set[str] = set()  # of the function and those in it
         self._count = 0
 
     def function(self, node: ast.FunctionDef, *, inner: bool = False) -> ast.FunctionDef:
@@ -62,6 +63,7 @@ class Rewriter(ast.NodeTransformer):
         if not inner:
             self._self = next(iter(scope.parameters(node.args)), None)
         self._refuse_names(node.body, inner)
+        self._locals |= set(scope.parameters(node.args)) | scope.stored(cast(list[ast.AST], node.body))
         node.decorator_list = [self.visit(d) for d in node.decorator_list]
         self._defaults(node.args)
         outer_shared, self._shared = self._shared, _nonlocals(node.body)
@@ -77,6 +79,7 @@ class Rewriter(ast.NodeTransformer):
 
     def expression(self, node: ast.Lambda) -> None:
         """Rewrite a lambda in place."""
+        self._locals |= set(scope.parameters(node.args))
         self._defaults(node.args)
         node.body = self.visit(node.body)
 
@@ -168,10 +171,9 @@ class Rewriter(ast.NodeTransformer):
         """A method that changes an object held elsewhere (``self.seen.append(x)``) is an effect."""
         call = node.value
         method = call.func if isinstance(call, ast.Call) else None
-        changes = isinstance(method, ast.Attribute) and method.attr in _MUTATORS
-        if changes and not isinstance(cast(ast.Attribute, method).value, ast.Name):
-            what = f"{ast.unparse(cast(ast.Attribute, method))}() changes an object that lives on"
-            return [self._effect(what, node), self.generic_visit(node)]
+        if isinstance(method, ast.Attribute) and method.attr in _MUTATORS and not self._is_local(method.value):
+            what = f"{ast.unparse(method)}() changes an object that lives on"
+            return [self._change(what, method.value, node), self.generic_visit(node)]
         return self.generic_visit(node)
 
     def visit_Raise(self, node: ast.Raise) -> Any:
@@ -286,18 +288,29 @@ class Rewriter(ast.NodeTransformer):
     def _effect(self, what: str, place: ast.AST) -> ast.stmt:
         return self._statement("effect", [ast.Constant(what), _line(place)], place)
 
+    def _is_local(self, node: ast.expr) -> bool:
+        return isinstance(node, ast.Name) and node.id in self._locals
+
+    def _change(self, what: str, changed: ast.expr, place: ast.AST) -> ast.stmt:
+        """A mark before a change of an object: ``change(what, object at the root, is it from outside, line)``."""
+        root = changed
+        while isinstance(root, ast.Attribute | ast.Subscript):
+            root = root.value
+        named = isinstance(root, ast.Name)
+        owner: ast.expr = ast.Name(cast(ast.Name, root).id, ast.Load()) if named else ast.Constant(None)
+        outside = ast.Constant(named and not self._is_local(root))
+        return self._statement("change", [ast.Constant(what), owner, outside, _line(place)], place)
+
     def _marked(self, node: Any, targets: list[ast.expr]) -> Any:
         """The statement, after an effect for every attribute or item that it writes beyond local containers."""
         marks = []
         for target in (n for t in targets for n in ast.walk(t) if not isinstance(getattr(n, "ctx", None), ast.Load)):
-            if isinstance(target, ast.Attribute):
-                marks.append(self._effect(f"{ast.unparse(target)} is written", node))
-            elif isinstance(target, ast.Subscript):
-                owner: ast.expr = ast.Constant(None)
-                if isinstance(target.value, ast.Name):
-                    owner = at(ast.Name(target.value.id, ast.Load()), target)
+            if isinstance(target, ast.Subscript) and self._is_local(target.value):
                 what = ast.Constant(f"{ast.unparse(target)} is written")
+                owner = at(ast.Name(cast(ast.Name, target.value).id, ast.Load()), target)
                 marks.append(self._statement("item_effect", [owner, what, _line(node)], node))
+            elif isinstance(target, ast.Subscript | ast.Attribute):
+                marks.append(self._change(f"{ast.unparse(target)} is written", target.value, node))
         self.generic_visit(node)
         return [*marks, node] if marks else node
 

@@ -24,6 +24,7 @@ from pdl.program.block import BranchRecorder
 from pdl.program.control import Assert
 from pdl.tensor import Tensor, _Tracing
 
+_ONCE = ": it would happen when the program is made and not when it runs"
 _UNBOUNDED = 1_000  # iterations of a plain iterator that only a tensor could stop
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
@@ -112,6 +113,13 @@ def effect(what: str, line: int) -> None:
         raise ConversionError(f"{what} inside a {kind} that depends on a tensor", Place(*_caller(line)))
 
 
+def change(what: str, root: Any, outside: bool, line: int) -> None:
+    """Refuse, in a trace, changes of what is there before and after it: modules, objects from outside the function."""
+    effect(what, line)
+    if _Tracing.recorder is not None and (outside or isinstance(root, Module)):
+        raise ConversionError(f"{what}{_ONCE}; return the value", Place(*_caller(line)))
+
+
 def item_effect(owner: Any, what: str, line: int) -> None:
     """Items of local lists and dicts may be written in branches; others may not."""
     if isinstance(owner, Tensor) and _Tracing.recorder is not None:
@@ -129,10 +137,8 @@ def set_attribute(owner: Any, name: str, value: Any, line: int) -> None:
         return assign(now, value)
     effect(f"attribute {name!r} is written", line)
     if isinstance(owner, Module):
-        reason = (
-            f"attribute {name!r} of a module is written: it would happen when the program is made and not when it runs"
-        )
-        raise ConversionError(f"{reason}; use a Buffer, or return the value", Place(*_caller(line)))
+        reason = f"attribute {name!r} of a module is written{_ONCE}; use a Buffer, or return the value"
+        raise ConversionError(reason, Place(*_caller(line)))
     return setattr(owner, name, value)
 
 
@@ -229,6 +235,6 @@ def _caller(line: int) -> tuple[str, int]:
 
 
 __all__ = [
-    "and_", "assert_", "call", "choose", "compare", "effect", "for_", "if_", "item_effect", "none_of", "not_", "or_",
-    "scalar", "set_attribute", "while_",
+    "and_", "assert_", "call", "change", "choose", "compare", "effect", "for_", "if_", "item_effect", "none_of",
+    "not_", "or_", "scalar", "set_attribute", "while_",
 ]  # fmt: skip

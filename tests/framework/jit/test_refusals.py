@@ -155,6 +155,22 @@ class Setter(Counter):
         return x
 
 
+class Recorder(Counter):
+    def forward(self, x: Any) -> Any:
+        self._log.append(x)
+        return x
+
+
+def appends_outside(x: Any) -> Any:
+    seen.append(x)
+    return x
+
+
+def writes_item_outside(x: Any) -> Any:
+    seen[0] = x
+    return x
+
+
 def item_of_tensor(x: Any) -> Any:
     y = x * 2
     y[0] = 1
@@ -239,6 +255,9 @@ CASES: list[tuple[Any, str, str]] = [
     (Counter(), "self.count += 1", "attribute 'count' of a module is written"),
     (Logger(), "self._log.append(x)", "self._log.append() changes an object that lives on inside a branch"),
     (Setter(), "self.count = 3", "attribute 'count' is written inside a branch"),
+    (Recorder(), "self._log.append(x)", "it would happen when the program is made and not when it runs"),
+    (appends_outside, "seen.append(x)", "it would happen when the program is made and not when it runs"),
+    (writes_item_outside, "seen[0] = x", "it would happen when the program is made and not when it runs"),
     (item_of_tensor, "y[0] = 1", "an item of a tensor; use pdl.where or pdl.scatter"),
     (item_of_object, 'holder["box"][0] = 2', "is written inside a branch"),
     (recursive, "if x.sum() < 100:", "calls itself again and again"),
