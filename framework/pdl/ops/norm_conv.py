@@ -12,7 +12,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from pdl.dtype import bfloat16, float32
 from pdl.errors import ShapeError
 from pdl.kernels import batch_norm as norm_kernels
 from pdl.kernels import conv as conv_kernels
@@ -72,9 +71,8 @@ class _NormConv(Fused, abstract=True):
         return h
 
     def conv_arrays(self, *arrays: Array) -> tuple[Array, ...]:
-        """Arrays for the convolution kernels: five dimensions, float32 for bfloat16."""
-        wide = [a.astype(np.float32) if a.dtype == bfloat16 else a for a in arrays]
-        return tuple(a.reshape(a.shape[0], 1, *a.shape[1:]) for a in wide)
+        """Images for the convolution kernels: five dimensions."""
+        return tuple(a.reshape(a.shape[0], 1, *a.shape[1:]) for a in arrays)
 
     def conv_window(self) -> tuple[Any, ...]:
         """Stride, padding before, dilation and groups in three dimensions."""
@@ -107,16 +105,13 @@ class NormConv(_NormConv):
         x, *channels, w = ins
         x, wide = _c(x), tuple(map(wide_parameter, channels))
         stats = outs[1:] if self.statistics else (None, None)
-        weight = cast(Array, wide_parameter(w))
         if self.covered(x, w):
+            weight = cast(Array, wide_parameter(w))
             kernels.forward(outs[0], *stats, x, *wide, weight, self.eps, self.activation, self.stride, self.padding,
                             self.groups)  # fmt: skip
             return
-        h = self.conv_arrays(self.before_array(x, wide))[0]
-        y = outs[0] if outs[0].dtype != bfloat16 else empty(outs[0].shape, float32)
-        conv_kernels.forward(self.conv_arrays(y)[0], h, weight[None], None, *self.conv_window())
-        if y is not outs[0]:
-            outs[0][...] = y.astype(bfloat16)
+        y, h = self.conv_arrays(outs[0], self.before_array(x, wide))
+        conv_kernels.forward(y, h, _c(w.astype(x.dtype, copy=False))[None], None, *self.conv_window())
         if self.statistics:
             kernels.moments(*stats, outs[0])
 
@@ -179,15 +174,16 @@ class NormConvGrad(_NormConv):
         g, y, y_mean, g_mean, g_var, x, *channels, w = ins
         g, x, y = _c(g), _c(x), None if y is None else _c(y)
         out_stats = tuple(map(wide_parameter, (y_mean, g_mean, g_var)))
-        wide, weight = tuple(map(wide_parameter, channels)), cast(Array, wide_parameter(w))
+        wide = tuple(map(wide_parameter, channels))
         dx = outs[0] if self.inner else None
         made = WideOutputs(outs[self.inner :])
         dw, *sums = made.arrays
         if dx is not None and self.covered(x, w):
+            weight = cast(Array, wide_parameter(w))
             kernels.backward(dx, dw, *(sums or (None,) * 4), g, y, *out_stats, x, *wide, weight, self.eps,
                              self.activation, self.stride, self.padding, self.groups)  # fmt: skip
         else:
-            self.by_parts(dx, dw, sums, (g, y, *out_stats), x, wide, weight)
+            self.by_parts(dx, dw, sums, (g, y, *out_stats), x, wide, _c(w.astype(x.dtype, copy=False)))
         made.finish()
 
     def by_parts(
@@ -201,17 +197,14 @@ class NormConvGrad(_NormConv):
             kernels.moments_grad(raw, g, y, y_mean, g_mean, g_var)
             g = raw
         h = self.before_array(x, channels)
-        wide_g, wide_h = self.conv_arrays(g, h)
-        conv_kernels.dw(dw[None], wide_h, wide_g, *self.conv_window())
+        five_g, five_h = self.conv_arrays(g, h)
+        conv_kernels.dw(dw[None], five_h, five_g, *self.conv_window())
         if dx is None:
             return
-        dh = dx if channels[0] is None and dx.dtype != bfloat16 else empty(x.shape, w.dtype)
-        conv_kernels.dx(self.conv_arrays(dh)[0], wide_g, w[None], *self.conv_window())
-        dh = dh if dh.dtype == dx.dtype else dh.astype(dx.dtype)
+        dh = dx if channels[0] is None else empty(x.shape, x.dtype)
+        conv_kernels.dx(self.conv_arrays(dh)[0], five_g, w[None], *self.conv_window())
         if channels[0] is not None:
             norm_kernels.batch_norm_apply_grad(dx, *sums, None, dh, x, None, *channels, self.eps, self.activation)
-        elif dh is not dx:
-            dx[...] = dh
 
     def compose(
         self, g: Tensor, y: Tensor | None, y_mean: Tensor | None, g_mean: Tensor | None, g_var: Tensor | None,
