@@ -4,6 +4,15 @@
 
 namespace pdl::PDL_ISA {
 
+// Columns of the panel that begins where `left` columns are left. One vector and a half are two panels: the second has registers of half the
+// width.
+template <class T>
+int panel_columns(int64_t left) {
+  constexpr int narrow = kNarrowBytes / sizeof(T), lanes = kLanes<T>;
+  if (narrow < lanes && left > lanes && left <= lanes + narrow) return lanes;
+  return static_cast<int>(min64(kPanel<T>, left));
+}
+
 template <class T>
 int64_t packed_size(int64_t k, int64_t n) {
   return ((n + kPanel<T> - 1) / kPanel<T> * k + 1) * kPanel<T>;
@@ -13,9 +22,10 @@ template <class T>
 void pack_right(T* packed, const T* b, int64_t k, int64_t n, int64_t row_stride, int64_t column_stride) {
   constexpr int panel = kPanel<T>;
   parallel((n + panel - 1) / panel, max64(1, kParallelWork / (k * panel)), [&](int64_t begin, int64_t end, int) {
-    for (int64_t i = begin; i < end; i++) {
-      const int columns = static_cast<int>(min64(panel, n - i * panel));
-      pack_panel(packed + i * panel * k, b + i * panel * column_stride, k, columns, panel_width<T>(columns), row_stride, column_stride);
+    int columns;
+    for (int64_t at = begin * panel; at < min64(n, end * panel); at += columns) {
+      columns = panel_columns<T>(n - at);
+      pack_panel(packed + at * k, b + at * column_stride, k, columns, panel_width<T>(columns), row_stride, column_stride);
     }
   });
 }
@@ -23,9 +33,10 @@ void pack_right(T* packed, const T* b, int64_t k, int64_t n, int64_t row_stride,
 template <class T>
 void block_product(T* c, int64_t c_stride, const T* a, int64_t a_stride, bool by_columns, int64_t rows, int64_t k, const T* packed, int64_t n,
                    bool accumulate) {
-  constexpr int panel = kPanel<T>;
-  for (int64_t at = 0; at < n; at += panel) {
-    const int columns = static_cast<int>(min64(panel, n - at)), width = panel_width<T>(columns);
+  int columns;
+  for (int64_t at = 0; at < n; at += columns) {
+    columns = panel_columns<T>(n - at);
+    const int width = panel_width<T>(columns);
     const int64_t step = even_rows(rows, max_rows<T>(columns));
     for (int64_t from = 0; from == 0 || from < k; from += kBlockK) {
       const T* b = packed + at * k + from * width;
@@ -42,8 +53,9 @@ void block_product(T* c, int64_t c_stride, const T* a, int64_t a_stride, bool by
 
 template <class T>
 void weight_product(T* sums, const T* a, int64_t a_stride, const T* b, int64_t b_stride, int64_t count, int64_t m, int64_t n) {
-  for (int64_t at = 0; at < n; at += kPanel<T>) {
-    const int columns = static_cast<int>(min64(kPanel<T>, n - at));
+  int columns;
+  for (int64_t at = 0; at < n; at += columns) {
+    columns = panel_columns<T>(n - at);
     const int64_t step = even_rows(m, max_rows<T>(columns));
     for (int64_t row = 0; row < m; row += step) {
       const T *left = a + row, *right = b + at;

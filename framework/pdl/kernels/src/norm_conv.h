@@ -232,6 +232,8 @@ void depthwise_backward(const Gradients<S>& to, const Depthwise<Real<S>>& d, con
 }
 
 // -- 1 x 1
+// Blocks are taken from the last to the first, where depthwise kernels take rows from the first to the last: each finds in the cache what the
+// one before it touched last.
 // Rows of pixels, cut so that a block of inputs, gradients and outputs stays in the second-level cache.
 template <class T>
 struct Pointwise {
@@ -257,7 +259,7 @@ void pointwise_forward(S* y, Real<S>* mean, Real<S>* var, const Pointwise<Real<S
   Statistics<S> statistics(p.o, parts_of(p.blocks, p.grain));
   parallel(p.blocks, p.grain, [&](int64_t begin, int64_t end, int part) {
     T *in = static_cast<T*>(scratch(4, p.block * (p.padded_c + p.padded_o) * sizeof(T))), *out = in + p.block * p.padded_c;
-    for (int64_t b = begin; b < end; b++) {
+    for (int64_t b = end - 1; b >= begin; b--) {
       const int64_t first = b * p.block, count = min64(p.block, p.rows - first);
       const T* from = in;
       int64_t step = p.padded_c;
@@ -291,7 +293,7 @@ void pointwise_backward(const Gradients<S>& to, const Pointwise<Real<S>>& p, con
   parallel(p.blocks, p.grain, [&](int64_t begin, int64_t end, int part) {
     T* h = static_cast<T*>(scratch(4, (p.block * (2 * p.padded_c + p.padded_o) + 2 * kLanes<T>) * sizeof(T)));
     T *dh = h + p.block * p.padded_c, *dy = dh + p.block * p.padded_c;
-    for (int64_t b = begin; b < end; b++) {
+    for (int64_t b = end - 1; b >= begin; b--) {
       const int64_t first = b * p.block, count = min64(p.block, p.rows - first);
       const T* from = h;
       int64_t step = p.padded_c;
