@@ -8,7 +8,7 @@ in float32 and bfloat16.
 A figure is the best of the repetitions. With one thread the CPU time of the thread is measured, which other processes
 disturb least; with more the wall clock. The peak is that of independent multiply-adds in registers (of the CPU's
 products of bfloat16 where it has them): a loop compiled for this CPU by the C++ compiler that builds pdl, times the
-threads.
+threads. Winograd's convolutions save multiplications and may pass it.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ cimport numpy as cnp
 import numpy as np
 
 from pdl.dtype import bfloat16
+from pdl.kernels.pointwise import UNARY
 
 cnp.import_array()
 
@@ -24,11 +25,31 @@ cdef extern from "table.h" namespace "pdl":
         int64_t[3] stride
         int64_t[3] pad
         int64_t[3] dilation
+    cdef cppclass Epilogue[T]:
+        int activation
+        float a, b, c  # of the type that T is computed in
+        const T* residual
+        T* before
     cdef cppclass ConvTable[T]:
         void forward(T* y, const T* x, const T* w, const T* bias, const Geometry& g) noexcept nogil
         void dx(T* dx, const T* dy, const T* w, const Geometry& g) noexcept nogil
         void dw(T* dw, float* wide, const T* x, const T* dy, const Geometry& g) noexcept nogil
+        void forward_then(T* y, const T* x, const T* w, const T* bias, const Geometry& g, const Epilogue[T]& then) noexcept nogil
     ConvTable[T]* conv_table[T](const T* any) noexcept nogil
+
+cdef extern from *:
+    """
+    template <class T>
+    void set_statistics(pdl::Epilogue<T>& then, void* mean, void* var) {
+      then.mean = static_cast<pdl::Real<T>*>(mean), then.var = static_cast<pdl::Real<T>*>(var);
+    }
+    """
+    void set_statistics[T](Epilogue[T]& then, void* mean, void* var) noexcept nogil
+
+ctypedef fused real:
+    float
+    double
+    bf16
 
 cdef enum:
     MAX_TAPS = 256
@@ -58,6 +79,53 @@ cdef int describe(Geometry* g, cnp.ndarray x, cnp.ndarray y, cnp.ndarray w, tupl
     return 0
 
 
+cdef struct Then:
+    int activation
+    double[3] parameters
+    void* residual
+    void* before
+    void* mean
+    void* var
+
+
+cdef void run(real* y, const real* x, const real* w, const real* bias, const Geometry& g, const Then* then) noexcept nogil:
+    """The forward kernel, with an epilogue where `then` is not NULL."""
+    cdef Epilogue[real] finish
+    if then == NULL:
+        conv_table(x).forward(y, x, w, bias, g)
+        return
+    finish.activation = then.activation
+    finish.residual = <const real*>then.residual
+    finish.before = <real*>then.before
+    finish.a, finish.b, finish.c = then.parameters[0], then.parameters[1], then.parameters[2]
+    set_statistics(finish, then.mean, then.var)
+    conv_table(x).forward_then(y, x, w, bias, g, finish)
+
+
+cdef void forward_any(cnp.ndarray y, cnp.ndarray x, cnp.ndarray w, void* bias, const Geometry& g, const Then* then):
+    """The forward kernel for the dtype of x."""
+    cdef void* py = cnp.PyArray_DATA(y)
+    cdef void* px = cnp.PyArray_DATA(x)
+    cdef void* pw = cnp.PyArray_DATA(w)
+    cdef int item = x.itemsize
+    with nogil:
+        if item == 4:
+            run(<float*>py, <const float*>px, <const float*>pw, <const float*>bias, g, then)
+        elif item == 8:
+            run(<double*>py, <const double*>px, <const double*>pw, <const double*>bias, g, then)
+        else:
+            run(<bf16*>py, <const bf16*>px, <const bf16*>pw, <const bf16*>bias, g, then)
+
+
+cdef void* data_of(str label, cnp.ndarray array, int64_t size, dtype) except? NULL:
+    """Where the values of an optional array are; NULL for None. Raise unless it is contiguous, of that size and dtype."""
+    if array is None:
+        return NULL
+    if array.size != size or array.dtype != dtype or not array.flags.c_contiguous:
+        raise ValueError(f"conv: {label} must be a contiguous array of {size} values in {dtype}")
+    return cnp.PyArray_DATA(array)
+
+
 def forward(cnp.ndarray y not None, cnp.ndarray x not None, cnp.ndarray w not None, cnp.ndarray bias, tuple stride, tuple pad,
             tuple dilation, int groups):
     """Correlate x with w (+ bias)
@@ -66,26 +134,38 @@ def forward(cnp.ndarray y not None, cnp.ndarray x not None, cnp.ndarray w not No
     the input; what lies behind follows from the shape of y.
     """
     cdef Geometry g
-    cdef void* b = NULL
     describe(&g, x, y, w, stride, pad, dilation, groups)
-    if bias is not None:
-        if bias.ndim != 1 or bias.shape[0] != g.o or bias.dtype != x.dtype or not bias.flags.c_contiguous:
-            raise ValueError(f"conv: bias must be a contiguous array of {g.o} values of the dtype of x")
-        b = cnp.PyArray_DATA(bias)
-    if y.size == 0:
-        return
-    if x.itemsize == 4:
-        with nogil:
-            conv_table(<const float*>0).forward(<float*>cnp.PyArray_DATA(y), <const float*>cnp.PyArray_DATA(x),
-                                                <const float*>cnp.PyArray_DATA(w), <const float*>b, g)
-    elif x.itemsize == 8:
-        with nogil:
-            conv_table(<const double*>0).forward(<double*>cnp.PyArray_DATA(y), <const double*>cnp.PyArray_DATA(x),
-                                                 <const double*>cnp.PyArray_DATA(w), <const double*>b, g)
-    else:
-        with nogil:
-            conv_table(<const bf16*>0).forward(<bf16*>cnp.PyArray_DATA(y), <const bf16*>cnp.PyArray_DATA(x),
-                                               <const bf16*>cnp.PyArray_DATA(w), <const bf16*>b, g)
+    cdef void* b = data_of("bias", bias, g.o, x.dtype)
+    if y.size != 0:
+        forward_any(y, x, w, b, g, NULL)
+
+
+def forward_then(cnp.ndarray y not None, cnp.ndarray x not None, cnp.ndarray w not None, cnp.ndarray bias, tuple stride, tuple pad,
+                 tuple dilation, int groups, *, str activation=None, tuple parameters=(), cnp.ndarray residual=None,
+                 cnp.ndarray before=None, cnp.ndarray mean=None, cnp.ndarray var=None):
+    """As `forward`, and while the values are near: + residual, then the function `activation` of pointwise.UNARY, then statistics
+
+    residual IN, before OUT (what the activation is applied to): shaped as y, or None. mean OUT [O], var OUT [O] (biased), both or
+    neither: over the pixels of y as stored; float32 beside bfloat16.
+    """
+    cdef Geometry g
+    cdef Then then
+    describe(&g, x, y, w, stride, pad, dilation, groups)
+    cdef void* b = data_of("bias", bias, g.o, x.dtype)
+    wide = np.dtype(np.float32) if x.dtype == bfloat16 else x.dtype
+    if (mean is None) != (var is None):
+        raise ValueError("conv: mean and var come together")
+    then.activation = -1 if activation is None else UNARY[activation]
+    then.parameters = [0, 0, 0]
+    for number, value in enumerate(parameters):
+        then.parameters[number] = value
+    then.residual = data_of("residual", residual, y.size, x.dtype)
+    then.before = data_of("before", before, y.size, x.dtype)
+    then.mean, then.var = data_of("mean", mean, g.o, wide), data_of("var", var, g.o, wide)
+    if before is not None and activation is None and residual is None:
+        raise ValueError("conv: before is y itself where there is no activation")
+    if y.size != 0:
+        forward_any(y, x, w, b, g, &then)
 
 
 def dx(cnp.ndarray dx not None, cnp.ndarray g not None, cnp.ndarray w not None, tuple stride, tuple pad, tuple dilation, int groups):

@@ -8,6 +8,7 @@ cimport numpy as cnp
 import numpy as np
 
 from pdl.dtype import bfloat16
+from pdl.kernels.pointwise import UNARY
 
 cnp.import_array()
 
@@ -34,12 +35,23 @@ cdef extern from "table.h" namespace "pdl":
         int64_t b_row, b_column
         const T* bias
         float* wide  # of the type that T is computed in
+        const Epilogue[T]* then
+    cdef cppclass Epilogue[T]:
+        int activation
+        float a, b, c  # of the type that T is computed in
+        T* before
     cdef cppclass GemmTable[T]:
         void matmul(const Product[T]& first, int64_t batch, const int64_t* offsets) noexcept nogil
     GemmTable[T]* gemm_table[T](const T* any) noexcept nogil
 
 
-cdef void run(real* out, float* wide, const real* a, const real* b, const real* bias, const int64_t* sizes, int64_t batch,
+cdef struct Then:
+    int activation
+    double[3] parameters
+    void* before
+
+
+cdef void run(const Then* then, real* out, float* wide, const real* a, const real* b, const real* bias, const int64_t* sizes, int64_t batch,
               const int64_t* offsets) noexcept nogil:
     """sizes: m, n, k, out_stride, a_row, a_column, b_row, b_column."""
     cdef Product[real] p
@@ -50,17 +62,23 @@ cdef void run(real* out, float* wide, const real* a, const real* b, const real* 
         p.wide = wide
     else:
         p.wide = NULL
+    cdef Epilogue[real] finish
+    finish.activation, finish.before = then.activation, <real*>then.before
+    finish.a, finish.b, finish.c = then.parameters[0], then.parameters[1], then.parameters[2]
+    p.then = &finish if then.activation >= 0 else NULL
     gemm_table(a).matmul(p, batch, offsets)
 
 
-def matmul(cnp.ndarray out not None, cnp.ndarray a not None, cnp.ndarray b not None, cnp.ndarray bias=None):
-    """out = a @ b (+ bias)
+def matmul(cnp.ndarray out not None, cnp.ndarray a not None, cnp.ndarray b not None, cnp.ndarray bias=None, str activation=None,
+           tuple parameters=(), cnp.ndarray before=None):
+    """out = f(a @ b (+ bias)), f the identity or the function `activation` of pointwise.UNARY with its parameters
 
     out OUT [..., M, N] C-contiguous, a IN [..., M, K], b IN [..., K, N]: any strides, batch dimensions broadcast to those of out;
     bias IN [N] contiguous or None. All of one dtype, float32, float64 or bfloat16; beside bfloat16 inputs out may be float32, which
-    saves the rounding.
+    saves the rounding. With an activation before OUT (or None), shaped as out and of its dtype, is what f is applied to.
     """
     cdef int64_t[8] sizes
+    cdef Then then
     cdef int64_t item = a.itemsize
     cdef bint wide = a.dtype == bfloat16 and out.dtype == np.float32
     cdef int64_t batch = 1
@@ -91,6 +109,17 @@ def matmul(cnp.ndarray out not None, cnp.ndarray a not None, cnp.ndarray b not N
         bias_data = cnp.PyArray_DATA(bias)
     if out.size == 0:
         return
+    then.activation, then.before, then.parameters = -1, NULL, [0, 0, 0]
+    if activation is not None:
+        if wide:
+            raise TypeError("matmul: an activation wants the output in the dtype of the inputs")
+        then.activation = UNARY[activation]
+        for number, value in enumerate(parameters):
+            then.parameters[number] = value
+        if before is not None:
+            if before.size != out.size or before.dtype != out.dtype or not before.flags.c_contiguous:
+                raise ValueError(f"matmul: before {np.shape(before)} must be contiguous and like out {np.shape(out)}")
+            then.before = cnp.PyArray_DATA(before)
     sizes[0], sizes[1], sizes[2], sizes[3] = m, n, k, n
     sizes[4], sizes[5] = a.strides[a.ndim - 2] // item, a.strides[a.ndim - 1] // item
     sizes[6], sizes[7] = b.strides[b.ndim - 2] // item, b.strides[b.ndim - 1] // item
@@ -104,16 +133,16 @@ def matmul(cnp.ndarray out not None, cnp.ndarray a not None, cnp.ndarray b not N
     fill_offsets(offsets, out, a, b)
     if item == 4:
         with nogil:
-            run(<float*>cnp.PyArray_DATA(out), NULL, <const float*>cnp.PyArray_DATA(a), <const float*>cnp.PyArray_DATA(b),
+            run(&then, <float*>cnp.PyArray_DATA(out), NULL, <const float*>cnp.PyArray_DATA(a), <const float*>cnp.PyArray_DATA(b),
                 <const float*>bias_data, sizes, batch, offsets)
     elif item == 8:
         with nogil:
-            run(<double*>cnp.PyArray_DATA(out), NULL, <const double*>cnp.PyArray_DATA(a), <const double*>cnp.PyArray_DATA(b),
+            run(&then, <double*>cnp.PyArray_DATA(out), NULL, <const double*>cnp.PyArray_DATA(a), <const double*>cnp.PyArray_DATA(b),
                 <const double*>bias_data, sizes, batch, offsets)
     else:
         with nogil:
-            run(<bf16*>cnp.PyArray_DATA(out), <float*>cnp.PyArray_DATA(out) if wide else NULL, <const bf16*>cnp.PyArray_DATA(a),
-                <const bf16*>cnp.PyArray_DATA(b), <const bf16*>bias_data, sizes, batch, offsets)
+            run(&then, <bf16*>cnp.PyArray_DATA(out), <float*>cnp.PyArray_DATA(out) if wide else NULL,
+                <const bf16*>cnp.PyArray_DATA(a), <const bf16*>cnp.PyArray_DATA(b), <const bf16*>bias_data, sizes, batch, offsets)
     if offsets != few:
         PyMem_RawFree(offsets)
 

@@ -98,7 +98,7 @@ def narrow_first(cast: Casting, ins: Inputs) -> Inputs:
 
 #: the rule of every op; the last row needs none: one float input, float32 inside, or for gradients only
 POLICY: dict[Rule | None, str] = {
-    narrow: "Conv ConvDx ConvDw MatMul Linear ScaledDotProductAttention",
+    narrow: "Conv ConvDx ConvDw ConvStats ConvAct MatMul Linear LinearAct ScaledDotProductAttention",
     narrow_first: "NormConv",
     wide: """
         Sum Mean Prod Norm LogSumExp CumSum CumProd LinearScan LogSoftmax CtcLoss Recurrent LinearCrossEntropy

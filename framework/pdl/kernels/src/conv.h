@@ -145,10 +145,10 @@ void pack_weights(T* packed, const T* w, const Taps* taps, const int64_t* kernel
 }
 
 // out[n, j, o] = sum over taps and c of in[n, j * step + offset, c] w[index, c, o] (+ bias[o]), for one group.
-//   w_strides IN: of kernel position, in, out
+//   w_strides IN: of kernel position, in, out; then IN what is done to the output, or null
 template <class T>
 void correlate(const Grid<T>& out, const Grid<const T>& in, const Taps* taps, int64_t n, int64_t channels, int64_t outputs, const T* w,
-               const int64_t* kernel, const int64_t* w_strides, const T* bias) {
+               const int64_t* kernel, const int64_t* w_strides, const T* bias, const Epilogue<T>* then) {
   using R = Real<T>;
   constexpr int panel = kPanel<T>;
   const int64_t panels = (outputs + panel - 1) / panel;
@@ -162,7 +162,8 @@ void correlate(const Grid<T>& out, const Grid<const T>& in, const Taps* taps, in
   const int64_t row_bytes = taps[1].step * taps[0].count * in.size[2] * channels * static_cast<int64_t>(sizeof(T));
   const Cut cut(n * out.size[0], out.size[1], row_bytes);
   const int64_t work = n * out.size[0] * out.size[1] * out.size[2] * tap_count * channels * outputs;
-  parallel(cut.blocks(), cut.grain(work), [&](int64_t begin, int64_t end, int) {
+  const Statistics statistics(then, parts_of(cut.blocks(), cut.grain(work)), panels * panel);
+  parallel(cut.blocks(), cut.grain(work), [&](int64_t begin, int64_t end, int part) {
     Block<T> block;
     block.place(in, taps, channels, out.size, cut.rows_per_block, cut.planes_per_block, 3);
     const int64_t batch_most = max64(1, tap_count);
@@ -178,6 +179,7 @@ void correlate(const Grid<T>& out, const Grid<const T>& in, const Taps* taps, in
       for (int64_t at = 0; at < panels; at++) {
         const int columns = static_cast<int>(min64(panel, outputs - at * panel)), width = panel_width<T>(columns);
         const int64_t step = even_rows(out.size[2], max_rows<T>(columns));
+        const ColumnSums sums = statistics.of(part, at * panel);
         const T* weights = packed + at * tap_count * depth1 * panel;
         for (int64_t p = plane0; p < plane1; p++) {
           const int64_t image = p / out.size[0], od = p % out.size[0];
@@ -192,21 +194,20 @@ void correlate(const Grid<T>& out, const Grid<const T>& in, const Taps* taps, in
                   b[batch] = weights + ((int64_t(td) * taps[1].count + th) * taps[2].count + tw) * depth1 * width;
                 }
               }
-            T* to = out.data + image * out.stride_n + od * out.stride[0] + oh * out.stride[1] + at * panel;
+            const int64_t to = image * out.stride_n + od * out.stride[0] + oh * out.stride[1] + at * panel;
             const int64_t a_step = taps[2].step * block.pixel;
             for (int64_t ow = 0; ow < out.size[2]; ow += step) {
               for (int64_t k = 0; k < batch; k++) a[k] = rows[k] + ow * a_step;
               Tile<T> tile{a, b, batch, depth, a_step, width * kUnit<T>, nullptr, out.stride[2],
                            bias != nullptr ? padded_bias + at * panel : nullptr, false, nullptr};
-              if constexpr (kUnit<T> == 1) tile.c = to + ow * out.stride[2];
-              else tile.rounded = to + ow * out.stride[2];
-              tile_kernel<T, false>(static_cast<int>(min64(step, out.size[2] - ow)), columns, tile);
+              finished_tile<T, false>(static_cast<int>(min64(step, out.size[2] - ow)), columns, tile, out.data, to + ow * out.stride[2], then, sums);
             }
           }
         }
       }
     }
   });
+  statistics.finish(then, outputs);
 }
 
 inline void forward_taps(Taps* taps, const Geometry& g) {
@@ -231,21 +232,20 @@ inline bool is_pointwise(const Geometry& g) {
 }
 
 // y = correlation of x with w (+ bias)
-//   y OUT [n, out..., o], x IN [n, in..., c], w IN [kernel..., c / groups, o], bias IN [o] or null
+//   y OUT [n, out..., o], x IN [n, in..., c], w IN [kernel..., c / groups, o], bias IN [o] or null; then IN or null
 template <class T>
-void conv_forward(T* y, const T* x, const T* w, const T* bias, const Geometry& g) {
+void conv_forward(T* y, const T* x, const T* w, const T* bias, const Geometry& g, const Epilogue<T>* then = nullptr) {
   const int64_t c = g.c / g.groups, o = g.o / g.groups, w_strides[] = {c * g.o, g.o, 1};
-  if (is_pointwise(g)) {
-    for (int64_t i = 0; i < g.groups; i++)
-      matmul_one<T>({g.n * g.in[0] * g.in[1] * g.in[2], o, c, y + i * o, g.o, x + i * c, g.c, 1, w + i * o, g.o, 1,
-                     bias == nullptr ? nullptr : bias + i * o, nullptr});
-    return;
-  }
   Taps taps[kDims];
-  forward_taps(taps, g);
-  for (int64_t i = 0; i < g.groups; i++)
-    correlate<T>(dense(y, g.out, g.o, i * o), dense(x, g.in, g.c, i * c), taps, g.n, c, o, w + i * o, g.kernel, w_strides,
-                 bias == nullptr ? nullptr : bias + i * o);
+  if (!is_pointwise(g)) forward_taps(taps, g);
+  for (int64_t i = 0; i < g.groups; i++) {
+    const T* added = bias == nullptr ? nullptr : bias + i * o;
+    const Epilogue<T> own = then == nullptr ? Epilogue<T>{} : from_column(*then, i * o), *how = then == nullptr ? nullptr : &own;
+    if (is_pointwise(g))
+      matmul_one<T>({g.n * g.in[0] * g.in[1] * g.in[2], o, c, y + i * o, g.o, x + i * c, g.c, 1, w + i * o, g.o, 1, added, nullptr, how});
+    else
+      correlate<T>(dense(y, g.out, g.o, i * o), dense(x, g.in, g.c, i * c), taps, g.n, c, o, w + i * o, g.kernel, w_strides, added, how);
+  }
 }
 
 // The taps of phase `phase` along one dimension of the input gradient: input positions phase, phase + stride, ... read g at stride 1.
@@ -294,13 +294,13 @@ void conv_dx(T* dx, const T* dy, const T* w, const Geometry& g) {
   const int64_t c = g.c / g.groups, o = g.o / g.groups, w_strides[] = {c * g.o, 1, g.o};
   if (is_pointwise(g)) {
     for (int64_t i = 0; i < g.groups; i++)
-      matmul_one<T>({g.n * g.in[0] * g.in[1] * g.in[2], c, o, dx + i * c, g.c, dy + i * o, g.o, 1, w + i * o, 1, g.o, nullptr, nullptr});
+      matmul_one<T>({g.n * g.in[0] * g.in[1] * g.in[2], c, o, dx + i * c, g.c, dy + i * o, g.o, 1, w + i * o, 1, g.o, nullptr, nullptr, nullptr});
     return;
   }
   each_phase(g, [&](const Taps* taps, const int64_t* at) {
     for (int64_t i = 0; i < g.groups; i++)
       correlate<T>(phase_grid(dx, g, at, g.c, i * c), dense(dy, g.out, g.o, i * o), taps, g.n, o, c, w + i * o, g.kernel, w_strides,
-                   static_cast<const T*>(nullptr));
+                   static_cast<const T*>(nullptr), static_cast<const Epilogue<T>*>(nullptr));
   });
 }
 

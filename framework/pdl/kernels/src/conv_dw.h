@@ -225,7 +225,7 @@ void conv_dw(T* dw, Real<T>* wide, const T* x, const T* dy, const Geometry& geom
   if (is_pointwise(g) && c * o * static_cast<int64_t>(sizeof(R)) > 2 * kNearBytes) {
     for (int64_t i = 0; i < g.groups; i++)
       matmul_one<T>({c, o, g.n * g.in[0] * g.in[1] * g.in[2], dw + i * o, g.o, x + i * c, 1, g.c, dy + i * o, g.o, 1, nullptr,
-                     wide == nullptr ? nullptr : wide + i * o});
+                     wide == nullptr ? nullptr : wide + i * o, nullptr});
     return;
   }
   Taps taps[kDims];

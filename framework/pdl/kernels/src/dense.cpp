@@ -9,6 +9,7 @@ namespace pdl::PDL_ISA {
 #define INSTANTIATE(T) \
   template void matmul<T>(const Product<T>&, int64_t, const int64_t*); \
   template void convolution<T>(T*, const T*, const T*, const T*, const Geometry&); \
+  template void convolution_then<T>(T*, const T*, const T*, const T*, const Geometry&, const Epilogue<T>&); \
   template void convolution_dx<T>(T*, const T*, const T*, const Geometry&); \
   template void convolution_dw<T>(T*, Real<T>*, const T*, const T*, const Geometry&); \
   template int64_t packed_size<T>(int64_t, int64_t); \

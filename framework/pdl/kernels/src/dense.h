@@ -1,5 +1,5 @@
-// The entries of the dense families. Their templates take most of the compile time and have files of their own: dense.cpp, cells.cpp,
-// attention.cpp and norm_conv.cpp.
+// The entries of the dense families. Their templates take most of the compile time and have files of their own: dense.cpp, dense_bf16.cpp,
+// cells.cpp, attention.cpp and norm_conv.cpp.
 #pragma once
 #include "table.h"
 
@@ -9,6 +9,8 @@ template <class T>
 void matmul(const Product<T>& first, int64_t batch, const int64_t* offsets);
 template <class T>
 void convolution(T* y, const T* x, const T* w, const T* bias, const Geometry& g);
+template <class T>
+void convolution_then(T* y, const T* x, const T* w, const T* bias, const Geometry& g, const Epilogue<T>& then);
 template <class T>
 void convolution_dx(T* dx, const T* dy, const T* w, const Geometry& g);
 template <class T>

@@ -496,13 +496,31 @@ void depthwise_dw(D* dw, const S* x, const S* dy, const Geometry& g) {
 
 inline bool is_depthwise(const Geometry& g) { return g.groups > 1 && g.groups == g.c && g.c == g.o; }
 
-// The three entries of the table: they pick the form.
+// The entries of the table: they pick the form.
 template <class T>
 void convolution(T* y, const T* x, const T* w, const T* bias, const Geometry& g) {
   if (is_depthwise(g)) return depthwise_forward(y, x, w, bias, g);
   if constexpr (sizeof(Real<T>) == 4)
     if (winograd::fits<T>(g)) return winograd::forward(y, x, w, bias, g);
   conv_forward(y, x, w, bias, g);
+}
+// The forms without tiles that an epilogue could finish take their rows once more; Winograd's takes statistics on the way.
+template <class T>
+void convolution_then(T* y, const T* x, const T* w, const T* bias, const Geometry& g, const Epilogue<T>& then) {
+  const auto rows_again = [&] { finish_rows(y, g.n * g.out[0] * g.out[1] * g.out[2], g.o, then); };
+  if (is_depthwise(g)) {
+    depthwise_forward(y, x, w, bias, g);
+    return rows_again();
+  }
+  if constexpr (sizeof(Real<T>) == 4) {
+    if (winograd::fits<T>(g)) {
+      const bool alone = then.residual == nullptr && then.activation < 0;
+      winograd::forward(y, x, w, bias, g, alone ? &then : nullptr);
+      if (!alone) rows_again();
+      return;
+    }
+  }
+  conv_forward(y, x, w, bias, g, &then);
 }
 template <class T>
 void convolution_dx(T* dx, const T* dy, const T* w, const Geometry& g) {

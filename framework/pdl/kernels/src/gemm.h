@@ -1,5 +1,6 @@
 // Matrix products on the micro-kernel.
 #pragma once
+#include "epilogue.h"
 #include "pack.h"
 
 namespace pdl::PDL_ISA {
@@ -65,7 +66,7 @@ struct LeftRows {
 //   out OUT element (m, n) at m * out_stride + n of the result
 template <class T>
 inline void panel_rows(const Product<T>& p, const LeftRows<T>& a, int64_t first, int64_t rows, int64_t step, int64_t column, int columns,
-                       const T* b, int64_t b_stride, const Real<T>* bias) {
+                       const T* b, int64_t b_stride, const Real<T>* bias, const ColumnSums& sums) {
   const int64_t block_k = p.wide == nullptr && kUnit<T> == 2 ? max64(1, round_up(p.k, 2)) : kBlockK;
   for (int64_t k = 0; k == 0 || k < p.k; k += block_k) {
     const T* b_block = b + k / kUnit<T> * b_stride;
@@ -75,11 +76,15 @@ inline void panel_rows(const Product<T>& p, const LeftRows<T>& a, int64_t first,
       const int64_t to = (first + row) * p.out_stride + column;
       Tile<T> tile{&a_block, &b_block, 1, units, a.stride, b_stride, nullptr, p.out_stride,
                    k == 0 ? bias : nullptr, k != 0, nullptr};
-      if constexpr (kUnit<T> == 1) tile.c = p.out + to;
-      else if (p.wide != nullptr) tile.c = p.wide + to;
-      else tile.rounded = p.out + to;
       const int here = static_cast<int>(min64(step, rows - row));
-      a.by_columns ? tile_kernel<T, true>(here, columns, tile) : tile_kernel<T, false>(here, columns, tile);
+      if (kUnit<T> == 2 && p.wide != nullptr) {
+        tile.c = p.wide + to;
+        a.by_columns ? tile_kernel<T, true>(here, columns, tile) : tile_kernel<T, false>(here, columns, tile);
+        continue;
+      }
+      const Epilogue<T>* then = k + block_k < p.k ? nullptr : p.then;
+      a.by_columns ? finished_tile<T, true>(here, columns, tile, p.out, to, then, sums)
+                   : finished_tile<T, false>(here, columns, tile, p.out, to, then, sums);
     }
   }
 }
@@ -129,10 +134,10 @@ struct Pieces {
 template <class T>
 void matmul_one(Product<T> p) {
   using R = Real<T>;
-  if (p.n == 1 && p.out_stride == 1 && p.bias == nullptr)  // a column is a row of the transposed product
-    p = {1, p.m, p.k, p.out, p.m, p.b, p.b_column, p.b_row, p.a, p.a_column, p.a_row, nullptr, p.wide};
+  if (p.n == 1 && p.out_stride == 1 && p.bias == nullptr && p.then == nullptr)  // a column is a row of the transposed product
+    p = {1, p.m, p.k, p.out, p.m, p.b, p.b_column, p.b_row, p.a, p.a_column, p.a_row, nullptr, p.wide, p.then};
   if constexpr (kUnit<T> == 1)
-    if (p.m <= 4 && p.b_row == 1 && p.b_column != 1 && (p.a_column == 1 || p.k == 1)) return dots(p);
+    if (p.m <= 4 && p.then == nullptr && p.b_row == 1 && p.b_column != 1 && (p.a_column == 1 || p.k == 1)) return dots(p);
   constexpr int panel = kPanel<T>;
   const int64_t panels = (p.n + panel - 1) / panel, units = max64(1, (p.k + kUnit<T> - 1) / kUnit<T>);
   const int64_t work = max64(1, p.k * panel);
@@ -152,8 +157,9 @@ void matmul_one(Product<T> p) {
   const int64_t step = even_rows(p.m, max_rows<T>(static_cast<int>(min64(p.n, panel))));
   const Pieces pieces(p.m, step, panels, p.k * sizeof(T), panels * packed_size * sizeof(T));
   const bool there = LeftRows<T>::in_place(p, panels);
-  parallel(pieces.chunks * pieces.groups, max64(1, kParallelWork * pieces.groups / (work * panels * pieces.chunk)),
-           [&](int64_t begin, int64_t end, int) {
+  const int64_t grain = max64(1, kParallelWork * pieces.groups / (work * panels * pieces.chunk));
+  const Statistics statistics(p.then, parts_of(pieces.chunks * pieces.groups, grain), panels * panel);
+  parallel(pieces.chunks * pieces.groups, grain, [&](int64_t begin, int64_t end, int part) {
     T* copy = there ? nullptr : static_cast<T*>(scratch(0, LeftRows<T>::size(p, pieces.chunk) * sizeof(T)));
     LeftRows<T> a{};
     for (int64_t i = begin; i < end; i++) {
@@ -165,10 +171,12 @@ void matmul_one(Product<T> p) {
         const bool unpacked = direct(columns);
         const int64_t b_stride = unpacked ? p.b_row : panel_width<T>(columns) * kUnit<T>;
         panel_rows(p, a, first, rows, step, at * panel, columns,
-                   unpacked ? p.b + at * panel : packed + at * packed_size, b_stride, p.bias == nullptr ? nullptr : bias + at * panel);
+                   unpacked ? p.b + at * panel : packed + at * packed_size, b_stride, p.bias == nullptr ? nullptr : bias + at * panel,
+                   statistics.of(part, at * panel));
       }
     }
   });
+  statistics.finish(p.then, p.n);
 }
 
 // A batch of products: many small ones run side by side, few large ones one after another.

@@ -21,6 +21,7 @@ constexpr ConvTable<T> kConv = {
     .forward = convolution<T>,
     .dx = convolution_dx<T>,
     .dw = convolution_dw<T>,
+    .forward_then = convolution_then<T>,
 };
 
 template <class T>

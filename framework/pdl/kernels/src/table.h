@@ -195,6 +195,16 @@ struct CtcTable {
   void (*gradient)(T* d, T* scratch, const T* g, const CtcBatch<T>& batch);
 };
 
+// What is done to the values of a product before they are stored: activation(value + residual), and the statistics of what is stored.
+template <class T>
+struct Epilogue {
+  int activation;        // of enum Unary, or -1
+  Real<T> a, b, c;       // its parameters
+  const T* residual;     // IN laid out as the output, or null
+  T* before;             // OUT what the activation is applied to, laid out as the output, or null
+  Real<T>*mean, *var;    // OUT of every column: mean and biased variance, or null
+};
+
 // One matrix product.   out OUT [m, n] rows contiguous, a IN [m, k], b IN [k, n], any strides; bias IN [n] or null;
 // wide OUT in place of out, not rounded to T, or null
 template <class T>
@@ -208,6 +218,7 @@ struct Product {
   int64_t b_row, b_column;
   const T* bias;
   Real<T>* wide = nullptr;
+  const Epilogue<T>* then = nullptr;
 };
 
 template <class T>
@@ -228,6 +239,7 @@ struct ConvTable {
   void (*forward)(T* y, const T* x, const T* w, const T* bias, const Geometry& g);
   void (*dx)(T* dx, const T* dy, const T* w, const Geometry& g);
   void (*dw)(T* dw, Real<T>* wide, const T* x, const T* dy, const Geometry& g);  // OUT dw or, where not null, wide
+  void (*forward_then)(T* y, const T* x, const T* w, const T* bias, const Geometry& g, const Epilogue<T>& then);
 };
 
 // An array [n, heads, rows, columns]: strides of the first three in elements, the values of a row side by side.

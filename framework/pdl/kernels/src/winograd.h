@@ -5,6 +5,7 @@
 // Everything between loads and stores is float32, so bfloat16 images and weights are rounded nowhere else. Against float64 the results are
 // off by about four times what direct summation in float32 is off (tests/framework/kernels/test_winograd.py).
 #pragma once
+#include "epilogue.h"
 #include "gemm.h"
 
 namespace pdl::PDL_ISA::winograd {
@@ -149,6 +150,17 @@ void from_points(S* y, const float* points, int64_t stride, const S* bias, const
   }
 }
 
+// Adds the pixels of tiles [first, last) of y to the sums of its channels.
+template <class T>
+void count_tiles(const ColumnSums& sums, const T* y, const Plane& p, const Tiles& tiles, int64_t first, int64_t last) {
+  for (int64_t tile = first; tile < last; tile++) {
+    const Place place(p, tiles, tile, kOut);
+    const int across = static_cast<int>(place.column1), pixels = static_cast<int>(place.row1) * across;
+    add_columns<T>(sums, pixels, static_cast<int>(p.channels),
+                   [&](int i) { return y + place.at + (i / across * p.width + i % across) * p.channels; });
+  }
+}
+
 // -- weights --------------------------------------------------------------------------------------------------------------------------
 // Where row k of the panel that holds column n begins in a packed matrix [k, columns].
 inline int64_t packed_at(int64_t k, int64_t n, int64_t rows, int64_t columns) {
@@ -224,14 +236,16 @@ constexpr int64_t kShared = 8 * 1024 * 1024;  // points that stay in the cache t
 // y = correlation of x with the weights in u (+ bias). Few weights: each thread takes tiles through all three stages. Many: the
 // stages follow each other over all tiles of a chunk, so that every weight is read once a chunk.
 template <class S>
-void correlate(S* y, const S* x, const float* u, const S* bias, const Plane& in, const Plane& out) {
+void correlate(S* y, const S* x, const float* u, const S* bias, const Plane& in, const Plane& out, const Epilogue<S>* then = nullptr) {
   const Tiles tiles(out.n, out.height, out.width);
   const int64_t c = in.channels, o = out.channels, each = tile_bytes(c) + tile_bytes(o);
   const int64_t weight_bytes = kPoints * c * o * static_cast<int64_t>(sizeof(float));
   if (weight_bytes <= 4 * kNear) {
     const int64_t most = kMostRows, run = min64(tiles.count, max64(most, kNear / each / most * most));
     const int64_t runs = (tiles.count + run - 1) / run;
-    parallel(runs, max64(1, kParallelWork / (run * c * o * 36)), [&](int64_t begin, int64_t end, int) {
+    const int64_t grain = max64(1, kParallelWork / (run * c * o * 36));
+    const Statistics statistics(then, parts_of(runs, grain), o);
+    parallel(runs, grain, [&](int64_t begin, int64_t end, int part) {
       const int64_t in_stride = point_stride(run, c), out_stride = point_stride(run, o);
       float* v = static_cast<float*>(scratch(3, kPoints * (in_stride + out_stride) * sizeof(float)));
       float* m = v + kPoints * in_stride;
@@ -242,14 +256,17 @@ void correlate(S* y, const S* x, const float* u, const S* bias, const Plane& in,
           for (int64_t column = 0; column < o; column += kWide)
             panel_product(m + i * out_stride, v + i * in_stride, u + i * c * o, last - first, c, o, column);
         from_points(y, m, out_stride, bias, out, tiles, first, last);
+        if (statistics.memory != nullptr) count_tiles(statistics.of(part), y, out, tiles, first, last);
       }
     });
+    statistics.finish(then, o);
     return;
   }
   const int64_t chunk = min64(tiles.count, max64(4 * kMostRows, kShared / each));
   const int64_t in_stride = point_stride(chunk, c), out_stride = point_stride(chunk, o), panels = (o + kWide - 1) / kWide;
   float* v = static_cast<float*>(scratch(2, kPoints * (in_stride + out_stride) * sizeof(float)));
   float* m = v + kPoints * in_stride;
+  const Statistics statistics(then, num_threads(), o);
   for (int64_t first = 0; first < tiles.count; first += chunk) {
     const int64_t count = min64(chunk, tiles.count - first);
     parallel(count, 1, [&](int64_t begin, int64_t end, int) {
@@ -260,10 +277,12 @@ void correlate(S* y, const S* x, const float* u, const S* bias, const Plane& in,
         panel_product(m + i / panels * out_stride, v + i / panels * in_stride, u + i / panels * c * o, count, c, o,
                       i % panels * kWide);
     });
-    parallel(count, 1, [&](int64_t begin, int64_t end, int) {
+    parallel(count, 1, [&](int64_t begin, int64_t end, int part) {
       from_points(y, m + begin * o, out_stride, bias, out, tiles, first + begin, first + end);
+      if (statistics.memory != nullptr) count_tiles(statistics.of(part), y, out, tiles, first + begin, first + end);
     });
   }
+  statistics.finish(then, o);
 }
 
 // -- the three entries ------------------------------------------------------------------------------------------------------------------
@@ -282,10 +301,10 @@ inline Plane input_plane(const Geometry& g) { return {g.n, g.in[1], g.in[2], g.c
 inline Plane output_plane(const Geometry& g) { return {g.n, g.out[1], g.out[2], g.o, 0, 0}; }
 
 template <class S>
-void forward(S* y, const S* x, const S* w, const S* bias, const Geometry& g) {
+void forward(S* y, const S* x, const S* w, const S* bias, const Geometry& g, const Epilogue<S>* then = nullptr) {
   float* u = static_cast<float*>(scratch(1, kPoints * g.c * g.o * sizeof(float)));
   pack_forward(u, w, g.c, g.o);
-  correlate(y, x, u, bias, input_plane(g), output_plane(g));
+  correlate(y, x, u, bias, input_plane(g), output_plane(g), then);
 }
 
 template <class S>

@@ -1,0 +1,155 @@
+// What is done to a tile of a product while it is near: residual, activation, statistics of its columns.
+#pragma once
+#include "tile.h"
+
+namespace pdl::PDL_ISA {
+
+// Sums over the rows of one part, for [columns]: each a number of rows, a shift near the mean, sum (v - shift), sum (v - shift)^2. The shift
+// keeps the variance from being a difference of large numbers (Chan, Golub and LeVeque, 1983).
+struct ColumnSums {
+  double *count, *shift, *sum, *square;
+
+  static int64_t bytes(int64_t columns) { return 4 * columns * static_cast<int64_t>(sizeof(double)); }
+  static ColumnSums at(void* memory, int part, int64_t columns) {
+    double* base = static_cast<double*>(memory) + 4 * columns * part;
+    return {base, base + columns, base + 2 * columns, base + 3 * columns};
+  }
+  ColumnSums from(int64_t column) const { return {count + column, shift + column, sum + column, square + column}; }
+};
+
+// Adds the first `columns` values of every row to the sums.   row IN (i): where row i begins
+template <class T, class Row>
+inline void add_columns(const ColumnSums& sums, int rows, int columns, const Row& row) {
+  using R = Real<T>;
+  constexpr int lanes = kLanes<R>;
+  for (int j = 0; j < columns; j += lanes) {
+    const int here = columns - j < lanes ? columns - j : lanes;
+    const auto get = [&](int i) __attribute__((always_inline)) {
+      const T* at = row(i) + j;
+      return here == lanes ? load(at) : load_tail(at, here);
+    };
+    if (sums.count[j] == 0) {
+      Vec<R> first{};
+      for (int i = 0; i < rows; i++) first += get(i);
+      for (int l = 0; l < here; l++) sums.shift[j + l] = static_cast<R>(first[l] / rows);
+    }
+    R shift[lanes] = {}, sum[lanes], square[lanes];
+    for (int l = 0; l < here; l++) shift[l] = static_cast<R>(sums.shift[j + l]);
+    Vec<R> s{}, q{};
+    const Vec<R> centre = load(shift);
+    for (int i = 0; i < rows; i++) {
+      const Vec<R> d = get(i) - centre;
+      s += d, q += d * d;
+    }
+    store(sum, s), store(square, q);
+    for (int l = 0; l < here; l++) sums.count[j + l] += rows, sums.sum[j + l] += sum[l], sums.square[j + l] += square[l];
+  }
+}
+
+// Mean and (biased) variance of every column from the sums of all parts, in their order.   mean OUT [n], var OUT [n]
+template <class R>
+inline void column_statistics(R* mean, R* var, void* memory, int parts, int64_t columns, int64_t n) {
+  for (int64_t j = 0; j < n; j++) {
+    double count = 0, centre = 0, square = 0;  // square: sum (v - centre)^2
+    for (int p = 0; p < parts; p++) {
+      const ColumnSums part = ColumnSums::at(memory, p, columns).from(j);
+      const double more = *part.count;
+      if (more == 0) continue;
+      const double own = *part.shift + *part.sum / more, apart = own - centre;
+      square += *part.square - *part.sum * *part.sum / more + apart * apart * count * more / (count + more);
+      centre += apart * more / (count + more);
+      count += more;
+    }
+    mean[j] = static_cast<R>(centre);
+    var[j] = static_cast<R>(square > 0 || square != square ? square / count : 0);
+  }
+}
+
+// The memory in which the parts of a range count, and what comes of it.
+struct Statistics {
+  void* memory;
+  int parts;
+  int64_t columns;
+
+  // for n values, `how` saying whether they are wanted at all
+  template <class T>
+  Statistics(const Epilogue<T>* how, int part_count, int64_t n) : memory(nullptr), parts(part_count), columns(n) {
+    if (how == nullptr || how->mean == nullptr) return;
+    memory = scratch(7, parts * ColumnSums::bytes(columns));
+    memset(memory, 0, parts * ColumnSums::bytes(columns));
+  }
+  ColumnSums of(int part, int64_t column = 0) const {
+    return memory == nullptr ? ColumnSums{} : ColumnSums::at(memory, part, columns).from(column);
+  }
+  // Mean and (biased) variance of every column, the parts merged in their order.
+  template <class T>
+  void finish(const Epilogue<T>* how, int64_t n) const {
+    if (memory != nullptr) column_statistics(how->mean, how->var, memory, parts, columns, n);
+  }
+};
+
+// One group of the columns of an epilogue.
+template <class T>
+inline Epilogue<T> from_column(Epilogue<T> how, int64_t column) {
+  if (how.residual != nullptr) how.residual += column;
+  if (how.before != nullptr) how.before += column;
+  if (how.mean != nullptr) how.mean += column, how.var += column;
+  return how;
+}
+
+// What the epilogue does to values that lie in `tile` before they go to out + at.   tile IN/OUT [rows, columns]
+template <class T>
+inline void finish(Real<T>* tile, int rows, int columns, T* out, int64_t at, int64_t stride, const Epilogue<T>& how) {
+  using R = Real<T>;
+  for (int i = 0; how.residual != nullptr && i < rows; i++)
+    for (int j = 0; j < columns; j++) tile[i * columns + j] += value(how.residual[at + i * stride + j]);
+  for (int i = 0; how.before != nullptr && i < rows; i++)
+    for (int j = 0; j < columns; j++) put(how.before + at + i * stride + j, tile[i * columns + j]);
+  if (how.activation >= 0)
+    pointwise_table(static_cast<const R*>(nullptr))->unary(how.activation, tile, tile, int64_t(rows) * columns, how.a, how.b, how.c);
+  for (int i = 0; i < rows; i++)
+    for (int j = 0; j < columns; j++) put(out + at + i * stride + j, tile[i * columns + j]);
+}
+
+// The epilogue on rows that are written already.   y IN/OUT [rows, n]
+template <class T>
+void finish_rows(T* y, int64_t rows, int64_t n, const Epilogue<T>& how) {
+  constexpr int height = 16, width = kPanel<T>;
+  const int64_t strips = (rows + height - 1) / height, grain = max64(1, 65536 / max64(1, n * height));
+  const Statistics statistics(&how, parts_of(strips, grain), n);
+  parallel(strips, grain, [&](int64_t begin, int64_t end, int part) {
+    alignas(64) Real<T> tile[height * width];
+    for (int64_t i = begin; i < end; i++)
+      for (int64_t column = 0; column < n; column += width) {
+        const int here = static_cast<int>(min64(height, rows - i * height)), columns = static_cast<int>(min64(width, n - column));
+        const int64_t at = i * height * n + column;
+        for (int r = 0; (how.residual != nullptr || how.activation >= 0) && r < here; r++)
+          for (int j = 0; j < columns; j++) tile[r * columns + j] = value(y[at + r * n + j]);
+        if (how.residual != nullptr || how.activation >= 0) finish(tile, here, columns, y, at, n, how);
+        if (how.mean != nullptr) add_columns<T>(statistics.of(part, column), here, columns, [&](int r) { return y + at + r * n; });
+      }
+  });
+  statistics.finish(&how, n);
+}
+
+// tile_kernel for the tile that lies at out + at, and the epilogue (where not null).
+//   out OUT the whole result; sums IN/OUT of the tile's first column on
+template <class T, bool kColumns>
+inline void finished_tile(int rows, int columns, Tile<T> t, T* out, int64_t at, const Epilogue<T>* how, const ColumnSums& sums) {
+  const int64_t stride = t.c_stride;
+  if (how == nullptr || (how->residual == nullptr && how->activation < 0)) {
+    if constexpr (kUnit<T> == 1) t.c = out + at;
+    else t.rounded = out + at;
+    tile_kernel<T, kColumns>(rows, columns, t);
+  } else {
+    alignas(64) Real<T> tile[kMaxRows<T, 1> * kPanel<T>];
+    for (int i = 0; t.accumulate && i < rows; i++)
+      for (int j = 0; j < columns; j++) tile[i * columns + j] = value(out[at + i * stride + j]);
+    t.c = tile, t.c_stride = columns;
+    tile_kernel<T, kColumns>(rows, columns, t);
+    finish(tile, rows, columns, out, at, stride, *how);
+  }
+  if (how != nullptr && how->mean != nullptr) add_columns<T>(sums, rows, columns, [&](int i) { return out + at + i * stride; });
+}
+
+}  // namespace pdl::PDL_ISA
