@@ -147,6 +147,13 @@ class ConvAct(_ConvPlus):
         y = y if residual is None else y + residual
         return cast(Tensor, apply(_activation_of(self.activation, self.values), y) if self.activation else y)
 
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor, w: Tensor, b: Tensor | None, residual: Tensor | None) -> Any:
+        if self.activation and keeps_input(self.activation):
+            return super().vjp(g, y, x, w, b, residual)
+        gz = cast(Tensor, apply(_gradient_of(self.activation, self.values), g, y)) if self.activation else g
+        dx, dw, *db = self.conv().vjp(gz, y, x, w, b)
+        return dx, dw, db[0] if db else None, None if residual is None else gz
+
 
 _linear = Linear()
 

@@ -21,7 +21,8 @@ class Net(nn.Module):
     def __init__(self) -> None:
         self.norm, self.other = nn.BatchNorm2d(6), nn.BatchNorm2d(6)
         self.layer_norm, self.dropout = nn.LayerNorm(6), nn.Dropout(0.3)
-        self.head = nn.Linear(6, 5000)
+        self.head, self.linear = nn.Linear(6, 5000), nn.Linear(6, 6)
+        self.conv = nn.Conv2d(6, 6, 3, padding=1)
         rng = np.random.default_rng(4)
         for p in self.parameters():
             p.data[...] += rng.uniform(-0.3, 0.3, p.shape)
@@ -59,11 +60,16 @@ PATTERNS = {
     "sum of what was dropped": Pattern(
         lambda n, x: n.layer_norm(x + n.dropout(pdl.tanh(x))), "AddLayerNorm", ("Add", "Dropout", "LayerNorm")
     ),
+    "convolution, relu": Pattern(lambda n, x: pdl.relu(n.conv(x)), "ConvAct", ("Conv", "Relu")),
+    "convolution, relu6": Pattern(lambda n, x: pdl.relu6(n.conv(x)), "ConvAct", ("Conv", "Hardtanh")),
+    "linear, relu": Pattern(lambda n, x: pdl.relu(n.linear(x)), "LinearAct", ("Linear", "Relu")),
+    "linear, gelu": Pattern(lambda n, x: pdl.gelu(n.linear(x)), "LinearAct", ("Linear", "Gelu")),
     "many classes": Pattern(classes, "LinearCrossEntropy", ("Linear", "CrossEntropy")),
 }
 KEPT = {
     "the norm is read twice": lambda n, x: pdl.relu(y := n.norm(x)) + pdl.tanh(y),
     "silu behind a residual": lambda n, x: pdl.silu(n.norm(x, residual=x)),
+    "gelu behind a convolution": lambda n, x: pdl.gelu(n.conv(x)),
     "a residual to broadcast": lambda n, x: n.norm(x) + x[:1],
 }
 X = np.random.default_rng(3).standard_normal((4, 5, 3, 6)).astype(np.float32)

@@ -198,11 +198,11 @@ struct CtcTable {
 // What is done to the values of a product before they are stored: activation(value + residual), and the statistics of what is stored.
 template <class T>
 struct Epilogue {
-  int activation;        // of enum Unary, or -1
-  Real<T> a, b, c;       // its parameters
-  const T* residual;     // IN laid out as the output, or null
-  T* before;             // OUT what the activation is applied to, laid out as the output, or null
-  Real<T>*mean, *var;    // OUT of every column: mean and biased variance, or null
+  int activation = -1;                        // of enum Unary, or -1
+  Real<T> a = 0, b = 0, c = 0;                // its parameters
+  const T* residual = nullptr;                // IN laid out as the output, or null
+  T* before = nullptr;                        // OUT what the activation is applied to, laid out as the output, or null
+  Real<T>*mean = nullptr, *var = nullptr;     // OUT of every column: mean and biased variance, or null
 };
 
 // One matrix product.   out OUT [m, n] rows contiguous, a IN [m, k], b IN [k, n], any strides; bias IN [n] or null;

@@ -16,8 +16,10 @@ from pdl.ops.activation import Activation
 from pdl.ops.base import OPS, Op
 from pdl.ops.batchnorm import ACTIVATIONS, BatchNorm, BatchNormEval
 from pdl.ops.classifier import LinearCrossEntropy
+from pdl.ops.conv import Conv
 from pdl.ops.cross_entropy import CrossEntropy
 from pdl.ops.dropout import Dropout
+from pdl.ops.epilogue import ConvAct, LinearAct, keeps_input
 from pdl.ops.layer_norm import AddLayerNorm, LayerNorm
 from pdl.ops.linalg import Linear
 from pdl.program.ir import Node, Program, Value
@@ -120,8 +122,28 @@ def linear_then_cross_entropy(node: Node, graph: Graph) -> Fusion | None:
     return Fusion((layer, node), fused, inputs, {v: i for i, v in enumerate(node.outputs)})
 
 
+def product_then_activation(node: Node, graph: Graph) -> Fusion | None:
+    """f(x w + b), and f(conv(x, w) + b) where f's gradient follows from its value."""
+    op = node.op
+    if not isinstance(op, Activation) or type(op).__name__ not in OPS:
+        return None
+    name, values = type(op).__name__, tuple(getattr(op, field) for field in op.fields)
+    layer = graph.made_for(node.inputs[0], Linear)
+    if layer is not None:
+        inputs = (*layer.inputs, *[None] * (3 - len(layer.inputs)))
+        return Fusion((layer, node), LinearAct(name, values), inputs, {node.outputs[0]: 0})
+    layer = graph.made_for(node.inputs[0], Conv)
+    if layer is None or keeps_input(name):
+        return None
+    conv = layer.op
+    assert isinstance(conv, Conv)
+    fused = ConvAct(conv.stride, conv.padding, conv.dilation, conv.groups, name, values)
+    inputs = (*layer.inputs, *[None] * (4 - len(layer.inputs)))
+    return Fusion((layer, node), fused, inputs, {node.outputs[0]: 0})
+
+
 RULES: tuple[Rule, ...] = (
-    norm_plus_residual, norm_then_activation, sum_then_layer_norm, linear_then_cross_entropy,
+    norm_plus_residual, norm_then_activation, sum_then_layer_norm, linear_then_cross_entropy, product_then_activation,
 )  # fmt: skip
 
 
