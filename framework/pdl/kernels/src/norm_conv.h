@@ -17,6 +17,26 @@ using norm::bunch_of;
 using norm::fetch;
 using norm::leave;
 
+// Results too large to find in a cache again go to memory past it, which saves reading the lines that they overwrite.
+constexpr int64_t kStreamBytes = 8 << 20;
+#if defined(__AVX512F__) && PDL_VECTOR_BYTES == 64
+template <class S>
+bool streams(const S* to, int64_t values, int64_t channels) {
+  return sizeof(S) >= 4 && values * static_cast<int64_t>(sizeof(S)) >= kStreamBytes && channels % kLanes<Real<S>> == 0 &&
+         reinterpret_cast<uintptr_t>(to) % 64 == 0;
+}
+PDL_INLINE void stream(float* to, Vec<float> v) { _mm512_stream_ps(to, (__m512)v); }
+PDL_INLINE void stream(double* to, Vec<double> v) { _mm512_stream_pd(to, (__m512d)v); }
+PDL_INLINE void stream(bf16* to, Vec<float> v) { store(to, v); }
+inline void end_stream() { _mm_sfence(); }
+#else
+template <class S>
+bool streams(const S*, int64_t, int64_t) { return false; }
+template <class S>
+PDL_INLINE void stream(S* to, Vec<Real<S>> v) { store(to, v); }
+inline void end_stream() {}
+#endif
+
 // Per-channel arrays of T, in whole vectors with zeros at the end.
 template <class T>
 struct ChannelArrays {
@@ -104,10 +124,10 @@ struct Statistics {
 
   Statistics(int64_t c, int count) : channels(c), memory(2 * count * c), seen(count), parts(count) {}
 
-  void add(int part, const S* y, int64_t first, int64_t last) const {
-    if (first >= last) return;
+  // y IN pixels [first, last), `step` values apart
+  void add(int part, const S* y, int64_t first, int64_t last, int64_t step) const {
     double* mean = memory + 2 * part * channels;
-    norm::add_moments(mean, mean + channels, seen[part], y, first, last, channels, channels);
+    norm::add_moments(mean, mean + channels, seen[part], y, first, last, step, channels);
     seen[part] += last - first;
   }
 
@@ -130,7 +150,7 @@ struct Statistics {
 //   dx OUT pixels [first, first + pixels), dh IN pixels dh_step apart, sums OUT [2][channels], added to
 template <class S, class A>
 void pull_pixels(S* dx, const Real<S>* dh, int64_t dh_step, const S* x, int64_t first, int64_t pixels, const Input<Real<S>>& in, const A& f,
-                 double* sums) {
+                 double* sums, bool streaming) {
   using T = Real<S>;
   const auto prepare = bunch_of<T>(in[0], in[1], in[2]);
   norm::tiles<T>(in.channels, [&](auto count, int64_t c, int lanes) {
@@ -143,7 +163,7 @@ void pull_pixels(S* dx, const Real<S>* dh, int64_t dh_step, const S* x, int64_t 
         const int64_t at = (first + i) * in.channels + c + j * kLanes<T>;
         const Vec<T> d = fetch(x + at, lanes) - p[j].of[0];
         const Vec<T> g = f.pull(load(dh + i * dh_step + c + j * kLanes<T>), d * p[j].of[1] + p[j].of[2]);
-        leave(dx + at, g * p[j].of[1], lanes);
+        streaming ? stream(dx + at, g * p[j].of[1]) : leave(dx + at, g * p[j].of[1], lanes);
         u[j] += g;
         v[j] += g * d;
       }
@@ -164,6 +184,7 @@ struct Gradients {
   const S* x;
   const NormInput<T>* norm;
   const T* w;
+  bool streaming;  // dx goes past the caches
 
   bool normed() const { return norm->mean != nullptr; }
   void finish(double* sums, int parts, const Input<T>& in) const {
@@ -190,7 +211,7 @@ void depthwise_forward(S* y, Real<S>* mean, Real<S>* var, const Depthwise<Real<S
       d.output_row(y + r * g.out[2] * g.c, ring, n, r % g.out[1],
                    [&](int64_t ih, T* to) { pixels(to, d.padded, (n * g.in[1] + ih) * g.in[2], g.in[2]); });
       if (mean == nullptr || ((r + 1 - counted) * g.out[2] < kRun && r + 1 < end)) continue;
-      statistics.add(part, y, counted * g.out[2], (r + 1) * g.out[2]);
+      statistics.add(part, y, counted * g.out[2], (r + 1) * g.out[2], g.c);
       counted = r + 1;
     }
   });
@@ -221,11 +242,12 @@ void depthwise_backward(const Gradients<S>& to, const Depthwise<Real<S>>& d, con
       d.add_weights(sums + part * total, row.row(0), ring, ih);
       if (to.normed()) {
         d.input_row(dh, d.padded, d.padded, ring, ih);
-        pull_pixels(to.dx, dh, d.padded, to.x, r * g.in[2], g.in[2], in, f, channel_sums + part * 2 * g.c);
+        pull_pixels(to.dx, dh, d.padded, to.x, r * g.in[2], g.in[2], in, f, channel_sums + part * 2 * g.c, to.streaming);
       } else {
         d.input_row(to.dx + r * g.in[2] * g.c, g.c, g.c, ring, ih);
       }
     }
+    if (to.streaming) end_stream();
   });
   d.finish_weights(to.dw, static_cast<const T*>(sums), parts);
   if (to.normed()) to.finish(channel_sums, parts, in);
@@ -257,6 +279,7 @@ void pointwise_forward(S* y, Real<S>* mean, Real<S>* var, const Pointwise<Real<S
   T* packed = static_cast<T*>(scratch(7, packed_size<T>(p.c, p.o) * sizeof(T)));
   pack_right(packed, w, p.c, p.o, p.o, int64_t{1});
   Statistics<S> statistics(p.o, parts_of(p.blocks, p.grain));
+  const bool streaming = streams(y, p.rows * p.o, p.o);
   parallel(p.blocks, p.grain, [&](int64_t begin, int64_t end, int part) {
     T *in = static_cast<T*>(scratch(4, p.block * (p.padded_c + p.padded_o) * sizeof(T))), *out = in + p.block * p.padded_c;
     for (int64_t b = end - 1; b >= begin; b--) {
@@ -266,16 +289,28 @@ void pointwise_forward(S* y, Real<S>* mean, Real<S>* var, const Pointwise<Real<S
       if constexpr (kStored)
         if (direct != nullptr) from = direct + first * p.c, step = p.c;
       if (from == in) pixels(in, p.padded_c, first, count);
+      bool done = false;
       if constexpr (kStored) {
-        block_product(y + first * p.o, p.o, from, step, false, count, p.c, packed, p.o, false);
-      } else {
+        if (!streaming) block_product(y + first * p.o, p.o, from, step, false, count, p.c, packed, p.o, false), done = true;
+      }
+      if (!done) {
         block_product(out, p.padded_o, from, step, false, count, p.c, packed, p.o, false);
         for (int64_t i = 0; i < count; i++)
-          for (int64_t c = 0; c < p.o; c += kLanes<T>)
-            leave(y + (first + i) * p.o + c, load(out + i * p.padded_o + c), p.o - c < kLanes<T> ? static_cast<int>(p.o - c) : 0);
+          for (int64_t c = 0; c < p.o; c += kLanes<T>) {
+            const Vec<T> v = load(out + i * p.padded_o + c);
+            S* at = y + (first + i) * p.o + c;
+            streaming ? stream(at, v) : leave(at, v, p.o - c < kLanes<T> ? static_cast<int>(p.o - c) : 0);
+          }
       }
-      if (mean != nullptr) statistics.add(part, y, first, first + count);
+      if (mean == nullptr) continue;
+      if constexpr (kStored)
+        if (streaming) {
+          statistics.add(part, out, 0, count, p.padded_o);
+          continue;
+        }
+      statistics.add(part, y, first, first + count, p.o);
     }
+    if (streaming) end_stream();
   });
   if (mean != nullptr) statistics.finish(mean, var);
 }
@@ -310,13 +345,14 @@ void pointwise_backward(const Gradients<S>& to, const Pointwise<Real<S>>& p, con
       }
       block_product(dh, p.padded_c, dy, p.padded_o, false, count, p.o, packed, p.c, false);
       if (to.normed()) {
-        pull_pixels(to.dx, dh, p.padded_c, to.x, first, count, in, f, channel_sums + part * 2 * p.c);
+        pull_pixels(to.dx, dh, p.padded_c, to.x, first, count, in, f, channel_sums + part * 2 * p.c, to.streaming);
       } else {
         for (int64_t i = 0; i < count; i++)
           for (int64_t c = 0; c < p.c; c += kLanes<T>)
             leave(to.dx + (first + i) * p.c + c, load(dh + i * p.padded_c + c), p.c - c < kLanes<T> ? static_cast<int>(p.c - c) : 0);
       }
     }
+    if (to.streaming) end_stream();
   });
   add_parts(to.dw, static_cast<const T*>(sums), parts, p.c * p.o);
   if (to.normed()) to.finish(channel_sums, parts, in);
@@ -365,7 +401,8 @@ void backward(S* dx, Real<S>* dw, Real<S>* dmean, Real<S>* dvar, Real<S>* dscale
     raw[1][c] = static_cast<T>(static_cast<double>(g_mean[c]) / n);
     raw[2][c] = static_cast<T>(2.0 * static_cast<double>(g_var[c]) / n);
   }
-  const Gradients<S> to{dx, dw, dmean, dvar, dscale, dshift, g, y, &raw, x, &in, w};
+  const bool streaming = streams(dx, s.n * s.in[1] * s.in[2] * s.c, s.c);
+  const Gradients<S> to{dx, dw, dmean, dvar, dscale, dshift, g, y, &raw, x, &in, w, streaming};
   const auto run = [&](const auto& f, const auto& h_pixels, const auto& g_pixels) {
     if (!is_depthwise(s)) return pointwise_backward(to, Pointwise<T>(s), k, f, h_pixels, g_pixels);
     Depthwise<T> d(s);
