@@ -273,6 +273,36 @@ def test_attention_mask_and_causality() -> None:
     np.testing.assert_allclose(layer(x, mask=mask).data[:, :3], layer(x[:, :3]).data, rtol=1e-5)
 
 
+@pytest.mark.parametrize("layer", [nn.LayerNorm(6), nn.RMSNorm(6)], ids=lambda v: type(v).__name__)
+def test_norm_of_a_sum(layer: nn.LayerNorm) -> None:
+    x, residual = pdl.randn((2, 3, 6)), pdl.randn((2, 3, 6))
+    y, total = layer.add(x, residual)
+    np.testing.assert_allclose(total.data, x.data + residual.data, rtol=1e-6)
+    np.testing.assert_allclose(y.data, layer(x + residual).data, rtol=1e-5, atol=1e-6)
+    with pytest.raises(ShapeError, match="normalises one axis"):
+        type(layer)((3, 6)).add(x, residual)
+
+
+def test_attention_projects_with_one_matrix_or_three() -> None:
+    pdl.seed(0)
+    layer = nn.MultiHeadAttention(4, 2).eval()
+    apart = nn.MultiHeadAttention(4, 2, kdim=3, vdim=5)
+    assert [n for n, _ in layer.named_parameters() if "proj_w" in n] == ["in_proj_weight"]
+    assert apart.in_proj_weight is None
+    assert apart.k_proj_weight.shape == (3, 4)
+    x, other = pdl.randn((1, 5, 4)), pdl.randn((1, 3, 4))
+    np.testing.assert_allclose(layer(x, x + 0).data, layer(x).data, rtol=1e-5, atol=1e-6)
+    assert layer(x, other).shape == (1, 5, 4)
+
+
+def test_encoder_layers_drop_in_training_only() -> None:
+    pdl.seed(0)
+    layer, x = nn.TransformerEncoderLayer(4, 2, dim_feedforward=8, dropout=0.5), pdl.randn((1, 3, 4))
+    assert (layer(x).data != layer(x).data).any()
+    layer.eval()
+    np.testing.assert_array_equal(layer(x).data, layer(x).data)
+
+
 def test_recurrent_state_continues() -> None:
     layer = nn.LSTM(4, 3, num_layers=2).eval()
     x = pdl.randn((2, 6, 4))

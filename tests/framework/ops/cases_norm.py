@@ -8,7 +8,7 @@ import pdl
 
 from .case import Case, distinct, f
 from .cases_conv import direct
-from .cases_dropout import factors
+from .cases_dropout import factors, first_seed
 
 
 def affine(x, scale, shift):
@@ -88,7 +88,7 @@ def add_norm(x, residual, scale=None, shift=None, p=0.0, centred=True, parts=3):
 
 def add_norm_reference(x, residual, scale=None, shift=None, p=0.0, centred=True, parts=3):
     if p:
-        x = x * factors(x.shape, p, int(np.random.Generator(np.random.Philox(8)).integers(1 << 63)))
+        x = x * factors(x.shape, p, first_seed(8))
     t = x + residual
     y = layer_norm(t, scale, shift) if centred else rms_norm(t, scale, eps=1e-5)
     return (y, t) if parts == 3 else (y, t)[parts - 1]
