@@ -194,8 +194,8 @@ class Call(_Nested):
             self.block.run(outs, ins, copied=self.copied)
 
     def vjp(self, g: tuple[Tensor | None, ...], y: tuple[Tensor, ...], *ins: Tensor) -> Any:
-        """The second half of the program; op by op where the gradient is itself differentiated."""
-        if _GradMode.enabled:
+        """The second half of the program; op by op in a trace, and where the gradient is itself differentiated."""
+        if _GradMode.enabled or _Tracing.recorder is not None:
             return self._again(g, ins)
         paired = self.block.paired(self.wanted, self.copied)
         seeds = [
