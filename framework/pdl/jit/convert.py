@@ -8,7 +8,7 @@ import sys
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
-from pdl.jit.jumps import HELPERS
+from pdl.jit.nodes import HELPERS
 from pdl.jit.rewrite import rewrite
 from pdl.jit.source import locate
 

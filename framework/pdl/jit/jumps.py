@@ -7,12 +7,12 @@ of the flags. The value of an early return waits in `_pdl_value`.
 from __future__ import annotations
 
 import ast
-from typing import Any, cast
+from typing import cast
 
 from pdl.jit import scope
+from pdl.jit.nodes import at, helper
 
 VALUE, DONE = "_pdl_value", "_pdl_done"
-HELPERS = "_pdl_jit"
 
 
 def lower(function: ast.FunctionDef) -> None:
@@ -158,14 +158,6 @@ def _without_unread(stmts: list[ast.stmt], read: set[str]) -> list[ast.stmt]:
 
 
 # -- making nodes ------------------------------------------------------------------------------------------------------
-def at(node: Any, place: ast.AST) -> Any:
-    """The node at the (first) line of another, so that tracebacks show that line."""
-    ast.copy_location(node, place)
-    if getattr(node, "end_lineno", None) != getattr(node, "lineno", None):
-        node.end_lineno, node.end_col_offset = node.lineno, node.col_offset
-    return ast.fix_missing_locations(node)
-
-
 def _pass(place: ast.AST) -> ast.stmt:
     return cast(ast.stmt, at(ast.Pass(), place))
 
@@ -181,10 +173,9 @@ def _assign(name: str, value: bool, place: ast.AST) -> ast.stmt:
 
 
 def _none_of(flags: list[str], place: ast.AST) -> ast.expr:
-    function = ast.Attribute(ast.Name(HELPERS, ast.Load()), "none_of", ast.Load())
-    call = ast.Call(function, [_name(f, place) for f in flags], [])
+    call = helper("none_of", [_name(f, place) for f in flags], place)
     call.helper = True  # type: ignore[attr-defined]
-    return cast(ast.expr, at(call, place))
+    return call
 
 
 def _return(value: ast.expr, place: ast.AST) -> ast.stmt:

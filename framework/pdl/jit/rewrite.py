@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from pdl.jit import jumps, scope
 from pdl.jit.errors import ConversionError, Place
-from pdl.jit.jumps import HELPERS, at
+from pdl.jit.nodes import HELPERS, at, const, helper, line_of, load, thunk
 from pdl.jit.source import Source
 
 _SNAPSHOT = ("locals", "vars", "eval", "exec")
@@ -115,7 +115,7 @@ class Rewriter(ast.NodeTransformer):
         test = self.visit(node.test)
         then = self._lift("then", names, self.block(node.body), node)
         other = self._lift("other", names, self.block(node.orelse), node)
-        call = self._statement("if_", [test, _load(then), _load(other), _const(names), _line(node)], node)
+        call = self._statement("if_", [test, load(then), load(other), const(names), line_of(node)], node)
         return [then, other, call]
 
     def visit_While(self, node: ast.While) -> Any:
@@ -124,7 +124,7 @@ class Rewriter(ast.NodeTransformer):
         writes = any(isinstance(n, ast.NamedExpr) for n in ast.walk(node.test))
         test = self._lift("test", names, [at(ast.Return(self.visit(node.test)), node.test)], node)
         body = self._lift("body", names, self.block(node.body), node)
-        arguments = [_load(test), _load(body), _const(names), _line(node), ast.Constant(writes)]
+        arguments = [load(test), load(body), const(names), line_of(node), ast.Constant(writes)]
         return [test, body, self._statement("while_", arguments, node)]
 
     def visit_For(self, node: ast.For) -> Any:
@@ -134,8 +134,8 @@ class Rewriter(ast.NodeTransformer):
         take = at(ast.Assign([node.target], ast.Name("_pdl_item", ast.Load())), node.target)
         body = self._lift("body", names, [take, *self.block(node.body)], node, "_pdl_item")
         flags = getattr(node, "go", None)
-        go: ast.expr = ast.Constant(None) if flags is None else _thunk(flags)
-        call = self._statement("for_", [iterable, _load(body), go, _const(names), _line(node)], node)
+        go: ast.expr = ast.Constant(None) if flags is None else thunk(flags)
+        call = self._statement("for_", [iterable, load(body), go, const(names), line_of(node)], node)
         return [body, call]
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
@@ -146,8 +146,8 @@ class Rewriter(ast.NodeTransformer):
 
     def visit_Assert(self, node: ast.Assert) -> Any:
         """``assert_(test, message thunk, line)``."""
-        message = ast.Constant(None) if node.msg is None else _thunk(self.visit(node.msg))
-        return self._statement("assert_", [self.visit(node.test), message, _line(node)], node)
+        message = ast.Constant(None) if node.msg is None else thunk(self.visit(node.msg))
+        return self._statement("assert_", [self.visit(node.test), message, line_of(node)], node)
 
     def visit_Assign(self, node: ast.Assign) -> Any:
         """An attribute is set by a helper, which knows buffers."""
@@ -221,12 +221,12 @@ class Rewriter(ast.NodeTransformer):
         cheap = all(_cannot_fail(v) for v in node.values[1:])
         first, *rest = [self.visit(v) for v in node.values]
         name = "and_" if isinstance(node.op, ast.And) else "or_"
-        return _helper(name, [first, ast.Constant(cheap), _line(node), *map(_thunk, rest)], node)
+        return helper(name, [first, ast.Constant(cheap), line_of(node), *map(thunk, rest)], node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         """``not_(a)``."""
         self.generic_visit(node)
-        return _helper("not_", [node.operand], node) if isinstance(node.op, ast.Not) else node
+        return helper("not_", [node.operand], node) if isinstance(node.op, ast.Not) else node
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         """``a < b < c``: every operand once, and the later ones only where needed."""
@@ -234,14 +234,14 @@ class Rewriter(ast.NodeTransformer):
         if len(node.ops) == 1 or any(isinstance(n, ast.NamedExpr) for v in node.comparators for n in ast.walk(v)):
             return node
         signs = tuple(_COMPARE[type(op)] for op in node.ops)
-        return _helper("compare", [_const(signs), _line(node), node.left, *map(_thunk, node.comparators)], node)
+        return helper("compare", [const(signs), line_of(node), node.left, *map(thunk, node.comparators)], node)
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
         """``choose(test, lambda: a, lambda: b, line)``."""
         self.generic_visit(node)
         if any(isinstance(n, ast.NamedExpr) for v in (node.body, node.orelse) for n in ast.walk(v)):
             return node
-        return _helper("choose", [node.test, _thunk(node.body), _thunk(node.orelse), _line(node)], node)
+        return helper("choose", [node.test, thunk(node.body), thunk(node.orelse), line_of(node)], node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """``call(f)(...)``: user functions are rewritten in turn, some builtins have a form for tensors."""
@@ -253,7 +253,7 @@ class Rewriter(ast.NodeTransformer):
             node.args = [at(ast.Name("__class__", ast.Load()), node), at(ast.Name(self._self, ast.Load()), node)]
             return node
         self.generic_visit(node)
-        node.func = cast(ast.expr, _helper("call", [node.func], node.func))
+        node.func = helper("call", [node.func], node.func)
         return node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
@@ -283,10 +283,10 @@ class Rewriter(ast.NodeTransformer):
         return cast(ast.FunctionDef, at(made, place))
 
     def _statement(self, name: str, arguments: list[ast.expr], place: ast.AST) -> ast.stmt:
-        return cast(ast.stmt, at(ast.Expr(cast(ast.expr, _helper(name, arguments, place))), place))
+        return cast(ast.stmt, at(ast.Expr(helper(name, arguments, place)), place))
 
     def _effect(self, what: str, place: ast.AST) -> ast.stmt:
-        return self._statement("effect", [ast.Constant(what), _line(place)], place)
+        return self._statement("effect", [ast.Constant(what), line_of(place)], place)
 
     def _is_local(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Name) and node.id in self._locals
@@ -299,7 +299,7 @@ class Rewriter(ast.NodeTransformer):
         named = isinstance(root, ast.Name)
         owner: ast.expr = ast.Name(cast(ast.Name, root).id, ast.Load()) if named else ast.Constant(None)
         outside = ast.Constant(named and not self._is_local(root))
-        return self._statement("change", [ast.Constant(what), owner, outside, _line(place)], place)
+        return self._statement("change", [ast.Constant(what), owner, outside, line_of(place)], place)
 
     def _marked(self, node: Any, targets: list[ast.expr]) -> Any:
         """The statement, after an effect for every attribute or item that it writes beyond local containers."""
@@ -308,7 +308,7 @@ class Rewriter(ast.NodeTransformer):
             if isinstance(target, ast.Subscript) and self._is_local(target.value):
                 what = ast.Constant(f"{ast.unparse(target)} is written")
                 owner = at(ast.Name(cast(ast.Name, target.value).id, ast.Load()), target)
-                marks.append(self._statement("item_effect", [owner, what, _line(node)], node))
+                marks.append(self._statement("item_effect", [owner, what, line_of(node)], node))
             elif isinstance(target, ast.Subscript | ast.Attribute):
                 marks.append(self._change(f"{ast.unparse(target)} is written", target.value, node))
         self.generic_visit(node)
@@ -316,7 +316,7 @@ class Rewriter(ast.NodeTransformer):
 
     def _set_attribute(self, target: ast.Attribute, value: ast.expr, node: ast.stmt) -> ast.stmt:
         owner = self.visit(target.value)
-        arguments = [owner, ast.Constant(self._mangled(target.attr)), value, _line(node)]
+        arguments = [owner, ast.Constant(self._mangled(target.attr)), value, line_of(node)]
         return self._statement("set_attribute", arguments, node)
 
     def _defaults(self, args: ast.arguments) -> None:
@@ -383,24 +383,3 @@ def _cannot_fail(node: ast.expr) -> bool:
 
 def _is_path(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) or (isinstance(node, ast.Attribute) and _is_path(node.value))
-
-
-def _helper(name: str, arguments: list[ast.expr], place: ast.AST) -> ast.AST:
-    function = ast.Attribute(ast.Name(HELPERS, ast.Load()), name, ast.Load())
-    return cast(ast.AST, at(ast.Call(function, arguments, []), place))
-
-
-def _thunk(value: ast.expr) -> ast.expr:
-    return cast(ast.expr, at(ast.Lambda(ast.arguments([], [], None, [], [], None, []), value), value))
-
-
-def _load(function: ast.FunctionDef) -> ast.expr:
-    return ast.Name(function.name, ast.Load())
-
-
-def _const(value: tuple[str, ...]) -> ast.expr:
-    return ast.Constant(cast(Any, value))
-
-
-def _line(node: Any) -> ast.expr:
-    return ast.Constant(node.lineno)

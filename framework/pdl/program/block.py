@@ -7,8 +7,6 @@ of an op: immutable, compared by content, with its executables and its gradient.
 
 from __future__ import annotations
 
-import threading
-import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -16,11 +14,10 @@ from typing import Any
 import numpy as np
 
 from pdl.dtype import as_dtype, is_differentiable
-from pdl.errors import GradientError, TraceError
-from pdl.kernels.memory import empty
+from pdl.errors import TraceError
 from pdl.ops.base import JSON_KINDS, Arrays, Op, Spec, apply
 from pdl.ops.sparse import SparseGrad
-from pdl.program.executor import Executable, TwoPart
+from pdl.program.executor import Executable
 from pdl.program.ir import Node, Program, Value, is_state
 from pdl.program.passes import FINAL, FORWARD, run_passes
 from pdl.program.tracing import Recorder, Symbol
@@ -149,7 +146,7 @@ class Block:
         self.effect = any(n.op.effect for n in self.program.nodes)
         self._executables: dict[int, tuple[Executable, list[Tensor]]] = {}
         self._gradients: dict[Any, Block] = {}
-        self._pairs: dict[Any, Paired] = {}
+        self.pairs: dict[Any, Any] = {}  # see pdl.program.paired
         self._silent: Block | None = None
         self._hash = hash((self.specs, tuple(type(n.op) for n in self.program.nodes)))
         self._json: Any = None
@@ -190,7 +187,7 @@ class Block:
         if not self.effect:
             return self
         if self._silent is None:
-            program = _copy(self.program)
+            program = copy_of(self.program)
             for node in program.nodes:
                 node.op = node.op.silent()
             program.nodes = [n for n in program.nodes if not n.op.effect]
@@ -205,20 +202,13 @@ class Block:
         """
         key = (given, wanted)
         if key not in self._gradients:
-            recorder, xs, gs, _, found = self.silent._differentiated(given, wanted)
+            recorder, xs, gs, _, found = self.silent.differentiated(given, wanted)
             recorder.program.inputs = [s.value for s in (*gs, *xs)]
             recorder.program.outputs = found
             self._gradients[key] = Block(recorder.program)
         return self._gradients[key]
 
-    def paired(self, wanted: tuple[bool, ...], copied: int) -> Paired:
-        """The block and its gradient with respect to the `wanted` inputs, for eager calls; see `run` for `copied`."""
-        key = (wanted, copied)
-        if key not in self._pairs:
-            self._pairs[key] = Paired(self, wanted, copied)
-        return self._pairs[key]
-
-    def _differentiated(
+    def differentiated(
         self, given: tuple[bool, ...], wanted: tuple[bool, ...]
     ) -> tuple[Recorder, list[Symbol], list[Symbol], int, list[Value | None]]:
         """A recorder with the block and its gradient: inputs, gradients of outputs, nodes before, gradients found."""
@@ -282,94 +272,11 @@ class Block:
 JSON_KINDS["program"] = Block.from_json
 
 
-class Paired:
-    """A block and its gradient in one program: the gradient finds what it needs where the block left it.
-
-    Every call in flight (its gradient not yet taken, its graph alive) holds one executable with memory of its own.
-    """
-
-    def __init__(self, block: Block, wanted: tuple[bool, ...], copied: int) -> None:
-        self.block, self.copied = block, copied
-        self.given = tuple(is_differentiable(s.dtype) for s in block.specs)
-        recorder, xs, gs, _, found = block._differentiated(self.given, wanted)
-        program = recorder.program
-        program.inputs = [s.value for s in (*gs, *xs)]
-        program.outputs = [*program.outputs, *found]
-        self.specs = tuple(v.spec for v in found if v is not None)
-        self._program, self._gradients = program, len(gs)
-        self._lock = threading.Lock()
-        self._free: list[tuple[TwoPart, list[Tensor]]] = []
-        self._running: dict[int, tuple[TwoPart, list[Tensor]]] = {}
-        self._count = 0
-
-    def forward(self, outs: Arrays, ins: Sequence[Array]) -> None:
-        """The block's outputs; the last of `outs` becomes the number of the call, which lasts as long as that array."""
-        executable = self._take(ins)
-        with self._lock:
-            self._count += 1
-            number = self._count
-            self._running[number] = executable
-        executable[0].run_first(outs[:-1], tuple(ins[: self.copied]))
-        outs[-1][...] = number
-        weakref.finalize(outs[-1], self._drop, number).atexit = False
-
-    def backward(self, number: int, gs: Sequence[Array], ins: Sequence[Array]) -> Arrays:
-        """Gradients of the wanted inputs. A second time for the same call the block runs again."""
-        with self._lock:
-            executable = self._running.pop(number, None)
-        if executable is None:
-            if self.block.stateful and any(n.op.stateful and not n.op.effect for n in self.block.program.nodes):
-                raise GradientError(
-                    "a compiled function that draws random numbers has one gradient per call; call it again"
-                )
-            executable = self._take(ins)
-            outs = tuple(empty(s.shape, s.dtype) for s in self.block.specs)
-            executable[0].run_first(outs, tuple(ins[: self.copied]))
-        found = tuple(empty(s.shape, s.dtype) for s in self.specs)
-        executable[0].run_second(found, tuple(gs))
-        self._give_back(executable)
-        return found
-
-    def _take(self, ins: Sequence[Array]) -> tuple[TwoPart, list[Tensor]]:
-        with self._lock:
-            found = self._free.pop() if self._free else None
-        if found is None:
-            found = self._made(ins)
-        for tensor, array in zip(found[1], ins[self.copied :], strict=True):
-            tensor._data = array
-        return found
-
-    def _made(self, ins: Sequence[Array]) -> tuple[TwoPart, list[Tensor]]:
-        program = run_passes(_copy(self._program), FINAL)
-        gs, xs = program.inputs[: self._gradients], program.inputs[self._gradients :]
-        tensors = [Tensor._wrap(array) for array in ins[self.copied :]]
-        program.inputs = [*xs[: self.copied], *gs]
-        for value, tensor in zip(xs[self.copied :], tensors, strict=True):
-            value.tensor = tensor
-            program.captures.append(value)
-        return TwoPart(program, self.copied, len(self.block.specs)), tensors
-
-    def _drop(self, number: int) -> None:
-        """The graph of a call is gone: nobody will ask for its gradient."""
-        with self._lock:
-            executable = self._running.pop(number, None)
-        if executable is not None:
-            self._give_back(executable)
-
-    def _give_back(self, executable: tuple[TwoPart, list[Tensor]]) -> None:
-        with self._lock:
-            if len(self._free) < _KEPT:
-                self._free.append(executable)
-
-
-_KEPT = 2  # executables of a compiled function that wait for the next call
-
-
 def _zeros(x: Tensor) -> Tensor:
     return Tensor._wrap(np.zeros(x.shape, x.dtype))
 
 
-def _copy(program: Program) -> Program:
+def copy_of(program: Program) -> Program:
     """Nodes and values of its own; the same ops and captured tensors."""
     copy = Program(program.name)
     new: dict[Value, Value] = {}
@@ -392,7 +299,7 @@ def _copy(program: Program) -> Program:
 
 def _with_captures(program: Program, copied: int, arrays: Sequence[Array]) -> tuple[Program, list[Tensor]]:
     """The program with all but the first `copied` inputs captured, in tensors whose arrays are set before each run."""
-    copy = run_passes(_copy(program), FINAL)
+    copy = run_passes(copy_of(program), FINAL)
     tensors = [Tensor._wrap(array) for array in arrays]
     for value, tensor in zip(copy.inputs[copied:], tensors, strict=True):
         value.tensor = tensor

@@ -11,6 +11,7 @@ from pdl.errors import DtypeError, GradientError, ShapeError
 from pdl.kernels.memory import empty
 from pdl.ops.base import Arrays, Op, Spec, _quiet, apply, compose_vjp, not_differentiable
 from pdl.program.block import Block
+from pdl.program.paired import paired
 from pdl.tensor import Tensor, _GradMode, _Tracing
 
 
@@ -189,7 +190,7 @@ class Call(_Nested):
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         if any(self.wanted):
-            self.block.paired(self.wanted, self.copied).forward(outs, ins)
+            paired(self.block, self.wanted, self.copied).forward(outs, ins)
         else:
             self.block.run(outs, ins, copied=self.copied)
 
@@ -197,13 +198,13 @@ class Call(_Nested):
         """The second half of the program; op by op in a trace, and where the gradient is itself differentiated."""
         if _GradMode.enabled or _Tracing.recorder is not None:
             return self._again(g, ins)
-        paired = self.block.paired(self.wanted, self.copied)
+        both = paired(self.block, self.wanted, self.copied)
         seeds = [
             np.zeros(s.shape, s.dtype) if d is None else d._data
-            for d, s, floating in zip(g, self.block.specs, paired.given, strict=False)
+            for d, s, floating in zip(g, self.block.specs, both.given, strict=False)
             if floating
         ]
-        found = iter(_quiet.run(paired.backward, int(y[-1]._data), seeds, [x._data for x in ins]))
+        found = iter(_quiet.run(both.backward, int(y[-1]._data), seeds, [x._data for x in ins]))
         return tuple(Tensor._wrap(next(found)) if w else None for w in self.wanted)
 
     def _again(self, g: tuple[Tensor | None, ...], ins: tuple[Tensor, ...]) -> Any:

@@ -152,7 +152,7 @@ def test_memory_of_dropped_calls_is_used_again() -> None:
     for _ in range(5):
         f(tensor(1, 2))
     ((traced,),) = f.programs.values()
-    (paired,) = traced.block._pairs.values()
+    (paired,) = traced.block.pairs.values()
     assert not paired._running
     assert len(paired._free) == 1
 
