@@ -2,6 +2,7 @@
 
 from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
 from libc.stdint cimport int64_t
+from libc.string cimport memset
 
 cimport numpy as cnp
 
@@ -63,6 +64,7 @@ cdef void run(const Then* then, real* out, float* wide, const real* a, const rea
     else:
         p.wide = NULL
     cdef Epilogue[real] finish
+    memset(&finish, 0, sizeof(finish))
     finish.activation, finish.before = then.activation, <real*>then.before
     finish.a, finish.b, finish.c = then.parameters[0], then.parameters[1], then.parameters[2]
     p.then = &finish if then.activation >= 0 else NULL

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from pdl.dtype import bfloat16, float32
-from pdl.errors import ShapeError
+from pdl.errors import ShapeError, UsageError
 from pdl.kernels import conv as kernels
 from pdl.kernels.gemm import matmul as gemm
 from pdl.kernels.pointwise import GRADIENT_OF
@@ -28,7 +28,12 @@ _c = np.ascontiguousarray
 
 def keeps_input(activation: str) -> bool:
     """Whether the gradient of the activation class wants what it was applied to; the others do with their value."""
-    return GRADIENT_OF[cast(type[Activation], OPS[activation]).kernel] == "x"
+    kind = OPS.get(activation)
+    if kind is None or not issubclass(kind, Activation):
+        raise UsageError(
+            f"epilogue: {activation!r} is no activation; give the name of a class such as 'Relu' or 'Gelu'"
+        )
+    return GRADIENT_OF[kind.kernel] == "x"
 
 
 class LinearAct(Fused):
