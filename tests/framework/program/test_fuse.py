@@ -61,7 +61,7 @@ PATTERNS = {
         lambda n, x: n.layer_norm(x + n.dropout(pdl.tanh(x))), "AddLayerNorm", ("Add", "Dropout", "LayerNorm")
     ),
     "convolution, relu": Pattern(lambda n, x: pdl.relu(n.conv(x)), "ConvAct", ("Conv", "Relu")),
-    "convolution, relu6": Pattern(lambda n, x: pdl.relu6(n.conv(x)), "ConvAct", ("Conv", "Hardtanh")),
+    "convolution, sigmoid": Pattern(lambda n, x: pdl.sigmoid(n.conv(x)), "ConvAct", ("Conv", "Sigmoid")),
     "linear, relu": Pattern(lambda n, x: pdl.relu(n.linear(x)), "LinearAct", ("Linear", "Relu")),
     "linear, gelu": Pattern(lambda n, x: pdl.gelu(n.linear(x)), "LinearAct", ("Linear", "Gelu")),
     "many classes": Pattern(classes, "LinearCrossEntropy", ("Linear", "CrossEntropy")),
