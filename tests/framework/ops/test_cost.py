@@ -9,13 +9,14 @@ import pytest
 
 import pdl
 from pdl.ops.attention import ScaledDotProductAttention, ScaledDotProductAttentionGrad
-from pdl.ops.base import OPS, Op, Spec
+from pdl.ops.base import OPS, Fused, Op, Spec
 from pdl.ops.conv import Conv, ConvDw, ConvDx
 from pdl.ops.cost import MULTIPLY_ADDS, SELECTING, multiply_adds, traffic
 from pdl.ops.embedding import Embedding
 from pdl.ops.linalg import Linear, MatMul
 from pdl.ops.rnn import Recurrent, RecurrentGrad
 from pdl.program import trace
+from tests.framework.ops.test_ops import CASES, outputs
 
 F = np.dtype(np.float32)
 
@@ -88,6 +89,32 @@ def test_gradients_of_fused_ops_count_twice() -> None:
     kept = (spec(2, 5, 16), spec(2, 5, 4))
     forward = cost(Recurrent("gru"), *given)
     assert cost(RecurrentGrad("gru"), spec(2, 5, 4), None, None, *given, *kept) == 2 * forward
+
+
+def test_no_fused_op_hides_its_products() -> None:
+    """Of every fused op in the tables of cases: one that stands for products counts them."""
+    counts: dict[str, tuple[int, int]] = {}
+    inside: list[int] = []
+
+    def observe(op: Op, ins: Any, outs: Any) -> None:
+        if inside:
+            inside[0] += multiply_adds(op, ins, outs)
+        elif isinstance(op, Fused) and type(op).__name__ not in counts:
+            inside.append(0)
+            op.compose(*[None if x is None else pdl.Tensor(x) for x in ins])
+            counts[type(op).__name__] = (multiply_adds(op, ins, outs), inside.pop())
+
+    pdl.ops.base.observers.append(observe)
+    try:
+        for case in CASES:
+            for y in outputs(case.call(*case.tensors(grad=True))):
+                if y.requires_grad:
+                    y.backward(pdl.Tensor(np.ones(y.shape, y.dtype)), retain_graph=True)
+    finally:
+        pdl.ops.base.observers.remove(observe)
+    assert {name: pair for name, pair in counts.items() if pair[1] and not pair[0]} == {}
+    different = {name: pair for name, pair in counts.items() if pair[0] != pair[1] and not name.endswith("Grad")}
+    assert different == {}
 
 
 def test_traffic_is_every_array_once_and_of_a_table_the_rows_in_use() -> None:
