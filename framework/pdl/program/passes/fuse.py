@@ -31,7 +31,8 @@ MANY_CLASSES = 4096  # from here on scores are taken in blocks that stay in the 
 
 @dataclass
 class Fusion:
-    """`op` on `inputs` in place of `nodes`; `outputs` says which of its outputs stands for which value."""
+    """`op` on `inputs` in place of `nodes`, the first of which says whose it is; `outputs` says which of its outputs
+    stands for which value."""
 
     nodes: tuple[Node, ...]
     op: Op
@@ -96,12 +97,12 @@ def sum_then_layer_norm(node: Node, graph: Graph) -> Fusion | None:
     if x is None or residual is None or x.spec != residual.spec or x is residual:
         return None
     seed, p = None, 0.0
-    nodes: tuple[Node, ...] = (total.node, node)
+    nodes: tuple[Node, ...] = (node, total.node)
     for one, other in ((x, residual), (residual, x)):
         dropped = graph.made_for(one, Dropout)
         if dropped is not None:
             assert isinstance(dropped.op, Dropout)
-            nodes, p = (dropped, *nodes), dropped.op.p
+            nodes, p = (*nodes, dropped), dropped.op.p
             x, seed, residual = dropped.inputs[0], dropped.inputs[1], other
             break
     outputs = {total: 1, node.outputs[0]: 0} | {v: i + 1 for i, v in enumerate(node.outputs[1:], 1)}
@@ -168,7 +169,7 @@ def _apply(rule: Rule, program: Program) -> bool:
             found.inputs,
             specs_of(found.op, found.inputs),
             where=node.where,
-            scope=node.scope,
+            scope=found.nodes[0].scope,
             differentiable=any(n.differentiable for n in found.nodes),
         )
         gone.update(found.nodes)
