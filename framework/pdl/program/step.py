@@ -28,7 +28,8 @@ class CompiledStep:
 
     function   returns a scalar tensor, or an object whose `value` is one (`pdl.train.Loss`); its arguments are trees of
                arrays, tensors and plain values
-    module     whose parameters get gradients; a change of its `training` flags or of `requires_grad` compiles anew
+    module     whose parameters get gradients; a change of its `training` flags, or of their `requires_grad` or dtype,
+               compiles anew
     capacity   programs kept, the latest used; where shapes keep changing, so that programs are not used again, it
                gives up and stays in eager mode
     told       called with one line where it does, or where code cannot be traced: such steps run in eager mode
@@ -69,7 +70,10 @@ class CompiledStep:
         """The compiled program for such arguments; None where their code cannot be traced."""
         if self.failures >= _PATIENCE:
             return None
-        key = (structure(args), *[m.training for m in self._modules], *[p._requires_grad for p in self._parameters])
+        state = [m.training for m in self._modules]
+        for p in self._parameters:
+            state += [p._requires_grad, p._data.dtype]
+        key = (structure(args), *state)
         if key in self.programs:
             self.hits += 1
             self.programs.move_to_end(key)
@@ -117,6 +121,7 @@ class StepProgram:
             self.result = function(*inputs)
             found = [as_output(x) for x in leaves(self.result)]
             self.learned, program = append_gradients(recorder, loss_of(self.result), found, module.parameters())
+        self.frozen = [p for p in module.parameters() if not p.requires_grad]
         self.program = run_passes(program, FINAL)
         self.executable = Executable(self.program)
 
@@ -125,6 +130,8 @@ class StepProgram:
         outs = self.executable(*[as_tensor(x)._data for x in leaves(args)])
         values = iter(outs)
         result = rebuild(self.result, lambda _: Tensor._wrap(next(values)))  # type: ignore[arg-type]
+        for parameter in self.frozen:
+            parameter.grad = None
         for parameter, form in self.learned:
             parts = [Tensor._wrap(next(values)) for _ in range(form)]  # type: ignore[arg-type]
             parameter.grad = SparseGrad(parameter.shape, *parts) if form == _SPARSE else parts[0] if parts else None

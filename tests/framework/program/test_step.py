@@ -1,0 +1,130 @@
+"""`CompiledStep` and the executor: what makes a new program, what is read anew at every run, what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pdl
+from pdl import nn
+from pdl.errors import GradientError, ShapeError, TraceError, UsageError
+from pdl.program import CompiledStep, Executable, Node, trace, verify
+from pdl.program.memory import plan_memory
+
+X = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
+
+
+def step_of(net: nn.Module) -> CompiledStep:
+    return CompiledStep(lambda x: (net(x) ** 2).mean(), net, told=pytest.fail)
+
+
+def test_new_programs_for_new_shapes_flags_and_dtypes() -> None:
+    net = nn.Sequential(nn.Linear(6, 3), nn.Dropout(0.5))
+    step = step_of(net)
+    for batch in (X, X[:2], X, X[:2]):
+        step(pdl.tensor(batch))
+    assert len(step.programs) == 2
+    net.eval()
+    step(pdl.tensor(X))
+    next(net.parameters()).requires_grad = False
+    step(pdl.tensor(X))
+    assert next(net.parameters()).grad is None
+    net.to("bfloat16")
+    step(pdl.tensor(X, dtype="bfloat16"))
+    assert len(step.programs) == 5
+
+
+def test_weights_are_read_at_every_run() -> None:
+    net = nn.Linear(6, 3)
+    step = step_of(net)
+    first = float(step(pdl.tensor(X)))
+    net.weight.data[...] *= 2  # in place
+    net.bias.data = net.bias.data + 1  # another array
+    second = float(step(pdl.tensor(X)))
+    assert second != first
+    assert second == pytest.approx(float(step.eager(pdl.tensor(X))), rel=1e-6)
+    assert len(step.programs) == 1
+
+
+def test_shapes_that_keep_changing_end_in_eager_mode() -> None:
+    net, told = nn.Linear(6, 3), []
+    step = CompiledStep(lambda x: net(x).sum(), net, capacity=2, told=told.append)
+    for n in range(1, 12):
+        step(pdl.tensor(np.ones((n, 6), np.float32)))
+    assert not step.programs
+    assert len(told) == 1
+    assert "too many" in told[0]
+
+
+def test_code_that_reads_values_is_named() -> None:
+    net, told = nn.Linear(6, 3), []
+
+    def loss(x: pdl.Tensor) -> pdl.Tensor:
+        y = net(x).sum()
+        return y if float(y) > 0 else -y
+
+    step = CompiledStep(loss, net, told=told.append)
+    for _ in range(3):
+        step(pdl.tensor(X))
+        assert net.weight.grad is not None
+    assert len(told) == 1
+    assert "test_step.py:" in told[0]
+    assert "values of a tensor" in told[0]
+
+
+@pytest.mark.parametrize("code", [
+    lambda net, x: net(x) * pdl.rand((3,)),
+    lambda net, x: net(x) * float(net.weight.data.sum()),
+    lambda net, x: pdl.nonzero(x),
+    lambda net, x: x.numpy(),
+    lambda net, x: bool(x.sum()),
+])  # fmt: skip
+def test_what_no_program_can_hold(code) -> None:
+    net = nn.Linear(6, 3)
+    with pytest.raises(TraceError, match=r"test_step\.py:\d+"):
+        trace(lambda x: code(net, x), X, modules=[net])
+
+
+def test_a_loss_without_parameters_is_refused() -> None:
+    net = nn.Linear(6, 3)
+    with pytest.raises(GradientError, match="depends on no parameter"):
+        CompiledStep(lambda x: x.sum(), net)(pdl.tensor(X))
+
+
+def test_inputs_of_another_shape_are_refused() -> None:
+    run = Executable(trace(lambda x: x * 2, X))
+    with pytest.raises(ShapeError, match=r"x0 is float32 \(2, 6\); it was compiled for float32 \(4, 6\)"):
+        run(X[:2])
+
+
+def test_the_verifier_names_the_fault_and_the_pass() -> None:
+    program = trace(lambda x: pdl.exp(x) + 1, X)
+    broken = program.nodes[0]
+    program.nodes[0] = Node(
+        broken.op, broken.inputs, [v.spec._replace(shape=(1,)) for v in broken.outputs], where="me:1"
+    )
+    program.replace({broken.outputs[0]: program.nodes[0].outputs[0]})
+    with pytest.raises(UsageError, match=r"after shrink: Exp \(me:1\) infers f32\[4, 6\], not f32\[1\]"):
+        verify(program, after="shrink")
+
+
+def test_memory_is_shared_by_what_does_not_live_together() -> None:
+    def chain(x: pdl.Tensor) -> pdl.Tensor:
+        for _ in range(10):
+            x = pdl.tanh(x @ pdl.tensor(np.eye(6, dtype=np.float32)))
+        return x
+
+    program = trace(chain, X)
+    plan = plan_memory(program)
+    assert plan.arena_bytes < plan.unshared_bytes / 4
+    for one in plan.storages:
+        for other in plan.storages:
+            if one is not other and one.first <= other.last and other.first <= one.last:
+                assert one.offset + one.nbytes <= other.offset or other.offset + other.nbytes <= one.offset
+
+
+def test_the_text_shows_shapes_and_places() -> None:
+    net = nn.Linear(6, 3)
+    text = trace(net, X).text()
+    assert "weight: f32[6, 3] = captured" in text
+    assert "%0: f32[4, 3] = Linear(x0, weight, bias)" in text
