@@ -66,7 +66,7 @@ class _Recurrent(Module):
         finals: list[list[Tensor]] = [[] for _ in states]
         for layer in range(self.num_layers):
             if layer and self.dropout and self.training:
-                x = x * ops.dropout_mask(x.shape, rate=self.dropout, dtype=x.dtype)
+                x = ops.dropout(x, p=self.dropout)
             weights = [
                 [getattr(self, f"{name}_{suffix}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
                 for suffix in self._suffixes(layer)

@@ -10,7 +10,8 @@ import numpy as np
 from pdl import random
 from pdl.dtype import DType, as_dtype, bfloat16, float32, is_floating, of_scalar
 from pdl.errors import DtypeError, ShapeError
-from pdl.ops.base import Arrays, Op, Spec, apply, as_tensors, not_differentiable
+from pdl.kernels import attention as kernels
+from pdl.ops.base import Arrays, Op, Spec, apply, as_tensors, demand_floating, not_differentiable
 from pdl.ops.shape import broadcast_to, reshape
 from pdl.tensor import Scalar, Tensor, TensorLike, as_tensor
 
@@ -131,14 +132,16 @@ class DropoutMask(Op):
     rate: float
     dtype: DType
     stateful = True
+    native_bf16 = True
     vjp = not_differentiable("random numbers depend on no input")
 
     def infer(self) -> Spec:
+        demand_floating("dropout_mask", mask=Spec(self.shape, self.dtype))
         return Spec(self.shape, self.dtype)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        kept = random.generator().random(self.shape, np.float32) >= self.rate
-        np.multiply(kept, np.asarray(1 / (1 - self.rate), outs[0].dtype), out=outs[0], casting="unsafe")
+        outs[0].fill(1)
+        kernels.dropout(outs[0], outs[0], self.rate, int(random.generator().bit_generator.random_raw()) >> 1)  # type: ignore[attr-defined]
 
 
 def dropout_mask(shape: Shape, *, rate: float, dtype: Any = float32) -> Tensor:

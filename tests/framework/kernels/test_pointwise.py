@@ -54,7 +54,7 @@ ACCURACY: dict[str, tuple[Callable[[Array], Array], float, float, float, float]]
     "log_sigmoid": (lambda x: -softplus(-x), -80, 80, 4, 4),
     "erf": (lambda x: erf(x.astype(np.float64)).astype(x.dtype), -6, 6, 3, 4),
     "erfc": (lambda x: erfc(x.astype(np.float64)).astype(x.dtype), -6, 9, 6, 6),
-    "gelu": (lambda x: x * normal(x), -12, 12, 6, 6),
+    "gelu": (lambda x: x * normal(x), -12.9, 13, 6, 6),
     "gelu_tanh": (lambda x: x * gelu_tanh_gate(x), -4, 12, 40, 40),
     "silu": (lambda x: x * sigmoid(x), -80, 80, 4, 4),
     "mish": (lambda x: x * mish_gate(x), -40, 40, 5, 5),

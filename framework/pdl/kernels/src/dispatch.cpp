@@ -14,7 +14,7 @@ namespace avx2 { extern const Table kTable; }
 #endif
 #if defined(PDL_HAS_AVX512)
 namespace avx512 { extern const Table kTable; }
-namespace avx512_bf16 { extern const DenseBf16 kDenseBf16; }
+namespace avx512_bf16 { extern const DenseBf16 kDenseBf16; extern const StreamsBf16 kStreamsBf16; }
 #endif
 #if defined(PDL_HAS_GENERIC)
 namespace generic { extern const Table kTable; }
@@ -41,6 +41,11 @@ const Table& with_bf16() {
     table.conv_bf16 = avx512_bf16::kDenseBf16.conv;
     table.attention[2] = avx512_bf16::kDenseBf16.attention;
     table.layer_norm[2] = avx512_bf16::kDenseBf16.layer_norm;
+    table.pointwise_bf16 = avx512_bf16::kStreamsBf16.pointwise;
+    table.batch_norm_bf16 = avx512_bf16::kStreamsBf16.batch_norm;
+    table.softmax_bf16 = avx512_bf16::kStreamsBf16.softmax;
+    table.pooling_bf16 = avx512_bf16::kStreamsBf16.pooling;
+    table.cast = avx512_bf16::kStreamsBf16.cast;
     return table;
   }();
   return made;

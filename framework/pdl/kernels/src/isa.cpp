@@ -1,13 +1,9 @@
 // Compiled once per instruction set (PDL_ISA names it): the kernels (but for the dense ones, dense.cpp and dense_bf16.cpp) and the table of them.
-#include "batch_norm.h"
 #include "ctc.h"
 #include "dense.h"
 #include "norm.h"
-#include "pointwise.h"
-#include "pooling.h"
 #include "rows.h"
-#include "softmax.h"
-#include "sums.h"
+#include "streams.h"
 #include "table.h"
 #include "update.h"
 
@@ -25,35 +21,9 @@ constexpr ConvTable<T> kConv = {
 };
 
 template <class T>
-constexpr PointwiseTable<T> kPointwise = {
-    .unary = unary<T>,
-    .unary_grad = unary_grad<T>,
-    .binary = binary<T>,
-    .sums = sums<T>,
-};
-
-template <class T>
 constexpr NormTable<T> kNorm = {
     .group_norm = group_norm<T>,
     .group_norm_grad = group_norm_grad<T>,
-};
-
-template <class S>
-constexpr BatchNormTable<S> kBatchNorm = {
-    .batch_norm = batch_norm<S>,
-    .batch_norm_grad = batch_norm_grad<S>,
-    .apply = batch_norm_apply<S>,
-    .apply_grad = batch_norm_apply_grad<S>,
-};
-
-template <class T>
-constexpr SoftmaxTable<T> kSoftmax = {
-    .softmax = softmax<T>,
-    .softmax_grad = softmax_grad<T>,
-    .cross_entropy = cross_entropy<T>,
-    .cross_entropy_grad = cross_entropy_grad<T>,
-    .soft_cross_entropy = soft_cross_entropy<T>,
-    .soft_cross_entropy_grad = soft_cross_entropy_grad<T>,
 };
 
 template <class T>
@@ -61,16 +31,6 @@ constexpr UpdateTable<T> kUpdate = {
     .step = update::step<T>,
     .axpy = update::axpy<T>,
     .squares = update::squares<T>,
-};
-
-template <class T>
-constexpr PoolingTable<T> kPooling = {
-    .max_pool = pooling::max_pool<T>,
-    .max_pool_dx = pooling::max_pool_dx<T>,
-    .avg_pool = pooling::avg_pool<T>,
-    .avg_pool_dx = pooling::avg_pool_dx<T>,
-    .pick = pooling::pick<T>,
-    .place = pooling::place<T>,
 };
 
 template <class T>
@@ -155,7 +115,7 @@ const Table kTable = {
     .norm_conv_bf16 = kNormConv<bf16>,
     .attention = {kAttention<float>, kAttention<double>, kAttention<bf16>},
     .layer_norm = {kLayerNorm<float>, kLayerNorm<double>, kLayerNorm<bf16>},
-    .cast = {.narrow = narrow_all, .widen = widen_all},
+    .cast = kCast,
 };
 
 }  // namespace pdl::PDL_ISA

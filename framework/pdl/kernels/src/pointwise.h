@@ -23,27 +23,16 @@ PDL_INLINE void map(int64_t n, S* y, const F& f, const In*... x) {
   parallel(n, kPointwiseGrain, [&](int64_t begin, int64_t end, int) { map_range(begin, end, y, f, x...); });
 }
 
-// 2 Phi(x), the tails through erfc so that they keep their digits, and e^(-x^2 / 2)
-template <class T>
-struct Normal {
-  Vec<T> twice, exponential;
-};
-template <class T>
-PDL_INLINE Normal<T> normal(Vec<T> x) {
-  const Vec<T> inner = at_most<T>(absolute<T>(x), Format<T>::erfc_high * T(1.414)), e = exp_minus_square<T>(inner, T(0.5));
-  const Vec<T> z = inner * T(0.70710678118654752), tail = sizeof(T) == sizeof(float) ? erfc_rough<T>(z, e) : erfc_positive<T>(z, e);
-  return {x < T(0) ? tail : T(2) - tail, e};
-}
 // x Phi(x)
 template <class T>
 PDL_INLINE Vec<T> gelu_erf(Vec<T> x) {
-  const Vec<T> twice = normal<T>(x).twice;
-  return twice == T(0) ? Vec<T>{} : x * T(0.5) * twice;
+  const Vec<T> below = normal(x).below;
+  return below == T(0) ? Vec<T>{} : x * below;
 }
 template <class T>
 PDL_INLINE Vec<T> gelu_erf_slope(Vec<T> x) {
-  const Normal<T> at = normal<T>(x);
-  return at.twice * T(0.5) + at_most<T>(at_least<T>(x, T(-40)), T(40)) * at.exponential * T(0.39894228040143268);
+  const Normal<T> at = normal(x);
+  return at.below + at_most<T>(at_least<T>(x, T(-40)), T(40)) * at.exponential * T(0.39894228040143268);
 }
 // x / (1 + exp(-2u)), u = sqrt(2 / pi) (x + 0.044715 x^3)
 template <class T>

@@ -366,6 +366,14 @@ struct DenseBf16 {
   LayerNormTable layer_norm;
 };
 
+struct StreamsBf16 {
+  PointwiseTable<bf16> pointwise;
+  BatchNormTable<bf16> batch_norm;
+  SoftmaxTable<bf16> softmax;
+  PoolingTable<bf16> pooling;
+  CastTable cast;
+};
+
 // The table chosen when the library was loaded: the best the CPU has, or the one that PDL_CPU names.
 const Table& table();
 

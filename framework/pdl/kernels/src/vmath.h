@@ -205,6 +205,41 @@ PDL_INLINE Vec<T> exp_minus_square(Vec<T> x, T factor = T(1)) {
   const Vec<T> coarse = (Vec<T>)(bits<T>(x) & Format<T>::coarse);
   return exp_negative<T>(coarse * coarse * -factor, (coarse - x) * (coarse + x) * factor);
 }
+
+// Phi(x) and e^(-x^2 / 2), the tails of Phi through erfc so that they keep their digits
+template <class T>
+struct Normal {
+  Vec<T> below, exponential;
+};
+// x^2 - square, square being x^2 rounded
+PDL_INLINE Vec<float> square_error(Vec<float> x, Vec<float> square) {
+#if defined(__AVX512F__) && PDL_VECTOR_BYTES == 64
+  return (Vec<float>)_mm512_fmsub_ps((__m512)x, (__m512)x, (__m512)square);
+#elif defined(__FMA__) && PDL_VECTOR_BYTES == 32
+  return (Vec<float>)_mm256_fmsub_ps((__m256)x, (__m256)x, (__m256)square);
+#else
+  const Vec<float> high = (Vec<float>)(bits<float>(x) & Format<float>::coarse);  // high^2 is exact
+  return (high * high - square) + (x - high) * (x + high);
+#endif
+}
+// Phi(-t) e^(t^2 / 2) is s times a polynomial in s = 1 / (t + 3), t >= 0: one division, and one exponential that shares its argument's square
+PDL_INLINE Normal<float> normal(Vec<float> x) {
+  using F = Format<float>;
+  constexpr float series[] = {0.398856876f, 1.20259556f, 3.02585113f, 9.82880964f, -13.8155556f, 163.420253f, -603.557868f, 865.58025f, -457.729033f};
+  const Vec<float> t = at_most<float>(absolute<float>(x), 13.26f), square = t * t, s = 1.f / (t + 3.f);  // e^(-13.26^2 / 2) counts as 0
+  const Vec<float> shifted = square * -0.72134752f + F::magic, n = shifted - F::magic;
+  const Vec<float> r = ((square * -0.5f - n * F::ln2_high) - n * F::ln2_low) - square_error(t, square) * 0.5f;
+  const Vec<float> scale = (Vec<float>)((bits<float>(shifted) << F::digits) + F::one);  // 2^n: the sum has n in its low bits
+  const Vec<float> q = r + r * r * polynomial<float>(r, Series<float>::exp);
+#if defined(__FMA__)
+  const Vec<float> e = scale * q + scale;
+#else
+  const Vec<float> e = scale * (q + 1.f);  // scale * q alone may be subnormal
+#endif
+  const Vec<float> tail = e * (s * polynomial<float>(s, series));
+  return {x < 0.f ? tail : 1.f - tail, e};
+}
+
 // erf(x), |x| <= 1
 template <class T>
 PDL_INLINE Vec<T> erf_small(Vec<T> x) { return x * polynomial<T>(x * x, Series<T>::erf); }
@@ -214,17 +249,15 @@ PDL_INLINE Vec<T> erfc_positive(Vec<T> x, Vec<T> exponential) {
   using S = Series<T>;
   return exponential * polynomial<T>((x - S::centre) / (x + S::centre), S::erfc) / (x * T(2) + T(1));
 }
-// The same to an ulp less, faster: one division serves both quotients
-template <class T>
-PDL_INLINE Vec<T> erfc_rough(Vec<T> x, Vec<T> exponential) {
-  using S = Series<T>;
-  const Vec<T> a = x + S::centre, b = x * T(2) + T(1), inverse = T(1) / (a * b);
-  return exponential * polynomial<T>((x - S::centre) * (b * inverse), S::erfc) * (a * inverse);
-}
 template <class T>
 PDL_INLINE Vec<T> erfc_positive(Vec<T> x) {
   const Vec<T> z = at_most<T>(x, Format<T>::erfc_high);
   return erfc_positive<T>(z, exp_minus_square<T>(z));
+}
+PDL_INLINE Normal<double> normal(Vec<double> x) {
+  const Vec<double> z = at_most<double>(absolute<double>(x), Format<double>::erfc_high * 1.414), e = exp_minus_square<double>(z, 0.5);
+  const Vec<double> tail = erfc_positive<double>(z * 0.70710678118654752, e) * 0.5;
+  return {x < 0.0 ? tail : 1.0 - tail, e};
 }
 template <class T>
 PDL_INLINE Vec<T> verf(Vec<T> x) {
