@@ -103,7 +103,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Ca
     assert main(["graph", recipe, "--text"]) == 0
     text = capsys.readouterr().out
     assert text.startswith("program LeNet(")
-    assert re.search(r"= ConvAct\{.*\}\(x00, conv1.weight, conv1.bias, none\)", text)
+    assert re.search(r"= Conv\{.*\}\(x00, conv1.weight, conv1.bias\)", text)
     assert "MatMul" not in text
     assert main(["graph", recipe, "--step", "--text"]) == 0
     assert "MatMul" in capsys.readouterr().out

@@ -22,7 +22,7 @@ class Net(nn.Module):
         self.norm, self.other = nn.BatchNorm2d(6), nn.BatchNorm2d(6)
         self.layer_norm, self.dropout = nn.LayerNorm(6), nn.Dropout(0.3)
         self.head, self.linear = nn.Linear(6, 5000), nn.Linear(6, 6)
-        self.conv = nn.Conv2d(6, 6, 3, padding=1)
+        self.conv, self.narrow = nn.Conv2d(6, 32, 3, padding=1), nn.Conv2d(6, 6, 3, padding=1)
         rng = np.random.default_rng(4)
         for p in self.parameters():
             p.data[...] += rng.uniform(-0.3, 0.3, p.shape)
@@ -60,8 +60,8 @@ PATTERNS = {
     "sum of what was dropped": Pattern(
         lambda n, x: n.layer_norm(x + n.dropout(pdl.tanh(x))), "AddLayerNorm", ("Add", "Dropout", "LayerNorm")
     ),
-    "convolution, relu": Pattern(lambda n, x: pdl.relu(n.conv(x)), "ConvAct", ("Conv", "Relu")),
-    "convolution, sigmoid": Pattern(lambda n, x: pdl.sigmoid(n.conv(x)), "ConvAct", ("Conv", "Sigmoid")),
+    "convolution, relu": Pattern(lambda n, x: pdl.relu(n.conv(x))[..., :6], "ConvAct", ("Conv", "Relu")),
+    "convolution, sigmoid": Pattern(lambda n, x: pdl.sigmoid(n.conv(x))[..., 9:15], "ConvAct", ("Conv", "Sigmoid")),
     "linear, relu": Pattern(lambda n, x: pdl.relu(n.linear(x)), "LinearAct", ("Linear", "Relu")),
     "linear, gelu": Pattern(lambda n, x: pdl.gelu(n.linear(x)), "LinearAct", ("Linear", "Gelu")),
     "many classes": Pattern(classes, "LinearCrossEntropy", ("Linear", "CrossEntropy")),
@@ -70,6 +70,7 @@ KEPT = {
     "the norm is read twice": lambda n, x: pdl.relu(y := n.norm(x)) + pdl.tanh(y),
     "silu behind a residual": lambda n, x: pdl.silu(n.norm(x, residual=x)),
     "gelu behind a convolution": lambda n, x: pdl.gelu(n.conv(x)),
+    "few channels": lambda n, x: pdl.relu(n.narrow(x)),
     "a residual to broadcast": lambda n, x: n.norm(x) + x[:1],
 }
 X = np.random.default_rng(3).standard_normal((4, 5, 3, 6)).astype(np.float32)

@@ -26,6 +26,7 @@ from pdl.program.ir import Node, Program, Value
 from pdl.program.verify import specs_of
 
 Add = OPS["Add"]  # elementwise ops are made from a table
+WIDE = 32  # channels from which on an epilogue of a convolution costs less than a pass of its own
 MANY_CLASSES = 4096  # from here on scores are taken in blocks that stay in the cache
 
 
@@ -134,7 +135,7 @@ def product_then_activation(node: Node, graph: Graph) -> Fusion | None:
         inputs = (*layer.inputs, *[None] * (3 - len(layer.inputs)))
         return Fusion((layer, node), LinearAct(name, values), inputs, {node.outputs[0]: 0})
     layer = graph.made_for(node.inputs[0], Conv)
-    if layer is None or keeps_input(name):
+    if layer is None or keeps_input(name) or layer.outputs[0].spec.shape[-1] < WIDE:
         return None
     conv = layer.op
     assert isinstance(conv, Conv)
