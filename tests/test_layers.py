@@ -16,13 +16,15 @@ SUITES = Path(__file__).parents[1] / "suites"
 
 #: lower layers first; a module may import from its own layer and from those before it
 LAYERS = [
-    ["errors", "hints", "dtype", "random", "threads", "kernels", "suites", "tensor"],
+    ["errors", "hints", "dims", "dtype", "random", "threads", "kernels", "suites", "tensor"],
     ["autograd"],
     ["ops"],
     ["program"],
+    ["onnx"],
+    ["runtime"],
     ["nn", "optim", "data"],
     ["jit"],
-    ["config", "hub", "report", "train"],
+    ["config", "export", "hub", "quant", "report", "train"],
     ["cli", "__main__"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

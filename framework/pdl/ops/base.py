@@ -14,6 +14,7 @@ import numpy as np
 
 from pdl import threads
 from pdl.autograd import anomaly, tape
+from pdl.dims import Dim
 from pdl.dtype import DType, as_dtype, bfloat16, float32, is_differentiable, promote
 from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.kernels.memory import empty
@@ -335,11 +336,17 @@ def as_tensors(*values: TensorLike) -> tuple[Tensor, ...]:
 
 def broadcast_shapes(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The common shape under NumPy's broadcasting rule, or a `ShapeError` that shows all of them."""
-    try:
-        return np.broadcast_shapes(*shapes)
-    except ValueError:
-        shown = " and ".join(str(s) for s in shapes)
-        raise ShapeError(f"{name}: shapes {shown} do not broadcast; sizes must be equal or 1, from the right") from None
+    made: list[int] = []
+    for place in range(1, max(map(len, shapes), default=0) + 1):
+        size = 1
+        for shape in shapes:
+            n = shape[-place] if place <= len(shape) else 1
+            if n != 1 and size not in (1, n):
+                shown = " and ".join(str(s) for s in shapes)
+                raise ShapeError(f"{name}: shapes {shown} do not broadcast; sizes must be equal or 1, from the right")
+            size = size if n == 1 else n
+        made.append(size)
+    return tuple(reversed(made))
 
 
 def normalize_axis(name: str, axis: int, ndim: int) -> int:
@@ -390,6 +397,8 @@ def _frozen(value: Any) -> Any:
 
 
 def _to_json(value: Any) -> Any:
+    if isinstance(value, Dim):
+        return {"dim": value.text}
     if isinstance(value, np.dtype):
         return {"dtype": value.name}
     if hasattr(value, "to_json"):

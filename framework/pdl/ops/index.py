@@ -8,11 +8,12 @@ True. Repeated places add up in the gradient.
 
 from __future__ import annotations
 
-import operator
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 
+from pdl import dims
+from pdl.dims import Dim
 from pdl.dtype import bool_
 from pdl.errors import DtypeError, IndexRangeError, ShapeError
 from pdl.kernels.rows import add as add_rows
@@ -218,9 +219,9 @@ def _as_entry(k: Any) -> Any:
     if k is None or k is ...:
         return k
     if isinstance(k, slice):
-        return tuple(None if v is None else operator.index(v) for v in (k.start, k.stop, k.step))
+        return tuple(None if v is None else dims.index(v) for v in (k.start, k.stop, k.step))
     if isinstance(k, int | np.integer) and not isinstance(k, bool):
-        return int(k)
+        return k if type(k) is Dim else int(k)
     made = as_tensor(k)
     if made.dtype != bool_ and made.dtype.kind not in "iu" and made.size:
         raise DtypeError(f"x[...]: an index of dtype {made.dtype.name}; integers, bools and slices index")

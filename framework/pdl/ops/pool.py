@@ -6,6 +6,7 @@ Strided and adaptive pooling share kernels: a window is a range of input cells p
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
@@ -323,7 +324,7 @@ def pick(x: Tensor, index: Tensor) -> Tensor:
 
 def _flat(x: Array) -> Array:
     """[N, ..., C] as contiguous [N, R, C]."""
-    return np.ascontiguousarray(x).reshape(x.shape[0], int(np.prod(x.shape[1:-1])), x.shape[-1])
+    return np.ascontiguousarray(x).reshape(x.shape[0], math.prod(x.shape[1:-1]), x.shape[-1])
 
 
 def _check_index(name: str, x: Spec, index: Spec) -> None:
@@ -409,7 +410,7 @@ def lp_pool(
     from pdl.ops.elementwise import abs as absolute
     from pdl.ops.elementwise import pow as power
 
-    cells = int(np.prod(each_axis("lp_pool", "kernel", kernel, x.ndim - 2)))
+    cells = math.prod(each_axis("lp_pool", "kernel", kernel, x.ndim - 2))
     total = avg_pool(power(absolute(x), p), kernel, stride=stride, ceil_mode=ceil_mode) * cells
     return power(total, 1.0 / p)
 

@@ -6,12 +6,14 @@ the gradient is the same kernel with W transposed, in both orders.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from pdl.dims import Dim
 from pdl.dtype import int64
 from pdl.errors import ShapeError, UsageError
 from pdl.kernels import rows
@@ -150,9 +152,7 @@ class ResizeGrad(Op):
 
 def _middle(x: Array, axis: int) -> Array:
     """[outer, axis, inner], contiguous."""
-    return np.ascontiguousarray(x).reshape(
-        int(np.prod(x.shape[:axis])), x.shape[axis], int(np.prod(x.shape[axis + 1 :]))
-    )
+    return np.ascontiguousarray(x).reshape(math.prod(x.shape[:axis]), x.shape[axis], math.prod(x.shape[axis + 1 :]))
 
 
 # -- public functions --------------------------------------------------------------------------------------------------
@@ -298,9 +298,9 @@ def _target(name: str, x: Tensor, size: Any, scale: Any) -> tuple[int, ...]:
     if rank < 1 or len(values) != rank:
         raise ShapeError(f"{name}: {len(values)} sizes do not fit x {x.shape}, which has {rank} spatial axes")
     return (
-        tuple(int(v) for v in values)
+        tuple(v if type(v) is Dim else int(v) for v in values)
         if scale is None
-        else tuple(int(n * v) for n, v in zip(x.shape[1:-1], values, strict=True))
+        else tuple(n * v if type(v) is int else int(n * v) for n, v in zip(x.shape[1:-1], values, strict=True))
     )
 
 

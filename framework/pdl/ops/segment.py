@@ -5,6 +5,7 @@ A negative id belongs to no segment. Sums run in the order of the rows, whatever
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ def check_ids(name: str, label: str, ids: Spec) -> None:
 
 def as_rows(x: Array) -> Array:
     """[R, ...] as contiguous [R, C]."""
-    return np.ascontiguousarray(x).reshape(x.shape[0], int(np.prod(x.shape[1:])))
+    return np.ascontiguousarray(x).reshape(x.shape[0], math.prod(x.shape[1:]))
 
 
 def as_index(ids: Array) -> Array:
@@ -98,7 +99,7 @@ class SegmentExtremum(Op):
         return (None, None) if g[0] is None else (lambda: self._gradient(g[0], y[1], x), None)
 
     def _gradient(self, g: Tensor, winner: Tensor, x: Tensor) -> Tensor:
-        flat = (1, self.num_segments, int(np.prod(x.shape[1:])))
+        flat = (1, self.num_segments, math.prod(x.shape[1:]))
         return reshape(apply(Place(x.shape[:1]), reshape(g, flat), reshape(winner, flat)), x.shape)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
 
+from pdl import dims
 from pdl.errors import DtypeError, ShapeError
 from pdl.ops.base import Arrays, Op, Spec, apply, as_tensors, broadcast_shapes, normalize_axes, normalize_axis
 from pdl.ops.table import unbroadcast
@@ -33,7 +35,7 @@ class Reshape(Op):
     shape: tuple[int, ...]
 
     def infer(self, x: Spec) -> Spec:
-        size, known = int(np.prod(x.shape)), int(np.prod([n for n in self.shape if n != -1]))
+        size, known = math.prod(x.shape), math.prod(n for n in self.shape if n != -1)
         free = self.shape.count(-1)
         if free > 1 or any(n < -1 for n in self.shape):
             raise ShapeError(f"reshape: {self.shape} may have one -1 and no other negative size")
@@ -258,7 +260,7 @@ def flatten(x: TensorLike, *, start: int = 0, end: int = -1) -> Tensor:
     first, last = (normalize_axis("flatten", a, max(1, x.ndim)) for a in (start, end))
     if first > last:
         raise ShapeError(f"flatten: start {start} lies behind end {end} of {x.ndim} dimensions")
-    return reshape(x, (*x.shape[:first], int(np.prod(x.shape[first : last + 1])), *x.shape[last + 1 :]))
+    return reshape(x, (*x.shape[:first], math.prod(x.shape[first : last + 1]), *x.shape[last + 1 :]))
 
 
 def permute_dims(x: TensorLike, axes: Sequence[int]) -> Tensor:
@@ -444,7 +446,7 @@ def _pairs(widths: int | Sequence[int | Sequence[int]], ndim: int) -> tuple[tupl
 
 
 def _sizes(value: int | Sequence[int]) -> tuple[int, ...]:
-    return tuple(map(operator.index, value)) if isinstance(value, tuple | list) else (operator.index(value),)  # type: ignore[arg-type]
+    return tuple(map(dims.index, value)) if isinstance(value, tuple | list) else (dims.index(value),)  # type: ignore[arg-type]
 
 
 __all__ = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NoReturn
 
 import numpy as np
@@ -29,7 +30,7 @@ class EmbeddingGradRows(Op):
         demand_floating("embedding", g=g)
         if g.shape[:-1] != index.shape:
             raise ShapeError(f"embedding: a gradient {g.shape} does not fit index {index.shape}")
-        n = int(np.prod(index.shape))
+        n = math.prod(index.shape)
         return Spec((n,), int64), Spec((n, g.shape[-1]), g.dtype)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:

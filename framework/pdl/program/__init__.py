@@ -4,8 +4,12 @@ from pdl.program import control as _control  # noqa: F401 - its ops, for `Op.fro
 from pdl.program.block import Block
 from pdl.program.executor import Executable
 from pdl.program.ir import Node, Program, Value
+from pdl.program.specialise import bind, specialise
 from pdl.program.step import CompiledStep
 from pdl.program.tracing import Symbol, is_tracing, trace
 from pdl.program.verify import verify
 
-__all__ = ["Block", "CompiledStep", "Executable", "Node", "Program", "Symbol", "Value", "is_tracing", "trace", "verify"]
+__all__ = [
+    "Block", "CompiledStep", "Executable", "Node", "Program", "Symbol", "Value", "bind", "is_tracing",
+    "specialise", "trace", "verify",
+]  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from pdl.dims import Dim
 from pdl.dtype import as_dtype
 from pdl.errors import UsageError
 from pdl.ops.base import Op, Spec
@@ -157,6 +158,18 @@ class Program:
     def __str__(self) -> str:
         return self.text()
 
+    def sizes(self) -> dict[str, int]:
+        """The symbolic sizes of the inputs, by name, with the example each was traced with."""
+        found = {
+            name: dim
+            for v in self.inputs
+            for dim in v.spec.shape
+            if isinstance(dim, Dim)
+            for name in dim.names
+            if dim.text == name
+        }
+        return {name: int(dim) for name, dim in found.items()}
+
     # -- the serialised form -----------------------------------------------------------------------------------------
     def to_dict(self) -> dict[str, Any]:
         """Plain values, fit for JSON; captured tensors appear by name, their numbers are stored beside it."""
@@ -167,6 +180,7 @@ class Program:
 
         return {
             "name": self.name,
+            "sizes": self.sizes(),
             "inputs": [_value_to_dict(v) for v in self.inputs],
             "captures": [_value_to_dict(v) for v in self.captures],
             "nodes": [
@@ -181,8 +195,9 @@ class Program:
     def from_dict(data: dict[str, Any], tensor_of: Callable[[str], Tensor]) -> Program:
         """The program that `to_dict` wrote; `tensor_of(name)` gives the captured tensors."""
         program = Program(data["name"])
-        program.inputs = [_value_from_dict(d, None) for d in data["inputs"]]
-        program.captures = [_value_from_dict(d, tensor_of) for d in data["captures"]]
+        sizes = data.get("sizes", {})
+        program.inputs = [_value_from_dict(d, None, sizes) for d in data["inputs"]]
+        program.captures = [_value_from_dict(d, tensor_of, sizes) for d in data["captures"]]
         values: list[Value] = [*program.inputs, *program.captures]
 
         def get(ref: int | None) -> Value | None:
@@ -191,8 +206,9 @@ class Program:
             return None if ref is None else values[ref]
 
         for entry in data["nodes"]:
-            attributes = {k: v for k, v in entry.items() if k not in ("in", "out")}
-            node = Node(Op.from_dict(attributes), [get(i) for i in entry["in"]], map(_spec_from_json, entry["out"]))
+            attributes = {k: _with_dims(v, sizes) for k, v in entry.items() if k not in ("in", "out")}
+            specs = [_spec_from_json(d, sizes) for d in entry["out"]]
+            node = Node(Op.from_dict(attributes), [get(i) for i in entry["in"]], specs)
             program.nodes.append(node)
             values += node.outputs
         program.outputs = [get(i) for i in data["outputs"]]
@@ -222,6 +238,19 @@ def size_of(spec: Spec) -> int:
 _SHORT = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c", "bool": "bool"}
 
 
+def symbolic(op: Op) -> tuple[str, ...]:
+    """The expressions of the sizes in an op's attributes: ops that are equal at the example only differ here."""
+    return tuple(dim.text for name in op.fields for dim in _dims_in(getattr(op, name)))
+
+
+def _dims_in(value: Any) -> Iterator[Dim]:
+    if isinstance(value, Dim):
+        yield value
+    elif isinstance(value, tuple):
+        for part in value:
+            yield from _dims_in(part)
+
+
 def show_spec(spec: Spec) -> str:
     """``f32[128, 28, 28, 1]``."""
     name = spec.dtype.name
@@ -249,12 +278,20 @@ def _inner_programs(op: Op) -> list[Program]:
     return [p for p in (getattr(getattr(op, name), "program", None) for name in op.fields) if isinstance(p, Program)]
 
 
-def _spec_to_json(spec: Spec) -> tuple[list[int], str]:
-    return list(spec.shape), spec.dtype.name
+def _spec_to_json(spec: Spec) -> tuple[list[int | str], str]:
+    return [n.text if isinstance(n, Dim) else n for n in spec.shape], spec.dtype.name
 
 
-def _spec_from_json(data: Any) -> Spec:
-    return Spec(tuple(data[0]), as_dtype(data[1]))
+def _spec_from_json(data: Any, sizes: dict[str, int]) -> Spec:
+    shape, dtype = data
+    return Spec(tuple(Dim.parse(n, sizes) if isinstance(n, str) else n for n in shape), as_dtype(dtype))
+
+
+def _with_dims(value: Any, sizes: dict[str, int]) -> Any:
+    """JSON with every ``{"dim": text}`` read."""
+    if isinstance(value, dict):
+        return Dim.parse(value["dim"], sizes) if value.keys() == {"dim"} else value
+    return [_with_dims(v, sizes) for v in value] if isinstance(value, list) else value
 
 
 def _value_to_dict(value: Value) -> dict[str, Any]:
@@ -262,8 +299,8 @@ def _value_to_dict(value: Value) -> dict[str, Any]:
     return {"name": value.name, "shape": shape, "dtype": dtype}
 
 
-def _value_from_dict(data: dict[str, Any], tensor_of: Callable[[str], Tensor] | None) -> Value:
-    spec = _spec_from_json((data["shape"], data["dtype"]))
+def _value_from_dict(data: dict[str, Any], tensor_of: Callable[[str], Tensor] | None, sizes: dict[str, int]) -> Value:
+    spec = _spec_from_json((data["shape"], data["dtype"]), sizes)
     value = Value(spec, tensor=None if tensor_of is None else tensor_of(data["name"]))
     value.name = data["name"]
     return value

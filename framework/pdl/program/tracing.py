@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
-
-import numpy as np
 
 from pdl import random
 from pdl.autograd.anomaly import user_line
@@ -62,7 +61,7 @@ class Symbol(Tensor):
     @property
     def size(self) -> int:
         """Number of elements."""
-        return int(np.prod(self.value.spec.shape, dtype=np.int64))
+        return math.prod(self.value.spec.shape)
 
     @property
     def is_leaf(self) -> bool:

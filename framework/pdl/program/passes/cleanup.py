@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pdl.ops.shape import Identity
-from pdl.program.ir import Program, Value
+from pdl.program.ir import Program, Value, symbolic
 
 
 def remove_dead(program: Program) -> None:
@@ -28,7 +28,8 @@ def merge_equal(program: Program) -> None:
     kept = []
     for node in program.nodes:
         ins = tuple(mapping.get(v, v) if v is not None else None for v in node.inputs)
-        known = None if node.op.stateful else seen.setdefault((node.op, ins, node.differentiable), node.outputs)
+        key = (node.op, symbolic(node.op), ins, node.differentiable)
+        known = None if node.op.stateful else seen.setdefault(key, node.outputs)
         if known is None or known is node.outputs:
             kept.append(node)
         else:

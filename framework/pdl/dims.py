@@ -1,0 +1,307 @@
+"""Symbolic sizes: a `Dim` is an integer that remembers how it follows from sizes known only when a program runs.
+
+Its value is the example it was made with, so every line of code that computes with shapes takes it for a number; sums,
+products, quotients and remainders of it stay symbolic. Expressions are integer polynomials in canonical form whose
+atoms are names ("n", "h") and floored quotients; equal expressions have equal text.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from pdl.errors import UsageError
+
+#: a name, or ("//", numerator, denominator)
+Atom: TypeAlias = Any
+#: coefficient of each product of atoms, sorted; the empty product is the constant term
+Poly: TypeAlias = "tuple[tuple[tuple[Atom, ...], int], ...]"
+
+MAX_TEXT = 2000  # characters of an expression that is read
+MAX_TERMS = 64  # beyond, an expression is no size that a net computes
+
+
+class Dim(int):
+    """A size with the expression it stands for; as a number it is its example.
+
+    Use ``Dim.symbol("n", 3)`` for a new name. Two Dims are equal as numbers; compare `text` for the expression.
+    """
+
+    expression: Poly
+
+    def __new__(cls, example: int, expression: Poly) -> Dim:  # noqa: D102
+        made = super().__new__(cls, example)
+        made.expression = expression
+        return made
+
+    @staticmethod
+    def symbol(name: str, example: int) -> Dim:
+        """The size called `name`, traced as `example`."""
+        if not name.isidentifier() or example < 1:
+            raise UsageError(f"a symbolic size is an identifier with an example of at least 1, got {name!r}, {example}")
+        return Dim(example, _symbol(name))
+
+    @staticmethod
+    def parse(text: str, examples: Mapping[str, int]) -> int:
+        """The size that `text` writes, such as ``(h + 2) // 2``; a plain int where no name is in it."""
+        expression = _parse(text)
+        unknown = names_of(expression) - examples.keys()
+        if unknown:
+            raise UsageError(f"size {text!r}: {', '.join(sorted(unknown))} is not among the sizes {sorted(examples)}")
+        return _sized(evaluate(expression, examples), expression)
+
+    @property
+    def text(self) -> str:
+        """The expression as it is stored and read by `parse`."""
+        return _show(self.expression)
+
+    @property
+    def names(self) -> set[str]:
+        """The sizes it depends on."""
+        return names_of(self.expression)
+
+    def at(self, sizes: Mapping[str, int]) -> int:
+        """Its value where the names have these sizes."""
+        return evaluate(self.expression, sizes)
+
+    def __repr__(self) -> str:
+        return self.text
+
+    __str__ = __repr__
+
+    def __add__(self, other: Any) -> Any:
+        return _combine(self, other, int.__add__, _add)
+
+    def __radd__(self, other: Any) -> Any:
+        return _combine(self, other, int.__add__, _add)
+
+    def __sub__(self, other: Any) -> Any:
+        return _combine(self, other, int.__sub__, lambda a, b: _add(a, _times(b, -1)))
+
+    def __rsub__(self, other: Any) -> Any:
+        return _combine(self, other, lambda a, b: int(b) - int(a), lambda a, b: _add(b, _times(a, -1)))
+
+    def __mul__(self, other: Any) -> Any:
+        return _combine(self, other, int.__mul__, _multiply)
+
+    def __rmul__(self, other: Any) -> Any:
+        return _combine(self, other, int.__mul__, _multiply)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return _combine(self, other, int.__floordiv__, _divide)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return _combine(self, other, lambda a, b: int(b) // int(a), lambda a, b: _divide(b, a))
+
+    def __mod__(self, other: Any) -> Any:
+        return _combine(self, other, int.__mod__, _remainder)
+
+    def __rmod__(self, other: Any) -> Any:
+        return _combine(self, other, lambda a, b: int(b) % int(a), lambda a, b: _remainder(b, a))
+
+    def __neg__(self) -> Any:
+        return Dim(-int(self), _times(self.expression, -1))
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+
+def index(value: Any) -> int:
+    """`operator.index`, which would make a plain number of a Dim."""
+    return value if isinstance(value, Dim) else operator.index(value)
+
+
+def at(value: Any, sizes: Mapping[str, int]) -> Any:
+    """A value with every Dim in its tuples replaced by its size; the same object where there is none."""
+    if isinstance(value, Dim):
+        return value.at(sizes)
+    if isinstance(value, tuple):
+        made = [at(v, sizes) for v in value]
+        return value if all(a is b for a, b in zip(made, value, strict=True)) else _like(value, made)
+    return value
+
+
+def expression_of(value: int) -> Poly:
+    """The canonical expression of a size."""
+    return value.expression if isinstance(value, Dim) else _constant(int(value))
+
+
+def same(a: int, b: int) -> bool:
+    """Whether two sizes are equal whatever the names stand for."""
+    return expression_of(a) == expression_of(b)
+
+
+def evaluate(expression: Poly, sizes: Mapping[str, int]) -> int:
+    """The number an expression gives; ZeroDivisionError becomes a UsageError."""
+    total = 0
+    for product, factor in expression:
+        for atom in product:
+            factor *= sizes[atom] if isinstance(atom, str) else _quotient(atom, sizes)
+        total += factor
+    return total
+
+
+def names_of(expression: Poly) -> set[str]:
+    """The names in an expression."""
+    found: set[str] = set()
+    for product, _ in expression:
+        for atom in product:
+            found |= {atom} if isinstance(atom, str) else names_of(atom[1]) | names_of(atom[2])
+    return found
+
+
+# -- polynomials -------------------------------------------------------------------------------------------------------
+def _symbol(name: str) -> Poly:
+    return (((name,), 1),)
+
+
+def _constant(value: int) -> Poly:
+    return (((), value),) if value else ()
+
+
+def _poly(terms: Mapping[tuple[Atom, ...], int]) -> Poly:
+    return tuple(sorted(((p, c) for p, c in terms.items() if c), key=lambda term: (-len(term[0]), str(term[0]))))
+
+
+def _add(a: Poly, b: Poly) -> Poly:
+    terms = dict(a)
+    for product, factor in b:
+        terms[product] = terms.get(product, 0) + factor
+    return _poly(terms)
+
+
+def _times(a: Poly, factor: int) -> Poly:
+    return _poly({p: c * factor for p, c in a})
+
+
+def _multiply(a: Poly, b: Poly) -> Poly:
+    terms: dict[tuple[Atom, ...], int] = {}
+    for p, c in a:
+        for q, d in b:
+            product = tuple(sorted(p + q, key=str))
+            terms[product] = terms.get(product, 0) + c * d
+    return _poly(terms)
+
+
+def _divide(a: Poly, b: Poly) -> Poly:
+    """floor(a / b): terms that b divides leave the quotient, which is exact for integers."""
+    if len(b) != 1:
+        return _constant(1) if a == b else () if not a else (((("//", a, b),), 1),)
+    (divisor, factor) = b[0]
+    whole: dict[tuple[Atom, ...], int] = {}
+    rest: dict[tuple[Atom, ...], int] = {}
+    for product, c in a:
+        left = _without(product, divisor)
+        if left is not None and c % factor == 0:
+            whole[left] = c // factor
+        else:
+            rest[product] = c
+    if not rest:
+        return _poly(whole)
+    if not divisor and set(rest) == {()}:
+        return _add(_poly(whole), _constant(rest[()] // factor))
+    return _add(_poly(whole), (((("//", _poly(rest), b),), 1),))
+
+
+def _remainder(a: Poly, b: Poly) -> Poly:
+    """a - b floor(a / b)."""
+    return _add(a, _times(_multiply(b, _divide(a, b)), -1))
+
+
+def _without(product: tuple[Atom, ...], divisor: tuple[Atom, ...]) -> tuple[Atom, ...] | None:
+    left = list(product)
+    for atom in divisor:
+        if atom not in left:
+            return None
+        left.remove(atom)
+    return tuple(left)
+
+
+def _quotient(atom: Atom, sizes: Mapping[str, int]) -> int:
+    _, a, b = atom
+    divisor = evaluate(b, sizes)
+    if divisor == 0:
+        raise UsageError(f"size {_show_atom(atom)} divides by zero at {dict(sizes)}")
+    return evaluate(a, sizes) // divisor
+
+
+def _combine(a: Dim, b: Any, number: Any, symbolic: Any) -> Any:
+    if not isinstance(b, int) or isinstance(b, bool):
+        return NotImplemented
+    value = number(a, b)
+    if value is NotImplemented:
+        return value
+    return _sized(value, symbolic(a.expression, expression_of(b)))
+
+
+def _sized(value: int, expression: Poly) -> int:
+    if len(expression) > MAX_TERMS:
+        raise UsageError(f"a symbolic size of {len(expression)} terms: no shape is computed like that")
+    constant = all(not product for product, _ in expression)
+    return int(value) if constant else Dim(value, expression)
+
+
+def _like(value: tuple[Any, ...], made: list[Any]) -> Any:
+    return type(value)(*made) if hasattr(value, "_fields") else tuple(made)
+
+
+# -- text --------------------------------------------------------------------------------------------------------------
+def _show(expression: Poly) -> str:
+    parts: list[str] = []
+    for product, factor in expression:
+        names = [_show_atom(atom) for atom in product]
+        body = "*".join(([str(abs(factor))] if abs(factor) != 1 or not names else []) + names)
+        sign = "-" if factor < 0 else "+" if parts else ""
+        parts.append(f" {sign} {body}" if parts else sign + body)
+    return "".join(parts) or "0"
+
+
+def _show_atom(atom: Atom) -> str:
+    if isinstance(atom, str):
+        return atom
+    _, a, b = atom
+    return f"(({_show(a)})//({_show(b)}))"
+
+
+def _parse(text: str) -> Poly:
+    """The expression that `text` writes: names, integers, + - * // % and parentheses."""
+    if not isinstance(text, str) or len(text) > MAX_TEXT:
+        raise UsageError(f"a size is text of at most {MAX_TEXT} characters, got {str(text)[:60]!r}")
+    try:
+        return _read(ast.parse(text, mode="eval").body, text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError, ZeroDivisionError):
+        raise _unreadable(text) from None
+
+
+def _read(node: ast.AST, text: str) -> Poly:
+    if isinstance(node, ast.Name):
+        return _symbol(node.id)
+    if isinstance(node, ast.Constant) and type(node.value) is int and abs(node.value) < 1 << 62:
+        return _constant(node.value)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return _times(_read(node.operand, text), -1)
+    made = _OPERATORS.get(type(node.op)) if isinstance(node, ast.BinOp) else None
+    if made is None or not isinstance(node, ast.BinOp):
+        raise _unreadable(text)
+    found: Poly = made(_read(node.left, text), _read(node.right, text))
+    if len(found) > MAX_TERMS:
+        raise _unreadable(text)
+    return found
+
+
+def _unreadable(text: str) -> UsageError:
+    return UsageError(f"size {text[:60]!r} is not readable; expected names, integers, + - * // % and parentheses")
+
+
+_OPERATORS: dict[type, Any] = {
+    ast.Add: _add,
+    ast.Sub: lambda a, b: _add(a, _times(b, -1)),
+    ast.Mult: _multiply,
+    ast.FloorDiv: _divide,
+    ast.Mod: _remainder,
+}
