@@ -40,6 +40,7 @@ cdef extern from "table.h" namespace "pdl":
     cdef cppclass Epilogue[T]:
         int activation
         float a, b, c  # of the type that T is computed in
+        const T* residual
         T* before
     cdef cppclass GemmTable[T]:
         void matmul(const Product[T]& first, int64_t batch, const int64_t* offsets) noexcept nogil
@@ -49,6 +50,7 @@ cdef extern from "table.h" namespace "pdl":
 cdef struct Then:
     int activation
     double[3] parameters
+    void* residual
     void* before
 
 
@@ -65,19 +67,20 @@ cdef void run(const Then* then, real* out, float* wide, const real* a, const rea
         p.wide = NULL
     cdef Epilogue[real] finish
     memset(&finish, 0, sizeof(finish))
-    finish.activation, finish.before = then.activation, <real*>then.before
+    finish.activation, finish.residual, finish.before = then.activation, <const real*>then.residual, <real*>then.before
     finish.a, finish.b, finish.c = then.parameters[0], then.parameters[1], then.parameters[2]
-    p.then = &finish if then.activation >= 0 else NULL
+    p.then = &finish if then.activation >= 0 or then.residual != NULL else NULL
     gemm_table(a).matmul(p, batch, offsets)
 
 
 def matmul(cnp.ndarray out not None, cnp.ndarray a not None, cnp.ndarray b not None, cnp.ndarray bias=None, str activation=None,
-           tuple parameters=(), cnp.ndarray before=None):
-    """out = f(a @ b (+ bias)), f the identity or the function `activation` of pointwise.UNARY with its parameters
+           tuple parameters=(), cnp.ndarray before=None, cnp.ndarray residual=None):
+    """out = f(a @ b (+ bias) (+ residual)), f the identity or the function `activation` of pointwise.UNARY with its parameters
 
     out OUT [..., M, N] C-contiguous, a IN [..., M, K], b IN [..., K, N]: any strides, batch dimensions broadcast to those of out;
     bias IN [N] contiguous or None. All of one dtype, float32, float64 or bfloat16; beside bfloat16 inputs out may be float32, which
-    saves the rounding. With an activation before OUT (or None), shaped as out and of its dtype, is what f is applied to.
+    saves the rounding. residual IN (or None) is contiguous, shaped as out and of its dtype, and so is before OUT (or None), which comes
+    with an activation: what f is applied to.
     """
     cdef int64_t[8] sizes
     cdef Then then
@@ -111,10 +114,14 @@ def matmul(cnp.ndarray out not None, cnp.ndarray a not None, cnp.ndarray b not N
         bias_data = cnp.PyArray_DATA(bias)
     if out.size == 0:
         return
-    then.activation, then.before, then.parameters = -1, NULL, [0, 0, 0]
+    then.activation, then.residual, then.before, then.parameters = -1, NULL, NULL, [0, 0, 0]
+    if wide and (activation is not None or residual is not None):
+        raise TypeError("matmul: an activation or a residual wants the output in the dtype of the inputs")
+    if residual is not None:
+        if residual.size != out.size or residual.dtype != out.dtype or not residual.flags.c_contiguous:
+            raise ValueError(f"matmul: residual {np.shape(residual)} must be contiguous and like out {np.shape(out)}")
+        then.residual = cnp.PyArray_DATA(residual)
     if activation is not None:
-        if wide:
-            raise TypeError("matmul: an activation wants the output in the dtype of the inputs")
         then.activation = UNARY[activation]
         for number, value in enumerate(parameters):
             then.parameters[number] = value

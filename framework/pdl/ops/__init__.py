@@ -20,6 +20,7 @@ from pdl.ops import elementwise as _elementwise
 from pdl.ops import embedding as _embedding
 from pdl.ops import epilogue as _epilogue  # noqa: F401 - ops that programs fuse others into
 from pdl.ops import index as _index
+from pdl.ops import inference as _inference  # noqa: F401 - ops that inference passes make
 from pdl.ops import layer_norm as _layer_norm
 from pdl.ops import linalg as _linalg
 from pdl.ops import logic as _logic

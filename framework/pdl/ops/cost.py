@@ -35,6 +35,8 @@ MULTIPLY_ADDS: dict[str, Callable[[Any, Values, Values], int]] = {
     "ConvDw": lambda op, ins, outs: _size(ins[1]) * math.prod(outs[0].shape[:-1]),
     "ConvStats": lambda op, ins, outs: _size(outs[0]) * math.prod(ins[1].shape[:-1]),
     "ConvAct": lambda op, ins, outs: _size(outs[0]) * math.prod(ins[1].shape[:-1]),
+    "ConvThen": lambda op, ins, outs: _size(outs[0]) * math.prod(ins[1].shape[:-1]),
+    "LinearThen": lambda op, ins, outs: _size(outs[0]) * ins[0].shape[-1],
     "LinearAct": lambda op, ins, outs: _size(outs[0]) * ins[0].shape[-1],
     "NormConv": lambda op, ins, outs: _size(outs[0]) * math.prod(ins[5].shape[:-1]),
     "NormConvGrad": lambda op, ins, outs: 2 * _size(ins[0]) * math.prod(ins[10].shape[:-1]),

@@ -100,3 +100,28 @@ def test_a_batch_that_does_not_broadcast_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=r"does not (fit|broadcast)"):
         gemm.matmul(np.empty(out), np.ones(a), np.ones(b))
+
+
+@pytest.mark.parametrize("batch", BATCHES, ids=str)
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 40, 9), (5, 3, 1100), (33, 34, 17), (3, 1, 8)])
+def test_residual_and_activation(m: int, n: int, k: int, batch: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(m)
+    a, b, residual = (rng.standard_normal((*batch, *s)) for s in ((m, k), (k, n), (m, n)))
+    bias = rng.standard_normal(n)
+    for activation in (None, "relu"):
+        out, before = np.full((*batch, m, n), np.nan), np.full((*batch, m, n), np.nan)
+        gemm.matmul(out, a, b, bias, activation, (), None if activation is None else before, residual)
+        expected = a @ b + bias + residual
+        np.testing.assert_allclose(out, expected if activation is None else np.maximum(expected, 0), atol=1e-11)
+        if activation is not None:
+            np.testing.assert_allclose(before, expected, atol=1e-11)
+
+
+def test_residual_is_like_the_output() -> None:
+    x = np.zeros((4, 4), np.float32)
+    for wrong in (np.zeros((4, 3), np.float32), np.zeros((4, 4)), np.zeros((8, 8), np.float32)[::2, ::2]):
+        with pytest.raises(ValueError, match="residual"):
+            gemm.matmul(np.empty((4, 4), np.float32), x, x, residual=wrong)
+    narrow = x.astype(bfloat16)
+    with pytest.raises(TypeError, match="residual"):
+        gemm.matmul(np.empty((4, 4), np.float32), narrow, narrow, residual=x)

@@ -189,6 +189,8 @@ void matmul(const Product<T>& first, int64_t batch, const int64_t* offsets) {
     p.a += offsets[3 * i + 1], p.b += offsets[3 * i + 2];
     if (p.wide != nullptr) p.wide += offsets[3 * i];
     else p.out += offsets[3 * i];
+    const Epilogue<T> own = p.then == nullptr ? Epilogue<T>{} : from_column(*p.then, offsets[3 * i]);
+    if (p.then != nullptr) p.then = &own;
     matmul_one(p);
   };
   if (batch >= 2 * num_threads() && work < 64 * kParallelWork) {

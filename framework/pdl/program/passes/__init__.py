@@ -8,6 +8,7 @@ from typing import TypeAlias
 from pdl.program.ir import Program
 from pdl.program.passes.cleanup import drop_aliases, merge_equal, remove_dead
 from pdl.program.passes.fuse import fuse
+from pdl.program.passes.log import log
 from pdl.program.verify import verify
 
 Pass: TypeAlias = "Callable[[Program], None]"
@@ -16,6 +17,10 @@ Pass: TypeAlias = "Callable[[Program], None]"
 FORWARD: tuple[Pass, ...] = (remove_dead, merge_equal, fuse)
 #: on whole programs
 FINAL: tuple[Pass, ...] = (drop_aliases, merge_equal, remove_dead)
+#: once for a model that learns no more; sizes may be symbolic (`pdl.program.dims`), so no pass makes one a constant
+INFERENCE_ONCE: tuple[Pass, ...] = (drop_aliases, merge_equal, remove_dead)
+#: for each tuple of input shapes, when all sizes are numbers
+PER_SHAPE: tuple[Pass, ...] = ()
 
 
 def run_passes(program: Program, passes: Sequence[Pass]) -> Program:
@@ -26,4 +31,4 @@ def run_passes(program: Program, passes: Sequence[Pass]) -> Program:
     return program
 
 
-__all__ = ["FINAL", "FORWARD", "Pass", "run_passes"]
+__all__ = ["FINAL", "FORWARD", "INFERENCE_ONCE", "PER_SHAPE", "Pass", "log", "run_passes"]
