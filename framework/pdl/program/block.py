@@ -18,7 +18,7 @@ from pdl.errors import TraceError
 from pdl.ops.base import JSON_KINDS, Arrays, Op, Spec, apply
 from pdl.ops.sparse import SparseGrad
 from pdl.program.executor import Executable
-from pdl.program.ir import Node, Program, Value, is_state
+from pdl.program.ir import Program, Value, is_state
 from pdl.program.passes import FINAL, FORWARD, run_passes
 from pdl.program.tracing import Recorder, Symbol
 from pdl.program.verify import verify
@@ -187,7 +187,7 @@ class Block:
         if not self.effect:
             return self
         if self._silent is None:
-            program = copy_of(self.program)
+            program = self.program.copy()
             for node in program.nodes:
                 node.op = node.op.silent()
             program.nodes = [n for n in program.nodes if not n.op.effect]
@@ -276,30 +276,9 @@ def _zeros(x: Tensor) -> Tensor:
     return Tensor._wrap(np.zeros(x.shape, x.dtype))
 
 
-def copy_of(program: Program) -> Program:
-    """Nodes and values of its own; the same ops and captured tensors."""
-    copy = Program(program.name)
-    new: dict[Value, Value] = {}
-    for mine, theirs in ((copy.inputs, program.inputs), (copy.captures, program.captures)):
-        for value in theirs:
-            new[value] = Value(value.spec, tensor=value.tensor)
-            new[value].name = value.name
-            mine.append(new[value])
-    for node in program.nodes:
-        ins = [None if v is None else new[v] for v in node.inputs]
-        made = Node(
-            node.op, ins, [v.spec for v in node.outputs], where=node.where, scope=node.scope,
-            differentiable=node.differentiable,
-        )  # fmt: skip
-        new.update(zip(node.outputs, made.outputs, strict=True))
-        copy.nodes.append(made)
-    copy.outputs = [None if v is None else new[v] for v in program.outputs]
-    return copy
-
-
 def _with_captures(program: Program, copied: int, arrays: Sequence[Array]) -> tuple[Program, list[Tensor]]:
     """The program with all but the first `copied` inputs captured, in tensors whose arrays are set before each run."""
-    copy = run_passes(copy_of(program), FINAL)
+    copy = run_passes(program.copy(), FINAL)
     tensors = [Tensor._wrap(array) for array in arrays]
     for value, tensor in zip(copy.inputs[copied:], tensors, strict=True):
         value.tensor = tensor

@@ -31,10 +31,10 @@ class Executable:
     profile   called as ``profile(node, begin, end)`` (seconds of `time.perf_counter`) for every node, while it is set
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, plan: Plan | None = None) -> None:
         threads.demand_environment()
         self.program = program
-        self.plan: Plan = plan_memory(program)
+        self.plan = plan or plan_memory(program)
         self.profile: Profile | None = None
         self._lock = threading.RLock()
         self._arena = empty((self.plan.arena_bytes,), np.dtype(np.uint8))

@@ -123,6 +123,24 @@ class Program:
         self.outputs = [final(v) for v in self.outputs]
         self.effects = [(buffer, final(value)) for buffer, value in self.effects]  # type: ignore[misc]
 
+    def copy(self) -> Program:
+        """Nodes and values of its own; the same ops and captured tensors."""
+        made = Program(self.name)
+        new: dict[Value, Value] = {}
+        for mine, theirs in ((made.inputs, self.inputs), (made.captures, self.captures)):
+            for value in theirs:
+                new[value] = Value(value.spec, tensor=value.tensor)
+                new[value].name = value.name
+                mine.append(new[value])
+        for node in self.nodes:
+            ins, specs = [None if v is None else new[v] for v in node.inputs], [v.spec for v in node.outputs]
+            where = {"where": node.where, "scope": node.scope, "differentiable": node.differentiable}
+            made.nodes.append(Node(node.op, ins, specs, **where))  # type: ignore[arg-type]
+            new.update(zip(node.outputs, made.nodes[-1].outputs, strict=True))
+        made.outputs = [None if v is None else new[v] for v in self.outputs]
+        made.effects = [(new[a], new[b]) for a, b in self.effects]
+        return made
+
     def names(self) -> dict[Value, str]:
         """A readable name for every value: its own, or %n."""
         found: dict[Value, str] = {}

@@ -10,7 +10,7 @@ from pdl.dtype import is_differentiable
 from pdl.errors import GradientError
 from pdl.kernels.memory import empty
 from pdl.ops.base import Arrays
-from pdl.program.block import Block, copy_of
+from pdl.program.block import Block
 from pdl.program.executor import TwoPart
 from pdl.program.passes import FINAL, run_passes
 from pdl.tensor import Array, Tensor
@@ -84,7 +84,7 @@ class Paired:
         return found
 
     def _made(self, ins: Sequence[Array]) -> tuple[TwoPart, list[Tensor]]:
-        program = run_passes(copy_of(self._program), FINAL)
+        program = run_passes(self._program.copy(), FINAL)
         gs, xs = program.inputs[: self._gradients], program.inputs[self._gradients :]
         tensors = [Tensor._wrap(array) for array in ins[self.copied :]]
         program.inputs = [*xs[: self.copied], *gs]

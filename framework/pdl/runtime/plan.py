@@ -1,0 +1,113 @@
+"""Plans: a program made ready for given input shapes, kept while memory allows, run by any number of threads.
+
+Once per model the program is rewritten (`passes.INFERENCE_ONCE`). Once per tuple of input shapes it is specialised,
+its weights are packed as the kernels want them at that size, and its memory is planned. Each thread that runs a plan
+at the same time as another has a block of memory of its own; weights are shared by all.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from pdl.program.executor import Executable
+from pdl.program.ir import Node, Program
+from pdl.program.memory import plan_memory
+from pdl.program.passes import INFERENCE_ONCE, PER_SHAPE, log, run_passes
+from pdl.program.specialise import bind, specialise
+from pdl.tensor import Array, Tensor
+
+Shapes: TypeAlias = "tuple[tuple[int, ...], ...]"
+Timer: TypeAlias = "Callable[[Node, float, float], None]"
+
+#: memory that plans of one model may keep between runs, beside its weights
+MEMORY = 256 << 20
+
+
+class Plan:
+    """A program for fixed shapes, with as many executables as threads have run it at the same time."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.memory = plan_memory(program)
+        self._free: list[Executable] = []
+        self._made = 0
+        self._lock = threading.Lock()
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of all its executables, without weights."""
+        return max(1, self._made) * self.memory.arena_bytes
+
+    def run(self, arrays: Sequence[Array], timer: Timer | None = None) -> list[Array]:
+        """The outputs for these inputs, as arrays of their own."""
+        executable = self._take()
+        try:
+            executable.profile = timer
+            return [np.array(y) for y in executable(*arrays) if y is not None]
+        finally:
+            executable.profile = None
+            with self._lock:
+                self._free.append(executable)
+
+    def _take(self) -> Executable:
+        with self._lock:
+            if self._free:
+                return self._free.pop()
+            self._made += 1
+        return Executable(self.program, self.memory)
+
+
+class Plans:
+    """``plans(*arrays)`` runs a model on arrays of any shapes that its symbolic sizes allow.
+
+    program   of the model; its captured tensors are constants from now on
+    memory    bytes that plans not in use may hold: the least recently used ones go first
+    """
+
+    def __init__(self, program: Program, *, memory: int = MEMORY) -> None:
+        self.program = run_passes(frozen(program), INFERENCE_ONCE)
+        self.memory = memory
+        self._plans: OrderedDict[Shapes, Plan] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __call__(self, arrays: Sequence[Array], timer: Timer | None = None) -> list[Array]:
+        """The outputs for these inputs, in the program's order."""
+        return self.plan(tuple([a.shape for a in arrays])).run(arrays, timer)
+
+    def plan(self, shapes: Shapes) -> Plan:
+        """The plan for inputs of these shapes; raises ShapeError where the model does not take them."""
+        with self._lock:
+            found = self._plans.get(shapes)
+            if found is not None:
+                self._plans.move_to_end(shapes)
+                return found
+            made = self._plans[shapes] = self._make(shapes)
+            self._evict()
+            return made
+
+    def _make(self, shapes: Shapes) -> Plan:
+        program = specialise(self.program, bind(self.program, shapes))
+        made = Plan(run_passes(program, PER_SHAPE))
+        log(program, f"{shapes}: {len(program.nodes)} nodes, {made.nbytes} bytes of memory")
+        return made
+
+    def _evict(self) -> None:
+        """Forget the plans used longest ago until the others fit; the newest stays whatever its size."""
+        total = sum(plan.nbytes for plan in self._plans.values())
+        while total > self.memory and len(self._plans) > 1:
+            _, gone = self._plans.popitem(last=False)
+            total -= gone.nbytes
+
+
+def frozen(program: Program) -> Program:
+    """The program with every captured tensor, parameters too, a constant that shares the tensor's memory."""
+    made = program.copy()
+    for value in made.captures:
+        assert value.tensor is not None
+        value.tensor = Tensor._wrap(value.tensor._data)
+    return made

@@ -1,0 +1,207 @@
+"""`load` and `Session`: a model ready to run, from a bundle or a program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+
+from pdl import threads
+from pdl.dtype import DType
+from pdl.errors import DtypeError, ShapeError, UsageError
+from pdl.tensor import Array, Tensor
+
+if TYPE_CHECKING:
+    from pdl.program import Program
+    from pdl.runtime.bundle import Bundle
+    from pdl.runtime.plan import Timer
+
+Precision = Literal["fp32", "bf16"]
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output: its name, shape (symbolic sizes are `pdl.dims.Dim`; None where it depends on values) and
+    dtype."""
+
+    name: str
+    shape: tuple[int, ...] | None
+    dtype: DType | None
+
+    def __str__(self) -> str:
+        shape = "any shape" if self.shape is None else f"[{', '.join(map(str, self.shape))}]"
+        return f"{self.name} {'' if self.dtype is None else self.dtype.name}{shape}"
+
+
+class Engine(Protocol):
+    """What runs the arrays: plans of a program, or an interpreted graph."""
+
+    def __call__(self, arrays: Sequence[Array], timer: Timer | None = None) -> list[Array]:
+        """The outputs for the inputs, both in the order of the ports."""
+
+
+class Pipeline(Protocol):
+    """From what people have to the model's inputs, and from its outputs to what people want."""
+
+    def prepare(self, item: Any) -> dict[str, Array]:
+        """One sample: the inputs by name, without a batch axis."""
+
+    def finish(self, outputs: Mapping[str, Array]) -> Any:
+        """The prediction for one sample: outputs by name, without a batch axis."""
+
+
+class Session:
+    """A model ready to run. Any number of threads may use one session, and any number of sessions may run at once.
+
+    inputs, outputs   the model's ports, in order
+    bundle            the file it came from, with card, config, labels and metrics; None for a bare program
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        inputs: Sequence[Port],
+        outputs: Sequence[Port],
+        *,
+        pipeline: Pipeline | None = None,
+        bundle: Bundle | None = None,
+        threads: int | None = None,
+    ) -> None:
+        if threads is not None and threads < 1:
+            raise UsageError(f"threads={threads} must be at least 1")
+        self.engine, self.inputs, self.outputs = engine, tuple(inputs), tuple(outputs)
+        self.pipeline, self.bundle, self.threads = pipeline, bundle, threads
+
+    @classmethod
+    def of(
+        cls,
+        program: Program,
+        *,
+        inputs: Sequence[str] | None = None,
+        outputs: Sequence[str] | None = None,
+        precision: Precision = "fp32",
+        memory: int | None = None,
+        **options: Any,
+    ) -> Session:
+        """A session of a traced program; names of inputs and outputs default to its own.
+
+        memory   bytes that plans for input shapes used earlier may keep
+        """
+        from pdl.runtime.plan import MEMORY, Plans
+
+        engine = Plans(_in_precision(program, precision), memory=MEMORY if memory is None else memory)
+        names = outputs or [f"y{i}" if len(program.outputs) > 1 else "y" for i in range(len(program.outputs))]
+        takes = [
+            Port(name, v.spec.shape, v.spec.dtype)
+            for name, v in zip(inputs or [v.name or "x" for v in program.inputs], program.inputs, strict=True)
+        ]
+        gives = [Port(n, v.spec.shape, v.spec.dtype) for n, v in zip(names, program.outputs, strict=True) if v]
+        return cls(engine, takes, gives, **options)
+
+    def __call__(self, item: Any) -> Any:
+        """The prediction for one picture (or whatever the model's pipeline takes)."""
+        return self.batch([item])[0]
+
+    def batch(self, items: Iterable[Any]) -> list[Any]:
+        """The predictions for several items, in order; samples of one shape go through the model together."""
+        if self.pipeline is None:
+            names = ", ".join(str(port) for port in self.inputs)
+            raise UsageError(f"this model has no pipeline; give arrays: session.run({{...}}) with {names}")
+        samples = [self.pipeline.prepare(item) for item in items]
+        groups: dict[Any, list[int]] = {}
+        for number, sample in enumerate(samples):
+            groups.setdefault(tuple((name, array.shape) for name, array in sample.items()), []).append(number)
+        found: list[Any] = [None] * len(samples)
+        for members in groups.values():
+            stacked = {name: np.stack([samples[i][name] for i in members]) for name in samples[members[0]]}
+            outputs = self.run(stacked)
+            for row, i in enumerate(members):
+                found[i] = self.pipeline.finish({name: y[row] for name, y in outputs.items()})
+        return found
+
+    def run(self, inputs: Mapping[str, Any], *, timer: Timer | None = None) -> dict[str, Array]:
+        """The outputs by name, for arrays by name; the caller owns them.
+
+        timer   called as timer(node, begin, end) for every node, in seconds of `time.perf_counter`
+        """
+        arrays = self._arrays(inputs)
+        with nullcontext() if self.threads is None else threads.num_threads(self.threads):
+            made = self.engine(arrays, timer)
+        return {port.name: y for port, y in zip(self.outputs, made, strict=True)}
+
+    def _arrays(self, inputs: Mapping[str, Any]) -> list[Array]:
+        names = [port.name for port in self.inputs]
+        if len(inputs) != len(names) or any(name not in inputs for name in names):
+            raise UsageError(f"the model takes the inputs {', '.join(names)}; got {', '.join(inputs) or 'none'}")
+        return [self._array(port, inputs[port.name]) for port in self.inputs]
+
+    def _array(self, port: Port, value: Any) -> Array:
+        array = np.asarray(value)
+        if port.dtype is not None and array.dtype != port.dtype:
+            if not np.can_cast(array.dtype, port.dtype, "same_kind"):
+                raise DtypeError(f"input {port.name} is {port.dtype.name}, got {array.dtype}; convert it first")
+            array = array.astype(port.dtype)
+        if port.shape is not None and array.ndim != len(port.shape):
+            raise ShapeError(f"input {port}: got an array of shape {array.shape}")
+        return array
+
+
+def load(
+    source: str | Path | bytes, *, threads: int | None = None, precision: Precision = "fp32", memory: int | None = None
+) -> Session:
+    """The session of a bundle, given by its path or its bytes.
+
+    threads     that kernels use in this session; by default all cores this process may use
+    precision   "bf16" stores activations and weights in bfloat16 and computes sums in float32
+    memory      bytes that plans for input shapes used earlier may keep; by default 256 MiB
+
+    Raises DataError where the file is damaged or no bundle.
+    """
+    from pdl.runtime.bundle import read
+
+    return of_bundle(read(source), threads=threads, precision=precision, memory=memory)
+
+
+def of_bundle(bundle: Bundle, *, precision: Precision = "fp32", memory: int | None = None, **options: Any) -> Session:
+    """The session of a bundle that has been read; the arguments are those of `load`."""
+    from pdl.runtime.pipeline import Pipeline as Steps
+
+    options = {"bundle": bundle, "pipeline": Steps.of(bundle), **options}
+    stored = bundle.program
+    if stored["kind"] == "onnx":
+        return _interpreted(stored["graph"], bundle.weights, precision, options)
+    from pdl.program import Program, verify
+
+    program = verify(Program.from_dict(stored["program"], lambda name: Tensor(bundle.weights[name])))
+    names = {"inputs": stored["inputs"], "outputs": stored["outputs"]}
+    return Session.of(program, **names, precision=precision, memory=memory, **options)
+
+
+def _interpreted(graph: Any, weights: Mapping[str, Array], precision: str, options: dict[str, Any]) -> Session:
+    """The session of an ONNX graph that no program can hold."""
+    from pdl.onnx.graph import Graph
+
+    if precision != "fp32":
+        raise UsageError(f"precision={precision!r}: this model is an interpreted ONNX graph, which runs in fp32 only")
+    made = Graph.from_dict(graph, weights)
+
+    def engine(arrays: Sequence[Array], timer: Timer | None = None) -> list[Array]:
+        found = made.run(dict(zip(made.inputs, arrays, strict=True)))
+        return [found[name] for name in made.outputs]
+
+    return Session(engine, *made.ports(), **options)
+
+
+def _in_precision(program: Program, precision: str) -> Program:
+    if precision == "fp32":
+        return program
+    if precision != "bf16":
+        raise UsageError(f"precision={precision!r} must be 'fp32' or 'bf16'")
+    from pdl.program.passes.precision import to_bf16
+    from pdl.runtime.plan import frozen
+
+    return to_bf16(frozen(program))
