@@ -31,6 +31,18 @@ def _numpy_key(key: Key) -> Any:
     return (*(slice(*k) if isinstance(k, tuple) else k for k in key), ...)
 
 
+def _length(entry: tuple[int | None, int | None, int | None], n: int) -> int:
+    """How many of `n` elements a slice takes: symbolic where n is, with ends that lie inside in the example."""
+    start, stop, step = slice(*entry).indices(n)
+    count = len(range(start, stop, step))
+    if type(n) is not Dim or step < 1 or not count:
+        return n if entry[:2] == (None, None) and step == -1 else count
+    ends = [whole if end is None else n + end if end < 0 else end for end, whole in zip(entry[:2], (0, n), strict=True)]
+    if any(int(end) != at for end, at in zip(ends, (start, stop), strict=True)):
+        return count  # an end beyond the array
+    return (ends[1] - ends[0] + step - 1) // step
+
+
 class GetItem(Op):
     """x[key] for a key of ints, slices and None (a view)."""
 
@@ -49,7 +61,7 @@ class GetItem(Op):
                 )
             n = x.shape[axis]
             if isinstance(entry, tuple):
-                sizes.append(len(range(*slice(*entry).indices(n))))
+                sizes.append(_length(entry, n))
             elif not -n <= entry < n:
                 raise IndexRangeError(
                     f"x[...]: index {entry} is outside axis {axis} of {x.shape}, which has {n} elements"
