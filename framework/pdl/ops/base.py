@@ -25,7 +25,7 @@ from pdl.tensor import Array, Tensor, TensorLike, _Autocast, _GradMode, _Tracing
 OPS: dict[str, type[Op]] = {}
 Arrays: TypeAlias = "tuple[Array, ...]"
 #: how attributes that are no plain values are read from JSON, where they stand as {kind: content}
-JSON_KINDS: dict[str, Callable[[Any], Any]] = {"dtype": as_dtype}
+JSON_KINDS: dict[str, Callable[[Any], Any]] = {"dtype": as_dtype, "float": float}
 Observer: TypeAlias = "Callable[[Op, tuple[Array | None, ...], Arrays], None]"
 Timer: TypeAlias = "Callable[[Op, tuple[Array | None, ...], Arrays, float, float], None]"
 
@@ -401,6 +401,8 @@ def _to_json(value: Any) -> Any:
         return {"dim": value.text}
     if isinstance(value, np.dtype):
         return {"dtype": value.name}
+    if isinstance(value, float) and value - value != 0:  # JSON lacks infinity and NaN
+        return {"float": str(value)}
     if hasattr(value, "to_json"):
         return value.to_json()
     return [_to_json(v) for v in value] if isinstance(value, tuple) else value

@@ -13,7 +13,7 @@ import numpy as np
 from pdl import threads
 from pdl.dtype import DType
 from pdl.errors import DtypeError, ShapeError, UsageError
-from pdl.tensor import Array, Tensor
+from pdl.tensor import Array
 
 if TYPE_CHECKING:
     from pdl.program import Program
@@ -174,11 +174,8 @@ def of_bundle(bundle: Bundle, *, precision: Precision = "fp32", memory: int | No
     stored = bundle.program
     if stored["kind"] == "onnx":
         return _interpreted(stored["graph"], bundle.weights, precision, options)
-    from pdl.program import Program, verify
-
-    program = verify(Program.from_dict(stored["program"], lambda name: Tensor(bundle.weights[name])))
     names = {"inputs": stored["inputs"], "outputs": stored["outputs"]}
-    return Session.of(program, **names, precision=precision, memory=memory, **options)
+    return Session.of(bundle.build(), **names, precision=precision, memory=memory, **options)
 
 
 def _interpreted(graph: Any, weights: Mapping[str, Array], precision: str, options: dict[str, Any]) -> Session:

@@ -1,0 +1,260 @@
+"""The bundle `model.pdl`: one file with all that it takes to use a trained model, and nothing that runs by itself.
+
+A zip archive of stored members (`archive.py`):
+
+    program.json          {"format": 1, "kind": "program", "program": Program.to_dict(), "inputs": [names],
+                          "outputs": [names]}, or {"format": 1, "kind": "onnx", "graph": {...}} for an imported graph
+                          that no program can hold
+    weights.safetensors   the arrays that the program captures, by name; read where they lie in the file
+    pipeline.json         {"format": 1, "pre": {input: [steps]}, "post": {output: [steps]}}, see `pipeline.py`
+    labels.txt            names of classes or characters, one a line
+    card.md               what it is, data, metrics and how they were measured, licence, how to use it
+    config.yaml           the resolved recipe it was trained with
+    meta.json             format number, name, versions, licence, metrics, and size and sha256 of all other members
+
+`read` believes nothing: sizes, names, offsets, hashes, format numbers, JSON and tensors are checked, and a fault is one
+`DataError` with file, part, what is wrong and what to do. No member holds code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from pdl.errors import DataError, UsageError
+from pdl.program import Program
+from pdl.runtime import archive, weights
+from pdl.runtime.checked import program_of
+from pdl.runtime.strict import demand, demand_keys, fault, parse
+from pdl.tensor import Array
+
+Source: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview"
+
+FORMAT = 1
+SUFFIX = ".pdl"
+MIB = 2**20
+#: the members, in the order of the file, and the most bytes each may take
+MEMBERS = {
+    "meta.json": MIB,
+    "program.json": 16 * MIB,
+    "pipeline.json": MIB,
+    "labels.txt": 16 * MIB,
+    "card.md": 4 * MIB,
+    "config.yaml": 4 * MIB,
+    "weights.safetensors": archive.MAX_BYTES,
+}
+_META: dict[str, type | tuple[type, ...]] = {
+    "format": int, "name": str, "pdl": str, "created": str, "licence": str, "metrics": dict, "about": dict,
+    "members": dict,
+}  # fmt: skip
+_MEMBER: dict[str, type | tuple[type, ...]] = {"size": int, "sha256": str}
+_PROGRAM: dict[str, type | tuple[type, ...]] = {
+    "format": int, "kind": str, "program": dict, "inputs": list, "outputs": list,
+}  # fmt: skip
+_GRAPH: dict[str, type | tuple[type, ...]] = {"format": int, "kind": str, "graph": dict}
+_PIPELINE: dict[str, type | tuple[type, ...]] = {"format": int, "pre": dict, "post": dict}
+_NEWER = "it was written by another version of pdl: use that one, or export the model again with this one"
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """The checked content of a bundle.
+
+    source    its path, or "bytes"
+    program   program.json
+    weights   arrays by name, read-only; of a file they are windows on it, so replace the file, never write into it
+    size      bytes of the whole file
+    """
+
+    source: str
+    program: dict[str, Any]
+    weights: dict[str, Array]
+    pipeline: dict[str, Any]
+    labels: list[str]
+    card: str
+    config: str
+    meta: dict[str, Any]
+    size: int
+
+    @property
+    def kind(self) -> str:
+        """ "program", or "onnx" for an imported graph that no program can hold."""
+        return str(self.program["kind"])
+
+    def build(self) -> Program:
+        """The program, verified: only known ops with attributes of the right kind, shapes that fit, bounded sizes.
+
+        Its captured tensors are the bundle's own arrays. DataError where anything is wrong.
+        """
+        if self.kind != "program":
+            raise UsageError(f"{self.source}: holds a graph of kind {self.kind!r}, which is no program")
+        made = program_of(self.program["program"], self.weights, self.source)
+        for what, values in (("inputs", made.inputs), ("outputs", made.outputs)):
+            names = self.program[what]
+            same = len(names) == len(values) and len(set(names)) == len(names)
+            demand(same, self.source, f"program.json: {what}", f"{len(names)} names for {len(values)} values")
+        for value, name in zip(made.inputs, self.program["inputs"], strict=True):
+            value.name = name
+        return made
+
+
+def read(source: Source) -> Bundle:
+    """The bundle in a file (mapped into memory, not copied) or in bytes, every part of it checked."""
+    data, name = _open(source)
+    members = archive.unpack(data, name, MEMBERS)
+    meta = _meta(members, name)
+    program = _json(members, "program.json", name)
+    kind = program.get("kind") if isinstance(program, dict) else None
+    demand(
+        kind in ("program", "onnx"), name, "program.json", f"kind is {kind!r:.40}, expected 'program' or 'onnx'", _NEWER
+    )
+    demand_keys(program, _PROGRAM if kind == "program" else _GRAPH, name, "program.json")
+    pipeline = _json(members, "pipeline.json", name)
+    demand_keys(pipeline, _PIPELINE, name, "pipeline.json")
+    for part, value in (("program.json", program), ("pipeline.json", pipeline)):
+        demand(value["format"] == FORMAT, name, part, f"format {value['format']}, this pdl reads {FORMAT}", _NEWER)
+    if kind == "program":
+        texts = [*program["inputs"], *program["outputs"]]
+        demand(all(isinstance(each, str) for each in texts), name, "program.json", "a name that is no text")
+    return Bundle(
+        source=name,
+        program=program,
+        weights=weights.from_bytes(members["weights.safetensors"], name, "weights.safetensors"),
+        pipeline=pipeline,
+        labels=_labels(_text(members, "labels.txt", name), name),
+        card=_text(members, "card.md", name),
+        config=_text(members, "config.yaml", name),
+        meta=meta,
+        size=len(data),
+    )
+
+
+def pack(
+    program: Mapping[str, Any],
+    arrays: Mapping[str, Array],
+    *,
+    name: str = "model",
+    pipeline: Mapping[str, Any] | None = None,
+    labels: Sequence[str] = (),
+    card: str = "",
+    config: str = "",
+    licence: str = "",
+    metrics: Mapping[str, float | None] | None = None,
+    about: Mapping[str, Any] | None = None,
+) -> bytes:
+    """The file of these parts, with sizes and hashes; `read` checks the rest. `about`: further plain facts for people.
+
+    `pipeline` is {"pre": {input: [steps]}, "post": {output: [steps]}}.
+    """
+    import pdl
+
+    wrong = next((label for label in labels if "\n" in label or "\x00" in label), None)
+    if wrong is not None:
+        raise UsageError(f"label {wrong!r} holds a line break; labels are stored one a line")
+    steps = {"format": FORMAT, "pre": {}, "post": {}, **(pipeline or {})}
+    contents = {
+        "program.json": _dumps({"format": FORMAT, **program}),
+        "pipeline.json": _dumps(steps),
+        "labels.txt": "".join(f"{label}\n" for label in labels).encode(),
+        "card.md": card.encode(),
+        "config.yaml": config.encode(),
+        "weights.safetensors": weights.to_bytes(arrays),
+    }
+    meta = {
+        "format": FORMAT,
+        "name": name,
+        "pdl": pdl.__version__,
+        "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "licence": licence,
+        "metrics": {
+            key: value if value is None or value - value == 0 else None for key, value in (metrics or {}).items()
+        },
+        "about": dict(about or {}),
+        "members": {part: {"size": len(data), "sha256": _sha256(data)} for part, data in contents.items()},
+    }
+    for part, data in contents.items():
+        demand(
+            len(data) <= MEMBERS[part],
+            "bundle",
+            part,
+            f"{len(data)} bytes, more than {MEMBERS[part]}",
+            "make it smaller",
+        )
+    return archive.pack({"meta.json": _dumps(meta, indent=1), **contents})
+
+
+def is_bundle(path: str | os.PathLike[str]) -> bool:
+    """Whether a path looks like a bundle: a file that begins as a zip archive does, or one named *.pdl."""
+    file = Path(path)
+    if not file.is_file():
+        return file.suffix == SUFFIX and not file.is_dir()
+    with file.open("rb") as opened:
+        return opened.read(4) == b"PK\x03\x04" or file.suffix == SUFFIX
+
+
+def _dumps(value: Any, indent: int | None = None) -> bytes:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent, separators=(",", ":")).encode()
+
+
+def _open(source: Source) -> tuple[memoryview, str]:
+    if isinstance(source, bytes | bytearray | memoryview):
+        return memoryview(bytes(source) if isinstance(source, bytearray) else source).cast("B").toreadonly(), "bytes"
+    name = os.fspath(source)
+    try:
+        with open(name, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size == 0:
+                raise fault(
+                    name, "archive", "the file is empty", "copy it again, or export it again with: pdl export RUN"
+                )
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)), name
+    except (OSError, ValueError) as error:
+        said = getattr(error, "strerror", None) or str(error)
+        raise DataError(f"{name}: cannot be read ({said}); name a bundle that `pdl export` wrote") from None
+
+
+def _meta(members: Mapping[str, memoryview], source: str) -> dict[str, Any]:
+    """meta.json, after every other member has been found as it says."""
+    meta = _json(members, "meta.json", source)
+    number = meta.get("format") if isinstance(meta, dict) else None
+    demand(number == FORMAT, source, "meta.json", f"bundle format {number!r:.40}, this pdl reads {FORMAT}", _NEWER)
+    demand_keys(meta, _META, source, "meta.json")
+    metrics = meta["metrics"].values()
+    demand(
+        all(v is None or type(v) in (int, float) for v in metrics), source, "meta.json", "a metric that is no number"
+    )
+    for name, data in members.items():
+        if name == "meta.json":
+            continue
+        entry = meta["members"].get(name)
+        demand_keys(entry, _MEMBER, source, f"meta.json: members: {name}")
+        demand(entry["size"] == len(data), source, name, f"{len(data)} bytes, meta.json says {entry['size']}")
+        demand(entry["sha256"] == _sha256(data), source, name, "its sha256 is not the one in meta.json")
+    return meta  # type: ignore[no-any-return]
+
+
+def _sha256(data: bytes | memoryview) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _json(members: Mapping[str, memoryview], part: str, source: str) -> Any:
+    return parse(bytes(members[part]), source, part)
+
+
+def _text(members: Mapping[str, memoryview], part: str, source: str) -> str:
+    try:
+        return bytes(members[part]).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise fault(source, part, f"not UTF-8 ({error})") from None
+
+
+def _labels(text: str, source: str) -> list[str]:
+    demand(not text or text.endswith("\n"), source, "labels.txt", "the last line has no end")
+    return text.split("\n")[:-1]

@@ -1,0 +1,176 @@
+"""From program.json to a program that may be run: every op, attribute, reference, shape and size is looked at first."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from pdl.dtype import ALL
+from pdl.errors import PdlError
+from pdl.ops.base import OPS, Op
+from pdl.program import Program, verify
+from pdl.runtime.strict import demand, demand_keys, fault, kind
+from pdl.tensor import Array, Tensor
+
+MAX_RANK, MAX_NAME = 16, 512
+MAX_VALUE = 2**33  # bytes of one array, at the sizes that the file gives as an example
+MAX_SIZE = 2**24  # of an axis that is known at run time, in the example
+MAX_INTEGER = 2**48  # in an attribute; masks and seeds of 64 bits appear in training only
+_PARTS: dict[str, type | tuple[type, ...]] = {
+    "name": str, "sizes": dict, "inputs": list, "captures": list, "nodes": list, "outputs": list, "effects": list,
+}  # fmt: skip
+_VALUE: dict[str, type | tuple[type, ...]] = {"name": (str, type(None)), "shape": list, "dtype": str}
+_WHERE = "program.json"
+
+
+def program_of(data: dict[str, Any], weights: Mapping[str, Array], source: str) -> Program:
+    """The verified program; its captured tensors are `weights`, which must be exactly those it names."""
+    _check_program(data, source, _WHERE)
+    names = [value["name"] for value in data["captures"]]
+    demand(len(set(names)) == len(names), source, _WHERE, "two captured tensors share a name")
+    demand(None not in names, source, _WHERE, "a captured tensor without a name")
+    unknown, unused = [n for n in names if n not in weights], weights.keys() - set(names)
+    demand(not unknown, source, _WHERE, f"captures {_few(unknown)}, which weights.safetensors lacks")
+    demand(not unused, source, "weights.safetensors", f"holds {_few(unused)}, which the program does not read")
+    tensors = {name: Tensor._wrap(weights[name]) for name in names}
+    try:
+        program = verify(Program.from_dict(data, tensors.__getitem__), "reading it")
+    except PdlError as error:
+        raise fault(source, _WHERE, str(error)) from None
+    except Exception as error:  # whatever an op's infer meets in attributes that nobody would write
+        raise fault(source, _WHERE, f"it does not verify ({type(error).__name__}: {error})") from error
+    for value in program._values():
+        demand(value.nbytes <= MAX_VALUE, source, _WHERE, f"{value!r} takes {value.nbytes} bytes, limit {MAX_VALUE}")
+    return program
+
+
+def _check_program(data: dict[str, Any], source: str, where: str) -> None:
+    """Structure, and every op and attribute by its annotation; nothing is built."""
+    demand_keys({k: v for k, v in data.items() if k != "constants"}, _PARTS, source, where)
+    sizes = data["sizes"].values()
+    good = len(sizes) <= MAX_RANK and all(type(n) is int and 1 <= n <= MAX_SIZE for n in sizes)
+    demand(good, source, f"{where}: sizes", f"examples of sizes must be from 1 to {MAX_SIZE}")
+    demand(not data["effects"], source, where, "it changes tensors in place, which only training may")
+    for part in ("inputs", "captures"):
+        for value in data[part]:
+            demand_keys(value, _VALUE, source, f"{where}: {part}")
+            demand(len(value["name"] or "") <= MAX_NAME, source, f"{where}: {part}", "a name that is too long")
+            _check_spec([value["shape"], value["dtype"]], source, f"{where}: {part}")
+    for number, node in enumerate(data["nodes"]):
+        _check_node(node, source, f"{where}: node {number}")
+    _check_refs(data["outputs"], source, f"{where}: outputs")
+    demand(None not in data["outputs"], source, f"{where}: outputs", "an output that is nothing")
+
+
+def _check_spec(spec: Any, source: str, where: str) -> None:
+    """[shape, dtype name]; sizes are numbers, or expressions of sizes known at run time."""
+    good = isinstance(spec, list) and len(spec) == 2 and isinstance(spec[0], list) and isinstance(spec[1], str)
+    demand(good, source, where, "expected [shape, dtype]")
+    shape, dtype = spec
+    demand(dtype in ALL, source, where, f"dtype {dtype[:20]!r} is not one of {', '.join(ALL)}")
+    demand(len(shape) <= MAX_RANK, source, where, f"{len(shape)} dimensions, limit {MAX_RANK}")
+    for n in shape:
+        size = isinstance(n, str) or (type(n) is int and 0 <= n <= MAX_INTEGER)
+        demand(size, source, where, f"the size {str(n)[:40]!r} of a dimension")
+
+
+def _check_refs(refs: Any, source: str, where: str) -> None:
+    good = isinstance(refs, list) and all(r is None or (type(r) is int and r >= 0) for r in refs)
+    demand(good, source, where, "expected a list of numbers of values")
+
+
+def _check_node(node: Any, source: str, where: str) -> None:
+    demand(isinstance(node, dict), source, where, f"expected an object, found {kind(node)}")
+    name = node.get("op")
+    op = OPS.get(name) if isinstance(name, str) else None
+    if op is None:
+        raise fault(source, where, f"unknown op {str(name)[:60]!r}; this pdl has {len(OPS)} ops", "update pdl")
+    where = f"{where} ({name})"
+    _check_refs(node.get("in"), source, f"{where}: in")
+    outs = node.get("out")
+    demand(isinstance(outs, list) and outs, source, where, "it lacks its outputs")
+    for spec in outs:
+        _check_spec(spec, source, f"{where}: out")
+    hints = attributes(op)  # type: ignore[arg-type]
+    demand(op.cpu is not Op.cpu or op.view is not None, source, where, "its results have no size known beforehand")
+    given = {key: value for key, value in node.items() if key not in ("op", "in", "out")}
+    unknown = given.keys() - hints.keys()
+    demand(not unknown, source, where, f"has the attribute {_few(unknown)}, known are {', '.join(hints) or 'none'}")
+    missing = [field for field in op.fields if field not in given and field not in op.defaults]
+    demand(not missing, source, where, f"lacks the attribute {_few(missing)}")
+    for key, value in given.items():
+        good = _fits(value, hints[key], source, where)
+        demand(good, source, where, f"{key} is {str(value)[:60]!r}, expected {ast.unparse(hints[key])}")
+
+
+@cache
+def attributes(op: type[Op]) -> dict[str, ast.expr]:
+    """Attribute -> its annotation, read and never evaluated."""
+    found: dict[str, ast.expr] = {}
+    for cls in reversed(op.__mro__):
+        for name, text in cls.__dict__.get("__annotations__", {}).items():  # noqa: RUF063 (inspect is slow to load)
+            if name in op.fields:
+                found[name] = _annotation(text, cls.__module__)
+    return found
+
+
+def _annotation(text: str, module: str) -> ast.expr:
+    """The expression of an annotation; an alias of its module (``Key = "tuple[...]"``) is followed."""
+
+    class Follow(ast.NodeTransformer):
+        def visit_Name(self, node: ast.Name) -> ast.expr:
+            alias = getattr(sys.modules[module], node.id, None)
+            return _annotation(alias, module) if isinstance(alias, str) else node
+
+        def visit_Constant(self, node: ast.Constant) -> ast.expr:
+            return _annotation(node.value, module) if isinstance(node.value, str) else node
+
+    return Follow().visit(ast.parse(text, mode="eval").body)  # type: ignore[no-any-return]
+
+
+def _fits(value: Any, hint: ast.expr, source: str, where: str) -> bool:
+    """Whether a JSON value may stand for an attribute of this type; programs inside (branches, loops) are checked."""
+    if isinstance(hint, ast.BinOp):  # A | B
+        return _fits(value, hint.left, source, where) or _fits(value, hint.right, source, where)
+    if isinstance(hint, ast.Constant):
+        return value is None and hint.value is None
+    if isinstance(hint, ast.Subscript):
+        return isinstance(value, list) and _fits_tuple(value, hint.slice, source, where)
+    name = hint.id if isinstance(hint, ast.Name) else ""
+    if isinstance(value, dict):
+        return _fits_object(value, name, source, where)
+    if name == "int":
+        return type(value) is int and abs(value) <= MAX_INTEGER
+    if name in ("float", "Scalar"):
+        return type(value) in ((int, float, bool) if name == "Scalar" else (int, float))
+    return name in ("bool", "str") and type(value).__name__ == name
+
+
+def _fits_tuple(value: list[Any], inner: ast.expr, source: str, where: str) -> bool:
+    """``tuple[T, ...]`` and ``tuple[A, B]``."""
+    kinds = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+    if len(kinds) == 2 and isinstance(kinds[1], ast.Constant) and kinds[1].value is Ellipsis:
+        kinds = [kinds[0]] * len(value)
+    return len(value) == len(kinds) and all(_fits(v, k, source, where) for v, k in zip(value, kinds, strict=True))
+
+
+def _fits_object(value: dict[str, Any], name: str, source: str, where: str) -> bool:
+    """What stands as {kind: content}: sizes, dtypes, infinities, programs."""
+    if len(value) != 1:
+        return False
+    ((what, content),) = value.items()
+    if what == "program" and name == "Block":
+        demand(isinstance(content, dict), source, where, "its inner program is no object")
+        _check_program(content, source, f"{where}: inner program")
+        return True
+    allowed = {"int": ("dim",), "DType": ("dtype",), "float": ("float",), "Scalar": ("float",)}
+    good = {"dtype": ALL, "float": ("inf", "-inf", "nan")}.get(what)
+    return what in allowed.get(name, ()) and isinstance(content, str) and (good is None or content in good)
+
+
+def _few(names: Any) -> str:
+    shown = sorted(str(name)[:60] for name in names)
+    return ", ".join(shown[:5]) + (", ..." if len(shown) > 5 else "")

@@ -1,0 +1,103 @@
+"""Arrays as safetensors: read as windows on the file, written so that these windows are aligned.
+
+Format: https://github.com/huggingface/safetensors (8 bytes length, a JSON header, the bytes of all tensors without
+holes). Own reader, because arrays are to stay in the mapped file and every number of the header is checked here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pdl.dtype import DType, bfloat16
+from pdl.errors import DtypeError
+from pdl.runtime.strict import demand, demand_keys, parse
+from pdl.tensor import Array
+
+ALIGN = 64
+MAX_HEADER = 16 * 2**20
+MAX_RANK, MAX_NAME, MAX_ELEMENTS = 16, 512, 2**40
+DTYPES: dict[str, DType] = {
+    "F64": np.dtype(np.float64), "F32": np.dtype(np.float32), "F16": np.dtype(np.float16), "BF16": bfloat16,
+    "I64": np.dtype(np.int64), "I32": np.dtype(np.int32), "I16": np.dtype(np.int16), "I8": np.dtype(np.int8),
+    "U64": np.dtype(np.uint64), "U32": np.dtype(np.uint32), "U16": np.dtype(np.uint16), "U8": np.dtype(np.uint8),
+    "BOOL": np.dtype(np.bool_),
+}  # fmt: skip
+_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+_ENTRY: dict[str, type | tuple[type, ...]] = {"dtype": str, "shape": list, "data_offsets": list}
+
+
+def to_bytes(arrays: Mapping[str, Array]) -> bytes:
+    """The file of these arrays. Those whose size is a multiple of 64 bytes come first, so they begin at one too."""
+    order = sorted(arrays, key=lambda name: (-_evenness(arrays[name].nbytes), name))
+    header: dict[str, Any] = {}
+    at = 0
+    for name in order:
+        array = arrays[name]
+        if array.dtype not in _NAMES:
+            raise DtypeError(f"{name}: {array.dtype} cannot be stored; a bundle holds {', '.join(map(str, _NAMES))}")
+        header[name] = {
+            "dtype": _NAMES[array.dtype],
+            "shape": list(array.shape),
+            "data_offsets": [at, at + array.nbytes],
+        }
+        at += array.nbytes
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-(8 + len(text)) % ALIGN)
+    return b"".join(
+        [len(text).to_bytes(8, "little"), text, *(np.ascontiguousarray(arrays[name]).tobytes() for name in order)]
+    )
+
+
+def _evenness(nbytes: int) -> int:
+    """The largest power of two, up to 64, that divides a size."""
+    return ALIGN if nbytes == 0 else min(nbytes & -nbytes, ALIGN)
+
+
+def from_bytes(data: memoryview, source: str, part: str) -> dict[str, Array]:
+    """The arrays, read-only windows on `data` (copies where they are not aligned). DataError for a damaged header."""
+    demand(len(data) >= 8, source, part, f"{len(data)} bytes, too short for safetensors")
+    length = int.from_bytes(data[:8], "little")
+    demand(length <= min(len(data) - 8, MAX_HEADER), source, part, f"a header of {length} bytes in {len(data)}")
+    header = parse(bytes(data[8 : 8 + length]), source, part)
+    demand(isinstance(header, dict), source, part, "its header is no object")
+    header.pop("__metadata__", None)
+    body = data[8 + length :]
+    spans: list[tuple[int, int, str]] = []
+    found = {name: _array(name, entry, body, spans, source, part) for name, entry in header.items()}
+    at = 0
+    for begin, end, name in sorted(spans):
+        demand(begin == at, source, part, f"tensor {name!r} begins at {begin}, the one before it ends at {at}")
+        at = end
+    demand(at == len(body), source, part, f"the tensors take {at} bytes, there are {len(body)}")
+    return found
+
+
+def _array(name: str, entry: Any, body: memoryview, spans: list[tuple[int, int, str]], source: str, part: str) -> Array:
+    demand(len(name) <= MAX_NAME, source, part, f"a name of {len(name)} characters")
+    where = f"{part}: tensor {name!r}"
+    demand_keys(entry, _ENTRY, source, where)
+    dtype = DTYPES.get(entry["dtype"])
+    if dtype is None:
+        demand(False, source, where, f"dtype {entry['dtype'][:20]!r} is not one of {', '.join(DTYPES)}")
+    assert dtype is not None
+    numbers = (*entry["shape"], *entry["data_offsets"])
+    good = all(type(n) is int and n >= 0 for n in numbers) and len(entry["data_offsets"]) == 2
+    demand(good and len(entry["shape"]) <= MAX_RANK, source, where, "shape and offsets must be numbers of 0 and more")
+    begin, end = entry["data_offsets"]
+    size = math.prod(entry["shape"]) * dtype.itemsize
+    demand(math.prod(max(n, 1) for n in entry["shape"]) <= MAX_ELEMENTS, source, where, f"shape {entry['shape']}")
+    demand(begin <= end <= len(body), source, where, f"bytes {begin} to {end} of {len(body)}")
+    demand(end - begin == size, source, where, f"{end - begin} bytes for {dtype} {entry['shape']}, which takes {size}")
+    spans.append((begin, end, name))
+    array = np.frombuffer(body[begin:end], np.uint8)
+    if dtype.kind == "b":
+        demand(not array.size or array.max() <= 1, source, where, "a truth value that is neither 0 nor 1")
+    if array.ctypes.data % dtype.itemsize:
+        array = array.copy()
+        array.flags.writeable = False
+    return array.view(dtype).reshape(entry["shape"])
