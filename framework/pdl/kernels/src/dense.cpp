@@ -3,6 +3,7 @@
 
 #include "block_product.h"
 #include "depthwise.h"
+#include "packed.h"
 
 namespace pdl::PDL_ISA {
 
@@ -12,6 +13,9 @@ namespace pdl::PDL_ISA {
   template void convolution_then<T>(T*, const T*, const T*, const T*, const Geometry&, const Epilogue<T>&); \
   template void convolution_dx<T>(T*, const T*, const T*, const Geometry&); \
   template void convolution_dw<T>(T*, Real<T>*, const T*, const T*, const Geometry&); \
+  template int64_t packed::size<T>(int, const Geometry&); \
+  template void packed::pack<T>(int, T*, const T*, const Geometry&); \
+  template void packed::forward<T>(int, T*, const T*, const T*, const T*, const Geometry&, const Epilogue<T>&); \
   template int64_t packed_size<T>(int64_t, int64_t); \
   template void pack_right<T>(T*, const T*, int64_t, int64_t, int64_t, int64_t); \
   template void block_product<T>(T*, int64_t, const T*, int64_t, bool, int64_t, int64_t, const T*, int64_t, bool); \

@@ -15,6 +15,14 @@ template <class T>
 void convolution_dx(T* dx, const T* dy, const T* w, const Geometry& g);
 template <class T>
 void convolution_dw(T* dw, Real<T>* wide, const T* x, const T* dy, const Geometry& g);
+namespace packed {
+template <class T>
+int64_t size(int form, const Geometry& g);
+template <class T>
+void pack(int form, T* to, const T* w, const Geometry& g);
+template <class T>
+void forward(int form, T* y, const T* x, const T* w, const T* bias, const Geometry& g, const Epilogue<T>& then);
+}  // namespace packed
 // Blocks of products, one thread each (block_product.h).
 // packed OUT [packed_size(k, n)]: panels of B, k x n, whose element (i, j) is at b + i row_stride + j column_stride
 template <class T>

@@ -504,7 +504,7 @@ void convolution(T* y, const T* x, const T* w, const T* bias, const Geometry& g)
     if (winograd::fits<T>(g)) return winograd::forward(y, x, w, bias, g);
   conv_forward(y, x, w, bias, g);
 }
-// The forms without tiles that an epilogue could finish take their rows once more; Winograd's takes statistics on the way.
+// The depthwise form takes its rows once more, and Winograd's where what the activation is applied to is wanted.
 template <class T>
 void convolution_then(T* y, const T* x, const T* w, const T* bias, const Geometry& g, const Epilogue<T>& then) {
   const auto rows_again = [&] { finish_rows(y, g.n * g.out[0] * g.out[1] * g.out[2], g.o, then); };
@@ -514,10 +514,9 @@ void convolution_then(T* y, const T* x, const T* w, const T* bias, const Geometr
   }
   if constexpr (sizeof(Real<T>) == 4) {
     if (winograd::fits<T>(g)) {
-      const bool alone = then.residual == nullptr && then.activation < 0;
-      winograd::forward(y, x, w, bias, g, alone ? &then : nullptr);
-      if (!alone) rows_again();
-      return;
+      if (then.before == nullptr) return winograd::forward(y, x, w, bias, g, &then);
+      winograd::forward(y, x, w, bias, g);
+      return rows_again();
     }
   }
   conv_forward(y, x, w, bias, g, &then);

@@ -40,6 +40,7 @@ const Table& with_bf16() {
     table.gemm_bf16 = avx512_bf16::kDenseBf16.gemm;
     table.conv_bf16 = avx512_bf16::kDenseBf16.conv;
     table.attention[2] = avx512_bf16::kDenseBf16.attention;
+    table.packed_bf16 = avx512_bf16::kDenseBf16.packed;
     table.layer_norm[2] = avx512_bf16::kDenseBf16.layer_norm;
     table.pointwise_bf16 = avx512_bf16::kStreamsBf16.pointwise;
     table.batch_norm_bf16 = avx512_bf16::kStreamsBf16.batch_norm;

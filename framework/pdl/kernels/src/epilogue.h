@@ -1,6 +1,7 @@
 // What is done to a tile of a product while it is near: residual, activation, statistics of its columns.
 #pragma once
 #include "tile.h"
+#include "vmath.h"
 
 namespace pdl::PDL_ISA {
 
@@ -97,18 +98,66 @@ inline Epilogue<T> from_column(Epilogue<T> how, int64_t column) {
   return how;
 }
 
+// The activation of an epilogue on vectors: clamps in registers, other functions by the table.
+template <class T>
+struct Function {
+  int name;
+  bool clamp;
+  Vec<T> low, high;
+  T a, b, c;
+
+  template <class S>
+  explicit Function(const Epilogue<S>* how) : name(-1), clamp(false), low(), high(), a(0), b(0), c(0) {
+    if (how == nullptr) return;
+    name = how->activation, a = how->a, b = how->b, c = how->c;
+    clamp = name == kRelu || name == kClip;
+    low = splat<T>(name == kClip ? a : T(0)), high = splat<T>(name == kClip ? b : static_cast<T>(__builtin_inf()));
+  }
+  bool by_table() const { return name >= 0 && !clamp; }
+  PDL_INLINE Vec<T> clamped(Vec<T> v) const { return at_most<T>(at_least<T>(v, low), high); }
+  void call(T* v, int64_t n) const { pointwise_table(static_cast<const T*>(nullptr))->unary(name, v, v, n, a, b, c); }
+  PDL_INLINE void apply(Vec<T>* v, int n) const {
+    if (clamp)
+      for (int i = 0; i < n; i++) v[i] = clamped(v[i]);
+    else if (name >= 0) call(reinterpret_cast<T*>(v), int64_t(n) * kLanes<T>);
+  }
+};
+
 // What the epilogue does to values that lie in `tile` before they go to out + at.   tile IN/OUT [rows, columns]
 template <class T>
 inline void finish(Real<T>* tile, int rows, int columns, T* out, int64_t at, int64_t stride, const Epilogue<T>& how) {
   using R = Real<T>;
-  for (int i = 0; how.residual != nullptr && i < rows; i++)
-    for (int j = 0; j < columns; j++) tile[i * columns + j] += value(how.residual[at + i * stride + j]);
-  for (int i = 0; how.before != nullptr && i < rows; i++)
-    for (int j = 0; j < columns; j++) put(how.before + at + i * stride + j, tile[i * columns + j]);
-  if (how.activation >= 0)
-    pointwise_table(static_cast<const R*>(nullptr))->unary(how.activation, tile, tile, int64_t(rows) * columns, how.a, how.b, how.c);
-  for (int i = 0; i < rows; i++)
-    for (int j = 0; j < columns; j++) put(out + at + i * stride + j, tile[i * columns + j]);
+  constexpr int lanes = kLanes<R>;
+  const Function<R> function(&how);
+  const bool early = function.by_table();  // the residual and `before` come before the call, the store behind it
+  const auto each = [&](const auto& body) __attribute__((always_inline)) {
+    for (int i = 0; i < rows; i++)
+      for (int j = 0; j < columns; j += lanes) {
+        const int here = columns - j;
+        R* from = tile + i * columns + j;
+        const int64_t to = at + i * stride + j;
+        here >= lanes ? body(from, to, lanes) : body(from, to, here);
+      }
+  };
+  const auto get = [](const auto* p, int n) __attribute__((always_inline)) { return n == lanes ? load(p) : load_tail(p, n); };
+  const auto leave = [](auto* p, Vec<R> v, int n) __attribute__((always_inline)) { n == lanes ? store(p, v) : store_tail(p, v, n); };
+  const auto first = [&](const R* from, int64_t to, int n) __attribute__((always_inline)) {
+    Vec<R> v = get(from, n);
+    if (how.residual != nullptr) v += get(how.residual + to, n);
+    if (how.before != nullptr) leave(how.before + to, v, n);
+    return v;
+  };
+  if (early) {
+    if (how.residual != nullptr || how.before != nullptr)
+      each([&](R* from, int64_t to, int n) __attribute__((always_inline)) { leave(from, first(from, to, n), n); });
+    function.call(tile, int64_t(rows) * columns);
+    each([&](R* from, int64_t to, int n) __attribute__((always_inline)) { leave(out + to, get(from, n), n); });
+  } else {
+    each([&](R* from, int64_t to, int n) __attribute__((always_inline)) {
+      const Vec<R> v = first(from, to, n);
+      leave(out + to, function.clamp ? function.clamped(v) : v, n);
+    });
+  }
 }
 
 // The epilogue on rows that are written already.   y IN/OUT [rows, n]

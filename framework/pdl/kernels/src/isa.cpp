@@ -75,6 +75,9 @@ constexpr NormConvTable<S> kNormConv = {
     .moments_grad = norm_conv::moments_grad<S>,
 };
 
+template <class T>
+constexpr PackedTable<T> kPackedTable = {.size = packed::size<T>, .pack = packed::pack<T>, .forward = packed::forward<T>};
+
 extern const Table kTable;
 const Table kTable = {
 #define PDL_STRING_(x) #x
@@ -116,6 +119,9 @@ const Table kTable = {
     .attention = {kAttention<float>, kAttention<double>, kAttention<bf16>},
     .layer_norm = {kLayerNorm<float>, kLayerNorm<double>, kLayerNorm<bf16>},
     .cast = kCast,
+    .packed_f32 = kPackedTable<float>,
+    .packed_f64 = kPackedTable<double>,
+    .packed_bf16 = kPackedTable<bf16>,
 };
 
 }  // namespace pdl::PDL_ISA

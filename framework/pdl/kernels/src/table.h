@@ -325,6 +325,17 @@ struct NormConvTable {
   void (*moments_grad)(S* dx, const S* g, const S* x, const T* mean, const T* g_mean, const T* g_var, int64_t rows, int64_t columns);
 };
 
+// How weights are packed for inference (packed.h): panels of a matrix [kernel... * c, o], or Winograd's points of 3x3 taps.
+enum Packed { kPackedRows, kPackedWinograd4, kPackedWinograd2 };
+
+// `form` is a Packed; groups are 1, and Winograd wants 3x3 taps of stride and dilation 1, c and o multiples of 16 and no float64.
+template <class T>
+struct PackedTable {
+  int64_t (*size)(int form, const Geometry& g);                   // values of T
+  void (*pack)(int form, T* to, const T* w, const Geometry& g);   // to OUT [size]
+  void (*forward)(int form, T* y, const T* x, const T* w, const T* bias, const Geometry& g, const Epilogue<T>& then);
+};
+
 #define FAMILY(Name, name) \
   Name##Table<float> name##_f32; \
   Name##Table<double> name##_f64;
@@ -356,6 +367,7 @@ struct Table {
   AttentionTable attention[3];
   LayerNormTable layer_norm[3];
   CastTable cast;
+  STORED_FAMILY(Packed, packed)
 };
 
 // The entries that a CPU with AVX512-BF16 has of its own.
@@ -364,6 +376,7 @@ struct DenseBf16 {
   ConvTable<bf16> conv;
   AttentionTable attention;
   LayerNormTable layer_norm;
+  PackedTable<bf16> packed;
 };
 
 struct StreamsBf16 {
@@ -397,6 +410,7 @@ STORED_ACCESSOR(Gemm, gemm)
 STORED_ACCESSOR(Conv, conv)
 STORED_ACCESSOR(Pointwise, pointwise)
 ACCESSOR(Norm, norm)
+STORED_ACCESSOR(Packed, packed)
 STORED_ACCESSOR(Softmax, softmax)
 ACCESSOR(Update, update)
 STORED_ACCESSOR(Pooling, pooling)

@@ -7,75 +7,24 @@
 #pragma once
 #include "epilogue.h"
 #include "gemm.h"
+#include "winograd_steps.h"
 
 namespace pdl::PDL_ISA::winograd {
 
-constexpr int kOut = 4, kIn = 6, kPoints = kIn * kIn;
-using V = Vec<float>;
+constexpr int kOut = 4, kIn = 6, kPoints = kIn * kIn;  // of the filter that gradients and training use
 constexpr int64_t kLane = kLanes<float>, kWide = kPanel<float>, kMostRows = kMaxRows<float, 2>;
 
-// -- one-dimensional transforms, over any stride ------------------------------------------------------------------------------------
-#define PDL_STEP inline __attribute__((always_inline)) void
-// to = B^T x: six values of x
-PDL_STEP input_step(V* to, int ts, const V* x, int s) {
-  const V a = x[4 * s] - 4 * x[2 * s], b = x[3 * s] - 4 * x[s], c = x[4 * s] - x[2 * s], d = 2 * (x[3 * s] - x[s]);
-  to[0] = 4 * x[0] - 5 * x[2 * s] + x[4 * s];
-  to[ts] = a + b;
-  to[2 * ts] = a - b;
-  to[3 * ts] = c + d;
-  to[4 * ts] = c - d;
-  to[5 * ts] = 4 * x[s] - 5 * x[3 * s] + x[5 * s];
-}
-// to = A^T m: four values of y from six products
-PDL_STEP output_step(V* to, int ts, const V* m, int s) {
-  const V a = m[s] + m[2 * s], b = m[s] - m[2 * s], c = m[3 * s] + m[4 * s], d = m[3 * s] - m[4 * s];
-  to[0] = m[0] + a + c;
-  to[ts] = b + 2 * d;
-  to[2 * ts] = a + 4 * c;
-  to[3 * ts] = b + 8 * d + m[5 * s];
-}
-// to = A y: the transpose of output_step
-PDL_STEP spread_step(V* to, int ts, const V* y, int s) {
-  const V a = y[0] + y[2 * s], b = y[s] + y[3 * s], c = y[0] + 4 * y[2 * s], d = 2 * y[s] + 8 * y[3 * s];
-  to[0] = y[0];
-  to[ts] = a + b;
-  to[2 * ts] = a - b;
-  to[3 * ts] = c + d;
-  to[4 * ts] = c - d;
-  to[5 * ts] = y[3 * s];
-}
-// to = G w: six values of three
-PDL_STEP weight_step(V* to, int ts, const V* w, int s) {
-  constexpr float sixth = 1.0f / 6, twelfth = 1.0f / 12, fraction = 1.0f / 24;
-  const V even = -sixth * (w[0] + w[2 * s]), wide = fraction * w[0] + sixth * w[2 * s];
-  to[0] = 0.25f * w[0];
-  to[ts] = even - sixth * w[s];
-  to[2 * ts] = even + sixth * w[s];
-  to[3 * ts] = wide + twelfth * w[s];
-  to[4 * ts] = wide - twelfth * w[s];
-  to[5 * ts] = w[2 * s];
-}
-// to = G^T u: the transpose of weight_step
-PDL_STEP gather_step(V* to, int ts, const V* u, int s) {
-  constexpr float sixth = 1.0f / 6, twelfth = 1.0f / 12, fraction = 1.0f / 24;
-  const V a = u[s] + u[2 * s], b = u[2 * s] - u[s], c = u[3 * s] + u[4 * s], d = u[3 * s] - u[4 * s];
-  to[0] = 0.25f * u[0] - sixth * a + fraction * c;
-  to[ts] = sixth * b + twelfth * d;
-  to[2 * ts] = sixth * (c - a) + u[5 * s];
-}
-#undef PDL_STEP
-
 // -- the plane of images that tiles are cut from --------------------------------------------------------------------------------------
-// An array [n, height, width, channels]; tile (n, ty, tx) begins at row ty * 4 - top, column tx * 4 - left.
+// An array [n, height, width, channels]; tile (n, ty, tx) begins at row ty * m - top, column tx * m - left.
 struct Plane {
   int64_t n, height, width, channels, top, left;
 };
 
-// The tiles of an output [n, height, width].
+// The tiles of m x m pixels of an output [n, height, width].
 struct Tiles {
-  int64_t down, across, count;
-  Tiles(int64_t n, int64_t height, int64_t width)
-      : down((height + kOut - 1) / kOut), across((width + kOut - 1) / kOut), count(n * down * across) {}
+  int64_t m, down, across, count;
+  Tiles(int64_t n, int64_t height, int64_t width, int64_t side = kOut)
+      : m(side), down((height + m - 1) / m), across((width + m - 1) / m), count(n * down * across) {}
 };
 
 // Where a tile lies in a plane, and which of its rows and columns are inside.
@@ -83,7 +32,7 @@ struct Place {
   int64_t at;  // of its first element, maybe outside
   int64_t row0, row1, column0, column1;
   Place(const Plane& p, const Tiles& t, int64_t tile, int64_t size) {
-    const int64_t image = tile / (t.down * t.across), y = tile / t.across % t.down * kOut - p.top, x = tile % t.across * kOut - p.left;
+    const int64_t image = tile / (t.down * t.across), y = tile / t.across % t.down * t.m - p.top, x = tile % t.across * t.m - p.left;
     at = ((image * p.height + y) * p.width + x) * p.channels;
     row0 = max64(0, -y), row1 = min64(size, p.height - y), column0 = max64(0, -x), column1 = min64(size, p.width - x);
   }
@@ -101,25 +50,46 @@ inline __attribute__((always_inline)) void load_tile(V* to, const S* from, const
     }
 }
 
-// What takes a tile of images to its 36 points: B^T x B of 6x6 pixels, or A y A^T of 4x4.
-//   points OUT [36] matrices [tiles, channels], `stride` apart; x IN the plane; tiles [first, last)
-template <int kSize, class S>
+// B^T x B of the tiles of an image.
+//   points OUT [kPoints] matrices [tiles, channels], `stride` apart; x IN the plane; tiles [first, last)
+template <int kM, class S>
 void to_points(float* points, int64_t stride, const S* x, const Plane& p, const Tiles& tiles, int64_t first, int64_t last) {
+  using F = Filter<kM>;
+  constexpr int side = F::kSide;
   for (int64_t tile = first; tile < last; tile++) {
-    const Place place(p, tiles, tile, kSize);
-    const bool whole = place.whole(kSize);
+    const Place place(p, tiles, tile, side);
+    const bool whole = place.whole(side);
     float* to = points + (tile - first) * p.channels;
     for (int64_t c = 0; c < p.channels; c += kLane) {
-      V in[kSize * kSize], half[kIn * kSize], line[kIn];
-      load_tile<kSize>(in, x + place.at + c, p, place, whole);
+      V in[side * side], half[side * side], line[side];
+      load_tile<side>(in, x + place.at + c, p, place, whole);
 #pragma GCC unroll 6
-      for (int j = 0; j < kSize; j++)
-        if constexpr (kSize == kIn) input_step(half + j, kSize, in + j, kSize);
-        else spread_step(half + j, kSize, in + j, kSize);
+      for (int j = 0; j < side; j++) F::input(half + j, side, in + j, side);
+#pragma GCC unroll 6
+      for (int i = 0; i < side; i++) {
+        F::input(line, 1, half + i * side, 1);
+#pragma GCC unroll 6
+        for (int j = 0; j < side; j++) store(to + (i * side + j) * stride + c, line[j]);
+      }
+    }
+  }
+}
+
+// A y A^T of the tiles of a gradient, for F(4x4): 36 points of 4x4 pixels.
+template <class S>
+void spread_points(float* points, int64_t stride, const S* y, const Plane& p, const Tiles& tiles, int64_t first, int64_t last) {
+  for (int64_t tile = first; tile < last; tile++) {
+    const Place place(p, tiles, tile, kOut);
+    const bool whole = place.whole(kOut);
+    float* to = points + (tile - first) * p.channels;
+    for (int64_t c = 0; c < p.channels; c += kLane) {
+      V in[kOut * kOut], half[kIn * kOut], line[kIn];
+      load_tile<kOut>(in, y + place.at + c, p, place, whole);
+#pragma GCC unroll 4
+      for (int j = 0; j < kOut; j++) spread_step(half + j, kOut, in + j, kOut);
 #pragma GCC unroll 6
       for (int i = 0; i < kIn; i++) {
-        if constexpr (kSize == kIn) input_step(line, 1, half + i * kSize, 1);
-        else spread_step(line, 1, half + i * kSize, 1);
+        spread_step(line, 1, half + i * kOut, 1);
 #pragma GCC unroll 6
         for (int j = 0; j < kIn; j++) store(to + (i * kIn + j) * stride + c, line[j]);
       }
@@ -127,24 +97,36 @@ void to_points(float* points, int64_t stride, const S* x, const Plane& p, const 
   }
 }
 
-// Tiles of y from their 36 points (+ bias), the inverse way.
-template <class S>
-void from_points(S* y, const float* points, int64_t stride, const S* bias, const Plane& p, const Tiles& tiles, int64_t first, int64_t last) {
+// Tiles of y = f(A^T m A (+ bias) (+ residual)) from their points m.
+template <int kM, class S>
+void from_points(S* y, const float* points, int64_t stride, const S* bias, const Plane& p, const Tiles& tiles, int64_t first, int64_t last,
+                 const Epilogue<S>* then) {
+  using F = Filter<kM>;
+  constexpr int side = F::kSide;
+  const Function<float> function(then);
+  const S* residual = then == nullptr ? nullptr : then->residual;
   for (int64_t tile = first; tile < last; tile++) {
-    const Place place(p, tiles, tile, kOut);
+    const Place place(p, tiles, tile, kM);
+    const int rows = static_cast<int>(place.row1), columns = static_cast<int>(place.column1);
     const float* from = points + (tile - first) * p.channels;
     for (int64_t c = 0; c < p.channels; c += kLane) {
-      V in[kPoints], half[kOut * kIn], line[kOut];
+      V in[F::kPoints], half[kM * side], line[kM];
 #pragma GCC unroll 36
-      for (int i = 0; i < kPoints; i++) in[i] = load(from + i * stride + c);
+      for (int i = 0; i < F::kPoints; i++) in[i] = load(from + i * stride + c);
 #pragma GCC unroll 6
-      for (int j = 0; j < kIn; j++) output_step(half + j, kIn, in + j, kIn);
+      for (int j = 0; j < side; j++) F::output(half + j, side, in + j, side);
       const V start = bias != nullptr ? load(bias + c) : V{};
 #pragma GCC unroll 4
-      for (int i = 0; i < kOut; i++) {
-        output_step(line, 1, half + i * kIn, 1);
-        for (int j = 0; j < kOut; j++)
-          if (i < place.row1 && j < place.column1) store(y + place.at + (i * p.width + j) * p.channels + c, line[j] + start);
+      for (int i = 0; i < kM; i++) {
+        if (i >= rows) break;
+        const int64_t at = place.at + i * p.width * p.channels + c;
+        F::output(line, 1, half + i * side, 1);
+#pragma GCC unroll 4
+        for (int j = 0; j < kM; j++) line[j] += start;
+        if (residual != nullptr)
+          for (int j = 0; j < columns; j++) line[j] += load(residual + at + j * p.channels);
+        function.apply(line, kM);
+        for (int j = 0; j < columns; j++) store(y + at + j * p.channels, line[j]);
       }
     }
   }
@@ -168,28 +150,31 @@ inline int64_t packed_at(int64_t k, int64_t n, int64_t rows, int64_t columns) {
   return first * rows + k * width + (n - first);
 }
 
-// 36 vectors from nine: G w G^T
+// The points of nine taps: G w G^T
+template <int kM = kOut>
 inline __attribute__((always_inline)) void transform_weights(float* to, int64_t stride, const V* w) {
-  V half[kIn * 3], line[kIn];
+  using F = Filter<kM>;
+  constexpr int side = F::kSide;
+  V half[side * 3], line[side];
 #pragma GCC unroll 3
-  for (int j = 0; j < 3; j++) weight_step(half + j, 3, w + j, 3);
+  for (int j = 0; j < 3; j++) F::weight(half + j, 3, w + j, 3);
 #pragma GCC unroll 6
-  for (int i = 0; i < kIn; i++) {
-    weight_step(line, 1, half + i * 3, 1);
+  for (int i = 0; i < side; i++) {
+    F::weight(line, 1, half + i * 3, 1);
 #pragma GCC unroll 6
-    for (int j = 0; j < kIn; j++) store(to + (i * kIn + j) * stride, line[j]);
+    for (int j = 0; j < side; j++) store(to + (i * side + j) * stride, line[j]);
   }
 }
 
-// The 36 matrices [c, o] of the weights, packed in panels.   u OUT [36, c * o], w IN [3, 3, c, o]
-template <class S>
+// The matrices [c, o] of the weights, one a point, packed in panels.   u OUT [kPoints, c * o], w IN [3, 3, c, o]
+template <int kM = kOut, class S>
 void pack_forward(float* u, const S* w, int64_t c, int64_t o) {
   parallel(c, max64(1, kParallelWork / (o * 16)), [=](int64_t begin, int64_t end, int) {
     for (int64_t k = begin; k < end; k++)
       for (int64_t n = 0; n < o; n += kLane) {
         V taps[9];
         for (int t = 0; t < 9; t++) taps[t] = load(w + (t * c + k) * o + n);
-        transform_weights(u + packed_at(k, n, c, o), c * o, taps);
+        transform_weights<kM>(u + packed_at(k, n, c, o), c * o, taps);
       }
   });
 }
@@ -227,35 +212,34 @@ inline void panel_product(float* to, const float* a, const float* packed, int64_
 }
 
 // Bytes of the points of one tile, and between the matrices of two points: off the powers of two, whose addresses share sets of the cache.
-inline int64_t tile_bytes(int64_t channels) { return kPoints * channels * static_cast<int64_t>(sizeof(float)); }
+inline int64_t tile_bytes(int64_t channels, int64_t points = kPoints) { return points * channels * static_cast<int64_t>(sizeof(float)); }
 inline int64_t point_stride(int64_t tiles, int64_t channels) { return round_up(tiles * channels, kLane) + 64 / sizeof(float); }
 
 constexpr int64_t kNear = 640 * 1024;       // points that stay in a core's second-level cache
 constexpr int64_t kShared = 8 * 1024 * 1024;  // points that stay in the cache that cores share
 
-// y = correlation of x with the weights in u (+ bias). Few weights: each thread takes tiles through all three stages. Many: the
-// stages follow each other over all tiles of a chunk, so that every weight is read once a chunk.
-template <class S>
+// y = f(correlation of x with the weights in u (+ bias) (+ residual)). Few weights and enough tiles: each thread takes tiles through all
+// three stages. Else the stages follow each other over all tiles of a chunk, so that every weight is read once a chunk, by one thread.
+template <int kM = kOut, class S>
 void correlate(S* y, const S* x, const float* u, const S* bias, const Plane& in, const Plane& out, const Epilogue<S>* then = nullptr) {
-  const Tiles tiles(out.n, out.height, out.width);
-  const int64_t c = in.channels, o = out.channels, each = tile_bytes(c) + tile_bytes(o);
-  const int64_t weight_bytes = kPoints * c * o * static_cast<int64_t>(sizeof(float));
-  if (weight_bytes <= 4 * kNear) {
-    const int64_t most = kMostRows, run = min64(tiles.count, max64(most, kNear / each / most * most));
-    const int64_t runs = (tiles.count + run - 1) / run;
-    const int64_t grain = max64(1, kParallelWork / (run * c * o * 36));
-    const Statistics statistics(then, parts_of(runs, grain), o);
-    parallel(runs, grain, [&](int64_t begin, int64_t end, int part) {
+  constexpr int points = Filter<kM>::kPoints;
+  const Tiles tiles(out.n, out.height, out.width, kM);
+  const int64_t c = in.channels, o = out.channels, each = tile_bytes(c, points) + tile_bytes(o, points), work = points * c * o;
+  if (work * static_cast<int64_t>(sizeof(float)) <= 4 * kNear && tiles.count >= kMostRows * num_threads()) {
+    const int64_t most = max64(kMostRows, kNear / each / kMostRows * kMostRows), grain = max64(1, kParallelWork / work);
+    const Statistics statistics(then, parts_of(tiles.count, grain), o);
+    parallel(tiles.count, grain, [&](int64_t begin, int64_t end, int part) {
+      const int64_t run = even_rows(end - begin, static_cast<int>(most));
       const int64_t in_stride = point_stride(run, c), out_stride = point_stride(run, o);
-      float* v = static_cast<float*>(scratch(3, kPoints * (in_stride + out_stride) * sizeof(float)));
-      float* m = v + kPoints * in_stride;
-      for (int64_t r = begin; r < end; r++) {
-        const int64_t first = r * run, last = min64(tiles.count, first + run);
-        to_points<kIn>(v, in_stride, x, in, tiles, first, last);
-        for (int i = 0; i < kPoints; i++)
+      float* v = static_cast<float*>(scratch(3, points * (in_stride + out_stride) * sizeof(float)));
+      float* m = v + points * in_stride;
+      for (int64_t first = begin; first < end; first += run) {
+        const int64_t last = min64(end, first + run);
+        to_points<kM>(v, in_stride, x, in, tiles, first, last);
+        for (int i = 0; i < points; i++)
           for (int64_t column = 0; column < o; column += kWide)
             panel_product(m + i * out_stride, v + i * in_stride, u + i * c * o, last - first, c, o, column);
-        from_points(y, m, out_stride, bias, out, tiles, first, last);
+        from_points<kM>(y, m, out_stride, bias, out, tiles, first, last, then);
         if (statistics.memory != nullptr) count_tiles(statistics.of(part), y, out, tiles, first, last);
       }
     });
@@ -264,21 +248,21 @@ void correlate(S* y, const S* x, const float* u, const S* bias, const Plane& in,
   }
   const int64_t chunk = min64(tiles.count, max64(4 * kMostRows, kShared / each));
   const int64_t in_stride = point_stride(chunk, c), out_stride = point_stride(chunk, o), panels = (o + kWide - 1) / kWide;
-  float* v = static_cast<float*>(scratch(2, kPoints * (in_stride + out_stride) * sizeof(float)));
-  float* m = v + kPoints * in_stride;
+  float* v = static_cast<float*>(scratch(2, points * (in_stride + out_stride) * sizeof(float)));
+  float* m = v + points * in_stride;
   const Statistics statistics(then, num_threads(), o);
   for (int64_t first = 0; first < tiles.count; first += chunk) {
-    const int64_t count = min64(chunk, tiles.count - first);
-    parallel(count, 1, [&](int64_t begin, int64_t end, int) {
-      to_points<kIn>(v + begin * c, in_stride, x, in, tiles, first + begin, first + end);
+    const int64_t count = min64(chunk, tiles.count - first), grain = max64(1, kParallelWork / work);
+    parallel(count, grain, [&](int64_t begin, int64_t end, int) {
+      to_points<kM>(v + begin * c, in_stride, x, in, tiles, first + begin, first + end);
     });
-    parallel(kPoints * panels, 1, [&](int64_t begin, int64_t end, int) {
+    parallel(points * panels, max64(1, kParallelWork / (count * c * kWide)), [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; i++)
         panel_product(m + i / panels * out_stride, v + i / panels * in_stride, u + i / panels * c * o, count, c, o,
                       i % panels * kWide);
     });
-    parallel(count, 1, [&](int64_t begin, int64_t end, int part) {
-      from_points(y, m + begin * o, out_stride, bias, out, tiles, first + begin, first + end);
+    parallel(count, grain, [&](int64_t begin, int64_t end, int part) {
+      from_points<kM>(y, m + begin * o, out_stride, bias, out, tiles, first + begin, first + end, then);
       if (statistics.memory != nullptr) count_tiles(statistics.of(part), y, out, tiles, first + begin, first + end);
     });
   }
@@ -314,7 +298,7 @@ void dx(S* dx, const S* dy, const S* w, const Geometry& g) {
   float* u = static_cast<float*>(scratch(1, kPoints * g.c * g.o * sizeof(float)));
   pack_transposed(u, w, g.c, g.o);
   const Plane in{g.n, g.out[1], g.out[2], g.o, 2 - g.pad[1], 2 - g.pad[2]}, out{g.n, g.in[1], g.in[2], g.c, 0, 0};
-  correlate<S>(dx, dy, u, nullptr, in, out);
+  correlate<kOut, S>(dx, dy, u, nullptr, in, out);
 }
 
 // du [36, c, o] (+)= sum over tiles of v [36, tiles, c]^T m [36, tiles, o], for one point and one panel of o.
@@ -343,8 +327,8 @@ void dw(S* dw, float* wide, const S* x, const S* dy, const Geometry& g) {
   const int parts = few ? parts_of(runs, grain) : 1;
   float* sums = static_cast<float*>(scratch(1, parts * total * sizeof(float)));
   const auto points = [&](float* v, float* m, int64_t first, int64_t last) {
-    to_points<kIn>(v, in_stride, x, in, tiles, first, last);
-    to_points<kOut>(m, out_stride, dy, out, tiles, first, last);
+    to_points<kOut>(v, in_stride, x, in, tiles, first, last);
+    spread_points(m, out_stride, dy, out, tiles, first, last);
   };
   if (few) {
     parallel(runs, grain, [&](int64_t begin, int64_t end, int part) {

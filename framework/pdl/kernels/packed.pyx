@@ -1,0 +1,161 @@
+"""Convolutions and matrix products with weights packed before, for inference. float32, float64 and bfloat16.
+
+A packed array is one run of numbers in the order in which this CPU's kernels read them: it is made when a model is loaded and never
+stored.
+"""
+
+from libc.stdint cimport int64_t
+
+cimport numpy as cnp
+
+import numpy as np
+
+from pdl.dtype import bfloat16
+from pdl.kernels.pointwise import UNARY
+
+cnp.import_array()
+
+cdef extern from "bf16.h" namespace "pdl":
+    cdef struct bf16:
+        pass
+
+cdef extern from "table.h" namespace "pdl":
+    cdef cppclass Geometry:
+        int64_t n, c, o, groups
+        int64_t[3] inside "in"
+        int64_t[3] out
+        int64_t[3] kernel
+        int64_t[3] stride
+        int64_t[3] pad
+        int64_t[3] dilation
+    cdef cppclass Epilogue[T]:
+        int activation
+        float a, b, c  # of the type that T is computed in
+        const T* residual
+    cdef cppclass PackedTable[T]:
+        int64_t size(int form, const Geometry& g) noexcept nogil
+        void pack(int form, T* to, const T* w, const Geometry& g) noexcept nogil
+        void forward(int form, T* y, const T* x, const T* w, const T* bias, const Geometry& g, const Epilogue[T]& then) noexcept nogil
+    PackedTable[T]* packed_table[T](const T* any) noexcept nogil
+
+ctypedef fused real:
+    float
+    double
+    bf16
+
+FORMS = {"rows": 0, "winograd4": 1, "winograd2": 2}  #: enum Packed of table.h
+
+
+cdef int weights_of(Geometry* g, str form, tuple kernel, tuple window) except -1:
+    """The part of a geometry that weights [*kernel, C, O] and a window (stride, padding before, dilation) make, checked."""
+    cdef int d
+    stride, pad, dilation = window
+    if form not in FORMS:
+        raise ValueError(f"packed: form {form!r} is none of {', '.join(FORMS)}")
+    if len(kernel) != 5 or min(kernel) < 1:
+        raise ValueError(f"packed: weights {kernel} must be [KD, KH, KW, C, O], none of them 0")
+    g.n, g.c, g.o, g.groups = 0, kernel[3], kernel[4], 1
+    for d in range(3):
+        g.inside[d] = g.out[d] = 1
+        g.kernel[d], g.stride[d], g.pad[d], g.dilation[d] = kernel[d], stride[d], pad[d], dilation[d]
+        if g.stride[d] < 1 or g.dilation[d] < 1 or g.pad[d] < 0:
+            raise ValueError("packed: stride and dilation are at least 1, padding at least 0")
+    if form != "rows" and (kernel[:3] != (1, 3, 3) or (*stride, *dilation) != (1,) * 6 or g.c % 16 or g.o % 16 or pad[0]):
+        raise ValueError(f"packed: {form} takes 3x3 weights of stride and dilation 1, channels in sixteens, not {kernel}")
+    return 0
+
+
+cdef int64_t size_for(object dtype, int form, const Geometry& g) except -1:
+    if dtype == np.float32:
+        return packed_table(<const float*>0).size(form, g)
+    if dtype == np.float64 and form == 0:
+        return packed_table(<const double*>0).size(form, g)
+    if dtype == bfloat16:
+        return packed_table(<const bf16*>0).size(form, g)
+    raise TypeError(f"packed: weights are float32, float64 or bfloat16 (Winograd: not float64), not {dtype}")
+
+
+def size(str form, tuple kernel, dtype) -> int:
+    """Values that weights [KD, KH, KW, C, O] take when packed."""
+    cdef Geometry g
+    weights_of(&g, form, kernel, ((1, 1, 1), (0, 0, 0), (1, 1, 1)))
+    return size_for(np.dtype(dtype), FORMS[form], g)
+
+
+def pack(str form, cnp.ndarray to not None, cnp.ndarray w not None):
+    """Bring weights into the order of a form
+
+    to OUT [size(form, ...)], w IN [KD, KH, KW, C, O] contiguous, of one dtype
+    """
+    cdef Geometry g
+    cdef int number
+    weights_of(&g, form, np.shape(w), ((1, 1, 1), (0, 0, 0), (1, 1, 1)))
+    number = FORMS[form]
+    cdef int64_t expected = size_for(w.dtype, number, g)
+    if to.dtype != w.dtype or not w.flags.c_contiguous or not to.flags.c_contiguous or to.size != expected:
+        raise ValueError(f"packed: {form} of {np.shape(w)} takes {expected} values in {w.dtype}, not {to.size} in {to.dtype}")
+    if w.itemsize == 4:
+        with nogil:
+            packed_table(<const float*>0).pack(number, <float*>cnp.PyArray_DATA(to), <const float*>cnp.PyArray_DATA(w), g)
+    elif w.itemsize == 8:
+        with nogil:
+            packed_table(<const double*>0).pack(number, <double*>cnp.PyArray_DATA(to), <const double*>cnp.PyArray_DATA(w), g)
+    else:
+        with nogil:
+            packed_table(<const bf16*>0).pack(number, <bf16*>cnp.PyArray_DATA(to), <const bf16*>cnp.PyArray_DATA(w), g)
+
+
+cdef void run(int form, real* y, const real* x, const real* w, const real* bias, const real* residual, int activation,
+              const double* parameters, const Geometry& g) noexcept nogil:
+    cdef Epilogue[real] then
+    then.activation, then.residual = activation, residual
+    then.a, then.b, then.c = parameters[0], parameters[1], parameters[2]
+    packed_table(x).forward(form, y, x, w, bias, g, then)
+
+
+cdef void* data_of(str label, cnp.ndarray array, int64_t size, dtype) except? NULL:
+    """Where the values of an optional array are; NULL for None. Raise unless it is contiguous, of that size and dtype."""
+    if array is None:
+        return NULL
+    if array.size != size or array.dtype != dtype or not array.flags.c_contiguous:
+        raise ValueError(f"packed: {label} must be a contiguous array of {size} values in {dtype}")
+    return cnp.PyArray_DATA(array)
+
+
+def forward(str form, cnp.ndarray y not None, cnp.ndarray x not None, cnp.ndarray packed not None, tuple kernel, cnp.ndarray bias,
+            tuple stride, tuple pad, tuple dilation, *, str activation=None, tuple parameters=(), cnp.ndarray residual=None):
+    """y = f(x * w (+ bias) (+ residual)), w [KD, KH, KW, C, O] (its shape is `kernel`) packed in a form
+
+    y OUT [N, D', H', W', O], x IN [N, D, H, W, C], packed IN [size(form, kernel)], bias IN [O] or None, residual IN like y or None; all
+    contiguous and of one dtype. f is the function `activation` of pointwise.UNARY with its parameters. `pad` is what lies before the
+    input; what lies behind follows from the shape of y.
+    """
+    cdef Geometry g
+    cdef int d
+    cdef double[3] values
+    weights_of(&g, form, kernel, (stride, pad, dilation))
+    if x.ndim != 5 or y.ndim != 5 or x.shape[4] != g.c or y.shape[4] != g.o or x.shape[0] != y.shape[0]:
+        raise ValueError(f"packed: x {np.shape(x)} with weights {kernel} does not give y {np.shape(y)}")
+    g.n = x.shape[0]
+    for d in range(3):
+        g.inside[d], g.out[d] = x.shape[1 + d], y.shape[1 + d]
+    cdef int number = FORMS[form]
+    cdef void* py = data_of("y", y, y.size, x.dtype)
+    cdef void* px = data_of("x", x, x.size, x.dtype)
+    cdef void* pw = data_of("the weights", packed, size_for(x.dtype, number, g), x.dtype)
+    cdef void* pb = data_of("bias", bias, g.o, x.dtype)
+    cdef void* pr = data_of("residual", residual, y.size, x.dtype)
+    cdef int name = -1 if activation is None else UNARY[activation]
+    values = [0, 0, 0]
+    for place, value in enumerate(parameters):
+        values[place] = value
+    cdef int item = x.itemsize
+    if y.size == 0:
+        return
+    with nogil:
+        if item == 4:
+            run(number, <float*>py, <const float*>px, <const float*>pw, <const float*>pb, <const float*>pr, name, values, g)
+        elif item == 8:
+            run(number, <double*>py, <const double*>px, <const double*>pw, <const double*>pb, <const double*>pr, name, values, g)
+        else:
+            run(number, <bf16*>py, <const bf16*>px, <const bf16*>pw, <const bf16*>pb, <const bf16*>pr, name, values, g)

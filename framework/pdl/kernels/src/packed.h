@@ -1,0 +1,208 @@
+// Products and convolutions whose weights were packed before, for nets that learn no more: what a call of gemm.h or conv.h spends on its
+// weights is spent once, and threads divide the work so that, where it is the weights that have to be fetched, each is fetched once.
+//
+// Three forms (enum Packed in table.h). kPackedRows: a matrix product whose rows are the windows of the output pixels, in place where the
+// convolution is pointwise, gathered block by block into the cache elsewhere; so tiles are full however small the images are.
+// kPackedWinograd4 and kPackedWinograd2: winograd.h on points computed before.
+#pragma once
+#include "conv.h"
+#include "winograd.h"
+
+namespace pdl::PDL_ISA::packed {
+
+constexpr int64_t kRowBytes = 256 * 1024;  // of windows, beside the panels of weights, in a second-level cache
+constexpr int64_t kBlock = 1024;           // units along k that one pass over the windows sums, where C can be added to
+
+inline int64_t depth_of(const Geometry& g) { return g.kernel[0] * g.kernel[1] * g.kernel[2] * g.c; }
+
+// n values, whole vectors and the rest
+template <class T>
+inline void copy_values(T* to, const T* from, int64_t n) {
+  constexpr int lanes = kLanes<Real<T>>;
+  using R = Real<T>;
+  if constexpr (kUnit<T> == 1) {
+    for (; n >= lanes; n -= lanes, to += lanes, from += lanes) store(to, load(from));
+    if (n > 0) store_tail(to, load_tail(from, n), n);
+  } else {  // pairs, as bits
+    constexpr int64_t pair = lanes * kUnit<T>;
+    for (; n >= pair; n -= pair, to += pair, from += pair) store(reinterpret_cast<R*>(to), load(reinterpret_cast<const R*>(from)));
+    if (n > 1) store_tail(reinterpret_cast<R*>(to), load_tail(reinterpret_cast<const R*>(from), n / 2), n / 2);
+    if (n % 2 != 0) to[n - 1] = from[n - 1];
+  }
+}
+
+// The windows of output pixels as rows of a matrix [n * out..., kernel... * c].
+template <class T>
+struct Windows {
+  const T* x;
+  const Geometry& g;
+  int64_t depth, stride;  // values of a row in whole units, and from row to row
+  bool there;             // rows are read where they lie
+
+  Windows(const T* image, const Geometry& geometry, bool used_often) : x(image), g(geometry), depth(round_up(depth_of(g), kUnit<T>)) {
+    there = is_pointwise(g) && g.c % kUnit<T> == 0 && !(used_often && shares_sets(g.c * static_cast<int64_t>(sizeof(T))));
+    stride = there ? g.c : depth + 64 / static_cast<int64_t>(sizeof(T)) * (shares_sets(depth * static_cast<int64_t>(sizeof(T))) ? 1 : 0);
+  }
+
+  // Copies rows [first, last) to `to`.
+  void gather(T* to, int64_t first, int64_t last) const {
+    if (is_pointwise(g)) {
+      for (int64_t r = first; r < last; r++, to += stride) copy_row(to, x + r * g.c, g.c);
+      return;
+    }
+    int64_t w = first % g.out[2], h = first / g.out[2] % g.out[1], d = first / g.out[2] / g.out[1] % g.out[0];
+    int64_t n = first / g.out[2] / g.out[1] / g.out[0];
+    for (int64_t r = first; r < last; r++, to += stride) {
+      window(to, n, d * g.stride[0] - g.pad[0], h * g.stride[1] - g.pad[1], w * g.stride[2] - g.pad[2]);
+      if (++w < g.out[2]) continue;
+      w = 0;
+      if (++h < g.out[1]) continue;
+      h = 0;
+      if (++d == g.out[0]) d = 0, n++;
+    }
+  }
+
+ private:
+  static void copy_row(T* to, const T* from, int64_t n) {
+    copy_values(to, from, n);
+    if (n % kUnit<T> != 0) to[n] = T{};
+  }
+
+  void window(T* to, int64_t n, int64_t d0, int64_t h0, int64_t w0) const {
+    const int64_t run = g.kernel[2] * g.c;
+    const bool beside = g.dilation[2] == 1;
+    const int64_t left = max64(0, min64(g.kernel[2], -w0)), right = max64(left, min64(g.kernel[2], g.in[2] - w0));
+    for (int64_t kd = 0; kd < g.kernel[0]; kd++)
+      for (int64_t kh = 0; kh < g.kernel[1]; kh++, to += run) {
+        const int64_t d = d0 + kd * g.dilation[0], h = h0 + kh * g.dilation[1];
+        if (d < 0 || d >= g.in[0] || h < 0 || h >= g.in[1]) {
+          memset(to, 0, run * sizeof(T));
+          continue;
+        }
+        const T* row = x + ((n * g.in[0] + d) * g.in[1] + h) * g.in[2] * g.c;
+        if (beside) {
+          if (left > 0) memset(to, 0, left * g.c * sizeof(T));
+          copy_values(to + left * g.c, row + (w0 + left) * g.c, (right - left) * g.c);
+          if (right < g.kernel[2]) memset(to + right * g.c, 0, (g.kernel[2] - right) * g.c * sizeof(T));
+          continue;
+        }
+        for (int64_t kw = 0; kw < g.kernel[2]; kw++) {
+          const int64_t w = w0 + kw * g.dilation[2];
+          if (w < 0 || w >= g.in[2]) memset(to + kw * g.c, 0, g.c * sizeof(T));
+          else copy_values(to + kw * g.c, row + w * g.c, g.c);
+        }
+      }
+    if (depth != depth_of(g)) *to = T{};
+  }
+};
+
+// How threads divide a product of m rows in tiles and of panels: into bands of rows times bands of panels. Each band of rows fetches its
+// panels' weights, each band of panels its rows: the division that takes least, a number fetched from memory counting as many multiply-adds.
+struct Bands {
+  int rows = 1, columns = 1;
+
+  Bands(int threads, int64_t m, int64_t tile, int64_t panels, int64_t panel) {
+    constexpr int64_t fetched = 48;
+    const int64_t tiles = (m + tile - 1) / tile;
+    int64_t least = INT64_MAX;
+    for (int c = 1; c <= threads; c++) {
+      const int r = threads / c;
+      const int64_t high = min64(m, (tiles + r - 1) / r * tile), wide = (panels + c - 1) / c * panel;
+      const int64_t cost = high * wide + fetched * (high + wide);
+      if (cost < least) least = cost, rows = r, columns = c;
+    }
+  }
+};
+
+template <class T>
+int64_t rows_size(const Geometry& g) {
+  return round_up(depth_of(g), kUnit<T>) * round_up(g.o, kPanel<T>);
+}
+
+// Panels [depth, panel_width] of whole units, one after the other, each in the room of a full one.
+template <class T>
+void pack_rows(T* to, const T* w, const Geometry& g) {
+  constexpr int panel = kPanel<T>;
+  const int64_t depth = depth_of(g), units = round_up(depth, kUnit<T>);
+  parallel((g.o + panel - 1) / panel, max64(1, kParallelWork / (depth * panel)), [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; i++) {
+      const int columns = static_cast<int>(min64(panel, g.o - i * panel));
+      pack_panel(to + i * panel * units, w + i * panel, depth, columns, panel_width<T>(columns), g.o, 1);
+    }
+  });
+}
+
+// y [rows, o] = f(windows [rows, depth] w [depth, o] (+ bias) (+ residual))
+template <class T>
+void rows_forward(T* y, const T* x, const T* w, const T* bias, const Geometry& g, const Epilogue<T>& then) {
+  using R = Real<T>;
+  constexpr int panel = kPanel<T>;
+  const int64_t m = g.n * g.out[0] * g.out[1] * g.out[2], panels = (g.o + panel - 1) / panel;
+  const Windows<T> windows(x, g, panels >= 3);
+  const int64_t depth = windows.depth, tile = even_rows(m, max_rows<T>(static_cast<int>(min64(g.o, panel))));
+  const int most = static_cast<int>(min64(num_threads(), max64(1, m * g.o * depth / kParallelWork)));
+  const Bands bands(most, m, tile, panels, panel);
+  R* start = static_cast<R*>(scratch(1, panels * panel * sizeof(R)));
+  for (int64_t j = 0; bias != nullptr && j < panels * panel; j++) start[j] = j < g.o ? value(bias[j]) : R(0);
+  const int64_t block = kUnit<T> == 2 ? depth : kBlock;
+  const int64_t strip = max64(tile, kRowBytes / (windows.stride * static_cast<int64_t>(sizeof(T))) / tile * tile);
+  parallel(int64_t(bands.rows) * bands.columns, 1, [&](int64_t from, int64_t to, int) {
+    for (int64_t band = from; band < to; band++) {
+      const int64_t r = band / bands.columns, c = band % bands.columns, tiles = (m + tile - 1) / tile;
+      const int64_t row0 = tiles * r / bands.rows * tile, row1 = min64(m, tiles * (r + 1) / bands.rows * tile);
+      const int64_t panel0 = panels * c / bands.columns, panel1 = panels * (c + 1) / bands.columns;
+      const int64_t fit = min64(strip, max64(tile, row1 - row0));
+      T* copy = windows.there ? nullptr : static_cast<T*>(scratch(0, fit * windows.stride * sizeof(T) + 64));
+      for (int64_t first = row0; first < row1; first += fit) {
+        const int64_t last = min64(row1, first + fit);
+        const T* a = windows.there ? x + first * windows.stride : copy;
+        if (!windows.there) windows.gather(copy, first, last);
+        for (int64_t at = panel0; at < panel1; at++) {
+          const int columns = static_cast<int>(min64(panel, g.o - at * panel)), width = panel_width<T>(columns);
+          for (int64_t k = 0; k < depth; k += block) {
+            const T* b = w + at * panel * depth + k * width;
+            const int64_t units = min64(block, depth - k) / kUnit<T>;
+            for (int64_t row = first; row < last; row += tile) {
+              const T* left = a + (row - first) * windows.stride + k;
+              const Tile<T> t{&left, &b, 1, units, windows.stride, width * kUnit<T>, nullptr, g.o,
+                              k == 0 && bias != nullptr ? start + at * panel : nullptr, k != 0, nullptr};
+              finished_tile<T, false>(static_cast<int>(min64(tile, last - row)), columns, t, y, row * g.o + at * panel,
+                                      k + block < depth ? nullptr : &then, ColumnSums{});
+            }
+          }
+        }
+      }
+    }
+  });
+}
+
+// Values of T that the packed weights take.
+template <class T>
+int64_t size(int form, const Geometry& g) {
+  if (form == kPackedRows) return rows_size<T>(g);
+  return (form == kPackedWinograd4 ? 36 : 16) * g.c * g.o * static_cast<int64_t>(sizeof(float) / sizeof(T));
+}
+
+//   to OUT [size], w IN [kernel..., c, o]
+template <class T>
+void pack(int form, T* to, const T* w, const Geometry& g) {
+  if (form == kPackedRows) return pack_rows(to, w, g);
+  if constexpr (sizeof(Real<T>) == 4) {
+    if (form == kPackedWinograd4) winograd::pack_forward<4>(reinterpret_cast<float*>(to), w, g.c, g.o);
+    else winograd::pack_forward<2>(reinterpret_cast<float*>(to), w, g.c, g.o);
+  }
+}
+
+//   y OUT [n, out..., o], x IN [n, in..., c], w IN packed, bias IN [o] or null; `then` without statistics and `before`
+template <class T>
+void forward(int form, T* y, const T* x, const T* w, const T* bias, const Geometry& g, const Epilogue<T>& then) {
+  if (form == kPackedRows) return rows_forward(y, x, w, bias, g, then);
+  if constexpr (sizeof(Real<T>) == 4) {
+    const winograd::Plane in = winograd::input_plane(g), out = winograd::output_plane(g);
+    const float* u = reinterpret_cast<const float*>(w);
+    if (form == kPackedWinograd4) winograd::correlate<4>(y, x, u, bias, in, out, &then);
+    else winograd::correlate<2>(y, x, u, bias, in, out, &then);
+  }
+}
+
+}  // namespace pdl::PDL_ISA::packed
