@@ -7,7 +7,7 @@ op's own gradient replaces those of its parts.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -152,7 +152,12 @@ RULES: tuple[Rule, ...] = (
 # -- the pass ----------------------------------------------------------------------------------------------------------
 def fuse(program: Program) -> None:
     """Apply the rules until none matches."""
-    while any(_apply(rule, program) for rule in RULES):
+    apply_rules(program, RULES)
+
+
+def apply_rules(program: Program, rules: Sequence[Rule]) -> None:
+    """Apply some rules until none matches."""
+    while any(_apply(rule, program) for rule in rules):
         pass
 
 

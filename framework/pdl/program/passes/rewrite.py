@@ -1,0 +1,178 @@
+"""Rules that replace nodes by others, and the walk that applies them.
+
+A rule looks at one node and what made its inputs. Where its pattern fits it writes new nodes (`Rewriter.emit`) and
+answers with the value that now stands for the node's first output, or with a value for each output; else with None, and
+it must not have written anything. Old nodes stay while somebody reads them.
+
+Rules hold for every size: a symbolic size (`pdl.dims`) is neither a constant nor equal to another by its example.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from pdl import dims
+from pdl.dims import Dim
+from pdl.ops.base import Op, Spec
+from pdl.program.ir import Node, Program, Value
+from pdl.program.passes.cleanup import remove_dead
+from pdl.program.passes.log import log
+from pdl.program.verify import specs_of
+from pdl.tensor import Array, Tensor
+
+Rule: TypeAlias = "Callable[[Node, Rewriter], Value | dict[Value, Value] | None]"
+
+
+class Rewriter:
+    """One walk over a program, front to back; while a node is looked at, its inputs are in their new form."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.uses: Counter[Value] = Counter(program.uses())
+        self.fired: Counter[str] = Counter()
+        self._written = {buffer for buffer, _ in program.effects}
+        self._final: dict[Value, Value] = {}
+        self._nodes: list[Node] = []
+        self._place: dict[Node, int] = {}
+        self._gone: set[Node] = set()
+        self._at: Node | None = None
+
+    # -- what rules ask ------------------------------------------------------------------------------------------------
+    def constant(self, value: Value | None) -> Array | None:
+        """The array of a captured tensor that the program does not write to."""
+        if value is None or value.tensor is None or value in self._written:
+            return None
+        return value.tensor._data
+
+    def scalar(self, value: Value | None) -> float | None:
+        """The number that a constant of one element holds."""
+        array = self.constant(value)
+        return None if array is None or array.size != 1 or array.dtype.kind == "c" else float(array.reshape(()))
+
+    def made_by(self, value: Value | None, *kinds: type[Op]) -> Node | None:
+        """The node that made `value`, if its op is exactly one of these classes."""
+        node = None if value is None else value.node
+        return node if node is not None and type(node.op) in kinds else None
+
+    def single(self, value: Value | None, *kinds: type[Op]) -> Node | None:
+        """`made_by`, if besides nobody else reads the value."""
+        return self.made_by(value, *kinds) if value is not None and self.uses[value] == 1 else None
+
+    def place(self, value: Value | None) -> int:
+        """When the value is made: the number of its node so far, -1 for inputs and captured tensors."""
+        return -1 if value is None or value.node is None else self._place[value.node]
+
+    def dead(self, values: Sequence[Value]) -> bool:
+        """Whether nobody reads any of them."""
+        return not any(self.uses[v] for v in values)
+
+    # -- what rules do -------------------------------------------------------------------------------------------------
+    def emit(self, op: Op, *inputs: Value | None) -> Value:
+        """Write a node before the one under way; its first output."""
+        return self.emit_all(op, *inputs)[0]
+
+    def emit_all(self, op: Op, *inputs: Value | None) -> tuple[Value, ...]:
+        """Write a node before the one under way; all its outputs."""
+        assert self._at is not None
+        made = Node(op, inputs, specs_of(op, inputs), where=self._at.where, scope=self._at.scope)
+        self.uses.update(v for v in inputs if v is not None)
+        self._append(made)
+        return made.outputs
+
+    def capture(self, array: Array, like: Value | None = None) -> Value:
+        """A new constant; its name follows that of `like`."""
+        tensor = Tensor._wrap(np.asarray(array, order="C"))
+        value = Value(Spec(tensor.shape, tensor.dtype), tensor=tensor)
+        if like is not None and like.name is not None:
+            value.name = f"{like.name}'"
+        self.program.captures.append(value)
+        return value
+
+    # -- the walk ------------------------------------------------------------------------------------------------------
+    def walk(self, rules: Sequence[Rule]) -> int:
+        """Try the rules on every node; returns how often one fitted."""
+        for node in self.program.nodes:
+            self._at = node
+            node.inputs = tuple(self._resolve(v) for v in node.inputs)
+            if not self._try(rules, node):
+                self._append(node)
+        self.program.nodes = [n for n in self._nodes if n not in self._gone]
+        self.program.outputs = [self._resolve(v) for v in self.program.outputs]
+        self.program.effects = [(b, self._resolve(v)) for b, v in self.program.effects]  # type: ignore[misc]
+        return self.fired.total()
+
+    def _append(self, node: Node) -> None:
+        self._place[node] = len(self._nodes)
+        self._nodes.append(node)
+
+    def _try(self, rules: Sequence[Rule], node: Node) -> bool:
+        """Replace the node where a rule fits; False where it is to stay."""
+        for rule in rules:
+            made = rule(node, self)
+            if made is None:
+                continue
+            self.fired[rule.__name__] += 1
+            for old, new in (made if isinstance(made, dict) else {node.outputs[0]: made}).items():
+                self._final[old] = new
+                self.uses[new] += self.uses.pop(old, 0)
+            if not self.dead(node.outputs):
+                return False
+            self._kill(node)
+            return True
+        return False
+
+    def _kill(self, node: Node) -> None:
+        """Forget a node that nobody reads, and what was made for it alone."""
+        stack = [node]
+        while stack:
+            node = stack.pop()
+            self._gone.add(node)
+            for value in node.inputs:
+                if value is None:
+                    continue
+                self.uses[value] -= 1
+                maker = value.node
+                if maker is not None and maker not in self._gone and not maker.op.effect and self.dead(maker.outputs):
+                    stack.append(maker)
+
+    def _resolve(self, value: Value | None) -> Value | None:
+        while value is not None and value in self._final:
+            value = self._final[value]
+        return value
+
+
+def rewrite(program: Program, rules: Sequence[Rule]) -> int:
+    """Walk until no rule fits any more, drop what nobody reads, say what was done; how often rules fitted."""
+    total: Counter[str] = Counter()
+    while True:
+        walk = Rewriter(program)
+        if not walk.walk(rules):
+            break
+        total += walk.fired
+    remove_dead(program)
+    for name, count in total.items():
+        log(program, f"{name.replace('_', ' ')}: {count}")
+    return total.total()
+
+
+# -- sizes -------------------------------------------------------------------------------------------------------------
+def same_shape(a: Sequence[int], b: Sequence[int]) -> bool:
+    """Whether two shapes are equal for all sizes."""
+    return len(a) == len(b) and all(map(dims.same, a, b))
+
+
+def same_spec(a: Spec, b: Spec) -> bool:
+    """Whether dtypes are equal, and shapes for all sizes."""
+    return a.dtype == b.dtype and same_shape(a.shape, b.shape)
+
+
+def symbolic(value: Any) -> bool:
+    """Whether a symbolic size is in a shape or an attribute."""
+    return isinstance(value, Dim) or (isinstance(value, tuple) and any(map(symbolic, value)))
+
+
+__all__ = ["Rewriter", "Rule", "rewrite", "same_shape", "same_spec", "symbolic"]
