@@ -1,0 +1,120 @@
+"""Reductions along axes, and places of extremes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pdl import ops
+from pdl.onnx.registry import Context, onnx_op
+from pdl.onnx.values import array, is_known, settled, tensor
+
+Reduction = Callable[..., Any]
+
+
+def _sum_square(x: Any, **how: Any) -> Any:
+    return ops.sum(x * x, **how)
+
+
+def _l1(x: Any, **how: Any) -> Any:
+    return ops.sum(ops.abs(x), **how)
+
+
+def _l2(x: Any, **how: Any) -> Any:
+    total = _sum_square(x, **how)
+    return ops.sqrt(total) if x.dtype.kind not in "iu" else ops.sqrt(total.astype("float64"))
+
+
+def _log_sum(x: Any, **how: Any) -> Any:
+    return ops.log(ops.sum(x, **how))
+
+
+def _extreme(in_ops: Reduction, in_array: Reduction) -> Reduction:
+    """max or min: bools as integers, nothing to reduce gives the neutral element."""
+
+    def function(x: Any, **how: Any) -> Any:
+        if x.dtype == bool:
+            return in_ops(x.astype("uint8"), **how)
+        if x.size == 0 and is_known(x):
+            floating = x.dtype.kind == "f"
+            info = None if floating else np.iinfo(x.dtype)
+            lowest = in_array is np.max
+            start = (-np.inf if lowest else np.inf) if info is None else (info.min if lowest else info.max)
+            axis = how["axis"] if how["axis"] is None else tuple(how["axis"])
+            return in_array(array(x), axis=axis, keepdims=how["keepdims"], initial=start)
+        return in_ops(x, **how)
+
+    return function
+
+
+#: name -> (function, the opset from which axes are an input)
+REDUCTIONS: dict[str, tuple[Reduction, int]] = {
+    "ReduceSum": (ops.sum, 13),
+    "ReduceMean": (ops.mean, 18),
+    "ReduceMax": (_extreme(ops.max, np.max), 18),
+    "ReduceMin": (_extreme(ops.min, np.min), 18),
+    "ReduceProd": (ops.prod, 18),
+    "ReduceSumSquare": (_sum_square, 18),
+    "ReduceL1": (_l1, 18),
+    "ReduceL2": (_l2, 18),
+    "ReduceLogSum": (_log_sum, 18),
+    "ReduceLogSumExp": (ops.logsumexp, 18),
+}
+
+
+def _reduction(name: str, function: Reduction, since: int) -> None:
+    @onnx_op(name)
+    def _with_attribute(ctx: Context, x: Any, *, axes: Any = None, keepdims: int = 1) -> Any:
+        return _reduced(function, x, tuple(axes) if axes else None, keepdims)
+
+    @onnx_op(name, since=since)
+    def _with_input(ctx: Context, x: Any, axes: Any = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Any:
+        along = () if axes is None else ctx.ints(axes, "axes")
+        if not along and noop_with_empty_axes:
+            return _reduced(function, x, (), keepdims)
+        return _reduced(function, x, along or None, keepdims)
+
+
+def _reduced(function: Reduction, x: Any, axes: tuple[int, ...] | None, keepdims: int) -> Any:
+    dtype = x.dtype
+    if is_known(x) and array(x).dtype.kind == "O" and function in (ops.sum, ops.prod):
+        body = np.sum if function is ops.sum else np.prod
+        return settled(body(array(x), axis=axes, keepdims=bool(keepdims)))
+    y = function(tensor(x), axis=axes, keepdims=bool(keepdims))
+    return y if y.dtype == dtype or dtype.kind == "b" else y.astype(dtype)
+
+
+for _name, (_function, _since) in REDUCTIONS.items():
+    _reduction(_name, _function, _since)
+
+
+def _arg(name: str, function: Callable[..., Any]) -> None:
+    @onnx_op(name)
+    def _place(ctx: Context, x: Any, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Any:
+        x = tensor(x)
+        if not select_last_index:
+            return function(x, axis=axis, keepdims=bool(keepdims))
+        found = function(ops.flip(x, axis=axis), axis=axis, keepdims=bool(keepdims))
+        return (x.shape[axis] - 1) - found
+
+
+_arg("ArgMax", ops.argmax)
+_arg("ArgMin", ops.argmin)
+
+
+@onnx_op("CumSum", since=11)
+def _cumsum(ctx: Context, x: Any, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Any:
+    along = int(ctx.value(axis, "the axis").reshape(()))
+    x = tensor(x)
+    y = ops.flip(x, axis=along) if reverse else x
+    total = ops.cumsum(y, axis=along).astype(x.dtype)
+    total = total - y if exclusive else total
+    return ops.flip(total, axis=along) if reverse else total
+
+
+@onnx_op("TopK", since=10)
+def _top_k(ctx: Context, x: Any, k: Any, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Any:
+    (count,) = ctx.ints(k, "k")
+    return ops.topk(tensor(x), count, axis=axis, largest=bool(largest))

@@ -1,0 +1,374 @@
+"""Shapes, and what moves values without computing: most of it on shapes themselves, in NumPy."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pdl import ops
+from pdl.dims import Dim
+from pdl.errors import ShapeError, UsageError
+from pdl.onnx.registry import Context, NeedsValue, onnx_op
+from pdl.onnx.values import (
+    array,
+    demand_room,
+    dtype_of,
+    float16,
+    is_known,
+    is_shape,
+    is_tensor_dtype,
+    plain,
+    settled,
+    shape_array,
+    tensor,
+)
+from pdl.tensor import Array
+
+
+# -- constants and shapes ----------------------------------------------------------------------------------------------
+@onnx_op("Constant")
+def _constant(
+    ctx: Context, *, value: Any = None, sparse_value: Any = None, value_float: Any = None, value_floats: Any = None,
+    value_int: Any = None, value_ints: Any = None, value_string: Any = None, value_strings: Any = None,
+) -> Any:  # fmt: skip
+    whole = value if value is not None else sparse_value
+    if whole is not None:
+        return whole.astype(np.float32) if whole.dtype == float16 else whole
+    for given, dtype in ((value_float, np.float32), (value_floats, np.float32), (value_int, np.int64),
+                         (value_ints, np.int64), (value_string, object), (value_strings, object)):  # fmt: skip
+        if given is not None:
+            return np.array(given, dtype)
+    raise UsageError("it has no value")
+
+
+@onnx_op("ConstantOfShape", since=9)
+def _constant_of_shape(ctx: Context, shape: Any, *, value: Any = None) -> Any:
+    sizes = ctx.ints(shape)
+    fill = np.zeros(1, np.float32) if value is None else value.reshape(-1)
+    fill = fill.astype(np.float32) if fill.dtype == float16 else fill
+    demand_room(ctx.node.label(), sizes, fill.itemsize)
+    if any(isinstance(n, Dim) for n in sizes):
+        return ops.broadcast_to(tensor(fill.reshape(())), sizes)
+    return np.full(sizes, fill[0], fill.dtype)
+
+
+@onnx_op("Shape")
+def _shape(ctx: Context, x: Any, *, start: int = 0, end: int | None = None) -> Any:
+    return shape_array(tuple(x.shape)[start:end])
+
+
+@onnx_op("Size")
+def _size(ctx: Context, x: Any) -> Any:
+    return shape_array([math.prod(x.shape)]).reshape(())
+
+
+@onnx_op("Identity")
+def _identity(ctx: Context, x: Any) -> Any:
+    return x
+
+
+@onnx_op("Range", since=11)
+def _range(ctx: Context, start: Any, limit: Any, delta: Any) -> Any:
+    first, last, step = (ctx.value(v, "start, limit and delta").reshape(()) for v in (start, limit, delta))
+    if any(is_shape(v) for v in (first, last, step)):
+        raise NeedsValue(f"{ctx.node.label()} counts to a size that is not known")
+    if step == 0 or not np.isfinite(float(last - first)):
+        raise UsageError("delta is 0, or the ends are not finite")
+    count = max(0, math.ceil((float(last) - float(first)) / float(step)))
+    demand_room(ctx.node.label(), (count,), first.itemsize)
+    return (first + np.arange(count, dtype=first.dtype) * step).astype(first.dtype)
+
+
+@onnx_op("Cast")
+def _cast(ctx: Context, x: Any, *, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
+    dtype = dtype_of(to, ctx.node.label())
+    if is_shape(x) and dtype.kind in "iu":
+        return x  # a size stays one whatever its integer type
+    if dtype == float16:
+        return _as_half(x)
+    if is_known(x) and not (is_tensor_dtype(array(x).dtype) and is_tensor_dtype(dtype)):
+        return _cast_array(plain(x) if is_shape(x) else array(x), dtype)
+    return ops.astype(tensor(x), dtype)
+
+
+def _as_half(x: Any) -> Any:
+    """Values rounded to float16, in float32; unknown ones are not rounded: the program computes in float32."""
+    if not is_known(x):
+        return ops.astype(x, "float32")
+    with np.errstate(all="ignore"):
+        return _cast_array(plain(x) if is_shape(x) else array(x), float16).astype(np.float32)
+
+
+def _cast_array(x: Array, dtype: Any) -> Array:
+    with np.errstate(all="ignore"):
+        if x.dtype.kind == "O" and dtype.kind != "O":
+            return np.array([_parsed(v, dtype) for v in x.flat], dtype).reshape(x.shape)
+        if dtype.kind == "O":
+            made = np.empty(x.shape, object)
+            made[...] = np.array([_text(v) for v in x.flat], object).reshape(x.shape)
+            return made
+        return x.astype(dtype)
+
+
+def _parsed(text: Any, dtype: Any) -> Any:
+    number = float(text) if dtype.kind not in "iub" else int(float(text)) if not str(text).isdigit() else int(text)
+    return bool(number) if dtype.kind == "b" else number
+
+
+def _text(value: Any) -> str:
+    return str(value) if not isinstance(value, float | np.floating) else f"{value:.8g}"
+
+
+@onnx_op("CastLike", since=15)
+def _cast_like(ctx: Context, x: Any, like: Any, *, saturate: int = 1, round_mode: str = "up") -> Any:
+    if is_known(x):
+        return _cast_array(array(x), like.dtype)
+    return ops.astype(tensor(x), like.dtype)
+
+
+# -- another shape, the same values ------------------------------------------------------------------------------------
+@onnx_op("Reshape")
+def _reshape(ctx: Context, x: Any, shape: Any, *, allowzero: int = 0) -> Any:
+    sizes = ctx.ints(shape, "its shape")
+    if not allowzero:
+        if any(n == 0 and i >= len(x.shape) for i, n in enumerate(sizes)):
+            raise ShapeError(f"shape {sizes} copies a size that x {tuple(x.shape)} does not have")
+        sizes = tuple(x.shape[i] if n == 0 else n for i, n in enumerate(sizes))
+    return reshaped(x, sizes)
+
+
+def reshaped(x: Any, sizes: Sequence[int]) -> Any:
+    """x in another shape: arrays stay arrays."""
+    if isinstance(x, np.ndarray):
+        return x.reshape(tuple(int(n) for n in sizes))
+    return x if tuple(x.shape) == tuple(sizes) and not _symbolic(sizes) else ops.reshape(x, tuple(sizes))
+
+
+def _symbolic(sizes: Sequence[int]) -> bool:
+    return any(isinstance(n, Dim) for n in sizes)
+
+
+@onnx_op("Flatten")
+def _flatten(ctx: Context, x: Any, *, axis: int = 1) -> Any:
+    at = axis + len(x.shape) if axis < 0 else axis
+    return reshaped(x, (math.prod(x.shape[:at]), math.prod(x.shape[at:])))
+
+
+@onnx_op("Squeeze")
+def _squeeze_1(ctx: Context, x: Any, *, axes: Any = None) -> Any:
+    ndim = len(x.shape)
+    gone = {a % max(1, ndim) for a in axes} if axes else {i for i, n in enumerate(x.shape) if n == 1}
+    if any(x.shape[i] != 1 for i in gone):
+        raise ShapeError(f"axes {sorted(gone)} of x {tuple(x.shape)} do not all have size 1")
+    return reshaped(x, [n for i, n in enumerate(x.shape) if i not in gone])
+
+
+@onnx_op("Squeeze", since=13)
+def _squeeze(ctx: Context, x: Any, axes: Any = None) -> Any:
+    return _squeeze_1(ctx, x, axes=None if axes is None else ctx.ints(axes, "axes"))
+
+
+@onnx_op("Unsqueeze")
+def _unsqueeze_1(ctx: Context, x: Any, *, axes: Any) -> Any:
+    ndim = len(x.shape) + len(axes)
+    new = [a + ndim if a < 0 else a for a in axes]
+    if len(set(new)) != len(new) or any(not 0 <= a < ndim for a in new):
+        raise ShapeError(f"axes {tuple(axes)} do not fit x {tuple(x.shape)}")
+    old = iter(x.shape)
+    return reshaped(x, [1 if i in new else next(old) for i in range(ndim)])
+
+
+@onnx_op("Unsqueeze", since=13)
+def _unsqueeze(ctx: Context, x: Any, axes: Any) -> Any:
+    return _unsqueeze_1(ctx, x, axes=ctx.ints(axes, "axes"))
+
+
+@onnx_op("Transpose")
+def _transpose(ctx: Context, x: Any, *, perm: Any = None) -> Any:
+    axes = tuple(perm) if perm is not None else tuple(reversed(range(len(x.shape))))
+    return np.transpose(x, axes) if isinstance(x, np.ndarray) else ops.permute_dims(x, axes)
+
+
+# -- joining and cutting -----------------------------------------------------------------------------------------------
+@onnx_op("Concat")
+def _concat(ctx: Context, *xs: Any, axis: int) -> Any:
+    if is_known(*xs) and all(isinstance(x, np.ndarray) for x in xs):
+        return settled(np.concatenate(xs, axis))
+    parts = [tensor(x) for x in xs]
+    return parts[0] if len(parts) == 1 else ops.concat(parts, axis=axis)
+
+
+@onnx_op("Split")
+def _split_2(ctx: Context, x: Any, *, axis: int = 0, split: Any = None) -> Any:
+    return _split_at(x, axis, split, ctx.outputs)
+
+
+@onnx_op("Split", since=13)
+def _split_13(ctx: Context, x: Any, split: Any = None, *, axis: int = 0) -> Any:
+    return _split_at(x, axis, None if split is None else ctx.ints(split, "split"), ctx.outputs)
+
+
+@onnx_op("Split", since=18)
+def _split(ctx: Context, x: Any, split: Any = None, *, axis: int = 0, num_outputs: int | None = None) -> Any:
+    return _split_at(x, axis, None if split is None else ctx.ints(split, "split"), num_outputs or ctx.outputs)
+
+
+def _split_at(x: Any, axis: int, sizes: Any, count: int) -> Any:
+    size = x.shape[axis]
+    if sizes is None:
+        each = -(-size // count)
+        sizes = [each] * (count - 1) + [size - each * (count - 1)]
+    if sum(sizes) != size or min(sizes) < 0:
+        raise ShapeError(f"split {tuple(sizes)} does not add up to {size}, the size of axis {axis}")
+    ends = list(itertools.accumulate(sizes))
+    lead = (slice(None),) * (axis % len(x.shape))
+    return tuple(x[(*lead, slice(end - n, end))] for n, end in zip(sizes, ends, strict=True))
+
+
+@onnx_op("Slice")
+def _slice_1(ctx: Context, x: Any, *, starts: Any, ends: Any, axes: Any = None) -> Any:
+    return _sliced(x, starts, ends, axes, None)
+
+
+@onnx_op("Slice", since=10)
+def _slice(ctx: Context, x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Any:
+    parts = [None if v is None else ctx.ints(v, "starts, ends, axes and steps") for v in (starts, ends, axes, steps)]
+    return _sliced(x, *parts)
+
+
+def _sliced(x: Any, starts: Any, ends: Any, axes: Any, steps: Any) -> Any:
+    ndim = len(x.shape)
+    axes = tuple(range(len(starts))) if axes is None else tuple(a + ndim if a < 0 else a for a in axes)
+    steps = (1,) * len(starts) if steps is None else steps
+    if any(not 0 <= a < ndim for a in axes):
+        raise ShapeError(f"axes {axes} do not fit x {tuple(x.shape)}")
+    key: list[Any] = [slice(None)] * ndim
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        if step == 0:
+            raise UsageError("a step is 0")
+        key[axis] = slice_of(x.shape[axis], start, end, step)
+    return x if all(k == slice(None) for k in key) else x[tuple(key)]
+
+
+def slice_of(size: int, start: int, end: int, step: int) -> slice:
+    """The slice that ONNX means; ends beyond the axis are left open, so that they fit every size."""
+    first: Any = start if isinstance(start, Dim) else None if (step > 0 and start == 0) else start
+    last: Any = end
+    if step > 0:
+        if not isinstance(end, Dim) and end >= max(size, 2**31 - 1):
+            last = None
+    else:
+        first = None if not isinstance(start, Dim) and start >= max(size, 2**31 - 1) else start
+        if not isinstance(end, Dim) and end < -size:
+            last = None
+    return slice(first, last, None if step == 1 else step)
+
+
+@onnx_op("Gather")
+def _gather(ctx: Context, x: Any, index: Any, *, axis: int = 0) -> Any:
+    if isinstance(x, np.ndarray) and is_known(index) and (
+        x.dtype == object or x.dtype.kind in "iub" or not is_tensor_dtype(x.dtype)
+    ):  # fmt: skip
+        place = array(index)
+        place = plain(place) if place.dtype == object else place
+        size = x.shape[axis]
+        if place.size and not -size <= place.min() <= place.max() < size:
+            raise ShapeError(f"an index is outside axis {axis} of x {x.shape}")
+        return _entry(np.take(x, place, axis))
+    if is_known(index) and array(index).ndim == 0 and array(index).dtype != object:
+        lead = (slice(None),) * (axis % len(x.shape))
+        return tensor(x)[(*lead, int(array(index)))]
+    return ops.take(tensor(x), tensor(index), axis=axis)
+
+
+def _entry(x: Any) -> Array:
+    """A taken entry as an array: of dtype object, NumPy hands out the bare entry."""
+    if isinstance(x, np.ndarray):
+        return settled(x) if x.dtype == object and not any(isinstance(v, str) for v in x.flat) else x
+    made = np.empty((), object)
+    made[()] = x
+    return settled(made) if isinstance(x, int) else made if isinstance(x, str) else np.asarray(x)
+
+
+@onnx_op("Expand", since=8)
+def _expand(ctx: Context, x: Any, shape: Any) -> Any:
+    wanted = ctx.ints(shape, "its shape")
+    from pdl.ops.base import broadcast_shapes
+
+    sizes = broadcast_shapes("expand", tuple(x.shape), wanted)
+    demand_room(ctx.node.label(), sizes, x.dtype.itemsize)
+    if isinstance(x, np.ndarray) and not is_tensor_dtype(x.dtype) and not _symbolic(sizes):
+        return np.broadcast_to(x, sizes)
+    return tensor(x) if tuple(x.shape) == sizes and not _symbolic(sizes) else ops.broadcast_to(tensor(x), sizes)
+
+
+@onnx_op("Tile", since=6)
+def _tile(ctx: Context, x: Any, repeats: Any) -> Any:
+    times = ctx.ints(repeats, "repeats")
+    if len(times) != len(x.shape):
+        raise ShapeError(f"repeats {times} has {len(times)} entries for x {tuple(x.shape)}")
+    demand_room(ctx.node.label(), [n * t for n, t in zip(x.shape, times, strict=True)], x.dtype.itemsize)
+    if isinstance(x, np.ndarray) and not _symbolic(times):
+        return np.tile(x, times)
+    return ops.tile(tensor(x), times)
+
+
+_PAD_MODES = {"constant": "constant", "reflect": "reflect", "edge": "edge", "wrap": "wrap"}
+
+
+@onnx_op("Pad")
+def _pad_2(ctx: Context, x: Any, *, pads: Any, mode: str = "constant", value: float = 0.0) -> Any:
+    return padded(ctx, x, tuple(pads), None, mode, value)
+
+
+@onnx_op("Pad", since=11)
+def _pad(ctx: Context, x: Any, pads: Any, value: Any = None, axes: Any = None, *, mode: str = "constant") -> Any:
+    fill = 0 if value is None else ctx.value(value, "the padding value").reshape(-1)[0].item()
+    along = None if axes is None else ctx.ints(axes, "axes")
+    return padded(ctx, x, ctx.ints(pads, "pads"), along, mode, fill)
+
+
+def padded(ctx: Context, x: Any, pads: Sequence[int], axes: Any, mode: str, value: Any) -> Any:
+    """x with ONNX's pads; negative ones cut."""
+    ndim = len(x.shape)
+    along = tuple(range(ndim)) if axes is None else tuple(a % ndim for a in axes)
+    if len(pads) != 2 * len(along) or mode not in _PAD_MODES:
+        raise UsageError(f"pads {tuple(pads)} for axes {along}, mode {mode!r}")
+    widths: list[tuple[int, int]] = [(0, 0)] * ndim
+    for i, axis in enumerate(along):
+        widths[axis] = (pads[i], pads[len(along) + i])
+    room = [n + max(0, a) + max(0, b) for n, (a, b) in zip(x.shape, widths, strict=True)]
+    demand_room(ctx.node.label(), room, x.dtype.itemsize)
+    if any(a < 0 or b < 0 for a, b in widths):
+        x = x[tuple(slice(max(0, -a), n - max(0, -b)) for n, (a, b) in zip(x.shape, widths, strict=True))]
+        widths = [(max(0, a), max(0, b)) for a, b in widths]
+    if not any(a or b for a, b in widths):
+        return x
+    if isinstance(x, np.ndarray) and not is_tensor_dtype(x.dtype):
+        how = {"constant_values": value} if mode == "constant" else {}
+        return np.pad(x, widths, _PAD_MODES[mode], **how)  # type: ignore[call-overload]
+    return ops.pad(tensor(x), widths, mode=_PAD_MODES[mode], value=value)
+
+
+@onnx_op("DepthToSpace")
+def _depth_to_space(ctx: Context, x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
+    x = tensor(x)
+    n, c, h, w = x.shape
+    r, deep = blocksize, c // blocksize**2
+    if mode == "DCR":
+        parts, axes = (n, r, r, deep, h, w), (0, 3, 4, 1, 5, 2)
+    else:
+        parts, axes = (n, deep, r, r, h, w), (0, 1, 4, 2, 5, 3)
+    return ops.reshape(ops.permute_dims(ops.reshape(x, parts), axes), (n, deep, h * r, w * r))
+
+
+@onnx_op("SpaceToDepth")
+def _space_to_depth(ctx: Context, x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
+    x = tensor(x)
+    (n, c, h, w), r = x.shape, blocksize
+    cells = ops.reshape(x, (n, c, h // r, r, w // r, r))
+    return ops.reshape(ops.permute_dims(cells, (0, 3, 5, 1, 2, 4)), (n, c * r * r, h // r, w // r))

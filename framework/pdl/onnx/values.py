@@ -1,0 +1,142 @@
+"""What flows through an ONNX graph: NumPy arrays where values are known, pdl tensors where they are not.
+
+A shape is an array of `object` whose entries are ints, or `Dim`s whose size is known only at run time: NumPy's own
+arithmetic on it keeps them symbolic. float16 is computed in float32 and rounded where the graph ends; dtypes that
+pdl's tensors do not have (unsigned integers, strings) stay in NumPy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pdl.dtype import ALL, DType, bfloat16
+from pdl.errors import DtypeError, UsageError
+from pdl.program.tracing import Symbol
+from pdl.tensor import Array, Tensor
+
+#: ONNX's element types by number; float16 is widened (see `WIDENED`)
+ELEMENTS: dict[int, str] = {
+    1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 8: "string", 9: "bool",
+    10: "float16", 11: "float64", 12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128", 16: "bfloat16",
+    17: "float8_e4m3fn", 18: "float8_e4m3fnuz", 19: "float8_e5m2", 20: "float8_e5m2fnuz", 21: "uint4", 22: "int4",
+    23: "float4_e2m1fn", 24: "float8_e8m0fnu", 25: "uint2", 26: "int2",
+}  # fmt: skip
+NUMBERS = {name: number for number, name in ELEMENTS.items()}
+float16 = np.dtype(np.float16)
+#: no array in a graph may be larger, in bytes: a damaged file must not take the machine's memory
+LARGEST = 2**34
+
+
+def dtype_named(name: str) -> DType:
+    """The NumPy dtype of an ONNX element type; strings are Python objects."""
+    if name in ALL:
+        return ALL[name]
+    if name == "string":
+        return np.dtype(object)
+    import ml_dtypes
+
+    return np.dtype(getattr(ml_dtypes, name) if hasattr(ml_dtypes, name) else name)
+
+
+def dtype_of(number: int, what: str) -> DType:
+    """The dtype of an ONNX element type by number; UsageError for numbers that ONNX has not given out."""
+    if number not in ELEMENTS:
+        raise UsageError(f"{what}: {number} is no ONNX element type")
+    return dtype_named(ELEMENTS[number])
+
+
+def widened(x: Array) -> Array:
+    """float16 as float32: what the graph computes with."""
+    return x.astype(np.float32) if x.dtype == float16 else x
+
+
+def is_known(*xs: Any) -> bool:
+    """Whether the values of all are known: none is a symbol of a trace."""
+    return not any(isinstance(x, Symbol) for x in xs)
+
+
+def array(x: Any) -> Array:
+    """A value that is known, as an array."""
+    return x._data if isinstance(x, Tensor) else np.asarray(x)
+
+
+def in_numpy(*xs: Any) -> bool:
+    """Whether to compute in NumPy: all known, and one of them has a dtype that tensors lack, or is a shape."""
+    if not is_known(*xs):
+        return False
+    arrays = [array(x) for x in xs]
+    return any(not is_tensor_dtype(a.dtype) for a in arrays) or all(a.dtype.kind in "iub" for a in arrays)
+
+
+def is_tensor_dtype(dtype: DType) -> bool:
+    """Whether pdl's tensors have this dtype."""
+    return dtype == bfloat16 or (dtype.kind != "V" and dtype.name in ALL)
+
+
+def tensor(x: Any) -> Any:
+    """x as a tensor; a shape becomes int64."""
+    if isinstance(x, Tensor):
+        return x
+    if x.dtype == object:
+        x = plain(x)
+    elif x.dtype == float16:
+        x = widened(x)
+    if not is_tensor_dtype(x.dtype):
+        raise DtypeError(f"{x.dtype.name} is not a dtype that this op computes with")
+    return Tensor._wrap(x)
+
+
+def plain(x: Array) -> Array:
+    """A shape as an int64 array: symbolic sizes become the sizes the graph is traced with."""
+    if any(isinstance(v, str) for v in x.flat):
+        raise DtypeError("strings stand where numbers are expected")
+    return np.array([int(v) for v in x.flat], np.int64).reshape(x.shape)
+
+
+def shape_array(sizes: Sequence[int]) -> Array:
+    """Sizes as ONNX's 1-D integer array; of dtype object as long as one of them is symbolic."""
+    if all(type(v) is int for v in sizes):
+        return np.array(sizes, np.int64).reshape(len(sizes))
+    made = np.empty(len(sizes), object)
+    made[:] = list(sizes)
+    return made
+
+
+def settled(x: Any) -> Array:
+    """A result of NumPy as an array: a lone symbolic size stays one, sizes that are all known become int64."""
+    if not isinstance(x, np.ndarray):
+        if isinstance(x, int) and not isinstance(x, bool):
+            made = np.empty((), object)
+            made[()] = x
+            x = made
+        else:
+            return np.asarray(x)
+    return x.astype(np.int64) if x.dtype == object and x.size and all(type(v) is int for v in x.flat) else x
+
+
+def is_shape(x: Any) -> bool:
+    """Whether x holds symbolic sizes."""
+    return isinstance(x, np.ndarray) and x.dtype == object and not any(isinstance(v, str) for v in x.flat)
+
+
+def demand_room(what: str, shape: Sequence[int], itemsize: int) -> None:
+    """Refuse an array that no model means: one with negative sizes or over `LARGEST` bytes."""
+    if any(n < 0 for n in shape) or math.prod(int(n) for n in shape) * itemsize > LARGEST:
+        raise UsageError(f"{what} asks for an array of shape {tuple(map(int, shape))}, over {LARGEST >> 30} GiB")
+
+
+def either(in_ops: Callable[..., Any], in_array: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of values: pdl's op, or NumPy's where `in_numpy` says so."""
+
+    def function(*xs: Any) -> Any:
+        if in_numpy(*xs):
+            arrays = [array(x) for x in xs]
+            with np.errstate(all="ignore"):
+                return settled(in_array(*arrays))
+        return in_ops(*[tensor(x) for x in xs])
+
+    return function
