@@ -136,6 +136,11 @@ def same(a: int, b: int) -> bool:
     return expression_of(a) == expression_of(b)
 
 
+def symbolic(value: Any) -> bool:
+    """Whether a Dim is in a value or its tuples."""
+    return isinstance(value, Dim) or (isinstance(value, tuple) and any(map(symbolic, value)))
+
+
 def evaluate(expression: Poly, sizes: Mapping[str, int]) -> int:
     """The number an expression gives; ZeroDivisionError becomes a UsageError."""
     total = 0

@@ -32,10 +32,10 @@ def _numpy_key(key: Key) -> Any:
 
 
 def _length(entry: tuple[int | None, int | None, int | None], n: int) -> int:
-    """How many of `n` elements a slice takes: symbolic where n is, with ends that lie inside in the example."""
+    """How many of `n` elements a slice takes: symbolic where n or an end is, for ends inside n in the example."""
     start, stop, step = slice(*entry).indices(n)
     count = len(range(start, stop, step))
-    if type(n) is not Dim or step < 1 or not count:
+    if not dims.symbolic((n, *entry)) or step < 1 or not count:
         return n if entry[:2] == (None, None) and step == -1 else count
     ends = [whole if end is None else n + end if end < 0 else end for end, whole in zip(entry[:2], (0, n), strict=True)]
     if any(int(end) != at for end, at in zip(ends, (start, stop), strict=True)):

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from pdl import random
 from pdl.autograd.anomaly import user_line
+from pdl.dims import symbolic
 from pdl.dtype import DType
 from pdl.errors import GradientError, TraceError
 from pdl.ops.base import Op, Spec, apply
@@ -152,7 +153,8 @@ class Recorder:
     # -- called by the framework ---------------------------------------------------------------------------------------
     def record(self, op: Op, inputs: tuple[Tensor | None, ...]) -> Any:
         """The outputs of an op as symbols; None where it depends on constants alone and may be run now."""
-        if not op.stateful and not any(x is not None and (isinstance(x, Symbol) or is_state(x)) for x in inputs):
+        known = not op.stateful and not any(x is not None and (isinstance(x, Symbol) or is_state(x)) for x in inputs)
+        if known and not any(symbolic(getattr(op, name)) for name in op.fields):
             return None
         if op.dynamic:
             name = type(op).__name__

@@ -11,7 +11,7 @@ from pdl.dims import Dim
 from pdl.dtype import float32
 from pdl.errors import ShapeError, TraceError
 from pdl.ops.base import Spec
-from pdl.program import Program, bind, specialise, trace
+from pdl.program import Executable, Program, bind, specialise, trace
 
 N, H, W = Dim.symbol("n", 61), Dim.symbol("h", 40), Dim.symbol("w", 48)
 
@@ -48,6 +48,15 @@ def test_specialised_equals_traced(name, shape):
     sizes = bind(read, [shape])
     assert sizes == dict(zip("nhw", shape, strict=False))
     assert text(specialise(read, sizes)) == text(named(fresh))
+
+
+def test_constants_cut_to_a_symbolic_size():
+    table = pdl.Tensor(np.arange(60 * 3, dtype=np.float32).reshape(60, 3))
+    with pdl.no_grad():
+        program = trace(lambda x: x * table[1 : x.shape[0]].reshape(x.shape[0] - 1, 3)[:1], Spec((H, 3), float32))
+    x = np.ones((17, 3), np.float32)
+    made = Executable(specialise(program, bind(program, [x.shape])))(x)[0]
+    np.testing.assert_array_equal(made, np.broadcast_to(table.numpy()[1:2], x.shape))
 
 
 def named(program: Program) -> Program:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pdl.dims import symbolic
 from pdl.dtype import bfloat16
 from pdl.ops.base import OPS, Op, _quiet
 from pdl.ops.cast import AsType
@@ -17,7 +18,7 @@ from pdl.ops.dropout import Dropout
 from pdl.ops.shape import BroadcastTo, ExpandDims, Identity, PermuteDims, Reshape, Squeeze
 from pdl.ops.table import BinaryOp
 from pdl.program.ir import Node, Program, Value
-from pdl.program.passes.rewrite import Rewriter, Rule, rewrite, same_shape, same_spec, symbolic
+from pdl.program.passes.rewrite import Rewriter, Rule, rewrite, same_shape, same_spec
 from pdl.program.verify import specs_of
 
 GROWTH = 4  # a folded constant may be that many times its inputs,

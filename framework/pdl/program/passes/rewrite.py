@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from pdl import dims
-from pdl.dims import Dim
 from pdl.ops.base import Op, Spec
 from pdl.program.ir import Node, Program, Value
 from pdl.program.passes.cleanup import remove_dead
@@ -63,8 +62,8 @@ class Rewriter:
         return self.made_by(value, *kinds) if value is not None and self.uses[value] == 1 else None
 
     def place(self, value: Value | None) -> int:
-        """When the value is made: the number of its node so far, -1 for inputs and captured tensors."""
-        return -1 if value is None or value.node is None else self._place[value.node]
+        """When the value is made: the number of its node, -1 for inputs and captured tensors."""
+        return -1 if value is None or value.node is None else self._place.get(value.node, len(self._nodes))
 
     def dead(self, values: Sequence[Value]) -> bool:
         """Whether nobody reads any of them."""
@@ -170,9 +169,4 @@ def same_spec(a: Spec, b: Spec) -> bool:
     return a.dtype == b.dtype and same_shape(a.shape, b.shape)
 
 
-def symbolic(value: Any) -> bool:
-    """Whether a symbolic size is in a shape or an attribute."""
-    return isinstance(value, Dim) or (isinstance(value, tuple) and any(map(symbolic, value)))
-
-
-__all__ = ["Rewriter", "Rule", "rewrite", "same_shape", "same_spec", "symbolic"]
+__all__ = ["Rewriter", "Rule", "rewrite", "same_shape", "same_spec"]
