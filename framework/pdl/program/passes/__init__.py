@@ -7,12 +7,15 @@ from typing import TypeAlias
 
 from pdl.program.ir import Program
 from pdl.program.passes.affine import fold_norms
+from pdl.program.passes.attention import fuse_attention
 from pdl.program.passes.cleanup import drop_aliases, merge_equal, remove_dead
 from pdl.program.passes.fold import fold_constants
 from pdl.program.passes.fuse import fuse
 from pdl.program.passes.fuse_inference import fuse_epilogues
 from pdl.program.passes.log import log
 from pdl.program.passes.lower import lower
+from pdl.program.passes.norms import name_norms
+from pdl.program.passes.recognise import name_activations
 from pdl.program.verify import verify
 
 Pass: TypeAlias = "Callable[[Program], None]"
@@ -23,7 +26,8 @@ FORWARD: tuple[Pass, ...] = (remove_dead, merge_equal, fuse)
 FINAL: tuple[Pass, ...] = (drop_aliases, merge_equal, remove_dead)
 #: once for a model that learns no more; sizes may be symbolic (`pdl.program.dims`), so no pass makes one a constant
 INFERENCE_ONCE: tuple[Pass, ...] = (
-    drop_aliases, remove_dead, fold_constants, merge_equal, lower, fold_norms, fuse_epilogues, remove_dead,
+    drop_aliases, remove_dead, fold_constants, merge_equal, lower, name_activations, name_norms, fuse_attention,
+    fold_norms, fuse_epilogues, remove_dead,
 )  # fmt: skip
 #: for each tuple of input shapes, when all sizes are numbers
 PER_SHAPE: tuple[Pass, ...] = ()

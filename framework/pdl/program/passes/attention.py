@@ -1,0 +1,184 @@
+"""Attention written as two products around a softmax becomes one op, whose scores are never whole in memory.
+
+    softmax(scale q k^T (+ mask)) v,  the scale at the scores, at q, at k, or at two of them
+
+Then the heads: where q, k and v are cut from [N, L, heads E] (one array each, or one for all three) and the result is
+put together again, the op reads and writes those arrays as they are.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from pdl.dtype import bfloat16, bool_
+from pdl.ops.attention import ScaledDotProductAttention
+from pdl.ops.base import OPS
+from pdl.ops.elementwise import Where
+from pdl.ops.index import GetItem
+from pdl.ops.linalg import MatMul
+from pdl.ops.shape import PermuteDims, Reshape
+from pdl.ops.softmax import Softmax
+from pdl.program.ir import Node, Program, Value
+from pdl.program.passes.fold import drop_identity, merge_permutations
+from pdl.program.passes.rewrite import Rewriter, rewrite, same_shape
+
+Add, Multiply, Divide = OPS["Add"], OPS["Multiply"], OPS["Divide"]
+
+
+class Scaled(NamedTuple):
+    """factor * value."""
+
+    value: Value
+    factor: float
+
+
+def _scaled(value: Value, walk: Rewriter) -> Scaled:
+    """What is left of a value without the constant numbers that it is multiplied with or divided by."""
+    factor = 1.0
+    while (node := walk.single(value, Multiply, Divide)) is not None:
+        a, b = node.inputs
+        number = walk.scalar(b)
+        if number is None and type(node.op) is Multiply:
+            (a, b), number = (b, a), walk.scalar(a)
+        if number is None or a is None or not same_shape(a.spec.shape, value.spec.shape):
+            break
+        value, factor = a, factor * number if type(node.op) is Multiply else factor / number
+    return Scaled(value, factor)
+
+
+class Scores(NamedTuple):
+    """scale q k^T + mask, k given as k^T."""
+
+    q: Value
+    k_transposed: Value
+    scale: float
+    mask: Value | None
+
+
+def _scores(value: Value | None, walk: Rewriter) -> Scores | None:
+    """The parts of what softmax is applied to."""
+    mask = None
+    masked = walk.single(value, Add, Where)
+    if masked is not None:
+        value, mask = _masked(masked, walk)
+    if value is None:
+        return None
+    value, outer = _scaled(value, walk)
+    product = walk.single(value, MatMul)
+    if product is None or any(v is None for v in product.inputs):
+        return None
+    q, k = (_scaled(v, walk) for v in product.inputs if v is not None)
+    return Scores(q.value, k.value, outer * q.factor * k.factor, mask)
+
+
+def _masked(node: Node, walk: Rewriter) -> tuple[Value | None, Value | None]:
+    """(scores, mask) of scores + mask, and of where(mask, scores, -inf)."""
+    if type(node.op) is Where:
+        keep, scores, other = node.inputs
+        return (scores, keep) if walk.scalar(other) == -math.inf else (None, None)
+    for scores, mask in (node.inputs, node.inputs[::-1]):
+        inner = scores if scores is None else _scaled(scores, walk).value
+        if walk.single(inner, MatMul) is not None:
+            return scores, mask
+    return None, None
+
+
+def name_attention(node: Node, walk: Rewriter) -> Value | None:
+    """softmax(scale q k^T + mask) v."""
+    if not isinstance(node.op, MatMul):
+        return None
+    p, v = node.inputs
+    softmax = walk.single(p, Softmax)
+    if softmax is None or p is None or v is None or not isinstance(softmax.op, Softmax):
+        return None
+    rank = len(p.spec.shape)
+    if softmax.op.axis not in (-1, rank - 1) or rank < 3 or (p.spec.dtype.kind != "f" and p.spec.dtype != bfloat16):
+        return None
+    found = _scores(softmax.inputs[0], walk)
+    if found is None or len({len(x.spec.shape) for x in (found.q, found.k_transposed, v)}) != 1:
+        return None
+    mask = found.mask
+    if mask is not None and (mask.spec.dtype not in (bool_, p.spec.dtype) or len(mask.spec.shape) > rank):
+        return None
+    if mask is not None and not _broadcasts(mask.spec.shape, p.spec.shape):
+        return None
+    k = walk.emit(PermuteDims((*range(rank - 2), rank - 1, rank - 2)), found.k_transposed)
+    return walk.emit(ScaledDotProductAttention(found.scale), found.q, k, v, mask, None)
+
+
+def _broadcasts(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
+    """Whether a mask's shape broadcasts to that of the scores, and leaves it as it is, for all sizes."""
+    last = large[len(large) - len(small) :]
+    return all((type(a) is int and a == 1) or same_shape((a,), (b,)) for a, b in zip(small, last, strict=True))
+
+
+# -- heads -------------------------------------------------------------------------------------------------------------
+_SWAP = (0, 2, 1, 3)
+
+
+def join_heads(node: Node, walk: Rewriter) -> Value | None:
+    """[N, L, heads E] in, [N, L, heads D] out, where q, k and v are cut into heads and the result is joined."""
+    swapped = walk.single(node.inputs[0], PermuteDims) if isinstance(node.op, Reshape) else None
+    attention = None if swapped is None else walk.single(swapped.inputs[0], ScaledDotProductAttention)
+    if swapped is None or attention is None or not isinstance(attention.op, ScaledDotProductAttention):
+        return None
+    q, k, v, mask, seed = attention.inputs
+    op, y = attention.op, swapped.outputs[0].spec.shape
+    if swapped.op.axes != _SWAP or op.heads or not same_shape(node.outputs[0].spec.shape, (*y[:2], y[2] * y[3])):  # type: ignore[attr-defined]
+        return None
+    whole = _packed([q, k, v], walk)
+    sources = [whole, None, None] if whole is not None else [_joined(x, walk) for x in (q, k, v)]
+    if sources[0] is None or (whole is None and None in sources) or type(y[2]) is not int:
+        return None
+    fused = ScaledDotProductAttention(op.scale, y[2], op.is_causal, op.dropout_p)
+    return walk.emit(fused, *sources, mask, seed)
+
+
+def _joined(value: Value | None, walk: Rewriter) -> Value | None:
+    """x [N, L, heads E] of a value [N, heads, L, E] that is cut from it."""
+    permuted = walk.made_by(value, PermuteDims)
+    cut = None if permuted is None else walk.made_by(permuted.inputs[0], Reshape)
+    if permuted is None or cut is None or permuted.op.axes != _SWAP:  # type: ignore[attr-defined]
+        return None
+    x, shape = cut.inputs[0], cut.outputs[0].spec.shape
+    fits = x is not None and same_shape(x.spec.shape, (*shape[:2], shape[2] * shape[3]))
+    return x if fits else None
+
+
+def _packed(values: list[Value | None], walk: Rewriter) -> Value | None:
+    """x [N, L, 3 heads E] of q, k and v [N, heads, L, E] that are its thirds."""
+    items = [walk.made_by(v, GetItem) for v in values]
+    permuted = walk.made_by(items[0].inputs[0] if items[0] is not None else None, PermuteDims)
+    cut = None if permuted is None else walk.made_by(permuted.inputs[0], Reshape)
+    if permuted is None or cut is None or permuted.op.axes != (2, 0, 3, 1, 4):  # type: ignore[attr-defined]
+        return None
+    for place, item in enumerate(items):
+        key = (place, *[(None, None, None)] * 4)
+        if item is None or item.inputs[0] is not permuted.outputs[0] or item.op.key != key[: len(item.op.key)]:  # type: ignore[attr-defined]
+            return None
+    x, shape = cut.inputs[0], cut.outputs[0].spec.shape
+    fits = x is not None and shape[2] == 3 and same_shape(x.spec.shape, (*shape[:2], 3 * shape[3] * shape[4]))
+    return x if fits else None
+
+
+def slice_and_squeeze(node: Node, walk: Rewriter) -> Value | None:
+    """x[i] for x[i : i + 1] without that dimension."""
+    before = walk.single(node.inputs[0], GetItem) if isinstance(node.op, Reshape | OPS["Squeeze"]) else None
+    if before is None or not isinstance(before.op, GetItem) or None in before.op.key:
+        return None
+    source, key = before.inputs[0], list(before.op.key)
+    for place, entry in enumerate(key):
+        size = before.outputs[0].spec.shape[place] if not any(isinstance(k, int) for k in key[:place]) else 0
+        if not isinstance(entry, tuple) or type(size) is not int or size != 1 or entry[0] is None:
+            continue
+        op = GetItem((*key[:place], entry[0], *key[place + 1 :]))
+        shape = before.outputs[0].spec.shape
+        if same_shape(node.outputs[0].spec.shape, (*shape[:place], *shape[place + 1 :])):
+            return walk.emit(op, source)
+    return None
+
+
+def fuse_attention(program: Program) -> None:
+    """Attention in one op, heads cut and joined inside it."""
+    rewrite(program, (slice_and_squeeze, name_attention, merge_permutations, drop_identity, join_heads))

@@ -1,0 +1,202 @@
+"""Activations, norms and attention written in arithmetic, as exporters write them: which op they become."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import pdl
+from pdl.program.passes import run_passes
+from pdl.program.passes.recognise import name_activations
+
+from .rewriting import N, Pattern, check, counts, r, size, traced
+
+L = size("l", 5)
+ROWS = [(N, L, 24)]
+OTHER = ({"n": 1, "l": 1}, {"n": 2, "l": 9})
+W, ROW, SHIFT = r(24, 24), r(24), r(24)
+C = math.sqrt(2 / math.pi)
+
+ACTIVATIONS = {
+    "gelu": ("Gelu", lambda x: x * 0.5 * (1.0 + pdl.erf(x / math.sqrt(2)))),
+    "gelu, halved last": ("Gelu", lambda x: 0.5 * (x * (pdl.erf(x * math.sqrt(0.5)) + 1.0))),
+    "gelu, tanh": ("GeluTanh", lambda x: 0.5 * x * (1.0 + pdl.tanh(C * (x + 0.044715 * pdl.pow(x, 3.0))))),
+    "gelu, tanh, products": ("GeluTanh", lambda x: x * (pdl.tanh(x * C * (x * x * 0.044715 + 1.0)) * 0.5 + 0.5)),
+    "silu": ("Silu", lambda x: x * pdl.sigmoid(x)),
+    "silu by exp": ("Silu", lambda x: x / (pdl.exp(-x) + 1.0)),
+    "swish with beta 1": ("Silu", lambda x: x * pdl.sigmoid(x * 1.0)),
+    "hardswish": ("Hardswish", lambda x: x * pdl.clip(x + 3.0, 0.0, 6.0) / 6.0),
+    "hardswish by relu6": ("Hardswish", lambda x: x * (pdl.relu6(x + 3.0) * (1 / 6))),
+    "hardswish by hardsigmoid": ("Hardswish", lambda x: x * pdl.hardsigmoid(x)),
+    "hardsigmoid": ("Hardsigmoid", lambda x: pdl.clip(x + 3.0, 0.0, 6.0) / 6.0),
+    "mish": ("Mish", lambda x: x * pdl.tanh(pdl.softplus(x))),
+    "mish, logarithm": ("Mish", lambda x: x * pdl.tanh(pdl.log(1.0 + pdl.exp(x)))),
+    "softplus": ("Softplus", lambda x: pdl.log1p(pdl.exp(x))),
+    "sigmoid": ("Sigmoid", lambda x: 1.0 / (1.0 + pdl.exp(-x))),
+    "softsign": ("Softsign", lambda x: x / (1.0 + pdl.abs(x))),
+    "relu": ("Relu", lambda x: pdl.maximum(x, pdl.zeros(()))),
+    "relu6": ("Hardtanh", lambda x: pdl.minimum(pdl.maximum(x, pdl.zeros((1,))), 6.0 * pdl.ones(()))),
+    "leaky relu": ("LeakyRelu", lambda x: pdl.maximum(x, x * 0.1)),
+}
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations(name: str) -> None:
+    op, function = ACTIVATIONS[name]
+    check(Pattern(function, ROWS, {op: 1}, OTHER))
+    check(Pattern(lambda x: function(x @ W + ROW), ROWS, {"LinearThen": 1}, OTHER))
+
+
+OTHERWISE = {
+    "gelu by sigmoid": lambda x: x * pdl.sigmoid(x * 1.702),
+    "clip of 5": lambda x: x * pdl.clip(x + 3.0, 0.0, 5.0) / 6.0,
+    "a cubed term that is off": lambda x: 0.5 * x * (1.0 + pdl.tanh(C * (x + 0.045 * x * x * x))),
+    "two arrays": lambda x: x * pdl.sigmoid(pdl.flip(x, axis=0)),
+    "a row": lambda x: x * pdl.sigmoid(x * ROW),
+    "integers": lambda x: pdl.maximum(x.astype("int32"), 0 * pdl.ones((), dtype="int32")),
+    "arrays that broadcast": lambda x: x * pdl.sigmoid(x.mean(axis=1, keepdims=True)),
+}
+
+
+@pytest.mark.parametrize("name", OTHERWISE)
+def test_other_arithmetic_stays(name: str) -> None:
+    program = traced(OTHERWISE[name], ROWS)
+    before = counts(program)
+    assert counts(run_passes(program, (name_activations,))) == before
+
+
+def test_what_others_read_is_computed_apart() -> None:
+    program = traced(lambda x: (y := pdl.sigmoid(x), x * y), ROWS)
+    assert counts(run_passes(program, (name_activations,))) == {"Sigmoid": 1, "Multiply": 1}
+
+
+def mean(x):
+    return x.mean(axis=-1, keepdims=True)
+
+
+def layer_norm(x, eps=1e-5):
+    d = x - mean(x)
+    return d / pdl.sqrt(mean(pdl.pow(d, 2.0)) + eps)
+
+
+NORMS = {
+    "layer norm": Pattern(lambda x: layer_norm(x) * ROW + SHIFT, ROWS, {"LayerNorm": 1}, OTHER),
+    "mean taken twice": Pattern(
+        lambda x: (x - mean(x)) / pdl.sqrt(mean(pdl.square(x - mean(x))) + 1e-6), ROWS, {"LayerNorm": 1}, OTHER),
+    "by a product": Pattern(
+        lambda x: ROW * ((d := x - mean(x)) * pdl.rsqrt(1e-6 + mean(d * d))), ROWS, {"LayerNorm": 1}, OTHER),
+    "by a reciprocal": Pattern(
+        lambda x: (d := x - mean(x)) * (1.0 / pdl.sqrt(mean(d * d) + 1e-6)) + SHIFT, ROWS, {"LayerNorm": 1}, OTHER),
+    "with a sum in front": Pattern(
+        lambda x: layer_norm(x + pdl.tanh(x)) * ROW + SHIFT, ROWS, {"Tanh": 1, "AddLayerNorm": 1}, OTHER),
+    "behind a product with residual": Pattern(
+        lambda x: layer_norm(x + (x @ W + ROW)) * ROW, ROWS, {"LinearThen": 1, "LayerNorm": 1}, OTHER),
+    "rms norm": Pattern(
+        lambda x: x * pdl.rsqrt(mean(pdl.square(x)) + 1e-6) * ROW, ROWS, {"LayerNorm": 1}, OTHER),
+    "two scales": Pattern(lambda x: layer_norm(x) * ROW * ROW, ROWS, {"LayerNorm": 1, "Multiply": 1}, OTHER),
+    "variance about another mean": Pattern(
+        lambda x: (x - mean(x)) / pdl.sqrt(mean(x * x) + 1e-5), ROWS,
+        {"Mean": 2, "Subtract": 1, "Multiply": 1, "Add": 1, "Sqrt": 1, "Divide": 1}, OTHER),
+    "over the first axis": Pattern(
+        lambda x: (d := x - x.mean(axis=1, keepdims=True)) / pdl.sqrt(pdl.square(d).mean(axis=1, keepdims=True) + 1e-5),
+        ROWS, {"Mean": 2, "Subtract": 1, "Square": 1, "Add": 1, "Sqrt": 1, "Divide": 1}, OTHER),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_norms(name: str) -> None:
+    check(NORMS[name])
+
+
+# -- attention ---------------------------------------------------------------------------------------------------------
+HEADS, E = 4, 6
+SCALE = 1 / math.sqrt(E)
+QKV, PACKED, PACKED_ROW = [r(24, 24) for _ in range(3)], r(24, 72), r(72)
+
+
+def heads(x):
+    return x.reshape((x.shape[0], x.shape[1], HEADS, E)).permute_dims((0, 2, 1, 3))
+
+
+def together(y):
+    return y.permute_dims((0, 2, 1, 3)).reshape((y.shape[0], y.shape[2], HEADS * E))
+
+
+def attend(q, k, v, scale=SCALE, mask=None):
+    scores = (q @ pdl.matrix_transpose(k)) * scale
+    return pdl.softmax(scores if mask is None else mask(scores), axis=-1) @ v
+
+
+def projected(x):
+    return [heads(x @ w) for w in QKV]
+
+
+def three(x):
+    qkv = (x @ PACKED + PACKED_ROW).reshape((x.shape[0], x.shape[1], 3, HEADS, E)).permute_dims((2, 0, 3, 1, 4))
+    return qkv[0], qkv[1], qkv[2]
+
+
+def three_by_slices(x):
+    qkv = (x @ PACKED + PACKED_ROW).reshape((x.shape[0], x.shape[1], 3, HEADS, E)).permute_dims((2, 0, 3, 1, 4))
+    return [pdl.squeeze(qkv[i : i + 1], axis=0) for i in range(3)]
+
+
+def key_transposed_at_once(x):
+    q, _, v = projected(x)
+    k = (x @ QKV[1]).reshape((x.shape[0], x.shape[1], HEADS, E)).permute_dims((0, 2, 3, 1))
+    return together(pdl.softmax(q @ k / math.sqrt(E), axis=3) @ v)
+
+
+def scaled_on_both_sides(x):
+    q, k, v = projected(x)
+    s = E**-0.25
+    return together(pdl.softmax((q * s) @ (pdl.matrix_transpose(k) * s), axis=-1) @ v)
+
+
+CAUSAL = pdl.Tensor(np.tril(np.ones((9, 9), bool)))
+ATTENTION = {
+    "with heads": Pattern(
+        lambda x: together(attend(*projected(x))), ROWS, {"Linear": 3, "ScaledDotProductAttention": 1}, OTHER),
+    "keys transposed at once": Pattern(
+        key_transposed_at_once, ROWS, {"Linear": 3, "ScaledDotProductAttention": 1}, OTHER),
+    "scaled on both sides": Pattern(
+        scaled_on_both_sides, ROWS, {"Linear": 3, "ScaledDotProductAttention": 1}, OTHER),
+    "one product for all": Pattern(
+        lambda x: together(attend(*three(x))), ROWS, {"Linear": 1, "ScaledDotProductAttention": 1}, OTHER),
+    "cut by slices, q scaled": Pattern(
+        lambda x: together(attend((t := three_by_slices(x))[0] * 0.4, t[1], t[2], 1.0)), ROWS,
+        {"Linear": 1, "ScaledDotProductAttention": 1}, OTHER),
+    "without heads": Pattern(
+        lambda x: attend(x @ QKV[0], x, x), ROWS, {"Linear": 1, "ScaledDotProductAttention": 1}, OTHER),
+    "a mask that is added": Pattern(
+        lambda x, m: together(attend(*projected(x), mask=lambda s: s + m)), [*ROWS, (N, 1, L, L)],
+        {"Linear": 3, "ScaledDotProductAttention": 1}, OTHER),
+    "a bool mask": Pattern(
+        lambda x: together(attend(*projected(x), mask=lambda s: pdl.where(
+            CAUSAL[: x.shape[1], : x.shape[1]], s, -math.inf))),
+        ROWS, {"GetItem": 1, "Linear": 3, "ScaledDotProductAttention": 1}, OTHER),
+    "a mask of another size in another run": Pattern(
+        lambda x: together(attend(*projected(x), mask=lambda s: s + r_mask())), [(N, 5, 24)],
+        {"Linear": 3, "ScaledDotProductAttention": 1}, ({"n": 2},)),
+    "probabilities are read": Pattern(
+        lambda x: ((p := pdl.softmax(x @ pdl.matrix_transpose(x), axis=-1)) @ x, p.sum(axis=-1)), ROWS,
+        {"PermuteDims": 1, "MatMul": 2, "Softmax": 1, "Sum": 1}, OTHER),
+    "softmax over the queries": Pattern(
+        lambda x: pdl.softmax(x @ pdl.matrix_transpose(x), axis=1) @ x, ROWS,
+        {"PermuteDims": 1, "MatMul": 2, "Softmax": 1}, OTHER),
+    "joined in another order": Pattern(
+        lambda x: attend(*projected(x)).permute_dims((0, 2, 3, 1)).reshape((x.shape[0], x.shape[1], 24)), ROWS,
+        {"Linear": 3, "Reshape": 4, "PermuteDims": 4, "ScaledDotProductAttention": 1}, OTHER),
+}  # fmt: skip
+MASK = r(5, 5)
+
+
+def r_mask() -> pdl.Tensor:
+    return MASK
+
+
+@pytest.mark.parametrize("name", ATTENTION)
+def test_attention(name: str) -> None:
+    check(ATTENTION[name])
