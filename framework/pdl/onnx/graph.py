@@ -63,6 +63,7 @@ class Graph:
     outputs: list[Port]
     nodes: list[Node]
     initialisers: dict[str, Array] = field(default_factory=dict)
+    _interpreter: Interpreter | None = field(default=None, init=False, repr=False, compare=False)
 
     # -- looking at it -------------------------------------------------------------------------------------------------
     def walk(self) -> Iterator[Node]:
@@ -89,12 +90,19 @@ class Graph:
         return found | {p.name for p in self.outputs if p.name not in made}
 
     # -- running it ----------------------------------------------------------------------------------------------------
+    @property
+    def interpreter(self) -> Interpreter:
+        """What runs this graph, made once: change no node afterwards."""
+        if self._interpreter is None:
+            self._interpreter = Interpreter(self)
+        return self._interpreter
+
     def run(self, inputs: Mapping[str, Any], outputs: Sequence[str] | None = None) -> dict[str, Any]:
         """The outputs (all, or the named ones) for arrays by name."""
         values = {port.name: _accepted(port, inputs) for port in self.inputs}
         if unknown := sorted(inputs.keys() - values.keys()):
             raise UsageError(f"the graph has no input {', '.join(unknown)}; its inputs are {', '.join(values)}")
-        made = Interpreter(self).run(list(values.values()))
+        made = self.interpreter.run(list(values.values()))
         found = {port.name: _returned(port, value) for port, value in zip(self.outputs, made, strict=True)}
         for name in outputs or ():
             if name not in found:
@@ -221,7 +229,7 @@ class Frame:
             raise UsageError(f"{node.label()}: output {len(made) + 1} of this op is not supported")
         for name, value in zip(node.outputs, made, strict=False):
             if name:
-                self.values[name] = value
+                self.values[name] = _settled(value)
 
     def _guarded(self, node: Node, function: Callable[..., Any], context: Context, inputs: list[Any]) -> Any:
         """Call the function; what goes wrong in it names the node."""
@@ -246,6 +254,11 @@ class Frame:
 
     def _call(self, graph: Graph, inputs: Sequence[Any]) -> list[Any]:
         return Frame(self.interpreter, graph, inputs, self).run()
+
+
+def _settled(value: Any) -> Any:
+    """Integers and bools that are known go on as arrays: most are shapes, whose arithmetic NumPy does."""
+    return value._data if type(value) is Tensor and value._data.dtype.kind in "iub" else value
 
 
 def _named(error: PdlError, node: Node) -> PdlError:

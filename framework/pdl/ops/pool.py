@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from pdl.dims import Dim
 from pdl.dtype import int32
 from pdl.errors import DtypeError, ShapeError
 from pdl.kernels import pooling
@@ -72,7 +73,14 @@ class _Pool(Op, abstract=True):
 
     def pooled(self, x: Spec) -> tuple[int, ...]:
         """The shape of the pooled `x`."""
-        return (x.shape[0], *_windows(self, self.spatial(x)).size, x.shape[-1])
+        spatial = self.spatial(x)
+        sizes = _windows(self, tuple(map(int, spatial))).size
+        symbolic = [self.symbolic(i, n, out) for i, (n, out) in enumerate(zip(spatial, sizes, strict=True))]
+        return (x.shape[0], *symbolic, x.shape[-1])
+
+    def symbolic(self, number: int, size: int, out: int) -> int:
+        """The number of windows along an axis, `out`, as an expression of its size where that is symbolic."""
+        return out
 
 
 class _Strided(_Pool, abstract=True):
@@ -85,6 +93,14 @@ class _Strided(_Pool, abstract=True):
 
     def rank(self) -> int:
         return len(self.kernel)
+
+    def symbolic(self, number: int, size: int, out: int) -> int:
+        before, after = self.padding[number]
+        reach, stride = (self.kernel[number] - 1) * self.steps()[number] + 1, self.stride[number]
+        if not isinstance(size, Dim) or (self.ceil_mode and stride > reach - after):
+            return out  # in the second case the last window may start behind the input, at some sizes
+        free = size + before + after - reach
+        return (-(-free // stride) if self.ceil_mode else free // stride) + 1
 
     def axis(self, number: int, size: int) -> _Axis:
         dilation, include = self.steps()[number], getattr(self, "count_include_pad", False)

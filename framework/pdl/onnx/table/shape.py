@@ -196,8 +196,8 @@ def _transpose(ctx: Context, x: Any, *, perm: Any = None) -> Any:
 # -- joining and cutting -----------------------------------------------------------------------------------------------
 @onnx_op("Concat")
 def _concat(ctx: Context, *xs: Any, axis: int) -> Any:
-    if is_known(*xs) and all(isinstance(x, np.ndarray) for x in xs):
-        return settled(np.concatenate(xs, axis))
+    if is_known(*xs) and any(isinstance(x, np.ndarray) for x in xs):
+        return settled(np.concatenate([array(x) for x in xs], axis))
     parts = [tensor(x) for x in xs]
     return parts[0] if len(parts) == 1 else ops.concat(parts, axis=axis)
 
@@ -254,18 +254,18 @@ def _sliced(x: Any, starts: Any, ends: Any, axes: Any, steps: Any) -> Any:
     return x if all(k == slice(None) for k in key) else x[tuple(key)]
 
 
+#: exporters write 2^31 - 1, 2^63 - 1, 10^9 ... for "to the end"; no axis is this long
+BEYOND = 10**8
+
+
 def slice_of(size: int, start: int, end: int, step: int) -> slice:
     """The slice that ONNX means; ends beyond the axis are left open, so that they fit every size."""
-    first: Any = start if isinstance(start, Dim) else None if (step > 0 and start == 0) else start
-    last: Any = end
-    if step > 0:
-        if not isinstance(end, Dim) and end >= max(size, 2**31 - 1):
-            last = None
-    else:
-        first = None if not isinstance(start, Dim) and start >= max(size, 2**31 - 1) else start
-        if not isinstance(end, Dim) and end < -size:
-            last = None
-    return slice(first, last, None if step == 1 else step)
+    opens, closes = (start <= -BEYOND, end >= BEYOND) if step > 0 else (start >= BEYOND, end <= -BEYOND)
+    if step > 0 and type(start) is int and start == 0:
+        opens = True
+    if step < 0 and type(end) is int and end < -int(size):
+        closes = True
+    return slice(None if opens else start, None if closes else end, None if step == 1 else step)
 
 
 @onnx_op("Gather")

@@ -1,0 +1,222 @@
+"""`load_model`: an ONNX file as a program with symbolic sizes where that is right at every size, else as a graph.
+
+The graph is traced with examples for its dynamic axes. Python code of the table may branch on a size, and shape
+arithmetic may leave what `pdl.dims` follows; so the program is compared, node by node, with fresh traces at other
+sizes. Where they differ the model stays a graph, which the runtime traces anew for each input shape.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pdl.dims import Dim
+from pdl.errors import PdlError, TraceError, UsageError
+from pdl.onnx.check import demand_runnable
+from pdl.onnx.graph import Graph, Port, show_shape
+from pdl.onnx.reader import Model, read
+from pdl.onnx.registry import NeedsValue
+from pdl.onnx.tracing import difference, trace
+from pdl.program.ir import Program
+from pdl.program.specialise import specialise
+
+Shape = tuple[int | str, ...]
+#: sizes that nets take for an axis; the first that a graph accepts is its example
+LENGTHS = (96, 64, 48, 32, 128, 224, 256, 320, 576, 512, 640, 416, 16, 28, 8, 1024, 16000)
+BATCHES = (2, 1)
+
+
+@dataclass
+class Imported:
+    """A model that has been read: `program`, or None where only the interpreter can run `graph`.
+
+    shapes     of the inputs by name, sizes known only at run time as text
+    examples   a size for each of these that the graph takes
+    notes      what the user should know, a line each
+    """
+
+    graph: Graph
+    opsets: dict[str, int]
+    producer: str
+    metadata: dict[str, str]
+    shapes: dict[str, Shape | None]
+    program: Program | None = None
+    examples: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def load_model(source: str | Path | bytes, *, sizes: Mapping[str, int] | None = None) -> Imported:
+    """Read an ONNX model, check that pdl has all its ops, and trace it.
+
+    sizes   for dynamic axes, by the names that `Imported.shapes` shows: these become fixed
+
+    Raises UsageError for damaged files, and for unsupported ops: all of them, each with its node.
+    """
+    return of_model(read(source), sizes)
+
+
+def of_model(model: Model, sizes: Mapping[str, int] | None = None) -> Imported:
+    """`load_model` of a model that has been read."""
+    graph = model.graph
+    demand_runnable(graph)
+    shapes = named_axes(graph.inputs)
+    names = {n for shape in shapes.values() for n in shape or () if isinstance(n, str)}
+    if unknown := sorted((sizes or {}).keys() - names):
+        raise UsageError(f"no size is called {', '.join(unknown)}; the dynamic sizes are {', '.join(sorted(names))}")
+    made = Imported(graph, model.opsets, model.producer, model.metadata or {}, fixed(shapes, sizes or {}))
+    try:
+        _trace(made)
+    except NeedsValue as reason:
+        made.program = None
+        made.notes.append(f"runs as a graph, node by node, since values decide: {reason.reason}")
+    except TraceError as reason:
+        made.program = None
+        made.notes.append(f"runs as a graph, node by node: {reason.reason} ({reason.where})")
+    return made
+
+
+def fixed(shapes: Mapping[str, Shape | None], sizes: Mapping[str, int]) -> dict[str, Shape | None]:
+    """Shapes with numbers for the names of `sizes`."""
+    return {
+        name: shape and tuple(sizes.get(n, n) if isinstance(n, str) else n for n in shape)
+        for name, shape in shapes.items()
+    }
+
+
+# -- names -------------------------------------------------------------------------------------------------------------
+_MADE_UP = re.compile(r"^(unk_|p2o\.|dynamic|\?|.*_dim_\d+$|\d+$|-1$)", re.IGNORECASE)
+
+
+def named_axes(inputs: list[Port]) -> dict[str, Shape | None]:
+    """Shapes with a name for every dynamic axis: the model's own, or n, h, w, ... where it has none that says more."""
+    taken: dict[str, str] = {}  # name -> the model's own name, or the place it was made up for
+    return {
+        p.name: None
+        if p.shape is None or p.kind != "tensor"
+        else tuple(n if isinstance(n, int) else _name(n, p, i, taken) for i, n in enumerate(p.shape))
+        for p in inputs
+    }
+
+
+def _name(own: str | None, port: Port, axis: int, taken: dict[str, str]) -> str:
+    said = own is not None and not _MADE_UP.match(own)
+    source = str(own) if own not in (None, "?") else f"{port.name}[{axis}]"
+    for name, meant in taken.items():
+        if meant == source:
+            return name
+    first = _identifier(str(own)) if said else _usual(port, axis)
+    name, number = first, 2
+    while name in taken:
+        name, number = f"{first}{number}", number + 1
+    taken[name] = source
+    return name
+
+
+def _usual(port: Port, axis: int) -> str:
+    """n for the first axis; h and w for pictures; else the input's name and the axis."""
+    pictures = {4: {2: "h", 3: "w"}, 5: {2: "d", 3: "h", 4: "w"}}
+    rank = len(port.shape or ())
+    return "n" if axis == 0 else pictures.get(rank, {}).get(axis) or _identifier(f"{port.name}_{axis}")
+
+
+def _identifier(text: str) -> str:
+    made = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_") or "size"
+    return made if made[0].isalpha() else f"s{made}"
+
+
+# -- tracing with examples ---------------------------------------------------------------------------------------------
+def _trace(made: Imported) -> None:
+    """Trace at the first examples that the graph takes, then compare at other sizes."""
+    if None in made.shapes.values():
+        raise NeedsValue("the file does not say how many dimensions its inputs have")
+    batch, lengths = _dynamic(made.shapes)
+    problems: list[PdlError] = []
+    for examples in attempts(batch, lengths):
+        try:
+            made.program = trace(made.graph, shapes_at(made.shapes, examples, symbolic=True))
+        except TraceError:
+            raise
+        except PdlError as error:
+            problems.append(error)
+            continue
+        made.examples = examples
+        return _compare(made)
+    sizes = {name: show_shape(shape) for name, shape in made.shapes.items()}
+    hint = "; name sizes that it takes with --size" if lengths or batch else ""
+    raise UsageError(f"no sizes were found that the graph takes for {sizes}{hint}: {problems[0]}")
+
+
+def _dynamic(shapes: Mapping[str, Shape | None]) -> tuple[list[str], list[str]]:
+    """Names of dynamic sizes: those that are the first axis of an input, and the others."""
+    first = {shape[0]: None for shape in shapes.values() if shape and isinstance(shape[0], str)}
+    rest = {n: None for shape in shapes.values() for n in (shape or ())[1:] if isinstance(n, str)}
+    return [str(n) for n in first], [str(n) for n in rest if n not in first]
+
+
+def attempts(batch: list[str], lengths: list[str]) -> Iterator[dict[str, int]]:
+    """Examples to try: sizes that differ from each other first, since axes that are equal hide their difference."""
+    for many in BATCHES if batch else (1,):
+        for base in LENGTHS if lengths else (0,):
+            for step in (64, 0) if len(lengths) > 1 else (0,):
+                yield dict.fromkeys(batch, many) | {name: base + step * i for i, name in enumerate(lengths)}
+
+
+def shapes_at(
+    shapes: Mapping[str, Shape | None], sizes: Mapping[str, int], *, symbolic: bool = False
+) -> dict[str, tuple[int, ...]]:
+    """Shapes with numbers for names, or with `Dim`s that have them as examples."""
+
+    def size(n: int | str) -> int:
+        return n if isinstance(n, int) else Dim.symbol(n, sizes[n]) if symbolic else sizes[n]
+
+    return {name: tuple(size(n) for n in shape or ()) for name, shape in shapes.items()}
+
+
+def _compare(made: Imported) -> None:
+    """Compare the program with fresh traces at other sizes; fix axes that have one size only."""
+    for name in list(made.examples):
+        tried = 0
+        for other in _others(made.examples[name]):
+            verdict = _verdict(made, {**made.examples, name: other})
+            if verdict is None:
+                continue
+            if verdict:
+                made.program = None
+                made.notes.append(f"is traced anew for each input shape: its form depends on {name} ({verdict})")
+                return
+            tried += 1
+            if tried == 2:
+                break
+        if not tried:
+            _fix(made, name)
+            return _compare(made)
+
+
+def _others(example: int) -> list[int]:
+    """Other sizes to try for an axis, near and far."""
+    found = [1, 3, 5] if example <= 2 else [example + 1, example * 2, example + 32, example * 3, example // 2]
+    return [n for n in found if n != example]
+
+
+def _verdict(made: Imported, sizes: Mapping[str, int]) -> str | None:
+    """How the program differs from a fresh trace at these sizes; "" where it does not, None where there is no trace."""
+    assert made.program is not None
+    try:
+        fresh = trace(made.graph, shapes_at(made.shapes, sizes))
+    except NeedsValue:
+        raise
+    except PdlError:
+        return None
+    try:
+        return difference(specialise(made.program, sizes), fresh)
+    except PdlError as error:
+        return str(error)
+
+
+def _fix(made: Imported, name: str) -> None:
+    size = made.examples.pop(name)
+    made.shapes = fixed(made.shapes, {name: size})
+    made.notes.append(f"{name} is fixed at {size}: the graph takes no other size of those tried")
+    made.program = trace(made.graph, shapes_at(made.shapes, made.examples, symbolic=True))

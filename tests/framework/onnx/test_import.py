@@ -1,0 +1,129 @@
+"""Graphs traced into programs with symbolic sizes, and the ones that cannot be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pdl.dims import Dim
+from pdl.errors import UsageError
+from pdl.onnx import load_model
+from pdl.onnx.graph import Port
+from pdl.onnx.importer import named_axes
+from pdl.onnx.tracing import difference, trace
+from pdl.program import Executable
+from pdl.program.specialise import bind, specialise
+
+from .building import INT64, conv_net, graph, loop_model, model, node, port
+
+R = np.random.default_rng(2)
+
+
+def floats(*shape: int) -> np.ndarray:
+    return R.standard_normal(shape).astype(np.float32)
+
+
+def test_dynamic_axes_become_symbolic_sizes() -> None:
+    made = load_model(conv_net())
+    assert made.notes == []
+    assert made.shapes == {"x": ("n", 3, "h", "w")}
+    assert made.program is not None
+    for shape in [(1, 3, 8, 8), (2, 3, 9, 13), (5, 3, 40, 7)]:
+        x = floats(*shape)
+        program = specialise(made.program, bind(made.program, [shape]))
+        (y,) = Executable(program)(x)
+        np.testing.assert_allclose(y, made.graph.run({"x": x})["y"], rtol=1e-5, atol=1e-5)
+
+
+def test_shape_arithmetic_folds_and_stays_symbolic() -> None:
+    """[n, c, h, w] -> [n, c, h w] by way of Shape, Gather, Mul, Unsqueeze, Concat, as PyTorch writes `flatten(2)`."""
+    nodes = [
+        node("Shape", ["x"], ["s"]),
+        *[node("Gather", ["s", f"i{i}"], [f"g{i}"]) for i in range(4)],
+        node("Mul", ["g2", "g3"], ["cells"]),
+        *[node("Unsqueeze", [v, "zero"], [f"{v}_1"]) for v in ("g0", "g1", "cells")],
+        node("Concat", ["g0_1", "g1_1", "cells_1"], ["shape"], axis=0),
+        node("Reshape", ["x", "shape"], ["y"]),
+    ]
+    weights = {f"i{i}": np.int64(i) for i in range(4)} | {"zero": np.array([0])}
+    made = load_model(model(nodes, [port("x", ["n", 4, "h", "w"])], ["y"], weights))
+    assert made.program is not None
+    (only,) = made.program.nodes
+    assert [str(n) for n in only.outputs[0].spec.shape] == ["n", "4", "h*w"]
+    assert isinstance(only.outputs[0].spec.shape[2], Dim)
+
+
+def test_a_size_that_decides_keeps_the_model_a_graph() -> None:
+    """Reflection pads by an index that is made for one size."""
+    nodes = [node("Pad", ["x", "pads"], ["y"], mode="reflect")]
+    made = load_model(model(nodes, [port("x", ["n", "k"])], ["y"], {"pads": np.array([0, 2, 0, 2])}))
+    assert made.program is None
+    assert "traced anew" in made.notes[0]
+    np.testing.assert_array_equal(made.graph.run({"x": np.arange(5, dtype=np.float32)[None]})["y"][0, :3], [2, 1, 0])
+
+
+def test_an_axis_with_one_size_is_fixed() -> None:
+    nodes = [node("MatMul", ["x", "w"], ["y"])]
+    made = load_model(model(nodes, [port("x", ["n", "k"])], ["y"], {"w": floats(48, 2)}))
+    assert made.shapes == {"x": ("n", 48)}
+    assert "k is fixed at 48" in made.notes[0]
+    assert made.program is not None
+
+
+def test_sizes_can_be_given() -> None:
+    made = load_model(conv_net(), sizes={"h": 12})
+    assert made.shapes == {"x": ("n", 3, 12, "w")}
+    with pytest.raises(UsageError, match="no size is called q"):
+        load_model(conv_net(), sizes={"q": 12})
+
+
+def test_no_size_fits() -> None:
+    nodes = [node("MatMul", ["x", "w"], ["y"])]
+    with pytest.raises(UsageError, match="no sizes were found"):
+        load_model(model(nodes, [port("x", ["n", "k"])], ["y"], {"w": floats(53, 2)}))
+
+
+def test_values_that_decide_keep_the_model_a_graph() -> None:
+    made = load_model(loop_model())
+    assert made.program is None
+    assert "values decide: Loop" in made.notes[0]
+
+
+def test_values_given_to_the_trace_fold_the_branch_away() -> None:
+    then = graph([node("Neg", ["x"], ["a"])], [], [port("a")])
+    other = graph([node("Abs", ["x"], ["b"])], [], [port("b")])
+    nodes = [
+        node("Equal", ["rate", "known"], ["c"]),
+        node("If", ["c"], ["y"], then_branch=then, else_branch=other),
+    ]
+    weights = {"known": np.int64(16000)}
+    made = load_model(model(nodes, [port("x", [2]), port("rate", [], INT64)], [port("y", [2])], weights))
+    assert made.program is None
+    program = trace(made.graph, {"x": (2,)}, values={"rate": np.array(16000)})
+    assert [type(n.op).__name__ for n in program.nodes] == ["Negative"]
+
+
+def test_difference_sees_attributes_and_constants() -> None:
+    def program(scale: float, axis: int) -> object:
+        nodes = [node("Mul", ["x", "s"], ["m"]), node("Softmax", ["m"], ["y"], axis=axis)]
+        made = load_model(model(nodes, [port("x", [2, 2])], ["y"], {"s": np.full(40, scale, np.float32)[:2]}))
+        return made.program
+
+    assert difference(program(1, 0), program(1, 0)) == ""  # type: ignore[arg-type]
+    assert "Mul" in difference(program(1, 0), program(2, 0))  # type: ignore[arg-type]
+    assert "Softmax" in difference(program(1, 0), program(1, 1))  # type: ignore[arg-type]
+
+
+def test_names_of_axes() -> None:
+    ports = [
+        Port("x", "float32", ("p2o.DynamicDimension.0", 3, None, "p2o.DynamicDimension.1")),
+        Port("state", "float32", (2, "batch", 8)),
+        Port("seq-in", "float32", ("batch", "sequence length")),
+        Port("other", "float32", (None, "p2o.DynamicDimension.1")),
+    ]
+    assert named_axes(ports) == {
+        "x": ("n", 3, "h", "w"),
+        "state": (2, "batch", 8),
+        "seq-in": ("batch", "sequence_length"),
+        "other": ("n2", "w"),
+    }
