@@ -22,7 +22,7 @@ from pdl.onnx.values import ELEMENTS, demand_room, dtype_named, dtype_of
 from pdl.tensor import Array
 
 #: opsets whose ops the table knows
-OLDEST, NEWEST = 7, 26
+OLDEST, NEWEST = 7, 28
 #: element types that lie two or four to a byte in a file
 PACKED = {"uint4": 4, "int4": 4, "float4_e2m1fn": 4, "uint2": 2, "int2": 2}
 MOST_AXES = 32

@@ -16,7 +16,6 @@ from pdl.onnx.registry import Context, NeedsValue, onnx_op
 from pdl.onnx.values import (
     array,
     demand_room,
-    dtype_of,
     float16,
     is_known,
     is_shape,
@@ -81,53 +80,6 @@ def _range(ctx: Context, start: Any, limit: Any, delta: Any) -> Any:
     count = max(0, math.ceil((float(last) - float(first)) / float(step)))
     demand_room(ctx.node.label(), (count,), first.itemsize)
     return (first + np.arange(count, dtype=first.dtype) * step).astype(first.dtype)
-
-
-@onnx_op("Cast")
-def _cast(ctx: Context, x: Any, *, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
-    dtype = dtype_of(to, ctx.node.label())
-    if is_shape(x) and dtype.kind in "iu":
-        return x  # a size stays one whatever its integer type
-    if dtype == float16:
-        return _as_half(x)
-    if is_known(x) and not (is_tensor_dtype(array(x).dtype) and is_tensor_dtype(dtype)):
-        return _cast_array(plain(x) if is_shape(x) else array(x), dtype)
-    return ops.astype(tensor(x), dtype)
-
-
-def _as_half(x: Any) -> Any:
-    """Values rounded to float16, in float32; unknown ones are not rounded: the program computes in float32."""
-    if not is_known(x):
-        return ops.astype(x, "float32")
-    with np.errstate(all="ignore"):
-        return _cast_array(plain(x) if is_shape(x) else array(x), float16).astype(np.float32)
-
-
-def _cast_array(x: Array, dtype: Any) -> Array:
-    with np.errstate(all="ignore"):
-        if x.dtype.kind == "O" and dtype.kind != "O":
-            return np.array([_parsed(v, dtype) for v in x.flat], dtype).reshape(x.shape)
-        if dtype.kind == "O":
-            made = np.empty(x.shape, object)
-            made[...] = np.array([_text(v) for v in x.flat], object).reshape(x.shape)
-            return made
-        return x.astype(dtype)
-
-
-def _parsed(text: Any, dtype: Any) -> Any:
-    number = float(text) if dtype.kind not in "iub" else int(float(text)) if not str(text).isdigit() else int(text)
-    return bool(number) if dtype.kind == "b" else number
-
-
-def _text(value: Any) -> str:
-    return str(value) if not isinstance(value, float | np.floating) else f"{value:.8g}"
-
-
-@onnx_op("CastLike", since=15)
-def _cast_like(ctx: Context, x: Any, like: Any, *, saturate: int = 1, round_mode: str = "up") -> Any:
-    if is_known(x):
-        return _cast_array(array(x), like.dtype)
-    return ops.astype(tensor(x), like.dtype)
 
 
 # -- another shape, the same values ------------------------------------------------------------------------------------
@@ -371,4 +323,5 @@ def _space_to_depth(ctx: Context, x: Any, *, blocksize: int, mode: str = "DCR") 
     x = tensor(x)
     (n, c, h, w), r = x.shape, blocksize
     cells = ops.reshape(x, (n, c, h // r, r, w // r, r))
-    return ops.reshape(ops.permute_dims(cells, (0, 3, 5, 1, 2, 4)), (n, c * r * r, h // r, w // r))
+    axes = (0, 1, 3, 5, 2, 4) if mode == "CRD" else (0, 3, 5, 1, 2, 4)
+    return ops.reshape(ops.permute_dims(cells, axes), (n, c * r * r, h // r, w // r))
