@@ -1,0 +1,166 @@
+"""Patches of images: back into images, at places that a net computes, out of pooled ones; cropping about the centre."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+
+from pdl import ops
+from pdl.errors import IndexRangeError, ShapeError, UsageError
+from pdl.onnx.eager import computed, in_single, rounded, to_single
+from pdl.onnx.layouts import each, padding, pairs
+from pdl.onnx.registry import Context, onnx_op
+from pdl.onnx.values import demand_room, tensor
+from pdl.tensor import Array
+
+
+@onnx_op("Col2Im", since=18)
+@computed
+def _col2im(
+    ctx: Context, x: Any, image_shape: Any, block_shape: Any, *, dilations: Any = None, pads: Any = None,
+    strides: Any = None,
+) -> Any:  # fmt: skip
+    """Blocks [N, C cells, L] summed at their places in images [N, C, *image]."""
+    image, block = image_shape.tolist(), block_shape.tolist()
+    rank = len(image)
+    stride, dilation, pad = each(strides, rank), each(dilations, rank), pairs(pads, rank)
+    whole = [n + sum(p) for n, p in zip(image, pad, strict=True)]
+    count = [(n - d * (k - 1) - 1) // s + 1 for n, d, k, s in zip(whole, dilation, block, stride, strict=True)]
+    cells = math.prod(block)
+    demand_room(ctx.node.label(), (len(x), x.shape[1] // max(1, cells), *whole), x.itemsize)
+    if x.shape[1] % cells or x.shape[2] != math.prod(count):
+        raise ShapeError(f"{ctx.node.label()}: x {x.shape} is not [N, C {cells}, {math.prod(count)}]")
+    parts = x.reshape(len(x), -1, *block, *count)
+    made = np.zeros((len(x), parts.shape[1], *whole), x.dtype)
+    for place in itertools.product(*map(range, block)):
+        key = [slice(p * d, p * d + s * n, s) for p, d, s, n in zip(place, dilation, stride, count, strict=True)]
+        made[(slice(None), slice(None), *key)] += parts[(slice(None), slice(None), *place)]
+    return made[(slice(None), slice(None), *(slice(a, a + n) for (a, _), n in zip(pad, image, strict=True)))]
+
+
+@onnx_op("MaxUnpool", since=9)
+@computed
+def _max_unpool(
+    ctx: Context, x: Any, index: Any, output_shape: Any = None, *, kernel_shape: Any, pads: Any = None,
+    strides: Any = None,
+) -> Any:  # fmt: skip
+    """Zeros with x at the flat places that MaxPool found."""
+    rank = x.ndim - 2
+    natural = [
+        (n - 1) * s + k - sum(p)
+        for n, s, k, p in zip(x.shape[2:], each(strides, rank), kernel_shape, pairs(pads, rank), strict=True)
+    ]
+    natural = [*x.shape[:2], *natural]
+    wanted = natural if output_shape is None else output_shape.tolist()
+    demand_room(ctx.node.label(), wanted, x.itemsize)
+    if index.shape != x.shape or (index.size and (index.min() < 0 or index.max() >= math.prod(natural))):
+        raise IndexRangeError(f"{ctx.node.label()}: places {index.shape} up to {index.max()} in an image {natural}")
+    made = np.zeros(wanted, x.dtype)
+    # places count cells of the image whose size follows from the attributes; a larger one keeps it in its corner
+    made[np.unravel_index(index.reshape(-1), natural)] = x.reshape(-1)
+    return made
+
+
+@onnx_op("CenterCropPad", since=18)
+def _center_crop_pad(ctx: Context, x: Any, shape: Any, *, axes: Any = None) -> Any:
+    """x cut, or padded with zeros, about its centre; odd cells go behind."""
+    rank = len(x.shape)
+    along = [a % rank for a in axes] if axes else list(range(rank))
+    wanted = ctx.ints(shape, "the shape")
+    if len(wanted) != len(along):
+        raise ShapeError(f"{ctx.node.label()}: {len(wanted)} sizes for {len(along)} axes")
+    key, widths = [slice(None)] * rank, [(0, 0)] * rank
+    for axis, size in zip(along, wanted, strict=True):
+        more = size - x.shape[axis]
+        if more < 0:
+            start = -more // 2
+            key[axis] = slice(start, start + size)
+        else:
+            widths[axis] = (more // 2, more - more // 2)
+    demand_room(ctx.node.label(), [n + sum(w) for n, w in zip(x.shape, widths, strict=True)], x.dtype.itemsize)
+    x = x[tuple(key)]
+    return np.pad(x, widths) if isinstance(x, np.ndarray) else ops.pad(x, widths)
+
+
+@onnx_op("DeformConv", since=19)
+@computed
+def _deform_conv(
+    ctx: Context, x: Any, w: Any, offset: Any, b: Any = None, mask: Any = None, *, dilations: Any = None,
+    group: int = 1, kernel_shape: Any = None, offset_group: int = 1, pads: Any = None, strides: Any = None,
+) -> Any:  # fmt: skip
+    """Convolution over two axes whose taps are moved by offsets and read bilinearly (Dai et al., arXiv 1703.06211)."""
+    name = ctx.node.label()
+    if x.ndim != 4:
+        raise UsageError(f"{name}: x {x.shape}; two spatial axes are supported")
+    kernel, stride, dilation = w.shape[2:], each(strides, 2), each(dilations, 2)
+    pad = padding("NOTSET", pads, x.shape[2:], kernel, stride, dilation)
+    n, c = x.shape[:2]
+    out, taps = offset.shape[2:], kernel[0] * kernel[1]
+    if offset.shape[1] != offset_group * taps * 2 or c % offset_group or c != w.shape[1] * group:
+        raise ShapeError(f"{name}: x {x.shape}, w {w.shape}, offset {offset.shape}, {group} and {offset_group} groups")
+    moves = offset.astype(np.float64).reshape(n, offset_group, taps, 2, *out)
+    weight = np.ones((n, offset_group, taps, *out)) if mask is None else mask.reshape(n, offset_group, taps, *out)
+    columns = np.empty((n, c, taps, *out))
+    share = c // offset_group
+    for tap, (i, j) in enumerate(itertools.product(range(kernel[0]), range(kernel[1]))):
+        row = np.arange(out[0])[:, None] * stride[0] - pad[0][0] + i * dilation[0] + moves[:, :, tap, 0]
+        column = np.arange(out[1]) * stride[1] - pad[1][0] + j * dilation[1] + moves[:, :, tap, 1]
+        for g in range(offset_group):
+            part = _bilinear(x[:, g * share : (g + 1) * share].astype(np.float64), row[:, g], column[:, g])
+            columns[:, g * share : (g + 1) * share, tap] = part * weight[:, None, g, tap]
+    grouped = columns.reshape(n, group, -1, *out)
+    weights = w.astype(np.float64).reshape(group, w.shape[0] // group, -1)
+    y = np.einsum("ngkhw,gok->ngohw", grouped, weights).reshape(n, -1, *out)
+    return (y if b is None else y + b.reshape(-1, 1, 1)).astype(x.dtype)
+
+
+def _bilinear(x: Array, row: Array, column: Array) -> Array:
+    """x [N, C, H, W] at fractional places [N, h, w]; 0 outside."""
+    height, width = x.shape[2:]
+    batch = np.arange(len(x))[:, None, None]
+    top, left = np.floor(row), np.floor(column)
+    made: Any = 0
+    for i, j in itertools.product((0, 1), (0, 1)):
+        r, c = top + i, left + j
+        weight = (1 - np.abs(row - r)) * (1 - np.abs(column - c))
+        weight = weight * ((r >= 0) & (r < height) & (c >= 0) & (c < width))
+        r, c = (np.clip(v, 0, n - 1).astype(np.int64) for v, n in ((r, height), (c, width)))
+        made = made + np.moveaxis(x[batch, :, r, c], -1, 1) * weight[:, None]
+    return np.asarray(made)
+
+
+@onnx_op("LpPool", since=2)
+@computed
+def _lp_pool(
+    ctx: Context, x: Any, *, kernel_shape: Any, auto_pad: str = "NOTSET", ceil_mode: int = 0, dilations: Any = None,
+    p: int = 2, pads: Any = None, strides: Any = None,
+) -> Any:  # fmt: skip
+    """(sum |x|^p)^(1/p) over windows."""
+    rank = x.ndim - 2
+    stride, dilation = each(strides, rank), each(dilations, rank)
+    pad = padding(auto_pad, pads, x.shape[2:], kernel_shape, stride, dilation)
+    spans = [d * (k - 1) + 1 for d, k in zip(dilation, kernel_shape, strict=True)]
+    wide = np.abs(to_single(x)) ** p
+    more = [
+        -(n + sum(w) - span) % s if ceil_mode and n + sum(w) >= span else 0
+        for n, w, span, s in zip(x.shape[2:], pad, spans, stride, strict=True)
+    ]
+    wide = np.pad(wide, [(0, 0), (0, 0), *((a, b + m) for (a, b), m in zip(pad, more, strict=True))])
+    if any(n < s for n, s in zip(wide.shape[2:], spans, strict=True)):
+        raise ShapeError(f"{ctx.node.label()}: x {x.shape} is smaller than its window {spans}")
+    windows = np.lib.stride_tricks.sliding_window_view(wide, spans, axis=tuple(range(2, x.ndim)))
+    key = (*(slice(None),) * 2, *(slice(None, None, s) for s in (*stride, *dilation)))
+    y = windows[key].sum(axis=tuple(range(-rank, 0))) ** (1 / p)
+    return rounded(y.astype(wide.dtype), x.dtype)
+
+
+@onnx_op("GlobalLpPool", since=2)
+@in_single
+def _global_lp_pool(ctx: Context, x: Any, *, p: int = 2) -> Any:
+    """(sum |x|^p)^(1/p) over all spatial axes."""
+    x = tensor(x)
+    axes = tuple(range(2, x.ndim))
+    return ops.pow(ops.sum(ops.pow(ops.abs(x), float(p)), axis=axes, keepdims=True), 1 / p)
