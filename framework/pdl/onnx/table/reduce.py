@@ -36,7 +36,7 @@ def _extreme(in_ops: Reduction, in_array: Reduction) -> Reduction:
 
     def function(x: Any, **how: Any) -> Any:
         if x.dtype == bool:
-            return in_ops(x.astype("uint8"), **how)
+            return in_ops(x.astype("uint8"), **how).astype(bool)
         if x.size == 0 and is_known(x):
             floating = x.dtype.kind == "f"
             info = None if floating else np.iinfo(x.dtype)
@@ -112,9 +112,3 @@ def _cumsum(ctx: Context, x: Any, axis: Any, *, exclusive: int = 0, reverse: int
     total = ops.cumsum(y, axis=along).astype(x.dtype)
     total = total - y if exclusive else total
     return ops.flip(total, axis=along) if reverse else total
-
-
-@onnx_op("TopK", since=10)
-def _top_k(ctx: Context, x: Any, k: Any, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Any:
-    (count,) = ctx.ints(k, "k")
-    return ops.topk(tensor(x), count, axis=axis, largest=bool(largest))
