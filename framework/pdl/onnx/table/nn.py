@@ -20,6 +20,7 @@ from pdl.onnx.layouts import (
     pairs,
 )
 from pdl.onnx.registry import Context, onnx_op
+from pdl.onnx.table.draws import dropped
 from pdl.onnx.values import array, in_numpy, is_known, tensor
 from pdl.ops.base import apply
 from pdl.ops.conv import ConvDx
@@ -197,11 +198,11 @@ def _dropout_7(ctx: Context, x: Any, *, ratio: float = 0.5) -> Any:
 
 
 @onnx_op("Dropout", since=12)
-def _dropout(ctx: Context, x: Any, ratio: Any = None, training_mode: Any = None, *, seed: int = 0) -> Any:
+def _dropout(ctx: Context, x: Any, ratio: Any = None, training_mode: Any = None, *, seed: int | None = None) -> Any:
     if training_mode is not None and bool(ctx.value(training_mode, "training_mode")):
         rate = 0.5 if ratio is None else float(ctx.value(ratio, "ratio"))
         if rate:
-            raise UsageError("training_mode with a ratio above 0 draws random numbers; export the model for inference")
+            return dropped(ctx, x, rate, seed)
     return (x, _all_true(x)) if ctx.wants(1) else x
 
 
