@@ -14,6 +14,7 @@ namespace avx2 { extern const Table kTable; }
 #endif
 #if defined(PDL_HAS_AVX512)
 namespace avx512 { extern const Table kTable; }
+namespace avx512_vnni { extern const Int8Table kInt8; }
 namespace avx512_bf16 { extern const DenseBf16 kDenseBf16; extern const StreamsBf16 kStreamsBf16; }
 #endif
 #if defined(PDL_HAS_GENERIC)
@@ -32,10 +33,22 @@ struct Level {
 };
 
 #if defined(PDL_HAS_AVX512)
-// AVX-512 with its bf16 products replaced.
-const Table& with_bf16() {
+// AVX-512 with its products of bytes replaced. A level of its own: Cascade Lake, Ice Lake and Rocket Lake have VNNI and no bf16, while every CPU
+// with AVX512-BF16 has VNNI.
+const Table& with_vnni() {
   static const Table made = [] {
     Table table = avx512::kTable;
+    table.isa = "avx512_vnni";
+    table.int8 = &avx512_vnni::kInt8;
+    return table;
+  }();
+  return made;
+}
+
+// And with its bf16 products replaced too.
+const Table& with_bf16() {
+  static const Table made = [] {
+    Table table = with_vnni();
     table.isa = "avx512_bf16";
     table.gemm_bf16 = avx512_bf16::kDenseBf16.gemm;
     table.conv_bf16 = avx512_bf16::kDenseBf16.conv;
@@ -55,9 +68,13 @@ const Table& with_bf16() {
 
 const Table& choose() {
   __builtin_cpu_init();
+#if defined(PDL_HAS_AVX512)
+  const bool vnni = __builtin_cpu_supports("avx512vnni") != 0;
+#endif
   const Level levels[] = {
 #if defined(PDL_HAS_AVX512)
-      {&with_bf16(), __builtin_cpu_supports("x86-64-v4") != 0 && __builtin_cpu_supports("avx512bf16") != 0},
+      {&with_bf16(), __builtin_cpu_supports("x86-64-v4") != 0 && vnni && __builtin_cpu_supports("avx512bf16") != 0},
+      {&with_vnni(), __builtin_cpu_supports("x86-64-v4") != 0 && vnni},
       {&avx512::kTable, __builtin_cpu_supports("x86-64-v4") != 0},
 #endif
 #if defined(PDL_HAS_AVX2)
@@ -69,7 +86,7 @@ const Table& choose() {
   };
   const char* wanted = std::getenv("PDL_CPU");
   if (wanted != nullptr && *wanted != 0) {
-    problem = "PDL_CPU names no instruction set; it may be baseline, avx2, avx512 or avx512_bf16";
+    problem = "PDL_CPU names no instruction set; it may be baseline, avx2, avx512, avx512_vnni or avx512_bf16";
     for (const Level& level : levels) {
       if (std::strcmp(level.table->isa, wanted) != 0) continue;
       problem = level.here ? nullptr : "this CPU lacks the instruction set that PDL_CPU names";

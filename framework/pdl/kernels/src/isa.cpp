@@ -78,6 +78,7 @@ constexpr NormConvTable<S> kNormConv = {
 template <class T>
 constexpr PackedTable<T> kPackedTable = {.size = packed::size<T>, .pack = packed::pack<T>, .forward = packed::forward<T>};
 
+extern const Int8Table kInt8;  // int8.cpp
 extern const Table kTable;
 const Table kTable = {
 #define PDL_STRING_(x) #x
@@ -122,6 +123,7 @@ const Table kTable = {
     .packed_f32 = kPackedTable<float>,
     .packed_f64 = kPackedTable<double>,
     .packed_bf16 = kPackedTable<bf16>,
+    .int8 = &kInt8,
 };
 
 }  // namespace pdl::PDL_ISA

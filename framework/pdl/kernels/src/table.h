@@ -344,10 +344,31 @@ struct PackedTable {
   FAMILY(Name, name) \
   Name##Table<bf16> name##_bf16;
 
-// with bfloat16 as a type of storage
-#define STORED_FAMILY(Name, name) \
-  FAMILY(Name, name) \
-  Name##Table<bf16> name##_bf16;
+// Quantised nets (int8.h). What is done to a scaled sum before it is stored: v = sum * multiplier (+ residual), perhaps hardswish, then clamped.
+struct QuantThen {
+  uint8_t* y;               // OUT bytes: round(v) + zero; or null
+  float* wide;              // OUT v itself, where y is null
+  const uint8_t* residual;  // IN like y, or null: + (residual - residual_zero) * residual_scale
+  int zero, residual_zero;
+  float residual_scale;
+  float low, high;          // bounds of v, so that they hold ReLU, ReLU6 and saturation
+  float after;              // factor behind hardswish
+  bool swish;
+};
+
+struct Int8Table {
+  int64_t (*packed_bytes)(const Geometry& g);
+  // packed OUT [packed_bytes], w IN [kernel..., c / groups, o], bias IN [o] or null, multiplier IN [o]
+  void (*pack)(int8_t* packed, const int8_t* w, const int32_t* bias, const float* multiplier, int x_zero, const Geometry& g);
+  void (*convolution)(const QuantThen& then, const uint8_t* x, int x_zero, const int8_t* packed, const Geometry& g);
+  void (*quantise)(uint8_t* y, const float* x, const float* scale, const int32_t* zero, int64_t outer, int64_t axis, int64_t inner, int low, int high);
+  void (*dequantise)(float* y, const uint8_t* q, const float* scale, const int32_t* zero, int64_t outer, int64_t axis, int64_t inner, bool is_signed);
+  void (*add)(uint8_t* y, const uint8_t* a, const uint8_t* b, int64_t n, int a_zero, float a_scale, int b_zero, float b_scale, int zero, float low,
+              float high);
+  void (*look_up)(uint8_t* y, const uint8_t* x, const uint8_t* table, int64_t n);
+  void (*max_pool)(uint8_t* y, const uint8_t* x, const PoolGrid& grid);
+  void (*avg_pool)(const QuantThen& then, const uint8_t* x, int x_zero, float factor, const PoolGrid& grid);
+};
 
 struct Table {
   const char* isa;
@@ -368,6 +389,7 @@ struct Table {
   LayerNormTable layer_norm[3];
   CastTable cast;
   STORED_FAMILY(Packed, packed)
+  const Int8Table* int8;
 };
 
 // The entries that a CPU with AVX512-BF16 has of its own.

@@ -1,0 +1,289 @@
+"""Kernels of quantised nets: products, convolutions, sums and pooling of bytes, on [N, D, H, W, C] arrays.
+
+A byte q of an activation (uint8) stands for scale (q - zero); weights (int8) are symmetric, with a scale for each output. All results
+are the same bits on every instruction set.
+"""
+
+include "checks.pxi"
+include "windows.pxi"
+
+cdef extern from "table.h" namespace "pdl":
+    cdef cppclass Geometry:
+        int64_t n, c, o, groups
+        int64_t[3] inside "in"
+        int64_t[3] out
+        int64_t[3] kernel
+        int64_t[3] stride
+        int64_t[3] pad
+        int64_t[3] dilation
+    cdef cppclass QuantThen:
+        unsigned char* y
+        float* wide
+        const unsigned char* residual
+        int zero, residual_zero
+        float residual_scale, low, high, after
+        bint swish
+    cdef cppclass Int8Table:
+        int64_t packed_bytes(const Geometry& g) noexcept nogil
+        void pack(signed char* packed, const signed char* w, const int32_t* bias, const float* multiplier, int x_zero,
+                  const Geometry& g) noexcept nogil
+        void convolution(const QuantThen& then, const unsigned char* x, int x_zero, const signed char* packed,
+                         const Geometry& g) noexcept nogil
+        void quantise(unsigned char* y, const float* x, const float* scale, const int32_t* zero, int64_t outer, int64_t axis, int64_t inner,
+                      int low, int high) noexcept nogil
+        void dequantise(float* y, const unsigned char* q, const float* scale, const int32_t* zero, int64_t outer, int64_t axis,
+                        int64_t inner, bint is_signed) noexcept nogil
+        void add(unsigned char* y, const unsigned char* a, const unsigned char* b, int64_t n, int a_zero, float a_scale, int b_zero,
+                 float b_scale, int zero, float low, float high) noexcept nogil
+        void look_up(unsigned char* y, const unsigned char* x, const unsigned char* table, int64_t n) noexcept nogil
+        void max_pool(unsigned char* y, const unsigned char* x, const PoolGrid& grid) noexcept nogil
+        void avg_pool(const QuantThen& then, const unsigned char* x, int x_zero, float factor, const PoolGrid& grid) noexcept nogil
+    cdef cppclass Table:
+        const Int8Table* int8
+    const Table& table() noexcept nogil
+
+
+cdef int window(Geometry* g, tuple kernel, int64_t c, int64_t o, tuple stride, tuple pad, tuple dilation, int groups) except -1:
+    """The part of a geometry that no size of an image enters."""
+    cdef int d
+    g.c, g.o, g.groups, g.n = c, o, groups, 1
+    if groups < 1 or c % groups or o % groups:
+        raise ShapeError(f"int8: groups={groups} does not divide {c} and {o} channels")
+    for d in range(3):
+        g.kernel[d], g.stride[d], g.pad[d], g.dilation[d] = kernel[d], stride[d], pad[d], dilation[d]
+        g.inside[d], g.out[d] = 1, 1
+        if g.kernel[d] < 1 or g.stride[d] < 1 or g.dilation[d] < 1 or g.pad[d] < 0:
+            raise ShapeError("int8: kernel, stride and dilation are at least 1, padding at least 0")
+    return 0
+
+
+cdef int byte_of(str label, int value) except -1:
+    """Raise unless a zero point is a byte."""
+    if not 0 <= value <= 255:
+        raise ShapeError(f"int8: {label} {value} is no uint8")
+    return 0
+
+
+cdef int finish(QuantThen* then, str name, cnp.ndarray y, int zero, double low, double high) except -1:
+    """Where results go, and their bounds."""
+    cdef int kind = cnp.PyArray_TYPE(y)
+    cdef void* at = data_of(name, "y", y, cnp.NPY_FLOAT if kind == cnp.NPY_FLOAT else cnp.NPY_UBYTE, cnp.PyArray_SIZE(y))
+    byte_of("the zero point of y", zero)
+    then.y, then.wide = <unsigned char*>NULL, <float*>NULL
+    if kind == cnp.NPY_FLOAT:
+        then.wide = <float*>at
+    else:
+        then.y = <unsigned char*>at
+    then.zero, then.low, then.high = zero, low, high
+    if kind != cnp.NPY_FLOAT and not -zero <= low <= high <= 255 - zero:
+        raise ShapeError(f"{name}: bounds [{low}, {high}] leave what bytes with the zero point {zero} can hold")
+    then.residual = <const unsigned char*>NULL
+    then.residual_zero, then.residual_scale, then.after, then.swish = 0, 0, 1, False
+    return 0
+
+
+def packed_bytes(tuple kernel not None, int64_t c, int64_t o, tuple dilation not None, int groups):
+    """The size of packed weights [KD, KH, KW, C/groups, O] with their bias and multipliers, in bytes."""
+    cdef Geometry g
+    window(&g, kernel, c, o, (1, 1, 1), (0, 0, 0), dilation, groups)
+    return table().int8.packed_bytes(g)
+
+
+def pack(
+    cnp.ndarray packed not None,      # OUT [packed_bytes(...)] int8
+    cnp.ndarray w not None,           # IN  [KD, KH, KW, C/groups, O] int8
+    cnp.ndarray bias,                 # IN  [O] int32 or None, in units of x's scale times the output's
+    cnp.ndarray multiplier not None,  # IN  [O] float32: x's scale times the output's, over that of y
+    int x_zero,
+    tuple dilation not None,
+    int groups,
+):
+    """Weights in the order in which the kernel of this CPU reads them."""
+    cdef Geometry g
+    demand("pack", "w", w, 5)
+    shape = (<object>w).shape
+    window(&g, shape[:3], shape[3] * groups, shape[4], (1, 1, 1), (0, 0, 0), dilation, groups)
+    byte_of("the zero point of x", x_zero)
+    cdef signed char* to = <signed char*>data_of("pack", "packed", packed, cnp.NPY_BYTE, table().int8.packed_bytes(g))
+    cdef const signed char* pw = <const signed char*>data_of("pack", "w", w, cnp.NPY_BYTE, cnp.PyArray_SIZE(w))
+    cdef const int32_t* b = <const int32_t*>optional_data("pack", "bias", bias, cnp.NPY_INT32, g.o)
+    cdef const float* m = <const float*>data_of("pack", "multiplier", multiplier, cnp.NPY_FLOAT, g.o)
+    with nogil:
+        table().int8.pack(to, pw, b, m, x_zero, g)
+
+
+def convolution(
+    cnp.ndarray y not None,       # OUT [N, D', H', W', O] uint8, or float32
+    cnp.ndarray x not None,       # IN  [N, D, H, W, C] uint8
+    cnp.ndarray packed not None,  # IN  from `pack`, with the same zero point of x
+    tuple kernel not None,
+    tuple stride not None,
+    tuple pad not None,           # before the input; what lies behind follows from y
+    tuple dilation not None,
+    int groups,
+    int x_zero,
+    int zero,                     # of y, where it is uint8
+    double low,                   # bounds of v
+    double high,
+    *,
+    object after=None,            # where not None: v becomes hardswish(v) times this
+    cnp.ndarray residual=None,    # IN  like y, uint8
+    double residual_scale=0,      # over that of y
+    int residual_zero=0,
+):
+    """y = round(v) + zero, or v; v = (correlation of x - x_zero with w, + bias) multiplier + (residual - residual_zero) residual_scale
+    """
+    cdef Geometry g
+    cdef QuantThen then
+    cdef int d
+    demand("convolution", "x", x, 5)
+    demand("convolution", "y", y, 5)
+    window(&g, kernel, cnp.PyArray_DIM(x, 4), cnp.PyArray_DIM(y, 4), stride, pad, dilation, groups)
+    byte_of("the zero point of x", x_zero)
+    cdef int64_t size = table().int8.packed_bytes(g)
+    cdef const signed char* pw = <const signed char*>data_of("convolution", "packed", packed, cnp.NPY_BYTE, size)
+    cdef const unsigned char* px = <const unsigned char*>data_of("convolution", "x", x, cnp.NPY_UBYTE, cnp.PyArray_SIZE(x))
+    finish(&then, "convolution", y, zero, low, high)
+    if residual is not None:
+        byte_of("the zero point of the residual", residual_zero)
+        then.residual = <const unsigned char*>data_of("convolution", "residual", residual, cnp.NPY_UBYTE, cnp.PyArray_SIZE(y))
+        then.residual_scale, then.residual_zero = residual_scale, residual_zero
+    if after is not None:
+        then.swish, then.after = True, after
+    g.n = cnp.PyArray_DIM(x, 0)
+    if g.n != cnp.PyArray_DIM(y, 0):
+        raise ShapeError(f"convolution: x has {g.n} images, y {cnp.PyArray_DIM(y, 0)}")
+    for d in range(3):
+        g.inside[d], g.out[d] = cnp.PyArray_DIM(x, d + 1), cnp.PyArray_DIM(y, d + 1)
+    if g.kernel[0] == 1 and g.stride[0] == 1 and g.pad[0] == 0 and g.out[0] != g.inside[0]:
+        raise ShapeError(f"convolution: planes of x and y, {g.inside[0]} and {g.out[0]}, must agree")
+    if cnp.PyArray_SIZE(y) != 0:
+        with nogil:
+            table().int8.convolution(then, px, x_zero, pw, g)
+
+
+cdef int split(str name, cnp.ndarray scale, cnp.ndarray zero, cnp.ndarray x, int axis, int64_t* outer, int64_t* inner) except -1:
+    """What lies before and behind the axis that scales belong to; axis -1: one scale for all."""
+    cdef int d
+    outer[0], inner[0] = 1, 1
+    if axis >= cnp.PyArray_NDIM(x):
+        raise ShapeError(f"{name}: axis {axis} of an array of {cnp.PyArray_NDIM(x)} dimensions")
+    for d in range(cnp.PyArray_NDIM(x)):
+        if d < axis:
+            outer[0] *= cnp.PyArray_DIM(x, d)
+        elif d > axis:
+            inner[0] *= cnp.PyArray_DIM(x, d)
+    cdef int64_t n = 1 if axis < 0 else cnp.PyArray_DIM(x, axis)
+    data_of(name, "scale", scale, cnp.NPY_FLOAT, n)
+    data_of(name, "zero", zero, cnp.NPY_INT32, n)
+    return 0
+
+
+def quantise(
+    cnp.ndarray y not None,      # OUT uint8 or int8, shaped as x
+    cnp.ndarray x not None,      # IN  float32
+    cnp.ndarray scale not None,  # IN  [n] float32, n = size of the axis, or 1 with axis -1
+    cnp.ndarray zero not None,   # IN  [n] int32
+    int axis,
+    int low,                     # least and greatest byte
+    int high,
+):
+    """y = round(x / scale) + zero, halves to even, saturated to [low, high]."""
+    cdef int64_t outer, inner
+    cdef int kind = cnp.NPY_BYTE if cnp.PyArray_TYPE(y) == cnp.NPY_BYTE else cnp.NPY_UBYTE
+    cdef int least = -128 if kind == cnp.NPY_BYTE else 0
+    cdef unsigned char* py = <unsigned char*>data_of("quantise", "y", y, kind, cnp.PyArray_SIZE(x))
+    cdef const float* px = <const float*>data_of("quantise", "x", x, cnp.NPY_FLOAT, cnp.PyArray_SIZE(x))
+    split("quantise", scale, zero, x, axis, &outer, &inner)
+    if not least <= low <= high <= least + 255:
+        raise ShapeError(f"quantise: [{low}, {high}] are no bounds of bytes")
+    cdef const float* ps = <const float*>cnp.PyArray_DATA(scale)
+    cdef const int32_t* pz = <const int32_t*>cnp.PyArray_DATA(zero)
+    cdef int64_t n = cnp.PyArray_SIZE(scale)
+    with nogil:
+        table().int8.quantise(py, px, ps, pz, outer, n, inner, low, high)
+
+
+def dequantise(
+    cnp.ndarray y not None,      # OUT float32, shaped as q
+    cnp.ndarray q not None,      # IN  uint8 or int8
+    cnp.ndarray scale not None,  # IN  as in `quantise`
+    cnp.ndarray zero not None,   # IN  as in `quantise`
+    int axis,
+):
+    """y = (q - zero) scale."""
+    cdef int64_t outer, inner
+    cdef int kind = cnp.NPY_BYTE if cnp.PyArray_TYPE(q) == cnp.NPY_BYTE else cnp.NPY_UBYTE
+    cdef float* py = <float*>data_of("dequantise", "y", y, cnp.NPY_FLOAT, cnp.PyArray_SIZE(q))
+    cdef const unsigned char* pq = <const unsigned char*>data_of("dequantise", "q", q, kind, cnp.PyArray_SIZE(q))
+    split("dequantise", scale, zero, q, axis, &outer, &inner)
+    cdef const float* ps = <const float*>cnp.PyArray_DATA(scale)
+    cdef const int32_t* pz = <const int32_t*>cnp.PyArray_DATA(zero)
+    cdef int64_t n = cnp.PyArray_SIZE(scale)
+    cdef bint is_signed = kind == cnp.NPY_BYTE
+    with nogil:
+        table().int8.dequantise(py, pq, ps, pz, outer, n, inner, is_signed)
+
+
+def add(cnp.ndarray y not None, cnp.ndarray a not None, cnp.ndarray b not None, int a_zero, float a_scale, int b_zero, float b_scale,
+        int zero, float low, float high):
+    """y = round((a - a_zero) a_scale + (b - b_zero) b_scale) + zero, the rounded part within [low, high]
+
+    y OUT, a and b IN: uint8 arrays of one size. Scales are over that of y.
+    """
+    cdef int64_t n = cnp.PyArray_SIZE(y)
+    cdef QuantThen then
+    cdef const unsigned char* pa = <const unsigned char*>data_of("add", "a", a, cnp.NPY_UBYTE, n)
+    cdef const unsigned char* pb = <const unsigned char*>data_of("add", "b", b, cnp.NPY_UBYTE, n)
+    cdef unsigned char* py = <unsigned char*>data_of("add", "y", y, cnp.NPY_UBYTE, n)
+    finish(&then, "add", y, zero, low, high)
+    with nogil:
+        table().int8.add(py, pa, pb, n, a_zero, a_scale, b_zero, b_scale, zero, low, high)
+
+
+def look_up(cnp.ndarray y not None, cnp.ndarray x not None, cnp.ndarray values not None):
+    """y = values[x]; y OUT, x IN: uint8 arrays of one size; values IN [256] uint8."""
+    cdef int64_t n = cnp.PyArray_SIZE(x)
+    cdef unsigned char* py = <unsigned char*>data_of("look_up", "y", y, cnp.NPY_UBYTE, n)
+    cdef const unsigned char* px = <const unsigned char*>data_of("look_up", "x", x, cnp.NPY_UBYTE, n)
+    cdef const unsigned char* pv = <const unsigned char*>data_of("look_up", "values", values, cnp.NPY_UBYTE, 256)
+    with nogil:
+        table().int8.look_up(py, px, pv, n)
+
+
+def max_pool(cnp.ndarray y not None, cnp.ndarray x not None, cnp.ndarray lo not None, cnp.ndarray hi not None, tuple step not None):
+    """y = the largest byte of each window; arguments as in pooling.max_pool, y OUT and x IN uint8."""
+    cdef PoolGrid grid
+    cdef int axis
+    fill("max_pool", &grid, y, x, lo, hi)
+    for axis in range(3):
+        grid.step[axis] = step[axis]
+    cdef unsigned char* py = <unsigned char*>data_of("max_pool", "y", y, cnp.NPY_UBYTE, cnp.PyArray_SIZE(y))
+    cdef const unsigned char* px = <const unsigned char*>data_of("max_pool", "x", x, cnp.NPY_UBYTE, cnp.PyArray_SIZE(x))
+    if cnp.PyArray_SIZE(y) != 0:
+        with nogil:
+            table().int8.max_pool(py, px, grid)
+
+
+def avg_pool(
+    cnp.ndarray y not None,      # OUT [N, D', H', W', C] uint8 or float32
+    cnp.ndarray x not None,      # IN  [N, D, H, W, C] uint8
+    cnp.ndarray lo not None,     # IN  as in max_pool
+    cnp.ndarray hi not None,
+    cnp.ndarray scale not None,  # IN  [D' + H' + W'] float64: an axis' share of 1 / (number of cells averaged)
+    double factor,               # scale of x over that of y; the scale of x where y is float32
+    int x_zero,
+    int zero,
+    double low,
+    double high,
+):
+    """y = the mean over each window: v = (sum of x - x_zero) / cells * factor, stored as in `convolution`."""
+    cdef PoolGrid grid
+    cdef QuantThen then
+    fill("avg_pool", &grid, y, x, lo, hi)
+    fill_scale("avg_pool", &grid, y, scale)
+    finish(&then, "avg_pool", y, zero, low, high)
+    cdef const unsigned char* px = <const unsigned char*>data_of("avg_pool", "x", x, cnp.NPY_UBYTE, cnp.PyArray_SIZE(x))
+    if cnp.PyArray_SIZE(y) != 0:
+        with nogil:
+            table().int8.avg_pool(then, px, x_zero, factor, grid)
