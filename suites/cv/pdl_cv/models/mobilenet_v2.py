@@ -5,7 +5,7 @@ Names are torchvision's.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import pdl
 from pdl import nn
@@ -48,20 +48,22 @@ class InvertedResidual(nn.Module):
 class MobileNetV2(nn.Module):
     """x [N, H, W, in_channels] -> logits [N, num_classes].
 
-    `width` multiplies all channels but the last 1280, which only grow. `pretrained`: a name of the hub or a file.
+    `width` multiplies all channels but the last 1280, which only grow; `stride` is that of the first convolution, 2 in the
+    paper, 1 for pictures of 32 pixels. `pretrained`: a name of the hub or a file.
     """
 
     def __init__(
         self,
         *,
         width: Annotated[float, Range(above=0)] = 1.0,
+        stride: Literal[1, 2] = 2,
         in_channels: Width = 3,
         num_classes: Width = 1000,
         dropout: Annotated[float, Range(0, below=1)] = 0.2,
         pretrained: str | None = None,
     ) -> None:
         channels, last = divisible(32 * width), divisible(1280 * max(1.0, width))
-        layers: list[nn.Module] = [ConvNorm(in_channels, channels, stride=2, activation=nn.ReLU6)]
+        layers: list[nn.Module] = [ConvNorm(in_channels, channels, stride=stride, activation=nn.ReLU6)]
         for expansion, base, count, first in STAGES:
             out = divisible(base * width)
             for number in range(count):
