@@ -1,6 +1,7 @@
 // Compiled once per instruction set (PDL_ISA names it): the kernels (but for the dense ones, dense.cpp and dense_bf16.cpp) and the table of them.
 #include "ctc.h"
 #include "dense.h"
+#include "image.h"
 #include "norm.h"
 #include "rows.h"
 #include "streams.h"
@@ -120,6 +121,7 @@ const Table kTable = {
     .attention = {kAttention<float>, kAttention<double>, kAttention<bf16>},
     .layer_norm = {kLayerNorm<float>, kLayerNorm<double>, kLayerNorm<bf16>},
     .cast = kCast,
+    .image = {.area = image::area, .linear = image::linear, .lookup = image::lookup},
     .packed_f32 = kPackedTable<float>,
     .packed_f64 = kPackedTable<double>,
     .packed_bf16 = kPackedTable<bf16>,

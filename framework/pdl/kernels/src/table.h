@@ -60,6 +60,16 @@ struct CastTable {
   void (*widen)(float* y, const bf16* x, int64_t n);
 };
 
+// Pictures of bytes.
+struct ImageTable {
+  void (*area)(uint8_t* y, const uint8_t* x, int64_t h, int64_t w, int64_t c, int64_t width, const int32_t* row_start,
+               const int32_t* row_source, const float* row_weight, const int32_t* column_start, const int32_t* column_source,
+               const float* column_weight, float scale, bool half_up);
+  void (*linear)(uint8_t* y, const uint8_t* x, int64_t h, int64_t w, int64_t c, int64_t width, const int32_t* rows,
+                 const int32_t* columns);  // [4, h] and [4, w]: low, high, and their weights of 11 bits
+  void (*lookup)(float* y, const uint8_t* x, const float* table, int64_t n, int64_t c);
+};
+
 template <class T>
 struct NormTable {
   void (*group_norm)(T* y, T* mean, T* rstd, const T* x, const T* scale, const T* shift, int64_t n, int64_t rows, int64_t columns,
@@ -388,6 +398,7 @@ struct Table {
   AttentionTable attention[3];
   LayerNormTable layer_norm[3];
   CastTable cast;
+  ImageTable image;
   STORED_FAMILY(Packed, packed)
   const Int8Table* int8;
 };

@@ -1,0 +1,167 @@
+"""Pipelines: steps by name, checked when read, run on pictures and outputs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pdl
+from pdl.errors import DataError, UsageError
+from pdl.runtime import bundle
+from pdl.runtime.pipeline import Pipeline, describe
+from pdl.runtime.steps import POST, PRE
+from tests.framework.runtime import made
+
+PRE_STEPS: list[dict[str, Any]] = [
+    {"step": "mode", "mode": "rgb"},
+    {"step": "resize_short", "size": 10},
+    {"step": "crop", "size": [8, 8]},
+    {"step": "normalize", "mean": [0.5], "std": [0.25]},
+]
+
+
+def read(pre: Any, post: Any = None, labels: tuple[str, ...] = ("a", "b", "c")) -> Pipeline:
+    text = json.dumps({"pre": {"image": pre}, "post": {} if post is None else {"y": post}})
+    found = Pipeline.read(json.loads(text), labels, "x.pdl")
+    assert found is not None
+    return found
+
+
+def test_from_picture_to_answer() -> None:
+    program, arrays = made.parts_of("conv")
+    steps = {"pre": {"image": PRE_STEPS}, "post": {"y": [{"step": "softmax"}, {"step": "top", "k": 2}]}}
+    data = bundle.pack(program, arrays, pipeline=steps, labels=["ant", "bee", "cow", "dog", "elk"])
+    session = pdl.runtime.load(data)
+    x = np.random.default_rng(0).integers(0, 256, (20, 30, 3), dtype=np.uint8)
+    answer = session(x)
+    prepared = session.pipeline.prepare(x)["image"]
+    logits = session.run({"image": prepared[None]})["y"][0].astype(np.float64)
+    chances = np.exp(logits) / np.exp(logits).sum()
+    best = np.argsort(-chances)[:2]
+    assert [each["class"] for each in answer["top"]] == best.tolist()
+    assert [each["score"] for each in answer["top"]] == pytest.approx(chances[best].tolist())
+    assert answer["label"] == ["ant", "bee", "cow", "dog", "elk"][best[0]]
+    json.dumps(answer)
+    session.pipeline.set(k=4)
+    assert [len(each["top"]) for each in session.batch([x, x[:, ::-1], x[5:]])] == [4, 4, 4]
+    with pytest.raises(UsageError, match="no step of this pipeline has the argument 'colour'"):
+        session.pipeline.set(colour=1)
+
+
+def test_a_model_without_steps_has_no_pipeline() -> None:
+    session = pdl.runtime.load(made.good())
+    assert session.pipeline is None
+    with pytest.raises(UsageError, match=r"no pipeline; give arrays: .*image float32\[n, 8, 8, 3\]"):
+        session(np.zeros((8, 8, 3), np.uint8))
+
+
+X = np.arange(5 * 7 * 3, dtype=np.uint8).reshape(5, 7, 3)
+SHAPES: dict[str, tuple[dict[str, Any], tuple[int, ...], Any]] = {
+    "mode": ({"mode": "gray"}, (5, 7, 1), np.uint8),
+    "resize": ({"size": [4, 6]}, (4, 6, 3), np.uint8),
+    "resize_short": ({"size": 10}, (10, 14, 3), np.uint8),
+    "resize_height": ({"height": 10, "width": 40, "fill": 127}, (10, 40, 3), np.uint8),
+    "resize_within": ({"limit": 96, "multiple": 4}, (4, 8, 3), np.uint8),
+    "crop": ({"size": [9, 3], "fill": [1, 2, 3]}, (9, 3, 3), np.uint8),
+    "pad": ({"padding": [1, 2, 3, 4], "mode": "edge"}, (11, 11, 3), np.uint8),
+    "gray": ({"channels": 3}, (5, 7, 3), np.uint8),
+    "reverse": ({}, (5, 7, 3), np.uint8),
+    "to_float": ({}, (5, 7, 3), np.float32),
+    "normalize": ({"mean": [0.1, 0.2, 0.3], "std": [1, 1, 1]}, (5, 7, 3), np.float32),
+    "layout": ({"order": "chw"}, (3, 5, 7), np.uint8),
+}
+
+
+def test_every_step_is_in_the_table() -> None:
+    assert SHAPES.keys() == PRE.keys()
+    assert {name for name, _, _ in AFTER} == POST.keys()
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_steps_before(name: str) -> None:
+    arguments, shape, dtype = SHAPES[name]
+    y = read([{"step": name, **arguments}]).prepare(X)["image"]
+    assert (y.shape, y.dtype) == (shape, dtype)
+
+
+def test_a_line_of_text_keeps_its_proportions() -> None:
+    steps = [{"step": "resize_height", "height": 10, "width": 8}]
+    assert read(steps).prepare(X)["image"].shape == (10, 8, 3)
+    steps = [{"step": "resize_height", "height": 10, "width": 40}]
+    assert read(steps).prepare(X)["image"].shape == (10, 14, 3)
+
+
+SCORES = np.array([0.5, 3.0, 0.9])
+AFTER: list[tuple[str, Any, Any]] = [
+    ("identity", SCORES, SCORES),
+    ("softmax", SCORES, np.exp(SCORES) / np.exp(SCORES).sum()),
+    ("sigmoid", SCORES, 1 / (1 + np.exp(-SCORES))),
+    ("top", SCORES, {"label": "b", "class": 1, "score": 3.0, "top": [
+        {"label": "b", "class": 1, "score": 3.0}, {"label": "c", "class": 2, "score": 0.9},
+        {"label": "a", "class": 0, "score": 0.5}]}),
+    ("threshold", SCORES, {"labels": [
+        {"label": "b", "class": 1, "score": 3.0}, {"label": "c", "class": 2, "score": 0.9},
+        {"label": "a", "class": 0, "score": 0.5}]}),
+    ("ctc", np.eye(4)[[0, 1, 1, 0, 1, 3, 3, 0]], {"text": "aac", "score": 1.0}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value", "expected"), AFTER)
+def test_steps_after(name: str, value: Any, expected: Any) -> None:
+    found = read(PRE_STEPS, [{"step": name}]).finish({"y": value})
+    if isinstance(expected, np.ndarray):
+        assert np.allclose(found, expected, rtol=1e-12)
+    else:
+        assert found == expected
+
+
+def test_no_text_and_no_label() -> None:
+    assert read(PRE_STEPS, [{"step": "ctc"}]).finish({"y": np.eye(4)[[0, 0]]}) == {"text": "", "score": 0.0}
+    assert read(PRE_STEPS, [{"step": "threshold", "score": 9}]).finish({"y": SCORES}) == {"labels": []}
+    assert read(PRE_STEPS, [{"step": "top", "k": 1}], labels=()).finish({"y": SCORES})["label"] == "1"
+    assert read(PRE_STEPS).finish({"y": SCORES})["y"] is SCORES
+
+
+BAD: dict[str, tuple[Any, str]] = {
+    "unknown": ({"step": "system"}, r"x.pdl: pipeline.json: pre: image: unknown step 'system'; this pdl has crop"),
+    "after": ({"step": "softmax"}, r"unknown step 'softmax'"),
+    "no name": ({"size": 3}, r"unknown step 'None'"),
+    "list": ([], r"unknown step"),
+    "argument": ({"step": "crop", "size": [8, 8], "run": 1}, r"crop: .*'run'"),
+    "missing": ({"step": "crop"}, r"crop: .*'size'"),
+    "size": ({"step": "resize", "size": [8, 0]}, r"resize: 0 must be from 1 to 32768"),
+    "huge": ({"step": "resize_short", "size": 2**40}, r"1099511627776 must be from 1"),
+    "text": ({"step": "resize", "size": "8"}, r"size='8' must be \[height, width\]"),
+    "method": ({"step": "resize", "size": [8, 8], "method": "cubic"}, r"method='cubic' is none of auto, area"),
+    "std": ({"step": "normalize", "mean": [0.1], "std": [0.0]}, r"must be above 0"),
+    "means": ({"step": "normalize", "mean": [0.1, 0.2], "std": [1, 1]}, r"one or three numbers"),
+    "padding": ({"step": "pad", "padding": [1, 2]}, r"must be four numbers"),
+    "fill": ({"step": "crop", "size": [8, 8], "fill": [300]}, r"fill=300 must be from 0 to 255"),
+    "flag": ({"step": "gray", "channels": True}, r"channels=True is none of 1, 3"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_wrong_steps(name: str) -> None:
+    step, message = BAD[name]
+    with pytest.raises(DataError, match=message):
+        read([step])
+
+
+def test_limits() -> None:
+    with pytest.raises(DataError, match="expected up to 32 steps"):
+        read([{"step": "reverse"}] * 33)
+    with pytest.raises(DataError, match="2 inputs have steps"):
+        Pipeline.read({"pre": {"a": [], "b": []}, "post": {}}, (), "x.pdl")
+    with pytest.raises(UsageError, match="is too slim"):
+        read([{"step": "resize_short", "size": 1000}]).prepare(np.zeros((2, 2000), np.uint8))
+    with pytest.raises(UsageError, match=r"top: expected scores \[classes\], got an output of shape \(2, 2\)"):
+        read(PRE_STEPS, [{"step": "top"}]).finish({"y": np.zeros((2, 2))})
+
+
+def test_described_for_people() -> None:
+    said = describe(PRE_STEPS)
+    assert said.startswith("mode(mode=rgb) > resize_short(size=10) > crop(size=[8, 8]) > normalize(mean=[0.5]")
