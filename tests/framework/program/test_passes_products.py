@@ -148,8 +148,6 @@ CONSTANTS = {
         lambda x: pdl.expand_dims(pdl.squeeze(x, axis=1), axis=1) * 2.0, [(N, 1, 6)], {"Multiply": 1}),
     "permutations": Pattern(
         lambda x: x.permute_dims((0, 3, 1, 2)).permute_dims((0, 2, 3, 1)) * 2.0, IMAGE, {"Multiply": 1}, OTHER),
-    "permutations of ones": Pattern(
-        lambda x: x.permute_dims((0, 3, 1, 2)).reshape((x.shape[0], 6)), [(N, 1, 1, 6)], {"Reshape": 1}, ({"n": 1},)),
     "a permutation at one image": Pattern(
         lambda x: x.permute_dims((1, 0, 2)) + 0.5, [(N, 5, 6)], {"PermuteDims": 1, "Add": 1}, ({"n": 1},)),
     "neutral": Pattern(lambda x: (((x * 1.0) + 0.0 - 0.0) / 1.0) * 2.0, [(N, 6)], {"Multiply": 1}),

@@ -12,6 +12,7 @@ from pdl.program.passes.cleanup import drop_aliases, merge_equal, remove_dead
 from pdl.program.passes.fold import fold_constants
 from pdl.program.passes.fuse import fuse
 from pdl.program.passes.fuse_inference import fuse_epilogues
+from pdl.program.passes.layout import sink_permutations
 from pdl.program.passes.log import log
 from pdl.program.passes.lower import lower
 from pdl.program.passes.norms import name_norms
@@ -24,9 +25,10 @@ Pass: TypeAlias = "Callable[[Program], None]"
 FORWARD: tuple[Pass, ...] = (remove_dead, merge_equal, fuse)
 #: on whole programs
 FINAL: tuple[Pass, ...] = (drop_aliases, merge_equal, remove_dead)
+_NAMES: tuple[Pass, ...] = (name_activations, name_norms, fuse_attention)
 #: once for a model that learns no more; sizes may be symbolic (`pdl.program.dims`), so no pass makes one a constant
 INFERENCE_ONCE: tuple[Pass, ...] = (
-    drop_aliases, remove_dead, fold_constants, merge_equal, lower, name_activations, name_norms, fuse_attention,
+    drop_aliases, remove_dead, fold_constants, merge_equal, lower, *_NAMES, sink_permutations, merge_equal, *_NAMES,
     fold_norms, fuse_epilogues, remove_dead,
 )  # fmt: skip
 #: for each tuple of input shapes, when all sizes are numbers

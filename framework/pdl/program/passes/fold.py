@@ -94,7 +94,8 @@ def merge_permutations(node: Node, walk: Rewriter) -> Value | None:
     if before is None:
         return None
     first, second = _axes(before.op), _axes(node.op)
-    return walk.emit(PermuteDims(tuple(first[a] for a in second)), before.inputs[0])
+    both = tuple(first[a] for a in second)
+    return before.inputs[0] if both == tuple(range(len(both))) else walk.emit(PermuteDims(both), before.inputs[0])
 
 
 def permutation_of_ones(node: Node, walk: Rewriter) -> Value | None:
@@ -174,8 +175,8 @@ def _is_one(node: Node, walk: Rewriter) -> bool:
 
 
 SIMPLE: tuple[Rule, ...] = (
-    compute_constant, drop_identity, drop_neutral, merge_reshapes, merge_permutations, permutation_of_ones, merge_casts,
-    skip_broadcast, plain_power,
+    compute_constant, drop_identity, drop_neutral, merge_reshapes, merge_permutations, merge_casts, skip_broadcast,
+    plain_power,
 )  # fmt: skip
 
 

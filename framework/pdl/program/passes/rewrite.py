@@ -16,6 +16,7 @@ from typing import TypeAlias
 import numpy as np
 
 from pdl import dims
+from pdl.errors import UsageError
 from pdl.ops.base import Op, Spec
 from pdl.program.ir import Node, Program, Value
 from pdl.program.passes.cleanup import remove_dead
@@ -23,6 +24,7 @@ from pdl.program.passes.log import log
 from pdl.program.verify import specs_of
 from pdl.tensor import Array, Tensor
 
+MOST_WALKS = 1000  # rules that still fit then undo one another
 Rule: TypeAlias = "Callable[[Node, Rewriter], Value | dict[Value, Value] | None]"
 
 
@@ -147,11 +149,13 @@ class Rewriter:
 def rewrite(program: Program, rules: Sequence[Rule]) -> int:
     """Walk until no rule fits any more, drop what nobody reads, say what was done; how often rules fitted."""
     total: Counter[str] = Counter()
-    while True:
+    for _ in range(MOST_WALKS):
         walk = Rewriter(program)
         if not walk.walk(rules):
             break
         total += walk.fired
+    else:
+        raise UsageError(f"program {program.name!r}: rules never settle: {', '.join(walk.fired)}")
     remove_dead(program)
     for name, count in total.items():
         log(program, f"{name.replace('_', ' ')}: {count}")
