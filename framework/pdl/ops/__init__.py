@@ -28,6 +28,7 @@ from pdl.ops import loss as _loss
 from pdl.ops import methods as _methods  # noqa: F401 - binds the operators and methods of Tensor
 from pdl.ops import norm as _norm
 from pdl.ops import norm_conv as _norm_conv
+from pdl.ops import packed as _packed  # noqa: F401 - ops that inference passes make
 from pdl.ops import pool as _pool
 from pdl.ops import precision as _precision
 from pdl.ops import reduce as _reduce

@@ -36,6 +36,8 @@ MULTIPLY_ADDS: dict[str, Callable[[Any, Values, Values], int]] = {
     "ConvStats": lambda op, ins, outs: _size(outs[0]) * math.prod(ins[1].shape[:-1]),
     "ConvAct": lambda op, ins, outs: _size(outs[0]) * math.prod(ins[1].shape[:-1]),
     "ConvThen": lambda op, ins, outs: _size(outs[0]) * math.prod(ins[1].shape[:-1]),
+    "PackedConv": lambda op, ins, outs: _size(outs[0]) * math.prod(op.kernel[:-1]),
+    "PackedLinear": lambda op, ins, outs: _size(outs[0]) * op.features[0],
     "LinearThen": lambda op, ins, outs: _size(outs[0]) * ins[0].shape[-1],
     "LinearAct": lambda op, ins, outs: _size(outs[0]) * ins[0].shape[-1],
     "NormConv": lambda op, ins, outs: _size(outs[0]) * math.prod(ins[5].shape[:-1]),

@@ -18,6 +18,7 @@ from pdl.program.executor import Executable
 from pdl.program.ir import Node, Program
 from pdl.program.memory import plan_memory
 from pdl.program.passes import INFERENCE_ONCE, PER_SHAPE, log, run_passes
+from pdl.program.passes.pack import PackCache
 from pdl.program.specialise import bind, specialise
 from pdl.tensor import Array, Tensor
 
@@ -72,6 +73,7 @@ class Plans:
     def __init__(self, program: Program, *, memory: int = MEMORY) -> None:
         self.program = run_passes(frozen(program), INFERENCE_ONCE)
         self.memory = memory
+        self.pack_weights = PackCache()
         self._plans: OrderedDict[Shapes, Plan] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -92,7 +94,7 @@ class Plans:
 
     def _make(self, shapes: Shapes) -> Plan:
         program = specialise(self.program, bind(self.program, shapes))
-        made = Plan(run_passes(program, PER_SHAPE))
+        made = Plan(run_passes(program, (*PER_SHAPE, self.pack_weights)))
         log(program, f"{shapes}: {len(program.nodes)} nodes, {made.nbytes} bytes of memory")
         return made
 

@@ -225,7 +225,8 @@ void correlate(S* y, const S* x, const float* u, const S* bias, const Plane& in,
   constexpr int points = Filter<kM>::kPoints;
   const Tiles tiles(out.n, out.height, out.width, kM);
   const int64_t c = in.channels, o = out.channels, each = tile_bytes(c, points) + tile_bytes(o, points), work = points * c * o;
-  if (work * static_cast<int64_t>(sizeof(float)) <= 4 * kNear && tiles.count >= kMostRows * num_threads()) {
+  const int64_t weight_bytes = work * static_cast<int64_t>(sizeof(float));
+  if (weight_bytes <= kNear || (weight_bytes <= 4 * kNear && tiles.count >= kMostRows * num_threads())) {
     const int64_t most = max64(kMostRows, kNear / each / kMostRows * kMostRows), grain = max64(1, kParallelWork / work);
     const Statistics statistics(then, parts_of(tiles.count, grain), o);
     parallel(tiles.count, grain, [&](int64_t begin, int64_t end, int part) {

@@ -1,0 +1,119 @@
+"""Products with weights packed for inference: the order that the kernels read, made once when shapes are known.
+
+The pass `pdl.program.passes.pack` makes these ops; `form` names the algorithm (`pdl.kernels.packed.FORMS`): "rows" sums
+products directly, "winograd4" and "winograd2" are F(4x4, 3x3) and F(2x2, 3x3) of Lavin and Gray (arXiv 1509.09308). A
+packed array holds for this CPU only and is never stored.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pdl.dtype import DType
+from pdl.errors import DtypeError, ShapeError, UsageError
+from pdl.kernels import packed as kernels
+from pdl.ops.base import Arrays, Op, Spec, not_differentiable
+from pdl.ops.conv import Conv, _Window
+from pdl.ops.inference import _optional, _then, demand_then
+from pdl.ops.linalg import Linear
+from pdl.tensor import Array
+
+_ONES, _ZEROS = (1, 1, 1), (0, 0, 0)
+_linear = Linear()
+NO_GRADIENT = not_differentiable("weights are packed for inference only")
+
+
+def pack(form: str, w: Array) -> Array:
+    """Weights [*kernel, C, O] (up to three kernel dimensions, or none) in a form, as one row of numbers."""
+    whole = np.ascontiguousarray(w).reshape(deep(w.shape))
+    made = _aligned(kernels.size(form, whole.shape, w.dtype), w.dtype)
+    kernels.pack(form, made, whole)
+    return made
+
+
+def _aligned(size: int, dtype: DType) -> Array:
+    """Memory that begins with a cache line. NumPy asks for huge pages where it is large, and it is not kept for others
+    as a block of `pdl.kernels.memory` would be."""
+    raw = np.empty(size * dtype.itemsize + 64, np.uint8)
+    at = -raw.ctypes.data % 64
+    return raw[at : at + size * dtype.itemsize].view(dtype)
+
+
+def deep(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of weights with three kernel dimensions."""
+    return (1,) * (5 - len(shape)) + tuple(shape)
+
+
+def demand_packed(name: str, form: str, shape: tuple[int, ...], x: Spec, packed: Spec) -> None:
+    """Raise unless `packed` may be weights of this shape for x."""
+    if form not in kernels.FORMS:
+        raise UsageError(f"{name}: form is {form!r}; expected one of {', '.join(kernels.FORMS)}")
+    if packed.dtype != x.dtype:
+        raise DtypeError(f"{name}: packed weights are {packed.dtype.name}, x is {x.dtype.name}")
+    size = _size(form, deep(shape), x.dtype)
+    if packed.shape != (size,):
+        raise ShapeError(f"{name}: packed weights {packed.shape} must be ({size},): {form} of {shape}")
+
+
+def _size(form: str, shape: tuple[int, ...], dtype: DType) -> int:
+    try:
+        return kernels.size(form, shape, dtype)
+    except (ValueError, TypeError) as error:
+        raise UsageError(str(error)) from error
+
+
+class PackedConv(_Window):
+    """y = f(conv(x, w) (+ b) (+ residual)), w of shape `kernel` [*kernel, C, O] packed in `form`, f the function
+    `activation` of `UNARY`; the window is that of `Conv`, with one group."""
+
+    kernel: tuple[int, ...]
+    form: str
+    activation: str = ""
+    parameters: tuple[float, ...] = ()
+    vjp: ClassVar[Any] = NO_GRADIENT
+
+    def infer(self, x: Spec, packed: Spec, b: Spec | None, residual: Spec | None) -> Spec:
+        name = f"{self.name()}_packed"
+        if self.groups != 1:
+            raise UsageError(f"{name}: groups={self.groups}; weights are packed for one group")
+        conv = Conv(self.stride, self.padding, self.dilation, 1)
+        y = conv.infer(x, Spec(self.kernel, x.dtype), b)
+        demand_packed(name, self.form, self.kernel, x, packed)
+        if self.form != "rows" and any(s != 1 for s in (*self.stride, *self.dilation)):
+            raise UsageError(f"{name}: {self.form} takes stride and dilation 1, not {self.stride} and {self.dilation}")
+        return demand_then(name, self.activation, y, residual)
+
+    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
+        x, packed, b, residual = ins
+        stride, before, dilation, _ = self.geometry()
+        y, how = self.image(outs[0]), _then(self.activation, self.parameters, residual)
+        shape = deep(self.kernel)
+        kernels.forward(self.form, y, self.image(x), packed, shape, _optional(b), stride, before, dilation, **how)
+
+
+class PackedLinear(Op):
+    """y = f(x [..., C] @ w (+ b [O]) (+ residual)), w of shape `features` (C, O) packed as "rows", f the function
+    `activation` of `UNARY`."""
+
+    features: tuple[int, int]
+    activation: str = ""
+    parameters: tuple[float, ...] = ()
+    native_bf16 = True
+    vjp: ClassVar[Any] = NO_GRADIENT
+
+    def infer(self, x: Spec, packed: Spec, b: Spec | None, residual: Spec | None) -> Spec:
+        y = _linear.infer(x, Spec(self.features, x.dtype), b)
+        demand_packed("linear_packed", "rows", self.features, x, packed)
+        return demand_then("linear_packed", self.activation, y, residual)
+
+    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
+        x, packed, b, residual = ins
+        c, o = self.features
+        y, rows = outs[0].reshape(-1, 1, 1, 1, o), np.ascontiguousarray(x).reshape(-1, 1, 1, 1, c)
+        how = _then(self.activation, self.parameters, residual)
+        kernels.forward("rows", y, rows, packed, deep(self.features), _optional(b), _ONES, _ZEROS, _ONES, **how)
+
+
+__all__: list[str] = []

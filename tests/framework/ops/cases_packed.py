@@ -1,0 +1,63 @@
+"""Products with packed weights against the product and what follows it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import pdl
+from pdl.ops.base import apply
+from pdl.ops.conv import _conv_op
+from pdl.ops.packed import PackedConv, PackedLinear, pack
+
+from .case import Case, f
+from .cases_inference import conv_parts, linear_parts
+
+
+def weights(*shape):
+    """The constant weights of a case: sixteenths, which every dtype holds."""
+    return np.random.default_rng(sum(shape)).integers(-8, 9, shape) / 16
+
+
+def packed_conv(x, b=None, residual=None, *, kernel, form="rows", activation="", parameters=(), **window):
+    how = {"stride": 1, "padding": 0, "dilation": 1} | window
+    op = _conv_op(x.ndim - 2, kernel, how["stride"], how["padding"], how["dilation"], 1)
+    dtype = pdl.float32 if form != "rows" and x.dtype == np.float64 else x.dtype  # Winograd is float32 inside
+    made = PackedConv(op.stride, op.padding, op.dilation, 1, kernel, form, activation, parameters)
+    packed = pdl.Tensor(pack(form, weights(*kernel).astype(dtype)))
+    b, residual = (None if t is None else t.astype(dtype) for t in (b, residual))
+    return apply(made, x.astype(dtype), packed, b, residual).astype(x.dtype)
+
+
+def conv_reference(x, b=None, residual=None, *, kernel, form="rows", **how):
+    return conv_parts(x, weights(*kernel), b, residual, **how)
+
+
+def packed_linear(x, b=None, residual=None, *, features, activation="", parameters=()):
+    packed = pdl.Tensor(pack("rows", weights(*features).astype(x.dtype)))
+    return apply(PackedLinear(features, activation, parameters), x, packed, b, residual)
+
+
+def linear_reference(x, b=None, residual=None, *, features, **how):
+    return linear_parts(x, weights(*features), b, residual, **how)
+
+
+CASES = [
+    Case(packed_conv, [f(2, 5, 5, 3), f(4), f(2, 5, 5, 4)], conv_reference,
+         {"kernel": (3, 3, 3, 4), "padding": 1, "activation": "relu"}, bf16=8e-2),
+    Case(packed_conv, [f(1, 9, 7, 5), f(37), None], conv_reference,
+         {"kernel": (1, 1, 5, 37), "activation": "hardswish"}, bf16=8e-2),
+    Case(packed_conv, [f(2, 9, 8, 6), None, None], conv_reference,
+         {"kernel": (2, 3, 6, 40), "stride": (2, 1), "padding": (1, 0), "dilation": (1, 2)}, bf16=8e-2),
+    Case(packed_conv, [f(2, 12, 6), f(5), f(2, 10, 5)], conv_reference, {"kernel": (3, 6, 5)}, bf16=8e-2),
+    Case(packed_conv, [f(1, 4, 5, 6, 3), f(5), None], conv_reference,
+         {"kernel": (2, 2, 3, 3, 5), "activation": "gelu"}, bf16=8e-2),
+    *[Case(packed_conv, [f(2, 9, 7, 16), f(32), f(2, 9, 7, 32)], conv_reference,
+           {"kernel": (3, 3, 16, 32), "padding": 1, "form": form, "activation": activation}, atol=1e-4, float32=2e-5,
+           bf16=8e-2)
+      for form in ("winograd4", "winograd2") for activation in ("relu", "gelu")],
+    Case(packed_linear, [f(3, 4), f(6), f(3, 6)], linear_reference,
+         {"features": (4, 6), "activation": "leaky_relu", "parameters": (0.1,)}, bf16=8e-2),
+    Case(packed_linear, [f(2, 3, 70), None, None], linear_reference, {"features": (70, 45)}, bf16=8e-2),
+    Case(packed_linear, [f(33, 70), f(35), None], linear_reference,
+         {"features": (70, 35), "activation": "silu"}, bf16=8e-2),
+]  # fmt: skip

@@ -1,0 +1,90 @@
+"""Weights packed for given sizes: what is rewritten, which form is chosen, what plans share."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pdl
+from pdl.dtype import bfloat16, float32, float64
+from pdl.ops.base import Spec
+from pdl.program import Program
+from pdl.program.passes import INFERENCE_ONCE, run_passes
+from pdl.program.passes.pack import PackCache, choose
+from pdl.program.verify import verify
+from pdl.runtime import Session
+
+from .rewriting import counts, r, run, traced
+
+W3, W1, DEPTH, ROWS = r(3, 3, 32, 48), r(1, 1, 48, 40), r(3, 3, 1, 40), r(40, 10)
+BIAS = r(48)
+
+
+def net(x: pdl.Tensor) -> pdl.Tensor:
+    """Winograd, a pointwise layer with a residual, a depthwise one, and a linear layer."""
+    x = pdl.relu(pdl.conv2d(x, W3, BIAS, padding=1))
+    x = pdl.conv2d(x, W1)
+    x = pdl.relu(pdl.conv2d(x, DEPTH, padding=1, groups=40) + x)
+    return pdl.linear(x.mean(axis=(1, 2)), ROWS)
+
+
+def packed(cache: PackCache, size: int) -> Program:
+    program = run_passes(traced(net, [(2, size, size, 32)]), INFERENCE_ONCE)
+    return run_passes(program, (cache,))
+
+
+def test_products_of_constants_are_packed_and_give_the_same_numbers() -> None:
+    program = packed(PackCache(), 12)
+    found = counts(program)
+    assert (found["PackedConv"], found["PackedLinear"], found["ConvThen"]) == (2, 1, 1)  # depthwise stays
+    assert not any(v.tensor is W3 for v in program.captures), "the weights as they were are read no more"
+    x = np.random.default_rng(0).standard_normal((2, 12, 12, 32)).astype(np.float32)
+    with pdl.no_grad():
+        expected = net(pdl.Tensor(x)).data
+    np.testing.assert_allclose(run(program, [x])[0], expected, atol=2e-4)
+
+
+def test_plans_share_what_is_packed_alike() -> None:
+    cache = PackCache()
+    first = packed(cache, 12)
+    held = cache.nbytes
+    second = packed(cache, 13)
+    assert cache.nbytes == held
+    arrays = [[v.tensor._data for v in p.captures if v.tensor is not None and v.spec.shape == (48 * 64,)]
+              for p in (first, second)]  # fmt: skip
+    assert arrays[0][0].ctypes.data == arrays[1][0].ctypes.data
+
+
+def test_weights_that_change_between_runs_stay() -> None:
+    program = traced(lambda x, w: pdl.matmul(x, w), [(3, 4), (4, 5)])
+    run_passes(verify(program), (PackCache(),))
+    assert counts(program) == {"MatMul": 1}
+
+
+def test_a_session_packs() -> None:
+    session = Session.of(traced(net, [(2, 12, 12, 32)]))
+    x = np.ones((2, 12, 12, 32), np.float32)
+    with pdl.no_grad():
+        np.testing.assert_allclose(session.run({"x0": x})["y"], net(pdl.Tensor(x)).data, atol=5e-4)
+    assert session.engine.pack_weights.nbytes > 0  # type: ignore[attr-defined]
+
+
+#: height and width, channels in and out, taps, stride, dtype, form
+FORMS = [
+    (56, 64, 64, 3, 1, float32, "winograd4"),
+    (14, 256, 256, 3, 1, float32, "winograd4"),
+    (7, 512, 512, 3, 1, float32, "winograd2"),
+    (56, 64, 64, 3, 2, float32, "rows"),
+    (56, 64, 64, 1, 1, float32, "rows"),
+    (56, 40, 64, 3, 1, float32, "rows"),
+    (56, 64, 64, 3, 1, float64, "rows"),
+    (56, 64, 64, 3, 1, bfloat16, "winograd4"),
+    (224, 3, 64, 7, 2, float32, None),
+]
+
+
+@pytest.mark.parametrize(("size", "c", "o", "taps", "stride", "dtype", "form"), FORMS)
+def test_choice(size: int, c: int, o: int, taps: int, stride: int, dtype: np.dtype, form: str | None) -> None:
+    x, w = Spec((1, size, size, c), dtype), Spec((taps, taps, c, o), dtype)
+    y = Spec((1, size // stride, size // stride, o), dtype)
+    assert choose(x, w, y, (stride, stride), (1, 1)) == form
