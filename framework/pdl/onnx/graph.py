@@ -15,7 +15,7 @@ import numpy as np
 
 from pdl.errors import DtypeError, PdlError, ShapeError, TraceError, UsageError
 from pdl.onnx.registry import Context, find
-from pdl.onnx.values import array, dtype_named, float16, is_known, plain, widened
+from pdl.onnx.values import array, dtype_named, is_known, plain, widened, widened_dtype
 from pdl.tensor import Array, Tensor, _Tracing
 
 #: a run of more nodes than this does not end: a damaged file may hold a loop of 2^60 turns
@@ -286,7 +286,7 @@ def _accepted(port: Port, inputs: Mapping[str, Any]) -> Any:
     if port.kind != "tensor" or value is None or isinstance(value, list):
         return value
     value = array(value) if is_known(value) else value
-    if port.dtype not in (None, "string") and value.dtype != dtype_named(port.dtype) and value.dtype != float16:
+    if port.dtype not in (None, "string") and widened_dtype(value.dtype) != widened_dtype(dtype_named(port.dtype)):
         raise DtypeError(f"input {port.name!r} is {value.dtype.name}; expected {port.dtype}")
     check_shape(port, value.shape)
     return widened(value) if isinstance(value, np.ndarray) else value

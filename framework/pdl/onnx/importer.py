@@ -7,22 +7,21 @@ sizes. Where they differ the model stays a graph, which the runtime traces anew 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pdl.dims import Dim
 from pdl.errors import PdlError, TraceError, UsageError
+from pdl.onnx.axes import Shape, named_axes
 from pdl.onnx.check import demand_runnable
-from pdl.onnx.graph import Graph, Port, show_shape
+from pdl.onnx.graph import Graph, show_shape
 from pdl.onnx.reader import Model, read
 from pdl.onnx.registry import NeedsValue
 from pdl.onnx.tracing import difference, trace
 from pdl.program.ir import Program
 from pdl.program.specialise import specialise
 
-Shape = tuple[int | str, ...]
 #: sizes that nets take for an axis; the first that a graph accepts is its example
 LENGTHS = (96, 64, 48, 32, 128, 224, 256, 320, 576, 512, 640, 416, 16, 28, 8, 1024, 16000)
 BATCHES = (2, 1)
@@ -83,47 +82,6 @@ def fixed(shapes: Mapping[str, Shape | None], sizes: Mapping[str, int]) -> dict[
         name: shape and tuple(sizes.get(n, n) if isinstance(n, str) else n for n in shape)
         for name, shape in shapes.items()
     }
-
-
-# -- names -------------------------------------------------------------------------------------------------------------
-_MADE_UP = re.compile(r"^(unk_|p2o\.|dynamic|\?|.*_dim_\d+$|\d+$|-1$)", re.IGNORECASE)
-
-
-def named_axes(inputs: list[Port]) -> dict[str, Shape | None]:
-    """Shapes with a name for every dynamic axis: the model's own, or n, h, w, ... where it has none that says more."""
-    taken: dict[str, str] = {}  # name -> the model's own name, or the place it was made up for
-    return {
-        p.name: None
-        if p.shape is None or p.kind != "tensor"
-        else tuple(n if isinstance(n, int) else _name(n, p, i, taken) for i, n in enumerate(p.shape))
-        for p in inputs
-    }
-
-
-def _name(own: str | None, port: Port, axis: int, taken: dict[str, str]) -> str:
-    said = own is not None and not _MADE_UP.match(own)
-    source = str(own) if own not in (None, "?") else f"{port.name}[{axis}]"
-    for name, meant in taken.items():
-        if meant == source:
-            return name
-    first = _identifier(str(own)) if said else _usual(port, axis)
-    name, number = first, 2
-    while name in taken:
-        name, number = f"{first}{number}", number + 1
-    taken[name] = source
-    return name
-
-
-def _usual(port: Port, axis: int) -> str:
-    """n for the first axis; h and w for pictures; else the input's name and the axis."""
-    pictures = {4: {2: "h", 3: "w"}, 5: {2: "d", 3: "h", 4: "w"}}
-    rank = len(port.shape or ())
-    return "n" if axis == 0 else pictures.get(rank, {}).get(axis) or _identifier(f"{port.name}_{axis}")
-
-
-def _identifier(text: str) -> str:
-    made = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_") or "size"
-    return made if made[0].isalpha() else f"s{made}"
 
 
 # -- tracing with examples ---------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pdl.dtype import float32
-from pdl.onnx.graph import Graph, Port
+from pdl.onnx.graph import Graph, Port, check_shape
 from pdl.onnx.registry import NeedsValue
 from pdl.onnx.values import dtype_named, float16, is_tensor_dtype, tensor
 from pdl.ops.base import Spec
@@ -19,11 +19,13 @@ from pdl.tensor import Array, set_grad_enabled
 
 
 def spec_of(port: Port, shape: Sequence[int]) -> Spec:
-    """What a program takes for an input of the graph; `NeedsValue` for dtypes that no tensor has."""
+    """What a program takes for an input of the graph; `NeedsValue` for dtypes that no tensor has, ShapeError for shapes
+    that its declaration excludes."""
     dtype = dtype_named(port.dtype or "float32")
     dtype = float32 if dtype == float16 else dtype
     if port.kind != "tensor" or not is_tensor_dtype(dtype):
         raise NeedsValue(f"input {port.name!r} is a {port.dtype if port.kind == 'tensor' else port.kind}")
+    check_shape(port, shape)
     return Spec(tuple(shape), dtype)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pdl.dtype import ALL, DType, bfloat16
+from pdl.dtype import ALL, DType, bfloat16, float32
 from pdl.errors import DtypeError, UsageError
 from pdl.program.tracing import Symbol
 from pdl.tensor import Array, Tensor
@@ -52,6 +52,11 @@ def dtype_of(number: int, what: str) -> DType:
 def widened(x: Array) -> Array:
     """float16 as float32: what the graph computes with."""
     return x.astype(np.float32) if x.dtype == float16 else x
+
+
+def widened_dtype(dtype: DType) -> DType:
+    """float32 for float16, else itself."""
+    return float32 if dtype == float16 else dtype
 
 
 def is_known(*xs: Any) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -74,7 +74,7 @@ class Plans:
         self.program = run_passes(frozen(program), INFERENCE_ONCE)
         self.memory = memory
         self.pack_weights = PackCache()
-        self._plans: OrderedDict[Shapes, Plan] = OrderedDict()
+        self._plans: OrderedDict[Any, Plan] = OrderedDict()
         self._lock = threading.Lock()
 
     def __call__(self, arrays: Sequence[Array], timer: Timer | None = None) -> list[Array]:

@@ -173,24 +173,23 @@ def of_bundle(bundle: Bundle, *, precision: Precision = "fp32", memory: int | No
     options = {"bundle": bundle, "pipeline": Steps.of(bundle), **options}
     stored = bundle.program
     if stored["kind"] == "onnx":
-        return _interpreted(stored["graph"], bundle.weights, precision, options)
+        return _of_graph(stored["graph"], bundle.weights, precision, memory, options)
     names = {"inputs": stored["inputs"], "outputs": stored["outputs"]}
     return Session.of(bundle.build(), **names, precision=precision, memory=memory, **options)
 
 
-def _interpreted(graph: Any, weights: Mapping[str, Array], precision: str, options: dict[str, Any]) -> Session:
-    """The session of an ONNX graph that no program can hold."""
+def _of_graph(
+    graph: Any, weights: Mapping[str, Array], precision: str, memory: int | None, options: dict[str, Any]
+) -> Session:
+    """The session of an ONNX graph that no one program can hold."""
     from pdl.onnx.graph import Graph
+    from pdl.runtime.graphs import Graphs
+    from pdl.runtime.plan import MEMORY
 
     if precision != "fp32":
-        raise UsageError(f"precision={precision!r}: this model is an interpreted ONNX graph, which runs in fp32 only")
-    made = Graph.from_dict(graph, weights)
-
-    def engine(arrays: Sequence[Array], timer: Timer | None = None) -> list[Array]:
-        found = made.run(dict(zip(made.inputs, arrays, strict=True)))
-        return [found[name] for name in made.outputs]
-
-    return Session(engine, *made.ports(), **options)
+        raise UsageError(f"precision={precision!r}: this model is an ONNX graph traced at run time, which runs in fp32")
+    engine = Graphs(Graph.from_dict(graph, weights), memory=MEMORY if memory is None else memory)
+    return Session(engine, *engine.ports(), **options)
 
 
 def _in_precision(program: Program, precision: str) -> Program:

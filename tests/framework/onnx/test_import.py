@@ -8,8 +8,8 @@ import pytest
 from pdl.dims import Dim
 from pdl.errors import UsageError
 from pdl.onnx import load_model
+from pdl.onnx.axes import named_axes
 from pdl.onnx.graph import Port
-from pdl.onnx.importer import named_axes
 from pdl.onnx.tracing import difference, trace
 from pdl.program import Executable
 from pdl.program.specialise import bind, specialise

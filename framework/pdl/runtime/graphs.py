@@ -1,0 +1,100 @@
+"""Imported ONNX graphs that no one program can hold, run as fast as their values allow.
+
+For each tuple of input shapes the graph is traced anew, and the program planned like any other. Where values decide
+shapes or branches, small integer inputs (a sampling rate, a flag) become part of the key; where that does not help, or
+they never repeat, the graph is interpreted node by node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pdl.dtype import DType
+from pdl.errors import TraceError
+from pdl.onnx.axes import named_axes, symbolic
+from pdl.onnx.graph import Graph
+from pdl.onnx.tracing import trace
+from pdl.onnx.values import dtype_named, widened_dtype
+from pdl.program.ir import Program
+from pdl.program.passes import INFERENCE_ONCE, PER_SHAPE, log, run_passes
+from pdl.runtime.plan import MEMORY, Plan, Plans, Timer, frozen
+from pdl.runtime.session import Port
+from pdl.tensor import Array
+
+#: elements of an integer input that may decide
+SMALL = 16
+#: traces after which the hits among the calls are looked at
+PATIENCE = 64
+
+
+class Graphs(Plans):
+    """``graphs(arrays)`` runs an ONNX graph on arrays in the order of its inputs."""
+
+    def __init__(self, graph: Graph, *, memory: int = MEMORY) -> None:
+        super().__init__(Program(graph.name or "onnx"), memory=memory)  # each plan has a program of its own
+        self.graph = graph
+        self.deciding: tuple[int, ...] = ()  # inputs whose values are part of the key
+        self.interpreted = ""  # why no program is made
+        self._calls = self._traces = 0
+
+    def __call__(self, arrays: Sequence[Array], timer: Timer | None = None) -> list[Array]:
+        """The outputs for these inputs, in the graph's order."""
+        plan = self._planned(arrays)
+        if plan is None:
+            found = self.graph.run(dict(zip((p.name for p in self.graph.inputs), arrays, strict=True)))
+            return list(found.values())
+        return plan.run([a for i, a in enumerate(arrays) if i not in self.deciding], timer)
+
+    def _planned(self, arrays: Sequence[Array]) -> Plan | None:
+        """The plan for inputs of these shapes, and of these values where they decide; None: interpret."""
+        with self._lock:
+            self._calls += 1
+            while not self.interpreted:
+                key = (*[a.shape for a in arrays], *[arrays[i].tobytes() for i in self.deciding])
+                found = self._plans.get(key)
+                if found is not None:
+                    self._plans.move_to_end(key)
+                    return found
+                try:
+                    made = self._plans[key] = self._traced(arrays)
+                except TraceError as error:
+                    self._decide(arrays, error.reason)
+                    continue
+                self._evict()
+                return made
+        return None
+
+    def _traced(self, arrays: Sequence[Array]) -> Plan:
+        self._traces += 1
+        if self._traces > PATIENCE and self._traces * 4 > self._calls:
+            raise TraceError("inputs that decide do not repeat", "ONNX")
+        names = [p.name for p in self.graph.inputs]
+        shapes: dict[str, Any] = {name: a.shape for name, a in zip(names, arrays, strict=True)}
+        values = {names[i]: np.array(arrays[i]) for i in self.deciding}
+        program = run_passes(frozen(trace(self.graph, shapes, values=values)), (*INFERENCE_ONCE, *PER_SHAPE))
+        log(program, f"{shapes}: traced, {len(program.nodes)} nodes")
+        return Plan(program)
+
+    def ports(self) -> tuple[list[Port], list[Port]]:
+        """Inputs and outputs as a session shows them."""
+        shapes = named_axes(self.graph.inputs)
+        takes = [Port(p.name, symbolic(shapes[p.name]), _dtype(p)) for p in self.graph.inputs]
+        return takes, [Port(p.name, None, _dtype(p)) for p in self.graph.outputs]
+
+    def _decide(self, arrays: Sequence[Array], reason: str) -> None:
+        """Make small integers part of the key, or give up tracing."""
+        small = tuple(i for i, a in enumerate(arrays) if a.dtype.kind in "iub" and a.size <= SMALL)
+        if self.deciding or not small or self._traces > PATIENCE:
+            self.interpreted = reason
+            self._plans.clear()
+        self.deciding = small if not self.interpreted else ()
+
+
+def _dtype(port: Any) -> DType | None:
+    """What a session converts arrays to; None where they go in as they are."""
+    if port.dtype in (None, "string") or port.kind != "tensor":
+        return None
+    return widened_dtype(dtype_named(port.dtype))
