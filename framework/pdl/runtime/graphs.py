@@ -20,6 +20,7 @@ from pdl.onnx.tracing import trace
 from pdl.onnx.values import dtype_named, widened_dtype
 from pdl.program.ir import Program
 from pdl.program.passes import INFERENCE_ONCE, PER_SHAPE, log, run_passes
+from pdl.program.passes.pack import PackCache
 from pdl.runtime.plan import MEMORY, Plan, Plans, Timer, frozen
 from pdl.runtime.session import Port
 from pdl.tensor import Array
@@ -74,7 +75,9 @@ class Graphs(Plans):
         names = [p.name for p in self.graph.inputs]
         shapes: dict[str, Any] = {name: a.shape for name, a in zip(names, arrays, strict=True)}
         values = {names[i]: np.array(arrays[i]) for i in self.deciding}
-        program = run_passes(frozen(trace(self.graph, shapes, values=values)), (*INFERENCE_ONCE, *PER_SHAPE))
+        program = run_passes(
+            frozen(trace(self.graph, shapes, values=values)), (*INFERENCE_ONCE, *PER_SHAPE, PackCache())
+        )  # constants are made anew by each trace, so what was packed for another does not serve
         log(program, f"{shapes}: traced, {len(program.nodes)} nodes")
         return Plan(program)
 
