@@ -1,8 +1,8 @@
 """Attention without a matrix of scores, and dropout by position. float32, float64 and bfloat16 (computed in float32)."""
 
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport uint64_t
 
-cimport numpy as cnp
+include "launch.pxi"
 
 import ml_dtypes
 import numpy as np
@@ -37,10 +37,9 @@ cdef extern from "table.h" namespace "pdl":
         double scale, dropout
         uint64_t seed
     cdef cppclass AttentionTable:
-        void forward(const AttentionCall& call) noexcept nogil
-        void backward(const AttentionCall& call) noexcept nogil
-        void dropout(void* y, const void* x, const void* ref, int activation, int64_t rows, int64_t columns, double p,
-                     uint64_t seed) noexcept nogil
+        void* forward
+        void* backward
+        void* dropout
     cdef cppclass Table:
         AttentionTable[3] attention
     const Table& table() noexcept nogil
@@ -73,7 +72,7 @@ cdef int fill(AttentionArray* to, str label, cnp.ndarray x, cnp.ndarray like, in
         raise ShapeError(f"attention: {label} {(<object>x).shape} is not {(n, heads, rows, columns)}")
     if (columns > 1 and x.strides[3] != item) or not cnp.PyArray_ISALIGNED(x):
         raise ShapeError(f"attention: {label} has strides {(<object>x).strides}; the values of a row must lie side by side")
-    to.data = cnp.PyArray_DATA(x)
+    to.data = address("attention", cnp.PyArray_DATA(x))
     for axis in range(3):
         to.strides[axis] = x.strides[axis] // item
     return 0
@@ -92,7 +91,7 @@ cdef int fill_call(AttentionCall* c, cnp.ndarray lse, cnp.ndarray q, cnp.ndarray
     fill(&c.v, "v", v, q, c.n, c.heads, c.s, c.d)
     if cnp.PyArray_TYPE(lse) != wide or not cnp.PyArray_IS_C_CONTIGUOUS(lse) or cnp.PyArray_SIZE(lse) != c.n * c.heads * c.l:
         raise ShapeError(f"attention: lse {lse.dtype} {(<object>lse).shape} is not contiguous with one number a query")
-    c.lse = cnp.PyArray_DATA(lse)
+    c.lse = address("attention", cnp.PyArray_DATA(lse))
     c.scale, c.causal, c.dropout, c.seed = scale, causal, dropout, seed
     c.mask_kind = kNoMask
     if mask is None:
@@ -102,7 +101,7 @@ cdef int fill_call(AttentionCall* c, cnp.ndarray lse, cnp.ndarray q, cnp.ndarray
     if cnp.PyArray_TYPE(mask) != cnp.NPY_BOOL and cnp.PyArray_TYPE(mask) != cnp.PyArray_TYPE(q):
         raise DtypeError(f"attention: mask is {mask.dtype}; expected bool or {q.dtype}")
     c.mask_kind = kKeepMask if cnp.PyArray_TYPE(mask) == cnp.NPY_BOOL else kAddMask
-    c.mask = cnp.PyArray_DATA(mask)
+    c.mask = address("attention", cnp.PyArray_DATA(mask))
     for axis in range(4):
         c.mask_strides[axis] = mask.strides[axis] // mask.itemsize
     return 0
@@ -127,7 +126,7 @@ def attention(
     fill_call(&c, lse, q, k, v, mask, scale, causal, dropout, seed)
     fill(&c.y, "y", y, q, c.n, c.heads, c.l, c.d)
     with nogil:
-        table().attention[kind].forward(c)
+        launch(table().attention[kind].forward, c)
 
 
 def attention_grad(
@@ -157,7 +156,7 @@ def attention_grad(
     fill(&c.dk, "dk", dk, q, c.n, c.heads, c.s, c.e)
     fill(&c.dv, "dv", dv, q, c.n, c.heads, c.s, c.d)
     with nogil:
-        table().attention[kind].backward(c)
+        launch(table().attention[kind].backward, c)
 
 
 cdef void* plain(str label, cnp.ndarray x, cnp.ndarray like) except NULL:
@@ -166,7 +165,7 @@ cdef void* plain(str label, cnp.ndarray x, cnp.ndarray like) except NULL:
         raise ShapeError(f"dropout: {label} {x.dtype} {(<object>x).shape} is not like x {like.dtype} {(<object>like).shape}")
     if not cnp.PyArray_IS_C_CONTIGUOUS(x):
         raise ShapeError(f"dropout: {label} {(<object>x).shape} with strides {(<object>x).strides} is not contiguous")
-    return cnp.PyArray_DATA(x)
+    return address("dropout", cnp.PyArray_DATA(x))
 
 
 def dropout(
@@ -187,4 +186,4 @@ def dropout(
     if n == 0:
         return
     with nogil:
-        table().attention[kind].dropout(to, source, beside, name, n // columns, columns, p, seed)
+        launch(table().attention[kind].dropout, to, source, beside, name, n // columns, columns, p, seed)

@@ -6,15 +6,10 @@ include "stored.pxi"
 
 cdef extern from "table.h" namespace "pdl":
     cdef cppclass BatchNormTable[S, T]:
-        void batch_norm(S* y, T* mean, T* var, T* rstd, const S* x, const T* scale, const T* shift, const S* residual, int64_t rows,
-                        int64_t columns, double eps, int act) noexcept nogil
-        void batch_norm_grad(S* dx, T* dscale, T* dshift, S* dresidual, const S* g, const S* x, const S* y, const T* mean,
-                             const T* rstd, const T* scale, const T* shift, int64_t rows, int64_t columns, int act) noexcept nogil
-        void apply(S* y, const S* x, const T* mean, const T* var, const T* scale, const T* shift, const S* residual, int64_t rows,
-                   int64_t columns, double eps, int act) noexcept nogil
-        void apply_grad(S* dx, T* dmean, T* dvar, T* dscale, T* dshift, S* dresidual, const S* g, const S* x, const S* y,
-                        const T* mean, const T* var, const T* scale, const T* shift, int64_t rows, int64_t columns, double eps,
-                        int act) noexcept nogil
+        void* batch_norm
+        void* batch_norm_grad
+        void* apply
+        void* apply_grad
     BatchNormTable[float, float]* batch_norm_table(const float* any) noexcept nogil
     BatchNormTable[double, double]* batch_norm_table(const double* any) noexcept nogil
     BatchNormTable[bf16, float]* batch_norm_table(const bf16* any) noexcept nogil
@@ -59,16 +54,14 @@ def batch_norm(
     cdef void* p_residual = optional_data("batch_norm", "residual", residual, kind, n)
     with nogil:
         if kind == cnp.NPY_FLOAT:
-            batch_norm_table(<float*>p_x).batch_norm(<float*>p_y, <float*>p_mean, <float*>p_var, <float*>p_rstd, <float*>p_x,
-                                                     <float*>p_scale, <float*>p_shift, <float*>p_residual, n // columns, columns, eps,
-                                                     act)
+            launch(batch_norm_table(<float*>p_x).batch_norm, <float*>p_y, <float*>p_mean, <float*>p_var, <float*>p_rstd, <float*>p_x,
+                   <float*>p_scale, <float*>p_shift, <float*>p_residual, n // columns, columns, eps, act)
         elif kind == cnp.NPY_DOUBLE:
-            batch_norm_table(<double*>p_x).batch_norm(<double*>p_y, <double*>p_mean, <double*>p_var, <double*>p_rstd, <double*>p_x,
-                                                      <double*>p_scale, <double*>p_shift, <double*>p_residual, n // columns, columns, eps,
-                                                      act)
+            launch(batch_norm_table(<double*>p_x).batch_norm, <double*>p_y, <double*>p_mean, <double*>p_var, <double*>p_rstd, <double*>p_x,
+                   <double*>p_scale, <double*>p_shift, <double*>p_residual, n // columns, columns, eps, act)
         else:
-            batch_norm_table(<bf16*>p_x).batch_norm(<bf16*>p_y, <float*>p_mean, <float*>p_var, <float*>p_rstd, <bf16*>p_x,
-                                                    <float*>p_scale, <float*>p_shift, <bf16*>p_residual, n // columns, columns, eps, act)
+            launch(batch_norm_table(<bf16*>p_x).batch_norm, <bf16*>p_y, <float*>p_mean, <float*>p_var, <float*>p_rstd, <bf16*>p_x,
+                   <float*>p_scale, <float*>p_shift, <bf16*>p_residual, n // columns, columns, eps, act)
 
 
 def batch_norm_grad(
@@ -103,17 +96,17 @@ def batch_norm_grad(
     demand_pair("batch_norm_grad", y, dresidual, act)
     with nogil:
         if kind == cnp.NPY_FLOAT:
-            batch_norm_table(<float*>p_x).batch_norm_grad(<float*>p_dx, <float*>p_dscale, <float*>p_dshift, <float*>p_dresidual,
-                                                          <float*>p_g, <float*>p_x, <float*>p_y, <float*>p_mean, <float*>p_rstd,
-                                                          <float*>p_scale, <float*>p_shift, n // columns, columns, act)
+            launch(batch_norm_table(<float*>p_x).batch_norm_grad, <float*>p_dx, <float*>p_dscale, <float*>p_dshift, <float*>p_dresidual,
+                   <float*>p_g, <float*>p_x, <float*>p_y, <float*>p_mean, <float*>p_rstd, <float*>p_scale, <float*>p_shift, n // columns,
+                   columns, act)
         elif kind == cnp.NPY_DOUBLE:
-            batch_norm_table(<double*>p_x).batch_norm_grad(<double*>p_dx, <double*>p_dscale, <double*>p_dshift, <double*>p_dresidual,
-                                                           <double*>p_g, <double*>p_x, <double*>p_y, <double*>p_mean, <double*>p_rstd,
-                                                           <double*>p_scale, <double*>p_shift, n // columns, columns, act)
+            launch(batch_norm_table(<double*>p_x).batch_norm_grad, <double*>p_dx, <double*>p_dscale, <double*>p_dshift,
+                   <double*>p_dresidual, <double*>p_g, <double*>p_x, <double*>p_y, <double*>p_mean, <double*>p_rstd, <double*>p_scale,
+                   <double*>p_shift, n // columns, columns, act)
         else:
-            batch_norm_table(<bf16*>p_x).batch_norm_grad(<bf16*>p_dx, <float*>p_dscale, <float*>p_dshift, <bf16*>p_dresidual, <bf16*>p_g,
-                                                         <bf16*>p_x, <bf16*>p_y, <float*>p_mean, <float*>p_rstd, <float*>p_scale,
-                                                         <float*>p_shift, n // columns, columns, act)
+            launch(batch_norm_table(<bf16*>p_x).batch_norm_grad, <bf16*>p_dx, <float*>p_dscale, <float*>p_dshift, <bf16*>p_dresidual,
+                   <bf16*>p_g, <bf16*>p_x, <bf16*>p_y, <float*>p_mean, <float*>p_rstd, <float*>p_scale, <float*>p_shift, n // columns,
+                   columns, act)
 
 
 def batch_norm_apply(
@@ -140,14 +133,14 @@ def batch_norm_apply(
     cdef void* p_residual = optional_data("batch_norm_apply", "residual", residual, kind, n)
     with nogil:
         if kind == cnp.NPY_FLOAT:
-            batch_norm_table(<float*>p_x).apply(<float*>p_y, <float*>p_x, <float*>p_mean, <float*>p_var, <float*>p_scale, <float*>p_shift,
-                                                <float*>p_residual, n // columns, columns, eps, act)
+            launch(batch_norm_table(<float*>p_x).apply, <float*>p_y, <float*>p_x, <float*>p_mean, <float*>p_var, <float*>p_scale,
+                   <float*>p_shift, <float*>p_residual, n // columns, columns, eps, act)
         elif kind == cnp.NPY_DOUBLE:
-            batch_norm_table(<double*>p_x).apply(<double*>p_y, <double*>p_x, <double*>p_mean, <double*>p_var, <double*>p_scale,
-                                                 <double*>p_shift, <double*>p_residual, n // columns, columns, eps, act)
+            launch(batch_norm_table(<double*>p_x).apply, <double*>p_y, <double*>p_x, <double*>p_mean, <double*>p_var, <double*>p_scale,
+                   <double*>p_shift, <double*>p_residual, n // columns, columns, eps, act)
         else:
-            batch_norm_table(<bf16*>p_x).apply(<bf16*>p_y, <bf16*>p_x, <float*>p_mean, <float*>p_var, <float*>p_scale, <float*>p_shift,
-                                               <bf16*>p_residual, n // columns, columns, eps, act)
+            launch(batch_norm_table(<bf16*>p_x).apply, <bf16*>p_y, <bf16*>p_x, <float*>p_mean, <float*>p_var, <float*>p_scale,
+                   <float*>p_shift, <bf16*>p_residual, n // columns, columns, eps, act)
 
 
 def batch_norm_apply_grad(
@@ -187,15 +180,14 @@ def batch_norm_apply_grad(
     demand_pair("batch_norm_apply_grad", y, dresidual, act)
     with nogil:
         if kind == cnp.NPY_FLOAT:
-            batch_norm_table(<float*>p_x).apply_grad(<float*>p_dx, <float*>p_dmean, <float*>p_dvar, <float*>p_dscale, <float*>p_dshift,
-                                                     <float*>p_dresidual, <float*>p_g, <float*>p_x, <float*>p_y, <float*>p_mean,
-                                                     <float*>p_var, <float*>p_scale, <float*>p_shift, n // columns, columns, eps, act)
+            launch(batch_norm_table(<float*>p_x).apply_grad, <float*>p_dx, <float*>p_dmean, <float*>p_dvar, <float*>p_dscale,
+                   <float*>p_dshift, <float*>p_dresidual, <float*>p_g, <float*>p_x, <float*>p_y, <float*>p_mean, <float*>p_var,
+                   <float*>p_scale, <float*>p_shift, n // columns, columns, eps, act)
         elif kind == cnp.NPY_DOUBLE:
-            batch_norm_table(<double*>p_x).apply_grad(<double*>p_dx, <double*>p_dmean, <double*>p_dvar, <double*>p_dscale,
-                                                      <double*>p_dshift, <double*>p_dresidual, <double*>p_g, <double*>p_x, <double*>p_y,
-                                                      <double*>p_mean, <double*>p_var, <double*>p_scale, <double*>p_shift, n // columns,
-                                                      columns, eps, act)
+            launch(batch_norm_table(<double*>p_x).apply_grad, <double*>p_dx, <double*>p_dmean, <double*>p_dvar, <double*>p_dscale,
+                   <double*>p_dshift, <double*>p_dresidual, <double*>p_g, <double*>p_x, <double*>p_y, <double*>p_mean, <double*>p_var,
+                   <double*>p_scale, <double*>p_shift, n // columns, columns, eps, act)
         else:
-            batch_norm_table(<bf16*>p_x).apply_grad(<bf16*>p_dx, <float*>p_dmean, <float*>p_dvar, <float*>p_dscale, <float*>p_dshift,
-                                                    <bf16*>p_dresidual, <bf16*>p_g, <bf16*>p_x, <bf16*>p_y, <float*>p_mean, <float*>p_var,
-                                                    <float*>p_scale, <float*>p_shift, n // columns, columns, eps, act)
+            launch(batch_norm_table(<bf16*>p_x).apply_grad, <bf16*>p_dx, <float*>p_dmean, <float*>p_dvar, <float*>p_dscale,
+                   <float*>p_dshift, <bf16*>p_dresidual, <bf16*>p_g, <bf16*>p_x, <bf16*>p_y, <float*>p_mean, <float*>p_var, <float*>p_scale,
+                   <float*>p_shift, n // columns, columns, eps, act)

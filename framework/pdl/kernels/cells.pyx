@@ -5,6 +5,9 @@ G gates and A kept values a unit: "rnn" 1 and 1, "gru" 3 and 4, "lstm" 4 and 5; 
 
 include "checks.pxi"
 
+cdef extern from "bounds.h" namespace "pdl":
+    void* first_outside "&pdl::first_outside"
+
 cdef extern from "table.h" namespace "pdl":
     cdef enum Cell:
         kRnn
@@ -36,8 +39,8 @@ cdef extern from "table.h" namespace "pdl":
         T* dw
         T* dbias
     cdef cppclass CellsTable[T]:
-        void forward(int cell, const Recurrence[T]& r) noexcept nogil
-        void backward(int cell, const Recurrence[T]& r) noexcept nogil
+        void* forward
+        void* backward
     CellsTable[T]* cells_table[T](const T* any) noexcept nogil
 
 
@@ -46,12 +49,10 @@ CELLS = {"rnn": (kRnn, 1, 1), "gru": (kGru, 3, 4), "lstm": (kLstm, 4, 5)}
 
 cdef const int64_t* lengths_of(str name, object lengths, int64_t n, int64_t steps) except? NULL:
     """The memory of lengths [n], each checked to lie in [0, steps]; NULL for None."""
-    cdef int64_t i
     cdef const int64_t* found = <const int64_t*>optional_data(name, "lengths", lengths, cnp.NPY_INT64, n)
-    if found != NULL:
-        for i in range(n):
-            if found[i] < 0 or found[i] > steps:
-                raise ShapeError(f"{name}: lengths[{i}] is {found[i]}, the sequences have 0 to {steps} steps")
+    cdef int64_t bad = 0 if found == NULL else launch(first_outside, found, n, <int64_t>0, steps + 1)
+    if bad:
+        raise ShapeError(f"{name}: lengths[{bad - 1}] is {found[bad - 1]}, the sequences have 0 to {steps} steps")
     return found
 
 
@@ -97,7 +98,7 @@ cdef int run_forward(real any, str cell, cnp.ndarray y, cnp.ndarray h, c, cnp.nd
     r.acts = <real*>data_of(cell, "acts", acts, kind, size * steps * kept)
     r.before = <real*>data_of(cell, "before", before, kind, size * steps)
     with nogil:
-        cells_table(<real*>NULL).forward(number, r)
+        launch(cells_table(<real*>NULL).forward, number, r)
     return 0
 
 
@@ -147,5 +148,5 @@ cdef int run_backward(real any, str cell, cnp.ndarray dgates, dlast, cnp.ndarray
     r.dw = <real*>data_of(cell, "dw", dw, kind, hidden * counts * hidden)
     r.dbias = <real*>optional_data(cell, "dbias", dbias, kind, counts * hidden)
     with nogil:
-        cells_table(<real*>NULL).backward(number, r)
+        launch(cells_table(<real*>NULL).backward, number, r)
     return 0

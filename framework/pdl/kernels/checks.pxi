@@ -1,7 +1,5 @@
 # What every kernel asks of its arrays. Included, so that the checks are inlined: they cost some ten nanoseconds an array.
-from libc.stdint cimport int64_t
-
-cimport numpy as cnp
+include "launch.pxi"
 
 from pdl.errors import DtypeError, ShapeError
 
@@ -24,7 +22,7 @@ cdef inline void* data_of(str name, str label, cnp.ndarray array, int kind, int6
     """The memory of a contiguous array of `size` elements of NumPy's type number `kind`."""
     if cnp.PyArray_TYPE(array) != kind or cnp.PyArray_SIZE(array) != size or not cnp.PyArray_IS_C_CONTIGUOUS(array):
         raise_unfit(name, label, array, kind, size)
-    return cnp.PyArray_DATA(array)
+    return address(name, cnp.PyArray_DATA(array))
 
 
 cdef inline void* optional_data(str name, str label, object array, int kind, int64_t size) except? NULL:

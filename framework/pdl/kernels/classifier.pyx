@@ -1,6 +1,7 @@
 """Linear layer and cross-entropy in one, for many classes: forward, and the gradients."""
 
 from pdl.errors import DataError
+from pdl.kernels.launch import now
 
 include "checks.pxi"
 
@@ -23,8 +24,8 @@ cdef extern from "table.h" namespace "pdl":
         T* dw
         T* dbias
     cdef cppclass ClassifierTable[T]:
-        void forward(const Classifier[T]& p) noexcept nogil
-        void backward(const Classifier[T]& p) noexcept nogil
+        void* forward
+        void* backward
     ClassifierTable[T]* classifier_table[T](const T* any) noexcept nogil
 
 cdef str NAME = "linear_cross_entropy"
@@ -40,6 +41,7 @@ cdef int64_t prepare(Classifier[real]* p, cnp.ndarray x, cnp.ndarray w, bias, cn
     """Fill in what both ways read; returns the number of labels that count."""
     cdef int kind = real_type(NAME, x)
     cdef int64_t r, counted = 0, label
+    now("linear_cross_entropy: labels are checked and counted")
     p.rows, p.inputs, p.classes = x.shape[0], x.shape[1], w.shape[1]
     p.block, p.smoothing, p.ignored = block_of(p.classes), smoothing, ignored
     p.x = <real*>data_of(NAME, "x", x, kind, p.rows * p.inputs)
@@ -67,7 +69,7 @@ cdef int64_t run_forward(real any, cnp.ndarray loss, cnp.ndarray lse, cnp.ndarra
     p.lse = <real*>data_of(NAME, "lse", lse, kind, p.rows)
     p.scores = <real*>data_of(NAME, "scores", scores, kind, blocks * p.rows * p.block)
     with nogil:
-        classifier_table(<real*>NULL).forward(p)
+        launch(classifier_table(<real*>NULL).forward, p)
     return counted
 
 
@@ -107,7 +109,7 @@ cdef int run_backward(real any, cnp.ndarray dx, cnp.ndarray dw, dbias, cnp.ndarr
     p.dw = <real*>data_of(NAME, "dw", dw, kind, p.inputs * p.classes)
     p.dbias = <real*>optional_data(NAME, "db", dbias, kind, p.classes)
     with nogil:
-        classifier_table(<real*>NULL).backward(p)
+        launch(classifier_table(<real*>NULL).backward, p)
     return 0
 
 

@@ -1,13 +1,12 @@
 """Convolution kernels on [N, D, H, W, C] arrays; one and two dimensions come with sizes of 1. float32, float64 and
 bfloat16."""
 
-from libc.stdint cimport int64_t
-
-cimport numpy as cnp
+include "launch.pxi"
 
 import numpy as np
 
 from pdl.dtype import bfloat16
+from pdl.kernels.launch import now
 from pdl.kernels.pointwise import UNARY
 
 cnp.import_array()
@@ -31,10 +30,10 @@ cdef extern from "table.h" namespace "pdl":
         const T* residual
         T* before
     cdef cppclass ConvTable[T]:
-        void forward(T* y, const T* x, const T* w, const T* bias, const Geometry& g) noexcept nogil
-        void dx(T* dx, const T* dy, const T* w, const Geometry& g) noexcept nogil
-        void dw(T* dw, float* wide, const T* x, const T* dy, const Geometry& g) noexcept nogil
-        void forward_then(T* y, const T* x, const T* w, const T* bias, const Geometry& g, const Epilogue[T]& then) noexcept nogil
+        void* forward
+        void* dx
+        void* dw
+        void* forward_then
     ConvTable[T]* conv_table[T](const T* any) noexcept nogil
 
 cdef extern from *:
@@ -92,21 +91,21 @@ cdef void run(real* y, const real* x, const real* w, const real* bias, const Geo
     """The forward kernel, with an epilogue where `then` is not NULL."""
     cdef Epilogue[real] finish
     if then == NULL:
-        conv_table(x).forward(y, x, w, bias, g)
+        launch(conv_table(x).forward, y, x, w, bias, g)
         return
     finish.activation = then.activation
     finish.residual = <const real*>then.residual
     finish.before = <real*>then.before
     finish.a, finish.b, finish.c = then.parameters[0], then.parameters[1], then.parameters[2]
     set_statistics(finish, then.mean, then.var)
-    conv_table(x).forward_then(y, x, w, bias, g, finish)
+    launch(conv_table(x).forward_then, y, x, w, bias, g, finish)
 
 
-cdef void forward_any(cnp.ndarray y, cnp.ndarray x, cnp.ndarray w, void* bias, const Geometry& g, const Then* then):
+cdef void forward_any(cnp.ndarray y, cnp.ndarray x, cnp.ndarray w, void* bias, const Geometry& g, const Then* then) except *:
     """The forward kernel for the dtype of x."""
-    cdef void* py = cnp.PyArray_DATA(y)
-    cdef void* px = cnp.PyArray_DATA(x)
-    cdef void* pw = cnp.PyArray_DATA(w)
+    cdef void* py = address("conv", cnp.PyArray_DATA(y))
+    cdef void* px = address("conv", cnp.PyArray_DATA(x))
+    cdef void* pw = address("conv", cnp.PyArray_DATA(w))
     cdef int item = x.itemsize
     with nogil:
         if item == 4:
@@ -123,7 +122,7 @@ cdef void* data_of(str label, cnp.ndarray array, int64_t size, dtype) except? NU
         return NULL
     if array.size != size or array.dtype != dtype or not array.flags.c_contiguous:
         raise ValueError(f"conv: {label} must be a contiguous array of {size} values in {dtype}")
-    return cnp.PyArray_DATA(array)
+    return address("conv", cnp.PyArray_DATA(array))
 
 
 def forward(cnp.ndarray y not None, cnp.ndarray x not None, cnp.ndarray w not None, cnp.ndarray bias, tuple stride, tuple pad,
@@ -177,18 +176,18 @@ def dx(cnp.ndarray dx not None, cnp.ndarray g not None, cnp.ndarray w not None, 
     describe(&geometry, dx, g, w, stride, pad, dilation, groups)
     if dx.size == 0:
         return
+    cdef void* to = address("conv", cnp.PyArray_DATA(dx))
+    cdef void* pg = address("conv", cnp.PyArray_DATA(g))
+    cdef void* pw = address("conv", cnp.PyArray_DATA(w))
     if dx.itemsize == 4:
         with nogil:
-            conv_table(<const float*>0).dx(<float*>cnp.PyArray_DATA(dx), <const float*>cnp.PyArray_DATA(g),
-                                           <const float*>cnp.PyArray_DATA(w), geometry)
+            launch(conv_table(<const float*>to).dx, <float*>to, <const float*>pg, <const float*>pw, geometry)
     elif dx.itemsize == 8:
         with nogil:
-            conv_table(<const double*>0).dx(<double*>cnp.PyArray_DATA(dx), <const double*>cnp.PyArray_DATA(g),
-                                            <const double*>cnp.PyArray_DATA(w), geometry)
+            launch(conv_table(<const double*>to).dx, <double*>to, <const double*>pg, <const double*>pw, geometry)
     else:
         with nogil:
-            conv_table(<const bf16*>0).dx(<bf16*>cnp.PyArray_DATA(dx), <const bf16*>cnp.PyArray_DATA(g),
-                                          <const bf16*>cnp.PyArray_DATA(w), geometry)
+            launch(conv_table(<const bf16*>to).dx, <bf16*>to, <const bf16*>pg, <const bf16*>pw, geometry)
 
 
 def dw(cnp.ndarray dw not None, cnp.ndarray x not None, cnp.ndarray g not None, tuple stride, tuple pad, tuple dilation, int groups):
@@ -203,17 +202,18 @@ def dw(cnp.ndarray dw not None, cnp.ndarray x not None, cnp.ndarray g not None, 
         wide = cnp.PyArray_DATA(dw)
     describe(&geometry, x, g, dw, stride, pad, dilation, groups, wide != NULL)
     if dw.size == 0 or g.size == 0 or x.size == 0:
-        dw.fill(0)  # a sum over nothing
+        now("conv: a sum over nothing")
+        dw.fill(0)
         return
+    cdef void* to = address("conv", cnp.PyArray_DATA(dw))
+    cdef void* px = address("conv", cnp.PyArray_DATA(x))
+    cdef void* pg = address("conv", cnp.PyArray_DATA(g))
     if x.itemsize == 4:
         with nogil:
-            conv_table(<const float*>0).dw(<float*>cnp.PyArray_DATA(dw), NULL, <const float*>cnp.PyArray_DATA(x),
-                                           <const float*>cnp.PyArray_DATA(g), geometry)
+            launch(conv_table(<const float*>to).dw, <float*>to, <float*>wide, <const float*>px, <const float*>pg, geometry)
     elif x.itemsize == 8:
         with nogil:
-            conv_table(<const double*>0).dw(<double*>cnp.PyArray_DATA(dw), NULL, <const double*>cnp.PyArray_DATA(x),
-                                            <const double*>cnp.PyArray_DATA(g), geometry)
+            launch(conv_table(<const double*>to).dw, <double*>to, <double*>wide, <const double*>px, <const double*>pg, geometry)
     else:
         with nogil:
-            conv_table(<const bf16*>0).dw(<bf16*>cnp.PyArray_DATA(dw), <float*>wide, <const bf16*>cnp.PyArray_DATA(x),
-                                          <const bf16*>cnp.PyArray_DATA(g), geometry)
+            launch(conv_table(<const bf16*>to).dw, <bf16*>to, <float*>wide, <const bf16*>px, <const bf16*>pg, geometry)

@@ -1,10 +1,11 @@
 """Connectionist temporal classification: loss and gradient."""
 
-from libc.stdint cimport int64_t
+include "launch.pxi"
 
 import numpy as np
 
 from pdl.errors import ShapeError
+from pdl.kernels.launch import now
 from pdl.kernels.memory import empty
 
 ctypedef fused real:
@@ -20,14 +21,15 @@ cdef extern from "table.h" namespace "pdl":
         int64_t n, t, c, u, blank
     cdef cppclass CtcTable[T]:
         int64_t row_size(int64_t u) noexcept nogil
-        void loss(T* out, T* scratch, const CtcBatch[T]& batch) noexcept nogil
-        void gradient(T* d, T* scratch, const T* g, const CtcBatch[T]& batch) noexcept nogil
+        void* loss
+        void* gradient
     CtcTable[T]* ctc_table[T](const T* any) noexcept nogil
 
 
 cdef int check(tuple log_p, int64_t losses, const int64_t[:, ::1] target, const int64_t[::1] steps,
                const int64_t[::1] labels, int64_t blank) except -1:
     """Raise `ShapeError` where lengths exceed the arrays or a label is no class."""
+    now("ctc: lengths and labels are checked")
     cdef int64_t i, j, n = log_p[0], t = log_p[1], c = log_p[2]
     if losses != n or target.shape[0] != n or steps.shape[0] != n or labels.shape[0] != n:
         raise ShapeError(f"ctc_loss: {n} samples, but {target.shape[0]} targets, {steps.shape[0]} input lengths and "
@@ -68,7 +70,7 @@ def loss(
     batch.n, batch.t, batch.c = log_p.shape[0], log_p.shape[1], log_p.shape[2]
     batch.u, batch.blank = target.shape[1], blank
     with nogil:
-        ctc_table(&out[0]).loss(&out[0], &scratch[0, 0, 0], batch)
+        launch(ctc_table(&out[0]).loss, &out[0], &scratch[0, 0, 0], batch)
 
 
 def gradient(
@@ -96,4 +98,4 @@ def gradient(
     batch.n, batch.t, batch.c = log_p.shape[0], log_p.shape[1], log_p.shape[2]
     batch.u, batch.blank = target.shape[1], blank
     with nogil:
-        ctc_table(&d[0, 0, 0]).gradient(&d[0, 0, 0], &scratch[0, 0, 0], &g[0], batch)
+        launch(ctc_table(&d[0, 0, 0]).gradient, &d[0, 0, 0], &scratch[0, 0, 0], &g[0], batch)

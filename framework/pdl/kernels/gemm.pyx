@@ -1,20 +1,16 @@
 """Matrix products of float32, float64 and bfloat16 arrays."""
 
-from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
-from libc.stdint cimport int64_t
-from libc.string cimport memset
-
-cimport numpy as cnp
+include "launch.pxi"
 
 import numpy as np
 
 from pdl.dtype import bfloat16
+from pdl.kernels.memory import empty
 from pdl.kernels.pointwise import UNARY
 
 cnp.import_array()
 
-cdef enum:
-    FEW = 32  # products whose offsets need no memory from the heap
+cdef object INT64 = np.dtype(np.int64)
 
 cdef extern from "bf16.h" namespace "pdl":
     cdef struct bf16:
@@ -36,15 +32,39 @@ cdef extern from "table.h" namespace "pdl":
         int64_t b_row, b_column
         const T* bias
         float* wide  # of the type that T is computed in
-        const Epilogue[T]* then
     cdef cppclass Epilogue[T]:
         int activation
         float a, b, c  # of the type that T is computed in
         const T* residual
         T* before
-    cdef cppclass GemmTable[T]:
-        void matmul(const Product[T]& first, int64_t batch, const int64_t* offsets) noexcept nogil
-    GemmTable[T]* gemm_table[T](const T* any) noexcept nogil
+
+cdef extern from *:
+    """
+    // One matmul with all it needs: what the kernel takes by pointer lies in here.
+    template <class T>
+    struct MatmulCall {
+      pdl::Product<T> product;
+      pdl::Epilogue<T> then;
+      int64_t batch;
+      const int64_t* offsets;  // of the products of the batch, or null: they are in `few`
+      int64_t few[3 * 8];
+
+      static void make(const MatmulCall& call) {
+        pdl::Product<T> product = call.product;
+        product.then = call.then.activation >= 0 || call.then.residual != nullptr ? &call.then : nullptr;
+        pdl::gemm_table(product.a)->matmul(product, call.batch, call.offsets != nullptr ? call.offsets : call.few);
+      }
+    };
+    """
+    cdef enum:
+        FEW "8"
+    cdef cppclass MatmulCall[T]:
+        Product[T] product
+        Epilogue[T] then
+        int64_t batch
+        const int64_t* offsets
+        int64_t[3 * 8] few
+        void* make
 
 
 cdef struct Then:
@@ -55,22 +75,21 @@ cdef struct Then:
 
 
 cdef void run(const Then* then, real* out, float* wide, const real* a, const real* b, const real* bias, const int64_t* sizes, int64_t batch,
-              const int64_t* offsets) noexcept nogil:
-    """sizes: m, n, k, out_stride, a_row, a_column, b_row, b_column."""
-    cdef Product[real] p
-    p.m, p.n, p.k, p.out_stride = sizes[0], sizes[1], sizes[2], sizes[3]
-    p.a_row, p.a_column, p.b_row, p.b_column = sizes[4], sizes[5], sizes[6], sizes[7]
-    p.out, p.a, p.b, p.bias = out, a, b, bias
+              const int64_t* offsets, const int64_t* few) noexcept nogil:
+    """sizes: m, n, k, out_stride, a_row, a_column, b_row, b_column; the products start where `offsets` says, or where it is NULL `few`."""
+    cdef MatmulCall[real] call
+    cdef int64_t i
+    call.product.m, call.product.n, call.product.k, call.product.out_stride = sizes[0], sizes[1], sizes[2], sizes[3]
+    call.product.a_row, call.product.a_column, call.product.b_row, call.product.b_column = sizes[4], sizes[5], sizes[6], sizes[7]
+    call.product.out, call.product.a, call.product.b, call.product.bias = out, a, b, bias
     if real is bf16:
-        p.wide = wide
-    else:
-        p.wide = NULL
-    cdef Epilogue[real] finish
-    memset(&finish, 0, sizeof(finish))
-    finish.activation, finish.residual, finish.before = then.activation, <const real*>then.residual, <real*>then.before
-    finish.a, finish.b, finish.c = then.parameters[0], then.parameters[1], then.parameters[2]
-    p.then = &finish if then.activation >= 0 or then.residual != NULL else NULL
-    gemm_table(a).matmul(p, batch, offsets)
+        call.product.wide = wide
+    call.then.activation, call.then.residual, call.then.before = then.activation, <const real*>then.residual, <real*>then.before
+    call.then.a, call.then.b, call.then.c = then.parameters[0], then.parameters[1], then.parameters[2]
+    call.batch, call.offsets = batch, offsets
+    for i in range(0 if offsets != NULL else 3 * batch):
+        call.few[i] = few[i]
+    launch(call.make, call)
 
 
 def matmul(cnp.ndarray out not None, cnp.ndarray a not None, cnp.ndarray b not None, cnp.ndarray bias=None, str activation=None,
@@ -87,8 +106,8 @@ def matmul(cnp.ndarray out not None, cnp.ndarray a not None, cnp.ndarray b not N
     cdef int64_t item = a.itemsize
     cdef bint wide = a.dtype == bfloat16 and out.dtype == np.float32
     cdef int64_t batch = 1
-    cdef int64_t[3 * FEW] few
-    cdef int64_t* offsets = few
+    cdef int64_t[3 * 8] few
+    cdef int64_t* offsets = NULL
     cdef void* bias_data = NULL
     if a.ndim < 2 or b.ndim < 2 or out.ndim < 2:
         raise ValueError("matmul: every array has at least two dimensions")
@@ -111,7 +130,7 @@ def matmul(cnp.ndarray out not None, cnp.ndarray a not None, cnp.ndarray b not N
     if bias is not None:
         if bias.ndim != 1 or bias.shape[0] != n:
             raise ValueError(f"matmul: bias {np.shape(bias)} must have shape ({n},)")
-        bias_data = cnp.PyArray_DATA(bias)
+        bias_data = address("matmul", cnp.PyArray_DATA(bias))
     if out.size == 0:
         return
     then.activation, then.residual, then.before, then.parameters = -1, NULL, NULL, [0, 0, 0]
@@ -120,7 +139,7 @@ def matmul(cnp.ndarray out not None, cnp.ndarray a not None, cnp.ndarray b not N
     if residual is not None:
         if residual.size != out.size or residual.dtype != out.dtype or not residual.flags.c_contiguous:
             raise ValueError(f"matmul: residual {np.shape(residual)} must be contiguous and like out {np.shape(out)}")
-        then.residual = cnp.PyArray_DATA(residual)
+        then.residual = address("matmul", cnp.PyArray_DATA(residual))
     if activation is not None:
         then.activation = UNARY[activation]
         for number, value in enumerate(parameters):
@@ -128,7 +147,7 @@ def matmul(cnp.ndarray out not None, cnp.ndarray a not None, cnp.ndarray b not N
         if before is not None:
             if before.size != out.size or before.dtype != out.dtype or not before.flags.c_contiguous:
                 raise ValueError(f"matmul: before {np.shape(before)} must be contiguous and like out {np.shape(out)}")
-            then.before = cnp.PyArray_DATA(before)
+            then.before = address("matmul", cnp.PyArray_DATA(before))
     sizes[0], sizes[1], sizes[2], sizes[3] = m, n, k, n
     sizes[4], sizes[5] = a.strides[a.ndim - 2] // item, a.strides[a.ndim - 1] // item
     sizes[6], sizes[7] = b.strides[b.ndim - 2] // item, b.strides[b.ndim - 1] // item
@@ -136,24 +155,24 @@ def matmul(cnp.ndarray out not None, cnp.ndarray a not None, cnp.ndarray b not N
         sizes[4] = 1  # a single row has no row stride: take the column form
     batch = fill_offsets(NULL, out, a, b)
     if batch > FEW:
-        offsets = <int64_t*>PyMem_RawMalloc(3 * batch * sizeof(int64_t))
-        if offsets == NULL:
-            raise MemoryError(f"matmul: no room for the offsets of {batch} products")
-    fill_offsets(offsets, out, a, b)
+        many = empty((3 * batch,), INT64)
+        offsets = <int64_t*>cnp.PyArray_DATA(many)
+        fill_offsets(offsets, out, a, b)
+    else:
+        fill_offsets(few, out, a, b)
+    cdef void* to = address("matmul", cnp.PyArray_DATA(out))
+    cdef void* pa = address("matmul", cnp.PyArray_DATA(a))
+    cdef void* pb = address("matmul", cnp.PyArray_DATA(b))
     if item == 4:
         with nogil:
-            run(&then, <float*>cnp.PyArray_DATA(out), NULL, <const float*>cnp.PyArray_DATA(a), <const float*>cnp.PyArray_DATA(b),
-                <const float*>bias_data, sizes, batch, offsets)
+            run(&then, <float*>to, NULL, <const float*>pa, <const float*>pb, <const float*>bias_data, sizes, batch, offsets, few)
     elif item == 8:
         with nogil:
-            run(&then, <double*>cnp.PyArray_DATA(out), NULL, <const double*>cnp.PyArray_DATA(a), <const double*>cnp.PyArray_DATA(b),
-                <const double*>bias_data, sizes, batch, offsets)
+            run(&then, <double*>to, NULL, <const double*>pa, <const double*>pb, <const double*>bias_data, sizes, batch, offsets, few)
     else:
         with nogil:
-            run(&then, <bf16*>cnp.PyArray_DATA(out), <float*>cnp.PyArray_DATA(out) if wide else NULL,
-                <const bf16*>cnp.PyArray_DATA(a), <const bf16*>cnp.PyArray_DATA(b), <const bf16*>bias_data, sizes, batch, offsets)
-    if offsets != few:
-        PyMem_RawFree(offsets)
+            run(&then, <bf16*>to, <float*>to if wide else NULL, <const bf16*>pa, <const bf16*>pb, <const bf16*>bias_data, sizes, batch,
+                offsets, few)
 
 
 cdef int64_t fill_offsets(int64_t* offsets, cnp.ndarray out, cnp.ndarray a, cnp.ndarray b) except -1:

@@ -25,19 +25,14 @@ cdef extern from "table.h" namespace "pdl":
         bint swish
     cdef cppclass Int8Table:
         int64_t packed_bytes(const Geometry& g) noexcept nogil
-        void pack(signed char* packed, const signed char* w, const int32_t* bias, const float* multiplier, int x_zero,
-                  const Geometry& g) noexcept nogil
-        void convolution(const QuantThen& then, const unsigned char* x, int x_zero, const signed char* packed,
-                         const Geometry& g) noexcept nogil
-        void quantise(unsigned char* y, const float* x, const float* scale, const int32_t* zero, int64_t outer, int64_t axis, int64_t inner,
-                      int low, int high) noexcept nogil
-        void dequantise(float* y, const unsigned char* q, const float* scale, const int32_t* zero, int64_t outer, int64_t axis,
-                        int64_t inner, bint is_signed) noexcept nogil
-        void add(unsigned char* y, const unsigned char* a, const unsigned char* b, int64_t n, int a_zero, float a_scale, int b_zero,
-                 float b_scale, int zero, float low, float high) noexcept nogil
-        void look_up(unsigned char* y, const unsigned char* x, const unsigned char* table, int64_t n) noexcept nogil
-        void max_pool(unsigned char* y, const unsigned char* x, const PoolGrid& grid) noexcept nogil
-        void avg_pool(const QuantThen& then, const unsigned char* x, int x_zero, float factor, const PoolGrid& grid) noexcept nogil
+        void* pack
+        void* convolution
+        void* quantise
+        void* dequantise
+        void* add
+        void* look_up
+        void* max_pool
+        void* avg_pool
     cdef cppclass Table:
         const Int8Table* int8
     const Table& table() noexcept nogil
@@ -109,7 +104,7 @@ def pack(
     cdef const int32_t* b = <const int32_t*>optional_data("pack", "bias", bias, cnp.NPY_INT32, g.o)
     cdef const float* m = <const float*>data_of("pack", "multiplier", multiplier, cnp.NPY_FLOAT, g.o)
     with nogil:
-        table().int8.pack(to, pw, b, m, x_zero, g)
+        launch(table().int8.pack, to, pw, b, m, x_zero, g)
 
 
 def convolution(
@@ -159,7 +154,7 @@ def convolution(
         raise ShapeError(f"convolution: planes of x and y, {g.inside[0]} and {g.out[0]}, must agree")
     if cnp.PyArray_SIZE(y) != 0:
         with nogil:
-            table().int8.convolution(then, px, x_zero, pw, g)
+            launch(table().int8.convolution, then, px, x_zero, pw, g)
 
 
 cdef int split(str name, cnp.ndarray scale, cnp.ndarray zero, cnp.ndarray x, int axis, int64_t* outer, int64_t* inner) except -1:
@@ -201,7 +196,7 @@ def quantise(
     cdef const int32_t* pz = <const int32_t*>cnp.PyArray_DATA(zero)
     cdef int64_t n = cnp.PyArray_SIZE(scale)
     with nogil:
-        table().int8.quantise(py, px, ps, pz, outer, n, inner, low, high)
+        launch(table().int8.quantise, py, px, ps, pz, outer, n, inner, low, high)
 
 
 def dequantise(
@@ -222,7 +217,7 @@ def dequantise(
     cdef int64_t n = cnp.PyArray_SIZE(scale)
     cdef bint is_signed = kind == cnp.NPY_BYTE
     with nogil:
-        table().int8.dequantise(py, pq, ps, pz, outer, n, inner, is_signed)
+        launch(table().int8.dequantise, py, pq, ps, pz, outer, n, inner, is_signed)
 
 
 def add(cnp.ndarray y not None, cnp.ndarray a not None, cnp.ndarray b not None, int a_zero, float a_scale, int b_zero, float b_scale,
@@ -238,7 +233,7 @@ def add(cnp.ndarray y not None, cnp.ndarray a not None, cnp.ndarray b not None, 
     cdef unsigned char* py = <unsigned char*>data_of("add", "y", y, cnp.NPY_UBYTE, n)
     finish(&then, "add", y, zero, low, high)
     with nogil:
-        table().int8.add(py, pa, pb, n, a_zero, a_scale, b_zero, b_scale, zero, low, high)
+        launch(table().int8.add, py, pa, pb, n, a_zero, a_scale, b_zero, b_scale, zero, low, high)
 
 
 def look_up(cnp.ndarray y not None, cnp.ndarray x not None, cnp.ndarray values not None):
@@ -248,7 +243,7 @@ def look_up(cnp.ndarray y not None, cnp.ndarray x not None, cnp.ndarray values n
     cdef const unsigned char* px = <const unsigned char*>data_of("look_up", "x", x, cnp.NPY_UBYTE, n)
     cdef const unsigned char* pv = <const unsigned char*>data_of("look_up", "values", values, cnp.NPY_UBYTE, 256)
     with nogil:
-        table().int8.look_up(py, px, pv, n)
+        launch(table().int8.look_up, py, px, pv, n)
 
 
 def max_pool(cnp.ndarray y not None, cnp.ndarray x not None, cnp.ndarray lo not None, cnp.ndarray hi not None, tuple step not None):
@@ -262,7 +257,7 @@ def max_pool(cnp.ndarray y not None, cnp.ndarray x not None, cnp.ndarray lo not 
     cdef const unsigned char* px = <const unsigned char*>data_of("max_pool", "x", x, cnp.NPY_UBYTE, cnp.PyArray_SIZE(x))
     if cnp.PyArray_SIZE(y) != 0:
         with nogil:
-            table().int8.max_pool(py, px, grid)
+            launch(table().int8.max_pool, py, px, grid)
 
 
 def avg_pool(
@@ -286,4 +281,4 @@ def avg_pool(
     cdef const unsigned char* px = <const unsigned char*>data_of("avg_pool", "x", x, cnp.NPY_UBYTE, cnp.PyArray_SIZE(x))
     if cnp.PyArray_SIZE(y) != 0:
         with nogil:
-            table().int8.avg_pool(then, px, x_zero, factor, grid)
+            launch(table().int8.avg_pool, then, px, x_zero, factor, grid)

@@ -27,8 +27,8 @@ cdef extern from "table.h" namespace "pdl":
         double eps, dropout
         uint64_t seed
     cdef cppclass LayerNormTable:
-        void forward(const LayerNormCall& call) noexcept nogil
-        void backward(const LayerNormCall& call) noexcept nogil
+        void* forward
+        void* backward
     cdef cppclass Table:
         LayerNormTable[3] layer_norm
     const Table& table() noexcept nogil
@@ -79,7 +79,7 @@ def layer_norm(
     c.shift = optional_data("layer_norm", "shift", shift, wide, c.columns)
     c.eps, c.dropout, c.seed = eps, dropout, seed
     with nogil:
-        table().layer_norm[storage].forward(c)
+        launch(table().layer_norm[storage].forward, c)
 
 
 def layer_norm_grad(
@@ -113,4 +113,4 @@ def layer_norm_grad(
     c.dshift = optional_data("layer_norm", "dshift", dshift, wide, c.columns)
     c.dropout, c.seed = dropout, seed
     with nogil:
-        table().layer_norm[storage].backward(c)
+        launch(table().layer_norm[storage].backward, c)

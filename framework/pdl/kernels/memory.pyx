@@ -8,7 +8,8 @@ cimport cython
 from cpython.mem cimport PyMem_RawRealloc
 from cpython.ref cimport Py_INCREF
 from libc.stdlib cimport free
-cimport numpy as cnp
+
+include "launch.pxi"
 
 import numpy as np
 
@@ -153,4 +154,5 @@ def empty(tuple shape, dtype not None):
     array = PyArray_NewFromDescr(array_type, <cnp.PyArray_Descr*>dtype, nd, dims, NULL, block.data, cnp.NPY_ARRAY_CARRAY, NULL)
     Py_INCREF(block)  # and so does PyArray_SetBaseObject
     PyArray_SetBaseObject(array, block)
+    keep(array)
     return array

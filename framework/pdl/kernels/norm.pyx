@@ -4,10 +4,8 @@ include "checks.pxi"
 
 cdef extern from "table.h" namespace "pdl":
     cdef cppclass NormTable[T]:
-        void group_norm(T* y, T* mean, T* rstd, const T* x, const T* scale, const T* shift, int64_t n, int64_t rows, int64_t columns,
-                        int64_t groups, double eps) noexcept nogil
-        void group_norm_grad(T* dx, T* dscale, T* dshift, const T* g, const T* x, const T* mean, const T* rstd, const T* scale,
-                             int64_t n, int64_t rows, int64_t columns, int64_t groups) noexcept nogil
+        void* group_norm
+        void* group_norm_grad
     NormTable[T]* norm_table[T](const T* any) noexcept nogil
 
 
@@ -48,11 +46,11 @@ def group_norm(
     cdef int64_t rows = n // columns // batch
     with nogil:
         if kind == cnp.NPY_FLOAT:
-            norm_table(<float*>px).group_norm(<float*>py, <float*>pm, <float*>pr, <float*>px, <float*>pa, <float*>pb, batch, rows,
-                                              columns, groups, eps)
+            launch(norm_table(<float*>px).group_norm, <float*>py, <float*>pm, <float*>pr, <float*>px, <float*>pa, <float*>pb, batch, rows,
+                   columns, groups, eps)
         else:
-            norm_table(<double*>px).group_norm(<double*>py, <double*>pm, <double*>pr, <double*>px, <double*>pa, <double*>pb, batch,
-                                               rows, columns, groups, eps)
+            launch(norm_table(<double*>px).group_norm, <double*>py, <double*>pm, <double*>pr, <double*>px, <double*>pa, <double*>pb, batch,
+                   rows, columns, groups, eps)
 
 
 def group_norm_grad(
@@ -81,8 +79,8 @@ def group_norm_grad(
     cdef int64_t rows = n // columns // batch
     with nogil:
         if kind == cnp.NPY_FLOAT:
-            norm_table(<float*>px).group_norm_grad(<float*>pdx, <float*>pds, <float*>pdb, <float*>pg, <float*>px, <float*>pm, <float*>pr,
-                                                   <float*>pa, batch, rows, columns, groups)
+            launch(norm_table(<float*>px).group_norm_grad, <float*>pdx, <float*>pds, <float*>pdb, <float*>pg, <float*>px, <float*>pm,
+                   <float*>pr, <float*>pa, batch, rows, columns, groups)
         else:
-            norm_table(<double*>px).group_norm_grad(<double*>pdx, <double*>pds, <double*>pdb, <double*>pg, <double*>px, <double*>pm,
-                                                    <double*>pr, <double*>pa, batch, rows, columns, groups)
+            launch(norm_table(<double*>px).group_norm_grad, <double*>pdx, <double*>pds, <double*>pdb, <double*>pg, <double*>px, <double*>pm,
+                   <double*>pr, <double*>pa, batch, rows, columns, groups)

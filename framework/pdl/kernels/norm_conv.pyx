@@ -21,12 +21,10 @@ cdef extern from "table.h" namespace "pdl":
         double eps
         int act
     cdef cppclass NormConvTable[S, T]:
-        void forward(S* y, T* mean, T* var, const S* x, const NormInput[T]& inputs, const T* w, const Geometry& g) noexcept nogil
-        void backward(S* dx, T* dw, T* dmean, T* dvar, T* dscale, T* dshift, const S* g, const S* y, const T* y_mean, const T* g_mean,
-                      const T* g_var, const S* x, const NormInput[T]& inputs, const T* w, const Geometry& geometry) noexcept nogil
-        void moments(T* mean, T* var, const S* x, int64_t rows, int64_t columns) noexcept nogil
-        void moments_grad(S* dx, const S* g, const S* x, const T* mean, const T* g_mean, const T* g_var, int64_t rows,
-                          int64_t columns) noexcept nogil
+        void* forward
+        void* backward
+        void* moments
+        void* moments_grad
     NormConvTable[float, float]* norm_conv_table(const float* any) noexcept nogil
     NormConvTable[double, double]* norm_conv_table(const double* any) noexcept nogil
     NormConvTable[bf16, float]* norm_conv_table(const bf16* any) noexcept nogil
@@ -98,14 +96,15 @@ def forward(
         if kind == cnp.NPY_DOUBLE:
             double_wide.mean, double_wide.var, double_wide.scale = <double*>p_m, <double*>p_v, <double*>p_a
             double_wide.shift, double_wide.eps, double_wide.act = <double*>p_b, eps, act
-            norm_conv_table(<double*>p_x).forward(<double*>p_y, <double*>p_ym, <double*>p_yv, <double*>p_x, double_wide, <double*>p_w, g)
+            launch(norm_conv_table(<double*>p_x).forward, <double*>p_y, <double*>p_ym, <double*>p_yv, <double*>p_x, double_wide,
+                   <double*>p_w, g)
         else:
             wide.mean, wide.var, wide.scale = <float*>p_m, <float*>p_v, <float*>p_a
             wide.shift, wide.eps, wide.act = <float*>p_b, eps, act
             if kind == cnp.NPY_FLOAT:
-                norm_conv_table(<float*>p_x).forward(<float*>p_y, <float*>p_ym, <float*>p_yv, <float*>p_x, wide, <float*>p_w, g)
+                launch(norm_conv_table(<float*>p_x).forward, <float*>p_y, <float*>p_ym, <float*>p_yv, <float*>p_x, wide, <float*>p_w, g)
             else:
-                norm_conv_table(<bf16*>p_x).forward(<bf16*>p_y, <float*>p_ym, <float*>p_yv, <bf16*>p_x, wide, <float*>p_w, g)
+                launch(norm_conv_table(<bf16*>p_x).forward, <bf16*>p_y, <float*>p_ym, <float*>p_yv, <bf16*>p_x, wide, <float*>p_w, g)
 
 
 def backward(
@@ -163,20 +162,18 @@ def backward(
         if kind == cnp.NPY_DOUBLE:
             double_wide.mean, double_wide.var, double_wide.scale = <double*>p_m, <double*>p_v, <double*>p_a
             double_wide.shift, double_wide.eps, double_wide.act = <double*>p_b, eps, act
-            norm_conv_table(<double*>p_x).backward(<double*>p_dx, <double*>p_dw, <double*>p_dm, <double*>p_dv, <double*>p_da,
-                                                   <double*>p_db, <double*>p_g, <double*>p_y, <double*>p_ym, <double*>p_gm,
-                                                   <double*>p_gv, <double*>p_x, double_wide, <double*>p_w, s)
+            launch(norm_conv_table(<double*>p_x).backward, <double*>p_dx, <double*>p_dw, <double*>p_dm, <double*>p_dv, <double*>p_da,
+                   <double*>p_db, <double*>p_g, <double*>p_y, <double*>p_ym, <double*>p_gm, <double*>p_gv, <double*>p_x, double_wide,
+                   <double*>p_w, s)
         else:
             wide.mean, wide.var, wide.scale = <float*>p_m, <float*>p_v, <float*>p_a
             wide.shift, wide.eps, wide.act = <float*>p_b, eps, act
             if kind == cnp.NPY_FLOAT:
-                norm_conv_table(<float*>p_x).backward(<float*>p_dx, <float*>p_dw, <float*>p_dm, <float*>p_dv, <float*>p_da, <float*>p_db,
-                                                      <float*>p_g, <float*>p_y, <float*>p_ym, <float*>p_gm, <float*>p_gv, <float*>p_x,
-                                                      wide, <float*>p_w, s)
+                launch(norm_conv_table(<float*>p_x).backward, <float*>p_dx, <float*>p_dw, <float*>p_dm, <float*>p_dv, <float*>p_da,
+                       <float*>p_db, <float*>p_g, <float*>p_y, <float*>p_ym, <float*>p_gm, <float*>p_gv, <float*>p_x, wide, <float*>p_w, s)
             else:
-                norm_conv_table(<bf16*>p_x).backward(<bf16*>p_dx, <float*>p_dw, <float*>p_dm, <float*>p_dv, <float*>p_da, <float*>p_db,
-                                                     <bf16*>p_g, <bf16*>p_y, <float*>p_ym, <float*>p_gm, <float*>p_gv, <bf16*>p_x,
-                                                     wide, <float*>p_w, s)
+                launch(norm_conv_table(<bf16*>p_x).backward, <bf16*>p_dx, <float*>p_dw, <float*>p_dm, <float*>p_dv, <float*>p_da,
+                       <float*>p_db, <bf16*>p_g, <bf16*>p_y, <float*>p_ym, <float*>p_gm, <float*>p_gv, <bf16*>p_x, wide, <float*>p_w, s)
 
 
 def moments(
@@ -192,11 +189,11 @@ def moments(
     cdef void* p_x = data_of("moments", "x", x, kind, n)
     with nogil:
         if kind == cnp.NPY_FLOAT:
-            norm_conv_table(<float*>p_x).moments(<float*>p_m, <float*>p_v, <float*>p_x, n // columns, columns)
+            launch(norm_conv_table(<float*>p_x).moments, <float*>p_m, <float*>p_v, <float*>p_x, n // columns, columns)
         elif kind == cnp.NPY_DOUBLE:
-            norm_conv_table(<double*>p_x).moments(<double*>p_m, <double*>p_v, <double*>p_x, n // columns, columns)
+            launch(norm_conv_table(<double*>p_x).moments, <double*>p_m, <double*>p_v, <double*>p_x, n // columns, columns)
         else:
-            norm_conv_table(<bf16*>p_x).moments(<float*>p_m, <float*>p_v, <bf16*>p_x, n // columns, columns)
+            launch(norm_conv_table(<bf16*>p_x).moments, <float*>p_m, <float*>p_v, <bf16*>p_x, n // columns, columns)
 
 
 def moments_grad(
@@ -218,11 +215,11 @@ def moments_grad(
     cdef void* p_gv = data_of("moments_grad", "g_var", g_var, real, columns)
     with nogil:
         if kind == cnp.NPY_FLOAT:
-            norm_conv_table(<float*>p_x).moments_grad(<float*>p_dx, <float*>p_g, <float*>p_x, <float*>p_m, <float*>p_gm, <float*>p_gv,
-                                                      n // columns, columns)
+            launch(norm_conv_table(<float*>p_x).moments_grad, <float*>p_dx, <float*>p_g, <float*>p_x, <float*>p_m, <float*>p_gm,
+                   <float*>p_gv, n // columns, columns)
         elif kind == cnp.NPY_DOUBLE:
-            norm_conv_table(<double*>p_x).moments_grad(<double*>p_dx, <double*>p_g, <double*>p_x, <double*>p_m, <double*>p_gm,
-                                                       <double*>p_gv, n // columns, columns)
+            launch(norm_conv_table(<double*>p_x).moments_grad, <double*>p_dx, <double*>p_g, <double*>p_x, <double*>p_m, <double*>p_gm,
+                   <double*>p_gv, n // columns, columns)
         else:
-            norm_conv_table(<bf16*>p_x).moments_grad(<bf16*>p_dx, <bf16*>p_g, <bf16*>p_x, <float*>p_m, <float*>p_gm, <float*>p_gv,
-                                                     n // columns, columns)
+            launch(norm_conv_table(<bf16*>p_x).moments_grad, <bf16*>p_dx, <bf16*>p_g, <bf16*>p_x, <float*>p_m, <float*>p_gm, <float*>p_gv,
+                   n // columns, columns)

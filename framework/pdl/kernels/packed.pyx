@@ -4,9 +4,7 @@ A packed array is one run of numbers in the order in which this CPU's kernels re
 stored.
 """
 
-from libc.stdint cimport int64_t
-
-cimport numpy as cnp
+include "launch.pxi"
 
 import numpy as np
 
@@ -34,8 +32,8 @@ cdef extern from "table.h" namespace "pdl":
         const T* residual
     cdef cppclass PackedTable[T]:
         int64_t size(int form, const Geometry& g) noexcept nogil
-        void pack(int form, T* to, const T* w, const Geometry& g) noexcept nogil
-        void forward(int form, T* y, const T* x, const T* w, const T* bias, const Geometry& g, const Epilogue[T]& then) noexcept nogil
+        void* pack
+        void* forward
     PackedTable[T]* packed_table[T](const T* any) noexcept nogil
 
 ctypedef fused real:
@@ -96,13 +94,13 @@ def pack(str form, cnp.ndarray to not None, cnp.ndarray w not None):
         raise ValueError(f"packed: {form} of {np.shape(w)} takes {expected} values in {w.dtype}, not {to.size} in {to.dtype}")
     if w.itemsize == 4:
         with nogil:
-            packed_table(<const float*>0).pack(number, <float*>cnp.PyArray_DATA(to), <const float*>cnp.PyArray_DATA(w), g)
+            launch(packed_table(<const float*>0).pack, number, <float*>cnp.PyArray_DATA(to), <const float*>cnp.PyArray_DATA(w), g)
     elif w.itemsize == 8:
         with nogil:
-            packed_table(<const double*>0).pack(number, <double*>cnp.PyArray_DATA(to), <const double*>cnp.PyArray_DATA(w), g)
+            launch(packed_table(<const double*>0).pack, number, <double*>cnp.PyArray_DATA(to), <const double*>cnp.PyArray_DATA(w), g)
     else:
         with nogil:
-            packed_table(<const bf16*>0).pack(number, <bf16*>cnp.PyArray_DATA(to), <const bf16*>cnp.PyArray_DATA(w), g)
+            launch(packed_table(<const bf16*>0).pack, number, <bf16*>cnp.PyArray_DATA(to), <const bf16*>cnp.PyArray_DATA(w), g)
 
 
 cdef void run(int form, real* y, const real* x, const real* w, const real* bias, const real* residual, int activation,
@@ -110,7 +108,7 @@ cdef void run(int form, real* y, const real* x, const real* w, const real* bias,
     cdef Epilogue[real] then
     then.activation, then.residual = activation, residual
     then.a, then.b, then.c = parameters[0], parameters[1], parameters[2]
-    packed_table(x).forward(form, y, x, w, bias, g, then)
+    launch(packed_table(x).forward, form, y, x, w, bias, g, then)
 
 
 cdef void* data_of(str label, cnp.ndarray array, int64_t size, dtype) except? NULL:
@@ -119,7 +117,7 @@ cdef void* data_of(str label, cnp.ndarray array, int64_t size, dtype) except? NU
         return NULL
     if array.size != size or array.dtype != dtype or not array.flags.c_contiguous:
         raise ValueError(f"packed: {label} must be a contiguous array of {size} values in {dtype}")
-    return cnp.PyArray_DATA(array)
+    return address("packed", cnp.PyArray_DATA(array))
 
 
 def forward(str form, cnp.ndarray y not None, cnp.ndarray x not None, cnp.ndarray packed not None, tuple kernel, cnp.ndarray bias,

@@ -6,15 +6,14 @@ include "stored.pxi"
 
 cdef extern from "table.h" namespace "pdl":
     cdef cppclass PointwiseTable[T]:
-        void unary(int name, T* y, const T* x, int64_t n, double a, double b, double c) noexcept nogil
-        void unary_grad(int name, T* dx, const T* g, const T* ref, int64_t n, double a, double b, double c) noexcept nogil
-        void binary(int name, T* out, const T* a, const T* b, int64_t outer, int64_t rows, int64_t columns, int beside,
-                    bint swapped) noexcept nogil
-        void sums(T* y, const T* x, int64_t outer, int64_t n, int64_t inner, double divisor) noexcept nogil
+        void* unary
+        void* unary_grad
+        void* binary
+        void* sums
     PointwiseTable[T]* pointwise_table[T](const T* any) noexcept nogil
     cdef cppclass CastTable:
-        void narrow(bf16* y, const float* x, int64_t n) noexcept nogil
-        void widen(float* y, const bf16* x, int64_t n) noexcept nogil
+        void* narrow
+        void* widen
     cdef cppclass Table:
         CastTable cast
     const Table& table() noexcept nogil
@@ -52,11 +51,11 @@ def unary(
     cdef void* of = data_of(name, "x", x, kind, n)
     with nogil:
         if kind == cnp.NPY_FLOAT:
-            pointwise_table(<float*>to).unary(which, <float*>to, <float*>of, n, a, b, c)
+            launch(pointwise_table(<float*>to).unary, which, <float*>to, <float*>of, n, a, b, c)
         elif kind == cnp.NPY_DOUBLE:
-            pointwise_table(<double*>to).unary(which, <double*>to, <double*>of, n, a, b, c)
+            launch(pointwise_table(<double*>to).unary, which, <double*>to, <double*>of, n, a, b, c)
         else:
-            pointwise_table(<bf16*>to).unary(which, <bf16*>to, <bf16*>of, n, a, b, c)
+            launch(pointwise_table(<bf16*>to).unary, which, <bf16*>to, <bf16*>of, n, a, b, c)
 
 
 def unary_grad(
@@ -79,11 +78,11 @@ def unary_grad(
         raise KeyError(f"pointwise has no gradient of {name!r}; it has {', '.join(GRADIENT_OF)}")
     with nogil:
         if kind == cnp.NPY_FLOAT:
-            pointwise_table(<float*>to).unary_grad(which, <float*>to, <float*>at, <float*>of, n, a, b, c)
+            launch(pointwise_table(<float*>to).unary_grad, which, <float*>to, <float*>at, <float*>of, n, a, b, c)
         elif kind == cnp.NPY_DOUBLE:
-            pointwise_table(<double*>to).unary_grad(which, <double*>to, <double*>at, <double*>of, n, a, b, c)
+            launch(pointwise_table(<double*>to).unary_grad, which, <double*>to, <double*>at, <double*>of, n, a, b, c)
         else:
-            pointwise_table(<bf16*>to).unary_grad(which, <bf16*>to, <bf16*>at, <bf16*>of, n, a, b, c)
+            launch(pointwise_table(<bf16*>to).unary_grad, which, <bf16*>to, <bf16*>at, <bf16*>of, n, a, b, c)
 
 
 cdef enum Beside:  # enum class Beside in pointwise.h
@@ -157,11 +156,11 @@ def binary(
         return
     with nogil:
         if kind == cnp.NPY_FLOAT:
-            pointwise_table(<float*>to).binary(which, <float*>to, <float*>p, <float*>q, outer, rows, columns, beside, swapped)
+            launch(pointwise_table(<float*>to).binary, which, <float*>to, <float*>p, <float*>q, outer, rows, columns, beside, swapped)
         elif kind == cnp.NPY_DOUBLE:
-            pointwise_table(<double*>to).binary(which, <double*>to, <double*>p, <double*>q, outer, rows, columns, beside, swapped)
+            launch(pointwise_table(<double*>to).binary, which, <double*>to, <double*>p, <double*>q, outer, rows, columns, beside, swapped)
         else:
-            pointwise_table(<bf16*>to).binary(which, <bf16*>to, <bf16*>p, <bf16*>q, outer, rows, columns, beside, swapped)
+            launch(pointwise_table(<bf16*>to).binary, which, <bf16*>to, <bf16*>p, <bf16*>q, outer, rows, columns, beside, swapped)
 
 
 def sums(
@@ -180,11 +179,11 @@ def sums(
         return
     with nogil:
         if kind == cnp.NPY_FLOAT:
-            pointwise_table(<float*>to).sums(<float*>to, <float*>of, outer, n, inner, divisor)
+            launch(pointwise_table(<float*>to).sums, <float*>to, <float*>of, outer, n, inner, divisor)
         elif kind == cnp.NPY_DOUBLE:
-            pointwise_table(<double*>to).sums(<double*>to, <double*>of, outer, n, inner, divisor)
+            launch(pointwise_table(<double*>to).sums, <double*>to, <double*>of, outer, n, inner, divisor)
         else:
-            pointwise_table(<bf16*>to).sums(<bf16*>to, <bf16*>of, outer, n, inner, divisor)
+            launch(pointwise_table(<bf16*>to).sums, <bf16*>to, <bf16*>of, outer, n, inner, divisor)
 
 
 def cast(
@@ -198,6 +197,6 @@ def cast(
     cdef void* of = data_of("cast", "x", x, cnp.NPY_FLOAT if narrow else BF16, n)
     with nogil:
         if narrow:
-            table().cast.narrow(<bf16*>to, <float*>of, n)
+            launch(table().cast.narrow, <bf16*>to, <float*>of, n)
         else:
-            table().cast.widen(<float*>to, <bf16*>of, n)
+            launch(table().cast.widen, <float*>to, <bf16*>of, n)

@@ -3,17 +3,17 @@
 include "stored.pxi"
 include "windows.pxi"
 
+cdef extern from "bounds.h" namespace "pdl":
+    void* first_above "&pdl::first_above"
+
 cdef extern from "table.h" namespace "pdl":
     cdef cppclass PoolingTable[T]:
-        void max_pool(T* y, int32_t* index, const T* x, const PoolGrid& grid) noexcept nogil
-        void max_pool_dx(T* dx, const T* g, const int32_t* index, const PoolGrid& cells,
-                         const PoolGrid& windows) noexcept nogil
-        void avg_pool(T* y, const T* x, const PoolGrid& grid) noexcept nogil
-        void avg_pool_dx(T* dx, const T* g, const PoolGrid& cells, const PoolGrid& windows) noexcept nogil
-        void pick(T* y, const T* x, const int32_t* index, int64_t batch, int64_t out, int64_t inside,
-                  int64_t channels) noexcept nogil
-        void place(T* dx, const T* g, const int32_t* index, int64_t batch, int64_t out, int64_t inside,
-                   int64_t channels) noexcept nogil
+        void* max_pool
+        void* max_pool_dx
+        void* avg_pool
+        void* avg_pool_dx
+        void* pick
+        void* place
     PoolingTable[T]* pooling_table[T](const T* any) noexcept nogil
 
 
@@ -52,11 +52,11 @@ def max_pool(
         return
     with nogil:
         if kind == cnp.NPY_FLOAT:
-            pooling_table(<float*>py).max_pool(<float*>py, at, <float*>px, grid)
+            launch(pooling_table(<float*>py).max_pool, <float*>py, at, <float*>px, grid)
         elif kind == cnp.NPY_DOUBLE:
-            pooling_table(<double*>py).max_pool(<double*>py, at, <double*>px, grid)
+            launch(pooling_table(<double*>py).max_pool, <double*>py, at, <double*>px, grid)
         else:
-            pooling_table(<bf16*>py).max_pool(<bf16*>py, at, <bf16*>px, grid)
+            launch(pooling_table(<bf16*>py).max_pool, <bf16*>py, at, <bf16*>px, grid)
 
 
 def max_pool_dx(
@@ -85,11 +85,11 @@ def max_pool_dx(
         return
     with nogil:
         if kind == cnp.NPY_FLOAT:
-            pooling_table(<float*>to).max_pool_dx(<float*>to, <float*>pg, at, cells, windows)
+            launch(pooling_table(<float*>to).max_pool_dx, <float*>to, <float*>pg, at, cells, windows)
         elif kind == cnp.NPY_DOUBLE:
-            pooling_table(<double*>to).max_pool_dx(<double*>to, <double*>pg, at, cells, windows)
+            launch(pooling_table(<double*>to).max_pool_dx, <double*>to, <double*>pg, at, cells, windows)
         else:
-            pooling_table(<bf16*>to).max_pool_dx(<bf16*>to, <bf16*>pg, at, cells, windows)
+            launch(pooling_table(<bf16*>to).max_pool_dx, <bf16*>to, <bf16*>pg, at, cells, windows)
 
 
 def avg_pool(
@@ -110,11 +110,11 @@ def avg_pool(
         return
     with nogil:
         if kind == cnp.NPY_FLOAT:
-            pooling_table(<float*>py).avg_pool(<float*>py, <float*>px, grid)
+            launch(pooling_table(<float*>py).avg_pool, <float*>py, <float*>px, grid)
         elif kind == cnp.NPY_DOUBLE:
-            pooling_table(<double*>py).avg_pool(<double*>py, <double*>px, grid)
+            launch(pooling_table(<double*>py).avg_pool, <double*>py, <double*>px, grid)
         else:
-            pooling_table(<bf16*>py).avg_pool(<bf16*>py, <bf16*>px, grid)
+            launch(pooling_table(<bf16*>py).avg_pool, <bf16*>py, <bf16*>px, grid)
 
 
 def avg_pool_dx(
@@ -139,17 +139,17 @@ def avg_pool_dx(
         return
     with nogil:
         if kind == cnp.NPY_FLOAT:
-            pooling_table(<float*>to).avg_pool_dx(<float*>to, <float*>pg, cells, windows)
+            launch(pooling_table(<float*>to).avg_pool_dx, <float*>to, <float*>pg, cells, windows)
         elif kind == cnp.NPY_DOUBLE:
-            pooling_table(<double*>to).avg_pool_dx(<double*>to, <double*>pg, cells, windows)
+            launch(pooling_table(<double*>to).avg_pool_dx, <double*>to, <double*>pg, cells, windows)
         else:
-            pooling_table(<bf16*>to).avg_pool_dx(<bf16*>to, <bf16*>pg, cells, windows)
+            launch(pooling_table(<bf16*>to).avg_pool_dx, <bf16*>to, <bf16*>pg, cells, windows)
 
 
 cdef const int32_t* checked_index(str name, cnp.ndarray index, cnp.ndarray like, cnp.ndarray cells) except? NULL:
     """The positions, of the shape of `like`; raise where batch or channels of the two arrays differ or a position is not below the
     number of cells (negative ones mean nothing)."""
-    cdef int64_t i, worst = -1, inside = cnp.PyArray_DIM(cells, 1)
+    cdef int64_t inside = cnp.PyArray_DIM(cells, 1), n = cnp.PyArray_SIZE(index), bad
     demand(name, "an array", like, 3)
     demand(name, "an array", cells, 3)
     same(name, index, like)
@@ -159,11 +159,9 @@ cdef const int32_t* checked_index(str name, cnp.ndarray index, cnp.ndarray like,
             f"{cnp.PyArray_DIM(cells, 2)} must agree"
         )
     cdef const int32_t* p = <const int32_t*>data_of(name, "index", index, cnp.NPY_INT32, cnp.PyArray_SIZE(like))
-    for i in range(cnp.PyArray_SIZE(index)):
-        if p[i] > worst:
-            worst = p[i]
-    if worst >= inside:
-        raise ShapeError(f"{name}: position {worst} is outside the {inside} cells")
+    bad = launch(first_above, p, n, inside)
+    if bad:
+        raise ShapeError(f"{name}: position {p[bad - 1]} is outside the {inside} cells")
     return p
 
 
@@ -182,11 +180,11 @@ def pick(
         return
     with nogil:
         if kind == cnp.NPY_FLOAT:
-            pooling_table(<float*>py).pick(<float*>py, <float*>px, at, n, out, cells, c)
+            launch(pooling_table(<float*>py).pick, <float*>py, <float*>px, at, n, out, cells, c)
         elif kind == cnp.NPY_DOUBLE:
-            pooling_table(<double*>py).pick(<double*>py, <double*>px, at, n, out, cells, c)
+            launch(pooling_table(<double*>py).pick, <double*>py, <double*>px, at, n, out, cells, c)
         else:
-            pooling_table(<bf16*>py).pick(<bf16*>py, <bf16*>px, at, n, out, cells, c)
+            launch(pooling_table(<bf16*>py).pick, <bf16*>py, <bf16*>px, at, n, out, cells, c)
 
 
 def place(
@@ -204,8 +202,8 @@ def place(
         return
     with nogil:
         if kind == cnp.NPY_FLOAT:
-            pooling_table(<float*>to).place(<float*>to, <float*>pg, at, n, out, cells, c)
+            launch(pooling_table(<float*>to).place, <float*>to, <float*>pg, at, n, out, cells, c)
         elif kind == cnp.NPY_DOUBLE:
-            pooling_table(<double*>to).place(<double*>to, <double*>pg, at, n, out, cells, c)
+            launch(pooling_table(<double*>to).place, <double*>to, <double*>pg, at, n, out, cells, c)
         else:
-            pooling_table(<bf16*>to).place(<bf16*>to, <bf16*>pg, at, n, out, cells, c)
+            launch(pooling_table(<bf16*>to).place, <bf16*>to, <bf16*>pg, at, n, out, cells, c)

@@ -1,8 +1,8 @@
 """Gathers, scatters and reductions of rows [R, C], and sparse mixtures of rows."""
 
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t
 
-cimport numpy as cnp
+include "launch.pxi"
 
 from pdl.errors import ShapeError
 
@@ -12,24 +12,28 @@ ctypedef fused real:
     float
     double
 
+cdef extern from "bounds.h" namespace "pdl":
+    void* first_outside "&pdl::first_outside"
+
 cdef extern from "table.h" namespace "pdl":
     cdef cppclass RowsTable[T]:
-        void take(char* out, const char* table, const int64_t* index, int64_t n, int64_t bytes) noexcept nogil
-        void add(T* table, const int64_t* index, const T* g, int64_t rows, int64_t n, int64_t columns) noexcept nogil
-        void extremum(T* y, int32_t* winner, const T* x, const int64_t* index, int64_t rows, int64_t n, int64_t columns,
-                      T sign) noexcept nogil
-        void mix(T* y, const T* x, const int64_t* start, const int64_t* source, const double* weight, int64_t outer,
-                 int64_t out, int64_t inside, int64_t inner) noexcept nogil
-        void combine(int64_t* rows, T* values, const int64_t* index, const T* g, int64_t n, int64_t columns) noexcept nogil
+        void* take
+        void* add
+        void* extremum
+        void* mix
+        void* combine
     RowsTable[T]* rows_table[T](const T* any) noexcept nogil
 
 
 cdef int check(str name, const int64_t[::1] index, int64_t rows, bint drop) except -1:
     """Raise `ShapeError` at the first index outside [0, rows); with `drop` negative ones are allowed."""
-    cdef int64_t i, low = -(<int64_t>1 << 62) if drop else 0
-    for i in range(index.shape[0]):
-        if index[i] < low or index[i] >= rows:
-            raise ShapeError(f"{name}: index {index[i]} at flat position {i} is outside the {rows} rows")
+    cdef int64_t n = index.shape[0], low = -(<int64_t>1 << 62) if drop else 0
+    if n == 0:
+        return 0
+    cdef const int64_t* at = <const int64_t*>address(name, &index[0])
+    cdef int64_t bad = launch(first_outside, at, n, low, rows)
+    if bad:
+        raise ShapeError(f"{name}: index {at[bad - 1]} at flat position {bad - 1} is outside the {rows} rows")
     return 0
 
 
@@ -52,10 +56,10 @@ def take(
     if out.size == 0:
         return
     bytes_ = out.nbytes // n
-    cdef char* to = <char*>cnp.PyArray_DATA(out)
-    cdef const char* source = <const char*>cnp.PyArray_DATA(table)
+    cdef char* to = <char*>address(name, cnp.PyArray_DATA(out))
+    cdef const char* source = <const char*>address(name, cnp.PyArray_DATA(table))
     with nogil:
-        rows_table(<const float*>NULL).take(to, source, &index[0], n, bytes_)
+        launch(rows_table(<const float*>NULL).take, to, source, &index[0], n, bytes_)
 
 
 def add(
@@ -72,8 +76,10 @@ def add(
                          f"{(<object>table).shape}")
     check(name, index, table.shape[0], drop)
     if g.shape[0] and g.shape[1]:
+        address(name, &table[0, 0])
+        address(name, &g[0, 0])
         with nogil:
-            rows_table(&table[0, 0]).add(&table[0, 0], &index[0], &g[0, 0], table.shape[0], g.shape[0], g.shape[1])
+            launch(rows_table(&table[0, 0]).add, &table[0, 0], &index[0], &g[0, 0], table.shape[0], g.shape[0], g.shape[1])
 
 
 def extremum(
@@ -94,16 +100,19 @@ def extremum(
     check(name, index, y.shape[0], True)
     if x.shape[0] and x.shape[1]:
         source, at = &x[0, 0], &index[0]
+        address(name, source)
     if y.shape[0] and y.shape[1]:
+        address(name, &y[0, 0])
+        address(name, &winner[0, 0])
         with nogil:
-            rows_table(&y[0, 0]).extremum(&y[0, 0], &winner[0, 0], source, at, y.shape[0], x.shape[0], y.shape[1],
-                                          <real>(1 if largest else -1))
+            launch(rows_table(&y[0, 0]).extremum, &y[0, 0], &winner[0, 0], source, at, y.shape[0], x.shape[0], y.shape[1],
+                   <real>(1 if largest else -1))
 
 
 def mix(
     real[:, :, ::1] y,              # OUT [outer, O, inner]
     const real[:, :, ::1] x,        # IN  [outer, I, inner]
-    const int64_t[::1] start,       # IN  [O + 1] where each output row's terms begin
+    const int64_t[::1] start,       # IN  [O + 1] where each output row's terms begin; this and the next two never change
     const int64_t[::1] source,      # IN  [terms] rows of x
     const double[::1] weight,       # IN  [terms]
 ):
@@ -111,11 +120,16 @@ def mix(
     if y.shape[0] != x.shape[0] or y.shape[2] != x.shape[2] or start.shape[0] != y.shape[1] + 1 or \
             source.shape[0] != weight.shape[0] or start[start.shape[0] - 1] > source.shape[0]:
         raise ShapeError(f"mix: y {(<object>y).shape}, x {(<object>x).shape}, {start.shape[0]} starts do not fit")
+    keep((<object>start).base)
+    keep((<object>source).base)
+    keep((<object>weight).base)
     check("mix", source, x.shape[1], False)
     if y.shape[0] and y.shape[1] and y.shape[2]:
+        address("mix", &y[0, 0, 0])
+        address("mix", &x[0, 0, 0])
         with nogil:
-            rows_table(&y[0, 0, 0]).mix(&y[0, 0, 0], &x[0, 0, 0], &start[0], &source[0], &weight[0], y.shape[0],
-                                        y.shape[1], x.shape[1], y.shape[2])
+            launch(rows_table(&y[0, 0, 0]).mix, &y[0, 0, 0], &x[0, 0, 0], &start[0], &source[0], &weight[0], y.shape[0], y.shape[1],
+                   x.shape[1], y.shape[2])
 
 
 def combine(
@@ -130,5 +144,9 @@ def combine(
         raise ShapeError(f"combine: rows {(<object>rows).shape} and values {(<object>values).shape} do not fit index "
                          f"{(<object>index).shape} and g {(<object>g).shape}")
     if n and g.shape[1]:
+        address("combine", &rows[0])
+        address("combine", &values[0, 0])
+        address("combine", &index[0])
+        address("combine", &g[0, 0])
         with nogil:
-            rows_table(&g[0, 0]).combine(&rows[0], &values[0, 0], &index[0], &g[0, 0], n, g.shape[1])
+            launch(rows_table(&g[0, 0]).combine, &rows[0], &values[0, 0], &index[0], &g[0, 0], n, g.shape[1])

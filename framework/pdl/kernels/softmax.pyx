@@ -2,21 +2,18 @@
 then float32), contiguous."""
 
 from pdl.errors import DataError
+from pdl.kernels.launch import now
 
 include "stored.pxi"
 
 cdef extern from "table.h" namespace "pdl":
     cdef cppclass SoftmaxTable[S, T]:
-        void softmax(S* y, const S* x, int64_t rows, int64_t columns, bint logarithm) noexcept nogil
-        void softmax_grad(S* dx, const S* g, const S* y, int64_t rows, int64_t columns, bint logarithm) noexcept nogil
-        void cross_entropy(T* loss, T* lse, const S* x, const int64_t* labels, const T* weight, int64_t rows, int64_t columns,
-                           double smoothing, int64_t ignored) noexcept nogil
-        void cross_entropy_grad(S* dx, const T* g, const S* x, const T* lse, const int64_t* labels, const T* weight, int64_t rows,
-                                int64_t columns, double smoothing, int64_t ignored, double factor, bint shared) noexcept nogil
-        void soft_cross_entropy(T* loss, T* lse, T* mass, const S* x, const T* target, const T* weight, int64_t rows,
-                                int64_t columns, double smoothing) noexcept nogil
-        void soft_cross_entropy_grad(S* dx, const T* g, const S* x, const T* lse, const T* mass, const T* target, const T* weight,
-                                     int64_t rows, int64_t columns, double smoothing, double factor, bint shared) noexcept nogil
+        void* softmax
+        void* softmax_grad
+        void* cross_entropy
+        void* cross_entropy_grad
+        void* soft_cross_entropy
+        void* soft_cross_entropy_grad
     SoftmaxTable[float, float]* softmax_table(const float* any) noexcept nogil
     SoftmaxTable[double, double]* softmax_table(const double* any) noexcept nogil
     SoftmaxTable[bf16, float]* softmax_table(const bf16* any) noexcept nogil
@@ -36,11 +33,11 @@ cdef int run_softmax(str name, cnp.ndarray y, cnp.ndarray x, bint logarithm) exc
         return 0
     with nogil:
         if kind == cnp.NPY_FLOAT:
-            softmax_table(<float*>px).softmax(<float*>py, <float*>px, n // columns, columns, logarithm)
+            launch(softmax_table(<float*>px).softmax, <float*>py, <float*>px, n // columns, columns, logarithm)
         elif kind == cnp.NPY_DOUBLE:
-            softmax_table(<double*>px).softmax(<double*>py, <double*>px, n // columns, columns, logarithm)
+            launch(softmax_table(<double*>px).softmax, <double*>py, <double*>px, n // columns, columns, logarithm)
         else:
-            softmax_table(<bf16*>px).softmax(<bf16*>py, <bf16*>px, n // columns, columns, logarithm)
+            launch(softmax_table(<bf16*>px).softmax, <bf16*>py, <bf16*>px, n // columns, columns, logarithm)
     return 0
 
 
@@ -54,11 +51,11 @@ cdef int run_softmax_grad(str name, cnp.ndarray dx, cnp.ndarray g, cnp.ndarray y
         return 0
     with nogil:
         if kind == cnp.NPY_FLOAT:
-            softmax_table(<float*>to).softmax_grad(<float*>to, <float*>pg, <float*>py, n // columns, columns, logarithm)
+            launch(softmax_table(<float*>to).softmax_grad, <float*>to, <float*>pg, <float*>py, n // columns, columns, logarithm)
         elif kind == cnp.NPY_DOUBLE:
-            softmax_table(<double*>to).softmax_grad(<double*>to, <double*>pg, <double*>py, n // columns, columns, logarithm)
+            launch(softmax_table(<double*>to).softmax_grad, <double*>to, <double*>pg, <double*>py, n // columns, columns, logarithm)
         else:
-            softmax_table(<bf16*>to).softmax_grad(<bf16*>to, <bf16*>pg, <bf16*>py, n // columns, columns, logarithm)
+            launch(softmax_table(<bf16*>to).softmax_grad, <bf16*>to, <bf16*>pg, <bf16*>py, n // columns, columns, logarithm)
     return 0
 
 
@@ -103,6 +100,7 @@ cdef double check_labels(
     ignored."""
     cdef int64_t r, label
     cdef double total = 0
+    now("cross_entropy: labels are checked and counted")
     for r in range(rows):
         label = labels[r]
         if label == ignored:
@@ -143,14 +141,14 @@ def cross_entropy(
     cdef double total = check_labels(name, at, rows, columns, ignore_index, pw, real)
     with nogil:
         if kind == cnp.NPY_FLOAT:
-            softmax_table(<float*>px).cross_entropy(<float*>pl, <float*>pe, <float*>px, at, <float*>pw, rows, columns, smoothing,
-                                                    ignore_index)
+            launch(softmax_table(<float*>px).cross_entropy, <float*>pl, <float*>pe, <float*>px, at, <float*>pw, rows, columns, smoothing,
+                   ignore_index)
         elif kind == cnp.NPY_DOUBLE:
-            softmax_table(<double*>px).cross_entropy(<double*>pl, <double*>pe, <double*>px, at, <double*>pw, rows, columns, smoothing,
-                                                     ignore_index)
+            launch(softmax_table(<double*>px).cross_entropy, <double*>pl, <double*>pe, <double*>px, at, <double*>pw, rows, columns,
+                   smoothing, ignore_index)
         else:
-            softmax_table(<bf16*>px).cross_entropy(<float*>pl, <float*>pe, <bf16*>px, at, <float*>pw, rows, columns, smoothing,
-                                                   ignore_index)
+            launch(softmax_table(<bf16*>px).cross_entropy, <float*>pl, <float*>pe, <bf16*>px, at, <float*>pw, rows, columns, smoothing,
+                   ignore_index)
     return total
 
 
@@ -181,14 +179,14 @@ def cross_entropy_grad(
     check_labels(name, at, rows, columns, ignore_index, NULL, kind)
     with nogil:
         if kind == cnp.NPY_FLOAT:
-            softmax_table(<float*>px).cross_entropy_grad(<float*>to, <float*>pg, <float*>px, <float*>pe, at, <float*>pw, rows, columns,
-                                                         smoothing, ignore_index, factor, shared)
+            launch(softmax_table(<float*>px).cross_entropy_grad, <float*>to, <float*>pg, <float*>px, <float*>pe, at, <float*>pw, rows,
+                   columns, smoothing, ignore_index, factor, shared)
         elif kind == cnp.NPY_DOUBLE:
-            softmax_table(<double*>px).cross_entropy_grad(<double*>to, <double*>pg, <double*>px, <double*>pe, at, <double*>pw, rows,
-                                                          columns, smoothing, ignore_index, factor, shared)
+            launch(softmax_table(<double*>px).cross_entropy_grad, <double*>to, <double*>pg, <double*>px, <double*>pe, at, <double*>pw, rows,
+                   columns, smoothing, ignore_index, factor, shared)
         else:
-            softmax_table(<bf16*>px).cross_entropy_grad(<bf16*>to, <float*>pg, <bf16*>px, <float*>pe, at, <float*>pw, rows, columns,
-                                                        smoothing, ignore_index, factor, shared)
+            launch(softmax_table(<bf16*>px).cross_entropy_grad, <bf16*>to, <float*>pg, <bf16*>px, <float*>pe, at, <float*>pw, rows, columns,
+                   smoothing, ignore_index, factor, shared)
 
 
 def soft_cross_entropy(
@@ -213,14 +211,14 @@ def soft_cross_entropy(
     cdef void* pw = optional_data(name, "weight", weight, real, columns)
     with nogil:
         if kind == cnp.NPY_FLOAT:
-            softmax_table(<float*>px).soft_cross_entropy(<float*>pl, <float*>pe, <float*>pm, <float*>px, <float*>pt, <float*>pw, rows,
-                                                         columns, smoothing)
+            launch(softmax_table(<float*>px).soft_cross_entropy, <float*>pl, <float*>pe, <float*>pm, <float*>px, <float*>pt, <float*>pw,
+                   rows, columns, smoothing)
         elif kind == cnp.NPY_DOUBLE:
-            softmax_table(<double*>px).soft_cross_entropy(<double*>pl, <double*>pe, <double*>pm, <double*>px, <double*>pt,
-                                                          <double*>pw, rows, columns, smoothing)
+            launch(softmax_table(<double*>px).soft_cross_entropy, <double*>pl, <double*>pe, <double*>pm, <double*>px, <double*>pt,
+                   <double*>pw, rows, columns, smoothing)
         else:
-            softmax_table(<bf16*>px).soft_cross_entropy(<float*>pl, <float*>pe, <float*>pm, <bf16*>px, <float*>pt, <float*>pw, rows,
-                                                        columns, smoothing)
+            launch(softmax_table(<bf16*>px).soft_cross_entropy, <float*>pl, <float*>pe, <float*>pm, <bf16*>px, <float*>pt, <float*>pw, rows,
+                   columns, smoothing)
 
 
 def soft_cross_entropy_grad(
@@ -249,11 +247,11 @@ def soft_cross_entropy_grad(
     cdef void* pw = optional_data(name, "weight", weight, real, columns)
     with nogil:
         if kind == cnp.NPY_FLOAT:
-            softmax_table(<float*>px).soft_cross_entropy_grad(<float*>to, <float*>pg, <float*>px, <float*>pe, <float*>pm, <float*>pt,
-                                                              <float*>pw, rows, columns, smoothing, factor, shared)
+            launch(softmax_table(<float*>px).soft_cross_entropy_grad, <float*>to, <float*>pg, <float*>px, <float*>pe, <float*>pm,
+                   <float*>pt, <float*>pw, rows, columns, smoothing, factor, shared)
         elif kind == cnp.NPY_DOUBLE:
-            softmax_table(<double*>px).soft_cross_entropy_grad(<double*>to, <double*>pg, <double*>px, <double*>pe, <double*>pm,
-                                                               <double*>pt, <double*>pw, rows, columns, smoothing, factor, shared)
+            launch(softmax_table(<double*>px).soft_cross_entropy_grad, <double*>to, <double*>pg, <double*>px, <double*>pe, <double*>pm,
+                   <double*>pt, <double*>pw, rows, columns, smoothing, factor, shared)
         else:
-            softmax_table(<bf16*>px).soft_cross_entropy_grad(<bf16*>to, <float*>pg, <bf16*>px, <float*>pe, <float*>pm, <float*>pt,
-                                                             <float*>pw, rows, columns, smoothing, factor, shared)
+            launch(softmax_table(<bf16*>px).soft_cross_entropy_grad, <bf16*>to, <float*>pg, <bf16*>px, <float*>pe, <float*>pm, <float*>pt,
+                   <float*>pw, rows, columns, smoothing, factor, shared)

@@ -32,6 +32,8 @@ cdef int fill(str name, PoolGrid* grid, cnp.ndarray to, cnp.ndarray source, cnp.
             f"{name}: batch {grid.batch} and {cnp.PyArray_DIM(source, 0)}, channels {grid.channels} and "
             f"{cnp.PyArray_DIM(source, 4)} must agree"
         )
+    keep(lo)
+    keep(hi)
     cdef const int32_t* first = <const int32_t*>data_of(name, "a table of windows", lo, cnp.NPY_INT32, cells)
     cdef const int32_t* last = <const int32_t*>data_of(name, "a table of windows", hi, cnp.NPY_INT32, cells)
     for axis in range(3):
@@ -46,6 +48,7 @@ cdef int fill_scale(str name, PoolGrid* grid, cnp.ndarray out, cnp.ndarray scale
     """The factors of a mean, indexed by a cell of the pooled array."""
     cdef int axis
     cdef int64_t at = 0, cells = cnp.PyArray_DIM(out, 1) + cnp.PyArray_DIM(out, 2) + cnp.PyArray_DIM(out, 3)
+    keep(scale)
     cdef const double* factors = <const double*>data_of(name, "the factors", scale, cnp.NPY_DOUBLE, cells)
     for axis in range(3):
         grid.scale[axis] = factors + at

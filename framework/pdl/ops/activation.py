@@ -11,10 +11,9 @@ import math
 from functools import lru_cache
 from typing import ClassVar, cast
 
-import numpy as np
-
 from pdl.errors import ShapeError, UsageError
 from pdl.kernels import pointwise
+from pdl.kernels.copies import contiguous
 from pdl.ops.base import OPS, Arrays, Fused, Op, Spec, apply, demand_floating, normalize_axis
 from pdl.ops.cast import astype
 from pdl.ops.create import ones_like
@@ -28,7 +27,7 @@ class Activation(Op, abstract=True):
     """y = f(x) element by element, for floats; the attributes are the kernel's parameters a, b, c."""
 
     kernel: ClassVar[str]
-    native_bf16 = True
+    native_bf16 = native = True
 
     def infer(self, x: Spec) -> Spec:
         if x.dtype.kind != "f":
@@ -36,7 +35,7 @@ class Activation(Op, abstract=True):
         return x
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
-        pointwise.unary(self.kernel, outs[0], np.ascontiguousarray(ins[0]), *self.parameters())
+        pointwise.unary(self.kernel, outs[0], contiguous(ins[0]), *self.parameters())
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
         ref = y if pointwise.GRADIENT_OF[self.kernel] == "y" else x
@@ -60,7 +59,7 @@ class ActivationGrad(Fused):
 
     name: str
     values: tuple[float, ...] = ()
-    native_bf16 = True
+    native_bf16 = native = True
 
     def activation(self) -> Activation:
         """The activation itself."""
@@ -73,7 +72,7 @@ class ActivationGrad(Fused):
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
         op = self.activation()
-        g, ref = np.ascontiguousarray(ins[0]), np.ascontiguousarray(ins[1])
+        g, ref = contiguous(ins[0]), contiguous(ins[1])
         pointwise.unary_grad(op.kernel, outs[0], g, ref, *op.parameters())
 
     def compose(self, g: Tensor, ref: Tensor) -> Tensor:

@@ -10,6 +10,8 @@ import numpy as np
 from pdl.dtype import bfloat16, bool_, float32
 from pdl.errors import DtypeError, ShapeError
 from pdl.kernels import attention as kernels
+from pdl.kernels.copies import contiguous
+from pdl.kernels.launch import now
 from pdl.ops.base import Arrays, Fused, Spec, apply, as_tensors, broadcast_shapes, compose_vjp, demand_floating
 from pdl.ops.cast import astype
 from pdl.ops.dropout import Dropout, check_seed, draw_seed
@@ -34,10 +36,12 @@ class _Attention(Fused, abstract=True):
     heads: int = 0
     is_causal: bool = False
     dropout_p: float = 0.0
-    native_bf16 = True
+    native_bf16 = native = True
 
     def options(self, seed: Array | None) -> dict[str, Any]:
         """Keyword arguments of the kernel."""
+        if seed is not None:
+            now("attention: the seed of dropout is read")
         return {
             "scale": self.scale,
             "causal": self.is_causal,
@@ -169,7 +173,7 @@ class ScaledDotProductAttentionGrad(_Attention):
         mask = self.broadcast_mask(mask, q, k, lead)
         grads = self.apart(outs[0], None, None) if len(outs) == 1 else tuple(self.split(d, lead) for d in outs)
         g, y = _in_rows(self.split(g, lead)), _in_rows(self.split(y, lead))
-        kernels.attention_grad(*grads, g, y, np.ascontiguousarray(lse), q, k, v, mask, **self.options(seed))
+        kernels.attention_grad(*grads, g, y, contiguous(lse), q, k, v, mask, **self.options(seed))
 
     def compose(
         self,
@@ -238,7 +242,7 @@ def scaled_dot_product_attention(
 
 def _in_rows(x: Array) -> Array:
     """x with the values of a row side by side, copied only where they are not."""
-    return x if x.strides[-1] == x.itemsize or x.shape[-1] == 1 else np.ascontiguousarray(x)
+    return x if x.strides[-1] == x.itemsize or x.shape[-1] == 1 else contiguous(x)
 
 
 def _broadcasts(small: tuple[int, ...], large: tuple[int, ...]) -> bool:

@@ -17,6 +17,7 @@ from pdl.autograd import anomaly, tape
 from pdl.dims import Dim
 from pdl.dtype import DType, as_dtype, bfloat16, float32, is_differentiable, promote
 from pdl.errors import DtypeError, ShapeError, UsageError
+from pdl.kernels.copies import contiguous, copy
 from pdl.kernels.memory import empty
 from pdl.kernels.pointwise import cast
 from pdl.kernels.runtime import flushed
@@ -65,6 +66,10 @@ class Op:
     inplace: ClassVar[bool] = False  # `cpu` may write its output over an input of the same shape and dtype
     dynamic: ClassVar[bool] = False  # the shape of the output depends on values; such an op defines `run`
     native_bf16: ClassVar[bool] = False  # `cpu` itself takes bfloat16; otherwise it is computed in float32 and rounded
+    #: `cpu` is kernel calls on its outs, its ins, and memory from `kernels.memory.empty` that such calls fill, nothing
+    #: else: written on a tape once, it can be replayed. Where it does more for some dtypes or layouts, it calls
+    #: `kernels.launch.now` first
+    native: ClassVar[bool] = False
     view: ClassVar[Callable[..., Array] | None] = None  # eager mode may answer with a view of the first input
 
     def __init_subclass__(cls, abstract: bool = False) -> None:
@@ -74,6 +79,7 @@ class Op:
         if abstract:
             return
         _demand_parts(cls)
+        cls.native = cls.native or (cls.view is not None and cls.cpu is Op.cpu)
         cls.differentiable = not isinstance(cls.vjp, not_differentiable)
         OPS[cls.__name__] = cls
 
@@ -123,7 +129,8 @@ class Op:
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         """Compute into `outs`; allocates nothing but scratch."""
         if self.view is not None:
-            return np.copyto(outs[0], self.view(*ins))
+            copy(outs[0], self.view(*ins))
+            return
         raise AttributeError(f"{type(self).__name__} has no CPU body")
 
     vjp: ClassVar[Any]
@@ -248,7 +255,7 @@ def _leaf(x: Tensor) -> Tensor:
 def cast_array(x: Array, dtype: DType) -> Array:
     """A float32 array in bfloat16, or a bfloat16 one in float32."""
     y = empty(x.shape, dtype)
-    cast(y, np.ascontiguousarray(x))
+    cast(y, contiguous(x))
     return y
 
 

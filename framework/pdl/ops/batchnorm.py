@@ -9,20 +9,19 @@ from __future__ import annotations
 import math
 from typing import Any, cast
 
-import numpy as np
-
-from pdl.dtype import bfloat16
+from pdl.dtype import bfloat16, float32
 from pdl.errors import ShapeError, UsageError
 from pdl.kernels import batch_norm as kernels
+from pdl.kernels.copies import contiguous as _c
+from pdl.kernels.copies import convert
+from pdl.kernels.memory import empty
 from pdl.ops.activation import Activation, Hardswish, Hardtanh, Relu, Silu
-from pdl.ops.base import Arrays, Fused, Op, Spec, apply, not_differentiable
+from pdl.ops.base import Arrays, Fused, Op, Spec, apply, cast_array, not_differentiable
 from pdl.ops.cast import astype
 from pdl.ops.elementwise import rsqrt, square
 from pdl.ops.norm import _affine, _check, _parameter, _wide
 from pdl.ops.reduce import sum
 from pdl.tensor import Array, Tensor, TensorLike, as_tensor
-
-_c = np.ascontiguousarray
 
 #: the activations that the kernels know, as ops
 ACTIVATIONS: dict[str, Activation] = {
@@ -52,7 +51,7 @@ def wide_parameter(p: Array | None) -> Array | None:
     """A per-channel array as the kernels take it: contiguous, bfloat16 widened to float32."""
     if p is None:
         return None
-    return p.astype(np.float32) if p.dtype == bfloat16 else _c(p)
+    return cast_array(p, float32) if p.dtype == bfloat16 else cast(Array, _c(p))
 
 
 class WideOutputs:
@@ -62,13 +61,13 @@ class WideOutputs:
 
     def __init__(self, outs: Arrays) -> None:
         self.outs = outs
-        self.arrays = [np.empty(y.shape, np.float32) if y.dtype == bfloat16 else y for y in outs]
+        self.arrays = [empty(y.shape, float32) if y.dtype == bfloat16 else y for y in outs]
 
     def finish(self) -> None:
         """Round what was widened into the outputs."""
         for y, wide in zip(self.outs, self.arrays, strict=True):
             if y is not wide:
-                y[...] = wide.astype(bfloat16)
+                convert(y, wide)
 
 
 def _demand_residual(x: Spec, residual: Spec | None, activation: str | None) -> None:
@@ -89,7 +88,7 @@ class BatchNorm(Op):
     Outputs y, mean [C], var [C] (biased), rstd [C].
     """
 
-    native_bf16 = True
+    native_bf16 = native = True
     eps: float = 1e-5
     activation: str | None = None
 
@@ -135,7 +134,7 @@ class BatchNormGrad(Fused):
     dresidual = g'.
     """
 
-    native_bf16 = True
+    native_bf16 = native = True
     eps: float = 1e-5
     activation: str | None = None
 
@@ -172,7 +171,7 @@ class BatchNormGrad(Fused):
 class BatchNormEval(Fused):
     """y = f((x - mean) / sqrt(var + eps) scale + shift (+ residual)), f the activation; mean and var are given."""
 
-    native_bf16 = True
+    native_bf16 = native = True
     eps: float = 1e-5
     activation: str | None = None
 
@@ -210,7 +209,7 @@ class BatchNormEvalGrad(Fused):
     dscale = sum g' xhat, dresidual = g'. One pass over memory.
     """
 
-    native_bf16 = True
+    native_bf16 = native = True
     eps: float = 1e-5
     activation: str | None = None
 

@@ -6,13 +6,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from pdl.dtype import DType, as_dtype, bfloat16, bool_, complex_of, float32, is_complex, kind, real_of
+from pdl.dtype import DType, as_dtype, bool_, complex_of, is_complex, kind, real_of
 from pdl.errors import DtypeError, ShapeError
-from pdl.kernels import pointwise
+from pdl.kernels.copies import contiguous, convert, copy
 from pdl.ops.base import Arrays, Op, Spec, apply, as_tensors
 from pdl.tensor import Array, Tensor, TensorLike, as_tensor
 
-_SHORT = {float32, bfloat16}  # a kernel casts one to the other
 _KINDS = {"b": "bool", "i": "integers", "f": "floats", "c": "complex numbers"}
 
 
@@ -27,17 +26,18 @@ def demand_kind(name: str, kinds: str, dtype: DType) -> None:
 class AsType(Op):
     """x with another dtype; to a real dtype a complex x gives its real part."""
 
-    native_bf16 = True
+    native_bf16 = native = True
     dtype: DType
 
     def infer(self, x: Spec) -> Spec:
         return Spec(x.shape, self.dtype)
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
-        x, y = ins[0], outs[0]
-        if {x.dtype, y.dtype} == _SHORT:
-            return pointwise.cast(y, np.ascontiguousarray(x))
-        np.copyto(y, x.real if is_complex(x.dtype) and not is_complex(self.dtype) else x, casting="unsafe")
+        x = ins[0].real if is_complex(ins[0].dtype) and not is_complex(self.dtype) else ins[0]
+        if x.dtype == self.dtype:
+            copy(outs[0], x)
+        else:
+            convert(outs[0], contiguous(x))
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
         return astype(g, x.dtype)

@@ -15,6 +15,7 @@ import numpy as np
 
 from pdl.errors import DtypeError, ShapeError
 from pdl.kernels import conv as kernels
+from pdl.kernels.copies import contiguous
 from pdl.ops.base import Arrays, Op, Spec, apply, as_tensors, demand_floating
 from pdl.ops.window import Pads, Sizes, each_axis, pad_pairs
 from pdl.tensor import Array, Tensor, TensorLike
@@ -29,7 +30,7 @@ class _Window(Op, abstract=True):
     padding: tuple[tuple[int, int], ...]
     dilation: tuple[int, ...]
     groups: int
-    native_bf16 = True
+    native_bf16 = native = True
 
     def call(self, other: type[_Window], *inputs: Tensor, **more: Any) -> Tensor:
         """Another of the three ops, with the same window."""
@@ -82,11 +83,11 @@ class _Window(Op, abstract=True):
 
     def image(self, x: Array) -> Array:
         """[N, *spatial, C] as [N, D, H, W, C], contiguous."""
-        return np.ascontiguousarray(x).reshape(x.shape[:1] + (1,) * (3 - len(self.stride)) + x.shape[1:])
+        return contiguous(x).reshape(x.shape[:1] + (1,) * (3 - len(self.stride)) + x.shape[1:])
 
     def weight(self, w: Array) -> Array:
         """[*kernel, C/groups, O] as [KD, KH, KW, C/groups, O], contiguous."""
-        return np.ascontiguousarray(w).reshape((1,) * (3 - len(self.stride)) + w.shape)
+        return contiguous(w).reshape((1,) * (3 - len(self.stride)) + w.shape)
 
     def geometry(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], int]:
         """Stride, padding before, dilation in three dimensions, and groups, as the kernels take them."""
@@ -109,7 +110,7 @@ class Conv(_Window):
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         x, w, b = ins if len(ins) == 3 else (*ins, None)
-        bias = None if b is None else np.ascontiguousarray(b)
+        bias = None if b is None else contiguous(b)
         kernels.forward(self.image(outs[0]), self.image(x), self.weight(w), bias, *self.geometry())
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor, w: Tensor, b: Tensor | None = None) -> Any:

@@ -13,6 +13,8 @@ import numpy as np
 
 from pdl.dtype import bfloat16, bool_, is_complex, is_differentiable, real_of
 from pdl.errors import DtypeError
+from pdl.kernels.copies import contiguous
+from pdl.kernels.launch import now
 from pdl.kernels.pointwise import unary as unary_kernel
 from pdl.ops import special
 from pdl.ops.base import Arrays, Op, Spec, apply, broadcast_shapes, not_differentiable
@@ -240,7 +242,7 @@ class Clip(Op):
 
     min: Scalar | None = None
     max: Scalar | None = None
-    native_bf16 = True
+    native_bf16 = native = True
 
     def infer(self, x: Spec) -> Spec:
         demand_kind("clip", "if", x.dtype)
@@ -250,7 +252,8 @@ class Clip(Op):
         (x,), (y,) = ins, outs
         if x.dtype == bfloat16 or x.dtype.kind == "f":
             low, high = (-math.inf if self.min is None else self.min), (math.inf if self.max is None else self.max)
-            return unary_kernel("clip", y, np.ascontiguousarray(x), low, high)
+            return unary_kernel("clip", y, contiguous(x), low, high)
+        now("clip: integers are left to NumPy")
         if self.min is not None:
             x = np.maximum(x, self.min, out=y)
         if self.max is not None or x is not y:

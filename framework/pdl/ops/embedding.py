@@ -9,6 +9,7 @@ import numpy as np
 from pdl.dtype import int64
 from pdl.errors import ShapeError, UsageError
 from pdl.kernels import rows
+from pdl.kernels.copies import contiguous
 from pdl.ops.base import Arrays, Op, Spec, apply, demand_floating, not_differentiable
 from pdl.ops.create import arange
 from pdl.ops.elementwise import where
@@ -27,7 +28,7 @@ class Embedding(Op):
 
     padding_idx: int | None = None
     sparse: bool = False
-    native_bf16 = True
+    native_bf16 = native = True
 
     def infer(self, table: Spec, index: Spec) -> Spec:
         demand_floating("embedding", table=table)
@@ -41,7 +42,7 @@ class Embedding(Op):
         return Spec((*index.shape, table.shape[1]), table.dtype)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        table = np.ascontiguousarray(ins[0])
+        table = contiguous(ins[0])
         rows.take(outs[0].reshape(ins[1].size, table.shape[1]), table, as_index(ins[1]), name="embedding")
 
     def vjp(self, g: Tensor, y: Tensor, table: Tensor, index: Tensor) -> Any:

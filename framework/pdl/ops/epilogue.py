@@ -12,6 +12,7 @@ import numpy as np
 from pdl.dtype import bfloat16, float32
 from pdl.errors import ShapeError, UsageError
 from pdl.kernels import conv as kernels
+from pdl.kernels.copies import contiguous as _c
 from pdl.kernels.gemm import matmul as gemm
 from pdl.kernels.pointwise import GRADIENT_OF
 from pdl.ops.activation import Activation, _activation_of, _gradient_of
@@ -22,8 +23,6 @@ from pdl.ops.elementwise import square
 from pdl.ops.linalg import Linear, linear
 from pdl.ops.reduce import mean as mean_of
 from pdl.tensor import Tensor, TensorLike, as_tensor
-
-_c = np.ascontiguousarray
 
 
 def keeps_input(activation: str) -> bool:
@@ -44,7 +43,7 @@ class LinearAct(Fused):
 
     activation: str
     values: tuple[float, ...] = ()
-    native_bf16 = True
+    native_bf16 = native = True
 
     def infer(self, x: Spec, w: Spec, b: Spec | None = None) -> Spec | tuple[Spec, ...]:
         made = _linear.infer(x, w, b)
@@ -54,7 +53,7 @@ class LinearAct(Fused):
         x, w, b = ins
         f = _activation_of(self.activation, self.values)
         y, *before = (out.reshape(-1, out.shape[-1]) for out in outs)
-        gemm(y, x.reshape(-1, x.shape[-1]), w, b, f.kernel, f.parameters(), *before)
+        gemm(y, _c(x).reshape(-1, x.shape[-1]), w, b, f.kernel, f.parameters(), *before)
 
     def compose(self, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor | tuple[Tensor, ...]:
         z = linear(x, w, b)
@@ -89,7 +88,7 @@ class ConvStats(_ConvPlus):
     float32.
     """
 
-    native_bf16 = True
+    native_bf16 = native = True
 
     def infer(self, x: Spec, w: Spec, b: Spec | None = None) -> tuple[Spec, ...]:
         y = self.conv().infer(x, w, b)
@@ -129,7 +128,7 @@ class ConvAct(_ConvPlus):
 
     activation: str = ""
     values: tuple[float, ...] = ()
-    native_bf16 = True
+    native_bf16 = native = True
 
     def infer(self, x: Spec, w: Spec, b: Spec | None, residual: Spec | None) -> Spec:
         y = self.conv().infer(x, w, b)

@@ -16,6 +16,8 @@ from pdl import dims
 from pdl.dims import Dim
 from pdl.dtype import bool_
 from pdl.errors import DtypeError, IndexRangeError, ShapeError
+from pdl.kernels.copies import contiguous, copy
+from pdl.kernels.launch import constant
 from pdl.kernels.rows import add as add_rows
 from pdl.ops.base import Arrays, Op, Spec, apply, as_tensors, broadcast_shapes, normalize_axis
 from pdl.tensor import Array, Tensor, TensorLike, as_tensor
@@ -81,14 +83,14 @@ class PutItem(Op):
 
     key: Key
     shape: tuple[int, ...]
-    native_bf16 = True
+    native_bf16 = native = True
 
     def infer(self, x: Spec) -> Spec:
         return Spec(self.shape, x.dtype)
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
-        outs[0].fill(0)
-        outs[0][_numpy_key(self.key)] = ins[0]
+        copy(outs[0], np.broadcast_to(constant(np.zeros((), outs[0].dtype)), outs[0].shape))
+        copy(outs[0][_numpy_key(self.key)], ins[0])
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
         return cast(Tensor, apply(GetItem(self.key), g))
@@ -152,7 +154,7 @@ def _add_rows(y: Array, index: Array, x: Array) -> None:
     if not flat.size:
         return
     if y.dtype.kind == "f" and y.flags.c_contiguous and y.size:
-        return add_rows(y.reshape(len(y), -1), flat, np.ascontiguousarray(x).reshape(flat.size, -1))
+        return add_rows(y.reshape(len(y), -1), flat, contiguous(x).reshape(flat.size, -1))
     members = x.reshape(flat.size, *y.shape[1:])
     order = np.argsort(flat, kind="stable")
     places = flat[order]

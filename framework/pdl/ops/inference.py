@@ -6,12 +6,11 @@ registers. Unlike `pdl.ops.epilogue` there is one output and no gradient: the pa
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
-import numpy as np
+from typing import Any, ClassVar, cast
 
 from pdl.errors import ShapeError, UsageError
 from pdl.kernels import conv as kernels
+from pdl.kernels.copies import contiguous
 from pdl.kernels.gemm import matmul as gemm
 from pdl.kernels.pointwise import UNARY
 from pdl.ops.base import Arrays, Op, Spec, not_differentiable
@@ -40,7 +39,7 @@ def _then(activation: str, parameters: tuple[float, ...], residual: Array | None
 
 
 def _optional(x: Array | None) -> Array | None:
-    return None if x is None else np.ascontiguousarray(x)
+    return cast("Array | None", contiguous(x))
 
 
 class ConvThen(_Window):
@@ -65,7 +64,7 @@ class LinearThen(Op):
 
     activation: str = ""
     parameters: tuple[float, ...] = ()
-    native_bf16 = True
+    native_bf16 = native = True
     vjp: ClassVar[Any] = NO_GRADIENT
 
     def infer(self, x: Spec, w: Spec, b: Spec | None, residual: Spec | None) -> Spec:
@@ -74,7 +73,7 @@ class LinearThen(Op):
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         x, w, b, residual = ins
         y = outs[0].reshape(-1, outs[0].shape[-1])
-        rows, how = x.reshape(-1, x.shape[-1]), _then(self.activation, self.parameters, residual)
+        rows, how = contiguous(x).reshape(-1, x.shape[-1]), _then(self.activation, self.parameters, residual)
         gemm(y, rows, w, _optional(b), **how)
 
 

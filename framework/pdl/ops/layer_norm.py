@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 from typing import Any, cast
 
-import numpy as np
-
 from pdl.errors import ShapeError, UsageError
 from pdl.kernels import layer_norm as kernels
+from pdl.kernels.copies import contiguous as _c
+from pdl.kernels.copies import convert
+from pdl.kernels.launch import now
+from pdl.kernels.memory import empty
 from pdl.ops.base import Arrays, Fused, Op, Spec, apply
 from pdl.ops.dropout import Dropout, check_seed, draw_seed
 from pdl.ops.elementwise import rsqrt, square
@@ -20,8 +22,6 @@ from pdl.ops.norm import _affine, _check, _parameter, _wide
 from pdl.ops.reduce import mean, sum
 from pdl.ops.shape import reshape
 from pdl.tensor import Array, Tensor, TensorLike, as_tensor
-
-_c = np.ascontiguousarray
 
 
 def _name(centred: bool) -> str:
@@ -31,17 +31,22 @@ def _name(centred: bool) -> str:
 def _parameters(x: Array, *given: Array | None) -> tuple[Array | None, ...]:
     """Scale and shift in the dtype of the arithmetic."""
     wide = _wide(x.dtype)
-    return tuple(None if p is None else _c(p, dtype=wide) for p in given)
+    return tuple(_c(p, wide) for p in given)
+
+
+def _number(seed: Array) -> int:
+    now("layer_norm: the seed of dropout is read")
+    return int(seed)
 
 
 def _gradient(outs: Arrays, g: Array, x: Array, mu: Array | None, rstd: Array, scale: Array | None, **how: Any) -> None:
     """Calls the kernel for outs = dx, dscale, dshift, the last two in any floating dtype."""
     wide = _wide(x.dtype)
-    sums = [d if d.dtype == wide else np.empty(d.shape, wide) for d in outs[1:]]
+    sums = [d if d.dtype == wide else empty(d.shape, wide) for d in outs[1:]]
     kernels.layer_norm_grad(outs[0], *sums, _c(g), _c(x), mu, rstd, *_parameters(x, scale), **how)
     for d, made in zip(outs[1:], sums, strict=True):
         if d is not made:
-            d[...] = made
+            convert(d, made)
 
 
 class LayerNorm(Op):
@@ -52,7 +57,7 @@ class LayerNorm(Op):
 
     eps: float = 1e-5
     centred: bool = True
-    native_bf16 = True
+    native_bf16 = native = True
 
     def infer(self, x: Spec, scale: Spec | None, shift: Spec | None) -> tuple[Spec, ...]:
         _check(_name(self.centred), x, scale=scale, shift=shift)
@@ -77,7 +82,7 @@ class LayerNormGrad(Fused):
 
     eps: float = 1e-5
     centred: bool = True
-    native_bf16 = True
+    native_bf16 = native = True
 
     def infer(
         self, g: Spec, x: Spec, scale: Spec | None, shift: Spec | None, rstd: Spec, mean: Spec | None
@@ -125,7 +130,7 @@ class AddLayerNorm(Fused):
     eps: float = 1e-5
     dropout_p: float = 0.0
     centred: bool = True
-    native_bf16 = True
+    native_bf16 = native = True
 
     def infer(
         self, x: Spec, residual: Spec, scale: Spec | None, shift: Spec | None, seed: Spec | None
@@ -145,7 +150,7 @@ class AddLayerNorm(Fused):
         x, residual, scale, shift, seed = ins
         y, total, rstd = outs[:3]
         mean = outs[3] if self.centred else None
-        how = {} if seed is None else {"dropout": self.dropout_p, "seed": int(seed)}
+        how = {} if seed is None else {"dropout": self.dropout_p, "seed": _number(seed)}
         kernels.layer_norm(
             y, mean, rstd, _c(x), *_parameters(x, scale, shift), self.eps, total=total, residual=_c(residual), **how
         )
@@ -177,7 +182,7 @@ class AddLayerNormGrad(Fused):
     eps: float = 1e-5
     dropout_p: float = 0.0
     centred: bool = True
-    native_bf16 = True
+    native_bf16 = native = True
 
     def infer(
         self,
@@ -197,7 +202,7 @@ class AddLayerNormGrad(Fused):
         g, g_total, total, scale, _, rstd, mu, seed = ins
         how: dict[str, Any] = {} if g_total is None else {"g_total": _c(g_total)}
         if seed is not None:
-            how |= {"dresidual": outs[3], "dropout": self.dropout_p, "seed": int(seed)}
+            how |= {"dresidual": outs[3], "dropout": self.dropout_p, "seed": _number(seed)}
         _gradient(outs[:3], g, total, mu, rstd, scale, **how)
 
     def compose(

@@ -10,7 +10,9 @@ import numpy as np
 
 from pdl.dtype import bfloat16, is_differentiable
 from pdl.errors import DtypeError, ShapeError
+from pdl.kernels.copies import contiguous
 from pdl.kernels.gemm import matmul as gemm
+from pdl.kernels.launch import now
 from pdl.ops.base import Arrays, Op, Spec, apply, as_tensors, broadcast_shapes, normalize_axis
 from pdl.ops.cast import conj
 from pdl.ops.elementwise import multiply
@@ -24,7 +26,7 @@ from pdl.tensor import Array, Tensor, TensorLike, as_tensor
 class MatMul(Op):
     """y [..., M, N] = a [..., M, K] @ b [..., K, N]; the leading dimensions broadcast."""
 
-    native_bf16 = True
+    native_bf16 = native = True
 
     def infer(self, a: Spec, b: Spec) -> Spec:
         if len(a.shape) < 2 or len(b.shape) < 2 or a.shape[-1] != b.shape[-2]:
@@ -37,6 +39,7 @@ class MatMul(Op):
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
         (a, b), y = ins, outs[0]
         if a.dtype.kind != "f" and a.dtype != bfloat16:
+            now("matmul: integers and complex numbers are left to NumPy")
             np.matmul(a, b, y)
         elif b.ndim == 2 and a.ndim > 2 and a.flags.c_contiguous:  # one product instead of a batch
             gemm(y.reshape(-1, y.shape[-1]), a.reshape(-1, a.shape[-1]), b)
@@ -55,7 +58,7 @@ class MatMul(Op):
 class Linear(Op):
     """y [..., O] = x [..., C] @ w [C, O] + b [O] (b may be absent)."""
 
-    native_bf16 = True
+    native_bf16 = native = True
 
     def infer(self, x: Spec, w: Spec, b: Spec | None = None) -> Spec:
         if len(w.shape) != 2 or not x.shape or x.shape[-1] != w.shape[0]:
@@ -69,10 +72,11 @@ class Linear(Op):
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         (x, w, b), y = ins, outs[0].reshape(-1, outs[0].shape[-1])
-        rows = x.reshape(-1, x.shape[-1])
+        rows = x if x.ndim == 2 else contiguous(x).reshape(-1, x.shape[-1])
         if x.dtype.kind == "f" or x.dtype == bfloat16:
             gemm(y, rows, w, b)
         else:
+            now("linear: complex numbers are left to NumPy")
             np.add(rows @ w, 0 if b is None else b, y)
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor, w: Tensor, b: Tensor | None) -> Any:

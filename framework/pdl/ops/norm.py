@@ -13,6 +13,7 @@ import numpy as np
 from pdl.dtype import DType, bfloat16, float32
 from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.kernels import norm as kernels
+from pdl.kernels.copies import contiguous as _c
 from pdl.ops.base import Arrays, Fused, Op, Spec, apply, demand_floating
 from pdl.ops.cast import astype
 from pdl.ops.elementwise import maximum, rsqrt, sqrt, square
@@ -20,8 +21,6 @@ from pdl.ops.linalg import matmul
 from pdl.ops.reduce import mean, sum
 from pdl.ops.shape import reshape
 from pdl.tensor import Tensor, TensorLike, as_tensor
-
-_c = np.ascontiguousarray
 
 
 def _wide(dtype: DType) -> DType:
@@ -63,6 +62,7 @@ class GroupNorm(Op):
 
     groups: int
     eps: float = 1e-5
+    native = True
 
     def infer(self, x: Spec, scale: Spec | None, shift: Spec | None) -> tuple[Spec, ...]:
         channels = _check("group_norm", x, scale=scale, shift=shift)

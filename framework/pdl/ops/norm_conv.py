@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-import numpy as np
-
 from pdl.errors import ShapeError
 from pdl.kernels import batch_norm as norm_kernels
 from pdl.kernels import conv as conv_kernels
 from pdl.kernels import norm_conv as kernels
+from pdl.kernels.copies import contiguous as _c
 from pdl.kernels.memory import empty
 from pdl.ops.base import Arrays, Fused, Spec, apply
 from pdl.ops.batchnorm import WideOutputs, activate, demand_activation, pull, wide_parameter
@@ -28,13 +27,11 @@ from pdl.ops.reduce import sum
 from pdl.ops.window import Sizes
 from pdl.tensor import Array, Tensor, TensorLike, as_tensor
 
-_c = np.ascontiguousarray
-
 
 class _NormConv(Fused, abstract=True):
     """What value and gradient share: the window of the convolution, and what happens before it."""
 
-    native_bf16 = True
+    native_bf16 = native = True
     stride: tuple[int, ...]
     padding: tuple[tuple[int, int], ...]
     groups: int
@@ -111,7 +108,7 @@ class NormConv(_NormConv):
                             self.groups)  # fmt: skip
             return
         y, h = self.conv_arrays(outs[0], self.before_array(x, wide))
-        conv_kernels.forward(y, h, _c(w.astype(x.dtype, copy=False))[None], None, *self.conv_window())
+        conv_kernels.forward(y, h, _c(w, x.dtype)[None], None, *self.conv_window())
         if self.statistics:
             kernels.moments(*stats, outs[0])
 
@@ -183,7 +180,7 @@ class NormConvGrad(_NormConv):
             kernels.backward(dx, dw, *(sums or (None,) * 4), g, y, *out_stats, x, *wide, weight, self.eps,
                              self.activation, self.stride, self.padding, self.groups)  # fmt: skip
         else:
-            self.by_parts(dx, dw, sums, (g, y, *out_stats), x, wide, _c(w.astype(x.dtype, copy=False)))
+            self.by_parts(dx, dw, sums, (g, y, *out_stats), x, wide, _c(w, x.dtype))
         made.finish()
 
     def by_parts(

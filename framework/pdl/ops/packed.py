@@ -14,6 +14,7 @@ import numpy as np
 from pdl.dtype import DType
 from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.kernels import packed as kernels
+from pdl.kernels.copies import contiguous
 from pdl.ops.base import Arrays, Op, Spec, not_differentiable
 from pdl.ops.conv import Conv, _Window
 from pdl.ops.inference import _optional, _then, demand_then
@@ -100,7 +101,7 @@ class PackedLinear(Op):
     features: tuple[int, int]
     activation: str = ""
     parameters: tuple[float, ...] = ()
-    native_bf16 = True
+    native_bf16 = native = True
     vjp: ClassVar[Any] = NO_GRADIENT
 
     def infer(self, x: Spec, packed: Spec, b: Spec | None, residual: Spec | None) -> Spec:
@@ -111,7 +112,7 @@ class PackedLinear(Op):
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         x, packed, b, residual = ins
         c, o = self.features
-        y, rows = outs[0].reshape(-1, 1, 1, 1, o), np.ascontiguousarray(x).reshape(-1, 1, 1, 1, c)
+        y, rows = outs[0].reshape(-1, 1, 1, 1, o), contiguous(x).reshape(-1, 1, 1, 1, c)
         how = _then(self.activation, self.parameters, residual)
         kernels.forward("rows", y, rows, packed, deep(self.features), _optional(b), _ONES, _ZEROS, _ONES, **how)
 

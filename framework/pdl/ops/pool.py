@@ -16,6 +16,7 @@ from pdl.dims import Dim
 from pdl.dtype import int32
 from pdl.errors import DtypeError, ShapeError
 from pdl.kernels import pooling
+from pdl.kernels.copies import contiguous
 from pdl.ops.base import Arrays, Op, Spec, apply, demand_floating
 from pdl.ops.window import Pads, Sizes, each_axis, pad_pairs
 from pdl.tensor import Array, Tensor
@@ -168,12 +169,12 @@ def _windows(op: _Pool, spatial: tuple[int, ...]) -> Windows:
 
 def _five(x: Array) -> Array:
     """[N, *spatial, C] as contiguous [N, D, H, W, C]."""
-    return np.ascontiguousarray(x).reshape(x.shape[0], *(1,) * (5 - x.ndim), *x.shape[1:])
+    return contiguous(x).reshape(x.shape[0], *(1,) * (5 - x.ndim), *x.shape[1:])
 
 
 # -- max ---------------------------------------------------------------------------------------------------------------
 class _Max(_Pool, abstract=True):
-    native_bf16 = True
+    native_bf16 = native = True
 
     def infer(self, x: Spec) -> tuple[Spec, Spec]:
         shape = self.pooled(x)
@@ -189,7 +190,7 @@ class _Max(_Pool, abstract=True):
 
 
 class _MaxGrad(_Pool, abstract=True):
-    native_bf16 = True
+    native_bf16 = native = True
     cells: ClassVar[tuple[int, ...]]  # spatial sizes of x: a field of the ops below
 
     def infer(self, g: Spec, index: Spec) -> Spec:
@@ -232,7 +233,7 @@ class AdaptiveMaxPoolGrad(_Adaptive, _MaxGrad):
 
 # -- mean --------------------------------------------------------------------------------------------------------------
 class _Avg(_Pool, abstract=True):
-    native_bf16 = True
+    native_bf16 = native = True
 
     def infer(self, x: Spec) -> Spec:
         return Spec(self.pooled(x), x.dtype)
@@ -247,7 +248,7 @@ class _Avg(_Pool, abstract=True):
 
 
 class _AvgGrad(_Pool, abstract=True):
-    native_bf16 = True
+    native_bf16 = native = True
     cells: ClassVar[tuple[int, ...]]
 
     def infer(self, g: Spec) -> Spec:
@@ -300,7 +301,7 @@ class Pick(Op):
     """y[n, o, c] = x[n, index[n, o, c], c], 0 where index < 0; the axes between the first and the last are one flat
     axis."""
 
-    native_bf16 = True
+    native_bf16 = native = True
 
     def infer(self, x: Spec, index: Spec) -> Spec:
         _check_index("pick", x, index)
@@ -317,7 +318,7 @@ class Place(Op):
     """dx[n, index[n, o, c], c] += g[n, o, c] from zeros [N, *cells, C]; negative positions add nothing."""
 
     cells: tuple[int, ...]
-    native_bf16 = True
+    native_bf16 = native = True
 
     def infer(self, g: Spec, index: Spec) -> Spec:
         _check_index("place", g, index)
@@ -340,7 +341,7 @@ def pick(x: Tensor, index: Tensor) -> Tensor:
 
 def _flat(x: Array) -> Array:
     """[N, ..., C] as contiguous [N, R, C]."""
-    return np.ascontiguousarray(x).reshape(x.shape[0], math.prod(x.shape[1:-1]), x.shape[-1])
+    return contiguous(x).reshape(x.shape[0], math.prod(x.shape[1:-1]), x.shape[-1])
 
 
 def _check_index(name: str, x: Spec, index: Spec) -> None:

@@ -59,7 +59,7 @@ class Reduction(Op, abstract=True):
 class Sum(Reduction):
     """Sum over axes; bools and integers sum in int64."""
 
-    native_bf16 = True
+    native_bf16 = native = True
 
     def result(self, dtype: DType) -> DType:
         return dtype if is_differentiable(dtype) else int64
@@ -75,7 +75,7 @@ class Mean(Reduction):
     """Arithmetic mean over axes."""
 
     kinds = "fc"
-    native_bf16 = True
+    native_bf16 = native = True
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
         x, y = ins[0], outs[0]

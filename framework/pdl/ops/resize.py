@@ -17,6 +17,7 @@ from pdl.dims import Dim
 from pdl.dtype import int64
 from pdl.errors import ShapeError, UsageError
 from pdl.kernels import rows
+from pdl.kernels.copies import contiguous
 from pdl.ops.base import Arrays, Op, Spec, apply, demand_floating
 from pdl.ops.cast import astype
 from pdl.ops.create import arange
@@ -111,6 +112,7 @@ class Resize(Op):
     mode: str
     align_corners: bool = False
     antialias: bool = False
+    native = True
 
     def infer(self, x: Spec) -> Spec:
         demand_floating("resize", x=x)
@@ -138,6 +140,7 @@ class ResizeGrad(Op):
     align_corners: bool
     antialias: bool
     length: int
+    native = True
 
     def infer(self, g: Spec) -> Spec:
         return Spec((*g.shape[: self.axis], self.length, *g.shape[self.axis + 1 :]), g.dtype)
@@ -152,7 +155,7 @@ class ResizeGrad(Op):
 
 def _middle(x: Array, axis: int) -> Array:
     """[outer, axis, inner], contiguous."""
-    return np.ascontiguousarray(x).reshape(math.prod(x.shape[:axis]), x.shape[axis], math.prod(x.shape[axis + 1 :]))
+    return contiguous(x).reshape(math.prod(x.shape[:axis]), x.shape[axis], math.prod(x.shape[axis + 1 :]))
 
 
 # -- public functions --------------------------------------------------------------------------------------------------

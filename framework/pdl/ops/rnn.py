@@ -11,9 +11,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from pdl.dtype import bfloat16, float32
+from pdl.dtype import bfloat16, float32, int64
 from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.kernels import cells
+from pdl.kernels.copies import contiguous
 from pdl.ops.base import Arrays, Fused, Op, Spec, apply, compose_vjp, demand_floating
 from pdl.ops.elementwise import tanh, where
 from pdl.ops.linalg import linear
@@ -90,6 +91,7 @@ class Recurrent(Fused):
 
     cell: str
     reverse: bool = False
+    native = True
 
     def infer(
         self, gates: Spec, h0: Spec | None, c0: Spec | None, w: Spec, bias: Spec | None, lengths: Spec | None
@@ -160,6 +162,7 @@ class RecurrentGrad(Fused):
 
     cell: str
     reverse: bool = False
+    native = True
 
     def infer(self, gy: Any, gh: Any, gc: Any, gates: Spec, h0: Any, c0: Any, w: Spec, bias: Spec | None, lengths: Any,
               acts: Spec, before: Spec) -> tuple[Spec, ...]:  # fmt: skip
@@ -206,11 +209,11 @@ def _tracked(x: Tensor) -> Tensor:
 
 
 def _contiguous(*arrays: Any) -> list[Any]:
-    return [None if x is None else np.ascontiguousarray(x) for x in arrays]
+    return [contiguous(x) for x in arrays]
 
 
 def _lengths(lengths: Any) -> Any:
-    return None if lengths is None else np.ascontiguousarray(lengths, np.int64)
+    return contiguous(lengths, int64)
 
 
 # -- running over time -------------------------------------------------------------------------------------------------

@@ -6,13 +6,14 @@ A negative id belongs to no segment. Sums run in the order of the rows, whatever
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from pdl.dtype import int32, int64
 from pdl.errors import DtypeError, ShapeError
 from pdl.kernels import rows
+from pdl.kernels.copies import contiguous
 from pdl.ops.base import Arrays, Op, Spec, apply, demand_floating, not_differentiable
 from pdl.ops.cast import astype
 from pdl.ops.elementwise import exp, maximum
@@ -38,12 +39,12 @@ def check_ids(name: str, label: str, ids: Spec) -> None:
 
 def as_rows(x: Array) -> Array:
     """[R, ...] as contiguous [R, C]."""
-    return np.ascontiguousarray(x).reshape(x.shape[0], math.prod(x.shape[1:]))
+    return contiguous(x).reshape(x.shape[0], math.prod(x.shape[1:]))
 
 
 def as_index(ids: Array) -> Array:
     """Flat, contiguous int64."""
-    return np.ascontiguousarray(ids, dtype=np.int64).reshape(-1)
+    return cast(Array, contiguous(ids, int64).reshape(-1))
 
 
 class SegmentSum(Op):
@@ -65,7 +66,7 @@ class SegmentSum(Op):
 class SegmentTake(Op):
     """y[r] = x[ids[r]], a row of zeros where ids[r] is negative."""
 
-    native_bf16 = True
+    native_bf16 = native = True
 
     def infer(self, x: Spec, ids: Spec) -> Spec:
         check_ids("segment_take", "ids", ids)
@@ -74,7 +75,7 @@ class SegmentTake(Op):
         return Spec((*ids.shape, *x.shape[1:]), x.dtype)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        rows.take(outs[0], np.ascontiguousarray(ins[0]), as_index(ins[1]), drop=True, name="segment_take")
+        rows.take(outs[0], contiguous(ins[0]), as_index(ins[1]), drop=True, name="segment_take")
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor, ids: Tensor) -> Any:
         return lambda: segment_sum(g, ids, num_segments=x.shape[0]), None

@@ -11,6 +11,8 @@ import numpy as np
 
 from pdl import dims
 from pdl.errors import DtypeError, ShapeError
+from pdl.kernels.copies import copy
+from pdl.kernels.launch import constant
 from pdl.ops.base import Arrays, Op, Spec, apply, as_tensors, broadcast_shapes, normalize_axes, normalize_axis
 from pdl.ops.table import unbroadcast
 from pdl.tensor import Array, Tensor, TensorLike, as_tensor
@@ -33,6 +35,7 @@ class Reshape(Op):
     """The same elements, in row-major order, with another shape; one -1 is worked out."""
 
     shape: tuple[int, ...]
+    native = True
 
     def infer(self, x: Spec) -> Spec:
         size, known = math.prod(x.shape), math.prod(n for n in self.shape if n != -1)
@@ -47,6 +50,9 @@ class Reshape(Op):
 
     def view(self, x: Array) -> Array:
         return x.reshape(self.shape)
+
+    def cpu(self, outs: Arrays, ins: Arrays) -> None:
+        copy(outs[0].reshape(ins[0].shape), ins[0])
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
         return reshape(g, x.shape)
@@ -147,6 +153,7 @@ class Roll(Op):
 
     shift: int
     axis: int = 0
+    native = True
 
     def infer(self, x: Spec) -> Spec:
         normalize_axis("roll", self.axis, len(x.shape))
@@ -155,7 +162,8 @@ class Roll(Op):
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
         x, y = ins[0].swapaxes(0, self.axis), outs[0].swapaxes(0, self.axis)
         cut = self.shift % max(1, len(x))
-        y[:cut], y[cut:] = x[len(x) - cut :], x[: len(x) - cut]
+        copy(y[:cut], x[len(x) - cut :])
+        copy(y[cut:], x[: len(x) - cut])
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
         return roll(g, -self.shift, axis=self.axis)
@@ -165,7 +173,7 @@ class Concat(Op):
     """The inputs one after the other along `axis`; the other sizes are equal."""
 
     axis: int = 0
-    native_bf16 = True
+    native_bf16 = native = True
 
     def infer(self, *ins: Spec) -> Spec:
         first = ins[0]
@@ -174,7 +182,11 @@ class Concat(Op):
         return Spec((*first.shape[:axis], sum(x.shape[axis] for x in ins), *first.shape[axis + 1 :]), first.dtype)
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
-        np.concatenate(ins, self.axis, outs[0])
+        y, start = np.moveaxis(outs[0], self.axis, 0), 0
+        for x in ins:
+            part = np.moveaxis(x, self.axis, 0)
+            copy(y[start : start + len(part)], part)
+            start += len(part)
 
     def vjp(self, g: Tensor, y: Tensor, *ins: Tensor) -> Any:
         axis, entries, start = self.axis % g.ndim, [], 0
@@ -189,7 +201,7 @@ class Stack(Op):
     """The inputs, all of one shape, along a new dimension `axis`."""
 
     axis: int = 0
-    native_bf16 = True
+    native_bf16 = native = True
 
     def infer(self, *ins: Spec) -> Spec:
         first = ins[0]
@@ -198,7 +210,8 @@ class Stack(Op):
         return Spec((*first.shape[:axis], len(ins), *first.shape[axis:]), first.dtype)
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
-        np.stack(ins, self.axis, outs[0])
+        for y, x in zip(np.moveaxis(outs[0], self.axis, 0), ins, strict=True):
+            copy(y, x)
 
     def vjp(self, g: Tensor, y: Tensor, *ins: Tensor) -> Any:
         part = (slice(None),) * (self.axis % g.ndim)
@@ -223,7 +236,7 @@ class Pad(Op):
 
     widths: tuple[tuple[int, int], ...]
     value: float = 0
-    native_bf16 = True
+    native_bf16 = native = True
 
     def infer(self, x: Spec) -> Spec:
         if len(self.widths) != len(x.shape):
@@ -233,8 +246,8 @@ class Pad(Op):
         return Spec(tuple(n + before + after for n, (before, after) in zip(x.shape, self.widths, strict=True)), x.dtype)
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
-        outs[0][...] = self.value
-        outs[0][self._inner(ins[0].shape)] = ins[0]
+        copy(outs[0], np.broadcast_to(constant(np.array(self.value, outs[0].dtype)), outs[0].shape))
+        copy(outs[0][self._inner(ins[0].shape)], ins[0])
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
         return g[self._inner(x.shape)]

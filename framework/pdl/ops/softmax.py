@@ -8,6 +8,8 @@ import numpy as np
 
 from pdl.errors import ShapeError
 from pdl.kernels import softmax as kernels
+from pdl.kernels.copies import contiguous, copy
+from pdl.kernels.memory import empty
 from pdl.ops.base import Arrays, Fused, Op, Spec, apply, demand_floating, normalize_axis
 from pdl.ops.elementwise import exp
 from pdl.ops.reduce import sum
@@ -16,7 +18,7 @@ from pdl.tensor import Array, Tensor, TensorLike, as_tensor
 
 def _rows(axis: int, *arrays: Array) -> list[Array]:
     """The arrays with `axis` last, contiguous."""
-    return [np.ascontiguousarray(np.moveaxis(a, axis, -1)) for a in arrays]
+    return [contiguous(np.moveaxis(a, axis, -1)) for a in arrays]
 
 
 class Softmax(Op):
@@ -24,7 +26,7 @@ class Softmax(Op):
 
     axis: int = -1
     logarithm: ClassVar[bool] = False
-    native_bf16 = True
+    native_bf16 = native = True
 
     def infer(self, x: Spec) -> Spec:
         name = "log_softmax" if self.logarithm else "softmax"
@@ -38,9 +40,9 @@ class Softmax(Op):
         if self.axis in (-1, x.ndim - 1):
             kernel(outs[0], x)
         else:
-            made = np.empty_like(x)
+            made = empty(x.shape, x.dtype)
             kernel(made, x)
-            np.copyto(outs[0], np.moveaxis(made, -1, self.axis))
+            copy(outs[0], np.moveaxis(made, -1, self.axis))
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
         return cast(Tensor, apply(SoftmaxGrad(self.axis, self.logarithm), g, y))
@@ -57,7 +59,7 @@ class SoftmaxGrad(Fused):
 
     axis: int = -1
     logarithm: bool = False
-    native_bf16 = True
+    native_bf16 = native = True
 
     def infer(self, g: Spec, y: Spec) -> Spec:
         if g.shape != y.shape:
@@ -70,9 +72,9 @@ class SoftmaxGrad(Fused):
         if self.axis in (-1, y.ndim - 1):
             kernel(outs[0], g, y)
         else:
-            made = np.empty_like(y)
+            made = empty(y.shape, y.dtype)
             kernel(made, g, y)
-            np.copyto(outs[0], np.moveaxis(made, -1, self.axis))
+            copy(outs[0], np.moveaxis(made, -1, self.axis))
 
     def compose(self, g: Tensor, y: Tensor) -> Tensor:
         if self.logarithm:

@@ -15,6 +15,8 @@ import numpy as np
 
 from pdl.dtype import DType, bfloat16, bool_, float32, is_differentiable, of_scalar
 from pdl.errors import DtypeError, ShapeError
+from pdl.kernels.copies import contiguous
+from pdl.kernels.launch import now, recording
 from pdl.kernels.pointwise import BINARY, UNARY, fits, sums
 from pdl.kernels.pointwise import binary as binary_kernel
 from pdl.kernels.pointwise import unary as unary_kernel
@@ -53,12 +55,10 @@ class UnaryOp(Op, abstract=True):
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
         x = ins[0]
-        if x.dtype == bfloat16:
-            unary_kernel(self.label, outs[0], np.ascontiguousarray(x))
-        elif x.dtype.kind == "f" and self.label in UNARY and x.flags.c_contiguous:
-            unary_kernel(self.label, outs[0], x)
-        else:
-            self.body(x, outs[0])
+        if self.label in UNARY and (x.dtype.kind == "f" or x.dtype == bfloat16):
+            return unary_kernel(self.label, outs[0], contiguous(x))
+        now(f"{self.label} of {x.dtype} is left to NumPy")
+        self.body(x, outs[0])
 
 
 def unary(
@@ -71,7 +71,8 @@ def unary(
 ) -> Unary:
     """Define the op and its public function; ints become float32 where `kinds` has no "i" but "f"."""
     vjp = gradient if isinstance(gradient, not_differentiable) else lambda _self, g, y, x: gradient(g, y, x)
-    parts = {"body": staticmethod(body), "kinds": kinds, "result": staticmethod(result), "native_bf16": name in UNARY}
+    parts = {"body": staticmethod(body), "kinds": kinds, "result": staticmethod(result)}
+    parts |= {"native_bf16": name in UNARY, "native": name in UNARY}
     op = _define(UnaryOp, name, doc, {**parts, "vjp": vjp})
     to_float = "i" not in kinds and "f" in kinds
 
@@ -101,7 +102,7 @@ class SumTo(Op):
     """Sum x over the dimensions along which `shape` was broadcast to x's shape."""
 
     shape: tuple[int, ...]
-    native_bf16 = True
+    native_bf16 = native = True
 
     def infer(self, x: Spec) -> Spec:
         if broadcast_shapes("sum_to", self.shape, x.shape) != x.shape:
@@ -124,8 +125,9 @@ def sum_into(out: Array, x: Array, axes: tuple[int, ...], divisor: float = 1.0) 
     """Sum of x over `axes` into `out`, which keeps them with size 1, divided by `divisor`."""
     if x.dtype == bfloat16 or x.dtype.kind == "f":
         sizes = _around(x.shape, axes)
-        if sizes is not None and out.flags.c_contiguous and (x.flags.c_contiguous or x.dtype == bfloat16):
-            return sums(out, np.ascontiguousarray(x), *sizes, divisor)
+        if sizes is not None and out.flags.c_contiguous:
+            return sums(out, contiguous(x), *sizes, divisor)
+    now("a sum over axes that are no neighbours is left to NumPy")
     if x.dtype == bfloat16:
         wide = np.empty(out.shape, np.float32)
         sum_into(wide, cast_array(x, float32), axes, divisor)
@@ -175,12 +177,13 @@ class BinaryOp(Op, abstract=True):
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
         (a, b), y = ins, outs[0]
-        short = a.dtype == bfloat16
-        if (short or y.size > 512) and self.label in BINARY and fits(y, a, b):
+        native = a.dtype == bfloat16 or (recording() and self.label in BINARY and a.dtype.kind == "f")
+        if (native or y.size > 512) and self.label in BINARY and fits(y, a, b):
             binary_kernel(self.label, y, a, b)
-        elif short:
-            binary_kernel(self.label, y, *(np.ascontiguousarray(np.broadcast_to(v, y.shape)) for v in (a, b)))
+        elif native:
+            binary_kernel(self.label, y, *(contiguous(np.broadcast_to(v, y.shape)) for v in (a, b)))
         else:
+            now(f"{self.label} of {a.dtype} is left to NumPy")
             self.body(a, b, out=y)
 
 
@@ -194,7 +197,8 @@ def binary(
 ) -> Binary:
     """Define the op and its public function; ints become float32 where `kinds` has no "i" but "f"."""
     vjp = _binary_vjp(gradient)
-    parts = {"body": staticmethod(body), "kinds": kinds, "result": staticmethod(result), "native_bf16": name in BINARY}
+    parts = {"body": staticmethod(body), "kinds": kinds, "result": staticmethod(result)}
+    parts |= {"native_bf16": name in BINARY, "native": name in BINARY}
     op = _define(BinaryOp, name, doc, {**parts, "vjp": vjp})
     to_float = "i" not in kinds and "f" in kinds
 

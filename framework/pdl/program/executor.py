@@ -1,18 +1,25 @@
-"""Running a program: memory planned once, every op bound to its arrays once, then a list of calls."""
+"""Running a program: memory planned once, every op bound to its arrays once, then a list of calls.
+
+What ops do by kernel calls alone (`Op.native`) is written on a tape; a run of such nodes is replayed in one call,
+without Python and without the GIL.
+"""
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from pdl import threads
 from pdl.dtype import bfloat16, float32
 from pdl.errors import ShapeError
+from pdl.kernels.copies import convert
+from pdl.kernels.launch import Tape
 from pdl.kernels.memory import empty
 from pdl.ops.base import Arrays, Op, _quiet, cast_array
 from pdl.program.ir import Node, Program, Value
@@ -22,20 +29,33 @@ from pdl.tensor import Array, Tensor
 Profile: TypeAlias = "Callable[[Node, float, float], None]"
 
 
+class _Step(NamedTuple):
+    """A node's call from Python, and where on the tape the same lies, if it does."""
+
+    node: Node
+    call: Callable[[], object]
+    place: tuple[int, int] | None
+
+
 class Executable:
     """``executable(*arrays)`` runs a program and returns its outputs as arrays (None where the program has none).
 
     All arrays of the program lie in one block that is kept, so a run allocates nothing; outputs are windows on that
     block and are overwritten by the next run. One thread at a time may run it; others wait.
 
+    native    tape or not: False makes every call from Python
+    frozen    captured tensors keep their arrays for good, which is then not looked after
     profile   called as ``profile(node, begin, end)`` (seconds of `time.perf_counter`) for every node, while it is set
     """
 
-    def __init__(self, program: Program, plan: Plan | None = None) -> None:
+    def __init__(
+        self, program: Program, plan: Plan | None = None, *, native: bool = True, frozen: bool = False
+    ) -> None:
         threads.demand_environment()
         self.program = program
         self.plan = plan or plan_memory(program)
         self.profile: Profile | None = None
+        self.native, self.frozen = native, frozen
         self._lock = threading.RLock()
         self._arena = empty((self.plan.arena_bytes,), np.dtype(np.uint8))
         self._bind()
@@ -43,11 +63,14 @@ class Executable:
     def __call__(self, *arrays: Array) -> list[Array | None]:
         """One run on these inputs, in the order of the program's."""
         with self._lock:
+            self._rebind_where_moved()
             self._load(arrays)
-            if any(tensor._data is not array for tensor, array in self._bound):
-                self._bind()
-                self._load(arrays)
-            _quiet.run(self._run if self.profile is None else self._run_profiled)
+            if self.profile is not None:
+                _quiet.run(self._run_profiled, self.profile)
+            elif self._python:
+                _quiet.run(self._run)
+            else:
+                self._run()
             for target, value in self._effects:
                 np.copyto(target, value)
             return self._outputs
@@ -55,10 +78,8 @@ class Executable:
     def run_inside(self, outs: Arrays, arrays: tuple[Array, ...]) -> None:
         """One run as the body of an op: results are copied into `outs`; the program has no effects on buffers."""
         with self._lock:
+            self._rebind_where_moved()
             self._load(arrays)
-            if any(tensor._data is not array for tensor, array in self._bound):
-                self._bind()
-                self._load(arrays)
             self._run()
             _copy_all(outs, self._outputs)
 
@@ -66,6 +87,11 @@ class Executable:
     def peak_bytes(self) -> int:
         """Memory of a run: the block, and the captured tensors."""
         return self.plan.arena_bytes + sum(v.nbytes for v in self.program.captures)
+
+    @property
+    def python_nodes(self) -> list[Node]:
+        """The nodes that are called from Python, one by one: what keeps a run from being one replay."""
+        return [step.node for step in self._steps if step.place is None]
 
     # -- binding -------------------------------------------------------------------------------------------------------
     def _bind(self) -> None:
@@ -78,18 +104,19 @@ class Executable:
             self._bound.append((value.tensor, value.tensor._data))
         for value in self.program.inputs:
             arrays[value] = self._window(value)
-        self._calls: list[Callable[[], object]] = []
-        self._steps: list[tuple[Node, Callable[[], object]]] = []
+        self._tape = Tape()
+        self._steps: list[_Step] = []
         for node in self.program.nodes:
-            call = self._bind_node(node, arrays)
-            if call is not None:
-                self._calls.append(call)
-                self._steps.append((node, call))
+            step = self._bind_node(node, arrays)
+            if step is not None:
+                self._steps.append(step)
+        self._python = bool(self.python_nodes)
+        self._calls = self._joined(self._steps)
         self._inputs = [arrays[v] for v in self.program.inputs]
         self._outputs = [None if v is None else arrays[v] for v in self.program.outputs]
         self._effects = [(arrays[buffer], arrays[value]) for buffer, value in self.program.effects]
 
-    def _bind_node(self, node: Node, arrays: dict[Value, Array]) -> Callable[[], object] | None:
+    def _bind_node(self, node: Node, arrays: dict[Value, Array]) -> _Step | None:
         ins = tuple(None if v is None else arrays[v] for v in node.inputs)
         if node.outputs[0] in self.plan.views:
             assert node.op.view is not None
@@ -97,7 +124,35 @@ class Executable:
             return None
         for value in node.outputs:
             arrays[value] = self._window(value)
-        return bound(node.op, tuple(arrays[v] for v in node.outputs), ins)
+        outs = tuple(arrays[v] for v in node.outputs)
+        call = bound(node.op, outs, ins)
+        place = self._tape.record(call, (*outs, *ins)) if self.native and node.op.native else None
+        return _Step(node, call, place)
+
+    def _joined(self, steps: list[_Step]) -> list[Callable[[], object]]:
+        """The calls that make these steps, neighbours on the tape as one."""
+        calls: list[Callable[[], object]] = []
+        for on_tape, group in itertools.groupby(steps, lambda step: step.place is not None):
+            members = list(group)
+            calls += [partial(self._replay, members)] if on_tape else [step.call for step in members]
+        return calls
+
+    def _replay(self, steps: list[_Step]) -> None:
+        """Neighbouring steps on the tape. One that stops at its values is called from Python, which says why."""
+        first, last = steps[0].place, steps[-1].place
+        assert first is not None
+        assert last is not None
+        failed = self._tape.run(first[0], last[1])
+        if failed < 0:
+            return
+        step = next(s for s in steps if s.place is not None and s.place[0] <= failed < s.place[1])
+        step.call()
+        raise RuntimeError(f"{step.node.op} stopped on the tape and not from Python")
+
+    def _rebind_where_moved(self) -> None:
+        """Bind anew where a captured tensor has another array than before."""
+        if not self.frozen and any(tensor._data is not array for tensor, array in self._bound):
+            self._bind()
 
     def _window(self, value: Value) -> Array:
         """The value's bytes in the block."""
@@ -120,13 +175,12 @@ class Executable:
         for call in self._calls:
             call()
 
-    def _run_profiled(self) -> None:
-        clock, profile = time.perf_counter, self.profile
-        assert profile is not None
-        for node, call in self._steps:
+    def _run_profiled(self, profile: Profile) -> None:
+        clock = time.perf_counter
+        for step in self._steps:
             begin = clock()
-            call()
-            profile(node, begin, clock())
+            step.call() if step.place is None else self._replay([step])
+            profile(step.node, begin, clock())
 
 
 class TwoPart(Executable):
@@ -149,15 +203,15 @@ class TwoPart(Executable):
 
     def _bind(self) -> None:
         super()._bind()
-        self._cut = sum(node not in self._later for node, _ in self._steps)
+        self._first = self._joined([step for step in self._steps if step.node not in self._later])
+        self._second = self._joined([step for step in self._steps if step.node in self._later])
 
     def run_first(self, outs: Arrays, arrays: tuple[Array, ...]) -> None:
         """The first part: its inputs, and where its outputs go."""
-        if any(tensor._data is not array for tensor, array in self._bound):
-            self._bind()
+        self._rebind_where_moved()
         for target, array in zip(self._inputs, arrays, strict=False):
             np.copyto(target, array)
-        for call in self._calls[: self._cut]:
+        for call in self._first:
             call()
         _copy_all(outs, self._outputs[: self.early])
 
@@ -165,7 +219,7 @@ class TwoPart(Executable):
         """The second part."""
         for target, array in zip(self._inputs[self.first :], arrays, strict=True):
             np.copyto(target, array)
-        for call in self._calls[self._cut :]:
+        for call in self._second:
             call()
         _copy_all(outs, self._outputs[self.early :])
 
@@ -198,4 +252,4 @@ def _through_float32(op: Op, outs: Arrays, ins: tuple[Any, ...]) -> None:
     op.cpu(targets, wide)
     for y, target in zip(outs, targets, strict=True):
         if y is not target:
-            np.copyto(y, cast_array(target, bfloat16))
+            convert(y, target)

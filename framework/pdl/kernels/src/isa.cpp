@@ -1,4 +1,5 @@
 // Compiled once per instruction set (PDL_ISA names it): the kernels (but for the dense ones, dense.cpp and dense_bf16.cpp) and the table of them.
+#include "copy.h"
 #include "ctc.h"
 #include "dense.h"
 #include "image.h"
@@ -126,6 +127,7 @@ const Table kTable = {
     .packed_f64 = kPackedTable<double>,
     .packed_bf16 = kPackedTable<bf16>,
     .int8 = &kInt8,
+    .copying = {.copy = copying::copy, .convert = copying::convert},
 };
 
 }  // namespace pdl::PDL_ISA

@@ -335,6 +335,20 @@ struct NormConvTable {
   void (*moments_grad)(S* dx, const S* g, const S* x, const T* mean, const T* g_mean, const T* g_var, int64_t rows, int64_t columns);
 };
 
+// One copy: loops over `dims` axes, steps in bytes; `item` bytes an element.
+constexpr int kCopyDims = 8;
+struct CopyCall {
+  char* to;
+  const char* from;
+  int32_t item, dims;
+  int64_t shape[kCopyDims], to_step[kCopyDims], from_step[kCopyDims];
+};
+enum NumberType { kBool, kUint8, kInt8, kInt16, kInt32, kInt64, kFloat, kDouble };
+struct CopyTable {
+  void (*copy)(const CopyCall& call);
+  void (*convert)(void* y, int to, const void* x, int from, int64_t n);  // contiguous, types by NumberType
+};
+
 // How weights are packed for inference (packed.h): panels of a matrix [kernel... * c, o], or Winograd's points of 3x3 taps.
 enum Packed { kPackedRows, kPackedWinograd4, kPackedWinograd2 };
 
@@ -401,6 +415,7 @@ struct Table {
   ImageTable image;
   STORED_FAMILY(Packed, packed)
   const Int8Table* int8;
+  CopyTable copying;
 };
 
 // The entries that a CPU with AVX512-BF16 has of its own.

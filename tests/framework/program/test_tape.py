@@ -1,0 +1,328 @@
+"""Tapes: every op that says it is native, recorded before there are values, and replayed, against a direct call."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from pdl.kernels.copies import contiguous, copy
+from pdl.kernels.launch import Tape, Unrecordable, constant, now, recording
+from pdl.kernels.memory import empty
+from pdl.kernels.pointwise import binary, unary
+
+import pdl
+import pdl_cv
+from pdl import nn
+from pdl.dtype import bfloat16, float32
+from pdl.errors import ShapeError
+from pdl.kernels import gemm
+from pdl.ops.base import OPS, Spec
+from pdl.program import Executable, Program, trace
+from pdl.program.passes import FINAL, INFERENCE_ONCE, PER_SHAPE, run_passes
+from pdl.tensor import Array, Tensor
+
+from ..ops.case import Case
+from ..ops.test_ops import CASES, every_case
+
+#: ops that are native but for dtypes or arguments, with what keeps them from the tape there
+PARTLY = {
+    "MatMul", "Linear",  # complex numbers, integers
+    "Clip", "Add", "Multiply", "Divide", "Maximum", "Negative", "Abs", "Square", "Sqrt", "Exp",
+    "Log", "Tanh", "Rsqrt", "Reciprocal",  # complex numbers, integers
+    "AsType",  # complex numbers
+    "Sum", "Mean", "SumTo",  # integers, complex numbers, axes that are no neighbours
+    "ScaledDotProductAttention", "AddLayerNorm",  # dropout: the seed is a value
+}  # fmt: skip
+
+
+def programs(case: Case, dtype: Any) -> tuple[Program, list[Array]] | None:
+    """The case as a program and its inputs; None where it cannot be traced."""
+    tensors = case.tensors(dtype)
+    present = [t for t in tensors if t is not None]
+
+    def function(*given: Tensor) -> object:
+        rest = iter(given)
+        return case.call(*[None if t is None else next(rest) for t in tensors])
+
+    try:
+        program = run_passes(trace(function, *present), FINAL)
+    except pdl.errors.TraceError:
+        return None
+    return program, [t.data for t in present]
+
+
+def others(arrays: list[Array]) -> list[Array]:
+    """Other inputs of the same kind: the values in reverse."""
+    return [np.ascontiguousarray(x.reshape(-1)[::-1]).reshape(x.shape) for x in arrays]
+
+
+def outcome(run: Callable[..., list[Array | None]], arrays: list[Array]) -> list[bytes | None] | str:
+    try:
+        return [None if y is None else y.tobytes() for y in run(*arrays)]
+    except (pdl.errors.PdlError, ArithmeticError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+@every_case
+@pytest.mark.parametrize("dtype", [None, float32, bfloat16], ids=["f64", "f32", "bf16"])
+def test_a_replay_has_the_bits_of_a_direct_call(case: Case, dtype: Any) -> None:
+    if dtype is not None and (case.float32 if dtype == float32 else case.bf16) is None:
+        return
+    made = programs(case, dtype)
+    if made is None or any(node.op.stateful for node in made[0].nodes):
+        return
+    program, arrays = made
+    taped, direct = Executable(program), Executable(program, native=False)
+    assert len(direct.python_nodes) == len(taped._steps)
+    for node in taped.python_nodes:
+        name = type(node.op).__name__
+        assert not node.op.native or name in PARTLY or dtype == bfloat16, f"{name} is native and not on the tape"
+    for values in (arrays, others(arrays), arrays):
+        assert outcome(taped, values) == outcome(direct, values)
+
+
+def test_every_native_op_is_on_the_tape_of_some_case() -> None:
+    steps = [step for program in _every_program() for step in Executable(program)._steps]
+    seen = {type(step.node.op).__name__ for step in steps if step.place}
+    gradients = {name for name in OPS if "Grad" in name or name in ("ConvDx", "ConvDw", "Place", "SumTo", "PutItem")}
+    fused = {"LinearAct", "ConvAct", "ConvStats", "BatchNorm", "BatchNormEval"}
+    views = {name for name, op in OPS.items() if op.view is not None}  # windows that need no call
+    missing = {name for name, op in OPS.items() if op.native} - seen - gradients - fused - views
+    assert not missing
+
+
+def _every_program() -> Iterator[Program]:
+    for case in CASES:
+        made = programs(case, float32 if case.float32 is not None else None)
+        if made is not None:
+            yield made[0]
+
+
+# -- nets that pdl ships run without Python ----------------------------------------------------------------------------
+class Words(nn.Module):
+    """Embeddings of tokens and places, encoder layers with a padding mask, a linear layer on the first token."""
+
+    def __init__(self) -> None:
+        self.tokens, self.places = nn.Embedding(50, 16), nn.Parameter(pdl.zeros((12, 16)))
+        self.norm, self.drop = nn.LayerNorm(16), nn.Dropout(0.1)
+        self.encoder = nn.TransformerEncoder(16, 2, 2, dim_feedforward=32, dropout=0.1, activation="gelu")
+        self.head = nn.Linear(16, 4)
+
+    def forward(self, tokens: Any) -> Any:
+        x = self.drop(self.norm(self.tokens(tokens) + self.places))
+        return pdl.softmax(self.head(self.encoder(x)[:, 0]))
+
+
+class Session(nn.Module):
+    """The next item of a session: embedding, recurrent layer, a score for every item from the last state."""
+
+    def __init__(self, cell: type[nn.Module]) -> None:
+        self.items, self.cell, self.head = nn.Embedding(50, 16), cell(16, 16, bidirectional=True), nn.Linear(32, 50)  # type: ignore[call-arg]
+
+    def forward(self, items: Any) -> Any:
+        y, _ = self.cell(self.items(items))
+        return self.head(y[:, -1])
+
+
+IMAGES = {
+    "lenet": (lambda: pdl_cv.LeNet(in_channels=1), (28, 28, 1)),
+    "resnet20": (lambda: pdl_cv.CifarResNet(20), (32, 32, 3)),
+    "resnet18": (lambda: pdl_cv.ResNet(18, num_classes=10), (64, 64, 3)),
+    "resnet50": (lambda: pdl_cv.ResNet(50, num_classes=10), (64, 64, 3)),
+    "mobilenet_v1": (lambda: pdl_cv.MobileNetV1(num_classes=10), (64, 64, 3)),
+    "mobilenet_v2": (lambda: pdl_cv.MobileNetV2(num_classes=10), (64, 64, 3)),
+    "mobilenet_v3": (lambda: pdl_cv.MobileNetV3(num_classes=10), (64, 64, 3)),
+}
+SEQUENCES = {
+    "transformer": Words, "gru": lambda: Session(nn.GRU), "lstm": lambda: Session(nn.LSTM),
+    "rnn": lambda: Session(nn.RNN),
+}  # fmt: skip
+
+
+def shipped(name: str) -> tuple[Program, list[Array]]:
+    """A net in evaluation mode as a program after the inference passes, and an input."""
+    rng = np.random.default_rng(0)
+    if name in IMAGES:
+        make, shape = IMAGES[name]
+        x = rng.standard_normal((2, *shape), np.float32)
+    else:
+        make, x = SEQUENCES[name], rng.integers(0, 50, (2, 12))
+    pdl.seed(0)
+    net = make().eval()
+    with pdl.no_grad():
+        program = trace(net, Spec(x.shape, x.dtype))
+    return run_passes(run_passes(program, INFERENCE_ONCE), PER_SHAPE), [x]
+
+
+@pytest.mark.parametrize("name", [*IMAGES, *SEQUENCES])
+def test_a_shipped_net_is_one_replay(name: str) -> None:
+    program, arrays = shipped(name)
+    taped = Executable(program)
+    assert [str(node.op) for node in taped.python_nodes] == []
+    assert outcome(taped, arrays) == outcome(Executable(program, native=False), arrays)
+
+
+# -- the tape itself ---------------------------------------------------------------------------------------------------
+def test_recording_runs_nothing_and_a_replay_runs_all() -> None:
+    x, y = np.arange(6, dtype=np.float32), np.full(6, -1, np.float32)
+    tape = Tape()
+    place = tape.record(lambda: unary("square", y, x), (x, y))
+    assert place == (0, len(tape))
+    assert (y == -1).all()
+    assert tape.run(*place) == -1
+    assert (y == x * x).all()
+    x += 1
+    tape.run(*place)
+    assert (y == x * x).all()
+
+
+def test_a_tape_owns_what_it_was_recorded_on_and_what_it_asked_for() -> None:
+    tape = Tape()
+    x = np.arange(12.0).reshape(3, 4)
+    y = np.zeros((4, 3))
+
+    def body(x: Array = x, y: Array = y) -> None:
+        unary("square", y, contiguous(x.T))
+        binary("add", y, y, constant(np.full(3, 2.0)))
+
+    expected = x.T**2 + 2
+    place = tape.record(body, (x, y))
+    out = y.view()
+    del x, y
+    for _ in range(50):  # memory that nobody owned would be handed out here
+        empty((4, 3), np.dtype(np.float64)).fill(7)
+    tape.run(*place)
+    np.testing.assert_array_equal(out, expected)
+
+
+def test_temporary_arrays_and_numpy_are_refused() -> None:
+    x, y = np.arange(4.0), np.zeros(4)
+    tape = Tape()
+    assert tape.record(lambda: unary("square", y, x + 1), (x, y)) is None
+    assert tape.record(lambda: unary("square", np.empty(4), x), (x, y)) is None
+    assert tape.record(lambda: now("NumPy works here"), (x, y)) is None
+    assert len(tape) == 0
+    assert tape.record(lambda: unary("square", y[1:3], x[2:]), (x, y)) is not None
+    assert not recording()
+    now("nobody records")
+
+
+def test_an_error_while_recording_leaves_nothing_behind() -> None:
+    x, y = np.arange(4.0), np.zeros(5)
+    tape = Tape()
+    with pytest.raises(ShapeError):
+        tape.record(lambda: (unary("square", x, x), unary("square", y, x)), (x, y))
+    assert len(tape) == 0
+    assert not recording()
+    assert issubclass(Unrecordable, Exception)
+
+
+def test_one_thread_records_while_another_runs() -> None:
+    x, y, z = np.arange(4.0), np.zeros(4), np.zeros(4)
+    tape = Tape()
+
+    def body() -> None:
+        unary("square", y, x)
+        other = threading.Thread(target=unary, args=("square", z, x))
+        other.start()
+        other.join()
+
+    place = tape.record(body, (x, y))
+    assert (z == x * x).all()
+    assert (y == 0).all()
+    tape.run(*place)
+    assert (y == x * x).all()
+
+
+@pytest.mark.parametrize("batch", [1, 3, 40])
+def test_products_of_many_matrices_are_recorded(batch: int) -> None:
+    rng = np.random.default_rng(0)
+    a, b, bias = rng.standard_normal((batch, 5, 6)), rng.standard_normal((batch, 6, 7)), rng.standard_normal(7)
+    y = np.zeros((batch, 5, 7))
+    tape = Tape()
+    place = tape.record(lambda: gemm.matmul(y, a, b, bias, "relu"), (a, b, bias, y))
+    a *= 2
+    tape.run(*place)
+    np.testing.assert_allclose(y, np.maximum(a @ b + bias, 0), atol=1e-12)
+
+
+def test_values_that_a_node_cannot_take_are_named_as_from_python() -> None:
+    table, index = pdl.Tensor(np.ones((5, 3), np.float32)), np.array([0, 1, 4])
+    program = trace(lambda i: pdl.embedding(table, i) * 2.0, Spec(index.shape, index.dtype))
+    run = Executable(program)
+    assert run.python_nodes == []
+    (y,) = run(index)
+    assert (y == 2).all()
+    with pytest.raises(ShapeError, match="embedding: index 5 at flat position 1 is outside the 5 rows"):
+        run(np.array([0, 5, 1]))
+    (y,) = run(index)
+    assert (y == 2).all()
+
+
+def test_a_captured_tensor_that_moves_is_bound_anew() -> None:
+    w = pdl.Tensor(np.full(3, 2.0))
+    run = Executable(trace(lambda x: pdl.exp(x * w), Spec((3,), np.dtype(np.float64))))
+    np.testing.assert_array_equal(run(np.ones(3))[0], pdl.exp(pdl.Tensor(np.full(3, 2.0))).data)
+    w._data = np.full(3, 4.0)
+    np.testing.assert_array_equal(run(np.ones(3))[0], pdl.exp(pdl.Tensor(np.full(3, 4.0))).data)
+
+
+def test_the_profile_sees_every_node() -> None:
+    program, arrays = shipped("lenet")
+    run = Executable(program)
+    seen: list[str] = []
+    run.profile = lambda node, begin, end: seen.append(type(node.op).__name__) or None  # type: ignore[func-returns-value]
+    expected = outcome(Executable(program), arrays)
+    assert outcome(run, arrays) == expected
+    assert seen == [type(step.node.op).__name__ for step in run._steps]
+
+
+# -- copies ------------------------------------------------------------------------------------------------------------
+SHAPES = [
+    (),
+    (5,),
+    (3, 4),
+    (33, 17),
+    (2, 3, 4),
+    (2, 18, 35),
+    (1, 40, 3, 20),
+    (2, 1, 3, 1, 4),
+    (2, 2, 2, 2, 2, 2, 2, 2, 2),
+]
+
+
+@pytest.mark.parametrize("kind", ["?", "u1", "i2", "f4", "f8", "c16"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_copies_of_any_strides(shape: tuple[int, ...], kind: str) -> None:
+    rng = np.random.default_rng(len(shape))
+    source = rng.integers(0, 100, shape).astype(kind)
+    for axes in {tuple(rng.permutation(len(shape))) for _ in range(4)}:
+        x = source.transpose(axes)
+        for flipped in (x, x[tuple(slice(None, None, -1) for _ in shape)], x[..., :1] if shape else x):
+            spread = np.broadcast_to(flipped, x.shape)
+            for y in (np.zeros(x.shape, kind), np.zeros(x.shape[::-1], kind).T, np.zeros((*x.shape, 2), kind)[..., 1]):
+                copy(y, spread)
+                np.testing.assert_array_equal(y, spread)
+
+
+def test_copies_refuse_what_does_not_fit() -> None:
+    with pytest.raises(ShapeError, match="copy"):
+        copy(np.zeros(3), np.zeros(4))
+    with pytest.raises(ShapeError, match="copy"):
+        copy(np.zeros((3, 1)), np.zeros(3))
+    with pytest.raises(pdl.errors.DtypeError, match="copy"):
+        copy(np.zeros(3), np.zeros(3, np.float32))
+
+
+NUMBERS = ["?", "u1", "i1", "i2", "i4", "i8", "f4", "f8"]
+
+
+@pytest.mark.parametrize("to", NUMBERS)
+@pytest.mark.parametrize("come", NUMBERS)
+def test_conversions_are_those_of_numpy(to: str, come: str) -> None:
+    x = np.array([0, 1, 2, 5, 100, 0, 7] * 11).astype(come)
+    np.testing.assert_array_equal(contiguous(x, np.dtype(to)), x.astype(to))
+    np.testing.assert_array_equal(contiguous(x[::-2], np.dtype(to)), x[::-2].astype(to))
