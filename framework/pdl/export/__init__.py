@@ -1,0 +1,1 @@
+"""Trained models in forms that other machines and other tools run."""

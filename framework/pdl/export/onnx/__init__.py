@@ -1,0 +1,9 @@
+"""Programs as ONNX files.
+
+`to_onnx` writes a program that was traced in evaluation mode; `missing` says beforehand what cannot be written. How
+each op is written stands in the modules emit_*.py; `registry.emits` adds more.
+"""
+
+from pdl.export.onnx.model import DEFAULT, OLDEST, TOLERANCE, Port, Report, missing, to_onnx
+
+__all__ = ["DEFAULT", "OLDEST", "TOLERANCE", "Port", "Report", "missing", "to_onnx"]

@@ -1,0 +1,64 @@
+"""The file against the program: both run on samples, ONNX Runtime here and pdl's own executor there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pdl.errors import ShapeError
+from pdl.program import Executable, Program, bind, specialise
+from pdl.tensor import Array
+
+if TYPE_CHECKING:
+    from pdl.export.onnx.model import Report
+
+
+def runtime_name() -> str:
+    """ONNX Runtime and its version; "" where it is not installed."""
+    try:
+        import onnxruntime
+    except ImportError:
+        return ""
+    return f"onnxruntime {onnxruntime.__version__}"
+
+
+def difference(report: Report, program: Program, samples: Sequence[Sequence[Array]]) -> float:
+    """The largest |a - b| over the larger of 1 and the largest |b|, b the program's output, over samples and outputs;
+    infinite where shapes, or the places of NaN, differ.
+    """
+    session = _session(report)
+    return max((_of_sample(session, report, program, list(arrays)) for arrays in samples), default=0.0)
+
+
+def _session(report: Report) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(str(report.path), options, providers=["CPUExecutionProvider"])
+
+
+def _of_sample(session: Any, report: Report, program: Program, arrays: list[Array]) -> float:
+    if len(arrays) != len(report.inputs):
+        raise ShapeError(f"a sample has {len(arrays)} arrays, the model {len(report.inputs)} inputs")
+    feed = {p.name: np.asarray(p.of_program(a), order="C") for p, a in zip(report.inputs, arrays, strict=True)}
+    taken = {port.name for port in session.get_inputs()}
+    found = session.run([p.name for p in report.outputs], {k: v for k, v in feed.items() if k in taken})
+    wanted = Executable(specialise(program, bind(program, [a.shape for a in arrays])))(*arrays)
+    outputs = [y for y in wanted if y is not None]
+    return max(distance(y, p.of_program(w)) for p, y, w in zip(report.outputs, found, outputs, strict=True))
+
+
+def distance(found: Array, wanted: Array) -> float:
+    """|found - wanted| at most, over the larger of 1 and the largest |wanted|."""
+    if found.shape != wanted.shape:
+        return float("inf")
+    if not wanted.size:
+        return 0.0
+    a, b = found.astype(np.float64), wanted.astype(np.float64)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    gap = np.where(same, 0.0, np.abs(a - b))
+    scale = max(1.0, float(np.abs(b, where=np.isfinite(b), out=np.zeros_like(b)).max()))
+    return float(np.nan_to_num(gap, nan=np.inf).max()) / scale
