@@ -78,6 +78,7 @@ def test_the_folder_holds_what_it_promises(run: Path) -> None:
         "config.yaml",
         "example.png",
         "metrics.jsonl",
+        "model.pdl",
         "report.html",
         "result.json",
         "run.json",

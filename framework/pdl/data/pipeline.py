@@ -37,6 +37,10 @@ class Transform:
         """The transformed image; image [H, W, C] is never written to."""
         raise NotImplementedError(f"{type(self).__name__} must define image or __call__")
 
+    def deployed(self) -> list[dict[str, Any]]:
+        """The steps (`pdl.runtime.steps`) that do the same to one picture in a bundle; UsageError where none do."""
+        raise UsageError(f"{type(self).__name__} has no form that a bundle can hold")
+
     def config(self) -> dict[str, Any]:
         """The config node that builds this transform again: `_target_` and its fields."""
         node = {f.name: _plain(getattr(self, f.name)) for f in fields(self)}  # type: ignore[arg-type]
@@ -75,6 +79,9 @@ class Compose(Transform):
         for number, transform in enumerate(self.transforms):
             sample = transform(sample, rng.fork(number))
         return sample
+
+    def deployed(self) -> list[dict[str, Any]]:
+        return [step for transform in self.transforms for step in transform.deployed()]
 
 
 class Pipeline:

@@ -6,6 +6,7 @@ metrics.jsonl      numbers as they came (`pdl.train.log.MetricsLog`)
 checkpoints/       last.safetensors, best.safetensors, step-*.safetensors (`pdl.train.checkpoint`)
 result.json        the outcome (`pdl.train.result`)
 report.html        the outcome for people
+model.pdl          the bundle to deploy (`pdl.export`), unless train.export=false
 tensorboard/       event files, with train.tensorboard=true
 trace.json         a Chrome trace, and profile.json, its tables, of `pdl train --profile` (`pdl.train.profiler`)
 """

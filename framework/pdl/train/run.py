@@ -32,7 +32,8 @@ from pdl.train.traced import step_facts
 # What may differ between a run and its resumption: nothing that a weight depends on.
 FREE = (
     "train.checkpoint_every", "train.checkpoint_seconds", "train.keep_last", "train.log_every", "train.tensorboard",
-    "train.report", "train.nan_check", "train.test_weights", "data.workers", "data.prefetch", "data.test",
+    "train.report", "train.export", "train.nan_check", "train.test_weights", "data.workers", "data.prefetch",
+    "data.test",
 )  # fmt: skip
 FAST_BATCHES = 2
 TRACE, PROFILE = "trace.json", "profile.json"
@@ -210,7 +211,21 @@ def _finish(folder: Run, config: Config, trainer: Trainer, status: str) -> Resul
     if trainer.settings.report:
         dataset = getattr(trainer.loaders[split], "dataset", None)
         write_report(folder.path, config, result, trainer.task, measured, dataset)
+    if trainer.settings.export and status != "overfit":
+        _export(folder, config, trainer, result, getattr(trainer.loaders[split], "dataset", None))
     return result
+
+
+def _export(folder: Run, config: Config, trainer: Trainer, result: Result, dataset: Any) -> None:
+    """Write model.pdl; where that cannot be, one line says why."""
+    from pdl.export.run import FILE, write_bundle
+
+    try:
+        deployment = trainer.task.deployment(trainer.model, config, dataset=dataset, metrics=result.metrics)
+        deployment.about |= {"weights": result.weights}
+        write_bundle(folder.path / FILE, deployment, folder, result.metrics)
+    except PdlError as error:
+        trainer.emit("on_message", f"no {FILE} was written: {str(error).splitlines()[0]}")
 
 
 def _result(

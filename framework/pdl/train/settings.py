@@ -32,6 +32,8 @@ class TrainSettings:
     log_every           steps between lines of metrics.jsonl
     tensorboard         write event files for TensorBoard into the run folder
     report              write report.html at the end
+    export              write model.pdl, the bundle to deploy, at the end (`pdl export`); where the model cannot be
+                        exported a line says why, and the run is as good as without
     compile             trace the step into a program that is planned once; code that cannot be traced runs eagerly, and
                         a line says why
     nan_check           look for NaN after every op, and name the op and the line; slow (and not compiled)
@@ -56,5 +58,6 @@ class TrainSettings:
     log_every: Annotated[int, Range(1)] = 50
     tensorboard: bool = False
     report: bool = True
+    export: bool = True
     compile: bool = True
     nan_check: bool = False

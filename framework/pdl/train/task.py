@@ -6,7 +6,7 @@ The loop calls these methods and nothing else, so a batch may be anything the ta
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -16,6 +16,7 @@ import numpy as np
 
 from pdl.data import DataLoader, Dataset, Fault, IterableDataset, Sample, Subset
 from pdl.errors import ConfigError, DataError, UsageError
+from pdl.ops.base import Spec
 from pdl.tensor import Tensor
 from pdl.train.metrics import Metric
 
@@ -46,6 +47,35 @@ class Loss:
     weight: float | Tensor = 1.0
     outputs: tuple[Any, ...] = ()
     parts: dict[str, float | Tensor] = field(default_factory=dict)
+
+
+@dataclass
+class Deployment:
+    """What goes into a bundle, and what it is checked with.
+
+    module     the function that is traced, in evaluation mode
+    inputs     name -> shape and dtype of each of its arguments; sizes that may change are `pdl.dims.Dim` symbols
+    outputs    names of what it returns
+    pre, post  steps of `pdl.runtime.steps`, as plain values, for one input and for outputs: {"image": [{"step": ...}]}
+    samples    real inputs as people give them (pictures uint8 [H, W, C]), to compare bundle and model with
+    prepare    a sample as training prepares it: the inputs by name, without a batch axis
+    labels     names of classes or characters, in the order of their numbers
+    card       markdown for people: what it is, data, metrics and how they were measured, licence, how to use it
+    licence    of the weights
+    about      further plain facts for people
+    """
+
+    module: Module
+    inputs: dict[str, Spec]
+    outputs: tuple[str, ...]
+    pre: dict[str, list[dict[str, Any]]]
+    post: dict[str, list[dict[str, Any]]]
+    samples: Sequence[Any]
+    prepare: Callable[[Any], dict[str, Any]]
+    labels: Sequence[str] = ()
+    card: str = ""
+    licence: str = ""
+    about: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -177,6 +207,25 @@ class Task:
         """One dict for each input, in order: plain values, fit for JSON; what only `render` needs has names that
         begin with "_"."""
         raise UsageError(f"{type(self).__name__} has no predict; override Task.predict to use its models")
+
+    def deployment(
+        self,
+        model: Module,
+        cfg: Any,
+        *,
+        dataset: Any = None,
+        metrics: Mapping[str, float | None] | None = None,
+        licence: str = "",
+    ) -> Deployment:
+        """What to put into a bundle (`pdl export`).
+
+        dataset   whose first samples the bundle is checked with; without one the task makes some up
+        metrics   for the card
+        """
+        raise UsageError(
+            f"{type(self).__name__} says nothing about deployment, so its models cannot be exported; "
+            "override Task.deployment"
+        )
 
     def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
         """What to put behind `pdl predict RUN` as a first try; a file made for it may be left in the run folder."""

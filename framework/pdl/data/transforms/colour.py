@@ -118,6 +118,9 @@ class Grayscale(Transform):
         if self.channels not in (1, 3):
             raise ConfigError(f"Grayscale: channels={self.channels!r} must be 1 or 3")
 
+    def deployed(self) -> list[dict[str, Any]]:
+        return [{"step": "gray", "channels": self.channels}]
+
     def image(self, image: np.ndarray, rng: SampleRandom) -> np.ndarray:
         return np.repeat(gray(image)[:, :, None], self.channels, axis=2)
 

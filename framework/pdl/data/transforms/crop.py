@@ -53,6 +53,10 @@ class Pad(ImageBatchTransform):
         self._set(padding=padding4("Pad", self.padding), fill=fill_values("Pad", self.fill),
                   mode=choice("Pad", "mode", self.mode, list(BORDER)))
 
+    def deployed(self) -> list[dict[str, Any]]:
+        padding, fill = list(self.padding), list(self.fill)  # type: ignore[arg-type]
+        return [{"step": "pad", "padding": padding, "fill": fill, "mode": self.mode}]
+
     def image(self, image: np.ndarray, rng: SampleRandom) -> np.ndarray:
         return pad_images(image, self.padding, self.fill, self.mode)
 
@@ -69,6 +73,9 @@ class CenterCrop(ImageBatchTransform):
 
     def __post_init__(self) -> None:
         self._set(size=size_pair("CenterCrop", "size", self.size), fill=fill_values("CenterCrop", self.fill))
+
+    def deployed(self) -> list[dict[str, Any]]:
+        return [{"step": "crop", "size": list(two(self.size)), "fill": list(self.fill)}]  # type: ignore[arg-type]
 
     def image(self, image: np.ndarray, rng: SampleRandom) -> np.ndarray:
         return self._crop(image)

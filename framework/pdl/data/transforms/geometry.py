@@ -27,8 +27,9 @@ from pdl.data.transforms._args import (
     symmetric,
     two,
 )
-from pdl.errors import ConfigError
+from pdl.errors import ConfigError, UsageError
 from pdl.hints import Range
+from pdl.runtime.pictures import METHODS
 
 _WARPS = get_args(WarpInterpolation)
 _RESIZES = get_args(Interpolation)
@@ -42,6 +43,17 @@ def resize(image: np.ndarray, size: Any, interpolation: str = "auto") -> np.ndar
     if interpolation == "auto":
         interpolation = "area" if h * w < image.shape[0] * image.shape[1] else "linear"
     return with_channels(cv2.resize(image, (w, h), interpolation=INTERPOLATION[interpolation]))
+
+
+def deployable(transform: Any) -> str:
+    """The interpolation of a resizing transform, where the runtime has it too; UsageError otherwise."""
+    method = str(transform.interpolation)
+    if method not in METHODS:
+        raise UsageError(
+            f"{type(transform).__name__} with interpolation={method!r} has no form that a bundle can hold; "
+            f"use {', '.join(METHODS)}"
+        )
+    return method
 
 
 def resize_all(images: np.ndarray, size: Any, interpolation: str) -> np.ndarray:
@@ -93,6 +105,9 @@ class Resize(ImageBatchTransform):
         self._set(size=size_pair("Resize", "size", self.size))
         choice("Resize", "interpolation", self.interpolation, _RESIZES)
 
+    def deployed(self) -> list[dict[str, Any]]:
+        return [{"step": "resize", "size": list(two(self.size)), "method": deployable(self)}]
+
     def image(self, image: np.ndarray, rng: SampleRandom) -> np.ndarray:
         return resize(image, self.size, self.interpolation)
 
@@ -111,6 +126,9 @@ class ResizeShort(ImageBatchTransform):
         if not isinstance(self.size, int) or self.size < 1:
             raise ConfigError(f"ResizeShort: size={self.size!r} must be an integer of at least 1")
         choice("ResizeShort", "interpolation", self.interpolation, _RESIZES)
+
+    def deployed(self) -> list[dict[str, Any]]:
+        return [{"step": "resize_short", "size": self.size, "method": deployable(self)}]
 
     def _size(self, height: int, width: int) -> tuple[int, int]:
         factor = self.size / min(height, width)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import cv2
 import numpy as np
@@ -18,6 +19,9 @@ from pdl.errors import ConfigError, UsageError
 @dataclass(frozen=True)
 class ToFloat(ImageBatchTransform):
     """uint8 0..255 to float32 0..1: y = x / 255. Float images become float32 unchanged."""
+
+    def deployed(self) -> list[dict[str, Any]]:
+        return [{"step": "to_float"}]
 
     def image(self, image: np.ndarray, rng: SampleRandom) -> np.ndarray:
         return self.images(image)
@@ -52,6 +56,10 @@ class Normalize(ImageBatchTransform):
         if max(map(abs, mean)) > 1 or max(std) > 1:
             raise ConfigError(f"Normalize: mean={mean}, std={std} must be on the 0..1 scale; divide them by 255")
         self._set(mean=mean, std=std)
+
+    def deployed(self) -> list[dict[str, Any]]:
+        mean, std = list(self.mean), list(self.std)  # type: ignore[arg-type]
+        return [{"step": "normalize", "mean": mean, "std": std}]
 
     @cached_property
     def _table(self) -> np.ndarray:

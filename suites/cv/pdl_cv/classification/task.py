@@ -17,7 +17,7 @@ from pdl.hints import Range
 from pdl.nn import Module
 from pdl.report import Section, png
 from pdl.tensor import no_grad
-from pdl.train import Loss, Metric, Task
+from pdl.train import Deployment, Loss, Metric, Task
 from pdl.train.loop import Evaluation
 from pdl.train.metrics import Accuracy, ConfusionMatrix, TopK
 from pdl.train.task import first_samples
@@ -173,6 +173,20 @@ class Classification(Task):
         return predict(
             model, inputs, transforms, self.classes, mode=self.mode or "rgb", topk=topk, batch_size=batch_size
         )
+
+    def deployment(
+        self,
+        model: Module,
+        cfg: Any,
+        *,
+        dataset: Any = None,
+        metrics: Mapping[str, float | None] | None = None,
+        licence: str = "",
+    ) -> Deployment:
+        """Logits of prepared pictures; the pipeline resizes and normalises before, and names the best classes after."""
+        from pdl_cv.classification.deploy import deployment
+
+        return deployment(self, model, cfg, dataset=dataset, metrics=metrics, licence=licence)
 
     def render(self, prediction: dict[str, Any], folder: Path) -> Path:
         from pdl_cv.classification.predict import render

@@ -1,0 +1,208 @@
+"""Writing a bundle: traced, packed, run through the runtime against the model it came from, and only then put in place.
+
+The check runs on real samples, in float32, one by one and together:
+
+- the pipeline of the bundle gives the arrays that training's gives, within one of 256 grey levels;
+- on the same arrays the outputs differ by at most 1e-5 of the larger of 1 and the largest output;
+- the answers (label, labels or text) are the same.
+
+A bundle that fails any of these is not written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pdl.errors import CheckError
+from pdl.export.symbolic import trace_symbolic
+from pdl.program import Program
+from pdl.runtime import bundle
+from pdl.runtime.session import Session, load
+from pdl.tensor import Array, as_tensor, no_grad
+from pdl.train.checkpoint import write_atomic
+from pdl.train.task import Deployment
+
+TOLERANCE = 1e-5
+ANSWERS = ("label", "labels", "text")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Bundle against model: number of samples, largest difference of outputs (see the module), and of prepared
+    pictures in grey levels."""
+
+    samples: int
+    difference: float
+    levels: float
+
+
+@dataclass(frozen=True)
+class Written:
+    """A bundle that was written, and what it was held to; `notes` are lines for people."""
+
+    path: Path
+    size: int
+    program: Program
+    comparison: Comparison
+    notes: list[str] = field(default_factory=list)
+
+
+def write(
+    path: str | Path,
+    deployment: Deployment,
+    *,
+    name: str = "model",
+    metrics: Mapping[str, float | None] | None = None,
+    config: str = "",
+) -> Written:
+    """Write the bundle of a deployment, whole or not at all. CheckError where it does not agree with the model."""
+    program, notes = trace_symbolic(deployment.module, deployment.inputs)
+    data = to_bytes(program, deployment, name=name, metrics=metrics, config=config)
+    comparison = compare(load(data), deployment)
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(target, data)
+    return Written(target, len(data), program, comparison, notes)
+
+
+def to_bytes(
+    program: Program,
+    deployment: Deployment,
+    *,
+    name: str = "model",
+    metrics: Mapping[str, float | None] | None = None,
+    config: str = "",
+) -> bytes:
+    """The bundle, unchecked."""
+    content, arrays = content_of(program, list(deployment.inputs), list(deployment.outputs))
+    return bundle.pack(
+        content,
+        arrays,
+        name=name,
+        pipeline={"pre": deployment.pre, "post": deployment.post},
+        labels=deployment.labels,
+        card=deployment.card,
+        config=config,
+        licence=deployment.licence,
+        metrics=metrics,
+        about=deployment.about,
+    )
+
+
+def content_of(program: Program, inputs: list[str], outputs: list[str]) -> tuple[dict[str, Any], dict[str, Array]]:
+    """program.json and the arrays of a program; every captured tensor gets a name of its own."""
+    program = program.copy()
+    names = program.names()
+    for value in program.captures:
+        value.name = names[value]
+    arrays = {names[v]: v.tensor._data for v in program.captures if v.tensor is not None}
+    return {"kind": "program", "program": program.to_dict(), "inputs": inputs, "outputs": outputs}, arrays
+
+
+def compare(session: Session, deployment: Deployment, tolerance: float = TOLERANCE) -> Comparison:
+    """Hold a session to the model on the deployment's samples; CheckError beyond the tolerance."""
+    wanted = [deployment.prepare(sample) for sample in deployment.samples]
+    levels = _compare_pictures(session, deployment, wanted)
+    worst = 0.0
+    for group in _together(wanted):
+        inputs = {name: np.stack([each[name] for each in group]) for name in group[0]}
+        for rows in ([slice(i, i + 1) for i in range(len(group))] if len(group) > 1 else []) + [slice(None)]:
+            arrays = {name: array[rows] for name, array in inputs.items()}
+            ours, theirs = session.run(arrays), run_model(deployment, arrays)
+            worst = max(worst, _difference(ours, theirs))
+            _demand_same_answers(session, ours, theirs)
+    if not worst <= tolerance:
+        raise CheckError(
+            f"the bundle's outputs differ from the model's by {worst:.2g} of the largest, more than {tolerance:g}; "
+            "nothing was written. This is a fault in pdl: please report it with the recipe"
+        )
+    return Comparison(len(wanted), worst, levels)
+
+
+def run_model(deployment: Deployment, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The outputs of the model itself, by name, in evaluation mode."""
+    module, training = deployment.module, deployment.module.training
+    module.eval()
+    try:
+        with no_grad():
+            made = module(*[as_tensor(arrays[name]) for name in deployment.inputs])
+    finally:
+        module.train(training)
+    tensors = made if isinstance(made, tuple | list) else (made,)
+    return {name: t.numpy() for name, t in zip(deployment.outputs, tensors, strict=True)}
+
+
+def _together(samples: list[dict[str, Array]]) -> list[list[dict[str, Array]]]:
+    """Samples of one shape in a group."""
+    groups: dict[Any, list[dict[str, Array]]] = {}
+    for sample in samples:
+        groups.setdefault(tuple(a.shape for a in sample.values()), []).append(sample)
+    return list(groups.values())
+
+
+def _compare_pictures(session: Session, deployment: Deployment, wanted: list[dict[str, Array]]) -> float:
+    """The largest difference between both pipelines, in grey levels."""
+    if session.pipeline is None:
+        return 0.0
+    level = _level(next(iter(deployment.pre.values())))
+    worst = 0.0
+    for sample, theirs in zip(deployment.samples, wanted, strict=True):
+        ours = session.pipeline.prepare(sample)
+        for name, array in theirs.items():
+            if ours[name].shape != array.shape or ours[name].dtype != array.dtype:
+                raise CheckError(
+                    f"the bundle's pipeline makes {ours[name].dtype} {ours[name].shape} of a sample, training's "
+                    f"{array.dtype} {array.shape}; nothing was written"
+                )
+            worst = max(worst, float(np.abs(ours[name].astype(np.float64) - array).max(initial=0)) / level)
+    if worst > 1.001:
+        raise CheckError(
+            f"the bundle's pipeline differs from training's by {worst:.2g} grey levels, more than 1; "
+            "nothing was written"
+        )
+    return worst
+
+
+def _level(steps: list[dict[str, Any]]) -> float:
+    """What one of 256 grey levels becomes in the prepared array."""
+    for step in steps:
+        if step["step"] == "normalize":
+            return 1 / 255 / min(step["std"])
+        if step["step"] == "to_float":
+            return 1 / 255
+    return 1.0
+
+
+def _difference(ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> float:
+    """max |a - b| / max(1, max |b|) over the outputs; infinite where shapes differ or only one has NaN."""
+    worst = 0.0
+    for name, b in theirs.items():
+        a = ours[name]
+        if a.shape != b.shape or not np.array_equal(np.isnan(a), np.isnan(b)):
+            return float("inf")
+        off = float(np.nanmax(np.abs(a.astype(np.float64) - b), initial=0.0))
+        worst = max(worst, off / max(1.0, float(np.nanmax(np.abs(b.astype(np.float64)), initial=0.0))))
+    return worst
+
+
+def _demand_same_answers(session: Session, ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> None:
+    if session.pipeline is None:
+        return
+    count = len(next(iter(theirs.values())))
+    for row in range(count):
+        a, b = (session.pipeline.finish({name: y[row] for name, y in each.items()}) for each in (ours, theirs))
+        for key in ANSWERS:
+            if isinstance(a, dict) and key in a and _names(a[key]) != _names(b[key]):
+                raise CheckError(
+                    f"the bundle answers {a[key]!r} where the model answers {b[key]!r}; nothing was written"
+                )
+
+
+def _names(answer: Any) -> Any:
+    """An answer without its scores."""
+    return [each["label"] for each in answer] if isinstance(answer, list) else answer

@@ -1,0 +1,191 @@
+"""What one does with a run or a recipe: `export` a run to a file, `check` a recipe before it is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pdl import random
+from pdl.config import Config, build
+from pdl.config import check as check_config
+from pdl.config.tree import plain
+from pdl.errors import PdlError, TraceError, UsageError
+from pdl.export.bundle import Written, write
+from pdl.export.symbolic import trace_symbolic
+from pdl.nn import Module
+from pdl.ops.base import Op
+from pdl.program import Program
+from pdl.train.folder import Run
+from pdl.train.result import Result
+from pdl.train.settings import TrainSettings
+from pdl.train.task import SPLITS, Deployment, Task
+
+Target = Literal["bundle", "onnx"]
+FILE = "model.pdl"
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What `export` made: the file, facts about it as (name, value), and lines for people."""
+
+    path: Path
+    facts: list[tuple[str, Any]]
+    notes: list[str] = field(default_factory=list)
+
+
+def export(
+    run: str | Path,
+    out: str | Path | None = None,
+    *,
+    to: Target = "bundle",
+    opset: int | None = None,
+    weights: str | None = None,
+    licence: str = "",
+) -> Exported:
+    """Write a trained run as a bundle (RUN/model.pdl by default) or as ONNX (RUN/model.onnx).
+
+    weights   "best" or "last"; by default what the run's own test used
+    licence   of the weights, for the card
+
+    The file is checked against the model on samples of the run's data, or, where these are gone, on made-up ones.
+    """
+    folder = Run.open(run)
+    config = folder.config()
+    task: Task = build(config["task"])
+    model = task.restore(config)
+    named = folder.load_weights(model, weights)
+    metrics = Result.load(folder.result).metrics if folder.result.is_file() else {}
+    dataset, notes = _data(task, config)
+    deployment = task.deployment(model, config, dataset=dataset, metrics=metrics, licence=licence)
+    deployment.about |= {"weights": named}
+    name = str(folder.describe()["recipe"])
+    if to == "onnx":
+        return _to_onnx(Path(out) if out else folder.path / "model.onnx", deployment, name, metrics, opset, notes)
+    if opset is not None:
+        raise UsageError("--opset belongs to --to onnx")
+    made = write_bundle(Path(out) if out else folder.path / FILE, deployment, folder, metrics)
+    return Exported(made.path, facts_of(made), [*notes, *made.notes])
+
+
+def write_bundle(path: Path, deployment: Deployment, run: Run, metrics: Mapping[str, float | None]) -> Written:
+    """The bundle of a run's model, with the run's recipe; see `pdl.export.bundle.write`."""
+    config = (run.path / "config.yaml").read_text(encoding="utf-8")
+    return write(path, deployment, name=str(run.describe()["recipe"]), metrics=metrics, config=config)
+
+
+def facts_of(made: Written) -> list[tuple[str, Any]]:
+    """What `pdl export` shows of a bundle."""
+    compared = made.comparison
+    shapes = ", ".join(f"{v.name} [{', '.join(map(str, v.spec.shape))}]" for v in made.program.inputs)
+    return [
+        ("bundle", str(made.path)),
+        ("size", f"{made.size / 1000:,.1f} kB"),
+        ("inputs", shapes),
+        ("checked on", f"{compared.samples} samples"),
+        ("difference", f"{compared.difference:.1e} of outputs, {compared.levels:.2g} grey levels of pictures"),
+    ]
+
+
+def _data(task: Task, config: Config) -> tuple[Any, list[str]]:
+    """The first split that is there, and a line where none is."""
+    said = "the recipe names none"
+    for split in ("test", "val", "train"):
+        try:
+            found = task.datasets(config, (split,))
+        except (PdlError, OSError) as error:
+            said = str(error).splitlines()[0]
+            continue
+        if split in found:
+            return found[split], []
+    return None, [f"the run's data is not here ({said}): checked on made-up samples"]
+
+
+def _to_onnx(
+    path: Path,
+    deployment: Deployment,
+    name: str,
+    metrics: Mapping[str, float | None],
+    opset: int | None,
+    notes: list[str],
+) -> Exported:
+    from pdl.export.onnx import DEFAULT, to_onnx
+
+    program, fixed = trace_symbolic(deployment.module, deployment.inputs)
+    samples = [[each[n][None] for n in deployment.inputs] for each in map(deployment.prepare, deployment.samples)]
+    metadata = {
+        "name": name, "licence": deployment.licence, "labels": list(deployment.labels), "metrics": dict(metrics),
+        "pre": deployment.pre, "post": deployment.post, "card": deployment.card, **deployment.about,
+    }  # fmt: skip
+    names = {"inputs": list(deployment.inputs), "outputs": list(deployment.outputs)}
+    made = to_onnx(program, path, opset=opset or DEFAULT, metadata=metadata, samples=samples, **names)
+    against = (
+        f"{made.difference:.1e} from {made.runtime}"
+        if made.difference is not None
+        else "not compared: pip install onnxruntime"
+    )
+    facts = [
+        ("onnx", str(made.path)), ("opset", made.opset), ("size", f"{made.nbytes / 1000:,.1f} kB"),
+        ("nodes", made.nodes), ("inputs", ", ".join(f"{p.name} [{', '.join(map(str, p.shape))}]" for p in made.inputs)),
+        ("difference", against),
+    ]  # fmt: skip
+    return Exported(made.path, facts, [*notes, *fixed, *made.notes])
+
+
+# -- before training ---------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Checked:
+    """What stands in the way of an export (`faults`, each with its line of code), and what is worth knowing."""
+
+    faults: list[str]
+    notes: list[str]
+    inputs: str = ""
+
+
+def check(config: Config, *, to: Target = "bundle", opset: int | None = None) -> Checked:
+    """Whether the model of a recipe exports, before it is trained: fresh weights, one sample of the data, no file."""
+    config = check_config(config)
+    settings = TrainSettings(**plain(config.get("train") or {}))
+    task: Task = build(config["task"])
+    with random.fork_seed(settings.seed):
+        parts = task.build(config, seed=settings.seed, splits=_one_split(config))
+        dataset = getattr(next(iter(parts.loaders.values())), "dataset", None)
+        faults, program, notes = _program_of(task, parts.model, config, dataset)
+    if program is None:
+        return Checked(faults, notes)
+    faults += unfit(program)
+    if to == "onnx":
+        from pdl.export.onnx import DEFAULT, missing
+
+        faults += [f"{where}: {op} has no ONNX form" for op, where in missing(program, opset=opset or DEFAULT)]
+    inputs = ", ".join(f"{v.name} [{', '.join(map(str, v.spec.shape))}]" for v in program.inputs)
+    return Checked(faults, notes, inputs)
+
+
+def _one_split(config: Config) -> tuple[str, ...]:
+    return tuple(split for split in SPLITS if config["data"].get(split) is not None)[:1]
+
+
+def _program_of(task: Task, model: Module, config: Config, dataset: Any) -> tuple[list[str], Program | None, list[str]]:
+    try:
+        deployment = task.deployment(model, config, dataset=dataset)
+        program, notes = trace_symbolic(deployment.module, deployment.inputs)
+    except TraceError as error:
+        return [f"{error.where}: {error.reason}"], None, []
+    except UsageError as error:
+        return str(error).splitlines(), None, []
+    return [], program, notes
+
+
+def unfit(program: Program) -> list[str]:
+    """Ops that no bundle holds, each with its line: random numbers, results whose size is known only when they run."""
+    found = []
+    for node in program.nodes:
+        op, name = node.op, type(node.op).__name__
+        if op.dynamic or (type(op).cpu is Op.cpu and op.view is None and type(op).run is Op.run):
+            found.append(f"{node.where}: {name} makes results whose size depends on values")
+        elif name in ("DropoutMask", "Seed"):
+            found.append(f"{node.where}: {name} draws random numbers in evaluation mode")
+    found += [f"{buffer.name} is changed when the model runs, in evaluation mode" for buffer, _ in program.effects]
+    return found

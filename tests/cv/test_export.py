@@ -1,0 +1,162 @@
+"""Every shipped recipe goes into a bundle, and the bundle answers what the model answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+
+import pdl
+from pdl.data.transforms import Grayscale, Normalize, Resize
+from pdl.errors import CheckError, DataError, UsageError
+from pdl.export import run as exporting
+from pdl.export.bundle import TOLERANCE, compare, to_bytes, write
+from pdl.export.symbolic import trace_symbolic
+from pdl.train import Task
+from tests.cv.test_classification import photos, recipe, run  # noqa: F401 - fixtures
+from tests.cv.test_recipes import RECIPES, overrides
+
+#: sizes that each recipe's net may leave open
+OPEN = {"LeNet": ["n"], "CifarResNet": ["n", "h", "w"], "MobileNetV3": ["n", "h", "w"], "MobileNetV2": ["n", "h", "w"]}
+
+
+def shaken(model: pdl.nn.Module) -> pdl.nn.Module:
+    """A model whose running statistics are those of some training, not of its birth."""
+    rng = np.random.default_rng(1)
+    for name, buffer in model.named_buffers():
+        if buffer.dtype.kind == "f":
+            noise = rng.uniform(0.5, 1.5, buffer.shape).astype(np.float32)
+            buffer._data[...] = noise - (1 if "mean" in name else 0)
+    return model
+
+
+def built(path: Path) -> tuple[Task, pdl.nn.Module, Any]:
+    cfg = pdl.config.load(path, overrides(path))
+    grayscale = cfg["model"].get("in_channels", 1 if "LeNet" in cfg["model"]["_target_"] else 3) == 1
+    task = pdl.config.build(cfg["task"], classes=[f"class {i}" for i in range(10)], mode="gray" if grayscale else "rgb")
+    with pdl.random.fork_seed(0):
+        return task, shaken(task.model(cfg)), cfg
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda p: p.stem)
+def test_every_recipe_exports(path: Path, tmp_path: Path) -> None:
+    task, model, cfg = built(path)
+    deployment = task.deployment(model, cfg, licence="CC0-1.0")
+    made = write(tmp_path / "model.pdl", deployment, name=path.stem, config="a: 1\n")
+    assert made.comparison.difference < TOLERANCE
+    assert made.comparison.levels < 1.001
+    assert made.comparison.samples == len(deployment.samples) == 4
+    assert list(made.program.sizes()) == OPEN[type(model).__name__]
+    session = pdl.runtime.load(tmp_path / "model.pdl")
+    for sample in deployment.samples:
+        answer = session(sample)
+        (theirs,) = task.predict(model.eval(), [sample], cfg=cfg, topk=5)
+        assert answer["label"] == theirs["label"]
+        assert answer["score"] == pytest.approx(theirs["score"], abs=1e-4)
+    assert session.bundle.labels == task.classes
+    assert "CC0-1.0" in session.bundle.card
+    assert session.bundle.meta["licence"] == "CC0-1.0"
+    assert exporting.unfit(made.program) == []
+
+
+def test_open_sizes_are_right_at_any_size(tmp_path: Path) -> None:
+    path = next(p for p in RECIPES if p.stem == "cifar10_resnet20")
+    task, model, cfg = built(path)
+    deployment = task.deployment(model, cfg)
+    session = pdl.runtime.load(to_bytes(trace_symbolic(model, deployment.inputs)[0], deployment))
+    rng = np.random.default_rng(0)
+    for shape in [(1, 32, 32, 3), (5, 47, 33, 3), (2, 64, 96, 3)]:
+        x = rng.standard_normal(shape).astype(np.float32)
+        with pdl.no_grad():
+            theirs = model.eval()(pdl.as_tensor(x)).numpy()
+        assert np.abs(session.run({"image": x})["logits"] - theirs).max() < 1e-5 * max(1, np.abs(theirs).max())
+
+
+# -- runs --------------------------------------------------------------------------------------------------------------
+def test_training_leaves_a_bundle(run: Path, photos: Path) -> None:  # noqa: F811
+    session = pdl.runtime.load(run / "model.pdl")
+    picture = photos / "red" / "0.png"
+    (theirs,) = pdl.train.predict(run, [picture])
+    for item in (str(picture), picture.read_bytes(), cv2.imread(str(picture))[..., ::-1]):
+        answer = session(item)
+        assert answer["label"] == theirs["label"] == "red"
+        assert answer["score"] == pytest.approx(theirs["score"], abs=1e-3)
+    assert session.bundle.meta["metrics"]["test/accuracy"] > 0.8
+    assert session.bundle.meta["about"]["weights"].startswith("best (epoch ")
+    assert "pdl_cv.LeNet" in session.bundle.config
+    assert pdl.config.load(run / "config.yaml").plain()
+
+
+def test_export_a_run(run: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    made = exporting.export(run, tmp_path / "out.pdl", licence="MIT")
+    facts = dict(made.facts)
+    assert facts["inputs"] == "image [n, 16, 16, 3]"
+    assert facts["checked on"].startswith("8 samples") or facts["checked on"].split()[0].isdigit()
+    assert any("size h is fixed at 16" in note and "lenet.py:" in note for note in made.notes)
+    assert pdl.runtime.load(made.path).bundle.meta["licence"] == "MIT"
+    photos.rename(photos.with_name("away"))
+    try:
+        away = exporting.export(run, tmp_path / "away.pdl")
+    finally:
+        photos.with_name("away").rename(photos)
+    assert any("data is not here" in note and "made-up" in note for note in away.notes)
+    with pytest.raises(UsageError, match="--opset belongs to --to onnx"):
+        exporting.export(run, tmp_path / "x.pdl", opset=17)
+
+
+def test_what_disagrees_is_not_written(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    config = pdl.train.Run.open(run).config()
+    task = pdl.config.build(config["task"])
+    model = task.restore(config)
+    deployment = task.deployment(model, config)
+    program, _ = trace_symbolic(model, deployment.inputs)
+    data = to_bytes(program, deployment)
+    model.fc3.bias._data[0] += 1e-3
+    with pytest.raises(CheckError, match=r"outputs differ from the model's by .* more than 1e-05"):
+        compare(pdl.runtime.load(data), deployment)
+    model.fc3.bias._data[:] = np.arange(len(task.classes))[::-1] * 100
+    with pytest.raises(CheckError, match=r"the bundle answers '.*' where the model answers"):
+        compare(pdl.runtime.load(data), deployment)
+    deployment.prepare = lambda sample: {"image": np.zeros((16, 16, 3), np.float32)}
+    with pytest.raises(CheckError, match=r"differs from training's by .* grey levels"):
+        write(tmp_path / "model.pdl", deployment)
+    deployment.prepare = lambda sample: {"image": np.zeros((8, 16, 3), np.float32)}
+    with pytest.raises(CheckError, match=r"training's float32 \(8, 16, 3\)"):
+        write(tmp_path / "model.pdl", deployment)
+    assert not (tmp_path / "model.pdl").exists()
+
+
+def test_transforms_without_a_form_are_all_named() -> None:
+    path = next(p for p in RECIPES if p.stem == "digits_lenet")
+    cfg = pdl.config.load(path)
+    task = pdl.config.build(cfg["task"], classes=["a", "b"], mode="gray")
+    stages = [Resize(8, interpolation="cubic"), pdl.data.transforms.GaussianBlur(), Normalize(0.5, 0.5)]
+    task.transforms = lambda *_, **__: stages
+    with pytest.raises(UsageError, match=r"Resize with interpolation='cubic'.*\n.*eval: GaussianBlur has no form"):
+        task.deployment(pdl.nn.Flatten(), cfg)
+    assert Grayscale(3).deployed() == [{"step": "gray", "channels": 3}]
+
+
+def test_a_run_that_cannot_be_exported_is_as_good(photos: Path, tmp_path: Path, capsys: Any) -> None:  # noqa: F811
+    blur = {"_target_": "pdl.data.transforms.GaussianBlur"}
+    cfg = recipe(photos, train__epochs=1)
+    cfg["data"]["transforms"]["eval"].insert(0, blur)
+    result = pdl.train.train(cfg, run=tmp_path / "run")
+    assert "no model.pdl was written: data.transforms.eval: GaussianBlur has no form" in capsys.readouterr().err
+    assert result.metrics["test/loss"] > 0
+    assert not (tmp_path / "run" / "model.pdl").exists()
+    off = pdl.train.train(recipe(photos, train__epochs=1, train__export=False), run=tmp_path / "off", progress=False)
+    assert off.status == "finished"
+    assert not (tmp_path / "off" / "model.pdl").exists()
+
+
+def test_check_before_training(photos: Path) -> None:  # noqa: F811
+    cfg = pdl.config.from_dict(recipe(photos))
+    found = exporting.check(cfg)
+    assert found.faults == []
+    assert found.inputs == "image [n, 16, 16, 3]"
+    with pytest.raises(DataError, match="nowhere"):
+        exporting.check(pdl.config.from_dict(recipe(photos / "nowhere")))
