@@ -29,6 +29,8 @@ NO_FORM: dict[str, str] = {
     "Imag": _COMPLEX,
     "Inv": _LAPACK,
     "LinearThen": _PASS,
+    "PackedConv": _PASS,
+    "PackedLinear": _PASS,
     "Places": _UPDATE,
     "PutItem": _UPDATE,
     "QR": _LAPACK,
