@@ -60,7 +60,7 @@ class Plan:
             if self._free:
                 return self._free.pop()
             self._made += 1
-        return Executable(self.program, self.memory)
+        return Executable(self.program, self.memory, frozen=True)
 
 
 class Plans:
