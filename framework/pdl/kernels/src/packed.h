@@ -151,25 +151,28 @@ void rows_forward(T* y, const T* x, const T* w, const T* bias, const Geometry& g
       const int64_t r = band / bands.columns, c = band % bands.columns, tiles = (m + tile - 1) / tile;
       const int64_t row0 = tiles * r / bands.rows * tile, row1 = min64(m, tiles * (r + 1) / bands.rows * tile);
       const int64_t panel0 = panels * c / bands.columns, panel1 = panels * (c + 1) / bands.columns;
+      const bool by_tiles = depth <= block && (panel1 - panel0) * panel * depth * static_cast<int64_t>(sizeof(T)) <= kRowBytes;
       const int64_t fit = min64(strip, max64(tile, row1 - row0));
       T* copy = windows.there ? nullptr : static_cast<T*>(scratch(0, fit * windows.stride * sizeof(T) + 64));
       for (int64_t first = row0; first < row1; first += fit) {
         const int64_t last = min64(row1, first + fit);
         const T* a = windows.there ? x + first * windows.stride : copy;
         if (!windows.there) windows.gather(copy, first, last);
-        for (int64_t at = panel0; at < panel1; at++) {
+        const auto product = [&](int64_t at, int64_t k, int64_t row) {
           const int columns = static_cast<int>(min64(panel, g.o - at * panel)), width = panel_width<T>(columns);
-          for (int64_t k = 0; k < depth; k += block) {
-            const T* b = w + at * panel * depth + k * width;
-            const int64_t units = min64(block, depth - k) / kUnit<T>;
-            for (int64_t row = first; row < last; row += tile) {
-              const T* left = a + (row - first) * windows.stride + k;
-              const Tile<T> t{&left, &b, 1, units, windows.stride, width * kUnit<T>, nullptr, g.o,
-                              k == 0 && bias != nullptr ? start + at * panel : nullptr, k != 0, nullptr};
-              finished_tile<T, false>(static_cast<int>(min64(tile, last - row)), columns, t, y, row * g.o + at * panel,
-                                      k + block < depth ? nullptr : &then, ColumnSums{});
-            }
-          }
+          const T *left = a + (row - first) * windows.stride + k, *b = w + at * panel * depth + k * width;
+          const Tile<T> t{&left, &b, 1, min64(block, depth - k) / kUnit<T>, windows.stride, width * kUnit<T>, nullptr, g.o,
+                          k == 0 && bias != nullptr ? start + at * panel : nullptr, k != 0, nullptr};
+          finished_tile<T, false>(static_cast<int>(min64(tile, last - row)), columns, t, y, row * g.o + at * panel,
+                                  k + block < depth ? nullptr : &then, ColumnSums{});
+        };
+        if (by_tiles) {  // rows of y are written whole
+          for (int64_t row = first; row < last; row += tile)
+            for (int64_t at = panel0; at < panel1; at++) product(at, 0, row);
+        } else {
+          for (int64_t at = panel0; at < panel1; at++)
+            for (int64_t k = 0; k < depth; k += block)
+              for (int64_t row = first; row < last; row += tile) product(at, k, row);
         }
       }
     }

@@ -62,7 +62,22 @@ struct Tile {
   const Real<T>* bias;  // IN [n] or null
   bool accumulate;      // C += instead of C = (and no bias)
   T* rounded = nullptr;  // OUT in place of C, rounded to T, where not null
+  // In the row form of four-byte arithmetic, before C is stored (where not null):
+  const T* residual = nullptr;      // IN added, laid out as C
+  const Real<T>* bounds = nullptr;  // IN [2]: C is clamped between them; NaN stays
 };
+
+// A vector of numbers of the storage type.
+template <int kBytes>
+inline __attribute__((always_inline)) typename WideOf<float, kBytes>::type widened(const float* p) {
+  return *reinterpret_cast<const typename WideOf<float, kBytes>::type*>(p);
+}
+template <int kBytes>
+inline __attribute__((always_inline)) typename WideOf<float, kBytes>::type widened(const bf16* p) {
+  using Bits = typename WideOf<uint32_t, kBytes>::type;
+  using Half = typename WideOf<uint16_t, kBytes / 2>::type;
+  return (typename WideOf<float, kBytes>::type)(__builtin_convertvector(*reinterpret_cast<const Half*>(p), Bits) << 16);
+}
 
 // The last vector of a row of C, B or the bias, of which `columns` values count. Where the instruction set has masks, nothing beyond them
 // is touched; elsewhere the whole vector is, and tile_kernel sees to it that it may be.
@@ -79,6 +94,12 @@ struct Edge {
     if constexpr (kBytes == 32 && sizeof(T) == 4) return (V)_mm256_maskz_loadu_ps(mask, p);
     if constexpr (kBytes == 32 && sizeof(T) == 8) return (V)_mm256_maskz_loadu_pd(mask, p);
   }
+  __attribute__((always_inline)) V load_stored(const T* p) const { return load(p); }
+  __attribute__((always_inline)) V load_stored(const bf16* p) const {
+    using Bits = typename WideOf<uint32_t, kBytes>::type;
+    if constexpr (kBytes == 64) return (V)((Bits)_mm512_maskz_cvtepu16_epi32(0xffff, _mm256_maskz_loadu_epi16(mask, p)) << 16);
+    if constexpr (kBytes == 32) return (V)((Bits)_mm256_cvtepu16_epi32(_mm_maskz_loadu_epi16(mask, p)) << 16);
+  }
   __attribute__((always_inline)) void store(T* p, V v) const {
     if constexpr (kBytes == 64 && sizeof(T) == 4) _mm512_mask_storeu_ps(p, mask, (__m512)v);
     if constexpr (kBytes == 64 && sizeof(T) == 8) _mm512_mask_storeu_pd(p, mask, (__m512d)v);
@@ -89,6 +110,8 @@ struct Edge {
   static constexpr bool kMasked = false;
   explicit Edge(int) {}
   __attribute__((always_inline)) V load(const T* p) const { return *reinterpret_cast<const V*>(p); }
+  template <class S>
+  __attribute__((always_inline)) V load_stored(const S* p) const { return widened<kBytes>(p); }
   __attribute__((always_inline)) void store(T* p, V v) const { *reinterpret_cast<V*>(p) = v; }
 #endif
 };
@@ -158,6 +181,10 @@ inline __attribute__((always_inline)) typename WideOf<uint16_t, kBytes / 2>::typ
   }
 }
 
+// Whether a micro-kernel finishes what it has summed: residual and clamp.
+template <class T, bool kColumns>
+constexpr bool kFinishes = !kColumns && sizeof(Real<T>) == 4;
+
 // Rows of A under one pointer in the row form: 0, 1, 2, 3 and 4 strides are one addressing mode each (scale 1, 2, 4; 3 has a register).
 constexpr int kRowsPerPointer = 5;
 
@@ -212,6 +239,27 @@ void micro_kernel(const Tile<T>& tile, int columns) {
 #pragma GCC unroll 4
       for (int p = 0; p < pointers; p++) a[p] += kColumns ? stride : static_cast<int64_t>(sizeof(R));
       b += t.b_stride;
+    }
+  }
+  if constexpr (kFinishes<T, kColumns>) {
+    if (t.residual != nullptr) {
+      const T* more = t.residual;
+      asm("" : "+r"(more));
+#pragma GCC unroll 16
+      for (int i = 0; i < MR; i++, more += t.c_stride)
+#pragma GCC unroll 2
+        for (int j = 0; j < NRV; j++)
+          acc[i][j] += j == NRV - 1 ? edge.load_stored(more + j * lanes) : widened<kBytes>(more + j * lanes);
+    }
+    if (t.bounds != nullptr) {
+      const V low = t.bounds[0] - V{}, high = t.bounds[1] - V{};
+#pragma GCC unroll 16
+      for (int i = 0; i < MR; i++)
+#pragma GCC unroll 2
+        for (int j = 0; j < NRV; j++) {
+          const V v = acc[i][j] < low ? low : acc[i][j];
+          acc[i][j] = v > high ? high : v;
+        }
     }
   }
   if constexpr (kUnit<T> == 2) {
@@ -278,15 +326,19 @@ inline void tile_kernel(int rows, int columns, Tile<T> t) {
   if (Edge<Real<T>, PDL_VECTOR_BYTES>::kMasked || columns == width) return run(t, columns);
   alignas(64) Real<T> edge[kMaxRows<T, 1> * kPanel<T>];  // no masks: through a tile on the stack, so that nothing beyond `columns` is written
   const Tile<T> to = t;
-  t.c = edge, t.rounded = nullptr;
+  t.c = edge, t.rounded = nullptr, t.residual = nullptr, t.bounds = nullptr;
   t.c_stride = width;
   t.accumulate = false;
   run(t, width);
   for (int i = 0; i < rows; i++)
     for (int j = 0; j < columns; j++) {
       const int64_t at = i * to.c_stride + j;
-      if (kUnit<T> == 2 && to.rounded != nullptr) put(to.rounded + at, edge[i * width + j]);
-      else to.c[at] = (to.accumulate ? to.c[at] : Real<T>(0)) + edge[i * width + j];
+      Real<T> v = edge[i * width + j];
+      if (to.accumulate) v += to.c[at];
+      if (to.residual != nullptr) v += value(to.residual[at]);
+      if (to.bounds != nullptr) v = v < to.bounds[0] ? to.bounds[0] : v > to.bounds[1] ? to.bounds[1] : v;
+      if (kUnit<T> == 2 && to.rounded != nullptr) put(to.rounded + at, v);
+      else to.c[at] = v;
     }
 }
 
