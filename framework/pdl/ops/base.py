@@ -351,7 +351,8 @@ def broadcast_shapes(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
             if n != 1 and size not in (1, n):
                 shown = " and ".join(str(s) for s in shapes)
                 raise ShapeError(f"{name}: shapes {shown} do not broadcast; sizes must be equal or 1, from the right")
-            size = size if n == 1 else n
+            if n != 1 or (type(size) is int and size == 1):  # a symbolic size whose example is 1 stays symbolic
+                size = n
         made.append(size)
     return tuple(reversed(made))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import NoReturn
 
 from pdl.errors import UsageError
 from pdl.ops.base import Op, Spec
@@ -15,21 +17,25 @@ def verify(program: Program, after: str = "tracing") -> Program:
     The rules: every value is defined once, before it is read; the specs of a node's outputs are those its op infers;
     captured arrays have their value's shape and dtype; effects go to captured buffers of the same spec.
     """
+    wrong = partial(_refuse, program, after)
     known: set[Value] = set()
     for value in (*program.inputs, *program.captures):
-        _demand(value not in known, program, after, f"{value!r} is defined twice")
+        if value in known:
+            wrong(f"{value!r} is defined twice")
         known.add(value)
-        if value.tensor is not None:
-            actual = Spec(value.tensor.shape, value.tensor.dtype)
-            _demand(actual == value.spec, program, after, f"captured {value!r} holds {show_spec(actual)}")
+        if value.tensor is not None and value.spec != (value.tensor.shape, value.tensor.dtype):
+            wrong(f"captured {value!r} holds {show_spec(Spec(value.tensor.shape, value.tensor.dtype))}")
     for node in program.nodes:
-        _check_node(node, known, program, after)
+        _check_node(node, known, wrong)
         known.update(node.outputs)
     for output in program.outputs:
-        _demand(output is None or output in known, program, after, f"output {output!r} is never defined")
+        if output is not None and output not in known:
+            wrong(f"output {output!r} is never defined")
     for buffer, value in program.effects:
-        _demand(buffer.tensor is not None, program, after, f"the effect on {buffer!r} has no buffer")
-        _demand(value in known and value.spec == buffer.spec, program, after, f"{value!r} does not fit {buffer!r}")
+        if buffer.tensor is None:
+            wrong(f"the effect on {buffer!r} has no buffer")
+        if value not in known or value.spec != buffer.spec:
+            wrong(f"{value!r} does not fit {buffer!r}")
     return program
 
 
@@ -39,18 +45,21 @@ def specs_of(op: Op, inputs: Iterable[Value | None]) -> tuple[Spec, ...]:
     return (made,) if isinstance(made, Spec) else tuple(made)
 
 
-def _check_node(node: Node, known: set[Value], program: Program, after: str) -> None:
-    shown = f"{show_op(node.op)}{f' ({node.where})' if node.where else ''}"
+def _check_node(node: Node, known: set[Value], wrong: Callable[[str], NoReturn]) -> None:
     for value in node.inputs:
-        _demand(value is None or value in known, program, after, f"{shown} reads {value!r} before it is defined")
-    specs = specs_of(node.op, node.inputs)
-    have = tuple(v.spec for v in node.outputs)
-    shown_specs = ", ".join(map(show_spec, have))
-    _demand(specs == have, program, after, f"{shown} infers {', '.join(map(show_spec, specs))}, not {shown_specs}")
+        if value is not None and value not in known:
+            wrong(f"{_shown(node)} reads {value!r} before it is defined")
+    specs, have = specs_of(node.op, node.inputs), tuple(v.spec for v in node.outputs)
+    if specs != have:
+        wrong(f"{_shown(node)} infers {', '.join(map(show_spec, specs))}, not {', '.join(map(show_spec, have))}")
     for value in node.outputs:
-        _demand(value not in known and value.node is node, program, after, f"{shown}: {value!r} is defined twice")
+        if value in known or value.node is not node:
+            wrong(f"{_shown(node)}: {value!r} is defined twice")
 
 
-def _demand(good: bool, program: Program, after: str, what: str) -> None:
-    if not good:
-        raise UsageError(f"program {program.name!r} is wrong after {after}: {what}")
+def _shown(node: Node) -> str:
+    return f"{show_op(node.op)}{f' ({node.where})' if node.where else ''}"
+
+
+def _refuse(program: Program, after: str, what: str) -> NoReturn:
+    raise UsageError(f"program {program.name!r} is wrong after {after}: {what}")
