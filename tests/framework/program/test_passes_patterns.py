@@ -158,28 +158,42 @@ def scaled_on_both_sides(x):
 CAUSAL = pdl.Tensor(np.tril(np.ones((9, 9), bool)))
 ATTENTION = {
     "with heads": Pattern(
-        lambda x: together(attend(*projected(x))), ROWS, {"Linear": 3, "ScaledDotProductAttention": 1}, OTHER),
+        lambda x: together(attend(*projected(x))), ROWS, {"Linear": 1, "ScaledDotProductAttention": 1}, OTHER),
     "keys transposed at once": Pattern(
-        key_transposed_at_once, ROWS, {"Linear": 3, "ScaledDotProductAttention": 1}, OTHER),
+        key_transposed_at_once, ROWS, {"Linear": 1, "ScaledDotProductAttention": 1}, OTHER),
     "scaled on both sides": Pattern(
-        scaled_on_both_sides, ROWS, {"Linear": 3, "ScaledDotProductAttention": 1}, OTHER),
+        scaled_on_both_sides, ROWS, {"Linear": 1, "ScaledDotProductAttention": 1}, OTHER),
     "one product for all": Pattern(
         lambda x: together(attend(*three(x))), ROWS, {"Linear": 1, "ScaledDotProductAttention": 1}, OTHER),
     "cut by slices, q scaled": Pattern(
         lambda x: together(attend((t := three_by_slices(x))[0] * 0.4, t[1], t[2], 1.0)), ROWS,
         {"Linear": 1, "ScaledDotProductAttention": 1}, OTHER),
+    "projections with rows": Pattern(
+        lambda x: together(attend(*[heads(x @ w + ROW) for w in QKV])), ROWS,
+        {"Linear": 1, "ScaledDotProductAttention": 1}, OTHER),
+    "projections of two arrays": Pattern(
+        lambda x, y: together(attend(heads(x @ W), *projected(y)[1:])), [*ROWS, *ROWS],
+        {"Linear": 3, "ScaledDotProductAttention": 1}, OTHER),
+    "one with a row": Pattern(
+        lambda x: together(attend(heads(x @ W + ROW), *projected(x)[1:])), ROWS,
+        {"Linear": 3, "ScaledDotProductAttention": 1}, OTHER),
+    "cut apart, then permuted": Pattern(
+        lambda x: together(attend(*[
+            (x @ PACKED).reshape((x.shape[0], x.shape[1], 3, HEADS, E))[:, :, i].permute_dims((0, 2, 1, 3))
+            for i in range(3)])),
+        ROWS, {"Linear": 1, "ScaledDotProductAttention": 1}, OTHER),
     "without heads": Pattern(
         lambda x: attend(x @ QKV[0], x, x), ROWS, {"Linear": 1, "ScaledDotProductAttention": 1}, OTHER),
     "a mask that is added": Pattern(
         lambda x, m: together(attend(*projected(x), mask=lambda s: s + m)), [*ROWS, (N, 1, L, L)],
-        {"Linear": 3, "ScaledDotProductAttention": 1}, OTHER),
+        {"Linear": 1, "ScaledDotProductAttention": 1}, OTHER),
     "a bool mask": Pattern(
         lambda x: together(attend(*projected(x), mask=lambda s: pdl.where(
             CAUSAL[: x.shape[1], : x.shape[1]], s, -math.inf))),
-        ROWS, {"GetItem": 1, "Linear": 3, "ScaledDotProductAttention": 1}, OTHER),
+        ROWS, {"GetItem": 1, "Linear": 1, "ScaledDotProductAttention": 1}, OTHER),
     "a mask of another size in another run": Pattern(
         lambda x: together(attend(*projected(x), mask=lambda s: s + r_mask())), [(N, 5, 24)],
-        {"Linear": 3, "ScaledDotProductAttention": 1}, ({"n": 2},)),
+        {"Linear": 1, "ScaledDotProductAttention": 1}, ({"n": 2},)),
     "probabilities are read": Pattern(
         lambda x: ((p := pdl.softmax(x @ pdl.matrix_transpose(x), axis=-1)) @ x, p.sum(axis=-1)), ROWS,
         {"PermuteDims": 1, "MatMul": 2, "Softmax": 1, "Sum": 1}, OTHER),

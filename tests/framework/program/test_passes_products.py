@@ -92,6 +92,10 @@ CONVOLUTIONS = {
     "transposed, norm": Pattern(
         lambda x: norm(pdl.conv_transpose2d(x, UP, stride=2)), IMAGE, {"ConvDx": 1, "Add": 1}, OTHER
     ),
+    "transposed, bias, norm": Pattern(
+        lambda x: norm(pdl.conv_transpose2d(x, UP, B8, stride=2)), IMAGE, {"ConvDx": 1, "Add": 1}, OTHER
+    ),
+    "norm of a sum": Pattern(lambda x: norm(x - B6 + B6 + B6, NORM6), IMAGE, {"BatchNormEval": 1}, OTHER),
     "transposed in groups, scale": Pattern(
         lambda x: pdl.conv_transpose2d(x, UP2, stride=2, groups=2) * B8, IMAGE, {"ConvDx": 1}, OTHER
     ),

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from pdl.program.ir import Program
 from pdl.program.passes.affine import fold_norms
-from pdl.program.passes.attention import fuse_attention
+from pdl.program.passes.attention import fuse_attention, join_projections
 from pdl.program.passes.cleanup import drop_aliases, merge_equal, remove_dead
 from pdl.program.passes.fold import fold_constants
 from pdl.program.passes.fuse import fuse
@@ -29,7 +29,7 @@ _NAMES: tuple[Pass, ...] = (name_activations, name_norms, fuse_attention)
 #: once for a model that learns no more; sizes may be symbolic (`pdl.program.dims`), so no pass makes one a constant
 INFERENCE_ONCE: tuple[Pass, ...] = (
     drop_aliases, remove_dead, fold_constants, merge_equal, lower, *_NAMES, sink_permutations, merge_equal, *_NAMES,
-    fold_norms, fuse_epilogues, remove_dead,
+    fold_norms, join_projections, fuse_epilogues, remove_dead,
 )  # fmt: skip
 #: for each tuple of input shapes, when all sizes are numbers
 PER_SHAPE: tuple[Pass, ...] = ()

@@ -114,6 +114,18 @@ def scale_behind_transposed(node: Node, walk: Rewriter) -> Value | None:
     return y if how.shift is None else walk.emit(Add(), y, walk.capture(_rounded(how.shift, weight), w))
 
 
+def norm_behind_shift(node: Node, walk: Rewriter) -> Value | None:
+    """A norm of x + row with known statistics: the row goes into its mean."""
+    if not isinstance(node.op, BatchNormEval):
+        return None
+    how = affine_of(walk.single(node.inputs[0], Add, Subtract), walk)
+    mean = walk.constant(node.inputs[1])
+    if how is None or how.shift is None or mean is None:
+        return None
+    moved = walk.capture(_rounded(mean - how.shift, mean), node.inputs[1])
+    return walk.emit(node.op, how.x, moved, *node.inputs[2:])
+
+
 # -- before a product --------------------------------------------------------------------------------------------------
 def norm_before_product(node: Node, walk: Rewriter) -> Value | None:
     """product(scale x + shift) + b, into weights and bias."""
@@ -150,4 +162,4 @@ def _rounded(array: Array, like: Array) -> Array:
 
 def fold_norms(program: Program) -> None:
     """Norms with known statistics and per-channel arithmetic go into the product before or behind them."""
-    rewrite(program, (norm_behind_product, scale_behind_transposed, norm_before_product))
+    rewrite(program, (norm_behind_product, norm_behind_shift, scale_behind_transposed, norm_before_product))

@@ -11,12 +11,14 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 from pdl.dtype import bfloat16, bool_
 from pdl.ops.attention import ScaledDotProductAttention
 from pdl.ops.base import OPS
 from pdl.ops.elementwise import Where
 from pdl.ops.index import GetItem
-from pdl.ops.linalg import MatMul
+from pdl.ops.linalg import Linear, MatMul
 from pdl.ops.shape import PermuteDims, Reshape
 from pdl.ops.softmax import Softmax
 from pdl.program.ir import Node, Program, Value
@@ -115,6 +117,7 @@ def _broadcasts(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
 
 # -- heads -------------------------------------------------------------------------------------------------------------
 _SWAP = (0, 2, 1, 3)
+_ALL = (None, None, None)
 
 
 def join_heads(node: Node, walk: Rewriter) -> Value | None:
@@ -148,18 +151,52 @@ def _joined(value: Value | None, walk: Rewriter) -> Value | None:
 
 def _packed(values: list[Value | None], walk: Rewriter) -> Value | None:
     """x [N, L, 3 heads E] of q, k and v [N, heads, L, E] that are its thirds."""
-    items = [walk.made_by(v, GetItem) for v in values]
-    permuted = walk.made_by(items[0].inputs[0] if items[0] is not None else None, PermuteDims)
-    cut = None if permuted is None else walk.made_by(permuted.inputs[0], Reshape)
-    if permuted is None or cut is None or permuted.op.axes != (2, 0, 3, 1, 4):  # type: ignore[attr-defined]
+    thirds = [_third(v, walk) for v in values]
+    cut = None if thirds[0] is None else thirds[0][0]
+    if cut is None or any(third != (cut, place) for place, third in enumerate(thirds)):
         return None
-    for place, item in enumerate(items):
-        key = (place, *[(None, None, None)] * 4)
-        if item is None or item.inputs[0] is not permuted.outputs[0] or item.op.key != key[: len(item.op.key)]:  # type: ignore[attr-defined]
-            return None
     x, shape = cut.inputs[0], cut.outputs[0].spec.shape
     fits = x is not None and shape[2] == 3 and same_shape(x.spec.shape, (*shape[:2], 3 * shape[3] * shape[4]))
     return x if fits else None
+
+
+def _third(value: Value | None, walk: Rewriter) -> tuple[Node, int] | None:
+    """(the reshape to [N, L, 3, heads, E], i) of a value [N, heads, L, E] that is its part i, permuted or cut first."""
+    item = walk.made_by(value, GetItem)
+    axes: tuple[int, ...] = (2, 0, 3, 1, 4)
+    if item is not None:
+        permuted, place = walk.made_by(item.inputs[0], PermuteDims), 0
+    else:
+        permuted, axes, place = walk.made_by(value, PermuteDims), _SWAP, 2
+        item = None if permuted is None else walk.made_by(permuted.inputs[0], GetItem)
+    if permuted is None or item is None or permuted.op.axes != axes:  # type: ignore[attr-defined]
+        return None
+    cut = walk.made_by((permuted if place == 0 else item).inputs[0], Reshape)
+    key = [*item.op.key, *[_ALL] * 5][:5]  # type: ignore[attr-defined]
+    if cut is None or not isinstance(key[place], int) or any(k != _ALL for i, k in enumerate(key) if i != place):
+        return None
+    return cut, key[place]
+
+
+def one_projection(node: Node, walk: Rewriter) -> dict[Value, Value] | None:
+    """One linear layer for those of q, k and v where all read the same rows."""
+    op = node.op
+    if not isinstance(op, ScaledDotProductAttention) or not op.heads or not walk.dead(node.outputs[1:]):
+        return None
+    layers = [walk.single(v, Linear) for v in node.inputs[:3]]
+    sources = {layer.inputs[0] for layer in layers if layer is not None}
+    if None in layers or len(sources) != 1:
+        return None
+    weights, biases = zip(*((walk.constant(n.inputs[1]), walk.constant(n.inputs[2])) for n in layers if n), strict=True)
+    if any(w is None or w.shape != weights[0].shape for w in weights) or len({b is None for b in biases}) != 1:
+        return None
+    if any(n is not None and n.inputs[2] is not None for n in layers) and biases[0] is None:
+        return None
+    first = layers[0]
+    assert first is not None
+    w = walk.capture(np.concatenate(weights, axis=1), first.inputs[1])
+    b = None if biases[0] is None else walk.capture(np.concatenate(biases), first.inputs[2])
+    return {node.outputs[0]: walk.emit(op, walk.emit(Linear(), *sources, w, b), None, None, *node.inputs[3:])}
 
 
 def slice_and_squeeze(node: Node, walk: Rewriter) -> Value | None:
@@ -170,9 +207,9 @@ def slice_and_squeeze(node: Node, walk: Rewriter) -> Value | None:
     source, key = before.inputs[0], list(before.op.key)
     for place, entry in enumerate(key):
         size = before.outputs[0].spec.shape[place] if not any(isinstance(k, int) for k in key[:place]) else 0
-        if not isinstance(entry, tuple) or type(size) is not int or size != 1 or entry[0] is None:
+        if not isinstance(entry, tuple) or type(size) is not int or size != 1 or entry == _ALL:
             continue
-        op = GetItem((*key[:place], entry[0], *key[place + 1 :]))
+        op = GetItem((*key[:place], entry[0] or 0, *key[place + 1 :]))
         shape = before.outputs[0].spec.shape
         if same_shape(node.outputs[0].spec.shape, (*shape[:place], *shape[place + 1 :])):
             return walk.emit(op, source)
@@ -182,3 +219,8 @@ def slice_and_squeeze(node: Node, walk: Rewriter) -> Value | None:
 def fuse_attention(program: Program) -> None:
     """Attention in one op, heads cut and joined inside it."""
     rewrite(program, (slice_and_squeeze, name_attention, merge_permutations, drop_identity, join_heads))
+
+
+def join_projections(program: Program) -> None:
+    """One product where q, k and v come from three."""
+    rewrite(program, (one_projection,))
