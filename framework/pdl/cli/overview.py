@@ -11,6 +11,7 @@ COMMANDS = {
     "config": "Show, check and compare recipes.",
     "init": "Write a recipe for your own data.",
     "info": "This installation and machine, or a run.",
+    "import": "Make a bundle of an ONNX model.",
     "graph": "Draw or print the program of a recipe's model.",
     "models": "List the models that recipes can name.",
     "download": "Find or fetch pretrained weights.",

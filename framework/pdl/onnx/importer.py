@@ -69,10 +69,10 @@ def of_model(model: Model, sizes: Mapping[str, int] | None = None) -> Imported:
         _trace(made)
     except NeedsValue as reason:
         made.program = None
-        made.notes.append(f"runs as a graph, node by node, since values decide: {reason.reason}")
+        made.notes.append(f"stays a graph, which the runtime traces or interprets: {reason.reason}")
     except TraceError as reason:
         made.program = None
-        made.notes.append(f"runs as a graph, node by node: {reason.reason} ({reason.where})")
+        made.notes.append(f"stays a graph, which the runtime traces or interprets: {reason.where}: {reason.reason}")
     return made
 
 
@@ -89,7 +89,7 @@ def _trace(made: Imported) -> None:
     """Trace at the first examples that the graph takes, then compare at other sizes."""
     if None in made.shapes.values():
         raise NeedsValue("the file does not say how many dimensions its inputs have")
-    batch, lengths = _dynamic(made.shapes)
+    batch, lengths = dynamic(made.shapes)
     problems: list[PdlError] = []
     for examples in attempts(batch, lengths):
         try:
@@ -106,7 +106,7 @@ def _trace(made: Imported) -> None:
     raise UsageError(f"no sizes were found that the graph takes for {sizes}{hint}: {problems[0]}")
 
 
-def _dynamic(shapes: Mapping[str, Shape | None]) -> tuple[list[str], list[str]]:
+def dynamic(shapes: Mapping[str, Shape | None]) -> tuple[list[str], list[str]]:
     """Names of dynamic sizes: those that are the first axis of an input, and the others."""
     first = {shape[0]: None for shape in shapes.values() if shape and isinstance(shape[0], str)}
     rest = {n: None for shape in shapes.values() for n in (shape or ())[1:] if isinstance(n, str)}
@@ -142,7 +142,9 @@ def _compare(made: Imported) -> None:
                 continue
             if verdict:
                 made.program = None
-                made.notes.append(f"is traced anew for each input shape: its form depends on {name} ({verdict})")
+                made.notes.append(
+                    f"stays a graph, traced anew for each input shape: its form depends on {name} ({verdict})"
+                )
                 return
             tried += 1
             if tried == 2:

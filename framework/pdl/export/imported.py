@@ -1,0 +1,237 @@
+"""`import_model`: an ONNX file becomes a bundle, after the bundle has been run against ONNX Runtime."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pdl.errors import CheckError, DataError, PdlError, UsageError
+from pdl.onnx.axes import Shape
+from pdl.onnx.importer import Imported, attempts, dynamic, fixed, load_model
+from pdl.runtime import bundle
+from pdl.runtime.pipeline import Pipeline
+from pdl.runtime.session import Session, of_bundle
+from pdl.tensor import Array
+
+#: largest difference to ONNX Runtime, as a part of the spread of an output (which counts as at least `LEAST_SPREAD`:
+#: on random inputs many nets answer with numbers near 0)
+TOLERANCE, LEAST_SPREAD = 1e-4, 1e-2
+#: how a number in the metadata of PaddleOCR's models is named, whose value is the characters, one a line
+METADATA = "metadata:"
+
+
+def import_model(
+    source: str | Path,
+    out: str | Path | None = None,
+    *,
+    pipeline: str | Path | None = None,
+    labels: str | None = None,
+    sizes: Mapping[str, int] | None = None,
+    force: bool = False,
+) -> dict[str, Any]:
+    """Write the bundle of an ONNX model (by default beside it); returns facts about it.
+
+    pipeline   a YAML or JSON file with the steps before and after the net: {"pre": {...}, "post": {...}}
+    labels     a file of labels, one a line, or "metadata:KEY" for those that the model carries
+    sizes      numbers for dynamic axes, which are then fixed
+    force      write it though it differs from ONNX Runtime by more than `TOLERANCE` of an output's spread
+
+    Raises UsageError for files that are damaged or hold unsupported ops, CheckError where the results differ.
+    """
+    source = Path(source)
+    model = load_model(source, sizes=sizes)
+    names = labels_in(labels, model)
+    data = packed(model, source.stem, steps_in(pipeline, model, names), names)
+    session = of_bundle(bundle.read(data))
+    checks = compare(source, model, session)
+    worst = max((c["relative"] for c in checks), default=0.0)
+    if worst > TOLERANCE and not force:
+        raise CheckError(
+            f"{source} differs from ONNX Runtime by {worst:.2g} of the spread of an output, over {TOLERANCE}: "
+            f"{_shown(checks)}; --force writes the bundle all the same"
+        )
+    path = Path(out) if out is not None else source.with_suffix(bundle.SUFFIX)
+    write(path, data)
+    return {
+        "bundle": str(path),
+        "size": len(data),
+        "kind": "program" if model.program is not None else "graph",
+        "opset": model.opsets,
+        "producer": model.producer,
+        "inputs": [str(p) for p in session.inputs],
+        "outputs": [str(p) for p in session.outputs],
+        "ops": dict(Counter(node.op for node in model.graph.walk()).most_common()),
+        "notes": model.notes,
+        "checks": checks,
+    }
+
+
+# -- the bundle --------------------------------------------------------------------------------------------------------
+def packed(model: Imported, name: str, pipeline: Mapping[str, Any], labels: Sequence[str]) -> bytes:
+    """The bytes of the bundle."""
+    outputs = [p.name for p in model.graph.outputs]
+    arrays: dict[str, Array]
+    if model.program is not None:
+        for value, label in model.program.names().items():
+            value.name = label
+        arrays = {str(v.name): v.tensor._data for v in model.program.captures if v.tensor is not None}
+        inputs = [p.name for p in model.graph.inputs]
+        stored = {"kind": "program", "program": model.program.to_dict(), "inputs": inputs, "outputs": outputs}
+    else:
+        graph, arrays = model.graph.to_dict()
+        stored = {"kind": "onnx", "graph": graph}
+    opset = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in model.opsets.items())
+    about = {"source": "ONNX", "opset": opset, "producer": model.producer}
+    card = f"# {name}\n\nImported from ONNX ({opset}), written by {model.producer or 'an unnamed tool'}.\n"
+    return bundle.pack(stored, arrays, name=name, pipeline=pipeline, labels=labels, card=card, about=about)
+
+
+def write(path: Path, data: bytes) -> None:
+    """The file, complete or not at all."""
+    half = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        half.write_bytes(data)
+        half.replace(path)
+    except OSError as error:
+        half.unlink(missing_ok=True)
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+
+
+def steps_in(path: str | Path | None, model: Imported, labels: Sequence[str]) -> dict[str, Any]:
+    """The pipeline in a YAML or JSON file, its steps made once to see that they can be."""
+    if path is None:
+        return {}
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".json":
+            found = json.loads(text)
+        else:
+            import yaml
+
+            found = yaml.safe_load(text)
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot read the pipeline {path}: {error}") from None
+    if not isinstance(found, dict) or not found.keys() <= {"format", "pre", "post"}:
+        raise DataError(f"{path} is no pipeline: expected a mapping with pre and post, each input or output: steps")
+    for part, ports in (("pre", model.graph.inputs), ("post", model.graph.outputs)):
+        names = [p.name for p in ports]
+        if unknown := sorted(found.get(part, {}).keys() - set(names)):
+            raise UsageError(f"{path}: {part} names {', '.join(unknown)}; the model has {', '.join(names)}")
+    Pipeline.read({"pre": {}, "post": {}, **found}, labels, str(path))
+    return found
+
+
+def labels_in(given: str | None, model: Imported) -> list[str]:
+    """The labels of a file, or of the model's metadata."""
+    if given is None:
+        return []
+    if given.startswith(METADATA):
+        key = given.removeprefix(METADATA)
+        if key not in model.metadata:
+            raise UsageError(f"the model's metadata has {', '.join(model.metadata) or 'no entries'}; no {key!r}")
+        return model.metadata[key].splitlines()
+    try:
+        return Path(given).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot read the labels {given}: {error}") from None
+
+
+# -- against ONNX Runtime ----------------------------------------------------------------------------------------------
+def compare(source: Path, model: Imported, session: Session, count: int = 2) -> list[dict[str, Any]]:
+    """Run both on random inputs of up to `count` sizes; one entry for each. Empty where ONNX Runtime is absent."""
+    try:
+        import onnxruntime
+    except ImportError:
+        model.notes.append("not compared: onnxruntime is not installed (pip install onnxruntime)")
+        return []
+    onnxruntime.set_default_logger_severity(4)
+    try:
+        other = onnxruntime.InferenceSession(str(source), providers=["CPUExecutionProvider"])
+    except Exception as error:  # whatever it finds wrong with a model is its own affair
+        model.notes.append(f"not compared: ONNX Runtime does not load it ({type(error).__name__}: {error!s:.200})")
+        return []
+    found: list[dict[str, Any]] = []
+    for sizes in _sizes(model):
+        if any(entry["sizes"] == sizes for entry in found):
+            continue
+        entry = _compared(model, session, other, sizes)
+        if entry is not None:
+            found.append(entry)
+        if len(found) == count:
+            break
+    if not found:
+        model.notes.append("not compared: ONNX Runtime takes none of the sizes tried; give some with --size")
+    return found
+
+
+def _sizes(model: Imported) -> Iterator[dict[str, int]]:
+    """Sizes to compare at: those that the trace was made with, others from them, then what else nets take."""
+    batch, lengths = dynamic(model.shapes)
+    known = model.examples
+    if known:
+        yield {name: 1 if name in batch else size for name, size in known.items()}
+        for factor, more in ((2, 0), (1, 32), (1, 1)):
+            yield {name: 3 if name in batch else size * factor + more for name, size in known.items()}
+    yield from attempts(batch, lengths) if batch or lengths else [{}]
+
+
+def _compared(model: Imported, session: Session, other: Any, sizes: Mapping[str, int]) -> dict[str, Any] | None:
+    """The difference at these sizes; None where ONNX Runtime does not take them."""
+    feeds = random_inputs(model, fixed(model.shapes, sizes))
+    try:
+        wanted = other.run([p.name for p in model.graph.outputs], feeds)
+    except Exception:  # sizes that the model does not take: the caller tries others
+        return None
+    try:
+        got = session.run(feeds)
+    except PdlError as error:
+        raise CheckError(f"ONNX Runtime runs the model at {dict(sizes)}, pdl does not: {error}") from error
+    pairs = list(zip(got.values(), wanted, strict=True))
+    differences = [difference(y, z) for y, z in pairs]
+    return {
+        "sizes": dict(sizes),
+        "difference": max((d for d, _ in differences), default=0.0),
+        "relative": max((r for _, r in differences), default=0.0),
+    }
+
+
+def random_inputs(model: Imported, shapes: Mapping[str, Shape | None]) -> dict[str, Array]:
+    """Normal floats; integers 0 and 1, which are good for ids and flags of every kind."""
+    r = np.random.default_rng(0)
+    found = {}
+    for port in model.graph.inputs:
+        shape = tuple(n if isinstance(n, int) else 1 for n in shapes[port.name] or ())
+        floating = (port.dtype or "float32").startswith("float")
+        values = r.standard_normal(shape) if floating else r.integers(0, 2, shape)
+        found[port.name] = np.asarray(values, port.dtype or "float32")
+    return found
+
+
+def difference(y: Any, z: Any) -> tuple[float, float]:
+    """Largest difference of two outputs, and as a part of the spread of the second; inf where shapes differ."""
+    y, z = np.asarray(y), np.asarray(z)
+    if y.shape != z.shape:
+        return float("inf"), float("inf")
+    if not z.size:
+        return 0.0, 0.0
+    y, z = y.astype(np.float64), z.astype(np.float64)
+    same = (y == z) | (np.isnan(y) & np.isnan(z))
+    if same.all():
+        return 0.0, 0.0
+    apart = float(np.max(np.abs(y[~same] - z[~same])))
+    finite = z[np.isfinite(z)]
+    spread = float(np.ptp(finite)) if finite.size else 0.0
+    apart = apart if np.isfinite(apart) else float("inf")
+    return apart, apart / max(spread, LEAST_SPREAD)
+
+
+def _shown(checks: Sequence[Mapping[str, Any]]) -> str:
+    return "; ".join(f"{c['sizes'] or 'fixed sizes'}: {c['difference']:.2g}" for c in checks)

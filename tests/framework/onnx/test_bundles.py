@@ -1,0 +1,133 @@
+"""`pdl import`: ONNX files as bundles, compared with ONNX Runtime."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pdl.runtime
+from pdl.cli import main
+from pdl.errors import CheckError, DataError, UsageError
+from pdl.export import imported
+from pdl.export.imported import difference, import_model
+from pdl.onnx.reader import read
+
+from .building import conv_net, loop_model, model, node, onnx, port
+
+R = np.random.default_rng(4)
+
+
+def floats(*shape: int) -> np.ndarray:
+    return R.standard_normal(shape).astype(np.float32)
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(conv_net())
+    return path
+
+
+def test_a_bundle_runs_as_the_file_did(net: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="compares with onnxruntime")
+    facts = import_model(net)
+    assert facts["kind"] == "program"
+    assert [c["sizes"] for c in facts["checks"]] == [{"n": 1, "h": 96, "w": 160}, {"n": 3, "h": 192, "w": 320}]
+    assert all(c["relative"] < 1e-5 for c in facts["checks"])
+    session = pdl.runtime.load(net.with_suffix(".pdl"))
+    assert [str(p) for p in session.inputs] == ["x float32[n, 3, h, w]"]
+    x = floats(2, 3, 11, 20)
+    np.testing.assert_allclose(session.run({"x": x})["y"], read(net).graph.run({"x": x})["y"], rtol=1e-4, atol=1e-4)
+
+
+def test_a_graph_with_a_loop_becomes_a_bundle(tmp_path: Path) -> None:
+    path, out = tmp_path / "loop.onnx", tmp_path / "made" / "loop.pdl"
+    path.write_bytes(loop_model())
+    facts = import_model(path, out)
+    assert facts["kind"] == "graph"
+    x = floats(3)
+    found = pdl.runtime.load(out.read_bytes()).run({"turns": np.array(2), "x": x})
+    np.testing.assert_array_equal(found["y"], x * 4)
+
+
+def test_weights_are_stored_once(tmp_path: Path) -> None:
+    """Two products with one weight share it, in the bundle too."""
+    path = tmp_path / "shared.onnx"
+    nodes = [node("MatMul", ["x", "w"], ["a"]), node("MatMul", ["a", "w"], ["y"])]
+    path.write_bytes(model(nodes, [port("x", ["n", 256])], [port("y", ["n", 256])], {"w": floats(256, 256) / 16}))
+    assert import_model(path)["size"] < 1.1 * 256 * 256 * 4
+
+
+def test_a_difference_is_an_error_unless_forced(net: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = {"sizes": {"n": 1}, "difference": 0.5, "relative": 0.25}
+    monkeypatch.setattr(imported, "compare", lambda *_: [entry])
+    with pytest.raises(CheckError, match=r"0\.25 of the spread"):
+        import_model(net)
+    assert not net.with_suffix(".pdl").exists()
+    import_model(net, force=True)
+    assert net.with_suffix(".pdl").exists()
+
+
+def test_difference() -> None:
+    y = np.array([0, 1, np.nan, np.inf], np.float32)
+    assert difference(y, y) == (0.0, 0.0)
+    assert difference(y, np.array([0, 1, 0, np.inf]))[0] == float("inf")
+    assert difference(np.zeros(3), np.zeros(4))[0] == float("inf")
+    apart, relative = difference(np.array([0, 10.5]), np.array([0, 10.0]))
+    assert (apart, relative) == (0.5, pytest.approx(0.05))
+
+
+def test_labels_and_pipeline(net: Path, tmp_path: Path) -> None:
+    proto = onnx.ModelProto.FromString(net.read_bytes())
+    proto.metadata_props.add(key="character", value="a\nb\nc\nd")
+    net.write_bytes(proto.SerializeToString())
+    steps = {
+        "pre": {
+            "x": [
+                {"step": "resize", "size": [8, 8]},
+                {"step": "to_float"},
+                {"step": "layout", "order": "chw"},
+            ]
+        },
+        "post": {"y": [{"step": "softmax"}, {"step": "top", "k": 2}]},
+    }
+    file = tmp_path / "steps.json"
+    file.write_text(json.dumps(steps))
+    import_model(net, pipeline=file, labels="metadata:character")
+    session = pdl.runtime.load(net.with_suffix(".pdl"))
+    assert session.bundle is not None
+    assert session.bundle.labels == ["a", "b", "c", "d"]
+    assert len(session(np.zeros((20, 30, 3), np.uint8))["top"]) == 2
+    with pytest.raises(UsageError, match="character"):
+        import_model(net, labels="metadata:letters")
+    for wrong, says in (({"x": [{"step": "evil"}]}, "unknown step"), ({"z": []}, "pre names z")):
+        file.write_text(json.dumps({"pre": wrong}))
+        with pytest.raises((DataError, UsageError), match=says):
+            import_model(net, pipeline=file)
+    file.write_text("[1, 2]")
+    with pytest.raises(DataError, match="no pipeline"):
+        import_model(net, pipeline=file)
+
+
+def run(arguments: list[str], capsys: Any) -> tuple[int, str, str]:
+    code = main(arguments)
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def test_the_command(net: Path, capsys: Any) -> None:
+    code, out, _ = run(["import", str(net), "--size", "h=16,w=24"], capsys)
+    assert code == 0
+    assert "x float32[n, 3, 16, 24]" in out
+    code, out, _ = run(["import", str(net), "--json", "-o", str(net.with_name("b.pdl"))], capsys)
+    assert code == 0
+    assert json.loads(out)["kind"] == "program"
+    assert run(["import", str(net), "--size", "h"], capsys)[0] == 2
+    net.write_bytes(b"damaged")
+    code, _, err = run(["import", str(net)], capsys)
+    assert code == 2
+    assert "no ONNX model" in err
