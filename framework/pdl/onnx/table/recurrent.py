@@ -9,6 +9,7 @@ import numpy as np
 from pdl import ops
 from pdl.errors import UsageError
 from pdl.onnx.registry import Context, onnx_op
+from pdl.onnx.table.cells import Options, unrolled
 from pdl.onnx.values import is_known, tensor
 from pdl.ops.base import apply
 from pdl.ops.rnn import Recurrent
@@ -28,10 +29,13 @@ def _lstm(
     p: Any = None, *, activation_alpha: Any = None, activation_beta: Any = None, activations: Any = None,
     clip: float = 0.0, direction: str = "forward", hidden_size: int = 0, input_forget: int = 0, layout: int = 0,
 ) -> Any:  # fmt: skip
-    _demand_plain("lstm", direction, activations, clip)
-    if input_forget or p is not None:
-        raise UsageError("input_forget and peepholes are not supported")
-    return _run(ctx, "lstm", x, (w, r, b), lengths, (h, c), direction, layout, True)
+    """Long short-term memory; gates i, o, f, c."""
+    options = Options(
+        direction, layout, activations, activation_alpha, activation_beta, clip, input_forget=bool(input_forget)
+    )
+    if p is not None or input_forget or _unusual("lstm", options) or not is_known(*_given(w, r, b)):
+        return unrolled(ctx, "lstm", x, (w, r, b), lengths, (h, c), p, options)
+    return _run(ctx, "lstm", x, (w, r, b), lengths, (h, c), direction, layout)
 
 
 @onnx_op("GRU")
@@ -40,8 +44,14 @@ def _gru(
     activation_alpha: Any = None, activation_beta: Any = None, activations: Any = None, clip: float = 0.0,
     direction: str = "forward", hidden_size: int = 0, layout: int = 0, linear_before_reset: int = 0,
 ) -> Any:  # fmt: skip
-    _demand_plain("gru", direction, activations, clip)
-    return _run(ctx, "gru", x, (w, r, b), lengths, (h, None), direction, layout, bool(linear_before_reset))
+    """Gated recurrent unit; gates z, r, h. Kernels are for `linear_before_reset`."""
+    after = bool(linear_before_reset)
+    options = Options(
+        direction, layout, activations, activation_alpha, activation_beta, clip, linear_before_reset=after
+    )
+    if not after or _unusual("gru", options) or not is_known(*_given(w, r, b)):
+        return unrolled(ctx, "gru", x, (w, r, b), lengths, (h, None), None, options)
+    return _run(ctx, "gru", x, (w, r, b), lengths, (h, None), direction, layout)
 
 
 @onnx_op("RNN")
@@ -50,22 +60,25 @@ def _rnn(
     activation_alpha: Any = None, activation_beta: Any = None, activations: Any = None, clip: float = 0.0,
     direction: str = "forward", hidden_size: int = 0, layout: int = 0,
 ) -> Any:  # fmt: skip
-    _demand_plain("rnn", direction, activations, clip)
-    return _run(ctx, "rnn", x, (w, r, b), lengths, (h, None), direction, layout, True)
+    """Elman's net."""
+    options = Options(direction, layout, activations, activation_alpha, activation_beta, clip)
+    if _unusual("rnn", options) or not is_known(*_given(w, r, b)):
+        return unrolled(ctx, "rnn", x, (w, r, b), lengths, (h, None), None, options)
+    return _run(ctx, "rnn", x, (w, r, b), lengths, (h, None), direction, layout)
 
 
-def _demand_plain(cell: str, direction: str, activations: Any, clip: float) -> None:
-    usual = CELLS[cell][2] * (2 if direction == "bidirectional" else 1)
-    if activations and tuple(a.lower() for a in activations) != tuple(a.lower() for a in usual):
-        raise UsageError(f"activations {activations} are not supported; {', '.join(usual)} are")
-    if clip:
-        raise UsageError(f"clip={clip} is not supported")
+def _given(*xs: Any) -> list[Any]:
+    return [x for x in xs if x is not None]
 
 
-def _run(
-    ctx: Context, cell: str, x: Any, weights: Any, lengths: Any, initial: Any, direction: str, layout: int,
-    before_reset: bool,
-) -> Any:  # fmt: skip
+def _unusual(cell: str, options: Options) -> bool:
+    """Whether a cell is none that pdl's kernels compute."""
+    usual = CELLS[cell][2] * (2 if options.direction == "bidirectional" else 1)
+    given = tuple(a.lower() for a in options.activations or usual)
+    return bool(options.clip) or given != tuple(a.lower() for a in usual)
+
+
+def _run(ctx: Context, cell: str, x: Any, weights: Any, lengths: Any, initial: Any, direction: str, layout: int) -> Any:
     """ONNX's outputs: y [L, D, N, H], the last states [D, N, H]; with layout=1 the batch comes first."""
     x = tensor(x)
     x = x if layout else ops.permute_dims(x, (1, 0, 2))  # pdl: [N, L, C]
@@ -75,12 +88,8 @@ def _run(
     for way, backwards in enumerate(reverse):
         w, r, bias_x, bias_h = _weights(ctx, cell, weights, way)
         start = [None if s is None else _state(s, way, layout) for s in initial]
-        if cell == "gru" and not before_reset:
-            y, last = _gru_after_reset(x, w, r, bias_x, bias_h, start[0], steps, backwards)
-            final = [last]
-        else:
-            gates = ops.linear(x, w, bias_x)
-            y, *final, _, _ = apply(Recurrent(cell, backwards), gates, *start, r, bias_h, steps)
+        gates = ops.linear(x, w, bias_x)
+        y, *final, _, _ = apply(Recurrent(cell, backwards), gates, *start, r, bias_h, steps)
         ys.append(y)
         finals.append(final)
     y = ops.stack(ys, axis=2) if layout else ops.permute_dims(ops.stack(ys, axis=0), (2, 0, 1, 3))
@@ -106,8 +115,6 @@ def _weights(ctx: Context, cell: str, weights: Any, way: int) -> tuple[Tensor, T
         both = (one, two) if cell == "gru" else (one + two, None)
         return tensor(both[0]), None if both[1] is None else tensor(both[1])
 
-    if not is_known(w, r) or (b is not None and not is_known(b)):
-        raise UsageError("weights that are computed by the graph are not supported")
     hidden = r.shape[2]
     if w.shape[1] != gates * hidden or r.shape[1] != gates * hidden:
         raise UsageError(f"weights {w.shape} and {r.shape} do not have {gates} gates")
@@ -122,29 +129,3 @@ def _ordered(cell: str, x: Array) -> Array:
     gates, order, _ = CELLS[cell]
     blocks = np.split(x, gates)
     return np.concatenate([blocks[i] for i in order])
-
-
-def _gru_after_reset(
-    x: Tensor, w: Tensor, r: Tensor, bias_x: Any, bias_h: Any, h: Any, lengths: Any, backwards: bool
-) -> tuple[Tensor, Tensor]:
-    """ONNX's default GRU, whose reset gate acts before the product with the state: n = tanh(x_n + (r h) R_n + b)."""
-    hidden = r.shape[0]
-    if bias_h is not None:
-        bias_x = bias_h if bias_x is None else bias_x + bias_h
-    gates = ops.linear(x, w, bias_x)
-    count = x.shape[1]
-    h = ops.broadcast_to(tensor(np.zeros((1, hidden), x.dtype)), (x.shape[0], hidden)) if h is None else h
-    gate_r, new_r = r[:, : 2 * hidden], r[:, 2 * hidden :]
-    rows: list[Any] = [None] * count
-    for t in reversed(range(count)) if backwards else range(count):
-        g = gates[:, t]
-        s = ops.sigmoid(g[:, : 2 * hidden] + ops.matmul(h, gate_r))
-        reset, keep = s[:, :hidden], s[:, hidden:]
-        n = ops.tanh(g[:, 2 * hidden :] + ops.matmul(reset * h, new_r))
-        new = (1.0 - keep) * n + keep * h
-        if lengths is not None:
-            inside = ops.expand_dims(ops.greater(lengths, t), axis=1)
-            rows[t], h = ops.where(inside, new, 0.0), ops.where(inside, new, h)
-        else:
-            rows[t] = h = new
-    return ops.stack(rows, axis=1), h
