@@ -18,11 +18,12 @@ from pdl.errors import UsageError
 from pdl.onnx.check import DEEPEST, in_order, structure
 from pdl.onnx.functions import expand
 from pdl.onnx.graph import Graph, Node, Port
+from pdl.onnx.table.gradient import close_gradients
 from pdl.onnx.values import ELEMENTS, demand_room, dtype_named, dtype_of
 from pdl.tensor import Array
 
 #: opsets whose ops the table knows
-OLDEST, NEWEST = 7, 28
+OLDEST, NEWEST = 1, 28
 #: element types that lie two or four to a byte in a file
 PACKED = {"uint4": 4, "int4": 4, "float4_e2m1fn": 4, "uint2": 2, "int2": 2}
 MOST_AXES = 32
@@ -82,6 +83,7 @@ def from_proto(proto: Any, folder: Path | None = None) -> Model:
     library = {(_domain(f.domain), f.name): f for f in proto.functions}
     expand(graph, library, lambda function: _Reader(folder).function(function, _opsets(function.opset_import)))
     order(graph, set())
+    close_gradients(graph)
     if faults := structure(graph):
         raise UsageError("the ONNX graph is damaged:\n" + "\n".join(f"  {fault}" for fault in faults[:40]))
     prune(graph)

@@ -34,7 +34,7 @@ def _loop(ctx: Context, most: Any, condition: Any, *state: Any, body: Any) -> An
         for row, value in zip(rows, made[1 + len(state) :], strict=True):
             row.append(value)
         turn += 1
-    return (*now, *(_stacked(row) for row in rows))
+    return (*now, *(stacked(row) for row in rows))
 
 
 @onnx_op("Scan", since=9)
@@ -65,7 +65,7 @@ def _scan(
     out_axes = scan_output_axes or [0] * len(rows)
     out_back = scan_output_directions or [0] * len(rows)
     stacks = [
-        _stacked(row[::-1] if reverse else row, axis)
+        stacked(row[::-1] if reverse else row, axis)
         for row, axis, reverse in zip(rows, out_axes, out_back, strict=True)
     ]
     return (*now, *stacks)
@@ -80,7 +80,8 @@ def _truth(ctx: Context, x: Any) -> bool:
     return bool(ctx.value(x, "its condition").reshape(()))
 
 
-def _stacked(rows: list[Any], axis: int = 0) -> Any:
+def stacked(rows: list[Any], axis: int = 0) -> Any:
+    """Values of equal shape along a new axis."""
     if not rows:
         return np.zeros((0,), np.float32)
     stack: Callable[..., Any] = ops.stack

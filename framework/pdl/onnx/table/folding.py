@@ -142,19 +142,51 @@ def _lp_pool(
     rank = x.ndim - 2
     stride, dilation = each(strides, rank), each(dilations, rank)
     pad = padding(auto_pad, pads, x.shape[2:], kernel_shape, stride, dilation)
-    spans = [d * (k - 1) + 1 for d, k in zip(dilation, kernel_shape, strict=True)]
-    wide = np.abs(to_single(x)) ** p
-    more = [
-        -(n + sum(w) - span) % s if ceil_mode and n + sum(w) >= span else 0
-        for n, w, span, s in zip(x.shape[2:], pad, spans, stride, strict=True)
-    ]
-    wide = np.pad(wide, [(0, 0), (0, 0), *((a, b + m) for (a, b), m in zip(pad, more, strict=True))])
-    if any(n < s for n, s in zip(wide.shape[2:], spans, strict=True)):
-        raise ShapeError(f"{ctx.node.label()}: x {x.shape} is smaller than its window {spans}")
-    windows = np.lib.stride_tricks.sliding_window_view(wide, spans, axis=tuple(range(2, x.ndim)))
-    key = (*(slice(None),) * 2, *(slice(None, None, s) for s in (*stride, *dilation)))
-    y = windows[key].sum(axis=tuple(range(-rank, 0))) ** (1 / p)
-    return rounded(y.astype(wide.dtype), x.dtype)
+    over = windows(ctx, np.abs(to_single(x)) ** p, kernel_shape, stride, dilation, pad, bool(ceil_mode))
+    y = over.sum(axis=tuple(range(-rank, 0))) ** (1 / p)
+    return rounded(y.astype(over.dtype), x.dtype)
+
+
+@computed
+def dilated_average(
+    ctx: Context, x: Any, kernel: Any, stride: Any, dilation: Any, pad: Any, ceil_mode: bool, count_pad: bool
+) -> Any:
+    """Means over windows whose cells lie apart; padded cells are counted or not."""
+    wide = to_single(x)
+    ones = np.pad(np.ones((1, 1, *x.shape[2:]), wide.dtype), [(0, 0), (0, 0), *pad], constant_values=int(count_pad))
+    wide = np.pad(wide, [(0, 0), (0, 0), *pad])
+    before = [a for a, _ in pad]
+    total, count = (
+        windows(ctx, v, kernel, stride, dilation, [(0, 0)] * len(pad), ceil_mode, ends=[
+            b + n for b, n in zip(before, x.shape[2:], strict=True)
+        ]).sum(axis=tuple(range(-len(pad), 0)))
+        for v in (wide, ones)
+    )  # fmt: skip
+    return rounded((total / count).astype(wide.dtype), x.dtype)
+
+
+def windows(
+    ctx: Context, x: Array, kernel: Any, stride: Any, dilation: Any, pad: Any, ceil_mode: bool, *, ends: Any = None
+) -> Array:
+    """The windows over x [N, C, *spatial] padded with zeros: a view [N, C, *out, *kernel].
+
+    With `ceil_mode` a last window may reach over the end, but none begins behind `ends` (by default x and what is
+    padded before it).
+    """
+    extra = []
+    stops = ends or [n + before for n, (before, _) in zip(x.shape[2:], pad, strict=True)]
+    for n, (before, after), k, s, d, stop in zip(x.shape[2:], pad, kernel, stride, dilation, stops, strict=True):
+        room = n + before + after - (d * (k - 1) + 1)
+        if room < 0:
+            raise ShapeError(f"{ctx.node.label()}: x {x.shape} is smaller than its window {tuple(kernel)}")
+        last = -(-room // s) if ceil_mode else room // s
+        last -= ceil_mode and last * s >= stop
+        extra.append((before, max(after, after + last * s - room)))
+    x = np.pad(x, [(0, 0), (0, 0), *extra])
+    spans = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
+    view = np.lib.stride_tricks.sliding_window_view(x, spans, axis=tuple(range(2, x.ndim)))
+    made: Array = view[(slice(None), slice(None), *(slice(None, None, s) for s in (*stride, *dilation)))]
+    return made
 
 
 @onnx_op("GlobalLpPool", since=2)

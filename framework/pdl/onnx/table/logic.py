@@ -14,7 +14,7 @@ from pdl.onnx.values import array, either, is_known, settled, tensor
 def _comparison(name: str, in_ops: Any, in_array: Any) -> None:
     function = either(in_ops, in_array)
 
-    @onnx_op(name)
+    @onnx_op(name, since=9 if name.endswith("OrEqual") else 7)
     def _two(ctx: Context, a: Any, b: Any) -> Any:
         y = function(a, b)
         return y if y.dtype == bool else y.astype(bool)

@@ -56,7 +56,7 @@ def _elementwise(name: str, in_ops: Callable[..., Any], in_array: Callable[..., 
 
     else:
 
-        @onnx_op(name)
+        @onnx_op(name, since=7)
         def _two(ctx: Context, a: Any, b: Any) -> Any:
             return function(a, b)
 
@@ -70,7 +70,7 @@ def _erf(ctx: Context, x: Any) -> Any:
     return ops.erf(tensor(x))
 
 
-@onnx_op("Div")
+@onnx_op("Div", since=7)
 def _div(ctx: Context, a: Any, b: Any) -> Any:
     """Integers are divided toward zero."""
     if in_numpy(a, b):
@@ -93,7 +93,7 @@ def _div_arrays(a: Array, b: Array) -> Array:
         return (down + ((down * b != a) & ((a < 0) != (b < 0)))).astype(down.dtype)
 
 
-@onnx_op("Pow")
+@onnx_op("Pow", since=7)
 def _pow(ctx: Context, a: Any, b: Any) -> Any:
     dtype = a.dtype
     if is_known(b) and np.size(array(b)) == 1 and dtype.kind == "f":
@@ -191,7 +191,7 @@ def _hard_swish(ctx: Context, x: Any) -> Any:
     return ops.hardswish(tensor(x))
 
 
-@onnx_op("PRelu")
+@onnx_op("PRelu", since=7)
 def _prelu(ctx: Context, x: Any, slope: Any) -> Any:
     if in_numpy(x, slope):
         return np.where(array(x) < 0, array(x) * array(slope), array(x))

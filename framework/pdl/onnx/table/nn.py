@@ -21,6 +21,7 @@ from pdl.onnx.layouts import (
 )
 from pdl.onnx.registry import Context, onnx_op
 from pdl.onnx.table.draws import dropped
+from pdl.onnx.table.folding import dilated_average
 from pdl.onnx.values import array, in_numpy, is_known, tensor
 from pdl.ops.base import apply
 from pdl.ops.conv import ConvDx
@@ -132,9 +133,10 @@ def _average_pool(
 ) -> Any:  # fmt: skip
     rank = _spatial_rank(x, "AveragePool")
     stride, dilation = each(strides, rank), each(dilations, rank)
-    if max(dilation) > 1:
-        raise UsageError(f"dilations {dilation} are not supported")
     pad = padding(auto_pad, pads, x.shape[2:], kernel_shape, stride, dilation)
+    if max(dilation) > 1:
+        flags = bool(ceil_mode), bool(count_include_pad)
+        return dilated_average(ctx, x, kernel_shape, stride, dilation, pad, *flags)
     y = ops.avg_pool(
         channels_last(x), tuple(kernel_shape), stride=stride, padding=pad, ceil_mode=bool(ceil_mode),
         count_include_pad=bool(count_include_pad),
@@ -153,7 +155,7 @@ def _global_max_pool(ctx: Context, x: Any) -> Any:
 
 
 # -- normalisation -----------------------------------------------------------------------------------------------------
-@onnx_op("BatchNormalization")
+@onnx_op("BatchNormalization", since=7)
 def _batch_norm(
     ctx: Context, x: Any, scale: Any, shift: Any, mean: Any, var: Any, *, epsilon: float = 1e-5, momentum: float = 0.9,
     spatial: int = 1, training_mode: int = 0,
@@ -192,7 +194,7 @@ def _layer_norm(
     return (y if shift is None else y + tensor(shift)), mean, scaled
 
 
-@onnx_op("Dropout")
+@onnx_op("Dropout", since=7)
 def _dropout_7(ctx: Context, x: Any, *, ratio: float = 0.5) -> Any:
     return (x, _all_true(x)) if ctx.wants(1) else x
 

@@ -31,36 +31,46 @@ def _log_sum(x: Any, **how: Any) -> Any:
     return ops.log(ops.sum(x, **how))
 
 
-def _extreme(in_ops: Reduction, in_array: Reduction) -> Reduction:
+def _extreme(in_ops: Reduction, lowest: bool) -> Reduction:
     """max or min: bools as integers, nothing to reduce gives the neutral element."""
 
     def function(x: Any, **how: Any) -> Any:
         if x.dtype == bool:
-            return in_ops(x.astype("uint8"), **how).astype(bool)
-        if x.size == 0 and is_known(x):
-            floating = x.dtype.kind == "f"
-            info = None if floating else np.iinfo(x.dtype)
-            lowest = in_array is np.max
-            start = (-np.inf if lowest else np.inf) if info is None else (info.min if lowest else info.max)
-            axis = how["axis"] if how["axis"] is None else tuple(how["axis"])
-            return in_array(array(x), axis=axis, keepdims=how["keepdims"], initial=start)
-        return in_ops(x, **how)
+            return function(x.astype("uint8"), **how).astype(bool)
+        info = np.iinfo(x.dtype) if x.dtype.kind in "iu" else None
+        start = (-np.inf if lowest else np.inf) if info is None else info.min if lowest else info.max
+        nothing = _of_nothing(x, start, **how)
+        return in_ops(x, **how) if nothing is None else nothing
 
     return function
+
+
+def _log_sum_exp(x: Any, **how: Any) -> Any:
+    nothing = _of_nothing(x, -np.inf, **how)
+    return ops.logsumexp(x, **how) if nothing is None else nothing
+
+
+def _of_nothing(x: Any, value: float, *, axis: Any, keepdims: bool) -> Any:
+    """`value` in the result's shape where an axis that is reduced has no elements; else None."""
+    along = {a % x.ndim for a in (range(x.ndim) if axis is None else axis)}
+    if all(x.shape[a] != 0 for a in along):
+        return None
+    shape = tuple(1 if i in along else n for i, n in enumerate(x.shape) if keepdims or i not in along)
+    return ops.broadcast_to(tensor(np.array(value, x.dtype)), shape)
 
 
 #: name -> (function, the opset from which axes are an input)
 REDUCTIONS: dict[str, tuple[Reduction, int]] = {
     "ReduceSum": (ops.sum, 13),
     "ReduceMean": (ops.mean, 18),
-    "ReduceMax": (_extreme(ops.max, np.max), 18),
-    "ReduceMin": (_extreme(ops.min, np.min), 18),
+    "ReduceMax": (_extreme(ops.max, True), 18),
+    "ReduceMin": (_extreme(ops.min, False), 18),
     "ReduceProd": (ops.prod, 18),
     "ReduceSumSquare": (_sum_square, 18),
     "ReduceL1": (_l1, 18),
     "ReduceL2": (_l2, 18),
     "ReduceLogSum": (_log_sum, 18),
-    "ReduceLogSumExp": (ops.logsumexp, 18),
+    "ReduceLogSumExp": (_log_sum_exp, 18),
 }
 
 
