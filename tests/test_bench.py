@@ -1,4 +1,4 @@
-"""The training race: its nets have the known sizes, every mode of pdl runs, the tables are whole."""
+"""The races: their nets have the known sizes, every mode of pdl runs, the tables are whole."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 BENCH = Path(__file__).parents[1] / "tools" / "bench"
@@ -113,3 +114,50 @@ def test_ratios_and_means_of_known_figures(monkeypatch: pytest.MonkeyPatch) -> N
     text = bench.report(results, 60.0, 2)
     assert "geometric mean of the ratios: fp32 1.73" in text
     assert "no compiler" in text
+
+
+# -- inference ---------------------------------------------------------------------------------------------------------
+def test_an_inference_race(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    told = tmp_path / "race.json"
+    command = [sys.executable, BENCH / "infer.py", "--nets", "lenet", "--batches", "1", "3", "--seconds", "0.01",
+               "--rounds", "1", "--threads", "1", "--precisions", "fp32", "--json", told]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    nets = json.loads(told.read_text())["nets"]
+    assert set(nets["lenet"]) == {"1", "3"}
+    for rows in nets["lenet"].values():
+        assert set(rows) == {"ort fp32", "pdl fp32"}
+        assert all("error" not in row for row in rows.values()), rows
+        for row in rows.values():
+            assert 0 < row["min"] <= row["p50"] <= row["p90"] <= row["p99"]
+            assert row["memory_peak"] > row["memory_after_import"] > 0
+        assert rows["pdl fp32"]["off_by"] < 1e-5
+        assert rows["pdl fp32"]["ratio"] == pytest.approx(rows["ort fp32"]["p50"] / rows["pdl fp32"]["p50"])
+    assert "geometric mean of the ratios: fp32 batch 1" in done.stdout
+
+
+def test_nets_of_the_inference_race_agree_with_onnx_runtime(tmp_path: Path, nets: Any) -> None:
+    pytest.importorskip("onnxruntime")
+    import infer_nets
+
+    for name in ("resnet20", "gru4rec"):
+        infer_nets.prepare(name, tmp_path)  # compares 2 samples, or raises
+        for suffix in ("pdl", "onnx", "json"):
+            assert (tmp_path / f"{name}.{suffix}").stat().st_size > 0
+
+
+def test_what_fails_in_an_inference_race_is_a_line_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCH))
+    import infer
+
+    row = {"p50": 0.002, "p90": 0.003, "p99": 0.004, "min": 0.001, "per_second": 500.0, "ratio": 2.0, "off_by": 1e-6,
+           "memory_peak": 3 << 20, "memory_after_import": 1 << 20}  # fmt: skip
+    results = {"a": {"1": {"ort fp32": {"error": "no such op"}, "pdl fp32": row}},
+               "b": {"1": {"pdl fp32": {**row, "ratio": 0.5}}}}  # fmt: skip
+    assert infer.geometric_means(results) == {"fp32 batch 1": pytest.approx(1.0)}
+    text = infer.report(results, 2)
+    assert "no such op" in text
+    assert "2.000" in text
+    assert infer.difference([np.array([2.0, -4.0])], [np.array([2.0, -3.0])]) == 0.25
+    assert infer.difference([np.zeros(2)], [np.zeros(3)]) == float("inf")
