@@ -121,18 +121,19 @@ def test_an_inference_race(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     told = tmp_path / "race.json"
     command = [sys.executable, BENCH / "infer.py", "--nets", "lenet", "--batches", "1", "3", "--seconds", "0.01",
-               "--rounds", "1", "--threads", "1", "--precisions", "fp32", "--json", told]  # fmt: skip
+               "--rounds", "1", "--threads", "1", "--json", told]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     nets = json.loads(told.read_text())["nets"]
     assert set(nets["lenet"]) == {"1", "3"}
     for rows in nets["lenet"].values():
-        assert set(rows) == {"ort fp32", "pdl fp32"}
+        assert set(rows) == {"ort fp32", "pdl fp32", "pdl bf16"}
         assert all("error" not in row for row in rows.values()), rows
         for row in rows.values():
             assert 0 < row["min"] <= row["p50"] <= row["p90"] <= row["p99"]
             assert row["memory_peak"] > row["memory_after_import"] > 0
         assert rows["pdl fp32"]["off_by"] < 1e-5
+        assert 0 < rows["pdl bf16"]["off_by"] < 0.05
         assert rows["pdl fp32"]["ratio"] == pytest.approx(rows["ort fp32"]["p50"] / rows["pdl fp32"]["p50"])
     assert "geometric mean of the ratios: fp32 batch 1" in done.stdout
 

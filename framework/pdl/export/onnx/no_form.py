@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pdl.ops.base import OPS
+
 _COMPLEX = "ONNX has no operators on complex numbers"
 _LAPACK = "ONNX has no such operator on matrices"
 _RANDOM = "draws random numbers, which belongs to training; trace the model in evaluation mode (.eval())"
 _LOSS = "a loss, which belongs to training"
 _UPDATE = "part of training"
-_PASS = "made by passes of pdl's own runtime; export the program that they were run on"
+#: modules of ops that passes of the runtime write
+PASSES = ("pdl.ops.inference", "pdl.ops.packed", "pdl.ops.chain")
 
 #: op class -> reason; gradients (classes that end in "Grad") have one reason for all, see `reason_of`
 NO_FORM: dict[str, str] = {
@@ -18,7 +21,6 @@ NO_FORM: dict[str, str] = {
     "Complex": _COMPLEX,
     "Conj": _COMPLEX,
     "ConvDw": _UPDATE,
-    "ConvThen": _PASS,
     "CrossEntropy": _LOSS,
     "CtcLoss": _LOSS,
     "Dropout": _RANDOM,
@@ -28,9 +30,6 @@ NO_FORM: dict[str, str] = {
     "Erfinv": "ONNX has no inverse of Erf",
     "Imag": _COMPLEX,
     "Inv": _LAPACK,
-    "LinearThen": _PASS,
-    "PackedConv": _PASS,
-    "PackedLinear": _PASS,
     "Places": _UPDATE,
     "PutItem": _UPDATE,
     "QR": _LAPACK,
@@ -48,4 +47,6 @@ def reason_of(name: str) -> str:
     """Why an op is not written; "" where a setting of it is at fault or it is not known here."""
     if name.endswith("Grad"):
         return "a gradient, which belongs to training"
+    if name in OPS and OPS[name].__module__ in PASSES:
+        return "made by passes of pdl's own runtime; export the program that they were run on"
     return NO_FORM.get(name, "")
