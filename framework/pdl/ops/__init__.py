@@ -31,6 +31,7 @@ from pdl.ops import norm_conv as _norm_conv
 from pdl.ops import packed as _packed  # noqa: F401 - ops that inference passes make
 from pdl.ops import pool as _pool
 from pdl.ops import precision as _precision
+from pdl.ops import quant as _quant
 from pdl.ops import reduce as _reduce
 from pdl.ops import resize as _resize
 from pdl.ops import rnn as _rnn
@@ -44,7 +45,7 @@ from pdl.ops import table as _table
 _FAMILIES = (
     _activation, _attention, _cast, _classifier, _conv, _create, _cross_entropy, _ctc, _decompose, _dropout, _einsum,
     _elementwise, _embedding, _index, _layer_norm, _linalg, _logic, _loss, _norm, _batchnorm, _norm_conv, _pool,
-    _precision, _reduce, _resize, _rnn, _segment, _shape, _softmax, _sort, _sparse, _table,
+    _precision, _quant, _reduce, _resize, _rnn, _segment, _shape, _softmax, _sort, _sparse, _table,
 )  # fmt: skip
 
 from pdl.ops.activation import *  # noqa: E402, F403
@@ -70,6 +71,7 @@ from pdl.ops.norm import *  # noqa: E402, F403
 from pdl.ops.norm_conv import *  # noqa: E402, F403
 from pdl.ops.pool import *  # noqa: E402, F403
 from pdl.ops.precision import *  # noqa: E402, F403
+from pdl.ops.quant import *  # noqa: E402, F403
 from pdl.ops.reduce import *  # noqa: E402, F403
 from pdl.ops.resize import *  # noqa: E402, F403
 from pdl.ops.rnn import *  # noqa: E402, F403

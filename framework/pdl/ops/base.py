@@ -62,6 +62,7 @@ class Op:
     defaults: ClassVar[dict[str, Any]] = {}
     differentiable: ClassVar[bool] = True
     stateful: ClassVar[bool] = False  # two runs on the same inputs may differ: it draws random numbers
+    recorded: ClassVar[bool] = False  # a trace writes it down even where its inputs are constants
     effect: ClassVar[bool] = False  # it does something beside its outputs (a print): kept though nobody reads them
     inplace: ClassVar[bool] = False  # `cpu` may write its output over an input of the same shape and dtype
     dynamic: ClassVar[bool] = False  # the shape of the output depends on values; such an op defines `run`
@@ -74,8 +75,10 @@ class Op:
 
     def __init_subclass__(cls, abstract: bool = False) -> None:
         own = [n for n, a in cls.__dict__.get("__annotations__", {}).items() if not str(a).startswith("ClassVar")]  # noqa: RUF063
-        cls.fields = (*cls.fields, *own)
-        cls.defaults = {**cls.defaults, **{n: cls.__dict__[n] for n in own if n in cls.__dict__}}
+        ops = [base for base in cls.__bases__ if issubclass(base, Op)]
+        cls.fields = tuple(dict.fromkeys([n for base in ops for n in base.fields] + own))
+        inherited = {n: v for base in reversed(ops) for n, v in base.defaults.items()}
+        cls.defaults = inherited | {n: cls.__dict__[n] for n in own if n in cls.__dict__}
         if abstract:
             return
         _demand_parts(cls)

@@ -12,6 +12,7 @@ from pdl.program.passes.cleanup import drop_aliases, merge_equal, remove_dead
 from pdl.program.passes.fold import fold_constants
 from pdl.program.passes.fuse import fuse
 from pdl.program.passes.fuse_inference import fuse_epilogues
+from pdl.program.passes.fuse_quantised import fuse_quantised, pack_quantised
 from pdl.program.passes.layout import sink_permutations
 from pdl.program.passes.log import log
 from pdl.program.passes.lower import lower
@@ -28,8 +29,8 @@ FINAL: tuple[Pass, ...] = (drop_aliases, merge_equal, remove_dead)
 _NAMES: tuple[Pass, ...] = (name_activations, name_norms, fuse_attention)
 #: once for a model that learns no more; sizes may be symbolic (`pdl.program.dims`), so no pass makes one a constant
 INFERENCE_ONCE: tuple[Pass, ...] = (
-    drop_aliases, remove_dead, fold_constants, merge_equal, lower, *_NAMES, sink_permutations, merge_equal, *_NAMES,
-    fold_norms, join_projections, fuse_epilogues, remove_dead,
+    drop_aliases, remove_dead, fuse_quantised, fold_constants, merge_equal, lower, *_NAMES, sink_permutations,
+    merge_equal, *_NAMES, fold_norms, join_projections, fuse_epilogues, pack_quantised, remove_dead,
 )  # fmt: skip
 #: for each tuple of input shapes, when all sizes are numbers
 PER_SHAPE: tuple[Pass, ...] = ()
