@@ -14,6 +14,7 @@ from pdl.export.onnx import (  # noqa: F401 - they fill the table of emitters
     emit_index,
     emit_math,
     emit_pool,
+    emit_quant,
     emit_recurrent,
     emit_reduce,
     emit_shape,
