@@ -14,6 +14,7 @@ import numpy as np
 from pdl.errors import CheckError, DataError, PdlError, UsageError
 from pdl.onnx.axes import Shape
 from pdl.onnx.importer import Imported, attempts, dynamic, fixed, load_model
+from pdl.onnx.values import dtype_named
 from pdl.runtime import bundle
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.session import Session, of_bundle
@@ -152,6 +153,9 @@ def compare(source: Path, model: Imported, session: Session, count: int = 2) -> 
     except ImportError:
         model.notes.append("not compared: onnxruntime is not installed (pip install onnxruntime)")
         return []
+    if any(port.kind != "tensor" for port in model.graph.inputs):
+        model.notes.append("not compared: an input is a sequence or an optional value")
+        return []
     onnxruntime.set_default_logger_severity(4)
     try:
         other = onnxruntime.InferenceSession(str(source), providers=["CPUExecutionProvider"])
@@ -204,14 +208,16 @@ def _compared(model: Imported, session: Session, other: Any, sizes: Mapping[str,
 
 
 def random_inputs(model: Imported, shapes: Mapping[str, Shape | None]) -> dict[str, Array]:
-    """Normal floats; integers 0 and 1, which are good for ids and flags of every kind."""
+    """Normal floats; integers 0 and 1, which are good for ids and flags of every kind; short texts."""
     r = np.random.default_rng(0)
     found = {}
     for port in model.graph.inputs:
+        dtype = dtype_named(port.dtype or "float32")
         shape = tuple(n if isinstance(n, int) else 1 for n in shapes[port.name] or ())
-        floating = (port.dtype or "float32").startswith("float")
-        values = r.standard_normal(shape) if floating else r.integers(0, 2, shape)
-        found[port.name] = np.asarray(values, port.dtype or "float32")
+        values = r.integers(0, 2, shape) if dtype.kind in "iubO" else r.standard_normal(shape)
+        found[port.name] = (
+            np.asarray(values).astype(str).astype(object) if dtype.kind == "O" else np.asarray(values, dtype)
+        )
     return found
 
 

@@ -6,6 +6,7 @@ it. The same walk over the nodes runs a graph on values and, while a `Recorder` 
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,12 +15,17 @@ from typing import Any
 import numpy as np
 
 from pdl.errors import DtypeError, PdlError, ShapeError, TraceError, UsageError
-from pdl.onnx.registry import Context, find
+from pdl.onnx import values
+from pdl.onnx.registry import Context, NeedsValue, find
 from pdl.onnx.values import array, dtype_named, is_known, plain, widened, widened_dtype
+from pdl.ops.base import room
+from pdl.program.tracing import Symbol
 from pdl.tensor import Array, Tensor, _Tracing
 
 #: a run of more nodes than this does not end: a damaged file may hold a loop of 2^60 turns
 MOST_STEPS = 20_000_000
+#: and a trace of more than this is no program to keep: the interpreter runs its loops
+MOST_TRACED = 100_000
 
 
 @dataclass
@@ -99,10 +105,10 @@ class Graph:
 
     def run(self, inputs: Mapping[str, Any], outputs: Sequence[str] | None = None) -> dict[str, Any]:
         """The outputs (all, or the named ones) for arrays by name."""
-        values = {port.name: _accepted(port, inputs) for port in self.inputs}
-        if unknown := sorted(inputs.keys() - values.keys()):
-            raise UsageError(f"the graph has no input {', '.join(unknown)}; its inputs are {', '.join(values)}")
-        made = self.interpreter.run(list(values.values()))
+        given = {port.name: _accepted(port, inputs) for port in self.inputs}
+        if unknown := sorted(inputs.keys() - given.keys()):
+            raise UsageError(f"the graph has no input {', '.join(unknown)}; its inputs are {', '.join(given)}")
+        made = self.interpreter.run(list(given.values()))
         found = {port.name: _returned(port, value) for port, value in zip(self.outputs, made, strict=True)}
         for name in outputs or ():
             if name not in found:
@@ -172,13 +178,34 @@ class Interpreter:
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """The outputs for values in the order of the inputs."""
-        return Frame(self, self.graph, inputs, None).run()
+        before, room.largest = room.largest, values.LARGEST
+        try:
+            return Frame(self, self.graph, inputs, None).run()
+        finally:
+            room.largest = before
 
 
 class _Steps(threading.local):
-    """How many nodes this thread has run inside the outermost graph."""
+    """How many nodes this thread has run inside the outermost graph, and what constants they made while tracing."""
 
-    count = 0
+    count = nbytes = 0
+
+    def add(self, node: Node) -> None:
+        """Count a node; refuse to go on for ever."""
+        self.count += 1
+        if _Tracing.recorder is not None and self.count > MOST_TRACED:
+            raise NeedsValue(f"{node.label()}: {MOST_TRACED:,} nodes have been traced, and the graph has not ended")
+        if self.count > MOST_STEPS:
+            raise UsageError(f"{node.label()}: {MOST_STEPS:,} nodes have run; a loop of this graph does not end")
+
+    def weigh(self, node: Node, value: Any) -> None:
+        """Refuse results that no model means: huge ones, and constants that add up to too much."""
+        if isinstance(value, Symbol):
+            values.demand_room(node.label(), value.shape, value.dtype.itemsize)
+        elif _Tracing.recorder is not None and hasattr(value, "dtype"):
+            self.nbytes += math.prod(map(int, value.shape)) * int(value.dtype.itemsize)
+            if self.nbytes > values.LARGEST:
+                raise UsageError(f"{node.label()}: constants of over {values.LARGEST / 2**30:.2g} GiB have been folded")
 
 
 _steps = _Steps()
@@ -195,7 +222,7 @@ class Frame:
         self.values = dict(self.plan.constants)
         self.values.update(zip((p.name for p in graph.inputs), inputs, strict=False))
         if outer is None:
-            _steps.count = 0
+            _steps.count = _steps.nbytes = 0
 
     def get(self, name: str) -> Any:
         """The value of a name here or around."""
@@ -217,9 +244,7 @@ class Frame:
 
     def step(self, node: Node, function: Callable[..., Any]) -> None:
         """Run one node and name what it made."""
-        _steps.count += 1
-        if _steps.count > MOST_STEPS:
-            raise UsageError(f"{node.label()}: {MOST_STEPS:,} nodes have run; a loop of this graph does not end")
+        _steps.add(node)
         inside = self.interpreter
         context = Context(node, self._call, inside.prepared, inside.constants)
         inputs = [self.get(name) if name else None for name in node.inputs]
@@ -229,6 +254,7 @@ class Frame:
             raise UsageError(f"{node.label()}: output {len(made) + 1} of this op is not supported")
         for name, value in zip(node.outputs, made, strict=False):
             if name:
+                _steps.weigh(node, value)
                 self.values[name] = _settled(value)
 
     def _guarded(self, node: Node, function: Callable[..., Any], context: Context, inputs: list[Any]) -> Any:

@@ -13,6 +13,8 @@ from pdl.onnx.registry import Context
 from pdl.onnx.values import is_known, tensor
 from pdl.tensor import Array, Tensor
 
+#: cells of padding on one side of an axis
+MOST_PADDING = 10**6
 Pairs = tuple[tuple[int, int], ...]
 
 
@@ -64,6 +66,8 @@ def pairs(pads: Sequence[int] | None, rank: int) -> Pairs:
     values = tuple(pads) if pads else (0,) * (2 * rank)
     if len(values) != 2 * rank:
         raise ShapeError(f"pads {list(values)} has {len(values)} entries; {rank} axes need {2 * rank}")
+    if any(abs(int(v)) > MOST_PADDING for v in values):
+        raise ShapeError(f"pads {list(values)} are over {MOST_PADDING:,} cells")
     return tuple(zip(values[:rank], values[rank:], strict=True))
 
 

@@ -191,7 +191,6 @@ class _Reader:
         shape = tuple(int(n) for n in proto.dims)
         if len(shape) > MOST_AXES or any(n < 0 for n in shape):
             raise UsageError(f"{what} has the shape {shape[:8]}{'...' if len(shape) > 8 else ''}")
-        demand_room(what, shape, dtype.itemsize)
         count = math.prod(shape)
         if proto.data_location == package().TensorProto.EXTERNAL:
             raw = self._external(proto, what, _bytes(name, dtype, count))

@@ -27,8 +27,8 @@ ELEMENTS: dict[int, str] = {
 }  # fmt: skip
 NUMBERS = {name: number for number, name in ELEMENTS.items()}
 float16 = np.dtype(np.float16)
-#: no array in a graph may be larger, in bytes: a damaged file must not take the machine's memory
-LARGEST = 2**34
+#: no array that a graph computes may be larger, in bytes: a damaged file must not take the machine's memory
+LARGEST = 2**32
 
 
 def dtype_named(name: str) -> DType:
@@ -131,7 +131,7 @@ def is_shape(x: Any) -> bool:
 def demand_room(what: str, shape: Sequence[int], itemsize: int) -> None:
     """Refuse an array that no model means: one with negative sizes or over `LARGEST` bytes."""
     if any(n < 0 for n in shape) or math.prod(int(n) for n in shape) * itemsize > LARGEST:
-        raise UsageError(f"{what} asks for an array of shape {tuple(map(int, shape))}, over {LARGEST >> 30} GiB")
+        raise UsageError(f"{what} asks for an array of shape {tuple(map(int, shape))}, over {LARGEST / 2**30:.2g} GiB")
 
 
 def either(in_ops: Callable[..., Any], in_array: Callable[..., Any]) -> Callable[..., Any]:
@@ -140,6 +140,7 @@ def either(in_ops: Callable[..., Any], in_array: Callable[..., Any]) -> Callable
     def function(*xs: Any) -> Any:
         if in_numpy(*xs):
             arrays = [array(x) for x in xs]
+            demand_room("an array of integers", np.broadcast_shapes(*[x.shape for x in arrays]), 8)
             with np.errstate(all="ignore"):
                 return settled(in_array(*arrays))
         return in_ops(*[tensor(x) for x in xs])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import time
 from collections.abc import Callable
@@ -170,6 +171,8 @@ class Op:
                 threads.demand_environment()
             made = self.infer(*[None if x is None else Spec(x.shape, x.dtype) for x in ins])  # type: ignore[arg-type]
             upcast = not self.native_bf16 and any(x is not None and x.dtype == bfloat16 for x in ins)
+            if room.largest is not None:
+                room.demand(self, (made,) if isinstance(made, Spec) else made)
             found = ((made,) if isinstance(made, Spec) else tuple(made), upcast)
             if len(_plans) > 20_000:
                 _plans.clear()
@@ -262,6 +265,21 @@ def cast_array(x: Array, dtype: DType) -> Array:
     return y
 
 
+class _Room(local):
+    """The most bytes that an op may make in this thread, looked at before it is run; None: any number."""
+
+    largest: int | None = None
+
+    def demand(self, op: Op, specs: tuple[Spec, ...]) -> None:
+        """ShapeError where the outputs of an op are larger."""
+        for shape, dtype in specs:
+            if self.largest is not None and math.prod(map(int, shape)) * dtype.itemsize > self.largest:
+                name = type(op).__name__
+                raise ShapeError(f"{name} would make an array of shape {shape}, over {self.largest / 2**30:.2g} GiB")
+
+
+#: set while graphs from files that nobody has vouched for are run or folded
+room = _Room()
 _plans: dict[Any, tuple[tuple[Spec, ...], bool]] = {}
 
 
