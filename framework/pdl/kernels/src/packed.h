@@ -142,8 +142,9 @@ void rows_forward(T* y, const T* x, const T* w, const T* bias, const Geometry& g
   const int64_t depth = windows.depth, tile = even_rows(m, max_rows<T>(static_cast<int>(min64(g.o, panel))));
   const int most = static_cast<int>(min64(num_threads(), max64(1, m * g.o * depth / kParallelWork)));
   const Bands bands(most, m, tile, panels, panel);
+  const int64_t whole = sizeof(T) == sizeof(R) ? g.o / panel : 0;  // panels whose biases are read where they lie
   R* start = static_cast<R*>(scratch(1, panels * panel * sizeof(R)));
-  for (int64_t j = 0; bias != nullptr && j < panels * panel; j++) start[j] = j < g.o ? value(bias[j]) : R(0);
+  for (int64_t j = whole * panel; bias != nullptr && j < panels * panel; j++) start[j] = j < g.o ? value(bias[j]) : R(0);
   const int64_t block = kUnit<T> == 2 ? depth : kBlock;
   const int64_t strip = max64(tile, kRowBytes / (windows.stride * static_cast<int64_t>(sizeof(T))) / tile * tile);
   parallel(int64_t(bands.rows) * bands.columns, 1, [&](int64_t from, int64_t to, int) {
@@ -161,8 +162,9 @@ void rows_forward(T* y, const T* x, const T* w, const T* bias, const Geometry& g
         const auto product = [&](int64_t at, int64_t k, int64_t row) {
           const int columns = static_cast<int>(min64(panel, g.o - at * panel)), width = panel_width<T>(columns);
           const T *left = a + (row - first) * windows.stride + k, *b = w + at * panel * depth + k * width;
+          const R* sums = at < whole ? reinterpret_cast<const R*>(bias) + at * panel : start + at * panel;
           const Tile<T> t{&left, &b, 1, min64(block, depth - k) / kUnit<T>, windows.stride, width * kUnit<T>, nullptr, g.o,
-                          k == 0 && bias != nullptr ? start + at * panel : nullptr, k != 0, nullptr};
+                          k == 0 && bias != nullptr ? sums : nullptr, k != 0, nullptr};
           finished_tile<T, false>(static_cast<int>(min64(tile, last - row)), columns, t, y, row * g.o + at * panel,
                                   k + block < depth ? nullptr : &then, ColumnSums{});
         };
