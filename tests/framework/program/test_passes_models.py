@@ -37,7 +37,7 @@ class Session(nn.Module):
 
 
 NETS = {
-    "transformer": Net(Transformer, (12,), 19, ("Gelu", "Dropout"), np.int64),
+    "transformer": Net(Transformer, (12,), 24, ("Gelu", "Dropout"), np.int64),
     "gru": Net(Session, (9,), 5, (), np.int64),
 }
 

@@ -80,6 +80,18 @@ CONVOLUTIONS = {
         {"Conv": 2, "Mean": 1, "Add": 1},
         OTHER,
     ),
+    "padded before": Pattern(
+        lambda x: pdl.relu(conv(pdl.pad(x, ((0, 0), (1, 0), (0, 2), (0, 0))))), IMAGE, {"ConvThen": 1}, OTHER
+    ),
+    "padded with ones": Pattern(
+        lambda x: conv(pdl.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)), value=1)), IMAGE, {"Pad": 1, "Conv": 1}, OTHER
+    ),
+    "padded channels": Pattern(
+        lambda x: conv(pdl.pad(x, ((0, 0), (0, 0), (0, 0), (2, 2)))[..., :6]),
+        IMAGE,
+        {"Pad": 1, "GetItem": 1, "Conv": 1},
+        OTHER,
+    ),
     "clip": Pattern(lambda x: pdl.clip(conv(x), 0.0, 0.5), IMAGE, {"ConvThen": 1}, OTHER),
     "tanh": Pattern(lambda x: pdl.tanh(conv(x, K, B8)), IMAGE, {"ConvThen": 1}, OTHER),
     "two activations": Pattern(lambda x: pdl.tanh(pdl.relu(conv(x))), IMAGE, {"ConvThen": 1, "Tanh": 1}, OTHER),

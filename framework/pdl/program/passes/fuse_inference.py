@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from pdl.dims import symbolic
 from pdl.kernels.pointwise import UNARY
 from pdl.ops.activation import Activation
 from pdl.ops.base import OPS, Op
@@ -12,6 +13,7 @@ from pdl.ops.conv import Conv
 from pdl.ops.elementwise import Clip
 from pdl.ops.inference import ConvThen, LinearThen
 from pdl.ops.linalg import Linear
+from pdl.ops.shape import Pad
 from pdl.ops.table import UnaryOp
 from pdl.program.ir import Node, Program, Value
 from pdl.program.passes.affine import row_of
@@ -76,6 +78,19 @@ def _product(value: Value | None, walk: Rewriter) -> _Product | None:
     return _Product(node.op, (*node.inputs, None, None)[:4])
 
 
+def pad_into_convolution(node: Node, walk: Rewriter) -> Value | None:
+    """conv(pad(x)) with zeros around the image: the padding of the convolution itself."""
+    op = node.op
+    pad = walk.made_by(node.inputs[0], Pad) if isinstance(op, Conv) else None
+    if pad is None or not isinstance(pad.op, Pad) or not isinstance(op, Conv) or pad.op.value != 0:
+        return None
+    first, *widths, last = pad.op.widths
+    if first != (0, 0) or last != (0, 0) or symbolic(tuple(widths)):
+        return None
+    padding = tuple((a + c, b + d) for (a, b), (c, d) in zip(op.padding, widths, strict=True))
+    return walk.emit(Conv(op.stride, padding, op.dilation, op.groups), pad.inputs[0], *node.inputs[1:])
+
+
 # -- rules -------------------------------------------------------------------------------------------------------------
 def add_into_product(node: Node, walk: Rewriter) -> Value | None:
     """product + row as its bias, product + array as its residual."""
@@ -105,6 +120,6 @@ def activate_product(node: Node, walk: Rewriter) -> Value | None:
 
 
 def fuse_epilogues(program: Program) -> None:
-    """Bias, residual and activation into products and norms; a sum into the layer norm behind it."""
-    rewrite(program, (add_into_product, activate_product))
+    """Padding, bias, residual and activation into products and norms; a sum into the layer norm behind it."""
+    rewrite(program, (pad_into_convolution, add_into_product, activate_product))
     apply_rules(program, (norm_plus_residual, norm_then_activation, sum_then_layer_norm))
