@@ -31,7 +31,8 @@ PATTERNS = {
         lambda x: pdl.layer_norm(x + attend(x) @ W)[:, 0],
         {"Linear": 2, "GetItem": 5, "ScaledDotProductAttention": 1, "LinearThen": 1, "LayerNorm": 1}, "[n, 12]"),
     "rows and numbers": (
-        lambda x: (pdl.sqrt(pdl.abs(x)) * ROW - 2.0)[:, 1], {"GetItem": 1, "Abs": 1, "Sqrt": 1, "Multiply": 1, "Subtract": 1}, "[n, 12]"),
+        lambda x: (pdl.sqrt(pdl.abs(x)) * ROW - 2.0)[:, 1],
+        {"GetItem": 1, "Abs": 1, "Sqrt": 1, "Multiply": 1, "Subtract": 1}, "[n, 12]"),
     "of few columns": (lambda x: (x @ W)[..., :3], {"Linear": 1, "GetItem": 1}, "[n, l, 12]"),
     "read as a whole, too": (lambda x: ((y := x @ W)[:, 0], y), {"Linear": 1, "GetItem": 1}, "[n, l, 12]"),
     "nearly all rows": (lambda x: (x @ W)[:, 1:], {"Linear": 1, "GetItem": 1}, "[n, l, 12]"),

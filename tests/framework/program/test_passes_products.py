@@ -10,9 +10,9 @@ from pdl import nn
 from pdl.ops.base import apply
 from pdl.ops.batchnorm import BatchNormEval
 from pdl.ops.epilogue import conv2d_act, linear_act
-from pdl.program import Program, verify
+from pdl.program import Program, specialise, verify
 from pdl.program.ir import Node, Value
-from pdl.program.passes import run_passes
+from pdl.program.passes import INFERENCE_ONCE, PER_SHAPE, run_passes
 from pdl.program.passes.affine import fold_norms
 from pdl.program.passes.fold import fold_constants, lossless
 from pdl.program.passes.fuse_inference import fuse_epilogues
@@ -185,6 +185,15 @@ CONSTANTS = {
 @pytest.mark.parametrize("name", CONSTANTS)
 def test_constants_and_shapes(name: str) -> None:
     check(CONSTANTS[name], (fold_constants, lower))
+
+
+def test_constants_of_a_size_fold_once_it_is_known() -> None:
+    table = nn.Parameter(TABLE.numpy())
+    program = run_passes(traced(lambda x: x + table[: x.shape[0]] * 2.0, [(N, 6)]), INFERENCE_ONCE)
+    assert counts(program) == {"GetItem": 1, "Multiply": 1, "Add": 1}
+    exact = run_passes(specialise(program, {"n": 7}), PER_SHAPE)
+    assert counts(exact) == {"Add": 1}
+    assert counts(program) == {"GetItem": 1, "Multiply": 1, "Add": 1}
 
 
 def test_weights_that_the_program_writes_are_no_constants() -> None:

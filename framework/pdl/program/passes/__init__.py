@@ -34,7 +34,7 @@ INFERENCE_ONCE: tuple[Pass, ...] = (
     merge_equal, *_NAMES, fold_norms, join_projections, fuse_epilogues, narrow_slices, pack_quantised, remove_dead,
 )  # fmt: skip
 #: for each tuple of input shapes, when all sizes are numbers
-PER_SHAPE: tuple[Pass, ...] = ()
+PER_SHAPE: tuple[Pass, ...] = (fold_constants, remove_dead)
 
 
 def run_passes(program: Program, passes: Sequence[Pass]) -> Program:

@@ -4,7 +4,7 @@
     (scale x + shift) w + b  =  x (scale w) + (b + shift w)
 
 with the products of convolutions for x w; the second holds at a convolution's border only where nothing is padded,
-unless shift is 0. New weights are computed in float64 and rounded once.
+unless shift is 0. Scales and biases are computed in float64.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def norm_behind_product(node: Node, walk: Rewriter) -> Value | None:
         return None
     added = np.zeros(weight.shape[-1]) if bias is None else bias.astype(np.float64)
     added = added * (1 if how.scale is None else how.scale) + (0 if how.shift is None else how.shift)
-    scaled = w if how.scale is None else walk.capture(_rounded(weight * how.scale, weight), w)
+    scaled = w if how.scale is None else walk.capture(_scaled(weight, how.scale), w)
     shift = walk.capture(_rounded(added, weight), (rest[0] if rest else None) or w)
     return walk.emit(product.op, x, scaled, shift)
 
@@ -110,7 +110,7 @@ def scale_behind_transposed(node: Node, walk: Rewriter) -> Value | None:
     if weight is None:
         return None
     scale = _per_group(how.scale, weight, op)
-    y = walk.emit(op, x, walk.capture(_rounded(weight * scale, weight), w))
+    y = walk.emit(op, x, walk.capture(_scaled(weight, scale), w))
     return y if how.shift is None else walk.emit(Add(), y, walk.capture(_rounded(how.shift, weight), w))
 
 
@@ -138,14 +138,13 @@ def norm_before_product(node: Node, walk: Rewriter) -> Value | None:
         return None
     if how.shift is not None and how.shift.any() and any(map(any, getattr(node.op, "padding", ()))):
         return None
-    wide = weight.astype(np.float64)
     inputs = [how.x, w, *rest]
     if how.shift is not None:
-        added = (wide * _per_group(how.shift, weight, node.op)).sum(axis=tuple(range(weight.ndim - 1)))
+        added = (weight * _per_group(how.shift, weight, node.op)).sum(axis=tuple(range(weight.ndim - 1)))
         total = _rounded(added + (0 if bias is None else bias), weight)
         inputs[2:] = [walk.capture(total, (rest[0] if rest else None) or w)]
     if how.scale is not None:
-        inputs[1] = walk.capture(_rounded(wide * _per_group(how.scale, weight, node.op), weight), w)
+        inputs[1] = walk.capture(_scaled(weight, _per_group(how.scale, weight, node.op)), w)
     return walk.emit(node.op, *inputs)
 
 
@@ -154,6 +153,14 @@ def _per_group(row: Array, weight: Array, op: Any) -> Array:
     groups = getattr(op, "groups", 1)
     columns = row.reshape(groups, -1).T  # [C / groups, groups]
     return np.repeat(columns, weight.shape[-1] // groups, axis=1)
+
+
+def _scaled(weight: Array, factor: Array) -> Array:
+    """weight * factor, the factor in the weight's dtype: float64 would cost four passes over large weights."""
+    if weight.dtype.kind != "f":
+        return _rounded(weight.astype(np.float64) * factor, weight)
+    made: Array = weight * factor.astype(weight.dtype)
+    return made
 
 
 def _rounded(array: Array, like: Array) -> Array:
