@@ -39,6 +39,8 @@ class InvertedResidual(nn.Module):
     def forward(self, x: pdl.Tensor | Raw) -> pdl.Tensor:
         """x [N, H, W, C] -> [N, H / stride, W / stride, channels]."""
         *layers, conv, norm = cast(Any, self.conv)
+        if self.residual and isinstance(x, Raw):  # a narrow net: the stem is as wide as the first block
+            x = finish(x)
         y = x
         for layer in layers:
             y = layer.raw(y)
