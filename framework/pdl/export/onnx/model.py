@@ -82,7 +82,7 @@ def to_onnx(
     Images [N, H, W, C] become [N, C, H, W]: inputs that image ops read, and outputs that they make. Symbolic sizes of
     the program are symbolic in the file.
 
-    metadata         key -> text (anything else is stored as JSON): licence, labels, metrics, ...
+    metadata         key -> text (anything else is stored as JSON): licence, metrics, ...; without empty ones
     samples          arrays for the program's inputs, in its layout, one sequence per run: on these the file must agree
                      with the program within `tolerance`, if ONNX Runtime is installed
     inputs, outputs  names of the graph's inputs and outputs; by default those of the program
@@ -241,7 +241,7 @@ def _model(
     domains = [helper.make_opsetid("", opset)]
     model = helper.make_model(made, opset_imports=domains, ir_version=helper.find_min_ir_version_for(domains))
     model.producer_name, model.producer_version = "pdl", _version()
-    told = {"pdl_version": _version(), **metadata}
+    told = {"pdl_version": _version(), **{k: v for k, v in metadata.items() if v not in ("", None)}}
     helper.set_model_props(model, {k: v if isinstance(v, str) else json.dumps(v) for k, v in told.items()})
     return model
 
