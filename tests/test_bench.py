@@ -162,3 +162,17 @@ def test_what_fails_in_an_inference_race_is_a_line_of_the_table(monkeypatch: pyt
     assert "2.000" in text
     assert infer.difference([np.array([2.0, -4.0])], [np.array([2.0, -3.0])]) == 0.25
     assert infer.difference([np.zeros(2)], [np.zeros(3)]) == float("inf")
+
+
+def test_the_nodes_of_a_net_on_both_sides() -> None:
+    pytest.importorskip("onnxruntime")
+    command = [sys.executable, BENCH / "infer_ops.py", "lenet", "--seconds", "0.01", "--threads", "1", "--top", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    ours, theirs = done.stdout.split("\n\n")
+    assert ours.startswith("pdl: ")
+    assert theirs.startswith("ONNX Runtime: ")
+    for part in (ours, theirs):
+        _, titles, *nodes = part.strip().splitlines()
+        assert titles.split() == ["makes", "op", "us"]
+        assert len(nodes) == 2
