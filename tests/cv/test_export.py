@@ -50,6 +50,7 @@ def test_every_recipe_exports(path: Path, tmp_path: Path) -> None:
     assert made.comparison.levels < 1.001
     assert made.comparison.samples == len(deployment.samples) == 4
     assert list(made.program.sizes()) == OPEN[type(model).__name__]
+    assert path.stem != "digits_lenet" or made.size < 300_000
     session = pdl.runtime.load(tmp_path / "model.pdl")
     for sample in deployment.samples:
         answer = session(sample)
@@ -160,3 +161,23 @@ def test_check_before_training(photos: Path) -> None:  # noqa: F811
     assert found.inputs == "image [n, 16, 16, 3]"
     with pytest.raises(DataError, match="nowhere"):
         exporting.check(pdl.config.from_dict(recipe(photos / "nowhere")))
+
+
+def test_a_run_as_onnx(run: Path, tmp_path: Path) -> None:  # noqa: F811
+    onnx = pytest.importorskip("onnx")
+    made = exporting.export(run, tmp_path / "model.onnx", to="onnx", opset=18, licence="MIT")
+    facts = dict(made.facts)
+    assert facts["opset"] == 18
+    assert facts["inputs"] == "image [n, 3, 16, 16]"
+    read = onnx.load(str(made.path))
+    onnx.checker.check_model(read)
+    stored = {entry.key: entry.value for entry in read.metadata_props}
+    assert stored["licence"] == "MIT"
+    assert "red" in stored["labels"]
+    assert "resize" in stored["pre"]
+
+
+def test_check_names_what_onnx_lacks(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    monkeypatch.setattr("pdl.export.onnx.missing", lambda program, opset: [("Strange", "net.py:7")])
+    found = exporting.check(pdl.config.from_dict(recipe(photos)), to="onnx")
+    assert found.faults == ["net.py:7: Strange has no ONNX form"]

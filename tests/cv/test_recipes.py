@@ -51,6 +51,7 @@ def test_recipe_runs(path: Path, tmp_path: Path) -> None:
         pytest.skip(f"its data is not here: {error}")
     assert result.metrics["test/loss"] > 0
     assert (tmp_path / "run/report.html").is_file()
+    assert pdl.runtime.load(tmp_path / "run/model.pdl").bundle.labels
 
 
 @pytest.mark.slow

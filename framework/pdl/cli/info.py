@@ -10,15 +10,25 @@ import typer
 from pdl.cli import style
 from pdl.cli.common import Json
 
-EXAMPLE = "Example:  pdl info        pdl info runs/digits"
+EXAMPLE = "Example:  pdl info        pdl info runs/digits        pdl info model.pdl"
 NO_ARGS_IS_HELP = False
 
 
 def command(
-    run: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="A run folder.", show_default=False)] = None,
+    run: Annotated[
+        Path | None, typer.Argument(metavar="[RUN|BUNDLE]", help="A run folder, or a bundle.", show_default=False)
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Versions, processor, threads, suites and folders; or, for a run, what it is and what it reached."""
+    """Versions, processor, threads, suites and folders; or, for a run or a bundle, what it is and what it reached.
+
+    PDL_LOG=plan shows what the runtime makes of a bundle's program when it runs: PDL_LOG=plan pdl bench model.pdl.
+    """
+    if run is not None and _is_bundle(run):
+        from pdl.runtime.use import info
+
+        known = info(run)
+        return style.json(known) if json else style.pairs(_flat(known))
     facts = installation() if run is None else _of_run(run)
     style.json(facts) if json else style.pairs(_flat(facts if run is None else _readable(facts)))
 
@@ -31,6 +41,12 @@ def _readable(facts: dict[str, Any]) -> dict[str, Any]:
     if "flops" in step:
         step["flops"] = f"{step['flops'] / 1e9:,.3f} GFLOP"
     return facts | {"step": step}
+
+
+def _is_bundle(path: Path) -> bool:
+    from pdl.runtime.bundle import is_bundle
+
+    return is_bundle(path)
 
 
 def _of_run(run: Path) -> dict[str, Any]:

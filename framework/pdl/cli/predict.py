@@ -21,7 +21,7 @@ Inputs = Annotated[
 
 
 def command(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder; nothing else is needed.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN|BUNDLE", help="The run folder, or a bundle; nothing else.")],
     inputs: Inputs,
     topk: Annotated[int, typer.Option("--topk", min=1, help="How many answers for each input.")] = 5,
     json: Json = False,
@@ -30,18 +30,40 @@ def command(
     ] = None,
     batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Inputs looked at together.")] = 32,
 ) -> None:
-    """Use a trained run on new data. Works from any directory: the run remembers how its inputs are prepared."""
-    from pdl.train import predict
+    """Use a trained run, or the bundle made of it, on new data. Both know how their inputs are prepared.
+
+    A bundle runs in pdl's runtime, without any training code.
+    """
+    from pdl.runtime.bundle import is_bundle
 
     if "-" in inputs and sys.stdin.isatty():
         raise UsageError("'-' reads a file from standard input: pdl predict RUN - < photo.png")
-    found = predict(run, inputs, topk=topk, batch_size=batch_size, save=save)
+    if is_bundle(run):
+        found = _of_bundle(run, inputs, topk, batch_size, save)
+    else:
+        from pdl.train import predict
+
+        found = predict(run, inputs, topk=topk, batch_size=batch_size, save=save)
     if json:
         style.json(found)
     else:
         rows = [row for each in found for row in _rows(each)]
         names = list(dict.fromkeys(name for row in rows for name in row))
         style.table(names, [[row.get(name, "") for name in names] for row in rows])
+
+
+def _of_bundle(bundle: Path, inputs: list[str], topk: int, batch_size: int, save: Path | None) -> list[dict[str, Any]]:
+    """Predictions of a bundle; pictures with the answer written below them go into `save`."""
+    from pdl.runtime.use import predict
+
+    found = []
+    for _, item, prediction in predict(bundle, inputs, topk=topk, batch_size=batch_size):
+        if save is not None:
+            from pdl.report.answers import draw
+
+            prediction["saved"] = str(draw(item, prediction, save))
+        found.append(prediction)
+    return found
 
 
 def _rows(prediction: dict[str, Any]) -> Iterator[dict[str, Any]]:

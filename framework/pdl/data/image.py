@@ -11,9 +11,9 @@ import numpy as np
 from pdl.data.faults import DataFault, fault, unreadable
 from pdl.errors import ConfigError
 from pdl.runtime import headers
+from pdl.runtime.headers import EXTENSIONS as EXTENSIONS
 
 Mode = Literal["rgb", "gray"]
-EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".pgm", ".ppm")
 MAX_BYTES = 1 << 30
 REPAIR = "replace or remove the file, or set on_error='skip' to leave such samples out"
 

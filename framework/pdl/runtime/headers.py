@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import struct
 
+#: names of files that are taken for pictures
+EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".pgm", ".ppm")
 MAX_PIXELS = 1 << 28  # refuse what unpacks to more than 268 million pixels
 
 

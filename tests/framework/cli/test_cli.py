@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pdl.cli import main, overview, style
@@ -94,6 +95,13 @@ def test_version(capsys: Capture) -> None:
         (["config", "check", "train.epochs=3"], "which recipe?"),
         (["init", "cv.nothing", "--data", "."], "no recipe writer 'cv.nothing'"),
         (["download", "cv/nothing"], "'cv/nothing': no file"),
+        (["export"], "Usage: pdl export"),
+        (["export", "nowhere"], "nowhere: no such folder"),
+        (["export", "nowhere", "--to", "paper"], "--to paper: choose bundle or onnx"),
+        (["export", "nowhere", "-c", "x.yaml"], "-c belongs to --check"),
+        (["export", "--check"], "which recipe?"),
+        (["bench"], "Usage: pdl bench"),
+        (["bench", "x.pdl", "--size", "224"], "--size 224: write sizes as h=224,w=224"),
     ],
 )
 def test_wrong_use(arguments: list[str], says: str, capsys: Capture, tmp_path: Path, monkeypatch: Any) -> None:
@@ -138,6 +146,37 @@ def test_the_life_of_a_run(recipe: str, capsys: Capture) -> None:
     assert "pdl train --resume run" in capsys.readouterr().err
     assert main(["train", "-c", recipe]) == 0
     assert Path("runs/recipe-1/result.json").is_file()
+
+
+def test_the_life_of_a_bundle(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pdl.report import png
+    from tests.framework.runtime import made
+
+    monkeypatch.chdir(tmp_path)
+    Path("model.pdl").write_bytes(made.whole("conv"))
+    Path("a.png").write_bytes(png(np.full((20, 30, 3), 200, np.uint8)))
+    assert main(["predict", "model.pdl", "a.png", "--topk", "2", "--json", "--save", "drawn"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["label"] in ("ant", "bee", "cow", "dog", "elk")
+    assert len(found["top"]) == 2
+    assert Path(found["saved"]).is_file()
+    assert main(["predict", "model.pdl", "a.png"]) == 0
+    assert found["label"] in capsys.readouterr().out
+    assert main(["info", "model.pdl"]) == 0
+    said = capsys.readouterr().out
+    assert "image float32[n, 8, 8, 3]" in said
+    assert "resize_short(size=9" in said
+    assert main(["bench", "model.pdl", "--batch", "3", "--threads", "1", "--seconds", "0.01", "--json"]) == 0
+    bench = json.loads(capsys.readouterr().out)
+    assert bench["inputs"] == {"image": [3, 8, 8, 3]}
+    assert {"p50_ms", "p90_ms", "p99_ms", "samples_per_second", "memory_bytes"} <= bench.keys()
+    assert bench["ops"]
+    assert main(["bench", "model.pdl", "--seconds", "0.01"]) == 0
+    assert "latency p90" in capsys.readouterr().out
+    Path("model.pdl").write_bytes(made.whole("conv")[:-9])
+    for command in (["predict", "model.pdl", "a.png"], ["info", "model.pdl"], ["bench", "model.pdl"]):
+        assert main(command) == 3
+        assert "model.pdl: archive: its end record is not at the end" in capsys.readouterr().err
 
 
 def test_check_and_broken_data(recipe: str, capsys: Capture) -> None:

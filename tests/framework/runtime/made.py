@@ -77,3 +77,18 @@ def good(name: str = "conv") -> bytes:
     program, arrays = parts_of(name)
     labels = ["ant", "bee", "cow", "dog", "elk"]
     return bundle.pack(program, arrays, labels=labels, card="# Test\n", config="a: 1\n", metrics={"test/accuracy": 0.5})
+
+
+@functools.cache
+def whole(name: str) -> bytes:
+    """A bundle with a pipeline."""
+    program, arrays = parts_of(name)
+    pre = [
+        {"step": "mode", "mode": "rgb"},
+        {"step": "resize_short", "size": 9},
+        {"step": "crop", "size": [8, 8], "fill": [0]},
+        {"step": "normalize", "mean": [0.5, 0.4, 0.3], "std": [0.2, 0.2, 0.2]},
+    ]
+    post = [] if name == "pixels" else [{"step": "softmax"}, {"step": "top", "k": 3}]
+    steps = {"pre": {"image": pre}, "post": {"y": post}}
+    return bundle.pack(program, arrays, pipeline=steps, labels=["ant", "bee", "cow", "dog", "elk"])

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import glob
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 
 import pdl
 from pdl.data.faults import DataFault
-from pdl.data.image import EXTENSIONS, REPAIR, Mode, change_mode, decode_image, read_image
+from pdl.data.image import REPAIR, Mode, change_mode, decode_image, read_image
 from pdl.data.pipeline import Pipeline
 from pdl.data.randomness import BatchRandom
-from pdl.errors import DataError, UsageError
+from pdl.errors import UsageError
 from pdl.nn import Module
-from pdl.report import png
+from pdl.report.answers import caption, save
+from pdl.runtime.use import expand
 from pdl.tensor import no_grad
 from pdl_cv.classification.metric import log_softmax
 
@@ -98,22 +97,6 @@ def _input_advice() -> Iterator[None]:
         raise DataFault(replace(error.fault, advice="give a whole picture")) from error
 
 
-def expand(name: str) -> Iterable[Path]:
-    """The files behind a path, a folder (at any depth) or a pattern, sorted."""
-    path = Path(name).expanduser()
-    if path.is_file():
-        return [path]
-    if path.is_dir():
-        found = sorted(p for p in path.rglob("*") if p.suffix.lower() in EXTENSIONS and p.is_file())
-        where = f"in this folder are no pictures ({', '.join(EXTENSIONS)})"
-    else:
-        found = sorted(Path(p) for p in glob.glob(str(path), recursive=True) if Path(p).is_file())
-        where = "no file matches this pattern" if glob.has_magic(name) else "no such file"
-    if not found:
-        raise DataError(f"{name}: {where}")
-    return found
-
-
 def _from_array(array: np.ndarray, mode: Mode) -> np.ndarray:
     image = array[..., None] if array.ndim == 2 else array
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[-1] not in (1, 3):
@@ -125,22 +108,5 @@ def _from_array(array: np.ndarray, mode: Mode) -> np.ndarray:
 
 def render(prediction: dict[str, Any], folder: Path) -> Path:
     """The picture, at least 256 wide, with the answer below it; saved as PNG under a name that is free."""
-    image = change_mode(prediction["_image"], "rgb")
-    height, width = image.shape[:2]
-    factor = max(1, -(-256 // width))
-    large = cv2.resize(image, (width * factor, height * factor), interpolation=cv2.INTER_NEAREST)
-    canvas = np.full((large.shape[0] + 32, large.shape[1], 3), 255, np.uint8)
-    canvas[: large.shape[0]] = large
-    text = f"{prediction['label']}  {prediction['score']:.1%}"
-    cv2.putText(canvas, text, (8, canvas.shape[0] - 10), cv2.FONT_HERSHEY_SIMPLEX, 0.6, (20, 20, 20), 1, cv2.LINE_AA)
-    path = _free(folder, Path(prediction["input"]).stem.strip("-") or "stdin")
-    path.write_bytes(png(canvas))
-    return path
-
-
-def _free(folder: Path, stem: str) -> Path:
-    """folder/stem.png, or with a number where that exists."""
-    path, number = folder / f"{stem}.png", 2
-    while path.exists():
-        path, number = folder / f"{stem}-{number}.png", number + 1
-    return path
+    stem = Path(prediction["input"]).stem.strip("-") or "stdin"
+    return save(change_mode(prediction["_image"], "rgb"), caption(prediction), folder, stem)

@@ -1,0 +1,57 @@
+"""`pdl bench`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pdl.cli import style
+from pdl.cli.common import Json
+from pdl.errors import UsageError
+
+EXAMPLE = "Example:  pdl bench runs/digits/model.pdl --batch 32 --threads 1"
+
+
+def command(
+    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="A file model.pdl.")],
+    batch: Annotated[int, typer.Option("--batch", min=1, help="Samples a run.")] = 1,
+    threads: Annotated[int | None, typer.Option("--threads", min=1, help="By default all cores.")] = None,
+    seconds: Annotated[float, typer.Option("--seconds", help="How long to measure.")] = 3.0,
+    size: Annotated[str, typer.Option("--size", metavar="h=..,w=..", help="Of axes that are not fixed.")] = "",
+    precision: Annotated[str, typer.Option("--precision", help="fp32 or bf16.")] = "fp32",
+    json: Json = False,
+) -> None:
+    """Measure a bundle on random inputs: latency, throughput, memory, and where the time goes. No pipeline runs."""
+    from pdl.runtime.use import bench
+
+    found = bench(
+        bundle, batch=batch, threads=threads, seconds=seconds, sizes=sizes(size), precision=precision,  # type: ignore
+    )  # fmt: skip
+    facts = found.to_dict()
+    if json:
+        return style.json(facts)
+    ms = {name: facts[name] for name in ("p50_ms", "p90_ms", "p99_ms")}
+    shown = ", ".join(f"{name} {list(shape)}" for name, shape in found.inputs.items())
+    style.pairs([
+        ("inputs", shown), ("threads", found.threads), ("precision", found.precision), ("runs", len(found.latency)),
+        *((f"latency {name[:-3]}", f"{value:.3f} ms") for name, value in ms.items()),
+        ("throughput", f"{found.throughput:,.1f} samples/s"), ("load", f"{facts['load_ms']:.1f} ms"),
+        ("first run", f"{facts['plan_ms']:.1f} ms more"), ("memory", f"{found.memory / 2**20:,.0f} MiB at most"),
+    ])  # fmt: skip
+    style.out("")
+    total = sum(each["ms"] for each in facts["ops"]) or 1.0
+    rows = [(e["op"], f"{e['calls']:.0f}", f"{e['ms']:.3f}", f"{e['ms'] / total:.1%}") for e in facts["ops"]]
+    style.table(["op", "calls", "ms", "share"], rows)
+
+
+def sizes(text: str) -> dict[str, int]:
+    """``h=224,w=224`` as a dict."""
+    found = {}
+    for part in filter(None, text.split(",")):
+        name, _, value = part.partition("=")
+        if not name.isidentifier() or not value.isdigit() or int(value) < 1:
+            raise UsageError(f"--size {text}: write sizes as h=224,w=224")
+        found[name] = int(value)
+    return found

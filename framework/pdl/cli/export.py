@@ -1,0 +1,73 @@
+"""`pdl export`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pdl.cli import style
+from pdl.cli.common import Json, Recipe, recipe
+from pdl.errors import UsageError
+
+EXAMPLE = "Example:  pdl export runs/digits        pdl export --check -c configs/cv/digits_lenet.yaml"
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="RUN", help="The run folder; with --check, settings of the recipe.", show_default=False),
+]
+TARGETS = ("bundle", "onnx")
+
+
+def command(
+    words: Words = None,
+    config: Recipe = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="FILE", help="By default RUN/model.pdl or RUN/model.onnx.")
+    ] = None,
+    to: Annotated[str, typer.Option("--to", help="bundle or onnx.")] = "bundle",
+    opset: Annotated[int | None, typer.Option("--opset", metavar="N", help="Of the ONNX file.")] = None,
+    weights: Annotated[
+        str | None, typer.Option("--weights", help="best or last; by default those of the run's test.")
+    ] = None,
+    licence: Annotated[str, typer.Option("--licence", metavar="TEXT", help="Of the weights, for the card.")] = "",
+    check: Annotated[bool, typer.Option("--check", help="Before training: does this recipe's model export?")] = False,
+    json: Json = False,
+) -> None:
+    """Write a trained run to one file: a bundle for pdl's runtime, or ONNX. It is held to the model before it is kept.
+
+    With --check nothing is trained or written: each op and line of code that stands in the way is named (exit code 1).
+    """
+    if to not in TARGETS:
+        raise UsageError(f"--to {to}: choose {' or '.join(TARGETS)}")
+    given = list(words or ())
+    if check:
+        return _check(config, given, to, opset, json)
+    if config is not None:
+        raise UsageError("-c belongs to --check; to export a run, name its folder: pdl export RUN")
+    if len(given) != 1:
+        raise UsageError("which run? write: pdl export RUN")
+    from pdl.export.run import export
+
+    made = export(given[0], out, to=to, opset=opset, weights=weights, licence=licence)  # type: ignore[arg-type]
+    if json:
+        return style.json({**dict(made.facts), "notes": made.notes})
+    for note in made.notes:
+        style.note(note)
+    style.pairs(made.facts)
+
+
+def _check(config: Path | None, overrides: list[str], to: Any, opset: int | None, json: bool) -> None:
+    from pdl.export.run import check
+
+    found = check(recipe(config, overrides), to=to, opset=opset)
+    if json:
+        style.json({"good": not found.faults, "faults": found.faults, "notes": found.notes, "inputs": found.inputs})
+    else:
+        for note in found.notes:
+            style.note(note)
+        for fault in found.faults:
+            style.error(fault)
+        style.out(f"faults: {len(found.faults)}" if found.faults else f"it exports: {found.inputs}")
+    if found.faults:
+        raise typer.Exit(1)

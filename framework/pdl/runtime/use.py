@@ -1,0 +1,232 @@
+"""What one does with a bundle: `predict` on many inputs, `info` on the file, `bench` its speed."""
+
+from __future__ import annotations
+
+import glob
+import os
+import resource
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pdl import threads as pool
+from pdl.dims import Dim
+from pdl.errors import DataError, UsageError
+from pdl.runtime.bundle import Bundle, read
+from pdl.runtime.headers import EXTENSIONS
+from pdl.runtime.pipeline import describe
+from pdl.runtime.session import Precision, Session, load
+from pdl.tensor import Array
+
+
+# -- predict -----------------------------------------------------------------------------------------------------------
+def predict(
+    bundle: str | Path, inputs: Sequence[Any], *, topk: int | None = None, batch_size: int = 32, **options: Any
+) -> Iterator[tuple[str, Any, dict[str, Any]]]:
+    """(name, item, {"input": name, ...prediction}) for each picture in order.
+
+    An input is a path, a folder or a pattern (all pictures there), "-" (a picture on standard input), the bytes of a
+    picture file, or an array uint8 [H, W] or [H, W, C], RGB. `options` are those of `pdl.runtime.load`.
+    """
+    if batch_size < 1 or (topk is not None and topk < 1):
+        raise UsageError(f"topk={topk} and batch_size={batch_size} must be at least 1")
+    session = load(bundle, **options)
+    if topk is not None and session.pipeline is not None and "top" in _steps_after(session.bundle):
+        session.pipeline.set(k=topk)  # type: ignore[attr-defined]
+    items = _items(inputs)
+    while group := list(islice(items, batch_size)):
+        for (name, item), answer in zip(group, session.batch([item for _, item in group]), strict=True):
+            said = answer if isinstance(answer, dict) else {"output": answer}
+            yield name, item, {"input": name, **said}
+
+
+def _steps_after(bundle: Bundle | None) -> list[str]:
+    steps = bundle.pipeline["post"].values() if bundle is not None else ()
+    return [step["step"] for each in steps for step in each]
+
+
+def _items(inputs: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+    if not len(inputs):
+        raise UsageError("predict: no input; name a picture, a folder, a pattern, or - for standard input")
+    for number, item in enumerate(inputs):
+        if isinstance(item, np.ndarray):
+            yield f"array {number}", item
+        elif isinstance(item, bytes):
+            yield f"bytes {number}", item
+        elif str(item) == "-":
+            yield "-", sys.stdin.buffer.read()
+        else:
+            yield from ((str(path), path) for path in expand(str(item)))
+
+
+def expand(name: str) -> list[Path]:
+    """The files behind a path, a folder (at any depth) or a pattern, sorted."""
+    path = Path(name).expanduser()
+    if path.is_file():
+        return [path]
+    if path.is_dir():
+        found = sorted(p for p in path.rglob("*") if p.suffix.lower() in EXTENSIONS and p.is_file())
+        where = f"in this folder are no pictures ({', '.join(EXTENSIONS)})"
+    else:
+        found = sorted(Path(p) for p in glob.glob(str(path), recursive=True) if Path(p).is_file())
+        where = "no file matches this pattern" if glob.has_magic(name) else "no such file"
+    if not found:
+        raise DataError(f"{name}: {where}")
+    return found
+
+
+# -- info --------------------------------------------------------------------------------------------------------------
+def info(path: str | Path) -> dict[str, Any]:
+    """What a bundle is, as plain values."""
+    bundle = read(path)
+    session = load(path)
+    meta, stored = bundle.meta, bundle.program
+    steps = {when: {name: describe(each) for name, each in bundle.pipeline[when].items()} for when in ("pre", "post")}
+    labels = bundle.labels
+    facts = {
+        "bundle": os.fspath(path),
+        "name": meta["name"],
+        **meta["about"],
+        "inputs": [str(port) for port in session.inputs],
+        "outputs": [str(port) for port in session.outputs],
+        "ops": len(stored["program"]["nodes"]) if bundle.kind == "program" else f"a graph of kind {bundle.kind}",
+        "weights": f"{sum(a.size for a in bundle.weights.values()):,} numbers in {len(bundle.weights)} tensors",
+        "size": f"{bundle.size / 1000:,.1f} kB",
+        "before": steps["pre"],
+        "after": steps["post"],
+        "labels": f"{len(labels)}: {', '.join(labels[:8])}{', ...' if len(labels) > 8 else ''}" if labels else None,
+        "metrics": meta["metrics"],
+        "licence": meta["licence"] or "not stated",
+        "created": f"{meta['created']} by pdl {meta['pdl']}",
+        "more": f"PDL_LOG=plan pdl bench {os.fspath(path)} tells what the runtime makes of it",
+    }
+    trained = meta["about"].get("weights")
+    return {**facts, "trained": trained} if trained else facts
+
+
+# -- bench -------------------------------------------------------------------------------------------------------------
+@dataclass
+class Bench:
+    """How fast a bundle runs.
+
+    latency   seconds of each run, without the pipeline
+    plan      seconds that the first run took longer: planning, packing weights
+    memory    largest resident set of this process, bytes
+    ops       op name -> [calls a run, seconds a run], slowest first
+    """
+
+    inputs: dict[str, tuple[int, ...]]
+    batch: int
+    threads: int
+    precision: str
+    latency: list[float]
+    plan: float
+    load: float
+    memory: int
+    ops: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def percentile(self, share: float) -> float:
+        """Latency in seconds that this share of the runs (in percent) does not exceed."""
+        return float(np.percentile(self.latency, share))
+
+    @property
+    def throughput(self) -> float:
+        """Samples a second."""
+        return self.batch * len(self.latency) / sum(self.latency)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values; times in milliseconds."""
+        times = {f"p{p}_ms": 1e3 * self.percentile(p) for p in (50, 90, 99)}
+        ops = [{"op": op, "calls": calls, "ms": 1e3 * seconds} for op, (calls, seconds) in self.ops.items()]
+        return {
+            "inputs": {name: list(shape) for name, shape in self.inputs.items()},
+            "batch": self.batch, "threads": self.threads, "precision": self.precision, "runs": len(self.latency),
+            **times, "samples_per_second": self.throughput, "load_ms": 1e3 * self.load, "plan_ms": 1e3 * self.plan,
+            "memory_bytes": self.memory, "ops": ops,
+        }  # fmt: skip
+
+
+def bench(
+    bundle: str | Path,
+    *,
+    batch: int = 1,
+    threads: int | None = None,
+    seconds: float = 3.0,
+    sizes: Mapping[str, int] | None = None,
+    precision: Precision = "fp32",
+) -> Bench:
+    """Run a bundle on random inputs for so long, then a few runs op by op.
+
+    sizes   of the symbolic axes, such as {"h": 224, "w": 224}; by default those of the example it was traced with
+    """
+    if batch < 1 or not seconds > 0:
+        raise UsageError(f"batch={batch} must be at least 1 and seconds={seconds} above 0")
+    begin = time.perf_counter()
+    session = load(bundle, threads=threads, precision=precision)
+    loaded = time.perf_counter() - begin
+    inputs = _random_inputs(session, batch, dict(sizes or {}))
+    first = _timed(session, inputs)
+    latency: list[float] = []
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(latency) < 5:
+        latency.append(_timed(session, inputs))
+    return Bench(
+        inputs={name: array.shape for name, array in inputs.items()},
+        batch=batch,
+        threads=threads or pool.get_num_threads(),
+        precision=precision,
+        latency=latency,
+        plan=max(0.0, first - float(np.median(latency))),
+        load=loaded,
+        memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        ops=_by_op(session, inputs, min(50, len(latency))),
+    )
+
+
+def _random_inputs(session: Session, batch: int, sizes: dict[str, int]) -> dict[str, Array]:
+    rng = np.random.default_rng(0)
+    made: dict[str, Array] = {}
+    unknown = set(sizes)
+    for port in session.inputs:
+        if port.shape is None or port.dtype is None:
+            raise UsageError(f"input {port.name} has no shape of its own, so bench cannot make one up")
+        symbols = {n.text: int(n) for n in port.shape if isinstance(n, Dim)}
+        unknown -= symbols.keys()
+        first = port.shape[0].text if port.shape and isinstance(port.shape[0], Dim) else None
+        if batch > 1 and first is None:
+            raise UsageError(f"input {port}: its batch is fixed")
+        at = {**symbols, **({first: batch} if first else {}), **sizes}
+        shape = tuple(n.at(at) if isinstance(n, Dim) else n for n in port.shape)
+        values = rng.standard_normal(shape) if port.dtype.kind not in "iub" else rng.integers(0, 2, shape)
+        made[port.name] = values.astype(port.dtype)
+    if unknown:
+        names = ", ".join(str(port) for port in session.inputs)
+        raise UsageError(f"no size {', '.join(sorted(unknown))} can be chosen; inputs are {names}")
+    return made
+
+
+def _timed(session: Session, inputs: Mapping[str, Array]) -> float:
+    begin = time.perf_counter()
+    session.run(inputs)
+    return time.perf_counter() - begin
+
+
+def _by_op(session: Session, inputs: Mapping[str, Array], runs: int) -> dict[str, tuple[float, float]]:
+    """Calls and seconds of each op in a run, slowest first."""
+    found: dict[str, list[float]] = {}
+
+    def timer(node: Any, begin: float, end: float) -> None:
+        each = found.setdefault(type(node.op).__name__, [0.0, 0.0])
+        each[0] += 1
+        each[1] += end - begin
+
+    for _ in range(runs):
+        session.run(inputs, timer=timer)
+    order = sorted(found, key=lambda name: -found[name][1])
+    return {name: (found[name][0] / runs, found[name][1] / runs) for name in order}
