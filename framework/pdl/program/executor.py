@@ -45,11 +45,18 @@ class Executable:
 
     native    tape or not: False makes every call from Python
     frozen    captured tensors keep their arrays for good, which is then not looked after
+    arena     the block, uint8 [arena_bytes] and aligned to 64 bytes; by default one that pdl's allocator keeps
     profile   called as ``profile(node, begin, end)`` (seconds of `time.perf_counter`) for every node, while it is set
     """
 
     def __init__(
-        self, program: Program, plan: Plan | None = None, *, native: bool = True, frozen: bool = False
+        self,
+        program: Program,
+        plan: Plan | None = None,
+        *,
+        native: bool = True,
+        frozen: bool = False,
+        arena: Array | None = None,
     ) -> None:
         threads.demand_environment()
         self.program = program
@@ -57,7 +64,7 @@ class Executable:
         self.profile: Profile | None = None
         self.native, self.frozen = native, frozen
         self._lock = threading.RLock()
-        self._arena = empty((self.plan.arena_bytes,), np.dtype(np.uint8))
+        self._arena = empty((self.plan.arena_bytes,), np.dtype(np.uint8)) if arena is None else arena
         self._bind()
 
     def __call__(self, *arrays: Array) -> list[Array | None]:

@@ -7,6 +7,7 @@ at the same time as another has a block of memory of its own; weights are shared
 
 from __future__ import annotations
 
+import mmap
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -14,6 +15,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from pdl.errors import UsageError
+from pdl.kernels.memory import empty
 from pdl.program.executor import Executable
 from pdl.program.ir import Node, Program
 from pdl.program.memory import plan_memory
@@ -27,6 +30,8 @@ Timer: TypeAlias = "Callable[[Node, float, float], None]"
 
 #: memory that plans of one model may keep between runs, beside its weights
 MEMORY = 256 << 20
+#: bytes below which a plan's block comes from pdl's allocator: less than a page a piece would be waste
+SMALL = 16 << 10
 
 
 class Plan:
@@ -60,7 +65,20 @@ class Plan:
             if self._free:
                 return self._free.pop()
             self._made += 1
-        return Executable(self.program, self.memory, frozen=True)
+        return Executable(self.program, self.memory, frozen=True, arena=pages(self.memory.arena_bytes))
+
+
+def pages(nbytes: int) -> Array:
+    """Memory straight from the operating system, uint8 [nbytes], which gets it back when the array goes.
+
+    Blocks of plans have any size; in an allocator's free list those of forgotten plans would pile up.
+    """
+    if nbytes < SMALL:
+        return empty((nbytes,), np.dtype(np.uint8))
+    try:
+        return np.frombuffer(mmap.mmap(-1, nbytes), np.uint8)
+    except (OSError, ValueError, OverflowError) as error:
+        raise UsageError(f"a plan needs {nbytes} bytes of memory, which this machine does not give ({error})") from None
 
 
 class Plans:
