@@ -13,14 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from pdl import random
 from pdl.data import ArrayDataset, DataLoader, Dataset, IterableDataset
+from pdl.dims import Dim
 from pdl.errors import UsageError
 from pdl.nn import Module
+from pdl.ops.base import Spec
 from pdl.optim import Optimizer, Schedule
 from pdl.tensor import Array, Tensor, as_tensor, no_grad
 from pdl.train import checkpoint
@@ -30,7 +32,13 @@ from pdl.train.log import MetricsLog, Progress
 from pdl.train.loop import Trainer, evaluate
 from pdl.train.metrics import Metric
 from pdl.train.settings import TrainSettings
-from pdl.train.task import Loss, Task
+from pdl.train.task import Deployment, Loss, Task
+
+if TYPE_CHECKING:
+    from pdl.export.bundle import Written
+
+#: rows of the samples that an exported bundle is compared on
+MAX_SAMPLES = 64
 
 LossFunction = Callable[[Any, Any], Tensor]
 
@@ -165,6 +173,36 @@ class Model:
         tree = checkpoint.load(path)
         self.net.load_state_dict(tree["model"] if isinstance(tree.get("model"), dict) else tree)
         return self
+
+    def export(self, path: str | Path, *samples: Any, names: Sequence[str] = (), **facts: Any) -> Written:
+        """Write a bundle that `pdl.runtime.load` runs without the code of the net: same numbers, any batch size.
+
+        samples   one array [N, ...] for each input of the net; the bundle is compared with the net on them, and is not
+                  written where they differ (CheckError)
+        names     of the inputs; by default x, or x0, x1, ...
+        facts     labels, card, licence, about: see `pdl.train.task.Deployment`
+        """
+        from pdl.export.bundle import write
+
+        arrays = [np.asarray(x) for x in samples]
+        if not arrays or any(x.ndim < 1 or len(x) != len(arrays[0]) or not len(x) for x in arrays):
+            shapes = ", ".join(str(x.shape) for x in arrays) or "none"
+            raise UsageError(
+                f"pdl.Model.export: give an array [N, ...] for each input of the net, N >= 1; got {shapes}"
+            )
+        called = list(names) or (["x"] if len(arrays) == 1 else [f"x{i}" for i in range(len(arrays))])
+        inputs = {
+            name: Spec((Dim.symbol("n", max(2, len(x))), *x.shape[1:]), x.dtype)
+            for name, x in zip(called, arrays, strict=True)
+        }
+        rows = [dict(zip(called, row, strict=True)) for row in zip(*arrays, strict=True)]
+        self.net.eval()
+        with no_grad():
+            made = self.net(*[as_tensor(x[:1]) for x in arrays])
+        count = len(made) if isinstance(made, tuple | list) else 1
+        outputs = ("y",) if count == 1 else tuple(f"y{i}" for i in range(count))
+        kept = rows[:MAX_SAMPLES]
+        return write(path, Deployment(self.net, inputs, outputs, {}, {}, kept, lambda row: row, **facts))
 
     def summary(self, shape: Sequence[int] | None = None) -> str:
         """A table of layers, output shapes, parameters and FLOPs, for an input of `shape` (with a batch size)."""

@@ -42,6 +42,16 @@ def test_fit_evaluate_predict(tmp_path: Path) -> None:
     assert "Linear" in model.summary((1, 3))
 
 
+def test_export(tmp_path: Path) -> None:
+    model = prepared()
+    written = model.export(tmp_path / "m.pdl", X[:5], names=["features"], licence="CC0-1.0")
+    session = pdl.runtime.load(written.path)
+    np.testing.assert_allclose(session.run({"features": X})["y"], model.predict(X), rtol=1e-5, atol=1e-6)
+    assert session.bundle.meta["licence"] == "CC0-1.0"
+    with pytest.raises(UsageError, match="N >= 1; got none"):
+        model.export(tmp_path / "n.pdl")
+
+
 def test_resume_in_a_run_folder(tmp_path: Path) -> None:
     whole, parts = prepared(), prepared()
     whole.fit((X, Y), epochs=4, run=tmp_path / "whole", progress=False)
