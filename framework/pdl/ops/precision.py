@@ -96,8 +96,8 @@ def narrow_first(cast: Casting, ins: Inputs) -> Inputs:
     return ins if ins[0] is None or ins[0].dtype != float32 else (cast.to(ins[0], bfloat16), *ins[1:])
 
 
-#: the rule of every op; the last row needs none: one float input, float32 inside, for gradients only, or made by passes
-#: that run when types are settled
+#: the rule of every op; the last row needs none: one float input, float32 inside, for gradients only, on bytes,
+#: or made by passes that run when types are settled
 POLICY: dict[Rule | None, str] = {
     narrow: """
         Conv ConvDx ConvDw ConvStats ConvAct ConvThen MatMul Linear LinearAct LinearThen ScaledDotProductAttention""",
@@ -126,7 +126,8 @@ POLICY: dict[Rule | None, str] = {
         AdaptiveAvgPoolGrad CrossEntropyGrad BatchNormGrad BatchNormEvalGrad LayerNormGrad GroupNormGrad ResizeGrad
         ScaledDotProductAttentionGrad RecurrentGrad LinearCrossEntropyGrad EmbeddingGradRows Places AddRows Seed
         Dropout ActivatedDropout ActivatedDropoutGrad AddLayerNormGrad SoftCrossEntropyGrad
-        NormConvGrad PackedConv PackedLinear""",
+        NormConvGrad PackedConv PackedLinear QuantizeLinear DequantizeLinear
+        QConv QConvPacked QLinear QLinearPacked QAdd QMap QMaxPool QAvgPool QGlobalMean""",
 }
 RULES: dict[str, Rule] = {name: rule for rule, names in POLICY.items() if rule is not None for name in names.split()}
 
