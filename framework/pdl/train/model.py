@@ -188,7 +188,7 @@ class Model:
         if not arrays or any(x.ndim < 1 or len(x) != len(arrays[0]) or not len(x) for x in arrays):
             shapes = ", ".join(str(x.shape) for x in arrays) or "none"
             raise UsageError(
-                f"pdl.Model.export: give an array [N, ...] for each input of the net, N >= 1; got {shapes}"
+                f"pdl.Model.export: give an array [N, ...] for each input, N >= 1; got {shapes}"
             )
         called = list(names) or (["x"] if len(arrays) == 1 else [f"x{i}" for i in range(len(arrays))])
         inputs = {
