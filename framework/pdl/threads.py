@@ -10,13 +10,12 @@ import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from pdl.errors import UsageError
 from pdl.kernels import runtime
 
-_CGROUP = Path("/sys/fs/cgroup")
-_MEMBERSHIP = Path("/proc/self/cgroup")
+_CGROUP = "/sys/fs/cgroup"
+_MEMBERSHIP = "/proc/self/cgroup"
 
 
 def available_cores() -> int:
@@ -34,39 +33,44 @@ def _cgroup_quota() -> float | None:
     return min(quotas, default=None)
 
 
-def _cgroup_folders() -> Iterator[Path]:
+def _cgroup_folders() -> Iterator[str]:
     """The folders of the cgroups this process is in, where they are mounted; a container may not see all of them."""
     try:
-        lines = _MEMBERSHIP.read_text().splitlines()
+        lines = _text(_MEMBERSHIP).splitlines()
     except OSError:
         lines = ["0::/"]
     for line in lines:
         number, controllers, path = line.split(":", 2)
         if number != "0" and "cpu" not in controllers.split(","):
             continue
-        mount = _CGROUP if number == "0" else _CGROUP / "cpu"
-        own = mount / path.lstrip("/")
-        yield from (folder for folder in (own, *own.parents) if folder.is_relative_to(mount))
+        mount = os.fspath(_CGROUP) if number == "0" else os.path.join(_CGROUP, "cpu")
+        parts = path.strip("/").split("/") if path.strip("/") else []
+        yield from (os.path.join(mount, *parts[:count]) for count in range(len(parts), -1, -1))
 
 
-def _quota_v2(folder: Path) -> float | None:
+def _text(path: str) -> str:
+    with open(path) as file:
+        return file.read()
+
+
+def _quota_v2(folder: str) -> float | None:
     try:
-        quota, period = (folder / "cpu.max").read_text().split()
+        quota, period = _text(os.path.join(folder, "cpu.max")).split()
         return None if quota == "max" else int(quota) / int(period)
     except (OSError, ValueError):
         return None
 
 
-def _quota_v1(folder: Path) -> float | None:
+def _quota_v1(folder: str) -> float | None:
     try:
-        quota, period = (int((folder / f"cpu.cfs_{name}_us").read_text()) for name in ("quota", "period"))
+        quota, period = (int(_text(os.path.join(folder, f"cpu.cfs_{name}_us"))) for name in ("quota", "period"))
     except (OSError, ValueError):
         return None
     return quota / period if quota > 0 and period > 0 else None
 
 
 def get_num_threads() -> int:
-    """Threads that kernels use."""
+    """Threads that kernels use when the calling thread asks for them."""
     return int(runtime.num_threads())
 
 
@@ -80,12 +84,27 @@ def set_num_threads(count: int) -> None:
 @contextmanager
 def num_threads(count: int) -> Iterator[None]:
     """Let kernels use `count` threads inside the block."""
-    before = get_num_threads()
-    set_num_threads(count)
+    if count < 1:
+        raise UsageError(f"the number of threads must be at least 1, not {count}")
+    before = runtime.set_num_threads(count)
     try:
         yield
     finally:
-        set_num_threads(before)
+        runtime.set_num_threads(before)
+
+
+@contextmanager
+def limit(count: int) -> Iterator[None]:
+    """Let kernels that the calling thread starts use `count` threads inside the block, whatever others use: several
+    callers with counts of their own may run at once.
+    """
+    if count < 1:
+        raise UsageError(f"the number of threads must be at least 1, not {count}")
+    before = runtime.limit_threads(count)
+    try:
+        yield
+    finally:
+        runtime.limit_threads(before)
 
 
 def _from_environment() -> int | None:

@@ -6,7 +6,8 @@ cdef extern from "parallel.h" namespace "pdl":
     uint64_t flush_denormals() nogil
     void restore_denormals(uint64_t before) nogil
     int _num_threads "pdl::num_threads"() nogil
-    void _set_num_threads "pdl::set_num_threads"(int count) nogil
+    int _set_num_threads "pdl::set_num_threads"(int count) nogil
+    int _limit_threads "pdl::limit_threads"(int count) nogil
 
 cdef extern from "table.h" namespace "pdl":
     cdef struct Table:
@@ -16,13 +17,18 @@ cdef extern from "table.h" namespace "pdl":
 
 
 def num_threads():
-    """Threads that kernels use."""
+    """Threads that kernels use when this thread calls them."""
     return _num_threads()
 
 
 def set_num_threads(int count):
-    """Let kernels use `count` threads."""
-    _set_num_threads(count)
+    """Let kernels use `count` threads; returns how many it were."""
+    return _set_num_threads(count)
+
+
+def limit_threads(int count):
+    """Let kernels use `count` threads when this thread calls them; 0: as many as the process may. Returns what held before."""
+    return _limit_threads(count)
 
 
 def flushed(function, *args):

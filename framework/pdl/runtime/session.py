@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
@@ -16,6 +15,8 @@ from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.tensor import Array
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pdl.program import Program
     from pdl.runtime.bundle import Bundle
     from pdl.runtime.plan import Timer
@@ -129,7 +130,7 @@ class Session:
         timer   called as timer(node, begin, end) for every node, in seconds of `time.perf_counter`
         """
         arrays = self._arrays(inputs)
-        with nullcontext() if self.threads is None else threads.num_threads(self.threads):
+        with nullcontext() if self.threads is None else threads.limit(self.threads):
             made = self.engine(arrays, timer)
         return {port.name: y for port, y in zip(self.outputs, made, strict=True)}
 

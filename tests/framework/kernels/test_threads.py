@@ -7,12 +7,15 @@ import os
 import platform
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+from pdl.kernels.launch import Tape
 
 import pdl
 from pdl import threads
@@ -45,6 +48,74 @@ def test_callers_from_several_threads_get_the_same_bits(count: int) -> None:
     for (p, w), (q, v) in zip(expected, found, strict=True):
         assert (p == q).all()
         assert (w == v).all()
+
+
+def test_a_limit_is_that_of_one_thread() -> None:
+    seen: list[int] = []
+    with threads.num_threads(3):
+        with threads.limit(2):
+            assert threads.get_num_threads() == 2
+            with threads.limit(5):
+                assert threads.get_num_threads() == 5
+            with threads.num_threads(4):
+                assert threads.get_num_threads() == 2
+            other = threading.Thread(target=lambda: seen.append(threads.get_num_threads()))
+            other.start()
+            other.join()
+        assert threads.get_num_threads() == 3
+    assert seen == [3]
+    with pytest.raises(UsageError, match="at least 1"), threads.limit(0):
+        pass
+
+
+def both(seed: int) -> tuple[bytes, bytes]:
+    return product(seed).tobytes(), weight_gradient(seed).tobytes()
+
+
+def test_callers_with_counts_of_their_own_get_the_bits_of_their_count() -> None:
+    counts = [1, 2, 3, 4, 1, 5, 2, 3]
+    expected = {}
+    for count in set(counts):
+        with threads.num_threads(count):
+            expected[count] = [both(seed) for seed in range(4)]
+    assert len({tuple(found) for found in expected.values()}) > 1  # the count decides how sums are split
+
+    def caller(count: int) -> bool:
+        with threads.limit(count):
+            return all([both(seed) for seed in range(4)] == expected[count] for _ in range(5))
+
+    with threads.num_threads(2), ThreadPoolExecutor(len(counts)) as pool:
+        assert all(pool.map(caller, counts))
+
+
+def test_many_threads_replay_tapes_of_their_own() -> None:
+    rng = np.random.default_rng(0)
+    w, x = rng.standard_normal((64, 64), np.float32), rng.standard_normal((8, 64, 64), np.float32)
+    expected = {}
+
+    def replay(number: int) -> tuple[Tape, tuple[int, int], np.ndarray]:
+        a, y, z = x[number].copy(), np.zeros((64, 64), np.float32), np.zeros((64, 64), np.float32)
+        tape = Tape()
+        for _ in range(20):
+            for out, left in ((y, a), (z, y)):
+                assert tape.record(partial(gemm.matmul, out, left, w, None, "tanh"), (a, w, y, z))
+        return tape, (0, len(tape)), z
+
+    made = [replay(number) for number in range(8)]
+    for number, (tape, place, z) in enumerate(made):
+        tape.run(*place)
+        expected[number] = z.copy()
+        z.fill(0)
+
+    def caller(number: int) -> bool:
+        tape, place, z = made[number]
+        with threads.limit(1 + number % 3):
+            for _ in range(50):
+                assert tape.run(*place) == -1
+        return bool((z == expected[number]).all())
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(caller, range(8)))
 
 
 def test_a_forked_child_has_a_pool_of_its_own() -> None:

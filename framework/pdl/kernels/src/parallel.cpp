@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -19,6 +18,8 @@
 namespace pdl {
 namespace {
 
+std::atomic<int> threads{1};        // that a caller may use
+thread_local int limit = 0;         // that this caller may use, where it is not 0
 thread_local bool inside = false;  // this thread is running a part: a nested call runs its parts itself
 
 // Waiting threads spin this many times (tens of microseconds: the gap between two kernels of one step), then sleep in the kernel.
@@ -50,42 +51,44 @@ void futex_wake_all(std::atomic<uint32_t>& word) {
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
 
-// Waits until `word` differs from `seen`: spins, then sleeps. `sleepers` tells the other side whether a wake-up call is due.
-void wait_for_change(std::atomic<uint32_t>& word, uint32_t seen, std::atomic<int>& sleepers) {
-  for (int i = 0; i < kSpins; i++) {
-    if (word.load(std::memory_order_acquire) != seen) return;
-    relax();
-  }
-  sleepers.fetch_add(1);
-  while (word.load() == seen) futex_wait(word, seen);
-  sleepers.fetch_sub(1);
-}
-
 struct Job {
   int64_t n;
   int parts;
+  int limit;  // threads that the caller may use: what runs inside a part splits its work as it would on the caller's own thread
   Task task;
   void* context;
 
   void run(int part) const { task(context, n * part / parts, n * (part + 1) / parts, part); }
 };
 
-// A thread and the part it is offered. `state` is odd while the part is on offer, and goes up by one when the worker or the caller takes
-// it: a worker that the system has not yet put on a core delays nobody. Whoever runs a part, its bounds and number are the same.
+// A thread, and the part it is offered by the caller who has claimed it. Where the system has not yet put it on a core when the caller is
+// done with its own part, the caller takes that part back. Whoever runs a part, its bounds and number are the same.
 struct Worker {
-  alignas(64) std::atomic<uint32_t> state{0};
+  enum : uint32_t { kFree, kClaimed, kOffered, kRunning, kDone };
+  alignas(64) std::atomic<uint32_t> state{kFree};
   std::atomic<int> sleepers{0};
-  Job job{0, 1, nullptr, nullptr};  // written while the state is even and the last part done; read by who took the part
+  Job job{0, 1, 1, nullptr, nullptr};  // written by the claimer, before the offer
+  int part = 0;
 
-  void offer(const Job& next) {
-    job = next;
-    state.fetch_add(1);
+  bool move(uint32_t from, uint32_t to) {
+    uint32_t seen = state.load(std::memory_order_acquire);
+    return seen == from && state.compare_exchange_strong(seen, to);
+  }
+
+  void announce(uint32_t next) {
+    state.store(next);
     if (sleepers.load() != 0) futex_wake_all(state);
   }
 
-  bool take() {
-    uint32_t seen = state.load(std::memory_order_acquire);
-    return seen % 2 == 1 && state.compare_exchange_strong(seen, seen + 1);
+  // Until the state is `wanted`: spins, then sleeps.
+  void wait_for(uint32_t wanted) {
+    for (int i = 0; i < kSpins; i++) {
+      if (state.load(std::memory_order_acquire) == wanted) return;
+      relax();
+    }
+    sleepers.fetch_add(1);
+    for (uint32_t seen; (seen = state.load()) != wanted;) futex_wait(state, seen);
+    sleepers.fetch_sub(1);
   }
 };
 
@@ -106,58 +109,78 @@ void ask_for_short_slices() {
   syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
-// One worker for each part but the first, which the caller runs. Never destroyed: at exit the process takes the threads along.
+// Workers for any number of callers at once: a caller claims as many free ones as it has parts to give away, and runs the parts that are
+// left over itself. Never destroyed: at exit the process takes the threads along.
 class Pool {
  public:
   void run(const Job& job) {
-    const int helpers = job.parts - 1;
-    while (static_cast<int>(workers_.size()) < helpers) add_worker();
-    pending_.store(static_cast<uint32_t>(helpers), std::memory_order_relaxed);
-    for (int i = 0; i < helpers; i++) workers_[i]->offer(job);
+    Worker* mine[kMost];
+    const int helpers = claim(mine, job.parts - 1 < kMost ? job.parts - 1 : kMost);
+    for (int i = 0; i < helpers; i++) {
+      mine[i]->job = job, mine[i]->part = i + 1;
+      mine[i]->announce(Worker::kOffered);
+    }
     job.run(0);
-    for (int i = helpers; i-- > 0;)
-      if (workers_[i]->take()) {
+    for (int part = helpers + 1; part < job.parts; part++) job.run(part);
+    for (int i = helpers; i-- > 0;) {
+      if (mine[i]->move(Worker::kOffered, Worker::kClaimed))
         job.run(i + 1);
-        pending_.fetch_sub(1);
-      }
-    for (uint32_t left; (left = pending_.load(std::memory_order_acquire)) != 0;)
-      wait_for_change(pending_, left, sleeping_callers_);
+      else
+        mine[i]->wait_for(Worker::kDone);
+      mine[i]->state.store(Worker::kFree, std::memory_order_release);
+    }
   }
 
  private:
-  void add_worker() {
-    Worker* worker = new Worker;
-    workers_.push_back(worker);
-    std::thread(&Pool::work, this, worker, static_cast<int>(workers_.size())).detach();
+  static constexpr int kMost = 255;
+
+  // Up to `wanted` free workers, the first ones first: they are likeliest to be awake. There are no more of them in all than the process
+  // may use threads, but for a caller that asks for more.
+  int claim(Worker** mine, int wanted) {
+    const int enough = threads - 1 > wanted ? threads - 1 : wanted;
+    int found = 0, at = 0;
+    while (found < wanted) {
+      if (at == count_.load(std::memory_order_acquire) && !add(at, enough)) break;
+      Worker* worker = workers_[at++];
+      if (worker->move(Worker::kFree, Worker::kClaimed)) mine[found++] = worker;
+    }
+    return found;
   }
 
-  void work(Worker* self, int part) {
+  // Makes there be more than `count` workers, unless that is enough.
+  bool add(int count, int enough) {
+    if (count >= enough || count >= kMost) return false;
+    std::lock_guard<std::mutex> lock(growing_);
+    if (count_.load() > count) return true;
+    workers_[count] = new Worker;
+    std::thread(&Pool::work, workers_[count]).detach();
+    count_.store(count + 1, std::memory_order_release);
+    return true;
+  }
+
+  static void work(Worker* self) {
     inside = true;
     FlushDenormals flush;
     ask_for_short_slices();
     for (;;) {
-      while (self->take()) {
-        self->job.run(part);
-        if (pending_.fetch_sub(1) == 1 && sleeping_callers_.load() != 0) futex_wake_all(pending_);
-      }
-      const uint32_t seen = self->state.load(std::memory_order_acquire);
-      if (seen % 2 == 0) wait_for_change(self->state, seen, self->sleepers);
+      self->wait_for(Worker::kOffered);
+      if (!self->move(Worker::kOffered, Worker::kRunning)) continue;
+      limit = self->job.limit;
+      self->job.run(self->part);
+      self->announce(Worker::kDone);
     }
   }
 
-  std::vector<Worker*> workers_;
-  alignas(64) std::atomic<uint32_t> pending_{0};
-  std::atomic<int> sleeping_callers_{0};
+  Worker* workers_[kMost] = {};
+  std::atomic<int> count_{0};
+  std::mutex growing_;
 };
 
 Pool* pool = nullptr;
-std::mutex* owner = nullptr;  // held by the caller whose job is running
-int threads = 1;
 
 // A forked child has no workers: it starts a pool of its own when it first needs one.
 void forget_pool() {
   pool = new Pool;
-  owner = new std::mutex;
   inside = false;
 }
 
@@ -214,26 +237,32 @@ void restore_denormals([[maybe_unused]] uint64_t before) {
 #endif
 }
 
-int num_threads() { return threads; }
+int num_threads() { return limit > 0 ? limit : threads.load(std::memory_order_relaxed); }
 
-void set_num_threads(int count) { threads = count < 1 ? 1 : count; }
+int set_num_threads(int count) { return threads.exchange(count < 1 ? 1 : count); }
+
+int limit_threads(int count) {
+  const int before = limit;
+  limit = count;
+  return before;
+}
 
 int parts_of(int64_t n, int64_t grain) {
   const int64_t most = grain > 1 ? n / grain : n;
-  return static_cast<int>(most < 1 ? 1 : most < threads ? most : threads);
+  const int count = num_threads();
+  return static_cast<int>(most < 1 ? 1 : most < count ? most : count);
 }
 
 void parallel_for(int64_t n, int64_t grain, Task task, void* context) {
   if (n <= 0) return;
-  const Job job{n, parts_of(n, grain), task, context};
+  const Job job{n, parts_of(n, grain), num_threads(), task, context};
   FlushDenormals flush;
   if (job.parts == 1) return job.run(0);
-  start();
-  std::unique_lock<std::mutex> lock(*owner, std::defer_lock);
-  if (inside || !lock.try_lock()) {
+  if (inside) {
     for (int part = 0; part < job.parts; part++) job.run(part);
     return;
   }
+  start();
   inside = true;
   pool->run(job);
   inside = false;
