@@ -1,43 +1,98 @@
 """pdl: a compact deep-learning core and the trainer of its task suites.
 
-``import pdl`` loads tensors, ops and gradients (NumPy and the native kernels); the rest comes on first use.
+``import pdl`` loads next to nothing. The first name that is asked for brings tensors, ops and gradients; modules come
+one by one, as they are named, so ``import pdl.runtime`` costs little more than NumPy.
 """
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from pdl import autograd, dtype, ops, threads
-from pdl.dtype import bfloat16, complex64, complex128, float32, float64, int8, int16, int32, int64, uint8
-from pdl.ops import *  # noqa: F403
-from pdl.random import seed
-from pdl.tensor import Tensor, as_tensor, is_grad_enabled, no_grad, set_grad_enabled, tensor
+from pdl import threads
 
 if TYPE_CHECKING:
-    from pdl import config, data, hub, jit, nn, optim, report, train
+    from pdl import autograd, config, data, dtype, hub, jit, nn, ops, optim, report, runtime, train
+    from pdl.dtype import bfloat16, complex64, complex128, float32, float64, int8, int16, int32, int64, uint8
+    from pdl.ops import *  # noqa: F403
+    from pdl.random import seed
+    from pdl.tensor import Tensor, as_tensor, is_grad_enabled, no_grad, set_grad_enabled, tensor
     from pdl.train.model import Model
+
+    __all__ = [
+        "Model", "Tensor", "as_tensor", "autograd", "bfloat16", "complex64", "complex128", "config", "data", "dtype",
+        "float32", "float64", "hub", "int8", "int16", "int32", "int64", "is_grad_enabled", "jit", "nn", "no_grad",
+        "ops", "optim", "report", "runtime", "seed", "set_grad_enabled", "tensor", "threads", "train", "uint8",
+        *ops.__all__,
+    ]  # fmt: skip
 
 __version__ = "0.1.0"
 
-_LAZY_MODULES = ("config", "data", "hub", "jit", "nn", "optim", "report", "train")
-_LAZY_NAMES = {"Model": "pdl.train.model"}
+_PUBLIC_MODULES = (
+    "autograd", "config", "data", "dtype", "hub", "jit", "nn", "ops", "optim", "report", "runtime", "train",
+)  # fmt: skip
+_MODULES = (
+    *_PUBLIC_MODULES, "cli", "dims", "errors", "export", "hints", "kernels", "onnx", "program", "quant", "random",
+    "suites",
+)  # fmt: skip
+_NAMES = {
+    "pdl.dtype": (
+        "bfloat16", "complex64", "complex128", "float32", "float64", "int8", "int16", "int32", "int64", "uint8"
+    ),
+    "pdl.random": ("seed",),
+    "pdl.tensor": ("Tensor", "as_tensor", "is_grad_enabled", "no_grad", "set_grad_enabled"),
+}  # fmt: skip
+_LATE = {"Model": "pdl.train.model"}
+_state = {"loaded": False}
+
+
+def _load() -> None:
+    """Tensors with their methods, ops and gradients, as names of this module."""
+    _state["loaded"] = True
+    for module in ("autograd", "ops"):
+        globals()[module] = import_module(f"pdl.{module}")
+    for place, names in _NAMES.items():
+        found = import_module(place)
+        globals().update({name: getattr(found, name) for name in names})
+    functions = globals()["ops"]
+    globals().update({name: getattr(functions, name) for name in functions.__all__})
+    plain = [name for names in _NAMES.values() for name in names]
+    globals()["__all__"] = sorted({*_PUBLIC_MODULES, *_LATE, *plain, "tensor", "threads", *functions.__all__})
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY_MODULES:
+    if name in _MODULES:
         return import_module(f"pdl.{name}")
-    if name in _LAZY_NAMES:
-        return getattr(import_module(_LAZY_NAMES[name]), name)
+    if name in _LATE:
+        return getattr(import_module(_LATE[name]), name)
+    if not _state["loaded"] and (name == "__all__" or not name.startswith("__")):
+        _load()
+        if name in globals():
+            return globals()[name]
     raise AttributeError(f"module 'pdl' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY_MODULES, *_LAZY_NAMES})
+    if not _state["loaded"]:
+        _load()
+    return sorted({*globals(), "tensor", *_PUBLIC_MODULES, *_LATE})
 
 
-__all__ = [
-    "Model", "Tensor", "as_tensor", "autograd", "bfloat16", "complex64", "complex128", "config", "data", "dtype",
-    "float32", "float64", "hub", "int8", "int16", "int32", "int64", "is_grad_enabled", "jit", "nn", "no_grad", "ops",
-    "optim", "report", "seed", "set_grad_enabled", "tensor", "threads", "train", "uint8", *ops.__all__,
-]  # fmt: skip
+class _Package(ModuleType):
+    """This module, whose `tensor` is the function and not the file of that name, whichever is imported first."""
+
+    @property
+    def tensor(self) -> Any:
+        """`pdl.tensor.tensor`."""
+        if not _state["loaded"]:
+            _load()
+        return sys.modules["pdl.tensor"].tensor
+
+    @tensor.setter
+    def tensor(self, module: ModuleType) -> None:
+        """The import system leaves the file here."""
+
+
+sys.modules[__name__].__class__ = _Package
