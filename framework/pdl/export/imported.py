@@ -23,8 +23,10 @@ from pdl.tensor import Array
 #: largest difference to ONNX Runtime, as a part of the spread of an output (which counts as at least `LEAST_SPREAD`:
 #: on random inputs many nets answer with numbers near 0)
 TOLERANCE, LEAST_SPREAD = 1e-4, 1e-2
-#: how a number in the metadata of PaddleOCR's models is named, whose value is the characters, one a line
+#: what begins a name of labels that the model's own metadata hold
 METADATA = "metadata:"
+#: random ids are below the first number, or the second where the model does not take these
+IDS = (100, 2)
 
 
 def import_model(
@@ -163,7 +165,7 @@ def compare(source: Path, model: Imported, session: Session, count: int = 2) -> 
         model.notes.append(f"not compared: ONNX Runtime does not load it ({type(error).__name__}: {error!s:.200})")
         return []
     found: list[dict[str, Any]] = []
-    for sizes in _sizes(model):
+    for sizes in sizes_to_try(model):
         if any(entry["sizes"] == sizes for entry in found):
             continue
         entry = _compared(model, session, other, sizes)
@@ -176,7 +178,7 @@ def compare(source: Path, model: Imported, session: Session, count: int = 2) -> 
     return found
 
 
-def _sizes(model: Imported) -> Iterator[dict[str, int]]:
+def sizes_to_try(model: Imported) -> Iterator[dict[str, int]]:
     """Sizes to compare at: those that the trace was made with, others from them, then what else nets take."""
     batch, lengths = dynamic(model.shapes)
     known = model.examples
@@ -189,10 +191,15 @@ def _sizes(model: Imported) -> Iterator[dict[str, int]]:
 
 def _compared(model: Imported, session: Session, other: Any, sizes: Mapping[str, int]) -> dict[str, Any] | None:
     """The difference at these sizes; None where ONNX Runtime does not take them."""
-    feeds = random_inputs(model, fixed(model.shapes, sizes))
-    try:
-        wanted = other.run([p.name for p in model.graph.outputs], feeds)
-    except Exception:  # sizes that the model does not take: the caller tries others
+    shapes, wanted = fixed(model.shapes, sizes), None
+    for below in IDS:
+        feeds = random_inputs(model, shapes, below)
+        try:
+            wanted = other.run([p.name for p in model.graph.outputs], feeds)
+            break
+        except Exception:  # sizes or ids that the model does not take: the caller tries others
+            continue
+    if wanted is None:
         return None
     try:
         got = session.run(feeds)
@@ -207,14 +214,14 @@ def _compared(model: Imported, session: Session, other: Any, sizes: Mapping[str,
     }
 
 
-def random_inputs(model: Imported, shapes: Mapping[str, Shape | None]) -> dict[str, Array]:
-    """Normal floats; integers 0 and 1, which are good for ids and flags of every kind; short texts."""
+def random_inputs(model: Imported, shapes: Mapping[str, Shape | None], below: int = 2) -> dict[str, Array]:
+    """Normal floats; integers from 0 on, `below` a number; numbers as texts."""
     r = np.random.default_rng(0)
     found = {}
     for port in model.graph.inputs:
         dtype = dtype_named(port.dtype or "float32")
         shape = tuple(n if isinstance(n, int) else 1 for n in shapes[port.name] or ())
-        values = r.integers(0, 2, shape) if dtype.kind in "iubO" else r.standard_normal(shape)
+        values = r.integers(0, below, shape) if dtype.kind in "iubO" else r.standard_normal(shape)
         found[port.name] = (
             np.asarray(values).astype(str).astype(object) if dtype.kind == "O" else np.asarray(values, dtype)
         )
