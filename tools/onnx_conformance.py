@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import importlib
 import json
 import multiprocessing
 import os
@@ -64,21 +65,31 @@ class Outcome(NamedTuple):
 
 
 # -- the suite ---------------------------------------------------------------------------------------------------------
-def load_cases(kinds: tuple[str, ...], pattern: str = "*") -> list[Case]:
-    """The cases of these kinds whose name, or op, matches the pattern."""
+def load_cases(kinds: tuple[str, ...], pattern: str = "*", files: tuple[str, ...] = ()) -> list[Case]:
+    """The cases of these kinds whose name, or op, matches the pattern; of node cases only those in the named files of
+    the suite, where any are named (some of the others take a second each to make).
+    """
     from onnx.backend.test.loader import load_model_tests
 
     found: list[Case] = []
     for kind in kinds:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            cases = load_model_tests(kind=kind)
+            cases = _node_cases(files) if files and kind == "node" else load_model_tests(kind=kind)
         ops = {c.name: _main_op(c.model) for c in cases if c.model is not None}
         for c in sorted(cases, key=lambda c: c.name):
             op = ops.get(c.name.split("_expanded")[0]) or ops.get(c.name) or kind
             if fnmatch.fnmatch(c.name, pattern) or fnmatch.fnmatch(op, pattern):
                 found.append(Case(c.name, kind, op, c.rtol, c.atol, c.model, c.data_sets, c.model_dir))
     return found
+
+
+def _node_cases(files: tuple[str, ...]) -> list[Any]:
+    from onnx.backend.test.case import node
+
+    for name in files:  # importing such a file makes its cases
+        importlib.import_module(f"{node.__name__}.{name}")
+    return list(node._NodeTestCases)
 
 
 def _main_op(model: Any) -> str:

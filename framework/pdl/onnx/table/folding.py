@@ -12,7 +12,7 @@ from pdl import ops
 from pdl.errors import IndexRangeError, ShapeError, UsageError
 from pdl.onnx.eager import computed, in_single, rounded, to_single
 from pdl.onnx.layouts import each, padding, pairs
-from pdl.onnx.registry import Context, onnx_op
+from pdl.onnx.registry import Context, NeedsValue, onnx_op
 from pdl.onnx.values import demand_room, tensor
 from pdl.tensor import Array
 
@@ -75,6 +75,8 @@ def _center_crop_pad(ctx: Context, x: Any, shape: Any, *, axes: Any = None) -> A
     key, widths = [slice(None)] * rank, [(0, 0)] * rank
     for axis, size in zip(along, wanted, strict=True):
         more = size - x.shape[axis]
+        if type(more) is not int:
+            raise NeedsValue(f"{ctx.node.label()} cuts or pads by a size that is not known")
         if more < 0:
             start = -more // 2
             key[axis] = slice(start, start + size)

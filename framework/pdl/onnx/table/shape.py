@@ -217,6 +217,8 @@ def slice_of(size: int, start: int, end: int, step: int) -> slice:
         opens = True
     if step < 0 and type(end) is int and end < -int(size):
         closes = True
+    if step < 0 and type(start) is int and type(size) is int and start < -size:
+        start = 0  # ONNX moves a start before the axis to its first cell, NumPy leaves it outside
     return slice(None if opens else start, None if closes else end, None if step == 1 else step)
 
 
