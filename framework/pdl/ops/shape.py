@@ -210,8 +210,9 @@ class Stack(Op):
         return Spec((*first.shape[:axis], len(ins), *first.shape[axis:]), first.dtype)
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
-        for y, x in zip(np.moveaxis(outs[0], self.axis, 0), ins, strict=True):
-            copy(y, x)
+        rows = np.moveaxis(outs[0], self.axis, 0)
+        for i, x in enumerate(ins):
+            copy(rows[i, ...], x)  # a view even of a single element
 
     def vjp(self, g: Tensor, y: Tensor, *ins: Tensor) -> Any:
         part = (slice(None),) * (self.axis % g.ndim)

@@ -55,6 +55,7 @@ CASES = [
     Case(joined, [f(2, 3, 2), f(2, 2, 2)], lambda *xs: np.concatenate(xs, 1)),
     Case(pdl.stack, [f(2, 3), f(2, 3)], np.stack, {"axis": 0}, inputs_as_list=True),
     Case(pdl.stack, [f(2, 3), f(2, 3)], np.stack, {"axis": -1}, inputs_as_list=True),
+    Case(pdl.stack, [f(), f()], np.stack, {"axis": 0}, inputs_as_list=True),
     Case(pdl.split, [f(2, 6)], split, {"sections": (1, 3, 2), "axis": 1}),
     Case(pdl.split, [f(6, 2)], lambda x, sections, axis: (x[:4], x[4:]), {"sections": 4, "axis": 0}),
     Case(pdl.chunk, [f(2, 6)], chunk, {"chunks": 3, "axis": -1}),
