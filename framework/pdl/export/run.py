@@ -118,7 +118,7 @@ def _to_onnx(
         "name": name, "licence": deployment.licence, "labels": list(deployment.labels), "metrics": dict(metrics),
         "pre": deployment.pre, "post": deployment.post, "card": deployment.card, **deployment.about,
     }  # fmt: skip
-    names = {"inputs": list(deployment.inputs), "outputs": list(deployment.outputs)}
+    names: dict[str, Any] = {"inputs": list(deployment.inputs), "outputs": list(deployment.outputs)}
     made = to_onnx(program, path, opset=opset or DEFAULT, metadata=metadata, samples=samples, **names)
     against = (
         f"{made.difference:.1e} from {made.runtime}"

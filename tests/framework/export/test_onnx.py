@@ -277,6 +277,28 @@ def test_a_wrong_file_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert not list(tmp_path.iterdir()), "a wrong file is not left behind"
 
 
+def in_bfloat16(net: nn.Module, *shape: int) -> Program:
+    net.eval()
+    with pdl.autocast():
+        return trace(lambda x: net(pdl.astype(x, pdl.bfloat16)), Spec(shape, F32), modules=[net])
+
+
+def test_a_file_that_onnx_runtime_does_not_run(tmp_path: Path) -> None:
+    program, path = in_bfloat16(nn.Linear(3, 4), 2, 3), tmp_path / "bf16.onnx"
+    assert to_onnx(program, path).outputs[0].dtype == "bfloat16"
+    with pytest.raises(CheckError, match=r"onnxruntime [\d.]+ does not run .*bf16\.onnx"):
+        to_onnx(program, path, samples=[[image(2, 3)]])
+    assert not path.exists()
+
+
+def test_a_model_that_the_standard_does_not_allow(tmp_path: Path) -> None:
+    program = in_bfloat16(nn.Conv2d(3, 4, 3), 1, 8, 8, 3)  # bfloat16 images came with opset 22
+    with pytest.raises(UsageError, match=r"the checker of onnx [\d.]+ refuses the model: .*Conv.*bfloat16"):
+        to_onnx(program, tmp_path / "bf16.onnx", opset=17)
+    assert not list(tmp_path.iterdir())
+    assert to_onnx(program, tmp_path / "bf16.onnx", opset=22).nodes
+
+
 def test_names_must_fit(tmp_path: Path) -> None:
     program: Program = trace(pdl.relu, Spec((2,), F32))
     with pytest.raises(UsageError, match="2 input names for 1 inputs"):

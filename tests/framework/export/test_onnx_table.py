@@ -22,8 +22,8 @@ from tests.framework.ops.test_ops import CASES
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-#: the default, and one where more operators exist
-OPSETS = (17, 21)
+#: the oldest, the default, and one where more operators exist
+OPSETS = (13, 17, 23)
 #: faults that are not of the op, but of its setting
 SETTINGS = re.compile(r"needs opset \d+|complex\d+ has no operators in ONNX|Python needs the values of a tensor")
 

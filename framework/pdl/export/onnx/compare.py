@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pdl.errors import ShapeError
+from pdl.errors import CheckError, ShapeError
 from pdl.program import Executable, Program, bind, specialise
 from pdl.tensor import Array
 
@@ -37,7 +37,10 @@ def _session(report: Report) -> Any:
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
-    return onnxruntime.InferenceSession(str(report.path), options, providers=["CPUExecutionProvider"])
+    try:
+        return onnxruntime.InferenceSession(str(report.path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its classes share no base; a file that it cannot run has not been compared
+        raise CheckError(f"{runtime_name()} does not run {report.path}: {error}") from error
 
 
 def _of_sample(session: Any, report: Report, program: Program, arrays: list[Array]) -> float:

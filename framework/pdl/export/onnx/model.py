@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pdl.errors import CheckError, UsageError
+from pdl.errors import CheckError, PdlError, UsageError
 from pdl.export.onnx.graph import FIRST, PLAIN, Body, Graph, Written, onnx_dtype, symbolic, to_first
 from pdl.export.onnx.walk import write_nodes
 from pdl.program.ir import Program, Value
@@ -283,14 +283,30 @@ def _save(model: ModelProto, path: Path, constants: int) -> int:
     beside = _data_of(path)
     beside.unlink(missing_ok=True)  # onnx would append to it
     if constants < EXTERNAL:
-        onnx.checker.check_model(model, full_check=True)
+        _check(model)
         part = path.with_name(path.name + ".part")
         part.write_bytes(model.SerializeToString())
         os.replace(part, path)
         return path.stat().st_size
     onnx.save_model(model, str(path), save_as_external_data=True, location=beside.name)
-    onnx.checker.check_model(str(path), full_check=True)
+    _check(str(path))
     return path.stat().st_size + beside.stat().st_size
+
+
+def _check(model: ModelProto | str) -> None:
+    """onnx's own checker, with shape inference."""
+    import onnx
+
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        raise UsageError(f"the checker of onnx {onnx.__version__} refuses the model: {error}") from error
+
+
+def _remove(path: Path) -> None:
+    """A file that was refused, and its large constants."""
+    path.unlink()
+    _data_of(path).unlink(missing_ok=True)
 
 
 def _data_of(path: Path) -> Path:
@@ -307,10 +323,13 @@ def _compared(report: Report, program: Program, samples: Sequence[Sequence[Array
     runtime = runtime_name()
     if not runtime:
         return replace(report, notes=(*report.notes, "onnxruntime is not installed: the file was not compared"))
-    found = difference(report, program, samples)
+    try:
+        found = difference(report, program, samples)
+    except PdlError:
+        _remove(report.path)
+        raise
     if not found <= tolerance:
-        report.path.unlink()
-        _data_of(report.path).unlink(missing_ok=True)
+        _remove(report.path)
         raise CheckError(
             f"{report.path} differs from the program by {found:.2g} on {len(samples)} samples in {runtime}, "
             f"more than {tolerance:.0e}; the file is removed"
