@@ -194,7 +194,9 @@ def _multiply(a: Poly, b: Poly) -> Poly:
 
 
 def _divide(a: Poly, b: Poly) -> Poly:
-    """floor(a / b): terms that b divides leave the quotient, which is exact for integers."""
+    """floor(a / b): terms that b divides leave the quotient, which is exact for integers, and so do whole multiples of
+    b in a constant: (h - 1) // 2 + 1 is (h + 1) // 2.
+    """
     if len(b) != 1:
         return _constant(1) if a == b else () if not a else (((("//", a, b),), 1),)
     (divisor, factor) = b[0]
@@ -206,10 +208,12 @@ def _divide(a: Poly, b: Poly) -> Poly:
             whole[left] = c // factor
         else:
             rest[product] = c
+    if not divisor and () in rest:
+        whole[()], rest[()] = divmod(rest[()], factor)
     if not rest:
         return _poly(whole)
-    if not divisor and set(rest) == {()}:
-        return _add(_poly(whole), _constant(rest[()] // factor))
+    if set(rest) == {()} and not divisor:
+        return _poly(whole)
     return _add(_poly(whole), (((("//", _poly(rest), b),), 1),))
 
 

@@ -46,7 +46,10 @@ def test_sizes_that_cancel():
     assert math.prod((n, h, 1)) // h is not n
     assert (math.prod((n, h, 1)) // h).text == "n"
     assert type(h - h) is int
-    assert str((h + 2 - 3) // 2 + 1) == "((h - 1)//(2)) + 1"
+    assert str((h + 2 - 3) // 2 + 1) == "((h + 1)//(2))"
+    assert dims.same((h - 1) // 2 + 1, (h + 1) // 2)
+    assert dims.same(((h - 1) // 2) // 2 + 1, ((h + 1) // 2 + 1) // 2)
+    assert not dims.same((h + 2) // 2, (h + 1) // 2)
     assert dims.same(h // 2 // 1, (h + 2) // 2 - 1)
 
 
