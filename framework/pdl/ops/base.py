@@ -63,7 +63,7 @@ class Op:
     defaults: ClassVar[dict[str, Any]] = {}
     differentiable: ClassVar[bool] = True
     stateful: ClassVar[bool] = False  # two runs on the same inputs may differ: it draws random numbers
-    recorded: ClassVar[bool] = False  # a trace writes it down even where its inputs are constants
+    recorded: ClassVar[bool] = False  # neither traces nor folding compute it beforehand, though its inputs be constants
     effect: ClassVar[bool] = False  # it does something beside its outputs (a print): kept though nobody reads them
     inplace: ClassVar[bool] = False  # `cpu` may write its output over an input of the same shape and dtype
     dynamic: ClassVar[bool] = False  # the shape of the output depends on values; such an op defines `run`

@@ -19,6 +19,7 @@ from pdl import dims
 from pdl.dtype import float32, int8, int32, uint8
 from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.kernels import int8 as kernels
+from pdl.kernels.copies import contiguous
 from pdl.ops.base import Arrays, Op, Spec, apply, normalize_axis, not_differentiable
 from pdl.ops.conv import _Window
 from pdl.ops.pool import _Counted, _Dilated, _five, _windows
@@ -53,9 +54,8 @@ class _Linear(Op, abstract=True):
 
     def numbers(self, x: Array, scale: Array, zero: Array) -> tuple[Array, Array, int]:
         """Scales, zero points and the axis, as kernels take them."""
-        return np.ascontiguousarray(scale).reshape(-1), zero.astype(np.int32).reshape(-1), (
-            self.axis % x.ndim if scale.ndim else -1
-        )  # fmt: skip
+        zeros = zero.astype(np.int32).reshape(-1)
+        return contiguous(scale).reshape(-1), zeros, self.axis % x.ndim if scale.ndim else -1
 
 
 class QuantizeLinear(_Linear):
@@ -75,9 +75,7 @@ class QuantizeLinear(_Linear):
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         x, scale, zero = ins
         bounds = np.iinfo(zero.dtype)
-        kernels.quantise(
-            outs[0], np.ascontiguousarray(x), *self.numbers(x, scale, zero), int(bounds.min), int(bounds.max)
-        )
+        kernels.quantise(outs[0], contiguous(x), *self.numbers(x, scale, zero), int(bounds.min), int(bounds.max))
 
 
 class DequantizeLinear(_Linear):
@@ -97,7 +95,7 @@ class DequantizeLinear(_Linear):
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         q, scale, zero = ins
         if q.dtype != int32:
-            return kernels.dequantise(outs[0], np.ascontiguousarray(q), *self.numbers(q, scale, zero))
+            return kernels.dequantise(outs[0], contiguous(q), *self.numbers(q, scale, zero))
         form = [-1 if scale.ndim and axis == self.axis % q.ndim else 1 for axis in range(q.ndim)]
         centred = (q.astype(np.int64) - zero.reshape(form)).astype(np.float32)
         return np.multiply(centred, scale.reshape(form), out=outs[0])
@@ -114,6 +112,7 @@ class _Bytes(Op, abstract=True):
     y_zero: int = 0
     activation: str = ""
     parameters: tuple[float, ...] = ()
+    native = True
     vjp: ClassVar[Any] = ROUNDED
 
     def out(self, shape: tuple[int, ...]) -> Spec:
@@ -198,8 +197,8 @@ class _Product(_Bytes, abstract=True):
         kernel, channels = w.shape[:3], w.shape[3] * groups
         packed = np.empty(kernels.packed_bytes(kernel, channels, w.shape[4], dilation, groups), np.int8)
         multiplier = (scale.astype(np.float64) * (self.x_scale / self.unit())).astype(np.float32)
-        bias = None if b is None else np.ascontiguousarray(b)
-        kernels.pack(packed, np.ascontiguousarray(w), bias, multiplier, self.x_zero, dilation, groups)
+        bias = None if b is None else contiguous(b)
+        kernels.pack(packed, contiguous(w), bias, multiplier, self.x_zero, dilation, groups)
         return packed
 
     def convolve(self, y: Array, x: Array, packed: Array, residual: Array | None, *window: Any) -> None:
@@ -207,10 +206,10 @@ class _Product(_Bytes, abstract=True):
         more: dict[str, Any] = {"after": self.after()}
         if residual is not None:
             scale = self.residual_scale / self.unit()
-            more |= {"residual": np.ascontiguousarray(residual), "residual_scale": scale}
+            more |= {"residual": contiguous(residual), "residual_scale": scale}
             more |= {"residual_zero": self.residual_zero}
         zero = 0 if self.y_scale is None else self.y_zero
-        kernels.convolution(y, np.ascontiguousarray(x), packed, *window, self.x_zero, zero, *self.bounds(), **more)
+        kernels.convolution(y, contiguous(x), packed, *window, self.x_zero, zero, *self.bounds(), **more)
 
 
 def demand_inputs(name: str, inputs: int) -> None:
@@ -242,6 +241,8 @@ class QConv(_QWindow):  # type: ignore[misc]
     """y = f(x_scale w_scale (conv(x - x_zero, w) + b) (+ residual)): x uint8, w int8 [*kernel, C/groups, O], w_scale
     float32 [O], b int32 [O] or None in units of x_scale w_scale, residual uint8 like y or None.
     """
+
+    native = False  # multipliers and packed weights are made anew
 
     def infer(self, x: Spec, w: Spec, w_scale: Spec, b: Spec | None, residual: Spec | None) -> Spec:
         self.weights(w, w_scale, b)
@@ -281,6 +282,8 @@ class QConvPacked(_QWindow):  # type: ignore[misc]
 class QLinear(_Product):
     """y = f(x_scale w_scale ((x - x_zero) @ w + b) (+ residual)) for x [..., C] and w [C, O]; dtypes as in `QConv`."""
 
+    native = False
+
     def infer(self, x: Spec, w: Spec, w_scale: Spec, b: Spec | None, residual: Spec | None) -> Spec:
         self.weights(w, w_scale, b)
         if len(w.shape) != 2 or not x.shape or x.shape[-1] != w.shape[0]:
@@ -312,7 +315,7 @@ class QLinearPacked(_Product):
 def _multiply(op: _Product, y: Array, x: Array, packed: Array, residual: Array | None) -> None:
     """A linear layer as a convolution of single pixels."""
     one = (1, 1, 1)
-    rows, out = np.ascontiguousarray(x).reshape(-1, *one, x.shape[-1]), y.reshape(-1, *one, y.shape[-1])
+    rows, out = contiguous(x).reshape(-1, *one, x.shape[-1]), y.reshape(-1, *one, y.shape[-1])
     op.convolve(out, rows, packed, residual, one, one, (0, 0, 0), one, 1)
 
 
@@ -340,7 +343,7 @@ class QAdd(_Bytes):
         return self.out(a.shape)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        a, b = map(np.ascontiguousarray, ins)
+        a, b = map(contiguous, ins)
         sa, sb = self.a_scale / self.unit(), self.b_scale / self.unit()
         kernels.add(outs[0], a, b, self.a_zero, sa, self.b_zero, sb, self.y_zero, *self.bounds())
 
@@ -348,6 +351,7 @@ class QAdd(_Bytes):
 class QMap(Op):
     """y = table[x]: any function of one byte; x uint8, table uint8 [256]."""
 
+    native = True
     vjp: ClassVar[Any] = ROUNDED
 
     def infer(self, x: Spec, table: Spec) -> Spec:
@@ -357,12 +361,13 @@ class QMap(Op):
         return x
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        kernels.look_up(outs[0], np.ascontiguousarray(ins[0]), np.ascontiguousarray(ins[1]))
+        kernels.look_up(outs[0], contiguous(ins[0]), contiguous(ins[1]))
 
 
 class QMaxPool(_Dilated):
     """Maximum of each window of x [N, *spatial, C] uint8; scale and zero point stay."""
 
+    native = True
     vjp: ClassVar[Any] = ROUNDED
 
     def infer(self, x: Spec) -> Spec:

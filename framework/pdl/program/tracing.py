@@ -153,7 +153,8 @@ class Recorder:
     # -- called by the framework ---------------------------------------------------------------------------------------
     def record(self, op: Op, inputs: tuple[Tensor | None, ...]) -> Any:
         """The outputs of an op as symbols; None where it depends on constants alone and may be run now."""
-        known = not (op.stateful or op.recorded) and not any(x is not None and (isinstance(x, Symbol) or is_state(x)) for x in inputs)
+        given = any(x is not None and (isinstance(x, Symbol) or is_state(x)) for x in inputs)
+        known = not (given or op.stateful or op.recorded)
         if known and not any(symbolic(getattr(op, name)) for name in op.fields):
             return None
         if op.dynamic:

@@ -163,7 +163,7 @@ PATTERNS: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]], list[str]]]
     "mean": (lambda x: pdl.global_avg_pool(x), [(2, 7, 7, 3)], ["QGlobalMean"]),
     "adaptive": (lambda x: pdl.adaptive_avg_pool(x, 1), [(2, 7, 7, 3)], ["QGlobalMean"]),
     "padded": (lambda x: pdl.pad(x, ((0, 0), (1, 2))), [(2, 7)], ["Pad", "QMap"]),
-    "moved": (lambda x: pdl.permute_dims(x, (1, 0)), [(2, 7)], ["PermuteDims", "QMap"]),
+    "moved": (lambda x: pdl.permute_dims(x, (1, 0)), [(2, 7)], ["QMap", "PermuteDims"]),
     "another mean": (lambda x: x.mean(axis=0), [(4, 7)], ["DequantizeLinear", "Mean", "QuantizeLinear"]),
 }  # fmt: skip
 

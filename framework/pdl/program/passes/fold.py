@@ -30,7 +30,9 @@ _RESHAPES: tuple[type[Op], ...] = (Reshape, ExpandDims, Squeeze)
 def compute_constant(node: Node, walk: Rewriter) -> dict[Value, Value] | None:
     """The values of a node whose inputs are all known."""
     op, arrays = node.op, [walk.constant(v) for v in node.inputs]
-    if op.stateful or op.effect or any(a is None and v is not None for a, v in zip(arrays, node.inputs, strict=True)):
+    if op.stateful or op.effect or op.recorded:
+        return None
+    if any(a is None and v is not None for a, v in zip(arrays, node.inputs, strict=True)):
         return None
     if any(symbolic(v.spec.shape) for v in node.outputs) or symbolic(tuple(getattr(op, n) for n in op.fields)):
         return None

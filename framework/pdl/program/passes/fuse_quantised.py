@@ -42,6 +42,7 @@ from pdl.ops.shape import Concat, ExpandDims, Identity, Pad, PermuteDims, Reshap
 from pdl.ops.table import BinaryOp, UnaryOp
 from pdl.program.ir import Node, Program, Value
 from pdl.program.passes.fuse_inference import Function, activate_product, add_into_product, function_of
+from pdl.program.passes.layout import sink_permutations
 from pdl.program.passes.rewrite import Rewriter, Rule, rewrite, same_shape
 from pdl.tensor import Array
 
@@ -342,13 +343,21 @@ _TO_BYTES: tuple[Rule, ...] = (
 )  # fmt: skip
 
 
+def known_floats(node: Node, walk: Rewriter) -> Value | None:
+    """Dequantised constants that no product of bytes took, as floats."""
+    found = floats_of(node.outputs[0], walk) if isinstance(node.op, DequantizeLinear) else None
+    return None if found is None else walk.capture(np.array(found), node.inputs[0])
+
+
 def fuse_quantised(program: Program) -> None:
     """Products, sums, pooling and functions between DequantizeLinear and QuantizeLinear as ops on bytes."""
     if not any(isinstance(n.op, DequantizeLinear) for n in program.nodes):
         return
+    sink_permutations(program)
     fuse_known(program)
     rewrite(program, _TO_BYTES)
     rewrite(program, (product_to_floats, mean_to_floats))
+    rewrite(program, (known_floats,))
 
 
 def pack_product(node: Node, walk: Rewriter) -> Value | None:

@@ -24,6 +24,7 @@ from pdl.ops.index import GetItem
 from pdl.ops.inference import LinearThen
 from pdl.ops.layer_norm import LayerNorm
 from pdl.ops.linalg import Linear
+from pdl.ops.quant import DequantizeLinear, QuantizeLinear
 from pdl.ops.reduce import ArgMax, ArgMin, Reduction, Running
 from pdl.ops.shape import BroadcastTo, Concat, ExpandDims, Flip, Pad, PermuteDims, Reshape, Squeeze
 from pdl.ops.softmax import LogSoftmax, Softmax
@@ -63,6 +64,17 @@ def behind_one(node: Node, walk: Rewriter) -> Value | None:
     """f(P(x)) = P(f(x)) for f element by element."""
     found = permuted(node.inputs[0], walk) if isinstance(node.op, UnaryOp | Activation | Clip | AsType) else None
     return None if found is None else _behind(found[1], walk.emit(node.op, found[0]), walk)
+
+
+def behind_rounding(node: Node, walk: Rewriter) -> Value | None:
+    """To bytes and back, with scales along the axis' place before."""
+    op, found = node.op, permuted(node.inputs[0], walk)
+    if not isinstance(op, QuantizeLinear | DequantizeLinear) or found is None:
+        return None
+    x, axes = found
+    scales = node.inputs[1:]
+    axis = axes[op.axis % len(axes)] if scales[0] is not None and scales[0].spec.shape else op.axis
+    return _behind(axes, walk.emit(type(op)(axis), x, *scales), walk)
 
 
 def behind_several(node: Node, walk: Rewriter) -> Value | None:
@@ -286,8 +298,8 @@ def flatten_into_linear(node: Node, walk: Rewriter) -> Value | None:
 
 
 RULES: tuple[Rule, ...] = (
-    *SIMPLE, before_reshape, behind_one, behind_several, behind_concat, behind_reduction, behind_axis, behind_slice,
-    behind_rows, flatten_into_linear, behind_reshape,
+    *SIMPLE, before_reshape, behind_one, behind_rounding, behind_several, behind_concat, behind_reduction, behind_axis,
+    behind_slice, behind_rows, flatten_into_linear, behind_reshape,
 )  # fmt: skip
 
 
