@@ -45,7 +45,7 @@ def percentile(histogram: Histogram, share: float = 0.9999) -> Range:
     total = np.cumsum(histogram.counts) / max(1, int(histogram.counts.sum()))
     width = (histogram.high - histogram.low) / BINS
     first, last = np.searchsorted(total, 1 - share), np.searchsorted(total, share)
-    return Range(histogram.low + float(first) * width, histogram.low + float(min(last + 1, BINS)) * width)
+    return Range(histogram.low + int(first) * width, histogram.low + min(int(last) + 1, BINS) * width)
 
 
 def least_squares(histogram: Histogram) -> Range:

@@ -89,6 +89,7 @@ def test_version(capsys: Capture) -> None:
         (["predict", "nowhere", "x.png"], "nowhere: no such folder"),
         (["eval", "nowhere"], "nowhere: no such folder"),
         (["info", "nowhere"], "nowhere: no such folder"),
+        (["compress", "nowhere"], "nowhere: no such folder"),
         (["train", "--resume"], "pdl train --resume RUN"),
         (["train", "--resume", "nowhere"], "nowhere"),
         (["config", "show"], "Usage: pdl config show"),
@@ -297,7 +298,7 @@ def test_a_closed_pipe_is_no_crash() -> None:
 
 def test_completion(capfd: Capture) -> None:
     environment = {**os.environ, "_PDL_COMPLETE": "complete_bash", "COMP_WORDS": "pdl co", "COMP_CWORD": "1"}
-    assert python("-m", "pdl", env=environment).stdout.split() == ["config"]
+    assert python("-m", "pdl", env=environment).stdout.split() == ["compress", "config"]
 
 
 def test_table_is_plain_when_nobody_looks(capsys: Capture) -> None:

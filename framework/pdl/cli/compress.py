@@ -1,0 +1,66 @@
+"""`pdl compress`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pdl.cli import style
+from pdl.cli.common import Json, Overrides
+
+if TYPE_CHECKING:
+    from pdl.quant.compress import Compressed
+
+EXAMPLE = "Example:  pdl compress runs/cifar10 --to int8 --samples 512 -o cifar10.int8.pdl"
+WORST = 5
+
+
+def command(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder.")],
+    data: Overrides = None,
+    to: Annotated[str, typer.Option("--to", help="int8: weights and activations in bytes.")] = "int8",
+    images: Annotated[
+        Path | None, typer.Option("--images", metavar="FOLDER", help="Find ranges with these pictures.")
+    ] = None,
+    samples: Annotated[int, typer.Option("--samples", min=1, help="How many samples to find ranges with.")] = 512,
+    split: Annotated[str, typer.Option("--split", help="What both nets are measured on.")] = "test",
+    method: Annotated[str, typer.Option("--method", help="mse, entropy, percentile or minmax.")] = "mse",
+    keep: Annotated[str, typer.Option("--keep", help="Leave in floats: first, last or both.")] = "",
+    weights: Annotated[str | None, typer.Option("--weights", help="best or last.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Default: RUN/model.int8.pdl")] = None,
+    json: Json = False,
+) -> None:
+    """Write a smaller, faster bundle of a trained run, and show what it costs: metrics, size, latency, noise.
+
+    Nothing is trained: ranges of activations come from validation data, weights are rounded per output channel.
+    """
+    from pdl.quant.compress import compress
+
+    made = compress(
+        run, out, to=to, overrides=data or [], images=images, samples=samples, split=split, method=method, keep=keep,
+        weights=weights,
+    )  # fmt: skip
+    style.json(made.to_dict()) if json else _show(made)
+
+
+def _show(made: Compressed) -> None:
+    rows = [(p.name, f"{p.before:.4f}", f"{p.after:.4f}", f"{p.after - p.before:+.4f}") for p in made.metrics]
+    kb = made.size
+    rows.append(("size", f"{kb.before / 1e3:,.1f} kB", f"{kb.after / 1e3:,.1f} kB", f"{1 / kb.ratio:.2f} of it"))
+    rows += [(p.name, f"{p.before:.3f} ms", f"{p.after:.3f} ms", f"{p.ratio:.2f} times as fast") for p in made.latency]
+    style.table(["", "fp32", "int8", ""], rows, title=f"measured on {made.split}")
+    style.out("")
+    style.table(["noisiest activations", "dB"], [(e.name, f"{e.noise:.1f}") for e in made.errors[:WORST]])
+    style.out("")
+    on_bytes, products = made.products
+    style.pairs(
+        [
+            ("bundle", str(made.path)),
+            ("on bytes", f"{on_bytes} of {products} products"),
+            ("ranges", f"{made.method}, {made.samples} samples"),
+        ]
+    )
+    for line in made.notes:
+        style.note(line)

@@ -1,0 +1,57 @@
+"""`pdl compress`: a trained run on bytes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pdl
+from pdl.cli import main
+from pdl.errors import UsageError
+from pdl.ops.quant import QConv, QLinear
+from pdl.quant.compress import compress
+from tests.cv.test_classification import photos, recipe, run  # noqa: F401 - fixtures
+
+
+def test_a_run_on_bytes(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: F811
+    assert main(["compress", str(run), "--samples", "5", "-o", str(tmp_path / "net.pdl"), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    path = Path(said["path"])
+    assert path == tmp_path / "net.pdl"
+    assert said["samples"] == 5
+    assert said["products"]["on_bytes"] == said["products"]["all"] > 0
+    assert said["metrics"]["loss"]["after"] == pytest.approx(said["metrics"]["loss"]["before"], abs=0.05)
+    assert all(noise < -30 for noise in said["noise_db"].values())
+    assert set(said["milliseconds"]) == {"batch 1", "batch 32"}
+    assert path.stat().st_size == said["bytes"]["after"] < said["bytes"]["before"]
+    session = pdl.runtime.load(path)
+    assert session.bundle is not None
+    assert session.bundle.meta["about"]["precision"] == "int8"
+    ops = [type(n.op) for n in session.bundle.build().nodes]
+    assert sum(op in (QConv, QLinear) for op in ops) == said["products"]["all"]
+    picture = np.random.default_rng(0).integers(0, 256, (40, 30, 3), np.uint8)
+    assert session(picture)["label"] in session.bundle.labels
+
+
+def test_tables_for_people(run: Path, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: F811
+    out = tmp_path / "small.pdl"
+    assert (
+        main(["compress", str(run), "--images", str(photos), "--samples", "5", "-o", str(out), "--keep", "both"]) == 0
+    )
+    said = capsys.readouterr().out
+    assert all(word in said for word in ("accuracy", "size", "batch 32", "noisiest activations", "mse, 5 samples"))
+    assert out.is_file()
+
+
+def test_refusals(run: Path, tmp_path: Path) -> None:  # noqa: F811
+    with pytest.raises(UsageError, match="--to int4: expected int8"):
+        compress(run, to="int4")
+    with pytest.raises(UsageError, match="no picture in it"):
+        compress(run, images=tmp_path)
+    with pytest.raises(UsageError, match="method='best'"):
+        compress(run, method="best")
+    assert main(["compress", str(tmp_path / "nowhere")]) == 2
+    assert not (run / "model.int8.pdl").exists()
