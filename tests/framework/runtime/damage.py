@@ -102,7 +102,8 @@ def edit_attribute(rng: np.random.Generator, data: bytes) -> bytes:
     """One attribute of one op, by a value of its own kind: what checks of types let pass."""
     members = contents(data)
     tree = json.loads(members["program.json"])
-    node = tree["program"]["nodes"][rng.integers(len(tree["program"]["nodes"]))]
+    nodes = tree["program" if "program" in tree else "graph"]["nodes"]
+    node = nodes[rng.integers(len(nodes))]
     places = [p for p in leaves(node) if p[0] is not node or p[1] not in ("op",)]
     parent, key = places[rng.integers(len(places))]
     same = [v for v in VALUES if type(v) is type(parent[key])] or VALUES
@@ -118,6 +119,8 @@ def swap_op(rng: np.random.Generator, data: bytes) -> bytes:
 
     members = contents(data)
     tree = json.loads(members["program.json"])
+    if "graph" in tree:
+        return edit_attribute(rng, data)
     node = tree["program"]["nodes"][rng.integers(len(tree["program"]["nodes"]))]
     name = sorted(OPS)[rng.integers(len(OPS))]
     plain: dict[str, list[Any]] = {
@@ -176,10 +179,13 @@ KINDS: list[Damage] = [
 ]  # fmt: skip
 
 
+FUZZED = (*sorted(made.NETS), "graph")
+
+
 def damaged(number: int) -> bytes:
     """The bundle of a number."""
     rng = np.random.default_rng(number)
-    names = sorted(made.NETS)
+    names = FUZZED
     data = made.whole(names[number % len(names)])
     return KINDS[number // len(names) % len(KINDS)](rng, data)
 
@@ -206,7 +212,7 @@ def main() -> None:
     parser.add_argument("--memory", type=float, default=4.0, help="GiB of address space beyond what importing took")
     args = parser.parse_args()
     faulthandler.enable()
-    for name in made.NETS:
+    for name in FUZZED:
         assert attempt(made.whole(name)) == "ran"
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     limit = used + int(args.memory * 2**30)

@@ -11,6 +11,7 @@ import pdl
 from pdl import nn
 from pdl.dims import Dim
 from pdl.dtype import float32
+from pdl.onnx.graph import Graph, Node, Port
 from pdl.ops.base import Spec
 from pdl.program import Program, trace
 from pdl.runtime import bundle
@@ -79,10 +80,49 @@ def good(name: str = "conv") -> bytes:
     return bundle.pack(program, arrays, labels=labels, card="# Test\n", config="a: 1\n", metrics={"test/accuracy": 0.5})
 
 
+def graph_parts() -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """program.json and the arrays of an imported graph with a branch and a loop, which no one program can hold."""
+    rng = np.random.default_rng(0)
+    arrays = {
+        "w": rng.standard_normal((4, 3, 3, 3)).astype(np.float32),
+        "head": rng.standard_normal((4, 5)).astype(np.float32),
+        "turns": np.array(3),
+        "go": np.array(True),
+        "edge": np.array(7),
+        "axis": np.array(1),
+        "half": np.array([0.5], np.float32),
+    }
+    body = Graph(
+        "body",
+        [Port("i", "int64", ()), Port("c", "bool", ()), Port("z", "float32", None)],
+        [Port("c2"), Port("z2")],
+        [Node("Identity", ["c"], ["c2"], opset=17), Node("Mul", ["z", "half"], ["z2"], opset=17)],
+    )
+    yes = Graph("yes", [], [Port("a")], [Node("Relu", ["pooled"], ["a"], opset=17)])
+    no = Graph("no", [], [Port("b")], [Node("Tanh", ["pooled"], ["b"], opset=17)])
+    pads = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+    nodes = [
+        Node("Transpose", ["image"], ["nchw"], {"perm": [0, 3, 1, 2]}, opset=17),
+        Node("Conv", ["nchw", "w"], ["conv"], pads, opset=17),
+        Node("GlobalAveragePool", ["conv"], ["mean"], opset=17),
+        Node("Flatten", ["mean"], ["pooled"], {"axis": 1}, opset=17),
+        Node("Shape", ["image"], ["shape"], opset=17),
+        Node("Gather", ["shape", "axis"], ["height"], opset=17),
+        Node("Greater", ["height", "edge"], ["tall"], opset=17),
+        Node("If", ["tall"], ["chosen"], {"then_branch": yes, "else_branch": no}, opset=17),
+        Node("Loop", ["turns", "go", "chosen"], ["looped"], {"body": body}, opset=17),
+        Node("MatMul", ["looped", "head"], ["y"], opset=17),
+    ]
+    shape = ("n", 8, 8, 3)
+    graph = Graph("graph", [Port("image", "float32", shape)], [Port("y", "float32", ("n", 5))], nodes, arrays)
+    stored, kept = graph.to_dict()
+    return {"kind": "onnx", "graph": stored}, kept
+
+
 @functools.cache
 def whole(name: str) -> bytes:
-    """A bundle with a pipeline."""
-    program, arrays = parts_of(name)
+    """A bundle with a pipeline; "graph" is one of an imported graph."""
+    program, arrays = graph_parts() if name == "graph" else parts_of(name)
     pre = [
         {"step": "mode", "mode": "rgb"},
         {"step": "resize_short", "size": 9},
