@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
-from pdl import threads
 from pdl.dtype import DType
 from pdl.errors import DtypeError, ShapeError, UsageError
+from pdl.kernels import runtime
 from pdl.tensor import Array
 
 if TYPE_CHECKING:
@@ -76,6 +75,7 @@ class Session:
             raise UsageError(f"threads={threads} must be at least 1")
         self.engine, self.inputs, self.outputs = engine, tuple(inputs), tuple(outputs)
         self.pipeline, self.bundle, self.threads = pipeline, bundle, threads
+        self._names = [port.name for port in self.outputs]
 
     @classmethod
     def of(
@@ -130,15 +130,25 @@ class Session:
         timer   called as timer(node, begin, end) for every node, in seconds of `time.perf_counter`
         """
         arrays = self._arrays(inputs)
-        with nullcontext() if self.threads is None else threads.limit(self.threads):
+        if self.threads is None:
             made = self.engine(arrays, timer)
-        return {port.name: y for port, y in zip(self.outputs, made, strict=True)}
+        else:  # `threads.limit` without the microseconds that a context manager takes
+            before = runtime.limit_threads(self.threads)
+            try:
+                made = self.engine(arrays, timer)
+            finally:
+                runtime.limit_threads(before)
+        return dict(zip(self._names, made, strict=True))
 
     def _arrays(self, inputs: Mapping[str, Any]) -> list[Array]:
-        names = [port.name for port in self.inputs]
-        if len(inputs) != len(names) or any(name not in inputs for name in names):
-            raise UsageError(f"the model takes the inputs {', '.join(names)}; got {', '.join(inputs) or 'none'}")
-        return [self._array(port, inputs[port.name]) for port in self.inputs]
+        try:
+            found = [self._array(port, inputs[port.name]) for port in self.inputs]
+        except KeyError:
+            found = []
+        if not len(found) == len(inputs) == len(self.inputs):
+            names = ", ".join(port.name for port in self.inputs)
+            raise UsageError(f"the model takes the inputs {names}; got {', '.join(inputs) or 'none'}")
+        return found
 
     def _array(self, port: Port, value: Any) -> Array:
         array = np.asarray(value)
