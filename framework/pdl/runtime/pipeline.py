@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from pdl.errors import PdlError, UsageError
 from pdl.runtime import pictures
 from pdl.runtime.bundle import Bundle
@@ -57,7 +59,7 @@ class Pipeline:
         ((name, steps),) = self.pre.items()
         value = pictures.picture(item, self.mode)
         for step in steps:
-            value = step(value)
+            value = _taken(step, value)
         return {name: value}
 
     def finish(self, outputs: Mapping[str, Array]) -> Any:
@@ -69,7 +71,7 @@ class Pipeline:
         for name, steps in self.post.items():
             value: Any = outputs[name]
             for step in steps:
-                value = step(value)
+                value = _taken(step, value)
             found[name] = value
         if not found:
             return dict(outputs)
@@ -83,6 +85,15 @@ class Pipeline:
                 raise UsageError(f"no step of this pipeline has the argument {key!r}")
             for step in holders:
                 setattr(step, key, value)
+
+
+def _taken(step: Step, value: Any) -> Any:
+    """The value after a step; UsageError where it is none that the step takes, as in steps put in a wrong order."""
+    try:
+        return step(value)
+    except (ValueError, TypeError, IndexError, AttributeError) as error:
+        shown = f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
+        raise UsageError(f"the step {step.name} of the pipeline cannot take {shown}: {error}") from error
 
 
 def describe(steps: Sequence[Mapping[str, Any]]) -> str:

@@ -296,5 +296,7 @@ def _sane(value: Array, size: int) -> Array:
 
 
 def _vector(step: Step, value: Any) -> None:
+    if not isinstance(value, np.ndarray):
+        raise UsageError(f"{step.name}: expected scores [classes], got an answer; such steps come last and once")
     if value.ndim != 1 or not value.size:
         raise UsageError(f"{step.name}: expected scores [classes], got an output of shape {value.shape}")

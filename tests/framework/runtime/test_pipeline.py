@@ -162,6 +162,25 @@ def test_limits() -> None:
         read(PRE_STEPS, [{"step": "top"}]).finish({"y": np.zeros((2, 2))})
 
 
+@pytest.mark.parametrize(
+    ("pre", "post", "message"),
+    [
+        (
+            [*PRE_STEPS, {"step": "resize", "size": [4, 4]}],
+            [],
+            r"resize of the pipeline cannot take float32 \(8, 8, 3\)",
+        ),
+        (PRE_STEPS, [{"step": "top"}, {"step": "top"}], r"top: expected scores \[classes\], got an answer"),
+        (PRE_STEPS, [{"step": "top"}, {"step": "softmax"}], r"softmax of the pipeline cannot take dict"),
+    ],
+    ids=["after floats", "twice", "after an answer"],
+)
+def test_steps_in_a_wrong_order(pre: Any, post: Any, message: str) -> None:
+    pipeline = read(pre, post)
+    with pytest.raises(UsageError, match=message):
+        pipeline.finish({"y": pipeline.prepare(X)["image"][0, 0]})
+
+
 def test_described_for_people() -> None:
     said = describe(PRE_STEPS)
     assert said.startswith("mode(mode=rgb) > resize_short(size=10) > crop(size=[8, 8]) > normalize(mean=[0.5]")
