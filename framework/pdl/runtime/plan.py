@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pdl.errors import UsageError
+from pdl.kernels.copies import copy
 from pdl.kernels.memory import empty
 from pdl.program.executor import Executable
 from pdl.program.ir import Node, Program
@@ -32,6 +33,8 @@ Timer: TypeAlias = "Callable[[Node, float, float], None]"
 MEMORY = 256 << 20
 #: bytes below which a plan's block comes from pdl's allocator: less than a page a piece would be waste
 SMALL = 16 << 10
+#: bytes above which an output comes from the system and goes back to it
+LARGE = 4 << 20
 
 
 class Plan:
@@ -54,7 +57,7 @@ class Plan:
         executable = self._take()
         try:
             executable.profile = timer
-            return [np.array(y) for y in executable(*arrays) if y is not None]
+            return [_own(y) for y in executable(*arrays) if y is not None]
         finally:
             executable.profile = None
             with self._lock:
@@ -79,6 +82,17 @@ def pages(nbytes: int) -> Array:
         return np.frombuffer(mmap.mmap(-1, nbytes), np.uint8)
     except (OSError, ValueError, OverflowError) as error:
         raise UsageError(f"a plan needs {nbytes} bytes of memory, which this machine does not give ({error})") from None
+
+
+def _own(y: Array) -> Array:
+    """A copy for the caller; up to some size in memory that is used again, where fresh pages would cost more than the
+    copy.
+    """
+    if y.nbytes > LARGE:
+        return np.array(y)
+    made = empty(y.shape, y.dtype)
+    copy(made, y)
+    return made
 
 
 class Plans:
