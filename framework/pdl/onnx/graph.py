@@ -284,6 +284,8 @@ class Frame:
 
 def _settled(value: Any) -> Any:
     """Integers and bools that are known go on as arrays: most are shapes, whose arithmetic NumPy does."""
+    if isinstance(value, bool | int | float | np.generic):
+        return values.settled(value)
     return value._data if type(value) is Tensor and value._data.dtype.kind in "iub" else value
 
 

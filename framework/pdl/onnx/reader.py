@@ -87,13 +87,20 @@ def from_proto(proto: Any, folder: Path | None = None) -> Model:
     if faults := structure(graph):
         raise UsageError("the ONNX graph is damaged:\n" + "\n".join(f"  {fault}" for fault in faults[:40]))
     prune(graph)
-    metadata = {entry.key: entry.value for entry in proto.metadata_props}
-    producer = f"{proto.producer_name} {proto.producer_version}".strip()
+    metadata = {_name(entry.key): _name(entry.value) for entry in proto.metadata_props}
+    producer = f"{_name(proto.producer_name)} {_name(proto.producer_version)}".strip()
     return Model(graph, opsets, producer, metadata)
 
 
 def _domain(name: str) -> str:
-    return "" if name == "ai.onnx" else name
+    return "" if _name(name) == "ai.onnx" else name
+
+
+def _name(text: Any) -> str:
+    """A name; protobuf hands out bytes where a file holds no UTF-8."""
+    if not isinstance(text, str):
+        raise UsageError(f"a name in the file is no text: {text[:40]!r}")
+    return text
 
 
 def _opsets(entries: Iterable[Any]) -> dict[str, int]:
@@ -138,31 +145,32 @@ class _Reader:
         self._depth += 1
         if self._depth > DEEPEST:
             raise UsageError(f"the model holds graphs inside graphs, over {DEEPEST} deep")
-        initialisers = {t.name: self.tensor(t, f"initializer {t.name!r}") for t in proto.initializer}
+        initialisers = {_name(t.name): self.tensor(t, f"initializer {t.name!r}") for t in proto.initializer}
         for sparse in proto.sparse_initializer:
-            initialisers[sparse.values.name] = self.sparse(sparse)
+            initialisers[_name(sparse.values.name)] = self.sparse(sparse)
         nodes = [self.node(n, opsets) for n in proto.node]
         # before IR version 4 every initialiser was listed as an input, too
         inputs = [_port(v) for v in proto.input if v.name not in initialisers]
         self._depth -= 1
-        return Graph(proto.name, inputs, [_port(v) for v in proto.output], nodes, initialisers)
+        return Graph(_name(proto.name), inputs, [_port(v) for v in proto.output], nodes, initialisers)
 
     def function(self, proto: Any, opsets: dict[str, int]) -> Graph:
         """The body of a model-local function, as a graph."""
         nodes = [self.node(n, opsets) for n in proto.node]
-        return Graph(proto.name, [Port(n) for n in proto.input], [Port(n) for n in proto.output], nodes)
+        inputs, outputs = ([Port(_name(n)) for n in names] for names in (proto.input, proto.output))
+        return Graph(_name(proto.name), inputs, outputs, nodes)
 
     def node(self, proto: Any, opsets: dict[str, int]) -> Node:
         domain = _domain(proto.domain)
-        attributes = {a.name: self.attribute(a, opsets, f"{proto.op_type} {proto.name!r}") for a in proto.attribute}
-        return Node(
-            proto.op_type, list(proto.input), list(proto.output), attributes, proto.name, domain, opsets.get(domain, 1)
-        )
+        op, name = _name(proto.op_type), _name(proto.name)
+        attributes = {_name(a.name): self.attribute(a, opsets, f"{op} {name!r}") for a in proto.attribute}
+        inputs, outputs = list(map(_name, proto.input)), list(map(_name, proto.output))
+        return Node(op, inputs, outputs, attributes, name, domain, opsets.get(domain, 1))
 
     def attribute(self, proto: Any, opsets: dict[str, int], where: str) -> Any:
         """A plain value, array, graph, or list of them; a reference to an argument of a function stays one."""
         if proto.ref_attr_name:
-            return Reference(proto.ref_attr_name)
+            return Reference(_name(proto.ref_attr_name))
         kind = package().AttributeProto.AttributeType
         what = f"attribute {proto.name!r} of {where}"
         read = {
@@ -249,26 +257,22 @@ class Reference:
 
 def _port(proto: Any) -> Port:
     """Name, dtype and shape of a ValueInfoProto."""
-    kind = proto.type.WhichOneof("value")
+    name, kind = _name(proto.name), proto.type.WhichOneof("value")
     if kind is None:
-        return Port(proto.name)
+        return Port(name)
     if kind not in ("tensor_type", "sparse_tensor_type"):
-        return Port(proto.name, kind=kind.removesuffix("_type"))
+        return Port(name, kind=kind.removesuffix("_type"))
     info = getattr(proto.type, kind)
     dtype = ELEMENTS.get(info.elem_type)
     if dtype is None:
-        raise UsageError(f"{proto.name!r} has the element type {info.elem_type}, which ONNX has not given out")
-    return Port(proto.name, dtype, _shape(info) if info.HasField("shape") else None)
+        raise UsageError(f"{name!r} has the element type {info.elem_type}, which ONNX has not given out")
+    return Port(name, dtype, _shape(info) if info.HasField("shape") else None)
 
 
 def _shape(info: Any) -> tuple[int | str | None, ...]:
     """The sizes of a type: numbers, names, None where the file says nothing (some write -1 or 0 there)."""
-    found: list[int | str | None] = []
-    for dim in info.shape.dim:
-        kind = dim.WhichOneof("value")
-        given = getattr(dim, kind) if kind else None
-        found.append(given or None if isinstance(given, str) else given if given is not None and given > 0 else None)
-    return tuple(found)
+    named = [(_name(d.dim_param), d.dim_value) for d in info.shape.dim]
+    return tuple(name or (size if size > 0 else None) for name, size in named)
 
 
 def _type_name(proto: Any) -> str:

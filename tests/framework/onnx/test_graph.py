@@ -209,3 +209,9 @@ def test_bytes_that_are_no_model() -> None:
     for data in (b"", b"no model at all", b"\x08\x07"):
         with pytest.raises(UsageError, match="no ONNX model"):
             read(data)
+
+
+def test_names_that_are_no_text() -> None:
+    data = model([node("Abs", ["x"], ["y"])], [port("x", [2])], ["y"]).replace(b"Abs", b"A\xffs")
+    with pytest.raises(UsageError):
+        read(data)
