@@ -58,18 +58,25 @@ def _attention(
     present = k, v
     k, v = _for_heads(ctx, k, q.shape[1]), _for_heads(ctx, v, q.shape[1])
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    lengths_alone = attn_mask is None and past_key is None and nonpad_kv_seqlen is None and left_window_size < 0
+    if is_causal and lengths_alone and not softcap and not ctx.wants(3):
+        y: Any = ops.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale)
+        return _joined(y) if flat else y, *present
     windows = (left_window_size, 0 if is_causal else right_window_size)
     bias, dead = _bias(ctx, q, k, attn_mask, past, nonpad_kv_seqlen, windows)
-    plain = not softcap and not ctx.wants(3) and dead is None
-    if plain:
-        y: Any = ops.scaled_dot_product_attention(q, k, v, mask=bias, scale=scale)
-        scores: Any = None
-    else:
+    scores: Any = None
+    if softcap or ctx.wants(3):
         y, scores = _spelled_out(q, k, v, bias, dead, scale, softcap, qk_matmul_output_mode)
-    if flat:
-        b, h, n, d = y.shape
-        y = ops.reshape(ops.permute_dims(y, (0, 2, 1, 3)), (b, n, h * d))
-    return y, *present, scores
+    else:
+        y = ops.scaled_dot_product_attention(q, k, v, mask=bias, scale=scale)
+        y = y if dead is None else ops.where(dead, tensor(np.zeros((), y.dtype)), y)
+    return _joined(y) if flat else y, *present, scores
+
+
+def _joined(x: Tensor) -> Tensor:
+    """[N, heads, L, E] as [N, L, heads E]."""
+    n, heads, length, width = x.shape
+    return ops.reshape(ops.permute_dims(x, (0, 2, 1, 3)), (n, length, heads * width))
 
 
 def _split_heads(ctx: Context, x: Tensor, heads: int | None) -> Tensor:
