@@ -30,6 +30,9 @@ def command(
     keep: Annotated[str, typer.Option("--keep", help="Leave in floats: first, last or both.")] = "",
     weights: Annotated[str | None, typer.Option("--weights", help="best or last.")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Default: RUN/model.int8.pdl")] = None,
+    onnx: Annotated[
+        Path | None, typer.Option("--onnx", metavar="FILE", help="Also write ONNX, with QuantizeLinear ops.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Write a smaller, faster bundle of a trained run, and show what it costs: metrics, size, latency, noise.
@@ -40,7 +43,7 @@ def command(
 
     made = compress(
         run, out, to=to, overrides=data or [], images=images, samples=samples, split=split, method=method, keep=keep,
-        weights=weights,
+        weights=weights, onnx=onnx,
     )  # fmt: skip
     style.json(made.to_dict()) if json else _show(made)
 

@@ -16,7 +16,7 @@ from pdl.program.passes.cleanup import drop_aliases, merge_equal, remove_dead
 from pdl.program.passes.fold import fold_constants
 from pdl.program.passes.fuse_quantised import fuse_known, fuse_quantised
 from pdl.program.passes.lower import lower
-from pdl.program.passes.quantise import Points, Range, is_window, points, quantise
+from pdl.program.passes.quantise import Points, Range, is_window, points, quantise, split_epilogues
 from pdl.program.specialise import bind, specialise
 from pdl.program.verify import verify
 from pdl.quant.observe import METHODS, Histogram
@@ -80,7 +80,7 @@ def calibrate(program: Program, batches: Sequence[Batch], *, method: str = "mse"
     pairs, values = _with_pairs(floats, at, ranges)
     made = run_passes(pairs.copy(), (fuse_quantised, merge_equal, remove_dead, _drop_unread))
     errors = _errors(floats, at.values, pairs, values, batches[0])
-    return Calibration(floats, pairs, made, errors, method)
+    return Calibration(floats, run_passes(pairs, (split_epilogues, _drop_unread)), made, errors, method)
 
 
 def _kept(program: Program, keep: str) -> list[Node]:

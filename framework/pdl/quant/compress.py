@@ -99,6 +99,7 @@ def compress(
     method: str = "mse",
     keep: str = "",
     weights: str | None = None,
+    onnx: str | Path | None = None,
 ) -> Compressed:
     """Write the bundle of a run on bytes (RUN/model.int8.pdl by default) and compare it with the one in floats.
 
@@ -108,6 +109,7 @@ def compress(
     split      on which both are measured; it gives no sample to the ranges
     method     how ranges are chosen, one of `pdl.quant.METHODS`
     keep       products to leave in floats: "first", "last", "both" or ""
+    onnx       also write the net as an ONNX file with QuantizeLinear and DequantizeLinear
 
     Raises UsageError where nothing can be quantised, or data is missing; nothing is written then.
     """
@@ -137,6 +139,8 @@ def compress(
         after = Session.of(made.program, inputs=list(deployment.inputs), outputs=list(deployment.outputs))
         scores = [_measure(task, s, deployment, parts.model, parts.loaders[split], split) for s in (before, after)]
     path, size = _write(folder, Path(out) if out else folder.path / FILE, program, made, deployment, scores[1], batches)
+    if onnx is not None:
+        notes = [*notes, _to_onnx(made, Path(onnx), deployment)]
     return Compressed(
         path=path,
         split=split,
@@ -149,6 +153,17 @@ def compress(
         products=_count(made.program),
         notes=notes,
     )
+
+
+def _to_onnx(made: Calibration, path: Path, deployment: Deployment) -> str:
+    """Write the program of pairs; a line that says so. Whoever reads it rounds at the same places, in an order of its
+    own, so it is not compared here to the last bit.
+    """
+    from pdl.export.onnx import to_onnx
+
+    inputs, outputs, labels = list(deployment.inputs), list(deployment.outputs), list(deployment.labels)
+    report = to_onnx(made.pairs, path, metadata={"labels": labels}, inputs=inputs, outputs=outputs)
+    return f"{path}: {report.nbytes / 1e3:,.1f} kB, opset {report.opset}, {report.nodes} nodes"
 
 
 def _calibration_split(config: Config, measured: str) -> str:

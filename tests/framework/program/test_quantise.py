@@ -5,6 +5,7 @@ what they must compute.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -275,3 +276,46 @@ def test_hostile_attributes_are_refused() -> None:
     for more in ({"x_scale": float("nan")}, {"x_zero": 300}, {"y_scale": -1.0}, {"activation": "tanh"}):
         with pytest.raises(UsageError):
             apply(quant.QConv(**fields, **more), *map(pdl.Tensor, (x, w, S)), None, None)
+
+
+# -- ONNX --------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", NETS)
+def test_onnx_and_back(name: str, tmp_path: Path) -> None:
+    """The pairs as an ONNX file, and what is read from it: the same bytes; ONNX Runtime, where it is, rounds alike."""
+    pytest.importorskip("onnx")
+    from pdl.export.onnx import to_onnx
+    from pdl.onnx.importer import load_model
+
+    pdl.random.seed(2)
+    made = calibrate(traced(NETS[name][0]()), [[pictures(8, s)] for s in range(3)])
+    path, x = tmp_path / "net.onnx", pictures(5, 11)
+    to_onnx(made.pairs, path, inputs=["x"], outputs=["y"], samples=[])
+    read = load_model(path).program
+    assert read is not None
+    ours = Session.of(made.program, inputs=["x"]).run({"x": x})["y"]
+    session = Session.of(read, inputs=["x"])
+    first = np.ascontiguousarray(x.transpose(0, 3, 1, 2))
+    np.testing.assert_allclose(session.run({"x": first})["y"], ours, atol=0.02 * np.abs(ours).max())
+    products = [n for n in session.engine.program.nodes if type(n.op).__name__ in ("QConvPacked", "QLinearPacked")]  # type: ignore[attr-defined]
+    assert len(products) == len(points(made.floats).products)
+    runtime = pytest.importorskip("onnxruntime")
+    theirs = runtime.InferenceSession(str(path)).run(None, {"x": first})[0]
+    np.testing.assert_allclose(theirs, ours, atol=0.05 * np.abs(ours).max())
+
+
+def test_activations_with_a_sign() -> None:
+    """int8 on both sides of a product becomes uint8: the same numbers."""
+
+    def function(x: Any) -> Any:
+        s, z = np.float32(0.05), np.int8(-8)
+        y = quant.dequantize_linear(quant.quantize_linear(x, s, z), s, z)
+        y = pdl.conv2d(y, weight(), B)
+        return quant.dequantize_linear(quant.quantize_linear(y, s, np.int8(9)), s, np.int8(9))
+
+    program = frozen(trace(function, Spec((1, 5, 5, 4), F32)))
+    plain, fused = program.copy(), run_passes(program, (fuse_quantised,))
+    assert [type(n.op).__name__ for n in fused.nodes] == ["QuantizeLinear", "QConv", "DequantizeLinear"]
+    x = RNG.normal(0, 3, (1, 5, 5, 4)).astype(np.float32)
+    ours, theirs = (Executable(p)(x)[0] for p in (fused, plain))
+    assert np.abs(ours - theirs).max() <= 0.051
+    assert (ours == theirs).mean() > 0.98

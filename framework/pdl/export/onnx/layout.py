@@ -12,8 +12,9 @@ from pdl.ops.conv import _Window
 from pdl.ops.norm import GroupNorm
 from pdl.ops.norm_conv import NormConv
 from pdl.ops.pool import _Pool
+from pdl.ops.quant import DequantizeLinear, QuantizeLinear
 from pdl.ops.resize import Resize
 from pdl.ops.shape import Concat, Flip, Identity, Pad, Roll
 
 WANTS: tuple[type[Any], ...] = (_Window, _Pool, GroupNorm, BatchNormEval, NormConv, Resize)
-KEEPS: tuple[type[Any], ...] = (*BODIES, Identity, Pad, Flip, Concat, Roll)
+KEEPS: tuple[type[Any], ...] = (*BODIES, Identity, Pad, Flip, Concat, Roll, QuantizeLinear, DequantizeLinear)

@@ -125,7 +125,7 @@ def _recorded(g: Graph, node: Node, op: Fused) -> Program:
 def _fold(g: Graph, node: Node) -> bool:
     """Compute a node whose inputs are known now; its outputs become constants."""
     op, arrays = node.op, [g.array(v) for v in node.inputs]
-    changing = op.stateful or op.effect or not arrays or symbolic_op(op)
+    changing = op.stateful or op.effect or op.recorded or not arrays or symbolic_op(op)
     if changing or any(a is None and v is not None for a, v in zip(arrays, node.inputs, strict=True)):
         return False
     known: list[Any] = arrays

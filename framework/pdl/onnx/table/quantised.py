@@ -18,9 +18,10 @@ from pdl.onnx.layouts import each, padding
 from pdl.onnx.registry import Context, NeedsValue, onnx_op
 from pdl.onnx.table.casts import FLOAT8, cast_array, is_short_integer
 from pdl.onnx.values import dtype_of, is_known, is_tensor_dtype, tensor
+from pdl.program.tracing import is_tracing
 from pdl.tensor import Array
 
-UINT8, INT32 = np.dtype(np.uint8), np.dtype(np.int32)
+UINT8, INT8, INT32, FLOAT32 = map(np.dtype, (np.uint8, np.int8, np.int32, np.float32))
 
 
 @onnx_op("QuantizeLinear", since=10)
@@ -31,6 +32,8 @@ def _quantize(
     """y = saturate(round(x / scale) + zero), ties to even."""
     name = ctx.node.label()
     dtype = y_zero_point.dtype if y_zero_point is not None else dtype_of(output_dtype, name) if output_dtype else UINT8
+    if not is_known(x) and x.dtype == FLOAT32 and not precision and _plain(dtype, y_scale, y_zero_point, block_size):
+        return ops.quantize_linear(tensor(x), *_numbers(y_scale, y_zero_point, dtype), axis=axis)
     if is_known(x, y_scale, y_zero_point):
         values, scale = ctx.value(x), ctx.value(y_scale)
         zero = None if y_zero_point is None else ctx.value(y_zero_point)
@@ -54,6 +57,9 @@ def _dequantize(
     name = ctx.node.label()
     dtype = dtype_of(output_dtype, name) if output_dtype else x_scale.dtype
     y: Any
+    weights = is_tracing() and len(x.shape) > 1  # stay bytes: products of bytes take them
+    if (weights or not is_known(x)) and dtype == FLOAT32 and _plain(x.dtype, x_scale, x_zero_point, block_size):
+        return ops.dequantize_linear(tensor(x), *_numbers(x_scale, x_zero_point, x.dtype), axis=axis)
     if is_known(x, x_scale, x_zero_point):
         values, scale = ctx.value(x), ctx.value(x_scale)
         y = _minus(values, x_zero_point, lambda z: spread(name, ctx.value(z), values.shape, axis, block_size))
@@ -64,6 +70,18 @@ def _dequantize(
     if x_zero_point is not None:
         y = y - ops.astype(tensor(_beside(ctx, x, x_zero_point, axis, block_size)), wide)
     return y * ops.astype(tensor(_beside(ctx, x, x_scale, axis, block_size)), wide)
+
+
+def _plain(dtype: DType, scale: Any, zero: Any, block: int) -> bool:
+    """Whether bytes have known float32 scales, one or one a slice: what pdl's own ops take."""
+    return dtype in (UINT8, INT8) and is_known(scale, zero) and scale.dtype == FLOAT32 and not block and scale.ndim < 2
+
+
+def _numbers(scale: Any, zero: Any, dtype: DType) -> tuple[Array, Array]:
+    """Scale and zero point of one shape, () for a single one."""
+    shape = () if scale.size == 1 else scale.shape
+    zeros = np.zeros(shape, dtype) if zero is None else np.asarray(zero).reshape(shape)
+    return np.asarray(scale).reshape(shape), zeros
 
 
 def _traceable(name: str, dtype: DType) -> tuple[int, int]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from pdl.dtype import int8, uint8
 from pdl.ops.activation import Activation
-from pdl.ops.base import OPS, Op, _quiet
+from pdl.ops.base import OPS, Op, Spec, _quiet
 from pdl.ops.conv import Conv
 from pdl.ops.elementwise import Clip
 from pdl.ops.index import GetItem
@@ -44,7 +44,7 @@ from pdl.program.ir import Node, Program, Value
 from pdl.program.passes.fuse_inference import Function, activate_product, add_into_product, function_of
 from pdl.program.passes.layout import sink_permutations
 from pdl.program.passes.rewrite import Rewriter, Rule, rewrite, same_shape
-from pdl.tensor import Array
+from pdl.tensor import Array, Tensor
 
 #: activations that products of bytes apply themselves
 ACTIVATIONS = ("", "relu", "clip", "hardswish")
@@ -343,6 +343,24 @@ _TO_BYTES: tuple[Rule, ...] = (
 )  # fmt: skip
 
 
+def drop_signs(program: Program) -> None:
+    """Activations in int8 as uint8 with a zero point 128 higher, where only DequantizeLinear reads them."""
+    readers = program.readers()
+    for node in program.nodes:
+        q, zero = node.outputs[0], node.inputs[2] if len(node.inputs) > 2 else None
+        if not isinstance(node.op, QuantizeLinear) or q.spec.dtype != int8 or zero is None or zero.tensor is None:
+            continue
+        reads = readers.get(q, [])
+        if q in program.outputs or not all(isinstance(r.op, DequantizeLinear) and r.inputs[2] is zero for r in reads):
+            continue
+        moved = Tensor._wrap((zero.tensor._data.astype(np.int16) + 128).astype(np.uint8))
+        raised = Value(Spec(moved.shape, uint8), tensor=moved)
+        program.captures.append(raised)
+        q.spec = Spec(q.spec.shape, uint8)
+        for each in (node, *reads):
+            each.inputs = (*each.inputs[:2], raised)
+
+
 def known_floats(node: Node, walk: Rewriter) -> Value | None:
     """Dequantised constants that no product of bytes took, as floats."""
     found = floats_of(node.outputs[0], walk) if isinstance(node.op, DequantizeLinear) else None
@@ -353,6 +371,7 @@ def fuse_quantised(program: Program) -> None:
     """Products, sums, pooling and functions between DequantizeLinear and QuantizeLinear as ops on bytes."""
     if not any(isinstance(n.op, DequantizeLinear) for n in program.nodes):
         return
+    drop_signs(program)
     sink_permutations(program)
     fuse_known(program)
     rewrite(program, _TO_BYTES)

@@ -7,15 +7,19 @@ leaves them only where it must. Which op runs on bytes is up to `fuse_quantised`
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pdl.dtype import float32
-from pdl.ops.base import Op, Spec
+from pdl.ops.activation import Activation
+from pdl.ops.base import OPS, Op, Spec
 from pdl.ops.conv import Conv
-from pdl.ops.inference import ConvThen
+from pdl.ops.elementwise import Clip
+from pdl.ops.inference import ConvThen, LinearThen
+from pdl.ops.linalg import Linear
 from pdl.ops.pool import AdaptiveAvgPool, MaxPool
 from pdl.ops.quant import MOST_INPUTS, DequantizeLinear, QuantizeLinear
 from pdl.ops.reduce import Mean
@@ -24,7 +28,7 @@ from pdl.ops.table import BinaryOp
 from pdl.program.ir import Node, Program, Value
 from pdl.program.passes.fuse_quantised import MEANS, MOVES, PRODUCTS, Add, _functions
 from pdl.program.passes.log import log
-from pdl.program.passes.rewrite import same_shape
+from pdl.program.passes.rewrite import Rewriter, rewrite, same_shape
 from pdl.program.verify import specs_of
 from pdl.tensor import Array, Tensor
 
@@ -201,9 +205,30 @@ def quantised_weights(w: Array, b: Array | None, x_scale: float | None) -> tuple
     return np.clip(np.rint(w / scale), -127, 127).astype(np.int8), scale
 
 
+def split_epilogue(node: Node, walk: Rewriter) -> Value | None:
+    """f(product + residual) in ops of their own."""
+    op: Any = node.op
+    if not isinstance(op, ConvThen | LinearThen):
+        return None
+    *inputs, residual = node.inputs
+    window = {n: getattr(op, n) for n in ("stride", "padding", "dilation", "groups") if hasattr(op, n)}
+    y = walk.emit(Conv(**window), *(v for v in inputs if v is not None)) if window else walk.emit(Linear(), *inputs)
+    y = y if residual is None else walk.emit(Add(), y, residual)
+    if op.activation == "clip":
+        low, high = (None if math.isinf(p) else p for p in op.parameters)
+        return walk.emit(Clip(low, high), y)
+    named = next((a for a in OPS.values() if issubclass(a, Activation) and a.kernel == op.activation), None)
+    return y if named is None else walk.emit(named(), y)
+
+
+def split_epilogues(program: Program) -> None:
+    """Products that say all they do in one op, as ops that other formats have."""
+    rewrite(program, (split_epilogue,))
+
+
 def is_window(node: Node) -> bool:
     """Whether a product is a convolution."""
     return isinstance(node.op, Conv | ConvThen)
 
 
-__all__ = ["Points", "Range", "is_window", "points", "quantise", "quantised_weights"]
+__all__ = ["Points", "Range", "is_window", "points", "quantise", "quantised_weights", "split_epilogues"]
