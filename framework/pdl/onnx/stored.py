@@ -96,8 +96,15 @@ def _graph(data: Mapping[str, Any], weights: Mapping[str, Array]) -> Graph:
         [_read_port(d) for d in data["inputs"]],
         [_read_port(d) for d in data["outputs"]],
         [_read_node(d, weights) for d in data["nodes"]],
-        {str(name): _read_value(ref, weights) for name, ref in data["initialisers"].items()},
+        {str(name): _read_array(name, ref, weights) for name, ref in data["initialisers"].items()},
     )
+
+
+def _read_array(name: str, ref: Any, weights: Mapping[str, Array]) -> Array:
+    found = _read_value(ref, weights)
+    if not isinstance(found, np.ndarray):
+        raise TypeError(f"initialiser {name!r} is no array")
+    return found
 
 
 def _read_port(data: Mapping[str, Any]) -> Port:
