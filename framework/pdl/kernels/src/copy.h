@@ -5,7 +5,7 @@
 
 namespace pdl::PDL_ISA::copying {
 
-constexpr int64_t kGrain = 1 << 17;  // bytes that a thread should at least have
+constexpr int64_t kGrain = 1 << 15;  // bytes that a thread should at least have: what a core has written it copies sooner than another
 constexpr int kTile = 16;
 
 struct Wide {
