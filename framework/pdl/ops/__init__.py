@@ -8,6 +8,7 @@ from pdl.ops import activation as _activation
 from pdl.ops import attention as _attention
 from pdl.ops import batchnorm as _batchnorm
 from pdl.ops import cast as _cast
+from pdl.ops import chain as _chain  # noqa: F401 - an op that inference passes make
 from pdl.ops import classifier as _classifier
 from pdl.ops import conv as _conv
 from pdl.ops import create as _create

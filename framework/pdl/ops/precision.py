@@ -108,7 +108,7 @@ POLICY: dict[Rule | None, str] = {
         Sinh Cosh Tan Asin Acos Atan Asinh Acosh Atanh Erfinv Angle Complex
         Inv Det LogAbsDet Solve Cholesky QR EigH SVD""",
     together: """
-        Add Subtract Multiply Divide FloorDivide Remainder Maximum Minimum Where Concat Stack
+        Add Subtract Multiply Divide FloorDivide Remainder Maximum Minimum Where Concat Stack Chain
         PutItem AddAt Scatter ScatterAdd""",
     widest: "Equal NotEqual Less LessEqual Greater GreaterEqual SearchSorted",
     like_first: "BatchNorm BatchNormEval LayerNorm AddLayerNorm GroupNorm",

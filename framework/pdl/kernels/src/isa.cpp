@@ -1,4 +1,5 @@
 // Compiled once per instruction set (PDL_ISA names it): the kernels (but for the dense ones, dense.cpp and dense_bf16.cpp) and the table of them.
+#include "chain.h"
 #include "copy.h"
 #include "ctc.h"
 #include "dense.h"
@@ -128,6 +129,9 @@ const Table kTable = {
     .packed_bf16 = kPackedTable<bf16>,
     .int8 = &kInt8,
     .copying = {.copy = copying::copy, .convert = copying::convert},
+    .chain_f32 = {.run = chains::run<float>},
+    .chain_f64 = {.run = chains::run<double>},
+    .chain_bf16 = {.run = chains::run<bf16>},
 };
 
 }  // namespace pdl::PDL_ISA

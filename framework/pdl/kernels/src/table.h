@@ -360,6 +360,30 @@ struct PackedTable {
   void (*forward)(int form, T* y, const T* x, const T* w, const T* bias, const Geometry& g, const Epilogue<T>& then);
 };
 
+// A chain of elementwise steps on one array [outer, rows, columns].
+struct ChainStep {
+  int name;        // a Binary, or, where operand is -1, a Unary with its parameters
+  int operand;     // the number of the input that is the other side
+  bool swapped;    // operand o value, not value o operand
+  double a, b, c;
+};
+struct ChainCall {
+  // How an input lies beside y: like it, [columns], [outer, columns], [outer, rows], or one value
+  enum Beside { kSame, kRow, kOuterRow, kColumn, kOne };
+  static constexpr int kInputs = 8, kSteps = 16;
+  void* y;                     // OUT [outer, rows, columns]
+  const void* in[kInputs];     // IN; the first is what the steps begin with, and like y
+  int beside[kInputs];
+  int64_t outer, rows, columns;
+  int inputs, steps;
+  ChainStep step[kSteps];
+};
+
+template <class T>
+struct ChainTable {
+  void (*run)(const ChainCall& call);
+};
+
 #define FAMILY(Name, name) \
   Name##Table<float> name##_f32; \
   Name##Table<double> name##_f64;
@@ -416,6 +440,7 @@ struct Table {
   STORED_FAMILY(Packed, packed)
   const Int8Table* int8;
   CopyTable copying;
+  STORED_FAMILY(Chain, chain)
 };
 
 // The entries that a CPU with AVX512-BF16 has of its own.
@@ -468,5 +493,6 @@ ACCESSOR(Cells, cells)
 ACCESSOR(Classifier, classifier)
 STORED_ACCESSOR(BatchNorm, batch_norm)
 STORED_ACCESSOR(NormConv, norm_conv)
+STORED_ACCESSOR(Chain, chain)
 
 }  // namespace pdl

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from pdl.program.ir import Program
 from pdl.program.passes.affine import fold_norms
 from pdl.program.passes.attention import fuse_attention, join_projections
+from pdl.program.passes.chain import make_chains
 from pdl.program.passes.cleanup import drop_aliases, merge_equal, remove_dead
 from pdl.program.passes.fold import fold_constants
 from pdl.program.passes.fuse import fuse
@@ -34,7 +35,7 @@ INFERENCE_ONCE: tuple[Pass, ...] = (
     merge_equal, *_NAMES, fold_norms, join_projections, fuse_epilogues, narrow_slices, pack_quantised, remove_dead,
 )  # fmt: skip
 #: for each tuple of input shapes, when all sizes are numbers
-PER_SHAPE: tuple[Pass, ...] = (fold_constants, remove_dead)
+PER_SHAPE: tuple[Pass, ...] = (fold_constants, make_chains, remove_dead)
 
 
 def run_passes(program: Program, passes: Sequence[Pass]) -> Program:
