@@ -35,6 +35,14 @@ class Pipeline:
     @classmethod
     def of(cls, bundle: Bundle) -> Pipeline | None:
         """The pipeline of a bundle; None where it has no steps for its input. DataError for one that is damaged."""
+        known = bundle.program if bundle.kind == "program" else bundle.program["graph"]
+        for when, side in (("pre", "inputs"), ("post", "outputs")):
+            ports: Any = known.get(side)
+            demand(isinstance(ports, list), bundle.source, "program.json", f"it lacks its {side}")
+            have = [each.get("name") if isinstance(each, dict) else each for each in ports]
+            for name in bundle.pipeline[when]:
+                what = f"has steps for {name!r}, the model has the {side} {', '.join(map(str, have))}"
+                demand(name in have, bundle.source, f"pipeline.json: {when}", what)
         return cls.read(bundle.pipeline, bundle.labels, bundle.source)
 
     @classmethod

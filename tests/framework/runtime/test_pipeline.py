@@ -162,6 +162,16 @@ def test_limits() -> None:
         read(PRE_STEPS, [{"step": "top"}]).finish({"y": np.zeros((2, 2))})
 
 
+def test_steps_belong_to_ports_of_the_model() -> None:
+    program, arrays = made.parts_of("conv")
+    for steps, message in (
+        ({"pre": {"picture": PRE_STEPS}}, r"pre: has steps for 'picture', the model has the inputs image"),
+        ({"post": {"z": [{"step": "top"}]}}, r"post: has steps for 'z', the model has the outputs y"),
+    ):
+        with pytest.raises(DataError, match=message):
+            pdl.runtime.load(bundle.pack(program, arrays, pipeline=steps))
+
+
 @pytest.mark.parametrize(
     ("pre", "post", "message"),
     [
