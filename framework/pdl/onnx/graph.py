@@ -193,7 +193,8 @@ class _Steps(threading.local):
     def add(self, node: Node) -> None:
         """Count a node; refuse to go on for ever."""
         self.count += 1
-        if _Tracing.recorder is not None and self.count > MOST_TRACED:
+        recorder = _Tracing.recorder
+        if recorder is not None and max(self.count, len(recorder.program.nodes)) > MOST_TRACED:
             raise NeedsValue(f"{node.label()}: {MOST_TRACED:,} nodes have been traced, and the graph has not ended")
         if self.count > MOST_STEPS:
             raise UsageError(f"{node.label()}: {MOST_STEPS:,} nodes have run; a loop of this graph does not end")
