@@ -133,7 +133,7 @@ def shapes_at(
 
 
 def _compare(made: Imported) -> None:
-    """Compare the program with fresh traces at other sizes; fix axes that have one size only."""
+    """Compare the program with fresh traces at other sizes; join axes that change together, fix those that cannot."""
     for name in list(made.examples):
         tried = 0
         for other in _others(made.examples[name]):
@@ -150,7 +150,8 @@ def _compare(made: Imported) -> None:
             if tried == 2:
                 break
         if not tried:
-            _fix(made, name)
+            tied = _tied(made, name)
+            _join(made, name, tied) if tied else _fix(made, name)
             return _compare(made)
 
 
@@ -173,6 +174,34 @@ def _verdict(made: Imported, sizes: Mapping[str, int]) -> str | None:
         return difference(specialise(made.program, sizes), fresh)
     except PdlError as error:
         return str(error)
+
+
+def _tied(made: Imported, name: str) -> list[str]:
+    """The sizes that must change together with this one: files without names for axes do not say so."""
+    example = made.examples[name]
+    tied = [n for n, e in made.examples.items() if e == example and n != name]
+
+    def takes(names: list[str]) -> bool:
+        moved = (dict.fromkeys([name, *names], size) for size in _others(example))
+        return any(_verdict(made, {**made.examples, **sizes}) is not None for sizes in moved)
+
+    if not tied or not takes(tied):
+        return []
+    for other in list(tied):
+        rest = [n for n in tied if n != other]
+        tied = rest if takes(rest) else tied
+    return tied
+
+
+def _join(made: Imported, name: str, tied: list[str]) -> None:
+    """Give several sizes one name."""
+    for other in tied:
+        del made.examples[other]
+    made.shapes = {
+        port: shape and tuple(name if n in tied else n for n in shape) for port, shape in made.shapes.items()
+    }
+    made.notes.append(f"{', '.join(tied)} and {name} are one size, {name}")
+    made.program = trace(made.graph, shapes_at(made.shapes, made.examples, symbolic=True))
 
 
 def _fix(made: Imported, name: str) -> None:

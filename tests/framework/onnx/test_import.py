@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from pdl.dims import Dim
-from pdl.errors import UsageError
+from pdl.errors import ShapeError, UsageError
 from pdl.onnx import load_model
 from pdl.onnx.axes import named_axes
 from pdl.onnx.graph import Port
 from pdl.onnx.tracing import difference, trace
 from pdl.program import Executable
 from pdl.program.specialise import bind, specialise
+from pdl.runtime import Session
 
 from .building import INT64, conv_net, graph, loop_model, model, node, port
 
@@ -68,6 +69,20 @@ def test_an_axis_with_one_size_is_fixed() -> None:
     assert made.shapes == {"x": ("n", 48)}
     assert "k is fixed at 48" in made.notes[0]
     assert made.program is not None
+
+
+def test_axes_without_names_that_change_together_are_one_size() -> None:
+    ports = [port("a", [None, None, 4]), port("b", [None, None, 4]), port("other", [None, None])]
+    nodes = [node("Add", ["a", "b"], ["c"]), node("MatMul", ["c", "w"], ["y"]), node("Neg", ["other"], ["z"])]
+    made = load_model(model(nodes, ports, ["y", "z"], {"w": floats(4, 2)}))
+    assert made.shapes == {"a": ("n", "a_1", 4), "b": ("n2", "a_1", 4), "other": ("n3", "other_1")}
+    assert made.notes == ["b_1 and a_1 are one size, a_1"]
+    assert made.program is not None
+    given = {"a": floats(3, 7, 4), "b": floats(3, 7, 4), "other": floats(2, 9)}
+    session = Session.of(made.program, outputs=["y", "z"])
+    np.testing.assert_allclose(session.run(given)["y"], made.graph.run(given)["y"], rtol=1e-5)
+    with pytest.raises(ShapeError, match="a_1"):
+        session.run({**given, "b": floats(3, 8, 4)})
 
 
 def test_sizes_can_be_given() -> None:
