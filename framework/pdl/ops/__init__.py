@@ -83,4 +83,4 @@ from pdl.ops.sort import *  # noqa: E402, F403
 from pdl.ops.sparse import *  # noqa: E402, F403
 from pdl.ops.table import *  # noqa: E402, F403
 
-__all__ = [name for family in _FAMILIES for name in family.__all__]
+__all__: list[str] = [name for family in _FAMILIES for name in family.__all__]
