@@ -139,6 +139,24 @@ PDL_INLINE void multiply(T* c, int64_t c_stride, const T* a, int64_t a_stride, i
   }
 }
 
+// c[gate] = a [1, k] @ the gates' panels of a block (+ bias): one row alone would wait for every sum, so all gates are summed at once.
+// Where a panel is narrower than a vector, what is behind its columns means nothing.
+template <class T, int gates, int vectors>
+PDL_INLINE void multiply_row(T* const* c, const T* a, const Panels<T>& w, int64_t block, int width) {
+  constexpr int lanes = kLanes<T>;
+  Vec<T> sums[gates][vectors];
+  for (int g = 0; g < gates; g++)
+    for (int v = 0; v < vectors; v++) sums[g][v] = w.bias == nullptr ? Vec<T>{} : load(w.bias_at(block, g) + v * lanes);
+  const T* b = w.at(block, 0);
+  for (int64_t k = 0; k < w.k; k++, b += width) {
+    const Vec<T> x = splat(a[k]);
+    for (int g = 0; g < gates; g++)
+      for (int v = 0; v < vectors; v++) sums[g][v] += x * load(b + g * w.size + v * lanes);
+  }
+  for (int g = 0; g < gates; g++)
+    for (int v = 0; v < vectors; v++) store(c[g] + v * lanes, sums[g][v]);
+}
+
 // Calls body(pass, first row, last row, block of units) for passes 0, 1, ...; a pass of some rows starts when all blocks of the one before
 // are done for them. Passes go to and fro over the blocks, so that the end of w, still in the cache, serves the next one first.
 template <class T, class F>
@@ -193,7 +211,15 @@ void forward(const Recurrence<T>& r) {
     const T* now = h[pass % 2];
     T* next = h[(pass + 1) % 2];
     alignas(64) T tile[gates][kGroup * panel];
-    for (int g = 0; g < gates; g++) multiply(tile[g], panel, now + first * stride, stride, last - first, w, block, g, false);
+    const int width = panel_width<T>(columns);
+    if (last - first == 1) {
+      T* rows[gates];
+      for (int g = 0; g < gates; g++) rows[g] = tile[g];
+      if (width <= lanes) multiply_row<T, gates, 1>(rows, now + first * stride, w, block, width);
+      else multiply_row<T, gates, kMaxVectors>(rows, now + first * stride, w, block, kMaxVectors * lanes);
+    } else {
+      for (int g = 0; g < gates; g++) multiply(tile[g], panel, now + first * stride, stride, last - first, w, block, g, false);
+    }
     for (int64_t row = first; row < last; row++) {
       const int64_t at = row * r.steps + t, place = row * stride + unit;
       const bool outside = padding(r, row, t);
