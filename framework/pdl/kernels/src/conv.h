@@ -116,6 +116,11 @@ struct Cut {
     rows_per_block = min64(out_rows, max64(1, block_bytes / max64(1, row_bytes)));
     if (planes < wanted) rows_per_block = max64(1, min64(rows_per_block, out_rows * planes / wanted));
     pieces = (out_rows + rows_per_block - 1) / rows_per_block;
+    if (planes < wanted && pieces > 1) {  // as many for every thread, and even ones
+      const int64_t even = round_up(pieces, num_threads());
+      rows_per_block = (out_rows + even - 1) / even;
+      pieces = (out_rows + rows_per_block - 1) / rows_per_block;
+    }
     planes_per_block = pieces > 1 ? 1 : max64(1, min64(block_bytes / max64(1, row_bytes * out_rows), planes / wanted));
   }
   int64_t blocks() const { return (planes + planes_per_block - 1) / planes_per_block * pieces; }

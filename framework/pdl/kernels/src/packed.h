@@ -96,18 +96,19 @@ struct Windows {
   }
 };
 
-// How threads divide a product of m rows in tiles and of panels: into bands of rows times bands of panels. Each band of rows fetches its
-// panels' weights, each band of panels its rows: the division that takes least, a number fetched from memory counting as many multiply-adds.
+// How threads divide a product of m rows in tiles and of panels: into bands of rows times bands of panels, whose borders may lie within a
+// panel. Each band of rows fetches the weights, each band of panels the rows: the division that takes least, a number fetched from memory
+// counting as many multiply-adds.
 struct Bands {
   int rows = 1, columns = 1;
 
   Bands(int threads, int64_t m, int64_t tile, int64_t panels, int64_t panel) {
-    constexpr int64_t fetched = 48;
+    constexpr int64_t fetched = 24;
     const int64_t tiles = (m + tile - 1) / tile;
     int64_t least = INT64_MAX;
     for (int c = 1; c <= threads; c++) {
       const int r = threads / c;
-      const int64_t high = min64(m, (tiles + r - 1) / r * tile), wide = (panels + c - 1) / c * panel;
+      const int64_t high = min64(m, (tiles + r - 1) / r * tile), wide = (panels * panel + c - 1) / c;
       const int64_t cost = high * wide + fetched * (high + wide);
       if (cost < least) least = cost, rows = r, columns = c;
     }
@@ -151,8 +152,7 @@ void rows_forward(T* y, const T* x, const T* w, const T* bias, const Geometry& g
     for (int64_t band = from; band < to; band++) {
       const int64_t r = band / bands.columns, c = band % bands.columns, tiles = (m + tile - 1) / tile;
       const int64_t row0 = tiles * r / bands.rows * tile, row1 = min64(m, tiles * (r + 1) / bands.rows * tile);
-      const int64_t panel0 = panels * c / bands.columns, panel1 = panels * (c + 1) / bands.columns;
-      const bool by_tiles = depth <= block && (panel1 - panel0) * panel * depth * static_cast<int64_t>(sizeof(T)) <= kRowBytes;
+      const bool by_tiles = bands.columns == 1 && depth <= block && panels * panel * depth * static_cast<int64_t>(sizeof(T)) <= kRowBytes;
       const int64_t fit = min64(strip, max64(tile, row1 - row0));
       T* copy = windows.there ? nullptr : static_cast<T*>(scratch(0, fit * windows.stride * sizeof(T) + 64));
       for (int64_t first = row0; first < row1; first += fit) {
@@ -170,11 +170,13 @@ void rows_forward(T* y, const T* x, const T* w, const T* bias, const Geometry& g
         };
         if (by_tiles) {  // rows of y are written whole
           for (int64_t row = first; row < last; row += tile)
-            for (int64_t at = panel0; at < panel1; at++) product(at, 0, row);
-        } else {
-          for (int64_t at = panel0; at < panel1; at++)
+            for (int64_t at = 0; at < panels; at++) product(at, 0, row);
+        } else {  // this band's run of all (panel, tile of rows)
+          const int64_t high = (last - first + tile - 1) / tile, pieces = panels * high;
+          const int64_t begin = pieces * c / bands.columns, end = pieces * (c + 1) / bands.columns;
+          for (int64_t at = begin / high; at * high < end; at++)
             for (int64_t k = 0; k < depth; k += block)
-              for (int64_t row = first; row < last; row += tile) product(at, k, row);
+              for (int64_t i = max64(begin, at * high); i < min64(end, (at + 1) * high); i++) product(at, k, first + i % high * tile);
         }
       }
     }
