@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from pdl.export import run as exporting
 from pdl.export.bundle import TOLERANCE, compare, to_bytes, write
 from pdl.export.symbolic import trace_symbolic
 from pdl.train import Task
+from pdl_cv import LeNet
 from tests.cv.test_classification import photos, recipe, run  # noqa: F401 - fixtures
 from tests.cv.test_recipes import RECIPES, overrides
 
@@ -161,6 +163,13 @@ def test_check_before_training(photos: Path) -> None:  # noqa: F811
     assert found.inputs == "image [n, 16, 16, 3]"
     with pytest.raises(DataError, match="nowhere"):
         exporting.check(pdl.config.from_dict(recipe(photos / "nowhere")))
+
+
+def test_check_names_the_line_that_no_program_holds(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    forward = LeNet.forward
+    monkeypatch.setattr(LeNet, "forward", lambda self, x: forward(self, x) * float(x.sum()))
+    (fault,) = exporting.check(pdl.config.from_dict(recipe(photos))).faults
+    assert re.match(r".*test_export.py:\d+: Python needs the values of a tensor", fault)
 
 
 def test_a_run_as_onnx(run: Path, tmp_path: Path) -> None:  # noqa: F811

@@ -109,6 +109,10 @@ def _read_array(name: str, ref: Any, weights: Mapping[str, Array]) -> Array:
 
 def _read_port(data: Mapping[str, Any]) -> Port:
     shape = data["shape"]
+    if not (data["dtype"] is None or isinstance(data["dtype"], str)):
+        raise TypeError(f"the dtype of {data['name']!r} is no text")
+    if not all(n is None or type(n) in (int, str) for n in shape or ()):
+        raise TypeError(f"the shape of {data['name']!r} holds {shape}")
     return Port(str(data["name"]), data["dtype"], None if shape is None else tuple(shape), str(data["kind"]))
 
 
