@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from pdl.errors import ShapeError, UsageError
 from pdl.kernels import chain as kernels
@@ -12,7 +12,7 @@ from pdl.kernels.pointwise import BINARY, UNARY
 from pdl.ops.base import Arrays, Op, Spec, demand_floating
 from pdl.ops.inference import NO_GRADIENT
 
-Step = tuple[Any, ...]
+Step: TypeAlias = "tuple[str | float | bool, ...]"
 Shape = tuple[int, ...]
 
 
@@ -51,9 +51,10 @@ class Chain(Op):
 def demand_step(step: Step, inputs: int) -> None:
     """Raise unless a step names a function and, of two operands, one of the inputs."""
     name, *values = step
-    if name in UNARY and len(values) <= 3:
+    if name in UNARY and len(values) <= 3 and not any(isinstance(v, str) for v in values):
         return
-    if name not in BINARY or not 1 <= len(values) <= 2 or not 0 <= values[0] < inputs:
+    number = values[0] if values and type(values[0]) is int else -1
+    if name not in BINARY or len(values) > 2 or not 0 <= number < inputs:
         raise UsageError(f"chain: step {step} is no function of UNARY or BINARY with one of the {inputs} inputs")
 
 
