@@ -9,11 +9,15 @@ from __future__ import annotations
 import math
 from typing import Any, cast
 
+import numpy as np
+
 from pdl.dtype import bfloat16, float32
 from pdl.errors import ShapeError, UsageError
 from pdl.kernels import batch_norm as kernels
+from pdl.kernels import pointwise
 from pdl.kernels.copies import contiguous as _c
 from pdl.kernels.copies import convert
+from pdl.kernels.launch import constant
 from pdl.kernels.memory import empty
 from pdl.ops.activation import Activation, Hardswish, Hardtanh, Relu, Silu
 from pdl.ops.base import Arrays, Fused, Op, Spec, apply, cast_array, not_differentiable
@@ -252,6 +256,7 @@ class RunningAverage(Op):
 
     share: float
     factor: float = 1.0
+    native = True
     vjp = not_differentiable("running statistics are not learned")
 
     def infer(self, running: Spec, now: Spec) -> Spec:
@@ -260,8 +265,13 @@ class RunningAverage(Op):
         return running
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        running, now = ins
-        outs[0][...] = running + self.share * (now * self.factor - running)
+        running, now = _c(ins[0]), _c(ins[1], ins[0].dtype)
+        share, factor = (constant(np.array(v, running.dtype)) for v in (self.share, self.factor))
+        step = empty(running.shape, running.dtype)
+        pointwise.binary("multiply", step, now, factor)
+        pointwise.binary("subtract", step, step, running)
+        pointwise.binary("multiply", step, step, share)
+        pointwise.binary("add", outs[0], running, step)
 
 
 def running_average(running: Tensor, now: Tensor, *, share: float, factor: float = 1.0) -> Tensor:

@@ -13,7 +13,8 @@ import numpy as np
 from pdl.dtype import int32, int64
 from pdl.errors import DtypeError, ShapeError
 from pdl.kernels import rows
-from pdl.kernels.copies import contiguous
+from pdl.kernels.copies import contiguous, copy
+from pdl.kernels.launch import constant
 from pdl.ops.base import Arrays, Op, Spec, apply, demand_floating, not_differentiable
 from pdl.ops.cast import astype
 from pdl.ops.elementwise import exp, maximum
@@ -51,12 +52,13 @@ class SegmentSum(Op):
     """y[s] = sum of the rows x[r] with ids[r] = s, in the order of r; negative ids add nothing."""
 
     num_segments: int
+    native = True
 
     def infer(self, x: Spec, ids: Spec) -> Spec:
         return Spec((self.num_segments, *_members("segment_sum", x, ids)), x.dtype)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        outs[0].fill(0)
+        copy(outs[0], np.broadcast_to(constant(np.zeros((), outs[0].dtype)), outs[0].shape))
         rows.add(as_rows(outs[0]), as_index(ins[1]), as_rows(ins[0]), drop=True, name="segment_sum")
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor, ids: Tensor) -> Any:
