@@ -25,8 +25,8 @@ if TYPE_CHECKING:
         "Model", "Tensor", "as_tensor", "autograd", "bfloat16", "complex64", "complex128", "config", "data", "dtype",
         "float32", "float64", "hub", "int8", "int16", "int32", "int64", "is_grad_enabled", "jit", "nn", "no_grad",
         "ops", "optim", "report", "runtime", "seed", "set_grad_enabled", "tensor", "threads", "train", "uint8",
-        *ops.__all__,
     ]  # fmt: skip
+    __all__ += ops.__all__
 
 __version__ = "0.1.0"
 
