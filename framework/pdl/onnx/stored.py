@@ -19,6 +19,10 @@ PLAIN = {
 }  # fmt: skip
 
 
+#: characters of an array's name; a bundle takes no longer ones
+LONGEST = 400
+
+
 class _Writer:
     """Collects arrays under names of their own; equal objects are stored once."""
 
@@ -30,6 +34,7 @@ class _Writer:
         if x.dtype == object:
             return {"strings": [str(v) for v in x.flat], "shape": list(x.shape)}
         if id(x) not in self._names:
+            hint = hint[:LONGEST]
             name = hint if hint not in self.arrays else f"{hint}#{len(self.arrays)}"
             self._names[id(x)] = name
             stored = x if x.dtype.name in PLAIN else np.ascontiguousarray(x).view(f"u{x.dtype.itemsize}")

@@ -51,6 +51,15 @@ def test_stored_form_with_subgraphs_and_dtypes() -> None:
     np.testing.assert_array_equal(found["rows"], [x * 2, x * 4, x * 8])
 
 
+def test_long_names_are_stored_short_and_apart() -> None:
+    names = ["w" * 600 + str(i) for i in range(2)]
+    nodes = [node("Add", ["x", names[0]], ["a"]), node("Mul", ["a", names[1]], ["y"])]
+    weights = {name: np.full(1, 2.0 + i, np.float32) for i, name in enumerate(names)}
+    data, arrays = read(model(nodes, [port("x", [1])], ["y"], weights)).graph.to_dict()
+    assert all(len(name) < 512 for name in arrays)
+    assert Graph.from_dict(data, arrays).run({"x": np.ones(1, np.float32)})["y"] == [9]
+
+
 def test_a_damaged_stored_form_is_a_data_error() -> None:
     data, arrays = read(conv_net()).graph.to_dict()
     del arrays["w1"]
