@@ -162,6 +162,9 @@ PATTERNS: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]], list[str]]]
     "max pool": (lambda x: pdl.max_pool(x, 3, stride=2, padding=1), [(2, 7, 7, 3)], ["QMaxPool", "QMap"]),
     "avg pool": (lambda x: pdl.avg_pool(x, 3, stride=2, padding=1), [(2, 7, 7, 3)], ["QAvgPool"]),
     "mean": (lambda x: pdl.global_avg_pool(x), [(2, 7, 7, 3)], ["QGlobalMean"]),
+    "mean, flattened": (
+        lambda x: pdl.global_avg_pool(x, keepdims=True).reshape(2, 3), [(2, 7, 7, 3)], ["QGlobalMean", "Reshape"],
+    ),
     "adaptive": (lambda x: pdl.adaptive_avg_pool(x, 1), [(2, 7, 7, 3)], ["QGlobalMean"]),
     "padded": (lambda x: pdl.pad(x, ((0, 0), (1, 2))), [(2, 7)], ["Pad", "QMap"]),
     "moved": (lambda x: pdl.permute_dims(x, (1, 0)), [(2, 7)], ["QMap", "PermuteDims"]),

@@ -13,12 +13,13 @@ from pdl.program.passes.cleanup import drop_aliases, merge_equal, remove_dead
 from pdl.program.passes.fold import fold_constants
 from pdl.program.passes.fuse import fuse
 from pdl.program.passes.fuse_inference import fuse_epilogues
-from pdl.program.passes.fuse_quantised import fuse_quantised, pack_quantised
+from pdl.program.passes.fuse_quantised import fuse_quantised
 from pdl.program.passes.layout import sink_permutations
 from pdl.program.passes.log import log
 from pdl.program.passes.lower import lower
 from pdl.program.passes.narrow import narrow_slices
 from pdl.program.passes.norms import name_norms
+from pdl.program.passes.pack_quantised import pack_quantised
 from pdl.program.passes.recognise import name_activations
 from pdl.program.verify import verify
 

@@ -29,10 +29,8 @@ from pdl.ops.quant import (
     QAdd,
     QAvgPool,
     QConv,
-    QConvPacked,
     QGlobalMean,
     QLinear,
-    QLinearPacked,
     QMap,
     QMaxPool,
     QuantizeLinear,
@@ -246,6 +244,15 @@ def move_bytes(node: Node, walk: Rewriter) -> Value | None:
     return walk.emit(DequantizeLinear(axis), _moved(node.op, before.inputs[0], walk), *before.inputs[1:])
 
 
+def round_first(node: Node, walk: Rewriter) -> Value | None:
+    """What is moved and then rounded is rounded first, next to the op that made it."""
+    found = _target(node, walk)
+    moved = None if found is None else walk.single(found[0], *MOVES)
+    if moved is None or moved.inputs[0] is None or moved.inputs[0].tensor is not None:
+        return None
+    return walk.emit(moved.op, walk.emit(QuantizeLinear(), moved.inputs[0], *node.inputs[1:]))
+
+
 def pad_bytes(node: Node, walk: Rewriter) -> Value | None:
     """Zeros around dequantised numbers are zero points around bytes."""
     x = bytes_of(node.inputs[0], walk) if isinstance(node.op, Pad) and node.op.value == 0 else None
@@ -338,8 +345,8 @@ def fuse_known(program: Program) -> None:
 
 
 _TO_BYTES: tuple[Rule, ...] = (
-    move_bytes, pad_bytes, pool_bytes, quantise_product, quantise_sum, quantise_mean, concat_bytes, quantise_again,
-    quantise_function,
+    move_bytes, round_first, pad_bytes, pool_bytes, quantise_product, quantise_sum, quantise_mean, concat_bytes,
+    quantise_again, quantise_function,
 )  # fmt: skip
 
 
@@ -379,24 +386,4 @@ def fuse_quantised(program: Program) -> None:
     rewrite(program, (known_floats,))
 
 
-def pack_product(node: Node, walk: Rewriter) -> Value | None:
-    """Weights of a product of bytes as this CPU's kernel reads them."""
-    op: Any = node.op
-    if not isinstance(op, QConv | QLinear):
-        return None
-    x, w, *rest, residual = node.inputs
-    arrays: list[Any] = [walk.constant(v) for v in (w, *rest)]
-    if any(a is None and v is not None for a, v in zip(arrays, (w, *rest), strict=True)) or w is None:
-        return None
-    fields = {n: getattr(op, n) for n in op.fields} | {"outputs": int(w.spec.shape[-1])}
-    window = isinstance(op, QConv)
-    made = QConvPacked(**fields, kernel=w.spec.shape[:-2]) if window else QLinearPacked(**fields)
-    return walk.emit(made, x, walk.capture(op.packed(*arrays), w), residual)
-
-
-def pack_quantised(program: Program) -> None:
-    """Weights of products of bytes, packed once for this CPU; such a program is not stored."""
-    rewrite(program, (pack_product,))
-
-
-__all__ = ["fuse_known", "fuse_quantised", "pack_quantised"]
+__all__ = ["fuse_known", "fuse_quantised"]
