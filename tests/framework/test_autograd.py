@@ -265,3 +265,15 @@ def test_no_grad_decorates(decorate: Any) -> None:
     assert not square(x).requires_grad
     assert not square(x).requires_grad
     assert (x * x).requires_grad
+
+
+def test_the_users_line_may_lie_beside_the_package(tmp_path, monkeypatch) -> None:
+    """A suite's folder, such as site-packages/pdl_cv, begins like the package's own and is none of it."""
+    from pdl.autograd import anomaly
+
+    monkeypatch.setattr(anomaly, "PACKAGE", str(tmp_path / "pdl") + "/")
+    for name, lies_outside in (("pdl_cv/net.py", True), ("pdl/ops.py", False)):
+        found: dict[str, str] = {}
+        code = compile("found['line'] = user_line()", str(tmp_path / name), "exec")
+        exec(code, {"found": found, "user_line": anomaly.user_line})
+        assert found["line"].startswith(str(tmp_path / name)) is lies_outside

@@ -13,7 +13,8 @@ import numpy as np
 from pdl.errors import NumericalError
 from pdl.tensor import Array
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+#: with the separator: beside an installed pdl lie its suites, pdl_cv and others, which are users
+PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 
 class Anomaly:
@@ -53,6 +54,6 @@ def finite(x: Array) -> bool:
 def user_line() -> str:
     """'file:line' of the nearest caller outside the package."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"

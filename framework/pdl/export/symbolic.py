@@ -8,15 +8,13 @@ from typing import Any
 
 import numpy as np
 
-import pdl
+from pdl.autograd.anomaly import PACKAGE
 from pdl.dims import Dim
 from pdl.errors import PdlError, TraceError
 from pdl.ops.base import Spec
 from pdl.program import Node, Program, Value, specialise, trace, verify
 from pdl.program.ir import show_op
 from pdl.tensor import no_grad
-
-_PACKAGE = str(Path(pdl.__file__).parent)
 
 
 def trace_symbolic(module: Any, inputs: Mapping[str, Spec]) -> tuple[Program, list[str]]:
@@ -118,7 +116,7 @@ def place_of(error: BaseException) -> str:
     found, at = "", error.__traceback__
     while at is not None:
         file = at.tb_frame.f_code.co_filename
-        if not file.startswith(_PACKAGE):
+        if not file.startswith(PACKAGE):
             found = f"{file}:{at.tb_lineno}"
         at = at.tb_next
     return found
