@@ -11,6 +11,7 @@ from pdl import ops
 from pdl.errors import ShapeError, UsageError
 from pdl.onnx.registry import Context, NeedsValue
 from pdl.onnx.values import tensor
+from pdl.program.tracing import is_tracing
 from pdl.tensor import Tensor
 
 Function = Callable[[Tensor], Tensor]
@@ -51,6 +52,8 @@ _WITH_NUMBERS: dict[str, tuple[Callable[[Tensor, float, float], Tensor], float, 
     "hardsigmoid": (lambda x, a, b: ops.clip(x * a + b, 0.0, 1.0), 0.2, 0.5),
     "elu": (lambda x, a, b: ops.elu(x, alpha=a), 1.0, 0.0),
 }
+#: steps of one layer that a program holds; beyond, the graph is run step by step
+MOST_UNROLLED = 2_000
 _TWO_NUMBERS = ("affine", "scaledtanh", "hardsigmoid")
 
 
@@ -63,6 +66,8 @@ def unrolled(
     x = ops.permute_dims(x, (1, 0, 2)) if options.layout else x
     if type(x.shape[0]) is not int:
         raise NeedsValue(f"{ctx.node.label()} takes as many steps as a size that is not known")
+    if is_tracing() and x.shape[0] > MOST_UNROLLED:
+        raise NeedsValue(f"{ctx.node.label()} takes {x.shape[0]:,} steps, too many to write down one by one")
     ways = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}.get(options.direction)
     if ways is None:
         raise UsageError(f"{ctx.node.label()}: direction {options.direction!r} is not known")
