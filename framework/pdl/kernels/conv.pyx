@@ -1,7 +1,8 @@
 """Convolution kernels on [N, D, H, W, C] arrays; one and two dimensions come with sizes of 1. float32, float64 and
 bfloat16."""
 
-include "launch.pxi"
+include "dense.pxi"
+include "geometry.pxi"
 
 import numpy as np
 
@@ -11,24 +12,7 @@ from pdl.kernels.pointwise import UNARY
 
 cnp.import_array()
 
-cdef extern from "bf16.h" namespace "pdl":
-    cdef struct bf16:
-        pass
-
 cdef extern from "table.h" namespace "pdl":
-    cdef cppclass Geometry:
-        int64_t n, c, o, groups
-        int64_t[3] inside "in"
-        int64_t[3] out
-        int64_t[3] kernel
-        int64_t[3] stride
-        int64_t[3] pad
-        int64_t[3] dilation
-    cdef cppclass Epilogue[T]:
-        int activation
-        float a, b, c  # of the type that T is computed in
-        const T* residual
-        T* before
     cdef cppclass ConvTable[T]:
         void* forward
         void* dx
@@ -44,11 +28,6 @@ cdef extern from *:
     }
     """
     void set_statistics[T](Epilogue[T]& then, void* mean, void* var) noexcept nogil
-
-ctypedef fused real:
-    float
-    double
-    bf16
 
 cdef enum:
     MAX_TAPS = 256

@@ -1,6 +1,6 @@
 """Matrix products of float32, float64 and bfloat16 arrays."""
 
-include "launch.pxi"
+include "dense.pxi"
 
 import numpy as np
 
@@ -11,15 +11,6 @@ from pdl.kernels.pointwise import UNARY
 cnp.import_array()
 
 cdef object INT64 = np.dtype(np.int64)
-
-cdef extern from "bf16.h" namespace "pdl":
-    cdef struct bf16:
-        pass
-
-ctypedef fused real:
-    float
-    double
-    bf16
 
 cdef extern from "table.h" namespace "pdl":
     cdef cppclass Product[T]:
@@ -32,11 +23,6 @@ cdef extern from "table.h" namespace "pdl":
         int64_t b_row, b_column
         const T* bias
         float* wide  # of the type that T is computed in
-    cdef cppclass Epilogue[T]:
-        int activation
-        float a, b, c  # of the type that T is computed in
-        const T* residual
-        T* before
 
 cdef extern from *:
     """

@@ -3,16 +3,9 @@ depthwise, or 1 x 1 with all channels. float32, float64, or bfloat16 beside floa
 """
 
 include "stored.pxi"
+include "geometry.pxi"
 
 cdef extern from "table.h" namespace "pdl":
-    cdef cppclass Geometry:
-        int64_t n, c, o, groups
-        int64_t[3] inside "in"
-        int64_t[3] out
-        int64_t[3] kernel
-        int64_t[3] stride
-        int64_t[3] pad
-        int64_t[3] dilation
     cdef cppclass NormInput[T]:
         const T *mean
         const T *var

@@ -4,7 +4,8 @@ A packed array is one run of numbers in the order in which this CPU's kernels re
 stored.
 """
 
-include "launch.pxi"
+include "dense.pxi"
+include "geometry.pxi"
 
 import numpy as np
 
@@ -13,33 +14,12 @@ from pdl.kernels.pointwise import UNARY
 
 cnp.import_array()
 
-cdef extern from "bf16.h" namespace "pdl":
-    cdef struct bf16:
-        pass
-
 cdef extern from "table.h" namespace "pdl":
-    cdef cppclass Geometry:
-        int64_t n, c, o, groups
-        int64_t[3] inside "in"
-        int64_t[3] out
-        int64_t[3] kernel
-        int64_t[3] stride
-        int64_t[3] pad
-        int64_t[3] dilation
-    cdef cppclass Epilogue[T]:
-        int activation
-        float a, b, c  # of the type that T is computed in
-        const T* residual
     cdef cppclass PackedTable[T]:
         int64_t size(int form, const Geometry& g) noexcept nogil
         void* pack
         void* forward
     PackedTable[T]* packed_table[T](const T* any) noexcept nogil
-
-ctypedef fused real:
-    float
-    double
-    bf16
 
 FORMS = {"rows": 0, "winograd4": 1, "winograd2": 2}  #: enum Packed of table.h
 
