@@ -20,6 +20,7 @@ from pdl.train import Task
 from pdl_cv import LeNet
 from tests.cv.test_classification import photos, recipe, run  # noqa: F401 - fixtures
 from tests.cv.test_recipes import RECIPES, overrides
+from tests.framework.runtime.made import whole
 
 #: sizes that each recipe's net may leave open
 OPEN = {"LeNet": ["n"], "CifarResNet": ["n", "h", "w"], "MobileNetV3": ["n", "h", "w"], "MobileNetV2": ["n", "h", "w"]}
@@ -91,6 +92,22 @@ def test_training_leaves_a_bundle(run: Path, photos: Path) -> None:  # noqa: F81
     assert session.bundle.meta["about"]["weights"].startswith("best (epoch ")
     assert "pdl_cv.LeNet" in session.bundle.config
     assert pdl.config.load(run / "config.yaml").plain()
+
+
+def test_a_bundle_is_measured_as_its_run_is(run: Path, tmp_path: Path) -> None:  # noqa: F811
+    ours, theirs = pdl.train.evaluate(run / "model.pdl", split="val"), pdl.train.evaluate(run, split="val")
+    assert ours.metrics == pytest.approx(theirs.metrics, rel=1e-4)
+    assert (ours.parameters, ours.task, ours.model) == (theirs.parameters, theirs.task, theirs.model)
+    shifted = pdl.train.evaluate(run / "model.pdl", split="val", overrides=["task.label_smoothing=0.3"])
+    assert shifted.metrics == pytest.approx(ours.metrics)
+    with pytest.raises(UsageError, match=r"one set of weights; leave out --weights"):
+        pdl.train.evaluate(run / "model.pdl", weights="last")
+    with pytest.raises(UsageError, match=r"no split 'all'; splits are train, val, test"):
+        pdl.train.evaluate(run / "model.pdl", split="all")
+    bare = tmp_path / "bare.pdl"
+    bare.write_bytes(whole("conv"))
+    with pytest.raises(UsageError, match="holds no recipe"):
+        pdl.train.evaluate(bare)
 
 
 def test_export_a_run(run: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811

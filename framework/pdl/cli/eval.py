@@ -14,7 +14,7 @@ EXAMPLE = "Example:  pdl eval runs/digits --split val"
 
 
 def command(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN|BUNDLE", help="The run folder, or a bundle made of it.")],
     overrides: Overrides = None,
     split: Annotated[str, typer.Option("--split", help="train, val or test.")] = "test",
     weights: Annotated[
@@ -22,7 +22,7 @@ def command(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Measure a trained run on a split of its data; overrides may point it to other data."""
+    """Measure a trained run, or its bundle, on a split of its data; overrides may point it to other data."""
     from pdl.train import evaluate
 
     result = evaluate(run, split=split, overrides=overrides or [], weights=weights)

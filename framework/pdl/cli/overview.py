@@ -5,7 +5,7 @@ from __future__ import annotations
 # name -> one line. The module pdl.cli.<name> holds EXAMPLE and `command` (a function) or `app` (a typer group).
 COMMANDS = {
     "train": "Train a recipe; writes a run folder.",
-    "eval": "Measure a trained run on a split.",
+    "eval": "Measure a trained run, or its bundle, on a split.",
     "predict": "Use a trained run or a bundle on files, folders or standard input.",
     "export": "Write a trained run to one file: a bundle, or ONNX.",
     "import": "Make a bundle of an ONNX model.",

@@ -14,8 +14,10 @@ from pdl import random
 from pdl.config import Config, build, check, diff, from_dict
 from pdl.config.tree import plain
 from pdl.errors import CheckError, NumericalError, PdlError, UsageError
+from pdl.runtime.bundle import is_bundle
 from pdl.train import checkpoint
 from pdl.train.checkpoint import LAST, Checkpoints
+from pdl.train.deployed import demand_split, evaluate_bundle
 from pdl.train.folder import Run
 from pdl.train.hooks import EarlyStop, Hook
 from pdl.train.log import MetricsLog, Progress, append_log
@@ -25,7 +27,7 @@ from pdl.train.profiler import Profiler
 from pdl.train.report import write_report
 from pdl.train.result import Result, machine, versions
 from pdl.train.settings import TrainSettings
-from pdl.train.task import SPLITS, Parts, Task
+from pdl.train.task import Parts, Task
 from pdl.train.tensorboard import TensorBoard
 from pdl.train.traced import step_facts
 
@@ -262,19 +264,17 @@ def _names(folder: Run, config: Config) -> dict[str, Any]:
 def evaluate(
     run: str | Path, *, split: str = "test", overrides: Sequence[str] = (), weights: str | None = None
 ) -> Result:
-    """Measure a run on a split of its data, or of other data (overrides=["data.test.root=..."]).
+    """Measure a run, or a bundle, on a split of its data, or of other data (overrides=["data.test.root=..."]).
 
-    `weights` is "best" or "last"; by default what the run's own test used.
+    `weights` of a run is "best" or "last"; by default what its own test used.
     """
+    if is_bundle(run):
+        if weights is not None:
+            raise UsageError(f"{run}: a bundle holds one set of weights; leave out --weights")
+        return evaluate_bundle(run, split=split, overrides=overrides)
     folder = Run.open(run)
     config = check(folder.config(overrides))
-    if split not in SPLITS:
-        raise UsageError(f"there is no split {split!r}; splits are {', '.join(SPLITS)}")
-    if config["data"].get(split) is None:
-        have = [each for each in SPLITS if config["data"].get(each) is not None]
-        raise UsageError(
-            f"{run}: its recipe has no data.{split}; choose {' or '.join(have)} (--split), or give data.{split}"
-        )
+    demand_split(config, split, run)
     task: Task = build(config["task"])
     settings = TrainSettings(**plain(config.get("train") or {}))
     with random.fork_seed(settings.seed):
