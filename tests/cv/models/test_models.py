@@ -108,6 +108,14 @@ def test_shortcut_b_projects() -> None:
     assert sum(p.size for p in resnet.CifarResNet(20, shortcut="B").parameters()) == 272_474
 
 
+@pytest.mark.parametrize("name", ["mobilenet_v2_050", "mobilenet_v3_small"])
+def test_a_stem_of_stride_1_keeps_small_pictures_larger(name: str) -> None:
+    for stride, side in ((1, 2), (2, 1)):
+        net: Any = make(name, stride=stride, in_channels=1, num_classes=10).eval()
+        assert net.features(pdl.zeros((1, 28, 28, 1))).shape[1:3] == (side, side)
+        assert net(pdl.zeros((1, 28, 28, 1))).shape == (1, 10)
+
+
 @pytest.mark.parametrize("size", [8, 15, 16, 28, 32])
 def test_lenet_takes_the_size_it_was_built_for(size: int) -> None:
     net = lenet.LeNet(image_size=size)

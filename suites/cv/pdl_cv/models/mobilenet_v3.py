@@ -100,7 +100,8 @@ class InvertedResidual(nn.Module):
 class MobileNetV3(nn.Module):
     """x [N, H, W, in_channels] -> logits [N, num_classes]; `size` is "large" or "small".
 
-    `width` multiplies all channels. `pretrained`: a name of the hub or a file.
+    `width` multiplies all channels; `stride` is that of the first convolution, 2 in the paper, 1 for pictures of about
+    32 pixels. `pretrained`: a name of the hub or a file.
     """
 
     def __init__(
@@ -108,6 +109,7 @@ class MobileNetV3(nn.Module):
         size: Literal["large", "small"] = "large",
         *,
         width: Annotated[float, Range(above=0)] = 1.0,
+        stride: Literal[1, 2] = 2,
         in_channels: Width = 3,
         num_classes: Width = 1000,
         dropout: Annotated[float, Range(0, below=1)] = 0.2,
@@ -115,7 +117,7 @@ class MobileNetV3(nn.Module):
     ) -> None:
         rows, hidden = LARGE if size == "large" else SMALL
         channels = divisible(16 * width)
-        layers: list[nn.Module] = [ConvNorm(in_channels, channels, stride=2, activation=nn.Hardswish, **NORM)]
+        layers: list[nn.Module] = [ConvNorm(in_channels, channels, stride=stride, activation=nn.Hardswish, **NORM)]
         for row in rows:
             layers.append(InvertedResidual(channels, row, width))
             channels = divisible(row.out * width)
