@@ -34,8 +34,8 @@ _PUBLIC_MODULES = (
     "autograd", "config", "data", "dtype", "hub", "jit", "nn", "ops", "optim", "report", "runtime", "train",
 )  # fmt: skip
 _MODULES = (
-    *_PUBLIC_MODULES, "cli", "dims", "errors", "export", "hints", "kernels", "onnx", "program", "quant", "random",
-    "suites",
+    *_PUBLIC_MODULES, "cli", "dims", "errors", "export", "hints", "kernels", "onnx", "packages", "program", "quant",
+    "random", "suites",
 )  # fmt: skip
 _NAMES = {
     "pdl.dtype": (

@@ -12,55 +12,40 @@ and its value the import package (`pdl_cv`). What a suite offers, all of it opti
 from __future__ import annotations
 
 import difflib
-import functools
 import importlib
-import importlib.metadata
 import importlib.util
 import inspect
 import pkgutil
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from pdl import packages
 from pdl.errors import ConfigError
 
-ENTRY_POINTS = "pdl.suites"
 # Where pdl's own parts live; used for suggestions only.
 _PDL_MODULES = ("pdl.nn", "pdl.optim", "pdl.data", "pdl.data.transforms")
 
 
-@dataclass(frozen=True)
-class Suite:
-    """One installed suite: short name, import package, version, and the folder of the package."""
-
-    name: str
-    package: str
-    version: str
-    folder: Path
-
-    @property
-    def parts(self) -> Path:
-        """The folder of recipe parts."""
-        return self.folder / "parts"
-
-    def module(self) -> ModuleType:
-        """The imported package."""
-        return importlib.import_module(self.package)
+Suite = packages.Package
 
 
-@functools.cache
 def installed() -> dict[str, Suite]:
-    """Installed suites by short name. Looks at metadata only: no suite is imported."""
-    found = {}
-    for entry in sorted(importlib.metadata.entry_points(group=ENTRY_POINTS), key=lambda e: e.name):
-        spec = importlib.util.find_spec(entry.value)
-        if spec is None or not spec.submodule_search_locations:
+    """Suites that can be used, by short name; looks at metadata only. See `pdl.packages` for those that cannot."""
+    return packages.installed(packages.SUITES)
+
+
+def modules(inner: str = "") -> Iterator[tuple[Suite, ModuleType]]:
+    """Every suite with its imported package (or a module inside, where it has that); those whose import fails are told
+    of, and left out.
+    """
+    for suite in installed().values():
+        try:
+            if inner and importlib.util.find_spec(f"{suite.module().__name__}.{inner}") is None:
+                continue
+            yield suite, suite.module(inner)
+        except ConfigError:  # told by `module`
             continue
-        version = entry.dist.version if entry.dist else "unknown"
-        found[entry.name] = Suite(entry.name, entry.value, version, Path(next(iter(spec.submodule_search_locations))))
-    return found
 
 
 def roots() -> list[str]:
@@ -73,7 +58,10 @@ def moved(target: str) -> str | None:
     root = target.partition(".")[0]
     if root not in roots():
         return None
-    table = getattr(importlib.import_module(root), "MOVED", {})
+    try:
+        table = getattr(_root(root), "MOVED", {})
+    except ConfigError:  # `locate` says so
+        return None
     for old, new in table.items():
         if target == old or target.startswith(old + "."):
             return str(new) + target[len(old) :]
@@ -93,7 +81,7 @@ def locate(target: str) -> Any:
         raise ConfigError(_unknown_root(target, names[0]))
     if any(name.startswith("_") for name in names):
         raise ConfigError(f"{target!r} names something private; only public names of {_either(roots())} are allowed")
-    found: Any = importlib.import_module(names[0])
+    found: Any = _root(names[0])
     for depth, name in enumerate(names[1:], start=1):
         found = _member(found, name, ".".join(names[:depth]), target)
     if not _is_part(found):
@@ -116,14 +104,20 @@ def public_names(module: ModuleType) -> list[str]:
 
 def model_families() -> Iterator[tuple[Suite, ModuleType]]:
     """Every model family of every suite: the modules of `<suite>.models` that have a VARIANTS table."""
-    for suite in installed().values():
-        if importlib.util.find_spec(f"{suite.package}.models") is None:
-            continue
-        package = importlib.import_module(f"{suite.package}.models")
-        for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda i: i.name):
-            module = importlib.import_module(f"{package.__name__}.{info.name}")
+    for suite, package in modules("models"):
+        for info in sorted(pkgutil.iter_modules(getattr(package, "__path__", ())), key=lambda i: i.name):
+            try:
+                module = suite.module(f"models.{info.name}")
+            except ConfigError:  # told by `module`; the other families work
+                continue
             if hasattr(module, "VARIANTS"):
                 yield suite, module
+
+
+def _root(name: str, inner: str = "") -> ModuleType:
+    """pdl or the package of a suite, or a module inside it, imported; ConfigError where that of a suite fails."""
+    suite = next((each for each in installed().values() if each.package == name), None)
+    return suite.module(inner) if suite else importlib.import_module(f"{name}.{inner}".rstrip("."))
 
 
 def _member(owner: Any, name: str, prefix: str, target: str) -> Any:
@@ -139,7 +133,8 @@ def _member(owner: Any, name: str, prefix: str, target: str) -> Any:
         and hasattr(owner, "__path__")
         and importlib.util.find_spec(f"{prefix}.{name}") is not None
     ):
-        return importlib.import_module(f"{prefix}.{name}")
+        root, _, inner = f"{prefix}.{name}".partition(".")
+        return _root(root, inner)
     raise ConfigError(_unknown_name(owner, name, prefix, target))
 
 
@@ -151,6 +146,9 @@ def _is_part(found: Any) -> bool:
 
 
 def _unknown_root(target: str, root: str) -> str:
+    unusable = [each for each in packages.left_out(packages.SUITES) if root in each.claims]
+    if unusable:
+        return f"{target!r}: {unusable[0]}"
     names = [suite.package for suite in installed().values()]
     have = f"installed suites: {', '.join(names)}" if names else "no suite is installed"
     close = difflib.get_close_matches(root.removeprefix("pdl_"), [name.removeprefix("pdl_") for name in names], n=1)

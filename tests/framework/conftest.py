@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pdl import suites
+from pdl import packages, suites
 
 DEMO = Path(__file__).parent / "config" / "demo"
 
@@ -28,9 +28,9 @@ def demo_path(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 def demo(demo_path: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The demo suite, and no other, for one test in this process."""
     monkeypatch.setattr(sys, "path", [*demo_path, *sys.path])
-    suites.installed.cache_clear()
+    packages.read.cache_clear()
     only = {"demo": suites.installed()["demo"]}
-    suites.installed.cache_clear()
+    packages.read.cache_clear()
     monkeypatch.setattr(suites, "installed", lambda: only)
 
 

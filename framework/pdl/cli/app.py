@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from pdl import threads
+from pdl import packages, threads
 from pdl.cli import style
 from pdl.cli.overview import COMMANDS, overview
 from pdl.errors import PdlError
@@ -74,6 +74,7 @@ def _pdl(
 def run(arguments: list[str]) -> int:
     """Parse, call, and turn every outcome into an exit code."""
     streams = sys.stdout, sys.stderr
+    packages.tell = style.note
     try:
         threads.demand_environment()
         result = typer.main.get_command(app).main(arguments, prog_name="pdl", standalone_mode=False)

@@ -57,13 +57,17 @@ def _of_run(run: Path) -> dict[str, Any]:
 
 def installation() -> dict[str, Any]:
     """Versions of what matters, the machine, the installed suites, and the folders pdl looks into."""
-    from pdl import data, hub, suites
+    from pdl import data, hub, packages, suites
     from pdl.train.result import machine, versions
 
+    works = [suite for suite, _ in suites.modules()]
+    models = packages.installed(packages.MODELS).values()
     return {
         "versions": versions() | _others(),
         "machine": machine(),
-        "suites": [f"{suite.name} ({suite.package} {suite.version})" for suite in suites.installed().values()],
+        "suites": [f"{each.name} ({each.package} {each.version})" for each in works],
+        "models": [f"{each.name} ({each.package} {each.version})" for each in models],
+        "left_out": [str(each) for each in packages.left_out()],
         "folders": {"data": str(data.data_root()), "weights": [str(folder) for folder in hub.folders()]},
     }
 
@@ -87,6 +91,8 @@ def _flat(facts: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
     for name, value in facts.items():
         if isinstance(value, dict):
             lines += _flat(value, f"{prefix}{name}.")
+        elif name == "left_out":  # sentences
+            lines += [("left out", each) for each in value]
         else:
-            lines.append((prefix + name, ", ".join(map(str, value)) if isinstance(value, list) else value))
+            lines.append((prefix + name, ", ".join(map(str, value)) or None if isinstance(value, list) else value))
     return lines

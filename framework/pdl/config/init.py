@@ -24,8 +24,8 @@ Writer = Callable[[Path], str]
 def writers() -> dict[str, str]:
     """`cv.classification` -> `module:function`, for every task that an installed suite can write a recipe for."""
     found = {}
-    for suite in suites.installed().values():
-        for task, where in getattr(suite.module(), "INIT", {}).items():
+    for suite, module in suites.modules():
+        for task, where in getattr(module, "INIT", {}).items():
             found[f"{suite.name}.{task}"] = where
     return found
 

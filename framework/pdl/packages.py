@@ -1,0 +1,251 @@
+"""Installed distributions that add to pdl: task suites (entry points `pdl.suites`) and packaged models (`pdl.models`).
+
+Found by their metadata; nothing is imported. One that cannot be used is left out, said once (`tell`), and disturbs no
+other: its entry point leads nowhere, two distributions claim one name, its `Requires-Dist: pdl...` excludes the pdl
+that is here, or, found when it is first wanted, its import fails.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import re
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from pdl.errors import ConfigError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+    from types import TracebackType
+
+SUITES, MODELS = "pdl.suites", "pdl.models"
+KINDS = {SUITES: "suite", MODELS: "packaged model"}
+_PDL = re.compile(r"pdl(?![\w.-])", re.IGNORECASE)  # a requirement on pdl itself
+
+
+@dataclass(frozen=True)
+class Package:
+    """One that can be used: the name of its entry point, import package, version, the folder of the package, and the
+    distribution it came with.
+    """
+
+    name: str
+    package: str
+    version: str
+    folder: Path
+    distribution: str = ""
+    group: str = SUITES
+
+    @property
+    def parts(self) -> Path:
+        """The folder of recipe parts."""
+        return self.folder / "parts"
+
+    def module(self, inner: str = "") -> ModuleType:
+        """The imported package, or a module inside it (`models.resnet`).
+
+        ConfigError says why it cannot be imported. It is tried once: a second try would run half of it again.
+        """
+        name = f"{self.package}.{inner}" if inner else self.package
+        known = _broken.get(name)
+        if known is not None:
+            raise ConfigError(str(known))
+        try:
+            return importlib.import_module(name)
+        except (Exception, SystemExit) as error:
+            _broken[name] = LeftOut(self.group, self.name, (self.package,), self._who(inner), *_why(self, name, error))
+            _say(_broken[name])
+            raise ConfigError(str(_broken[name])) from error
+
+    def _who(self, inner: str) -> str:
+        return f"{self.distribution or self.package} {self.version}{f': {self.package}.{inner}' if inner else ''}"
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """One that cannot be used: the name it wants, the import packages that its entry points name, the distribution,
+    what is wrong, and what to do.
+    """
+
+    group: str
+    name: str
+    claims: tuple[str, ...]
+    who: str
+    reason: str
+    advice: str
+
+    def __str__(self) -> str:
+        return f"the {KINDS[self.group]} {self.name!r} ({self.who}) is left out: {self.reason}; {self.advice}"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the metadata tell of one group: what can be used, and what cannot, by name."""
+
+    good: dict[str, Package]
+    bad: dict[str, LeftOut]
+
+
+def _warn(line: str) -> None:
+    warnings.warn(line, RuntimeWarning, stacklevel=2)
+
+
+tell: Callable[[str], None] = _warn
+"""How a package that is left out is made known; the command line puts its own way here."""
+
+_broken: dict[str, LeftOut] = {}  # imports that failed, by module
+_told: set[LeftOut] = set()
+
+
+def installed(group: str) -> dict[str, Package]:
+    """The packages of a group by name; tells, once, which ones are left out."""
+    found = read(group)
+    for each in found.bad.values():
+        _say(each)
+    return found.good
+
+
+def left_out(group: str | None = None) -> list[LeftOut]:
+    """All that is known to be unusable by now, of a group or of both."""
+    groups = [group] if group else list(KINDS)
+    known = [each for name in groups for each in read(name).bad.values()]
+    return known + [each for each in _broken.values() if each.group in groups]
+
+
+@functools.cache
+def read(group: str) -> Found:
+    """What is installed in a group, by its metadata."""
+    from importlib.metadata import entry_points
+
+    claims: dict[str, list[EntryPoint]] = {}
+    for entry in entry_points(group=group):
+        claims.setdefault(entry.name, []).append(entry)
+    good: dict[str, Package] = {}
+    bad: dict[str, LeftOut] = {}
+    for name, entries in sorted(claims.items()):
+        judged = _judge(group, entries[0]) if len(entries) == 1 else _contested(group, name, entries)
+        if isinstance(judged, Package):
+            good[name] = judged
+        else:
+            bad[name] = judged
+    return Found(good, bad)
+
+
+def fits(versions: str, version: str | None = None) -> bool:
+    """Whether a version (by default this pdl's) lies in a range such as ">=0.1,<0.2" (PEP 440); ValueError for text
+    that is no range.
+    """
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    try:
+        return SpecifierSet(versions).contains(version or _own_version(), prereleases=True)
+    except InvalidSpecifier:
+        raise ValueError(f"{versions!r} is no range of versions like '>=0.1,<0.2'") from None
+
+
+def remedy(versions: str, distribution: str) -> str:
+    """What to type where this pdl is not in the range that a distribution asks for: the older of both is replaced."""
+    from packaging.specifiers import SpecifierSet
+
+    lower = [each for each in SpecifierSet(versions) if each.operator in (">", ">=", "~=", "==", "===")]
+    if all(each.contains(_own_version(), prereleases=True) for each in lower):
+        return f"type: pip install --upgrade {distribution}"
+    return f"type: pip install 'pdl{versions}'"
+
+
+def _judge(group: str, entry: EntryPoint) -> Package | LeftOut:
+    distribution, version = _names(entry)
+    fault = functools.partial(LeftOut, group, entry.name, (entry.value,), f"{distribution} {version}")
+    again = f"type: pip install --force-reinstall {distribution}, or: pip uninstall {distribution}"
+    if not entry.value.isidentifier():
+        return fault(f"its entry point is {entry.value!r}, expected the name of an import package", again)
+    try:
+        spec = importlib.util.find_spec(entry.value)
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None or not spec.submodule_search_locations:
+        what = "cannot be found" if spec is None else "is a single file and no package"
+        return fault(f"its entry point names {entry.value}, which {what}", again)
+    wrong = _misfit(entry)
+    if wrong:
+        return fault(*wrong)
+    folder = Path(next(iter(spec.submodule_search_locations)))
+    return Package(entry.name, entry.value, version, folder, distribution, group)
+
+
+def _misfit(entry: EntryPoint) -> tuple[str, str] | None:
+    """Reason and advice where the distribution asks for another pdl."""
+    stated = [text for text in (entry.dist.requires if entry.dist else None) or () if _PDL.match(text)]
+    if not stated:
+        return None
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    distribution = _names(entry)[0]
+    for text in stated:
+        try:
+            wants = Requirement(text)
+        except InvalidRequirement:
+            return f"its metadata state {text!r}, which is no requirement", f"type: pip install {distribution}"
+        if wants.marker is not None and not wants.marker.evaluate({"extra": ""}):
+            continue
+        versions = ",".join(sorted(map(str, wants.specifier), reverse=True))
+        if not fits(versions):
+            return f"it works with pdl {versions}, and this is pdl {_own_version()}", remedy(versions, distribution)
+    return None
+
+
+def _contested(group: str, name: str, entries: Iterable[EntryPoint]) -> LeftOut:
+    """Two distributions want one name: neither gets it, for which one was meant is not known."""
+    claims = sorted((*_names(entry), entry.value) for entry in entries)
+    said = " and ".join(f"{each} {version} ({value})" for each, version, value in claims)
+    who = ", ".join(each for each, _, _ in claims)
+    drop = " or ".join(f"pip uninstall {each}" for each, _, _ in claims)
+    modules = tuple(value for *_, value in claims)
+    return LeftOut(group, name, modules, who, f"its name is claimed by {said}", f"keep one; type: {drop}")
+
+
+def _why(package: Package, name: str, error: BaseException) -> tuple[str, str]:
+    """Reason and advice for an import that failed."""
+    said = f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")
+    place = _place(package.folder, error.__traceback__)
+    reason = f"import {name} failed: {said}{place}"
+    who = package.distribution or package.package
+    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    if missing and missing.partition(".")[0] not in (package.package, "pdl"):
+        return reason, f"type: pip install {who} (it fetches what is missing)"
+    return reason, f"type: pip install --force-reinstall {who}; python -c 'import {name}' shows the whole error"
+
+
+def _place(folder: Path, trace: TracebackType | None) -> str:
+    """` (pdl_audio/data.py:3)`: the last line of the package's own that the error passed."""
+    found = ""
+    while trace is not None:
+        file = Path(trace.tb_frame.f_code.co_filename)
+        if file.is_relative_to(folder):
+            found = f" ({file.relative_to(folder.parent)}:{trace.tb_lineno})"
+        trace = trace.tb_next
+    return found
+
+
+def _say(each: LeftOut) -> None:
+    if each not in _told:
+        _told.add(each)
+        tell(str(each))
+
+
+def _names(entry: EntryPoint) -> tuple[str, str]:
+    """Name and version of the distribution that an entry point belongs to."""
+    known = entry.dist
+    return (known.name or entry.value, known.version or "unknown") if known else (entry.value, "unknown")
+
+
+def _own_version() -> str:
+    import pdl
+
+    return pdl.__version__
