@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pdl.hub import Weights
 
 Width = Annotated[int, Range(1)]
-NORM = {"eps": 1e-3, "momentum": 0.01}
+NORM: dict[str, Any] = {"eps": 1e-3, "momentum": 0.01}
 
 
 class Row(NamedTuple):
