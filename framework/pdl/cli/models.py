@@ -25,5 +25,5 @@ def command(
     if json:
         style.json([vars(model) for model in found])
         return
-    rows = [[model.name, model.task, model.target, model.arguments, model.weights or "-"] for model in found]
-    style.table(["name", "task", "_target_", "arguments", "weights"], rows)
+    rows = [[model.name, model.task, model.target, model.arguments] for model in found]
+    style.table(["name", "task", "_target_", "arguments"], rows)

@@ -76,7 +76,7 @@ class Checker:
         members = [_annotate(member, extras) for member in get_args(hint) if member is not type(None)]
         trials = []
         for member in members:
-            trial = Checker()
+            trial = type(self)()
             trials.append((trial, trial.value(value, member, path)))
         good = [each for each in trials if not each[0].faults]
         same = [each for each in good if type(each[1]) is type(value) and each[1] == value]

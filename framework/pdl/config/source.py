@@ -18,9 +18,9 @@ def read(path: Path) -> dict[Key, Origin]:
     """
     import yaml
 
-    text = _text(path)
+    written = text(path)
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        root = yaml.compose(written, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
         raise ConfigError(syntax(path, error)) from None
     if root is None:
@@ -28,13 +28,21 @@ def read(path: Path) -> dict[Key, Origin]:
     if not isinstance(root, yaml.MappingNode):
         kind = "a list" if isinstance(root, yaml.SequenceNode) else "a single value"
         raise ConfigError(f"{shown(path)}:{_line(root)}: expected a mapping (`key: value` lines), got {kind}")
-    marks: dict[Key, Origin] = {}
-    faults: list[Fault] = []
-    _walk(root, (), path, marks, faults)
+    marks, faults = keys(root, path)
     _defaults(root, path, faults)
     if faults:
         raise ConfigError([f"{fault.origin}: {fault.message}" for fault in faults])
     return marks
+
+
+def keys(root: Any, path: Path) -> tuple[dict[Key, Origin], list[Fault]]:
+    """The line of every key below a YAML node, and what is wrong with keys: written twice, or of another kind than
+    text.
+    """
+    marks: dict[Key, Origin] = {}
+    faults: list[Fault] = []
+    _walk(root, (), path, marks, faults)
+    return marks, faults
 
 
 def syntax(path: Path, error: Any) -> str:
@@ -63,7 +71,8 @@ def _defaults(root: Any, path: Path, faults: list[Fault]) -> None:
         faults.append(Fault(("defaults",), message, Origin(path, _line(lists[0]))))
 
 
-def _text(path: Path) -> str:
+def text(path: Path) -> str:
+    """The text of a file. Raises ConfigError that says why it cannot be read."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -73,7 +82,7 @@ def _text(path: Path) -> str:
             f"{shown(path)}: is a folder; name the recipe file in it, or a run folder with config.yaml"
         ) from None
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{shown(path)}: byte {error.start} is not UTF-8 text; save the recipe as UTF-8") from None
+        raise ConfigError(f"{shown(path)}: byte {error.start} is not UTF-8 text; save the file as UTF-8") from None
     except OSError as error:
         raise ConfigError(f"{shown(path)}: cannot be read: {error.strerror}") from None
 

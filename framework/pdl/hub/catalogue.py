@@ -13,9 +13,7 @@ from pdl import suites
 
 @dataclass(frozen=True)
 class Model:
-    """One variant: its name, the task it is made for, what a recipe writes to get it, and its weights if there are
-    any.
-    """
+    """One variant: its name, the task it is made for, and what a recipe writes to get it."""
 
     name: str
     suite: str
@@ -23,7 +21,6 @@ class Model:
     task: str
     target: str
     arguments: str
-    weights: str | None
 
 
 def catalogue(pattern: str = "*", *, task: str | None = None) -> list[Model]:
@@ -49,6 +46,5 @@ def _model(suite: suites.Suite, family: ModuleType, name: str, variant: Any) -> 
     arguments = ", ".join(
         f"{key}: {list(value) if isinstance(value, tuple) else value}" for key, value in given.items()
     )
-    weights = f"{suite.name}/{name}" if name in getattr(family, "WEIGHTS", {}) else None
     task = given.pop("task", None) or getattr(family, "TASK", "")
-    return Model(name, suite.name, family.__name__.rpartition(".")[2], task, target, arguments, weights)
+    return Model(name, suite.name, family.__name__.rpartition(".")[2], task, target, arguments)

@@ -1,4 +1,4 @@
-"""Model families, one file each: blocks, net, VARIANTS (name -> what a recipe writes), WEIGHTS, and the remap of
+"""Model families, one file each: blocks, net, VARIANTS (name -> what a recipe writes), and the remap of
 foreign checkpoints.
 """
 

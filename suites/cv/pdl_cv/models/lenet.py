@@ -7,16 +7,13 @@ pooling; and the second convolution reads all maps of the first.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import pdl
 from pdl import nn
 from pdl.errors import ShapeError
 from pdl.hints import Range
 from pdl_cv.models.blocks import take_pretrained
-
-if TYPE_CHECKING:
-    from pdl.hub import Weights
 
 Width = Annotated[int, Range(1)]
 
@@ -70,4 +67,3 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "lenet": {"_target_": "pdl_cv.LeNet"},
     "lenet_8": {"_target_": "pdl_cv.LeNet", "image_size": 8, "channels": (16, 32)},
 }
-WEIGHTS: dict[str, Weights] = {}

@@ -4,15 +4,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import pdl
 from pdl import nn
 from pdl.hints import Range
 from pdl_cv.models.blocks import ConvNorm, initialise, take_pretrained
-
-if TYPE_CHECKING:
-    from pdl.hub import Weights
 
 Width = Annotated[int, Range(1)]
 
@@ -59,4 +56,3 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "mobilenet_v1_050": {"_target_": "pdl_cv.MobileNetV1", "width": 0.5},
     "mobilenet_v1_025": {"_target_": "pdl_cv.MobileNetV1", "width": 0.25},
 }
-WEIGHTS: dict[str, Weights] = {}

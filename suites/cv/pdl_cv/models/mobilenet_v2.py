@@ -5,16 +5,13 @@ Names are torchvision's.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import pdl
 from pdl import nn
 from pdl.hints import Range
 from pdl.nn.fused import Raw, conv_norm, finish
 from pdl_cv.models.blocks import ConvNorm, divisible, initialise, take_pretrained
-
-if TYPE_CHECKING:
-    from pdl.hub import Weights
 
 Width = Annotated[int, Range(1)]
 
@@ -91,7 +88,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "mobilenet_v2_140": {"_target_": "pdl_cv.MobileNetV2", "width": 1.4},
     "mobilenet_v2_050": {"_target_": "pdl_cv.MobileNetV2", "width": 0.5},
 }
-WEIGHTS: dict[str, Weights] = {}
 
 
 def remap(model: MobileNetV2, state: Mapping[str, Any]) -> dict[str, Any]:

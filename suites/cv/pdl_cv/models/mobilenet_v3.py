@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import pdl
 from pdl import nn
 from pdl.hints import Range
 from pdl_cv.models.blocks import ConvNorm, divisible, initialise, take_pretrained
-
-if TYPE_CHECKING:
-    from pdl.hub import Weights
 
 Width = Annotated[int, Range(1)]
 NORM: dict[str, Any] = {"eps": 1e-3, "momentum": 0.01}
@@ -139,7 +136,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "mobilenet_v3_large": {"_target_": "pdl_cv.MobileNetV3", "size": "large"},
     "mobilenet_v3_small": {"_target_": "pdl_cv.MobileNetV3", "size": "small"},
 }
-WEIGHTS: dict[str, Weights] = {}
 
 
 def remap(model: MobileNetV3, state: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,16 +7,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import pdl
 from pdl import nn
 from pdl.errors import UsageError
 from pdl.hints import Range
 from pdl_cv.models.blocks import take_pretrained
-
-if TYPE_CHECKING:
-    from pdl.hub import Weights
 
 Width = Annotated[int, Range(1)]
 
@@ -205,7 +202,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
     **{f"resnet{depth}": {"_target_": "pdl_cv.ResNet", "depth": depth} for depth in DEPTHS},
     **{f"resnet{depth}_cifar": {"_target_": "pdl_cv.CifarResNet", "depth": depth} for depth in (20, 32, 44, 56, 110)},
 }
-WEIGHTS: dict[str, Weights] = {}
 
 
 def remap(model: ResNet, state: Mapping[str, Any]) -> dict[str, Any]:

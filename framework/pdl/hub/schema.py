@@ -1,0 +1,195 @@
+"""`hub.yaml`, read strictly: every fault of a file at once, with line and path."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from pdl.config import source
+from pdl.config.schema import Checker
+from pdl.config.signature import TARGET
+from pdl.config.tree import Config, Fault, Key, Origin, shown
+from pdl.config.words import show
+from pdl.errors import ConfigError, UsageError
+from pdl.hub.entries import Build, Entry, File, Metric, Source, Wheel
+from pdl.packages import MODELS, Package, fits
+
+FORMAT = 1
+FILE = "hub.yaml"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
+_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+!-]*")
+_SPDX = re.compile(r"\(?[A-Za-z0-9][A-Za-z0-9.+-]*\)?( (AND|OR|WITH) \(?[A-Za-z0-9][A-Za-z0-9.+-]*\)?)*")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def read(package: Package) -> dict[str, Entry]:
+    """The models of a package by full name. Raises ConfigError with every fault of its file."""
+    path = package.folder / FILE
+    tree, marks = _tree(path)
+    config = Config(tree, path, origins=marks)
+    checker = _Checker()
+    if not _other_format(tree, checker):
+        checker.arguments(tree, File, ())
+        mistyped = {fault.path[:2] for fault in checker.faults}
+        if ("models",) not in mistyped:
+            sound = {key: model for key, model in tree["models"].items() if ("models", key) not in mistyped}
+            checker.faults += _limits(sound)
+    if checker.faults:
+        raise ConfigError([config.line(fault) for fault in checker.faults])
+    return {
+        name: _entry(name, package, given, marks["models", key])
+        for key, given in tree["models"].items()
+        for name in [_full_name(package, key)]
+    }
+
+
+def _full_name(package: Package, key: str) -> str:
+    """`cv/resnet18`; the entry of a packaged model that bears the package's name is asked for by that."""
+    return key if package.group == MODELS and key == package.name else f"{package.name}/{key}"
+
+
+def _entry(name: str, package: Package, given: dict[str, Any], line: Origin) -> Entry:
+    parts: dict[str, Any] = dict(given)
+    parts["sources"] = [_source(each) for each in given["sources"]]
+    for key, kind in (("metric", Metric), ("build", Build)):
+        if parts.get(key) is not None:
+            parts[key] = kind(**parts[key])
+    return Entry(**parts, name=name, package=package, origin_line=line)
+
+
+def _source(given: dict[str, Any]) -> Source:
+    wheel = given.get("wheel")
+    return Source(**given) if wheel is None else Source(wheel=Wheel(**wheel))
+
+
+class _Checker(Checker):
+    """The check of recipes, but for `_target_`: an index is read without importing what it names."""
+
+    def _part(self, node: dict[str, Any], hint: Any, path: Key) -> Any:
+        if not isinstance(node[TARGET], str):
+            self._fault((*path, TARGET), f"expected an import path like 'pdl_cv.LeNet', got {show(node[TARGET])}")
+        return node
+
+
+def _tree(path: Path) -> tuple[Any, dict[Key, Origin]]:
+    """The file as a tree, and the line of every key."""
+    try:
+        import yaml
+    except ModuleNotFoundError:
+        raise UsageError(f"{shown(path)}: reading it needs PyYAML; pip install 'pdl[train]'") from None
+    text = source.text(path)
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        root = yaml.compose(text, Loader=loader)
+        if not isinstance(root, yaml.MappingNode):
+            raise ConfigError(f"{shown(path)}:1: expected a mapping with the keys format and models")
+        marks, faults = source.keys(root, path)
+        if faults:
+            raise ConfigError([f"{fault.origin}: {fault.message}" for fault in faults])
+        return yaml.constructor.SafeConstructor().construct_document(root), marks
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise ConfigError(source.syntax(path, error)) from None
+
+
+def _other_format(tree: Any, checker: Checker) -> bool:
+    """A file of another format is not judged by the rules of this one."""
+    written = tree.get("format", FORMAT)
+    if isinstance(written, int) and not isinstance(written, bool) and written != FORMAT:
+        message = f"this pdl reads format {FORMAT}, the file is of format {written}; install a pdl that knows it"
+        checker.faults.append(Fault(("format",), message))
+    return bool(checker.faults)
+
+
+def _limits(models: dict[str, Any]) -> Iterator[Fault]:
+    """What types cannot say, of models whose types are right."""
+    for key, model in models.items():
+        where: Key = ("models", key)
+        if not _NAME.fullmatch(key):
+            yield Fault(where, f"{key!r} is no name: letters, digits, '_', '-' and '.' only")
+        for name, good, expected in _FIELDS:
+            if model.get(name) is not None and not good(model[name]):
+                yield Fault((*where, name), f"expected {expected}, got {show(model[name])}")
+        yield from _wrong_build(model, where)
+        for number, each in enumerate(model["sources"]):
+            yield from _wrong_source(each, (*where, "sources", number))
+        if not model["sources"]:
+            yield Fault((*where, "sources"), "is empty; the file must come from somewhere")
+
+
+def _wrong_source(given: dict[str, Any], where: Key) -> Iterator[Fault]:
+    kinds = [kind for kind in ("package", "wheel", "url") if given.get(kind) is not None]
+    if len(kinds) != 1:
+        said = f"{' and '.join(kinds)} are" if kinds else "nothing is"
+        yield Fault(where, f"expected exactly one of package, wheel and url, but {said} given")
+        return
+    path = (*where, kinds[0])
+    if kinds == ["package"] and not _is_inside(given["package"]):
+        yield Fault(path, f"expected {_INSIDE}, got {show(given['package'])}")
+    if kinds == ["url"] and not _is_url(given["url"]):
+        yield Fault(path, f"expected an address like https://host/path, got {show(given['url'])}")
+    for name, good, expected in _WHEEL if kinds == ["wheel"] else ():
+        if not good(given["wheel"][name]):
+            yield Fault((*path, name), f"expected {expected}, got {show(given['wheel'][name])}")
+
+
+def _wrong_build(model: dict[str, Any], where: Key) -> Iterator[Fault]:
+    build = model.get("build") or {}
+    if build and str(model["file"]).endswith(".pdl"):
+        yield Fault((*where, "build"), f"{model['file']} is a bundle already; build is for foreign files")
+    if build.get("model") is not None and TARGET not in build["model"]:
+        yield Fault((*where, "build", "model"), f"expected {{{TARGET}: import.path, ...}}, got {show(build['model'])}")
+    labels, pipeline = build.get("labels"), build.get("pipeline")
+    if labels is not None and not labels.startswith("metadata:") and not _is_inside(labels):
+        yield Fault((*where, "build", "labels"), f"expected {_INSIDE} or metadata:KEY, got {show(labels)}")
+    if isinstance(pipeline, str) and not _is_inside(pipeline):
+        yield Fault((*where, "build", "pipeline"), f"expected a mapping or {_INSIDE}, got {show(pipeline)}")
+
+
+def _is_inside(path: str) -> bool:
+    """A relative path that stays where it is put, with / on every system."""
+    parts = path.split("/")
+    return not any(part in ("", ".", "..") for part in parts) and not set(path) & set('\\:*?"<>|\0')
+
+
+def _is_url(text: str) -> bool:
+    try:
+        split = urlsplit(text)
+        plain = text.isascii() and text.isprintable() and " " not in text and not split.fragment
+        whole = split.scheme in ("http", "https") and bool(split.hostname) and split.port != 0
+        return plain and whole and split.username is None
+    except ValueError:
+        return False
+
+
+def _is_range(text: str) -> bool:
+    try:
+        fits(text)
+    except ValueError:
+        return False
+    return bool(text.strip())
+
+
+def _is_file(text: str) -> bool:
+    return bool(_FILE.fullmatch(text)) and not text.endswith((".part", ".lock"))
+
+
+_INSIDE = "a path inside the package (with /, without ..)"
+_FIELDS: tuple[tuple[str, Callable[[str], object], str], ...] = (
+    ("task", str.strip, "a word such as classification"),
+    ("summary", lambda text: text.strip() and "\n" not in text.strip(), "one line of text"),
+    ("licence", _SPDX.fullmatch, "an SPDX name such as Apache-2.0"),
+    ("origin", str.strip, "who made it"),
+    ("pdl", _is_range, "versions of pdl such as '>=0.1,<0.2'"),
+    ("file", _is_file, "a plain file name, without folders"),
+    ("sha256", _SHA256.fullmatch, "64 lower-case hex digits"),
+    ("card", _is_inside, _INSIDE),
+)
+_WHEEL: tuple[tuple[str, Callable[[str], object], str], ...] = (
+    ("name", _NAME.fullmatch, "the name of a project"),
+    ("version", _VERSION.fullmatch, "one version such as 1.4.4"),
+    ("member", _is_inside, "a path inside the wheel (with /, without ..)"),
+)
