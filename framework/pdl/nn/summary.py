@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from pdl.dtype import float32
+from pdl.errors import TraceError
 from pdl.nn.module import HookHandle, Module
 from pdl.ops import base
+from pdl.ops.base import Op, Spec
 from pdl.ops.cost import multiply_adds
-from pdl.tensor import Array, Tensor, no_grad
-
-Arrays: TypeAlias = "tuple[Array | None, ...]"
+from pdl.tensor import Tensor, no_grad
 
 
 @dataclass
@@ -75,18 +76,20 @@ class Summary:
 def summary(model: Module, inputs: Sequence[int] | Tensor | Sequence[Tensor] | None = None) -> Summary:
     """Layers, parameters, and, if `inputs` are given, output shapes and multiply-adds.
 
-    `inputs`: a shape with its batch dimension, such as (1, 224, 224, 3), or the tensors themselves. The model runs
-    once, in evaluation mode and without gradients; nothing of it is changed. Multiply-adds are those of products
-    (convolutions, matrices, attention), as papers count them.
+    `inputs`: a shape with its batch dimension, such as (1, 224, 224, 3), or the tensors themselves. The model is
+    traced, in evaluation mode and without gradients: nothing is computed, and nothing of it is changed. One whose
+    shapes or branches depend on values is run instead. Multiply-adds are those of products (convolutions, matrices,
+    attention), as papers count them.
     """
-    arguments = _arguments(model, inputs)
-    rows = {
-        id(m): Row(name, type(m).__name__, None, sum(p.size for p in m.parameters(recurse=False)))
-        for name, m in model.named_modules()
-    }
-    if arguments is not None:
-        with _evaluation(model), no_grad(), _counting(model, rows):
-            model(*arguments)
+    specs = _specs(model, inputs)
+    rows = _rows(model)
+    if specs is not None:
+        with _evaluation(model), no_grad():
+            try:
+                _trace(model, specs, rows)
+            except TraceError:
+                rows = _rows(model)
+                _run(model, _tensors(inputs, specs), rows)
     shown = [row for m in model.modules() if _is_shown(m, row := rows[id(m)])]
     parameters = list(model.parameters())
     return Summary(
@@ -95,20 +98,33 @@ def summary(model: Module, inputs: Sequence[int] | Tensor | Sequence[Tensor] | N
         sum(p.size for p in parameters),
         sum(p.size for p in parameters if p.requires_grad),
         sum(b.size for b in model.buffers()),
-        None if arguments is None else sum(row.multiply_adds for row in rows.values()),
-        [] if arguments is None else [a.shape for a in arguments],
+        None if specs is None else sum(row.multiply_adds for row in rows.values()),
+        [] if specs is None else [spec.shape for spec in specs],
     )
 
 
-def _arguments(model: Module, inputs: Any) -> tuple[Tensor, ...] | None:
+def _rows(model: Module) -> dict[int, Row]:
+    return {
+        id(m): Row(name, type(m).__name__, None, sum(p.size for p in m.parameters(recurse=False)))
+        for name, m in model.named_modules()
+    }
+
+
+def _specs(model: Module, inputs: Any) -> list[Spec] | None:
+    """Shapes and dtypes of the arguments; images of a shape alone are of the parameters' dtype."""
     if inputs is None:
         return None
     if isinstance(inputs, Tensor):
-        return (inputs,)
-    if all(isinstance(x, int) for x in inputs):
-        dtype = next((p.dtype for p in model.parameters()), np.dtype(np.float32))
-        return (Tensor(np.zeros(tuple(inputs), dtype)),)
-    return tuple(inputs)
+        inputs = [inputs]
+    elif all(isinstance(x, int) for x in inputs):
+        return [Spec(tuple(inputs), next((p.dtype for p in model.parameters()), float32))]
+    return [Spec(x.shape, x.dtype) for x in inputs]
+
+
+def _tensors(inputs: Any, specs: list[Spec]) -> list[Tensor]:
+    if isinstance(inputs, Tensor):
+        return [inputs]
+    return [x if isinstance(x, Tensor) else Tensor(np.zeros(*spec)) for x, spec in zip(inputs, specs, strict=False)]
 
 
 def _is_shown(module: Module, row: Row) -> bool:
@@ -128,10 +144,42 @@ def _evaluation(model: Module) -> Iterator[None]:
             module.training = training
 
 
-@contextmanager
-def _counting(model: Module, rows: dict[int, Row]) -> Iterator[None]:
-    """Inside the block, calls of modules fill their rows."""
+def _trace(model: Module, specs: list[Spec], rows: dict[int, Row]) -> None:
+    from pdl.program.tracing import Recorder  # not needed to build and train a model
+
+    recorder = Recorder("summary", {key: str(key) for key in rows})
+    with recorder.active(), _shapes(model, rows, []):
+        model(*[recorder.input(spec, f"x{i}") for i, spec in enumerate(specs)])
+    owners = {str(key): row for key, row in rows.items()}
+    for node in recorder.program.nodes:
+        if getattr(node.op, "blocks", ()):
+            raise TraceError(f"what {type(node.op).__name__} runs depends on values", node.where)
+        row = owners.get(node.scope, rows[id(model)])  # a module that is not registered counts for the whole
+        row.multiply_adds += multiply_adds(node.op, _known(node.inputs), _known(node.outputs))
+
+
+def _known(values: Sequence[Any]) -> list[Spec | None]:
+    return [None if value is None else value.spec for value in values]
+
+
+def _run(model: Module, arguments: list[Tensor], rows: dict[int, Row]) -> None:
     running: list[Row] = []
+
+    def observe(op: Op, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+        if running:
+            running[-1].multiply_adds += multiply_adds(op, ins, outs)
+
+    base.observers.append(observe)
+    try:
+        with _shapes(model, rows, running):
+            model(*arguments)
+    finally:
+        base.observers.remove(observe)
+
+
+@contextmanager
+def _shapes(model: Module, rows: dict[int, Row], running: list[Row]) -> Iterator[None]:
+    """Inside the block, calls of modules fill the shapes of their rows; the last of `running` is the one at work."""
 
     def enter(module: Module, args: Any) -> None:
         running.append(rows[id(module)])
@@ -141,18 +189,12 @@ def _counting(model: Module, rows: dict[int, Row]) -> Iterator[None]:
         first = next(iter(out.values())) if isinstance(out, dict) else out[0] if isinstance(out, tuple | list) else out
         row.output_shape = first.shape if isinstance(first, Tensor) else None
 
-    def observe(op: Any, ins: Arrays, outs: Arrays) -> None:
-        if running:
-            running[-1].multiply_adds += multiply_adds(op, ins, outs)
-
     handles: list[HookHandle] = []
     for module in model.modules():
         handles += [module.register_forward_pre_hook(enter), module.register_forward_hook(leave)]
-    base.observers.append(observe)
     try:
         yield
     finally:
-        base.observers.remove(observe)
         for handle in handles:
             handle.remove()
 

@@ -93,3 +93,29 @@ def test_defaults_are_pytorch_s(layer: nn.Module, bound: float) -> None:
 def test_refused(call: Callable[[], object]) -> None:
     with pytest.raises(PdlError):
         call()
+
+
+def test_skipped() -> None:
+    pdl.seed(1)
+    state = str(pdl.random.generator().bit_generator.state)
+    with init.skipped():
+        net = nn.Sequential(nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3), nn.GRU(3, 4))
+        for fill in (init.orthogonal_, init.trunc_normal_, init.normal_, lambda x: init.sparse_(x, 0.5)):
+            assert not fill(pdl.zeros((4, 6))).data.any()
+        assert init.ones_(pdl.zeros(3)).data.all()
+    assert str(pdl.random.generator().bit_generator.state) == state
+    assert {name for name, p in net.named_parameters() if p.data.any()} == {"1.weight"}
+    with init.skipped(), pytest.raises(PdlError), init.skipped():
+        raise PdlError("no")
+    assert nn.Linear(2, 3).weight.data.all()
+
+
+def test_skipped_holds_for_its_thread_alone() -> None:
+    from threading import Thread
+
+    made: list[nn.Linear] = []
+    with init.skipped():
+        thread = Thread(target=lambda: made.append(nn.Linear(2, 3)))
+        thread.start()
+        thread.join()
+    assert made[0].weight.data.all()

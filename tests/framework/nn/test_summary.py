@@ -67,3 +67,49 @@ def test_what_a_container_computes_itself_is_its_own_row() -> None:
 ])  # fmt: skip
 def test_multiply_adds(layer: nn.Module, shape: tuple[int, ...], expected: int) -> None:
     assert nn.summary(layer, shape).multiply_adds == expected
+
+
+class Halving(nn.Module):
+    """Runs its layer until the sum is small: how often depends on values."""
+
+    def __init__(self) -> None:
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x: pdl.Tensor) -> pdl.Tensor:
+        y = self.layer(x)
+        return self.layer(y) if float(y.sum()) > -1e9 else y
+
+
+class Branching(nn.Module):
+    def __init__(self) -> None:
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x: pdl.Tensor) -> pdl.Tensor:
+        return pdl.jit.cond(pdl.sum(x) < 1, lambda: self.layer(self.layer(x)), lambda: x)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("make", [Halving, Branching])
+def test_what_depends_on_values_is_run(make: type[nn.Module]) -> None:
+    assert nn.summary(make(), (3, 4)).multiply_adds == 2 * 3 * 16
+    assert nn.summary(make(), pdl.zeros((3, 4))).multiply_adds == 2 * 3 * 16
+
+
+def test_nothing_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = net()
+
+    def refuse(*args: object) -> None:
+        raise AssertionError("an op ran")
+
+    monkeypatch.setattr(pdl.ops.base.OPS["Conv"], "cpu", refuse)
+    assert nn.summary(model, (1000, 4, 4, 2)).multiply_adds == 1000 * (1728 + 480)
+
+
+def test_a_module_out_of_sight_counts_for_the_whole() -> None:
+    class Hidden(nn.Module):
+        def __init__(self) -> None:
+            self._layers = [nn.Linear(4, 4)]
+
+        def forward(self, x: pdl.Tensor) -> pdl.Tensor:
+            return self._layers[0](x)  # type: ignore[no-any-return]
+
+    assert nn.summary(Hidden(), (3, 4)).multiply_adds == 3 * 16
