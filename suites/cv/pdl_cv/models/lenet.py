@@ -7,7 +7,7 @@ pooling; and the second convolution reads all maps of the first.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import pdl
 from pdl import nn
@@ -26,6 +26,9 @@ class LeNet(nn.Module):
     paper), smaller ones 3 x 3 kernels, both padded. `channels` and `hidden` are the widths of the convolutions and of
     the hidden linear layers.
     """
+
+    head: ClassVar[str] = "fc3"
+    stem: ClassVar[str] = "conv1"
 
     def __init__(
         self,

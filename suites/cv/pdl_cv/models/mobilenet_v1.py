@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import pdl
 from pdl import nn
@@ -22,6 +22,9 @@ class MobileNetV1(nn.Module):
 
     `width` multiplies all channels (1, 0.75, 0.5 and 0.25 in the paper). `pretrained`: a name of the hub or a file.
     """
+
+    head: ClassVar[str] = "classifier.1"
+    stem: ClassVar[str] = "features.0.0"
 
     def __init__(
         self,

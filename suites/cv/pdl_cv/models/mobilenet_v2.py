@@ -5,7 +5,7 @@ Names are torchvision's.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import pdl
 from pdl import nn
@@ -50,6 +50,9 @@ class MobileNetV2(nn.Module):
     `width` multiplies all channels but the last 1280, which only grow; `stride` is that of the first convolution, 2 in
     the paper, 1 for pictures of 32 pixels. `pretrained`: a name of the hub or a file.
     """
+
+    head: ClassVar[str] = "classifier.1"
+    stem: ClassVar[str] = "features.0.0"
 
     def __init__(
         self,

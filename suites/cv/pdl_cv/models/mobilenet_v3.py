@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import pdl
 from pdl import nn
@@ -100,6 +100,9 @@ class MobileNetV3(nn.Module):
     `width` multiplies all channels; `stride` is that of the first convolution, 2 in the paper, 1 for pictures of about
     32 pixels. `pretrained`: a name of the hub or a file.
     """
+
+    head: ClassVar[str] = "classifier.3"
+    stem: ClassVar[str] = "features.0.0"
 
     def __init__(
         self,

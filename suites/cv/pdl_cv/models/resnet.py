@@ -86,6 +86,9 @@ class ResNet(nn.Module):
     the hub or a file.
     """
 
+    head: ClassVar[str] = "fc"
+    stem: ClassVar[str] = "conv1"
+
     def __init__(
         self,
         depth: Literal[18, 34, 50, 101, 152] = 18,
@@ -165,6 +168,9 @@ class CifarResNet(nn.Module):
     `depth` is 20, 32, 44, 56 or 110 in the paper, any 6 n + 2 here. `shortcut` is A (zero padding, no parameters) or B
     (projection).
     """
+
+    head: ClassVar[str] = "fc"
+    stem: ClassVar[str] = "conv1"
 
     def __init__(
         self,

@@ -1,0 +1,65 @@
+"""What papers and model zoos say of the nets: one module a family, named as the family's, with FACTS (variant -> Fact)
+and QUICK, the variant whose arithmetic every run of the tests checks (the others are `slow`).
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import pkgutil
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import pdl_cv.models
+
+#: `num_params` and `_ops` of each model's weights, in the documentation of torchvision's models
+TORCHVISION = "torchvision 0.29"
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One variant.
+
+    parameters     learned values, exactly
+    source         who says so
+    multiply_adds  of one image of `image` x `image` pixels, in millions; None where nobody published them
+    counted_by     who says that, where it is not `source`
+    small          side of the pictures that the tests train and export it with
+    options        keywords that the tests of small pictures add, for nets made for one size
+    """
+
+    parameters: int
+    source: str
+    multiply_adds: float | None
+    image: int = 224
+    counted_by: str = ""
+    small: int = 32
+    options: tuple[tuple[str, Any], ...] = ()
+
+
+@cache
+def families() -> dict[str, ModuleType]:
+    """The model families of pdl_cv by module name."""
+    names = [module.name for module in pkgutil.iter_modules(pdl_cv.models.__path__)]
+    modules = {name: importlib.import_module(f"pdl_cv.models.{name}") for name in names}
+    return {name: module for name, module in modules.items() if hasattr(module, "VARIANTS")}
+
+
+@cache
+def table(family: str) -> ModuleType | None:
+    """What is published of a family; None where nobody has written it down here."""
+    name = f"{__name__}.{family}"
+    return importlib.import_module(name) if importlib.util.find_spec(name) else None
+
+
+@cache
+def facts() -> dict[str, tuple[str, Fact]]:
+    """(family, fact) of every variant that has its row."""
+    return {
+        name: (family, fact)
+        for family, module in families().items()
+        for name, fact in getattr(table(family), "FACTS", {}).items()
+        if name in module.VARIANTS
+    }

@@ -1,0 +1,176 @@
+"""Every variant of every model family against its published facts, and through everything a model can be asked:
+training, saving, bundles, ONNX and the layouts of PyTorch.
+
+The variant that a family calls QUICK does the arithmetic in every run, the others where `-m slow` asks for them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pdl
+import pdl_cv
+from pdl import nn
+from pdl.dims import Dim
+from pdl.export.bundle import to_bytes
+from pdl.export.onnx import to_onnx
+from pdl.export.symbolic import trace_symbolic
+from pdl.ops.base import Spec
+from pdl.train.task import Deployment
+from tests.cv.models.published import Fact, facts, families, table
+
+FACTS = facts()
+VARIANTS = [
+    pytest.param(name, marks=() if name == getattr(table(family), "QUICK", None) else pytest.mark.slow)
+    for name, (family, _) in FACTS.items()
+]
+F32 = np.dtype(np.float32)
+
+
+def net_class(name: str) -> tuple[type[nn.Module], dict[str, Any]]:
+    """Class and keywords of a variant."""
+    arguments = dict(families()[FACTS[name][0]].VARIANTS[name])
+    return getattr(pdl_cv, arguments.pop("_target_").rpartition(".")[2]), arguments
+
+
+def make(name: str, **options: Any) -> nn.Module:
+    """A variant of the zoo."""
+    kind, arguments = net_class(name)
+    return kind(**{**arguments, **options})
+
+
+def small(name: str) -> tuple[nn.Module, int]:
+    """A variant for pictures of two channels and three classes, and their side.
+
+    It is not as it was born, when half of a net may pass for another: scales and shifts are random, and the running
+    statistics are those of a batch, so that what the picture shows reaches the end.
+    """
+    fact = FACTS[name][1]
+    pdl.seed(0)
+    net = make(name, in_channels=2, num_classes=3, **dict(fact.options))
+    for parameter in net.parameters():
+        if parameter.ndim == 1:
+            parameter._data += 0.1 * pdl.randn(parameter.shape).data
+    norms = [module for module in net.modules() if isinstance(module, nn.BatchNorm2d)]
+    before = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.momentum = 1.0
+    with pdl.no_grad():
+        net(pdl.tensor(pictures(8, fact.small)))
+    for norm, momentum in zip(norms, before, strict=True):
+        norm.momentum = momentum
+    return net, fact.small
+
+
+def pictures(count: int, size: int) -> Any:
+    return np.random.default_rng(count).standard_normal((count, size, size, 2)).astype(np.float32)
+
+
+# -- facts -------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("family", families())
+def test_every_variant_has_its_facts(family: str) -> None:
+    found = table(family)
+    assert found is not None, f"write tests/cv/models/published/{family}.py"
+    assert set(found.FACTS) == set(families()[family].VARIANTS)
+    assert found.QUICK in found.FACTS
+    for name, fact in found.FACTS.items():
+        assert isinstance(fact, Fact)
+        assert fact.source, name
+
+
+def test_names_are_unique() -> None:
+    names = [name for family in families().values() for name in family.VARIANTS]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_parameters_and_multiply_adds(name: str) -> None:
+    fact = FACTS[name][1]
+    with nn.init.skipped():
+        net = make(name)
+    channels = inspect.signature(type(net)).parameters["in_channels"].default
+    found = nn.summary(net, (1, fact.image, fact.image, channels))
+    assert found.parameters == fact.parameters
+    if fact.multiply_adds is not None:
+        assert found.multiply_adds is not None
+        assert found.multiply_adds / 1e6 == pytest.approx(fact.multiply_adds, rel=0.01)
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_head_and_stem_are_what_depends_on_classes_and_channels(name: str) -> None:
+    with nn.init.skipped():
+        net, others, wider = make(name), make(name, num_classes=7), make(name, in_channels=5)
+    for changed, layers in [(others, net.head), (wider, net.stem)]:
+        paths = (layers,) if isinstance(layers, str) else layers
+        shapes, theirs = shapes_of(net), shapes_of(changed)
+        differ = {key for key in shapes.keys() | theirs.keys() if shapes.get(key) != theirs.get(key)}
+        assert {key.rpartition(".")[0] for key in differ} == set(paths)
+
+
+def shapes_of(net: nn.Module) -> dict[str, tuple[int, ...]]:
+    return {key: value.shape for key, value in net.state_dict().items()}
+
+
+# -- arithmetic --------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", VARIANTS)
+def test_forward_backward_and_state(name: str) -> None:
+    net, size = small(name)
+    x = pictures(4, size)
+    y = net(pdl.tensor(x))
+    logits = y if isinstance(y, pdl.Tensor) else y[0]
+    assert logits.shape == (4, 3)
+    outputs = [y] if isinstance(y, pdl.Tensor) else [each for each in y if each is not None]
+    labels = pdl.tensor(np.array([0, 1, 2, 0]))
+    sum(pdl.cross_entropy(each, labels) for each in outputs).backward()  # type: ignore[union-attr]
+    for path, parameter in net.named_parameters():
+        assert parameter.grad is not None, path
+        assert np.isfinite(parameter.grad.data).all(), path
+    with nn.init.skipped():
+        other = make(name, in_channels=2, num_classes=3, **dict(FACTS[name][1].options))
+    other.load_state_dict(net.state_dict())
+    with pdl.no_grad():
+        mine, theirs = net.eval()(pdl.tensor(x)).data, other.eval()(pdl.tensor(x)).data
+    assert np.ptp(mine, axis=0).max() > 1e-2 * np.abs(mine).max(), "the answer does not depend on the picture"
+    np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_bundle_and_onnx(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    net, size = small(name)
+    net.eval()
+    inputs = {"image": Spec((Dim.symbol("n", 3), size, size, 2), F32)}
+    program, notes = trace_symbolic(net, inputs)
+    assert not notes
+    deployment = Deployment(net, inputs, ("logits",), {}, {}, (), lambda sample: sample)
+    session = pdl.runtime.load(to_bytes(program, deployment))
+    for count in (1, 5):
+        x = pictures(count, size)
+        with pdl.no_grad():
+            y = net(pdl.tensor(x)).data
+        ours = session.run({"image": x})["logits"]
+        assert np.abs(ours - y).max() < 1e-4 * max(1.0, np.abs(y).max())  # folded norms round otherwise
+    made = to_onnx(program, tmp_path / "net.onnx", samples=[[pictures(2, size)]])
+    assert made.difference is not None
+    assert made.difference < 1e-4
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_remap_undoes_torch_s_layout(name: str) -> None:
+    family = families()[FACTS[name][0]]
+    if not hasattr(family, "remap"):
+        pytest.skip("no checkpoints of this family are read")
+    net, _ = small(name)
+    with nn.init.skipped():
+        other = make(name, in_channels=2, num_classes=3, **dict(FACTS[name][1].options))
+    state = nn.to_torch(net)
+    state |= {f"{key.rpartition('.')[0]}.num_batches_tracked": np.array(0) for key in state if "running_mean" in key}
+    other.load_state_dict(family.remap(other, state))
+    theirs = other.state_dict()
+    for key, value in net.state_dict().items():
+        np.testing.assert_array_equal(value.data, theirs[key].data)
