@@ -16,6 +16,7 @@ from pdl.errors import CheckError, DataError, UsageError
 from pdl.export import run as exporting
 from pdl.export.bundle import TOLERANCE, compare, to_bytes, write
 from pdl.export.symbolic import trace_symbolic
+from pdl.runtime.use import info
 from pdl.train import Task
 from pdl_cv import LeNet
 from tests.cv.test_classification import photos, recipe, run  # noqa: F401 - fixtures
@@ -127,6 +128,59 @@ def test_export_a_run(run: Path, photos: Path, tmp_path: Path, monkeypatch: pyte
         exporting.export(run, tmp_path / "x.pdl", opset=17)
 
 
+@pytest.mark.parametrize(("store", "dtype"), [("bf16", "bfloat16"), ("fp16", "float16")])
+def test_weights_in_half_the_bytes(run: Path, tmp_path: Path, store: str, dtype: str) -> None:  # noqa: F811
+    whole = exporting.export(run, tmp_path / "whole.pdl")
+    made = exporting.export(run, tmp_path / "half.pdl", store=store)
+    facts = dict(made.facts)
+    bundle, before = (pdl.runtime.load(each.path).bundle for each in (made, whole))
+    for name, array in bundle.weights.items():
+        assert array.dtype.name == (dtype if array.ndim > 1 else "float32")
+        np.testing.assert_array_equal(array, before.weights[name].astype(array.dtype))
+    assert sum(a.nbytes for a in bundle.weights.values()) < 0.6 * sum(a.nbytes for a in before.weights.values())
+    # the metrics it carries are its own, and shown beside those of the float32 weights
+    accuracy = bundle.meta["metrics"]["test/accuracy"]
+    assert f" as float32, {accuracy:.4f} as {store} (" in facts["test/accuracy"]
+    assert f"{accuracy:.4f}" in bundle.card
+    assert "train/loss" not in bundle.meta["metrics"]
+    assert bundle.meta["about"]["stored"] == f"matrices and kernels in {store}"
+    told = info(made.path)["weights"]
+    assert dtype in told
+    assert "float32" in told
+    with pytest.raises(UsageError, match="--store belongs to bundles"):
+        exporting.export(run, tmp_path / "x.onnx", to="onnx", store=store)
+
+
+def test_the_cost_of_halves_is_what_the_bundle_scores(run: Path, tmp_path: Path) -> None:  # noqa: F811
+    """The stored metric is recomputed by hand, from the file, one picture after the other."""
+    made = exporting.export(run, tmp_path / "half.pdl", store="bf16")
+    config = pdl.train.Run.open(run).config()
+    task = pdl.config.build(config["task"])
+    data = task.datasets(config, ("test",))["test"]
+    session = pdl.runtime.load(made.path)
+    right = [session(sample["image"])["label"] == task.classes[int(sample["label"])] for sample in data]
+    assert np.mean(right) == pytest.approx(session.bundle.meta["metrics"]["test/accuracy"], abs=1e-9)
+
+
+def test_storage_that_damages_is_refused(run: Path, tmp_path: Path) -> None:  # noqa: F811
+    config = pdl.train.Run.open(run).config()
+    task = pdl.config.build(config["task"])
+    model = task.restore(config)
+    deployment = task.deployment(model, config)
+    model.fc3.weight._data[0, 0] = 1e5
+    with pytest.raises(CheckError, match=r"fc3.weight holds 1e\+05, more than the 65504 of float16.*--store bf16"):
+        write(tmp_path / "model.pdl", deployment, store="fp16")
+    # sums of large numbers that cancel, of which bf16 knows no odd ones and fp16 knows all: 8 x (1003 - 1001)
+    model.fc2.weight._data[:], model.fc2.bias._data[:] = 0, 1
+    model.fc3.weight._data[:] = np.where(np.arange(len(model.fc3.weight.data))[:, None] % 2, 1003, -1001)
+    with pytest.raises(CheckError, match=r"with weights stored as bf16: .* more than 0.0625.*use --store fp16"):
+        write(tmp_path / "model.pdl", deployment, store="bf16")
+    assert not (tmp_path / "model.pdl").exists()
+    assert write(tmp_path / "model.pdl", deployment, store="fp16").stored is not None
+    with pytest.raises(UsageError, match="--store fp8: choose fp32, bf16 or fp16"):
+        write(tmp_path / "model.pdl", deployment, store="fp8")
+
+
 def test_what_disagrees_is_not_written(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     config = pdl.train.Run.open(run).config()
     task = pdl.config.build(config["task"])
@@ -137,7 +191,8 @@ def test_what_disagrees_is_not_written(run: Path, tmp_path: Path, monkeypatch: p
     model.fc3.bias._data[0] += 1e-3
     with pytest.raises(CheckError, match=r"outputs differ from the model's by .* more than 1e-05"):
         compare(pdl.runtime.load(data), deployment)
-    model.fc3.bias._data[:] = np.arange(len(task.classes))[::-1] * 100
+    named = task.classes.index(pdl.runtime.load(data)(deployment.samples[0])["label"])
+    model.fc3.bias._data[named - 1] += 100
     with pytest.raises(CheckError, match=r"the bundle answers '.*' where the model answers"):
         compare(pdl.runtime.load(data), deployment)
     deployment.prepare = lambda sample: {"image": np.zeros((16, 16, 3), np.float32)}

@@ -17,6 +17,7 @@ Words = Annotated[
     typer.Argument(metavar="RUN", help="The run folder; with --check, settings of the recipe.", show_default=False),
 ]
 TARGETS = ("bundle", "onnx")
+STORES = ("fp32", "bf16", "fp16")
 
 
 def command(
@@ -30,6 +31,9 @@ def command(
     weights: Annotated[
         str | None, typer.Option("--weights", help="best or last; by default those of the run's test.")
     ] = None,
+    store: Annotated[
+        str, typer.Option("--store", metavar="TYPE", help="fp32, or bf16 or fp16: half the bytes, measured.")
+    ] = "fp32",
     licence: Annotated[str, typer.Option("--licence", metavar="TEXT", help="Of the weights, for the card.")] = "",
     check: Annotated[bool, typer.Option("--check", help="Before training: does this recipe's model export?")] = False,
     json: Json = False,
@@ -40,6 +44,8 @@ def command(
     """
     if to not in TARGETS:
         raise UsageError(f"--to {to}: choose {' or '.join(TARGETS)}")
+    if store not in STORES:
+        raise UsageError(f"--store {store}: choose {' or '.join(STORES)}")
     given = list(words or ())
     if check:
         return _check(config, given, to, opset, json)
@@ -49,7 +55,7 @@ def command(
         raise UsageError("which run? write: pdl export RUN")
     from pdl.export.run import export
 
-    made = export(given[0], out, to=to, opset=opset, weights=weights, licence=licence)  # type: ignore[arg-type]
+    made = export(given[0], out, to=to, opset=opset, weights=weights, licence=licence, store=store)  # type: ignore
     if json:
         return style.json({**dict(made.facts), "notes": made.notes})
     for note in made.notes:

@@ -7,6 +7,13 @@ The check runs on real samples, in float32, one by one and together:
 - the answers (label, labels or text) are the same.
 
 A bundle that fails any of these is not written.
+
+With `store="bf16"` or `"fp16"` matrices and kernels lie in the file in half the bytes, each number rounded once; the
+program stays in float32. Vectors (biases, norms) stay float32: they are few, and statistics span many magnitudes. The
+bundle with float32 weights must pass the check above first; then the stored one must give the same answers, with
+outputs within `ROUNDINGS` times one rounding of the largest (6 % for bf16, 0.8 % for fp16). Rounding errors of layers
+are independent and add up like the root of their number, so this leaves room for hundreds of layers; what is beyond has
+been damaged by the storage. What the rounding costs in the task's own metric is measured by `pdl export`.
 """
 
 from __future__ import annotations
@@ -14,21 +21,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from pdl.errors import CheckError
+from pdl.errors import CheckError, UsageError
 from pdl.export.symbolic import trace_symbolic
 from pdl.program import Program
 from pdl.runtime import bundle
 from pdl.runtime.session import Session, load
+from pdl.runtime.weights import HALVES
 from pdl.tensor import Array, as_tensor, no_grad
 from pdl.train.checkpoint import write_atomic
 from pdl.train.task import Deployment
 
 TOLERANCE = 1e-5
 ANSWERS = ("label", "labels", "text")
+Store = Literal["fp32", "bf16", "fp16"]
+#: the largest relative error of one rounding
+ROUNDING = {"bf16": 2.0**-8, "fp16": 2.0**-11}
+ROUNDINGS = 16
+_FAULT = "This is a fault in pdl: please report it with the recipe"
 
 
 @dataclass(frozen=True)
@@ -43,13 +56,18 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Written:
-    """A bundle that was written, and what it was held to; `notes` are lines for people."""
+    """A bundle that was written, and what it was held to; `notes` are lines for people.
+
+    comparison  of the bundle with float32 weights
+    stored      of the bundle as it lies in the file, where that is in halves
+    """
 
     path: Path
     size: int
     program: Program
     comparison: Comparison
     notes: list[str] = field(default_factory=list)
+    stored: Comparison | None = None
 
 
 def write(
@@ -59,15 +77,22 @@ def write(
     name: str = "model",
     metrics: Mapping[str, float | None] | None = None,
     config: str = "",
+    store: Store = "fp32",
 ) -> Written:
-    """Write the bundle of a deployment, whole or not at all. CheckError where it does not agree with the model."""
+    """Write the bundle of a deployment, whole or not at all. CheckError where it does not agree with the model.
+
+    store   "bf16" or "fp16" keep weights in half the bytes; see the module
+    """
     program, notes = trace_symbolic(deployment.module, deployment.inputs)
     data = to_bytes(program, deployment, name=name, metrics=metrics, config=config)
-    comparison = compare(load(data), deployment)
+    comparison, stored = compare(load(data), deployment), None
+    if store != "fp32":
+        data = to_bytes(program, deployment, name=name, metrics=metrics, config=config, store=store)
+        stored = compare_stored(load(data), deployment, store)
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(target, data)
-    return Written(target, len(data), program, comparison, notes)
+    return Written(target, len(data), program, comparison, notes, stored)
 
 
 def to_bytes(
@@ -77,9 +102,12 @@ def to_bytes(
     name: str = "model",
     metrics: Mapping[str, float | None] | None = None,
     config: str = "",
+    store: Store = "fp32",
 ) -> bytes:
     """The bundle, unchecked."""
     content, arrays = content_of(program, list(deployment.inputs), list(deployment.outputs))
+    if store != "fp32":
+        arrays = halved(arrays, store)
     return bundle.pack(
         content,
         arrays,
@@ -90,8 +118,38 @@ def to_bytes(
         config=config,
         licence=deployment.licence,
         metrics=metrics,
-        about=deployment.about,
+        about={**deployment.about, **({} if store == "fp32" else {"stored": f"matrices and kernels in {store}"})},
     )
+
+
+def halved(arrays: Mapping[str, Array], store: Store) -> dict[str, Array]:
+    """The arrays as they are stored: float32 of two and more dimensions rounded to the nearest bfloat16 or float16.
+
+    UsageError for another word, CheckError where a finite number is too large for float16.
+    """
+    if store not in HALVES:
+        raise UsageError(f"--store {store}: choose fp32, {' or '.join(HALVES)}")
+    kept = {}
+    for name, array in arrays.items():
+        kept[name] = array
+        if array.dtype == np.float32 and array.ndim >= 2:
+            with np.errstate(over="ignore"):
+                kept[name] = array.astype(HALVES[store])
+            if not np.array_equal(np.isfinite(kept[name]), np.isfinite(array)):
+                largest = float(np.abs(array[np.isfinite(array)]).max())
+                raise CheckError(
+                    f"{name} holds {largest:.3g}, more than the 65504 of float16; nothing was written: use --store bf16"
+                )
+    return kept
+
+
+def compare_stored(session: Session, deployment: Deployment, store: Store) -> Comparison:
+    """Hold a bundle with rounded weights to the model: the same answers, outputs within `ROUNDINGS` roundings."""
+    try:
+        return compare(session, deployment, ROUNDINGS * ROUNDING[store], "Rounding costs this model too much")
+    except CheckError as error:
+        other = "--store fp16, which rounds finer, or --store fp32" if store == "bf16" else "--store fp32"
+        raise CheckError(f"with weights stored as {store}: {error}; use {other}") from None
 
 
 def content_of(program: Program, inputs: list[str], outputs: list[str]) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -104,8 +162,8 @@ def content_of(program: Program, inputs: list[str], outputs: list[str]) -> tuple
     return {"kind": "program", "program": program.to_dict(), "inputs": inputs, "outputs": outputs}, arrays
 
 
-def compare(session: Session, deployment: Deployment, tolerance: float = TOLERANCE) -> Comparison:
-    """Hold a session to the model on the deployment's samples; CheckError beyond the tolerance."""
+def compare(session: Session, deployment: Deployment, tolerance: float = TOLERANCE, reason: str = _FAULT) -> Comparison:
+    """Hold a session to the model on the deployment's samples; CheckError, with the reason, beyond the tolerance."""
     wanted = [deployment.prepare(sample) for sample in deployment.samples]
     levels = _compare_pictures(session, deployment, wanted)
     worst = 0.0
@@ -119,7 +177,7 @@ def compare(session: Session, deployment: Deployment, tolerance: float = TOLERAN
     if not worst <= tolerance:
         raise CheckError(
             f"the bundle's outputs differ from the model's by {worst:.2g} of the largest, more than {tolerance:g}; "
-            "nothing was written. This is a fault in pdl: please report it with the recipe"
+            f"nothing was written. {reason}"
         )
     return Comparison(len(wanted), worst, levels)
 

@@ -12,11 +12,13 @@ from pdl.config import Config, build
 from pdl.config import check as check_config
 from pdl.config.tree import plain
 from pdl.errors import PdlError, TraceError, UsageError
-from pdl.export.bundle import Written, write
+from pdl.export.bundle import Store, Written, to_bytes, write
+from pdl.export.measure import measure
 from pdl.export.symbolic import trace_symbolic
 from pdl.nn import Module
 from pdl.ops.base import Op
 from pdl.program import Program
+from pdl.runtime.session import load
 from pdl.train.folder import Run
 from pdl.train.result import Result
 from pdl.train.settings import TrainSettings
@@ -24,6 +26,7 @@ from pdl.train.task import SPLITS, Deployment, Task
 
 Target = Literal["bundle", "onnx"]
 FILE = "model.pdl"
+MEASURED = ("test", "val")  # splits on which the cost of storing in halves is measured
 
 
 @dataclass(frozen=True)
@@ -43,41 +46,82 @@ def export(
     opset: int | None = None,
     weights: str | None = None,
     licence: str = "",
+    store: Store = "fp32",
 ) -> Exported:
     """Write a trained run as a bundle (RUN/model.pdl by default) or as ONNX (RUN/model.onnx).
 
     weights   "best" or "last"; by default what the run's own test used
     licence   of the weights, for the card
+    store     "bf16" or "fp16" keep the bundle's weights in half the bytes. What that costs is measured on the test data
+              (or the validation data); the bundle and its card then state the metrics that it reaches itself
 
     The file is checked against the model on samples of the run's data, or, where these are gone, on made-up ones.
     """
     folder = Run.open(run)
     config = folder.config()
+    if to == "onnx" and store != "fp32":
+        raise UsageError("--store belongs to bundles; --to onnx writes float32")
     task: Task = build(config["task"])
     model = task.restore(config)
     named = folder.load_weights(model, weights)
-    metrics = Result.load(folder.result).metrics if folder.result.is_file() else {}
-    dataset, notes = _data(task, config)
+    metrics: Mapping[str, float | None] = Result.load(folder.result).metrics if folder.result.is_file() else {}
+    split, dataset, notes = _data(task, config)
     deployment = task.deployment(model, config, dataset=dataset, metrics=metrics, licence=licence)
+    cost: list[tuple[str, Any]] = []
+    if store != "fp32" and split in MEASURED:
+        metrics, cost = _costs(task, config, deployment, dataset, split, store)
+        deployment = task.deployment(model, config, dataset=dataset, metrics=metrics, licence=licence)
     deployment.about |= {"weights": named}
     name = str(folder.describe()["recipe"])
     if to == "onnx":
         return _to_onnx(Path(out) if out else folder.path / "model.onnx", deployment, name, metrics, opset, notes)
     if opset is not None:
         raise UsageError("--opset belongs to --to onnx")
-    made = write_bundle(Path(out) if out else folder.path / FILE, deployment, folder, metrics)
-    return Exported(made.path, facts_of(made), [*notes, *made.notes])
+    made = write_bundle(Path(out) if out else folder.path / FILE, deployment, folder, metrics, store)
+    return Exported(made.path, [*facts_of(made), *cost], [*notes, *made.notes])
 
 
-def write_bundle(path: Path, deployment: Deployment, run: Run, metrics: Mapping[str, float | None]) -> Written:
+def write_bundle(
+    path: Path, deployment: Deployment, run: Run, metrics: Mapping[str, float | None], store: Store = "fp32"
+) -> Written:
     """The bundle of a run's model, with the run's recipe; see `pdl.export.bundle.write`."""
     config = (run.path / "config.yaml").read_text(encoding="utf-8")
-    return write(path, deployment, name=str(run.describe()["recipe"]), metrics=metrics, config=config)
+    return write(path, deployment, name=str(run.describe()["recipe"]), metrics=metrics, config=config, store=store)
+
+
+def _costs(
+    task: Task,
+    config: Config,
+    deployment: Deployment,
+    dataset: Any,
+    split: str,
+    store: Store,
+) -> tuple[dict[str, float | None], list[tuple[str, Any]]]:
+    """What storing in halves costs: the metrics of the split, measured on the weights as they are stored, and lines
+    that show them before and after. Of the run's own metrics none is kept: they are those of other numbers.
+    """
+    program, _ = trace_symbolic(deployment.module, deployment.inputs)
+    before, after = (
+        measure(
+            task,
+            load(to_bytes(program, deployment, store=each)),
+            deployment,
+            deployment.module,
+            task.loader(config, dataset, training=False, seed=0),
+            split,
+        )
+        for each in ("fp32", store)
+    )
+    lines = [
+        (f"{split}/{name}", f"{value:.4f} as float32, {after[name]:.4f} as {store} ({after[name] - value:+.4f})")
+        for name, value in before.items()
+    ]
+    return {f"{split}/{name}": value for name, value in after.items()}, lines
 
 
 def facts_of(made: Written) -> list[tuple[str, Any]]:
     """What `pdl export` shows of a bundle."""
-    compared = made.comparison
+    compared = made.stored or made.comparison
     shapes = ", ".join(f"{v.name} [{', '.join(map(str, v.spec.shape))}]" for v in made.program.inputs)
     return [
         ("bundle", str(made.path)),
@@ -85,11 +129,12 @@ def facts_of(made: Written) -> list[tuple[str, Any]]:
         ("inputs", shapes),
         ("checked on", f"{compared.samples} samples"),
         ("difference", f"{compared.difference:.1e} of outputs, {compared.levels:.2g} grey levels of pictures"),
+        *([("before rounding", f"{made.comparison.difference:.1e} of outputs")] if made.stored else []),
     ]
 
 
-def _data(task: Task, config: Config) -> tuple[Any, list[str]]:
-    """The first split that is there, and a line where none is."""
+def _data(task: Task, config: Config) -> tuple[str, Any, list[str]]:
+    """The first split that is there, its name, and a line where none is."""
     said = "the recipe names none"
     for split in ("test", "val", "train"):
         try:
@@ -98,8 +143,8 @@ def _data(task: Task, config: Config) -> tuple[Any, list[str]]:
             said = str(error).splitlines()[0]
             continue
         if split in found:
-            return found[split], []
-    return None, [f"the run's data is not here ({said}): checked on made-up samples"]
+            return split, found[split], []
+    return "", None, [f"the run's data is not here ({said}): checked on made-up samples"]
 
 
 def _to_onnx(

@@ -20,6 +20,7 @@ from pdl.config.tree import plain
 from pdl.data import Dataset, Subset
 from pdl.errors import CheckError, UsageError
 from pdl.export.bundle import to_bytes
+from pdl.export.measure import demand_same_net, measure
 from pdl.export.symbolic import trace_symbolic
 from pdl.nn import Module
 from pdl.ops.quant import QConv, QLinear
@@ -27,10 +28,9 @@ from pdl.program import Program
 from pdl.program.passes.fuse_quantised import PRODUCTS
 from pdl.quant.calibrate import Batch, Calibration, Error, calibrate
 from pdl.runtime.session import Session, load
-from pdl.tensor import Tensor, as_tensor, no_grad
+from pdl.tensor import as_tensor, no_grad
 from pdl.train.checkpoint import write_atomic
 from pdl.train.folder import Run
-from pdl.train.loop import evaluate as evaluate_split
 from pdl.train.settings import TrainSettings
 from pdl.train.task import Deployment, Task
 
@@ -137,7 +137,7 @@ def compress(
         made = calibrate(program, batches, method=method, keep=keep)
         before = Session.of(program, inputs=list(deployment.inputs), outputs=list(deployment.outputs))
         after = Session.of(made.program, inputs=list(deployment.inputs), outputs=list(deployment.outputs))
-        scores = [_measure(task, s, deployment, parts.model, parts.loaders[split], split) for s in (before, after)]
+        scores = [measure(task, s, deployment, parts.model, parts.loaders[split], split) for s in (before, after)]
     path, size = _write(folder, Path(out) if out else folder.path / FILE, program, made, deployment, scores[1], batches)
     if onnx is not None:
         notes = [*notes, _to_onnx(made, Path(onnx), deployment)]
@@ -197,7 +197,7 @@ def _of_split(task: Task, model: Module, deployment: Deployment, config: Config,
     """What the task gives the net for n samples of a split, spread over the whole of it: files are often in the order
     of their classes.
     """
-    _demand_same_net(deployment, model)
+    demand_same_net(deployment, model)
     if isinstance(dataset, Dataset) and len(dataset) > n:
         dataset = Subset(dataset, np.linspace(0, len(dataset) - 1, n).astype(int).tolist())
     listening = _Listening(model)
@@ -210,13 +210,6 @@ def _of_split(task: Task, model: Module, deployment: Deployment, config: Config,
             if count >= n:
                 break
     return list(_cut(listening.seen, n))
-
-
-def _demand_same_net(deployment: Deployment, model: Module) -> None:
-    if deployment.module is not model:
-        raise UsageError(
-            "the task deploys another module than the net it trains: its metrics cannot be measured on the bundle"
-        )
 
 
 def _cut(batches: Iterable[Batch], samples: int, size: int = 32) -> Iterator[Batch]:
@@ -249,28 +242,6 @@ def _of_images(folder: Path, deployment: Deployment, program: Program, samples: 
 
 
 # -- comparing ---------------------------------------------------------------------------------------------------------
-class _Standing(Module):
-    """A session in the place of the net it was made of."""
-
-    def __init__(self, session: Session) -> None:
-        self.session = session
-
-    def forward(self, *xs: Any) -> Any:
-        """The session's outputs."""
-        arrays = {port.name: as_tensor(x).numpy() for port, x in zip(self.session.inputs, xs, strict=True)}
-        made = [Tensor._wrap(y) for y in self.session.run(arrays).values()]
-        return made[0] if len(made) == 1 else tuple(made)
-
-
-def _measure(
-    task: Task, session: Session, deployment: Deployment, model: Module, loader: Iterable[Any], split: str
-) -> dict[str, float]:
-    """The task's metrics of a session on a split, without the split's name."""
-    _demand_same_net(deployment, model)
-    found = evaluate_split(task, _Standing(session), loader, split=split)
-    return {name.removeprefix(f"{split}/"): float(value) for name, value in found.metrics.items()}
-
-
 def _latency(before: Session, after: Session, batch: Batch, size: int) -> Pair:
     """Median time of a batch: both in turn, so that a busy machine is busy for both."""
     times: tuple[list[float], list[float]] = ([], [])

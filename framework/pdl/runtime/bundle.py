@@ -5,7 +5,8 @@ A zip archive of stored members (`archive.py`):
     program.json          {"format": 1, "kind": "program", "program": Program.to_dict(), "inputs": [names],
                           "outputs": [names]}, or {"format": 1, "kind": "onnx", "graph": {...}} for an imported graph
                           that no program can hold
-    weights.safetensors   the arrays that the program captures, by name; read where they lie in the file
+    weights.safetensors   the arrays that the program captures, by name; read where they lie in the file. Those that
+                          the program knows as float32 may be stored in bfloat16 or float16, and are widened on reading
     pipeline.json         {"format": 1, "pre": {input: [steps]}, "post": {output: [steps]}}, see `pipeline.py`
     labels.txt            names of classes or characters, one a line
     card.md               what it is, data, metrics and how they were measured, licence, how to use it
@@ -91,7 +92,8 @@ class Bundle:
     def build(self) -> Program:
         """The program, verified: only known ops with attributes of the right kind, shapes that fit, bounded sizes.
 
-        Its captured tensors are the bundle's own arrays. DataError where anything is wrong.
+        Its captured tensors are the bundle's own arrays, as float32 where they are stored in halves. DataError where
+        anything is wrong.
         """
         if self.kind != "program":
             raise UsageError(f"{self.source}: holds a graph of kind {self.kind!r}, which is no program")

@@ -13,6 +13,7 @@ from pdl.errors import PdlError
 from pdl.ops.base import OPS, Op
 from pdl.program import Program, verify
 from pdl.runtime.strict import demand, demand_keys, fault, kind
+from pdl.runtime.weights import widened
 from pdl.tensor import Array, Tensor
 
 MAX_RANK, MAX_NAME = 16, 512
@@ -27,7 +28,10 @@ _WHERE = "program.json"
 
 
 def program_of(data: dict[str, Any], weights: Mapping[str, Array], source: str) -> Program:
-    """The verified program; its captured tensors are `weights`, which must be exactly those it names."""
+    """The verified program; its captured tensors are `weights`, which must be exactly those it names.
+
+    Weights of a float32 program that are stored in bfloat16 or float16 become float32 here.
+    """
     _check_program(data, source, _WHERE)
     names = [value["name"] for value in data["captures"]]
     demand(len(set(names)) == len(names), source, _WHERE, "two captured tensors share a name")
@@ -35,7 +39,9 @@ def program_of(data: dict[str, Any], weights: Mapping[str, Array], source: str) 
     unknown, unused = [n for n in names if n not in weights], weights.keys() - set(names)
     demand(not unknown, source, _WHERE, f"captures {_few(unknown)}, which weights.safetensors lacks")
     demand(not unused, source, "weights.safetensors", f"holds {_few(unused)}, which the program does not read")
-    tensors = {name: Tensor._wrap(weights[name]) for name in names}
+    tensors = {
+        value["name"]: Tensor._wrap(widened(weights[value["name"]], ALL[value["dtype"]])) for value in data["captures"]
+    }
     try:
         program = verify(Program.from_dict(data, tensors.__getitem__), "reading it")
     except PdlError as error:

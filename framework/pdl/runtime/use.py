@@ -96,7 +96,7 @@ def info(path: str | Path) -> dict[str, Any]:
         "inputs": [str(port) for port in session.inputs],
         "outputs": [str(port) for port in session.outputs],
         "ops": len(stored["program"]["nodes"]) if bundle.kind == "program" else f"a graph of kind {bundle.kind}",
-        "weights": f"{sum(a.size for a in bundle.weights.values()):,} numbers in {len(bundle.weights)} tensors",
+        "weights": _weights(bundle),
         "size": f"{bundle.size / 1000:,.1f} kB",
         "before": steps["pre"],
         "after": steps["post"],
@@ -108,6 +108,16 @@ def info(path: str | Path) -> dict[str, Any]:
     }
     trained = meta["about"].get("weights")
     return {**facts, "trained": trained} if trained else facts
+
+
+def _weights(bundle: Bundle) -> str:
+    """How many numbers, in which types."""
+    sizes: dict[str, int] = {}
+    for array in bundle.weights.values():
+        sizes[array.dtype.name] = sizes.get(array.dtype.name, 0) + array.size
+    kinds = ", ".join(f"{count:,} {name}" for name, count in sorted(sizes.items(), key=lambda each: -each[1]))
+    of = f" ({kinds})" if kinds and list(sizes) != ["float32"] else ""
+    return f"{sum(sizes.values()):,} numbers in {len(bundle.weights)} tensors{of}"
 
 
 # -- bench -------------------------------------------------------------------------------------------------------------

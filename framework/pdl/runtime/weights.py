@@ -28,6 +28,8 @@ DTYPES: dict[str, DType] = {
     "BOOL": np.dtype(np.bool_),
 }  # fmt: skip
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
+#: how floats may lie in a file beside float32, by the word that people write
+HALVES: dict[str, DType] = {"bf16": bfloat16, "fp16": np.dtype(np.float16)}
 _ENTRY: dict[str, type | tuple[type, ...]] = {"dtype": str, "shape": list, "data_offsets": list}
 
 
@@ -51,6 +53,18 @@ def to_bytes(arrays: Mapping[str, Array]) -> bytes:
     return b"".join(
         [len(text).to_bytes(8, "little"), text, *(np.ascontiguousarray(arrays[name]).tobytes() for name in order)]
     )
+
+
+def widened(array: Array, dtype: DType) -> Array:
+    """The array as a float32 program reads it: one stored in half the bytes becomes float32, exactly, and read-only.
+
+    dtype   what the program says of it; any other pair of dtypes is left alone
+    """
+    if dtype != np.float32 or array.dtype not in HALVES.values():
+        return array
+    wide: Array = array.astype(np.float32)
+    wide.flags.writeable = False
+    return wide
 
 
 def _evenness(nbytes: int) -> int:

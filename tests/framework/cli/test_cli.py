@@ -99,6 +99,7 @@ def test_version(capsys: Capture) -> None:
         (["export"], "Usage: pdl export"),
         (["export", "nowhere"], "nowhere: no such folder"),
         (["export", "nowhere", "--to", "paper"], "--to paper: choose bundle or onnx"),
+        (["export", "nowhere", "--store", "fp8"], "--store fp8: choose fp32 or bf16 or fp16"),
         (["export", "nowhere", "-c", "x.yaml"], "-c belongs to --check"),
         (["export", "--check"], "which recipe?"),
         (["bench"], "Usage: pdl bench"),

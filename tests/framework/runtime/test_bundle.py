@@ -44,6 +44,30 @@ def edited(part: str, change: Callable[[Any], Any]) -> bytes:
     return rehashed(members) if part != "meta.json" else archive.pack(members)
 
 
+@pytest.mark.parametrize("half", [bfloat16, np.float16])
+def test_halves_are_widened_where_the_program_says_float32(half: Any) -> None:
+    program, arrays = made.parts_of("conv")
+    stored = {name: array.astype(half) if array.ndim > 1 else array for name, array in arrays.items()}
+    read = bundle.read(bundle.pack(program, stored))
+    for value in read.build().captures:
+        assert value.tensor is not None
+        assert value.tensor.dtype == np.float32
+        assert not value.tensor._data.flags.writeable
+        np.testing.assert_array_equal(value.tensor._data, stored[str(value.name)].astype(np.float32))
+
+
+def test_only_floats_stand_for_floats() -> None:
+    program, arrays = made.parts_of("conv")
+    name = next(name for name, array in arrays.items() if array.ndim > 1)
+    for other in (np.float64, np.int8):
+        with pytest.raises(DataError, match=r"program.json"):
+            bundle.read(bundle.pack(program, {**arrays, name: arrays[name].astype(other)})).build()
+    declared = next(each for each in program["program"]["captures"] if each["name"] == name)
+    declared["dtype"] = "bfloat16"
+    with pytest.raises(DataError, match=r"program.json"):
+        bundle.read(bundle.pack(program, {**arrays, name: arrays[name].astype(np.float16)})).build()
+
+
 @pytest.mark.parametrize("name", made.NETS)
 @pytest.mark.parametrize("mapped", [True, False])
 def test_what_is_written_is_read(name: str, mapped: bool, tmp_path: Path) -> None:

@@ -1,0 +1,43 @@
+"""The task's own metrics of what was made from a net: a session stands in its place in the evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pdl.errors import UsageError
+from pdl.nn import Module
+from pdl.runtime.session import Session
+from pdl.tensor import Tensor, as_tensor
+from pdl.train.loop import evaluate
+from pdl.train.task import Deployment, Task
+
+
+class _Standing(Module):
+    """A session in the place of the net it was made of."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    def forward(self, *xs: Any) -> Any:
+        """The session's outputs."""
+        arrays = {port.name: as_tensor(x).numpy() for port, x in zip(self.session.inputs, xs, strict=True)}
+        made = [Tensor._wrap(y) for y in self.session.run(arrays).values()]
+        return made[0] if len(made) == 1 else tuple(made)
+
+
+def measure(
+    task: Task, session: Session, deployment: Deployment, model: Module, loader: Iterable[Any], split: str
+) -> dict[str, float]:
+    """The task's metrics of a session on a split, without the split's name."""
+    demand_same_net(deployment, model)
+    found = evaluate(task, _Standing(session), loader, split=split)
+    return {name.removeprefix(f"{split}/"): float(value) for name, value in found.metrics.items()}
+
+
+def demand_same_net(deployment: Deployment, model: Module) -> None:
+    """UsageError where what is deployed is not what the metrics are made for."""
+    if deployment.module is not model:
+        raise UsageError(
+            "the task deploys another module than the net it trains: its metrics cannot be measured on the bundle"
+        )
