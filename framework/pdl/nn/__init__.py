@@ -81,6 +81,7 @@ from pdl.nn.pool import (
 )
 from pdl.nn.resize import PixelShuffle, PixelUnshuffle, Upsample
 from pdl.nn.rnn import GRU, LSTM, RNN
+from pdl.nn.stages import stages
 from pdl.nn.summary import Summary, summary
 
 __all__ = [
@@ -103,7 +104,7 @@ __all__ = [
     "CrossEntropyLoss", "NLLLoss", "BCELoss", "BCEWithLogitsLoss", "MSELoss", "L1Loss", "SmoothL1Loss", "HuberLoss",
     "KLDivLoss", "FocalLoss", "CosineEmbeddingLoss", "MarginRankingLoss", "HingeEmbeddingLoss", "TripletMarginLoss",
     "MultiMarginLoss", "CTCLoss",
-    "Summary", "summary",
+    "Summary", "stages", "summary",
     "from_torch", "to_torch",
     "init",
 ]  # fmt: skip

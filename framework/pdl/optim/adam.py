@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 
 from pdl.hints import Range
 from pdl.kernels import update as kernels
-from pdl.optim.groups import Group, Params, Rule
+from pdl.optim.groups import Group, LayerDecay, Params, Rule
 from pdl.optim.optimizer import Gradient, Optimizer, State, slot
 from pdl.tensor import Array
 
@@ -35,6 +35,7 @@ class Adam(Optimizer):
         amsgrad: bool = False,
         groups: Sequence[Rule] = (),
         no_decay: bool | Sequence[str] = False,
+        layer_decay: LayerDecay = None,
     ) -> None:
         options: dict[str, Any] = {
             "lr": lr,
@@ -43,7 +44,7 @@ class Adam(Optimizer):
             "weight_decay": weight_decay,
             "amsgrad": amsgrad,
         }
-        super().__init__(params, options, groups, no_decay)
+        super().__init__(params, options, groups, no_decay, layer_decay)
 
     def update(
         self, params: list[Array], grads: list[Gradient], states: list[State], group: Group, step: int, scale: float
@@ -85,6 +86,7 @@ class AdamW(Adam):
         amsgrad: bool = False,
         groups: Sequence[Rule] = (),
         no_decay: bool | Sequence[str] = False,
+        layer_decay: LayerDecay = None,
     ) -> None:
         super().__init__(
             params,
@@ -95,4 +97,5 @@ class AdamW(Adam):
             amsgrad=amsgrad,
             groups=groups,
             no_decay=no_decay,
+            layer_decay=layer_decay,
         )

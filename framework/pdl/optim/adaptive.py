@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pdl.hints import Range
 from pdl.kernels import update as kernels
-from pdl.optim.groups import Group, Params, Rule
+from pdl.optim.groups import Group, LayerDecay, Params, Rule
 from pdl.optim.optimizer import Gradient, Optimizer, State, slot
 from pdl.tensor import Array
 
@@ -31,12 +31,13 @@ class RMSprop(Optimizer):
         centered: bool = False,
         groups: Sequence[Rule] = (),
         no_decay: bool | Sequence[str] = False,
+        layer_decay: LayerDecay = None,
     ) -> None:
         options: dict[str, Any] = {
             "lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay, "momentum": momentum,
             "centered": centered,
         }  # fmt: skip
-        super().__init__(params, options, groups, no_decay)
+        super().__init__(params, options, groups, no_decay, layer_decay)
 
     def update(
         self, params: list[Array], grads: list[Gradient], states: list[State], group: Group, step: int, scale: float
@@ -74,12 +75,13 @@ class Adagrad(Optimizer):
         eps: Annotated[float, Range(0)] = 1e-10,
         groups: Sequence[Rule] = (),
         no_decay: bool | Sequence[str] = False,
+        layer_decay: LayerDecay = None,
     ) -> None:
         options: dict[str, Any] = {
             "lr": lr, "lr_decay": lr_decay, "weight_decay": weight_decay, "eps": eps,
             "initial_accumulator_value": initial_accumulator_value,
         }  # fmt: skip
-        super().__init__(params, options, groups, no_decay)
+        super().__init__(params, options, groups, no_decay, layer_decay)
 
     def update(
         self, params: list[Array], grads: list[Gradient], states: list[State], group: Group, step: int, scale: float
@@ -107,9 +109,10 @@ class Adadelta(Optimizer):
         weight_decay: Annotated[float, Range(0)] = 0.0,
         groups: Sequence[Rule] = (),
         no_decay: bool | Sequence[str] = False,
+        layer_decay: LayerDecay = None,
     ) -> None:
         options: dict[str, Any] = {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay}
-        super().__init__(params, options, groups, no_decay)
+        super().__init__(params, options, groups, no_decay, layer_decay)
 
     def update(
         self, params: list[Array], grads: list[Gradient], states: list[State], group: Group, step: int, scale: float

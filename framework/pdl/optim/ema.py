@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -24,15 +25,21 @@ class EMA:
 
     d = `decay`, and with `warmup` min(decay, (1 + n) / (10 + n)) at update n = 1, 2, ..., so that the first weights,
     which mean little, are forgotten quickly (TensorFlow's ExponentialMovingAverage). Integer buffers are copied.
-    Averages are float32 (float64 for float64 weights). Polyak & Juditsky, 1992; Tarvainen & Valpola, arXiv 1703.01780.
+    Averages are float32 (float64 for float64 weights). What is named in `fixed` does not change and has no average: the
+    model's own values stand for it. Polyak & Juditsky, 1992; Tarvainen & Valpola, arXiv 1703.01780.
     """
 
     def __init__(
-        self, model: Module, decay: Annotated[float, Range(0, below=1)] = 0.999, *, warmup: bool = True
+        self,
+        model: Module,
+        decay: Annotated[float, Range(0, below=1)] = 0.999,
+        *,
+        warmup: bool = True,
+        fixed: Collection[str] = (),
     ) -> None:
         if not 0 <= decay < 1:
             raise UsageError(f"EMA: decay {decay} is outside [0, 1)")
-        self.model, self.decay, self.warmup, self.updates = model, decay, warmup, 0
+        self.model, self.decay, self.warmup, self.updates, self.fixed = model, decay, warmup, 0, frozenset(fixed)
         self.average: dict[str, Array] = {name: _wide(w.data).copy() for name, w in self._weights()}
 
     def update(self) -> None:
@@ -86,8 +93,9 @@ class EMA:
             average[...] = given[name]
 
     def _weights(self) -> Iterator[tuple[str, Tensor]]:
-        yield from self.model.named_parameters()
-        yield from self.model.named_buffers()
+        for name, tensor in chain(self.model.named_parameters(), self.model.named_buffers()):
+            if name not in self.fixed:
+                yield name, tensor
 
 
 def _reals(x: Array) -> Array:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Annotated, Any, Protocol, TypeAlias, runtime_checkable
 
 from pdl.errors import UsageError
+from pdl.hints import Range
 from pdl.tensor import Tensor
 
 
@@ -33,12 +34,18 @@ Params: TypeAlias = (
 )
 #: `{"match": "*.bias" | ["head.*", ...], option: value, ...}`
 Rule: TypeAlias = Mapping[str, Any]
+LayerDecay: TypeAlias = Annotated[float, Range(high=1, above=0)] | None
 
 
 def make_groups(
-    params: Params, defaults: Mapping[str, Any], rules: Sequence[Rule], no_decay: bool | Sequence[str]
+    params: Params,
+    defaults: Mapping[str, Any],
+    rules: Sequence[Rule],
+    no_decay: bool | Sequence[str],
+    layer_decay: float | None = None,
 ) -> list[Group]:
     """The groups of an optimiser; see `Optimizer` for the forms that `params` may take."""
+    layers = None if layer_decay is None else _layers(params, layer_decay)
     if isinstance(params, HasParameters | Tensor | Mapping):
         params = [{"params": params}]
     given: list[Any] = list(params)
@@ -49,6 +56,8 @@ def make_groups(
     groups = [_group(entry, defaults, number) for number, entry in enumerate(given)]
     groups = _apply_rules(groups, rules, defaults)
     groups = _split_decay(groups, no_decay)
+    if layers is not None and layer_decay is not None:
+        groups = _split_layers(groups, layers, layer_decay)
     _refuse_repeats(groups)
     return [group for group in groups if group["params"]]
 
@@ -63,7 +72,9 @@ def _group(entry: Mapping[str, Any], defaults: Mapping[str, Any], number: int) -
 def _named(params: Any, names: Sequence[str] | None, prefix: str) -> Iterator[tuple[str, Tensor]]:
     """(name, parameter) pairs; parameters that come without a name are numbered."""
     if isinstance(params, HasParameters):
-        params = params.named_parameters()
+        params = {name: p for name, p in params.named_parameters() if p.requires_grad}
+        if not params:
+            raise UsageError("optimiser: every parameter of the module is frozen, there is nothing to learn")
     items = params.items() if isinstance(params, Mapping) else [params] if isinstance(params, Tensor) else params
     for number, item in enumerate(items):
         name, value = item if isinstance(item, tuple) else (names[number] if names else f"{prefix}{number}", item)
@@ -91,8 +102,8 @@ def _apply_rules(groups: list[Group], rules: Sequence[Rule], defaults: Mapping[s
         _refuse_unknown(f"groups[{number}]", {name: None for name in rule if name != "match"}, defaults)
         if not used[number]:
             raise UsageError(
-                f"optimiser: groups[{number}] (match={rule.get('match')!r}) matches no parameter; names are "
-                f"{_some(names)}"
+                f"optimiser: groups[{number}] (match={rule.get('match')!r}) matches no parameter that is learned; "
+                f"names are {_some(names)}"
             )
     return found
 
@@ -123,6 +134,33 @@ def _is_exempt(name: str, p: Tensor, no_decay: bool | Sequence[str]) -> bool:
     if isinstance(no_decay, bool):
         return no_decay and (p.ndim < 2 or name.rpartition(".")[2] == "bias")
     return _matches(name, no_decay)
+
+
+def _layers(params: Params, decay: float) -> list[list[str]]:
+    """The module's layers from the head down."""
+    from pdl.nn import Module, stages
+
+    if not 0 < decay <= 1:
+        raise UsageError(
+            f"optimiser: layer_decay {decay} is outside (0, 1]; 0.75 is common, 1 is the same rate for all"
+        )
+    if not isinstance(params, Module):
+        raise UsageError(
+            "optimiser: layer_decay needs the module itself, whose layers have an order; "
+            f"it was given {type(params).__name__}"
+        )
+    return stages(params)[::-1]
+
+
+def _split_layers(groups: list[Group], layers: list[list[str]], decay: float) -> list[Group]:
+    """Split each group by layer; the rate of the layer d steps before the head is the group's times decay^d."""
+    found = []
+    for distance, layer in enumerate(layers):
+        members = set(layer)
+        for group in groups:
+            part = _part(group, [name in members for name in group["names"]])
+            found.append({**part, "lr": part["lr"] * decay**distance})
+    return found
 
 
 def _part(group: Group, mask: Sequence[bool]) -> Group:

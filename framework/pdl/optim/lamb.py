@@ -10,7 +10,7 @@ import numpy as np
 from pdl.hints import Range
 from pdl.kernels import update as kernels
 from pdl.optim.adam import Beta
-from pdl.optim.groups import Group, Params, Rule
+from pdl.optim.groups import Group, LayerDecay, Params, Rule
 from pdl.optim.optimizer import Gradient, Optimizer, State, slot
 from pdl.tensor import Array
 
@@ -34,9 +34,10 @@ class LAMB(Optimizer):
         weight_decay: Annotated[float, Range(0)] = 0.0,
         groups: Sequence[Rule] = (),
         no_decay: bool | Sequence[str] = False,
+        layer_decay: LayerDecay = None,
     ) -> None:
         options: dict[str, Any] = {"lr": lr, "betas": list(betas), "eps": eps, "weight_decay": weight_decay}
-        super().__init__(params, options, groups, no_decay)
+        super().__init__(params, options, groups, no_decay, layer_decay)
 
     def update(
         self, params: list[Array], grads: list[Gradient], states: list[State], group: Group, step: int, scale: float

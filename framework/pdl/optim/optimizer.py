@@ -22,12 +22,17 @@ Gradient: TypeAlias = "Array | tuple[Array, Array]"
 class Optimizer(ABC):
     """Changes parameters in place from their `grad`.
 
-    params      a module (or its `named_parameters()`: names make groups and checkpoints readable), tensors, or dicts
-                ``{"params": ..., option: value, ...}`` as in PyTorch
+    params      a module, of which the parameters that require a gradient now are learned (or its `named_parameters()`:
+                names make groups and checkpoints readable), tensors, or dicts ``{"params": ..., option: value, ...}``
+                as in PyTorch
     groups      rules by name: ``[{"match": "backbone.*", "lr": 1e-4}, {"match": ["*.bias"], "weight_decay": 0}]``; the
                 first match holds
     no_decay    True: no weight decay for biases and for tensors with fewer than two dimensions (scale and shift of
                 norms); or a list of name patterns; False (PyTorch's behaviour): everything decays
+    layer_decay  each layer before the head learns by this factor more slowly than the one after it: at distance d from
+                the head the rate is lr layer_decay^d, also that of a group with its own lr. Layers are those of
+                `pdl.nn.stages(module)`, frozen ones counted. Discriminative fine-tuning: Howard & Ruder, arXiv
+                1801.06146; with one factor: Clark et al., arXiv 2003.10555
 
     Each group has its own "lr" and other options in `param_groups`. State is float32 (float64 for float64 parameters);
     bfloat16 parameters keep a float32 master copy in the state, of which they are the rounding.
@@ -41,10 +46,15 @@ class Optimizer(ABC):
     takes_sparse: ClassVar[bool] = True  # whether `update` is defined for some rows of a parameter
 
     def __init__(
-        self, params: Params, options: Mapping[str, Any], groups: Sequence[Rule], no_decay: bool | Sequence[str]
+        self,
+        params: Params,
+        options: Mapping[str, Any],
+        groups: Sequence[Rule],
+        no_decay: bool | Sequence[str],
+        layer_decay: float | None = None,
     ) -> None:
         self.defaults = dict(options)
-        self.param_groups: list[Group] = make_groups(params, options, groups, no_decay)
+        self.param_groups: list[Group] = make_groups(params, options, groups, no_decay, layer_decay)
         self.state: dict[str, State] = {}
 
     @abstractmethod

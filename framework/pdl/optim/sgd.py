@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pdl.errors import UsageError
 from pdl.hints import Range
 from pdl.kernels import update as kernels
-from pdl.optim.groups import Group, Params, Rule
+from pdl.optim.groups import Group, LayerDecay, Params, Rule
 from pdl.optim.optimizer import Gradient, Optimizer, State, slot
 from pdl.tensor import Array
 
@@ -30,6 +30,7 @@ class SGD(Optimizer):
         nesterov: bool = False,
         groups: Sequence[Rule] = (),
         no_decay: bool | Sequence[str] = False,
+        layer_decay: LayerDecay = None,
     ) -> None:
         if nesterov and (momentum <= 0 or dampening != 0):
             raise UsageError(
@@ -38,7 +39,7 @@ class SGD(Optimizer):
         options: dict[str, Any] = {
             "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov,
         }  # fmt: skip
-        super().__init__(params, options, groups, no_decay)
+        super().__init__(params, options, groups, no_decay, layer_decay)
 
     def update(
         self, params: list[Array], grads: list[Gradient], states: list[State], group: Group, step: int, scale: float

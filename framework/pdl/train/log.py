@@ -16,8 +16,8 @@ from pdl.train.loop import Evaluation, Trainer, steps_per_epoch, total_steps
 class MetricsLog(Hook):
     """metrics.jsonl: one JSON object a line.
 
-    {"kind": "step", "epoch", "step", "loss", "lr", "grad_norm"?, "seconds", parts of the loss...}   every `log_every`
-    steps
+    {"kind": "step", "epoch", "step", "loss", "lr", "lr_lowest"?, "grad_norm"?, "seconds", parts of the loss...}   every
+    `log_every` steps
     {"kind": "epoch", "epoch", "step", "train/loss", "lr", "val/loss", "val/...", "seconds", "samples_per_second"}
     {"kind": "test", "step", "test/loss", "test/...", "weights"}                                      once, at the end
 
@@ -48,6 +48,7 @@ class MetricsLog(Hook):
             "step": state.step,
             "loss": last.loss,
             "lr": last.lr,
+            **last.lowest,
             **last.parts,
         }
         if last.grad_norm is not None:
@@ -134,7 +135,9 @@ class Progress(Hook):
             self._say(trainer, f"  {done}  loss {trainer.last.loss:.4f}  lr {trainer.last.lr:.2g}")
 
     def on_epoch(self, trainer: Trainer) -> None:
-        numbers = "  ".join(f"{name} {value:.4f}" for name, value in trainer.epoch_log.items() if name != "lr")
+        numbers = "  ".join(
+            f"{name} {value:.4f}" for name, value in trainer.epoch_log.items() if not name.startswith("lr")
+        )
         best = "  *" if trainer.improved and "val" in trainer.loaders else ""
         self._say(trainer, f"epoch {trainer.state.epoch}/{trainer.settings.epochs}  {numbers}{best}")
 

@@ -23,6 +23,7 @@ from pdl.ops import autocast
 from pdl.optim import EMA, Optimizer, Schedule, Scheduler, clip_grad_value_, clip_scale
 from pdl.program import CompiledStep
 from pdl.tensor import Tensor, no_grad
+from pdl.train.freeze import Frozen, lowest_rate, told
 from pdl.train.hooks import Hook
 from pdl.train.metrics import Mean
 from pdl.train.settings import TrainSettings
@@ -60,11 +61,12 @@ class State:
 
 @dataclass
 class StepLog:
-    """The numbers of the latest optimiser step."""
+    """The numbers of the latest optimiser step; `lowest` is {"lr_lowest": ...} where learning rates differ."""
 
     loss: float = math.nan
     weight: float = 0.0
     lr: float = math.nan
+    lowest: dict[str, float] = field(default_factory=dict)
     grad_norm: float | None = None
     parts: dict[str, float] = field(default_factory=dict)
 
@@ -86,7 +88,8 @@ class Trainer:
     """Trains `model` on `loaders["train"]` and evaluates it on `loaders["val"]`, if there is one.
 
     `schedule` gives the learning rate of every optimiser step as a factor of the optimiser's own. `limit` cuts every
-    pass over data to so many batches.
+    pass over data to so many batches. `frozen` is the part of the model that is not learned, where the caller has
+    frozen it before the optimiser was made; by default what `settings.freeze` says.
     """
 
     def __init__(
@@ -100,12 +103,14 @@ class Trainer:
         schedule: Schedule | None = None,
         hooks: Sequence[Hook] = (),
         limit: int | None = None,
+        frozen: Frozen | None = None,
     ) -> None:
         self.task, self.model, self.optimizer, self.loaders = task, model, optimizer, loaders
         self.settings = settings or TrainSettings()
+        self.frozen = Frozen(model, self.settings.freeze) if frozen is None else frozen
         self.hooks, self.limit = list(hooks), limit
         self.scheduler = Scheduler(optimizer, schedule, **self.lengths()) if schedule is not None else None
-        self.ema = EMA(model, self.settings.ema) if self.settings.ema is not None else None
+        self.ema = None if self.settings.ema is None else EMA(model, self.settings.ema, fixed=self.frozen.fixed)
         self.monitor = self.settings.monitor or task.monitor
         self.monitor_mode = self.settings.monitor_mode or task.monitor_mode
         self.state, self.last = State(), StepLog()
@@ -125,6 +130,8 @@ class Trainer:
         with autograd.detect_anomaly() if self.settings.nan_check else nullcontext():
             try:
                 self.emit("on_start")
+                for line in told(self.frozen, self.optimizer):
+                    self.emit("on_message", line)
                 while not self.finished:
                     self.train_epoch()
                     self.finish_epoch()
@@ -136,7 +143,7 @@ class Trainer:
 
     def train_epoch(self) -> None:
         """One pass over the training data, or the rest of one."""
-        self.model.train()
+        self.frozen.train()
         for batches in grouped(self.training_batches(), self.settings.accumulate):
             self.gradients(batches)
             self.emit("sync_gradients")
@@ -161,9 +168,8 @@ class Trainer:
                 parts.setdefault(name, Mean()).update(float(part), float(one.weight))
         if len(batches) > 1:
             self.scale_gradients(1.0 / loss.weight)
-        self.last = StepLog(
-            loss.compute(), loss.weight, self.lr, None, {name: part.compute() for name, part in parts.items()}
-        )
+        means = {name: part.compute() for name, part in parts.items()}
+        self.last = StepLog(loss.compute(), loss.weight, self.lr, lowest_rate(self.optimizer), None, means)
         self.state.loss += loss.total
         self.state.weight += loss.weight
         self.state.samples += loss.weight
@@ -212,7 +218,7 @@ class Trainer:
         """Evaluate where it is due, and tell the hooks."""
         self.state.epoch += 1
         self.state.train_loss = self.state.loss / self.state.weight if self.state.weight else math.nan
-        self.epoch_log = {"train/loss": self.state.train_loss, "lr": self.lr}
+        self.epoch_log = {"train/loss": self.state.train_loss, "lr": self.lr, **lowest_rate(self.optimizer)}
         if "val" in self.loaders and (self.state.epoch % self.settings.eval_every == 0 or self.finished):
             self.validate()
         self.state.batch, self.state.loss, self.state.weight = 0, 0.0, 0.0
@@ -242,7 +248,7 @@ class Trainer:
         training = self.model.training
         with random.fork_seed(self.settings.seed), self.averaged():
             evaluation = evaluate(self.task, self.model, self.loaders[split], split=split, limit=self.limit)
-        self.model.train(training)
+        self.frozen.train(training)
         return evaluation
 
     # -- its parts
@@ -278,7 +284,7 @@ class Trainer:
 
     @property
     def lr(self) -> float:
-        """The learning rate of the next step (of the first parameter group)."""
+        """The learning rate of the next step (of the first parameter group; under `layer_decay` that of the head)."""
         return float(self.optimizer.param_groups[0]["lr"])
 
     @property

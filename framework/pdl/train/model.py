@@ -128,10 +128,9 @@ class Model:
         ...].
 
         `data` and `val` are arrays (x, y), a dict of arrays, a Dataset, a DataLoader, or anything that iterates over
-        batches. Further
-        `settings` are those of a recipe's `train` section (accumulate, clip_norm, ema, early_stop, ...). With `run`
-        the folder gets
-        metrics.jsonl and checkpoints, and `resume` goes on from there.
+        batches. Further `settings` are those of a recipe's `train` section (accumulate, clip_norm, ema, early_stop,
+        freeze for the time of this call, ...). With `run` the folder gets metrics.jsonl and checkpoints, and `resume`
+        goes on from there.
         """
         if self.optimizer is None:
             raise UsageError("pdl.Model: no optimizer was given; call prepare(optimizer=..., loss=...) before fit")
@@ -145,7 +144,10 @@ class Model:
         with random.fork_seed(seed):
             if resume and run is not None and (Path(run) / "checkpoints" / LAST).is_file():
                 trainer.load_state_dict(checkpoint.load(Path(run) / "checkpoints" / LAST))
-            trainer.fit()
+            try:
+                trainer.fit()
+            finally:
+                trainer.frozen.release()
         return history.epochs
 
     def evaluate(self, data: Any, *, batch_size: int = 32) -> dict[str, float]:

@@ -19,6 +19,7 @@ from pdl.train import checkpoint
 from pdl.train.checkpoint import LAST, Checkpoints
 from pdl.train.deployed import demand_split, evaluate_bundle
 from pdl.train.folder import Run
+from pdl.train.freeze import Frozen
 from pdl.train.hooks import EarlyStop, Hook
 from pdl.train.log import MetricsLog, Progress, append_log
 from pdl.train.loop import Evaluation, Trainer
@@ -134,9 +135,10 @@ def _settings(config: Config, fast_dev_run: bool, overfit: int) -> TrainSettings
 def _trainer(
     config: Config, task: Task, parts: Parts, settings: TrainSettings, *, limit: int | None, plain_lr: bool
 ) -> Trainer:
+    frozen = Frozen(parts.model, settings.freeze)  # before the optimiser, which takes what is left
     optimizer = build(config["optim"], params=parts.model)
     schedule = None if plain_lr or config.get("schedule") is None else build(config["schedule"])
-    return Trainer(task, parts.model, optimizer, parts.loaders, settings, schedule=schedule, limit=limit)
+    return Trainer(task, parts.model, optimizer, parts.loaders, settings, schedule=schedule, limit=limit, frozen=frozen)
 
 
 def _hooks(folder: Run, settings: TrainSettings, overfit: int, progress: bool) -> list[Hook]:

@@ -21,6 +21,9 @@ class TrainSettings:
     precision           of the arithmetic: fp32, or bf16 for products and activations beside float32 weights
                         (`pdl.autocast`); evaluation is in float32
     ema                 decay of an exponential moving average of the weights, which is then what is evaluated and kept
+    freeze              what is not learned: "backbone" (all but the model's head), or patterns, one or a list, on names
+                        of parameters or modules ("layer1", "*.bias"). Frozen modules stay in evaluation mode, so their
+                        batch norms keep their statistics (`pdl.train.freeze.Frozen`)
     eval_every          epochs between evaluations on the validation data (the last epoch always ends with one)
     monitor             the validation metric that "best" means, for example val/accuracy; default: the task's own
     monitor_mode        whether more ("max") or less ("min") of it is better; default: the task's own
@@ -47,6 +50,7 @@ class TrainSettings:
     clip_value: Annotated[float, Range(above=0)] | None = None
     precision: Literal["fp32", "bf16"] = "fp32"
     ema: Annotated[float, Range(0, below=1)] | None = None
+    freeze: str | list[str] | None = None
     eval_every: Annotated[int, Range(1)] = 1
     monitor: str | None = None
     monitor_mode: Literal["max", "min"] | None = None

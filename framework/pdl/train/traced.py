@@ -14,6 +14,7 @@ from pdl.ops.cost import multiply_adds
 from pdl.ops.precision import autocast
 from pdl.program import CompiledStep, Program, trace, verify
 from pdl.program.passes import FORWARD, run_passes
+from pdl.train.freeze import Frozen
 from pdl.train.settings import TrainSettings
 from pdl.train.task import Loss, Task
 
@@ -31,7 +32,7 @@ class TracedRecipe:
             self.batch: Any = next(iter(parts.loaders["train"]), None)
         if self.batch is None:
             raise DataError("data.train: there is no batch, so there is no shape to make a program for")
-        self.model.train()
+        Frozen(self.model, self.settings.freeze).train()
 
     def loss(self, batch: Any) -> Loss:
         """The training loss, in the recipe's precision."""

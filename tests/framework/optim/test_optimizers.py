@@ -144,6 +144,43 @@ def test_no_decay_by_pattern() -> None:
     assert layout(optimizer) == [(["head.weight", "head.bias"], 1.0, 0.5), (["body.weight", "body.bias"], 1.0, 0.0)]
 
 
+def test_layer_decay_slows_each_layer_before_the_head() -> None:
+    layers = {"a": nn.Linear(3, 4), "norm": nn.LayerNorm(4), "b": nn.Linear(4, 4), "head": nn.Linear(4, 2)}
+    model = nn.Sequential(layers)
+    optimizer = optim.AdamW(model, lr=1.0, weight_decay=0.5, no_decay=True, layer_decay=0.5)
+    assert layout(optimizer) == [
+        (["head.weight"], 1.0, 0.5), (["head.bias"], 1.0, 0.0), (["b.weight"], 0.5, 0.5), (["b.bias"], 0.5, 0.0),
+        (["a.weight"], 0.25, 0.5), (["a.bias", "norm.weight", "norm.bias"], 0.25, 0.0),
+    ]  # fmt: skip
+
+
+def test_layer_decay_multiplies_the_rate_of_a_group() -> None:
+    optimizer = optim.SGD(net(), lr=1.0, groups=[{"match": "*.bias", "lr": 0.1}], layer_decay=0.5)
+    assert layout(optimizer) == [
+        (["head.weight"], 1.0, 0.0), (["head.bias"], 0.1, 0.0), (["body.weight"], 0.5, 0.0), (["body.bias"], 0.05, 0.0),
+    ]  # fmt: skip
+
+
+def test_layer_decay_counts_frozen_layers() -> None:
+    model = nn.Sequential({"a": nn.Linear(3, 4), "b": nn.Linear(4, 4), "head": nn.Linear(4, 2)})
+    model.get_submodule("b").requires_grad_(False)
+    optimizer = optim.SGD(model, lr=1.0, layer_decay=0.5)
+    assert layout(optimizer) == [(["head.weight", "head.bias"], 1.0, 0.0), (["a.weight", "a.bias"], 0.25, 0.0)]
+
+
+@pytest.mark.parametrize("method", ALL)
+def test_every_method_takes_layer_decay(method: type[Optimizer]) -> None:
+    """The first step of a twin whose rates were set by hand."""
+    one, two = net(), net()
+    decayed = method(one, lr=0.1, layer_decay=0.5)  # type: ignore[call-arg, arg-type]
+    rule = {"match": "body.*", "lr": 0.05}
+    by_hand = method(two, lr=0.1, groups=[rule])  # type: ignore[call-arg, arg-type]
+    train(one, decayed, range(1))
+    train(two, by_hand, range(1))
+    for p, q in zip(one.parameters(), two.parameters(), strict=True):
+        np.testing.assert_array_equal(p.data, q.data)
+
+
 def test_groups_as_dicts() -> None:
     model = net()
     body, head = model.get_submodule("body"), model.get_submodule("head")
@@ -161,6 +198,9 @@ def test_groups_as_dicts() -> None:
         ({"params": net(), "groups": [{"match": "body.*", "momenttum": 1.0}]}, "sets 'momenttum'"),
         ({"params": [{"params": net()}, {"params": net(), "lr": 0.1}]}, "two parameters are named"),
         ({"params": net(), "nesterov": True}, "nesterov needs momentum"),
+        ({"params": net(), "layer_decay": 0.0}, r"layer_decay 0.0 is outside \(0, 1\]"),
+        ({"params": net(), "layer_decay": 1.5}, r"layer_decay 1.5 is outside \(0, 1\]"),
+        ({"params": net().named_parameters(), "layer_decay": 0.5}, "layer_decay needs the module itself"),
     ],
 )
 def test_refused(arguments: dict[str, Any], words: str) -> None:
