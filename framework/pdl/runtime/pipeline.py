@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from pdl.errors import PdlError, UsageError
-from pdl.runtime import pictures
+from pdl.runtime import boxes, pictures  # noqa: F401 - boxes registers its steps
 from pdl.runtime.bundle import Bundle
-from pdl.runtime.steps import POST, PRE, Labelled, Mode, Step
+from pdl.runtime.frame import Frame
+from pdl.runtime.steps import POST, PRE, Labelled, Mode, Placed, Step
 from pdl.runtime.strict import demand, fault
 from pdl.tensor import Array
 
@@ -64,22 +65,29 @@ class Pipeline:
 
     def prepare(self, item: Any) -> dict[str, Array]:
         """The inputs by name for one picture: an array uint8 [H, W] or [H, W, C], a path, or the bytes of a file."""
+        return self.placed(item)[0]
+
+    def placed(self, item: Any) -> tuple[dict[str, Array], Frame]:
+        """The inputs for one picture as `prepare` makes them, and where their pixels come from."""
         ((name, steps),) = self.pre.items()
         value = pictures.picture(item, self.mode)
+        frame = Frame(*value.shape[:2])
         for step in steps:
-            value = _taken(step, value)
-        return {name: value}
+            before, value = value, _taken(step, value)
+            frame = step.follow(frame, before, value)
+        return {name: value}, frame
 
-    def finish(self, outputs: Mapping[str, Array]) -> Any:
+    def finish(self, outputs: Mapping[str, Array], frame: Frame | None = None) -> Any:
         """The prediction, of outputs without a batch axis: what the steps made of them; arrays where there are none.
 
-        One output with steps gives its value, several a dict by name.
+        One output with steps gives its value, several a dict by name. `frame` is what `placed` said of the picture;
+        steps that tell places need it.
         """
         found: dict[str, Any] = {}
         for name, steps in self.post.items():
             value: Any = outputs[name]
             for step in steps:
-                value = _taken(step, value)
+                value = _taken(step, value, frame)
             found[name] = value
         if not found:
             return dict(outputs)
@@ -95,10 +103,10 @@ class Pipeline:
                 setattr(step, key, value)
 
 
-def _taken(step: Step, value: Any) -> Any:
+def _taken(step: Step, value: Any, frame: Frame | None = None) -> Any:
     """The value after a step; UsageError where it is none that the step takes, as in steps put in a wrong order."""
     try:
-        return step(value)
+        return step.place(value, frame) if isinstance(step, Placed) and frame is not None else step(value)
     except (ValueError, TypeError, IndexError, AttributeError) as error:
         shown = f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
         raise UsageError(f"the step {step.name} of the pipeline cannot take {shown}: {error}") from error

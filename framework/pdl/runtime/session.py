@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from pdl.program import Program
     from pdl.runtime.bundle import Bundle
+    from pdl.runtime.frame import Frame
     from pdl.runtime.plan import Timer
 
 Precision = Literal["fp32", "bf16"]
@@ -50,8 +51,11 @@ class Pipeline(Protocol):
     def prepare(self, item: Any) -> dict[str, Array]:
         """One sample: the inputs by name, without a batch axis."""
 
-    def finish(self, outputs: Mapping[str, Array]) -> Any:
-        """The prediction for one sample: outputs by name, without a batch axis."""
+    def placed(self, item: Any) -> tuple[dict[str, Array], Frame]:
+        """One sample, and where its pixels come from."""
+
+    def finish(self, outputs: Mapping[str, Array], frame: Frame | None = None) -> Any:
+        """The prediction for one sample: outputs by name, without a batch axis; `frame` as `placed` told it."""
 
 
 class Session:
@@ -112,7 +116,8 @@ class Session:
         if self.pipeline is None:
             names = ", ".join(str(port) for port in self.inputs)
             raise UsageError(f"this model has no pipeline; give arrays: session.run({{...}}) with {names}")
-        samples = [self.pipeline.prepare(item) for item in items]
+        made = [self.pipeline.placed(item) for item in items]
+        samples = [sample for sample, _ in made]
         groups: dict[Any, list[int]] = {}
         for number, sample in enumerate(samples):
             groups.setdefault(tuple((name, array.shape) for name, array in sample.items()), []).append(number)
@@ -121,7 +126,7 @@ class Session:
             stacked = {name: np.stack([samples[i][name] for i in members]) for name in samples[members[0]]}
             outputs = self.run(stacked)
             for row, i in enumerate(members):
-                found[i] = self.pipeline.finish({name: y[row] for name, y in outputs.items()})
+                found[i] = self.pipeline.finish({name: y[row] for name, y in outputs.items()}, made[i][1])
         return found
 
     def run(self, inputs: Mapping[str, Any], *, timer: Timer | None = None) -> dict[str, Array]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from pdl.errors import UsageError
 from pdl.runtime import pictures
+from pdl.runtime.frame import Frame
 from pdl.tensor import Array
 
 PRE: dict[str, type[Step]] = {}
@@ -32,6 +33,11 @@ class Step:
     def __call__(self, value: Any) -> Any:
         """The value after this step."""
         raise UsageError(f"the step {self.name} does nothing")
+
+    def follow(self, frame: Frame, before: Array, after: Array) -> Frame:
+        """Where the pixels of `after`, which this step made of `before`, lie in the original picture. This is the
+        default, for steps that move none or add some on the right and below only; resizes override it."""
+        return frame
 
 
 # -- before the net ----------------------------------------------------------------------------------------------------
@@ -54,6 +60,9 @@ class Resize(Step, table=PRE, name="resize"):
     def __call__(self, value: Any) -> Any:
         return pictures.resize(value, self.size, self.method)
 
+    def follow(self, frame: Frame, before: Array, after: Array) -> Frame:
+        return frame.resized(before, after.shape[:2])
+
 
 class ResizeShort(Step, table=PRE, name="resize_short"):
     """The shorter side to `size` pixels, proportions kept."""
@@ -63,6 +72,9 @@ class ResizeShort(Step, table=PRE, name="resize_short"):
 
     def __call__(self, value: Any) -> Any:
         return pictures.resize_short(_sane(value, self.size), self.size, self.method)
+
+    def follow(self, frame: Frame, before: Array, after: Array) -> Frame:
+        return frame.resized(before, after.shape[:2])
 
 
 class ResizeHeight(Step, table=PRE, name="resize_height"):
@@ -74,11 +86,17 @@ class ResizeHeight(Step, table=PRE, name="resize_height"):
         self.method = _one_of("method", method, pictures.METHODS)
 
     def __call__(self, value: Any) -> Any:
-        width = min(self.width, max(1, math.ceil(self.height * value.shape[1] / value.shape[0])))
+        width = self._width(value)
         resized = pictures.resize(value, (self.height, width), self.method)
         if self.fill is None:
             return resized
         return pictures.pad(resized, (0, 0, self.width - width, 0), (self.fill,))
+
+    def _width(self, value: Array) -> int:
+        return min(self.width, max(1, math.ceil(self.height * value.shape[1] / value.shape[0])))
+
+    def follow(self, frame: Frame, before: Array, after: Array) -> Frame:
+        return frame.resized(before, (self.height, self._width(before)))
 
 
 class ResizeWithin(Step, table=PRE, name="resize_within"):
@@ -93,6 +111,9 @@ class ResizeWithin(Step, table=PRE, name="resize_within"):
         h, w = (max(1, round(n * factor / self.multiple)) * self.multiple for n in value.shape[:2])
         return pictures.resize(value, (h, w), self.method)
 
+    def follow(self, frame: Frame, before: Array, after: Array) -> Frame:
+        return frame.resized(before, after.shape[:2])
+
 
 class Crop(Step, table=PRE, name="crop"):
     """The middle size = [height, width] pixels; smaller pictures are filled up with `fill` first."""
@@ -102,6 +123,10 @@ class Crop(Step, table=PRE, name="crop"):
 
     def __call__(self, value: Any) -> Any:
         return pictures.crop(value, self.size, self.fill)
+
+    def follow(self, frame: Frame, before: Array, after: Array) -> Frame:
+        (h, w), (height, width) = self.size, before.shape[:2]
+        return frame.moved(_offset(w, width), _offset(h, height))
 
 
 class Pad(Step, table=PRE, name="pad"):
@@ -115,6 +140,28 @@ class Pad(Step, table=PRE, name="pad"):
 
     def __call__(self, value: Any) -> Any:
         return pictures.pad(value, self.padding, self.fill, self.mode)  # type: ignore[arg-type]
+
+    def follow(self, frame: Frame, before: Array, after: Array) -> Frame:
+        return frame.moved(self.padding[0], self.padding[1])
+
+
+class PadTo(Step, table=PRE, name="pad_to"):
+    """Filled with `fill` on the right and below to size = [height, width] and from there to the next multiples of
+    `multiple`; a larger picture to the next multiples. Comes before `layout`; after `normalize`, fill is on its scale.
+
+    With a multiple, pictures of many sizes become few shapes, so that samples go through the net together.
+    """
+
+    def __init__(self, size: Sequence[int], multiple: int | Sequence[int] = 1, fill: float = 0.0) -> None:
+        self.size, self.multiple = _size(size), _size([multiple, multiple] if type(multiple) is int else multiple)
+        _demand(type(fill) in (int, float) and abs(fill) <= 255, f"fill={fill!r} must be a number up to 255")
+        self.fill = float(fill)
+
+    def __call__(self, value: Any) -> Any:
+        h, w = (
+            -(-max(least, n) // m) * m for least, n, m in zip(self.size, value.shape[:2], self.multiple, strict=True)
+        )
+        return pictures.pad(value, (0, 0, w - value.shape[1], h - value.shape[0]), (self.fill,))
 
 
 class Gray(Step, table=PRE, name="gray"):
@@ -181,6 +228,17 @@ class Labelled(Step, table={}, name=""):
         return {"label": self.label(number), "class": number, "score": score}
 
 
+class Placed(Step, table={}, name=""):
+    """A step whose answer has places in it, told in pixels of the original picture."""
+
+    def __call__(self, value: Any) -> Any:
+        raise UsageError(f"{self.name}: needs to know where the output lies in a picture: call the session with one")
+
+    def place(self, value: Any, frame: Frame) -> Any:
+        """The value after this step; `frame` tells where the output of the net lies in the picture."""
+        raise UsageError(f"the step {self.name} does nothing")
+
+
 class Identity(Step, table=POST, name="identity"):
     """The array itself."""
 
@@ -233,11 +291,13 @@ class Threshold(Labelled, table=POST, name="threshold"):
 
 class Ctc(Labelled, table=POST, name="ctc"):
     """{"text", "score"} of probabilities [T, C]: the best class of each step, repeats and `blank` dropped (greedy
-    decoding, Graves et al., ICML 2006); the score is the mean over the steps kept. Labels do not count the blank."""
+    decoding, Graves et al., ICML 2006); the score is the mean over the steps kept. Labels do not count the blank;
+    `more` are the characters of classes after the labels, such as the space that lists of characters leave out."""
 
-    def __init__(self, blank: int = 0) -> None:
+    def __init__(self, blank: int = 0, more: str = "") -> None:
         _demand(type(blank) is int and blank >= 0, f"blank={blank!r} must be a class")
-        self.blank = blank
+        _demand(type(more) is str, f"more={more!r} must be characters")
+        self.blank, self.more = blank, more
 
     def __call__(self, value: Any) -> Any:
         if value.ndim != 2:
@@ -247,6 +307,10 @@ class Ctc(Labelled, table=POST, name="ctc"):
         scores = value.max(axis=1)[kept]
         text = "".join(self.label(int(c) - (c > self.blank)) for c in best[kept])
         return {"text": text, "score": float(scores.mean()) if scores.size else 0.0}
+
+    def label(self, number: int) -> str:
+        after = number - len(self.labels)
+        return self.more[after] if 0 <= after < len(self.more) else super().label(number)
 
 
 # -- checks of arguments -----------------------------------------------------------------------------------------------
@@ -286,6 +350,12 @@ def _fill(value: Any) -> tuple[float, ...]:
         _are(value, (int, float)) and len(value) in (1, 3), f"fill={value!r} must be a list of one or three numbers"
     )
     return tuple(_byte(v) for v in value)
+
+
+def _offset(size: int, given: int) -> int:
+    """How many pixels the middle `size` of `given` begins before them; see `pictures.crop`."""
+    more = max(0, size - given)
+    return more // 2 - (given + more - size) // 2
 
 
 def _sane(value: Array, size: int) -> Array:

@@ -67,6 +67,7 @@ SHAPES: dict[str, tuple[dict[str, Any], tuple[int, ...], Any]] = {
     "resize_within": ({"limit": 96, "multiple": 4}, (4, 8, 3), np.uint8),
     "crop": ({"size": [9, 3], "fill": [1, 2, 3]}, (9, 3, 3), np.uint8),
     "pad": ({"padding": [1, 2, 3, 4], "mode": "edge"}, (11, 11, 3), np.uint8),
+    "pad_to": ({"size": [6, 3], "multiple": [1, 4], "fill": 9}, (6, 8, 3), np.uint8),
     "gray": ({"channels": 3}, (5, 7, 3), np.uint8),
     "reverse": ({}, (5, 7, 3), np.uint8),
     "to_float": ({}, (5, 7, 3), np.float32),
@@ -77,7 +78,7 @@ SHAPES: dict[str, tuple[dict[str, Any], tuple[int, ...], Any]] = {
 
 def test_every_step_is_in_the_table() -> None:
     assert SHAPES.keys() == PRE.keys()
-    assert {name for name, _, _ in AFTER} == POST.keys()
+    assert {name for name, _, _ in AFTER} | {"db_boxes"} == POST.keys()  # that one: test_boxes.py
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -92,6 +93,49 @@ def test_a_line_of_text_keeps_its_proportions() -> None:
     assert read(steps).prepare(X)["image"].shape == (10, 8, 3)
     steps = [{"step": "resize_height", "height": 10, "width": 40}]
     assert read(steps).prepare(X)["image"].shape == (10, 14, 3)
+
+
+def test_filling_up_keeps_the_picture_and_its_scale() -> None:
+    steps = [{"step": "normalize", "mean": [0.5], "std": [0.5]}, {"step": "pad_to", "size": [8, 4], "multiple": 3}]
+    y = read(steps).prepare(X)["image"]
+    assert y.shape == (9, 9, 3)
+    assert np.allclose(y[:5, :7], X / 127.5 - 1, atol=1e-6)
+    assert not y[5:].any()
+    assert not y[:, 7:].any()
+
+
+SPOT = (slice(48, 56), slice(20, 28))
+"""Where a picture of 80 x 120 pixels, otherwise black, has a white spot."""
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [{"step": "resize", "size": [160, 60]}],
+        [{"step": "resize_short", "size": 50}],
+        [{"step": "resize_height", "height": 40, "width": 90, "fill": 0}],
+        [{"step": "resize_height", "height": 40, "width": 30}],
+        [{"step": "resize_within", "limit": 100, "multiple": 32}],
+        [{"step": "crop", "size": [75, 81]}],
+        [{"step": "crop", "size": [91, 140]}],
+        [{"step": "pad", "padding": [7, 3, 5, 11]}],
+        [{"step": "pad_to", "size": [100, 100], "multiple": 16}],
+        [{"step": "resize_short", "size": 61}, {"step": "pad", "padding": [9, 8, 7, 6]},
+         {"step": "crop", "size": [70, 90]}, {"step": "reverse"}, {"step": "normalize", "mean": [0], "std": [1]},
+         {"step": "pad_to", "size": [96, 96]}, {"step": "layout", "order": "chw"}],
+    ],
+    ids=lambda steps: "-".join(step["step"] for step in steps),
+)  # fmt: skip
+def test_places_are_found_again_in_the_original(steps: Any) -> None:
+    x = np.zeros((80, 120, 3), np.uint8)
+    x[SPOT] = 255
+    inputs, frame = read(steps).placed(x)
+    y = inputs["image"].astype(np.float64)
+    y = y.mean(0 if y.shape[0] == 3 else 2)
+    rows, columns = np.nonzero(y > y.max() / 2)
+    middle = [columns.min() + columns.max() + 1, rows.min() + rows.max() + 1]
+    assert frame.back(np.array(middle) / 2) == pytest.approx([24, 52], abs=1.5)
+    assert frame.back(np.array([[-999, -999], [999, 999]])).tolist() == [[0, 0], [120, 80]]
 
 
 SCORES = np.array([0.5, 3.0, 0.9])
@@ -120,6 +164,8 @@ def test_steps_after(name: str, value: Any, expected: Any) -> None:
 
 def test_no_text_and_no_label() -> None:
     assert read(PRE_STEPS, [{"step": "ctc"}]).finish({"y": np.eye(4)[[0, 0]]}) == {"text": "", "score": 0.0}
+    more = read(PRE_STEPS, [{"step": "ctc", "more": " ?"}])
+    assert more.finish({"y": np.eye(6)[[1, 0, 4, 5, 0, 3]]})["text"] == "a ?c"
     assert read(PRE_STEPS, [{"step": "threshold", "score": 9}]).finish({"y": SCORES}) == {"labels": []}
     assert read(PRE_STEPS, [{"step": "top", "k": 1}], labels=()).finish({"y": SCORES})["label"] == "1"
     assert read(PRE_STEPS).finish({"y": SCORES})["y"] is SCORES
@@ -140,6 +186,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "means": ({"step": "normalize", "mean": [0.1, 0.2], "std": [1, 1]}, r"one or three numbers"),
     "padding": ({"step": "pad", "padding": [1, 2]}, r"must be four numbers"),
     "fill": ({"step": "crop", "size": [8, 8], "fill": [300]}, r"fill=300 must be from 0 to 255"),
+    "multiple": ({"step": "pad_to", "size": [8, 8], "multiple": 0}, r"0 must be from 1 to 32768"),
     "flag": ({"step": "gray", "channels": True}, r"channels=True is none of 1, 3"),
 }
 
