@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from pdl import ops
 from pdl.errors import ShapeError
-from pdl.nn.conv import Conv2d
+from pdl.nn.conv import Conv2d, Padding
 from pdl.nn.norm import Activation, BatchNorm2d
 from pdl.tensor import Tensor
 
@@ -26,9 +26,17 @@ class Raw(NamedTuple):
     activation: Activation | None
 
 
-def conv_norm(x: Tensor | Raw, conv: Conv2d, norm: BatchNorm2d, activation: Activation | None = None) -> Raw:
+def conv_norm(
+    x: Tensor | Raw,
+    conv: Conv2d,
+    norm: BatchNorm2d,
+    activation: Activation | None = None,
+    *,
+    padding: Padding | None = None,
+) -> Raw:
     """``norm(conv(x), activation=activation)``, normalisation and activation left to the reader.
 
+    `padding` replaces the convolution's own, where it depends on the size of x.
     Training takes the statistics of the batch, and moves the running ones; evaluation takes the running ones, where
     they are kept.
     """
@@ -43,7 +51,7 @@ def conv_norm(x: Tensor | Raw, conv: Conv2d, norm: BatchNorm2d, activation: Acti
         eps=before.eps if before else 1e-5,
         activation=before.activation if before else None,
         stride=conv.stride,
-        padding=conv.padding,
+        padding=conv.padding if padding is None else padding,
         groups=conv.groups,
         statistics=live,
     )

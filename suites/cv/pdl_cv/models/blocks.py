@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import NoneType
 from typing import Any
 
@@ -45,6 +46,35 @@ class ConvNorm(nn.Sequential):
     def forward(self, x: pdl.Tensor | Raw) -> pdl.Tensor:
         """x [N, H, W, C] -> [N, H / stride, W / stride, channels]."""
         return finish(self.raw(x))
+
+
+class SqueezeExcite(nn.Module):
+    """x times gate(fc2(activation(fc1(mean of x over space)))), per channel. Hu et al., arXiv 1709.01507."""
+
+    def __init__(
+        self,
+        channels: int,
+        squeezed: int,
+        *,
+        activation: type[nn.Module] = nn.ReLU,
+        gate: type[nn.Module] = nn.Hardsigmoid,
+    ) -> None:
+        self.fc1, self.fc2 = nn.Conv2d(channels, squeezed, 1), nn.Conv2d(squeezed, channels, 1)
+        self.activation, self.gate = activation(), gate()
+
+    def forward(self, x: pdl.Tensor) -> pdl.Tensor:
+        """x [N, H, W, channels] -> the same shape."""
+        scale = pdl.global_avg_pool(x, keepdims=True)
+        return x * self.gate(self.fc2(self.activation(self.fc1(scale))))  # type: ignore[no-any-return]
+
+
+def chain(layers: Iterable[nn.Module], x: pdl.Tensor | Raw, *, residual: pdl.Tensor | None = None) -> pdl.Tensor:
+    """The layers in turn, plus `residual`; the norm and activation of a ConvNorm are left to the ConvNorm behind it."""
+    for layer in layers:
+        x = layer.raw(x) if isinstance(layer, ConvNorm) else layer(finish(x) if isinstance(x, Raw) else x)
+    if isinstance(x, Raw):
+        return finish(x, residual=residual)
+    return x if residual is None else x + residual
 
 
 def divisible(channels: float, by: int = 8) -> int:

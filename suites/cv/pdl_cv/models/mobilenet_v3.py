@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import pdl
 from pdl import nn
 from pdl.hints import Range
-from pdl_cv.models.blocks import ConvNorm, divisible, initialise, take_pretrained
+from pdl_cv.models.blocks import ConvNorm, SqueezeExcite, chain, divisible, initialise, take_pretrained
 
 Width = Annotated[int, Range(1)]
 NORM: dict[str, Any] = {"eps": 1e-3, "momentum": 0.01}
@@ -64,18 +64,6 @@ SMALL = (
 )
 
 
-class SqueezeExcite(nn.Module):
-    """x times hardsigmoid(fc2(relu(fc1(mean of x over space)))), per channel. Hu et al., arXiv 1709.01507."""
-
-    def __init__(self, channels: int, squeezed: int) -> None:
-        self.fc1, self.fc2 = nn.Conv2d(channels, squeezed, 1), nn.Conv2d(squeezed, channels, 1)
-
-    def forward(self, x: pdl.Tensor) -> pdl.Tensor:
-        """x [N, H, W, channels] -> the same shape."""
-        scale = pdl.global_avg_pool(x, keepdims=True)
-        return x * pdl.hardsigmoid(self.fc2(pdl.relu(self.fc1(scale))))  # type: ignore[no-any-return]
-
-
 class InvertedResidual(nn.Module):
     """Expand by 1 x 1, filter by depthwise, squeeze and excite, project by 1 x 1; plus x where the shapes allow."""
 
@@ -90,8 +78,7 @@ class InvertedResidual(nn.Module):
 
     def forward(self, x: pdl.Tensor) -> pdl.Tensor:
         """x [N, H, W, C] -> [N, H / stride, W / stride, out]."""
-        y = self.block(x)
-        return x + y if self.residual else y  # type: ignore[no-any-return]
+        return chain(self.block, x, residual=x if self.residual else None)
 
 
 class MobileNetV3(nn.Module):
