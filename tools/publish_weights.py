@@ -1,0 +1,93 @@
+"""Put the weights of a run into its suite: `python tools/publish_weights.py runs/digits cv/digits_lenet --summary ...`.
+
+Writes suites/<suite>/pdl_<suite>/weights/NAME.pdl (the bundle, its weights stored in half the bytes), keeps recipe and
+log in suites/<suite>/training/NAME/, then measures the file that ships and prints its entry for hub.yaml.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import pdl
+from pdl.export.run import export
+from pdl.runtime.bundle import read
+from pdl.train import Run, evaluate
+
+ROOT = Path(__file__).parents[1]
+LIMIT = 2_000_000  # a wheel stays small
+
+
+def publish(run: Path, suite: str, name: str, store: str) -> tuple[Path, dict[str, Any]]:
+    """The file, and what `pdl eval` says of it."""
+    package = ROOT / "suites" / suite / f"pdl_{suite}"
+    file = package / "weights" / f"{name}.pdl"
+    file.parent.mkdir(exist_ok=True)
+    export(run, file, store=store, licence="Apache-2.0")
+    if file.stat().st_size > LIMIT:
+        raise SystemExit(f"{file}: {file.stat().st_size} bytes, more than {LIMIT}")
+    keep_log(run, ROOT / "suites" / suite / "training" / name)
+    return file, evaluate(file).metrics
+
+
+def keep_log(run: Path, folder: Path) -> None:
+    """Recipe, metrics and result of the run, without what concerns the machine it ran on only."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("config.yaml", "metrics.jsonl"):
+        shutil.copyfile(run / name, folder / name)
+    result = json.loads((run / "result.json").read_text())
+    result.pop("run"), result.pop("next"), result["machine"].pop("system")
+    (folder / "result.json").write_text(json.dumps(result, indent=2) + "\n")
+
+
+def entry(run: Path, name: str, file: Path, metrics: dict[str, float], args: argparse.Namespace) -> dict[str, Any]:
+    """What hub.yaml says of it."""
+    content, seed = file.read_bytes(), Run.open(run).config()["train"].get("seed", 0)
+    version = pdl.__version__.split(".")
+    return {
+        name: {
+            "task": read(file).meta["about"]["task"].rpartition(".")[2].lower(),
+            "summary": args.summary,
+            "licence": "Apache-2.0",
+            "origin": f"trained by the pdl authors with the command below, seed {seed}; the log is in training/{name}",
+            "metric": {
+                "name": args.metric,
+                "value": round(metrics[args.metric], 4),
+                "data": args.data,
+                "protocol": args.protocol,
+            },
+            "command": args.command,
+            "pdl": f">={version[0]}.{version[1]},<{version[0]}.{int(version[1]) + 1}",
+            "file": file.name,
+            "bytes": len(content),
+            "sha256": hashlib.sha256(content).hexdigest(),
+            "sources": [{"package": f"weights/{file.name}"}],
+        }
+    }
+
+
+def main() -> None:
+    """Parse, publish, print the entry."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("name", help="suite/name, as it will be asked for")
+    parser.add_argument("--summary", required=True, help="one line")
+    parser.add_argument("--data", required=True, help="what it was measured on")
+    parser.add_argument("--protocol", required=True, help="how")
+    parser.add_argument("--command", required=True, help="the training command")
+    parser.add_argument("--metric", default="test/accuracy")
+    parser.add_argument("--store", default="bf16", choices=["fp32", "bf16", "fp16"])
+    args = parser.parse_args()
+    suite, _, name = args.name.partition("/")
+    file, metrics = publish(args.run, suite, name, args.store)
+    print(yaml.safe_dump(entry(args.run, name, file, metrics, args), sort_keys=False, allow_unicode=True, width=110))
+
+
+if __name__ == "__main__":
+    main()
