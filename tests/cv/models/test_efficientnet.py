@@ -110,8 +110,3 @@ def test_blocks_are_skipped_in_training_only_and_more_often_towards_the_end() ->
         kept = np.abs(block(x).data - x.data).max(axis=(1, 2, 3)) > 0
         assert 0 < kept.mean() < 0.6
         assert (np.abs(block.eval()(x).data - x.data).max(axis=(1, 2, 3)) > 0).all()
-
-
-@pytest.mark.parametrize(("size", "expected"), [("lite0", 4_652_008), ("lite4", 13_006_568), ("b0", 5_288_548)])
-def test_parameter_counts(size: Any, expected: int) -> None:
-    assert sum(p.size for p in EfficientNet(size).parameters()) == expected
