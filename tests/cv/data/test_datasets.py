@@ -6,6 +6,7 @@ import gzip
 import os
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -182,3 +183,49 @@ def test_real_cifar10() -> None:
     for split, count in (("train", 5000), ("test", 1000)):
         dataset = CIFAR10(file, split=split)
         assert np.bincount(dataset.labels).tolist() == [count] * 10
+
+
+def test_a_smaller_problem_out_of_a_data_set() -> None:
+    whole = Digits(split="all")
+    some = Digits(split="all", classes=["7", "1"], per_class=5)
+    assert some.classes == ["7", "1"]
+    assert np.bincount(some.labels).tolist() == [5, 5]
+    for image, label in zip(some.images, some.labels, strict=True):  # each is an image of its class in the whole set
+        same = (whole.images == image).all(axis=(1, 2, 3))
+        assert set(whole.labels[same]) == {(7, 1)[label]}
+    assert check({"train": some}) == []
+    again, other = (Digits(split="all", classes=["7", "1"], per_class=5, seed=seed) for seed in (0, 1))
+    assert some.fingerprint == again.fingerprint != other.fingerprint
+    more = Digits(split="all", classes=["7", "1"], per_class=20)
+    assert {image.tobytes() for image in some.images} < {image.tobytes() for image in more.images}
+
+
+def test_few_images_are_drawn_from_their_own_split() -> None:
+    few = {split: Digits(split=split, per_class=9) for split in ("train", "val", "test")}
+    for split, dataset in few.items():
+        own = {image.tobytes() for image in Digits(split=split).images}
+        assert {image.tobytes() for image in dataset.images} <= own
+        assert np.bincount(dataset.labels).tolist() == [9] * 10
+
+
+def test_few_pictures_of_a_folder(tmp_path: Path) -> None:
+    image_folder(tmp_path)
+    whole, few = ImageFolder(tmp_path, split="train"), ImageFolder(tmp_path, split="train", per_class=1)
+    assert len(few) == len(whole.classes) < len(whole)
+    assert few.labels.tolist() == list(range(len(whole.classes)))
+    assert [few.path_of(i).split(os.sep)[-2] for i in range(len(few))] == whole.classes
+    assert few[0]["image"].shape[-1] == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"classes": ["7", "77"]}, "Digits: classes: '77' is none of 0, 1, .*; did you mean '7'"),
+        ({"classes": ["7", "7"]}, "each once"),
+        ({"classes": []}, "one name or more"),
+        ({"per_class": 30}, "per_class=30, but class '0' has 17 images in this split"),
+    ],
+)
+def test_no_such_smaller_problem(arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        Digits(split="val", **arguments)

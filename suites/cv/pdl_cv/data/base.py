@@ -5,21 +5,33 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 
 from pdl.data.dataset import ArrayDataset, Dataset, Sample, digest
 from pdl.data.image import Mode, change_mode, read_image
+from pdl.data.randomness import BatchRandom
 from pdl.data.splits import check_ratios, stratified_split
 from pdl.data.store import data_root
 from pdl.errors import ConfigError
+from pdl.hints import Range
+from pdl.suites import suggest
+
+PerClass = Annotated[int, Range(1)] | None
 
 
 class ImageArrays(ArrayDataset):
-    """Images that lie in memory: uint8 [N, H, W, C] and labels int64 [N], read from `source`."""
+    """Images that lie in memory: uint8 [N, H, W, C] and labels int64 [N], read from `source`; of these `only` some
+    classes, and `per_class` images of each (see `choose`).
+    """
 
     def __init__(self, images: np.ndarray, labels: np.ndarray, classes: Sequence[str], *, source: str | Path,
-                 mode: Mode) -> None:
+                 mode: Mode, only: Sequence[str] | None = None, per_class: int | None = None, seed: int = 0) -> None:
+        if only is not None or per_class is not None:
+            owner = type(self).__name__
+            rows, labels, classes = choose(owner, labels, classes, only=only, per_class=per_class, seed=seed)
+            images = images[rows]
         super().__init__(image=change_mode(images, mode), label=labels.astype(np.int64), classes=classes)
         self.source, self.mode = str(source), mode
 
@@ -38,13 +50,19 @@ class ImageArrays(ArrayDataset):
 
 
 class ImageFiles(Dataset):
-    """Images that are read from their files when asked for: sample i is {"image": uint8 [H, W, C], "label": int}."""
+    """Images that are read from their files when asked for: sample i is {"image": uint8 [H, W, C], "label": int}. With
+    `per_class`, so many of each class (see `choose`).
+    """
 
     def __init__(self, root: Path, paths: Sequence[str], labels: Sequence[int], classes: Sequence[str], *,
-                 mode: Mode) -> None:
+                 mode: Mode, per_class: int | None = None, seed: int = 0) -> None:
         self.root, self.paths, self.mode = root, list(paths), mode
         self.classes = list(classes)
         self._labels = np.asarray(labels, np.int64)
+        if per_class is not None:
+            owner = type(self).__name__
+            rows, self._labels, _ = choose(owner, self._labels, classes, only=None, per_class=per_class, seed=seed)
+            self.paths = [self.paths[row] for row in rows]
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -93,6 +111,40 @@ def cut(images: np.ndarray, labels: np.ndarray, split: str, ratios: Mapping[str,
         return images, labels
     rows = stratified_split(labels, ratios, split, seed=seed)
     return images[rows], labels[rows]
+
+
+def choose(owner: str, labels: np.ndarray, names: Sequence[str], *, only: Sequence[str] | None, per_class: int | None,
+           seed: int) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """A smaller problem out of a data set: (rows, ascending; their labels; the class names).
+
+    Only the classes of these names, numbered in the order given; and of each, `per_class` images drawn with `seed`. A
+    draw of fewer is part of a draw of more. Raises ConfigError for a name that is none, and for too few images.
+    """
+    names = list(names)
+    kept = names if only is None else [str(name) for name in only]
+    _check_names(owner, kept, names)
+    number = np.full(len(names), -1, np.int64)
+    number[[names.index(name) for name in kept]] = np.arange(len(kept))
+    rows = np.flatnonzero(number[labels] >= 0)
+    if per_class is not None:
+        place = BatchRandom(seed, 0, np.arange(len(labels))).fork("per_class").uniform()
+        shuffled = rows[np.argsort(place[rows], kind="stable")]
+        groups = [shuffled[number[labels[shuffled]] == label] for label in range(len(kept))]
+        few = next((label for label, group in enumerate(groups) if len(group) < per_class), None)
+        if few is not None:
+            raise ConfigError(f"{owner}: per_class={per_class}, but class {kept[few]!r} has {len(groups[few])} images "
+                              "in this split")
+        rows = np.sort(np.concatenate([group[:per_class] for group in groups]))
+    return rows, number[labels[rows]], kept
+
+
+def _check_names(owner: str, kept: list[str], names: list[str]) -> None:
+    unknown = [name for name in kept if name not in names]
+    if unknown:
+        raise ConfigError(f"{owner}: classes: {unknown[0]!r} is none of {', '.join(names[:20])}"
+                          f"{', ...' if len(names) > 20 else ''}{suggest(unknown[0], names)}")
+    if len(set(kept)) < len(kept) or not kept:
+        raise ConfigError(f"{owner}: classes {kept} must be one name or more, each once")
 
 
 def locate(root: str | Path) -> Path:

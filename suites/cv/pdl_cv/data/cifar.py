@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -11,7 +11,7 @@ from pdl.data.faults import fault, unreadable
 from pdl.data.image import EXTENSIONS, Mode, check_mode, decode_image
 from pdl.data.store import cached_arrays, file_hash, find
 from pdl_cv.data.archive import read_tar
-from pdl_cv.data.base import ImageArrays, cut, locate, official_split
+from pdl_cv.data.base import ImageArrays, PerClass, cut, locate, official_split
 from pdl_cv.data.folder import ImageFolder
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -31,18 +31,20 @@ Arrays = dict[str, np.ndarray]
 class CIFAR10(ImageArrays):
     """Photographs of 10 kinds of things, 32 x 32: train 50,000, test 10,000 (Krizhevsky, 2009).
 
-    root     the folder of the binary batches (cifar-10-batches-bin), a folder train/<class>/*, test/<class>/* of
-             images, or a tar of either; by default looked for under PDL_DATA, and there in cifar10 and cv2.
-             The images of a tar are decoded once and cached as arrays (see `pdl.data.store.cached_arrays`)
-    split    train or test; others (val) where `ratios` cut them out of train: {train: 0.9, val: 0.1}
-    seed     of that cut
-    mode     rgb or gray
-    partial  accept fewer images than the official 50,000 and 10,000
+    root       the folder of the binary batches (cifar-10-batches-bin), a folder train/<class>/*, test/<class>/* of
+               images, or a tar of either; by default looked for under PDL_DATA, and there in cifar10 and cv2.
+               The images of a tar are decoded once and cached as arrays (see `pdl.data.store.cached_arrays`)
+    split      train or test; others (val) where `ratios` cut them out of train: {train: 0.9, val: 0.1}
+    seed       of that cut
+    mode       rgb or gray
+    partial    accept fewer images than the official 50,000 and 10,000
+    classes    only these classes, by name, numbered in this order; by default all
+    per_class  only so many images of each class, drawn with `seed`
     """
 
     def __init__(self, root: str | Path | None = None, *, split: str = "train",
                  ratios: Mapping[str, float] | None = None, seed: int = 0, mode: Mode = "rgb",
-                 partial: bool = False) -> None:
+                 partial: bool = False, classes: Sequence[str] | None = None, per_class: PerClass = None) -> None:
         check_mode("CIFAR10", mode)
         official = official_split("CIFAR10", split, ratios, tuple(COUNTS))
         source = _inside(find("CIFAR10", PLACES, address=ADDRESS) if root is None else locate(root))
@@ -51,7 +53,8 @@ class CIFAR10(ImageArrays):
             raise fault(source, f"{len(labels)} images in split {official}, expected {COUNTS[official]}",
                         f"complete it from {ADDRESS}, or set partial=true")
         images, labels = cut(images, labels, split, ratios, seed)
-        super().__init__(images, labels, CLASSES, source=source, mode=mode)
+        super().__init__(images, labels, CLASSES, source=source, mode=mode, only=classes, per_class=per_class,
+                         seed=seed)
         self.split = split
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from pdl.data.image import Mode, check_mode
 from pdl.data.splits import check_ratios
 from pdl.errors import ConfigError
-from pdl_cv.data.base import ImageArrays, cut
+from pdl_cv.data.base import ImageArrays, PerClass, cut
 
 RATIOS = {"train": 0.7, "val": 0.1, "test": 0.2}
 
@@ -22,12 +22,14 @@ class Digits(ImageArrays):
     have no official split; by default 70 % of each class are train, 10 % val and 20 % test, drawn with `seed`, so the
     same writers are in all splits.
 
-    split  train, val, test (the names in `ratios`), or all
-    mode   gray ([8, 8, 1]) or rgb ([8, 8, 3])
+    split      train, val, test (the names in `ratios`), or all
+    mode       gray ([8, 8, 1]) or rgb ([8, 8, 3])
+    classes    only these classes, by name, numbered in this order; by default all
+    per_class  only so many images of each class, drawn with `seed`
     """
 
     def __init__(self, *, split: str = "train", ratios: Mapping[str, float] | None = None, seed: int = 0,
-                 mode: Mode = "gray") -> None:
+                 mode: Mode = "gray", classes: Sequence[str] | None = None, per_class: PerClass = None) -> None:
         check_mode("Digits", mode)
         ratios = check_ratios("Digits", RATIOS if ratios is None else ratios)
         if split not in (*ratios, "all"):
@@ -37,5 +39,6 @@ class Digits(ImageArrays):
             images, labels = data["images"], data["labels"]
         scaled = np.rint(images * (255 / 16)).astype(np.uint8)[..., None]
         scaled, labels = cut(scaled, labels, split, ratios, seed)
-        super().__init__(scaled, labels, tuple("0123456789"), source=str(file), mode=mode)
+        super().__init__(scaled, labels, tuple("0123456789"), source=str(file), mode=mode, only=classes,
+                         per_class=per_class, seed=seed)
         self.split = split

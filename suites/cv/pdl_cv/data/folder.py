@@ -12,7 +12,7 @@ from pdl.data.faults import fault, unreadable
 from pdl.data.image import EXTENSIONS, Mode, check_mode
 from pdl.data.splits import check_ratios, stable_split
 from pdl.errors import ConfigError
-from pdl_cv.data.base import ImageFiles, locate
+from pdl_cv.data.base import ImageFiles, PerClass, locate
 
 SPLIT_FOLDERS = {"train": ("train", "training"), "val": ("val", "valid", "validation"), "test": ("test", "testing")}
 
@@ -30,11 +30,13 @@ class ImageFolder(ImageFiles):
     mode        rgb or gray
     extensions  which files are pictures, lower case
     allow_empty accept classes without pictures
+    per_class   only so many pictures of each class (of this split), drawn with `seed`
     """
 
     def __init__(self, root: str | Path, *, split: str | None = None, ratios: Mapping[str, float] | None = None,
                  seed: int = 0, classes: Sequence[str] | None = None, mode: Mode = "rgb",
-                 extensions: Sequence[str] = EXTENSIONS, allow_empty: bool = False) -> None:
+                 extensions: Sequence[str] = EXTENSIONS, allow_empty: bool = False,
+                 per_class: PerClass = None) -> None:
         check_mode("ImageFolder", mode)
         self.split, self.extensions = split, tuple(e.lower() for e in extensions)
         top = locate(root)
@@ -47,7 +49,7 @@ class ImageFolder(ImageFiles):
         if not paths:
             raise fault(base, f"no pictures for split {split!r} (files ending in {', '.join(self.extensions)})",
                         "add pictures, or choose other ratios or extensions")
-        super().__init__(base, paths, labels.tolist(), names, mode=mode)
+        super().__init__(base, paths, labels.tolist(), names, mode=mode, per_class=per_class, seed=seed)
 
     def _base(self, top: Path, split: str | None, ratios: Mapping[str, float] | None) -> tuple[Path, bool]:
         """The folder that holds the class folders, and whether the split is cut out of it by ratio."""
