@@ -192,6 +192,17 @@ def pack(
     return archive.pack({"meta.json": _dumps(meta, indent=1), **contents})
 
 
+def restate(source: Source, *, licence: str, card: str) -> bytes:
+    """A bundle that states this licence and card, and is the same otherwise; equal input gives equal bytes."""
+    data, name = _open(source)
+    members = {part: bytes(each) for part, each in archive.unpack(data, name, MEMBERS).items()}
+    meta = parse(members.pop("meta.json"), name, "meta.json")
+    members["card.md"] = card.encode()
+    meta["licence"] = licence
+    meta["members"]["card.md"] = {"size": len(members["card.md"]), "sha256": _sha256(members["card.md"])}
+    return archive.pack({"meta.json": _dumps(meta, indent=1), **members})
+
+
 def is_bundle(path: str | os.PathLike[str]) -> bool:
     """Whether a path looks like a bundle: a file that begins as a zip archive does, or one named *.pdl."""
     file = Path(path)
