@@ -24,7 +24,7 @@ from pdl.dtype import bfloat16
 from pdl.errors import DataError
 from pdl.hub.torch_file import read_torch
 from pdl.hub.torch_pickle import REFUSED, STEPS, STORAGES
-from tests.cv.models.test_models import torch_python
+from tests.cv.models.test_torch import torch_python
 from tests.framework.hub.torch_made import WRITERS, FakeTensor, Stored, dumped, legacy, state_dict, tensor, zipped
 
 RNG = np.random.default_rng(0)
