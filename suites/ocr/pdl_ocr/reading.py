@@ -1,0 +1,75 @@
+"""`Reader`: the text on a page by three models, which find lines, tell upright from turned ones, and read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pdl.errors import UsageError
+from pdl.runtime.pictures import picture
+from pdl.runtime.session import Session
+from pdl.tensor import Array
+
+#: from this height on, as a part of its width, a line is one that runs downwards
+UPRIGHT = 1.5
+
+
+class Reader:
+    """{"lines": [{"text", "score", "polygon"}]} of a picture, in reading order; polygons as `db_boxes` tells them.
+
+    detect   finds lines: answers {"boxes": [{"polygon", "score"}]}
+    read     reads the picture of a line: answers {"text", "score"}
+    turn     tells lines upside down: answers {"label": "0" or "180", "score"}; None where all lines are upright
+    score    lines read with less are left out
+    sure     a line is turned where `turn` says 180 with more than this
+    """
+
+    def __init__(
+        self, detect: Session, read: Session, turn: Session | None = None, *, score: float = 0.5, sure: float = 0.9
+    ) -> None:
+        if not 0 <= score <= 1 or not 0 <= sure <= 1:
+            raise UsageError(f"score={score} and sure={sure} must be from 0 to 1")
+        self.detect, self.read, self.turn, self.score, self.sure = detect, read, turn, score, sure
+
+    def __call__(self, item: Any) -> dict[str, Any]:
+        """The text on one picture: an array uint8 [H, W] or [H, W, 3] (RGB), a path, or the bytes of a file."""
+        image = picture(item, "rgb")
+        boxes = self.detect(image)["boxes"]
+        found = self.lines([straightened(image, box["polygon"]) for box in boxes])
+        lines = [{**line, "polygon": box["polygon"]} for line, box in zip(found, boxes, strict=True)]
+        return {"lines": [line for line in lines if line["text"] and line["score"] >= self.score]}
+
+    def batch(self, items: Iterable[Any]) -> list[dict[str, Any]]:
+        """The answers for several pictures, in order."""
+        return [self(item) for item in items]
+
+    def lines(self, pictures: Sequence[Array]) -> list[dict[str, Any]]:
+        """{"text", "score"} of pictures of single lines, turned upright first."""
+        if not pictures:
+            return []
+        if self.turn is not None:
+            answers = self.turn.batch(pictures)
+            pictures = [self._upright(x, answer) for x, answer in zip(pictures, answers, strict=True)]
+        return self.read.batch(pictures)
+
+    def _upright(self, image: Array, answer: dict[str, Any]) -> Array:
+        over = answer["label"] == "180" and answer["score"] > self.sure
+        return np.ascontiguousarray(image[::-1, ::-1]) if over else image
+
+
+def straightened(image: Array, polygon: Sequence[Sequence[float]]) -> Array:
+    """The part of `image` in a quadrilateral (clockwise from its upper left corner), as a rectangle with the lengths of
+    its longer sides; one that is `UPRIGHT` times as high as wide is turned by 90 degrees to the left."""
+    import cv2
+
+    corners = np.array(polygon, np.float32)
+    edges = np.hypot(*(np.roll(corners, -1, axis=0) - corners).T)
+    width, height = max(1, round(float(max(edges[0], edges[2])))), max(1, round(float(max(edges[1], edges[3]))))
+    target = np.array([[0, 0], [width, 0], [width, height], [0, height]], np.float32)
+    move = cv2.getPerspectiveTransform(corners, target)
+    part: Array = cv2.warpPerspective(
+        image, move, (width, height), flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE
+    )
+    return np.ascontiguousarray(np.rot90(part)) if height >= UPRIGHT * width else part

@@ -1,0 +1,44 @@
+"""The index of the suite: read without a fault, whole, and true in what can be seen without the network."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from pdl import hub, packages
+from tests.ocr import synthetic
+
+NAMES = ["ppocr_v4_rec", "ppocr_v4_det", "ppocr_v4_cls"]
+
+
+def entries() -> dict[str, hub.Entry]:
+    package = packages.installed(packages.SUITES)["ocr"]
+    from pdl.hub.schema import read
+
+    return {each.short: each for each in read(package).values()}
+
+
+def test_all_are_there() -> None:
+    assert entries().keys() >= set(NAMES)
+    assert hub.broken().get("ocr") is None
+    assert hub.entry("ocr/ppocr_v4_rec").licence == "Apache-2.0"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_entry_is_whole(name: str) -> None:
+    entry = entries()[name]
+    assert packages.fits(entry.pdl)
+    assert entry.card is not None
+    assert entry.build is not None
+    card = entry.inside(entry.card).read_text()
+    assert entry.sha256 in card
+    assert f"{entry.bytes:,}" in card
+    assert "https://paddleocr.bj.bcebos.com/" in card  # where PaddleOCR has it
+    assert re.search(rf"tools/measure_ocr.py \w+ ocr/{name} ", card)
+    assert f"{entry.metric.value:.1%}".replace("%", " %") in card
+    assert [each.wheel.name for each in entry.sources if each.wheel] == ["rapidocr-onnxruntime"]
+    assert isinstance(entry.build.pipeline, str)
+    assert entry.inside(entry.build.pipeline).parent == entry.package.folder / synthetic.PIPELINES.name
+    labels = entry.build.labels
+    assert labels is None or labels == "metadata:character" or entry.inside(labels).read_text() == "0\n180\n"

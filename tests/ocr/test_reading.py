@@ -1,0 +1,102 @@
+"""Reader: lines on a page are found, cut out, turned and read, with nets that need no training."""
+
+from __future__ import annotations
+
+import json
+
+import cv2
+import numpy as np
+import pytest
+
+from pdl.errors import UsageError
+from tests.ocr.synthetic import bars, session
+
+
+@pytest.fixture
+def reader(suite: None) -> object:
+    from pdl_ocr import Reader
+
+    return Reader(session("det"), session("rec"), session("cls"))
+
+
+def page(height: int = 600, width: int = 800) -> np.ndarray:
+    return np.full((height, width, 3), 255, np.uint8)
+
+
+def put(x: np.ndarray, line: np.ndarray, left: int, top: int) -> None:
+    x[top : top + line.shape[0], left : left + line.shape[1]] = line
+
+
+def turned(x: np.ndarray, degrees: float) -> np.ndarray:
+    """The picture turned about its middle, white outside."""
+    h, w = x.shape[:2]
+    move = cv2.getRotationMatrix2D((w / 2, h / 2), degrees, 1.0)
+    return cv2.warpAffine(x, move, (w, h), flags=cv2.INTER_LINEAR, borderValue=(255, 255, 255))
+
+
+def texts(answer: dict) -> list[str]:
+    return [line["text"] for line in answer["lines"]]
+
+
+def test_a_page_is_read_in_order(reader) -> None:
+    x = page()
+    put(x, bars("cab"), 450, 103)
+    put(x, bars("abc"), 30, 100)
+    put(x, bars("bbca"), 40, 300)
+    answer = reader(x)
+    assert texts(answer) == ["abc", "cab", "bbca"]
+    (a, b, c, d) = answer["lines"][0]["polygon"]
+    assert a[0] < 30 < b[0]
+    assert a[1] < 100 < d[1]
+    assert 310 < c[0] < 450
+    assert all(0.5 <= line["score"] <= 1 for line in answer["lines"])
+    json.dumps(answer)
+
+
+@pytest.mark.parametrize("degrees", [5, -12, 30])
+def test_lines_at_an_angle(reader, degrees: float) -> None:
+    x = page()
+    put(x, bars("abacb"), 180, 280)
+    assert texts(reader(turned(x, degrees))) == ["abacb"]
+
+
+def test_lines_upside_down_are_turned(reader) -> None:
+    x = page()
+    put(x, bars("abc")[::-1, ::-1], 100, 100)
+    assert texts(reader(x)) == ["abc"]
+    reader.turn = None
+    assert texts(reader(x)) == ["cba"]
+
+
+def test_lines_that_run_downwards_are_read(reader) -> None:
+    x = page()
+    put(x, np.rot90(bars("abbc"), -1), 100, 60)
+    assert texts(reader(x)) == ["abbc"]
+
+
+def test_pictures_in_a_batch_and_empty_ones(reader) -> None:
+    x = page()
+    put(x, bars("ca"), 100, 100)
+    assert [texts(answer) for answer in reader.batch([page(), x, page(64, 64)])] == [[], ["ca"], []]
+    reader.score = 1.0
+    assert reader(x) == {"lines": []}
+
+
+def test_wrong_arguments(suite: None) -> None:
+    from pdl_ocr import Reader
+
+    with pytest.raises(UsageError, match=r"score=2 and sure=0.9 must be from 0 to 1"):
+        Reader(session("det"), session("rec"), score=2)
+
+
+def test_a_quadrilateral_becomes_a_rectangle(suite: None) -> None:
+    from pdl_ocr.reading import straightened
+
+    x = np.zeros((100, 200, 3), np.uint8)
+    corners = cv2.boxPoints(((100, 50), (80, 20), 20))[[1, 2, 3, 0]]
+    cv2.fillPoly(x, [np.rint(corners).astype(np.int32)], (255, 255, 255))
+    part = straightened(x, corners.tolist())
+    assert part.shape == (20, 80, 3)
+    assert part[2:-2, 2:-2].min() > 200
+    assert straightened(x, [[0, 0], [10, 0], [10, 50], [0, 50]]).shape == (10, 50, 3)
+    assert straightened(x, [[5, 5], [5, 5], [5, 5], [5, 5]]).shape == (1, 1, 3)
