@@ -18,7 +18,7 @@ from pdl.tensor import no_grad
 
 
 def trace_symbolic(module: Any, inputs: Mapping[str, Spec]) -> tuple[Program, list[str]]:
-    """The program of a module in evaluation mode, and a line for every size that had to be fixed.
+    """The program of a module's deployed form in evaluation mode, and a line for every size that had to be fixed.
 
     Sizes that are `Dim` symbols in `inputs` stay symbolic where programs traced afresh at other sizes are what
     `specialise` makes of this one, op by op and constant by constant. Raises TraceError where the code cannot be
@@ -28,7 +28,7 @@ def trace_symbolic(module: Any, inputs: Mapping[str, Spec]) -> tuple[Program, li
     module.eval()
     try:
         with no_grad():
-            return _trace(module, inputs)
+            return _trace(module.deployed().eval(), inputs)
     finally:
         module.train(training)
 

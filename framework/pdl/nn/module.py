@@ -7,6 +7,7 @@ nothing can fall out of step.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
@@ -272,6 +273,20 @@ class Module:
                 tensor.data = tensor._data.astype(float32 if exact else wanted, order="C")
                 tensor.grad = None
         return self
+
+    def deployed(self) -> Module:
+        """What is exported in this module's place: one that gives the same in evaluation with less work.
+
+        A module that is trained in another form than it is used in overrides this and returns the latter, new, with
+        weights of its own. All others return themselves where no module below them does that, and otherwise a copy that
+        holds the deployed ones and shares everything else. Parameters of the model in training are never changed.
+        """
+        below = {name: child.deployed() for name, child in _own(self, Module)}
+        if all(made is self.__dict__[name] for name, made in below.items()):
+            return self
+        made = copy.copy(self)
+        made.__dict__.update(below)
+        return made
 
     # -- showing -------------------------------------------------------------------------------------------------------
     def extra_repr(self) -> str:

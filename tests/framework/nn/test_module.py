@@ -249,3 +249,37 @@ def test_module_dict() -> None:
         heads["train"] = nn.Identity()
     with pytest.raises(UsageError, match="contain a dot"):
         heads["a.b"] = nn.Identity()
+
+
+# -- deployed form -----------------------------------------------------------------------------------------------------
+class Doubled(nn.Module):
+    """x w + x w, and x (2 w) when deployed."""
+
+    def __init__(self) -> None:
+        self.half = nn.Linear(2, 2, bias=False)
+
+    def forward(self, x: pdl.Tensor) -> pdl.Tensor:
+        return self.half(x) + self.half(x)  # type: ignore[no-any-return]
+
+    def deployed(self) -> nn.Linear:
+        made = nn.Linear(2, 2, bias=False)
+        made.load_state_dict({"weight": 2 * self.half.weight.data})
+        return made
+
+
+def test_a_module_without_another_form_is_deployed_as_it_is() -> None:
+    net = nn.Sequential(nn.Linear(2, 3), nn.ModuleList([nn.ReLU()]))
+    assert net.deployed() is net
+
+
+def test_the_deployed_form_shares_what_stays_and_leaves_the_module_alone() -> None:
+    net = nn.ModuleDict({"first": nn.Linear(2, 2), "rest": nn.Sequential(Doubled(), nn.BatchNorm1d(2))})
+    made = net.deployed()
+    assert type(made) is nn.ModuleDict
+    assert made["first"] is net["first"]
+    assert made["rest"][1] is net["rest"][1]  # type: ignore[index]
+    assert isinstance(made["rest"][0], nn.Linear)  # type: ignore[index]
+    assert isinstance(net["rest"][0], Doubled)  # type: ignore[index]
+    x = pdl.randn((4, 2))
+    np.testing.assert_allclose(made["rest"].eval()(x).data, net["rest"].eval()(x).data, rtol=1e-6)
+    assert set(made.state_dict()) == {name.replace(".half", "") for name in net.state_dict()}

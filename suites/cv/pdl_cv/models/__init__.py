@@ -7,6 +7,8 @@ from pdl_cv.models.lenet import LeNet
 from pdl_cv.models.mobilenet_v1 import MobileNetV1
 from pdl_cv.models.mobilenet_v2 import MobileNetV2
 from pdl_cv.models.mobilenet_v3 import MobileNetV3
+from pdl_cv.models.repvgg import RepVGG
 from pdl_cv.models.resnet import CifarResNet, ResNet
 
-__all__ = ["CifarResNet", "EfficientNet", "LeNet", "MobileNetV1", "MobileNetV2", "MobileNetV3", "ResNet"]
+__all__ = ["CifarResNet", "EfficientNet", "LeNet", "MobileNetV1", "MobileNetV2", "MobileNetV3", "RepVGG",
+           "ResNet"]  # fmt: skip
