@@ -9,6 +9,17 @@ from pdl_cv.models.mobilenet_v2 import MobileNetV2
 from pdl_cv.models.mobilenet_v3 import MobileNetV3
 from pdl_cv.models.repvgg import RepVGG
 from pdl_cv.models.resnet import CifarResNet, ResNet
+from pdl_cv.models.vit import DistilledVisionTransformer, VisionTransformer
 
-__all__ = ["CifarResNet", "EfficientNet", "LeNet", "MobileNetV1", "MobileNetV2", "MobileNetV3", "RepVGG",
-           "ResNet"]  # fmt: skip
+__all__ = [
+    "CifarResNet",
+    "DistilledVisionTransformer",
+    "EfficientNet",
+    "LeNet",
+    "MobileNetV1",
+    "MobileNetV2",
+    "MobileNetV3",
+    "RepVGG",
+    "ResNet",
+    "VisionTransformer",
+]
