@@ -46,6 +46,7 @@ def test_wheels_hold_what_they_need(installed: Path) -> None:
     names = {n for wheel in (installed / "dist").glob("*.whl") for n in zipfile.ZipFile(wheel).namelist()}
     assert any(n.startswith("pdl/kernels/") and ".so" in n for n in names)
     assert any(n.startswith("pdl_cv/parts/") and n.endswith(".yaml") for n in names)
+    assert {f"pdl_cv/recipes/{file.name}" for file in (ROOT / "configs/cv").glob("*.yaml")} <= names
     assert any("CC-BY" in n.upper() or "LICENSE" in n.upper() for n in names if n.startswith("pdl_cv/data/"))
     assert not [n for n in names if n.endswith((".pyx", ".cpp", ".h")) or n.startswith("tests/")]
 

@@ -47,6 +47,11 @@ class Package:
         """The folder of recipe parts."""
         return self.folder / "parts"
 
+    @property
+    def recipes(self) -> Path:
+        """The folder of recipes that can be asked for by name."""
+        return self.folder / "recipes"
+
     def module(self, inner: str = "") -> ModuleType:
         """The imported package, or a module inside it (`models.resnet`).
 

@@ -12,7 +12,10 @@ from pdl.cli import style
 from pdl.errors import PdlError, UsageError
 
 Recipe = Annotated[
-    Path | None, typer.Option("--config", "-c", metavar="RECIPE", help="The recipe (YAML), or a run folder.")
+    Path | None,
+    typer.Option(
+        "--config", "-c", metavar="RECIPE", help="The recipe: a YAML file, a name (`pdl config list`), or a run folder."
+    ),
 ]
 Overrides = Annotated[
     list[str] | None,

@@ -1,4 +1,4 @@
-"""`pdl config show | check | diff`."""
+"""`pdl config list | show | check | diff`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,21 @@ from pdl.cli.common import Json, Overrides, Recipe, recipe
 EXAMPLE = "Example:  pdl config show -c configs/cv/digits_lenet.yaml --origins"
 app = typer.Typer(
     add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True, epilog=EXAMPLE,
-    help="Show, check and compare recipes.",
+    help="List, show, check and compare recipes.",
 )  # fmt: skip
+
+
+@app.command("list", epilog="Example:  pdl config list")
+def list_(json: Json = False) -> None:
+    """The recipes that come with the installed suites; a recipe of your own is named by its path."""
+    from pdl.config.named import shipped, summary
+
+    known = {name: summary(file) for name, file in shipped().items()}
+    if json:
+        return style.json([{"name": name, "summary": text} for name, text in known.items()])
+    if not known:
+        return style.note("no installed suite ships recipes; name a file: -c RECIPE.yaml")
+    style.table(["recipe", "what it is"], known.items())
 
 
 @app.command(

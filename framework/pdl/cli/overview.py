@@ -13,7 +13,7 @@ COMMANDS = {
     "package": "Make a wheel of a trained model; installed with pip, it is used by name.",
     "compress": "Write a trained run as a bundle in int8; shows what it costs.",
     "check": "Look for faults in a recipe and its data before training.",
-    "config": "Show, check and compare recipes.",
+    "config": "List, show, check and compare recipes.",
     "init": "Write a recipe for your own data.",
     "info": "This installation and machine, a run, or a bundle.",
     "graph": "Draw or print the program of a recipe's model.",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from pdl import suites
-from pdl.config import source
+from pdl.config import named, source
 from pdl.config.tree import MISSING, Config, Fault, Items, Key, Node, Origin, dotted, shown, split
 from pdl.errors import ConfigError
 
@@ -18,13 +18,13 @@ _DEEPEST = 40  # nesting beyond this is an interpolation that contains itself
 
 
 def load(path: str | Path, overrides: Sequence[str] = ()) -> Config:
-    """Compose a recipe (or the config.yaml of a run folder, or the run folder) with overrides in hydra's grammar.
+    """Compose a recipe (its file, or its name: `cv/digits_lenet`; or a run folder) with overrides in hydra's grammar.
 
     Parts named in its defaults list are looked for beside the recipe, then in the parts of the installed suites.
     Raises ConfigError for text that is not YAML, parts that do not exist and overrides that cannot be read; whether
     keys and values make sense is said by `pdl.config.check`.
     """
-    file = Path(path)
+    file = named.find(path)
     if file.is_dir() and (file / "config.yaml").is_file():
         file = file / "config.yaml"
     _yaml_only(file)

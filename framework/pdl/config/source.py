@@ -6,6 +6,7 @@ import difflib
 from pathlib import Path
 from typing import Any
 
+from pdl.config import named
 from pdl.config.tree import Fault, Key, Origin, shown
 from pdl.errors import ConfigError
 
@@ -88,12 +89,15 @@ def text(path: Path) -> str:
 
 
 def _similar(path: Path) -> str:
-    if not path.parent.is_dir():
-        return f"; the folder {shown(path.parent)} does not exist either"
-    names = sorted(file.name for file in path.parent.iterdir() if file.suffix in (".yaml", ".yml"))
+    there = path.parent.is_dir()
+    names = sorted(file.name for file in path.parent.iterdir() if file.suffix in (".yaml", ".yml")) if there else []
     close = difflib.get_close_matches(path.name, names, n=1, cutoff=0.5)
     if close:
         return f"; did you mean '{shown(path.parent / close[0])}'?"
+    if shipped := named.hint(path):
+        return shipped
+    if not there:
+        return f"; the folder {shown(path.parent)} does not exist either"
     return (
         f"; recipes in {shown(path.parent) or '.'}: {', '.join(names)}"
         if names

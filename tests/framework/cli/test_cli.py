@@ -39,7 +39,7 @@ def test_help_lists_every_command(arguments: list[str], capsys: Capture) -> None
     assert said == overview.overview() + "\n"
 
 
-@pytest.mark.parametrize("name", [*overview.COMMANDS, "config show", "config check", "config diff"])
+@pytest.mark.parametrize("name", [*overview.COMMANDS, "config list", "config show", "config check", "config diff"])
 def test_help_of_a_command_ends_with_an_example(name: str, capsys: Capture) -> None:
     assert main([*name.split(), "--help"]) == 0
     last = capsys.readouterr().out.rstrip().split("\n\n")[-1].strip()
