@@ -7,8 +7,10 @@ from pdl_cv.models.lenet import LeNet
 from pdl_cv.models.mobilenet_v1 import MobileNetV1
 from pdl_cv.models.mobilenet_v2 import MobileNetV2
 from pdl_cv.models.mobilenet_v3 import MobileNetV3
+from pdl_cv.models.pp_lcnet import PPLCNet
 from pdl_cv.models.repvgg import RepVGG
 from pdl_cv.models.resnet import CifarResNet, ResNet
+from pdl_cv.models.shufflenet_v2 import ShuffleNetV2
 from pdl_cv.models.vit import DistilledVisionTransformer, VisionTransformer
 
 __all__ = [
@@ -19,7 +21,9 @@ __all__ = [
     "MobileNetV1",
     "MobileNetV2",
     "MobileNetV3",
+    "PPLCNet",
     "RepVGG",
     "ResNet",
+    "ShuffleNetV2",
     "VisionTransformer",
 ]

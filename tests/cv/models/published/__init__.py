@@ -26,6 +26,7 @@ class Fact:
     source         who says so
     multiply_adds  of one image of `image` x `image` pixels, in millions; None where nobody published them
     counted_by     who says that, where it is not `source`
+    norms          what the source adds to the products for every value that leaves a batch norm
     small          side of the pictures that the tests train and export it with
     options        keywords that the tests of small pictures add, for nets made for one size
     """
@@ -35,6 +36,7 @@ class Fact:
     multiply_adds: float | None
     image: int = 224
     counted_by: str = ""
+    norms: int = 0
     small: int = 32
     options: tuple[tuple[str, Any], ...] = ()
 
