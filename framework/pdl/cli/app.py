@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from pdl import packages, threads
+from pdl import packages, threads, watch
 from pdl.cli import style
 from pdl.cli.overview import COMMANDS, overview
 from pdl.errors import PdlError
@@ -74,7 +74,8 @@ def _pdl(
 def run(arguments: list[str]) -> int:
     """Parse, call, and turn every outcome into an exit code."""
     streams = sys.stdout, sys.stderr
-    packages.tell = style.note
+    packages.tell = watch.note = style.note
+    watch.progress = style.progress
     try:
         threads.demand_environment()
         result = typer.main.get_command(app).main(arguments, prog_name="pdl", standalone_mode=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,18 +10,27 @@ import typer
 from pdl.cli import style
 from pdl.cli.common import Json
 
-EXAMPLE = "Example:  pdl download cv/resnet18"
+EXAMPLE = "Example:  pdl download cv/digits_lenet        pdl download 'ocr/*' --to weights"
 
 
 def command(
     names: Annotated[
         list[str],
-        typer.Argument(metavar="NAME...", help="Names of weights; `pdl models` lists them.", show_default=False),
+        typer.Argument(metavar="NAME...", help="Names or patterns; `pdl models` lists them.", show_default=False),
     ],
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="DIR", help="Also put the files here, under their own names.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Find pretrained weights on this machine, check them (sha256), and say where they are."""
-    from pdl import hub
+    """Fetch pretrained models, check them (sha256), and say where they are. What is here already is not fetched again.
 
-    found = {name: str(hub.resolve(name)) for name in names}
-    style.json(found) if json else style.out("\n".join(found.values()))
+    Fetched files stay in the cache (`pdl hub`), so the models work offline from then on.
+    """
+    from pdl.hub.catalogue import select
+    from pdl.hub.copies import each
+    from pdl.hub.files import resolve, save, usable
+
+    chosen = [usable(entry.name) for entry in select(names)]
+    found = each(chosen, lambda entry: (entry.name, str(save(entry, to) if to else resolve(entry.name))))
+    style.json(dict(found)) if json else style.out("\n".join(path for _, path in found))

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pdl.cli import style
 from pdl.cli.common import Json
 
+if TYPE_CHECKING:
+    from pdl.hub import Entry
+    from pdl.hub.catalogue import Model
+
 EXAMPLE = "Example:  pdl models 'resnet*' --task classification"
 NO_ARGS_IS_HELP = False
+FEW = 24  # models that are shown one a line, with what a recipe writes
 
 
 def command(
@@ -18,12 +24,56 @@ def command(
     task: Annotated[str | None, typer.Option("--task", help="Only models for this task.")] = None,
     json: Json = False,
 ) -> None:
-    """List the models of the installed suites, with what a recipe writes to get them."""
-    from pdl.hub.catalogue import catalogue
+    """List pretrained models (`pdl download` and `pretrained:` in a recipe take their names), then the models that
+    recipes can train.
+    """
+    from pdl.hub import broken
+    from pdl.hub.catalogue import catalogue, pretrained
 
-    found = catalogue(pattern, task=task)
+    entries, models = pretrained(pattern, task=task), catalogue(pattern, task=task)
+    for fault in (line for error in broken().values() for line in error.problems):
+        style.note(fault)
     if json:
-        style.json([vars(model) for model in found])
-        return
-    rows = [[model.name, model.task, model.target, model.arguments] for model in found]
-    style.table(["name", "task", "_target_", "arguments"], rows)
+        facts = {"pretrained": [_facts(each) for each in entries], "architectures": [vars(each) for each in models]}
+        return style.json(facts)
+    if entries:
+        _pretrained(entries)
+    if models:
+        _architectures(models, apart=bool(entries))
+    if not entries and not models:
+        style.note(f"nothing is named like {pattern!r}" + (f" for the task {task!r}" if task else ""))
+
+
+def _pretrained(entries: Iterable[Entry]) -> None:
+    from pdl.hub.files import present
+    from pdl.hub.index import incompatible
+
+    rows = []
+    for each in entries:
+        here = f"needs pdl {each.pdl}" if incompatible(each) else "yes" if present(each) else "no"
+        metric = f"{each.metric.name} {each.metric.value:.4g}" if each.metric else None
+        data = each.metric.data if each.metric else None
+        rows.append([each.name, each.task, style.size(each.bytes), metric, data, each.licence, here])
+    style.table(["pretrained", "task", "size", "reaches", "on", "licence", "cached"], rows)
+
+
+def _architectures(models: list[Model], *, apart: bool) -> None:
+    if apart:
+        style.out("")
+    if len(models) <= FEW:
+        rows = [[each.name, each.task, each.target, each.arguments] for each in models]
+        return style.table(["to train", "task", "_target_", "arguments"], rows)
+    families: dict[tuple[str, str, str], list[str]] = {}
+    for each in models:
+        families.setdefault((each.suite, each.family, each.task), []).append(each.name)
+    rows = [[suite, family, task, " ".join(names)] for (suite, family, task), names in families.items()]
+    style.table(["suite", "family", "task", "to train"], rows)
+    style.note("\n`pdl models PATTERN` shows what a recipe writes to get a model")
+
+
+def _facts(entry: Entry) -> dict[str, Any]:
+    from pdl.hub.files import present
+    from pdl.hub.index import incompatible
+
+    path = present(entry)
+    return {**entry.to_dict(), "cached": path is not None, "path": path, "incompatible": incompatible(entry)}

@@ -17,8 +17,9 @@ COMMANDS = {
     "init": "Write a recipe for your own data.",
     "info": "This installation and machine, a run, or a bundle.",
     "graph": "Draw or print the program of a recipe's model.",
-    "models": "List the models that recipes can name.",
-    "download": "Find or fetch pretrained weights.",
+    "models": "List what there is: pretrained models, and models that recipes can train.",
+    "download": "Fetch pretrained models, to be used offline.",
+    "hub": "Look into the cache of pretrained models, empty it, or make a mirror.",
 }
 OPTIONS = {
     "--version": "Print the version.",

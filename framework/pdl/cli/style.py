@@ -7,8 +7,10 @@ the program quietly.
 from __future__ import annotations
 
 import json as _json
+import math
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TextIO
 
@@ -63,6 +65,64 @@ def cell(value: Any) -> str:
     return str(value)
 
 
+def progress(name: str, done: int, total: int) -> None:
+    """How far a transfer of bytes is, on standard error: a line that renews itself; where nobody looks, one line."""
+    global _transfer
+    if _transfer is None or _transfer.name != name:
+        _settle()
+        _transfer = _Transfer(name, total)
+    _transfer.show(done)
+    if done >= total:
+        _settle()
+
+
+def size(count: int) -> str:
+    """Bytes as people write them: 640 B, 69.7 kB, 10.9 MB."""
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= scale:
+            return f"{count / scale:.1f} {unit}"
+    return f"{count} B"
+
+
+class _Transfer:
+    """One transfer, from the first to the last byte that is told of."""
+
+    def __init__(self, name: str, total: int) -> None:
+        self.name, self.total, self.alive = name, total, sys.stderr.isatty()
+        self.began, self.first, self.shown = time.monotonic(), -1, -math.inf
+
+    def show(self, done: int) -> None:
+        """Ten times a second at most."""
+        now = time.monotonic()
+        if self.first < 0:
+            self.first = done
+            if not self.alive:
+                _quietly(lambda: sys.stderr.write(f"fetching {self.name} ({size(self.total)})\n"))
+        if self.alive and now - self.shown >= 0.1:
+            self.shown = now
+            _quietly(lambda: sys.stderr.write(f"\r\x1b[K{self.line(done, now)}"))
+            _quietly(sys.stderr.flush)
+
+    def line(self, done: int, now: float) -> str:
+        """`cv/net  [####    ]  43 %  4.7 MB of 10.9 MB  2.1 MB/s`."""
+        part = min(done / self.total, 1.0) if self.total else 1.0
+        speed = (done - self.first) / max(now - self.began, 1e-3)
+        bar = f"{'#' * round(20 * part):<20}"
+        return f"{self.name}  [{bar}] {part:4.0%}  {size(done)} of {size(self.total)}  {size(round(speed))}/s"
+
+
+_transfer: _Transfer | None = None
+
+
+def _settle() -> None:
+    """Take away the line of a transfer, before anything else is written."""
+    global _transfer
+    if _transfer is not None and _transfer.alive:
+        _quietly(lambda: sys.stderr.write("\r\x1b[K"))
+        _quietly(sys.stderr.flush)
+    _transfer = None
+
+
 def traceback(problem: BaseException) -> None:
     """The whole story, for PDL_DEBUG=1."""
     import traceback as tb
@@ -72,6 +132,7 @@ def traceback(problem: BaseException) -> None:
 
 def flush() -> None:
     """Hand over what is buffered; leaves with CLOSED_PIPE when nobody reads."""
+    _settle()
     _quietly(sys.stdout.flush)
 
 
@@ -84,6 +145,7 @@ def silence() -> None:
 
 
 def _write(stream: TextIO, text: str) -> None:
+    _settle()
     encoding = stream.encoding or "utf-8"
     _quietly(lambda: stream.write(text.encode(encoding, "replace").decode(encoding) + "\n"))
 

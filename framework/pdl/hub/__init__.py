@@ -11,11 +11,13 @@ makes one). PDL_OFFLINE=1 opens no connection. PDL_CACHE is where fetched files 
 
 from __future__ import annotations
 
-from pdl.hub.cache import cache_dir, sha256
+from pdl.hub.cache import cache_dir, place, sha256
+from pdl.hub.copies import mirror
 from pdl.hub.files import folders, resolve
 from pdl.hub.index import Entry, Source, broken, entry, index
 from pdl.hub.pretrained import load_pretrained
 
 __all__ = [
-    "Entry", "Source", "broken", "cache_dir", "entry", "folders", "index", "load_pretrained", "resolve", "sha256",
+    "Entry", "Source", "broken", "cache_dir", "entry", "folders", "index", "load_pretrained", "mirror", "place",
+    "resolve", "sha256",
 ]  # fmt: skip

@@ -103,14 +103,13 @@ def _explained(path: Path, size: int, error: OSError) -> str:
 
 
 @contextmanager
-def lock(folder: Path, entry: Entry, waiting: Callable[[str], None]) -> Iterator[None]:
-    """One at a time, of all processes and threads, makes this file. The system frees the lock of a process that died.
-
-    `waiting` is told, once, if somebody else is at it.
+def lock(folder: Path, key: str, name: str, waiting: Callable[[str], None]) -> Iterator[None]:
+    """One at a time, of all processes and threads, makes what lies under a key. The system frees the lock of a process
+    that died. `waiting` is told, once, if somebody else is at it.
     """
-    path = folder / f"{entry.sha256}{_LOCK}"
+    path = folder / f"{key}{_LOCK}"
     with writing(path, 0):
-        handle = _locked(path, lambda: waiting(f"{entry.name}: another process is fetching it; waiting"))
+        handle = _locked(path, lambda: waiting(f"{name}: another process is fetching it; waiting"))
     try:
         yield
     finally:

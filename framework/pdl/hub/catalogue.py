@@ -1,14 +1,19 @@
-"""The models of the installed suites: the VARIANTS tables of their families, as one list."""
+"""What there is to use: the pretrained files of the index, and the models of the installed suites (the VARIANTS tables
+of their families).
+"""
 
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 from pdl import suites
+from pdl.errors import UsageError
+from pdl.hub.entries import Entry
+from pdl.hub.index import entry, index
 
 
 @dataclass(frozen=True)
@@ -25,10 +30,34 @@ class Model:
 
 def catalogue(pattern: str = "*", *, task: str | None = None) -> list[Model]:
     """Models whose name matches a part of a name or a pattern with * and ?, ordered by suite, family and table."""
-    wanted = pattern.lower() if any(sign in pattern for sign in "*?[") else f"*{pattern.lower()}*"
-    return [
-        model for model in _models() if fnmatch.fnmatchcase(model.name.lower(), wanted) and task in (None, model.task)
-    ]
+    return [model for model in _models() if matches(pattern, model.name) and task in (None, model.task)]
+
+
+def pretrained(pattern: str = "*", *, task: str | None = None) -> list[Entry]:
+    """The entries of the index, chosen in the same way by full name."""
+    return [each for each in index().values() if matches(pattern, each.name) and task in (None, each.task)]
+
+
+def select(names: Iterable[str]) -> list[Entry]:
+    """The entries that are meant by names and patterns, each once; UsageError for what means none."""
+    found: dict[str, Entry] = {}
+    for name in names:
+        meant = pretrained(name) if is_pattern(name) else [entry(name)]
+        if not meant:
+            raise UsageError(f"{name!r}: no pretrained model has such a name; `pdl models` lists what there is")
+        found |= {each.name: each for each in meant}
+    return list(found.values())
+
+
+def is_pattern(text: str) -> bool:
+    """Whether * and the like stand for other letters."""
+    return any(sign in text for sign in "*?[")
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Whether a name is meant by a pattern, or has this text in it; capitals do not matter."""
+    wanted = pattern.lower() if is_pattern(pattern) else f"*{pattern.lower()}*"
+    return fnmatch.fnmatchcase(name.lower(), wanted)
 
 
 def _models() -> Iterator[Model]:

@@ -9,8 +9,9 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+from pdl import watch
 from pdl.errors import DataError, UsageError
-from pdl.hub import mirrors, watch, wheels
+from pdl.hub import mirrors, wheels
 from pdl.hub.cache import ABSENT, PART, cache_dir, copy, fault, lock, place, publish, writing
 from pdl.hub.entries import Entry
 from pdl.hub.fetch import Failed, Patience, download
@@ -51,19 +52,29 @@ def obtain(entry: Entry, *, patience: Patience | None = None) -> Path:
     return found or fetch(entry, cache_dir(), failures, patience)
 
 
-def store(entry: Entry, folder: Path, *, patience: Patience | None = None) -> Path:
-    """The verified file of an entry in a folder laid out like the cache: there already, copied, or fetched."""
-    target = place(folder, entry)
-    problem = fault(target, entry)
-    if problem is None:
-        return target
-    failures = [f"{target}: {problem}"]
+def copy_at_hand(entry: Entry, folder: Path, failures: Failures) -> Path | None:
+    """A copy of a verified file of this machine in a folder laid out like the cache, if there is one."""
     cached = place(cache_dir(), entry)
     found = cached if fault(cached, entry) is None else _at_hand(entry, failures)
     if found is None:
-        return fetch(entry, folder, failures, patience)
-    with lock(folder, entry, watch.note):
-        return copy_to(found, target, entry)
+        return None
+    with lock(folder, entry.sha256, entry.name, watch.note):
+        return copy_to(found, place(folder, entry), entry)
+
+
+def save(entry: Entry, folder: Path, *, patience: Patience | None = None) -> Path:
+    """The verified file of an entry, by its own name in any folder; UsageError where another file has that name."""
+    target = folder / entry.file
+    problem = fault(target, entry)
+    if problem not in (None, ABSENT):
+        raise UsageError(f"{target}: {problem}; remove it, or choose another folder")
+    return target if problem is None else copy_to(obtain(entry, patience=patience), target, entry)
+
+
+def present(entry: Entry) -> Path | None:
+    """Where a file lies on this machine, by its size; `obtain` looks at all of it."""
+    places = [place(cache_dir(), entry), *_local(entry)]
+    return next((path for path in places if path.is_file() and path.stat().st_size == entry.bytes), None)
 
 
 def copy_to(source: Path, target: Path, entry: Entry) -> Path:
@@ -86,7 +97,7 @@ def fetch(entry: Entry, folder: Path, failures: Failures, patience: Patience | N
     if offline() or not sources:
         failures += [f"{source}: not asked, for PDL_OFFLINE is set" for source, _ in sources]
         raise DataError(_unavailable(entry, failures))
-    with lock(folder, entry, watch.note):
+    with lock(folder, entry.sha256, entry.name, watch.note):
         problem = fault(target, entry)
         if problem is None:  # another process was quicker
             return target

@@ -31,6 +31,9 @@ def python(*arguments: str, **settings: Any) -> subprocess.CompletedProcess[str]
     return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False, **settings)
 
 
+HUB = ["hub list", "hub clear", "hub mirror"]
+
+
 @pytest.mark.parametrize("arguments", [["--help"], []])
 def test_help_lists_every_command(arguments: list[str], capsys: Capture) -> None:
     assert main(arguments) == 0
@@ -39,7 +42,9 @@ def test_help_lists_every_command(arguments: list[str], capsys: Capture) -> None
     assert said == overview.overview() + "\n"
 
 
-@pytest.mark.parametrize("name", [*overview.COMMANDS, "config list", "config show", "config check", "config diff"])
+@pytest.mark.parametrize(
+    "name", [*overview.COMMANDS, "config list", "config show", "config check", "config diff", *HUB]
+)
 def test_help_of_a_command_ends_with_an_example(name: str, capsys: Capture) -> None:
     assert main([*name.split(), "--help"]) == 0
     last = capsys.readouterr().out.rstrip().split("\n\n")[-1].strip()
@@ -96,6 +101,10 @@ def test_version(capsys: Capture) -> None:
         (["config", "check", "train.epochs=3"], "which recipe?"),
         (["init", "cv.nothing", "--data", "."], "no recipe writer 'cv.nothing'"),
         (["download", "cv/nothing"], "'cv/nothing': no file"),
+        (["download", "nothing*"], "'nothing*': no pretrained model has such a name"),
+        (["hub", "clear"], "Usage: pdl hub clear"),
+        (["hub", "mirror"], "Usage: pdl hub mirror"),
+        (["hub", "mirror", "m", "nothing"], "'nothing': no file"),
         (["export"], "Usage: pdl export"),
         (["export", "nowhere"], "nowhere: no such folder"),
         (["export", "nowhere", "--to", "paper"], "--to paper: choose bundle or onnx"),
@@ -234,15 +243,6 @@ def test_init(recipe: str, capsys: Capture) -> None:
     assert main(["init", "demo.broken", "--data", ".", "--out", "x.yaml"]) == 2
     assert "model.width: missing" in capsys.readouterr().err
     assert sorted(path.name for path in Path().rglob("*.yaml")) == ["mine.yaml", "recipe.yaml"]
-
-
-def test_models(demo: None, capsys: Capture) -> None:
-    assert main(["models", "net_*", "--task", "fit", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [model["name"] for model in found] == ["net_small", "net_large"]
-    assert (found[0]["target"], found[0]["arguments"]) == ("pdl_demo.Net", "width: 8")
-    assert main(["models", "LARGE"]) == 0
-    assert "net_large" in capsys.readouterr().out
 
 
 def test_info(capsys: Capture) -> None:

@@ -59,7 +59,7 @@ def offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path) -> Offer
 
     def offer(key: str = "net", content: bytes = CONTENT, **change: Any) -> Entry:
         models[key] = model(content, **change)
-        (package.folder / "hub.yaml").write_text(yaml.safe_dump({"format": 1, "models": models}))
+        (package.folder / "hub.yaml").write_text(yaml.safe_dump({"format": 1, "models": models}, sort_keys=False))
         return hub.entry(f"demo/{key}")
 
     return offer

@@ -16,10 +16,9 @@ from typing import Any
 
 import pytest
 
-from pdl import hub
+from pdl import hub, watch
 from pdl.errors import DataError
 from pdl.hub import cache as store
-from pdl.hub import watch
 from pdl.hub.fetch import Patience
 from tests.framework.hub.conftest import CONTENT, FILE, Offer
 from tests.framework.hub.server import Answer, Server, chunked, cut, held, lie, raw, redirect, silent, status, whole

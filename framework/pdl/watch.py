@@ -1,4 +1,4 @@
-"""How fetching makes itself known. Silent by default, but for a warning; the command line puts its own ways here."""
+"""How the hub makes itself known while it fetches: silent but for warnings; the command line puts its own ways here."""
 
 from __future__ import annotations
 

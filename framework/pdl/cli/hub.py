@@ -1,0 +1,79 @@
+"""`pdl hub list | clear | mirror`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pdl.cli import style
+from pdl.cli.common import Json
+
+if TYPE_CHECKING:
+    from pdl.hub.copies import Cached
+
+EXAMPLE = "Example:  pdl hub list        pdl hub clear 'ocr/*'        pdl hub mirror /srv/pdl"
+app = typer.Typer(
+    add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True, epilog=EXAMPLE,
+    help="Look into the cache of pretrained models, empty it, or make a mirror.",
+)  # fmt: skip
+
+
+@app.command("list", epilog="Example:  pdl hub list --json")
+def show(json: Json = False) -> None:
+    """Where the cache is, what it holds, and how large that is. PDL_CACHE chooses another place."""
+    from pdl.hub import cache_dir
+    from pdl.hub.copies import cached
+
+    found = cached()
+    if json:
+        return style.json({"cache": cache_dir(), "files": [vars(each) for each in found]})
+    style.pairs([("cache", cache_dir()), ("size", style.size(sum(each.bytes for each in found)))])
+    if found:
+        style.out("")
+        style.table(["name", "size", "state"], [[_name(each), style.size(each.bytes), _state(each)] for each in found])
+
+
+@app.command(epilog="Example:  pdl hub clear 'ocr/*'        pdl hub clear '*'", no_args_is_help=True)
+def clear(
+    pattern: Annotated[str, typer.Argument(metavar="PATTERN", help="Part of a name, or a pattern with * and ?.")],
+    json: Json = False,
+) -> None:
+    """Remove fetched files of some names from the cache, or with '*' all. They are fetched again when wanted."""
+    from pdl.hub import copies
+
+    gone = copies.clear(pattern)
+    if json:
+        return style.json([vars(each) for each in gone])
+    style.out(f"removed: {len(gone)} files, {style.size(sum(each.bytes for each in gone))}")
+
+
+@app.command(epilog="Example:  pdl hub mirror /srv/pdl 'ocr/*'; then elsewhere: PDL_HUB=/srv/pdl", no_args_is_help=True)
+def mirror(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder; made if it is not there.")],
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="PATTERN...", help="Names or patterns; by default everything.", show_default=False),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Put pretrained files into a folder that machines without a way out can use: PDL_HUB=DIR, or PDL_HUB=https://...
+    where a web server offers it.
+
+    Files that are there are checked; a second call goes on where the first stopped. `sha256sum -c SHA256SUMS` works.
+    """
+    from pdl import hub
+
+    made = hub.mirror(folder, *(names or ()))
+    if json:
+        return style.json([{"name": each.name, "path": hub.place(folder, each), "state": how} for each, how in made])
+    style.table(["name", "size", "state"], [[each.name, style.size(each.bytes), how] for each, how in made])
+
+
+def _name(each: Cached) -> str:
+    return each.name or f"{each.folder.name[:12]}... (no package lists it)"
+
+
+def _state(each: Cached) -> str:
+    return "whole" if each.whole else "in part" if each.name else "-"
