@@ -15,6 +15,7 @@ from pdl.errors import PdlError, TraceError, UsageError
 from pdl.export.bundle import Store, Written, to_bytes, write
 from pdl.export.measure import measure
 from pdl.export.symbolic import trace_symbolic
+from pdl.hub.pretrained import deferred
 from pdl.nn import Module
 from pdl.ops.base import Op
 from pdl.program import Program
@@ -62,7 +63,8 @@ def export(
     if to == "onnx" and store != "fp32":
         raise UsageError("--store belongs to bundles; --to onnx writes float32")
     task: Task = build(config["task"])
-    model = task.restore(config)
+    with deferred():
+        model = task.restore(config)
     named = folder.load_weights(model, weights)
     metrics: Mapping[str, float | None] = Result.load(folder.result).metrics if folder.result.is_file() else {}
     split, dataset, notes = _data(task, config)
@@ -193,7 +195,7 @@ def check(config: Config, *, to: Target = "bundle", opset: int | None = None) ->
     config = check_config(config)
     settings = TrainSettings(**plain(config.get("train") or {}))
     task: Task = build(config["task"])
-    with random.fork_seed(settings.seed):
+    with random.fork_seed(settings.seed), deferred():
         parts = task.build(config, seed=settings.seed, splits=_one_split(config))
         dataset = getattr(next(iter(parts.loaders.values())), "dataset", None)
         faults, program, notes = _program_of(task, parts.model, config, dataset)

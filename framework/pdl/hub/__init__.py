@@ -3,7 +3,7 @@
     pdl.hub.resolve("cv/resnet18")      the verified file; fetched once, then found in the cache without a socket
     pdl.hub.index()                     everything the installed packages offer (their `hub.yaml`)
     pdl.hub.entry("resnet18")           one of it; the package may be left out where only one has the name
-    pdl.hub.load_pretrained(net, name)  the weights, into a model
+    pdl.hub.load_pretrained(net, name)  the weights, into a model, and a report of what had to be adapted
 
 PDL_HUB names mirrors to look into first: folders and addresses, separated like the folders of PATH (`pdl hub mirror`
 makes one). PDL_OFFLINE=1 opens no connection. PDL_CACHE is where fetched files go.
@@ -15,9 +15,9 @@ from pdl.hub.cache import cache_dir, place, sha256
 from pdl.hub.copies import mirror
 from pdl.hub.files import folders, resolve
 from pdl.hub.index import Entry, Source, broken, entry, index
-from pdl.hub.pretrained import load_pretrained
+from pdl.hub.pretrained import Report, load_pretrained
 
 __all__ = [
-    "Entry", "Source", "broken", "cache_dir", "entry", "folders", "index", "load_pretrained", "mirror", "place",
-    "resolve", "sha256",
+    "Entry", "Report", "Source", "broken", "cache_dir", "entry", "folders", "index", "load_pretrained", "mirror",
+    "place", "resolve", "sha256",
 ]  # fmt: skip

@@ -1,68 +1,241 @@
-"""Weights into a model."""
+"""Weights into a model that may differ from theirs in its first and last layer.
+
+Fine-tuning changes the number of classes, and sometimes the number of input channels. A net says which layers depend on
+these, in its class attributes `head` and `stem` (dotted names, one or several); all other layers must fit exactly.
+
+    head   a layer whose shapes differ, or which the file lacks, keeps its fresh weights
+    stem   its kernels [*size, in, out] are adapted to other input channels (`adapt_channels`)
+
+What was adapted, left fresh or left unused is in the `Report`: the training log shows it and result.json keeps it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from threading import local
 from typing import TYPE_CHECKING, Any
 
-from pdl.errors import DataError, ShapeError
-from pdl.hub.files import resolve
+import numpy as np
+
+from pdl.errors import PdlError, ShapeError
+from pdl.hub.states import State, read_state
+from pdl.nn.stages import head_of, within
+from pdl.tensor import Array
 
 if TYPE_CHECKING:
     from pdl.nn import Module
 
 
-def load_pretrained(model: Module, name: str | Path) -> list[str]:
-    """Fill `model` with weights: those of a name of the hub, of a safetensors file with the model's own names, or
-    of a run folder.
+@dataclass(frozen=True)
+class Report:
+    """What became of the weights of `source` in a net.
 
-    A classifier for another number of classes keeps its fresh weights: names whose shapes differ in the last axis
-    only, and that all belong to one layer, are left as they are and returned. Any other difference is a ShapeError
-    that lists it.
+    loaded     how many tensors were taken as they are
+    adapted    name -> how it was changed to fit
+    fresh      tensors of the head that keep their random values
+    unused     tensors of the file's head that the net has no place for
+    converted  how names and axes were turned, where the file is not of pdl
     """
-    given, own = read_weights(name), model.state_dict()
-    missing = [key for key in own if key not in given]
-    unknown = [key for key in given if key not in own]
-    other = [key for key in own if key in given and tuple(own[key].shape) != tuple(given[key].shape)]
-    head = other if _is_head(other, own, given) else []
-    if missing or unknown or (other and not head):
-        lines = [f"missing: {key} {tuple(own[key].shape)}" for key in missing]
-        lines += [f"not in the model: {key} {tuple(given[key].shape)}" for key in unknown]
-        lines += [f"{key}: {tuple(given[key].shape)}, the model has {tuple(own[key].shape)}" for key in other]
-        raise ShapeError("\n  ".join([f"the weights {name} do not fit {type(model).__name__}:", *lines]))
-    model.load_state_dict({key: given[key] for key in given if key not in head}, strict=False)
-    return head
+
+    source: str
+    model: str
+    loaded: int
+    adapted: dict[str, str] = field(default_factory=dict)
+    fresh: list[str] = field(default_factory=list)
+    unused: list[str] = field(default_factory=list)
+    converted: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, fit for JSON."""
+        return asdict(self)
+
+    def lines(self) -> list[str]:
+        """For people: one line on the whole, one for each thing that is not as in the file."""
+        how = f" ({self.converted})" if self.converted else ""
+        found = [f"pretrained {self.source}: {self.loaded} tensors of {self.model} loaded{how}"]
+        found += [f"pretrained: ADAPTED {name}: {what}" for name, what in self.adapted.items()]
+        if self.fresh:
+            found.append(f"pretrained: RE-INITIALISED {', '.join(self.fresh)} (the head is learned anew)")
+        if self.unused:
+            found.append(f"pretrained: NOT USED from the file: {', '.join(self.unused)}")
+        return found
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
 
 
-def read_weights(name: str | Path) -> Mapping[str, Any]:
-    """The arrays behind a name, a file or a run folder, by parameter name."""
-    if (Path(name) / "config.yaml").is_file():
-        return _of_run(name)
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
+class _Mode(local):
+    """Of this thread: whether loading is left out, and who wants the reports."""
 
-    file = resolve(name)
+    deferred = False
+    reports: list[Report] | None = None
+
+
+_mode = _Mode()
+
+
+@contextmanager
+def deferred() -> Iterator[None]:
+    """Inside the block `load_pretrained` does nothing: for nets that are given the weights of their own run next, which
+    must not depend on a file they once began with.
+    """
+    before, _mode.deferred = _mode.deferred, True
     try:
-        return load_file(file)
-    except (SafetensorError, OSError, ValueError) as error:
-        raise DataError(f"{file}: damaged, or not a safetensors file ({error})") from error
+        yield
+    finally:
+        _mode.deferred = before
 
 
-def _of_run(folder: str | Path) -> Mapping[str, Any]:
-    """The weights that a run's own test used, with the averaged ones in place."""
-    from pdl.config import build
-    from pdl.train import Run
-
-    run = Run.open(folder)
-    config = run.config()
-    source = build(config["task"]).restore(config)
-    run.load_weights(source)
-    state: Mapping[str, Any] = source.state_dict()
-    return state
+@contextmanager
+def collected() -> Iterator[list[Report]]:
+    """The reports of all weights that are loaded inside the block, also by constructors (`pretrained=`)."""
+    before, _mode.reports = _mode.reports, []
+    try:
+        yield _mode.reports
+    finally:
+        _mode.reports = before
 
 
-def _is_head(other: list[str], own: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
-    """Whether these names are one layer that differs in its number of outputs only."""
-    layers = {key.rpartition(".")[0] for key in other}
-    return len(layers) == 1 and all(own[key].shape[:-1] == given[key].shape[:-1] for key in other)
+def load_pretrained(model: Module, source: str | Path) -> Report:
+    """Fill `model` with the weights of a name of the hub, a bundle, a safetensors file, a PyTorch file or a run folder.
+
+    Files of PyTorch are turned by the `remap` of the model's family (the module of its class), or where it has none by
+    `nn.from_torch`. A head for another number of classes stays fresh and a stem for other input channels is adapted;
+    the report says so. Anything else that does not fit is a ShapeError that lists all of it, and nothing is changed.
+    """
+    if _mode.deferred:
+        return Report(str(source), type(model).__name__, 0)
+    state = read_state(source)
+    arrays, converted = _converted(model, state)
+    fit = _Fit(model, arrays)
+    if fit.faults:
+        raise ShapeError(_explained(model, state, fit))
+    model.load_state_dict(fit.taken, strict=False)
+    count = len(fit.taken) - len(fit.adapted)
+    made = Report(state.source, type(model).__name__, count, fit.adapted, fit.fresh, fit.unused, converted)
+    if _mode.reports is not None:
+        _mode.reports.append(made)
+    return made
+
+
+def _converted(model: Module, state: State) -> tuple[Mapping[str, Array], str]:
+    """The arrays in pdl's names and layouts, and how they were turned into them.
+
+    Where the file does not say whose layouts it has, its own come first, and the shapes decide.
+    """
+    if state.layout == "pdl":
+        return state.arrays, ""
+    if state.layout == "unknown" and not _Fit(model, state.arrays).faults:
+        return state.arrays, ""
+    remap, told = _remap_of(model)
+    if state.layout == "torch":
+        return remap(model, state.arrays), told
+    try:
+        turned = remap(model, state.arrays)
+    except (PdlError, LookupError, ValueError):  # not of that family: what is said is how the file itself misfits
+        return state.arrays, ""
+    return (turned, told) if not _Fit(model, turned).faults else (state.arrays, "")
+
+
+def _remap_of(model: Module) -> tuple[Callable[[Any, Mapping[str, Any]], Mapping[str, Array]], str]:
+    """What turns PyTorch's state dicts into those of this net, and a word for it."""
+    from pdl import nn
+
+    family = sys.modules.get(type(model).__module__)
+    remap = getattr(family, "remap", None)
+    if remap is None:
+        return nn.from_torch, "PyTorch's layouts, turned by pdl.nn.from_torch"
+    return remap, f"PyTorch's layouts, turned by {type(model).__module__}.remap"
+
+
+class _Fit:
+    """How arrays fit a net: what to load (`taken`), and what must be said.
+
+    known    names that both have
+    faults   lines; empty where all but head and stem is the same
+    """
+
+    def __init__(self, model: Module, given: Mapping[str, Array]) -> None:
+        own = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+        shapes = {name: tuple(array.shape) for name, array in given.items()}
+        self.known = own.keys() & shapes.keys()
+        differing = [name for name in own if shapes.get(name) != own[name]]
+        heads = head_of(model) or _last_layer(differing, own, shapes)
+        replaced = [head for head in heads if any(within(name, head) for name in differing)]
+        self.fresh = [name for name in own if within(name, replaced)]
+        self.unused = [name for name in shapes if within(name, heads) and name not in own]
+        self.adapted: dict[str, str] = {}
+        self.taken: dict[str, Array] = {}
+        self.faults: list[str] = []
+        for name in own:
+            if name in self.fresh:
+                continue
+            if name not in shapes:
+                self.faults.append(f"missing: {name} {own[name]}")
+            elif shapes[name] == own[name]:
+                self.taken[name] = given[name]
+            elif within(name, _stems(model)) and _differ_in_channels(shapes[name], own[name]):
+                self.taken[name] = adapt_channels(given[name], own[name][-2])
+                self.adapted[name] = _how(shapes[name][-2], own[name][-2])
+            else:
+                self.faults.append(f"{name}: {shapes[name]}, the model has {own[name]}")
+        known = {*own, *self.unused}
+        self.faults += [f"not in the model: {name} {shape}" for name, shape in shapes.items() if name not in known]
+
+
+def _stems(model: Module) -> tuple[str, ...]:
+    stem = getattr(model, "stem", ())
+    return (stem,) if isinstance(stem, str) else tuple(stem) if isinstance(stem, tuple | list) else ("stem",)
+
+
+def _last_layer(differing: list[str], own: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[str, ...]:
+    """The head of a net that names none: the one layer that differs, in its number of outputs only."""
+    layers = {name.rpartition(".")[0] for name in differing}
+    same = all(name in given and own[name][:-1] == given[name][:-1] for name in differing)
+    return tuple(layers) if len(layers) == 1 and same else ()
+
+
+def _differ_in_channels(given: tuple[int, ...], own: tuple[int, ...]) -> bool:
+    """Kernels [*size, in, out] of one size and one number of outputs."""
+    return len(given) == len(own) > 2 and (*given[:-2], given[-1]) == (*own[:-2], own[-1])
+
+
+def adapt_channels(kernels: Array, channels: int) -> Array:
+    """Kernels [*size, in, out] for another number of input channels, which answer alike to a grey picture.
+
+    To one channel: the sum over channels. Otherwise they are repeated in turn (r g b r g ...) and scaled by old / new,
+    so that their sum stays the same where new is a multiple of old: one channel to three, a third of it each. It is
+    timm's rule (Wightman, `adapt_input_conv` in timm/models/_manipulate.py).
+    """
+    old = kernels.shape[-2]
+    wide = np.asarray(kernels, np.float32)
+    if channels == 1:
+        return wide.sum(axis=-2, keepdims=True)
+    return np.asarray(np.take(wide, np.arange(channels) % old, axis=-2) * np.float32(old / channels))
+
+
+def _how(old: int, new: int) -> str:
+    """In words what `adapt_channels` did."""
+    what = "summed" if new == 1 else f"repeated and scaled by {old}/{new}"
+    return f"{old} input channel{'s' * (old > 1)} {what} for {new}"
+
+
+def _explained(model: Module, state: State, fit: _Fit) -> str:
+    """Every name with both shapes, and what to do."""
+    name = type(model).__name__
+    lines = [f"the weights {state.source} do not fit {name}, not counting its head and stem:", *fit.faults]
+    if state.hint:
+        lines.append(f"they were made for {state.hint}: give the model the same arguments")
+    elif not fit.known:
+        lines.append(
+            "no name fits: these are weights of another net, or under other names than torchvision's or timm's"
+        )
+    else:
+        lines.append("the same net in another size? give the model the arguments that it had when it was trained")
+    if not head_of(model):
+        lines.append(f"{name} names no head, so its last layer must fit too: set head = 'NAME' in the class")
+    return "\n  ".join(lines)

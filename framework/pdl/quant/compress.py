@@ -22,6 +22,7 @@ from pdl.errors import CheckError, UsageError
 from pdl.export.bundle import to_bytes
 from pdl.export.measure import demand_same_net, measure
 from pdl.export.symbolic import trace_symbolic
+from pdl.hub.pretrained import deferred
 from pdl.nn import Module
 from pdl.ops.quant import QConv, QLinear
 from pdl.program import Program
@@ -122,7 +123,8 @@ def compress(
     settings = TrainSettings(**plain(config.get("train") or {}))
     with random.fork_seed(settings.seed):
         wanted = [each for each in (split, source) if each is not None and config["data"].get(each) is not None]
-        parts = task.build(config, seed=settings.seed, splits=tuple(dict.fromkeys(wanted)), training=False)
+        with deferred():
+            parts = task.build(config, seed=settings.seed, splits=tuple(dict.fromkeys(wanted)), training=False)
         folder.load_weights(parts.model, weights)
         if split not in parts.loaders:
             raise UsageError(f"{run}: its recipe has no data.{split} to measure on; choose another --split, or give it")

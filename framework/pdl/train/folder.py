@@ -103,8 +103,15 @@ class Run:
         file = self.path / "run.json"
         return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {"recipe": self.path.name}
 
-    def open_for(self, config: Config, told: dict[str, Any], mode: dict[str, Any]) -> None:
-        """Make the folder, with config.yaml (the recipe, and laid over it `told`, what the data said) and run.json.
+    def open_for(
+        self,
+        config: Config,
+        told: dict[str, Any],
+        mode: dict[str, Any],
+        pretrained: Sequence[dict[str, Any]] = (),
+    ) -> None:
+        """Make the folder, with config.yaml (the recipe, and laid over it `told`, what the data said) and run.json,
+        which also keeps what became of pretrained weights.
 
         The folder of a resumed run has them already, and must be of the same `mode` (fast_dev_run, overfit).
         """
@@ -121,7 +128,13 @@ class Run:
         whole = from_dict(overlaid(config.plain(), told))
         dump(Config(whole.tree, config.path, config.overrides), self.path)
         began = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-        about = {"recipe": config.path.stem if config.path else "run", "started": began, "told": told, "mode": mode}
+        about: dict[str, Any] = {
+            "recipe": config.path.stem if config.path else "run",
+            "started": began,
+            "told": told,
+            "mode": mode,
+        }
+        about["pretrained"] = list(pretrained)
         checkpoint.write_atomic(self.path / "run.json", (json.dumps(about) + "\n").encode())
 
 

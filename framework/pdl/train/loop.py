@@ -109,6 +109,7 @@ class Trainer:
         self.settings = settings or TrainSettings()
         self.frozen = Frozen(model, self.settings.freeze) if frozen is None else frozen
         self.hooks, self.limit = list(hooks), limit
+        self.notes: list[str] = []  # what to say before the first step
         self.scheduler = Scheduler(optimizer, schedule, **self.lengths()) if schedule is not None else None
         self.ema = None if self.settings.ema is None else EMA(model, self.settings.ema, fixed=self.frozen.fixed)
         self.monitor = self.settings.monitor or task.monitor
@@ -130,7 +131,7 @@ class Trainer:
         with autograd.detect_anomaly() if self.settings.nan_check else nullcontext():
             try:
                 self.emit("on_start")
-                for line in told(self.frozen, self.optimizer):
+                for line in (*self.notes, *told(self.frozen, self.optimizer)):
                     self.emit("on_message", line)
                 while not self.finished:
                     self.train_epoch()

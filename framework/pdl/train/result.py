@@ -13,6 +13,7 @@ The schema of result.json (also in `FIELDS`, which a test holds it to):
     samples_per_second  training samples over those seconds
     parameters          numbers in the model that are trained
     weights             which weights the test used: "best" or "last", and of which epoch
+    pretrained          what became of the weights it began with: a `pdl.hub.Report` each, [] for a fresh start
     metrics             {"test/accuracy": 0.98, "test/loss": ..., "val/...": ..., "train/loss": ...}
     versions            {"pdl": ..., "python": ..., "numpy": ..., and the suites'}
     machine             {"class": "x86_64 avx512, 2 threads", "processor": ..., "threads": ..., "isa": ..., ...}
@@ -34,7 +35,7 @@ from pdl.train.log import duration
 FIELDS: dict[str, type | tuple[type, ...]] = {
     "schema": int, "recipe": str, "task": str, "model": str, "run": str, "status": str, "seed": int, "epochs": int,
     "steps": int, "seconds": float, "samples_per_second": (float, type(None)), "parameters": int, "weights": str,
-    "metrics": dict, "versions": dict, "machine": dict, "next": str,
+    "pretrained": list, "metrics": dict, "versions": dict, "machine": dict, "next": str,
 }  # fmt: skip
 
 
@@ -56,6 +57,7 @@ class Result:
     weights: str
     metrics: dict[str, float]
     next: str = ""
+    pretrained: list[dict[str, Any]] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)
     machine: dict[str, Any] = field(default_factory=dict)
     schema: int = 1
@@ -70,6 +72,7 @@ class Result:
         return [
             *self.metrics.items(),
             ("weights", self.weights),
+            *(("pretrained", _shown(each)) for each in self.pretrained),
             ("time", f"{duration(self.seconds)} ({self.epochs} epochs, {self.steps} steps)"),
             ("run", _short(self.run)),
             ("next", self.next),
@@ -90,6 +93,15 @@ class Result:
             return cls(**json.loads(path.read_text(encoding="utf-8")))
         except (ValueError, TypeError) as error:
             raise DataError(f"{path}: not a result that this pdl wrote ({error})") from error
+
+
+def _shown(report: dict[str, Any]) -> str:
+    """What became of pretrained weights, in a line."""
+    parts = [f"{report['source']}: {report['loaded']} tensors"]
+    parts += [
+        f"{word} {', '.join(report[key])}" for word, key in (("adapted", "adapted"), ("fresh", "fresh")) if report[key]
+    ]
+    return ", ".join(parts)
 
 
 def _short(folder: str) -> str:

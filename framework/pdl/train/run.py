@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from pdl import random
 from pdl.config import Config, build, check, diff, from_dict
 from pdl.config.tree import plain
 from pdl.errors import CheckError, NumericalError, PdlError, UsageError
+from pdl.hub.pretrained import collected, deferred
 from pdl.runtime.bundle import is_bundle
 from pdl.train import checkpoint
 from pdl.train.checkpoint import LAST, Checkpoints
@@ -68,13 +69,17 @@ def train(
     task: Task = build(config["task"])
     fresh = not folder.path.exists()
     with random.fork_seed(settings.seed):
-        parts = task.build(config, seed=settings.seed, overfit=overfit)
+        going_on = resume and folder.resumable
+        with deferred() if going_on else nullcontext(), collected() as reports:
+            parts = task.build(config, seed=settings.seed, overfit=overfit)
         trainer = _trainer(
             config, task, parts, settings, limit=FAST_BATCHES if fast_dev_run else None, plain_lr=overfit > 0
         )
+        trainer.notes = [line for report in reports for line in report.lines()]
         trainer.hooks = [*hooks, *_hooks(folder, settings, overfit, progress)]
-        folder.open_for(config, task.remember(), {"fast_dev_run": fast_dev_run, "overfit": overfit})
-        if resume and folder.resumable:
+        mode = {"fast_dev_run": fast_dev_run, "overfit": overfit}
+        folder.open_for(config, task.remember(), mode, [report.to_dict() for report in reports])
+        if going_on:
             trainer.load_state_dict(checkpoint.load(folder.checkpoints / LAST))
         with _explained(folder, fresh):
             trainer.fit()
@@ -246,6 +251,7 @@ def _result(
         samples_per_second=round(state.samples / state.seconds, 1) if state.seconds > 0 else None,
         parameters=sum(p.size for p in trainer.model.parameters()),
         weights=weights,
+        pretrained=folder.describe().get("pretrained", []),
         metrics=metrics,
         next=f"pdl predict {folder.path} {trainer.task.example(trainer.loaders, folder.path)}",
     )
@@ -280,7 +286,8 @@ def evaluate(
     task: Task = build(config["task"])
     settings = TrainSettings(**plain(config.get("train") or {}))
     with random.fork_seed(settings.seed):
-        parts = task.build(config, seed=settings.seed, splits=(split,), training=False)
+        with deferred():
+            parts = task.build(config, seed=settings.seed, splits=(split,), training=False)
         named = folder.load_weights(parts.model, weights)
         measured = evaluate_split(task, parts.model, parts.loaders[split], split=split)
     return Result(
@@ -313,7 +320,8 @@ def predict(
     folder = Run.open(run)
     config = folder.config()
     task: Task = build(config["task"])
-    model = task.restore(config)
+    with deferred():
+        model = task.restore(config)
     folder.load_weights(model, weights)
     model.eval()
     found = list(task.predict(model, inputs, cfg=config, batch_size=batch_size, **options))

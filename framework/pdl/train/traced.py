@@ -9,6 +9,7 @@ from pdl import random
 from pdl.config import Config, build, check
 from pdl.config.tree import plain
 from pdl.errors import DataError, TraceError
+from pdl.hub.pretrained import deferred
 from pdl.nn import Module
 from pdl.ops.cost import multiply_adds
 from pdl.ops.precision import autocast
@@ -27,7 +28,8 @@ class TracedRecipe:
         self.settings = TrainSettings(**plain(config.get("train") or {}))
         self.task: Task = build(config["task"])
         with random.fork_seed(self.settings.seed):
-            parts = self.task.build(config, seed=self.settings.seed, splits=("train",))
+            with deferred():
+                parts = self.task.build(config, seed=self.settings.seed, splits=("train",))
             self.model: Module = parts.model
             self.batch: Any = next(iter(parts.loaders["train"]), None)
         if self.batch is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import pickle
 import sys
 import types
@@ -51,7 +52,7 @@ class FakeTensor:
 
 def tensor(array: np.ndarray, key: str = "0", **options: Any) -> FakeTensor:
     """A tensor with a storage of its own, in C order."""
-    strides = tuple(step // array.itemsize for step in np.ascontiguousarray(array).strides)
+    strides = tuple(math.prod(array.shape[axis + 1 :]) for axis in range(array.ndim))
     return FakeTensor(Stored(array.reshape(-1), key), array.shape, strides, **options)
 
 

@@ -1,0 +1,155 @@
+"""Weights as arrays by name, from whatever holds them: a name of the hub, a bundle, safetensors, PyTorch's own files,
+a run folder.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pdl.errors import DataError, UsageError
+from pdl.hub.files import resolve
+from pdl.hub.index import entry
+from pdl.hub.torch_file import SUFFIXES, read_torch
+from pdl.runtime.strict import parse
+from pdl.runtime.weights import MAX_HEADER, from_bytes
+from pdl.tensor import Array
+
+Layout = Literal["pdl", "torch", "unknown"]
+#: what a training or an importer may write for names that no module gave (`Program.names`)
+_NAMELESS = ("constant", "state")
+
+
+@dataclass(frozen=True)
+class State:
+    """What was read.
+
+    source   the name or path that was asked for
+    layout   in which order axes lie; "unknown" where only shapes can tell
+    hint     which net the weights were made of, where the file says so
+    """
+
+    source: str
+    arrays: Mapping[str, Array]
+    layout: Layout
+    hint: str = ""
+
+
+def read_state(source: str | Path) -> State:
+    """The weights behind a name of the hub, a file or a run folder.
+
+    Fetches what is not on this machine. UsageError for a name that nobody knows and for files that hold no parameters
+    (ONNX graphs, bundles imported from them or in int8), DataError for damaged ones.
+    """
+    name = str(source)
+    if (Path(name) / "config.yaml").is_file():
+        return State(name, _of_run(name), "pdl")
+    if Path(name).is_file():
+        return _of_file(name, Path(name), "")
+    known = entry(name)
+    _demand_parameters(name, known.file)
+    return _of_file(name, resolve(name), _net(known.build.model if known.build else None))
+
+
+def _of_file(source: str, file: Path, hint: str) -> State:
+    _demand_parameters(source, file.name)
+    if file.suffix == ".pdl":
+        return _of_bundle(source, file)
+    if file.suffix in SUFFIXES:
+        return State(source, read_torch(file), "torch", hint)
+    if file.suffix == ".safetensors":
+        return _of_safetensors(source, file, hint)
+    known = ", ".join((".pdl", ".safetensors", *SUFFIXES))
+    raise DataError(
+        f"{file}: weights are read from files named {known}, and from run folders; rename it, or convert it"
+    )
+
+
+def _demand_parameters(source: str, file: str) -> None:
+    if file.endswith(".onnx"):
+        raise UsageError(
+            f"{source}: an ONNX file is for deployment only: its numbers have lost the names and shapes of the net "
+            "that they were trained in, so no net can take them; use it with `pdl predict`"
+        )
+
+
+def _of_run(folder: str) -> Mapping[str, Any]:
+    """The weights that a run's own test used, with the averaged ones in place."""
+    from pdl.config import build
+    from pdl.hub.pretrained import deferred
+    from pdl.train import Run
+
+    run = Run.open(folder)
+    config = run.config()
+    with deferred():
+        source = build(config["task"]).restore(config)
+    run.load_weights(source)
+    return {name: value.numpy() for name, value in source.state_dict().items()}
+
+
+def _of_bundle(source: str, file: Path) -> State:
+    """The parameters of a bundle, which its program calls by their names in the net."""
+    from pdl.runtime.bundle import read
+
+    bundle = read(file)
+    about = bundle.meta["about"]
+    if bundle.kind != "program" or "source" in about:
+        made = about.get("source", "an ONNX graph")
+        raise UsageError(f"{source}: a bundle imported from {made} is for deployment only; no net can take its weights")
+    if about.get("precision") == "int8":
+        raise UsageError(f"{source}: a bundle in int8 is for deployment only; use the one it was made from")
+    arrays = {name: a for name, a in bundle.weights.items() if name.partition(".")[0] not in _NAMELESS}
+    return State(source, arrays, "pdl", _net_of_recipe(bundle.config) or str(about.get("model", "")))
+
+
+def _of_safetensors(source: str, file: Path, hint: str) -> State:
+    """Files of PyTorch say so in their header ({"format": "pt"}), unless whoever wrote them left it out."""
+    with file.open("rb") as opened:
+        try:
+            data = memoryview(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ))
+        except ValueError as error:
+            raise DataError(f"{file}: cannot be read ({error})") from None
+    arrays = from_bytes(data, str(file), "safetensors")
+    length = int.from_bytes(data[:8], "little")
+    header = parse(bytes(data[8 : 8 + min(length, MAX_HEADER)]), str(file), "safetensors")
+    about = header.get("__metadata__")
+    told = about.get("format") if isinstance(about, dict) else None
+    if isinstance(about, dict) and "pdl" in about:
+        return State(source, _of_checkpoint(file), "pdl", hint)
+    return State(source, arrays, "torch" if told == "pt" else "unknown", hint)
+
+
+def _of_checkpoint(file: Path) -> Mapping[str, Array]:
+    """The weights in a file of `pdl.Model.save`, or of a run's folder of checkpoints (not the averaged ones)."""
+    from pdl.train import checkpoint
+
+    tree = checkpoint.load(file)
+    found = tree["model"] if isinstance(tree.get("model"), dict) else tree
+    return dict(found)
+
+
+def _net_of_recipe(text: str) -> str:
+    """The model section of the recipe that a bundle carries."""
+    if not text.strip():
+        return ""
+    import yaml
+
+    try:
+        config = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return ""
+    model = config.get("model") if isinstance(config, dict) else None
+    return _net(
+        {key: value for key, value in model.items() if key != "pretrained"} if isinstance(model, dict) else None
+    )
+
+
+def _net(model: Mapping[str, Any] | None) -> str:
+    """`pdl_cv.LeNet(image_size=8)` of a model section."""
+    if not model or "_target_" not in model:
+        return ""
+    rest = ", ".join(f"{key}={value}" for key, value in model.items() if key != "_target_")
+    return f"{model['_target_']}({rest})"
