@@ -31,3 +31,4 @@ def test_cython_lint() -> None:
 @pytest.mark.slow
 def test_mypy() -> None:
     lint("mypy", "--cache-dir", os.devnull)
+    lint("mypy", "--cache-dir", os.devnull, "-p", "pdl_newsuite", "-p", "pdl_newsuite.data")

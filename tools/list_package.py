@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(sys.argv[1])
-KEPT = {".py", ".yaml", ".html", ".css", ".json", ".typed"}
+KEPT = {".py", ".yaml", ".html", ".css", ".json", ".typed", ".toml", ".md"}  # the last two: the template of a suite
 
 for path in sorted((ROOT / "pdl").rglob("*")):
     if path.suffix in KEPT or path.name == "py.typed":

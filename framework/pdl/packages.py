@@ -154,6 +154,17 @@ def fits(versions: str, version: str | None = None) -> bool:
         raise ValueError(f"{versions!r} is no range of versions like '>=0.1,<0.2'") from None
 
 
+def series(version: str | None = None) -> str:
+    """`>=0.1,<0.2` for 0.1.x, `>=2.3,<3` for 2.3.x: the versions that keep what this one (by default this pdl's)
+    promises.
+    """
+    from packaging.version import Version
+
+    own = Version(version or _own_version())
+    lowest = own.public if own.is_prerelease else f"{own.major}.{own.minor}"
+    return f">={lowest},<{own.major + 1}" if own.major else f">={lowest},<0.{own.minor + 1}"
+
+
 def remedy(versions: str, distribution: str) -> str:
     """What to type where this pdl is not in the range that a distribution asks for: the older of both is replaced."""
     from packaging.specifiers import SpecifierSet

@@ -106,6 +106,15 @@ def test_ranges() -> None:
 
 
 @pytest.mark.parametrize(
+    ("version", "text"),
+    [("0.1.0", ">=0.1,<0.2"), ("0.9.dev3", ">=0.9.dev3,<0.10"), ("1.4.2", ">=1.4,<2"), ("3", ">=3.0,<4")],
+)
+def test_series(version: str, text: str) -> None:
+    assert packages.series(version) == text
+    assert packages.fits(text, version)
+
+
+@pytest.mark.parametrize(
     ("entry", "files", "says"),
     [
         (

@@ -8,26 +8,60 @@ from typing import Annotated
 import typer
 
 from pdl.cli import style
+from pdl.errors import UsageError
 
-EXAMPLE = "Example:  pdl init cv.classification --data photos/ --out photos.yaml"
+EXAMPLE = "Example:  pdl init cv.classification --data photos/ --out photos.yaml        pdl init suite audio"
+SUITE = "suite"
 
 
 def _tasks(incomplete: str) -> list[str]:
     from pdl.config.init import writers
 
-    return [name for name in writers() if name.startswith(incomplete)]
+    return [name for name in (SUITE, *writers()) if name.startswith(incomplete)]
 
 
 def command(
-    task: Annotated[str, typer.Argument(metavar="TASK", help="For example cv.classification.", autocompletion=_tasks)],
-    data: Annotated[Path, typer.Option("--data", metavar="DIR", help="The folder your data lies in.")],
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write the recipe.")] = Path(
-        "recipe.yaml"
-    ),
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    task: Annotated[
+        str,
+        typer.Argument(
+            metavar="TASK|suite", help="For example cv.classification; or the word suite.", autocompletion=_tasks
+        ),
+    ],
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="With suite: what it is called.", show_default=False)
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="DIR", help="With a task: the folder your data lies in.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="PATH", help="Where to write: recipe.yaml, or the folder pdl-NAME, by default."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing recipe.")] = False,
 ) -> None:
-    """Write a recipe for your own data that trains unedited."""
-    from pdl.config.init import init
+    """Write a recipe for your own data that trains unedited; or a new suite whose tests pass as they are."""
+    if task == SUITE:
+        return _suite(name, data, out, force)
+    if name is not None:
+        raise UsageError(f"what is {name!r}? a recipe for your data is written with: pdl init {task} --data DIR")
+    from pdl.config.init import init, writers
 
-    written = init(task, data=data, out=out, force=force)
+    if data is None and task in writers():
+        raise UsageError(f"--data names the folder your data lies in: pdl init {task} --data DIR")
+    written = init(task, data=data or "", out=out or "recipe.yaml", force=force)
     style.out(f"{written}\nnext:  pdl train -c {written}")
+
+
+def _suite(name: str | None, data: Path | None, out: Path | None, force: bool) -> None:
+    if name is None:
+        raise UsageError("which name? write: pdl init suite NAME")
+    if data is not None or force:
+        raise UsageError(f"{'--data' if data is not None else '--force'} belongs to recipes; a suite is written with: "
+                         f"pdl init suite {name}")  # fmt: skip
+    from pdl.config.new_suite import new_suite
+
+    folder = new_suite(name, out)
+    recipe = next(folder.glob("pdl_*/recipes/*.yaml"))
+    named = f"{recipe.parts[-3].removeprefix('pdl_')}/{recipe.stem}"
+    following = [f"pip install -e '{folder}[test]'", f"pytest {folder}", f"pdl train -c {named}"]
+    style.out("\n".join([str(folder), *(f"{'next:' * (not i):5}  {line}" for i, line in enumerate(following))]))

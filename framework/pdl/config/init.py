@@ -40,9 +40,10 @@ def init(task: str, *, data: str | Path, out: str | Path = "recipe.yaml", force:
         raise UsageError(f"{shown(target)}: a recipe's name ends in .yaml")
     if target.exists() and not force:
         raise UsageError(f"{shown(target)} exists; give another name with --out, or --force to replace it")
+    writer = _writer(task)
     if not folder.exists():
         raise UsageError(f"{shown(folder)}: no such folder; --data names the folder your data lies in")
-    text = _writer(task)(folder)
+    text = writer(folder)
     target.parent.mkdir(parents=True, exist_ok=True)
     draft = target.with_name(f".{target.stem}.part.yaml")
     try:
@@ -68,7 +69,8 @@ def _writer(task: str) -> Writer:
     known = writers()
     if task not in known:
         have = ", ".join(sorted(known)) or "none; no suite is installed"
-        raise UsageError(f"there is no recipe writer {task!r}{suites.suggest(task, known)} (known: {have})")
+        hint = suites.suggest(task, known) or ("" if "." in task else f"; for a new suite: pdl init suite {task}")
+        raise UsageError(f"there is no recipe writer {task!r}{hint} (known: {have})")
     module, _, function = known[task].partition(":")
     writer: Writer = getattr(importlib.import_module(module), function)
     return writer

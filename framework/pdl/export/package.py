@@ -177,7 +177,7 @@ def _entry(bundle: Bundle, data: bytes, model: str, said: Mapping[str, str | Non
         "summary": said["summary"] or _summary(bundle),
         "licence": bundle.meta["licence"],
         "origin": said["origin"] or f"{made}, {bundle.meta['created'][:10]}",
-        "pdl": _range(),
+        "pdl": packages.series(),
         "file": name,
         "bytes": len(data),
         "sha256": hashlib.sha256(data).hexdigest(),
@@ -245,25 +245,14 @@ def _steps(bundle: Bundle) -> list[dict[str, Any]]:
 
 def _requires(bundle: Bundle) -> list[str]:
     """This pdl's series, and the suites whose steps the pipeline takes."""
-    needs = [f"pdl[train]{_range()}"]
+    needs = [f"pdl[train]{packages.series()}"]
     known = {each.package: each for each in suites.installed().values()}
     for step in _steps(bundle):
         kind = PRE.get(step["step"]) or POST.get(step["step"])
         suite = known.get(kind.__module__.partition(".")[0]) if kind else None
         if suite is not None:
-            needs.append(f"{suite.distribution}{_range(suite.version)}")
+            needs.append(f"{suite.distribution}{packages.series(suite.version)}")
     return sorted(set(needs))
-
-
-def _range(version: str | None = None) -> str:
-    """`>=0.1,<0.2` for 0.1.x, `>=2.3,<3` for 2.3.x: the versions that keep what this one promises."""
-    from packaging.version import Version
-
-    import pdl
-
-    own = Version(version or pdl.__version__)
-    lowest = own.public if own.is_prerelease else f"{own.major}.{own.minor}"
-    return f">={lowest},<{own.major + 1}" if own.major else f">={lowest},<0.{own.minor + 1}"
 
 
 def _wheel(project: str, release: str, model: str, entry: dict[str, Any], bundle: Bundle, data: bytes) -> Wheel:

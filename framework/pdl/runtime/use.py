@@ -39,8 +39,8 @@ def predict(
     session = load(bundle, **options)
     if topk is not None and session.pipeline is not None and "top" in _steps_after(session.bundle):
         session.pipeline.set(k=topk)  # type: ignore[attr-defined]
-    items = _items(inputs)
-    while group := list(islice(items, batch_size)):
+    named = items(inputs)
+    while group := list(islice(named, batch_size)):
         for (name, item), answer in zip(group, session.batch([item for _, item in group]), strict=True):
             said = answer if isinstance(answer, dict) else {"output": answer}
             yield name, item, {"input": name, **said}
@@ -51,7 +51,8 @@ def _steps_after(bundle: Bundle | None) -> list[str]:
     return [step["step"] for each in steps for step in each]
 
 
-def _items(inputs: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+def items(inputs: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+    """(name, item) for everything that the inputs of `predict` mean: the path of every picture, bytes, arrays."""
     if not len(inputs):
         raise UsageError("predict: no input; name a picture, a folder, a pattern, or - for standard input")
     for number, item in enumerate(inputs):

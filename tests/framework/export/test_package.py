@@ -21,7 +21,7 @@ import pytest
 from pdl import hub, packages
 from pdl.cli import main
 from pdl.errors import ConfigError, DataError, UsageError
-from pdl.export.package import Packaged, _range, package
+from pdl.export.package import Packaged, package
 from pdl.export.wheel import Wheel
 from pdl.runtime import bundle
 from tests.framework.runtime import made
@@ -213,15 +213,6 @@ def test_what_the_index_would_not_take_is_not_written(file: Path) -> None:
     with pytest.raises(ConfigError, match="task: expected a word"):
         wheel_of(file, task=" ")
     assert not (file.parent / "dist").exists()
-
-
-@pytest.mark.parametrize(
-    ("version", "text"),
-    [("0.1.0", ">=0.1,<0.2"), ("0.9.dev3", ">=0.9.dev3,<0.10"), ("1.4.2", ">=1.4,<2"), ("3", ">=3.0,<4")],
-)
-def test_the_range_of_versions(version: str, text: str) -> None:
-    assert _range(version) == text
-    assert packages.fits(text, version)
 
 
 def test_metadata_stay_one_line_each() -> None:
