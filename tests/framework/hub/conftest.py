@@ -42,6 +42,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache folder, and an environment that names no other place."""
     for name in ("PDL_HUB", "PDL_OFFLINE", "PDL_CACHE"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("no_proxy", "*")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     return tmp_path / "home" / "pdl" / "hub"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings, strategies
 
 from pdl import hub, watch
 from pdl.errors import DataError
@@ -147,6 +149,32 @@ def test_explained(name: str, server: Server, offer: Offer, cache: Path) -> None
     assert re.search(rf"{re.escape(server.url)}/file: .*{says}", str(caught.value))
     assert f"put the file at {cache}" in str(caught.value)
     assert files(cache) == {}
+
+
+ANSWERS = {
+    "whole": whole(CONTENT, tag='"a"'), "no ranges": whole(CONTENT, ranges=False), "other": whole(OTHER, tag='"b"'),
+    "cut": cut(CONTENT, 300, tag='"a"'), "cut early": cut(CONTENT, 1), "other, cut": cut(OTHER, 300),
+    "error": status(500), "chunks": chunked(CONTENT[:700], b""), "no range": status(416),
+    "nothing": raw(b""), "gone": status(404), "long": lie(CONTENT * 2, None), "circle": redirect("/file"),
+}  # fmt: skip
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(names=strategies.lists(strategies.sampled_from(sorted(ANSWERS)), min_size=1, max_size=6))
+def test_whatever_the_server_does(names: list[str], server: Server, offer: Offer, cache: Path) -> None:
+    """Three calls against any series of answers: a call brings the right file or says why it does not, and under the
+    file's name there is never another.
+    """
+    shutil.rmtree(cache, ignore_errors=True)
+    server.answers["/file"] = [ANSWERS[name] for name in names]
+    offer(sources=[{"url": f"{server.url}/file"}])
+    for _ in range(3):
+        try:
+            said = str(hub.resolve("demo/net", patience=QUICK))
+        except DataError as error:
+            said = str(error)
+        assert (f"\n  {server.url}/file: " in said) != (files(cache) == {FILE: CONTENT})
+        assert files(cache) in ({}, {FILE: CONTENT})
 
 
 def test_a_stall(server: Server, offer: Offer) -> None:

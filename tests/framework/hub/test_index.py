@@ -168,8 +168,10 @@ def test_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         hub.entry("a/nett")
     with pytest.raises(UsageError, match=r"'nothing'.*`pdl models` lists what there is"):
         hub.entry("nothing")
-    with pytest.raises(UsageError, match="no package 'absent' is installed, `pip install pdl-absent` may bring it"):
-        hub.entry("absent/net")
+    with pytest.raises(
+        UsageError, match="no package 'elsewhere' is installed, `pip install pdl-elsewhere` may bring it"
+    ):
+        hub.entry("elsewhere/net")
 
 
 def test_a_broken_index_leaves_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
