@@ -2,6 +2,7 @@
 foreign checkpoints.
 """
 
+from pdl_cv.models.convnext import ConvNeXt
 from pdl_cv.models.efficientnet import EfficientNet
 from pdl_cv.models.lenet import LeNet
 from pdl_cv.models.mobilenet_v1 import MobileNetV1
@@ -15,6 +16,7 @@ from pdl_cv.models.vit import DistilledVisionTransformer, VisionTransformer
 
 __all__ = [
     "CifarResNet",
+    "ConvNeXt",
     "DistilledVisionTransformer",
     "EfficientNet",
     "LeNet",
