@@ -12,6 +12,7 @@ from pdl_cv.models.pp_lcnet import PPLCNet
 from pdl_cv.models.repvgg import RepVGG
 from pdl_cv.models.resnet import CifarResNet, ResNet
 from pdl_cv.models.shufflenet_v2 import ShuffleNetV2
+from pdl_cv.models.swin import SwinTransformer
 from pdl_cv.models.vit import DistilledVisionTransformer, VisionTransformer
 
 __all__ = [
@@ -27,5 +28,6 @@ __all__ = [
     "RepVGG",
     "ResNet",
     "ShuffleNetV2",
+    "SwinTransformer",
     "VisionTransformer",
 ]
