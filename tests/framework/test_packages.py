@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pdl import packages, suites
+from pdl import hub, packages, suites
 from pdl.cli import main
-from pdl.errors import ConfigError
+from pdl.errors import ConfigError, UsageError
 from tests.framework.config.broken import GOOD
 
 Install = Callable[..., None]
@@ -135,6 +135,13 @@ def test_an_entry_point_that_leads_nowhere(
     assert "demo" in suites.installed()
     assert says in told[0]
     assert len(told) == 1
+
+
+@pytest.mark.parametrize(("group", "name"), [("pdl.suites", "odd/net"), ("pdl.models", "odd")])
+def test_a_model_of_a_package_that_is_left_out(group: str, name: str, install: Install, told: list[str]) -> None:
+    install("pdl-odd", "", group=group, needs="pdl>=9")
+    with pytest.raises(UsageError, match=rf"'{name}': the .* 'odd' \(pdl-odd 1.0\) is left out: it works with pdl >=9"):
+        hub.resolve(name)
 
 
 def test_one_name_claimed_twice(install: Install, told: list[str]) -> None:

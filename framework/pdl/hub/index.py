@@ -52,6 +52,9 @@ def entry(name: str) -> Entry:
     package = name.partition("/")[0]
     if package in faulty:
         raise faulty[package]
+    for each in packages.left_out():
+        if each.name == package:
+            raise UsageError(f"{name!r}: {each}")
     raise UsageError(_unknown(name, known, faulty))
 
 
