@@ -25,6 +25,7 @@ LAYERS = [
     ["nn", "optim", "data"],
     ["jit"],
     ["config", "export", "hub", "quant", "report", "train"],
+    ["selftest"],
     ["cli", "__main__"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -1,22 +1,36 @@
-"""Every recipe in configs/cv: checked whole, short, and run for a few batches where its data is there."""
+"""Every recipe in configs/cv: short, and taken whole through the self-test on real data, with stand-ins where its own
+is not at hand.
+"""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import pdl
+from pdl import hub, selftest
+from pdl.config.named import shipped
+from pdl.data import StandIn
 from pdl.errors import DataError
+from pdl.selftest import chain
+from pdl_cv import data
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "cv"
 RECIPES = sorted(CONFIGS.glob("*.yaml"))
-NAMES = {"digits_lenet", "fashion_mnist_lenet", "fashion_mnist_resnet", "cifar10_resnet20", "image_folder_mobilenetv3"}
 
 
-@pytest.fixture(autouse=True)
-def data(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def no_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine that has nothing below PDL_DATA."""
+    monkeypatch.setenv("PDL_DATA", str(tmp_path / "nothing"))
+
+
+@pytest.fixture
+def test_data(monkeypatch: pytest.MonkeyPatch) -> None:
     """The test data, where the environment or the place beside the checkout has it."""
     beside = CONFIGS.parents[2] / "shared" / "data"
     folder = os.environ.get("PDL_TEST_DATA") or (str(beside) if beside.is_dir() else None)
@@ -24,37 +38,97 @@ def data(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PDL_DATA", folder)
 
 
-def test_all_are_there() -> None:
-    assert {path.stem for path in RECIPES} >= NAMES
+@pytest.mark.parametrize("path", RECIPES, ids=lambda p: p.stem)
+def test_recipe_is_short_and_has_a_name(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= 40
+    assert f"cv/{path.stem}" in shipped()
 
 
-def overrides(path: Path) -> list[str]:
-    return ["data.train.root=photos"] if path.stem.startswith("image_folder") else []
+def passes(path: Path, folder: Path) -> selftest.Outcome:
+    outcome = selftest.run(path, folder=folder)
+    if outcome.status == "skipped":
+        pytest.skip(outcome.reason)
+    assert outcome.status == "passed", f"{outcome.step}: {outcome.reason}"
+    assert (folder / "run/report.html").is_file()
+    return outcome
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda p: p.stem)
-def test_recipe_is_right_and_short(path: Path) -> None:
-    pdl.config.check(pdl.config.load(path, overrides(path)))
-    assert len(path.read_text().splitlines()) <= 40
+def test_recipe_passes_the_selftest(path: Path, tmp_path: Path, no_data: None) -> None:
+    passes(path, tmp_path)
 
 
-# unpacking CIFAR-10's archive takes a while, and is cached in the user's data folder
-MARKED = [pytest.param(path, marks=[pytest.mark.slow] if "cifar10" in path.stem else []) for path in RECIPES]
-
-
-@pytest.mark.parametrize("path", MARKED, ids=lambda p: p.stem)
-def test_recipe_runs(path: Path, tmp_path: Path) -> None:
-    cfg = pdl.config.load(path, overrides(path))
-    try:
-        result = pdl.train.train(cfg, run=tmp_path / "run", fast_dev_run=True, progress=False)
-    except DataError as error:
-        pytest.skip(f"its data is not here: {error}")
-    assert result.metrics["test/loss"] > 0
-    assert (tmp_path / "run/report.html").is_file()
-    assert pdl.runtime.load(tmp_path / "run/model.pdl").bundle.labels
+@pytest.mark.slow
+@pytest.mark.parametrize("path", RECIPES, ids=lambda p: p.stem)
+def test_recipe_passes_the_selftest_on_its_own_data(path: Path, tmp_path: Path, test_data: None) -> None:
+    outcome = passes(path, tmp_path)
+    if outcome.data != selftest.OWN:
+        pytest.skip(f"its data is not here: {outcome.notes[0]}")
 
 
 @pytest.mark.slow
 def test_digits_reach_their_target(tmp_path: Path) -> None:
     result = pdl.train.train(pdl.config.load(CONFIGS / "digits_lenet.yaml"), run=tmp_path / "run", progress=False)
     assert result.metrics["test/accuracy"] >= 0.98
+
+
+# -- what the self-test would find -------------------------------------------------------------------------------------
+QUICK = ["train.report=false"]
+
+
+def test_a_bundle_with_its_labels_out_of_order_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = chain.predict_with_bundle
+
+    def mistaken(*arguments: Any, **options: Any) -> Any:
+        for name, item, answer in own(*arguments, **options):
+            top = [{**each, "label": str((int(each["label"]) + 1) % 10)} for each in answer["top"]]
+            yield name, item, {**answer, **top[0], "top": top}
+
+    monkeypatch.setattr(chain, "predict_with_bundle", mistaken)
+    outcome = selftest.run("cv/digits_lenet", QUICK, folder=tmp_path)
+    assert (outcome.status, outcome.step) == ("failed", "predict")
+    assert "the bundle answers otherwise than the run: array 0: top: " in outcome.reason
+
+
+def test_pretrained_weights_are_taken_from_this_machine_or_the_recipe_is_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = [*QUICK, "+model.pretrained=cv/digits_lenet"]
+    outcome = selftest.run("cv/digits_lenet", begin, folder=tmp_path / "bundled")
+    assert outcome.status == "passed", outcome.reason
+    assert outcome.facts["loss"][0] < 0.5  # it begins where the training ended
+
+    def resolve(name: str) -> Path:
+        assert os.environ["PDL_OFFLINE"] == "1"
+        raise DataError(f"{name}: is not on this machine")
+
+    monkeypatch.setattr(hub, "resolve", resolve)
+    outcome = selftest.run("cv/digits_lenet", begin, folder=tmp_path / "absent")
+    assert (outcome.status, outcome.step) == ("skipped", "data")
+    assert outcome.reason == "model.pretrained: cv/digits_lenet: is not on this machine"
+
+
+# -- stand-ins ---------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        (data.MNIST, {}),
+        (data.FashionMNIST, {"mode": "rgb"}),
+        (data.CIFAR10, {}),
+        (data.CIFAR10, {"classes": ["frog", "dog"], "per_class": 50}),
+        (data.ImageFolder, {}),
+        (data.ImageFolder, {"mode": "gray", "classes": ["a", "b", "c"]}),
+    ],
+)
+def test_stand_ins_are_read_by_the_class_itself(kind: Any, settings: dict[str, Any], tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        stand = kind.stand_in(tmp_path, {**settings, "split": split})
+        assert isinstance(stand, StandIn)
+        made = kind(**settings, **stand.settings, split=split)
+        assert set(made.labels) == set(range(len(made.classes)))
+        assert made[0]["image"].dtype == np.uint8
+        assert made[0]["image"].std() > 10
+
+
+def test_more_classes_than_digits_have_no_stand_in(tmp_path: Path) -> None:
+    assert data.ImageFolder.stand_in(tmp_path, {"classes": [str(i) for i in range(11)]}) is None

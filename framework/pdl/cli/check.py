@@ -7,7 +7,7 @@ import typer
 from pdl.cli import style
 from pdl.cli.common import Json, Overrides, Recipe, recipe
 
-EXAMPLE = "Example:  pdl check -c configs/cv/image_folder_mobilenetv3.yaml"
+EXAMPLE = "Example:  pdl check -c cv/image_folder_mobilenetv3 data.train.root=photos"
 
 
 def command(config: Recipe = None, overrides: Overrides = None, json: Json = False) -> None:

@@ -39,7 +39,7 @@ def recipe(path: Path | None, overrides: Sequence[str] | None, *, checked: bool 
     words = list(overrides or ())
     if path is None:
         stray = next((word for word in words if word.endswith((".yaml", ".yml"))), None)
-        raise UsageError(f"which recipe? write: -c {stray or 'RECIPE.yaml'}")
+        raise UsageError(f"which recipe? write: -c {stray or 'RECIPE'}")
     loaded = config.load(path, words)
     if checked:
         config.check(loaded)

@@ -10,7 +10,7 @@ import typer
 from pdl.cli import style
 from pdl.cli.common import Json, Overrides, Recipe, recipe
 
-EXAMPLE = "Example:  pdl config show -c configs/cv/digits_lenet.yaml --origins"
+EXAMPLE = "Example:  pdl config show -c cv/digits_lenet --origins"
 app = typer.Typer(
     add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True, epilog=EXAMPLE,
     help="List, show, check and compare recipes.",
@@ -31,7 +31,7 @@ def list_(json: Json = False) -> None:
 
 
 @app.command(
-    epilog="Example:  pdl config show -c configs/cv/digits_lenet.yaml train.epochs=3 --origins", no_args_is_help=True
+    epilog="Example:  pdl config show -c cv/digits_lenet train.epochs=3 --origins", no_args_is_help=True
 )
 def show(
     config: Recipe = None,
@@ -50,7 +50,7 @@ def show(
     check(loaded)
 
 
-@app.command(epilog="Example:  pdl config check -c configs/cv/digits_lenet.yaml optim.lr=1e-2", no_args_is_help=True)
+@app.command(epilog="Example:  pdl config check -c cv/digits_lenet optim.lr=1e-2", no_args_is_help=True)
 def check(config: Recipe = None, overrides: Overrides = None) -> None:
     """Every fault of a recipe at once, without building anything."""
     loaded = recipe(config, overrides)

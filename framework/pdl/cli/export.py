@@ -11,7 +11,7 @@ from pdl.cli import style
 from pdl.cli.common import Json, Recipe, recipe
 from pdl.errors import UsageError
 
-EXAMPLE = "Example:  pdl export runs/digits        pdl export --check -c configs/cv/digits_lenet.yaml"
+EXAMPLE = "Example:  pdl export runs/digits        pdl export --check -c cv/digits_lenet"
 Words = Annotated[
     list[str] | None,
     typer.Argument(metavar="RUN", help="The run folder; with --check, settings of the recipe.", show_default=False),

@@ -10,12 +10,12 @@ import typer
 from pdl.cli import style
 from pdl.cli.common import Overrides, recipe
 
-EXAMPLE = "Example:  pdl graph configs/cv/digits_lenet.yaml -o lenet.svg        pdl graph runs/digits --text"
+EXAMPLE = "Example:  pdl graph cv/digits_lenet -o lenet.svg        pdl graph runs/digits --text"
 FOLD_ABOVE = 40
 
 
 def command(
-    target: Annotated[Path, typer.Argument(metavar="RUN|RECIPE", help="A run folder, or a recipe (YAML).")],
+    target: Annotated[Path, typer.Argument(metavar="RUN|RECIPE", help="A run folder, or a recipe (a file or a name).")],
     overrides: Overrides = None,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="FILE", help="The picture (SVG); by default graph.svg.")

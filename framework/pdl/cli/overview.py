@@ -12,6 +12,7 @@ COMMANDS = {
     "bench": "Measure how fast a bundle runs.",
     "package": "Make a wheel of a trained model; installed with pip, it is used by name.",
     "compress": "Write a trained run as a bundle in int8; shows what it costs.",
+    "selftest": "Try recipes whole, in seconds each.",
     "check": "Look for faults in a recipe and its data before training.",
     "config": "List, show, check and compare recipes.",
     "init": "Write a recipe for your own data.",
@@ -27,7 +28,7 @@ OPTIONS = {
     "--show-completion": "Show completion for the current shell.",
     "--help": "Show this message; `pdl COMMAND --help` explains a command.",
 }
-EXAMPLE = "Example:  pdl train -c configs/cv/digits_lenet.yaml train.epochs=3"
+EXAMPLE = "Example:  pdl train -c cv/digits_lenet train.epochs=3"
 
 
 def overview() -> str:

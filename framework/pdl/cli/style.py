@@ -9,6 +9,7 @@ from __future__ import annotations
 import json as _json
 import math
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -54,6 +55,24 @@ def pairs(items: Iterable[tuple[str, Any]], *, title: str = "") -> None:
     known = [(name, cell(value)) for name, value in items if value is not None]
     width = max((len(name) for name, _ in known), default=0)
     out("\n".join([*([title] if title else []), *(f"{name:<{width}}  {value}" for name, value in known)]))
+
+
+def working(text: str) -> None:
+    """What is being done right now, on one line of standard error that the next call replaces; "" takes it away.
+    Only on a terminal.
+    """
+    if sys.stderr.isatty():
+        width = shutil.get_terminal_size().columns - 1
+        _quietly(lambda: (sys.stderr.write(f"\r\x1b[K{text[:width]}"), sys.stderr.flush()))
+
+
+def sign(mark: str, plain: str) -> str:
+    """`mark` where standard output can show it, else `plain`."""
+    try:
+        mark.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return plain
+    return mark
 
 
 def cell(value: Any) -> str:

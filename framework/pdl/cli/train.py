@@ -11,7 +11,7 @@ from pdl.cli import style
 from pdl.cli.common import Interrupted, Json, Recipe, recipe
 from pdl.errors import UsageError
 
-EXAMPLE = "Example:  pdl train -c configs/cv/digits_lenet.yaml train.epochs=3    (go on with: pdl train --resume RUN)"
+EXAMPLE = "Example:  pdl train -c cv/digits_lenet train.epochs=3    (go on with: pdl train --resume RUN)"
 Words = Annotated[
     list[str] | None,
     typer.Argument(

@@ -10,7 +10,18 @@ from typing import Any
 
 from pdl.data.checks import check
 from pdl.data.collating import collate
-from pdl.data.dataset import ArrayDataset, Batch, ConcatDataset, Dataset, IterableDataset, Sample, Subset, digest
+from pdl.data.dataset import (
+    ArrayDataset,
+    Batch,
+    ConcatDataset,
+    Dataset,
+    Few,
+    IterableDataset,
+    Sample,
+    StandIn,
+    Subset,
+    digest,
+)
 from pdl.data.faults import DataFault, Fault, fault
 from pdl.data.loader import DataLoader
 from pdl.data.pipeline import Compose, Pipeline, Transform
@@ -21,9 +32,9 @@ from pdl.data.store import cached_arrays, data_root, file_hash, find
 
 __all__ = [
     "ArrayDataset", "Batch", "BatchRandom", "BatchSampler", "Compose", "ConcatDataset", "DataFault", "DataLoader",
-    "Dataset", "Fault", "IterableDataset", "Pipeline", "RandomSampler", "Sample", "SampleRandom", "Sampler",
-    "SequentialSampler", "Subset", "Transform", "WeightedSampler", "cached_arrays", "check", "check_ratios", "collate",
-    "data_root", "digest", "fault", "file_hash", "find", "stable_split", "stratified_split",
+    "Dataset", "Fault", "Few", "IterableDataset", "Pipeline", "RandomSampler", "Sample", "SampleRandom", "Sampler",
+    "SequentialSampler", "StandIn", "Subset", "Transform", "WeightedSampler", "cached_arrays", "check", "check_ratios",
+    "collate", "data_root", "digest", "fault", "file_hash", "find", "stable_split", "stratified_split",
 ]
 
 

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 
 from pdl.errors import UsageError
+from pdl.hints import Range
 
 Sample = dict[str, Any]
 """One sample: for an image {"image": uint8 [H, W, C] RGB, "label": int}; the loader adds "index"."""
 
 Batch = dict[str, Any]
 """The same keys, each holding N samples: arrays [N, ...], or lists where values do not stack."""
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """A small data set that takes the place of an absent one: the constructor's arguments that read it, and what it
+    is, in a few words.
+    """
+
+    settings: dict[str, Any]
+    what: str
 
 
 class Dataset:
@@ -51,6 +64,16 @@ class Dataset:
         """The file that holds sample `index`, where there is one."""
         return None
 
+    @classmethod
+    def stand_in(cls, folder: Path, settings: Mapping[str, Any]) -> StandIn | None:
+        """Write a small data set in this class's own format below `folder`, for tests on machines without the real one
+        (`pdl selftest`); None where there is no such thing.
+
+        `settings` are the arguments a recipe gives. Called once for every split; the splits share the folder. The
+        samples should be real ones that ship with the suite, and opening them must need no network.
+        """
+        return None
+
 
 class IterableDataset:
     """A stream of samples without random access. Subclasses define `__iter__`; `set_epoch(epoch)` is optional.
@@ -60,6 +83,11 @@ class IterableDataset:
     """
 
     classes: Sequence[str] = ()
+
+    @classmethod
+    def stand_in(cls, folder: Path, settings: Mapping[str, Any]) -> StandIn | None:
+        """As that of `Dataset`."""
+        return None
 
     def __iter__(self) -> Iterator[Sample]:
         raise NotImplementedError(f"{type(self).__name__} must define __iter__")
@@ -133,6 +161,25 @@ class Subset(Dataset):
 
     def path_of(self, index: int) -> str | None:
         return self.dataset.path_of(int(self.indices[index]))
+
+
+class Few(Subset):
+    """At most `n` samples of `dataset`, in its order: of each class the first ones, as many of one as of another; where
+    samples have no class, n that are spread evenly.
+    """
+
+    def __init__(self, dataset: Dataset, n: Annotated[int, Range(1)]) -> None:
+        labels = dataset.labels
+        n = min(n, len(dataset))
+        super().__init__(dataset, np.arange(n) * len(dataset) // max(n, 1) if labels is None else _balanced(labels, n))
+
+
+def _balanced(labels: np.ndarray, n: int) -> np.ndarray:
+    """Ascending rows of n samples: the first of every class, then the second of every class, and so on."""
+    by_class = np.argsort(labels, kind="stable")
+    _, starts, counts = np.unique(labels[by_class], return_index=True, return_counts=True)
+    rank = np.arange(len(labels)) - np.repeat(starts, counts)
+    return np.sort(by_class[np.argsort(rank, kind="stable")[:n]])
 
 
 class ConcatDataset(Dataset):

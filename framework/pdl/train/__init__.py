@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pdl.train.hooks import EarlyStop, Hook
 from pdl.train.metrics import Metric
 from pdl.train.settings import TrainSettings
-from pdl.train.task import Deployment, Loss, Parts, Task
+from pdl.train.task import Deployment, Loss, Parts, Task, Tiny
 
 if TYPE_CHECKING:
     from pdl.train.folder import Run
@@ -40,5 +40,5 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "Deployment", "EarlyStop", "Evaluation", "Hook", "Loss", "Metric", "Model", "Parts", "Result", "Run", "State",
-    "Task", "TrainSettings", "Trainer", "evaluate", "info", "predict", "profile", "train",
+    "Task", "Tiny", "TrainSettings", "Trainer", "evaluate", "info", "predict", "profile", "train",
 ]  # fmt: skip

@@ -78,6 +78,23 @@ class Deployment:
     about: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Tiny:
+    """What `pdl selftest` makes of a recipe so that all of it takes seconds.
+
+    train, test   samples of the training data, and of each other split
+    epochs        passes over them
+    batch_size    at most so many samples in a step
+    settings      further settings by dotted key, such as {"model.depth": 2}
+    """
+
+    train: int = 192
+    test: int = 40
+    epochs: int = 8
+    batch_size: int = 32
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
 @dataclass
 class Parts:
     """What a task builds: a model, and a re-iterable source of batches for every split it has ("train", and maybe
@@ -247,6 +264,10 @@ class Task:
         nodes = {split: cfg["data"][split] for split in SPLITS if cfg["data"].get(split) is not None}
         sources = {split: (lambda node=node: build(node)) for split, node in nodes.items()}
         return check(sources, num_classes=self.num_classes(cfg), progress=progress)
+
+    def tiny(self, cfg: Any) -> Tiny:
+        """How `pdl selftest` cuts this recipe down. The loss must still fall."""
+        return Tiny()
 
     def num_classes(self, cfg: Any) -> int | None:
         """How many classes the recipe's model tells apart, where that is a question."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import numpy as np
 
+from pdl.data.dataset import StandIn
 from pdl.data.faults import fault, unreadable
 from pdl.data.image import EXTENSIONS, Mode, check_mode, decode_image
 from pdl.data.store import cached_arrays, file_hash, find
+from pdl_cv.data import standin
 from pdl_cv.data.archive import read_tar
 from pdl_cv.data.base import ImageArrays, PerClass, cut, locate, official_split
 from pdl_cv.data.folder import ImageFolder
@@ -56,6 +59,11 @@ class CIFAR10(ImageArrays):
         super().__init__(images, labels, CLASSES, source=source, mode=mode, only=classes, per_class=per_class,
                          seed=seed)
         self.split = split
+
+    @classmethod
+    def stand_in(cls, folder: Path, settings: Mapping[str, Any]) -> StandIn:
+        standin.write_cifar10(folder)
+        return StandIn({"root": str(folder), "partial": True}, "digits as CIFAR-10's binary batches")
 
 
 def _inside(root: Path) -> Path:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from pdl.data.dataset import StandIn
 from pdl.data.faults import fault, unreadable
 from pdl.data.image import EXTENSIONS, Mode, check_mode
 from pdl.data.splits import check_ratios, stable_split
 from pdl.errors import ConfigError
+from pdl_cv.data import standin
 from pdl_cv.data.base import ImageFiles, PerClass, locate
 
 SPLIT_FOLDERS = {"train": ("train", "training"), "val": ("val", "valid", "validation"), "test": ("test", "testing")}
@@ -50,6 +53,16 @@ class ImageFolder(ImageFiles):
             raise fault(base, f"no pictures for split {split!r} (files ending in {', '.join(self.extensions)})",
                         "add pictures, or choose other ratios or extensions")
         super().__init__(base, paths, labels.tolist(), names, mode=mode, per_class=per_class, seed=seed)
+
+    @classmethod
+    def stand_in(cls, folder: Path, settings: Mapping[str, Any]) -> StandIn | None:
+        names = list(settings.get("classes") or (f"digit {i}" for i in range(standin.CLASSES)))
+        if len(names) > standin.CLASSES:
+            return None
+        standin.write_folders(
+            folder, names, splits=settings.get("split") is not None, gray=settings.get("mode") == "gray"
+        )
+        return StandIn({"root": str(folder)}, "digits as folders of pictures")
 
     def _base(self, top: Path, split: str | None, ratios: Mapping[str, float] | None) -> tuple[Path, bool]:
         """The folder that holds the class folders, and whether the split is cut out of it by ratio."""

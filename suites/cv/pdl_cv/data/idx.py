@@ -7,13 +7,15 @@ import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, ClassVar
+from typing import IO, Any, ClassVar
 
 import numpy as np
 
+from pdl.data.dataset import StandIn
 from pdl.data.faults import fault, unreadable
 from pdl.data.image import Mode, check_mode
 from pdl.data.store import find
+from pdl_cv.data import standin
 from pdl_cv.data.base import ImageArrays, PerClass, cut, locate, official_split
 
 MAX_BYTES = 2 << 30
@@ -88,6 +90,11 @@ class MNIST(ImageArrays):
         super().__init__(images[..., None], labels, self.CLASSES, source=source, mode=mode,
                          only=classes, per_class=per_class, seed=seed)
         self.split = split
+
+    @classmethod
+    def stand_in(cls, folder: Path, settings: Mapping[str, Any]) -> StandIn:
+        standin.write_idx(folder)
+        return StandIn({"root": str(folder)}, "digits as IDX files")
 
     def _read(self, folder: Path, prefix: str) -> tuple[np.ndarray, np.ndarray, Path]:
         image_path = self._file(folder, f"{prefix}-images-idx3-ubyte")

@@ -1,0 +1,146 @@
+"""A recipe cut down to seconds: a few samples of its own data, or of a stand-in where that is not on this machine."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pdl import hub, suites
+from pdl.config import Config, build, check, faults, from_dict, load
+from pdl.config.tree import MISSING, dotted, leaves, split
+from pdl.data import DataFault, IterableDataset, StandIn
+from pdl.errors import ConfigError, DataError, PdlError
+from pdl.train.task import SPLITS, Task, Tiny
+
+TARGET = "_target_"
+OWN = "own data"
+
+
+class Skipped(PdlError):
+    """This recipe cannot be tried on this machine; the message says what is absent. Not a pass, and no failure."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A recipe cut down: the config to train, what data it has (`OWN`, or what stands in) and why not its own."""
+
+    config: Config
+    data: str
+    why: str = ""
+
+
+def cut_down(recipe: str | Path, overrides: Sequence[str], folder: Path) -> Cut:
+    """The recipe on little data; stand-ins are written below `folder`.
+
+    Raises ConfigError for a recipe with faults, DataError for data that is there and damaged, Skipped where data or
+    pretrained weights are absent.
+    """
+    whole = load(recipe, overrides)
+    why = _absent(whole)
+    stands = _stand_ins(whole, folder, why) if why else {}
+    _check_but(whole, stands)
+    _demand_weights(whole)
+    task: Task = build(whole["task"])
+    made = check(from_dict(_smaller(whole, task.tiny(whole), stands)))
+    made.path = whole.path
+    return Cut(made, "; ".join(dict.fromkeys(stand.what for stand in stands.values())) or OWN, why)
+
+
+def _splits(config: Config) -> list[str]:
+    return [name for name in SPLITS if config.get(f"data.{name}") is not None]
+
+
+def _absent(config: Config) -> str:
+    """Why the recipe's own data cannot be used here; empty where it can."""
+    gaps = [dotted(("data", *key)) for key, value in leaves(config.get("data") or {}) if value == MISSING]
+    if gaps:
+        return f"{gaps[0]} is for its user to give"
+    check(config)
+    try:
+        for name in _splits(config):
+            build(config["data"][name])
+    except DataFault as error:
+        if (
+            error.fault.path is not None and Path(error.fault.path).exists()
+        ):  # it is here, and damaged: that is no reason to look away
+            raise
+        return str(error)
+    return ""
+
+
+def _stand_ins(config: Config, folder: Path, why: str) -> dict[str, StandIn]:
+    """Split -> what takes its place."""
+    found = {}
+    for name in _splits(config):
+        node = config["data"][name]
+        part = suites.locate(suites.moved(node[TARGET]) or node[TARGET])
+        place = folder / node[TARGET].rpartition(".")[2]
+        place.mkdir(parents=True, exist_ok=True)
+        given = {key: value for key, value in node.items() if value != MISSING}
+        stand = part.stand_in(place, given) if hasattr(part, "stand_in") else None
+        if stand is None:
+            raise Skipped(f"its data is not here, and {node[TARGET]} has no stand-in: {why}")
+        found[name] = stand
+    return found
+
+
+def _check_but(config: Config, stands: Mapping[str, StandIn]) -> None:
+    """`check`, but for the settings that a stand-in gives."""
+    given = {("data", name, key) for name, stand in stands.items() for key in stand.settings}
+    found = [fault for fault in faults(config) if fault.path not in given]
+    if found:
+        raise ConfigError([config.line(fault) for fault in found])
+
+
+def _demand_weights(config: Config) -> None:
+    """Skipped where pretrained weights that the recipe begins with are not on this machine."""
+    for key, value in leaves(config.tree):
+        if key[-1] == "pretrained" and isinstance(value, str) and not Path(value).exists():
+            try:
+                hub.resolve(value)
+            except DataError as error:
+                raise Skipped(f"{dotted(key)}: {error}") from error
+
+
+def _smaller(config: Config, tiny: Tiny, stands: Mapping[str, StandIn]) -> dict[str, Any]:
+    """The recipe's tree with few samples, small batches and few epochs."""
+    tree = config.plain()
+    data = tree["data"]
+    for name in _splits(config):
+        node = {**data[name], **(stands[name].settings if name in stands else {})}
+        data[name] = _few(node, tiny.train if name == "train" else tiny.test)
+    _smaller_batches(tree, tiny)
+    short = {"epochs": tiny.epochs, "max_steps": None, "early_stop": None, "eval_every": 1, "export": False}
+    tree["train"] = {**(tree.get("train") or {}), **short}
+    for key, value in tiny.settings.items():
+        _set(tree, split(key), value)
+    return tree
+
+
+def _smaller_batches(tree: dict[str, Any], tiny: Tiny) -> None:
+    """Fewer samples in a step; the learning rate falls with the square root (Krizhevsky, arXiv 1404.5997), so that a
+    recipe for large batches stays stable.
+    """
+    data, own = tree["data"], tree["data"].get("batch_size") or tiny.batch_size
+    data["batch_size"], data["eval_batch_size"] = min(own, tiny.batch_size), tiny.test
+    if "lr" in tree["optim"]:
+        tree["optim"]["lr"] *= math.sqrt(data["batch_size"] / own)
+
+
+def _few(node: dict[str, Any], n: int) -> dict[str, Any]:
+    """The first samples of a data set; a stream is left whole."""
+    part = suites.locate(suites.moved(node[TARGET]) or node[TARGET])
+    if inspect.isclass(part) and issubclass(part, IterableDataset):
+        return node
+    return {TARGET: "pdl.data.Few", "dataset": node, "n": n}
+
+
+def _set(tree: Any, key: tuple[str | int, ...], value: Any) -> None:
+    *above, last = key
+    for name in above:
+        tree = tree[name]
+    tree[last] = value

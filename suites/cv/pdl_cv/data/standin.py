@@ -1,0 +1,87 @@
+"""Stand-ins: the handwritten digits that ship with pdl-cv, written in the formats of other data sets, so that recipes
+and readers can be tried where those are not (`pdl selftest`). A class of theirs is a digit.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from pdl.data import Few
+from pdl_cv.data.digits import Digits
+
+COUNTS = {"train": 1000, "val": 80, "test": 80}
+CLASSES = 10
+
+
+def write_idx(folder: Path, *, side: int = 28) -> None:
+    """The four files of MNIST (`pdl_cv.data.read_idx`), uncompressed: gray, side x side."""
+    for split, prefix in (("train", "train"), ("test", "t10k")):
+        images, labels = digits(split)
+        _idx(folder / f"{prefix}-images-idx3-ubyte", enlarged(images, side))
+        _idx(folder / f"{prefix}-labels-idx1-ubyte", labels)
+
+
+def write_cifar10(folder: Path) -> None:
+    """The six binary batches of CIFAR-10, with fewer records than the real ones (partial=true reads them)."""
+    for split, names in (("train", [f"data_batch_{i}.bin" for i in range(1, 6)]), ("test", ["test_batch.bin"])):
+        images, labels = digits(split)
+        planes = coloured(enlarged(images, 32), labels).transpose(0, 3, 1, 2).reshape(len(labels), -1)
+        records = np.concatenate([labels[:, None], planes], axis=1).astype(np.uint8)
+        for number, name in enumerate(names):
+            (folder / name).write_bytes(records[number :: len(names)].tobytes())
+
+
+def write_folders(folder: Path, names: Sequence[str], *, splits: bool, gray: bool) -> None:
+    """A folder for each of at most ten classes, with PNG and JPEG files of several sizes; below train, val and test
+    with `splits`.
+    """
+    import cv2
+
+    for split in COUNTS:
+        images, labels = digits(split)
+        for number, (image, label) in enumerate(zip(images, labels, strict=True)):
+            if label >= len(names):
+                continue
+            side = (72, 96, 128)[number % 3]
+            large = enlarged(image[None], side)
+            picture = large[0] if gray else coloured(large, labels[number : number + 1])[0, ..., ::-1]
+            file = folder / (split if splits else "") / names[label] / f"{split}-{number}.{('png', 'jpg')[number % 2]}"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(cv2.imencode(file.suffix, picture)[1].tobytes())
+
+
+def digits(split: str) -> tuple[np.ndarray, np.ndarray]:
+    """(uint8 [N, 8, 8], uint8 [N]): as many of each digit."""
+    few = Few(Digits(split=split), COUNTS[split])
+    samples = [few[i] for i in range(len(few))]
+    return np.stack([sample["image"][..., 0] for sample in samples]), np.array([s["label"] for s in samples], np.uint8)
+
+
+def enlarged(images: np.ndarray, side: int) -> np.ndarray:
+    """uint8 [N, 8, 8] -> [N, side, side], by linear interpolation."""
+    import cv2
+
+    return np.stack([cv2.resize(image, (side, side), interpolation=cv2.INTER_LINEAR) for image in images])
+
+
+def coloured(images: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Gray [N, H, W] -> RGB [N, H, W, 3], uint8: light ink on a dark ground, both in colours that the digit decides."""
+    grounds, inks = np.array(list(_colours(0, 90))), np.array(list(_colours(3, 255)))
+    share = images[..., None].astype(np.float32) / 255
+    mixed = grounds[labels][:, None, None] * (1 - share) + inks[labels][:, None, None] * share
+    return np.rint(mixed).astype(np.uint8)
+
+
+def _colours(offset: int, brightness: int) -> Iterator[tuple[float, ...]]:
+    """A colour for each digit, spread over the circle of hues."""
+    for digit in range(CLASSES):
+        angle = 2 * np.pi * ((digit * 3 + offset) % CLASSES) / CLASSES
+        yield tuple(brightness * (0.6 + 0.4 * np.cos(angle - 2 * np.pi * channel / 3)) for channel in range(3))
+
+
+def _idx(path: Path, array: np.ndarray) -> None:
+    path.write_bytes(struct.pack(f">BBBB{array.ndim}I", 0, 0, 0x08, array.ndim, *array.shape) + array.tobytes())
