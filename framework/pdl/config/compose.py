@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,12 +18,13 @@ from pdl.errors import ConfigError
 _DEEPEST = 40  # nesting beyond this is an interpolation that contains itself
 
 
-def load(path: str | Path, overrides: Sequence[str] = ()) -> Config:
+def load(path: str | Path, overrides: Sequence[str] = (), *, told_as: Path | None = None) -> Config:
     """Compose a recipe (its file, or its name: `cv/digits_lenet`; or a run folder) with overrides in hydra's grammar.
 
     Parts named in its defaults list are looked for beside the recipe, then in the parts of the installed suites.
-    Raises ConfigError for text that is not YAML, parts that do not exist and overrides that cannot be read; whether
-    keys and values make sense is said by `pdl.config.check`.
+    `told_as` is the path that faults are told of, where the file is a copy. Raises ConfigError for text that is not
+    YAML, parts that do not exist and overrides that cannot be read; whether keys and values make sense is said by
+    `pdl.config.check`.
     """
     file = named.find(path)
     if file.is_dir() and (file / "config.yaml").is_file():
@@ -39,6 +41,9 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Config:
         _lay(config.origins, marks if layer.file is None else source.read(layer.file), layer.package)
     for each in parsed:
         _lay_override(config.origins, each)
+    if told_as is not None:
+        config.path = told_as
+        config.origins = {k: replace(o, file=told_as) if o.file == file else o for k, o in config.origins.items()}
     config.tree = cast(Node, _resolve(composed, (), config))
     return config
 

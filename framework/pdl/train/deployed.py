@@ -80,7 +80,7 @@ def recipe_of(bundle: Bundle, overrides: Sequence[str] = ()) -> Config:
     with TemporaryDirectory() as folder:
         file = Path(folder) / "config.yaml"
         file.write_text(bundle.config, encoding="utf-8")
-        return load(file, list(overrides))
+        return load(file, list(overrides), told_as=Path(bundle.source) / file.name)
 
 
 def demand_split(config: Config, split: str, name: str | Path) -> None:
