@@ -20,7 +20,7 @@ from pdl.runtime.use import info
 from pdl.train import Task
 from pdl_cv import LeNet
 from tests.cv.test_classification import photos, recipe, run  # noqa: F401 - fixtures
-from tests.cv.test_recipes import RECIPES, overrides
+from tests.cv.test_recipes import RECIPES
 from tests.framework.runtime.made import whole
 
 #: sizes that each recipe's net may leave open
@@ -35,6 +35,10 @@ def shaken(model: pdl.nn.Module) -> pdl.nn.Module:
             noise = rng.uniform(0.5, 1.5, buffer.shape).astype(np.float32)
             buffer._data[...] = noise - (1 if "mean" in name else 0)
     return model
+
+
+def overrides(path: Path) -> list[str]:
+    return ["data.train.root=photos"] if path.stem.startswith("image_folder") else []
 
 
 def built(path: Path) -> tuple[Task, pdl.nn.Module, Any]:
