@@ -124,7 +124,7 @@ def test_stand_ins_are_read_by_the_class_itself(kind: Any, settings: dict[str, A
     for split in ("train", "test"):
         stand = kind.stand_in(tmp_path, {**settings, "split": split})
         assert isinstance(stand, StandIn)
-        made = kind(**settings, **stand.settings, split=split)
+        made = kind(**{**settings, **stand.settings}, split=split)
         assert set(made.labels) == set(range(len(made.classes)))
         assert made[0]["image"].dtype == np.uint8
         assert made[0]["image"].std() > 10

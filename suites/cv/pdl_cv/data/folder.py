@@ -62,7 +62,7 @@ class ImageFolder(ImageFiles):
         standin.write_folders(
             folder, names, splits=settings.get("split") is not None, gray=settings.get("mode") == "gray"
         )
-        return StandIn({"root": str(folder)}, "digits as folders of pictures")
+        return StandIn({"root": str(folder), **standin.whole(settings)}, "digits as folders of pictures")
 
     def _base(self, top: Path, split: str | None, ratios: Mapping[str, float] | None) -> tuple[Path, bool]:
         """The folder that holds the class folders, and whether the split is cut out of it by ratio."""

@@ -94,7 +94,7 @@ class MNIST(ImageArrays):
     @classmethod
     def stand_in(cls, folder: Path, settings: Mapping[str, Any]) -> StandIn:
         standin.write_idx(folder)
-        return StandIn({"root": str(folder)}, "digits as IDX files")
+        return StandIn({"root": str(folder), **standin.whole(settings)}, "digits as IDX files")
 
     def _read(self, folder: Path, prefix: str) -> tuple[np.ndarray, np.ndarray, Path]:
         image_path = self._file(folder, f"{prefix}-images-idx3-ubyte")

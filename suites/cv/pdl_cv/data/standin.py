@@ -5,8 +5,9 @@ and readers can be tried where those are not (`pdl selftest`). A class of theirs
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -52,6 +53,11 @@ def write_folders(folder: Path, names: Sequence[str], *, splits: bool, gray: boo
             file = folder / (split if splits else "") / names[label] / f"{split}-{number}.{('png', 'jpg')[number % 2]}"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(cv2.imencode(file.suffix, picture)[1].tobytes())
+
+
+def whole(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What takes `per_class` back: a stand-in is small, and may hold fewer of a class."""
+    return {"per_class": None} if settings.get("per_class") is not None else {}
 
 
 def digits(split: str) -> tuple[np.ndarray, np.ndarray]:
