@@ -32,7 +32,7 @@ def show(json: Json = False) -> None:
     style.pairs([("cache", cache_dir()), ("size", style.size(sum(each.bytes for each in found)))])
     if found:
         style.out("")
-        style.table(["name", "size", "state"], [[_name(each), style.size(each.bytes), _state(each)] for each in found])
+        style.table(["name", "size", "state"], [[_name(each), style.size(each.bytes), each.state] for each in found])
 
 
 @app.command(epilog="Example:  pdl hub clear 'ocr/*'        pdl hub clear '*'", no_args_is_help=True)
@@ -73,7 +73,3 @@ def mirror(
 
 def _name(each: Cached) -> str:
     return each.name or f"{each.folder.name[:12]}... (no package lists it)"
-
-
-def _state(each: Cached) -> str:
-    return "whole" if each.whole else "in part" if each.name else "-"

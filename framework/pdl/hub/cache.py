@@ -18,6 +18,7 @@ from pdl.hub.entries import Entry
 PART = ".part"  # what the name of a file ends with until all of it is there
 ABSENT = "not there"
 CHUNK = 1 << 16
+BUILT = "built"  # the folder of bundles that were made here of fetched files
 _LOCK = ".lock"
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from pdl import watch
 from pdl.errors import DataError
-from pdl.hub.cache import cache_dir, fault, lock, place, writing
+from pdl.hub.cache import BUILT, cache_dir, fault, lock, place, writing
 from pdl.hub.catalogue import matches, select
 from pdl.hub.entries import Entry
 from pdl.hub.fetch import Patience
@@ -76,31 +76,42 @@ def _write_sums(folder: Path) -> None:
 @dataclass(frozen=True)
 class Cached:
     """What the cache holds of one file: its folder, the name it is asked for (None if no package lists it any more),
-    the bytes there, and whether all of the file is there.
+    the bytes there, and what it is: "fetched", fetched "in part", "built" on this machine of a fetched file, or
+    "unlisted".
     """
 
     folder: Path
     name: str | None
     bytes: int
-    whole: bool
+    state: str
 
 
 def cached() -> list[Cached]:
     """What is in the cache, largest first."""
-    names = {entry.sha256: entry for entry in index().values()}
-    found = []
-    for folder in (path for path in cache_dir().glob("*") if path.is_dir()):
+    return sorted(_contents(), key=lambda each: -each.bytes)
+
+
+def _contents() -> Iterator[Cached]:
+    hashes = {entry.sha256: entry for entry in index().values()}
+    shorts = {entry.short: entry for entry in index().values()}
+    built = sorted((cache_dir() / BUILT).glob("*/"))
+    for folder in [*sorted(cache_dir().glob("*/")), *built]:
         files = [path for path in folder.rglob("*") if path.is_file()]
-        entry = names.get(folder.name)
-        whole = entry is not None and (folder / entry.file).is_file()
-        found.append(Cached(folder, entry.name if entry else None, sum(path.stat().st_size for path in files), whole))
-    return sorted(found, key=lambda each: -each.bytes)
+        if not folder.is_dir() or folder.name == BUILT:
+            continue
+        if folder.parent.name == BUILT:
+            entry, state = next((shorts[path.stem] for path in files if path.stem in shorts), None), "built"
+        else:
+            entry = hashes.get(folder.name)
+            state = "unlisted" if entry is None else "fetched" if (folder / entry.file).is_file() else "in part"
+        yield Cached(folder, entry.name if entry else None, sum(path.stat().st_size for path in files), state)
 
 
 def clear(pattern: str = "*") -> list[Cached]:
     """Remove from the cache what a pattern means by its name, or everything. Returns what was removed."""
     chosen = [each for each in cached() if pattern == "*" or (each.name and matches(pattern, each.name))]
     for each in chosen:
-        with lock(cache_dir(), each.folder.name, each.name or each.folder.name, watch.note), writing(each.folder, 0):
+        key = each.folder.name
+        with lock(each.folder.parent, key, each.name or key, watch.note), writing(each.folder, 0):
             shutil.rmtree(each.folder)
     return chosen

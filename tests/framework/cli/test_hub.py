@@ -103,19 +103,22 @@ def test_hub(cache: Path, capsys: Capture, tmp_path: Path) -> None:
     stray = cache / ("0" * 64) / "old.part"
     stray.parent.mkdir()
     stray.write_bytes(b"abc")
+    bundle = cache / "built" / "some-key" / "net_small.pdl"
+    bundle.parent.mkdir(parents=True)
+    bundle.write_bytes(b"12345")
     files = said(capsys, "hub", "list")["files"]
-    assert [(each["name"], each["bytes"], each["whole"]) for each in files] == [
-        ("demo/net_small", 11, True), (None, 3, False),
+    assert [(each["name"], each["bytes"], each["state"]) for each in files] == [
+        ("demo/net_small", 11, "fetched"), ("demo/net_small", 5, "built"), (None, 3, "unlisted"),
     ]  # fmt: skip
     assert main(["hub", "list"]) == 0
     told = capsys.readouterr().out
     assert f"cache  {cache}" in told
-    assert "14 B" in told
+    assert "19 B" in told
     assert "000000000000... (no package lists it)" in told
-    assert [each["name"] for each in said(capsys, "hub", "clear", "net")] == ["demo/net_small"]
+    assert [each["name"] for each in said(capsys, "hub", "clear", "net")] == ["demo/net_small"] * 2
     assert main(["hub", "clear", "*"]) == 0
     assert capsys.readouterr().out == "removed: 1 files, 3 B\n"
-    assert [path.name for path in cache.iterdir()] == ["SHA256SUMS"]
+    assert sorted(path.name for path in cache.iterdir()) == ["SHA256SUMS", "built"]
 
 
 class Terminal(io.StringIO):
