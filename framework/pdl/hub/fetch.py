@@ -6,6 +6,7 @@ What a server says is not believed: the size is limited while the bytes come in,
 
 from __future__ import annotations
 
+import base64
 import http.client
 import re
 import socket
@@ -18,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urljoin, urlsplit
+from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from pdl import __version__
 from pdl.errors import DataError
@@ -80,7 +81,8 @@ class _Fetch:
     """One file from one address, in as many attempts as it takes."""
 
     def __init__(self, url: str, part: Path, entry: Entry, progress: Progress, patience: Patience) -> None:
-        self.url, self.part, self.entry, self.progress, self.patience = url, part, entry, progress, patience
+        self.url, self.credentials = _without_credentials(url)
+        self.part, self.entry, self.progress, self.patience = part, entry, progress, patience
         self.tag = ""  # of the content that `part` holds the beginning of, where this program has seen it
         self.mixed = self.have() > 0  # it may come from more than one answer
 
@@ -118,8 +120,10 @@ class _Fetch:
             if self.tag:
                 headers["If-Range"] = self.tag
         for _ in range(REDIRECTS + 1):
+            own = self.credentials if _origin(url) == _origin(self.url) else {}
+            request = urllib.request.Request(url, headers=headers | own)
             try:
-                return _opener().open(urllib.request.Request(url, headers=headers), timeout=self.patience.stall)
+                return _opener().open(request, timeout=self.patience.stall)
             except urllib.error.HTTPError as error:
                 with error:
                     url = self._redirected(url, error)
@@ -181,6 +185,22 @@ class _Fetch:
             raise Failed(f"sends more than the {want} bytes of the published file")
         if have < want:
             raise _Again(f"ended the connection after {have} of {want} bytes")
+
+
+def _without_credentials(url: str) -> tuple[str, dict[str, str]]:
+    """`https://name:password@host/path` as an address and the header that says who asks (RFC 7617)."""
+    split = urlsplit(url)
+    who, _, host = split.netloc.rpartition("@")
+    if not who:
+        return url, {}
+    name, _, password = who.partition(":")
+    token = base64.b64encode(f"{unquote(name)}:{unquote(password)}".encode()).decode("ascii")
+    return split._replace(netloc=host).geturl(), {"Authorization": f"Basic {token}"}
+
+
+def _origin(url: str) -> tuple[str, str]:
+    """Scheme and host: whom credentials are for."""
+    return urlsplit(url).scheme, urlsplit(url).netloc
 
 
 def _target(url: str, location: str) -> str:

@@ -160,7 +160,7 @@ def _remote(entry: Entry, target: Path, patience: Patience) -> list[tuple[str, C
     wheel = [source.wheel for source in entry.sources if source.wheel]
     urls = [source.url for source in entry.sources if source.url]
     return [
-        *((url, partial(_by_http, url, target, entry, patience)) for url in mirrored),
+        *((mirrors.shown(url), partial(_by_http, url, target, entry, patience)) for url in mirrored),
         *((str(each), partial(_by_wheel, each, target, entry)) for each in wheel),
         *((url, partial(_by_http, url, target, entry, patience)) for url in urls),
     ]

@@ -9,7 +9,7 @@ from pathlib import Path
 from pdl.hub.cache import place
 from pdl.hub.entries import Entry
 
-_PORT = re.compile(r"\d+(/.*)?")
+_MORE = re.compile(r"(\d+|[^/@]*@[^/]*)(/.*)?")  # of an address, behind a colon: a port, or a password
 
 
 def folders() -> list[Path]:
@@ -23,13 +23,15 @@ def addresses() -> list[str]:
 
 
 def named() -> list[str]:
-    """What PDL_HUB names: folders and http(s) addresses, separated like the folders of PATH."""
+    """What PDL_HUB names: folders and http(s) addresses (https://name:password@host/path where the server wants to know
+    who asks), separated like the folders of PATH.
+    """
     found: list[str] = []
     for piece in os.environ.get("PDL_HUB", "").split(os.pathsep):
         before = found[-1] if found else ""
         path = before.lower() in ("http", "https") and piece.startswith("//")
-        port = is_address(before) and before.count("/") == 2 and _PORT.fullmatch(piece)
-        if path or port:  # where folders are separated by colons, those of an address are none
+        more = is_address(before) and before.count("/") == 2 and _MORE.fullmatch(piece)
+        if path or more:  # where folders are separated by colons, those of an address are none
             found[-1] += f":{piece}"
         else:
             found.append(piece)
@@ -44,6 +46,13 @@ def is_address(text: str) -> bool:
 def candidates(folder: Path, entry: Entry) -> list[Path]:
     """Where a folder may have a file: as in the cache, or put there by hand."""
     return [place(folder, entry), folder / entry.file]
+
+
+def shown(url: str) -> str:
+    """An address for messages, without name and password."""
+    scheme, slashes, rest = url.partition("//")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{slashes}{host.rpartition('@')[2]}{slash}{path}"
 
 
 def address(base: str, entry: Entry) -> str:

@@ -7,6 +7,8 @@ import os
 import re
 import shutil
 import signal
+import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -224,6 +226,35 @@ def test_redirections(server: Server, offer: Offer) -> None:
         offer(sources=[{"url": f"{server.url}/file"}])
         assert hub.resolve("demo/net", patience=QUICK).read_bytes() == CONTENT
         assert [request[1] for request in other.seen] == [None, "bytes=10-"]
+
+
+CERTIFICATE = ssl.SSLCertVerificationError("no")
+CERTIFICATE.verify_message = "self-signed certificate"
+
+
+@pytest.mark.parametrize(
+    ("reason", "says"),
+    [
+        (
+            socket.gaierror(-2, "Name or service not known"),
+            r"address of host.example cannot be found \(Name or ser.*online",
+        ),
+        (CERTIFICATE, r"certificate of host.example is not trusted \(self-signed certificate\).* set SSL_CERT_FILE"),
+        (
+            OSError(errno.ENETUNREACH, "Network is unreachable"),
+            r"no connection to host.example \(Network is unreachable",
+        ),
+        (TimeoutError("timed out"), r"sent nothing for 5 s \(3 attempts\)"),
+    ],
+)
+def test_no_connection(reason: OSError, says: str, offer: Offer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise reason
+
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    offer(sources=[{"url": "http://host.example/file"}])
+    with pytest.raises(DataError, match=f"http://host.example/file: .*{says}"):
+        hub.resolve("demo/net", patience=QUICK)
 
 
 def test_never_from_https_to_http() -> None:

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import zipfile
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from pdl.hub import mirrors, wheels
 from pdl.hub.cache import fault
 from pdl.hub.fetch import Failed
 from tests.framework.hub.conftest import CONTENT, FILE, Offer
-from tests.framework.hub.server import Server, whole
+from tests.framework.hub.server import Answer, Server, redirect, status, whole
 
 OTHER = CONTENT[::-1]
 WHEEL = {"name": "pdl-test-weights", "version": "1.0", "member": "pdl_test_weights/net.safetensors"}
@@ -214,13 +215,21 @@ def test_only_the_package_has_it(offer: Offer, alone: None, cache: Path) -> None
 
 @pytest.mark.skipif(os.pathsep != ":", reason="folders are separated by another sign")
 def test_what_pdl_hub_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    named = "/a:https://host.example/x::~/b:http://host:8080/y/:HTTP://h:81:c/8080:80:http://h"
+    named = "/a:https://host.example/x::~/b:http://host:8080/y/:HTTP://h:81:c/8080:80:http://h:https://me:pw@h:82/z:/d"
     monkeypatch.setenv("PDL_HUB", named)
     assert mirrors.named() == [
         "/a", "https://host.example/x", "~/b", "http://host:8080/y/", "HTTP://h:81", "c/8080", "80", "http://h",
+        "https://me:pw@h:82/z", "/d",
     ]  # fmt: skip
-    assert mirrors.addresses() == ["https://host.example/x", "http://host:8080/y", "HTTP://h:81", "http://h"]
-    assert mirrors.folders() == [Path("/a"), Path.home() / "b", Path("c/8080"), Path("80")]
+    assert mirrors.addresses() == [
+        "https://host.example/x",
+        "http://host:8080/y",
+        "HTTP://h:81",
+        "http://h",
+        "https://me:pw@h:82/z",
+    ]
+    assert mirrors.shown("https://me:pw@h:82/z") == "https://h:82/z"
+    assert mirrors.folders() == [Path("/a"), Path.home() / "b", Path("c/8080"), Path("80"), Path("/d")]
 
 
 def test_a_mirror(tmp_path: Path, offer: Offer, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,6 +265,29 @@ def test_a_mirror(tmp_path: Path, offer: Offer, cache: Path, monkeypatch: pytest
         monkeypatch.setenv("PDL_HUB", f"{server.url}/")
         for entry in entries:
             assert hub.resolve(entry.name) == store.place(cache, entry)
+
+
+def test_a_mirror_that_asks_for_a_password(offer: Offer, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes to that server alone, and into no message."""
+    said: list[str | None] = []
+
+    def listen(answer: Answer) -> Answer:
+        return lambda request: (said.append(request.headers.get("Authorization")), answer(request))[1]
+
+    entry = offer(sources=[{"package": "nowhere"}])
+    path = f"/{entry.sha256}/{entry.file}"
+    with Server() as server, Server() as other:
+        monkeypatch.setenv("PDL_HUB", server.url.replace("//", "//me:p%40ss@"))
+        server.answers[path] = [listen(status(401))]
+        with pytest.raises(DataError) as caught:
+            hub.resolve("demo/net")
+        assert f"{server.url}{path}: answers 401 Unauthorized" in str(caught.value)
+        assert "ss@" not in str(caught.value)
+        server.answers[path] = [listen(redirect("/x"))]
+        server.answers["/x"] = [listen(redirect(f"{other.url}/y"))]
+        other.answers["/y"] = [listen(whole(CONTENT))]
+        assert hub.resolve("demo/net") == store.place(cache, entry)
+    assert said == [f"Basic {b64encode(b'me:p@ss').decode()}"] * 3 + [None]
 
 
 def test_a_mirror_that_lacks_something(tmp_path: Path, offer: Offer) -> None:
