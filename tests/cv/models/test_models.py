@@ -31,6 +31,23 @@ def test_a_stem_of_stride_1_keeps_small_pictures_larger(family: Any) -> None:
         assert net(pdl.zeros((1, 28, 28, 1))).shape == (1, 10)
 
 
+def test_resnet_d_halves_odd_sizes_as_a_stride_does() -> None:
+    net = resnet.ResNet(18, deep_stem=True, average_shortcut=True, in_channels=2, num_classes=3).eval()
+    assert net.layer2[0].downsample[0](pdl.ones((1, 7, 5, 1))).data.tolist() == np.ones((1, 4, 3, 1)).tolist()
+    assert net(pdl.zeros((1, 70, 47, 2))).shape == (1, 3)
+
+
+def test_small_images_keep_their_size_through_either_stem() -> None:
+    for deep in (False, True):
+        net = resnet.ResNet(18, deep_stem=deep, small_images=True).eval()
+        assert net.conv1(pdl.zeros((1, 32, 32, 3))).shape == (1, 32, 32, 64)
+
+
+def test_groups_need_bottlenecks() -> None:
+    with pytest.raises(UsageError, match="groups and width_per_group belong to bottlenecks"):
+        resnet.ResNet(34, groups=32, width_per_group=4)
+
+
 @pytest.mark.parametrize("size", [8, 15, 16, 28, 32])
 def test_lenet_takes_the_size_it_was_built_for(size: int) -> None:
     net = lenet.LeNet(image_size=size)
