@@ -6,6 +6,9 @@ these, in its class attributes `head` and `stem` (dotted names, one or several);
     head   a layer whose shapes differ, or which the file lacks, keeps its fresh weights
     stem   its kernels [*size, in, out] are adapted to other input channels (`adapt_channels`)
 
+A family whose nets differ in more than these (tables of positions) says how weights are made to fit in a function
+`adapt(model, arrays) -> (arrays, {name: how it was changed})` beside `remap`.
+
 What was adapted, left fresh or left unused is in the `Report`: the training log shows it and result.json keeps it.
 """
 
@@ -17,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from threading import local
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -145,11 +149,14 @@ def _remap_of(model: Module) -> tuple[Callable[[Any, Mapping[str, Any]], Mapping
     """What turns PyTorch's state dicts into those of this net, and a word for it."""
     from pdl import nn
 
-    family = sys.modules.get(type(model).__module__)
-    remap = getattr(family, "remap", None)
+    remap = getattr(_family(model), "remap", None)
     if remap is None:
         return nn.from_torch, "PyTorch's layouts, turned by pdl.nn.from_torch"
     return remap, f"PyTorch's layouts, turned by {type(model).__module__}.remap"
+
+
+def _family(model: Module) -> ModuleType | None:
+    return sys.modules.get(type(model).__module__)
 
 
 class _Fit:
@@ -160,6 +167,10 @@ class _Fit:
     """
 
     def __init__(self, model: Module, given: Mapping[str, Array]) -> None:
+        adapt = getattr(_family(model), "adapt", None)
+        self.adapted: dict[str, str] = {}
+        if adapt is not None:
+            given, self.adapted = adapt(model, given)
         own = {name: tuple(value.shape) for name, value in model.state_dict().items()}
         shapes = {name: tuple(array.shape) for name, array in given.items()}
         self.known = own.keys() & shapes.keys()
@@ -168,7 +179,6 @@ class _Fit:
         replaced = [head for head in heads if any(within(name, head) for name in differing)]
         self.fresh = [name for name in own if within(name, replaced)]
         self.unused = [name for name in shapes if within(name, heads) and name not in own]
-        self.adapted: dict[str, str] = {}
         self.taken: dict[str, Array] = {}
         self.faults: list[str] = []
         for name in own:

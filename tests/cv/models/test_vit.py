@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 import pdl
 from pdl import nn, optim
 from pdl.errors import ShapeError
+from pdl.hub import load_pretrained
 from pdl_cv.models import vit
 from pdl_cv.models.vit import DistilledVisionTransformer, VisionTransformer
 
@@ -54,23 +57,39 @@ def test_torchvision_s_names() -> None:
 
 
 @pytest.mark.parametrize("kind", [VisionTransformer, DistilledVisionTransformer])
-def test_positions_are_interpolated_to_another_size(kind: type[VisionTransformer]) -> None:
-    """A table that is linear in place stays so inside; the learned tokens' own rows are untouched."""
+def test_positions_are_interpolated_to_another_size(kind: type[VisionTransformer], tmp_path: Path) -> None:
+    """A table that is linear in place stays so inside; the learned tokens' own rows are untouched; it is told."""
     net, larger = tiny(kind), tiny(kind, image_size=32)
     rows = np.repeat(np.arange(4.0), 4)[:, None] * np.ones(8)
     net.pos_embed._data[0, kind.tokens :] = rows
-    made = vit.remap(larger, nn.to_torch(net))
-    larger.load_state_dict(made)
-    np.testing.assert_array_equal(made["pos_embed"][0, : kind.tokens], net.pos_embed.data[0, : kind.tokens])
-    grid = made["pos_embed"][0, kind.tokens :, 0].reshape(8, 8)
-    np.testing.assert_allclose(grid[4], np.full(8, 1.75), atol=1e-6)  # pixel centres: (4 + 1/2) / 2 - 1/2
-    assert (np.diff(grid[:, 0]) > 0).all()
-    assert larger(pdl.zeros((1, 32, 32, 3))).shape == (1, 3)
+    for own, state in {"own": net.state_dict(), "torch": nn.to_torch(net)}.items():
+        file = tmp_path / f"{own}.safetensors"
+        save_file({name: np.ascontiguousarray(value) for name, value in arrays(state).items()}, file)
+        report = load_pretrained(larger, file)
+        assert report.adapted == {"pos_embed": "positions interpolated from 4 x 4 to 8 x 8"}
+        table = larger.pos_embed.data
+        np.testing.assert_array_equal(table[0, : kind.tokens], net.pos_embed.data[0, : kind.tokens])
+        grid = table[0, kind.tokens :, 0].reshape(8, 8)
+        np.testing.assert_allclose(grid[4], np.full(8, 1.75), atol=1e-6)  # pixel centres: (4 + 1/2) / 2 - 1/2
+        assert (np.diff(grid[:, 0]) > 0).all()
+        np.testing.assert_array_equal(larger.blocks[0].mlp.fc1.weight.data, net.blocks[0].mlp.fc1.weight.data)
 
 
-def test_positions_of_the_same_size_are_left_alone() -> None:
-    state = nn.to_torch(tiny())
-    np.testing.assert_array_equal(vit.remap(tiny(), state)["pos_embed"], state["pos_embed"])
+def arrays(state: Any) -> dict[str, np.ndarray]:
+    return {name: value.data if isinstance(value, pdl.Tensor) else value for name, value in state.items()}
+
+
+def test_positions_that_fit_are_left_alone() -> None:
+    state = tiny().state_dict()
+    assert vit.adapt(tiny(), state) == (state, {})
+
+
+def test_positions_that_are_no_square_are_refused(tmp_path: Path) -> None:
+    state = arrays(tiny().state_dict())
+    state["pos_embed"] = np.zeros((1, 8, 8), np.float32)
+    save_file(state, tmp_path / "odd.safetensors")
+    with pytest.raises(ShapeError, match=r"pos_embed: \(1, 8, 8\), the model has \(1, 17, 8\)"):
+        load_pretrained(tiny(), tmp_path / "odd.safetensors")
 
 
 def test_sizes_that_do_not_fit() -> None:

@@ -75,9 +75,9 @@ class Block(nn.Module):
 class VisionTransformer(nn.Module):
     """x [N, image_size, image_size, in_channels] -> logits [N, num_classes].
 
-    `image_size` is what the table of positions is made for: pictures of another size are a ShapeError, and weights of
-    another size are interpolated when they are loaded (`remap`). The probability that a branch is dropped in training
-    grows from 0 in the first block to `drop_path` in the last. `pretrained`: a name of the hub or a file.
+    `image_size` is what the table of positions is made for: pictures of another size are a ShapeError, and positions
+    of another size are interpolated when weights are loaded (`adapt`). The probability that a branch is dropped in
+    training grows from 0 in the first block to `drop_path` in the last. `pretrained`: a name of the hub or a file.
     """
 
     head: ClassVar[str | tuple[str, ...]] = "classifier"
@@ -197,10 +197,8 @@ _RENAMED = [
 
 
 def remap(model: VisionTransformer, state: Mapping[str, Any]) -> dict[str, Any]:
-    """A state dict (arrays by name) of timm, of the DeiT authors or of torchvision, in pdl's names and layouts;
-    positions of pictures of another size are interpolated.
-    """
-    return adapt(model, nn.from_torch(model, {_renamed(name): value for name, value in state.items()}))
+    """A state dict (arrays by name) of timm, of the DeiT authors or of torchvision, in pdl's names and layouts."""
+    return nn.from_torch(model, {_renamed(name): value for name, value in state.items()})
 
 
 def _renamed(name: str) -> str:
@@ -211,15 +209,18 @@ def _renamed(name: str) -> str:
     return name
 
 
-def adapt(model: VisionTransformer, state: Mapping[str, Any]) -> dict[str, Any]:
-    """Weights of pdl with their positions interpolated to the model's image size (cubic), where they are of another."""
-    given = state.get("pos_embed")
-    count = 0 if given is None else np.shape(given)[1] - model.tokens
+def adapt(model: VisionTransformer, state: Mapping[str, Any]) -> tuple[Mapping[str, Any], dict[str, str]]:
+    """Weights of pdl with their positions interpolated to the model's image size (cubic) where they are of another, and
+    what was changed, by name.
+    """
+    given, tokens = state.get("pos_embed"), model.tokens
+    count = 0 if given is None else np.shape(given)[1] - tokens
     side = int(np.sqrt(max(count, 0)))
     if given is None or side**2 != count or side in (0, model.grid):
-        return dict(state)
+        return state, {}
     table = np.asarray(given, np.float32)
-    picture = table[:, model.tokens :].reshape(1, side, side, -1)
-    resized = pdl.resize(pdl.tensor(picture), size=(model.grid, model.grid), mode="bicubic", antialias=True)
+    picture = pdl.tensor(table[:, tokens:].reshape(1, side, side, -1))
+    resized = pdl.resize(picture, size=(model.grid, model.grid), mode="bicubic", antialias=True)
     flat = resized.data.reshape(1, model.grid**2, -1)
-    return {**state, "pos_embed": np.concatenate([table[:, : model.tokens], flat], axis=1)}
+    how = f"positions interpolated from {side} x {side} to {model.grid} x {model.grid}"
+    return {**state, "pos_embed": np.concatenate([table[:, :tokens], flat], axis=1)}, {"pos_embed": how}
