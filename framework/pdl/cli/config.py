@@ -30,9 +30,7 @@ def list_(json: Json = False) -> None:
     style.table(["recipe", "what it is"], known.items())
 
 
-@app.command(
-    epilog="Example:  pdl config show -c cv/digits_lenet train.epochs=3 --origins", no_args_is_help=True
-)
+@app.command(epilog="Example:  pdl config show -c cv/digits_lenet train.epochs=3 --origins", no_args_is_help=True)
 def show(
     config: Recipe = None,
     overrides: Overrides = None,
