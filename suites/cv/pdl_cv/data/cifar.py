@@ -63,7 +63,8 @@ class CIFAR10(ImageArrays):
     @classmethod
     def stand_in(cls, folder: Path, settings: Mapping[str, Any]) -> StandIn:
         standin.write_cifar10(folder)
-        return StandIn({"root": str(folder), "partial": True, **standin.whole(settings)}, "digits as CIFAR-10's binary batches")
+        given = {"root": str(folder), "partial": True, **standin.whole(settings)}
+        return StandIn(given, "digits as CIFAR-10's binary batches")
 
 
 def _inside(root: Path) -> Path:
