@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from pdl.cli import style
-from pdl.cli.common import Json
+from pdl.cli.common import Json, located
 from pdl.errors import UsageError
 
 EXAMPLE = "Example:  pdl bench runs/digits/model.pdl --batch 32 --threads 1"
 
 
 def command(
-    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="A file model.pdl.")],
+    bundle: Annotated[str, typer.Argument(metavar="BUNDLE|NAME", help="A file model.pdl, or a name of `pdl models`.")],
     batch: Annotated[int, typer.Option("--batch", min=1, help="Samples a run.")] = 1,
     threads: Annotated[int | None, typer.Option("--threads", min=1, help="By default all cores.")] = None,
     seconds: Annotated[float, typer.Option("--seconds", help="How long to measure.")] = 3.0,
@@ -26,8 +25,9 @@ def command(
     """Measure a bundle on random inputs: latency, throughput, memory, and where the time goes. No pipeline runs."""
     from pdl.runtime.use import bench
 
+    wanted = sizes(size)
     found = bench(
-        bundle, batch=batch, threads=threads, seconds=seconds, sizes=sizes(size), precision=precision,  # type: ignore
+        located(bundle), batch=batch, threads=threads, seconds=seconds, sizes=wanted, precision=precision,  # type: ignore
     )  # fmt: skip
     facts = found.to_dict()
     if json:

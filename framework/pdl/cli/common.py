@@ -26,6 +26,32 @@ Overrides = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
+def located(word: str) -> Path:
+    """The run folder or bundle that a word means: what lies at that path, else the bundle behind a name of the hub,
+    which is fetched (and built) when it is first used.
+
+    UsageError, with suggestions, for a word that is neither.
+    """
+    path = Path(word).expanduser()
+    if path.is_dir():
+        return path
+    if not path.is_file() and _means_a_path(word, path):
+        from pdl.suites import suggest
+
+        beside = [str(path.parent / each.name) for each in path.parent.iterdir()] if path.parent.is_dir() else []
+        hint = suggest(str(path), beside) or "; `pdl train` writes run folders, by default below runs/"
+        raise UsageError(f"{word}: no such run folder or bundle{hint}")
+    from pdl import hub
+
+    return hub.bundle(path if path.is_file() else word)
+
+
+def _means_a_path(word: str, path: Path) -> bool:
+    """Whether a word that is no file here cannot be a name: it has the form of a path, or begins with a folder."""
+    looks = path.is_absolute() or word.startswith((".", "~")) or word.count("/") > 1 or path.suffix in (".pdl", ".onnx")
+    return looks or (path.parent != Path() and path.parent.is_dir())
+
+
 class Interrupted(PdlError):
     """The user pressed Ctrl-C; the message says how to go on."""
 

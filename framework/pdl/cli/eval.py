@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from pdl.cli import style
-from pdl.cli.common import Json, Overrides
+from pdl.cli.common import Json, Overrides, located
 
 EXAMPLE = "Example:  pdl eval runs/digits --split val"
 
 
 def command(
-    run: Annotated[Path, typer.Argument(metavar="RUN|BUNDLE", help="The run folder, or a bundle made of it.")],
+    run: Annotated[
+        str,
+        typer.Argument(metavar="RUN|BUNDLE|NAME", help="A run folder, a bundle of it, or a name of `pdl models`."),
+    ],
     overrides: Overrides = None,
     split: Annotated[str, typer.Option("--split", help="train, val or test.")] = "test",
     weights: Annotated[
@@ -22,10 +24,10 @@ def command(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Measure a trained run, or its bundle, on a split of its data; overrides may point it to other data."""
+    """Measure a trained run, its bundle, or a pretrained model on a split of its data, or of other data (overrides)."""
     from pdl.train import evaluate
 
-    result = evaluate(run, split=split, overrides=overrides or [], weights=weights)
+    result = evaluate(located(run), split=split, overrides=overrides or [], weights=weights)
     if json:
         style.json(result.to_dict())
     else:

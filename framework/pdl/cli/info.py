@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from pdl.cli import style
-from pdl.cli.common import Json
+from pdl.cli.common import Json, located
 
 EXAMPLE = "Example:  pdl info        pdl info runs/digits        pdl info model.pdl"
 NO_ARGS_IS_HELP = False
@@ -16,20 +16,25 @@ NO_ARGS_IS_HELP = False
 
 def command(
     run: Annotated[
-        Path | None, typer.Argument(metavar="[RUN|BUNDLE]", help="A run folder, or a bundle.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="[RUN|BUNDLE|NAME]", help="A run folder, a bundle, or a name of `pdl models`.", show_default=False
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Versions, processor, threads, suites and folders; or, for a run or a bundle, what it is and what it reached.
+    """Versions, processor, threads, suites and folders; or, for a run, a bundle or a pretrained model, what it is and
+    what it reached.
 
     PDL_LOG=plan shows what the runtime makes of a bundle's program when it runs: PDL_LOG=plan pdl bench model.pdl.
     """
-    if run is not None and _is_bundle(run):
+    path = None if run is None else located(run)
+    if path is not None and _is_bundle(path):
         from pdl.runtime.use import info
 
-        known = info(run)
+        known = info(path)
         return style.json(known) if json else style.pairs(_flat(known))
-    facts = installation() if run is None else _of_run(run)
+    facts = installation() if path is None else _of_run(path)
     style.json(facts) if json else style.pairs(_flat(facts if run is None else _readable(facts)))
 
 

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from pdl.cli import style
-from pdl.cli.common import Json
+from pdl.cli.common import Json, located
 from pdl.errors import UsageError
 
-EXAMPLE = "Example:  pdl predict runs/digits photo.png 'scans/*.png' --topk 3"
+EXAMPLE = "Example:  pdl predict runs/digits photo.png 'scans/*.png' --topk 3        pdl predict digits_lenet digit.png"
 Inputs = Annotated[
     list[str],
     typer.Argument(metavar="INPUT...", help="Files, folders, patterns, or - for standard input.", show_default=False),
@@ -21,7 +21,9 @@ Inputs = Annotated[
 
 
 def command(
-    run: Annotated[Path, typer.Argument(metavar="RUN|BUNDLE", help="The run folder, or a bundle; nothing else.")],
+    run: Annotated[
+        str, typer.Argument(metavar="RUN|BUNDLE|NAME", help="A run folder, a bundle, or a name of `pdl models`.")
+    ],
     inputs: Inputs,
     topk: Annotated[int, typer.Option("--topk", min=1, help="How many answers for each input.")] = 5,
     json: Json = False,
@@ -30,20 +32,22 @@ def command(
     ] = None,
     batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Inputs looked at together.")] = 32,
 ) -> None:
-    """Use a trained run, or the bundle made of it, on new data. Both know how their inputs are prepared.
+    """Use a trained run, a bundle, or a pretrained model by name, on new data. All know how their inputs are prepared.
 
-    A bundle runs in pdl's runtime, without any training code.
+    A bundle runs in pdl's runtime, without any training code. A name is fetched when it is first used, and then never
+    again.
     """
     from pdl.runtime.bundle import is_bundle
 
     if "-" in inputs and sys.stdin.isatty():
         raise UsageError("'-' reads a file from standard input: pdl predict RUN - < photo.png")
-    if is_bundle(run):
-        found = _of_bundle(run, inputs, topk, batch_size, save)
+    path = located(run)
+    if is_bundle(path):
+        found = _of_bundle(path, inputs, topk, batch_size, save)
     else:
         from pdl.train import predict
 
-        found = predict(run, inputs, topk=topk, batch_size=batch_size, save=save)
+        found = predict(path, inputs, topk=topk, batch_size=batch_size, save=save)
     if json:
         style.json(found)
     else:

@@ -33,24 +33,26 @@ def import_model(
     source: str | Path,
     out: str | Path | None = None,
     *,
-    pipeline: str | Path | None = None,
+    pipeline: str | Path | Mapping[str, Any] | None = None,
     labels: str | None = None,
     sizes: Mapping[str, int] | None = None,
     force: bool = False,
+    **facts: Any,
 ) -> dict[str, Any]:
     """Write the bundle of an ONNX model (by default beside it); returns facts about it.
 
-    pipeline   a YAML or JSON file with the steps before and after the net: {"pre": {...}, "post": {...}}
+    pipeline   the steps before and after the net, {"pre": {...}, "post": {...}}, or a YAML or JSON file with them
     labels     a file of labels, one a line, or "metadata:KEY" for those that the model carries
     sizes      numbers for dynamic axes, which are then fixed
     force      write it though it differs from ONNX Runtime by more than `TOLERANCE` of an output's spread
+    facts      what else the bundle says of itself: name, card, licence, metrics, about (see `pdl.runtime.bundle.pack`)
 
     Raises UsageError for files that are damaged or hold unsupported ops, CheckError where the results differ.
     """
     source = Path(source)
     model = load_model(source, sizes=sizes)
     names = labels_in(labels, model)
-    data = packed(model, source.stem, steps_in(pipeline, model, names), names)
+    data = packed(model, facts.pop("name", source.stem), steps_in(pipeline, model, names), names, **facts)
     session = of_bundle(bundle.read(data))
     checks = compare(source, model, session)
     worst = max((c["relative"] for c in checks), default=0.0)
@@ -76,7 +78,16 @@ def import_model(
 
 
 # -- the bundle --------------------------------------------------------------------------------------------------------
-def packed(model: Imported, name: str, pipeline: Mapping[str, Any], labels: Sequence[str]) -> bytes:
+def packed(
+    model: Imported,
+    name: str,
+    pipeline: Mapping[str, Any],
+    labels: Sequence[str],
+    *,
+    card: str = "",
+    about: Mapping[str, Any] | None = None,
+    **facts: Any,
+) -> bytes:
     """The bytes of the bundle."""
     outputs = [p.name for p in model.graph.outputs]
     arrays: dict[str, Array]
@@ -90,9 +101,9 @@ def packed(model: Imported, name: str, pipeline: Mapping[str, Any], labels: Sequ
         graph, arrays = model.graph.to_dict()
         stored = {"kind": "onnx", "graph": graph}
     opset = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in model.opsets.items())
-    about = {"source": "ONNX", "opset": opset, "producer": model.producer}
-    card = f"# {name}\n\nImported from ONNX ({opset}), written by {model.producer or 'an unnamed tool'}.\n"
-    return bundle.pack(stored, arrays, name=name, pipeline=pipeline, labels=labels, card=card, about=about)
+    about = {**(about or {}), "source": "ONNX", "opset": opset, "producer": model.producer}
+    card = card or f"# {name}\n\nImported from ONNX ({opset}), written by {model.producer or 'an unnamed tool'}.\n"
+    return bundle.pack(stored, arrays, name=name, pipeline=pipeline, labels=labels, card=card, about=about, **facts)
 
 
 def write(path: Path, data: bytes) -> None:
@@ -107,29 +118,36 @@ def write(path: Path, data: bytes) -> None:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
 
 
-def steps_in(path: str | Path | None, model: Imported, labels: Sequence[str]) -> dict[str, Any]:
-    """The pipeline in a YAML or JSON file, its steps made once to see that they can be."""
-    if path is None:
+def steps_in(given: str | Path | Mapping[str, Any] | None, model: Imported, labels: Sequence[str]) -> dict[str, Any]:
+    """The pipeline, or the one in a YAML or JSON file, its steps made once to see that they can be."""
+    if given is None:
         return {}
-    path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-        if path.suffix == ".json":
-            found = json.loads(text)
-        else:
-            import yaml
-
-            found = yaml.safe_load(text)
-    except (OSError, ValueError) as error:
-        raise DataError(f"cannot read the pipeline {path}: {error}") from None
-    if not isinstance(found, dict) or not found.keys() <= {"format", "pre", "post"}:
+    found, path = (given, "the pipeline") if isinstance(given, Mapping) else (pipeline_of(given), given)
+    if not isinstance(found, Mapping) or not found.keys() <= {"format", "pre", "post"}:
         raise DataError(f"{path} is no pipeline: expected a mapping with pre and post, each input or output: steps")
     for part, ports in (("pre", model.graph.inputs), ("post", model.graph.outputs)):
         names = [p.name for p in ports]
         if unknown := sorted(found.get(part, {}).keys() - set(names)):
             raise UsageError(f"{path}: {part} names {', '.join(unknown)}; the model has {', '.join(names)}")
     Pipeline.read({"pre": {}, "post": {}, **found}, labels, str(path))
-    return found
+    return dict(found)
+
+
+def pipeline_of(path: str | Path) -> Any:
+    """What a YAML or JSON file of a pipeline holds."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".json":
+            return json.loads(text)
+        import yaml
+
+        try:
+            return yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise ValueError(str(error)) from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot read the pipeline {path}: {error}") from None
 
 
 def labels_in(given: str | None, model: Imported) -> list[str]:

@@ -96,7 +96,7 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 
 def _unknown(name: str, known: dict[str, Entry], faulty: Iterable[str]) -> str:
-    missing = f"{name!r}: no file of that name, and no pretrained model"
+    missing = f"{name!r}: no file or run folder of that name, and no pretrained model"
     faulty = sorted(faulty)
     if faulty:
         missing += f" (the index of {', '.join(faulty)} has faults and was left out; `pdl models` shows them)"
