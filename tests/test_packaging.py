@@ -1,4 +1,6 @@
-"""Wheels of pdl and pdl-cv, built, installed into an empty environment outside the tree, and used there."""
+"""Wheels of pdl and of every suite, built, installed into an empty environment outside the tree, and used there; and
+what is made there: a packaged model, a new suite.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +8,20 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 import venv
 import zipfile
+from collections.abc import Iterator
+from email.parser import HeaderParser
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from pdl import packages
+
 ROOT = Path(__file__).parents[1]
-PACKAGES = {"pdl": ROOT, "pdl_cv": ROOT / "suites/cv"}
+SUITES = sorted(file.parent for file in ROOT.glob("suites/*/pyproject.toml"))
 
 
 def run(*command: str | Path, cwd: Path, **env: str) -> str:
@@ -29,42 +37,132 @@ def run(*command: str | Path, cwd: Path, **env: str) -> str:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment that holds the two wheels (and the dependencies of this one)."""
+    """A virtual environment that holds our wheels (and the dependencies of this one); the wheels are in dist/."""
     where = tmp_path_factory.mktemp("packaging")
-    for source in PACKAGES.values():
-        run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", where / "dist", source, cwd=where)
+    options = ("--no-deps", "--no-isolation", "--json")
+    built = json.loads(
+        run(sys.executable, ROOT / "tools/build_wheels.py", *options, "--out", where / "dist", cwd=where)
+    )
+    assert all(sha256((where / "dist" / each["file"]).read_bytes()).hexdigest() == each["sha256"] for each in built)
+    assert {each["file"].split("-")[0] for each in built if each["ours"]} == {"pdl", *(f"pdl_{s.name}" for s in SUITES)}
+    assert sorted(path.name for path in (where / "dist").iterdir()) == sorted(each["file"] for each in built)
     venv.create(where / "venv", with_pip=True)
     # the dependencies come from the running environment, so that this test needs no package index
     site = next((where / "venv/lib").glob("python*/site-packages"))
-    for wheel in (where / "dist").glob("*.whl"):
-        run(where / "venv/bin/python", "-m", "pip", "install", "--no-deps", "--no-index", wheel, cwd=where)
+    pip_install(where, *(where / "dist").glob("*.whl"))
     (site / "zz_dependencies.pth").write_text("\n".join(p for p in sys.path if p.endswith("site-packages")) + "\n")
     return where
 
 
+def pip_install(where: Path, *what: str | Path) -> None:
+    """Into the environment, without dependencies and without an index."""
+    run(where / "venv/bin/python", "-m", "pip", "install", "--no-deps", "--no-index", *what, cwd=where)
+
+
+@pytest.fixture(scope="module")
+def trained(installed: Path) -> Path:
+    """A short run, made where nothing of the tree is in reach."""
+    pdl_command = installed / "venv/bin/pdl"
+    out = run(pdl_command, "train", "-c", "cv/digits_lenet", "--run", "run", "--fast-dev-run", "--json", cwd=installed)
+    assert json.loads(out.splitlines()[-1])["metrics"]
+    return installed / "run"
+
+
+def names(dist: Path, pattern: str = "*") -> set[str]:
+    return {name for wheel in dist.glob(f"{pattern}.whl") for name in zipfile.ZipFile(wheel).namelist()}
+
+
+def files(folder: Path) -> Iterator[Path]:
+    """Every file of a package, those behind links included."""
+    for place, folders, found in os.walk(folder, followlinks=True):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        yield from (Path(place) / name for name in found if not name.endswith(".pyc"))
+
+
 def test_wheels_hold_what_they_need(installed: Path) -> None:
-    names = {n for wheel in (installed / "dist").glob("*.whl") for n in zipfile.ZipFile(wheel).namelist()}
-    assert any(n.startswith("pdl/kernels/") and ".so" in n for n in names)
-    assert any(n.startswith("pdl_cv/parts/") and n.endswith(".yaml") for n in names)
-    assert {f"pdl_cv/recipes/{file.name}" for file in (ROOT / "configs/cv").glob("*.yaml")} <= names
-    assert any("CC-BY" in n.upper() or "LICENSE" in n.upper() for n in names if n.startswith("pdl_cv/data/"))
-    assert not [n for n in names if n.endswith((".pyx", ".cpp", ".h")) or n.startswith("tests/")]
+    have = names(installed / "dist")
+    assert any(n.startswith("pdl/kernels/") and ".so" in n for n in have)
+    assert any("CC-BY" in n.upper() or "LICENSE" in n.upper() for n in have if n.startswith("pdl_cv/data/"))
+    assert {f"pdl_cv/recipes/{file.name}" for file in (ROOT / "configs/cv").glob("*.yaml")} <= have
+    assert not [n for n in have if n.endswith((".pyx", ".cpp", ".h")) or n.startswith("tests/")]
+
+
+@pytest.mark.parametrize("suite", SUITES, ids=lambda path: path.name)
+def test_the_wheel_of_a_suite(suite: Path, installed: Path) -> None:
+    """It holds all that its folder holds, and its metadata say which pdl it works with."""
+    (wheel,) = (installed / "dist").glob(f"pdl_{suite.name}-*.whl")
+    assert {file.relative_to(suite).as_posix() for file in files(suite / f"pdl_{suite.name}")} <= names(
+        wheel.parent, wheel.stem
+    )
+    with zipfile.ZipFile(wheel) as archive:
+        (metadata,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        needs = HeaderParser().parsestr(archive.read(metadata).decode()).get_all("Requires-Dist") or []
+    (own,) = (each for each in needs if each.startswith("pdl["))
+    assert "train" in own.partition("]")[0]
+    assert "<" in own
+    assert packages.fits(own.partition("]")[2])
+
+
+def test_every_suite_is_in_the_requirements() -> None:
+    listed = (ROOT / "requirements.txt").read_text().splitlines()
+    assert {f"./suites/{suite.name}" for suite in SUITES} <= set(listed)
+    called = [tomllib.loads((suite / "pyproject.toml").read_text())["project"]["name"] for suite in SUITES]
+    assert called == [f"pdl-{suite.name}" for suite in SUITES]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--only", "nothing"], "--only nothing: choose of pdl, cv, "),
+        (["--only", "pdl", "--only", "x"], "--only x: choose"),
+    ],
+)
+def test_what_cannot_be_built(options: list[str], says: str, tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "tools/build_wheels.py"), "--out", str(tmp_path / "dist"), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert says in done.stderr
+    assert not (tmp_path / "dist").exists()
 
 
 def test_import_and_cli_outside_the_tree(installed: Path) -> None:
     python, pdl_command = installed / "venv/bin/python", installed / "venv/bin/pdl"
-    found = run(python, "-c", "import pdl, pdl_cv; print(pdl.__file__, pdl_cv.__file__)", cwd=installed)
-    assert str(installed / "venv") in found
-    assert all(str(installed / "venv") in part for part in found.split())
+    modules = ["pdl", *(f"pdl_{suite.name}" for suite in SUITES)]
+    code = f"import {', '.join(modules)}; print({', '.join(f'{each}.__file__' for each in modules)})"
+    assert all(str(installed / "venv") in part for part in run(python, "-c", code, cwd=installed).split())
     assert "train" in run(pdl_command, "--help", cwd=installed)
-    assert json.loads(run(pdl_command, "info", "--json", cwd=installed))
+    facts = json.loads(run(pdl_command, "info", "--json", cwd=installed))
+    assert {each.split()[0] for each in facts["suites"]} >= {suite.name for suite in SUITES}
+    assert facts["left_out"] == []
 
 
-def test_train_and_predict_outside_the_tree(installed: Path) -> None:
-    recipe = installed / "digits.yaml"
-    recipe.write_text((ROOT / "configs/cv/digits_lenet.yaml").read_text())
+def test_train_outside_the_tree(trained: Path) -> None:
+    for name in ("result.json", "config.yaml", "report.html", "model.pdl"):
+        assert (trained / name).is_file()
+
+
+def test_a_packaged_model(trained: Path, installed: Path) -> None:
+    """RUN -> wheel -> pip install -> the model by its name, with the answer that the run gives."""
+    pdl_command, about = installed / "venv/bin/pdl", ("--name", "pdl-my-model", "--version", "1.0", "--licence", "MIT")
+    made = json.loads(run(pdl_command, "package", trained, *about, "--out", "models", "--json", cwd=installed))
+    pip_install(installed, installed / made["wheel"])
+    offline = {"PDL_OFFLINE": "1", "XDG_CACHE_HOME": str(installed / "cache")}
+    facts = json.loads(run(pdl_command, "info", "--json", cwd=installed, **offline))
+    assert facts["models"] == ["my-model (pdl_my_model 1.0)"]
+    code = "from pdl import hub; print(hub.resolve('my-model'))"
+    named = run(installed / "venv/bin/python", "-c", code, cwd=installed, **offline).strip()
+    answers = [
+        json.loads(run(pdl_command, "predict", model, "run/example.png", "--json", cwd=installed, **offline))[0]["top"]
+        for model in (trained, named)
+    ]
+    assert [each["label"] for each in answers[1]] == [each["label"] for each in answers[0]]
+    assert [each["score"] for each in answers[1]] == pytest.approx([each["score"] for each in answers[0]], abs=1e-5)
+
+
+def test_a_new_suite(installed: Path) -> None:
+    """What `pdl init suite` writes is built, installed and trained with, from the installed pdl alone."""
     pdl_command = installed / "venv/bin/pdl"
-    out = run(pdl_command, "train", "-c", recipe, "--run", installed / "run", "--fast-dev-run", "--json", cwd=installed)
-    assert json.loads(out.splitlines()[-1])["metrics"]
-    for name in ("result.json", "config.yaml", "report.html"):
-        assert (installed / "run" / name).is_file()
+    run(pdl_command, "init", "suite", "audio", cwd=installed)
+    pip_install(installed, "--no-build-isolation", installed / "pdl-audio")
+    out = run(pdl_command, "train", "-c", "audio/dots", "--run", "dots", "--fast-dev-run", "--json", cwd=installed)
+    assert "test/distance" in json.loads(out.splitlines()[-1])["metrics"]
