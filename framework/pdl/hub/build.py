@@ -15,10 +15,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pdl import __version__
+from pdl import __version__, watch
 from pdl.errors import DataError, UsageError
-from pdl.hub import watch
-from pdl.hub.cache import cache_dir, lock, writing
+from pdl.hub.cache import BUILT, cache_dir, lock, writing
 from pdl.hub.entries import Build, Entry
 from pdl.hub.files import obtain, usable
 from pdl.runtime.bundle import SUFFIX, read
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from pdl.nn import Module
     from pdl.train import Deployment
 
-BUILT = "built"
 GRAPHS, METADATA = (".onnx",), "metadata:"
 
 
@@ -42,11 +40,12 @@ def bundle(name: str | Path) -> Path:
     wanted = usable(str(name))
     if wanted.file.endswith(SUFFIX):
         return obtain(wanted)
-    target = cache_dir() / BUILT / _key(wanted) / f"{wanted.short}{SUFFIX}"
+    key = _key(wanted)
+    target = cache_dir() / BUILT / key / f"{wanted.short}{SUFFIX}"
     if _good(target):
         return target
     file = obtain(wanted)
-    with lock(cache_dir() / BUILT, wanted, watch.note):
+    with lock(cache_dir() / BUILT, key, wanted.name, watch.note):
         if not _good(target):  # nobody was quicker
             _build(wanted, file, target)
     return target

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 import pdl
-from pdl import hub, nn
+from pdl import hub, nn, watch
 from pdl.errors import DataError, UsageError
-from pdl.hub import watch
 from pdl.runtime import load
 from pdl.runtime.bundle import read
 from tests.framework.hub.conftest import Offer
