@@ -107,13 +107,13 @@ class _Strided(_Pool, abstract=True):
         dilation, include = self.steps()[number], getattr(self, "count_include_pad", False)
         kernel, stride, (before, after) = self.kernel[number], self.stride[number], self.padding[number]
         reach = (kernel - 1) * dilation + 1
-        if size + before + after < reach:
+        free = size + before + after - reach
+        out = (-(-free // stride) if self.ceil_mode else free // stride) + 1  # ceil_mode: the last may reach beyond
+        if out < 1:
             raise ShapeError(
                 f"{_name(self)}: a window of {reach} cells does not fit spatial axis {number} of {size} cells "
                 f"with padding {before} + {after}"
             )
-        free = size + before + after - reach
-        out = (-(-free // stride) if self.ceil_mode else free // stride) + 1
         if (out - 1) * stride >= size + before:
             out -= 1  # a window that would start in the padding after the input
         start = np.arange(out) * stride - before

@@ -113,6 +113,7 @@ CASES = [
     *[Case(max_pool, [distinct(2, 4, 6, c, gap=0.01)], max_ref, {"kernel": 2}, second=c < 4) for c in (1, 3, 6, 17)],
     Case(max_pool, [distinct(2, 5, 6, 2)], max_ref, {"kernel": (3, 2), "stride": (2, 1), "padding": (1, 0)}),
     Case(max_pool, [distinct(1, 5, 6, 2)], max_ref, {"kernel": 3, "stride": 2, "padding": 1, "ceil_mode": True}),
+    Case(max_pool, [distinct(1, 2, 5, 2)], max_ref, {"kernel": 3, "stride": 2, "ceil_mode": True}),
     Case(
         max_pool, [distinct(1, 8, 7, 2)], max_ref, {"kernel": 3, "stride": 2, "dilation": 2, "padding": 1}, second=False
     ),
@@ -128,6 +129,7 @@ CASES = [
         {"kernel": 3, "stride": 2, "padding": 1, "ceil_mode": True, "count_include_pad": False},
     ),
     Case(avg_pool, [f(1, 6, 6, 2)], avg_ref, {"kernel": 3, "stride": 2, "padding": 1, "ceil_mode": True}),
+    Case(avg_pool, [f(1, 2, 5, 2)], avg_ref, {"kernel": 3, "stride": 2, "ceil_mode": True}),
     Case(avg_pool, [f(2, 7, 3)], avg_ref, {"kernel": 3, "stride": 2, "padding": ((2, 0),)}),
     Case(avg_pool, [f(1, 4, 3, 4, 2)], avg_ref, {"kernel": (2, 3, 2), "stride": 1}, second=False),
     Case(adaptive_avg_pool, [f(2, 5, 7, 2)], lambda x, size: _adaptive(x, size, lambda c: c.mean(1)), {"size": (2, 3)}),
