@@ -18,6 +18,7 @@ import pdl
 import pdl_cv
 from pdl import nn
 from pdl.dims import Dim
+from pdl.errors import ShapeError
 from pdl.export.bundle import to_bytes
 from pdl.export.onnx import to_onnx
 from pdl.export.symbolic import trace_symbolic
@@ -52,7 +53,8 @@ def small(name: str) -> tuple[nn.Module, int]:
     """A variant for pictures of two channels and three classes, and their side.
 
     It is not as it was born, when half of a net may pass for another: scales and shifts are random, and the running
-    statistics are those of a batch, so that what the picture shows reaches the end.
+    statistics are those of a batch, so that what the picture shows reaches the end. Norms are shifted so far that most
+    rectifiers let everything pass: a deep random net would else make a hundred of one rounding error.
     """
     fact = FACTS[name][1]
     pdl.seed(0)
@@ -64,6 +66,8 @@ def small(name: str) -> tuple[nn.Module, int]:
     before = [norm.momentum for norm in norms]
     for norm in norms:
         norm.momentum = 1.0
+        if norm.bias is not None:
+            norm.bias._data += 1
     with pdl.no_grad():
         net(pdl.tensor(pictures(8, fact.small)))
     for norm, momentum in zip(norms, before, strict=True):
@@ -129,17 +133,26 @@ def shapes_of(net: nn.Module) -> dict[str, tuple[int, ...]]:
     return {key: value.shape for key, value in net.state_dict().items()}
 
 
+@pytest.mark.parametrize("name", [name for name in FACTS if FACTS[name][1].least])
+def test_the_least_picture(name: str) -> None:
+    least = FACTS[name][1].least
+    assert least is not None
+    with nn.init.skipped():
+        net = make(name)
+    assert nn.summary(net, (1, least, least + 5, 3)).rows[-1].output_shape == (1, 1000)
+    for height, width in [(least - 1, least), (least, least - 1)]:
+        with pytest.raises(ShapeError, match=f"{height} x {width} vanish .* takes {least} x {least} at least"):
+            nn.summary(net, (1, height, width, 3))
+
+
 # -- arithmetic --------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", VARIANTS)
 def test_forward_backward_and_state(name: str) -> None:
     net, size = small(name)
     x = pictures(4, size)
-    y = net(pdl.tensor(x))
-    logits = y if isinstance(y, pdl.Tensor) else y[0]
-    assert logits.shape == (4, 3)
-    outputs = [y] if isinstance(y, pdl.Tensor) else [each for each in y if each is not None]
-    labels = pdl.tensor(np.array([0, 1, 2, 0]))
-    sum(pdl.cross_entropy(each, labels) for each in outputs).backward()  # type: ignore[union-attr]
+    loss = pdl_cv.Classification().step(net, {"image": x, "label": np.array([0, 1, 2, 0])})
+    assert loss.outputs[0].shape == (4, 3)
+    loss.value.backward()
     for path, parameter in net.named_parameters():
         assert parameter.grad is not None, path
         assert np.isfinite(parameter.grad.data).all(), path
@@ -148,7 +161,7 @@ def test_forward_backward_and_state(name: str) -> None:
     other.load_state_dict(net.state_dict())
     with pdl.no_grad():
         mine, theirs = net.eval()(pdl.tensor(x)).data, other.eval()(pdl.tensor(x)).data
-    assert np.ptp(mine, axis=0).max() > 1e-2 * np.abs(mine).max(), "the answer does not depend on the picture"
+    assert np.ptp(mine, axis=0).max() > 1e-3 * np.abs(mine).max(), "the answer does not depend on the picture"
     np.testing.assert_array_equal(mine, theirs)
 
 

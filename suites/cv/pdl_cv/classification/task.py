@@ -22,6 +22,7 @@ from pdl.train.loop import Evaluation
 from pdl.train.metrics import Accuracy, ConfusionMatrix, TopK
 from pdl.train.task import first_samples
 from pdl_cv.classification.metric import Mistakes
+from pdl_cv.models.blocks import Auxiliary
 
 
 class Classification(Task):
@@ -33,7 +34,8 @@ class Classification(Task):
                      training only
     mistakes         how many of the worst mistakes the report shows
 
-    Samples are {"image": [H, W, C], "label": int}; labels that are soft (MixUp, CutMix) are float [N, classes].
+    The losses of a net's auxiliary classifiers (`pdl_cv.models.blocks.Auxiliary`) are added in training. Samples are
+    {"image": [H, W, C], "label": int}; labels that are soft (MixUp, CutMix) are float [N, classes].
     """
 
     monitor = "val/accuracy"
@@ -60,12 +62,12 @@ class Classification(Task):
 
     def _loss(self, model: Module, batch: Any, smoothing: float) -> Loss:
         labels = batch["label"]
-        logits = model(pdl.as_tensor(batch["image"]))
-        loss = (
-            soft_cross_entropy(logits, labels, smoothing)
-            if labels.ndim == 2
-            else (pdl.cross_entropy(logits, pdl.as_tensor(labels), label_smoothing=smoothing))
-        )
+        made = model(pdl.as_tensor(batch["image"]))
+        logits = made.logits if isinstance(made, Auxiliary) else made
+        loss = _cross_entropy(logits, labels, smoothing)
+        if isinstance(made, Auxiliary):
+            for other in made.others:
+                loss = loss + made.weight * _cross_entropy(other, labels, smoothing)
         return Loss(loss, len(labels), (logits.detach(), labels))
 
     def metrics(self) -> dict[str, Metric]:
@@ -206,6 +208,13 @@ class Classification(Task):
         from pdl_cv.classification.report import sections
 
         return sections(evaluation, dataset, self.classes)
+
+
+def _cross_entropy(logits: Tensor, labels: Any, smoothing: float) -> Tensor:
+    """Mean cross-entropy against numbers of classes, or against float [N, C] of their shares."""
+    if labels.ndim == 2:
+        return soft_cross_entropy(logits, labels, smoothing)
+    return pdl.cross_entropy(logits, pdl.as_tensor(labels), label_smoothing=smoothing)
 
 
 def soft_cross_entropy(logits: Tensor, targets: Any, smoothing: float = 0.0) -> Tensor:

@@ -2,8 +2,12 @@
 foreign checkpoints.
 """
 
+from pdl_cv.models.alexnet import AlexNet
 from pdl_cv.models.convnext import ConvNeXt
+from pdl_cv.models.densenet import DenseNet
 from pdl_cv.models.efficientnet import EfficientNet
+from pdl_cv.models.googlenet import GoogLeNet
+from pdl_cv.models.inception_v4 import InceptionV4
 from pdl_cv.models.lenet import LeNet
 from pdl_cv.models.mobilenet_v1 import MobileNetV1
 from pdl_cv.models.mobilenet_v2 import MobileNetV2
@@ -12,14 +16,20 @@ from pdl_cv.models.pp_lcnet import PPLCNet
 from pdl_cv.models.repvgg import RepVGG
 from pdl_cv.models.resnet import CifarResNet, ResNet
 from pdl_cv.models.shufflenet_v2 import ShuffleNetV2
+from pdl_cv.models.squeezenet import SqueezeNet
 from pdl_cv.models.swin import SwinTransformer
+from pdl_cv.models.vgg import VGG
 from pdl_cv.models.vit import DistilledVisionTransformer, VisionTransformer
 
 __all__ = [
+    "AlexNet",
     "CifarResNet",
     "ConvNeXt",
+    "DenseNet",
     "DistilledVisionTransformer",
     "EfficientNet",
+    "GoogLeNet",
+    "InceptionV4",
     "LeNet",
     "MobileNetV1",
     "MobileNetV2",
@@ -28,6 +38,8 @@ __all__ = [
     "RepVGG",
     "ResNet",
     "ShuffleNetV2",
+    "SqueezeNet",
     "SwinTransformer",
+    "VGG",
     "VisionTransformer",
 ]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from types import NoneType
-from typing import Any
+from typing import Any, NamedTuple
 
 import pdl
 from pdl import nn
+from pdl.errors import ShapeError
 from pdl.nn.fused import Raw, conv_norm, finish
 from pdl.nn.norm import Activation
 
@@ -48,6 +49,31 @@ class ConvNorm(nn.Sequential):
         return finish(self.raw(x))
 
 
+class NamedConvNorm(nn.Module):
+    """Convolution without bias, batch norm and ReLU under the names `conv` and `bn`: a unit of Inception nets."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        channels: int,
+        kernel: int | tuple[int, int],
+        *,
+        stride: int = 1,
+        padding: int | tuple[int, int] = 0,
+        **norm: Any,
+    ) -> None:
+        self.conv = nn.Conv2d(in_channels, channels, kernel, stride=stride, padding=padding, bias=False)
+        self.bn = nn.BatchNorm2d(channels, **norm)
+
+    def raw(self, x: pdl.Tensor | Raw) -> Raw:
+        """x [N, H, W, C] -> [N, H', W', channels], norm and activation left to the next layer."""
+        return conv_norm(x, self.conv, self.bn, "relu")
+
+    def forward(self, x: pdl.Tensor | Raw) -> pdl.Tensor:
+        """x [N, H, W, C] -> [N, H', W', channels]."""
+        return finish(self.raw(x))
+
+
 class SqueezeExcite(nn.Module):
     """x times gate(fc2(activation(fc1(mean of x over space)))), per channel. Hu et al., arXiv 1709.01507."""
 
@@ -69,12 +95,50 @@ class SqueezeExcite(nn.Module):
 
 
 def chain(layers: Iterable[nn.Module], x: pdl.Tensor | Raw, *, residual: pdl.Tensor | None = None) -> pdl.Tensor:
-    """The layers in turn, plus `residual`; the norm and activation of a ConvNorm are left to the ConvNorm behind it."""
+    """The layers in turn, plus `residual`; norm and activation of a ConvNorm are left to the one behind it."""
     for layer in layers:
-        x = layer.raw(x) if isinstance(layer, ConvNorm) else layer(finish(x) if isinstance(x, Raw) else x)
+        if isinstance(layer, ConvNorm | NamedConvNorm):
+            x = layer.raw(x)
+        else:
+            x = layer(finish(x) if isinstance(x, Raw) else x)
     if isinstance(x, Raw):
         return finish(x, residual=residual)
     return x if residual is None else x + residual
+
+
+class Chain(nn.Sequential):
+    """Layers one after the other; the norm and activation of a convolution are left to the convolution behind it."""
+
+    def forward(self, x: pdl.Tensor | Raw) -> pdl.Tensor:
+        """x through all layers."""
+        return chain(self, x)
+
+
+class Auxiliary(NamedTuple):
+    """What a net with auxiliary classifiers returns in training: the loss is that of `logits`, plus `weight` times the
+    sum of the losses of `others`.
+    """
+
+    logits: pdl.Tensor
+    others: tuple[pdl.Tensor, ...]
+    weight: float
+
+
+def demand_size(net: nn.Module, x: pdl.Tensor, least: int) -> None:
+    """Raise where pictures x [N, H, W, C] are too small for a net."""
+    if x.ndim != 4:
+        raise ShapeError(f"{type(net).__name__}: x {x.shape} has {x.ndim} dimensions, expected 4: [N, H, W, C]")
+    height, width = x.shape[1:3]
+    if height < least or width < least:
+        raise ShapeError(
+            f"{type(net).__name__}: pictures of {height} x {width} vanish inside the net, which takes {least} x {least}"
+            " at least: enlarge them (pdl.data.transforms.Resize), or take a net for small pictures"
+        )
+
+
+def flatten_as_torch(x: pdl.Tensor) -> pdl.Tensor:
+    """x [N, H, W, C] -> [N, C H W], in the order that linear layers of PyTorch checkpoints expect."""
+    return pdl.flatten(pdl.permute_dims(x, (0, 3, 1, 2)), start=1)
 
 
 def divisible(channels: float, by: int = 8) -> int:

@@ -28,7 +28,8 @@ class Fact:
     counted_by     who says that, where it is not `source`
     norms          what the source adds to the products for every value that leaves a batch norm
     small          side of the pictures that the tests train and export it with
-    options        keywords that the tests of small pictures add, for nets made for one size
+    least          side of the smallest pictures it takes, where somebody publishes it; smaller ones are refused
+    options        keywords that the tests of small pictures add: for nets made for one size, or to spare memory
     """
 
     parameters: int
@@ -38,6 +39,7 @@ class Fact:
     counted_by: str = ""
     norms: int = 0
     small: int = 32
+    least: int | None = None
     options: tuple[tuple[str, Any], ...] = ()
 
 
