@@ -76,8 +76,15 @@ def copy(source: IO[bytes], part: Path, entry: Entry) -> None:
         left = entry.bytes
         while left and (chunk := source.read(min(CHUNK, left))):
             left -= len(chunk)
-            with writing(part, entry.bytes):
-                file.write(chunk)
+            write(file, chunk, part, entry)
+
+
+def write(file: IO[bytes], data: bytes, part: Path, entry: Entry) -> None:
+    """All of `data` to an unbuffered file, which may take only some of it at a time: the last bytes of a disk, say."""
+    view = memoryview(data)
+    with writing(part, entry.bytes):
+        while view:
+            view = view[file.write(view) :]
 
 
 class CannotWrite(DataError):

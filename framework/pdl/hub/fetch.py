@@ -23,7 +23,7 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from pdl import __version__
 from pdl.errors import DataError
-from pdl.hub.cache import CHUNK, fault, writing
+from pdl.hub.cache import CHUNK, fault, write, writing
 from pdl.hub.entries import Entry
 
 Progress = Callable[[int], None]
@@ -176,8 +176,7 @@ class _Fetch:
                 have += len(chunk)
                 if have > want:
                     break
-                with writing(self.part, want):
-                    file.write(chunk)
+                write(file, chunk, self.part, self.entry)
                 self.progress(have)
         if have > want:
             with writing(self.part, want):

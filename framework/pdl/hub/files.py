@@ -74,7 +74,7 @@ def save(entry: Entry, folder: Path, *, patience: Patience | None = None) -> Pat
 def present(entry: Entry) -> Path | None:
     """Where a file lies on this machine, by its size; `obtain` looks at all of it."""
     places = [place(cache_dir(), entry), *_local(entry)]
-    return next((path for path in places if path.is_file() and path.stat().st_size == entry.bytes), None)
+    return next((path for path in places if os.path.isfile(path) and os.path.getsize(path) == entry.bytes), None)
 
 
 def copy_to(source: Path, target: Path, entry: Entry) -> Path:
@@ -149,7 +149,7 @@ def _local(entry: Entry) -> Iterator[Path]:
     yield from (entry.inside(source.package) for source in entry.sources if source.package)
     for folder in mirrors.folders():
         first, by_hand = mirrors.candidates(folder, entry)
-        yield by_hand if by_hand.exists() and not first.exists() else first
+        yield by_hand if os.path.exists(by_hand) and not os.path.exists(first) else first
     found = (wheels.installed(source.wheel) for source in entry.sources if source.wheel)
     yield from (path for path in found if path)
 
@@ -199,7 +199,7 @@ def _take_others(path: Path, wheel: Wheel) -> None:
         target = place(cache_dir(), other)
         for each in (source.wheel for source in other.sources if source.wheel and not target.exists()):
             if (each.name, each.version) == (wheel.name, wheel.version):
-                with suppress(Failed), writing(target, other.bytes):
+                with suppress(DataError), writing(target, other.bytes):
                     target.parent.mkdir(exist_ok=True)
                     _take(path, each, target, other)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
+import os
 import subprocess
 import sys
 import zipfile
@@ -29,7 +30,7 @@ def installed(wheel: Wheel) -> Path | None:
     except PackageNotFoundError:
         return None
     path = Path(str(found.locate_file(wheel.member)))
-    return path if found.version == wheel.version and path.is_file() else None
+    return path if found.version == wheel.version and os.path.isfile(path) else None
 
 
 def fetch(wheel: Wheel, folder: Path) -> Path:

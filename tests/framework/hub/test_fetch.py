@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import re
 import shutil
@@ -25,7 +26,20 @@ from pdl.errors import DataError
 from pdl.hub import cache as store
 from pdl.hub.fetch import Patience
 from tests.framework.hub.conftest import CONTENT, FILE, Offer
-from tests.framework.hub.server import Answer, Server, chunked, cut, held, lie, raw, redirect, silent, status, whole
+from tests.framework.hub.server import (
+    Answer,
+    Request,
+    Server,
+    chunked,
+    cut,
+    held,
+    lie,
+    raw,
+    redirect,
+    silent,
+    status,
+    whole,
+)
 
 N = len(CONTENT)
 OTHER = CONTENT[::-1]
@@ -195,6 +209,25 @@ def test_a_stall_without_end(server: Server, offer: Offer, cache: Path) -> None:
     assert files(cache) == {}
 
 
+def test_an_answer_without_end_is_cut_off(server: Server, offer: Offer) -> None:
+    """After the published bytes, not when the disk is full."""
+    broken = threading.Event()
+
+    def endless(request: Request) -> None:
+        request.say(200)
+        try:
+            for _ in range(2000):
+                request.wfile.write(bytes(1 << 16))
+        except ConnectionError:
+            broken.set()
+
+    server.answers["/file"] = [endless]
+    offer(sources=[{"url": f"{server.url}/file"}])
+    with pytest.raises(DataError, match=f"sends more than the {N} bytes"):
+        hub.resolve("demo/net", patience=QUICK)
+    assert broken.wait(60)
+
+
 def test_a_later_try_goes_on_where_the_first_stopped(server: Server, offer: Offer, cache: Path) -> None:
     server.answers["/file"] = [cut(CONTENT, 700), status(404), whole(CONTENT)]
     offer(sources=[{"url": f"{server.url}/file"}])
@@ -341,6 +374,27 @@ def test_a_disk_that_takes_no_more(
         hub.resolve("demo/net", patience=QUICK)
     assert len(server.seen) == 1
     assert files(cache) == {}
+
+
+def test_a_disk_that_takes_a_little_at_a_time(
+    server: Server, offer: Offer, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An unbuffered write may take fewer bytes than it is given."""
+
+    class Slow(io.FileIO):
+        def write(self, data: Any) -> int:
+            return super().write(data[:100])
+
+    real = Path.open
+
+    def slow(path: Path, mode: str = "r", *rest: Any, **settings: Any) -> Any:
+        return Slow(path, mode) if path.suffix == store.PART and mode != "rb" else real(path, mode, *rest, **settings)
+
+    server.answers["/file"] = [whole(CONTENT)]
+    offer(sources=[{"url": f"{server.url}/file"}])
+    monkeypatch.setattr(Path, "open", slow)
+    assert hub.resolve("demo/net", patience=QUICK).read_bytes() == CONTENT
+    assert len(server.seen) == 1
 
 
 def test_a_cache_that_is_no_folder(server: Server, offer: Offer, tmp_path: Path, monkeypatch: Any) -> None:
