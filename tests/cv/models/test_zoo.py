@@ -180,9 +180,10 @@ def test_bundle_and_onnx(name: str, tmp_path: Path) -> None:
         exact, allowed = in_float64(net, x)
         ours = session.run({"image": x})["logits"]
         assert np.abs(ours - exact).max() < allowed * max(1.0, np.abs(exact).max())
-    made = to_onnx(program, tmp_path / "net.onnx", samples=[[pictures(2, size)]])
+    x = pictures(2, size)
+    allowed = 4 * in_float64(net, x)[1]  # ONNX Runtime rounds otherwise too; 8e-5 of a net that magnifies nothing
+    made = to_onnx(program, tmp_path / "net.onnx", samples=[[x]], tolerance=allowed)
     assert made.difference is not None
-    assert made.difference < 10 * in_float64(net, pictures(2, size))[1]
 
 
 def in_float64(net: nn.Module, x: Any) -> tuple[Any, float]:
