@@ -76,8 +76,8 @@ class EMA:
             w.data[...] = self.average[name]
 
     def state_dict(self) -> dict[str, Any]:
-        """{"updates": n, "average": {name: array}}; the arrays are the averages themselves."""
-        return {"updates": self.updates, "average": dict(self.average)}
+        """{"updates": n, "fixed": [name, ...], "average": {name: array}}; the arrays are the averages themselves."""
+        return {"updates": self.updates, "fixed": sorted(self.fixed), "average": dict(self.average)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from `state_dict()`."""

@@ -93,7 +93,7 @@ class Run:
         tree = checkpoint.load(self.checkpoints / name)
         model.load_state_dict(tree["model"])
         if tree.get("ema") is not None:
-            average = EMA(model, 0.0)
+            average = EMA(model, 0.0, fixed=tree["ema"].get("fixed", ()))
             average.load_state_dict(tree["ema"])
             average.copy_to_model()
         return f"{name.partition('.')[0]} (epoch {tree['state']['epoch']})"
