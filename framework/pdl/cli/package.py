@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from pdl.cli import style
 from pdl.cli.common import Json
+from pdl.cli.export import STORES
+from pdl.errors import UsageError
 
 EXAMPLE = "Example:  pdl package runs/digits --name pdl-my-model --version 1.0 --licence Apache-2.0"
 
@@ -24,6 +26,9 @@ def command(
     summary: Annotated[str | None, typer.Option("--summary", help="One line; by default the card's title.")] = None,
     task: Annotated[str | None, typer.Option("--task", help="By default what the bundle says it is for.")] = None,
     origin: Annotated[str | None, typer.Option("--origin", help="Who made the weights.")] = None,
+    store: Annotated[
+        str, typer.Option("--store", metavar="TYPE", help="Of a run: fp32, or bf16 or fp16: half the bytes, measured.")
+    ] = "fp32",
     force: Annotated[bool, typer.Option("--force", help="Replace a wheel that holds something else.")] = False,
     json: Json = False,
 ) -> None:
@@ -31,9 +36,11 @@ def command(
 
     It holds the bundle, its card, and an index entry with licence, origin and metric, which `pdl models` shows.
     """
+    if store not in STORES:
+        raise UsageError(f"--store {store}: choose {' or '.join(STORES)}")
     from pdl.export.package import package
 
-    given = {"licence": licence, "summary": summary, "task": task, "origin": origin}
+    given: dict[str, Any] = {"store": store, "licence": licence, "summary": summary, "task": task, "origin": origin}
     made = package(source, name=name, version=version, out=out, force=force, **given)
     for note in made.notes:
         style.note(note)

@@ -23,7 +23,8 @@ from typing import Any
 
 from pdl import packages, suites
 from pdl.errors import UsageError
-from pdl.export.run import FILE
+from pdl.export.bundle import Store
+from pdl.export.run import FILE, export
 from pdl.export.wheel import Wheel
 from pdl.runtime.bundle import Bundle, is_bundle, read, restate
 from pdl.runtime.session import of_bundle
@@ -58,6 +59,7 @@ def package(
     task: str | None = None,
     summary: str | None = None,
     origin: str | None = None,
+    store: Store = "fp32",
     force: bool = False,
 ) -> Packaged:
     """Write a wheel of the bundle of a run, or of a bundle, into the folder `out`.
@@ -65,18 +67,20 @@ def package(
     name      of the distribution, pdl-...; what follows is the model's name
     licence   SPDX name of the weights' licence; task: classification, ...; summary: one line; origin: who made it.
               By default what the bundle says of itself.
+    store     "bf16" or "fp16" export the run anew, its weights in half the bytes, and measure that (pdl.export.run)
     force     replace a wheel of this name and version that holds something else
     """
     project, release = _name(name), _version(version)
     model = project.removeprefix(PREFIX)
-    file = _file(Path(source))
-    given = read(file)
-    of_bundle(given)  # its program and steps are known here
-    stated = _licence(licence or given.meta["licence"])
-    data = restate(file, licence=stated, card=_card(given.card, model, stated))
+    _demand_free(project, model)
+    with TemporaryDirectory() as draft:
+        file, cost = _file(Path(source), store, Path(draft))
+        given = read(file)
+        of_bundle(given)  # its program and steps are known here
+        stated = _licence(licence or given.meta["licence"])
+        data = restate(file, licence=stated, card=_card(given.card, model, stated))
     bundle = read(data)
     entry = _entry(bundle, data, model, {"task": task, "summary": summary, "origin": origin})
-    _demand_free(project, model)
     wheel = _wheel(project, release, model, entry, bundle, data)
     _demand_readable(wheel, model)
     target, content = Path(out) / wheel.filename, wheel.to_bytes()
@@ -84,7 +88,7 @@ def package(
         raise UsageError(f"{target} exists with other content; give another --version, or --force to replace it")
     target.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(target, content)
-    return Packaged(target, model, entry, len(content), _notes(source, entry), _example(source))
+    return Packaged(target, model, entry, len(content), [*cost, *_notes(source, entry)], _example(source))
 
 
 # -- what it is called -------------------------------------------------------------------------------------------------
@@ -142,15 +146,22 @@ def _demand_free(project: str, model: str) -> None:
 
 
 # -- what is in it -----------------------------------------------------------------------------------------------------
-def _file(source: Path) -> Path:
-    """The bundle meant."""
+def _file(source: Path, store: Store, draft: Path) -> tuple[Path, list[str]]:
+    """The bundle meant, in `draft` where it is made for this, and what storing it in halves costs, a line a metric."""
     if is_bundle(source):
-        return source
+        if store != "fp32":
+            raise UsageError(
+                f"--store {store} belongs to runs; a bundle is taken as it is: pdl export RUN --store {store}"
+            )
+        return source, []
     run = Run.open(source)
+    if store != "fp32":
+        made = export(run.path, draft / FILE, store=store)
+        return made.path, [*made.notes, *(f"{name}: {value}" for name, value in made.facts if "/" in name)]
     file = run.path / FILE
     if not file.is_file():
         raise UsageError(f"{source}: the run has no bundle ({FILE}); write it first: pdl export {source}")
-    return file
+    return file, []
 
 
 def _card(card: str, model: str, licence: str) -> str:
@@ -222,8 +233,10 @@ def _metric(bundle: Bundle) -> dict[str, Any] | None:
     split = name.partition("/")[0]
     data = (tree.get("data") or {}).get(split) or {}
     where = f"{data['_target_']}, {split}" if "_target_" in data else f"the {split} data of its recipe"
-    weights = bundle.meta["about"].get("weights")
-    how = f"one pass over the split at the end of training, float32{f'; weights: {weights}' if weights else ''}"
+    about = bundle.meta["about"]
+    told = [f"weights: {about['weights']}"] if "weights" in about else []
+    told += [str(about["stored"])] if "stored" in about else []
+    how = "; ".join(["one pass over the split, float32 arithmetic", *told])
     return {"name": name, "value": float(known[name]), "data": where, "protocol": how}
 
 

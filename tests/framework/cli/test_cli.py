@@ -129,6 +129,7 @@ def test_version(capsys: Capture) -> None:
         (["export", "--check"], "which recipe?"),
         (["package"], "Usage: pdl package"),
         (["package", "nowhere"], "'--name'"),
+        (["package", "x.pdl", "--name", "pdl-x", "--version", "1.0", "--store", "fp8"], "--store fp8: choose fp32 or"),
         (["package", "nowhere", "--name", "pdl-x", "--version", "1.0"], "nowhere: no such folder"),
         (["package", "nowhere", "--name", "x", "--version", "1.0"], "write --name pdl-x"),
         (["bench"], "Usage: pdl bench"),

@@ -18,12 +18,13 @@ from typing import Any
 
 import pytest
 
-from pdl import hub, packages
+from pdl import config, hub, packages
 from pdl.cli import main
 from pdl.errors import ConfigError, DataError, UsageError
 from pdl.export.package import Packaged, package
 from pdl.export.wheel import Wheel
 from pdl.runtime import bundle
+from pdl.train import train
 from tests.framework.runtime import made
 
 RECIPE = """\
@@ -145,6 +146,22 @@ def test_the_same_content_gives_the_same_bytes(file: Path) -> None:
     assert wheel_of(file, summary="Another", force=True).path == first.path
     again = wheel_of(file, name="PDL_my.Model", version="v1.0", licence="apache-2.0", force=True)
     assert (again.path, again.model, again.entry["licence"]) == (first.path, "my-model", "Apache-2.0")
+
+
+def test_storing_in_halves(file: Path, site: Path, tmp_path: Path) -> None:
+    """A run is exported anew, and the entry states what the stored bundle reaches; a bundle is taken as it is."""
+    cfg = config.load("cv/digits_lenet", ["train.epochs=1", "train.report=false", "train.export=false"])
+    train(cfg, run=tmp_path / "run", progress=False)
+    done = wheel_of(tmp_path / "run", store="bf16", out=tmp_path / "dist")
+    install(done.path, site)
+    entry, stored = hub.entry("my-model"), bundle.read(hub.resolve("my-model"))
+    assert entry.metric is not None
+    assert entry.metric.value == stored.meta["metrics"]["test/accuracy"]
+    assert entry.metric.protocol.endswith("in bf16")
+    assert any(line.startswith("test/accuracy: ") and "as bf16" in line for line in done.notes)
+    assert not (tmp_path / "run/model.pdl").exists()
+    with pytest.raises(UsageError, match=r"--store bf16 belongs to runs; .* pdl export RUN --store bf16"):
+        wheel_of(file, store="bf16")
 
 
 @pytest.mark.parametrize(
