@@ -23,7 +23,7 @@ from pdl.cli import main
 from pdl.errors import ConfigError, DataError, UsageError
 from pdl.export.package import Packaged, package
 from pdl.export.wheel import Wheel
-from pdl.runtime import bundle
+from pdl.runtime import bundle, steps
 from pdl.train import train
 from tests.framework.runtime import made
 
@@ -224,6 +224,21 @@ def test_a_bundle_that_says_little_of_itself(tmp_path: Path) -> None:
     assert (done.entry["summary"], done.entry["origin"]) == ("squares", "Acme, https://example.org/squares")
     assert not {"metric", "command"} & done.entry.keys()
     assert done.notes == ["the bundle holds no measured metric, so the index names none"]
+
+
+def test_steps_of_a_suite_make_it_a_dependency(
+    file: Path, demo: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A step that a suite defines is known only where the suite is: the wheel asks for its series."""
+    step = type("Sharpest", (steps.Identity,), {"__module__": "pdl_demo.steps", "name": "sharpest"}, table={}, name="")
+    monkeypatch.setitem(steps.POST, "sharpest", step)
+    given = bundle.read(file)
+    own = tmp_path / "own.pdl"
+    pipeline = {"pre": given.pipeline["pre"], "post": {"y": [{"step": "sharpest"}]}}
+    own.write_bytes(bundle.pack(*made.parts_of("conv"), pipeline=pipeline))
+    with zipfile.ZipFile(wheel_of(own, task="sharpness", name="pdl-sharp").path) as archive:
+        metadata = archive.read("pdl_sharp-1.0.dist-info/METADATA").decode()
+    assert "Requires-Dist: pdl-demo>=1.0,<2\nRequires-Dist: pdl[train]" in metadata
 
 
 def test_what_the_index_would_not_take_is_not_written(file: Path) -> None:
