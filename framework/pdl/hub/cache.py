@@ -42,7 +42,7 @@ def fault(path: Path, entry: Entry) -> str | None:
         if size != entry.bytes:
             return f"has {size} bytes, the published file {entry.bytes}"
         digest = sha256(path)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return ABSENT
     except OSError as error:
         return f"cannot be read: {error.strerror}"
@@ -106,8 +106,9 @@ def _explained(path: Path, size: int, error: OSError) -> str:
         free = ""
         with suppress(OSError):
             free = f", {shutil.disk_usage(path.parent).free / 1e6:.1f} MB are free there"
-        return f"{said}; {size / 1e6:.1f} MB are needed{free}; make room, or set PDL_CACHE to a folder on another disk"
-    return f"{said}; set PDL_CACHE to a folder that you may write to"
+        needed = f"{size / 1e6:.1f} MB are needed{free}"
+        return f"{said}; {needed}; make room, or choose another disk (PDL_CACHE is for the cache)"
+    return f"{said}; choose a folder that you may write to (PDL_CACHE is for the cache)"
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from pdl import watch
 from pdl.errors import DataError
-from pdl.hub.cache import BUILT, cache_dir, fault, lock, place, writing
+from pdl.hub.cache import BUILT, CannotWrite, cache_dir, fault, lock, place, writing
 from pdl.hub.catalogue import matches, select
 from pdl.hub.entries import Entry
 from pdl.hub.fetch import Patience
@@ -43,6 +43,8 @@ def each(entries: Iterable[Entry], act: Callable[[Entry], T]) -> list[T]:
     for entry in entries:
         try:
             made.append(act(entry))
+        except CannotWrite:  # nor would the next one
+            raise
         except DataError as error:
             failed.append(str(error))
     if not failed:

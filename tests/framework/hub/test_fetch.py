@@ -351,9 +351,9 @@ def test_progress(server: Server, offer: Offer, monkeypatch: pytest.MonkeyPatch)
     [
         (
             errno.ENOSPC,
-            r"No space left on device; 0.0 MB are needed, \d+\.\d MB are free there; make room, or set PDL_CAC",
+            r"No space left on device; 0.0 MB are needed, \d+\.\d MB are free there; make room",
         ),
-        (errno.EROFS, "Read-only file system; set PDL_CACHE to a folder that you may write to"),
+        (errno.EROFS, "Read-only file system; choose a folder that you may write to"),
     ],
 )
 def test_a_disk_that_takes_no_more(
@@ -401,7 +401,7 @@ def test_a_cache_that_is_no_folder(server: Server, offer: Offer, tmp_path: Path,
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("PDL_CACHE", str(tmp_path / "file"))
     offer(sources=[{"url": f"{server.url}/file"}])
-    with pytest.raises(DataError, match=r"file/hub.*: cannot be written: Not a directory; set PDL_CACHE"):
+    with pytest.raises(DataError, match=r"file/hub.*: cannot be written: Not a directory; choose a folder"):
         hub.resolve("demo/net", patience=QUICK)
 
 

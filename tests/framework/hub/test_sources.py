@@ -300,6 +300,15 @@ def test_a_mirror_that_lacks_something(tmp_path: Path, offer: Offer) -> None:
     assert [path.read_bytes() for path in (tmp_path / "mirror").rglob(FILE)] == [OTHER]
 
 
+def test_a_mirror_where_nothing_can_be_written(tmp_path: Path, offer: Offer) -> None:
+    """Said once, not once a file."""
+    for name in ("one", "two"):
+        offer(name, sources=[{"package": "here"}])
+    (tmp_path / "pdl_demo" / "here").write_bytes(CONTENT)
+    with pytest.raises(DataError, match=r"^[^\n]*here/mirror: cannot be written: Not a directory[^\n]*$"):
+        hub.mirror(tmp_path / "pdl_demo" / "here" / "mirror")
+
+
 def test_an_incompatible_model_is_mirrored_too(tmp_path: Path, offer: Offer) -> None:
     """A mirror serves machines with other versions of pdl."""
     offer("new", OTHER, pdl=">=99", sources=[{"package": "here"}])
