@@ -145,6 +145,18 @@ def test_the_least_picture(name: str) -> None:
             nn.summary(net, (1, height, width, 3))
 
 
+@pytest.mark.parametrize("name", [v for v in VARIANTS if FACTS[str(v.values[0])][1].least])
+def test_a_bundle_takes_every_size_from_the_least_on(name: str) -> None:
+    fact = FACTS[name][1]
+    with nn.init.skipped():
+        net = make(name, **dict(fact.options))
+    size = (fact.least or 0) + 40
+    symbols = [Dim.symbol("n", 3), Dim.symbol("h", size), Dim.symbol("w", size + 14)]
+    program, notes = trace_symbolic(net, {"image": Spec((*symbols, 3), F32)})
+    assert not notes
+    assert list(program.sizes()) == ["n", "h", "w"]
+
+
 # -- arithmetic --------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", VARIANTS)
 def test_forward_backward_and_state(name: str) -> None:

@@ -21,6 +21,9 @@ class SqueezeNet(nn.Module):
         pools = [nn.MaxPool2d(3, 2, ceil_mode=True) if layer is None else Fire(*layer) for layer in layers]
         self.features = nn.Sequential(stem, nn.ReLU(), *pools)
         self.classifier = nn.Sequential(nn.Dropout(0.5), nn.Conv2d(512, 1000, 1), nn.ReLU())
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_uniform_(module.weight)
 
     def forward(self, x):
         return self.classifier(self.features(x)).mean((2, 3))
