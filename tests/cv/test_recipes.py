@@ -115,7 +115,7 @@ def test_pretrained_weights_are_taken_from_this_machine_or_the_recipe_is_skipped
         (data.MNIST, {}),
         (data.FashionMNIST, {"mode": "rgb"}),
         (data.CIFAR10, {}),
-        (data.CIFAR10, {"classes": ["frog", "dog"], "per_class": 50}),
+        (data.CIFAR10, {"classes": ["frog", "dog"], "per_class": 20}),
         (data.ImageFolder, {}),
         (data.ImageFolder, {"mode": "gray", "classes": ["a", "b", "c"]}),
     ],

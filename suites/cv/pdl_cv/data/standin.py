@@ -14,7 +14,8 @@ import numpy as np
 from pdl.data import Few
 from pdl_cv.data.digits import Digits
 
-COUNTS = {"train": 1000, "val": 80, "test": 80}
+COUNTS = {"train": 1000, "val": 150, "test": 300}
+PICTURES = 300  # files of a split of folders
 CLASSES = 10
 
 
@@ -43,7 +44,7 @@ def write_folders(folder: Path, names: Sequence[str], *, splits: bool, gray: boo
     import cv2
 
     for split in COUNTS:
-        images, labels = digits(split)
+        images, labels = digits(split, PICTURES)
         for number, (image, label) in enumerate(zip(images, labels, strict=True)):
             if label >= len(names):
                 continue
@@ -60,9 +61,9 @@ def whole(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {"per_class": None} if settings.get("per_class") is not None else {}
 
 
-def digits(split: str) -> tuple[np.ndarray, np.ndarray]:
+def digits(split: str, most: int = 1000) -> tuple[np.ndarray, np.ndarray]:
     """(uint8 [N, 8, 8], uint8 [N]): as many of each digit."""
-    few = Few(Digits(split=split), COUNTS[split])
+    few = Few(Digits(split=split), min(COUNTS[split], most))
     samples = [few[i] for i in range(len(few))]
     return np.stack([sample["image"][..., 0] for sample in samples]), np.array([s["label"] for s in samples], np.uint8)
 
