@@ -64,11 +64,18 @@ def recipe(path: Path | None, overrides: Sequence[str] | None, *, checked: bool 
 
     words = list(overrides or ())
     if path is None:
-        stray = next((word for word in words if word.endswith((".yaml", ".yml"))), None)
-        raise UsageError(f"which recipe? write: -c {stray or 'RECIPE'}")
+        raise UsageError(which(words))
     loaded = config.load(path, words)
     if checked:
         config.check(loaded)
         for notice in loaded.notices:
             style.note(notice)
     return loaded
+
+
+def which(words: Sequence[str], other: str = "") -> str:
+    """The question for a recipe where none is named; a word that could be one is put behind -c."""
+    from pdl.config.named import find
+
+    stray = next((word for word in words if "=" not in word and find(word).suffix in (".yaml", ".yml")), "RECIPE")
+    return f"which recipe? write: -c {stray}{other}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pdl.cli import style
-from pdl.cli.common import Json, Overrides
+from pdl.cli.common import Json, Overrides, which
 from pdl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ def command(
     """
     from pdl.config.named import name_of
 
+    if not config and not everything:
+        raise UsageError(which(overrides or (), other=", or --all"))
     recipes = _recipes(config or [], everything)
     width = max(len(name_of(each) or str(each)) for each in recipes)
     with _folder(keep) as folder:
@@ -65,8 +67,6 @@ def _recipes(named: list[Path], everything: bool) -> list[Path]:
 
     if everything and named:
         raise UsageError("-c names recipes and --all takes every one: give one of the two")
-    if not everything and not named:
-        raise UsageError("which recipe? write: -c RECIPE, or --all")
     files = list(shipped().values()) if everything else [find(each) for each in named]
     for file in files:
         if not file.exists():

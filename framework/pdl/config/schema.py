@@ -35,7 +35,7 @@ class Checker:
         """The value as the constructor should get it; faults are collected."""
         bare, extras = unwrap(hint)
         if isinstance(value, str) and value == MISSING:
-            return self._fault(path, f"a value must be given: {describe(hint)}", value)
+            return self._fault(path, f"a value must be given ({dotted(path)}=...): {describe(hint)}", value)
         if get_origin(bare) in (Union, types.UnionType):
             return self._union(value, bare, path, extras)
         if isinstance(value, dict) and TARGET in value:

@@ -12,6 +12,8 @@ import numpy as np
 
 from pdl.data.faults import DataFault, Fault, unreadable
 
+SHOWN = 4  # places that a message lists
+
 
 def data_root() -> Path:
     """The folder of all data sets: the environment variable PDL_DATA, or ~/.cache/pdl/data."""
@@ -21,14 +23,15 @@ def data_root() -> Path:
 def find(name: str, places: Iterable[str | Path], *, address: str) -> Path:
     """The first of `places` (relative ones under `data_root()`) that exists.
 
-    Raises DataFault that lists every place looked at and the canonical `address` to download from.
+    Raises DataFault that says where it was looked for (the first few places), and the canonical `address` to download
+    from.
     """
-    looked = [data_root() / place for place in places]
-    for place in looked:
-        if place.exists():
-            return place
-    listing = ", ".join(str(place) for place in looked)
-    raise DataFault(Fault(str(looked[0]), None, f"{name} is not there; looked for {listing}",
+    names, root = [str(place) for place in places], data_root()
+    for place in names:
+        if (root / place).exists():
+            return root / place
+    few = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+    raise DataFault(Fault(str(root / names[0]), None, f"{name} is not there; looked in {root} for {few}",
                           f"download it from {address} into one of these, or set PDL_DATA or root="))
 
 

@@ -67,14 +67,20 @@ class Result:
         return asdict(self)
 
     def rows(self) -> list[tuple[str, Any]]:
-        """The table at the end of training: what was reached, with which weights, in what time, where it lies, what
+        """The table at the end of training: what was reached, with which weights, in what time, what was written, what
         to type next."""
+        written = ((name, Path(self.run) / file) for name, file in (("report", "report.html"), ("bundle", "model.pdl")))
         return [
             *self.metrics.items(),
             ("weights", self.weights),
             *(("pretrained", _shown(each)) for each in self.pretrained),
             ("time", f"{duration(self.seconds)} ({self.epochs} epochs, {self.steps} steps)"),
             ("run", _short(self.run)),
+            *(
+                (name, f"{_short(str(file))} ({file.stat().st_size / 1000:,.0f} kB)")
+                for name, file in written
+                if file.is_file()
+            ),
             ("next", self.next),
         ]
 

@@ -118,6 +118,8 @@ def test_version(capsys: Capture) -> None:
         (["hub", "mirror"], "Usage: pdl hub mirror"),
         (["hub", "mirror", "m", "nothing"], "'nothing': no file"),
         (["selftest"], "Usage: pdl selftest"),
+        (["train", "points", "train.epochs=3"], "which recipe? write: -c RECIPE\n"),
+        (["selftest", "a.yaml"], "which recipe? write: -c a.yaml, or --all"),
         (["selftest", "--json"], "which recipe? write: -c RECIPE, or --all"),
         (["selftest", "--all", "-c", "x.yaml"], "give one of the two"),
         (["selftest", "-c", "nowhere.yaml"], "nowhere.yaml: no such file"),
