@@ -20,9 +20,9 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
 
 
-def commands() -> list[str]:
-    """The `pdl` lines of the shell examples, without their comments, in order."""
-    lines = [line.strip() for block in blocks("bash") for line in block.splitlines()]
+def commands(language: str = "bash") -> list[str]:
+    """The `pdl` lines of the shell examples, without their comments, in order; those marked `sh` need the network."""
+    lines = [line.strip() for block in blocks(language) for line in block.splitlines()]
     return [line.split("  #")[0].strip() for line in lines if line.startswith("pdl ")]
 
 
@@ -47,6 +47,10 @@ def place(tmp_path: Path) -> Path:
             image = rng.integers(0, 60, (64, 80, 3), dtype=np.uint8)
             image[:, :, number] += 150
             cv2.imwrite(str(tmp_path / f"photos/{name}/{i}.png"), image)
+    page = np.full((240, 480, 3), 255, np.uint8)
+    cv2.putText(page, "TEXT 3457", (128, 114), cv2.FONT_HERSHEY_SIMPLEX, 1.0, (0, 0, 0), 2, cv2.LINE_AA)
+    cv2.imwrite(str(tmp_path / "page.png"), page)
+    cv2.imwrite(str(tmp_path / "line.png"), page[80:128, 120:350])
     return tmp_path
 
 
@@ -57,6 +61,17 @@ def test_commands_of_the_readme(place: Path) -> None:
         assert words[0] == "pdl"
         done = subprocess.run([sys.executable, "-m", *words], cwd=place, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{command}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", commands("sh"))
+def test_commands_that_need_the_network(command: str, place: Path) -> None:
+    env = {**os.environ, "PDL_CACHE": str(place / "cache")}
+    words = [sys.executable, "-m", *shlex.split(command)]
+    done = subprocess.run(words, cwd=place, env=env, capture_output=True, text=True, check=False)
+    if "is not to be had" in done.stderr:
+        pytest.skip(done.stderr)
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 def test_python_examples_of_the_readme(place: Path) -> None:
