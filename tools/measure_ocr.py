@@ -174,12 +174,14 @@ def _scores(matched: int, given: int, expected: int) -> Numbers:
 # -- the command -------------------------------------------------------------------------------------------------------
 def predictor(model: str, threads: int | None) -> Predict:
     """What answers for a list of pictures, 32 at a time."""
+    from pdl.hub import bundle, systems
     from pdl.runtime import load
 
-    session = load(model, threads=threads)
+    system = systems.system(model)
+    made = systems.opened(system, threads=threads) if system else load(bundle(model), threads=threads)
 
     def predict(pictures: list[Any]) -> list[Any]:
-        return [answer for i in range(0, len(pictures), 32) for answer in session.batch(pictures[i : i + 32])]
+        return [answer for i in range(0, len(pictures), 32) for answer in made.batch(pictures[i : i + 32])]
 
     return predict
 

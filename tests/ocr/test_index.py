@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 
 import pytest
@@ -46,3 +47,17 @@ def test_an_entry_is_whole(name: str) -> None:
     assert entry.inside(entry.build.pipeline).parent == entry.package.folder / synthetic.PIPELINES.name
     labels = entry.build.labels
     assert labels in (None, "metadata:character") or entry.inside(labels).read_text() == "0\n180\n"
+
+
+@pytest.mark.parametrize("name", ["ppocr_v4", "ppocr_v6_small"])
+def test_a_system_is_whole(name: str) -> None:
+    from pdl.hub.systems import system
+    from pdl_ocr import Reader
+
+    found = system(f"ocr/{name}")
+    assert found is not None
+    assert found.predictor["_target_"] == "pdl_ocr.Reader"
+    inspect.signature(Reader).bind(**found.parts)
+    card = (found.package.folder / str(found.card)).read_text()
+    assert f"pdl predict ocr/{name} page.jpg" in card
+    assert found.metric is None or f"{found.metric.value:.1%}".replace("%", " %") in card

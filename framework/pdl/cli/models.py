@@ -13,6 +13,7 @@ from pdl.cli.common import Json
 if TYPE_CHECKING:
     from pdl.hub import Entry
     from pdl.hub.catalogue import Model
+    from pdl.hub.systems import System
 
 EXAMPLE = "Example:  pdl models 'resnet*' --task classification"
 NO_ARGS_IS_HELP = False
@@ -28,33 +29,46 @@ def command(
     recipes can train.
     """
     from pdl.hub import broken
-    from pdl.hub.catalogue import catalogue, pretrained
+    from pdl.hub.catalogue import catalogue, combined, pretrained
 
     entries, models = pretrained(pattern, task=task), catalogue(pattern, task=task)
+    systems = combined(pattern, task=task)
     for fault in (line for error in broken().values() for line in error.problems):
         style.note(fault)
     if json:
-        facts = {"pretrained": [_facts(each) for each in entries], "architectures": [vars(each) for each in models]}
+        facts = {
+            "pretrained": [_facts(each) for each in entries],
+            "systems": [each.to_dict() for each in systems],
+            "architectures": [vars(each) for each in models],
+        }
         return style.json(facts)
-    if entries:
-        _pretrained(entries)
+    if entries or systems:
+        _pretrained(entries, systems)
     if models:
-        _architectures(models, apart=bool(entries))
-    if not entries and not models:
+        _architectures(models, apart=bool(entries or systems))
+    if not entries and not models and not systems:
         style.note(f"nothing is named like {pattern!r}" + (f" for the task {task!r}" if task else ""))
 
 
-def _pretrained(entries: Iterable[Entry]) -> None:
+def _pretrained(entries: Iterable[Entry], systems: Iterable[System]) -> None:
+    from pdl.hub import entry
+
+    rows = [_row(each, [each]) for each in entries]
+    rows += [_row(each, [entry(part) for part in each.parts.values()]) for each in systems]
+    style.table(["pretrained", "task", "size", "reaches", "on", "licence", "cached"], rows)
+
+
+def _row(named: Entry | System, files: list[Entry]) -> list[Any]:
+    """The line of a model, or of a system with its files."""
     from pdl.hub.files import present
     from pdl.hub.index import incompatible
 
-    rows = []
-    for each in entries:
-        here = f"needs pdl {each.pdl}" if incompatible(each) else "yes" if present(each) else "no"
-        metric = f"{each.metric.name} {each.metric.value:.4g}" if each.metric else None
-        data = each.metric.data if each.metric else None
-        rows.append([each.name, each.task, style.size(each.bytes), metric, data, each.licence, here])
-    style.table(["pretrained", "task", "size", "reaches", "on", "licence", "cached"], rows)
+    cached = "yes" if all(present(each) for each in files) else "no"
+    here = f"needs pdl {named.pdl}" if incompatible(named) else cached
+    metric = f"{named.metric.name} {named.metric.value:.4g}" if named.metric else None
+    data = named.metric.data if named.metric else None
+    licence = ", ".join(dict.fromkeys(each.licence for each in files))
+    return [named.name, named.task, style.size(sum(each.bytes for each in files)), metric, data, licence, here]
 
 
 def _architectures(models: list[Model], *, apart: bool) -> None:

@@ -41,8 +41,11 @@ def command(
 
     if "-" in inputs and sys.stdin.isatty():
         raise UsageError("'-' reads a file from standard input: pdl predict RUN - < photo.png")
-    path = located(run)
-    if is_bundle(path):
+    whole = _system(run)
+    path = located(run) if whole is None else Path()
+    if whole is not None:
+        found = _of_bundle(whole, inputs, topk, batch_size, save)
+    elif is_bundle(path):
         found = _of_bundle(path, inputs, topk, batch_size, save)
     else:
         from pdl.train import predict
@@ -56,8 +59,18 @@ def command(
         style.table(names, [[row.get(name, "") for name in names] for row in rows])
 
 
-def _of_bundle(bundle: Path, inputs: list[str], topk: int, batch_size: int, save: Path | None) -> list[dict[str, Any]]:
-    """Predictions of a bundle; pictures with the answer written below them go into `save`."""
+def _system(word: str) -> Any:
+    """The models that a name of the hub stands for, ready to answer together; None where it stands for one, or none."""
+    if Path(word).expanduser().exists():
+        return None
+    from pdl.hub.systems import opened, system
+
+    known = system(word)
+    return None if known is None else opened(known)
+
+
+def _of_bundle(bundle: Any, inputs: list[str], topk: int, batch_size: int, save: Path | None) -> list[dict[str, Any]]:
+    """Predictions of a bundle, or of a system; pictures with the answer drawn go into `save`."""
     from pdl.runtime.use import predict
 
     found = []

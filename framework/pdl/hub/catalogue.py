@@ -12,8 +12,9 @@ from typing import Any
 
 from pdl import suites
 from pdl.errors import UsageError
-from pdl.hub.entries import Entry
+from pdl.hub.entries import Entry, System
 from pdl.hub.index import entry, index
+from pdl.hub.systems import system, systems
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,21 @@ def pretrained(pattern: str = "*", *, task: str | None = None) -> list[Entry]:
     return [each for each in index().values() if matches(pattern, each.name) and task in (None, each.task)]
 
 
+def combined(pattern: str = "*", *, task: str | None = None) -> list[System]:
+    """The systems of the index, chosen in the same way."""
+    return [each for each in systems().values() if matches(pattern, each.name) and task in (None, each.task)]
+
+
 def select(names: Iterable[str]) -> list[Entry]:
-    """The entries that are meant by names and patterns, each once; UsageError for what means none."""
+    """The entries that are meant by names and patterns, each once; a system means its parts. UsageError for what means
+    none."""
     found: dict[str, Entry] = {}
     for name in names:
-        meant = pretrained(name) if is_pattern(name) else [entry(name)]
+        whole = system(name)
+        if is_pattern(name):
+            meant = pretrained(name)
+        else:
+            meant = [entry(part) for part in whole.parts.values()] if whole else [entry(name)]
         if not meant:
             raise UsageError(f"{name!r}: no pretrained model has such a name; `pdl models` lists what there is")
         found |= {each.name: each for each in meant}

@@ -21,6 +21,16 @@
         card: cards/digits_lenet.md
 
 Paths are inside the package. Keys from `metric` on may be left out; `build` is for foreign files (see Build).
+
+    systems:                            # several models that answer together; may be left out
+      ppocr_v4:
+        task: text_reading
+        summary: The text on a page
+        pdl: ">=0.1,<0.2"
+        parts: {detect: ppocr_v4_det, read: ppocr_v4_rec}       # argument: model of this file
+        predictor: {_target_: pdl_ocr.Reader, score: 0.5}       # called with the parts' sessions as well
+        metric: {...}
+        card: cards/ppocr_v4.md
 """
 
 from __future__ import annotations
@@ -139,8 +149,48 @@ class Entry(Spec):
 
 
 @dataclass(frozen=True)
+class SystemSpec:
+    """Several models that answer together, as it is written in the file.
+
+    parts      argument of the predictor -> a model of the same file
+    predictor  {_target_: pdl_ocr.Reader, ...}: what is called with a session for each part; it has `batch`
+    """
+
+    task: str
+    summary: str
+    pdl: str
+    parts: dict[str, str]
+    predictor: dict[str, Any]
+    metric: Annotated[Metric, SECTION] | None = None
+    card: str | None = None
+
+
+@dataclass(frozen=True)
+class System(SystemSpec):
+    """A system with its full name (`ocr/ppocr_v4`), the package that offers it, and the line that says so; `parts` are
+    full names too."""
+
+    name: str = field(default="", kw_only=True)
+    package: Package = field(kw_only=True)
+    origin_line: Origin = field(default=Origin(), kw_only=True, compare=False)
+
+    @property
+    def short(self) -> str:
+        """The name without its package."""
+        return self.name.rpartition("/")[2]
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        from dataclasses import asdict
+
+        facts = {name: value for name, value in asdict(self).items() if name not in ("package", "origin_line")}
+        return {"name": facts.pop("name"), "package": self.package.name, **facts}
+
+
+@dataclass(frozen=True)
 class File:
     """The whole index file."""
 
     format: int
     models: Mapping[str, Annotated[Spec, SECTION]]
+    systems: Mapping[str, Annotated[SystemSpec, SECTION]] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pdl import __version__, packages, suites
 from pdl.errors import ConfigError, UsageError
-from pdl.hub.entries import Entry, Source, Wheel
+from pdl.hub.entries import Entry, Source, System, Wheel
 from pdl.hub.schema import FILE
 from pdl.packages import Package
 
@@ -55,11 +55,15 @@ def entry(name: str) -> Entry:
     for each in packages.left_out():
         if each.name == package:
             raise UsageError(f"{name!r}: {each}")
+    from pdl.hub.systems import system
+
+    if whole := system(name):
+        raise UsageError(f"{whole.name} is a system and no single model: {', '.join(whole.parts.values())}; name one")
     raise UsageError(_unknown(name, known, faulty))
 
 
-def incompatible(entry: Entry) -> str | None:
-    """Why this version of pdl cannot use an entry and what to type, or None."""
+def incompatible(entry: Entry | System) -> str | None:
+    """Why this version of pdl cannot use an entry or system and what to type, or None."""
     if packages.fits(entry.pdl):
         return None
     remedy = packages.remedy(entry.pdl, entry.package.distribution or entry.package.package)

@@ -14,8 +14,9 @@ from pdl.config.signature import TARGET
 from pdl.config.tree import Config, Fault, Key, Origin, shown
 from pdl.config.words import show
 from pdl.errors import ConfigError, UsageError
-from pdl.hub.entries import Build, Entry, File, Metric, Source, Wheel
+from pdl.hub.entries import Build, Entry, File, Metric, Source, System, Wheel
 from pdl.packages import MODELS, Package, fits
+from pdl.suites import suggest
 
 FORMAT = 1
 FILE = "hub.yaml"
@@ -28,7 +29,28 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 def read(package: Package) -> dict[str, Entry]:
     """The models of a package by full name. Raises ConfigError with every fault of its file."""
-    path = package.folder / FILE
+    tree, marks = _sound(package.folder / FILE)
+    return {
+        name: _entry(name, package, given, marks["models", key])
+        for key, given in tree["models"].items()
+        for name in [_full_name(package, key)]
+    }
+
+
+def read_systems(package: Package) -> dict[str, System]:
+    """The systems of a package by full name. Raises ConfigError with every fault of its file."""
+    tree, marks = _sound(package.folder / FILE)
+    found = {}
+    for key, given in (tree.get("systems") or {}).items():
+        parts = {argument: _full_name(package, model) for argument, model in given["parts"].items()}
+        metric = Metric(**given["metric"]) if given.get("metric") is not None else None
+        facts = {**given, "parts": parts, "metric": metric, "name": _full_name(package, key)}
+        found[facts["name"]] = System(**facts, package=package, origin_line=marks["systems", key])
+    return found
+
+
+def _sound(path: Path) -> tuple[Any, dict[Key, Origin]]:
+    """The file as a tree without fault, and the line of every key."""
     tree, marks = _tree(path)
     config = Config(tree, path, origins=marks)
     checker = _Checker()
@@ -38,13 +60,12 @@ def read(package: Package) -> dict[str, Entry]:
         if ("models",) not in mistyped:
             sound = {key: model for key, model in tree["models"].items() if ("models", key) not in mistyped}
             checker.faults += _limits(sound)
+            systems = tree.get("systems") or {} if ("systems",) not in mistyped else {}
+            well_typed = {key: system for key, system in systems.items() if ("systems", key) not in mistyped}
+            checker.faults += _wrong_systems(well_typed, set(tree["models"]))
     if checker.faults:
         raise ConfigError([config.line(fault) for fault in checker.faults])
-    return {
-        name: _entry(name, package, given, marks["models", key])
-        for key, given in tree["models"].items()
-        for name in [_full_name(package, key)]
-    }
+    return tree, marks
 
 
 def _full_name(package: Package, key: str) -> str:
@@ -118,6 +139,25 @@ def _limits(models: dict[str, Any]) -> Iterator[Fault]:
             yield from _wrong_source(each, (*where, "sources", number))
         if not model["sources"]:
             yield Fault((*where, "sources"), "is empty; the file must come from somewhere")
+
+
+def _wrong_systems(systems: dict[str, Any], models: set[str]) -> Iterator[Fault]:
+    """What types cannot say of systems whose types are right."""
+    for key, system in systems.items():
+        where: Key = ("systems", key)
+        if not _NAME.fullmatch(key) or key in models:
+            yield Fault(where, f"{key!r} is {'a model already' if key in models else 'no name'}; take another name")
+        for name, good, expected in _FIELDS:
+            if system.get(name) is not None and not good(system[name]):
+                yield Fault((*where, name), f"expected {expected}, got {show(system[name])}")
+        for argument, model in system["parts"].items():
+            if model not in models:
+                yield Fault((*where, "parts", argument), f"{model!r} is no model of this file{suggest(model, models)}")
+        if not system["parts"]:
+            yield Fault((*where, "parts"), "is empty; a system has models")
+        if TARGET not in system["predictor"]:
+            message = f"expected {{{TARGET}: import.path, ...}}, got {show(system['predictor'])}"
+            yield Fault((*where, "predictor"), message)
 
 
 def _wrong_source(given: dict[str, Any], where: Key) -> Iterator[Fault]:

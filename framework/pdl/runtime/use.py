@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -26,22 +26,34 @@ from pdl.tensor import Array
 
 
 # -- predict -----------------------------------------------------------------------------------------------------------
+class Predictor(Protocol):
+    """What answers for pictures: a session with a pipeline, or several together."""
+
+    def batch(self, items: list[Any]) -> list[Any]:
+        """The answers, in order."""
+
+
 def predict(
-    bundle: str | Path, inputs: Sequence[Any], *, topk: int | None = None, batch_size: int = 32, **options: Any
+    bundle: str | Path | Predictor,
+    inputs: Sequence[Any],
+    *,
+    topk: int | None = None,
+    batch_size: int = 32,
+    **options: Any,
 ) -> Iterator[tuple[str, Any, dict[str, Any]]]:
-    """(name, item, {"input": name, ...prediction}) for each picture in order.
+    """(name, item, {"input": name, ...prediction}) for each picture in order, by a bundle or by what has `batch`.
 
     An input is a path, a folder or a pattern (all pictures there), "-" (a picture on standard input), the bytes of a
     picture file, or an array uint8 [H, W] or [H, W, C], RGB. `options` are those of `pdl.runtime.load`.
     """
     if batch_size < 1 or (topk is not None and topk < 1):
         raise UsageError(f"topk={topk} and batch_size={batch_size} must be at least 1")
-    session = load(bundle, **options)
-    if topk is not None and session.pipeline is not None and "top" in _steps_after(session.bundle):
-        session.pipeline.set(k=topk)  # type: ignore[attr-defined]
+    predictor = load(bundle, **options) if isinstance(bundle, str | Path) else bundle
+    if topk is not None and isinstance(predictor, Session) and "top" in _steps_after(predictor.bundle):
+        predictor.pipeline.set(k=topk)  # type: ignore[union-attr]
     named = items(inputs)
     while group := list(islice(named, batch_size)):
-        for (name, item), answer in zip(group, session.batch([item for _, item in group]), strict=True):
+        for (name, item), answer in zip(group, predictor.batch([item for _, item in group]), strict=True):
             said = answer if isinstance(answer, dict) else {"output": answer}
             yield name, item, {"input": name, **said}
 
