@@ -132,6 +132,26 @@ def test_a_system_answers(package: Package, monkeypatch: pytest.MonkeyPatch) -> 
     assert chain.batch([x]) == [{"sum": pytest.approx(4 * alone)}]
 
 
+def test_the_command_line_takes_systems(
+    package: Package, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    class Counting(Chain):
+        def batch(self, items: list[Any]) -> list[Any]:
+            return [{"label": Path(item).stem, "score": self.factor / 4} for item in items]
+
+    monkeypatch.setattr(suites, "locate", {"pdl_demo.Chain": Counting}.__getitem__)
+    write(package, both=system())
+    for name in ("a.png", "b.png"):
+        (tmp_path / name).write_bytes(b"")
+    assert main(["predict", "demo/both", str(tmp_path / "*.png"), "--json"]) == 0
+    assert [each["label"] for each in json.loads(capsys.readouterr().out)] == ["a", "b"]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "both").mkdir()  # what lies at the path comes first
+    assert main(["predict", "both", "a.png"]) != 0
+    assert main(["info", "demo/both"]) == 2
+    assert "demo/both is a system and no single model: demo/a, demo/b; name one" in capsys.readouterr().err
+
+
 def test_what_cannot_be_opened(package: Package, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suites, "locate", {"pdl_demo.Chain": Chain}.__getitem__)
     write(package, new=system(pdl=">=99"), wrong=system(parts={"first": "a", "third": "b"}))
