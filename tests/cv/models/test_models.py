@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import pdl
+from pdl import nn
 from pdl.errors import ShapeError, UsageError
-from pdl_cv.models import lenet, mobilenet_v2, mobilenet_v3, resnet
+from pdl_cv.models import lenet, mobilenet_v1, mobilenet_v2, mobilenet_v3, resnet
 
 
 def test_zero_init_residual_starts_as_the_identity() -> None:
@@ -23,12 +24,31 @@ def test_shortcut_b_projects() -> None:
     assert sum(p.size for p in resnet.CifarResNet(20, shortcut="B").parameters()) == 272_474
 
 
-@pytest.mark.parametrize("family", [mobilenet_v2.MobileNetV2, mobilenet_v3.MobileNetV3])
+@pytest.mark.parametrize("family", [mobilenet_v1.MobileNetV1, mobilenet_v2.MobileNetV2, mobilenet_v3.MobileNetV3])
 def test_a_stem_of_stride_1_keeps_small_pictures_larger(family: Any) -> None:
     for stride, side in ((1, 2), (2, 1)):
         net = family(width=0.5, stride=stride, in_channels=1, num_classes=10).eval()
         assert net.features(pdl.zeros((1, 28, 28, 1))).shape[1:3] == (side, side)
         assert net(pdl.zeros((1, 28, 28, 1))).shape == (1, 10)
+
+
+def test_mobilenet_v1_takes_timm_s_names() -> None:
+    net = mobilenet_v1.MobileNetV1(width=0.25, activation="relu6")
+    assert any(isinstance(module, nn.ReLU6) for module in net.modules())
+    assert not any(isinstance(module, nn.ReLU) for module in net.modules())
+    names = [
+        ("conv_stem.weight", "features.0.0.weight"),
+        ("bn1.running_mean", "features.0.1.running_mean"),
+        ("blocks.0.0.conv_dw.weight", "features.1.0.0.weight"),
+        ("blocks.3.0.bn1.bias", "features.6.0.1.bias"),
+        ("blocks.4.1.conv_pw.weight", "features.13.1.0.weight"),
+        ("blocks.4.1.bn2.weight", "features.13.1.1.weight"),
+        ("classifier.weight", "classifier.1.weight"),
+    ]
+    own, torch = net.state_dict(), nn.to_torch(net)
+    for theirs, ours in names:
+        found = mobilenet_v1.remap(net, {theirs: torch[ours]})
+        assert {name: value.shape for name, value in found.items()} == {ours: own[ours].shape}
 
 
 def test_resnet_d_halves_odd_sizes_as_a_stride_does() -> None:

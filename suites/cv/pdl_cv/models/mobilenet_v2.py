@@ -89,7 +89,10 @@ TASK = "classification"
 VARIANTS: dict[str, dict[str, Any]] = {
     "mobilenet_v2": {"_target_": "pdl_cv.MobileNetV2"},
     "mobilenet_v2_140": {"_target_": "pdl_cv.MobileNetV2", "width": 1.4},
+    "mobilenet_v2_130": {"_target_": "pdl_cv.MobileNetV2", "width": 1.3},
+    "mobilenet_v2_075": {"_target_": "pdl_cv.MobileNetV2", "width": 0.75},
     "mobilenet_v2_050": {"_target_": "pdl_cv.MobileNetV2", "width": 0.5},
+    "mobilenet_v2_035": {"_target_": "pdl_cv.MobileNetV2", "width": 0.35},
 }
 
 

@@ -67,8 +67,7 @@ SMALL = (
 class InvertedResidual(nn.Module):
     """Expand by 1 x 1, filter by depthwise, squeeze and excite, project by 1 x 1; plus x where the shapes allow."""
 
-    def __init__(self, in_channels: int, row: Row, width: float) -> None:
-        hidden, out = divisible(row.expanded * width), divisible(row.out * width)
+    def __init__(self, in_channels: int, row: Row, hidden: int, out: int) -> None:
         activation = nn.Hardswish if row.swish else nn.ReLU
         expand = [ConvNorm(in_channels, hidden, 1, activation=activation, **NORM)] if hidden != in_channels else []
         squeeze = [SqueezeExcite(hidden, divisible(hidden // 4))] if row.squeeze else []
@@ -84,7 +83,9 @@ class InvertedResidual(nn.Module):
 class MobileNetV3(nn.Module):
     """x [N, H, W, in_channels] -> logits [N, num_classes]; `size` is "large" or "small".
 
-    `width` multiplies all channels; `stride` is that of the first convolution, 2 in the paper, 1 for pictures of about
+    `width` multiplies all channels. Where it is not 1, nets of `tensorflow`, the authors' code, differ from
+    torchvision's: a block expands the channels that it gets, as they were rounded, and the hidden linear layer is
+    never narrower than at width 1. `stride` is that of the first convolution, 2 in the paper, 1 for pictures of about
     32 pixels. `pretrained`: a name of the hub or a file.
     """
 
@@ -96,19 +97,23 @@ class MobileNetV3(nn.Module):
         size: Literal["large", "small"] = "large",
         *,
         width: Annotated[float, Range(above=0)] = 1.0,
+        tensorflow: bool = False,
         stride: Literal[1, 2] = 2,
         in_channels: Width = 3,
         num_classes: Width = 1000,
         dropout: Annotated[float, Range(0, below=1)] = 0.2,
         pretrained: str | None = None,
     ) -> None:
-        rows, hidden = LARGE if size == "large" else SMALL
-        channels = divisible(16 * width)
+        rows, full = LARGE if size == "large" else SMALL
+        before, channels = 16, divisible(16 * width)
         layers: list[nn.Module] = [ConvNorm(in_channels, channels, stride=stride, activation=nn.Hardswish, **NORM)]
         for row in rows:
-            layers.append(InvertedResidual(channels, row, width))
-            channels = divisible(row.out * width)
-        last, hidden = 6 * channels, divisible(hidden * width)
+            expanded, out = divisible(row.expanded * width), divisible(row.out * width)
+            if tensorflow:
+                expanded = divisible(channels * row.expanded / before)
+            layers.append(InvertedResidual(channels, row, expanded, out))
+            before, channels = row.out, out
+        last, hidden = 6 * channels, max(full, divisible(full * width)) if tensorflow else divisible(full * width)
         self.features = nn.Sequential(*layers, ConvNorm(channels, last, 1, activation=nn.Hardswish, **NORM))
         self.classifier = nn.Sequential(
             nn.Linear(last, hidden), nn.Hardswish(), nn.Dropout(dropout), nn.Linear(hidden, num_classes)
@@ -122,9 +127,12 @@ class MobileNetV3(nn.Module):
 
 
 TASK = "classification"
+_NARROW = {"_target_": "pdl_cv.MobileNetV3", "tensorflow": True}
 VARIANTS: dict[str, dict[str, Any]] = {
     "mobilenet_v3_large": {"_target_": "pdl_cv.MobileNetV3", "size": "large"},
+    "mobilenet_v3_large_075": {**_NARROW, "size": "large", "width": 0.75},
     "mobilenet_v3_small": {"_target_": "pdl_cv.MobileNetV3", "size": "small"},
+    "mobilenet_v3_small_075": {**_NARROW, "size": "small", "width": 0.75},
 }
 
 
