@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from pdl import hub
+from pdl import hub, watch
+from pdl.hub.cache import PART
 from pdl.hub.index import Entry
 from pdl.packages import Package
+from tests.framework.hub.server import Server
 
 INDEX = importlib.import_module("pdl.hub.index")  # `hub.index` is its function
 
@@ -64,3 +66,22 @@ def offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path) -> Offer
         return hub.entry(f"demo/{key}")
 
     return offer
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as running:
+        yield running
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The sentences that a user is told."""
+    lines: list[str] = []
+    monkeypatch.setattr(watch, "note", lines.append)
+    return lines
+
+
+def files(cache: Path) -> dict[str, bytes]:
+    """What lies in the cache under its final name."""
+    return {path.name: path.read_bytes() for path in cache.rglob("*") if path.is_file() and path.suffix != PART}
