@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,13 +26,15 @@ def demo_path(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 @pytest.fixture
-def demo(demo_path: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def demo(demo_path: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The demo suite, and no other, for one test in this process."""
     monkeypatch.setattr(sys, "path", [*demo_path, *sys.path])
     packages.read.cache_clear()
     only = {"demo": suites.installed()["demo"]}
     packages.read.cache_clear()
     monkeypatch.setattr(suites, "installed", lambda: only)
+    yield
+    packages.read.cache_clear()
 
 
 @pytest.fixture
