@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ from pdl.data.transforms import Grayscale, Normalize, Resize
 from pdl.errors import CheckError, DataError, UsageError
 from pdl.export import run as exporting
 from pdl.export.bundle import TOLERANCE, compare, to_bytes, write
+from pdl.export.imported import import_model
 from pdl.export.symbolic import trace_symbolic
+from pdl.runtime.bundle import read as read_bundle
 from pdl.runtime.use import info
 from pdl.train import Task
 from pdl_cv import LeNet
@@ -260,6 +263,25 @@ def test_a_run_as_onnx(run: Path, tmp_path: Path) -> None:  # noqa: F811
     assert stored["licence"] == "MIT"
     assert "red" in stored["labels"]
     assert "resize" in stored["pre"]
+
+
+def test_a_bundle_as_onnx(run: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    onnx = pytest.importorskip("onnx")
+    monkeypatch.chdir(tmp_path)
+    made = exporting.bundle_to_onnx(run / "model.pdl")
+    assert made.path == Path("model.onnx")
+    assert "e-0" in dict(made.facts)["difference"] or "not compared" in dict(made.facts)["difference"]
+    read = onnx.load(str(made.path))
+    stored = {entry.key: entry.value for entry in read.metadata_props}
+    assert "red" in stored["labels"]
+    assert "resize" in stored["pre"]
+    again = import_model(made.path, tmp_path / "again.pdl", pipeline=None)
+    assert again["checks"] == [] or again["checks"][0]["relative"] < 1e-4
+    kept = read_bundle(run / "model.pdl")
+    graph = {"kind": "onnx", "graph": {}}
+    monkeypatch.setattr(exporting, "read", lambda _: dataclasses.replace(kept, program=graph))
+    with pytest.raises(UsageError, match="keeps the ONNX graph"):
+        exporting.bundle_to_onnx(run / "model.pdl")
 
 
 def test_check_names_what_onnx_lacks(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from pdl.cli import style
-from pdl.cli.common import Json, Recipe, recipe
+from pdl.cli.common import Json, Recipe, located, recipe
 from pdl.errors import UsageError
 
 EXAMPLE = "Example:  pdl export runs/digits        pdl export --check -c cv/digits_lenet"
@@ -40,6 +40,8 @@ def command(
 ) -> None:
     """Write a trained run to one file: a bundle for pdl's runtime, or ONNX. It is held to the model before it is kept.
 
+    A bundle, or a pretrained model by name, is written as ONNX (--to onnx).
+
     With --check nothing is trained or written: each op and line of code that stands in the way is named (exit code 1).
     """
     if to not in TARGETS:
@@ -53,14 +55,26 @@ def command(
         raise UsageError("-c belongs to --check; to export a run, name its folder: pdl export RUN")
     if len(given) != 1:
         raise UsageError("which run? write: pdl export RUN")
-    from pdl.export.run import export
+    from pdl.export.run import bundle_to_onnx, export
 
-    made = export(given[0], out, to=to, opset=opset, weights=weights, licence=licence, store=store)  # type: ignore
+    source = located(given[0])
+    if source.is_file():
+        _demand_onnx(given[0], to, bool(weights or licence or store != "fp32"))
+        made = bundle_to_onnx(source, out, opset=opset)
+    else:
+        made = export(source, out, to=to, opset=opset, weights=weights, licence=licence, store=store)  # type: ignore
     if json:
         return style.json({**dict(made.facts), "notes": made.notes})
     for note in made.notes:
         style.note(note)
     style.pairs(made.facts)
+
+
+def _demand_onnx(source: str, to: str, changed: bool) -> None:
+    if to != "onnx":
+        raise UsageError(f"{source} is a bundle already; --to onnx makes an ONNX file of it")
+    if changed:
+        raise UsageError(f"{source} is a bundle: --weights, --store and --licence belong to runs")
 
 
 def _check(config: Path | None, overrides: list[str], to: Any, opset: int | None, json: bool) -> None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from pdl import random
 from pdl.config import Config, build
 from pdl.config import check as check_config
@@ -19,7 +21,8 @@ from pdl.hub.pretrained import deferred
 from pdl.nn import Module
 from pdl.ops.base import Op
 from pdl.program import Program
-from pdl.runtime.session import load
+from pdl.runtime.bundle import read
+from pdl.runtime.session import load, of_bundle
 from pdl.train.folder import Run
 from pdl.train.result import Result
 from pdl.train.settings import TrainSettings
@@ -167,17 +170,47 @@ def _to_onnx(
     }  # fmt: skip
     names: dict[str, Any] = {"inputs": list(deployment.inputs), "outputs": list(deployment.outputs)}
     made = to_onnx(program, path, opset=opset or DEFAULT, metadata=metadata, samples=samples, **names)
+    return Exported(made.path, _facts_of_onnx(made), [*notes, *fixed, *made.notes])
+
+
+def bundle_to_onnx(bundle: str | Path, out: str | Path | None = None, *, opset: int | None = None) -> Exported:
+    """Write the net of a bundle as ONNX (NAME.onnx here by default), compared with ONNX Runtime on a made-up picture
+    where the bundle has a pipeline.
+
+    UsageError for a bundle that keeps an imported graph which no program can hold.
+    """
+    from pdl.export.onnx import DEFAULT, to_onnx
+
+    given = read(bundle)
+    if given.kind != "program":
+        raise UsageError(f"{bundle}: keeps the ONNX graph that it was imported from; use that file")
+    meta, session = given.meta, of_bundle(given)
+    samples = []
+    if session.pipeline is not None:
+        picture = np.random.default_rng(0).integers(0, 256, (240, 320, 3), dtype=np.uint8)
+        samples = [[array[None] for array in session.pipeline.prepare(picture).values()]]
+    metadata = {
+        "name": meta["name"], "licence": meta["licence"], "labels": given.labels, "metrics": meta["metrics"],
+        "pre": given.pipeline["pre"], "post": given.pipeline["post"], "card": given.card, **meta["about"],
+    }  # fmt: skip
+    names: dict[str, Any] = {"inputs": given.program["inputs"], "outputs": given.program["outputs"]}
+    path = Path(out) if out else Path(f"{Path(bundle).stem}.onnx")
+    made = to_onnx(given.build(), path, opset=opset or DEFAULT, metadata=metadata, samples=samples, **names)
+    return Exported(made.path, _facts_of_onnx(made), list(made.notes))
+
+
+def _facts_of_onnx(made: Any) -> list[tuple[str, Any]]:
+    """What `pdl export --to onnx` shows."""
     against = (
         f"{made.difference:.1e} from {made.runtime}"
         if made.difference is not None
         else "not compared: pip install onnxruntime"
     )
-    facts = [
+    return [
         ("onnx", str(made.path)), ("opset", made.opset), ("size", f"{made.nbytes / 1000:,.1f} kB"),
         ("nodes", made.nodes), ("inputs", ", ".join(f"{p.name} [{', '.join(map(str, p.shape))}]" for p in made.inputs)),
         ("difference", against),
     ]  # fmt: skip
-    return Exported(made.path, facts, [*notes, *fixed, *made.notes])
 
 
 # -- before training ---------------------------------------------------------------------------------------------------
