@@ -169,6 +169,16 @@ def test_the_cost_of_halves_is_what_the_bundle_scores(run: Path, tmp_path: Path)
     assert np.mean(right) == pytest.approx(session.bundle.meta["metrics"]["test/accuracy"], abs=1e-9)
 
 
+def test_a_bundle_says_with_which_weights_its_run_began(run: Path, photos: Path, tmp_path: Path) -> None:  # noqa: F811
+    """And what was learned on them can be learned on again."""
+    first = str(run / "model.pdl")
+    result = pdl.train.train(recipe(photos, train__epochs=1, model__pretrained=first), run=tmp_path / "run")
+    assert result.pretrained[0]["loaded"] == 10
+    session = pdl.runtime.load(tmp_path / "run" / "model.pdl")
+    assert session.bundle.meta["about"]["pretrained"] == first
+    assert info(tmp_path / "run" / "model.pdl")["pretrained"] == first
+
+
 def test_storage_that_damages_is_refused(run: Path, tmp_path: Path) -> None:  # noqa: F811
     config = pdl.train.Run.open(run).config()
     task = pdl.config.build(config["task"])

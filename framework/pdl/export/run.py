@@ -89,7 +89,12 @@ def export(
 def write_bundle(
     path: Path, deployment: Deployment, run: Run, metrics: Mapping[str, float | None], store: Store = "fp32"
 ) -> Written:
-    """The bundle of a run's model, with the run's recipe; see `pdl.export.bundle.write`."""
+    """The bundle of a run's model, with the run's recipe and the names of the weights that it began with; see
+    `pdl.export.bundle.write`.
+    """
+    began = [report["source"] for report in run.describe().get("pretrained", [])]
+    if began:
+        deployment.about |= {"pretrained": ", ".join(began)}
     config = (run.path / "config.yaml").read_text(encoding="utf-8")
     return write(path, deployment, name=str(run.describe()["recipe"]), metrics=metrics, config=config, store=store)
 
