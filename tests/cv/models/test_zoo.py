@@ -62,6 +62,10 @@ def small(name: str) -> tuple[nn.Module, int]:
     for parameter in net.parameters():
         if parameter.ndim == 1:
             parameter._data += 0.1 * pdl.randn(parameter.shape).data
+    if not any(isinstance(module, nn.BatchNorm2d | nn.LayerNorm) for module in net.modules()):
+        for module in net.modules():  # nothing keeps up the signal but the weights, and many heads start near 0
+            if isinstance(module, nn.Linear):
+                nn.init.lecun_normal_(module.weight)
     norms = [module for module in net.modules() if isinstance(module, nn.BatchNorm2d)]
     before = [norm.momentum for norm in norms]
     for norm in norms:
