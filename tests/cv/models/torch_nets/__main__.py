@@ -4,7 +4,7 @@ torch, not with pdl's.
 python torch_nets FOLDER     writes FOLDER/<variant>.npz: random weights and statistics, an input, and torch's output
 
 Every module beside this one has NETS: variant of pdl's -> function that makes torch's, and perhaps SIZES: variant ->
-side of the pictures (64 where none is given).
+side of the pictures (64 where none is given), and perhaps CALIBRATED, if the statistics are to be those of a batch.
 """
 
 import importlib
@@ -31,6 +31,16 @@ def shake(net, size):
     return net.eval()
 
 
+def calibrate(net, size):
+    """Statistics of a batch of noise, so that what a picture shows reaches the end."""
+    norms = [module for module in net.modules() if isinstance(module, nn.BatchNorm2d)]
+    for norm in norms:
+        norm.momentum = 1.0
+    with torch.no_grad():
+        net.train()(torch.randn(8, 3, size, size))
+    return net.eval()
+
+
 def main(folder):
     for file in sorted(Path(__file__).parent.glob("[!_]*.py")):
         family = importlib.import_module(file.stem)
@@ -38,6 +48,8 @@ def main(folder):
             torch.manual_seed(0)
             size = getattr(family, "SIZES", {}).get(name, 64)
             net = shake(make(), size)
+            if getattr(family, "CALIBRATED", False):
+                calibrate(net, size)
             x = torch.randn(2, 3, size, size)
             with torch.no_grad():
                 y = net(x)
