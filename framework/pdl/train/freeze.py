@@ -60,9 +60,10 @@ class Frozen:
 
 def told(frozen: Frozen, optimizer: Optimizer) -> list[str]:
     """Lines to say before training: what is frozen, and how far learning rates differ."""
-    groups = optimizer.param_groups
-    rates: dict[float, list[str]] = {group.get("initial_lr") or group["lr"]: group["names"] for group in groups}
-    ends = [f"{rate:.3g} ({', '.join(rates[rate][:2])}, ...)" for rate in (max(rates), min(rates))]
+    rates: dict[float, list[str]] = {}
+    for group in optimizer.param_groups:
+        rates.setdefault(group.get("initial_lr") or group["lr"], []).extend(group["names"])
+    ends = [f"{rate:.3g} ({_few(rates[rate], 2)})" for rate in (max(rates), min(rates))]
     lines = [str(frozen)] if frozen.names else []
     return [*lines, f"{len(rates)} learning rates, from {ends[0]} to {ends[1]}"] if len(rates) > 1 else lines
 
@@ -85,11 +86,14 @@ def _chosen(model: Module, names: list[str], what: str | Sequence[str]) -> list[
 
 
 def _nothing(model: Module, names: list[str], pattern: str) -> str:
-    few = ", ".join(names[:6]) + (f", ... ({len(names)} in all)" if len(names) > 6 else "")
-    line = f"train.freeze: {pattern!r} matches no parameter of {type(model).__name__}; names are {few}"
+    line = f"train.freeze: {pattern!r} matches no parameter of {type(model).__name__}; names are {_few(names, 6)}"
     if pattern != BACKBONE:
         return line
     return f'{line}; the class names no head either (head = "fc"): give patterns for what is to be frozen'
+
+
+def _few(names: list[str], count: int) -> str:
+    return ", ".join(names[:count]) + (f", ... ({len(names)} in all)" if len(names) > count else "")
 
 
 def _all_in(module: Module, ids: set[int]) -> bool:
