@@ -323,3 +323,11 @@ def test_init_writes_a_recipe_that_trains(photos: Path, tmp_path: Path, monkeypa
     assert cfg["data"]["train"]["root"] == str(photos)
     result = pdl.train.train(cfg, fast_dev_run=True, progress=False)
     assert Path(result.run) == tmp_path / "runs" / "photos-1"
+
+
+def test_the_model_of_a_run_is_restored_without_drawing_weights() -> None:
+    pdl.seed(0)
+    before = str(pdl.random.generator().bit_generator.state)
+    model = Classification().restore({"model": {"_target_": "pdl_cv.LeNet", "pretrained": "cv/not_asked_for"}})
+    assert str(pdl.random.generator().bit_generator.state) == before
+    assert not model.get_parameter("conv1.weight").data.any()

@@ -14,7 +14,7 @@ from pdl.config import build
 from pdl.data import Dataset
 from pdl.errors import ConfigError, DataError, ShapeError
 from pdl.hints import Range
-from pdl.nn import Module
+from pdl.nn import Module, init
 from pdl.report import Section, png
 from pdl.tensor import no_grad
 from pdl.train import Deployment, Loss, Metric, Task
@@ -112,8 +112,9 @@ class Classification(Task):
         return made
 
     def restore(self, cfg: Any) -> Module:
-        """The model of a run; its own weights follow, so pretrained ones are not asked for."""
-        made: Module = build(cfg["model"], **({"pretrained": None} if "pretrained" in cfg["model"] else {}))
+        """The model of a run; its own weights follow, so none are drawn, and pretrained ones are not asked for."""
+        with init.skipped():
+            made: Module = build(cfg["model"], **({"pretrained": None} if "pretrained" in cfg["model"] else {}))
         return made
 
     def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
