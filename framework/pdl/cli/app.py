@@ -6,6 +6,8 @@ import importlib
 import keyword
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -73,9 +75,24 @@ def _pdl(
 
 def run(arguments: list[str]) -> int:
     """Parse, call, and turn every outcome into an exit code."""
-    streams = sys.stdout, sys.stderr
+    with _telling():
+        return _run(arguments)
+
+
+@contextmanager
+def _telling() -> Iterator[None]:
+    """What the hub and the packages have to say goes to the terminal, for as long as a command runs."""
+    before = packages.tell, watch.note, watch.progress
     packages.tell = watch.note = style.note
     watch.progress = style.progress
+    try:
+        yield
+    finally:
+        packages.tell, watch.note, watch.progress = before
+
+
+def _run(arguments: list[str]) -> int:
+    streams = sys.stdout, sys.stderr
     try:
         threads.demand_environment()
         result = typer.main.get_command(app).main(arguments, prog_name="pdl", standalone_mode=False)
