@@ -8,22 +8,9 @@ from typing import Any
 from pdl.errors import UsageError
 from pdl.nn import Module
 from pdl.runtime.session import Session
-from pdl.tensor import Tensor, as_tensor
+from pdl.train.deployed import Deployed
 from pdl.train.loop import evaluate
 from pdl.train.task import Deployment, Task
-
-
-class _Standing(Module):
-    """A session in the place of the net it was made of."""
-
-    def __init__(self, session: Session) -> None:
-        self.session = session
-
-    def forward(self, *xs: Any) -> Any:
-        """The session's outputs."""
-        arrays = {port.name: as_tensor(x).numpy() for port, x in zip(self.session.inputs, xs, strict=True)}
-        made = [Tensor._wrap(y) for y in self.session.run(arrays).values()]
-        return made[0] if len(made) == 1 else tuple(made)
 
 
 def measure(
@@ -31,7 +18,7 @@ def measure(
 ) -> dict[str, float]:
     """The task's metrics of a session on a split, without the split's name."""
     demand_same_net(deployment, model)
-    found = evaluate(task, _Standing(session), loader, split=split)
+    found = evaluate(task, Deployed(session), loader, split=split)
     return {name.removeprefix(f"{split}/"): float(value) for name, value in found.metrics.items()}
 
 

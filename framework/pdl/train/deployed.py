@@ -13,24 +13,24 @@ from pdl.errors import UsageError
 from pdl.nn import Module
 from pdl.runtime.bundle import Bundle, read
 from pdl.runtime.session import Session, of_bundle
-from pdl.tensor import Tensor
+from pdl.tensor import Tensor, as_tensor
 from pdl.train.loop import evaluate as evaluate_split
 from pdl.train.result import Result, machine, versions
 from pdl.train.task import SPLITS, Task
 
 
 class Deployed(Module):
-    """A session in a model's place: tensors in, tensors out, in the order of the bundle's inputs and outputs."""
+    """A session in the place of the net it was made of: tensors in, tensors out, in the order of its ports."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
 
-    def forward(self, *inputs: Tensor) -> Any:
-        """What the model that the bundle was made of would answer."""
+    def forward(self, *inputs: Any) -> Any:
+        """The session's outputs."""
         ports = self.session.inputs
         if len(inputs) != len(ports):
             raise UsageError(f"the bundle takes {len(ports)} inputs, its task gives {len(inputs)}")
-        answers = self.session.run({port.name: x.data for port, x in zip(ports, inputs, strict=True)})
+        answers = self.session.run({port.name: as_tensor(x).numpy() for port, x in zip(ports, inputs, strict=True)})
         made = [Tensor(answers[port.name]) for port in self.session.outputs]
         return made[0] if len(made) == 1 else tuple(made)
 
