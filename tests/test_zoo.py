@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from pdl import hub
+from pdl.cli import main
 from pdl.errors import DataError
 from pdl.hub import wheels
 from pdl.hub.entries import Wheel
@@ -148,3 +149,16 @@ def test_our_own_weights_reach_the_stated_metric(name: str) -> None:
     except DataError as error:
         pytest.skip(str(error))
     assert measured[metric.name] == pytest.approx(metric.value, abs=5e-5)
+
+
+def test_a_folder_named_as_a_suite_hides_no_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`cv/digits_lenet` is a name also where a folder cv/ is; what lies there under that name comes first."""
+    (tmp_path / "cv").mkdir()
+    cv2.imwrite(str(tmp_path / "seven.png"), digit(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert main(["predict", "cv/digits_lenet", "seven.png", "--topk", "1"]) == 0
+    assert capsys.readouterr().out.split()[5] == "7"
+    (tmp_path / "cv/digits_lenet").mkdir()
+    assert main(["predict", "cv/digits_lenet", "seven.png"]) == 2

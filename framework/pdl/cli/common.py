@@ -35,14 +35,14 @@ def located(word: str) -> Path:
     path = Path(word).expanduser()
     if path.is_dir():
         return path
-    if not path.is_file() and _means_a_path(word, path):
+    from pdl import hub
+
+    if not path.is_file() and _means_a_path(word, path) and word not in hub.index():
         from pdl.suites import suggest
 
         beside = [str(path.parent / each.name) for each in path.parent.iterdir()] if path.parent.is_dir() else []
         hint = suggest(str(path), beside) or "; `pdl train` writes run folders, by default below runs/"
         raise UsageError(f"{word}: no such run folder or bundle{hint}")
-    from pdl import hub
-
     return hub.bundle(path if path.is_file() else word)
 
 
