@@ -7,7 +7,6 @@ log in suites/<suite>/training/NAME/, then measures the file that ships and prin
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 import yaml
 
-import pdl
+from pdl.export.package import index_entry
 from pdl.export.run import export
 from pdl.runtime.bundle import read
 from pdl.train import Run, evaluate
@@ -48,28 +47,18 @@ def keep_log(run: Path, folder: Path) -> None:
 
 def entry(run: Path, name: str, file: Path, metrics: dict[str, float], args: argparse.Namespace) -> dict[str, Any]:
     """What hub.yaml says of it."""
-    content, seed = file.read_bytes(), Run.open(run).config()["train"].get("seed", 0)
-    version = pdl.__version__.split(".")
-    return {
-        name: {
-            "task": read(file).meta["about"]["task"].rpartition(".")[2].lower(),
-            "summary": args.summary,
-            "licence": "Apache-2.0",
-            "origin": f"trained by the pdl authors with the command below, seed {seed}; the log is in training/{name}",
-            "metric": {
-                "name": args.metric,
-                "value": round(metrics[args.metric], 4),
-                "data": args.data,
-                "protocol": args.protocol,
-            },
-            "command": args.command,
-            "pdl": f">={version[0]}.{version[1]},<{version[0]}.{int(version[1]) + 1}",
-            "file": file.name,
-            "bytes": len(content),
-            "sha256": hashlib.sha256(content).hexdigest(),
-            "sources": [{"package": f"weights/{file.name}"}],
-        }
+    seed = Run.open(run).config()["train"].get("seed", 0)
+    origin = f"trained by the pdl authors with the command below, seed {seed}; the log is in training/{name}"
+    made = index_entry(read(file), file.read_bytes(), name, {"task": None, "summary": args.summary, "origin": origin})
+    made["metric"] = {
+        "name": args.metric,
+        "value": round(metrics[args.metric], 4),
+        "data": args.data,
+        "protocol": args.protocol,
     }
+    made["command"] = args.command
+    del made["card"]  # the bundle carries its own
+    return {name: made}
 
 
 def main() -> None:

@@ -23,6 +23,7 @@ Overrides = Annotated[
         metavar="OVERRIDES", help="Settings in hydra's grammar: train.epochs=3  +key=value  ~key", show_default=False
     ),
 ]
+STORES = ("fp32", "bf16", "fp16")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
@@ -50,6 +51,12 @@ def _means_a_path(word: str, path: Path) -> bool:
     """Whether a word that is no file here cannot be a name: it has the form of a path, or begins with a folder."""
     looks = path.is_absolute() or word.startswith((".", "~")) or word.count("/") > 1 or path.suffix in (".pdl", ".onnx")
     return looks or (path.parent != Path() and path.parent.is_dir())
+
+
+def demand_store(store: str) -> None:
+    """UsageError for a word that --store does not know."""
+    if store not in STORES:
+        raise UsageError(f"--store {store}: choose {' or '.join(STORES)}")
 
 
 class Interrupted(PdlError):

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from pdl.cli import style
-from pdl.cli.common import Json, Recipe, located, recipe
+from pdl.cli.common import Json, Recipe, demand_store, located, recipe
 from pdl.errors import UsageError
 
 EXAMPLE = "Example:  pdl export runs/digits        pdl export --check -c cv/digits_lenet"
@@ -17,7 +17,6 @@ Words = Annotated[
     typer.Argument(metavar="RUN", help="The run folder; with --check, settings of the recipe.", show_default=False),
 ]
 TARGETS = ("bundle", "onnx")
-STORES = ("fp32", "bf16", "fp16")
 
 
 def command(
@@ -46,8 +45,7 @@ def command(
     """
     if to not in TARGETS:
         raise UsageError(f"--to {to}: choose {' or '.join(TARGETS)}")
-    if store not in STORES:
-        raise UsageError(f"--store {store}: choose {' or '.join(STORES)}")
+    demand_store(store)
     given = list(words or ())
     if check:
         return _check(config, given, to, opset, json)

@@ -8,9 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from pdl.cli import style
-from pdl.cli.common import Json
-from pdl.cli.export import STORES
-from pdl.errors import UsageError
+from pdl.cli.common import Json, demand_store
 
 EXAMPLE = "Example:  pdl package runs/digits --name pdl-my-model --version 1.0 --licence Apache-2.0"
 
@@ -36,8 +34,7 @@ def command(
 
     It holds the bundle, its card, and an index entry with licence, origin and metric, which `pdl models` shows.
     """
-    if store not in STORES:
-        raise UsageError(f"--store {store}: choose {' or '.join(STORES)}")
+    demand_store(store)
     from pdl.export.package import package
 
     given: dict[str, Any] = {"store": store, "licence": licence, "summary": summary, "task": task, "origin": origin}

@@ -42,15 +42,13 @@ def command(
     if "-" in inputs and sys.stdin.isatty():
         raise UsageError("'-' reads a file from standard input: pdl predict RUN - < photo.png")
     whole = _system(run)
-    path = located(run) if whole is None else Path()
-    if whole is not None:
-        found = _of_bundle(whole, inputs, topk, batch_size, save)
-    elif is_bundle(path):
-        found = _of_bundle(path, inputs, topk, batch_size, save)
+    model = located(run) if whole is None else whole
+    if whole is not None or is_bundle(model):
+        found = _of_bundle(model, inputs, topk, batch_size, save)
     else:
         from pdl.train import predict
 
-        found = predict(path, inputs, topk=topk, batch_size=batch_size, save=save)
+        found = predict(model, inputs, topk=topk, batch_size=batch_size, save=save)
     if json:
         style.json(found)
     else:

@@ -80,7 +80,7 @@ def package(
         stated = _licence(licence or given.meta["licence"])
         data = restate(file, licence=stated, card=_card(given.card, model, stated))
     bundle = read(data)
-    entry = _entry(bundle, data, model, {"task": task, "summary": summary, "origin": origin})
+    entry = index_entry(bundle, data, model, {"task": task, "summary": summary, "origin": origin})
     wheel = _wheel(project, release, model, entry, bundle, data)
     _demand_readable(wheel, model)
     target, content = Path(out) / wheel.filename, wheel.to_bytes()
@@ -96,13 +96,22 @@ def _name(name: str) -> str:
     """The name in its normal form (PEP 503): letters in lower case, single dashes."""
     if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?", name):
         raise UsageError(f"--name {name!r}: letters, digits, '-', '_' and '.', with a letter or digit at both ends")
-    normal = re.sub(r"[-_.]+", "-", name).lower()
-    module = normal.replace("-", "_")
+    normal = _normal(name)
+    module = _module(normal)
     if not normal.startswith(PREFIX):
         raise UsageError(f"--name {name}: names of packaged models begin with pdl-; write --name {PREFIX}{normal}")
     if not module.isidentifier() or keyword.iskeyword(module):
         raise UsageError(f"--name {name}: {module} is no name that Python can import")
     return normal
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _module(project: str) -> str:
+    """The import package of a distribution whose name is in its normal form."""
+    return project.replace("-", "_")
 
 
 def _version(version: str) -> str:
@@ -133,7 +142,7 @@ def _demand_free(project: str, model: str) -> None:
     """UsageError where something that is installed has the name: neither could be used beside the other."""
     from pdl import hub
 
-    module = project.replace("-", "_")
+    module = _module(project)
     suite = next((each for each in suites.installed().values() if model == each.name or module == each.package), None)
     if suite is not None:
         raise UsageError(f"--name {project}: that is the suite {suite.name!r} ({suite.distribution}); choose another")
@@ -141,7 +150,7 @@ def _demand_free(project: str, model: str) -> None:
     if other is not None and other.package != module:
         raise UsageError(f"--name {project}: {other.distribution} has a model {model!r}; choose another")
     for entry in hub.index().values():
-        if re.sub(r"[-_.]+", "-", entry.short).lower() == model and entry.package.package != module:
+        if _normal(entry.short) == model and entry.package.package != module:
             raise UsageError(f"--name {project}: {model!r} would be taken for {entry.name}; choose another")
 
 
@@ -177,8 +186,10 @@ def _card(card: str, model: str, licence: str) -> str:
     return card
 
 
-def _entry(bundle: Bundle, data: bytes, model: str, said: Mapping[str, str | None]) -> dict[str, Any]:
-    """The model's part of hub.yaml."""
+def index_entry(bundle: Bundle, data: bytes, model: str, said: Mapping[str, str | None]) -> dict[str, Any]:
+    """A bundle's part of the hub.yaml of a package that holds it as weights/MODEL.pdl: what is not `said` (task,
+    summary, origin) the bundle knows.
+    """
     name = f"{model}.pdl"
     made = (
         f"trained with pdl {bundle.meta['pdl']}" if bundle.config.strip() else f"a bundle of pdl {bundle.meta['pdl']}"
@@ -271,7 +282,7 @@ def _requires(bundle: Bundle) -> list[str]:
 def _wheel(project: str, release: str, model: str, entry: dict[str, Any], bundle: Bundle, data: bytes) -> Wheel:
     import yaml
 
-    module = project.replace("-", "_")
+    module = _module(project)
     index = yaml.safe_dump({"format": 1, "models": {model: entry}}, sort_keys=False, allow_unicode=True, width=110)
     files = {
         f"{module}/__init__.py": f'"""A model for pdl, used by name: `pdl predict {model} INPUT`; see hub.yaml."""\n',
@@ -299,7 +310,7 @@ def _demand_readable(wheel: Wheel, model: str) -> None:
     """The index as its reader takes it; ConfigError tells what a value given on the command line breaks."""
     from pdl.hub import schema
 
-    module = wheel.name.replace("-", "_")
+    module = _module(wheel.name)
     with TemporaryDirectory() as folder:
         index = Path(folder) / "hub.yaml"
         index.write_bytes(wheel.files[f"{module}/hub.yaml"])

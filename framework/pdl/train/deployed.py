@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,8 +14,9 @@ from pdl.nn import Module
 from pdl.runtime.bundle import Bundle, read
 from pdl.runtime.session import Session, of_bundle
 from pdl.tensor import Tensor, as_tensor
+from pdl.train.loop import Evaluation
 from pdl.train.loop import evaluate as evaluate_split
-from pdl.train.result import Result, machine, versions
+from pdl.train.result import Result, identity
 from pdl.train.task import SPLITS, Task
 
 
@@ -54,21 +55,24 @@ def evaluate_bundle(path: str | Path, *, split: str = "test", overrides: Sequenc
         task.verify(model, datasets, config)
         loader = task.loader(config, datasets[split], training=False, seed=seed)
         measured = evaluate_split(task, model, loader, split=split)
+    about = bundle.meta["about"]
+    parameters, weights = int(about.get("parameters", 0)), str(about.get("weights", "of the bundle"))
+    names = identity(str(bundle.meta["name"]), Path(path), config)
+    return evaluated(names, measured, seed=seed, parameters=parameters, weights=weights)
+
+
+def evaluated(names: Mapping[str, Any], measured: Evaluation, *, seed: int, parameters: int, weights: str) -> Result:
+    """The result of a measurement without training; `names` say of what (`identity`)."""
     return Result(
-        recipe=str(bundle.meta["name"]),
-        task=config["task"]["_target_"],
-        model=config["model"]["_target_"],
-        run=str(Path(path).resolve()),
-        versions=versions(),
-        machine=machine(),
+        **names,
         status="evaluated",
         seed=seed,
         epochs=0,
         steps=0,
         seconds=round(measured.seconds, 3),
         samples_per_second=None,
-        parameters=int(bundle.meta["about"].get("parameters", 0)),
-        weights=str(bundle.meta["about"].get("weights", "of the bundle")),
+        parameters=parameters,
+        weights=weights,
         metrics=measured.metrics,
     )
 

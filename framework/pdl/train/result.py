@@ -27,10 +27,13 @@ import platform
 import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pdl.errors import DataError
 from pdl.train.log import duration
+
+if TYPE_CHECKING:
+    from pdl.config import Config
 
 FIELDS: dict[str, type | tuple[type, ...]] = {
     "schema": int, "recipe": str, "task": str, "model": str, "run": str, "status": str, "seed": int, "epochs": int,
@@ -116,6 +119,18 @@ def _short(folder: str) -> str:
         return str(Path(folder).relative_to(Path.cwd()))
     except (ValueError, OSError):
         return folder
+
+
+def identity(recipe: str, path: Path, config: Config) -> dict[str, Any]:
+    """The fields of a result that say what and where."""
+    return {
+        "recipe": recipe,
+        "task": config["task"]["_target_"],
+        "model": config["model"]["_target_"],
+        "run": str(path.resolve()),
+        "versions": versions(),
+        "machine": machine(),
+    }
 
 
 def versions() -> dict[str, str]:

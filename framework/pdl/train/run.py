@@ -18,7 +18,7 @@ from pdl.hub.pretrained import collected, deferred
 from pdl.runtime.bundle import is_bundle
 from pdl.train import checkpoint
 from pdl.train.checkpoint import LAST, Checkpoints
-from pdl.train.deployed import demand_split, evaluate_bundle
+from pdl.train.deployed import demand_split, evaluate_bundle, evaluated
 from pdl.train.folder import Run
 from pdl.train.freeze import Frozen
 from pdl.train.hooks import EarlyStop, Hook
@@ -27,7 +27,7 @@ from pdl.train.loop import Evaluation, Trainer
 from pdl.train.loop import evaluate as evaluate_split
 from pdl.train.profiler import Profiler
 from pdl.train.report import write_report
-from pdl.train.result import Result, machine, versions
+from pdl.train.result import Result, identity
 from pdl.train.settings import TrainSettings
 from pdl.train.task import Parts, Task
 from pdl.train.tensorboard import TensorBoard
@@ -242,7 +242,7 @@ def _result(
 ) -> Result:
     state = trainer.state
     return Result(
-        **_names(folder, config),
+        **identity(folder.describe()["recipe"], folder.path, config),
         status=status,
         seed=trainer.settings.seed,
         epochs=state.epoch,
@@ -255,18 +255,6 @@ def _result(
         metrics=metrics,
         next=f"pdl predict {folder.path} {trainer.task.example(trainer.loaders, folder.path)}",
     )
-
-
-def _names(folder: Run, config: Config) -> dict[str, Any]:
-    """The fields of a result that say what and where."""
-    return {
-        "recipe": folder.describe()["recipe"],
-        "task": config["task"]["_target_"],
-        "model": config["model"]["_target_"],
-        "run": str(folder.path.resolve()),
-        "versions": versions(),
-        "machine": machine(),
-    }
 
 
 def evaluate(
@@ -290,18 +278,9 @@ def evaluate(
             parts = task.build(config, seed=settings.seed, splits=(split,), training=False)
         named = folder.load_weights(parts.model, weights)
         measured = evaluate_split(task, parts.model, parts.loaders[split], split=split)
-    return Result(
-        **_names(folder, config),
-        status="evaluated",
-        seed=settings.seed,
-        epochs=0,
-        steps=0,
-        seconds=round(measured.seconds, 3),
-        samples_per_second=None,
-        parameters=sum(p.size for p in parts.model.parameters()),
-        weights=named,
-        metrics=measured.metrics,
-    )
+    parameters = sum(p.size for p in parts.model.parameters())
+    names = identity(folder.describe()["recipe"], folder.path, config)
+    return evaluated(names, measured, seed=settings.seed, parameters=parameters, weights=named)
 
 
 def predict(
