@@ -162,3 +162,7 @@ def test_a_folder_named_as_a_suite_hides_no_model(
     assert capsys.readouterr().out.split()[5] == "7"
     (tmp_path / "cv/digits_lenet").mkdir()
     assert main(["predict", "cv/digits_lenet", "seven.png"]) == 2
+    (tmp_path / "ocr").mkdir()
+    capsys.readouterr()
+    assert main(["info", "ocr/ppocr_v4"]) == 2
+    assert "ocr/ppocr_v4 is a system and no single model" in capsys.readouterr().err

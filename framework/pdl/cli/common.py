@@ -37,8 +37,9 @@ def located(word: str) -> Path:
     if path.is_dir():
         return path
     from pdl import hub
+    from pdl.hub.systems import systems
 
-    if not path.is_file() and _means_a_path(word, path) and word not in hub.index():
+    if not path.is_file() and _means_a_path(word, path) and word not in {*hub.index(), *systems()}:
         from pdl.suites import suggest
 
         beside = [str(path.parent / each.name) for each in path.parent.iterdir()] if path.parent.is_dir() else []
