@@ -65,7 +65,7 @@ def export(
     config = folder.config()
     if to == "onnx" and store != "fp32":
         raise UsageError("--store belongs to bundles; --to onnx writes float32")
-    task: Task = build(config["task"])
+    task = folder.task(config)
     with deferred():
         model = task.restore(config)
     named = folder.load_weights(model, weights)

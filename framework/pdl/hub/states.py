@@ -78,14 +78,13 @@ def _demand_parameters(source: str, file: str) -> None:
 
 def _of_run(folder: str) -> Mapping[str, Any]:
     """The weights that a run's own test used, with the averaged ones in place."""
-    from pdl.config import build
     from pdl.hub.pretrained import deferred
     from pdl.train import Run
 
     run = Run.open(folder)
     config = run.config()
     with deferred():
-        source = build(config["task"]).restore(config)
+        source = run.task(config).restore(config)
     run.load_weights(source)
     return {name: value.numpy() for name, value in source.state_dict().items()}
 

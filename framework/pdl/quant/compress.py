@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pdl import random
-from pdl.config import Config, build, check
+from pdl.config import Config, check
 from pdl.config.tree import plain
 from pdl.data import Dataset, Subset
 from pdl.errors import CheckError, UsageError
@@ -119,7 +119,7 @@ def compress(
     folder = Run.open(run)
     config = check(folder.config(overrides))
     source = None if images is not None else _calibration_split(config, split)
-    task: Task = build(config["task"])
+    task = folder.task(config)
     settings = TrainSettings(**plain(config.get("train") or {}))
     with random.fork_seed(settings.seed):
         wanted = [each for each in (split, source) if each is not None and config["data"].get(each) is not None]

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pdl.config import build, from_dict
+from pdl.config import from_dict
 from pdl.config.named import find, name_of
 from pdl.config.tree import shown
 from pdl.errors import CheckError, PdlError
@@ -25,7 +25,7 @@ from pdl.selftest.compare import differences
 from pdl.selftest.tiny import Cut, Skipped, cut_down
 from pdl.train import Hook, Result, Run, checkpoint, evaluate, predict, train
 from pdl.train.log import read_log
-from pdl.train.task import SPLITS, Task
+from pdl.train.task import SPLITS
 
 INPUTS = 8
 ALL = 1_000_000  # answers asked of an input: every class
@@ -190,7 +190,7 @@ def _inputs(trial: Trial) -> list[Any]:
     """A few inputs as people give them: samples of the split that the run was tested on, and the file it suggests."""
     folder = Run.open(trial.path)
     config = folder.config()
-    task: Task = build(config["task"])
+    task = folder.task(config)
     model = task.restore(config)
     folder.load_weights(model)
     dataset = task.datasets(config, (trial.split,))[trial.split]

@@ -6,6 +6,7 @@ metrics.jsonl      numbers as they came (`pdl.train.log.MetricsLog`)
 checkpoints/       last.safetensors, best.safetensors, step-*.safetensors (`pdl.train.checkpoint`)
 result.json        the outcome (`pdl.train.result`)
 report.html        the outcome for people
+vocabularies/      NAME.txt: the names that the data told and that are too many for config.yaml (`pdl.vocabulary`)
 model.pdl          the bundle to deploy (`pdl.export`), unless train.export=false
 tensorboard/       event files, with train.tensorboard=true
 trace.json         a Chrome trace, and profile.json, its tables, of `pdl train --profile` (`pdl.train.profiler`)
@@ -21,13 +22,15 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from pdl.config import Config, dump, from_dict, load
+from pdl.config import Config, build, dump, from_dict, load
 from pdl.errors import UsageError
 from pdl.nn import Module
 from pdl.optim import EMA
 from pdl.train import checkpoint
 from pdl.train.checkpoint import BEST, LAST
 from pdl.train.result import Result
+from pdl.train.task import Task
+from pdl.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,18 @@ class Run:
         """The resolved recipe of the run."""
         return load(self.path / "config.yaml", list(overrides))
 
+    @property
+    def vocabularies(self) -> dict[str, Vocabulary]:
+        """The vocabularies of the run, by name."""
+        files = sorted((self.path / "vocabularies").glob("*.txt"))
+        return {file.stem: Vocabulary.read(file.read_text(encoding="utf-8"), str(file)) for file in files}
+
+    def task(self, config: Config) -> Task:
+        """The task of the run, with the names it has learned; `config` is the run's own, maybe with other data."""
+        task: Task = build(config["task"])
+        task.vocabularies.update(self.vocabularies)
+        return task
+
     def load_weights(self, model: Module, which: str | None = None) -> str:
         """Give the model the weights of a checkpoint, "best" or "last" (None: those the run's own test used).
 
@@ -106,12 +121,12 @@ class Run:
     def open_for(
         self,
         config: Config,
-        told: dict[str, Any],
+        task: Task,
         mode: dict[str, Any],
         pretrained: Sequence[dict[str, Any]] = (),
     ) -> None:
-        """Make the folder, with config.yaml (the recipe, and laid over it `told`, what the data said) and run.json,
-        which also keeps what became of pretrained weights.
+        """Make the folder, with config.yaml (the recipe, and laid over it what the data told the task), the task's
+        vocabularies, and run.json, which also keeps what became of pretrained weights.
 
         The folder of a resumed run has them already, and must be of the same `mode` (fast_dev_run, overfit).
         """
@@ -125,6 +140,11 @@ class Run:
                 raise UsageError(f"{self.path}: this run was begun {how}; go on with: "
                                  f"pdl train --resume {self.path}{options}")  # fmt: skip
             return
+        told = task.remember()
+        for name, vocabulary in task.vocabularies.items():
+            (self.path / "vocabularies").mkdir(exist_ok=True)
+            text = vocabulary.text().encode()
+            checkpoint.write_atomic(self.path / "vocabularies" / f"{name}.txt", text)
         whole = from_dict(overlaid(config.plain(), told))
         dump(Config(whole.tree, config.path, config.overrides), self.path)
         began = time.strftime("%Y-%m-%dT%H:%M:%S%z")

@@ -66,7 +66,7 @@ def train(
     config = check(cfg if isinstance(cfg, Config) else from_dict(cfg))
     folder = _folder(config, run, resume)
     settings = _settings(config, fast_dev_run, overfit)
-    task: Task = build(config["task"])
+    task = folder.task(config)
     fresh = not folder.path.exists()
     with random.fork_seed(settings.seed):
         going_on = resume and folder.resumable
@@ -78,7 +78,7 @@ def train(
         trainer.notes = [line for report in reports for line in report.lines()]
         trainer.hooks = [*hooks, *_hooks(folder, settings, overfit, progress)]
         mode = {"fast_dev_run": fast_dev_run, "overfit": overfit}
-        folder.open_for(config, task.remember(), mode, [report.to_dict() for report in reports])
+        folder.open_for(config, task, mode, [report.to_dict() for report in reports])
         if going_on:
             trainer.load_state_dict(checkpoint.load(folder.checkpoints / LAST))
         with _explained(folder, fresh):
@@ -102,7 +102,7 @@ def profile(cfg: Config | dict[str, Any], *, run: str | Path | None = None, step
         trainer = _trainer(config, task, parts, replace(settings, max_steps=None), limit=None, plain_lr=False)
         trainer.settings = replace(trainer.settings, epochs=10**9)  # it ends when enough steps are recorded
         trainer.hooks = [profiler]
-        folder.open_for(config, task.remember(), {"profile": steps})
+        folder.open_for(config, task, {"profile": steps})
         trainer.fit()
     profiler.write_trace(folder.path / TRACE)
     checkpoint.write_atomic(folder.path / PROFILE, (json.dumps(profiler.to_dict()) + "\n").encode())
@@ -271,7 +271,7 @@ def evaluate(
     folder = Run.open(run)
     config = check(folder.config(overrides))
     demand_split(config, split, run)
-    task: Task = build(config["task"])
+    task = folder.task(config)
     settings = TrainSettings(**plain(config.get("train") or {}))
     with random.fork_seed(settings.seed):
         with deferred():
@@ -298,7 +298,7 @@ def predict(
     """
     folder = Run.open(run)
     config = folder.config()
-    task: Task = build(config["task"])
+    task = folder.task(config)
     with deferred():
         model = task.restore(config)
     folder.load_weights(model, weights)

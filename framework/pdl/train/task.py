@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -19,6 +20,7 @@ from pdl.errors import ConfigError, DataError, UsageError
 from pdl.ops.base import Spec
 from pdl.tensor import Tensor
 from pdl.train.metrics import Metric
+from pdl.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from pdl.nn import Module
@@ -118,6 +120,13 @@ class Task:
     monitor: ClassVar[str] = "val/loss"
     """The validation metric that decides which weights are best, unless the recipe names another."""
     monitor_mode: ClassVar[Literal["max", "min"]] = "min"
+
+    @cached_property
+    def vocabularies(self) -> dict[str, Vocabulary]:
+        """What the data names, by kind: {"items": ..., "users": ...}. `prepare` fills in what is not there yet; a run
+        folder keeps them, and a task of that run starts with them, whatever data it is given.
+        """
+        return {}
 
     # -- training ------------------------------------------------------------------------------------------------------
     def step(self, model: Module, batch: Any) -> Loss:

@@ -1,0 +1,14 @@
+"""pdl-rec: recommendation for pdl. Recipes name its parts as `pdl_rec.NextItem`, `pdl_rec.GRU4Rec`,
+`pdl_rec.data.SessionFile`."""
+
+from __future__ import annotations
+
+from pdl_rec.models import *  # noqa: F403
+from pdl_rec.models import __all__ as _models
+
+__version__ = "0.1.0"
+
+MOVED: dict[str, str] = {}
+"""Import paths that moved: {"pdl_rec.OldName": "pdl_rec.NewName"}; recipes with the old ones keep working."""
+
+__all__ = ["MOVED", *_models]

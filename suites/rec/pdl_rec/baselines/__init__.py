@@ -1,0 +1,1 @@
+"""What needs no training: popularity, rules, neighbours."""

@@ -1,0 +1,1 @@
+"""Whether a shown thing is clicked: features to probabilities."""

@@ -1,0 +1,1 @@
+"""Which items fit a user: retrieval out of a whole catalogue."""

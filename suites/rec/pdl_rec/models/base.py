@@ -1,0 +1,40 @@
+"""What models of sequences have in common: a session becomes a vector, and its products with the items' vectors are
+their scores."""
+
+from __future__ import annotations
+
+import pdl
+from pdl.nn import Module
+from pdl.tensor import Tensor
+
+
+class SequenceModel(Module):
+    """Base of the models that say which item comes next.
+
+    Items have the numbers 1 to `num_items`; 0 is no item: it fills sequences up at their end, its score means nothing,
+    and it is never recommended. Tables of items have `num_items + 1` rows.
+    """
+
+    num_items: int
+
+    def encode(self, items: Tensor) -> Tensor:
+        """The vector of each session: items int64 [N, T], in order of time, zeros behind the last -> [N, C]."""
+        raise NotImplementedError(f"{type(self).__name__} must define encode")
+
+    def encode_steps(self, items: Tensor) -> Tensor:
+        """The vector of the session as it was after each of its items: int64 [N, T] -> [N, T, C]; what stands behind
+        the end means nothing. Only models that read from left to right have it."""
+        raise NotImplementedError(f"{type(self).__name__} reads whole sessions only; train it on pairs")
+
+    def item_table(self) -> tuple[Tensor, Tensor | None]:
+        """The items' vectors [num_items + 1, C], and a number for each [num_items + 1] to add to its score, if any."""
+        raise NotImplementedError(f"{type(self).__name__} must define item_table")
+
+    def forward(self, items: Tensor) -> Tensor:
+        """Scores of all items: int64 [N, T] -> [N, num_items + 1]."""
+        table, bias = self.item_table()
+        scores = pdl.matmul(self.encode(items), pdl.transpose(table))
+        return scores if bias is None else scores + bias
+
+
+__all__ = ["SequenceModel"]

@@ -1,0 +1,1 @@
+"""Which item comes next in a session."""
