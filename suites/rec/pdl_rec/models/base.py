@@ -33,7 +33,7 @@ class SequenceModel(Module):
     def forward(self, items: Tensor) -> Tensor:
         """Scores of all items: int64 [N, T] -> [N, num_items + 1]."""
         table, bias = self.item_table()
-        scores = pdl.matmul(self.encode(items), pdl.transpose(table))
+        scores = pdl.matmul(self.encode(items), pdl.matrix_transpose(table))
         return scores if bias is None else scores + bias
 
 
