@@ -1,5 +1,7 @@
 """Linear layer and cross-entropy in one, for many classes: forward, and the gradients."""
 
+import math
+
 from pdl.errors import DataError
 from pdl.kernels.launch import now
 
@@ -7,7 +9,7 @@ include "checks.pxi"
 
 cdef extern from "table.h" namespace "pdl":
     cdef cppclass Classifier[T]:
-        int64_t rows, inputs, classes, block, ignored
+        int64_t rows, inputs, classes, block, width, ignored
         double smoothing, factor
         bint shared
         const T* x
@@ -29,21 +31,39 @@ cdef extern from "table.h" namespace "pdl":
     ClassifierTable[T]* classifier_table[T](const T* any) noexcept nogil
 
 cdef str NAME = "linear_cross_entropy"
+cdef int64_t ROW_BLOCK = 128
 
 
-def block_of(int64_t classes):
+def block_of(int64_t classes, bint by_rows=False):
     """Classes in a block: a block of w and of the scores of some rows stay in a second-level cache."""
+    if by_rows:
+        return ROW_BLOCK
     return 512 if classes >= 4096 else max(64, (classes + 255) // 256 * 32)
 
 
+def width_of(int64_t rows):
+    """Rows of x that a block of a table by rows is multiplied with at a time: up to 128, a multiple of 16."""
+    cdef int64_t groups = max(1, (rows + 127) // 128)
+    return max(16, ((rows + groups - 1) // groups + 15) // 16 * 16)
+
+
+def scores_shape(int64_t rows, int64_t classes, bint by_rows):
+    """What `forward` keeps: [blocks, N, block], or [groups, K, width] for a table by rows."""
+    if by_rows:
+        return -(-rows // width_of(rows)), classes, width_of(rows)
+    return -(-classes // block_of(classes)), rows, block_of(classes)
+
+
 cdef int64_t prepare(Classifier[real]* p, cnp.ndarray x, cnp.ndarray w, bias, cnp.ndarray labels, double smoothing,
-                     int64_t ignored) except -1:
+                     int64_t ignored, bint by_rows) except -1:
     """Fill in what both ways read; returns the number of labels that count."""
     cdef int kind = real_type(NAME, x)
     cdef int64_t r, counted = 0, label
     now("linear_cross_entropy: labels are checked and counted")
-    p.rows, p.inputs, p.classes = x.shape[0], x.shape[1], w.shape[1]
-    p.block, p.smoothing, p.ignored = block_of(p.classes), smoothing, ignored
+    p.rows, p.inputs, p.classes = x.shape[0], x.shape[1], w.shape[0 if by_rows else 1]
+    p.block, p.width, p.smoothing, p.ignored = block_of(p.classes, by_rows), 0, smoothing, ignored
+    if by_rows:
+        p.width = width_of(p.rows)
     p.x = <real*>data_of(NAME, "x", x, kind, p.rows * p.inputs)
     p.w = <real*>data_of(NAME, "w", w, kind, p.inputs * p.classes)
     p.bias = <real*>optional_data(NAME, "b", bias, kind, p.classes)
@@ -60,14 +80,13 @@ cdef int64_t prepare(Classifier[real]* p, cnp.ndarray x, cnp.ndarray w, bias, cn
 
 
 cdef int64_t run_forward(real any, cnp.ndarray loss, cnp.ndarray lse, cnp.ndarray scores, cnp.ndarray x, cnp.ndarray w, bias,
-                         cnp.ndarray labels, double smoothing, int64_t ignored) except -1:
+                         cnp.ndarray labels, double smoothing, int64_t ignored, bint by_rows) except -1:
     cdef Classifier[real] p
     cdef int kind = real_type(NAME, x)
-    cdef int64_t counted = prepare[real](&p, x, w, bias, labels, smoothing, ignored)
-    cdef int64_t blocks = (p.classes + p.block - 1) // p.block
+    cdef int64_t counted = prepare[real](&p, x, w, bias, labels, smoothing, ignored, by_rows)
     p.loss = <real*>data_of(NAME, "loss", loss, kind, p.rows)
     p.lse = <real*>data_of(NAME, "lse", lse, kind, p.rows)
-    p.scores = <real*>data_of(NAME, "scores", scores, kind, blocks * p.rows * p.block)
+    p.scores = <real*>data_of(NAME, "scores", scores, kind, math.prod(scores_shape(p.rows, p.classes, by_rows)))
     with nogil:
         launch(classifier_table(<real*>NULL).forward, p)
     return counted
@@ -76,35 +95,40 @@ cdef int64_t run_forward(real any, cnp.ndarray loss, cnp.ndarray lse, cnp.ndarra
 def forward(
     cnp.ndarray loss not None,      # OUT [N]
     cnp.ndarray lse not None,       # OUT [N] log sum_c e^score[c]
-    cnp.ndarray scores not None,    # OUT [blocks, N, block] x @ w + b, by blocks of classes; zeros behind the last class
+    cnp.ndarray scores not None,    # OUT `scores_shape`: x @ w + b, by blocks of classes or by groups of rows
     cnp.ndarray x not None,         # IN  [N, C]
-    cnp.ndarray w not None,         # IN  [C, K]
+    cnp.ndarray w not None,         # IN  [C, K]; [K, C] with `by_rows`
     bias,                           # IN  [K] or None
     cnp.ndarray labels not None,    # IN  int64 [N]
     *,
     double smoothing=0.0,
     int64_t ignore_index=-100,
+    bint by_rows=False,             # the rows of w are the classes
 ):
     """loss = (1 - s) (lse - score[label]) + s / K sum_c (lse - score[c]), 0 for ignored labels.
 
     Returns how many labels are not ignored. Raises `DataError` for a label outside [0, K).
     """
     if real_type(NAME, x) == cnp.NPY_FLOAT:
-        return run_forward(<float>0, loss, lse, scores, x, w, bias, labels, smoothing, ignore_index)
-    return run_forward(<double>0, loss, lse, scores, x, w, bias, labels, smoothing, ignore_index)
+        return run_forward(<float>0, loss, lse, scores, x, w, bias, labels, smoothing, ignore_index, by_rows)
+    return run_forward(<double>0, loss, lse, scores, x, w, bias, labels, smoothing, ignore_index, by_rows)
 
 
 cdef int run_backward(real any, cnp.ndarray dx, cnp.ndarray dw, dbias, cnp.ndarray g, cnp.ndarray x, cnp.ndarray w,
                       cnp.ndarray labels, cnp.ndarray lse, cnp.ndarray scores, double smoothing, int64_t ignored,
-                      double factor) except -1:
+                      double factor, bint by_rows) except -1:
     cdef Classifier[real] p
     cdef int kind = real_type(NAME, x)
-    prepare[real](&p, x, w, None, labels, smoothing, ignored)
-    cdef int64_t blocks = (p.classes + p.block - 1) // p.block
+    prepare[real](&p, x, w, None, labels, smoothing, ignored, by_rows)
+    if p.rows == 0:
+        dw.fill(0)
+        if dbias is not None:
+            dbias.fill(0)
+        return 0
     p.factor, p.shared = factor, cnp.PyArray_SIZE(g) == 1 and p.rows != 1
     p.g = <real*>data_of(NAME, "g", g, kind, 1 if p.shared else p.rows)
     p.lse_in = <real*>data_of(NAME, "lse", lse, kind, p.rows)
-    p.scores_in = <real*>data_of(NAME, "scores", scores, kind, blocks * p.rows * p.block)
+    p.scores_in = <real*>data_of(NAME, "scores", scores, kind, math.prod(scores_shape(p.rows, p.classes, by_rows)))
     p.dx = <real*>data_of(NAME, "dx", dx, kind, p.rows * p.inputs)
     p.dw = <real*>data_of(NAME, "dw", dw, kind, p.inputs * p.classes)
     p.dbias = <real*>optional_data(NAME, "db", dbias, kind, p.classes)
@@ -115,21 +139,23 @@ cdef int run_backward(real any, cnp.ndarray dx, cnp.ndarray dw, dbias, cnp.ndarr
 
 def backward(
     cnp.ndarray dx not None,        # OUT [N, C]
-    cnp.ndarray dw not None,        # OUT [C, K]
+    cnp.ndarray dw not None,        # OUT like w
     dbias,                          # OUT [K] or None
     cnp.ndarray g not None,         # IN  [N], or one value for all rows: the gradient of the loss
     cnp.ndarray x not None,         # IN  [N, C]
-    cnp.ndarray w not None,         # IN  [C, K]
+    cnp.ndarray w not None,         # IN  [C, K]; [K, C] with `by_rows`
     cnp.ndarray labels not None,    # IN  int64 [N]
     cnp.ndarray lse not None,       # IN  [N] from `forward`
-    cnp.ndarray scores not None,    # IN  [blocks, N, block] from `forward`
+    cnp.ndarray scores not None,    # IN  from `forward`
     *,
     double smoothing=0.0,
     int64_t ignore_index=-100,
     double factor=1.0,              # g is multiplied by this
+    bint by_rows=False,             # the rows of w are the classes
 ):
-    """Gradients of `forward`: d = g factor (softmax(scores) - q), dx = d w^T, dw = x^T d, db = sum of d over the rows."""
+    """Gradients of `forward`: d = g factor (softmax(scores) - q), dx = d w^T, dw = x^T d (by rows: d^T x), db = sum of d
+    over the rows."""
     if real_type(NAME, x) == cnp.NPY_FLOAT:
-        run_backward(<float>0, dx, dw, dbias, g, x, w, labels, lse, scores, smoothing, ignore_index, factor)
+        run_backward(<float>0, dx, dw, dbias, g, x, w, labels, lse, scores, smoothing, ignore_index, factor, by_rows)
     else:
-        run_backward(<double>0, dx, dw, dbias, g, x, w, labels, lse, scores, smoothing, ignore_index, factor)
+        run_backward(<double>0, dx, dw, dbias, g, x, w, labels, lse, scores, smoothing, ignore_index, factor, by_rows)

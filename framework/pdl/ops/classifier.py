@@ -14,27 +14,30 @@ from pdl.ops.cast import astype
 from pdl.ops.cross_entropy import check_reduction, cross_entropy
 from pdl.ops.linalg import linear
 from pdl.ops.precision import in_full
-from pdl.ops.shape import reshape
+from pdl.ops.shape import matrix_transpose, reshape
 from pdl.tensor import Tensor, TensorLike, as_tensor
 
 
 class LinearCrossEntropy(Fused):
     """`CrossEntropy` of the scores x w + b, by blocks of classes that stay in the cache.
 
-    x [N, C], w [C, K], b [K] or None, labels int64 [N]. Outputs: the loss, reduced; lse [N]; how many labels count; the
-    scores, by blocks of classes, for the gradient.
+    x [N, C], w [C, K] or `transposed` [K, C], b [K] or None, labels int64 [N]. Outputs: the loss, reduced; lse [N]; how
+    many labels count; the scores, in the kernel's own order, for the gradient.
     """
 
     smoothing: float = 0.0
     ignore_index: int = -100
     reduction: str = "mean"
+    transposed: bool = False
 
     def infer(self, x: Spec, w: Spec, b: Spec | None, labels: Spec) -> tuple[Spec, ...]:
         demand_floating("linear_cross_entropy", x=x)
-        if len(x.shape) != 2 or len(w.shape) != 2 or x.shape[1] != w.shape[0] or not all(w.shape):
-            raise ShapeError(f"linear_cross_entropy: x {x.shape} [N, C] does not fit w {w.shape} [C, classes]")
-        if b is not None and b.shape != w.shape[1:]:
-            raise ShapeError(f"linear_cross_entropy: b {b.shape} does not fit the {w.shape[1]} classes of w {w.shape}")
+        form = "[classes, C]" if self.transposed else "[C, classes]"
+        inputs, *classes = reversed(w.shape) if self.transposed else w.shape
+        if len(x.shape) != 2 or len(w.shape) != 2 or x.shape[1] != inputs or not all(w.shape):
+            raise ShapeError(f"linear_cross_entropy: x {x.shape} [N, C] does not fit w {w.shape} {form}")
+        if b is not None and b.shape != tuple(classes):
+            raise ShapeError(f"linear_cross_entropy: b {b.shape} does not fit the {classes[0]} classes of w {w.shape}")
         if any(s is not None and s.dtype != x.dtype for s in (w, b)):
             shown = ", ".join(s.dtype.name for s in (x, w, b) if s is not None)
             raise DtypeError(f"linear_cross_entropy: dtypes {shown}; expected one floating dtype")
@@ -43,10 +46,9 @@ class LinearCrossEntropy(Fused):
                 f"linear_cross_entropy: labels {labels.shape} {labels.dtype.name} must be int64 {x.shape[:1]}, one for "
                 f"each row of x {x.shape}"
             )
-        block = kernels.block_of(w.shape[1])
         wide = float32 if x.dtype == bfloat16 else x.dtype
         loss = x.shape[:1] if self.reduction == "none" else ()
-        scores = (-(-w.shape[1] // block), x.shape[0], block)
+        scores = kernels.scores_shape(x.shape[0], classes[0], self.transposed)
         return Spec(loss, wide), Spec(x.shape[:1], wide), Spec((), wide), Spec(scores, wide)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
@@ -54,14 +56,15 @@ class LinearCrossEntropy(Fused):
         loss = y if self.reduction == "none" else np.empty(lse.shape, lse.dtype)
         x, w, b, labels = _contiguous(ins)
         total[...] = kernels.forward(
-            loss, lse, scores, x, w, b, labels, smoothing=self.smoothing, ignore_index=self.ignore_index
-        )
+            loss, lse, scores, x, w, b, labels,
+            smoothing=self.smoothing, ignore_index=self.ignore_index, by_rows=self.transposed,
+        )  # fmt: skip
         if self.reduction != "none":
             value = np.add.reduce(loss, axis=None)
             y[...] = value / total if self.reduction == "mean" else value
 
     def compose(self, x: Tensor, w: Tensor, b: Tensor | None, labels: Tensor) -> tuple[Tensor, ...]:
-        scores = linear(x, w, b)
+        scores = linear(x, matrix_transpose(w) if self.transposed else w, b)
         loss = cross_entropy(
             scores, labels, label_smoothing=self.smoothing, ignore_index=self.ignore_index, reduction=self.reduction
         )
@@ -70,7 +73,7 @@ class LinearCrossEntropy(Fused):
     def vjp(self, g: Any, y: Any, x: Tensor, w: Tensor, b: Tensor | None, labels: Tensor) -> Any:
         if g[0] is None:
             return None, None, None, None
-        op = LinearCrossEntropyGrad(self.smoothing, self.ignore_index, self.reduction)
+        op = LinearCrossEntropyGrad(self.smoothing, self.ignore_index, self.reduction, self.transposed)
         found = apply(op, g[0], x, w, b, labels, *(kept.detach() for kept in y[1:]))
         return (*found, None) if b is not None else (*found, None, None)
 
@@ -81,6 +84,7 @@ class LinearCrossEntropyGrad(Fused):
     smoothing: float = 0.0
     ignore_index: int = -100
     reduction: str = "mean"
+    transposed: bool = False
 
     def infer(self, g: Spec, x: Spec, w: Spec, b: Spec | None, *_: Any) -> tuple[Spec, ...]:  # type: ignore[override]
         return (x, w) if b is None else (x, w, b)
@@ -89,12 +93,12 @@ class LinearCrossEntropyGrad(Fused):
         g, x, w, b, labels, lse, _, scores = _contiguous(ins)
         kernels.backward(
             outs[0], outs[1], outs[2] if b is not None else None, g, x, w, labels, lse, scores,
-            smoothing=self.smoothing, ignore_index=self.ignore_index,
+            smoothing=self.smoothing, ignore_index=self.ignore_index, by_rows=self.transposed,
             factor=float(1 / ins[6]) if self.reduction == "mean" else 1.0,
         )  # fmt: skip
 
     def compose(self, g: Tensor, x: Tensor, w: Tensor, b: Tensor | None, labels: Tensor, *_: Any) -> Any:
-        op = LinearCrossEntropy(self.smoothing, self.ignore_index, self.reduction)
+        op = LinearCrossEntropy(self.smoothing, self.ignore_index, self.reduction, self.transposed)
         tracked = tuple(v if v is None or v.requires_grad else Tensor(v.data, requires_grad=True) for v in (x, w, b))
         found = compose_vjp(lambda *ins: op.compose(*ins)[0], g, (*tracked, labels))
         return tuple(d for d, v in zip(found, (x, w, b), strict=False) if v is not None)
@@ -113,12 +117,14 @@ def linear_cross_entropy(
     label_smoothing: float = 0.0,
     ignore_index: int = -100,
     reduction: str = "mean",
+    transposed: bool = False,
 ) -> Tensor:
     """``cross_entropy(linear(x, w, b), labels, ...)`` for many classes.    x [..., C], w [C, K], b [K] or None, labels
     int64 [...]
 
     The same loss in less time and memory: classes are taken in blocks that stay in the cache, and neither the softmax
-    nor the gradient of the scores exists as a whole. After Wijmans et al., arXiv 2411.09009.
+    nor the gradient of the scores exists as a whole. After Wijmans et al., arXiv 2411.09009. With `transposed` the rows
+    of w [K, C] are the classes, as in tables of items and tied embeddings; so is then the gradient of w.
     """
     labels = as_tensor(labels)
     check_reduction("linear_cross_entropy", reduction)
@@ -131,7 +137,7 @@ def linear_cross_entropy(
         raise ShapeError(f"linear_cross_entropy: x {rows.shape} [..., C] needs labels {wanted}, got {labels.shape}")
     if labels.dtype != int64:
         labels = astype(labels, int64)
-    op = LinearCrossEntropy(float(label_smoothing), ignore_index, reduction)
+    op = LinearCrossEntropy(float(label_smoothing), ignore_index, reduction, transposed)
     loss = apply(op, reshape(rows, (-1, rows.shape[-1])), weight, bias, reshape(labels, (-1,)))[0]
     return cast(Tensor, loss if reduction != "none" else reshape(loss, labels.shape))
 

@@ -21,17 +21,28 @@ def inputs(n: int, c: int, classes: int, dtype: str, scale: float = 1.0) -> tupl
     return xs, Tensor(labels)
 
 
+def by_classes(xs: list[Tensor], labels: Tensor, transposed: bool, **options: object) -> Tensor:
+    """The loss, with the table as it is or the other way round."""
+    x, w, b = xs
+    w = pdl.matrix_transpose(w) if transposed else w
+    return pdl.linear_cross_entropy(x, w, b, labels, transposed=transposed, **options)  # type: ignore[arg-type]
+
+
+both = pytest.mark.parametrize("transposed", [False, True])
+
+
 @pytest.mark.parametrize(
     ("n", "c", "classes"), [(1, 1, 1), (7, 33, 40), (130, 20, 300), (300, 70, 1000), (20, 100, 5000)]
 )
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 3e-5), ("float64", 1e-12)])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@both
 def test_it_is_the_loss_of_the_scores(
-    n: int, c: int, classes: int, dtype: str, tolerance: float, smoothing: float
+    n: int, c: int, classes: int, dtype: str, tolerance: float, smoothing: float, transposed: bool
 ) -> None:
     xs, labels = inputs(n, c, classes, dtype)
     options = {"label_smoothing": smoothing, "reduction": "sum"}
-    found = pdl.linear_cross_entropy(*xs, labels, **options)
+    found = by_classes(xs, labels, transposed, **options)
     want = pdl.cross_entropy(pdl.linear(*xs), labels, **options)
     for a, b in zip([found, *grad(found, xs)], [want, *grad(want, xs)], strict=True):
         assert a is not None
@@ -40,29 +51,32 @@ def test_it_is_the_loss_of_the_scores(
         np.testing.assert_allclose(a.data / scale, b.data / scale, atol=tolerance)
 
 
-def test_scores_far_from_zero_overflow_nowhere() -> None:
+@both
+def test_scores_far_from_zero_overflow_nowhere(transposed: bool) -> None:
     xs, labels = inputs(20, 30, 600, "float32", scale=30.0)
-    found = pdl.linear_cross_entropy(*xs, labels)
+    found = by_classes(xs, labels, transposed)
     np.testing.assert_allclose(found.data, pdl.cross_entropy(pdl.linear(*xs), labels).data, rtol=1e-5)
     assert all(np.isfinite(g.data).all() for g in grad(found, xs) if g is not None)
 
 
-def test_classes_that_are_ruled_out() -> None:
+@both
+def test_classes_that_are_ruled_out(transposed: bool) -> None:
     """A bias of minus infinity over a whole block."""
     xs, labels = inputs(4, 3, 300, "float64")
     labels = Tensor(labels.data.clip(-100, 30))
-    xs[2].data[64:128] = -np.inf
-    found, want = pdl.linear_cross_entropy(*xs, labels), pdl.cross_entropy(pdl.linear(*xs), labels)
+    xs[2].data[64:256] = -np.inf
+    found, want = by_classes(xs, labels, transposed), pdl.cross_entropy(pdl.linear(*xs), labels)
     np.testing.assert_allclose(found.data, want.data)
     np.testing.assert_allclose(grad(found, xs)[1].data, grad(want, xs)[1].data, atol=1e-14)  # type: ignore[union-attr]
 
 
-def test_the_number_of_threads_changes_the_loss_by_no_bit() -> None:
+@both
+def test_the_number_of_threads_changes_the_loss_by_no_bit(transposed: bool) -> None:
     xs, labels = inputs(70, 40, 5000, "float32")
     losses, gradients = [], []
     for count in (1, 2):
         with threads.num_threads(count):
-            losses.append(pdl.linear_cross_entropy(*xs, labels, reduction="none"))
+            losses.append(by_classes(xs, labels, transposed, reduction="none"))
             gradients.append(grad(losses[-1].sum(), xs))
     np.testing.assert_array_equal(losses[0].data, losses[1].data)
     for a, b in zip(*gradients, strict=True):
@@ -80,6 +94,7 @@ NARROW = Tensor(np.ones((3, 4), np.float32))
     [
         ((X, W, None), [0, 4], {}, DataError, "label 4 at position 1 is none of the 4 classes"),
         ((X, X, None), [0, 1], {}, ShapeError, r"x \(2, 3\) \[N, C\] does not fit w \(2, 3\)"),
+        ((X, W, None), [0, 1], {"transposed": True}, ShapeError, r"does not fit w \(3, 4\) \[classes, C\]"),
         ((X, W, X), [0, 1], {}, ShapeError, r"b \(2, 3\) does not fit the 4 classes"),
         ((X, W, None), [0], {}, ShapeError, r"needs labels \(2,\), got \(1,\)"),
         ((X, NARROW, None), [0, 1], {}, DtypeError, "dtypes float64, float32"),

@@ -19,6 +19,11 @@ def reference(x, w, b, labels, label_smoothing=0.0, ignore_index=-100, reduction
     return loss if reduction == "none" else loss.sum() / (counted.sum() if reduction == "mean" else 1)
 
 
+def by_rows(x, w, b, labels, transposed, **options):
+    return reference(x, w.T, b, labels, **options)
+
+
+ROWS = {"transposed": True}
 LABELS = np.array([[0, 2, 1], [4, -100, 3]])
 CASES = [
     Case(linear_cross_entropy, [f(2, 3, 4), f(4, 5), f(5), LABELS], reference),
@@ -29,5 +34,13 @@ CASES = [
     Case(
         linear_cross_entropy, [f(2, 2), f(2, 150), f(150), i(2, high=150)], reference,
         {"label_smoothing": 0.1, "ignore_index": 7}, second=False,
+    ),
+    Case(linear_cross_entropy, [f(2, 3, 4), f(5, 4), f(5), LABELS], by_rows, ROWS),
+    Case(linear_cross_entropy, [f(4, 3), f(7, 3), None, i(4, high=7)], by_rows, ROWS | {"reduction": "sum"}),
+    Case(linear_cross_entropy, [f(4, 3), f(7, 3), f(7), i(4, high=7)], by_rows, ROWS | {"reduction": "none"}),
+    Case(linear_cross_entropy, [f(2, 3, 4), f(5, 4), f(5), LABELS], by_rows, ROWS | {"label_smoothing": 0.2}),
+    Case(
+        linear_cross_entropy, [f(2, 2), f(150, 2), f(150), i(2, high=150)], by_rows,
+        ROWS | {"label_smoothing": 0.1, "ignore_index": 7}, second=False,
     ),
 ]  # fmt: skip

@@ -1,6 +1,6 @@
 // Compiled once per instruction set: recurrent layers, classifiers.
 #include "cells.h"
-#include "classifier.h"
+#include "classifier_rows.h"
 
 namespace pdl::PDL_ISA {
 

@@ -86,16 +86,62 @@ PDL_INLINE void summary(const T* scores, int64_t width, T* most, T* exponentials
   *sum = over_lanes<T>(all, [](T a, T b) { return a + b; });
 }
 
+// What forward finds of the scores, for each block of classes and each of `wide` rows, and the scores of the labels. In scratch slot 3, zeros.
+template <class T>
+struct Summaries {
+  int64_t blocks, wide;
+  T *most, *exponentials, *sums;  // [blocks, wide] each
+  T* own;                         // [wide]
+  Summaries(int64_t blocks, int64_t wide) : blocks(blocks), wide(wide) {
+    const int64_t size = (3 * blocks + 1) * wide;
+    most = static_cast<T*>(scratch(3, size * sizeof(T)));
+    exponentials = most + blocks * wide, sums = exponentials + blocks * wide, own = sums + blocks * wide;
+    for (int64_t i = 0; i < size; i++) most[i] = T(0);
+  }
+};
+
+// lse and loss of all rows
+template <class T>
+void losses(const Classifier<T>& p, const Summaries<T>& of) {
+  const T spread = static_cast<T>(p.smoothing / static_cast<double>(p.classes)), rest = static_cast<T>(1 - p.smoothing);
+  for (int64_t r = 0; r < p.rows; r += kLanes<T>) {
+    Vec<T> high = load(of.most + r), total{}, sum{};
+    for (int64_t i = 1; i < of.blocks; i++) high = at_least<T>(load(of.most + i * of.wide + r), high);
+    for (int64_t i = 0; i < of.blocks; i++) {
+      total += load(of.exponentials + i * of.wide + r) * exp_negative<T>(load(of.most + i * of.wide + r) - high);
+      sum += load(of.sums + i * of.wide + r);
+    }
+    const Vec<T> lse = high + vlog<T>(total);
+    Vec<T> loss = (lse - load(of.own + r)) * rest;
+    if (p.smoothing != 0) loss += (lse * static_cast<T>(p.classes) - sum) * spread;
+    for (int64_t i = 0; i < min64(kLanes<T>, p.rows - r); i++) {
+      p.lse[r + i] = lse[i];
+      p.loss[r + i] = p.labels[r + i] == p.ignored ? T(0) : loss[i];
+    }
+  }
+}
+
+// dx = the sum of its shares [parts, rows, inputs]
+template <class T>
+void sum_shares(const Classifier<T>& p, const T* shares, int parts) {
+  const int64_t share = p.rows * p.inputs;
+  parallel(share, kParallelWork, [&](int64_t begin, int64_t end, int) {
+    for (int64_t j = begin; j < end; j += kLanes<T>) {
+      const int64_t m = min64(kLanes<T>, end - j);
+      Vec<T> sum = get(shares + j, m);
+      for (int part = 1; part < parts; part++) sum += get(shares + part * share + j, m);
+      set(p.dx + j, sum, m);
+    }
+  });
+}
+
 template <class T>
 void forward(const Classifier<T>& p) {
   constexpr int64_t panel = kPanel<T>;
   const int64_t blocks = (p.classes + p.block - 1) / p.block, groups = (p.rows + kRows - 1) / kRows, stride = row_of<T>(p.inputs);
-  const int64_t wide = round_up(p.rows, kLanes<T>);
+  const Summaries<T> of(blocks, round_up(p.rows, kLanes<T>));
   T* x = static_cast<T*>(scratch(2, p.rows * stride * sizeof(T)));
-  T* most = static_cast<T*>(scratch(3, (3 * blocks * wide + wide) * sizeof(T)));  // [blocks, wide] each
-  T *exponentials = most + blocks * wide, *sums = exponentials + blocks * wide, *own = sums + blocks * wide;
   for (int64_t r = 0; r < p.rows; r++) memcpy(x + r * stride, p.x + r * p.inputs, p.inputs * sizeof(T));
-  for (int64_t i = 0; i < 3 * blocks * wide + wide; i++) most[i] = T(0);
   parallel(blocks * groups, kParallelWork / max64(1, p.block * p.inputs * min64(p.rows, kRows)) + 1, [&](int64_t begin, int64_t end, int) {
     T* packed = static_cast<T*>(scratch(4, (p.block + panel) * (p.inputs + 1) * sizeof(T)));
     T* bias = packed + (p.block + panel) * p.inputs;
@@ -118,30 +164,15 @@ void forward(const Classifier<T>& p) {
         }
       }
       for (int64_t r = 0; r < rows; r++) {
-        const int64_t at = number * wide + first + r, label = p.labels[first + r] - block.begin;
+        const int64_t at = number * of.wide + first + r, label = p.labels[first + r] - block.begin;
         T* row = scores + r * p.block;
-        summary(row, block.width, most + at, exponentials + at, sums + at);
-        if (label >= 0 && label < block.width) own[first + r] = row[label];
+        summary(row, block.width, of.most + at, of.exponentials + at, of.sums + at);
+        if (label >= 0 && label < block.width) of.own[first + r] = row[label];
         for (int64_t j = block.width; j < p.block; j++) row[j] = T(0);
       }
     }
   });
-  const T spread = static_cast<T>(p.smoothing / static_cast<double>(p.classes)), rest = static_cast<T>(1 - p.smoothing);
-  for (int64_t r = 0; r < p.rows; r += kLanes<T>) {
-    Vec<T> high = load(most + r), total{}, sum{};
-    for (int64_t i = 1; i < blocks; i++) high = at_least<T>(load(most + i * wide + r), high);
-    for (int64_t i = 0; i < blocks; i++) {
-      total += load(exponentials + i * wide + r) * exp_negative<T>(load(most + i * wide + r) - high);
-      sum += load(sums + i * wide + r);
-    }
-    const Vec<T> lse = high + vlog<T>(total);
-    Vec<T> loss = (lse - load(own + r)) * rest;
-    if (p.smoothing != 0) loss += (lse * static_cast<T>(p.classes) - sum) * spread;
-    for (int64_t i = 0; i < min64(kLanes<T>, p.rows - r); i++) {
-      p.lse[r + i] = lse[i];
-      p.loss[r + i] = p.labels[r + i] == p.ignored ? T(0) : loss[i];
-    }
-  }
+  losses(p, of);
 }
 
 // The gradient of one row's scores in a block: d = f (softmax - (1 - s) [class = label] - s / classes)
@@ -210,21 +241,9 @@ void backward(const Classifier<T>& p) {
       }
     }
   });
-  parallel(share, kParallelWork, [&](int64_t begin, int64_t end, int) {
-    for (int64_t j = begin; j < end; j += kLanes<T>) {
-      const int64_t m = min64(kLanes<T>, end - j);
-      Vec<T> sum = get(shares + j, m);
-      for (int part = 1; part < parts; part++) sum += get(shares + part * share + j, m);
-      set(p.dx + j, sum, m);
-    }
-  });
+  sum_shares(p, shares, parts);
 }
 
 }  // namespace classifier
-
-template <class T>
-void classifier_forward(const Classifier<T>& p) { classifier::forward(p); }
-template <class T>
-void classifier_backward(const Classifier<T>& p) { classifier::backward(p); }
 
 }  // namespace pdl::PDL_ISA

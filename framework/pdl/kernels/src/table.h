@@ -298,15 +298,16 @@ struct LayerNormTable {
   void (*backward)(const LayerNormCall& call);
 };
 
-// A linear layer and the cross-entropy of its scores x w + bias, for many classes, which are taken in blocks.
+// A linear layer and the cross-entropy of its scores x w + bias, for many classes, which are taken in blocks. Where `width` is not 0 the rows
+// of w are classes, and rows of x are taken in groups of this many, a multiple of 16.
 template <class T>
 struct Classifier {
-  int64_t rows, inputs, classes, block, ignored;  // a label equal to `ignored` counts nothing
+  int64_t rows, inputs, classes, block, width, ignored;  // a label equal to `ignored` counts nothing
   double smoothing, factor;
   bool shared;                           // one g for all rows
-  const T *x, *w, *bias;                 // IN [rows, inputs], [inputs, classes], [classes] or null
+  const T *x, *w, *bias;                 // IN [rows, inputs], [inputs, classes] or [classes, inputs], [classes] or null
   const int64_t* labels;                 // IN [rows] checked
-  T *loss, *lse, *scores;                // OUT [rows], [rows], [blocks, rows, block]
+  T *loss, *lse, *scores;                // OUT [rows], [rows], [blocks, rows, block] or [groups, classes, width]
   const T *g, *lse_in, *scores_in;       // backward: IN the gradient of the loss, times `factor`; what forward gave
   T *dx, *dw, *dbias;                    // OUT like x, w and bias; dbias may be null
 };
