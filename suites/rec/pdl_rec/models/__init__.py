@@ -1,8 +1,28 @@
 """The models: one file per family."""
 
 from pdl_rec.models.base import SequenceModel
+from pdl_rec.models.bpr_mf import BPRMF
+from pdl_rec.models.dssm import DSSM
+from pdl_rec.models.matching import MatchingModel, TwoTower
 from pdl_rec.models.narm import NARM
+from pdl_rec.models.ncf import NCF
 from pdl_rec.models.sasrec import SASRec
+from pdl_rec.models.simnet import SimNet
 from pdl_rec.models.sr_gnn import SRGNN
+from pdl_rec.models.tagspace import TagSpace
+from pdl_rec.models.youtube_dnn import YouTubeDNN
 
-__all__ = ["NARM", "SRGNN", "SASRec", "SequenceModel"]
+__all__ = [
+    "BPRMF",
+    "DSSM",
+    "MatchingModel",
+    "NARM",
+    "NCF",
+    "SASRec",
+    "SRGNN",
+    "SequenceModel",
+    "SimNet",
+    "TagSpace",
+    "TwoTower",
+    "YouTubeDNN",
+]
