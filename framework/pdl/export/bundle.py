@@ -2,9 +2,10 @@
 
 The check runs on real samples, in float32, one by one and together:
 
-- the pipeline of the bundle gives the arrays that training's gives, within one of 256 grey levels;
+- the pipeline of the bundle gives the arrays that training's gives: of a picture within one of 256 grey levels, of
+  anything else exactly;
 - on the same arrays the outputs differ by at most 1e-5 of the larger of 1 and the largest output;
-- the answers (label, labels or text) are the same.
+- the answers (label, labels, text or items) are the same; items whose scores are that close may change places.
 
 A bundle that fails any of these is not written.
 
@@ -18,7 +19,7 @@ been damaged by the storage. What the rounding costs in the task's own metric is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -29,6 +30,7 @@ from pdl.errors import CheckError, UsageError
 from pdl.export.symbolic import trace_symbolic
 from pdl.program import Program
 from pdl.runtime import bundle
+from pdl.runtime.sample import Sample
 from pdl.runtime.session import Session, load
 from pdl.runtime.weights import HALVES
 from pdl.tensor import Array, as_tensor, no_grad
@@ -114,6 +116,7 @@ def to_bytes(
         name=name,
         pipeline={"pre": deployment.pre, "post": deployment.post},
         labels=deployment.labels,
+        vocabularies=deployment.vocabularies,
         card=deployment.card,
         config=config,
         licence=deployment.licence,
@@ -165,15 +168,15 @@ def content_of(program: Program, inputs: list[str], outputs: list[str]) -> tuple
 def compare(session: Session, deployment: Deployment, tolerance: float = TOLERANCE, reason: str = _FAULT) -> Comparison:
     """Hold a session to the model on the deployment's samples; CheckError, with the reason, beyond the tolerance."""
     wanted = [deployment.prepare(sample) for sample in deployment.samples]
-    levels = _compare_pictures(session, deployment, wanted)
+    levels = _compare_inputs(session, deployment, wanted)
     worst = 0.0
-    for group in _together(wanted):
-        inputs = {name: np.stack([each[name] for each in group]) for name in group[0]}
-        for rows in ([slice(i, i + 1) for i in range(len(group))] if len(group) > 1 else []) + [slice(None)]:
-            arrays = {name: array[rows] for name, array in inputs.items()}
+    for members, inputs in _batches(session, wanted):
+        rows = [slice(i, i + 1) for i in range(len(members))] if len(members) > 1 else []
+        for each in [*rows, slice(None)]:
+            arrays = {name: array[each] for name, array in inputs.items()}
             ours, theirs = session.run(arrays), run_model(deployment, arrays)
             worst = max(worst, _difference(ours, theirs))
-            _demand_same_answers(session, ours, theirs)
+            _demand_same_answers(session, ours, theirs, arrays, tolerance)
     if not worst <= tolerance:
         raise CheckError(
             f"the bundle's outputs differ from the model's by {worst:.2g} of the largest, more than {tolerance:g}; "
@@ -195,19 +198,20 @@ def run_model(deployment: Deployment, arrays: Mapping[str, Array]) -> dict[str, 
     return {name: t.numpy() for name, t in zip(deployment.outputs, tensors, strict=True)}
 
 
-def _together(samples: list[dict[str, Array]]) -> list[list[dict[str, Array]]]:
-    """Samples of one shape in a group."""
-    groups: dict[Any, list[dict[str, Array]]] = {}
-    for sample in samples:
-        groups.setdefault(tuple(a.shape for a in sample.values()), []).append(sample)
-    return list(groups.values())
+def _batches(session: Session, inputs: list[dict[str, Array]]) -> Iterator[tuple[list[int], dict[str, Array]]]:
+    """Samples that go through the model together: their numbers, and the inputs [N, ...]."""
+    if session.pipeline is not None:
+        yield from session.pipeline.batches([Sample(each) for each in inputs])
+        return
+    for number, each in enumerate(inputs):
+        yield [number], {name: array[None] for name, array in each.items()}
 
 
-def _compare_pictures(session: Session, deployment: Deployment, wanted: list[dict[str, Array]]) -> float:
-    """The largest difference between both pipelines, in grey levels."""
+def _compare_inputs(session: Session, deployment: Deployment, wanted: list[dict[str, Array]]) -> float:
+    """The largest difference between both pipelines, in grey levels of a picture; what is no picture must be equal."""
     if session.pipeline is None:
         return 0.0
-    level = _level(next(iter(deployment.pre.values())))
+    level = _level(next(iter(deployment.pre.values()))) if session.pipeline.reader is None else None
     worst = 0.0
     for sample, theirs in zip(deployment.samples, wanted, strict=True):
         ours = session.pipeline.prepare(sample)
@@ -217,7 +221,13 @@ def _compare_pictures(session: Session, deployment: Deployment, wanted: list[dic
                     f"the bundle's pipeline makes {ours[name].dtype} {ours[name].shape} of a sample, training's "
                     f"{array.dtype} {array.shape}; nothing was written"
                 )
-            worst = max(worst, float(np.abs(ours[name].astype(np.float64) - array).max(initial=0)) / level)
+            if level is not None:
+                worst = max(worst, float(np.abs(ours[name].astype(np.float64) - array).max(initial=0)) / level)
+            elif not np.array_equal(ours[name], array):
+                raise CheckError(
+                    f"the bundle's pipeline makes another {name} of {str(sample)[:60]} than training's; nothing was "
+                    "written"
+                )
     if worst > 1.001:
         raise CheckError(
             f"the bundle's pipeline differs from training's by {worst:.2g} grey levels, more than 1; "
@@ -248,19 +258,41 @@ def _difference(ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> float
     return worst
 
 
-def _demand_same_answers(session: Session, ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> None:
+def _demand_same_answers(
+    session: Session,
+    ours: Mapping[str, Array],
+    theirs: Mapping[str, Array],
+    inputs: Mapping[str, Array],
+    tolerance: float,
+) -> None:
     if session.pipeline is None:
         return
     count = len(next(iter(theirs.values())))
     for row in range(count):
-        a, b = (session.pipeline.finish({name: y[row] for name, y in each.items()}) for each in (ours, theirs))
+        sample = Sample({name: array[row] for name, array in inputs.items()})
+        a, b = (session.pipeline.finish({name: y[row] for name, y in each.items()}, sample) for each in (ours, theirs))
+        if not isinstance(a, dict):
+            continue
         for key in ANSWERS:
-            if isinstance(a, dict) and key in a and _names(a[key]) != _names(b[key]):
+            if key in a and _names(a[key]) != _names(b[key]):
                 raise CheckError(
                     f"the bundle answers {a[key]!r} where the model answers {b[key]!r}; nothing was written"
                 )
+        if "items" in a and not _same_items(a["items"], b["items"], tolerance):
+            raise CheckError(
+                f"the bundle ranks {_names(a['items'], 'item')} where the model ranks {_names(b['items'], 'item')}; "
+                "nothing was written"
+            )
 
 
-def _names(answer: Any) -> Any:
+def _same_items(a: list[dict[str, Any]], b: list[dict[str, Any]], tolerance: float) -> bool:
+    """Whether two rankings are the same but for items whose scores are as close as outputs may be."""
+    most = 2 * tolerance * max([1.0, *(abs(each["score"]) for each in b)])
+    return len(a) == len(b) and all(
+        x["item"] == y["item"] or abs(x["score"] - y["score"]) <= most for x, y in zip(a, b, strict=True)
+    )
+
+
+def _names(answer: Any, key: str = "label") -> Any:
     """An answer without its scores."""
-    return [each["label"] for each in answer] if isinstance(answer, list) else answer
+    return [each[key] for each in answer] if isinstance(answer, list) else answer

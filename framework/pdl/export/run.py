@@ -22,7 +22,9 @@ from pdl.nn import Module
 from pdl.ops.base import Op
 from pdl.program import Program
 from pdl.runtime.bundle import read
-from pdl.runtime.session import load, of_bundle
+from pdl.runtime.session import Session, load, of_bundle
+from pdl.runtime.use import random_inputs
+from pdl.tensor import Array
 from pdl.train.folder import Run
 from pdl.train.result import Result
 from pdl.train.settings import TrainSettings
@@ -179,7 +181,7 @@ def _to_onnx(
 
 
 def bundle_to_onnx(bundle: str | Path, out: str | Path | None = None, *, opset: int | None = None) -> Exported:
-    """Write the net of a bundle as ONNX (NAME.onnx here by default), compared with ONNX Runtime on a made-up picture
+    """Write the net of a bundle as ONNX (NAME.onnx here by default), compared with ONNX Runtime on a made-up input
     where the bundle has a pipeline.
 
     UsageError for a bundle that keeps an imported graph which no program can hold.
@@ -192,8 +194,7 @@ def bundle_to_onnx(bundle: str | Path, out: str | Path | None = None, *, opset: 
     meta, session = given.meta, of_bundle(given)
     samples = []
     if session.pipeline is not None:
-        picture = np.random.default_rng(0).integers(0, 256, (240, 320, 3), dtype=np.uint8)
-        samples = [[array[None] for array in session.pipeline.prepare(picture).values()]]
+        samples = [_made_up(session)]
     metadata = {
         "name": meta["name"], "licence": meta["licence"], "labels": given.labels, "metrics": meta["metrics"],
         "pre": given.pipeline["pre"], "post": given.pipeline["post"], "card": given.card, **meta["about"],
@@ -202,6 +203,16 @@ def bundle_to_onnx(bundle: str | Path, out: str | Path | None = None, *, opset: 
     path = Path(out) if out else Path(f"{Path(bundle).stem}.onnx")
     made = to_onnx(given.build(), path, opset=opset or DEFAULT, metadata=metadata, samples=samples, **names)
     return Exported(made.path, _facts_of_onnx(made), list(made.notes))
+
+
+def _made_up(session: Session) -> list[Array]:
+    """Inputs for a net: those of a noisy picture, or values that the pipeline knows to be valid."""
+    rng, pipeline = np.random.default_rng(0), session.pipeline
+    assert pipeline is not None
+    if pipeline.reader is None:
+        picture = rng.integers(0, 256, (240, 320, 3), dtype=np.uint8)
+        return [array[None] for array in pipeline.prepare(picture).values()]
+    return list(random_inputs(session, 1, {}).values())
 
 
 def _facts_of_onnx(made: Any) -> list[tuple[str, Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -40,12 +40,14 @@ def pack(members: Mapping[str, bytes]) -> bytes:
     return bytes(body + directory + end)
 
 
-def unpack(data: memoryview, source: str, allowed: Mapping[str, int]) -> dict[str, memoryview]:
+def unpack(
+    data: memoryview, source: str, allowed: Mapping[str, int], more: Callable[[str], int | None] = lambda name: None
+) -> dict[str, memoryview]:
     """The members' contents, as views on `data`.
 
-    `allowed` gives the names a member may have and the most bytes it may take. DataError for anything else: a cut-off
-    file, unknown, repeated or missing names, compressed or encrypted members, offsets out of range or overlapping,
-    local headers that contradict the directory.
+    `allowed` gives the names that members have and the most bytes each may take; `more` says the same of a member that
+    may be there or not. DataError for anything else: a cut-off file, unknown, repeated or missing names, compressed or
+    encrypted members, offsets out of range or overlapping, local headers that contradict the directory.
     """
     demand(len(data) <= MAX_BYTES, source, "size", f"{len(data)} bytes, more than the limit of {MAX_BYTES}")
     count, start = _directory(data, source)
@@ -55,7 +57,8 @@ def unpack(data: memoryview, source: str, allowed: Mapping[str, int]) -> dict[st
     for _ in range(count):
         demand(at + CENTRAL.size <= len(data) - END.size, source, "zip directory", "it is cut off")
         entry = CENTRAL.unpack_from(data, at)
-        name, size, extra, where = _entry(entry, bytes(data[at + CENTRAL.size :][: entry[10]]), source, allowed)
+        label = bytes(data[at + CENTRAL.size :][: entry[10]])
+        name, size, extra, where = _entry(entry, label, source, allowed, more)
         demand(name not in found, source, name, "stands twice in the archive")
         begin = _local(data, where, name, entry, limit, source)
         found[name] = data[begin : begin + size]
@@ -84,17 +87,24 @@ def _directory(data: memoryview, source: str) -> tuple[int, int]:
     return count, start
 
 
-def _entry(entry: tuple[Any, ...], label: bytes, source: str, allowed: Mapping[str, int]) -> tuple[str, int, int, int]:
+def _entry(
+    entry: tuple[Any, ...],
+    label: bytes,
+    source: str,
+    allowed: Mapping[str, int],
+    more: Callable[[str], int | None],
+) -> tuple[str, int, int, int]:
     """Name, size, bytes behind the name, and place of a member, from its line in the directory."""
     sign, _, _, flags, method, _, _, _, packed, size, length, extra, comment, disk, _, _, where = entry
     demand(sign == b"PK\x01\x02" and len(label) == length, source, "zip directory", "a damaged entry")
     name = label.decode("ascii", "backslashreplace")
     shown = name if len(name) <= 80 else name[:77] + "..."
-    demand(name in allowed, source, repr(shown), f"no member of a bundle, which has {', '.join(allowed)}")
+    limit = allowed[name] if name in allowed else more(name)
+    if limit is None:
+        raise fault(source, repr(shown), f"no member of a bundle, which has {', '.join(allowed)}")
     demand(flags & ~_UTF8 == 0, source, name, f"encrypted or streamed (zip flags {flags:#x}); expected a plain member")
     demand(method == 0 and packed == size, source, name, f"compressed (zip method {method}); expected a stored member")
     demand(disk == 0, source, name, "lies on another disk")
-    limit = allowed[name]
     demand(size <= limit, source, name, f"{size} bytes, more than the limit of {limit}")
     return name, size, extra + comment, where
 

@@ -9,6 +9,7 @@ A zip archive of stored members (`archive.py`):
                           the program knows as float32 may be stored in bfloat16 or float16, and are widened on reading
     pipeline.json         {"format": 1, "pre": {input: [steps]}, "post": {output: [steps]}}, see `pipeline.py`
     labels.txt            names of classes or characters, one a line
+    vocabularies/NAME.txt names by number that are too many for labels (`pdl.vocabulary`); any number of them, or none
     card.md               what it is, data, metrics and how they were measured, licence, how to use it
     config.yaml           the resolved recipe it was trained with
     meta.json             format number, name, versions, licence, metrics, and size and sha256 of all other members
@@ -23,9 +24,10 @@ import hashlib
 import json
 import mmap
 import os
+import re
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -35,6 +37,7 @@ from pdl.runtime import archive, weights
 from pdl.runtime.checked import program_of
 from pdl.runtime.strict import demand, demand_keys, fault, parse
 from pdl.tensor import Array
+from pdl.vocabulary import Vocabulary
 
 Source: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview"
 
@@ -51,6 +54,8 @@ MEMBERS = {
     "config.yaml": 4 * MIB,
     "weights.safetensors": archive.MAX_BYTES,
 }
+MOST_VOCABULARIES, VOCABULARY_BYTES = 1024, 512 * MIB
+_VOCABULARY = re.compile(r"vocabularies/([A-Za-z0-9][A-Za-z0-9_.-]{0,99})\.txt")
 _META: dict[str, type | tuple[type, ...]] = {
     "format": int, "name": str, "pdl": str, "created": str, "licence": str, "metrics": dict, "about": dict,
     "members": dict,
@@ -62,6 +67,31 @@ _PROGRAM: dict[str, type | tuple[type, ...]] = {
 _GRAPH: dict[str, type | tuple[type, ...]] = {"format": int, "kind": str, "graph": dict}
 _PIPELINE: dict[str, type | tuple[type, ...]] = {"format": int, "pre": dict, "post": dict}
 _NEWER = "it was written by another version of pdl: use that one, or export the model again with this one"
+
+
+class Vocabularies(Mapping[str, Vocabulary]):
+    """The vocabularies of a bundle by name; each is parsed when it is first asked for. DataError where one is damaged.
+
+    parts   name -> the content of its member
+    """
+
+    def __init__(self, parts: Mapping[str, memoryview], source: str) -> None:
+        self.parts, self.source = dict(parts), source
+        self._read: dict[str, Vocabulary] = {}
+
+    def __getitem__(self, name: str) -> Vocabulary:
+        found = self._read.get(name)
+        if found is None:
+            part = f"vocabularies/{name}.txt"
+            text = _decoded(self.parts[name], part, self.source)
+            found = self._read[name] = Vocabulary.read(text, f"{self.source}: {part}")
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.parts)
+
+    def __len__(self) -> int:
+        return len(self.parts)
 
 
 @dataclass(frozen=True)
@@ -83,6 +113,7 @@ class Bundle:
     config: str
     meta: dict[str, Any]
     size: int
+    vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
 
     @property
     def kind(self) -> str:
@@ -110,7 +141,7 @@ class Bundle:
 def read(source: Source) -> Bundle:
     """The bundle in a file (mapped into memory, not copied) or in bytes, every part of it checked."""
     data, name = _open(source)
-    members = archive.unpack(data, name, MEMBERS)
+    members = archive.unpack(data, name, MEMBERS, _more)
     meta = _meta(members, name)
     program = _json(members, "program.json", name)
     kind = program.get("kind") if isinstance(program, dict) else None
@@ -135,6 +166,7 @@ def read(source: Source) -> Bundle:
         config=_text(members, "config.yaml", name),
         meta=meta,
         size=len(data),
+        vocabularies=_vocabularies(members, name),
     )
 
 
@@ -145,6 +177,7 @@ def pack(
     name: str = "model",
     pipeline: Mapping[str, Any] | None = None,
     labels: Sequence[str] = (),
+    vocabularies: Mapping[str, Vocabulary] | None = None,
     card: str = "",
     config: str = "",
     licence: str = "",
@@ -165,6 +198,7 @@ def pack(
         "program.json": _dumps({"format": FORMAT, **program}),
         "pipeline.json": _dumps(steps),
         "labels.txt": "".join(f"{label}\n" for label in labels).encode(),
+        **{f"vocabularies/{each}.txt": names.text().encode() for each, names in (vocabularies or {}).items()},
         "card.md": card.encode(),
         "config.yaml": config.encode(),
         "weights.safetensors": weights.to_bytes(arrays),
@@ -182,20 +216,17 @@ def pack(
         "members": {part: {"size": len(data), "sha256": _sha256(data)} for part, data in contents.items()},
     }
     for part, data in contents.items():
-        demand(
-            len(data) <= MEMBERS[part],
-            "bundle",
-            part,
-            f"{len(data)} bytes, more than {MEMBERS[part]}",
-            "make it smaller",
-        )
+        most = MEMBERS.get(part) or _more(part)
+        if most is None:
+            raise UsageError(f"{part}: a vocabulary's name is of letters, digits and _ . -, at most 100 of them")
+        demand(len(data) <= most, "bundle", part, f"{len(data)} bytes, more than {most}", "make it smaller")
     return archive.pack({"meta.json": _dumps(meta, indent=1), **contents})
 
 
 def restate(source: Source, *, licence: str, card: str) -> bytes:
     """A bundle that states this licence and card, and is the same otherwise; equal input gives equal bytes."""
     data, name = _open(source)
-    members = {part: bytes(each) for part, each in archive.unpack(data, name, MEMBERS).items()}
+    members = {part: bytes(each) for part, each in archive.unpack(data, name, MEMBERS, _more).items()}
     meta = parse(members.pop("meta.json"), name, "meta.json")
     members["card.md"] = card.encode()
     meta["licence"] = licence
@@ -243,6 +274,8 @@ def _meta(members: Mapping[str, memoryview], source: str) -> dict[str, Any]:
     demand(
         all(v is None or type(v) in (int, float) for v in metrics), source, "meta.json", "a metric that is no number"
     )
+    gone = [name for name in meta["members"] if name not in members]
+    demand(not gone, source, "archive", f"it lacks {', '.join(gone[:8])}, of which meta.json tells")
     for name, data in members.items():
         if name == "meta.json":
             continue
@@ -262,10 +295,29 @@ def _json(members: Mapping[str, memoryview], part: str, source: str) -> Any:
 
 
 def _text(members: Mapping[str, memoryview], part: str, source: str) -> str:
+    return _decoded(members[part], part, source)
+
+
+def _decoded(data: memoryview, part: str, source: str) -> str:
     try:
-        return bytes(members[part]).decode("utf-8")
+        return bytes(data).decode("utf-8")
     except UnicodeDecodeError as error:
         raise fault(source, part, f"not UTF-8 ({error})") from None
+
+
+def _more(name: str) -> int | None:
+    """The most bytes of a member that a bundle may have besides those it must have."""
+    return VOCABULARY_BYTES if _VOCABULARY.fullmatch(name) else None
+
+
+def _vocabularies(members: Mapping[str, memoryview], source: str) -> Vocabularies:
+    """Those that are there; what can be seen without parsing is checked now."""
+    found = {match[1]: data for name, data in members.items() if (match := _VOCABULARY.fullmatch(name))}
+    said = f"{len(found)} vocabularies, more than the limit of {MOST_VOCABULARIES}"
+    demand(len(found) <= MOST_VOCABULARIES, source, "archive", said)
+    for name, data in found.items():
+        demand(not len(data) or data[-1] == 10, source, f"vocabularies/{name}.txt", "the last line is cut off")
+    return Vocabularies(found, source)
 
 
 def _labels(text: str, source: str) -> list[str]:

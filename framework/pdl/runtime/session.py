@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     from pdl.program import Program
     from pdl.runtime.bundle import Bundle
-    from pdl.runtime.frame import Frame
     from pdl.runtime.plan import Timer
+    from pdl.runtime.readers import Reader
+    from pdl.runtime.sample import Sample
 
 Precision = Literal["fp32", "bf16"]
 
@@ -48,14 +49,24 @@ class Engine(Protocol):
 class Pipeline(Protocol):
     """From what people have to the model's inputs, and from its outputs to what people want."""
 
+    @property
+    def reader(self) -> Reader | None:
+        """What says what an item is; None where it is a picture."""
+
     def prepare(self, item: Any) -> dict[str, Array]:
         """One sample: the inputs by name, without a batch axis."""
 
-    def placed(self, item: Any) -> tuple[dict[str, Array], Frame]:
-        """One sample, and where its pixels come from."""
+    def take(self, item: Any) -> Sample:
+        """One sample, and what `finish` has to know about it."""
 
-    def finish(self, outputs: Mapping[str, Array], frame: Frame | None = None) -> Any:
-        """The prediction for one sample: outputs by name, without a batch axis; `frame` as `placed` told it."""
+    def batches(self, samples: Sequence[Sample]) -> Iterator[tuple[list[int], dict[str, Array]]]:
+        """The samples as batches: the numbers of those in it, and the inputs by name."""
+
+    def random(self, name: str, shape: tuple[int, ...], rng: np.random.Generator) -> Array | None:
+        """Made-up values that an input takes; None where any will do."""
+
+    def finish(self, outputs: Mapping[str, Array], sample: Sample | None = None) -> Any:
+        """The prediction for one sample: outputs by name, without a batch axis; `sample` as `take` made it."""
 
 
 class Session:
@@ -108,25 +119,20 @@ class Session:
         return cls(engine, takes, gives, **options)
 
     def __call__(self, item: Any) -> Any:
-        """The prediction for one picture (or whatever the model's pipeline takes)."""
+        """The prediction for one input: a picture, or what the model's pipeline takes, such as "item1,item2"."""
         return self.batch([item])[0]
 
     def batch(self, items: Iterable[Any]) -> list[Any]:
-        """The predictions for several items, in order; samples of one shape go through the model together."""
+        """The predictions for several items, in order; samples that fit go through the model together."""
         if self.pipeline is None:
             names = ", ".join(str(port) for port in self.inputs)
             raise UsageError(f"this model has no pipeline; give arrays: session.run({{...}}) with {names}")
-        made = [self.pipeline.placed(item) for item in items]
-        samples = [sample for sample, _ in made]
-        groups: dict[Any, list[int]] = {}
-        for number, sample in enumerate(samples):
-            groups.setdefault(tuple((name, array.shape) for name, array in sample.items()), []).append(number)
+        samples = [self.pipeline.take(item) for item in items]
         found: list[Any] = [None] * len(samples)
-        for members in groups.values():
-            stacked = {name: np.stack([samples[i][name] for i in members]) for name in samples[members[0]]}
-            outputs = self.run(stacked)
+        for members, inputs in self.pipeline.batches(samples):
+            outputs = self.run(inputs)
             for row, i in enumerate(members):
-                found[i] = self.pipeline.finish({name: y[row] for name, y in outputs.items()}, made[i][1])
+                found[i] = self.pipeline.finish({name: y[row] for name, y in outputs.items()}, samples[i])
         return found
 
     def run(self, inputs: Mapping[str, Any], *, timer: Timer | None = None) -> dict[str, Array]:

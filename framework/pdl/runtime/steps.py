@@ -7,7 +7,7 @@ Arguments are plain values, checked when a step is made.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +15,9 @@ import numpy as np
 from pdl.errors import UsageError
 from pdl.runtime import pictures
 from pdl.runtime.frame import Frame
+from pdl.runtime.sample import Sample
 from pdl.tensor import Array
+from pdl.vocabulary import Vocabulary
 
 PRE: dict[str, type[Step]] = {}
 POST: dict[str, type[Step]] = {}
@@ -33,6 +35,9 @@ class Step:
     def __call__(self, value: Any) -> Any:
         """The value after this step."""
         raise UsageError(f"the step {self.name} does nothing")
+
+    def bind(self, labels: Sequence[str], vocabularies: Mapping[str, Vocabulary]) -> None:
+        """What the bundle names, told once before the first call; UsageError where it lacks what the step needs."""
 
     def follow(self, frame: Frame, before: Array, after: Array) -> Frame:
         """Where the pixels of `after`, which this step made of `before`, lie in the original picture. This is the
@@ -219,6 +224,9 @@ class Labelled(Step, table={}, name=""):
 
     labels: Sequence[str] = ()
 
+    def bind(self, labels: Sequence[str], vocabularies: Mapping[str, Vocabulary]) -> None:
+        self.labels = labels
+
     def label(self, number: int) -> str:
         """The name of a class."""
         return self.labels[number] if number < len(self.labels) else str(number)
@@ -228,11 +236,26 @@ class Labelled(Step, table={}, name=""):
         return {"label": self.label(number), "class": number, "score": score}
 
 
-class Placed(Step, table={}, name=""):
-    """A step whose answer has places in it, told in pixels of the original picture."""
+class Informed(Step, table={}, name=""):
+    """A step whose answer depends on the input too."""
 
     def __call__(self, value: Any) -> Any:
-        raise UsageError(f"{self.name}: needs to know where the output lies in a picture: call the session with one")
+        return self.inform(value, Sample())
+
+    def inform(self, value: Any, sample: Sample) -> Any:
+        """The value after this step, for an output of the net for `sample`."""
+        raise UsageError(f"the step {self.name} does nothing")
+
+
+class Placed(Informed, table={}, name=""):
+    """A step whose answer has places in it, told in pixels of the original picture."""
+
+    def inform(self, value: Any, sample: Sample) -> Any:
+        if sample.frame is None:
+            raise UsageError(
+                f"{self.name}: needs to know where the output lies in a picture: call the session with one"
+            )
+        return self.place(value, sample.frame)
 
     def place(self, value: Any, frame: Frame) -> Any:
         """The value after this step; `frame` tells where the output of the net lies in the picture."""

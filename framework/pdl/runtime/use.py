@@ -21,7 +21,7 @@ from pdl.errors import DataError, UsageError
 from pdl.runtime.bundle import Bundle, read
 from pdl.runtime.headers import EXTENSIONS
 from pdl.runtime.pipeline import describe
-from pdl.runtime.session import Precision, Session, load
+from pdl.runtime.session import Port, Precision, Session, load
 from pdl.tensor import Array
 
 
@@ -113,7 +113,8 @@ def info(path: str | Path) -> dict[str, Any]:
         "size": f"{bundle.size / 1000:,.1f} kB",
         "before": steps["pre"],
         "after": steps["post"],
-        "labels": f"{len(labels)}: {', '.join(labels[:8])}{', ...' if len(labels) > 8 else ''}" if labels else None,
+        "labels": _few(labels) if labels else None,
+        "vocabularies": {name: _few(names) for name, names in bundle.vocabularies.items()},
         "metrics": meta["metrics"],
         "licence": meta["licence"] or "not stated",
         "created": f"{meta['created']} by pdl {meta['pdl']}",
@@ -121,6 +122,11 @@ def info(path: str | Path) -> dict[str, Any]:
     }
     trained = meta["about"].get("weights")
     return {**facts, "trained": trained} if trained else facts
+
+
+def _few(names: Sequence[str]) -> str:
+    """`5: ant, bee, ...`."""
+    return f"{len(names):,}: {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}"
 
 
 def _weights(bundle: Bundle) -> str:
@@ -193,7 +199,7 @@ def bench(
     begin = time.perf_counter()
     session = load(bundle, threads=threads, precision=precision)
     loaded = time.perf_counter() - begin
-    inputs = _random_inputs(session, batch, dict(sizes or {}))
+    inputs = random_inputs(session, batch, dict(sizes or {}))
     first = _timed(session, inputs)
     latency: list[float] = []
     end = time.perf_counter() + seconds
@@ -212,7 +218,8 @@ def bench(
     )
 
 
-def _random_inputs(session: Session, batch: int, sizes: dict[str, int]) -> dict[str, Array]:
+def random_inputs(session: Session, batch: int, sizes: dict[str, int]) -> dict[str, Array]:
+    """Made-up inputs of a model by name; `sizes` as `bench` takes them."""
     rng = np.random.default_rng(0)
     made: dict[str, Array] = {}
     unknown = set(sizes)
@@ -226,12 +233,20 @@ def _random_inputs(session: Session, batch: int, sizes: dict[str, int]) -> dict[
             raise UsageError(f"input {port}: its batch is fixed")
         at = {**symbols, **({first: batch} if first else {}), **sizes}
         shape = tuple(n.at(at) if isinstance(n, Dim) else n for n in port.shape)
-        values = rng.standard_normal(shape) if port.dtype.kind not in "iub" else rng.integers(0, 2, shape)
-        made[port.name] = values.astype(port.dtype)
+        made[port.name] = _random_values(session, port, shape, rng).astype(port.dtype)
     if unknown:
         names = ", ".join(str(port) for port in session.inputs)
         raise UsageError(f"no size {', '.join(sorted(unknown))} can be chosen; inputs are {names}")
     return made
+
+
+def _random_values(session: Session, port: Port, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """Values that the input takes: numbers with names, where the pipeline knows of names."""
+    made = session.pipeline.random(port.name, shape, rng) if session.pipeline is not None else None
+    if made is not None:
+        return made
+    whole = port.dtype is not None and port.dtype.kind in "iub"
+    return rng.integers(0, 2, shape) if whole else rng.standard_normal(shape)
 
 
 def _timed(session: Session, inputs: Mapping[str, Array]) -> float:

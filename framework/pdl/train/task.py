@@ -59,9 +59,11 @@ class Deployment:
     inputs     name -> shape and dtype of each of its arguments; sizes that may change are `pdl.dims.Dim` symbols
     outputs    names of what it returns
     pre, post  steps of `pdl.runtime.steps`, as plain values, for one input and for outputs: {"image": [{"step": ...}]}
-    samples    real inputs as people give them (pictures uint8 [H, W, C]), to compare bundle and model with
+    samples    real inputs as people give them (pictures uint8 [H, W, C], sessions ["a", "b"]), to compare bundle and
+               model with
     prepare    a sample as training prepares it: the inputs by name, without a batch axis
     labels     names of classes or characters, in the order of their numbers
+    vocabularies  names by number that the steps speak of, by kind: {"items": ...}
     card       markdown for people: what it is, data, metrics and how they were measured, licence, how to use it
     licence    of the weights
     about      further plain facts for people
@@ -78,6 +80,7 @@ class Deployment:
     card: str = ""
     licence: str = ""
     about: dict[str, Any] = field(default_factory=dict)
+    vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -173,21 +173,37 @@ def mutate(rng: np.random.Generator, tree: Any) -> None:
         parent[key] = json.loads(json.dumps(other[where]))
 
 
+def edit_vocabulary(rng: np.random.Generator, data: bytes) -> bytes:
+    """Bytes of a vocabulary, or of labels, hashed anew."""
+    members = contents(data)
+    part = "vocabularies/items.txt" if "vocabularies/items.txt" in members else "labels.txt"
+    changed = bytearray(members[part]) or bytearray(b"x")
+    for at in rng.integers(0, len(changed), rng.integers(1, 4)):
+        changed[at] = int(rng.choice([10, 92, 13, 255, rng.integers(256)]))
+    members[part] = bytes(changed)
+    return rehashed(members)
+
+
 KINDS: list[Damage] = [
     flip_bits, cut, move_block, edit_directory, edit_header, edit_weights, edit_json("program.json"),
     edit_json("program.json"), edit_json("pipeline.json"), edit_json("meta.json"), edit_attribute, edit_attribute,
-    edit_attribute, swap_op, swap_op,
+    edit_attribute, swap_op, swap_op, edit_vocabulary,
 ]  # fmt: skip
 
 
-FUZZED = (*sorted(made.NETS), "graph")
+FUZZED = (*sorted(made.NETS), "graph", "sessions")
+
+
+def good(name: str) -> bytes:
+    """A bundle of this name, with a pipeline."""
+    return made.sessions() if name == "sessions" else made.whole(name)
 
 
 def damaged(number: int) -> bytes:
     """The bundle of a number."""
     rng = np.random.default_rng(number)
     names = FUZZED
-    data = made.whole(names[number % len(names)])
+    data = good(names[number % len(names)])
     return KINDS[number // len(names) % len(KINDS)](rng, data)
 
 
@@ -196,7 +212,7 @@ def attempt(data: bytes) -> str:
     try:
         session = pdl.runtime.load(data, memory=1 << 26)
         if session.pipeline is not None:
-            session(PICTURE)
+            session(PICTURE if session.pipeline.reader is None else ["apple", "eggs"])
         else:
             shapes = {p.name: (2, *map(int, p.shape[1:])) if p.shape else () for p in session.inputs}
             session.run({p.name: np.ones(shapes[p.name], p.dtype) for p in session.inputs})
@@ -215,7 +231,7 @@ def main() -> None:
     faulthandler.enable()
     graph.MOST_STEPS = 20_000  # damaged counts of turns end at the limit of steps; a lower one ends them sooner
     for name in FUZZED:
-        assert attempt(made.whole(name)) == "ran"
+        assert attempt(good(name)) == "ran"
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     limit = used + int(args.memory * 2**30)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

@@ -10,11 +10,12 @@ import numpy as np
 import pdl
 from pdl import nn
 from pdl.dims import Dim
-from pdl.dtype import float32
+from pdl.dtype import float32, int64
 from pdl.onnx.graph import Graph, Node, Port
 from pdl.ops.base import Spec
 from pdl.program import Program, trace
 from pdl.runtime import bundle
+from pdl.vocabulary import Vocabulary
 
 SHAPE = (8, 8, 3)
 
@@ -132,3 +133,35 @@ def whole(name: str) -> bytes:
     post = [] if name == "pixels" else [{"step": "softmax"}, {"step": "top", "k": 3}]
     steps = {"pre": {"image": pre}, "post": {"y": post}}
     return bundle.pack(program, arrays, pipeline=steps, labels=["ant", "bee", "cow", "dog", "elk"])
+
+
+ITEMS = Vocabulary(["apple", "bread", 'cheese, "old"', "dates", "eggs", "figs"])
+
+
+@functools.cache
+def _item_table() -> np.ndarray:
+    return np.random.default_rng(1).standard_normal((ITEMS.size, 4)).astype(np.float32)
+
+
+def next_item(items: Any) -> Any:
+    """Scores [N, items + 1]: products of every item's vector with the mean of the session's."""
+    table = pdl.as_tensor(_item_table())
+    there = pdl.astype(items > 0, float32)[:, :, None]
+    mean = (pdl.take(table, items, axis=0) * there).sum(axis=1) / there.sum(axis=1)
+    return pdl.matmul(mean, table.T)
+
+
+@functools.cache
+def sessions(k: int = 3, **arguments: Any) -> bytes:
+    """A bundle that takes sessions of `ITEMS` and ranks them."""
+    with pdl.no_grad():
+        program = trace(next_item, Spec((Dim.symbol("n", 3), Dim.symbol("t", 4)), int64), name="next")
+    for value, label in program.names().items():
+        value.name = label
+    arrays = {str(v.name): v.tensor._data for v in program.captures if v.tensor is not None}
+    stored = {"kind": "program", "program": program.to_dict(), "inputs": ["items"], "outputs": ["scores"]}
+    steps = {
+        "pre": {"items": [{"step": "session", "vocabulary": "items", "max_length": 5}]},
+        "post": {"scores": [{"step": "top_items", "vocabulary": "items", "k": k, **arguments}]},
+    }
+    return bundle.pack(stored, arrays, pipeline=steps, vocabularies={"items": ITEMS})

@@ -17,6 +17,7 @@ from pdl.runtime import bundle
 from pdl.runtime.boxes import grow, in_reading_order, rectangles
 from pdl.runtime.frame import Frame
 from pdl.runtime.pipeline import Pipeline
+from pdl.runtime.sample import Sample
 
 cv2 = pytest.importorskip("cv2")
 
@@ -28,7 +29,7 @@ def boxes(value: Any, frame: Frame | None = None, **arguments: Any) -> list[dict
     data = {"pre": {"x": PRE}, "post": {"y": [{"step": "db_boxes", **arguments}]}}
     pipeline = Pipeline.read(data, (), "x.pdl")
     assert pipeline is not None
-    found: list[dict[str, Any]] = pipeline.finish({"y": value}, frame or Frame(*value.shape[-2:]))["boxes"]
+    found: list[dict[str, Any]] = pipeline.finish({"y": value}, Sample({}, frame or Frame(*value.shape[-2:])))["boxes"]
     return found
 
 

@@ -1,0 +1,163 @@
+"""Steps for names by number: a session of items in, ranked items out."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pdl.errors import DataError, UsageError
+from pdl.runtime.readers import Named, Reader
+from pdl.runtime.sample import Sample
+from pdl.runtime.steps import POST, PRE, Informed
+from pdl.suites import suggest
+from pdl.tensor import Array
+
+MAX_LENGTH = 1 << 16
+
+
+class Session(Named, Reader, table=PRE, name="session"):
+    """The names of a session in order of time -> their numbers int64 [T], zeros behind the last.
+
+    An item is a text of names between commas (with quotes as in csv), or a sequence of names. Names that the vocabulary
+    lacks are dropped, and told in the answer as "unknown"; of what is left the `max_length` newest count. T is the next
+    of `lengths` (by default 1, 2, 4, ... and max_length), so that few shapes occur; sessions that go through the model
+    together are filled up to the longest of them. `columns` are the names of the columns of a table of sessions: of
+    the session, the item, and the time.
+    """
+
+    takes = "session"
+
+    def __init__(
+        self,
+        vocabulary: str,
+        max_length: int = 50,
+        lengths: Sequence[int] | None = None,
+        columns: Sequence[str] = ("session", "item", "time"),
+    ) -> None:
+        self.vocabulary, self.max_length = _name(vocabulary), _count("max_length", max_length)
+        self.lengths = _lengths(self.max_length) if lengths is None else sorted(_count("lengths", n) for n in lengths)
+        if not self.lengths or self.lengths[-1] < self.max_length:
+            raise UsageError(f"lengths={lengths!r} must reach max_length={self.max_length}")
+        if len(columns) != 3 or not all(isinstance(name, str) for name in columns):
+            raise UsageError(f"columns={columns!r} must be the names of the columns of session, item and time")
+        self.columns = tuple(columns)
+
+    def read(self, item: Any, told: dict[str, Any]) -> Array:
+        names = split_names(item)
+        numbers = self.names.numbers(names)
+        known = numbers[numbers > 0][-self.max_length :]
+        unknown = [name for name, number in zip(names, numbers, strict=True) if not number]
+        if not len(known):
+            raise DataError(self._nothing(unknown))
+        if unknown:
+            told["unknown"] = unknown
+        return filled(known, next(n for n in self.lengths if n >= len(known)))
+
+    def _nothing(self, unknown: list[str]) -> str:
+        if not unknown:
+            return "a session without items: give at least one"
+        shown = ", ".join(unknown[:5]) + (", ..." if len(unknown) > 5 else "")
+        which = f"none of the items {shown} is" if len(unknown) > 1 else f"the item {shown} is not"
+        return f"{which} among the {len(self.names):,} that the model knows{suggest(unknown[-1], self.names)}"
+
+    def together(self, array: Array) -> Any:
+        return array.dtype
+
+    def joined(self, arrays: Sequence[Array]) -> Array:
+        longest = max(map(len, arrays))
+        return np.stack([filled(each, longest) for each in arrays])
+
+    def random(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+        return rng.integers(1, max(2, self.names.size), shape)
+
+
+class TopItems(Named, Informed, table=POST, name="top_items"):
+    """{"items": [{"item", "score"}, ... the k best]} of scores [n + 1] of the n names of a vocabulary.
+
+    Column 0 stands for no item and is never ranked, nor is a score that is -inf or NaN. Of equal scores the lower
+    number comes first. `exclude` is the name of an input whose numbers are left out: the items of the session itself.
+    """
+
+    def __init__(self, vocabulary: str, k: int = 20, exclude: str | None = None) -> None:
+        self.vocabulary, self.k = _name(vocabulary), _count("k", k)
+        self.exclude = None if exclude is None else _name(exclude)
+
+    def inform(self, value: Any, sample: Sample) -> Any:
+        if not isinstance(value, np.ndarray) or value.shape != (self.names.size,):
+            shown = f"{value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
+            raise UsageError(f"{self.name}: expected scores [{self.names.size}], got {shown}")
+        if self.exclude is not None:
+            value = value.copy()
+            value[sample.inputs[self.exclude]] = -np.inf
+        numbers = best(value, self.k)
+        names = self.names.names
+        return {"items": [{"item": names[i - 1], "score": float(value[i])} for i in numbers.tolist()]}
+
+
+def best(scores: Array, k: int) -> Array:
+    """The numbers from 1 on of the k highest of scores [n + 1], best first; equal ones in order of their numbers. What
+    is -inf or NaN is never among them.
+    """
+    from_one = scores[1:]
+    if k < len(from_one):
+        bound = np.partition(from_one, -k)[-k:].min(initial=np.inf)
+        from_nan = np.isnan(bound)  # NaN sorts last, as if it were the highest
+        kept = np.flatnonzero(from_one > -np.inf if from_nan else from_one >= bound)
+    else:
+        kept = np.flatnonzero(from_one > -np.inf)
+    values = from_one[kept]
+    kept = kept[values > -np.inf]
+    order = np.argsort(-from_one[kept], kind="stable")[:k]
+    return kept[order] + 1
+
+
+def split_names(item: Any) -> list[str]:
+    """The names in a text (between commas; quotes as in csv, RFC 4180), or of a sequence of names or whole numbers."""
+    if isinstance(item, str):
+        names = item.split(",") if '"' not in item and "\n" not in item else _quoted(item)
+        names = [name.strip() for name in names] if item.strip() else []
+    elif isinstance(item, Sequence | np.ndarray) and all(isinstance(each, str | int | np.integer) for each in item):
+        names = [str(each) for each in item]
+    else:
+        raise UsageError(f"a session is a text 'item1,item2' or a list of names, not {type(item).__name__}")
+    if "" in names:
+        raise DataError(f"item {names.index('') + 1} of the session {str(item)[:60]!r} has no name")
+    return names
+
+
+def _quoted(text: str) -> list[str]:
+    try:
+        (names,) = csv.reader([text], skipinitialspace=True, strict=True)
+    except (csv.Error, ValueError) as error:
+        raise DataError(f"the session {text[:60]!r} is not one line of csv ({error})") from None
+    return names
+
+
+def filled(numbers: Array, length: int) -> Array:
+    """int64 [length]: the numbers, and zeros behind them."""
+    made = np.zeros(length, np.int64)
+    made[: len(numbers)] = numbers
+    return made
+
+
+def _lengths(most: int) -> list[int]:
+    """1, 2, 4, ... below `most`, and `most`."""
+    return [*(1 << n for n in range((most - 1).bit_length())), most]
+
+
+def _count(name: str, value: Any) -> int:
+    if type(value) is not int or not 1 <= value <= MAX_LENGTH:
+        raise UsageError(f"{name}={value!r} must be a number from 1 to {MAX_LENGTH}")
+    return int(value)
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str):
+        raise UsageError(f"{value!r} must be a name")
+    return value
+
+
+__all__ = ["Session", "TopItems", "best", "filled", "split_names"]

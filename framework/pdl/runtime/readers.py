@@ -1,0 +1,70 @@
+"""Steps that come first and say what an input is, where it is no picture; and steps that know of names by number.
+
+A pipeline whose input begins with none of these decodes a picture. With a reader, the input is whatever the reader
+takes: a session, a text, a mapping of fields. Several inputs of a model may each begin with a reader; all of them read
+the same item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pdl.errors import UsageError
+from pdl.runtime.steps import Step
+from pdl.tensor import Array
+from pdl.vocabulary import Vocabulary
+
+
+class Reader(Step, table={}, name=""):
+    """A step that makes an array of an input as people give it.
+
+    takes   what an input is, in a word: "session", "text", "fields"
+    """
+
+    takes: ClassVar[str] = ""
+
+    def __call__(self, value: Any) -> Any:
+        return self.read(value, {})
+
+    def read(self, item: Any, told: dict[str, Any]) -> Array:
+        """The array for an item, without a batch axis; what is worth knowing goes into `told`, and so into the answer.
+
+        DataError where the item says nothing that the model knows.
+        """
+        raise UsageError(f"the step {self.name} does nothing")
+
+    def together(self, array: Array) -> Any:
+        """Arrays for which this is the same go through the model together; `joined` must take them."""
+        return array.shape
+
+    def joined(self, arrays: Sequence[Array]) -> Array:
+        """The batch [N, ...] of several arrays."""
+        return np.stack(arrays)
+
+    def random(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+        """A batch of valid values of this shape, to measure speed with."""
+        raise UsageError(f"the step {self.name} makes no inputs up; give arrays")
+
+
+class Named(Step, table={}, name=""):
+    """A step that knows the names of a vocabulary of the bundle; its argument `vocabulary` says of which."""
+
+    vocabulary: str
+    _known: Mapping[str, Vocabulary]
+
+    def bind(self, labels: Sequence[str], vocabularies: Mapping[str, Vocabulary]) -> None:
+        if self.vocabulary not in vocabularies:
+            have = ", ".join(vocabularies) or "none"
+            raise UsageError(f"{self.name}: no vocabulary {self.vocabulary!r:.60}; there are: {have}")
+        self._known = vocabularies
+
+    @property
+    def names(self) -> Vocabulary:
+        """The vocabulary, which is parsed when it is first asked for."""
+        return self._known[self.vocabulary]
+
+
+__all__ = ["Named", "Reader"]
