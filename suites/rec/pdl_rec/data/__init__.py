@@ -1,7 +1,22 @@
 """Data sets of the suite. They hold names until `bind` turns these into the numbers of a vocabulary."""
 
+from pdl_rec.data.atomic import Atomic, AtomicSessions
+from pdl_rec.data.interactions import InteractionData, Interactions, interactions_of
 from pdl_rec.data.pair_file import PairFile
 from pdl_rec.data.session_file import SessionFile
 from pdl_rec.data.sessions import SessionData, Sessions, bind, sessions_of, vocabulary_of
 
-__all__ = ["PairFile", "SessionData", "SessionFile", "Sessions", "bind", "sessions_of", "vocabulary_of"]
+__all__ = [
+    "Atomic",
+    "AtomicSessions",
+    "InteractionData",
+    "Interactions",
+    "PairFile",
+    "SessionData",
+    "SessionFile",
+    "Sessions",
+    "bind",
+    "interactions_of",
+    "sessions_of",
+    "vocabulary_of",
+]

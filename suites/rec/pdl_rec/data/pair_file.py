@@ -14,7 +14,7 @@ from pdl.hints import Range
 from pdl_rec.data import standin
 from pdl_rec.data.sessions import SessionData, Sessions, Unseen
 from pdl_rec.data.splits import cut
-from pdl_rec.data.tables import Coded, read, source
+from pdl_rec.data.tables import Coded, read, source, words
 
 _SESSION, _TARGET = "session", "target"
 
@@ -65,17 +65,12 @@ class PairFile(SessionData):
 
 def _items(path: str, sessions: Any, targets: Any = None) -> tuple[Coded, np.ndarray]:
     """(items of all lines one behind another, offsets of the lines)."""
-    import pyarrow as pa
-    from pyarrow import compute
-
     if targets is not None:
+        from pyarrow import compute
+
         _one_each(path, targets)
         sessions = compute.binary_join_element_wise(sessions, targets, " ")
-    lists = compute.utf8_split_whitespace(compute.utf8_trim_whitespace(sessions)).cast(pa.large_list(pa.string()))
-    lists = pa.concat_arrays(lists.chunks)
-    coded = lists.flatten().dictionary_encode()
-    codes = coded.indices.to_numpy(zero_copy_only=False)
-    return Coded(codes, coded.dictionary.to_pylist()), lists.offsets.to_numpy().astype(np.int64)
+    return words(sessions)
 
 
 def _one_each(path: str, targets: Any) -> None:

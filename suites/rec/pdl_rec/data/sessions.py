@@ -146,14 +146,16 @@ class SessionData(Dataset):
     def path_of(self, index: int) -> str | None:
         return self.source
 
-    def counts(self, rows: np.ndarray | None = None) -> np.ndarray:
-        """How often each of `known` occurs, int64; in the sessions of these rows."""
+    def counts(self, kind: str = "items", rows: np.ndarray | None = None) -> tuple[list[str], np.ndarray]:
+        """(names of the items, int64 how often each occurs), in the sessions of these rows."""
+        if kind != "items":
+            raise ConfigError(f"{type(self).__name__} knows items only, no {kind}")
         items = self.raw.items if rows is None else self.raw.take(rows).items
-        return np.bincount(items, minlength=len(self.known) + 1)[1:]
+        return self.known, np.bincount(items, minlength=len(self.known) + 1)[1:]
 
     def item_names(self) -> list[str]:
         """The names of the items that occur."""
-        return [self.known[i] for i in np.flatnonzero(self.counts())]
+        return [self.known[i] for i in np.flatnonzero(self.counts()[1])]
 
     def bind(self, vocabularies: Mapping[str, Vocabulary]) -> None:
         """Number the items as vocabularies["items"] does."""
@@ -178,17 +180,12 @@ def unwrap(dataset: Any) -> tuple[Any, np.ndarray | None]:
     return dataset, rows
 
 
-def _session_data(dataset: Any) -> tuple[SessionData, np.ndarray | None]:
-    base, rows = unwrap(dataset)
-    if not isinstance(base, SessionData):
-        raise ConfigError(f"{type(base).__name__} gives no sessions; use a data set such as pdl_rec.data.SessionFile")
-    return base, rows
-
-
 def sessions_of(dataset: Any) -> Sessions:
     """The sessions of a bound data set, or of a `pdl.data.Few` or `Subset` of one, without those that have nothing to
     predict."""
-    base, rows = _session_data(dataset)
+    base, rows = unwrap(dataset)
+    if not isinstance(base, SessionData):
+        raise ConfigError(f"{type(base).__name__} gives no sessions; use a data set such as pdl_rec.data.SessionFile")
     held = base.sessions if rows is None else base.sessions.take(rows)
     return held.usable()
 
@@ -201,10 +198,14 @@ def bind(dataset: Any, vocabularies: Mapping[str, Vocabulary]) -> None:
     base.bind(vocabularies)
 
 
-def vocabulary_of(dataset: Any, *, min_count: int = 1) -> Vocabulary:
-    """The items of a data set that occur at least `min_count` times in it, in the order of its file."""
-    base, rows = _session_data(dataset)
-    return Vocabulary([base.known[i] for i in np.flatnonzero(base.counts(rows) >= max(min_count, 1))])
+def vocabulary_of(dataset: Any, kind: str = "items", *, min_count: int = 1) -> Vocabulary:
+    """The items that occur at least `min_count` times in a data set, in the order of its file; of one of interactions
+    (`InteractionData`) also its "users", and the names of a field."""
+    base, rows = unwrap(dataset)
+    if not hasattr(base, "counts"):
+        raise ConfigError(f"{type(base).__name__} counts no {kind}; use one of the data sets of pdl_rec.data")
+    names, counts = base.counts(kind, rows)
+    return Vocabulary([names[i] for i in np.flatnonzero(counts >= max(min_count, 1))])
 
 
 __all__ = ["SessionData", "Sessions", "Unseen", "bind", "sessions_of", "unwrap", "vocabulary_of"]

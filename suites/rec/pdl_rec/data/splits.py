@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from pdl.data.randomness import BatchRandom
 from pdl.data.splits import check_ratios, stable_split
 from pdl.errors import ConfigError
 from pdl_rec.data.sessions import Sessions, _ranges
 
+Order = Literal["random", "time"]
 SPLITS = ("train", "val", "test")
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
@@ -97,4 +99,59 @@ def _leave_one_out(owner: str, sessions: Sessions, split: str) -> Sessions:
     return shorter if split == "train" else replace(shorter, first_target=np.maximum(lengths - 1, 0))
 
 
-__all__ = ["SPLITS", "cut", "seconds"]
+def part_of(
+    owner: str,
+    users: np.ndarray,
+    times: np.ndarray | None,
+    *,
+    ratios: Mapping[str, float] | None,
+    order: Order,
+    by_user: bool,
+    seed: int,
+) -> tuple[list[str], np.ndarray]:
+    """(names of the parts, the number of the part of every event): events of `users` cut up as RecBole does.
+
+    Events are put in order, at random or by time (those of one time as they come). Then each user's (all of them
+    without `by_user`) are cut: of n events part k > 0 has floor(n r_k), and one where that is 0 as long as train keeps
+    more than one; the first has the rest. Without `ratios` the last event of a user is test and the one before it val,
+    of two events one is test.
+    """
+    if (order == "time" or ratios is None) and times is None:
+        raise ConfigError(f"{owner}: order={order} needs times, and there is no column of them")
+    by_time = order == "time" or ratios is None
+    keys = times if by_time and times is not None else _shuffled(len(users), seed)
+    ordered = np.lexsort((keys, users)) if by_user else np.argsort(keys, kind="stable")
+    group = np.unique(users[ordered], return_inverse=True)[1] if by_user else np.zeros(len(users), np.int64)
+    totals = np.bincount(group)
+    place = np.arange(len(users)) - np.repeat(np.cumsum(totals) - totals, totals)
+    names, counts = (list(SPLITS), _last_two(totals)) if ratios is None else _shares(owner, totals, ratios)
+    ends = np.cumsum(counts, axis=0)
+    part = np.empty(len(users), np.int64)
+    part[ordered] = (place[None] >= ends[:-1, group]).sum(axis=0)
+    return names, part
+
+
+def _shuffled(n: int, seed: int) -> np.ndarray:
+    keys: np.ndarray = BatchRandom(seed, 0, np.arange(n)).fork("split").uniform()
+    return keys
+
+
+def _shares(owner: str, totals: np.ndarray, ratios: Mapping[str, float]) -> tuple[list[str], np.ndarray]:
+    ratios = check_ratios(owner, ratios)
+    shares = np.array(list(ratios.values())) / sum(ratios.values())
+    counts = np.floor(shares[:, None] * totals).astype(np.int64)
+    counts[0] = totals - counts[1:].sum(axis=0)
+    for k in range(len(shares) - 1, 0, -1):
+        one = (counts[0] > 1) & (counts[k] == 0)
+        counts[k] += one
+        counts[0] -= one
+    return list(ratios), counts
+
+
+def _last_two(totals: np.ndarray) -> np.ndarray:
+    counts = np.stack([totals, totals > 2, totals > 1]).astype(np.int64)
+    counts[0] -= counts[1] + counts[2]
+    return counts
+
+
+__all__ = ["SPLITS", "Order", "cut", "part_of", "seconds"]

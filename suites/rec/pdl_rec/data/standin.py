@@ -13,12 +13,15 @@ import numpy as np
 
 ITEMS, SESSIONS = 60, 480
 LENGTHS = (3, 9)
+USERS, HISTORY = 300, (8, 17)
 FOLLOW = (0.6, 0.25, 0.1)  # how probable the three followers of an item are; otherwise any item comes next
 DAYS, FIRST_TIME = 8, 1_396_310_400  # 1 April 2014
 WHAT = f"sessions drawn from a seeded Markov chain over {ITEMS} items"
 
 
-def draw(name: str, sessions: int = SESSIONS) -> Iterator[tuple[int, list[int], list[int]]]:
+def draw(
+    name: str, sessions: int = SESSIONS, lengths: tuple[int, int] = LENGTHS
+) -> Iterator[tuple[int, list[int], list[int]]]:
     """(number, items from 1 on, times in seconds) of each session; the same for the same name. Every item has three
     followers, the same for all names. Where "test" is in the name the sessions are those of the last day."""
     test = "test" in name
@@ -28,7 +31,7 @@ def draw(name: str, sessions: int = SESSIONS) -> Iterator[tuple[int, list[int], 
     starts = np.sort(rng.integers(days[0] * 86400, days[1] * 86400 - 3600, sessions)) + FIRST_TIME
     for number, start in enumerate(starts.tolist(), 1 + 10**6 * test):
         items = [int(rng.integers(1, ITEMS + 1))]
-        for _ in range(int(rng.integers(*LENGTHS)) - 1):
+        for _ in range(int(rng.integers(*lengths)) - 1):
             which = rng.choice(len(FOLLOW) + 1, p=[*FOLLOW, 1 - sum(FOLLOW)])
             items.append(int(chain[items[-1], which] if which < len(FOLLOW) else rng.integers(1, ITEMS + 1)))
         yield number, items, (start + np.cumsum(rng.integers(5, 300, len(items)))).tolist()
@@ -65,6 +68,20 @@ def write_pairs(folder: Path, settings: Mapping[str, Any]) -> Path:
     return write_lines(folder / name, lines)
 
 
+def write_atomic(folder: Path, name: str, user_fields: Sequence[str], item_fields: Sequence[str]) -> None:
+    """NAME.inter, NAME.user and NAME.item with these fields; every user is a session. A field of items tells in which
+    group of ten an item is, one of users nothing."""
+    lines = ["user_id:token\titem_id:token\trating:float\ttimestamp:float"]
+    users = range(1, USERS + 1)
+    for user, items, times in draw(name, USERS, HISTORY):
+        lines += [f"{user}\t{item}\t{1 + (item + user) % 5}\t{at}" for item, at in zip(items, times, strict=True)]
+    write_lines(folder / f"{name}.inter", lines)
+    for kind, fields, rows in (("user", user_fields, users), ("item", item_fields, range(1, ITEMS + 1))):
+        values = [[f"{row}", *(f"{(row // 10 if kind == 'item' else row * 7) % 6}" for _ in fields)] for row in rows]
+        titles = [f"{kind}_id:token", *(f"{each}:token" for each in fields)]
+        write_lines(folder / f"{name}.{kind}", ["\t".join(each) for each in (titles, *values)])
+
+
 def _line(items: Sequence[int]) -> str:
     return " ".join(map(str, items))
 
@@ -77,4 +94,4 @@ def write_lines(path: Path, lines: Sequence[str]) -> Path:
     return path
 
 
-__all__ = ["WHAT", "draw", "write_events", "write_lines", "write_pairs"]
+__all__ = ["WHAT", "draw", "write_atomic", "write_events", "write_lines", "write_pairs"]

@@ -130,12 +130,8 @@ def read(
             advice = "name the column as the file does, or set separator= (here taken as " + repr(separator) + ")"
             raise fault(table.name, f"no column {name!r}; there are {have}{suggest(name, names)}", advice, line=1)
     first = 1 if header is not None else 2
-    reader = _Reader(table, separator, names, header is not None)
-    return (
-        {name: _CONVERT[kind](reader.column(name), name, table.name, first) for name, kind in columns.items()}
-        if (reader.load(columns))
-        else {}
-    )
+    found = _Reader(table, separator, names, header is not None).load(columns)
+    return {name: _CONVERT[kind](found.column(name), name, table.name, first) for name, kind in columns.items()}
 
 
 class _Reader:
@@ -143,24 +139,24 @@ class _Reader:
 
     def __init__(self, table: Source, separator: str, names: list[str], headless: bool) -> None:
         self.source, self.separator, self.names, self.headless = table, separator, names, headless
-        self.table: Any = None
 
-    def load(self, columns: Mapping[str, Kind]) -> bool:
+    def load(self, columns: Mapping[str, Kind]) -> Any:
+        """pyarrow's table of these columns."""
         import pyarrow as pa
 
         try:
             try:
-                self.table = self._read(columns, threads.get_num_threads() > 1)
+                found = self._read(columns, threads.get_num_threads() > 1)
             except pa.ArrowInvalid:
-                self.table = self._read(columns, False)
+                found = self._read(columns, False)
         except pa.ArrowInvalid as error:
             raise self._fault(str(error)) from error
         except (OSError, EOFError) as error:
             advice = "get it again from its source"
             raise fault(self.source.name, f"the file is damaged or cut off: {error}", advice) from error
-        if not len(self.table):
+        if not len(found):
             raise fault(self.source.name, "the file has a header and no rows", "give it a line for each event")
-        return True
+        return found
 
     def _read(self, columns: Mapping[str, Kind], threaded: bool) -> Any:
         import pyarrow as pa
@@ -182,9 +178,6 @@ class _Reader:
                 strings_can_be_null=False,
             ),
         )
-
-    def column(self, name: str) -> Any:
-        return self.table.column(name)
 
     def _fault(self, message: str) -> DataFault:
         """pyarrow's complaint with our column's name and line. It counts rows from the first line of the file."""
@@ -247,8 +240,23 @@ def _text(column: Any, name: str, path: str, first: int) -> Any:
     return column
 
 
+def words(column: Any) -> tuple[Coded, np.ndarray]:
+    """A column of texts cut at spaces: (the words of all rows one behind another, int64 offsets [rows + 1])."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    lists = compute.utf8_split_whitespace(compute.utf8_trim_whitespace(column)).cast(pa.large_list(pa.string()))
+    lists = pa.concat_arrays(lists.chunks)
+    found = lists.flatten()
+    there = compute.not_equal(found, "").to_numpy(zero_copy_only=False)  # a row without words is one empty text
+    coded = found.filter(pa.array(there)).dictionary_encode()
+    codes = coded.indices.to_numpy(zero_copy_only=False)
+    before = np.concatenate([[0], np.cumsum(there)])
+    return Coded(codes, coded.dictionary.to_pylist()), before[lists.offsets.to_numpy()]
+
+
 _CONVERT: dict[Kind, Callable[[Any, str, str, int], Any]] = {
     "token": _token, "float": _float, "time": _time, "text": _text,
 }  # fmt: skip
 
-__all__ = ["Coded", "Kind", "Source", "read", "separator_of", "source"]
+__all__ = ["Coded", "Kind", "Source", "read", "separator_of", "source", "words"]

@@ -1,0 +1,150 @@
+"""Data sets out of RecBole's atomic files: interactions, or the histories of users."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+
+from pdl.data.dataset import StandIn
+from pdl.errors import ConfigError
+from pdl.hints import Range
+from pdl_rec.data import standin
+from pdl_rec.data.atomic_files import AtomicFiles, from_one
+from pdl_rec.data.interactions import InteractionData, Interactions
+from pdl_rec.data.session_file import grouped
+from pdl_rec.data.sessions import SessionData, Unseen
+from pdl_rec.data.splits import Order, cut, part_of
+from pdl_rec.data.tables import Coded, Kind
+
+
+class Atomic(InteractionData):
+    """Interactions from RecBole's atomic files (Zhao et al., arXiv 2011.01731): NAME.inter, and NAME.user and NAME.item
+    where their fields are asked for.
+
+    root         a folder, a zip or a wheel that holds them; by default looked for under PDL_DATA and its folder rec
+    name         of the data set
+    split        train, val or test
+    ratios       {train: 0.8, val: 0.1, test: 0.1}, rounded as RecBole does (see `pdl_rec.data.splits.part_of`); without
+                 them the last event of each user is test and the one before it val
+    order        what is cut off: "random" events, or the last ones in "time"
+    by_user      whether each user's events are cut, or all of them together
+    seed         of a random cut
+    user_fields  fields of users to read, such as [age, gender]
+    item_fields  fields of items to read
+    min_rating   leave out interactions with lower ratings, before the cut
+    unseen       of users and items that training does not have: "drop" the interactions, or "keep" them
+    """
+
+    def __init__(
+        self,
+        root: str | Path | None = None,
+        name: str = "ml-100k",
+        *,
+        split: str | None = None,
+        ratios: Mapping[str, float] | None = None,
+        order: Order = "random",
+        by_user: bool = True,
+        seed: Annotated[int, Range(0)] = 0,
+        user_fields: Sequence[str] = (),
+        item_fields: Sequence[str] = (),
+        min_rating: float | None = None,
+        unseen: Unseen = "drop",
+    ) -> None:
+        files = AtomicFiles(root, name)
+        both = sorted(set(user_fields) & set(item_fields))
+        if both:
+            raise ConfigError(f"Atomic: {both[0]!r} is named in user_fields and in item_fields; a name means one field")
+        table = files.read("inter", {"user_id": "token", "item_id": "token"}, {"rating": "float", "timestamp": "time"})
+        users, items, rating = table["user_id"], table["item_id"], table.get("rating")
+        raw = Interactions(from_one(users), from_one(items), rating, table.get("timestamp"))
+        if min_rating is not None:
+            if rating is None:
+                raise ConfigError(f"Atomic: min_rating={min_rating}, but {name}.inter has no rating:float")
+            raw = raw.take(np.flatnonzero(rating >= min_rating))
+        if split is not None:
+            names, part = part_of(
+                "Atomic", raw.users, raw.times, ratios=ratios, order=order, by_user=by_user, seed=seed
+            )
+            raw = _split(raw, split, names, part)
+        elif ratios is not None:
+            raise ConfigError("Atomic: ratios cut the file up; say which part with split=")
+        fields = {
+            **{each: files.field("user", each, users) for each in user_fields},
+            **{each: files.field("item", each, items) for each in item_fields},
+        }
+        names_of = {"users": users.names, "items": items.names}
+        super().__init__(raw, names_of, fields, unseen=unseen, source=files.path("inter"))
+        self.split = split
+
+    @classmethod
+    def stand_in(cls, folder: Path, settings: Mapping[str, Any]) -> StandIn:
+        name = settings.get("name", "ml-100k")
+        standin.write_atomic(folder, name, settings.get("user_fields", ()), settings.get("item_fields", ()))
+        return StandIn({"root": str(folder), "name": name}, standin.WHAT)
+
+
+class AtomicSessions(SessionData):
+    """The history of each user in RecBole's atomic files, as a session.
+
+    root, name     as for `Atomic`
+    split          train, val or test, where one of the following rules cuts them (see `pdl_rec.data.splits.cut`):
+    leave_one_out  the last item of each user is test, the one before it val; what comes before is known
+    ratios         users by a hash of their name and `seed`
+    holdout        {val: 1d, test: 1d}
+    min_length     users with fewer events are left out
+    min_rating     leave out interactions with lower ratings, before the cut
+    unseen         of items that training does not have: "drop" the events, or "keep" them as item 0
+    """
+
+    def __init__(
+        self,
+        root: str | Path | None = None,
+        name: str = "ml-100k",
+        *,
+        split: str | None = None,
+        leave_one_out: bool = False,
+        ratios: Mapping[str, float] | None = None,
+        holdout: Mapping[str, Any] | None = None,
+        seed: Annotated[int, Range(0)] = 0,
+        min_length: Annotated[int, Range(1)] = 2,
+        min_rating: float | None = None,
+        unseen: Unseen = "drop",
+    ) -> None:
+        files = AtomicFiles(root, name)
+        needed: dict[str, Kind] = {"user_id": "token", "item_id": "token", "timestamp": "time"}
+        table = files.read("inter", needed if min_rating is None else {**needed, "rating": "float"})
+        users, items, times = table["user_id"], table["item_id"], table["timestamp"]
+        if min_rating is not None:
+            rows = np.flatnonzero(table["rating"] >= min_rating)
+            users, items, times = (
+                Coded(users.codes[rows], users.names),
+                Coded(items.codes[rows], items.names),
+                times[rows],
+            )
+        raw = grouped(users, items, times)
+        raw = raw.take(np.flatnonzero(raw.lengths >= min_length))
+        rules: dict[str, Any] = {"ratios": ratios, "holdout": holdout, "leave_one_out": leave_one_out, "seed": seed}
+        raw = cut("AtomicSessions", raw, split, **rules)
+        super().__init__(raw, items.names, unseen=unseen, source=files.path("inter"))
+        self.split = split
+
+    @classmethod
+    def stand_in(cls, folder: Path, settings: Mapping[str, Any]) -> StandIn:
+        name = settings.get("name", "ml-100k")
+        standin.write_atomic(folder, name, (), ())
+        return StandIn({"root": str(folder), "name": name}, standin.WHAT)
+
+
+def _split(raw: Interactions, split: str, names: Sequence[str], part: np.ndarray) -> Interactions:
+    if split not in names:
+        raise ConfigError(f"Atomic: split={split!r} is none of {', '.join(names)}")
+    at = list(names).index(split)
+    known = raw.take(np.flatnonzero(part < at)) if at else None
+    own = raw.take(np.flatnonzero(part == at))
+    return Interactions(own.users, own.items, own.ratings, own.times, known)
+
+
+__all__ = ["Atomic", "AtomicSessions"]
