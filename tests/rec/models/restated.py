@@ -44,16 +44,23 @@ def sr_gnn(w: Weights, session: list[int], steps: int) -> Array:
     return np.concatenate([clicks[-1], whole]) @ w["readout.merge.weight"]
 
 
-def narm(w: Weights, session: list[int]) -> Array:
-    """arXiv 1711.04725, section 3: the states of a GRU, attention to the last, the bilinear form."""
+def gru(w: Weights, inputs: list[Array]) -> list[Array]:
+    """All states of the layer that is called gru."""
     h, states = np.zeros(w["gru.weight_hh_l0"].shape[0]), []
-    for item in session:
-        x = w["items.weight"][item] @ w["gru.weight_ih_l0"] + w["gru.bias_ih_l0"]
+    for each in inputs:
+        x = each @ w["gru.weight_ih_l0"] + w["gru.bias_ih_l0"]
         p = h @ w["gru.weight_hh_l0"] + w["gru.bias_hh_l0"]
         (xr, xz, xn), (pr, pz, pn) = np.split(x, 3), np.split(p, 3)
         z = sigmoid(xz + pz)
         h = (1 - z) * np.tanh(xn + sigmoid(xr + pr) * pn) + z * h
         states.append(h)
+    return states
+
+
+def narm(w: Weights, session: list[int]) -> Array:
+    """arXiv 1711.04725, section 3: the states of a GRU, attention to the last, the bilinear form."""
+    states = gru(w, [w["items.weight"][item] for item in session])
+    h = states[-1]
     meant = np.zeros_like(h)
     for state in states:
         alpha = sigmoid(h @ w["recent.weight"] + state @ w["each.weight"]) @ w["weigh.weight"]
@@ -86,3 +93,26 @@ def sasrec(w: Weights, session: list[int], blocks: int, heads: int) -> Array:
         inner = np.maximum(y @ w[f"{block}.linear1.weight"] + w[f"{block}.linear1.bias"], 0)
         x = x + inner @ w[f"{block}.linear2.weight"] + w[f"{block}.linear2.bias"]
     return layer_norm(x, w, "body.norm")[-1]
+
+
+def ssr_item(w: Weights, item: int, fields: Mapping[str, Array]) -> Array:
+    """The item tower: its own vector and the means of its fields' vectors through two layers. Fields of names are
+    integers with zeros behind the last."""
+    parts = []
+    for name, values in fields.items():
+        row = values[item]
+        if row.dtype.kind == "f":
+            parts.append(row)
+            continue
+        named = [w[f"tower.names_{name}.weight"][k] for k in row if k]
+        parts.append(np.mean(named, axis=0) if named else np.zeros(w[f"tower.names_{name}.weight"].shape[1]))
+    inner = np.concatenate([*parts, w["tower.own.weight"][item]]) @ w["tower.first.weight"] + w["tower.first.bias"]
+    return np.tanh(inner) @ w["tower.second.weight"] + w["tower.second.bias"]
+
+
+def ssr(w: Weights, session: list[int], fields: Mapping[str, Array], cosine: float) -> Array:
+    """The session tower over items of length 1; the last state, projected, at length `cosine`."""
+    vectors = [ssr_item(w, item, fields) for item in session]
+    state = gru(w, [v / np.linalg.norm(v) for v in vectors])[-1]
+    made = state @ w["project.weight"] + w["project.bias"]
+    return cosine * made / np.linalg.norm(made)

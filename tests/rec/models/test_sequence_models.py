@@ -13,27 +13,31 @@ from hypothesis import strategies as st
 import pdl
 from pdl import nn
 from pdl.dims import Dim
-from pdl.errors import ConfigError, ShapeError
+from pdl.errors import ConfigError, ShapeError, UsageError
 from pdl.export.symbolic import trace_symbolic
 from pdl.ops.base import Spec
-from pdl_rec import NARM, SRGNN, SASRec
+from pdl_rec import NARM, SRGNN, SSR, SASRec
 from pdl_rec.models.base import SequenceModel
 from tests.rec.models import restated
 
 ITEMS, WIDTH = 9, 6
+FIELDS = {"genre": (4, 3), "year": (5, 1), "price": (0, 2)}
 MODELS: dict[str, Callable[..., SequenceModel]] = {
     "sr_gnn": lambda **more: SRGNN(WIDTH, num_items=ITEMS, **more),
     "sr_gnn_2": lambda **more: SRGNN(WIDTH, steps=2, num_items=ITEMS, **more),
     "narm": lambda **more: NARM(WIDTH, hidden=5, num_items=ITEMS, **more),
+    "ssr": lambda **more: SSR(WIDTH, hidden=5, num_items=ITEMS, **{"fields": FIELDS, **more}),
     "sasrec": lambda **more: SASRec(WIDTH, heads=2, max_length=50, num_items=ITEMS, **more),
 }
 RESTATED: dict[str, Callable[[Any, list[int]], Any]] = {
     "sr_gnn": lambda w, s: restated.sr_gnn(w, s, 1),
     "sr_gnn_2": lambda w, s: restated.sr_gnn(w, s, 2),
     "narm": restated.narm,
+    "ssr": lambda w, s: restated.ssr(w, s, columns(ITEMS), 16.0),
     "sasrec": lambda w, s: restated.sasrec(w, s, 2, 2),
 }
-LEFT_TO_RIGHT = ("narm", "sasrec")
+LEFT_TO_RIGHT = ("narm", "sasrec", "ssr")
+TIED = ("sr_gnn", "narm", "sasrec")
 SESSIONS = [[3], [1, 2, 3, 2, 4], [5, 5, 5], [7, 8, 7, 8, 7, 9], [2, 1]]
 session = st.lists(st.integers(1, ITEMS), min_size=1, max_size=8)
 
@@ -44,7 +48,24 @@ def made(name: str, **more: Any) -> SequenceModel:
     model = MODELS[name](**more)
     for p in model.parameters():
         nn.init.normal_(p, std=0.5)
+    if isinstance(model, SSR):
+        model.describe(columns(ITEMS))
+        for table in model.tower.children():
+            if isinstance(table, nn.Embedding):
+                table.weight.data[0] = 0
     return model.eval()
+
+
+def columns(items: int) -> dict[str, Any]:
+    """What is known of items: row i that of item i."""
+    rng = np.random.default_rng(0)
+    made = {
+        name: rng.integers(0, n + 1, (items + 1, places)) if n else rng.standard_normal((items + 1, places), np.float32)
+        for name, (n, places) in FIELDS.items()
+    }
+    for column in made.values():
+        column[0] = 0
+    return made
 
 
 def padded(sessions: list[list[int]], behind: int = 0) -> pdl.Tensor:
@@ -61,8 +82,10 @@ def test_the_paper_s_formulas(name: str) -> None:
     model = made(name)
     expected = np.stack([RESTATED[name](weights(model), s) for s in SESSIONS])
     np.testing.assert_allclose(model.encode(padded(SESSIONS)).data, expected, rtol=2e-4, atol=2e-5)
-    scores = model(padded(SESSIONS)).data
-    np.testing.assert_allclose(scores, expected @ weights(model)["items.weight"].T, rtol=2e-4, atol=2e-5)
+    table = model.item_table()[0].data
+    np.testing.assert_allclose(model(padded(SESSIONS)).data, expected @ table.T, rtol=2e-4, atol=1e-4)
+    some = pdl.tensor(np.array([3, 1, 3]))
+    np.testing.assert_allclose(model.item_rows(some)[0].data, table[[3, 1, 3]], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -86,7 +109,7 @@ def test_each_step_is_the_session_so_far(name: str, sessions: list[list[int]]) -
             np.testing.assert_allclose(found[t], model.encode(padded([s[: t + 1]])).data[0], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", TIED)
 def test_cosine_scores(name: str) -> None:
     model = made(name, cosine=16.0)
     session, (table, bias) = model.encode(padded(SESSIONS)).data, model.item_table()
@@ -99,7 +122,7 @@ def test_cosine_scores(name: str) -> None:
     np.testing.assert_allclose(model(padded(SESSIONS)).data, before, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", TIED)
 def test_unknown_items_have_no_vector(name: str) -> None:
     """The loss moves row 0, a class that is never right; sessions must not see it."""
     model = made(name)
@@ -115,6 +138,12 @@ def test_parameter_counts() -> None:
     counts = {
         SRGNN(c, num_items=n): (n + 1) * c + 15 * c * c + 4 * c,
         NARM(c, hidden=h, num_items=n): (n + 1) * c + 3 * h * (c + h + 2) + 2 * h * h + h + 2 * h * c,
+        SSR(c, hidden=h, fields=FIELDS, num_items=n): (n + 1) * h
+        + 11 * h
+        + (3 * h + 2 + 1) * h
+        + (h + 1) * c
+        + 3 * h * (c + h + 2)
+        + (h + 1) * c,
         SASRec(c, blocks=3, max_length=m, num_items=n): (n + 1 + m) * c + 3 * (6 * c * c + 10 * c) + 2 * c,
     }
     for model, expected in counts.items():
@@ -144,3 +173,36 @@ def test_too_many_heads_or_clicks() -> None:
         made("sasrec").encode(padded([[1] * 51]))
     with pytest.raises(ConfigError, match="SRGNN needs num_items"):
         SRGNN()
+
+
+def test_new_items_get_vectors_by_their_fields() -> None:
+    """An item like another but without a vector of its own scores as that one would without its own."""
+    model = made("ssr")
+    assert isinstance(model, SSR)
+    assert model.tower.own is not None
+    like = {name: column[4:6] for name, column in columns(ITEMS).items()}
+    found = model.vectors(like).data
+    assert np.abs(found - model.item_table()[0].data[4:6]).max() > 0.01
+    model.tower.own.weight.data[4:6] = 0
+    np.testing.assert_allclose(found, model.item_table()[0].data[4:6], rtol=1e-5, atol=1e-6)
+
+
+def test_fields_go_with_the_weights() -> None:
+    model, other = made("ssr"), SSR(WIDTH, hidden=5, num_items=ITEMS, fields=FIELDS)
+    other.load_state_dict(model.state_dict())
+    np.testing.assert_array_equal(other.eval()(padded(SESSIONS)).data, model(padded(SESSIONS)).data)
+
+
+def test_fields_that_do_not_fit() -> None:
+    model = made("ssr")
+    assert isinstance(model, SSR)
+    good = columns(ITEMS)
+    for bad, words in (
+        ({"genre": good["genre"]}, "built with the field 'year'"),
+        ({**good, "year": good["year"][1:]}, r"shape \(9, 1\), the model has \(10, 1\)"),
+        ({**good, "year": good["year"] + 5}, r"numbers 5\.\.10, its names 1\.\.5"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            model.describe(bad)
+    with pytest.raises(ConfigError, match="nothing to know items by"):
+        SSR(ids=False, num_items=3)

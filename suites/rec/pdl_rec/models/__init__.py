@@ -9,6 +9,7 @@ from pdl_rec.models.ncf import NCF
 from pdl_rec.models.sasrec import SASRec
 from pdl_rec.models.simnet import SimNet
 from pdl_rec.models.sr_gnn import SRGNN
+from pdl_rec.models.ssr import SSR
 from pdl_rec.models.tagspace import TagSpace
 from pdl_rec.models.youtube_dnn import YouTubeDNN
 
@@ -20,6 +21,7 @@ __all__ = [
     "NCF",
     "SASRec",
     "SRGNN",
+    "SSR",
     "SequenceModel",
     "SimNet",
     "TagSpace",

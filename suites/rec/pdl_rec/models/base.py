@@ -30,6 +30,13 @@ class SequenceModel(Module):
         """The items' vectors [num_items + 1, C], and a number for each [num_items + 1] to add to its score, if any."""
         raise NotImplementedError(f"{type(self).__name__} must define item_table")
 
+    def item_rows(self, items: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The vectors [J, C], and the numbers to add [J] if any, of items int64 [J]. Losses over a sample of items
+        ask for no more than they need; tables get sparse gradients."""
+        table, bias = self.item_table()
+        vectors = pdl.embedding(table, items, sparse=True)
+        return vectors, None if bias is None else pdl.take(bias, items)
+
     def forward(self, items: Tensor) -> Tensor:
         """Scores of all items: int64 [N, T] -> [N, num_items + 1]."""
         table, bias = self.item_table()

@@ -27,9 +27,10 @@ class NARM(TiedModel):
         dropout: Rate = 0.25,
         dropout_session: Rate = 0.5,
         cosine: Scale = None,
+        sparse: bool = False,
         num_items: Width | None = None,
     ) -> None:
-        super().__init__(num_items, width, dropout=dropout, cosine=cosine)
+        super().__init__(num_items, width, dropout=dropout, cosine=cosine, sparse=sparse)
         hidden = hidden or width
         nn.init.xavier_normal_(self.items.weight)
         self.gru = nn.GRU(width, hidden)

@@ -29,11 +29,12 @@ class SASRec(TiedModel):
         max_length: Width = 50,
         dropout: Rate = 0.2,
         cosine: Scale = None,
+        sparse: bool = False,
         num_items: Width | None = None,
     ) -> None:
         if width % heads:
             raise ConfigError(f"SASRec: heads={heads} must divide width={width}")
-        super().__init__(num_items, width, dropout=dropout, cosine=cosine)
+        super().__init__(num_items, width, dropout=dropout, cosine=cosine, sparse=sparse)
         nn.init.normal_(self.items.weight, std=1 / math.sqrt(width))
         self.max_length = max_length
         self.positions = nn.Embedding(max_length, width)

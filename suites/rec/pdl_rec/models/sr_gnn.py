@@ -28,9 +28,10 @@ class SRGNN(TiedModel):
         steps: Width = 1,
         dropout: Rate = 0.0,
         cosine: Scale = None,
+        sparse: bool = False,
         num_items: Width | None = None,
     ) -> None:
-        super().__init__(num_items, width, dropout=dropout, cosine=cosine)
+        super().__init__(num_items, width, dropout=dropout, cosine=cosine, sparse=sparse)
         self.graph = GatedGraph(width, steps)
         self.readout = Readout(width)
         for p in self.parameters():

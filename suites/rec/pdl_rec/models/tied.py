@@ -23,13 +23,16 @@ class TiedModel(SequenceModel):
     cosine    where given, items and sessions are vectors of length 1, and scores are `cosine` times their cosine
               (16 in Gupta et al., NISER, arXiv 1909.04276): items that are clicked often get no longer vectors,
               and with them higher scores, than those that are new. Without it scores are plain products.
+    sparse    whether the table gets gradients of rows: for losses over a sample of items
     """
 
-    def __init__(self, num_items: int | None, width: int, *, dropout: float, cosine: float | None) -> None:
+    def __init__(
+        self, num_items: int | None, width: int, *, dropout: float, cosine: float | None, sparse: bool
+    ) -> None:
         if num_items is None:
             raise ConfigError(f"{type(self).__name__} needs num_items; the task tells it where data is there")
         self.num_items, self.width, self.cosine = num_items, width, cosine
-        self.items = nn.Embedding(num_items + 1, width, padding_idx=0)
+        self.items = nn.Embedding(num_items + 1, width, padding_idx=0, sparse=sparse)
         self.drop = nn.Dropout(dropout)
 
     def vectors(self, items: Tensor) -> Tensor:
@@ -48,6 +51,11 @@ class TiedModel(SequenceModel):
     def item_table(self) -> tuple[Tensor, Tensor | None]:
         """The table itself, or with `cosine` its rows at length 1."""
         return (unit(self.items.weight) if self.cosine else self.items.weight), None
+
+    def item_rows(self, items: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Rows of that table: int64 [J] -> [J, C]."""
+        rows = pdl.embedding(self.items.weight, items, sparse=self.items.sparse)
+        return (unit(rows) if self.cosine else rows), None
 
 
 def unit(x: Tensor) -> Tensor:
