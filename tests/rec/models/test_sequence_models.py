@@ -16,6 +16,7 @@ from pdl.dims import Dim
 from pdl.errors import ConfigError, ShapeError, UsageError
 from pdl.export.symbolic import trace_symbolic
 from pdl.ops.base import Spec
+from pdl.program import CompiledStep
 from pdl_rec import NARM, SRGNN, SSR, SASRec
 from pdl_rec.models.base import SequenceModel
 from tests.rec.models import restated
@@ -158,6 +159,20 @@ def test_gradients_reach_every_weight(name: str) -> None:
     for path, p in model.named_parameters():
         assert p.grad is not None, path
         assert np.abs(p.grad.data).max() > 0, path
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_compiled_step_is_the_eager_one(name: str) -> None:
+    model, items, targets = made(name), padded(SESSIONS), pdl.tensor(np.array([1, 2, 3, 4, 5]))
+    told: list[str] = []
+    step = CompiledStep(lambda x, y: pdl.cross_entropy(model(x), y), model, told=told.append)
+    found = [
+        (float(run(items, targets).data), *[p.grad.data.copy() for p in model.parameters()])
+        for run in (step, step.eager)
+    ]
+    assert not told
+    for compiled, eager in zip(*found, strict=True):
+        np.testing.assert_allclose(compiled, eager, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", MODELS)
