@@ -137,6 +137,8 @@ def combine(
     real[:, ::1] values,        # OUT [n, C] the sums of their g, zeros behind them
     const int64_t[::1] index,   # IN  [n] negative ones name no row
     const real[:, ::1] g,       # IN  [n, C]
+    *,
+    int64_t left_out=-1,        # a row that counts as none
 ):
     """values[k] = sum of the g[i] with index[i] = rows[k], in the order of i, whatever the number of threads."""
     cdef int64_t n = index.shape[0]
@@ -149,4 +151,5 @@ def combine(
         address("combine", &index[0])
         address("combine", &g[0, 0])
         with nogil:
-            launch(rows_table(&g[0, 0]).combine, &rows[0], &values[0, 0], &index[0], &g[0, 0], n, g.shape[1])
+            launch(rows_table(&g[0, 0]).combine, &rows[0], &values[0, 0], &index[0], &g[0, 0], n, g.shape[1],
+                   left_out)

@@ -18,7 +18,7 @@ cdef extern from "table.h" namespace "pdl":
         double lr, weight_decay, scale
         double momentum, dampening, beta1, beta2, eps
         double correction1, correction2
-        bint nesterov, first, decoupled
+        bint nesterov, first, decoupled, under_root
     cdef enum Update:
         kSgd
         kAdam
@@ -29,11 +29,14 @@ cdef extern from "table.h" namespace "pdl":
         kRmspropCentred
         kRmspropBoth
         kAdagrad
+        kAdagradMomentum
         kAdadelta
     cdef cppclass UpdateTable[T]:
         void step(int rule, T** lists, const int64_t* sizes, int64_t count, const UpdateRule& h) noexcept nogil
         void axpy(T** lists, const int64_t* sizes, int64_t count, double keep, const double* factor, bint shared) noexcept nogil
         void squares(double* out, T** arrays, const int64_t* sizes, int64_t count) noexcept nogil
+        void adagrad_rows(T* p, const T* g, T* sums, T* velocity, const int64_t* rows, int64_t n, int64_t columns,
+                          const UpdateRule& h) noexcept nogil
     UpdateTable[T]* update_table[T](const T* any) noexcept nogil
 
 
@@ -139,7 +142,7 @@ cdef UpdateRule rule_of(double lr, double weight_decay, double scale) noexcept:
     h.lr, h.weight_decay, h.scale = lr, weight_decay, scale
     h.momentum = h.dampening = h.beta1 = h.beta2 = h.eps = 0
     h.correction1 = h.correction2 = 1
-    h.nesterov = h.first = h.decoupled = False
+    h.nesterov = h.first = h.decoupled = h.under_root = False
     return h
 
 
@@ -248,16 +251,83 @@ def adagrad(
     list params not None,           # IN/OUT
     list grads not None,            # IN
     list sums not None,             # IN/OUT
+    list velocities=None,           # IN/OUT with momentum
     *,
     double lr,                      # as decayed by the caller
     double eps=1e-10,
+    bint under_root=False,          # sqrt(s + eps) in place of sqrt(s) + eps
+    double momentum=0.0,
     double weight_decay=0.0,
     double scale=1.0,
 ):
-    """s += d^2; p -= lr d / (sqrt(s) + eps)."""
+    """s += d^2, q = d / (sqrt(s) + eps); p -= lr q, or u = momentum u - lr q, p += u with momentum."""
+    cdef UpdateRule h = adagrad_rule(lr, eps, under_root, momentum, velocities, weight_decay, scale)
+    if momentum == 0:
+        step("adagrad", kAdagrad, (params, grads, sums), &h)
+    else:
+        step("adagrad", kAdagradMomentum, (params, grads, sums, velocities), &h)
+
+
+def adagrad_rowwise(
+    list params not None,           # IN/OUT, each [R, C]
+    list grads not None,            # IN
+    list sums not None,             # IN/OUT, each [R]
+    list velocities=None,           # IN/OUT with momentum, like params
+    *,
+    double lr,
+    double eps=1e-10,
+    bint under_root=False,
+    double momentum=0.0,
+    double weight_decay=0.0,
+    double scale=1.0,
+):
+    """`adagrad` with one sum for each row: s += the mean of d^2 over the row."""
+    cdef UpdateRule h = adagrad_rule(lr, eps, under_root, momentum, velocities, weight_decay, scale)
+    if not len(params) == len(grads) == len(sums) or (momentum != 0 and len(velocities) != len(params)):
+        raise ShapeError(f"adagrad: {len(params)} parameters, {len(grads)} gradients and {len(sums)} sums")
+    cdef cnp.ndarray p, total
+    for i in range(len(params)):
+        p, total, g, moved = params[i], sums[i], grads[i], None if momentum == 0 else velocities[i]
+        if real_type("adagrad", p) == cnp.NPY_FLOAT:
+            step_rows[float](p, g, total, moved, &h, NULL)
+        else:
+            step_rows[double](p, g, total, moved, &h, NULL)
+
+
+cdef UpdateRule adagrad_rule(double lr, double eps, bint under_root, double momentum, list velocities, double weight_decay,
+                             double scale) except *:
     cdef UpdateRule h = rule_of(lr, weight_decay, scale)
-    h.eps = eps
-    step("adagrad", kAdagrad, (params, grads, sums), &h)
+    h.eps, h.under_root, h.momentum = eps, under_root, momentum
+    if momentum != 0 and velocities is None:
+        raise ShapeError(f"adagrad: momentum={momentum} needs a list of velocities")
+    return h
+
+
+cdef int step_rows(cnp.ndarray p, object g, cnp.ndarray sums, object velocity, UpdateRule* h, real* any) except -1:
+    """One parameter of `adagrad_rowwise`."""
+    cdef int kind = real_type("adagrad", p)
+    cdef const int64_t* numbers = NULL
+    cdef int64_t n, columns
+    cdef real* at
+    cdef real* total
+    cdef real* moved
+    cdef const real* given
+    if p.ndim != 2:
+        raise ShapeError(f"adagrad: row by row goes with parameters [R, C], not {(<object>p).shape}")
+    n, columns = p.shape[0], p.shape[1]
+    if type(g) is tuple:
+        rows, g = g
+        n = len(rows)
+        check_rows("adagrad", p, rows, g)
+        numbers = <const int64_t*>cnp.PyArray_DATA(rows)
+    g = np.ascontiguousarray(g)
+    at = <real*>data_of("adagrad", "a parameter", p, kind, p.shape[0] * columns)
+    given = <const real*>data_of("adagrad", "a gradient", g, kind, n * columns)
+    total = <real*>data_of("adagrad", "the sums", sums, kind, p.shape[0])
+    moved = <real*>optional_data("adagrad", "the velocity", velocity, kind, p.shape[0] * columns)
+    with nogil:
+        update_table(at).adagrad_rows(at, given, total, moved, numbers, n, columns, h[0])
+    return 0
 
 
 def adadelta(

@@ -10,6 +10,7 @@ import numpy as np
 from pdl.dtype import DType, int64
 from pdl.errors import ShapeError, UsageError
 from pdl.kernels import rows as kernels
+from pdl.kernels.copies import contiguous, copy
 from pdl.ops.base import Arrays, Op, Spec, apply, demand_floating, not_differentiable
 from pdl.ops.segment import as_index, as_rows, check_ids, segment_sum, segment_take
 from pdl.ops.shape import concat, reshape
@@ -24,6 +25,7 @@ class EmbeddingGradRows(Op):
     """
 
     padding_idx: int | None = None
+    native = True
 
     def infer(self, index: Spec, g: Spec) -> tuple[Spec, Spec]:
         check_ids("embedding", "index", index)
@@ -34,10 +36,9 @@ class EmbeddingGradRows(Op):
         return Spec((n,), int64), Spec((n, g.shape[-1]), g.dtype)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        index = as_index(ins[0])
-        if self.padding_idx is not None:
-            index = np.where(index == self.padding_idx, -1, index)
-        kernels.combine(outs[0], outs[1], index, np.ascontiguousarray(ins[1]).reshape(outs[1].shape))
+        left_out = -1 if self.padding_idx is None else self.padding_idx
+        g = contiguous(ins[1]).reshape(outs[1].shape)
+        kernels.combine(outs[0], outs[1], as_index(ins[0]), g, left_out=left_out)
 
     def vjp(self, g: Any, y: Any, index: Tensor, given: Tensor) -> Any:
         if g[1] is None:
@@ -63,7 +64,7 @@ class Places(Op):
 class AddRows(Op):
     """y = x [R, C] with values [n, C] added in the rows [n], in their order; negative rows are left out."""
 
-    inplace = True
+    inplace = native = True
 
     def infer(self, x: Spec, rows: Spec, values: Spec) -> Spec:
         check_ids("add_rows", "rows", rows)
@@ -76,7 +77,8 @@ class AddRows(Op):
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         x, rows, values = ins
-        np.copyto(outs[0], x)
+        if not np.may_share_memory(outs[0], x):  # else x is in its place
+            copy(outs[0], x)
         kernels.add(outs[0], as_index(rows), as_rows(values), drop=True, name="add_rows")
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor, rows: Tensor, values: Tensor) -> Any:

@@ -120,12 +120,18 @@ class Optimizer(ABC):
         Raises UsageError naming every parameter that does not fit.
         """
         options = {name: group for group in saved["groups"] for name in group["names"]}
-        sizes = {name: _real_size(p) for name, p in self._named()}
+        sizes = {
+            name: (_real_size(p), p.shape[0]) if group.get("rowwise") and p.ndim == 2 else (_real_size(p),)
+            for group in self.param_groups
+            for name, p in zip(group["names"], group["params"], strict=True)
+        }
         faults = [f"not saved: {name}" for name in sizes if name not in options]
         faults += [f"unknown here: {name}" for name in options if name not in sizes]
         for name, state in saved["state"].items():
-            wrong = [k for k, v in state.items() if _is_array(v) and name in sizes and np.size(v) != sizes[name]]
-            faults += [f"{name}: {k} has {np.size(state[k])} elements, the parameter has {sizes[name]}" for k in wrong]
+            wrong = [k for k, v in state.items() if _is_array(v) and name in sizes and np.size(v) not in sizes[name]]
+            faults += [
+                f"{name}: {k} has {np.size(state[k])} elements, the parameter has {sizes[name][0]}" for k in wrong
+            ]
         if faults:
             raise UsageError(
                 "\n  ".join([f"{type(self).__name__}: the saved state does not fit the parameters", *faults])
@@ -177,13 +183,21 @@ class _Batch:
             p._data[...] = master
 
 
-def slot(name: str, states: list[State], params: list[Array]) -> list[Array]:
-    """The array `name` of each state; zeros at first."""
+def slot(
+    name: str, states: list[State], params: list[Array], *, rowwise: bool = False, value: float = 0.0
+) -> list[Array]:
+    """The array `name` of each state, like its parameter or (`rowwise`) with one number a row; `value` at first.
+
+    Zeros take no memory before they are written to: of a large table only the rows in use do.
+    """
     found = []
     for state, p in zip(states, params, strict=True):
         array = state.get(name)
         if array is None:
-            array = state[name] = np.zeros_like(p)
+            array = np.zeros(p.shape[:1] if rowwise else p.shape, p.dtype)
+            if value != 0:
+                array += value
+            state[name] = array
         found.append(array)
     return found
 

@@ -58,6 +58,13 @@ def adagrad(p: Array, d: Array, s: list[Array], t: int) -> Array:
     return p - LR * d / (np.sqrt(s[0]) + 1e-10)
 
 
+def adagrad_velocity(p: Array, d: Array, s: list[Array], t: int) -> Array:
+    """As GRU4Rec's authors have it: eps under the root, the rate inside the velocity."""
+    s[0] = s[0] + d * d
+    s[1] = 0.5 * s[1] - LR * d / np.sqrt(s[0] + 1e-3)
+    return p + s[1]
+
+
 def adadelta(p: Array, d: Array, s: list[Array], t: int) -> Array:
     s[0] = 0.9 * s[0] + 0.1 * d * d
     u = np.sqrt(s[1] + 1e-6) / np.sqrt(s[0] + 1e-6) * d
@@ -106,6 +113,12 @@ RULES: dict[str, tuple[Callable[..., Array], dict, Callable[..., None], bool]] =
         True,
     ),
     "adagrad": (adagrad, {}, lambda p, g, s, t: update.adagrad(p, g, s[0], **H), True),
+    "adagrad_velocity": (
+        adagrad_velocity,
+        {},
+        lambda p, g, s, t: update.adagrad(p, g, s[0], s[1], momentum=0.5, eps=1e-3, under_root=True, **H),
+        True,
+    ),
     "adadelta": (adadelta, {}, lambda p, g, s, t: update.adadelta(p, g, s[0], s[1], **H), True),
 }
 

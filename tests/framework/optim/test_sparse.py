@@ -121,6 +121,9 @@ OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("AdamW", {"weight_decay": 0.1}),
     ("RMSprop", {"centered": True, "momentum": 0.9}),
     ("Adagrad", {"initial_accumulator_value": 0.1}),
+    ("Adagrad", {"momentum": 0.3, "eps": 1e-6, "eps_under_root": True}),
+    ("Adagrad", {"rowwise": True, "weight_decay": 0.1}),
+    ("Adagrad", {"rowwise": True, "momentum": 0.3, "initial_accumulator_value": 0.1}),
     ("Adadelta", {}),
 ]
 every_method = pytest.mark.parametrize(("name", "options"), OPTIONS, ids=str)
@@ -234,3 +237,39 @@ def test_a_compiled_step_gives_the_same_gradients(tied: bool) -> None:
         np.testing.assert_array_equal(a.data, b.data)
     assert compiled.hits == 1
     assert compiled.stopped is None
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.5])
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("columns", [1, 16, 37])
+def test_one_sum_for_each_row(momentum: float, sparse: bool, columns: int) -> None:
+    p = nn.Parameter(RNG.standard_normal((5, columns)), dtype="float64")
+    optimizer = optim.Adagrad([p], lr=0.1, rowwise=True, momentum=momentum, eps=0.01, eps_under_root=True)
+    want, sums, velocity = p.data.copy(), np.zeros(5), np.zeros((5, columns))
+    for rows in ([0, 3], [3, 4], [1, 3]):
+        g = np.zeros((5, columns))
+        g[rows] = RNG.standard_normal((2, columns))
+        p.grad = SparseGrad(p.shape, pdl.tensor(np.array(rows)), pdl.tensor(g[rows])) if sparse else pdl.tensor(g)
+        optimizer.step()
+        here = rows if sparse else slice(None)
+        sums += (g**2).mean(1)
+        step = 0.1 * g / np.sqrt(sums + 0.01)[:, None]
+        velocity[here] = momentum * velocity[here] - step[here]
+        want[here] += velocity[here]
+    np.testing.assert_allclose(p.data, want, rtol=1e-12)
+    assert optimizer.state["0"]["sum"].shape == (5,)
+    other = optim.Adagrad([p], rowwise=True)
+    other.load_state_dict(optimizer.state_dict())
+    np.testing.assert_array_equal(other.state["0"]["sum"], optimizer.state["0"]["sum"])
+
+
+def test_a_step_touches_the_rows_in_use_alone() -> None:
+    rows = 1 << 22
+    p = nn.Parameter(pdl.zeros((rows, 2)))
+    optimizer = optim.Adagrad([p], lr=0.1, momentum=0.5)
+    p.grad = SparseGrad((rows, 2), pdl.tensor(np.array([7, rows - 1])), pdl.ones((2, 2)))
+    norm, scale = optim.clip_scale([p], 1.0)
+    assert norm == 2.0
+    optimizer.step(scale=scale)
+    np.testing.assert_allclose(p.data[[7, rows - 1]], -0.1, rtol=1e-5)
+    assert not p.data[8 : rows - 1].any()

@@ -34,6 +34,7 @@ constexpr UpdateTable<T> kUpdate = {
     .step = update::step<T>,
     .axpy = update::axpy<T>,
     .squares = update::squares<T>,
+    .adagrad_rows = update::adagrad_rows<T>,
 };
 
 template <class T>

@@ -83,14 +83,14 @@ struct Entry {
   int64_t row, from;
 };
 
-// The entries of index [n] that are not negative, by row, equal rows in their order (radix sort); their number in *count. In scratch slots 4, 5.
-inline const Entry* by_row(const int64_t* index, int64_t n, int64_t* count) {
+// The entries of index [n] that are neither negative nor `left_out`, by row, equal rows in their order (radix sort); their number in *count. In scratch slots 4, 5.
+inline const Entry* by_row(const int64_t* index, int64_t n, int64_t left_out, int64_t* count) {
   constexpr int digit = 11, values = 1 << digit;
   Entry* from = static_cast<Entry*>(scratch(4, (n + 1) * sizeof(Entry)));
   Entry* to = static_cast<Entry*>(scratch(5, (n + 1) * sizeof(Entry)));
   int64_t kept = 0, all = 0;
   for (int64_t i = 0; i < n; i++)
-    if (index[i] >= 0) from[kept++] = {index[i], i}, all |= index[i];
+    if (index[i] >= 0 && index[i] != left_out) from[kept++] = {index[i], i}, all |= index[i];
   for (int shift = 0; shift < 63 && all >> shift != 0; shift += digit) {
     int64_t start[values] = {};
     for (int64_t i = 0; i < kept; i++) start[(from[i].row >> shift) & (values - 1)]++;
@@ -107,11 +107,11 @@ inline const Entry* by_row(const int64_t* index, int64_t n, int64_t* count) {
 }
 
 // The rows that index names, each once and in order, -1 behind them; values[k] = sum of the g[i] with index[i] = rows[k], i in order, zeros
-// behind them. Negative indices name no row.    rows OUT [n], values OUT [n, columns], index IN [n], g IN [n, columns]
+// behind them. Negative indices and `left_out` name no row.    rows OUT [n], values OUT [n, columns], index IN [n], g IN [n, columns]
 template <class T>
-void combine(int64_t* rows, T* values, const int64_t* index, const T* g, int64_t n, int64_t columns) {
+void combine(int64_t* rows, T* values, const int64_t* index, const T* g, int64_t n, int64_t columns, int64_t left_out) {
   int64_t count;
-  const Entry* entries = by_row(index, n, &count);
+  const Entry* entries = by_row(index, n, left_out, &count);
   int64_t* start = static_cast<int64_t*>(scratch(6, (n + 1) * sizeof(int64_t)));
   int64_t found = 0;
   for (int64_t i = 0; i < count; i++)

@@ -118,6 +118,7 @@ enum Update {
   kRmspropCentred,   // squares, means
   kRmspropBoth,      // squares, means, buffers
   kAdagrad,          // sums
+  kAdagradMomentum,  // sums, velocities
   kAdadelta,         // squares, steps
 };
 struct UpdateRule {
@@ -125,6 +126,7 @@ struct UpdateRule {
   double momentum, dampening, beta1, beta2, eps;
   double correction1, correction2;         // 1 - beta^step
   bool nesterov, first, decoupled;
+  bool under_root;                         // sqrt(s + eps) in place of sqrt(s) + eps
 };
 
 template <class T>
@@ -132,6 +134,7 @@ struct UpdateTable {
   void (*step)(int rule, T* const* lists, const int64_t* sizes, int64_t count, const UpdateRule& h);
   void (*axpy)(T* const* lists, const int64_t* sizes, int64_t count, double keep, const double* factor, bool shared);
   void (*squares)(double* out, T* const* arrays, const int64_t* sizes, int64_t count);
+  void (*adagrad_rows)(T* p, const T* g, T* sums, T* velocity, const int64_t* rows, int64_t n, int64_t columns, const UpdateRule& h);
 };
 
 // Pooling: `to` is written cell by cell, `from` is read in windows. Sizes are D, H, W; lo and hi are indexed by a cell of `to`, scale by an output cell.
@@ -159,7 +162,7 @@ struct RowsTable {
   void (*extremum)(T* y, int32_t* winner, const T* x, const int64_t* index, int64_t rows, int64_t n, int64_t columns, T sign);
   void (*mix)(T* y, const T* x, const int64_t* start, const int64_t* source, const double* weight, int64_t outer, int64_t out, int64_t in,
               int64_t inner);
-  void (*combine)(int64_t* rows, T* values, const int64_t* index, const T* g, int64_t n, int64_t columns);
+  void (*combine)(int64_t* rows, T* values, const int64_t* index, const T* g, int64_t n, int64_t columns, int64_t left_out);
 };
 
 // One direction of a recurrent layer over all its steps; G gates and A kept values a unit: kRnn 1 and 1 (its state), kGru 3 (r, z, n) and 4 (r, z,

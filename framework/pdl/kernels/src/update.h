@@ -110,13 +110,51 @@ void rmsprop(T* const* lists, const int64_t* sizes, int64_t count, const UpdateR
   });
 }
 
-template <class T>
+// s += d^2, q = d / (sqrt(s) + eps) or d / sqrt(s + eps); p -= lr q, or u = momentum u - lr q, p += u
+template <class T, bool Momentum>
 void adagrad(T* const* lists, const int64_t* sizes, int64_t count, const UpdateRule& h) {
-  const T eps = T(h.eps), lr = T(h.lr), decay = T(h.weight_decay), scale = T(h.scale);
-  each<T, 3>(lists, sizes, count, [=](Vec<T>* v) {
+  const T inner = T(h.under_root ? h.eps : 0), outer = T(h.under_root ? 0 : h.eps), lr = T(h.lr), mu = T(h.momentum);
+  const T decay = T(h.weight_decay), scale = T(h.scale);
+  each<T, 3 + Momentum>(lists, sizes, count, [=](Vec<T>* v) {
     const Vec<T> d = v[1] * scale + v[0] * decay;
     v[2] += d * d;
-    v[0] -= d * lr / (vsqrt<T>(v[2]) + eps);
+    Vec<T> step = d * lr / (vsqrt<T>(v[2] + inner) + outer);
+    if constexpr (Momentum) {
+      v[3] = v[3] * mu - step;
+      v[0] += v[3];
+    } else {
+      v[0] -= step;
+    }
+  });
+}
+
+// `adagrad` with one sum for each row of p [R, columns]: s += mean of d^2 over the row.
+//   p, velocity IN/OUT [R, columns] (velocity null: no momentum), sums IN/OUT [R], g IN [n, columns] for the rows named, each once; null: 0..n-1
+template <class T>
+void adagrad_rows(T* p, const T* g, T* sums, T* velocity, const int64_t* rows, int64_t n, int64_t columns, const UpdateRule& h) {
+  const T inner = T(h.under_root ? h.eps : 0), outer = T(h.under_root ? 0 : h.eps), lr = T(h.lr), mu = T(h.momentum);
+  const T decay = T(h.weight_decay), scale = T(h.scale);
+  parallel(n, kGrain / (columns + 1) + 1, [=](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; i++) {
+      const int64_t r = rows == nullptr ? i : rows[i];
+      if (r < 0) continue;
+      T* w = p + r * columns;
+      const T* d = g + i * columns;
+      Vec<T> squares{};
+      for (int64_t c = 0; c < columns; c += kLanes<T>) {
+        const int64_t m = columns - c < kLanes<T> ? columns - c : kLanes<T>;
+        const bool whole = m == kLanes<T>;
+        const Vec<T> v = (whole ? load(d + c) : load_tail(d + c, m)) * scale + (whole ? load(w + c) : load_tail(w + c, m)) * decay;
+        squares += v * v;
+      }
+      sums[r] += across_sum<T>(squares) / T(columns);
+      const T rate = lr / (static_cast<T>(__builtin_sqrt(sums[r] + inner)) + outer);
+      for (int64_t c = 0; c < columns; c++) {
+        T step = (d[c] * scale + w[c] * decay) * -rate;
+        if (velocity != nullptr) step = velocity[r * columns + c] = velocity[r * columns + c] * mu + step;
+        w[c] += step;
+      }
+    }
   });
 }
 
@@ -144,7 +182,8 @@ void step(int rule, T* const* lists, const int64_t* sizes, int64_t count, const 
     case kRmspropMomentum: return rmsprop<T, false, true>(lists, sizes, count, h);
     case kRmspropCentred: return rmsprop<T, true, false>(lists, sizes, count, h);
     case kRmspropBoth: return rmsprop<T, true, true>(lists, sizes, count, h);
-    case kAdagrad: return adagrad<T>(lists, sizes, count, h);
+    case kAdagrad: return adagrad<T, false>(lists, sizes, count, h);
+    case kAdagradMomentum: return adagrad<T, true>(lists, sizes, count, h);
     case kAdadelta: return adadelta<T>(lists, sizes, count, h);
   }
 }
