@@ -19,6 +19,22 @@ struct Group {
         scores(const_cast<T*>(scores) + (number * p.classes + block.begin) * p.width) {}
 };
 
+// Memory of the next block, asked for piece by piece while this one is multiplied: whole tables come from beyond every cache, and what is
+// one stream to the eye are many short ones to the hardware.
+struct Ahead {
+  const char *at, *end;
+  int64_t each;
+  template <class T>
+  Ahead(const T* begin, const T* end, int64_t pieces)
+      : at(reinterpret_cast<const char*>(begin)), end(reinterpret_cast<const char*>(end)), each(((end - begin) * sizeof(T) / 64 + pieces) / pieces) {}
+  PDL_INLINE void read() {
+    for (int64_t i = 0; i < each && at < end; i++, at += 64) __builtin_prefetch(at, 0, 2);
+  }
+  PDL_INLINE void write() {
+    for (int64_t i = 0; i < each && at < end; i++, at += 64) __builtin_prefetch(at, 1, 2);
+  }
+};
+
 // scores += bias; the maximum of each column, the sum of e^(score - maximum), and the sum of the scores.    most, exponentials, sums OUT [width]
 template <class T>
 void column_summaries(T* scores, int64_t classes, int64_t width, const T* bias, T* most, T* exponentials, T* sums) {
@@ -55,12 +71,17 @@ void forward_rows(const Classifier<T>& p) {
       const int64_t number = item / groups;
       const Block<T> block(p, number);
       const Group<T> group(p, p.scores, block, item % groups);
+      const int64_t tiles = panels * ((block.width + 15) / 16), next = min64(p.classes, block.begin + 2 * p.block);
+      const T* table = p.w + (block.begin + block.width) * p.inputs;
+      Ahead rows(table, item % groups == 0 ? p.w + next * p.inputs : table, tiles);
+      Ahead stores(group.scores + block.width * p.width, group.scores + (next - block.begin) * p.width, tiles);
       for (int64_t i = 0; i < panels; i++) {
         const int columns = static_cast<int>(min64(panel, p.width - i * panel));
         const int64_t step = even_rows(block.width, max_rows<T>(columns));
         const T* b = x + (item % groups * panels + i) * size;
         for (int64_t c = 0; c < block.width; c += step) {
           const T* a = p.w + (block.begin + c) * p.inputs;
+          rows.read(), stores.write();
           const Tile<T> tile{&a, &b, 1, p.inputs, p.inputs, panel, group.scores + c * p.width + i * panel, p.width, nullptr, false};
           tile_kernel<T, false>(static_cast<int>(min64(step, block.width - c)), columns, tile);
         }
@@ -104,7 +125,8 @@ void score_gradients(T* d, const Classifier<T>& p, const Block<T>& block, const 
 
 // c [rows, inputs] (+)= a b for one block or group: a in the row form or (kColumns) the column form, b [k, inputs] as it lies
 template <class T, bool kColumns>
-void onto_inputs(T* c, const T* a, int64_t a_stride, const T* b, int64_t b_stride, int64_t rows, int64_t k, int64_t inputs, bool accumulate) {
+void onto_inputs(T* c, const T* a, int64_t a_stride, const T* b, int64_t b_stride, int64_t rows, int64_t k, int64_t inputs, bool accumulate,
+                 Ahead& reads, Ahead& writes) {
   constexpr int64_t panel = kPanel<T>;
   for (int64_t i = 0; i < inputs; i += panel) {
     const int columns = static_cast<int>(min64(panel, inputs - i));
@@ -112,6 +134,7 @@ void onto_inputs(T* c, const T* a, int64_t a_stride, const T* b, int64_t b_strid
     const T* right = b + i;
     for (int64_t r = 0; r < rows; r += step) {
       const T* left = a + (kColumns ? r : r * a_stride);
+      reads.read(), writes.write();
       const Tile<T> tile{&left, &right, 1, k, a_stride, b_stride, c + r * inputs + i, inputs, nullptr, accumulate};
       tile_kernel<T, kColumns>(static_cast<int>(min64(step, rows - r)), columns, tile);
     }
@@ -134,8 +157,12 @@ void backward_rows(const Classifier<T>& p) {
       const T* w = p.w + block.begin * p.inputs;
       if (!Edge<T, PDL_VECTOR_BYTES>::kMasked && number == blocks - 1)  // a panel may reach beyond the last row
         w = static_cast<const T*>(memcpy(d + p.block * p.width, w, block.width * p.inputs * sizeof(T)));
+      const int64_t next = min64(p.classes, block.begin + 2 * p.block), after = block.begin + block.width;
+      const int64_t panels = (p.inputs + panel - 1) / panel, tiles = panels * ((block.width + 15) / 16);
+      Ahead table(p.w + after * p.inputs, p.w + next * p.inputs, panels * (p.width / 16)), result(p.dw + after * p.inputs, p.dw + next * p.inputs, tiles);
       for (int64_t i = 0; i < groups; i++) {
         const Group<T> group(p, p.scores_in, block, i);
+        Ahead scores(group.scores + block.width * p.width, group.scores + (next - block.begin) * p.width, tiles), none(p.x, p.x, 1);
         score_gradients(d, p, block, group);
         if (p.dbias != nullptr)
           for (int64_t c = 0; c < block.width; c++) {
@@ -144,8 +171,9 @@ void backward_rows(const Classifier<T>& p) {
             p.dbias[block.begin + c] = (i == 0 ? T(0) : p.dbias[block.begin + c]) + across_sum<T>(sum);
           }
         onto_inputs<T, true>(shares + part * share + group.first * p.inputs, d, p.width, w, p.inputs, group.here, block.width, p.inputs,
-                             number != begin);
-        onto_inputs<T, false>(p.dw + block.begin * p.inputs, d, p.width, x + group.first * stride, stride, block.width, group.here, p.inputs, i != 0);
+                             number != begin, table, none);
+        onto_inputs<T, false>(p.dw + block.begin * p.inputs, d, p.width, x + group.first * stride, stride, block.width, group.here, p.inputs, i != 0,
+                              scores, result);
       }
     }
   });
