@@ -47,6 +47,7 @@ def skipped() -> Iterator[None]:
         _drawing.skipped = before
 
 
+_PIECE = 1 << 16  # numbers drawn at a time: they stay in the cache
 _SQRT2 = math.sqrt(2.0)
 #: factors by which an activation shrinks the standard deviation, undone (torch.nn.init.calculate_gain; SELU: Klambauer
 #: et al. 2017)
@@ -105,12 +106,12 @@ def dirac_(x: T) -> T:
 
 def uniform_(x: T, low: float = 0.0, high: float = 1.0) -> T:
     """U(low, high)."""
-    return _draw(x, lambda shape: random.generator().random(shape, np.float32) * (high - low) + low)
+    return _fill(x, lambda part: random.generator().random(out=part, dtype=np.float32), high - low, low)
 
 
 def normal_(x: T, mean: float = 0.0, std: float = 1.0) -> T:
     """N(mean, std^2)."""
-    return _draw(x, lambda shape: random.generator().standard_normal(shape, np.float32) * std + mean)
+    return _fill(x, lambda part: random.generator().standard_normal(out=part, dtype=np.float32), std, mean)
 
 
 def trunc_normal_(x: T, mean: float = 0.0, std: float = 1.0, low: float = -2.0, high: float = 2.0) -> T:
@@ -196,6 +197,24 @@ def _fan(shape: tuple[int, ...], mode: Mode) -> int:
     if mode not in ("fan_in", "fan_out"):
         raise UsageError(f"mode {mode!r} is neither 'fan_in' nor 'fan_out'")
     return fans(shape)[mode == "fan_out"]
+
+
+def _fill(x: T, draw: Callable[[Array], object], factor: float, shift: float) -> T:
+    """factor u + shift, float32 numbers u drawn in the order of the elements: piece by piece, so that a table needs no
+    memory beside its own."""
+    if _drawing.skipped:
+        return x
+    target = x._data if x._data.flags.c_contiguous else np.empty(x.shape, x.dtype)
+    flat, piece = target.reshape(-1), np.empty(min(x.size, _PIECE), np.float32)
+    for begin in range(0, x.size, _PIECE):
+        part = piece[: x.size - begin]
+        draw(part)
+        part *= factor
+        part += shift
+        flat[begin : begin + _PIECE] = part
+    if target is not x._data:
+        x._data[...] = target
+    return x
 
 
 def _draw(x: T, values: Callable[[tuple[int, ...]], Array]) -> T:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ DTYPES: dict[str, DType] = {
     "U64": np.dtype(np.uint64), "U32": np.dtype(np.uint32), "U16": np.dtype(np.uint16), "U8": np.dtype(np.uint8),
     "BOOL": np.dtype(np.bool_),
 }  # fmt: skip
-_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+NAMES: dict[DType, str] = {dtype: name for name, dtype in DTYPES.items()}
 #: how floats may lie in a file beside float32, by the word that people write
 HALVES: dict[str, DType] = {"bf16": bfloat16, "fp16": np.dtype(np.float16)}
 _ENTRY: dict[str, type | tuple[type, ...]] = {"dtype": str, "shape": list, "data_offsets": list}
@@ -35,24 +35,33 @@ _ENTRY: dict[str, type | tuple[type, ...]] = {"dtype": str, "shape": list, "data
 
 def to_bytes(arrays: Mapping[str, Array]) -> bytes:
     """The file of these arrays. Those whose size is a multiple of 64 bytes come first, so they begin at one too."""
+    return b"".join(pieces(arrays))
+
+
+def pieces(
+    arrays: Mapping[str, Array], metadata: Mapping[str, str] | None = None, names: Mapping[DType, str] = NAMES
+) -> Iterator[bytes | memoryview]:
+    """`to_bytes` bit by bit, so that nothing as large as the arrays is made; `metadata` goes into the header. `names`
+    are the dtypes that may be stored, as the format calls them."""
     order = sorted(arrays, key=lambda name: (-_evenness(arrays[name].nbytes), name))
-    header: dict[str, Any] = {}
+    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
     at = 0
     for name in order:
         array = arrays[name]
-        if array.dtype not in _NAMES:
-            raise DtypeError(f"{name}: {array.dtype} cannot be stored; a bundle holds {', '.join(map(str, _NAMES))}")
+        if array.dtype not in names:
+            raise DtypeError(f"{name}: {array.dtype} cannot be stored; what can is {', '.join(map(str, names))}")
         header[name] = {
-            "dtype": _NAMES[array.dtype],
+            "dtype": names[array.dtype],
             "shape": list(array.shape),
             "data_offsets": [at, at + array.nbytes],
         }
         at += array.nbytes
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-(8 + len(text)) % ALIGN)
-    return b"".join(
-        [len(text).to_bytes(8, "little"), text, *(np.ascontiguousarray(arrays[name]).tobytes() for name in order)]
-    )
+    yield len(text).to_bytes(8, "little")
+    yield text
+    for name in order:
+        yield np.ascontiguousarray(arrays[name]).reshape(-1).view(np.uint8).data
 
 
 def widened(array: Array, dtype: DType) -> Array:

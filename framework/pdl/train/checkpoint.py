@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ import numpy as np
 
 from pdl.dtype import bfloat16
 from pdl.errors import DataError, UsageError
+from pdl.runtime.weights import NAMES, pieces
 from pdl.tensor import Array, Tensor
 from pdl.train.hooks import Hook
 
@@ -28,13 +30,12 @@ _ARRAY = "$array"  # marks, in the JSON, the place of an array
 
 
 def save(path: str | Path, tree: dict[str, Any]) -> None:
-    """Write nested dicts and lists of arrays, tensors, numbers, strings and None, atomically."""
-    from safetensors.numpy import save as to_bytes
-
+    """Write nested dicts and lists of arrays, tensors, numbers, strings and None, atomically, from where they lie: a
+    model of some gigabytes needs no second copy of itself."""
     arrays: dict[str, Array] = {}
     plain = _take_out(tree, "", arrays)
     header = {"format": FORMAT, "pdl": json.dumps(plain)}
-    write_atomic(Path(path), to_bytes({name: np.ascontiguousarray(array) for name, array in arrays.items()}, header))
+    write_atomic(Path(path), pieces(arrays, header, NAMES | {np.dtype(np.complex64): "C64"}))
 
 
 def load(path: str | Path) -> dict[str, Any]:
@@ -58,12 +59,13 @@ def load(path: str | Path) -> dict[str, Any]:
     return tree
 
 
-def write_atomic(path: Path, data: bytes) -> None:
-    """Put `data` at `path`, so that a kill or power cut at any moment leaves the old content or the new, never a
-    mixture."""
+def write_atomic(path: Path, data: bytes | Iterable[bytes | memoryview]) -> None:
+    """Put `data`, or its pieces, at `path`, so that a kill or power cut at any moment leaves the old content or the
+    new, never a mixture."""
     part = path.with_name(f".{path.name}.part")
     with part.open("wb") as file:
-        file.write(data)
+        for piece in [data] if isinstance(data, bytes) else data:
+            file.write(piece)
         file.flush()
         os.fsync(file.fileno())
     os.replace(part, path)
