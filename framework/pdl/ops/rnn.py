@@ -325,6 +325,19 @@ def gru(
     return y, h
 
 
+def gru_from_gates(
+    gates: Tensor, w: Tensor, bias: Tensor | None = None, *, initial: Tensor | None = None, lengths: Any = None
+) -> tuple[Tensor, Tensor]:
+    """One layer of `gru` from what its input gives to the gates, x w_ih + b_ih, which may come from a table: rows of it
+    are products with one-hot inputs.    gates [N, L, 3 H], w [H, 3 H], bias [3 H] or None, initial [N, H] -> y [N, L,
+    H], h [N, H]
+    """
+    full: Any = in_full(gates, w, bias, initial)
+    steps = None if lengths is None else lengths if isinstance(lengths, Tensor) else Tensor(np.asarray(lengths))
+    y, h, _, _ = apply(Recurrent("gru"), full[0], full[3], None, full[1], full[2], steps)
+    return y, h
+
+
 def rnn_tanh(
     x: Tensor,
     weights: Sequence[Weights],
@@ -342,4 +355,4 @@ def rnn_tanh(
     return y, h
 
 
-__all__ = ["gru", "lstm", "rnn_tanh"]
+__all__ = ["gru", "gru_from_gates", "lstm", "rnn_tanh"]

@@ -3,6 +3,7 @@
 from pdl_rec.models.base import SequenceModel
 from pdl_rec.models.bpr_mf import BPRMF
 from pdl_rec.models.dssm import DSSM
+from pdl_rec.models.gru4rec import GRU4Rec
 from pdl_rec.models.matching import MatchingModel, TwoTower
 from pdl_rec.models.narm import NARM
 from pdl_rec.models.ncf import NCF
@@ -16,6 +17,7 @@ from pdl_rec.models.youtube_dnn import YouTubeDNN
 __all__ = [
     "BPRMF",
     "DSSM",
+    "GRU4Rec",
     "MatchingModel",
     "NARM",
     "NCF",

@@ -26,6 +26,11 @@ class SequenceModel(Module):
         the end means nothing. Only models that read from left to right have it."""
         raise NotImplementedError(f"{type(self).__name__} reads whole sessions only; train it on pairs")
 
+    def advance(self, items: Tensor, reset: Tensor) -> Tensor:
+        """Read one item of each session, int64 [B], after forgetting the session before where `reset`, bool [B], and
+        carry the states on to the next call -> [B, C]. Only models for session-parallel training have it."""
+        raise NotImplementedError(f"{type(self).__name__} carries no state from step to step")
+
     def item_table(self) -> tuple[Tensor, Tensor | None]:
         """The items' vectors [num_items + 1, C], and a number for each [num_items + 1] to add to its score, if any."""
         raise NotImplementedError(f"{type(self).__name__} must define item_table")
