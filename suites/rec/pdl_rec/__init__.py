@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from pdl_rec.models import *  # noqa: F403
 from pdl_rec.models import __all__ as _models
+from pdl_rec.sequential import *  # noqa: F403
+from pdl_rec.sequential import __all__ as _sequential
 
 __version__ = "0.1.0"
 
 MOVED: dict[str, str] = {}
 """Import paths that moved: {"pdl_rec.OldName": "pdl_rec.NewName"}; recipes with the old ones keep working."""
 
-__all__ = ["MOVED", *_models]
+__all__ = ["MOVED", *_models, *_sequential]

@@ -1,0 +1,194 @@
+"""What a session's vector is trained for: that the item which came next scores higher than others, than all others or
+than a sample of them.
+
+A loss is called with the vectors of M sessions and the items that came next (0: none, left out), and is the mean over
+those that count. Sampled ones compare with candidates that all sessions of the batch share: the targets of the batch
+(`in_batch`) and `negatives` items drawn by the loader with probabilities q ~ count^sample_alpha. A candidate that is
+the session's own target is none for it.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Annotated, Literal
+
+import numpy as np
+
+import pdl
+from pdl.errors import ConfigError
+from pdl.hints import Range
+from pdl.tensor import Tensor
+from pdl_rec.models.base import SequenceModel
+
+Activation = Literal["linear", "relu", "leaky_relu", "elu", "tanh"]
+AWAY = -1e30  # in place of a score that is none, before a softmax
+
+
+class ItemLoss:
+    """Base of the losses.
+
+    negatives     items drawn for each batch; None: the loss is over all items, and none are drawn
+    in_batch      whether the targets of other sessions in the batch are candidates, too
+    sample_alpha  q ~ count^alpha: 0 draws all items alike, 1 as often as they occur
+    """
+
+    def __init__(self, negatives: int | None, in_batch: bool, sample_alpha: float) -> None:
+        if negatives == 0 and not in_batch:
+            raise ConfigError("negatives=0 and in_batch=false leave nothing to compare with; set one of them")
+        self.negatives, self.in_batch, self.sample_alpha = negatives, in_batch, sample_alpha
+        self.share = self.chance = np.zeros(0)
+
+    def prepare(self, counts: np.ndarray) -> None:
+        """Take how often each item occurs in the training data, [num_items + 1]; row 0 is no item."""
+        counts = counts.astype(np.float64)
+        counts[0] = 0.0
+        raised = np.where(counts > 0, counts, 1.0) ** self.sample_alpha * (counts > 0)
+        self.share, self.chance = counts / counts.sum(), raised / raised.sum()
+
+    def __call__(self, model: SequenceModel, sessions: Tensor, targets: Tensor, sampled: Tensor | None) -> Tensor:
+        """sessions [M, C], targets int64 [M], sampled int64 [K] -> the mean loss, []."""
+        raise NotImplementedError(f"{type(self).__name__} must define __call__")
+
+    def contest(
+        self, model: SequenceModel, sessions: Tensor, targets: Tensor, sampled: Tensor | None, logq: float = 0.0
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Scores of the targets [M], of the J candidates [M, J], and where a candidate is none (bool [M, J])."""
+        lists = [*([targets] if self.in_batch else []), *([] if sampled is None else [sampled])]
+        candidates = lists[0] if len(lists) == 1 else pdl.concat(lists, axis=0)
+        own, own_bias = model.item_rows(targets)
+        rows, bias = model.item_rows(candidates)
+        positive, scores = pdl.sum(sessions * own, axis=1), pdl.matmul(sessions, pdl.matrix_transpose(rows))
+        if bias is not None and own_bias is not None:
+            positive, scores = positive + own_bias, scores + bias
+        if logq:
+            expected = Tensor(self.log_expected(targets.shape[0]) * np.float32(logq))
+            positive, scores = positive - pdl.take(expected, targets), scores - pdl.take(expected, candidates)
+        across = pdl.expand_dims(candidates, axis=0)
+        out = pdl.logical_or(pdl.equal(across, pdl.expand_dims(targets, axis=1)), pdl.equal(across, 0))
+        return positive, scores, out
+
+    def log_expected(self, batch: int) -> np.ndarray:
+        """ln of how often each item is to be expected among the candidates of a batch of so many targets: float32
+        [num_items + 1]."""
+        return self._log_expected(batch)
+
+    @lru_cache(maxsize=8)  # noqa: B019 - one array for each size of batch, as long as the task lives
+    def _log_expected(self, batch: int) -> np.ndarray:
+        count = (self.negatives or 0) * self.chance + (batch * self.share if self.in_batch else 0.0)
+        return np.log(np.maximum(count, 1e-12)).astype(np.float32)
+
+
+class CrossEntropy(ItemLoss):
+    """-log softmax of the target among all items, or with `negatives` among the candidates.
+
+    negatives  None: all items (full softmax)
+    logq       how much of ln(expected count among the candidates) is taken off the scores, in training: 1 makes the
+               sampled softmax estimate the full one (Bengio & Senecal, IEEE TNN 19, 2008; Yi et al., RecSys 2019), 0
+               is GRU4Rec's own choice
+    """
+
+    def __init__(
+        self,
+        *,
+        negatives: Annotated[int, Range(0)] | None = None,
+        in_batch: bool = True,
+        sample_alpha: Annotated[float, Range(0)] = 0.75,
+        logq: Annotated[float, Range(0)] = 0.0,
+    ) -> None:
+        super().__init__(negatives, in_batch, sample_alpha)
+        self.logq = logq
+
+    def __call__(self, model: SequenceModel, sessions: Tensor, targets: Tensor, sampled: Tensor | None) -> Tensor:
+        if self.negatives is None:
+            return full_cross_entropy(model, sessions, targets)
+        positive, scores, out = self.contest(model, sessions, targets, sampled, self.logq)
+        own = pdl.expand_dims(positive, axis=1)
+        both = pdl.concat((own, pdl.where(out, AWAY, scores)), axis=1)
+        return mean_of(pdl.logsumexp(both, axis=1) - positive, targets)
+
+
+class BPRMax(ItemLoss):
+    """-ln sum_j s_j sigmoid(r_i - r_j) + bpreg sum_j s_j r_j^2: r = f(score), i the target, s the softmax of r over the
+    candidates j. Hidasi & Karatzoglou, arXiv 1706.03847.
+
+    bpreg             weight of the penalty on scores of candidates
+    final_activation  f; `slope` is what elu and leaky_relu multiply negative values by. Ranks are those of the scores
+                      themselves: f never reverses two of them
+    """
+
+    def __init__(
+        self,
+        *,
+        negatives: Annotated[int, Range(0)] = 2048,
+        in_batch: bool = True,
+        sample_alpha: Annotated[float, Range(0)] = 0.75,
+        bpreg: Annotated[float, Range(0)] = 1.0,
+        final_activation: Activation = "elu",
+        slope: Annotated[float, Range(0)] = 0.5,
+    ) -> None:
+        super().__init__(negatives, in_batch, sample_alpha)
+        self.bpreg, self.final_activation, self.slope = bpreg, final_activation, slope
+
+    def __call__(self, model: SequenceModel, sessions: Tensor, targets: Tensor, sampled: Tensor | None) -> Tensor:
+        positive, scores, out = self.contest(model, sessions, targets, sampled)
+        own = pdl.expand_dims(activated(positive, self.final_activation, self.slope), axis=1)
+        others = activated(scores, self.final_activation, self.slope)
+        weight = pdl.softmax(pdl.where(out, AWAY, others), axis=1)
+        won = pdl.sum(weight * pdl.sigmoid(own - others), axis=1)
+        rows = -pdl.log(won + 1e-24)
+        if self.bpreg:
+            rows = rows + self.bpreg * pdl.sum(weight * others * others, axis=1)
+        return mean_of(rows, targets)
+
+
+class TOP1Max(ItemLoss):
+    """sum_j s_j (sigmoid(r_j - r_i) + sigmoid(r_j^2)), names as in `BPRMax`. Hidasi & Karatzoglou, arXiv 1706.03847."""
+
+    def __init__(
+        self,
+        *,
+        negatives: Annotated[int, Range(0)] = 2048,
+        in_batch: bool = True,
+        sample_alpha: Annotated[float, Range(0)] = 0.75,
+        final_activation: Activation = "tanh",
+        slope: Annotated[float, Range(0)] = 0.5,
+    ) -> None:
+        super().__init__(negatives, in_batch, sample_alpha)
+        self.final_activation, self.slope = final_activation, slope
+
+    def __call__(self, model: SequenceModel, sessions: Tensor, targets: Tensor, sampled: Tensor | None) -> Tensor:
+        positive, scores, out = self.contest(model, sessions, targets, sampled)
+        own = pdl.expand_dims(activated(positive, self.final_activation, self.slope), axis=1)
+        others = activated(scores, self.final_activation, self.slope)
+        weight = pdl.softmax(pdl.where(out, AWAY, others), axis=1)
+        lost = pdl.sigmoid(others - own) + pdl.sigmoid(others * others)
+        return mean_of(pdl.sum(weight * lost, axis=1), targets)
+
+
+def full_cross_entropy(model: SequenceModel, sessions: Tensor, targets: Tensor) -> Tensor:
+    """Mean of -log softmax over all items of the model's table; targets 0 are left out."""
+    table, bias = model.item_table()
+    none = np.zeros(table.shape[0], table.dtype)
+    none[0] = AWAY  # row 0 is no item: no probability, and so no gradient
+    column = none if bias is None else bias + none
+    return pdl.linear_cross_entropy(sessions, table, column, targets, ignore_index=0, transposed=True)
+
+
+def activated(x: Tensor, name: Activation, slope: float) -> Tensor:
+    """f(x), element by element."""
+    if name == "linear":
+        return x
+    if name == "tanh":
+        return pdl.tanh(x)
+    if name == "relu":
+        return pdl.relu(x)
+    return pdl.elu(x, alpha=slope) if name == "elu" else pdl.leaky_relu(x, negative_slope=slope)
+
+
+def mean_of(rows: Tensor, targets: Tensor) -> Tensor:
+    """The mean of rows [M] whose target is an item."""
+    counts = pdl.astype(pdl.not_equal(targets, 0), rows.dtype)
+    return pdl.sum(rows * counts) / pdl.maximum(pdl.sum(counts), 1.0)
+
+
+__all__ = ["BPRMax", "CrossEntropy", "ItemLoss", "TOP1Max"]

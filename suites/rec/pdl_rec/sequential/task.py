@@ -1,0 +1,204 @@
+"""The task: which item comes next in a session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+import numpy as np
+
+import pdl
+from pdl.config import build
+from pdl.config.signature import signature
+from pdl.errors import ConfigError, DataError
+from pdl.hints import Range
+from pdl.nn import Module, init
+from pdl.suites import locate
+from pdl.train import Loss, Metric, Task
+from pdl_rec.data.sessions import Sessions, bind, sessions_of, vocabulary_of
+from pdl_rec.models.base import SequenceModel
+from pdl_rec.sequential._ranking import ranking
+from pdl_rec.sequential.loader import (
+    Order,
+    Prefixes,
+    SessionParallel,
+    Stretches,
+    WithNegatives,
+    loader_of,
+    sizes_up_to,
+)
+from pdl_rec.sequential.losses import CrossEntropy, ItemLoss
+
+Batches = Literal["pairs", "sequences", "session_parallel"]
+
+
+class NextItem(Task):
+    """Which item comes next in a session, out of all items.
+
+    batches     what a step of training sees: "pairs", the items before and the one that came next, for every item but
+                the first of each session; "sequences", whole sessions, all of whose steps are learned at once;
+                "session_parallel", one item of each of `data.batch_size` sessions side by side, the model's state
+                carried from step to step (GRU4Rec)
+    loss        CrossEntropy (over all items, or sampled), BPRMax or TOP1Max
+    order       of sessions in session-parallel training: "random", or "time", by when they begin
+    max_length  the newest items of a session that are read, in evaluation and prediction too; in training longer
+                sessions are cut ("pairs", "sequences") or read whole ("session_parallel")
+    min_count   items that occur less often in the training data are unknown
+    cutoffs     recall@k, mrr@k and ndcg@k are measured for these k
+    self_recommendation  whether items that a session has already may be recommended to it
+
+    Evaluation is a full ranking: every target competes with all items of the vocabulary. A prediction is made for each
+    target of a session (all items but its first, where the data set does not say which) from the items before it.
+    """
+
+    monitor = "val/recall@20"
+    monitor_mode = "max"
+
+    def __init__(
+        self,
+        *,
+        batches: Batches = "pairs",
+        loss: Any = None,
+        order: Order = "random",
+        max_length: Annotated[int, Range(1)] = 50,
+        min_count: Annotated[int, Range(1)] = 1,
+        cutoffs: Sequence[Annotated[int, Range(1)]] = (5, 10, 20),
+        self_recommendation: bool = True,
+    ) -> None:
+        self.loss = CrossEntropy() if loss is None else loss
+        if not isinstance(self.loss, ItemLoss):
+            raise ConfigError(f"loss is a {type(self.loss).__name__}; use pdl_rec.CrossEntropy, BPRMax or TOP1Max")
+        self.batches, self.order, self.max_length, self.min_count = batches, order, max_length, min_count
+        self.cutoffs, self.self_recommendation = tuple(cutoffs), self_recommendation
+
+    # -- training ------------------------------------------------------------------------------------------------------
+    def step(self, model: Module, batch: Any) -> Loss:
+        assert isinstance(model, SequenceModel)
+        sampled = pdl.as_tensor(batch["negatives"]) if "negatives" in batch else None
+        targets = pdl.as_tensor(batch["target" if self.batches == "pairs" else "targets"])
+        sessions = self.read(model, batch)
+        if self.batches == "sequences":
+            targets = pdl.reshape(targets, (-1,))
+            sessions = pdl.reshape(sessions, (targets.shape[0], -1))
+        value = self.loss(model, sessions, targets, sampled)
+        known = pdl.sum(pdl.astype(pdl.not_equal(targets, 0), value.dtype))
+        if self.batches == "session_parallel":
+            value = weighed(value, known / targets.shape[0])
+        return Loss(value, known.detach())
+
+    def read(self, model: SequenceModel, batch: Any) -> pdl.Tensor:
+        """The sessions of a training batch as vectors [..., C]."""
+        items = pdl.as_tensor(batch["items"])
+        if self.batches == "session_parallel":
+            return model.advance(items, pdl.as_tensor(batch["reset"]))
+        return model.encode(items) if self.batches == "pairs" else model.encode_steps(items)
+
+    def evaluate(self, model: Module, batch: Any) -> Loss:
+        """The full cross-entropy, whatever the training loss; outputs are the scores [N, n + 1] and targets [N]."""
+        assert isinstance(model, SequenceModel)
+        items, target = batch["items"], batch["target"]
+        scores = self.scores(model, items)
+        known = target > 0
+        value = pdl.cross_entropy(pdl.Tensor(scores[:, 1:]), pdl.Tensor(target - 1), ignore_index=-1)
+        if not known.any():
+            value = pdl.Tensor(np.float32(0.0))
+        return Loss(value, float(known.sum()), (scores, target))
+
+    def scores(self, model: SequenceModel, items: np.ndarray) -> np.ndarray:
+        """Of every item for sessions int64 [N, T]: float32 [N, n + 1]; -inf for what is not to be recommended."""
+        found = model(pdl.as_tensor(items)).data.copy()
+        found[:, 0] = -np.inf
+        if not self.self_recommendation:
+            np.put_along_axis(found, items, -np.inf, axis=1)
+        return found  # type: ignore[no-any-return]
+
+    def metrics(self) -> dict[str, Metric]:
+        return ranking(self.cutoffs)
+
+    # -- building ------------------------------------------------------------------------------------------------------
+    def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
+        """Number the items of the training data, and those of all splits by them; count them for sampling."""
+        if "items" not in self.vocabularies:
+            if "train" not in datasets:
+                raise DataError("data.train is needed to know the items; give it, or use the run that was trained")
+            self.vocabularies["items"] = vocabulary_of(datasets["train"], min_count=self.min_count)
+        for split, dataset in datasets.items():
+            bind(dataset, self.vocabularies)
+            if len(sessions_of(dataset).targets()[0]) == 0:
+                raise DataError(
+                    f"data.{split}: no session has two items of the vocabulary, so nothing is to be predicted"
+                )
+        if "train" in datasets:
+            held = sessions_of(datasets["train"]).items
+            self.loss.prepare(np.bincount(held, minlength=self.vocabularies["items"].size))
+
+    def model(self, cfg: Any) -> Module:
+        """The recipe's model for the items of the vocabulary; what the recipe leaves open of `num_items`, and of
+        `slots` and `sparse` where the model has them, follows from data and task."""
+        told: dict[str, Any] = {"num_items": len(self.vocabularies["items"])}
+        if self.batches == "session_parallel":
+            told["slots"] = cfg["data"].get("batch_size", 32)
+        told["sparse"] = self.loss.negatives is not None
+        takes = signature(locate(cfg["model"]["_target_"])).arguments
+        known = {name: value for name, value in told.items() if name in takes and cfg["model"].get(name) is None}
+        self.told = known
+        made: Module = build(cfg["model"], **known)
+        return made
+
+    def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
+        name = type(model).__name__
+        if not isinstance(model, SequenceModel):
+            raise ConfigError(f"model: {name} is no pdl_rec.SequenceModel, so it reads no sessions")
+        if self.batches == "session_parallel" and type(model).advance is SequenceModel.advance:
+            raise ConfigError(f"task.batches: {name} carries no state from step to step; use pairs or sequences")
+        if self.batches == "sequences" and type(model).encode_steps is SequenceModel.encode_steps:
+            raise ConfigError(f"task.batches: {name} reads whole sessions only; use pairs")
+
+    def loader(self, cfg: Any, dataset: Any, *, training: bool, seed: int) -> Iterable[Any]:
+        """Batches of a data set; see `pdl_rec.sequential.loader`."""
+        data, sessions = cfg["data"], sessions_of(dataset)
+        size = data.get("batch_size", 32)
+        if not training:
+            prefixes = Prefixes(sessions, self.max_length)
+            return loader_of(prefixes, data.get("eval_batch_size") or size, training=False, seed=seed, data=data)
+        made = self._training_loader(sessions, size, seed, data)
+        if not self.loss.negatives:
+            return made
+        return WithNegatives(made, self.loss.negatives, self.loss.chance, seed=seed)
+
+    def _training_loader(self, sessions: Sessions, size: int, seed: int, data: Any) -> Any:
+        if self.batches == "session_parallel":
+            return SessionParallel(sessions, size, order=self.order, seed=seed)
+        sizes = sizes_up_to(self.max_length)
+        if self.batches == "pairs":
+            stretches: Any = Prefixes(sessions, self.max_length, sizes=sizes, unknown=False)
+        else:
+            stretches = Stretches(sessions, self.max_length, sizes=sizes)
+        return loader_of(stretches, size, training=True, seed=seed, data=data)
+
+    def remember(self) -> dict[str, Any]:
+        return {"model": self.told}
+
+    # -- using ---------------------------------------------------------------------------------------------------------
+    def restore(self, cfg: Any) -> Module:
+        """The model of a run; its own weights follow, so none are drawn."""
+        with init.skipped():
+            return self.model(cfg)
+
+    def predict(
+        self, model: Module, inputs: Sequence[Any], *, cfg: Any, batch_size: int = 32, topk: int = 10, **options: Any
+    ) -> Iterator[dict[str, Any]]:
+        """{"input", "item", "score", "top": [{"item", "score"}, ...]} for each session: a text "a,b,c" or a list of
+        names of items, the newest last. "unknown" names those that training did not have; a session without any known
+        item gets no recommendations, only that list."""
+        from pdl_rec.sequential.predict import predict
+
+        return predict(self, model, inputs, batch_size=batch_size, topk=topk)
+
+
+def weighed(value: pdl.Tensor, share: pdl.Tensor) -> pdl.Tensor:
+    """`value`, whose gradient is `share` times its own: a step with a few sessions left moves the weights less."""
+    return value * share + value.detach() * (1.0 - share)
+
+
+__all__ = ["NextItem"]
