@@ -64,7 +64,9 @@ def stated(loss: Any, model: Table, sessions: np.ndarray) -> float:
             elif loss.logq:
                 expected = loss.negatives * chance + (len(TARGETS) * counts / counts.sum() if loss.in_batch else 0)
                 own, rest = own - loss.logq * np.log(expected[target]), rest - loss.logq * np.log(expected[others])
-            values.append(np.log(np.exp(own) + np.exp(rest).sum()) - own)
+            lse = np.log(np.exp(own) + np.exp(rest).sum())
+            smooth = loss.label_smoothing and loss.label_smoothing * (lse - scores[row, 1:].mean())
+            values.append((1 - loss.label_smoothing) * (lse - own) + smooth)
             continue
         f = ACTIVATIONS[loss.final_activation]
         own, rest = f(own), f(rest)
@@ -78,6 +80,7 @@ def stated(loss: Any, model: Table, sessions: np.ndarray) -> float:
 
 LOSSES = {
     "cross-entropy": lambda: CrossEntropy(),
+    "smoothed": lambda: CrossEntropy(label_smoothing=0.2),
     "sampled": lambda: CrossEntropy(negatives=6),
     "sampled, not in batch": lambda: CrossEntropy(negatives=6, in_batch=False, sample_alpha=0.0),
     "in batch": lambda: CrossEntropy(negatives=0),
@@ -141,3 +144,8 @@ def test_alpha_moves_from_uniform_to_popular() -> None:
 def test_a_loss_without_candidates_is_refused() -> None:
     with pytest.raises(ConfigError, match="nothing to compare with"):
         BPRMax(negatives=0, in_batch=False)
+
+
+def test_smoothing_needs_all_items() -> None:
+    with pytest.raises(ConfigError, match="label_smoothing goes with the softmax over all items"):
+        CrossEntropy(negatives=6, label_smoothing=0.1)

@@ -81,10 +81,12 @@ class ItemLoss:
 class CrossEntropy(ItemLoss):
     """-log softmax of the target among all items, or with `negatives` among the candidates.
 
-    negatives  None: all items (full softmax)
-    logq       how much of ln(expected count among the candidates) is taken off the scores, in training: 1 makes the
-               sampled softmax estimate the full one (Bengio & Senecal, IEEE TNN 19, 2008; Yi et al., RecSys 2019), 0
-               is GRU4Rec's own choice
+    negatives        None: all items (full softmax)
+    logq             how much of ln(expected count among the candidates) is taken off the scores, in training: 1 makes
+                     the sampled softmax estimate the full one (Bengio & Senecal, IEEE TNN 19, 2008; Yi et al., RecSys
+                     2019), 0 is GRU4Rec's own choice
+    label_smoothing  share of the target that is spread evenly over all items (Szegedy et al., arXiv 1512.00567); full
+                     softmax only
     """
 
     def __init__(
@@ -94,13 +96,16 @@ class CrossEntropy(ItemLoss):
         in_batch: bool = True,
         sample_alpha: Annotated[float, Range(0)] = 0.75,
         logq: Annotated[float, Range(0)] = 0.0,
+        label_smoothing: Annotated[float, Range(0, below=1)] = 0.0,
     ) -> None:
         super().__init__(negatives, in_batch, sample_alpha)
-        self.logq = logq
+        if label_smoothing and negatives is not None:
+            raise ConfigError("label_smoothing goes with the softmax over all items; leave out negatives, or it")
+        self.logq, self.label_smoothing = logq, label_smoothing
 
     def __call__(self, model: SequenceModel, sessions: Tensor, targets: Tensor, sampled: Tensor | None) -> Tensor:
         if self.negatives is None:
-            return full_cross_entropy(model, sessions, targets)
+            return full_cross_entropy(model, sessions, targets, self.label_smoothing)
         positive, scores, out = self.contest(model, sessions, targets, sampled, self.logq)
         own = pdl.expand_dims(positive, axis=1)
         both = pdl.concat((own, pdl.where(out, AWAY, scores)), axis=1)
@@ -165,13 +170,14 @@ class TOP1Max(ItemLoss):
         return mean_of(pdl.sum(weight * lost, axis=1), targets)
 
 
-def full_cross_entropy(model: SequenceModel, sessions: Tensor, targets: Tensor) -> Tensor:
-    """Mean of -log softmax over all items of the model's table; targets 0 are left out."""
+def full_cross_entropy(model: SequenceModel, sessions: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
+    """Mean of -log softmax over all items of the model's table. Row 0 is no item and takes no part; targets 0 are left
+    out. `smoothing` as in `CrossEntropy`."""
     table, bias = model.item_table()
-    none = np.zeros(table.shape[0], table.dtype)
-    none[0] = AWAY  # row 0 is no item: no probability, and so no gradient
-    column = none if bias is None else bias + none
-    return pdl.linear_cross_entropy(sessions, table, column, targets, ignore_index=0, transposed=True)
+    shifts, numbers = None if bias is None else bias[1:], targets - 1
+    return pdl.linear_cross_entropy(
+        sessions, table[1:], shifts, numbers, label_smoothing=smoothing, ignore_index=-1, transposed=True
+    )
 
 
 def activated(x: Tensor, name: Activation, slope: float) -> Tensor:
