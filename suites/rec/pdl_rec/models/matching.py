@@ -152,6 +152,14 @@ class ItemFields(Module):
         return tables if items is None else {name: pdl.take(table, items, axis=0) for name, table in tables.items()}
 
 
+def told(model: str, **number: int | None) -> int:
+    """The one number given by name; ConfigError where neither the recipe nor the data told it."""
+    ((name, value),) = number.items()
+    if value is None:
+        raise ConfigError(f"{model} needs {name}; the task tells it where data is there")
+    return value
+
+
 def mean_rows(table: Module, index: Tensor) -> Tensor:
     """Mean of the rows of each bag, zeros left out: int [..., L] -> [..., C]; an empty bag gives zeros."""
     rows = table(index)
@@ -165,4 +173,15 @@ def unit(x: Tensor) -> Tensor:
     return x * pdl.rsqrt(pdl.maximum(pdl.square(x).sum(axis=-1, keepdims=True), 1e-12))
 
 
-__all__ = ["Bags", "Compared", "Fields", "ItemFields", "MatchingModel", "Query", "TwoTower", "mean_rows", "unit"]
+__all__ = [
+    "Bags",
+    "Compared",
+    "Fields",
+    "ItemFields",
+    "MatchingModel",
+    "Query",
+    "TwoTower",
+    "mean_rows",
+    "told",
+    "unit",
+]
