@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,10 +14,16 @@ from pdl.cli import style
 from pdl.cli.common import Json, located
 from pdl.errors import UsageError
 
-EXAMPLE = "Example:  pdl predict runs/digits photo.png 'scans/*.png' --topk 3        pdl predict digits_lenet digit.png"
+EXAMPLE = "Example:  pdl predict runs/digits photo.png --topk 3        pdl predict runs/shop --session item1,item2"
 Inputs = Annotated[
-    list[str],
-    typer.Argument(metavar="INPUT...", help="Files, folders, patterns, or - for standard input.", show_default=False),
+    list[str] | None,
+    typer.Argument(metavar="[INPUT...]", help="Files, folders, patterns, or - for standard input.", show_default=False),
+]
+Sessions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--session", metavar="ITEM,ITEM,...", help="A session, for models of sessions; may be given several times."
+    ),
 ]
 
 
@@ -24,9 +31,15 @@ def command(
     run: Annotated[
         str, typer.Argument(metavar="RUN|BUNDLE|NAME", help="A run folder, a bundle, or a name of `pdl models`.")
     ],
-    inputs: Inputs,
-    topk: Annotated[int, typer.Option("--topk", min=1, help="How many answers for each input.")] = 5,
+    inputs: Inputs = None,
+    session: Sessions = None,
+    topk: Annotated[
+        int | None, typer.Option("--topk", min=1, help="How many answers for each input; 5 classes or 20 items.")
+    ] = None,
     json: Json = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write the answers to a file *.csv or *.tsv.")
+    ] = None,
     save: Annotated[
         Path | None, typer.Option("--save", metavar="DIR", help="Draw the answers into this folder.")
     ] = None,
@@ -34,27 +47,53 @@ def command(
 ) -> None:
     """Use a trained run, a bundle, or a pretrained model by name, on new data. All know how their inputs are prepared.
 
+    A model of sessions takes them from the command line, or from files: *.csv and *.tsv with a row for each event, the
+    columns named as in the recipe's data or session, item, time; other files with a session on each line.
+
     A bundle runs in pdl's runtime, without any training code. A name is fetched when it is first used, and then never
     again.
     """
-    from pdl.runtime.bundle import is_bundle
+    from pdl.runtime.use import Given
 
-    if "-" in inputs and sys.stdin.isatty():
+    words = list(inputs or ())
+    if not words and not session:
+        raise UsageError("predict what? write: pdl predict RUN INPUT..., or --session item1,item2")
+    if "-" in words and sys.stdin.isatty():
         raise UsageError("'-' reads a file from standard input: pdl predict RUN - < photo.png")
-    whole = _system(run)
-    model = located(run) if whole is None else whole
-    if whole is not None or is_bundle(model):
-        found = _of_bundle(model, inputs, topk, batch_size, save)
+    if json and out is not None:
+        raise UsageError("--json prints and --out writes a file; choose one")
+    given = [*(Path(word) for word in words), *(Given("session", each) for each in session or ())]
+    found, reader = _answers(run, given, topk, batch_size, save, tell=bool(words))
+    if out is not None:
+        _write(out, found, reader)
+    elif json:
+        style.json([_told(each, reader) for each in found])
     else:
-        from pdl.train import predict
-
-        found = predict(model, inputs, topk=topk, batch_size=batch_size, save=save)
-    if json:
-        style.json(found)
-    else:
-        rows = [row for each in found for row in _rows(each)]
+        rows = [row for each in found for row in _rows(_told(each, reader))]
         names = list(dict.fromkeys(name for row in rows for name in row))
         style.table(names, [[row.get(name, "") for name in names] for row in rows])
+
+
+def _answers(
+    run: str, given: list[Any], topk: int | None, batch_size: int, save: Path | None, *, tell: bool
+) -> tuple[Iterator[dict[str, Any]], Any]:
+    """The predictions of a run, a bundle or a system, one after the other; and what reads its inputs.
+
+    tell   an input of a file that nothing can be said about says so in its prediction
+    """
+    from pdl.runtime.bundle import is_bundle
+    from pdl.runtime.session import load
+    from pdl.runtime.use import reader_of
+    from pdl.train.using import Predictor
+
+    whole = _system(run)
+    model = located(run) if whole is None else whole
+    if whole is None and not is_bundle(model):
+        options: dict[str, Any] = {} if topk is None else {"topk": topk}
+        opened = Predictor(model, batch_size=batch_size, **options)
+        return opened.answers(given, save=save, on_error="tell" if tell and opened.reader else "raise"), opened.reader
+    predictor = load(model) if whole is None else whole
+    return _of_bundle(predictor, given, topk, batch_size, save, tell=tell), reader_of(predictor)
 
 
 def _system(word: str) -> Any:
@@ -67,18 +106,59 @@ def _system(word: str) -> Any:
     return None if known is None else opened(known)
 
 
-def _of_bundle(bundle: Any, inputs: list[str], topk: int, batch_size: int, save: Path | None) -> list[dict[str, Any]]:
+def _of_bundle(
+    bundle: Any, inputs: list[Any], topk: int | None, batch_size: int, save: Path | None, *, tell: bool
+) -> Iterator[dict[str, Any]]:
     """Predictions of a bundle, or of a system; pictures with the answer drawn go into `save`."""
     from pdl.runtime.use import predict
 
-    found = []
-    for _, item, prediction in predict(bundle, inputs, topk=topk, batch_size=batch_size):
+    how: Any = "tell" if tell else "raise"
+    for _, item, prediction in predict(bundle, inputs, topk=topk, batch_size=batch_size, on_error=how):
         if save is not None:
             from pdl.report.answers import draw
 
             prediction["saved"] = str(draw(item, prediction, save))
-        found.append(prediction)
-    return found
+        yield prediction
+
+
+def _told(prediction: dict[str, Any], reader: Any) -> dict[str, Any]:
+    """The prediction, after saying on standard error what of its input the model did not know."""
+    from pdl.suites import suggest
+
+    if "error" in prediction:
+        style.note(f"{prediction['input']}: {prediction['error']}")
+    for name in prediction.get("unknown", ()):
+        style.note(f"{prediction['input']}: {name} is not known, and left out{suggest(name, reader.names)}")
+    return prediction
+
+
+def _write(out: Path, found: Iterator[dict[str, Any]], reader: Any) -> None:
+    """The answers as a file; what was left out is counted."""
+    from pdl.runtime.tables import write_answers
+
+    left: dict[str, int] = {"unknown": 0, "error": 0}
+    first = reader.takes if reader is not None else "input"
+    done, rows = write_answers(out, _counted(found, left, first), first)
+    if left["unknown"]:
+        style.note(f"{left['unknown']:,} names are not known to the model, and were left out")
+    if left["error"]:
+        style.note(f"{left['error']:,} of {done:,} inputs have no answer: the model knows nothing of them")
+    style.pairs([("answers", str(out)), ("inputs", done), ("rows", rows)])
+
+
+def _counted(found: Iterator[dict[str, Any]], left: dict[str, int], what: str) -> Iterator[dict[str, Any]]:
+    """The same, telling how far it is: on a terminal at once, elsewhere twice a minute."""
+    began = shown = time.monotonic()
+    for number, each in enumerate(found, 1):
+        left["unknown"] += len(each.get("unknown", ()))
+        left["error"] += "error" in each
+        now = time.monotonic()
+        if now - shown > (0.1 if sys.stderr.isatty() else 30.0):
+            shown = now
+            line = f"{number:,} {what}s, {number / (now - began):,.0f} a second"
+            (style.working if sys.stderr.isatty() else style.note)(line)
+        yield each
+    style.working("")
 
 
 def _rows(prediction: dict[str, Any]) -> Iterator[dict[str, Any]]:

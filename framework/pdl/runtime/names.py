@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pdl.errors import DataError, UsageError
+from pdl.runtime import tables
 from pdl.runtime.readers import Named, Reader
 from pdl.runtime.sample import Sample
 from pdl.runtime.steps import POST, PRE, Informed
@@ -62,6 +64,9 @@ class Session(Named, Reader, table=PRE, name="session"):
         shown = ", ".join(unknown[:5]) + (", ..." if len(unknown) > 5 else "")
         which = f"none of the items {shown} is" if len(unknown) > 1 else f"the item {shown} is not"
         return f"{which} among the {len(self.names):,} that the model knows{suggest(unknown[-1], self.names)}"
+
+    def rows(self, path: str | Path) -> Iterator[tuple[str, Any]]:
+        return tables.sessions(path, self.columns)
 
     def together(self, array: Array) -> Any:
         return array.dtype

@@ -7,7 +7,8 @@ the same item.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,6 +36,10 @@ class Reader(Step, table={}, name=""):
         DataError where the item says nothing that the model knows.
         """
         raise UsageError(f"the step {self.name} does nothing")
+
+    def rows(self, path: str | Path) -> Iterator[tuple[str, Any]]:
+        """(name, item) for everything in a file, or in standard input ("-")."""
+        raise UsageError(f"{path}: this model takes a {self.takes} and reads none from files")
 
     def together(self, array: Array) -> Any:
         """Arrays for which this is the same go through the model together; `joined` must take them."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -21,16 +21,27 @@ from pdl.errors import DataError, UsageError
 from pdl.runtime.bundle import Bundle, read
 from pdl.runtime.headers import EXTENSIONS
 from pdl.runtime.pipeline import describe
+from pdl.runtime.readers import Reader
 from pdl.runtime.session import Port, Precision, Session, load
 from pdl.tensor import Array
+
+OnError = Literal["raise", "tell"]
 
 
 # -- predict -----------------------------------------------------------------------------------------------------------
 class Predictor(Protocol):
-    """What answers for pictures: a session with a pipeline, or several together."""
+    """What answers for inputs: a session with a pipeline, or several together."""
 
     def batch(self, items: list[Any]) -> list[Any]:
         """The answers, in order."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """An input that is no file, and what it is: Given("session", "item1,item2"). What a model takes is checked."""
+
+    kind: str
+    value: Any
 
 
 def predict(
@@ -39,23 +50,55 @@ def predict(
     *,
     topk: int | None = None,
     batch_size: int = 32,
+    on_error: OnError = "raise",
     **options: Any,
 ) -> Iterator[tuple[str, Any, dict[str, Any]]]:
-    """(name, item, {"input": name, ...prediction}) for each picture in order, by a bundle or by what has `batch`.
+    """(name, item, {"input": name, ...prediction}) for each input in order, by a bundle or by what has `batch`.
 
-    An input is a path, a folder or a pattern (all pictures there), "-" (a picture on standard input), the bytes of a
-    picture file, or an array uint8 [H, W] or [H, W, C], RGB. `options` are those of `pdl.runtime.load`.
+    An input of a model of pictures is a path, a folder or a pattern (all pictures there), "-" (a picture on standard
+    input), the bytes of a picture file, or an array uint8 [H, W] or [H, W, C], RGB. Of a model that reads something
+    else it is that (a session "item1,item2" or ["item1", "item2"]), or the `Path` of a file of many. `options` are
+    those of `pdl.runtime.load`.
+
+    on_error   "tell": an input that the model can say nothing about gives {"input": name, "error": why}
     """
     if batch_size < 1 or (topk is not None and topk < 1):
         raise UsageError(f"topk={topk} and batch_size={batch_size} must be at least 1")
     predictor = load(bundle, **options) if isinstance(bundle, str | Path) else bundle
-    if topk is not None and isinstance(predictor, Session) and "top" in _steps_after(predictor.bundle):
+    if topk is not None and isinstance(predictor, Session) and {"top", "top_items"} & {*_steps_after(predictor.bundle)}:
         predictor.pipeline.set(k=topk)  # type: ignore[union-attr]
-    named = items(inputs)
+    yield from answered(items(inputs, reader_of(predictor)), predictor, batch_size, on_error)
+
+
+def answered(
+    named: Iterator[tuple[str, Any]], predictor: Predictor, batch_size: int, on_error: OnError
+) -> Iterator[tuple[str, Any, dict[str, Any]]]:
+    """As `predict`, for inputs with their names."""
+    reader = reader_of(predictor)
     while group := list(islice(named, batch_size)):
-        for (name, item), answer in zip(group, predictor.batch([item for _, item in group]), strict=True):
+        errors = _errors(reader, [item for _, item in group]) if on_error == "tell" else {}
+        answers = iter(predictor.batch([item for i, (_, item) in enumerate(group) if i not in errors]))
+        for number, (name, item) in enumerate(group):
+            answer = {"error": errors[number]} if number in errors else next(answers)
             said = answer if isinstance(answer, dict) else {"output": answer}
             yield name, item, {"input": name, **said}
+
+
+def _errors(reader: Reader | None, group: Sequence[Any]) -> dict[int, str]:
+    """Which of several items the reader can make nothing of, and why."""
+    found: dict[int, str] = {}
+    for number, item in enumerate(group if reader is not None else ()):
+        try:
+            reader.read(item, {})  # type: ignore[union-attr]
+        except DataError as error:
+            found[number] = str(error)
+    return found
+
+
+def reader_of(predictor: Any) -> Reader | None:
+    """What says what an input of a predictor is; None where it is a picture."""
+    pipeline = getattr(predictor, "pipeline", None)
+    return getattr(predictor, "reader", None) if pipeline is None else pipeline.reader
 
 
 def _steps_after(bundle: Bundle | None) -> list[str]:
@@ -63,12 +106,20 @@ def _steps_after(bundle: Bundle | None) -> list[str]:
     return [step["step"] for each in steps for step in each]
 
 
-def items(inputs: Sequence[Any]) -> Iterator[tuple[str, Any]]:
-    """(name, item) for everything that the inputs of `predict` mean: the path of every picture, bytes, arrays."""
+def items(inputs: Sequence[Any], reader: Reader | None = None) -> Iterator[tuple[str, Any]]:
+    """(name, item) for everything that the inputs of `predict` mean: the path of every picture, bytes, arrays; or what
+    the reader takes.
+    """
+    takes = reader.takes if reader is not None else "picture"
     if not len(inputs):
-        raise UsageError("predict: no input; name a picture, a folder, a pattern, or - for standard input")
-    for number, item in enumerate(inputs):
-        if isinstance(item, np.ndarray):
+        raise UsageError(_nothing(takes))
+    for number, given in enumerate(inputs):
+        if isinstance(given, Given) and given.kind != takes:
+            raise UsageError(f"this model takes a {takes}, not a {given.kind}")
+        item = given.value if isinstance(given, Given) else given
+        if reader is not None:
+            yield from reader.rows(item) if isinstance(item, Path) else [(_shown(item), item)]
+        elif isinstance(item, np.ndarray):
             yield f"array {number}", item
         elif isinstance(item, bytes):
             yield f"bytes {number}", item
@@ -76,6 +127,19 @@ def items(inputs: Sequence[Any]) -> Iterator[tuple[str, Any]]:
             yield "-", sys.stdin.buffer.read()
         else:
             yield from ((str(path), path) for path in expand(str(item)))
+
+
+def _nothing(takes: str) -> str:
+    if takes == "picture":
+        return "predict: no input; name a picture, a folder, a pattern, or - for standard input"
+    return f"predict: no input; this model takes a {takes}: --{takes} ..., or a file of them"
+
+
+def _shown(item: Any) -> str:
+    """An input as a name for its answer."""
+    if isinstance(item, str):
+        return item
+    return ",".join(map(str, item)) if isinstance(item, Sequence) else str(item)
 
 
 def expand(name: str) -> list[Path]:

@@ -23,12 +23,13 @@ if TYPE_CHECKING:
     from pdl.train.loop import Evaluation, State, Trainer
     from pdl.train.model import Model
     from pdl.train.result import Result
-    from pdl.train.run import evaluate, info, predict, profile, train
+    from pdl.train.run import evaluate, info, profile, train
+    from pdl.train.using import predict
 
 # Loaded on first use: `pdl.config` needs Task and TrainSettings from here, and these need `pdl.config`.
 _LAZY = {
     "Evaluation": "loop", "Model": "model", "Result": "result", "Run": "folder", "State": "loop", "Trainer": "loop",
-    "evaluate": "run", "info": "run", "predict": "run", "profile": "run", "train": "run",
+    "evaluate": "run", "info": "run", "predict": "using", "profile": "run", "train": "run",
 }  # fmt: skip
 
 

@@ -46,6 +46,7 @@ def evaluate_bundle(path: str | Path, *, split: str = "test", overrides: Sequenc
     config = check(recipe_of(bundle, overrides))
     demand_split(config, split, bundle.source)
     task: Task = build(config["task"])
+    task.vocabularies.update(bundle.vocabularies)
     model = Deployed(of_bundle(bundle))
     settings = config.get("train") or {}
     seed = int(settings.get("seed") or 0)

@@ -189,9 +189,7 @@ class Model:
         arrays = [np.asarray(x) for x in samples]
         if not arrays or any(x.ndim < 1 or len(x) != len(arrays[0]) or not len(x) for x in arrays):
             shapes = ", ".join(str(x.shape) for x in arrays) or "none"
-            raise UsageError(
-                f"pdl.Model.export: give an array [N, ...] for each input, N >= 1; got {shapes}"
-            )
+            raise UsageError(f"pdl.Model.export: give an array [N, ...] for each input, N >= 1; got {shapes}")
         called = list(names) or (["x"] if len(arrays) == 1 else [f"x{i}" for i in range(len(arrays))])
         inputs = {
             name: Spec((Dim.symbol("n", max(2, len(x))), *x.shape[1:]), x.dtype)

@@ -1,4 +1,5 @@
-"""What one does with a run: `train` into a folder, `profile` it, `evaluate` it, `predict` with it, ask `info` of it."""
+"""What one does with a run: `train` into a folder, `profile` it, `evaluate` it, ask `info` of it. To predict with it:
+`using`."""
 
 from __future__ import annotations
 
@@ -281,34 +282,6 @@ def evaluate(
     parameters = sum(p.size for p in parts.model.parameters())
     names = identity(folder.describe()["recipe"], folder.path, config)
     return evaluated(names, measured, seed=settings.seed, parameters=parameters, weights=named)
-
-
-def predict(
-    run: str | Path,
-    inputs: Sequence[Any],
-    *,
-    batch_size: int = 32,
-    weights: str | None = None,
-    save: str | Path | None = None,
-    **options: Any,
-) -> list[dict[str, Any]]:
-    """Use a run on inputs, from its folder alone. What an input may be, and `options` such as `topk`, are the task's.
-
-    With `save` every prediction is drawn into that folder, and says where under "saved".
-    """
-    folder = Run.open(run)
-    config = folder.config()
-    task = folder.task(config)
-    with deferred():
-        model = task.restore(config)
-    folder.load_weights(model, weights)
-    model.eval()
-    found = list(task.predict(model, inputs, cfg=config, batch_size=batch_size, **options))
-    if save is not None:
-        Path(save).mkdir(parents=True, exist_ok=True)
-        for each in found:
-            each["saved"] = str(task.render(each, Path(save)))
-    return [{name: value for name, value in each.items() if not name.startswith("_")} for each in found]
 
 
 def info(run: str | Path) -> dict[str, Any]:

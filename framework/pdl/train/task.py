@@ -25,6 +25,7 @@ from pdl.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from pdl.nn import Module
     from pdl.report import Section
+    from pdl.runtime.readers import Reader
     from pdl.train.loop import Evaluation
 
 SPLITS = ("train", "val", "test")
@@ -229,6 +230,12 @@ class Task:
     def restore(self, cfg: Any) -> Module:
         """The model of a run, from its config alone: no data set is opened."""
         return self.model(cfg)
+
+    def reader(self, cfg: Any) -> Reader | None:
+        """What says what an input of `predict` is, where it is no file: the first step of the bundle's pipeline, bound
+        to the task's vocabularies. `pdl predict` then takes such inputs, and files of them.
+        """
+        return None
 
     def predict(
         self, model: Module, inputs: Sequence[Any], *, cfg: Any, batch_size: int = 32, **options: Any

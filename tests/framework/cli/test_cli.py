@@ -215,6 +215,36 @@ def test_the_life_of_a_bundle(tmp_path: Path, capsys: Capture, monkeypatch: pyte
         assert "model.pdl: archive: its end record is not at the end" in capsys.readouterr().err
 
 
+def test_a_bundle_of_sessions(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.framework.runtime import made
+
+    monkeypatch.chdir(tmp_path)
+    Path("shop.pdl").write_bytes(made.sessions(k=3))
+    Path("in.txt").write_text("apple,dates\nkiwi\nfigs,aple\n")
+    assert main(["predict", "shop.pdl", "--session", "apple,dates", "--session", "figs,aple", "--json"]) == 0
+    said = capsys.readouterr()
+    found = json.loads(said.out)
+    assert [each["input"] for each in found] == ["apple,dates", "figs,aple"]
+    assert [len(each["items"]) for each in found] == [3, 3]
+    assert said.err == "figs,aple: aple is not known, and left out; did you mean 'apple'?\n"
+    assert main(["predict", "shop.pdl", "--session", "apple,dates", "--topk", "2"]) == 0
+    table = capsys.readouterr().out.splitlines()
+    best = [each["item"].split()[-1] for each in found[0]["items"][:2]]
+    assert [line.split()[-2] for line in table] == ["item", *best]
+    assert main(["predict", "shop.pdl", "in.txt", "--out", "answers.csv"]) == 0
+    said = capsys.readouterr()
+    assert "1 of 3 inputs have no answer" in said.err
+    assert "1 names are not known" in said.err
+    assert said.out.split() == ["answers", "answers.csv", "inputs", "3", "rows", "6"]
+    assert Path("answers.csv").read_text().startswith("session,rank,item,score\n1,1,")
+    assert main(["predict", "shop.pdl", "--session", "kiwi,plum"]) == 3
+    assert "none of the items kiwi, plum is among the 6 that the model knows" in capsys.readouterr().err
+    assert main(["predict", "shop.pdl", "in.txt", "--out", "answers.csv", "--json"]) == 2
+    Path("conv.pdl").write_bytes(made.whole("conv"))
+    assert main(["predict", "conv.pdl", "--session", "apple"]) == 2
+    assert "this model takes a picture, not a session" in capsys.readouterr().err
+
+
 def test_check_and_broken_data(recipe: str, capsys: Capture) -> None:
     assert main(["check", "-c", recipe]) == 0
     assert "no fault" in capsys.readouterr().out

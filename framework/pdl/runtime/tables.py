@@ -1,0 +1,175 @@
+"""Files of many inputs, and files of answers: sessions out of csv, predictions into csv."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TextIO
+
+from pdl.errors import DataError, UsageError
+
+TABLES = {".csv": ",", ".tsv": "\t"}
+DEFAULTS = ("session", "item", "time")
+
+
+# -- sessions ----------------------------------------------------------------------------------------------------------
+def sessions(path: str | Path, columns: Sequence[str] = DEFAULTS) -> Iterator[tuple[str, list[str]]]:
+    """(name, items in order of time) for each session of a file, in the order in which they first appear.
+
+    *.csv and *.tsv (or with .gz) are tables with a header and a row for each event: `columns` names those of the
+    session, the item and the time; session, item and time are understood as well. Rows of a session may stand anywhere;
+    without a column of times they count as they come. Any other file, and "-" (standard input), has a session on each
+    line, its items between commas; its name is the number of the line. DataError with the line that is wrong.
+    """
+    with _opened(path) as file:
+        separator = TABLES.get(_suffix(path))
+        if separator is None:
+            yield from _lines(file, str(path))
+        else:
+            yield from _table(csv.reader(file, delimiter=separator, strict=True), str(path), columns)
+
+
+def _suffix(path: str | Path) -> str:
+    return Path(str(path).removesuffix(".gz")).suffix.lower()
+
+
+@contextmanager
+def _opened(path: str | Path) -> Iterator[TextIO]:
+    name = str(path)
+    if name == "-":
+        yield io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", newline="")
+        return
+    try:
+        opened = gzip.open(name) if name.endswith(".gz") else open(name, "rb")  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise DataError(f"{name}: cannot be read ({error.strerror})") from None
+    with opened, io.TextIOWrapper(opened, encoding="utf-8-sig", newline="") as file:  # type: ignore[arg-type]
+        yield file
+
+
+def _lines(file: TextIO, name: str) -> Iterator[tuple[str, list[str]]]:
+    for number, row in _rows(csv.reader(file, skipinitialspace=True, strict=True), name):
+        if row:
+            yield str(number), [item.strip() for item in row]
+
+
+def _rows(reader: Any, name: str) -> Iterator[tuple[int, list[str]]]:
+    """Rows with the number of the line they end on."""
+    try:
+        for row in reader:
+            yield reader.line_num, row
+    except (csv.Error, UnicodeDecodeError, EOFError, OSError) as error:
+        raise DataError(f"{name}:{reader.line_num + 1}: not the text of a csv file ({error})") from None
+
+
+def _table(reader: Any, name: str, columns: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    rows = _rows(reader, name)
+    _, header = next(rows, (0, []))
+    session, item, time = (_column(header, each, other) for each, other in zip(columns, DEFAULTS, strict=True))
+    if session is None or item is None:
+        wanted = ", ".join(dict.fromkeys([*columns[:2], *DEFAULTS[:2]]))
+        raise DataError(
+            f"{name}:1: columns are {', '.join(header) or 'missing'}; expected a session and an item ({wanted}); "
+            "a file *.txt has one session a line instead"
+        )
+    found: dict[str, list[Any]] = {}
+    last = max(session, item, -1 if time is None else time)
+    for number, row in rows:
+        if not row:
+            continue
+        if len(row) <= last or not row[item].strip():
+            raise DataError(f"{name}:{number}: {'no item' if len(row) > last else f'{len(row)} columns'} in {row}")
+        event = row[item].strip()
+        found.setdefault(row[session].strip(), []).append(event if time is None else (row[time].strip(), number, event))
+    for key, events in found.items():
+        yield key, events if time is None else _ordered(events, name)
+
+
+def _column(header: Sequence[str], *names: str) -> int | None:
+    stripped = [each.strip() for each in header]
+    return next((stripped.index(name) for name in names if name in stripped), None)
+
+
+def _ordered(events: list[tuple[str, int, str]], name: str) -> list[str]:
+    """The items by time; those of one time as they came."""
+    return [item for _, item in sorted(((_seconds(t, n, name), item) for t, n, item in events), key=lambda e: e[0])]
+
+
+def _seconds(text: str, line: int, name: str) -> float:
+    """A number, or the seconds of an ISO 8601 time (UTC where it names no zone)."""
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        when = datetime.fromisoformat(text)
+        return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+    except ValueError:
+        raise DataError(f"{name}:{line}: {text!r} is no time: expected a number, or ISO 8601") from None
+
+
+# -- answers -----------------------------------------------------------------------------------------------------------
+def write_answers(path: str | Path, predictions: Iterable[Mapping[str, Any]], name: str = "input") -> tuple[int, int]:
+    """Write predictions to a csv or tsv file, a row for each answer: what it is for, its rank, and what it says.
+
+    name   of the first column
+    Returns how many predictions and how many rows; one without answers has no row. The file is there whole or not at
+    all.
+    """
+    target = Path(path)
+    separator = TABLES.get(target.suffix.lower())
+    if separator is None:
+        raise UsageError(f"--out {path}: answers are written to a file *.csv or *.tsv")
+    half = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with half.open("w", encoding="utf-8", newline="") as file:
+            counts = _write(csv.writer(file, delimiter=separator, lineterminator="\n"), predictions, name)
+        half.replace(target)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+    finally:
+        half.unlink(missing_ok=True)
+    return counts
+
+
+def _write(writer: Any, predictions: Iterable[Mapping[str, Any]], name: str) -> tuple[int, int]:
+    columns: list[str] = []
+    count = total = 0
+    for prediction in predictions:
+        count += 1
+        for rank, answer in enumerate(answers(prediction), 1):
+            if not columns:
+                columns = list(answer)
+                writer.writerow([name, "rank", *columns])
+            writer.writerow([prediction["input"], rank, *(_cell(answer.get(each)) for each in columns)])
+            total += 1
+    if not columns:
+        writer.writerow([name, "rank"])
+    return count, total
+
+
+def answers(prediction: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The answers of a prediction, best first: of a list of them, or the one that it is."""
+    lists = [value for value in prediction.values() if isinstance(value, list)]
+    several = next((each for each in lists if each and all(isinstance(item, dict) for item in each)), None)
+    if several is not None:
+        return several
+    if any(not each for each in lists) or "error" in prediction:
+        return []
+    return [{name: value for name, value in prediction.items() if name != "input"}]
+
+
+def _cell(value: Any) -> Any:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
+
+
+__all__ = ["answers", "sessions", "write_answers"]
