@@ -10,7 +10,10 @@ import typer
 from pdl.cli import style
 from pdl.errors import UsageError
 
-EXAMPLE = "Example:  pdl init cv.classification --data photos/ --out photos.yaml        pdl init suite audio"
+EXAMPLE = (
+    "Example:  pdl init cv.classification --data photos/        pdl init rec.next_item --data clicks.csv"
+    "        pdl init suite audio"
+)
 SUITE = "suite"
 
 
@@ -31,7 +34,7 @@ def command(
         str | None, typer.Argument(metavar="[NAME]", help="With suite: what it is called.", show_default=False)
     ] = None,
     data: Annotated[
-        Path | None, typer.Option("--data", metavar="DIR", help="With a task: the folder your data lies in.")
+        Path | None, typer.Option("--data", metavar="PATH", help="With a task: the folder or file your data lies in.")
     ] = None,
     out: Annotated[
         Path | None,
@@ -43,11 +46,11 @@ def command(
     if task == SUITE:
         return _suite(name, data, out, force)
     if name is not None:
-        raise UsageError(f"what is {name!r}? a recipe for your data is written with: pdl init {task} --data DIR")
+        raise UsageError(f"what is {name!r}? a recipe for your data is written with: pdl init {task} --data PATH")
     from pdl.config.init import init, writers
 
     if data is None and task in writers():
-        raise UsageError(f"--data names the folder your data lies in: pdl init {task} --data DIR")
+        raise UsageError(f"--data names the folder or file your data lies in: pdl init {task} --data PATH")
     written = init(task, data=data or "", out=out or "recipe.yaml", force=force)
     style.out(f"{written}\nnext:  pdl train -c {written}")
 

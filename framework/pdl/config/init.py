@@ -2,7 +2,7 @@
 
 A suite lists its writers in `INIT = {"classification": "pdl_cv.classification.init:write_recipe"}`. A writer is
 called as `writer(data: Path) -> str`: it looks at the data and returns the text of a recipe that trains unedited;
-it raises DataError when the data cannot be used, and UsageError for a folder of another shape. It writes no file.
+it raises DataError when the data cannot be used, and UsageError for data of another shape. It writes no file.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ def writers() -> dict[str, str]:
 
 
 def init(task: str, *, data: str | Path, out: str | Path = "recipe.yaml", force: bool = False) -> Path:
-    """Write a recipe for `task` (`cv.classification`) on the data in a folder, check it, and return its path.
+    """Write a recipe for `task` (`cv.classification`) on the data in a folder or file, check it, and return its path.
 
     An existing file is kept unless `force`; a recipe that does not pass the check is not left behind.
     """
-    target, folder = Path(out), Path(data)
+    target, place = Path(out), Path(data)
     if target.suffix != ".yaml":
         raise UsageError(f"{shown(target)}: a recipe's name ends in .yaml")
     if target.exists() and not force:
         raise UsageError(f"{shown(target)} exists; give another name with --out, or --force to replace it")
     writer = _writer(task)
-    if not folder.exists():
-        raise UsageError(f"{shown(folder)}: no such folder; --data names the folder your data lies in")
-    text = writer(folder)
+    if not place.exists():
+        raise UsageError(f"{shown(place)}: no such file or folder; --data names what your data lies in")
+    text = writer(place)
     target.parent.mkdir(parents=True, exist_ok=True)
     draft = target.with_name(f".{target.stem}.part.yaml")
     try:

@@ -13,4 +13,7 @@ __version__ = "0.1.0"
 MOVED: dict[str, str] = {}
 """Import paths that moved: {"pdl_rec.OldName": "pdl_rec.NewName"}; recipes with the old ones keep working."""
 
-__all__ = ["MOVED", *_models, *_sequential]
+INIT = {"next_item": "pdl_rec.sequential.init:write_recipe"}
+"""What `pdl init rec.<task>` calls."""
+
+__all__ = ["INIT", "MOVED", *_models, *_sequential]
