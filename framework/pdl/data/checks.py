@@ -31,8 +31,7 @@ def check(datasets: Mapping[str, Source], *, num_classes: int | None = None, pro
     in one split the first `limit` are listed and the rest is counted in one more fault. `workers` threads read.
     """
     faults: list[Fault] = []
-    opened = {split: dataset for split, source in datasets.items()
-              if (dataset := _open(split, source, faults)) is not None}
+    opened = open_all(datasets, faults)
     faults += _class_lists(opened, num_classes)
     seen: dict[str, dict[str, list[int]]] = {}
     with one_opencv_thread():
@@ -45,6 +44,12 @@ def check(datasets: Mapping[str, Source], *, num_classes: int | None = None, pro
             leaks = _leaks(earlier, opened[earlier], seen[earlier], split, opened[split], seen[split])
             faults += _shorten(leaks, limit, split)
     return faults
+
+
+def open_all(datasets: Mapping[str, Source], faults: list[Fault]) -> dict[str, Dataset]:
+    """The data sets that can be opened; why the others cannot, and which are empty, is put into `faults`."""
+    return {split: dataset for split, source in datasets.items()
+            if (dataset := _open(split, source, faults)) is not None}
 
 
 def _open(split: str, source: Source, faults: list[Fault]) -> Dataset | None:

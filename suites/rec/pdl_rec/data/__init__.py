@@ -1,6 +1,7 @@
 """Data sets of the suite. They hold names until `bind` turns these into the numbers of a vocabulary."""
 
 from pdl_rec.data.atomic import Atomic, AtomicSessions
+from pdl_rec.data.check import check, check_recipe
 from pdl_rec.data.interactions import InteractionData, Interactions, interactions_of
 from pdl_rec.data.pair_file import PairFile
 from pdl_rec.data.session_file import SessionFile
@@ -16,6 +17,8 @@ __all__ = [
     "SessionFile",
     "Sessions",
     "bind",
+    "check",
+    "check_recipe",
     "interactions_of",
     "sessions_of",
     "vocabulary_of",

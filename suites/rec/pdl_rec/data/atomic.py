@@ -16,7 +16,7 @@ from pdl_rec.data.atomic_files import AtomicFiles, from_one
 from pdl_rec.data.interactions import InteractionData, Interactions
 from pdl_rec.data.session_file import grouped
 from pdl_rec.data.sessions import SessionData, Unseen
-from pdl_rec.data.splits import Order, cut, part_of
+from pdl_rec.data.splits import Order, part_of, parted
 from pdl_rec.data.tables import Coded, Kind
 
 
@@ -124,11 +124,10 @@ class AtomicSessions(SessionData):
                 Coded(items.codes[rows], items.names),
                 times[rows],
             )
-        raw = grouped(users, items, times)
-        raw = raw.take(np.flatnonzero(raw.lengths >= min_length))
+        raw, told = grouped(users, items, times)
         rules: dict[str, Any] = {"ratios": ratios, "holdout": holdout, "leave_one_out": leave_one_out, "seed": seed}
-        raw = cut("AtomicSessions", raw, split, **rules)
-        super().__init__(raw, items.names, unseen=unseen, source=files.path("inter"))
+        kept, origin = parted("AtomicSessions", raw, split, min_length=min_length, **told, **rules)
+        super().__init__(kept, items.names, unseen=unseen, source=files.path("inter"), origin=origin)
         self.split = split
 
     @classmethod

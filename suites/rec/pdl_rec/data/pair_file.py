@@ -13,7 +13,7 @@ from pdl.data.faults import fault
 from pdl.hints import Range
 from pdl_rec.data import standin
 from pdl_rec.data.sessions import SessionData, Sessions, Unseen
-from pdl_rec.data.splits import cut
+from pdl_rec.data.splits import parted
 from pdl_rec.data.tables import Coded, read, source, words
 
 _SESSION, _TARGET = "session", "target"
@@ -52,9 +52,9 @@ class PairFile(SessionData):
         items, offsets = _items(file.name, *(table[name] for name in names))
         first = np.diff(offsets) - 1 if paired else None
         raw = Sessions(items.codes.astype(np.int64) + 1, offsets, None, np.arange(1, len(offsets)), first)
-        raw = raw.take(np.flatnonzero(raw.lengths >= min_length))
-        raw = cut("PairFile", raw, split, ratios=ratios, seed=seed)
-        super().__init__(raw, items.names, unseen=unseen, source=file.name)
+        rules: dict[str, Any] = {"ratios": ratios, "seed": seed}
+        kept, origin = parted("PairFile", raw, split, min_length=min_length, named=False, **rules)
+        super().__init__(kept, items.names, unseen=unseen, source=file.name, origin=origin)
         self.split = split
 
     @classmethod

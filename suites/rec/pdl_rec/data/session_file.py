@@ -13,7 +13,7 @@ from pdl.errors import ConfigError
 from pdl.hints import Range
 from pdl_rec.data import standin
 from pdl_rec.data.sessions import SessionData, Sessions, Unseen
-from pdl_rec.data.splits import cut
+from pdl_rec.data.splits import parted
 from pdl_rec.data.tables import Coded, read, source
 
 _PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
@@ -68,11 +68,10 @@ class SessionFile(SessionData):
             raise ConfigError(f"SessionFile: session={session}, item={item}, time={time} must be different columns")
         table = read(file, columns, separator=separator, header=header)  # type: ignore[arg-type]
         times = None if time is None else table[time] / _PER_SECOND[unit]
-        raw = grouped(table[session], table[item], times)
-        raw = raw.take(np.flatnonzero(raw.lengths >= min_length))
+        raw, told = grouped(table[session], table[item], times)
         rules: dict[str, Any] = {"ratios": ratios, "holdout": holdout, "leave_one_out": leave_one_out, "seed": seed}
-        raw = cut("SessionFile", raw, split, **rules)
-        super().__init__(raw, table[item].names, unseen=unseen, source=file.name)
+        kept, origin = parted("SessionFile", raw, split, min_length=min_length, **told, **rules)
+        super().__init__(kept, table[item].names, unseen=unseen, source=file.name, origin=origin)
         self.split = split
 
     @classmethod
@@ -81,18 +80,24 @@ class SessionFile(SessionData):
         return StandIn({"path": str(path)}, standin.WHAT)
 
 
-def grouped(session: Coded, item: Coded, times: np.ndarray | None) -> Sessions:
-    """Events as sessions: ordered by the session's name, then by time, then as they came."""
+def grouped(session: Coded, item: Coded, times: np.ndarray | None) -> tuple[Sessions, dict[str, Any]]:
+    """Events as sessions: ordered by the session's name, then by time, then as they came; and what is to be told of it
+    (`Origin.back`, `Origin.together`)."""
     rank = session.order[session.codes]
-    if not _sorted(rank, times):
-        order = np.argsort(rank, kind="stable") if times is None else np.lexsort((times, rank))
-        rank, codes = rank[order], item.codes[order]
-        times = None if times is None else times[order]
-    else:
-        codes = item.codes
+    codes, back = item.codes, 0
+    together = int((np.diff(rank) != 0).sum()) < len(session.names)
+    if (np.diff(rank) < 0).any():
+        order = np.argsort(rank, kind="stable")
+        rank, codes, times = rank[order], codes[order], None if times is None else times[order]
+    if times is not None:
+        back = int(((np.diff(times) < 0) & (np.diff(rank) == 0)).sum())
+    if back:
+        assert times is not None
+        order = np.lexsort((times, rank))
+        codes, times = codes[order], times[order]
     counts = np.bincount(rank, minlength=len(session.names))
     offsets = np.concatenate([[0], np.cumsum(counts)])
-    return Sessions(codes.astype(np.int64) + 1, offsets, times, names_of(session))
+    return Sessions(codes.astype(np.int64) + 1, offsets, times, names_of(session)), {"back": back, "together": together}
 
 
 def names_of(column: Coded) -> np.ndarray:
@@ -105,13 +110,6 @@ def names_of(column: Coded) -> np.ndarray:
         return names.astype(np.str_)
     text = names.astype(np.str_)
     return numbers if (numbers.astype(text.dtype) == text).all() else text
-
-
-def _sorted(rank: np.ndarray, times: np.ndarray | None) -> bool:
-    step = np.diff(rank)
-    if times is None:
-        return bool((step >= 0).all())
-    return bool(((step > 0) | ((step == 0) & (np.diff(times) >= 0))).all())
 
 
 __all__ = ["SessionFile", "grouped", "names_of"]

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pdl.data.dataset import Dataset, Sample, Subset, digest
+from pdl.data.faults import fault
 from pdl.errors import ConfigError, UsageError
 from pdl.vocabulary import Vocabulary
 
@@ -111,6 +112,27 @@ def _ranges(starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return np.arange(total) + np.repeat(starts - (ends - counts), counts)
 
 
+@dataclass(frozen=True)
+class Origin:
+    """What is known of the file that sessions were cut from, for `pdl check`.
+
+    sessions, events  in the whole file
+    short             sessions that were left out for their length
+    back              events that stood behind a later one of their session; they were put in order
+    together          whether the events of a session stand together in the file
+    rule              what cuts the file: "ratios", "holdout", "leave_one_out" or nothing
+    named             whether sessions have names of their own, and not the numbers of lines
+    """
+
+    sessions: int
+    events: int
+    short: int = 0
+    back: int = 0
+    together: bool = True
+    rule: str | None = None
+    named: bool = True
+
+
 class SessionData(Dataset):
     """Base of the data sets whose samples are sessions: sample i is {"items": int64 [T]}.
 
@@ -119,15 +141,19 @@ class SessionData(Dataset):
     leaves out those that have nothing to predict any more.
 
     raw         sessions whose item k stands for `known[k - 1]`
-    known       names of items, of which some may not occur
+    known       names of items, each once, of which some may not occur
     unseen      of items that the vocabulary does not have: "drop" the events, or "keep" them as item 0
     source      the file they are from
+    origin      what that file was
     """
 
-    def __init__(self, raw: Sessions, known: list[str], *, unseen: Unseen, source: str) -> None:
+    def __init__(self, raw: Sessions, known: list[str], *, unseen: Unseen, source: str, origin: Origin) -> None:
         if unseen not in ("drop", "keep"):
             raise ConfigError(f"{type(self).__name__}: unseen={unseen!r} is neither drop nor keep")
-        self.raw, self.known, self.unseen, self.source = raw, known, unseen, source
+        if origin.short == origin.sessions:
+            what = f"none of its {origin.sessions} sessions is long enough to tell what comes next"
+            raise fault(source, what, "see that session= names the column of sessions, or lower min_length")
+        self.raw, self.known, self.unseen, self.source, self.origin = raw, known, unseen, source, origin
         self._bound: Sessions | None = None
 
     def __len__(self) -> int:
@@ -208,4 +234,4 @@ def vocabulary_of(dataset: Any, kind: str = "items", *, min_count: int = 1) -> V
     return Vocabulary([names[i] for i in np.flatnonzero(counts >= max(min_count, 1))])
 
 
-__all__ = ["SessionData", "Sessions", "Unseen", "bind", "sessions_of", "unwrap", "vocabulary_of"]
+__all__ = ["Origin", "SessionData", "Sessions", "Unseen", "bind", "sessions_of", "unwrap", "vocabulary_of"]

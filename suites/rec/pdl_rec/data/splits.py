@@ -12,7 +12,7 @@ import numpy as np
 from pdl.data.randomness import BatchRandom
 from pdl.data.splits import check_ratios, stable_split
 from pdl.errors import ConfigError
-from pdl_rec.data.sessions import Sessions, _ranges
+from pdl_rec.data.sessions import Origin, Sessions, _ranges
 
 Order = Literal["random", "time"]
 SPLITS = ("train", "val", "test")
@@ -48,6 +48,25 @@ def cut(
     if ratios:
         return _by_ratio(owner, sessions, split, ratios, seed)
     return _by_time(owner, sessions, split, holdout) if holdout else _leave_one_out(owner, sessions, split)
+
+
+def parted(
+    owner: str,
+    raw: Sessions,
+    split: str | None,
+    *,
+    min_length: int,
+    back: int = 0,
+    together: bool = True,
+    named: bool = True,
+    seed: int,
+    **rules: Any,
+) -> tuple[Sessions, Origin]:
+    """(what `cut` leaves of the sessions of a file that have at least `min_length` events, what the file was)."""
+    short = raw.lengths < min_length
+    kept = cut(owner, raw.take(np.flatnonzero(~short)) if short.any() else raw, split, seed=seed, **rules)
+    rule = next((name for name, on in rules.items() if on), None)
+    return kept, Origin(len(raw), len(raw.items), int(short.sum()), back, together, rule if split else None, named)
 
 
 def _demand(owner: str, split: str, names: Any) -> None:
@@ -154,4 +173,4 @@ def _last_two(totals: np.ndarray) -> np.ndarray:
     return counts
 
 
-__all__ = ["SPLITS", "Order", "cut", "part_of", "seconds"]
+__all__ = ["SPLITS", "Order", "cut", "part_of", "parted", "seconds"]

@@ -32,7 +32,7 @@ def draw(
     for number, start in enumerate(starts.tolist(), 1 + 10**6 * test):
         items = [int(rng.integers(1, ITEMS + 1))]
         for _ in range(int(rng.integers(*lengths)) - 1):
-            which = rng.choice(len(FOLLOW) + 1, p=[*FOLLOW, 1 - sum(FOLLOW)])
+            which = int(np.searchsorted(np.cumsum(FOLLOW), rng.random(), side="right"))
             items.append(int(chain[items[-1], which] if which < len(FOLLOW) else rng.integers(1, ITEMS + 1)))
         yield number, items, (start + np.cumsum(rng.integers(5, 300, len(items)))).tolist()
 
