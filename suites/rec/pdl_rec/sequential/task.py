@@ -10,11 +10,13 @@ import numpy as np
 import pdl
 from pdl.config import build
 from pdl.config.signature import signature
+from pdl.data import Fault
 from pdl.errors import ConfigError, DataError
 from pdl.hints import Range
 from pdl.nn import Module, init
 from pdl.suites import locate
 from pdl.train import Loss, Metric, Task
+from pdl_rec.data.check import check_recipe
 from pdl_rec.data.sessions import Sessions, bind, sessions_of, vocabulary_of
 from pdl_rec.models.base import SequenceModel
 from pdl_rec.sequential._ranking import ranking
@@ -178,6 +180,9 @@ class NextItem(Task):
 
     def remember(self) -> dict[str, Any]:
         return {"model": self.told}
+
+    def check(self, cfg: Any, progress: Any = None) -> list[Fault]:
+        return check_recipe(cfg, progress)
 
     # -- using ---------------------------------------------------------------------------------------------------------
     def restore(self, cfg: Any) -> Module:
