@@ -27,11 +27,10 @@ BATCH, HIDDEN, SAMPLES, STEPS = 64, 100, 2048, 600
 
 def worker(items: int, args: argparse.Namespace) -> dict[str, Any]:
     """One number of items, in this process."""
-    from pdl_rec.models.gru4rec import GRU4Rec
-
     import pdl
     from pdl import threads
     from pdl.program import CompiledStep
+    from pdl_rec.models.gru4rec import GRU4Rec
 
     threads.set_num_threads(args.threads)
     begin = time.perf_counter()
@@ -74,9 +73,7 @@ def ask(items: int, args: argparse.Namespace) -> dict[str, Any]:
 
 def report(found: dict[int, list[dict[str, Any]]], args: argparse.Namespace) -> str:
     """A line for each number of items."""
-    what = (
-        f"{SAMPLES} negatives, hidden {HIDDEN}, vectors of {args.width}, batch {BATCH}, {args.threads} threads"
-    )
+    what = f"{SAMPLES} negatives, hidden {HIDDEN}, vectors of {args.width}, batch {BATCH}, {args.threads} threads"
     titles = f"{'items':>12}{'ms/step':>9}{'events/s':>10}{'s to make':>11}{'tables MiB':>12}{'peak MiB':>10}"
     lines = [f"GRU4Rec, {what}", titles]
     for items, rows in found.items():

@@ -46,11 +46,10 @@ def weights(items: int) -> dict[str, np.ndarray]:
 
 def pdl_step(items: int, loss: str, logq: np.ndarray, mode: str, threads: int) -> Step:
     """A training step of pdl-rec's GRU4Rec: (items, targets, reset, negatives) -> loss."""
-    from pdl_rec.models.gru4rec import GRU4Rec
-
     import pdl
     from pdl import threads as pool
     from pdl.program import CompiledStep
+    from pdl_rec.models.gru4rec import GRU4Rec
 
     pool.set_num_threads(threads)
     net = GRU4Rec((HIDDEN,), embedding="separate", sparse=True, slots=BATCH, num_items=items)
