@@ -35,7 +35,7 @@ _PUBLIC_MODULES = (
 )  # fmt: skip
 _MODULES = (
     *_PUBLIC_MODULES, "cli", "dims", "errors", "export", "hints", "kernels", "onnx", "packages", "program", "quant",
-    "random", "suites", "vocabulary", "watch",
+    "random", "ranking", "suites", "vocabulary", "watch",
 )  # fmt: skip
 _NAMES = {
     "pdl.dtype": (

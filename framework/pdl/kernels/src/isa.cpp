@@ -5,6 +5,7 @@
 #include "dense.h"
 #include "image.h"
 #include "norm.h"
+#include "ranking.h"
 #include "rows.h"
 #include "streams.h"
 #include "table.h"
@@ -45,6 +46,9 @@ constexpr RowsTable<T> kRows = {
     .mix = rows::mix<T>,
     .combine = rows::combine<T>,
 };
+
+template <class T>
+constexpr RankingTable<T> kRanking = {.count = ranking::count<T>, .top = ranking::top<T>, .products = ranking::products<T>};
 
 template <class T>
 constexpr CellsTable<T> kCells = {
@@ -109,6 +113,8 @@ const Table kTable = {
     .pooling_bf16 = kPooling<bf16>,
     .rows_f32 = kRows<float>,
     .rows_f64 = kRows<double>,
+    .ranking_f32 = kRanking<float>,
+    .ranking_f64 = kRanking<double>,
     .ctc_f32 = kCtc<float>,
     .ctc_f64 = kCtc<double>,
     .cells_f32 = kCells<float>,

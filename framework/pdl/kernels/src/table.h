@@ -165,6 +165,17 @@ struct RowsTable {
   void (*combine)(int64_t* rows, T* values, const int64_t* index, const T* g, int64_t n, int64_t columns, int64_t left_out);
 };
 
+// Columns below `first`, and excluded[start[i]..start[i + 1]) of row i in ascending order, are not ranked; `start` may be null.
+template <class T>
+struct RankingTable {
+  void (*count)(int64_t* above, int64_t* equal, const T* scores, const int64_t* targets, int64_t rows, int64_t columns, int64_t first,
+                const int64_t* start, const int64_t* excluded);
+  void (*top)(T* values, int64_t* indices, const T* scores, int64_t rows, int64_t columns, int64_t k, int64_t first, const int64_t* start,
+              const int64_t* excluded);
+  void (*products)(T* values, int64_t* indices, const T* queries, const T* table, const T* bias, int64_t rows, int64_t inputs, int64_t columns,
+                   int64_t k, int64_t first, const int64_t* start, const int64_t* excluded);
+};
+
 // One direction of a recurrent layer over all its steps; G gates and A kept values a unit: kRnn 1 and 1 (its state), kGru 3 (r, z, n) and 4 (r, z,
 // n, the state's part of n), kLstm 4 (i, f, g, o) and 5 (i, f, g, o, c before). Steps from lengths[n] on are padding: y is 0 there, the state stays.
 enum Cell { kRnn, kGru, kLstm };
@@ -432,6 +443,7 @@ struct Table {
   FAMILY(Update, update)
   STORED_FAMILY(Pooling, pooling)
   FAMILY(Rows, rows)
+  FAMILY(Ranking, ranking)
   FAMILY(Ctc, ctc)
   FAMILY(Cells, cells)
   FAMILY(Classifier, classifier)
@@ -492,6 +504,7 @@ STORED_ACCESSOR(Softmax, softmax)
 ACCESSOR(Update, update)
 STORED_ACCESSOR(Pooling, pooling)
 ACCESSOR(Rows, rows)
+ACCESSOR(Ranking, ranking)
 ACCESSOR(Ctc, ctc)
 ACCESSOR(Cells, cells)
 ACCESSOR(Classifier, classifier)
