@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -14,8 +15,10 @@ from pdl.data import Fault
 from pdl.errors import ConfigError, DataError
 from pdl.hints import Range
 from pdl.nn import Module, init
+from pdl.report import Section
 from pdl.suites import locate
 from pdl.train import Loss, Metric, Task
+from pdl.train.loop import Evaluation
 from pdl_rec.data.check import check_recipe
 from pdl_rec.data.sessions import Sessions, bind, sessions_of, vocabulary_of
 from pdl_rec.models.base import SequenceModel
@@ -115,7 +118,22 @@ class NextItem(Task):
         return found  # type: ignore[no-any-return]
 
     def metrics(self) -> dict[str, Metric]:
-        return ranking(self.cutoffs)
+        from pdl_rec.sequential.report import Examples, Ranks
+
+        return {**ranking(self.cutoffs), "ranks": Ranks(), "examples": Examples()}
+
+    def observe(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
+        for name, metric in metrics.items():
+            metric.update(*loss.outputs, *((batch["index"],) if name in ("ranks", "examples") else ()))
+
+    def protocol(self) -> str:
+        """How the metrics are measured, in words."""
+        own = "may be recommended again" if self.self_recommendation else "are not recommended again"
+        return (
+            f"Full ranking: every target competes with all {len(self.vocabularies['items'])} items; equal scores count "
+            f"against it. Items that a session has already {own}. A session is read up to its {self.max_length} newest "
+            "items. A target that training does not have is a miss."
+        )
 
     # -- building ------------------------------------------------------------------------------------------------------
     def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
@@ -199,6 +217,19 @@ class NextItem(Task):
         from pdl_rec.sequential.predict import predict
 
         return predict(self, model, inputs, batch_size=batch_size, topk=topk)
+
+    def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
+        from pdl_rec.sequential.report import sections
+
+        items = self.vocabularies["items"]
+        return sections(evaluation, dataset, items, cutoffs=self.cutoffs, protocol=self.protocol())
+
+    def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
+        """The first items of a session of the test data."""
+        split = next(each for each in ("test", "val", "train") if each in loaders)
+        held = sessions_of(loaders[split].dataset) if split == "train" else loaders[split].dataset.sessions
+        known = held.items[held.items > 0][:2]
+        return f'"{",".join(self.vocabularies["items"].name(int(i)) for i in known)}"'
 
 
 def weighed(value: pdl.Tensor, share: pdl.Tensor) -> pdl.Tensor:
