@@ -13,8 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import pdl
 from pdl.data import DataFault, Few, Subset
 from pdl.errors import ConfigError, UsageError
+from pdl_rec import SSR, NextItem
 from pdl_rec.data import Atomic, AtomicSessions, bind, interactions_of, sessions_of, vocabulary_of
 from pdl_rec.data.splits import part_of
 
@@ -82,6 +84,36 @@ def test_fields_stand_beside_the_numbers(folder: Path) -> None:
     assert data[4] == {"user": 2, "item": 4, "rating": 2.0, "time": 6.0}
     histories = held.histories()
     assert [histories.session(row).tolist() for row in range(3)] == [[2, 3, 1], [1, 4], [2]]
+
+
+def test_histories_know_their_items(folder: Path) -> None:
+    data = AtomicSessions(name="shop", item_fields=["class", "vector"])
+    vocabularies = {kind: vocabulary_of(data, kind) for kind in ("items", "class")}
+    assert vocabularies["class"].names == ["x", "y", "z"]
+    bind(data, vocabularies)
+    assert data.item_fields["class"].tolist() == [[0, 0, 0], [1, 2, 0], [0, 0, 0], [2, 0, 0], [3, 1, 2]]
+    assert data.item_fields["vector"].tolist() == [[0, 0, 0], [0.5, 1, 0], [2, 0, 0], [0, 0, 0], [1, 2, 3]]
+    seldom = vocabulary_of(Subset(data, [0]), "class")
+    assert seldom.names == ["x", "y"]
+
+
+def test_a_model_of_fields_is_told_of_them(folder: Path) -> None:
+    """The task gives SSR the sizes, which go into the config, and the values, which go with the weights."""
+    data, task = AtomicSessions(name="shop", item_fields=["class", "vector"]), NextItem()
+    cfg: dict[str, Any] = {"model": {"_target_": "pdl_rec.SSR", "width": 4, "hidden": 4}, "data": {}}
+    task.prepare(cfg, {"train": data})
+    model = task.model(cfg)
+    assert isinstance(model, SSR)
+    for name, values in data.item_fields.items():
+        np.testing.assert_allclose(model.about.all()[name].data, values)
+    remembered = task.remember()["model"]
+    assert remembered["fields"] == {"class": [3, 3], "vector": [0, 3]}
+    again = NextItem()
+    again.vocabularies["items"] = task.vocabularies["items"]
+    restored = again.restore({"model": {**cfg["model"], **remembered}, "data": {}})
+    restored.load_state_dict(model.state_dict())
+    items = pdl.tensor(np.array([[1, 4, 2]]))
+    np.testing.assert_array_equal(restored.eval()(items).data, model.eval()(items).data)
 
 
 def test_unseen_users_and_items(folder: Path) -> None:

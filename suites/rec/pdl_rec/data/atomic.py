@@ -11,9 +11,10 @@ import numpy as np
 from pdl.data.dataset import StandIn
 from pdl.errors import ConfigError
 from pdl.hints import Range
+from pdl.vocabulary import Vocabulary
 from pdl_rec.data import standin
 from pdl_rec.data.atomic_files import AtomicFiles, from_one
-from pdl_rec.data.interactions import InteractionData, Interactions
+from pdl_rec.data.interactions import InteractionData, Interactions, names_in, numbered_fields
 from pdl_rec.data.session_file import grouped
 from pdl_rec.data.sessions import SessionData, Unseen
 from pdl_rec.data.splits import Order, part_of, parted
@@ -94,6 +95,7 @@ class AtomicSessions(SessionData):
     leave_one_out  the last item of each user is test, the one before it val; what comes before is known
     ratios         users by a hash of their name and `seed`
     holdout        {val: 1d, test: 1d}
+    item_fields    fields of items to read, such as [class, release_year], for models that know items by them
     min_length     users with fewer events are left out
     min_rating     leave out interactions with lower ratings, before the cut
     unseen         of items that training does not have: "drop" the events, or "keep" them as item 0
@@ -109,6 +111,7 @@ class AtomicSessions(SessionData):
         ratios: Mapping[str, float] | None = None,
         holdout: Mapping[str, Any] | None = None,
         seed: Annotated[int, Range(0)] = 0,
+        item_fields: Sequence[str] = (),
         min_length: Annotated[int, Range(1)] = 2,
         min_rating: float | None = None,
         unseen: Unseen = "drop",
@@ -129,11 +132,26 @@ class AtomicSessions(SessionData):
         kept, origin = parted("AtomicSessions", raw, split, min_length=min_length, **told, **rules)
         super().__init__(kept, items.names, unseen=unseen, source=files.path("inter"), origin=origin)
         self.split = split
+        self.fields = {each: files.field("item", each, items) for each in item_fields}
+        self.item_fields: dict[str, np.ndarray] = {}
+
+    def bind(self, vocabularies: Mapping[str, Vocabulary]) -> None:
+        """Number the items, and what is known of them: `item_fields`, as in `pdl_rec.data.Interactions`."""
+        super().bind(vocabularies)
+        table = np.concatenate([[0], vocabularies["items"].numbers(self.known)])
+        self.item_fields = numbered_fields(self.fields, "items", table, vocabularies)
+
+    def counts(self, kind: str = "items", rows: np.ndarray | None = None) -> tuple[list[str], np.ndarray]:
+        """Also the names of a field, and how often each occurs in the items that do."""
+        one = self.fields.get(kind)
+        if one is None or one.names is None:
+            return super().counts(kind, rows)
+        return one.names, names_in(one, np.flatnonzero(super().counts("items", rows)[1]) + 1)
 
     @classmethod
     def stand_in(cls, folder: Path, settings: Mapping[str, Any]) -> StandIn:
         name = settings.get("name", "ml-100k")
-        standin.write_atomic(folder, name, (), ())
+        standin.write_atomic(folder, name, (), settings.get("item_fields", ()))
         return StandIn({"root": str(folder), "name": name}, standin.WHAT)
 
 

@@ -136,23 +136,12 @@ class InteractionData(Dataset):
         if one is None or one.names is None:
             have = [*sides, *(name for name, other in self.fields.items() if other.names is not None)]
             raise ConfigError(f"{type(self).__name__}: {kind!r} has no names; those of {', '.join(have)} do")
-        values = one.values[np.unique(sides[one.side])]
-        return one.names, np.bincount(values.reshape(-1), minlength=len(one.names) + 1)[1:]
+        return one.names, names_in(one, np.unique(sides[one.side]))
 
     def bind(self, vocabularies: Mapping[str, Vocabulary]) -> None:
         """Number users, items and those of their fields that have a vocabulary."""
         tables = {side: _renumber(self.names[side], vocabularies[side]) for side in SIDES}
-        fields: dict[str, dict[str, np.ndarray]] = {side: {} for side in SIDES}
-        for name, one in self.fields.items():
-            values = one.values
-            if one.names is not None:
-                if name not in vocabularies:
-                    continue
-                values = _renumber(one.names, vocabularies[name])[values]
-            rows = np.zeros((vocabularies[one.side].size, values.shape[1]), values.dtype)
-            rows[tables[one.side]] = values
-            rows[0] = 0
-            fields[one.side][name] = rows
+        fields = {side: numbered_fields(self.fields, side, tables[side], vocabularies) for side in SIDES}
         bound = _numbered(self.raw, tables)
         known = None if self.raw.known is None else _numbered(self.raw.known, tables).seen()
         self._bound = replace(bound, known=known, user_fields=fields["users"], item_fields=fields["items"])
@@ -165,6 +154,28 @@ class InteractionData(Dataset):
                 f"{type(self).__name__} has names and no numbers yet; call bind({{'users': ..., 'items': ...}})"
             )
         return self._bound
+
+
+def numbered_fields(
+    fields: Mapping[str, Field], side: str, table: np.ndarray, vocabularies: Mapping[str, Vocabulary]
+) -> dict[str, np.ndarray]:
+    """The fields of one side by number: name -> [size of its vocabulary, L]; `table` numbers the users or items.
+    Names without a vocabulary are left out."""
+    found = {}
+    for name, one in fields.items():
+        if one.side != side or (one.names is not None and name not in vocabularies):
+            continue
+        values = one.values if one.names is None else _renumber(one.names, vocabularies[name])[one.values]
+        rows = np.zeros((vocabularies[side].size, values.shape[1]), values.dtype)
+        rows[table] = values
+        rows[0] = 0
+        found[name] = rows
+    return found
+
+
+def names_in(one: Field, rows: np.ndarray) -> np.ndarray:
+    """How often each name of a field occurs in these users or items (numbers, each once)."""
+    return np.bincount(one.values[rows].reshape(-1), minlength=len(one.names or ()) + 1)[1:]
 
 
 def _renumber(names: list[str], vocabulary: Vocabulary) -> np.ndarray:
@@ -184,4 +195,4 @@ def interactions_of(dataset: Any) -> Interactions:
     return held.seen() if base.unseen == "drop" else held
 
 
-__all__ = ["Field", "InteractionData", "Interactions", "interactions_of"]
+__all__ = ["Field", "InteractionData", "Interactions", "interactions_of", "names_in", "numbered_fields"]

@@ -19,8 +19,9 @@ from pdl.report import Section
 from pdl.suites import locate
 from pdl.train import Loss, Metric, Task
 from pdl.train.loop import Evaluation
+from pdl.vocabulary import Vocabulary
 from pdl_rec.data.check import check_recipe
-from pdl_rec.data.sessions import Sessions, bind, sessions_of, vocabulary_of
+from pdl_rec.data.sessions import Sessions, bind, sessions_of, unwrap, vocabulary_of
 from pdl_rec.models.base import SequenceModel
 from pdl_rec.sequential._ranking import ranking
 from pdl_rec.sequential.loader import (
@@ -75,6 +76,7 @@ class NextItem(Task):
             raise ConfigError(f"loss is a {type(self.loss).__name__}; use pdl_rec.CrossEntropy, BPRMax or TOP1Max")
         self.batches, self.order, self.max_length, self.min_count = batches, order, max_length, min_count
         self.cutoffs, self.self_recommendation = tuple(cutoffs), self_recommendation
+        self.item_fields: dict[str, np.ndarray] = {}
 
     # -- training ------------------------------------------------------------------------------------------------------
     def step(self, model: Module, batch: Any) -> Loss:
@@ -142,8 +144,12 @@ class NextItem(Task):
             if "train" not in datasets:
                 raise DataError("data.train is needed to know the items; give it, or use the run that was trained")
             self.vocabularies["items"] = vocabulary_of(datasets["train"], min_count=self.min_count)
+        for field in names_of_fields(datasets.get("train")):
+            if field not in self.vocabularies:
+                self.vocabularies[field] = vocabulary_of(datasets["train"], field)
         for split, dataset in datasets.items():
             bind(dataset, self.vocabularies)
+            self.item_fields = getattr(unwrap(dataset)[0], "item_fields", self.item_fields)
             if len(sessions_of(dataset).targets()[0]) == 0:
                 raise DataError(
                     f"data.{split}: no session has two items of the vocabulary, so nothing is to be predicted"
@@ -154,15 +160,19 @@ class NextItem(Task):
 
     def model(self, cfg: Any) -> Module:
         """The recipe's model for the items of the vocabulary; what the recipe leaves open of `num_items`, and of
-        `slots` and `sparse` where the model has them, follows from data and task."""
+        `slots`, `sparse` and `fields` where the model has them, follows from data and task."""
         told: dict[str, Any] = {"num_items": len(self.vocabularies["items"])}
         if self.batches == "session_parallel":
             told["slots"] = cfg["data"].get("batch_size", 32)
         told["sparse"] = self.loss.negatives is not None
+        if self.item_fields:
+            told["fields"] = kinds(self.item_fields, self.vocabularies)
         takes = signature(locate(cfg["model"]["_target_"])).arguments
         known = {name: value for name, value in told.items() if name in takes and cfg["model"].get(name) is None}
         self.told = known
         made: Module = build(cfg["model"], **known)
+        if self.item_fields and hasattr(made, "describe"):
+            made.describe(self.item_fields)
         return made
 
     def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
@@ -230,6 +240,20 @@ class NextItem(Task):
         held = sessions_of(loaders[split].dataset) if split == "train" else loaders[split].dataset.sessions
         known = held.items[held.items > 0][:2]
         return f'"{",".join(self.vocabularies["items"].name(int(i)) for i in known)}"'
+
+
+def names_of_fields(dataset: Any) -> list[str]:
+    """The fields of items that a data set of sessions has and whose values are names."""
+    fields = {} if dataset is None else getattr(unwrap(dataset)[0], "fields", {})
+    return [name for name, one in fields.items() if one.names is not None]
+
+
+def kinds(fields: Mapping[str, np.ndarray], vocabularies: Mapping[str, Vocabulary]) -> dict[str, list[int]]:
+    """{name: [names, places]} of fields [num_items + 1, places]; 0 names where the values are numbers."""
+    return {
+        name: [len(vocabularies[name]) if name in vocabularies else 0, values.shape[1]]
+        for name, values in fields.items()
+    }
 
 
 def weighed(value: pdl.Tensor, share: pdl.Tensor) -> pdl.Tensor:
