@@ -152,6 +152,8 @@ def append_gradients(
     at = next(i for i, x in enumerate(results) if x is loss)
     program.outputs = [recorder.value_of(x) for x in results]
     run_passes(verify(program), FORWARD)
+    left = set(program.captures)  # a constant that went with a dead node is captured anew where a gradient needs it
+    recorder.captured = {key: value for key, value in recorder.captured.items() if value in left}
     out = program.outputs[at]
     assert out is not None
     wanted = [p for p in parameters if p.requires_grad]

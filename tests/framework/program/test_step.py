@@ -46,6 +46,19 @@ def test_weights_are_read_at_every_run() -> None:
     assert len(step.programs) == 1
 
 
+def test_a_constant_that_only_a_dead_node_and_a_gradient_read() -> None:
+    net = nn.Linear(6, 3)
+
+    def loss(x: pdl.Tensor) -> pdl.Tensor:
+        y = net(x)
+        y.sum() + 0.0  # is thrown away, and 0.0 with it; the gradient of logsumexp reads one
+        return pdl.logsumexp(y, axis=1).mean()
+
+    step = CompiledStep(loss, net, told=pytest.fail)
+    compiled = float(step(pdl.tensor(X)))
+    assert compiled == pytest.approx(float(loss(pdl.tensor(X))), rel=1e-6)
+
+
 def test_shapes_that_keep_changing_end_in_eager_mode() -> None:
     net, told = nn.Linear(6, 3), []
     step = CompiledStep(lambda x: net(x).sum(), net, capacity=2, told=told.append)
