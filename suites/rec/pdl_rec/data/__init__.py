@@ -2,6 +2,7 @@
 
 from pdl_rec.data.atomic import Atomic, AtomicSessions
 from pdl_rec.data.check import check, check_recipe
+from pdl_rec.data.click_file import ClickFile, ClickStream
 from pdl_rec.data.interactions import InteractionData, Interactions, interactions_of
 from pdl_rec.data.pair_file import PairFile
 from pdl_rec.data.session_file import SessionFile
@@ -10,6 +11,8 @@ from pdl_rec.data.sessions import SessionData, Sessions, bind, sessions_of, voca
 __all__ = [
     "Atomic",
     "AtomicSessions",
+    "ClickFile",
+    "ClickStream",
     "InteractionData",
     "Interactions",
     "PairFile",

@@ -1,0 +1,192 @@
+"""The task of click-through rates: what the trainer calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import pdl
+from pdl import suites
+from pdl.config import build
+from pdl.config.signature import SECTION, signature
+from pdl.errors import ConfigError, DataError
+from pdl.nn import Module, init
+from pdl.tensor import no_grad
+from pdl.train import Loss, Metric, Task
+from pdl.train.task import Tiny
+from pdl_rec.ctr.fields import Encoding, FieldSpec, LabelSpec, Learned, expanded, learn
+from pdl_rec.ctr.loader import StreamLoader
+from pdl_rec.ctr.metrics import AUC, GAUC, BinaryAccuracy, LogLoss, MeanAUC
+from pdl_rec.data.click_file import Clicks, ClickStream
+
+
+class ClickThrough(Task):
+    """The probability of a yes (a click, a rating of 4 and more, an income) from the fields of a row, by binary
+    cross-entropy; of several labels, the sum of theirs.
+
+    fields    name -> what it is (`FieldSpec`); "C*" stands for all columns of such names. Their vocabularies, means and
+              quantiles are learned in one pass over the training data
+    labels    name -> what counts as yes (`LabelSpec`); the order is that of the model's outputs
+    group     a column: AUC is also told within its groups (gauc), such as a user's rows
+    columns, learned   what the data told; the run keeps them
+
+    Metrics are auc, logloss, accuracy and, with `group`, gauc: of several labels by name (auc_click), and auc their
+    mean. Batches are {"ids" int64 [N, W], "numbers" float32 [N, D], "label" float32 [N, labels], "group" int64 [N]}.
+    """
+
+    monitor = "val/auc"
+    monitor_mode = "max"
+
+    def __init__(
+        self,
+        *,
+        fields: Mapping[str, Annotated[FieldSpec, SECTION]],
+        labels: Mapping[str, Annotated[LabelSpec, SECTION]] | None = None,
+        group: str | None = None,
+        columns: Sequence[str] | None = None,
+        learned: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.declared = dict(fields)
+        given: Mapping[str, Any] = {"label": {}} if labels is None else labels
+        self.labels = {name: each if isinstance(each, LabelSpec) else LabelSpec(**each) for name, each in given.items()}
+        self.group = group
+        self.columns = None if columns is None else list(columns)
+        self.learned = {name: dict(each) for name, each in (learned or {}).items()}
+        if not self.labels:
+            raise ConfigError("task.labels: names no label")
+
+    # -- training ------------------------------------------------------------------------------------------------------
+    def step(self, model: Module, batch: Any) -> Loss:
+        label = pdl.as_tensor(batch["label"])
+        logits = model(*self.inputs(batch))
+        flat = logits if logits.ndim == 2 else logits.expand_dims(axis=1)
+        loss = pdl.binary_cross_entropy_with_logits(flat, label)
+        several = loss * float(len(self.labels)) if len(self.labels) > 1 else loss
+        return Loss(several, len(batch["label"]), (flat.detach(), batch["label"]))
+
+    def inputs(self, batch: Mapping[str, Any]) -> list[Any]:
+        """What the model takes of a batch."""
+        return [pdl.as_tensor(batch[name]) for name in ("ids", "numbers") if name in batch]
+
+    def metrics(self) -> dict[str, Metric]:
+        kinds: dict[str, type[Any]] = {"auc": AUC, "logloss": LogLoss, "accuracy": BinaryAccuracy}
+        kinds |= {"gauc": GAUC} if self.group else {}
+        if len(self.labels) == 1:
+            return {name: kind() for name, kind in kinds.items()}
+        each = {f"{k}_{label}": kind(i) for i, label in enumerate(self.labels) for k, kind in kinds.items()}
+        return {"auc": MeanAUC(len(self.labels)), **each}
+
+    def observe(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
+        groups = (batch["group"],) if "group" in batch else ()
+        for metric in metrics.values():
+            metric.update(*loss.outputs, *groups)
+
+    # -- building ------------------------------------------------------------------------------------------------------
+    def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
+        """Learn the fields from the training data where that is not done, and bind every split to them."""
+        tables = {split: table_of(dataset, split) for split, dataset in datasets.items()}
+        if self.columns is None:
+            self.columns = list(next(iter(tables.values())).columns)
+        train = tables.get("train")
+        if train is not None:
+            known = Learned(self.vocabularies, self.learned)
+            found = learn(self.specs, train.blocks, known)
+            self.vocabularies.update(found.vocabularies)
+            self.learned = found.numbers
+        encoding = self.encoding
+        for table in tables.values():
+            table.bind(encoding)
+
+    @property
+    def specs(self) -> dict[str, FieldSpec]:
+        """The fields, patterns replaced by the columns that they fit."""
+        return expanded(self.declared, self.columns or [])
+
+    @property
+    def encoding(self) -> Encoding:
+        """What turns rows into arrays; DataError while something of it is to be learned."""
+        specs = self.specs
+        lacking = [
+            n
+            for n, s in specs.items()
+            if s.is_text and s.hash is None and s.like is None and n not in self.vocabularies
+        ]
+        if lacking:
+            raise DataError(
+                f"the names of field {lacking[0]!r} are not known; they come from the training data (data.train)"
+            )
+        return Encoding(specs, self.labels, Learned(self.vocabularies, self.learned), self.group)
+
+    def model(self, cfg: Any) -> Module:
+        """The recipe's model, told of the fields and the number of labels unless the recipe says so itself."""
+        takes = signature(suites.locate(cfg["model"]["_target_"])).arguments
+        known = {"fields": self.encoding.schema.plain(), "labels": len(self.labels)}
+        given = {name: value for name, value in known.items() if name in takes and cfg["model"].get(name) is None}
+        made: Module = build(cfg["model"], **given)
+        return made
+
+    def restore(self, cfg: Any) -> Module:
+        with init.skipped():
+            return self.model(cfg)
+
+    def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
+        """Run one row through the model."""
+        batch = next(iter(self.loader(cfg, next(iter(datasets.values())), training=False, seed=0)))
+        training = model.training
+        model.eval()
+        with no_grad():
+            shape = model(*(x[:2] for x in self.inputs(batch))).shape
+        model.train(training)
+        width = 1 if len(shape) == 1 else shape[1]
+        if width != len(self.labels):
+            raise ConfigError(
+                f"model: {cfg['model']['_target_']} gives {width} logits a row, the task has {len(self.labels)} labels "
+                f"({', '.join(self.labels)})"
+            )
+
+    def loader(self, cfg: Any, dataset: Any, *, training: bool, seed: int) -> Iterable[Any]:
+        if not isinstance(dataset, ClickStream):
+            return super().loader(cfg, dataset, training=training, seed=seed)
+        data = cfg["data"]
+        size = data.get("batch_size", 32)
+        return StreamLoader(
+            dataset,
+            batch_size=size if training else data.get("eval_batch_size") or size,
+            shuffle=training,
+            seed=seed,
+            drop_last=training and bool(data.get("drop_last", False)),
+        )
+
+    def remember(self) -> dict[str, Any]:
+        return {"task": {"columns": self.columns, "learned": self.learned}}
+
+    def tiny(self, cfg: Any) -> Tiny:
+        return Tiny(train=400, test=100, epochs=6, batch_size=50)
+
+    # -- using ---------------------------------------------------------------------------------------------------------
+    def predict(
+        self, model: Module, inputs: Sequence[Any], *, cfg: Any, batch_size: int = 32, **options: Any
+    ) -> Iterator[dict[str, Any]]:
+        """{"input", label: probability, ...} for each row; see `pdl_rec.ctr.predict.rows` for what an input may be."""
+        from pdl_rec.ctr.predict import predict
+
+        return predict(self, model, inputs, cfg, batch_size=batch_size)
+
+    def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
+        from pdl_rec.ctr.predict import example
+
+        return example(self, loaders, folder)
+
+
+def table_of(dataset: Any, split: str) -> Clicks:
+    """The table below `Few`, `Subset` and the like."""
+    inner = dataset
+    while not isinstance(inner, Clicks):
+        inner = getattr(inner, "dataset", None) or getattr(inner, "stream", None)
+        if inner is None:
+            raise ConfigError(f"data.{split}: {type(dataset).__name__} is no table of rows; use pdl_rec.data.ClickFile")
+    return inner
+
+
+__all__ = ["ClickThrough", "table_of"]

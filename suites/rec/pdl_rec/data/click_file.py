@@ -1,0 +1,330 @@
+"""Rows with a label: clicks and what was shown, out of files that fit into memory (`ClickFile`) or do not
+(`ClickStream`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Protocol
+
+import numpy as np
+
+from pdl import watch
+from pdl.data import Batch, Dataset, IterableDataset, Sample, check_ratios, digest
+from pdl.data.faults import fault
+from pdl.data.randomness import BatchRandom
+from pdl.errors import ConfigError, UsageError
+from pdl.hints import Range
+from pdl_rec.data.columns import Columns, Text, joined, length, take
+from pdl_rec.data.reading import Form, Source, locate
+
+TOLD = 32 << 20  # bytes of a file from which on reading it is told of
+
+
+class Encoding(Protocol):
+    """What turns columns into the arrays of a batch (`pdl_rec.ctr.fields.Encoding`)."""
+
+    @property
+    def text(self) -> Sequence[str]:
+        """Columns that are read as text."""
+
+    @property
+    def numeric(self) -> Sequence[str]:
+        """Columns that are read as numbers."""
+
+    def __call__(self, columns: Columns) -> dict[str, np.ndarray]:
+        """The arrays of these rows."""
+
+
+class Clicks:
+    """What both forms share: the file, the rows of a split, and what turns them into arrays."""
+
+    def __init__(self, sources: Sequence[Source], split: str | None, ratios: Mapping[str, float] | None, seed: int,
+                 join: Mapping[str, str | Path] | None, rows: int | None) -> None:  # fmt: skip
+        owner = type(self).__name__
+        self.sources, self.source = list(sources), sources[0]
+        self.split, self.seed, self.limit = split, seed, rows
+        self.ratios = None if ratios is None else check_ratios(owner, ratios)
+        if self.ratios is not None and split not in self.ratios:
+            raise ConfigError(f"{owner}: split={split!r} is none of {', '.join(self.ratios)}")
+        self.others = {key: _Other(locate(path), key) for key, path in (join or {}).items()}
+        self.encoding: Encoding | None = None
+
+    @cached_property
+    def columns(self) -> list[str]:
+        """The names of all columns, those of joined tables behind the file's own."""
+        names = self.source.columns()
+        for key, other in self.others.items():
+            if key not in names:
+                raise fault(
+                    self.source.path,
+                    f"has no column {key!r}",
+                    f"join names a column that both have; it has {', '.join(names)}",
+                )
+            names += [name for name in other.names if name not in names]
+        return names
+
+    def blocks(self, text: Sequence[str] | None = None, numeric: Sequence[str] = ()) -> Iterator[Columns]:
+        """The rows of the split, in order, block by block: all columns as text, or these, and these as numbers."""
+        only = None if text is None else {*text, *numeric}
+        if only is not None:
+            self._demand(only)
+        joined_to = {key: o for key, o in self.others.items() if only is None or only & set(o.names) - {key}}
+        own = (
+            None
+            if only is None
+            else {*only, *joined_to} - {n for o in joined_to.values() for n in o.names} | joined_to.keys()
+        )
+        first = 0
+        tell = self._told if text is not None else _silent
+        columns = {n for n in numeric if n not in joined_to}
+        for block in (block for source in self.sources for block in source.blocks(columns, own, tell)):
+            count = length(block)
+            rows = np.arange(first, first + count)
+            if self.limit is not None:
+                rows = rows[rows < self.limit]
+            kept = self.chosen(rows) - first
+            first += count
+            part = take(block, kept) if len(kept) < count else block
+            for other in joined_to.values():
+                part |= other.beside(part, only)
+            if length(part):
+                yield part
+            if self.limit is not None and first >= self.limit:
+                return
+
+    def _told(self, done: int, total: int) -> None:
+        if total >= TOLD:
+            watch.progress(f"reading {self.source.path.name}", done, total)
+
+    def _demand(self, only: set[str]) -> None:
+        if self.source.form == "slots":
+            return
+        absent = sorted(only - set(self.columns))
+        if absent:
+            raise fault(
+                self.source.path,
+                f"has no column {absent[0]!r}",
+                f"it has {', '.join(self.columns[:40])}; correct the recipe's fields",
+            )
+
+    def chosen(self, rows: np.ndarray) -> np.ndarray:
+        """Those of these rows of the file that belong to the split: by a hash of the row's number and the seed."""
+        if self.ratios is None:
+            return rows
+        at = list(self.ratios).index(str(self.split))
+        low, high = np.cumsum([0.0, *self.ratios.values()])[at : at + 2]
+        u = BatchRandom(self.seed, 0, rows).fork("split").uniform()
+        return rows[(u >= low) & (u < high)]
+
+    def bind(self, encoding: Encoding) -> None:
+        """From now on samples are what `encoding` makes of the rows."""
+        self.encoding = encoding
+
+    def _encoding(self) -> Encoding:
+        if self.encoding is None:
+            raise UsageError(f"{type(self).__name__}: its rows are text until bind() says what to make of them")
+        return self.encoding
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the file's path, size and time, and of what is taken from it."""
+        about = [repr((self.split, self.ratios, self.seed, self.limit, self.sources))]
+        for path in (source.path for source in self.sources):
+            stat = next(each for each in (path, *path.parents) if each.is_file()).stat()
+            about.append(f"{stat.st_size} {stat.st_mtime_ns}")
+        return digest(*about)
+
+
+class ClickFile(Clicks, Dataset):
+    """Rows of a table that fits into memory, with random access.
+
+    path       of a file, absolute or below PDL_DATA: csv, tsv, .inter, each also .gz, or inside a .zip; or a list of
+               files, read one after another as if they were one
+    form       "csv" (a header, or `names`), "criteo" (tab-separated without header: label, I1..I13, C1..C26), or
+               "slots" (`label slot:id slot:id ...`, a slot with any number of ids)
+    names      of the columns, where the file has no header
+    separator  between columns; by default a tab for .tsv, RecBole's atomic files and Criteo's form, else a comma
+    ratios     {train: 0.8, val: 0.1, test: 0.1}: each row belongs to a split by a hash of its number and `seed`;
+               without them the whole file is one split
+    join       {column: path}: the columns of another table, found by the value of this one that both have
+    rows       only so many first rows of the file
+
+    What the columns mean is said by the task's fields; it binds them.
+    """
+
+    def __init__(
+        self,
+        path: str | Path | Sequence[str | Path],
+        *,
+        split: str | None = None,
+        form: Form = "csv",
+        names: Sequence[str] | None = None,
+        separator: str | None = None,
+        ratios: Mapping[str, float] | None = None,
+        seed: Annotated[int, Range(0)] = 0,
+        join: Mapping[str, str | Path] | None = None,
+        rows: Annotated[int, Range(1)] | None = None,
+    ) -> None:
+        sources = _sources(path, form, names, separator)
+        super().__init__(sources, split, ratios, seed, join, rows)
+        self._arrays: dict[str, np.ndarray] | None = None
+
+    @cached_property
+    def table(self) -> Columns:
+        """All columns of the split, as text."""
+        return joined(list(super().blocks()) or [{name: Text(np.empty(0, np.int64), []) for name in self.columns}])
+
+    def blocks(self, text: Sequence[str] | None = None, numeric: Sequence[str] = ()) -> Iterator[Columns]:
+        """The whole split as one block."""
+        only = None if text is None else {*text, *numeric}
+        if only is None:
+            yield self.table
+            return
+        self._demand(only)
+        if not len(self):
+            return
+        found: Columns = {}
+        for name in only:
+            column = self.table.get(name)
+            column = _nothing(len(self)) if column is None else column
+            found[name] = column.numbers() if name in numeric and isinstance(column, Text) else column
+        yield found
+
+    def bind(self, encoding: Encoding) -> None:
+        super().bind(encoding)
+        self._arrays = None
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What the samples are rows of."""
+        if self._arrays is None:
+            encoding = self._encoding()
+            (columns,) = self.blocks(encoding.text, encoding.numeric)
+            self._arrays = encoding(columns)
+        return self._arrays
+
+    def __len__(self) -> int:
+        return length(self.table)
+
+    def __getitem__(self, index: int) -> Sample:
+        return {name: array[index] for name, array in self.arrays.items()}
+
+    def get_batch(self, indices: np.ndarray) -> Batch:
+        """The rows of every array."""
+        return {name: array.take(indices, axis=0) for name, array in self.arrays.items()}
+
+    @property
+    def labels(self) -> np.ndarray | None:
+        return None
+
+    def path_of(self, index: int) -> str | None:
+        return str(self.source.path)
+
+    def record(self, index: int) -> dict[str, Any]:
+        """The row as people would give it: {column: text}."""
+        one = np.array([index])
+        return {n: (c.take(one).texts()[0] if isinstance(c, Text) else float(c[index])) for n, c in self.table.items()}
+
+
+class ClickStream(Clicks, IterableDataset):
+    """Rows of a file of any size, read block by block in every epoch; of the arguments of `ClickFile`, and
+
+    buffer   rows that are shuffled together, in training; memory is bounded by them
+
+    Rows are shuffled within consecutive buffers by (seed of the run, epoch, number of the buffer), so an epoch can be
+    gone on with in its middle.
+    """
+
+    def __init__(
+        self,
+        path: str | Path | Sequence[str | Path],
+        *,
+        split: str | None = None,
+        form: Form = "csv",
+        names: Sequence[str] | None = None,
+        separator: str | None = None,
+        ratios: Mapping[str, float] | None = None,
+        seed: Annotated[int, Range(0)] = 0,
+        join: Mapping[str, str | Path] | None = None,
+        rows: Annotated[int, Range(1)] | None = None,
+        buffer: Annotated[int, Range(1)] = 1 << 17,
+    ) -> None:
+        sources = _sources(path, form, names, separator)
+        super().__init__(sources, split, ratios, seed, join, rows)
+        self.buffer = buffer
+
+    def buffers(self, skip: int = 0) -> Iterator[dict[str, np.ndarray]]:
+        """The arrays of `buffer` rows each, the last with what is left; the first `skip` are passed over unread."""
+        encoding = self._encoding()
+        waiting: list[Columns] = []
+        count = number = 0
+        for block in self.blocks(encoding.text, encoding.numeric):
+            waiting.append(block)
+            count += length(block)
+            while count >= self.buffer:
+                whole = joined(waiting)
+                if number >= skip:
+                    yield encoding(take(whole, np.arange(self.buffer)))
+                number, count = number + 1, count - self.buffer
+                waiting = [take(whole, np.arange(self.buffer, self.buffer + count))] if count else []
+        if count and number >= skip:
+            yield encoding(joined(waiting))
+
+    def __iter__(self) -> Iterator[Sample]:
+        for arrays in self.buffers():
+            for row in range(len(next(iter(arrays.values())))):
+                yield {name: array[row] for name, array in arrays.items()}
+
+
+class _Other:
+    """A table that is joined: one row for each value of its key."""
+
+    def __init__(self, path: Path, key: str) -> None:
+        self.source, self.key = Source(path), key
+        self.names = self.source.columns()
+        if key not in self.names:
+            raise fault(
+                path,
+                f"has no column {key!r}",
+                f"join names a column that both tables have; it has {', '.join(self.names)}",
+            )
+
+    @cached_property
+    def table(self) -> Columns:
+        return joined(list(self.source.blocks()))
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        column = self.table[self.key]
+        assert isinstance(column, Text)
+        return {value: row for row, value in enumerate(column.texts())}
+
+    def beside(self, part: Columns, only: set[str] | None) -> Columns:
+        """This table's columns for the rows of `part`; empty where the key is not there."""
+        key = part[self.key]
+        assert isinstance(key, Text)
+        place = np.array([self.places.get(value, -1) for value in [*key.values, ""]], np.int64)[key.codes]
+        found: Columns = {}
+        for name, column in self.table.items():
+            if name != self.key and (only is None or name in only) and isinstance(column, Text):
+                found[name] = Text(np.append(column.codes, -1)[place], column.values)
+        return found
+
+
+def _sources(
+    path: str | Path | Sequence[str | Path], form: Form, names: Sequence[str] | None, separator: str | None
+) -> list[Source]:
+    paths = [path] if isinstance(path, str | Path) else list(path)
+    if not paths:
+        raise ConfigError("path: the list of files is empty")
+    return [Source(locate(each), form, None if names is None else tuple(names), separator) for each in paths]
+
+
+def _silent(done: int, total: int) -> None:
+    """Nothing."""
+
+
+def _nothing(rows: int) -> Text:
+    return Text(np.full(rows, -1, np.int64), [])
