@@ -60,6 +60,15 @@ def demand_store(store: str) -> None:
         raise UsageError(f"--store {store}: choose {' or '.join(STORES)}")
 
 
+def baselines(result: Any) -> None:
+    """The table of a result's baselines, the model first; nothing where there are none."""
+    if result.baselines:
+        from pdl.train.baselines import comparison
+
+        style.out("")
+        style.table(*comparison(result))
+
+
 class Interrupted(PdlError):
     """The user pressed Ctrl-C; the message says how to go on."""
 

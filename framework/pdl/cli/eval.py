@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from pdl.cli import style
+from pdl.cli import common, style
 from pdl.cli.common import Json, Overrides, located
 
 EXAMPLE = "Example:  pdl eval runs/digits --split val"
@@ -22,15 +22,18 @@ def command(
     weights: Annotated[
         str | None, typer.Option("--weights", help="best or last; by default those of the run's test.")
     ] = None,
+    baselines: Annotated[
+        bool, typer.Option("--baselines/--no-baselines", help="Also measure the simple methods that the task knows.")
+    ] = True,
     json: Json = False,
 ) -> None:
     """Measure a trained run, its bundle, or a pretrained model on a split of its data, or of other data (overrides)."""
     from pdl.train import evaluate
 
-    result = evaluate(located(run), split=split, overrides=overrides or [], weights=weights)
+    result = evaluate(located(run), split=split, overrides=overrides or [], weights=weights, baselines=baselines)
     if json:
-        style.json(result.to_dict())
-    else:
-        style.pairs(
-            [*result.metrics.items(), ("weights", result.weights), ("seconds", result.seconds), ("run", result.run)]
-        )
+        return style.json(result.to_dict())
+    style.pairs(
+        [*result.metrics.items(), ("weights", result.weights), ("seconds", result.seconds), ("run", result.run)]
+    )
+    common.baselines(result)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from pdl.cli import style
-from pdl.cli.common import Interrupted, Json, Recipe, recipe
+from pdl.cli.common import Interrupted, Json, Recipe, baselines, recipe
 from pdl.errors import UsageError
 
 EXAMPLE = "Example:  pdl train -c cv/digits_lenet train.epochs=3    (go on with: pdl train --resume RUN)"
@@ -54,7 +54,10 @@ def command(
         _profile(loaded, run, profile_steps, json)
         return
     result = _train(loaded, run, resume=resume, fast_dev_run=fast_dev_run, overfit=overfit)
-    style.json(result.to_dict()) if json else style.pairs(result.rows())
+    if json:
+        return style.json(result.to_dict())
+    style.pairs(result.rows())
+    baselines(result)
 
 
 def _profile(config: Any, run: Path | None, steps: int, json: bool) -> None:

@@ -25,6 +25,7 @@ from pdl.runtime.bundle import read
 from pdl.runtime.session import Session, load, of_bundle
 from pdl.runtime.use import random_inputs
 from pdl.tensor import Array
+from pdl.train.baselines import in_card
 from pdl.train.folder import Run
 from pdl.train.result import Result
 from pdl.train.settings import TrainSettings
@@ -78,6 +79,8 @@ def export(
     if store != "fp32" and split in MEASURED:
         metrics, cost = _costs(task, config, deployment, dataset, split, store)
         deployment = task.deployment(model, config, dataset=dataset, metrics=metrics, licence=licence)
+    if folder.result.is_file():
+        deployment.card = in_card(deployment.card, Result.load(folder.result))
     deployment.about |= {"weights": named}
     name = str(folder.describe()["recipe"])
     if to == "onnx":

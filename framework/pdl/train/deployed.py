@@ -14,6 +14,7 @@ from pdl.nn import Module
 from pdl.runtime.bundle import Bundle, read
 from pdl.runtime.session import Session, of_bundle
 from pdl.tensor import Tensor, as_tensor
+from pdl.train.baselines import measured_anew
 from pdl.train.loop import Evaluation
 from pdl.train.loop import evaluate as evaluate_split
 from pdl.train.result import Result, identity
@@ -36,11 +37,13 @@ class Deployed(Module):
         return made[0] if len(made) == 1 else tuple(made)
 
 
-def evaluate_bundle(path: str | Path, *, split: str = "test", overrides: Sequence[str] = ()) -> Result:
+def evaluate_bundle(
+    path: str | Path, *, split: str = "test", overrides: Sequence[str] = (), baselines: bool = False
+) -> Result:
     """Measure a bundle on a split of its recipe's data, or of other data (overrides=["data.test.root=..."]).
 
     The bundle itself runs, so what is measured is what is deployed: stored in half the bytes, or quantised, if it is.
-    UsageError for a bundle without a recipe (an imported one).
+    With `baselines` those of its task are measured, too. UsageError for a bundle without a recipe (an imported one).
     """
     bundle = read(path)
     config = check(recipe_of(bundle, overrides))
@@ -56,25 +59,24 @@ def evaluate_bundle(path: str | Path, *, split: str = "test", overrides: Sequenc
         task.verify(model, datasets, config)
         loader = task.loader(config, datasets[split], training=False, seed=seed)
         measured = evaluate_split(task, model, loader, split=split)
+        others = measured_anew(task, config, datasets[split], split) if baselines else {}
     about = bundle.meta["about"]
     parameters, weights = int(about.get("parameters", 0)), str(about.get("weights", "of the bundle"))
     names = identity(str(bundle.meta["name"]), Path(path), config)
-    return evaluated(names, measured, seed=seed, parameters=parameters, weights=weights)
+    return evaluated(names, measured, seed=seed, parameters=parameters, weights=weights, baselines=others)
 
 
-def evaluated(names: Mapping[str, Any], measured: Evaluation, *, seed: int, parameters: int, weights: str) -> Result:
-    """The result of a measurement without training; `names` say of what (`identity`)."""
+def evaluated(names: Mapping[str, Any], measured: Evaluation, **facts: Any) -> Result:
+    """The result of a measurement without training; `names` say of what (`identity`), `facts` are further fields."""
     return Result(
         **names,
         status="evaluated",
-        seed=seed,
         epochs=0,
         steps=0,
         seconds=round(measured.seconds, 3),
         samples_per_second=None,
-        parameters=parameters,
-        weights=weights,
         metrics=measured.metrics,
+        **facts,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from pdl.config import Config, to_yaml
 from pdl.report import Section, document, escape, line_chart, table
+from pdl.train.baselines import comparison
 from pdl.train.checkpoint import write_atomic
 from pdl.train.log import read_log
 from pdl.train.loop import Evaluation
@@ -24,6 +25,7 @@ def write_report(
     lines = read_log(folder / "metrics.jsonl")
     sections = [
         Section("Result", table(result.rows())),
+        *([Section("Baselines", _baselines(result))] if result.baselines else []),
         Section("Curves", curves(lines)),
         *task.report(evaluation, dataset),
         Section("Recipe", f"<pre>{escape(to_yaml(config.tree))}</pre>"),
@@ -42,6 +44,13 @@ def write_report(
     path = folder / "report.html"
     write_atomic(path, document(f"{result.recipe}: {result.model.rpartition('.')[2]}", sections).encode())
     return path
+
+
+def _baselines(result: Result) -> str:
+    """A table with the model first."""
+    head, rows = comparison(result)
+    said = "<p>Fitted on the same training data, on the same split and protocol.</p>"
+    return said + table([["-" if value is None else value for value in row] for row in rows], head=head)
 
 
 def curves(lines: Sequence[Line]) -> str:

@@ -15,6 +15,8 @@ The schema of result.json (also in `FIELDS`, which a test holds it to):
     weights             which weights the test used: "best" or "last", and of which epoch
     pretrained          what became of the weights it began with: a `pdl.hub.Report` each, [] for a fresh start
     metrics             {"test/accuracy": 0.98, "test/loss": ..., "val/...": ..., "train/loss": ...}
+    baselines           what simple methods reach on the split of the test, {} where the task knows of none:
+                        {"popularity": {"test/recall@20": 0.09, ...}, ...}
     versions            {"pdl": ..., "python": ..., "numpy": ..., and the suites'}
     machine             {"class": "x86_64 avx512, 2 threads", "processor": ..., "threads": ..., "isa": ..., ...}
     next                the command to type next
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 FIELDS: dict[str, type | tuple[type, ...]] = {
     "schema": int, "recipe": str, "task": str, "model": str, "run": str, "status": str, "seed": int, "epochs": int,
     "steps": int, "seconds": float, "samples_per_second": (float, type(None)), "parameters": int, "weights": str,
-    "pretrained": list, "metrics": dict, "versions": dict, "machine": dict, "next": str,
+    "pretrained": list, "metrics": dict, "baselines": dict, "versions": dict, "machine": dict, "next": str,
 }  # fmt: skip
 
 
@@ -61,6 +63,7 @@ class Result:
     metrics: dict[str, float]
     next: str = ""
     pretrained: list[dict[str, Any]] = field(default_factory=list)
+    baselines: dict[str, dict[str, float]] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     machine: dict[str, Any] = field(default_factory=dict)
     schema: int = 1
@@ -92,7 +95,8 @@ class Result:
         from pdl.train.checkpoint import write_atomic
 
         plain = self.to_dict()
-        plain["metrics"] = {name: value if value - value == 0 else None for name, value in self.metrics.items()}
+        plain["metrics"] = _finite(self.metrics)
+        plain["baselines"] = {name: _finite(metrics) for name, metrics in self.baselines.items()}
         write_atomic(path, (json.dumps(plain, indent=2) + "\n").encode())
 
     @classmethod
@@ -102,6 +106,10 @@ class Result:
             return cls(**json.loads(path.read_text(encoding="utf-8")))
         except (ValueError, TypeError) as error:
             raise DataError(f"{path}: not a result that this pdl wrote ({error})") from error
+
+
+def _finite(metrics: dict[str, float]) -> dict[str, float | None]:
+    return {name: None if value is None or value - value != 0 else value for name, value in metrics.items()}
 
 
 def _shown(report: dict[str, Any]) -> str:

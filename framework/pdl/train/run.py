@@ -18,6 +18,8 @@ from pdl.errors import CheckError, NumericalError, PdlError, UsageError
 from pdl.hub.pretrained import collected, deferred
 from pdl.runtime.bundle import is_bundle
 from pdl.train import checkpoint
+from pdl.train.baselines import in_card, measured_anew
+from pdl.train.baselines import measured as measured_baselines
 from pdl.train.checkpoint import LAST, Checkpoints
 from pdl.train.deployed import demand_split, evaluate_bundle, evaluated
 from pdl.train.folder import Run
@@ -86,7 +88,7 @@ def train(
             trainer.fit()
     stopped = "stopped early" if trainer.state.stopped else "finished"
     status = "fast dev run" if fast_dev_run else "overfit" if overfit else stopped
-    return _finish(folder, config, trainer, status)
+    return _finish(folder, config, trainer, parts, status)
 
 
 def profile(cfg: Config | dict[str, Any], *, run: str | Path | None = None, steps: int = 20) -> Profiler:
@@ -206,8 +208,8 @@ def _explained(folder: Run, fresh: bool) -> Iterator[None]:
         raise
 
 
-def _finish(folder: Run, config: Config, trainer: Trainer, status: str) -> Result:
-    """Load the weights the test is to use, test, and write result and report."""
+def _finish(folder: Run, config: Config, trainer: Trainer, parts: Parts, status: str) -> Result:
+    """Load the weights the test is to use, test, measure the baselines, and write result and report."""
     which = trainer.settings.test_weights if trainer.state.best is not None else "last"
     weights = folder.load_weights(trainer.model, which) + (f", by {trainer.monitor}" if which == "best" else "")
     split = next(each for each in ("test", "val", "train") if each in trainer.loaders)
@@ -215,6 +217,8 @@ def _finish(folder: Run, config: Config, trainer: Trainer, status: str) -> Resul
     validation = trainer.state.best_metrics if which == "best" else trainer.state.metrics
     metrics = {**measured.metrics, **validation, "train/loss": trainer.state.train_loss}
     result = _result(folder, config, trainer, status, weights, metrics)
+    if status in ("finished", "stopped early"):
+        result.baselines = measured_baselines(trainer.task, config, parts.datasets, split)
     result.save(folder.result)
     line = {"kind": "test", "step": trainer.state.step, **result.metrics, "weights": weights}
     append_log(folder.path / "metrics.jsonl", line)
@@ -232,6 +236,7 @@ def _export(folder: Run, config: Config, trainer: Trainer, result: Result, datas
 
     try:
         deployment = trainer.task.deployment(trainer.model, config, dataset=dataset, metrics=result.metrics)
+        deployment.card = in_card(deployment.card, result)
         deployment.about |= {"weights": result.weights}
         write_bundle(folder.path / FILE, deployment, folder, result.metrics)
     except PdlError as error:
@@ -259,16 +264,22 @@ def _result(
 
 
 def evaluate(
-    run: str | Path, *, split: str = "test", overrides: Sequence[str] = (), weights: str | None = None
+    run: str | Path,
+    *,
+    split: str = "test",
+    overrides: Sequence[str] = (),
+    weights: str | None = None,
+    baselines: bool = False,
 ) -> Result:
     """Measure a run, or a bundle, on a split of its data, or of other data (overrides=["data.test.root=..."]).
 
-    `weights` of a run is "best" or "last"; by default what its own test used.
+    `weights` of a run is "best" or "last"; by default what its own test used. With `baselines` those of the task are
+    measured on the same data; where the run's own test did that already, its numbers are taken.
     """
     if is_bundle(run):
         if weights is not None:
             raise UsageError(f"{run}: a bundle holds one set of weights; leave out --weights")
-        return evaluate_bundle(run, split=split, overrides=overrides)
+        return evaluate_bundle(run, split=split, overrides=overrides, baselines=baselines)
     folder = Run.open(run)
     config = check(folder.config(overrides))
     demand_split(config, split, run)
@@ -279,9 +290,20 @@ def evaluate(
             parts = task.build(config, seed=settings.seed, splits=(split,), training=False)
         named = folder.load_weights(parts.model, weights)
         measured = evaluate_split(task, parts.model, parts.loaders[split], split=split)
+        others = _known_baselines(folder, split) if baselines and not overrides else {}
+        if baselines and not others:
+            others = measured_anew(task, config, parts.datasets[split], split)
     parameters = sum(p.size for p in parts.model.parameters())
     names = identity(folder.describe()["recipe"], folder.path, config)
-    return evaluated(names, measured, seed=settings.seed, parameters=parameters, weights=named)
+    facts: dict[str, Any] = {"seed": settings.seed, "parameters": parameters, "baselines": others}
+    return evaluated(names, measured, weights=named, **facts)
+
+
+def _known_baselines(folder: Run, split: str) -> dict[str, dict[str, float]]:
+    """The baselines that the run's own test measured, if it was on this split."""
+    known = Result.load(folder.result).baselines if folder.result.is_file() else {}
+    same = all(key.startswith(f"{split}/") for metrics in known.values() for key in metrics)
+    return known if same else {}
 
 
 def info(run: str | Path) -> dict[str, Any]:

@@ -104,7 +104,7 @@ class Tiny:
 @dataclass
 class Parts:
     """What a task builds: a model, and a re-iterable source of batches for every split it has ("train", and maybe
-    "val" and "test").
+    "val" and "test"); `datasets` are what these read, as `prepare` left them.
 
     A loader may offer `set_epoch(e)`, `len()`, and `state_dict` / `load_state_dict` for its position
     (`pdl.data.DataLoader` does);
@@ -113,6 +113,7 @@ class Parts:
 
     model: Module
     loaders: dict[str, Iterable[Any]]
+    datasets: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Task:
@@ -171,7 +172,7 @@ class Task:
             name: self.loader(cfg, data, training=learning and name == "train", seed=seed)
             for name, data in datasets.items()
         }
-        return Parts(model, loaders)
+        return Parts(model, loaders, datasets)
 
     def datasets(self, cfg: Any, splits: Sequence[str] = SPLITS) -> dict[str, Any]:
         """The data set of each of these splits that the recipe has."""
@@ -274,6 +275,14 @@ class Task:
     def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
         """Sections of report.html on the final evaluation, beyond curves and tables."""
         return []
+
+    def baselines(self, cfg: Any, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
+        """What simple methods reach on a split, with the model's protocol: {"popularity": {"recall@20": 0.09}}.
+
+        They are fitted on datasets["train"] and measured on datasets[split], both as `prepare` leaves them. Computed
+        once after the test of a training, and by `pdl eval`.
+        """
+        return {}
 
     def check(self, cfg: Any, progress: Any = None) -> list[Fault]:
         """What is wrong with the data of the recipe; an empty list is good news (`pdl check`)."""
