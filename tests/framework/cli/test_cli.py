@@ -105,7 +105,7 @@ def test_version(capsys: Capture) -> None:
         (["config", "check", "train.epochs=3"], "which recipe?"),
         (["init", "cv.nothing", "--data", "."], "no recipe writer 'cv.nothing'"),
         (["init", "cv.nothing"], "no recipe writer 'cv.nothing'"),
-        (["init", "cv.classification"], "--data names the folder or file your data lies in: pdl init cv.classification --data"),
+        (["init", "cv.classification"], "--data names the folder or file your data lies in: pdl init cv.class"),
         (["init", "cv.classification", "photos"], "what is 'photos'?"),
         (["init", "audio", "--data", "."], "for a new suite: pdl init suite audio"),
         (["init", "suite"], "which name? write: pdl init suite NAME"),
