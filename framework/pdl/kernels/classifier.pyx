@@ -16,6 +16,7 @@ cdef extern from "table.h" namespace "pdl":
         const T* w
         const T* bias
         const int64_t* labels
+        const int64_t* ids
         T* loss
         T* lse
         T* scores
@@ -55,35 +56,55 @@ def scores_shape(int64_t rows, int64_t classes, bint by_rows):
 
 
 cdef int64_t prepare(Classifier[real]* p, cnp.ndarray x, cnp.ndarray w, bias, cnp.ndarray labels, double smoothing,
-                     int64_t ignored, bint by_rows) except -1:
-    """Fill in what both ways read; returns the number of labels that count."""
+                     int64_t ignored, bint by_rows, int64_t first) except -1:
+    """Fill in what both ways read; returns the number of labels that count. Labels are counted from `first` already."""
     cdef int kind = real_type(NAME, x)
     cdef int64_t r, counted = 0, label
     now("linear_cross_entropy: labels are checked and counted")
-    p.rows, p.inputs, p.classes = x.shape[0], x.shape[1], w.shape[0 if by_rows else 1]
-    p.block, p.width, p.smoothing, p.ignored = block_of(p.classes, by_rows), 0, smoothing, ignored
+    p.rows, p.inputs, p.classes = x.shape[0], x.shape[1], w.shape[0 if by_rows else 1] - first
+    p.block, p.width, p.smoothing, p.ignored = block_of(p.classes, by_rows), 0, smoothing, ignored - first
+    if first < 0 or p.classes < 1 or (first > 0 and not by_rows):
+        raise ShapeError(f"{NAME}: first={first} of w {(<object>w).shape}; it goes with a table by rows, and leaves one class")
     if by_rows:
         p.width = width_of(p.rows)
     p.x = <real*>data_of(NAME, "x", x, kind, p.rows * p.inputs)
-    p.w = <real*>data_of(NAME, "w", w, kind, p.inputs * p.classes)
-    p.bias = <real*>optional_data(NAME, "b", bias, kind, p.classes)
+    p.w = <real*>data_of(NAME, "w", w, kind, p.inputs * (p.classes + first)) + first * p.inputs
+    p.bias = <real*>optional_data(NAME, "b", bias, kind, p.classes + first)
+    if p.bias != NULL:
+        p.bias += first
+    p.ids = NULL
     p.labels = <const int64_t*>data_of(NAME, "labels", labels, cnp.NPY_INT64, p.rows)
     for r in range(p.rows):
         label = p.labels[r]
-        if label == ignored:
+        if label == p.ignored:
             continue
         if label < 0 or label >= p.classes:
-            classes = f"the {p.classes} classes 0..{p.classes - 1} (ignore_index is {ignored})"
-            raise DataError(f"{NAME}: label {label} at position {r} is none of {classes}")
+            classes = f"the {p.classes} classes {first}..{first + p.classes - 1} (ignore_index is {ignored})"
+            raise DataError(f"{NAME}: label {label + first} at position {r} is none of {classes}")
         counted += 1
     return counted
 
 
+cdef int take_ids(Classifier[real]* p, cnp.ndarray ids) except -1:
+    """Let classes have ids; those of labels must be fit for 32 bits."""
+    cdef int64_t r
+    if p.width == 0:
+        raise ShapeError(f"{NAME}: ids go with a table by rows")
+    p.ids = <const int64_t*>data_of(NAME, "ids", ids, cnp.NPY_INT64, p.classes)
+    for r in range(p.rows):
+        if p.labels[r] != p.ignored and not 0 <= p.ids[p.labels[r]] < 1 << 31:
+            raise DataError(f"{NAME}: label {p.labels[r]} at position {r} has the id {p.ids[p.labels[r]]}, which takes no part")
+    return 0
+
+
 cdef int64_t run_forward(real any, cnp.ndarray loss, cnp.ndarray lse, cnp.ndarray scores, cnp.ndarray x, cnp.ndarray w, bias,
-                         cnp.ndarray labels, double smoothing, int64_t ignored, bint by_rows) except -1:
+                         cnp.ndarray labels, double smoothing, int64_t ignored, bint by_rows, int64_t first,
+                         ids) except -1:
     cdef Classifier[real] p
     cdef int kind = real_type(NAME, x)
-    cdef int64_t counted = prepare[real](&p, x, w, bias, labels, smoothing, ignored, by_rows)
+    cdef int64_t counted = prepare[real](&p, x, w, bias, labels, smoothing, ignored, by_rows, first)
+    if ids is not None:
+        take_ids[real](&p, ids)
     p.loss = <real*>data_of(NAME, "loss", loss, kind, p.rows)
     p.lse = <real*>data_of(NAME, "lse", lse, kind, p.rows)
     p.scores = <real*>data_of(NAME, "scores", scores, kind, math.prod(scores_shape(p.rows, p.classes, by_rows)))
@@ -104,34 +125,41 @@ def forward(
     double smoothing=0.0,
     int64_t ignore_index=-100,
     bint by_rows=False,             # the rows of w are the classes
+    int64_t first=0,                # classes below this one take no part (by rows)
+    ids=None,                       # IN  int64 [K] or None: what each class is (by rows)
 ):
     """loss = (1 - s) (lse - score[label]) + s / K sum_c (lse - score[c]), 0 for ignored labels.
 
-    Returns how many labels are not ignored. Raises `DataError` for a label outside [0, K).
+    With `ids` a class that has the id of the row's label, but is not the label, takes no part in that row, and one with a
+    negative id in none. Returns how many labels are not ignored. Raises `DataError` for a label outside [first, K).
     """
+    if first:
+        labels = labels - first
     if real_type(NAME, x) == cnp.NPY_FLOAT:
-        return run_forward(<float>0, loss, lse, scores, x, w, bias, labels, smoothing, ignore_index, by_rows)
-    return run_forward(<double>0, loss, lse, scores, x, w, bias, labels, smoothing, ignore_index, by_rows)
+        return run_forward(<float>0, loss, lse, scores, x, w, bias, labels, smoothing, ignore_index, by_rows, first, ids)
+    return run_forward(<double>0, loss, lse, scores, x, w, bias, labels, smoothing, ignore_index, by_rows, first, ids)
 
 
 cdef int run_backward(real any, cnp.ndarray dx, cnp.ndarray dw, dbias, cnp.ndarray g, cnp.ndarray x, cnp.ndarray w,
                       cnp.ndarray labels, cnp.ndarray lse, cnp.ndarray scores, double smoothing, int64_t ignored,
-                      double factor, bint by_rows) except -1:
+                      double factor, bint by_rows, int64_t first) except -1:
     cdef Classifier[real] p
     cdef int kind = real_type(NAME, x)
-    prepare[real](&p, x, w, None, labels, smoothing, ignored, by_rows)
+    prepare[real](&p, x, w, None, labels, smoothing, ignored, by_rows, first)
+    for written in (dw, dbias):
+        if written is not None:
+            written[:None if p.rows == 0 else first] = 0
     if p.rows == 0:
-        dw.fill(0)
-        if dbias is not None:
-            dbias.fill(0)
         return 0
     p.factor, p.shared = factor, cnp.PyArray_SIZE(g) == 1 and p.rows != 1
     p.g = <real*>data_of(NAME, "g", g, kind, 1 if p.shared else p.rows)
     p.lse_in = <real*>data_of(NAME, "lse", lse, kind, p.rows)
     p.scores_in = <real*>data_of(NAME, "scores", scores, kind, math.prod(scores_shape(p.rows, p.classes, by_rows)))
     p.dx = <real*>data_of(NAME, "dx", dx, kind, p.rows * p.inputs)
-    p.dw = <real*>data_of(NAME, "dw", dw, kind, p.inputs * p.classes)
-    p.dbias = <real*>optional_data(NAME, "db", dbias, kind, p.classes)
+    p.dw = <real*>data_of(NAME, "dw", dw, kind, p.inputs * (p.classes + first)) + first * p.inputs
+    p.dbias = <real*>optional_data(NAME, "db", dbias, kind, p.classes + first)
+    if p.dbias != NULL:
+        p.dbias += first
     with nogil:
         launch(classifier_table(<real*>NULL).backward, p)
     return 0
@@ -152,10 +180,13 @@ def backward(
     int64_t ignore_index=-100,
     double factor=1.0,              # g is multiplied by this
     bint by_rows=False,             # the rows of w are the classes
+    int64_t first=0,                # as in `forward`
 ):
     """Gradients of `forward`: d = g factor (softmax(scores) - q), dx = d w^T, dw = x^T d (by rows: d^T x), db = sum of d
-    over the rows."""
+    over the rows; 0 for classes below `first`."""
+    if first:
+        labels = labels - first
     if real_type(NAME, x) == cnp.NPY_FLOAT:
-        run_backward(<float>0, dx, dw, dbias, g, x, w, labels, lse, scores, smoothing, ignore_index, factor, by_rows)
+        run_backward(<float>0, dx, dw, dbias, g, x, w, labels, lse, scores, smoothing, ignore_index, factor, by_rows, first)
     else:
-        run_backward(<double>0, dx, dw, dbias, g, x, w, labels, lse, scores, smoothing, ignore_index, factor, by_rows)
+        run_backward(<double>0, dx, dw, dbias, g, x, w, labels, lse, scores, smoothing, ignore_index, factor, by_rows, first)

@@ -23,7 +23,26 @@ def by_rows(x, w, b, labels, transposed, **options):
     return reference(x, w.T, b, labels, **options)
 
 
+def without_the_first(x, w, b, labels, transposed, first, ignore_index=-100):
+    return by_rows(x, w[first:], b[first:], labels - first, transposed, ignore_index=ignore_index - first)
+
+
+def of_drawn_classes(x, w, b, labels, transposed, ids):
+    """Class by class: which of them a row's softmax is over."""
+    scores, rows = x @ w.T + b, []
+    for score, label in zip(scores, labels, strict=True):
+        if label != -100:
+            among = [k for k in range(len(ids)) if k == label or (ids[k] >= 0 and ids[k] != ids[label])]
+            rows.append(np.log(np.exp(score[among]).sum()) - score[label])
+    return np.mean(rows)
+
+
+def with_ids(x, w, b, labels, ids, **options):
+    return linear_cross_entropy(x, w, b, labels, ids=ids, **options)
+
+
 ROWS = {"transposed": True}
+DRAWN = np.array([4, 9, 4, -1, 0, 9, 4, -1, 3])
 LABELS = np.array([[0, 2, 1], [4, -100, 3]])
 CASES = [
     Case(linear_cross_entropy, [f(2, 3, 4), f(4, 5), f(5), LABELS], reference),
@@ -42,5 +61,16 @@ CASES = [
     Case(
         linear_cross_entropy, [f(2, 2), f(150, 2), f(150), i(2, high=150)], by_rows,
         ROWS | {"label_smoothing": 0.1, "ignore_index": 7}, second=False,
+    ),
+    Case(
+        linear_cross_entropy, [f(2, 4), f(5, 4), f(5), i(2, low=1, high=5)], without_the_first, ROWS | {"first": 1}
+    ),
+    Case(
+        linear_cross_entropy, [f(3, 4), f(40, 4), f(40), np.array([3, 0, 39])], without_the_first,
+        ROWS | {"first": 3, "ignore_index": 0}, second=False,
+    ),
+    Case(
+        with_ids, [f(5, 3), f(9, 3), f(9), np.array([0, 2, 1, 8, -100]), DRAWN],
+        lambda x, w, b, labels, ids, transposed: of_drawn_classes(x, w, b, labels, transposed, ids), ROWS,
     ),
 ]  # fmt: skip

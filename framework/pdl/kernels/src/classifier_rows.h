@@ -35,6 +35,47 @@ struct Ahead {
   }
 };
 
+// Integers in the lanes of T.
+template <class T>
+struct NumberOf {
+  typedef int32_t type;
+};
+template <>
+struct NumberOf<double> {
+  typedef int64_t type;
+};
+template <class T>
+using Number = typename NumberOf<T>::type;
+
+// Labels of the rows of x and what the labels' classes are, [groups * width] each: -1 where a label is ignored, and behind the last row.
+template <class T>
+struct Owners {
+  Number<T> *place, *id;
+  Owners(const Classifier<T>& p, int64_t wide) : place(nullptr), id(nullptr) {
+    if (p.ids == nullptr) return;
+    place = static_cast<Number<T>*>(scratch(6, 2 * wide * sizeof(T))), id = place + wide;
+    for (int64_t r = 0; r < wide; r++) {
+      const bool counts = r < p.rows && p.labels[r] != p.ignored;
+      place[r] = counts ? static_cast<Number<T>>(p.labels[r]) : -1;
+      id[r] = counts ? static_cast<Number<T>>(p.ids[p.labels[r]]) : -1;
+    }
+  }
+};
+
+// Scores of classes that take no part become -inf: all of those with a negative id, and where a class is what the row's label is, but not the
+// label itself: the item looked for, drawn once more as one to compare with.    place, id IN [width]: `Owners`
+template <class T>
+void leave_out(T* scores, const Block<T>& block, int64_t width, const int64_t* ids, const Number<T>* place, const Number<T>* id) {
+  const Vec<T> lowest = splat<T>(-static_cast<T>(__builtin_inf()));
+  for (int64_t c = 0; c < block.width; c++)
+    for (int64_t v = 0; v < width; v += kLanes<T>) {
+      const Mask<T> out = (*reinterpret_cast<const Mask<T>*>(id + v) == static_cast<Number<T>>(ids[c])) &
+                          (*reinterpret_cast<const Mask<T>*>(place + v) != static_cast<Number<T>>(block.begin + c));
+      const Vec<T> s = load(scores + c * width + v);
+      store(scores + c * width + v, ids[c] < 0 ? lowest : out ? lowest : s);
+    }
+}
+
 // scores += bias; the maximum of each column, the sum of e^(score - maximum), and the sum of the scores.    most, exponentials, sums OUT [width]
 template <class T>
 void column_summaries(T* scores, int64_t classes, int64_t width, const T* bias, T* most, T* exponentials, T* sums) {
@@ -66,6 +107,7 @@ void forward_rows(const Classifier<T>& p) {
     pack_panel(x + i * size, p.x + (here == 0 ? 0 : first) * p.inputs, p.inputs, static_cast<int>(here), static_cast<int>(panel), int64_t(1), p.inputs);
   }
   const Summaries<T> of(blocks, wide);
+  const Owners<T> owners(p, wide);
   parallel(blocks * groups, kParallelWork / max64(1, p.block * p.inputs * p.width) + 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t item = begin; item < end; item++) {
       const int64_t number = item / groups;
@@ -86,6 +128,8 @@ void forward_rows(const Classifier<T>& p) {
           tile_kernel<T, false>(static_cast<int>(min64(step, block.width - c)), columns, tile);
         }
       }
+      if (owners.place != nullptr)
+        leave_out(group.scores, block, p.width, p.ids + block.begin, owners.place + group.first, owners.id + group.first);
       const int64_t at = number * wide + group.first;
       column_summaries(group.scores, block.width, p.width, p.bias == nullptr ? nullptr : p.bias + block.begin, of.most + at, of.exponentials + at,
                        of.sums + at);

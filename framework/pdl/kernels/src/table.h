@@ -321,6 +321,7 @@ struct Classifier {
   bool shared;                           // one g for all rows
   const T *x, *w, *bias;                 // IN [rows, inputs], [inputs, classes] or [classes, inputs], [classes] or null
   const int64_t* labels;                 // IN [rows] checked
+  const int64_t* ids;                    // IN [classes] or null, with `width`: see classifier_rows.h; those of labels are below 2^31, and not negative
   T *loss, *lse, *scores;                // OUT [rows], [rows], [blocks, rows, block] or [groups, classes, width]
   const T *g, *lse_in, *scores_in;       // backward: IN the gradient of the loss, times `factor`; what forward gave
   T *dx, *dw, *dbias;                    // OUT like x, w and bias; dbias may be null

@@ -120,7 +120,7 @@ def linear_then_cross_entropy(node: Node, graph: Graph) -> Fusion | None:
     if x is None or w is None or len(x.spec.shape) != 2 or x.spec.dtype == bfloat16 or w.spec.shape[1] < MANY_CLASSES:
         return None
     fused = LinearCrossEntropy(op.smoothing, op.ignore_index, op.reduction)
-    inputs = (x, w, b[0] if b else None, node.inputs[1])
+    inputs = (x, w, b[0] if b else None, node.inputs[1], None)
     return Fusion((layer, node), fused, inputs, {v: i for i, v in enumerate(node.outputs)})
 
 
