@@ -20,8 +20,11 @@ inline int64_t first_outside(const int64_t* index, int64_t n, int64_t low, int64
 
 // out[i] = table[index[i]]; rows of `bytes` bytes; a negative index gives zeros.
 inline void take(char* out, const char* table, const int64_t* index, int64_t n, int64_t bytes) {
+  constexpr int64_t ahead = 8;  // rows of a large table are far away, and no hardware foresees which come next
   parallel(n, grain_of(bytes / 4), [=](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; i++) {
+      if (bytes <= 4096 && i + ahead < end && index[i + ahead] >= 0)
+        for (int64_t b = 0; b < bytes; b += 64) __builtin_prefetch(table + index[i + ahead] * bytes + b);
       if (index[i] < 0)
         __builtin_memset(out + i * bytes, 0, bytes);
       else

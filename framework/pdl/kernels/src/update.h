@@ -31,6 +31,10 @@ template <class T, int N, class F>
 PDL_INLINE void each(T* const* lists, const int64_t* sizes, int64_t count, const F& f) {
   parallel(total(sizes, count), kGrain, [&](int64_t begin, int64_t end, int) {
     walk(sizes, count, begin, end, [&](int64_t i, int64_t low, int64_t high) {
+      constexpr int64_t ahead = 4, most = 1024;  // short arrays are rows of large tables, each somewhere else
+      if (sizes[i] <= most && i + ahead < count && sizes[i + ahead] <= most)
+        for (int k = 0; k < N; k++)
+          for (int64_t e = 0; e < sizes[i + ahead]; e += 64 / sizeof(T)) __builtin_prefetch(lists[k * count + i + ahead] + e, 1);
       T* at[N];
       for (int k = 0; k < N; k++) at[k] = lists[k * count + i];
       for (int64_t e = low; e < high; e += kLanes<T>) {
