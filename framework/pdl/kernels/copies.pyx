@@ -38,6 +38,18 @@ cdef extern from "table.h" namespace "pdl":
         CastTable cast
     const Table& table() noexcept nogil
 
+cdef extern from "select.h" namespace "pdl::select":
+    cdef struct Steps:
+        int64_t outer, inner
+    cdef struct SelectCall "pdl::select::Call":
+        void* y
+        const void* condition
+        const void* a
+        const void* b
+        int64_t rows, columns
+        Steps of_condition, of_a, of_b
+    void* choose "&pdl::select::choose"
+
 
 cdef int describe(CopyCall* call, cnp.ndarray out, cnp.ndarray x) except -1:
     """The loops of a copy: axes of size 1 dropped, those that run on in both arrays joined, `out` written as it lies. Returns 0 where
@@ -116,6 +128,74 @@ cpdef int copy(
     with nogil:
         launch(table().copying.copy, call)
     return 0
+
+
+def select(
+    cnp.ndarray out not None,           # OUT [...] contiguous, 1, 2, 4 or 8 bytes an element
+    cnp.ndarray condition not None,     # IN  bool, broadcast to out
+    cnp.ndarray a not None,             # IN  of the dtype of out, broadcast to it
+    cnp.ndarray b not None,             # IN  likewise
+):
+    """out = a where the condition holds, else b. False, and nothing is done, where the arrays lie in more than two axes of steps."""
+    cdef SelectCall call
+    cdef Steps[3] steps
+    cdef int64_t[3] stride, outer, inner
+    cdef int64_t size, rows = 1, columns = 1
+    cdef int axis, k, place, axes = 0, ndim = cnp.PyArray_NDIM(out), item = cnp.PyArray_ITEMSIZE(out)
+    cdef cnp.ndarray x
+    cdef bint joined
+    if item not in (1, 2, 4, 8) or not cnp.PyArray_IS_C_CONTIGUOUS(out):
+        return False
+    given = (condition, a, b)
+    for axis in range(ndim - 1, -1, -1):  # axes that run on in all arrays are one
+        size = cnp.PyArray_DIM(out, axis)
+        if size == 1:
+            continue
+        joined = axes > 0
+        for k in range(3):
+            x = given[k]
+            place = axis - ndim + cnp.PyArray_NDIM(x)
+            stride[k] = 0
+            if place >= 0 and cnp.PyArray_DIM(x, place) != 1:
+                stride[k] = cnp.PyArray_STRIDE(x, place) // cnp.PyArray_ITEMSIZE(x)
+            if axes == 1:
+                joined = joined and stride[k] == inner[k] * columns
+            elif axes == 2:
+                joined = joined and stride[k] == outer[k] * rows
+        if joined:
+            if axes == 1:
+                columns *= size
+            else:
+                rows *= size
+            continue
+        if axes == 2:
+            return False
+        for k in range(3):
+            if axes == 0:
+                inner[k] = stride[k]
+            else:
+                outer[k] = stride[k]
+        if axes == 0:
+            columns = size
+        else:
+            rows = size
+        axes += 1
+    for k in range(3):
+        steps[k].inner = inner[k] if axes > 0 else 0
+        steps[k].outer = outer[k] if axes > 1 else 0
+        if steps[k].inner != 0 and steps[k].inner != 1:
+            return False
+    call.rows, call.columns = rows, columns
+    call.of_condition, call.of_a, call.of_b = steps[0], steps[1], steps[2]
+    if cnp.PyArray_SIZE(out) == 0:
+        return True
+    call.y = address("where", cnp.PyArray_DATA(out))
+    call.condition = address("where", cnp.PyArray_DATA(condition))
+    call.a = address("where", cnp.PyArray_DATA(a))
+    call.b = address("where", cnp.PyArray_DATA(b))
+    with nogil:
+        launch(choose, <int64_t>item, call)
+    return True
 
 
 cpdef object contiguous(
