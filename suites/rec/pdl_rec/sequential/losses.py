@@ -106,10 +106,29 @@ class CrossEntropy(ItemLoss):
     def __call__(self, model: SequenceModel, sessions: Tensor, targets: Tensor, sampled: Tensor | None) -> Tensor:
         if self.negatives is None:
             return full_cross_entropy(model, sessions, targets, self.label_smoothing)
+        if self.in_batch:
+            return self.among_candidates(model, sessions, targets, sampled)
         positive, scores, out = self.contest(model, sessions, targets, sampled, self.logq)
         own = pdl.expand_dims(positive, axis=1)
         both = pdl.concat((own, pdl.where(out, AWAY, scores)), axis=1)
         return mean_of(pdl.logsumexp(both, axis=1) - positive, targets)
+
+    def among_candidates(
+        self, model: SequenceModel, sessions: Tensor, targets: Tensor, sampled: Tensor | None
+    ) -> Tensor:
+        """The loss where the targets are candidates, session i's the i-th: no matrix of scores is made."""
+        candidates = targets if sampled is None else pdl.concat((targets, sampled), axis=0)
+        rows, bias = model.item_rows(candidates)
+        if self.logq:
+            expected = Tensor(self.log_expected(targets.shape[0]) * np.float32(self.logq))
+            taken_off = pdl.astype(pdl.take(expected, candidates), rows.dtype)
+            bias = -taken_off if bias is None else bias - taken_off
+        places = pdl.where(pdl.equal(targets, 0), -1, pdl.arange(targets.shape[0]))
+        ids = pdl.where(pdl.equal(candidates, 0), -1, candidates)
+        total = pdl.linear_cross_entropy(
+            sessions, rows, bias, places, ids=ids, ignore_index=-1, transposed=True, reduction="sum"
+        )
+        return total / counted(targets, total)
 
 
 class BPRMax(ItemLoss):
@@ -173,10 +192,8 @@ class TOP1Max(ItemLoss):
 def full_cross_entropy(model: SequenceModel, sessions: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
     """Mean of -log softmax over all items of the model's table. Row 0 is no item and takes no part; targets 0 are left
     out. `smoothing` as in `CrossEntropy`."""
-    table, bias = model.item_table()
-    shifts, numbers = None if bias is None else bias[1:], targets - 1
     return pdl.linear_cross_entropy(
-        sessions, table[1:], shifts, numbers, label_smoothing=smoothing, ignore_index=-1, transposed=True
+        sessions, *model.item_table(), targets, label_smoothing=smoothing, ignore_index=0, transposed=True, first=1
     )
 
 
@@ -194,7 +211,12 @@ def activated(x: Tensor, name: Activation, slope: float) -> Tensor:
 def mean_of(rows: Tensor, targets: Tensor) -> Tensor:
     """The mean of rows [M] whose target is an item."""
     counts = pdl.astype(pdl.not_equal(targets, 0), rows.dtype)
-    return pdl.sum(rows * counts) / pdl.maximum(pdl.sum(counts), 1.0)
+    return pdl.sum(rows * counts) / counted(targets, rows)
+
+
+def counted(targets: Tensor, like: Tensor) -> Tensor:
+    """How many targets are items, at least 1; in the dtype of a tensor."""
+    return pdl.maximum(pdl.sum(pdl.astype(pdl.not_equal(targets, 0), like.dtype)), 1.0)
 
 
 __all__ = ["BPRMax", "CrossEntropy", "ItemLoss", "TOP1Max"]
