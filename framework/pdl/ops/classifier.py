@@ -26,8 +26,8 @@ from pdl.tensor import Tensor, TensorLike, as_tensor
 class LinearCrossEntropy(Fused):
     """`CrossEntropy` of the scores x w + b, by blocks of classes that stay in the cache.
 
-    x [N, C], w [C, K] or `transposed` [K, C], b [K] or None, labels int64 [N], ids int64 [K] or None. Outputs: the loss,
-    reduced; lse [N]; how many labels count; the scores, in the kernel's own order, for the gradient.
+    x [N, C], w [C, K] or `transposed` [K, C], b [K] or None, labels int64 [N], ids int64 [K] or None. Outputs: the
+    loss, reduced; lse [N]; how many labels count; the scores, in the kernel's own order, for the gradient.
     """
 
     smoothing: float = 0.0
@@ -174,7 +174,7 @@ def linear_cross_entropy(
     if labels.dtype != int64:
         labels = astype(labels, int64)
     if (first or ids is not None) and not transposed:
-        raise UsageError("linear_cross_entropy: first and ids go with transposed=True, a table whose rows are the classes")
+        raise UsageError("linear_cross_entropy: first and ids go with transposed=True: the rows of w are the classes")
     if ids is not None and (label_smoothing or first):
         raise UsageError("linear_cross_entropy: ids go with neither label_smoothing nor first")
     op = LinearCrossEntropy(float(label_smoothing), ignore_index, reduction, transposed, first)

@@ -1,4 +1,4 @@
-"""Sums of a table's gradients: rows are added into a gradient that is there, instead of making a second table for them."""
+"""Sums of a table's gradients: rows are added into a gradient that is there; no second table is made for them."""
 
 from __future__ import annotations
 
