@@ -72,9 +72,7 @@ class LinearCrossEntropy(Fused):
             value = np.add.reduce(loss, axis=None)
             y[...] = value / total if self.reduction == "mean" else value
 
-    def compose(
-        self, x: Tensor, w: Tensor, b: Tensor | None, labels: Tensor, ids: Tensor | None
-    ) -> tuple[Tensor, ...]:
+    def compose(self, x: Tensor, w: Tensor, b: Tensor | None, labels: Tensor, ids: Tensor | None) -> tuple[Tensor, ...]:
         if self.first:
             w, b, labels = w[self.first :], None if b is None else b[self.first :], labels - self.first
             ids = None if ids is None else ids[self.first :]
