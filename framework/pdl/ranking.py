@@ -77,15 +77,17 @@ def ranks(
     """The rank of column targets[i] in row i, 1 for the highest: float64 [N].
 
     1 + items scored higher + of those scored the same all ("conservative"), half ("average") or none ("optimistic").
-    The columns in `excluded` are not ranked. A target whose score is NaN, that is excluded, or below `first`, ranks
-    behind all others.
+    The columns in `excluded` are not ranked. A target that is excluded or below `first`, or whose score is NaN or
+    -infinity, has no rank: infinity.
     """
     if ties not in get_args(Ties):
         raise UsageError(f"ranks: ties={ties!r} is none of {', '.join(get_args(Ties))}")
     scores = np.ascontiguousarray(scores)
     above, equal = np.empty(len(scores), np.int64), np.empty(len(scores), np.int64)
     kernels.count(above, equal, scores, np.ascontiguousarray(targets, np.int64), first=first, **_lists(excluded))
-    return 1.0 + above + {"conservative": 1.0, "average": 0.5, "optimistic": 0.0}[ties] * equal
+    found = 1.0 + above + {"conservative": 1.0, "average": 0.5, "optimistic": 0.0}[ties] * equal
+    found[above < 0] = np.inf
+    return found
 
 
 def top_k(scores: Array, k: int, *, first: int = 1, excluded: Lists | None = None) -> tuple[Array, Array]:

@@ -47,7 +47,7 @@ cdef inline const int64_t* begin_of(const int64_t[::1] array) noexcept:
 
 
 def count(
-    int64_t[::1] above not None,            # OUT [N] ranked columns that score more than the target
+    int64_t[::1] above not None,            # OUT [N] how many ranked columns score more than the target
     int64_t[::1] equal not None,            # OUT [N] others that score the same
     const real[:, ::1] scores not None,     # IN  [N, C]
     const int64_t[::1] targets not None,    # IN  [N] in [0, C)
@@ -58,7 +58,7 @@ def count(
 ):
     """Where a target stands among the ranked columns of its row.
 
-    NaN is below every number; a target whose own score it is, like one that is not ranked, has all ranked columns above it.
+    NaN is below every number. A target that is not ranked, or whose own score is NaN or -infinity, has -1 above it.
     """
     cdef int64_t rows = scores.shape[0], columns = scores.shape[1], i
     if above.shape[0] != rows or equal.shape[0] != rows or targets.shape[0] != rows:

@@ -53,18 +53,18 @@ def test_ranks(shape: tuple[int, int], dtype: str, kind: str, first: int, share:
     targets = RNG.integers(0, shape[1], shape[0])
     mask = ranked_mask(shape, first, lists)
     own = np.take_along_axis(scores, targets[:, None], axis=1)
-    fit = np.take_along_axis(mask, targets[:, None], axis=1) & ~np.isnan(own)
-    above = np.where(fit[:, 0], (mask & (scores > own)).sum(1), mask.sum(1))
-    level = np.where(fit[:, 0], (mask & (scores == own)).sum(1) - 1, 0)
+    fit = (np.take_along_axis(mask, targets[:, None], axis=1) & (own > -np.inf))[:, 0]
+    above = (mask & (scores > own)).sum(1)
+    level = (mask & (scores == own)).sum(1) - 1
     for ties, share_of in {"conservative": 1.0, "average": 0.5, "optimistic": 0.0}.items():
         found = ranking.ranks(scores, targets, ties=ties, first=first, excluded=lists)  # type: ignore[arg-type]
-        np.testing.assert_array_equal(found, 1 + above + share_of * level)
+        np.testing.assert_array_equal(found, np.where(fit, 1 + above + share_of * level, np.inf))
 
 
 def test_a_model_that_says_nothing_earns_nothing() -> None:
     targets = np.arange(1, 6)
     assert (ranking.ranks(np.zeros((5, 100), np.float32), targets) == 99).all()
-    assert (ranking.ranks(np.full((5, 100), np.nan, np.float32), targets) == 100).all()
+    assert (ranking.ranks(np.full((5, 100), np.nan, np.float32), targets) == np.inf).all()
 
 
 def highest(scores: Array, mask: Array, k: int, none: int) -> tuple[Array, Array]:

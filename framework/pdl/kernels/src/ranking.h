@@ -48,8 +48,8 @@ struct Excluded {
   }
 };
 
-// above, equal OUT [rows]: how many ranked columns score more than the target, and how many others the same. A target that is not ranked itself, or
-// whose score is NaN, has all of them above.
+// above, equal OUT [rows]: how many ranked columns score more than the target, and how many others the same; -1 and 0 for a target that is not
+// ranked itself, or whose score is NaN or -infinity.
 //   scores IN [rows, columns], targets IN [rows] in [0, columns), start IN [rows + 1] or null, excluded IN ascending in each row
 template <class T>
 void count(int64_t* above, int64_t* equal, const T* scores, const int64_t* targets, int64_t rows, int64_t columns, int64_t first,
@@ -59,9 +59,8 @@ void count(int64_t* above, int64_t* equal, const T* scores, const int64_t* targe
       const T* row = scores + r * columns;
       const T own = row[targets[r]];
       const Excluded out(start, excluded, r);
-      if (targets[r] < first || own != own || out.holds(targets[r])) {
-        above[r] = columns - first, equal[r] = 0;
-        for (const int64_t* c = out.begin; c < out.end; c++) above[r] -= *c >= first;
+      if (targets[r] < first || !(own > -static_cast<T>(__builtin_inf())) || out.holds(targets[r])) {
+        above[r] = -1, equal[r] = 0;
         continue;
       }
       const Vec<T> wide = splat<T>(own);
