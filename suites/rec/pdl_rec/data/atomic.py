@@ -18,7 +18,7 @@ from pdl_rec.data.interactions import InteractionData, Interactions, names_in, n
 from pdl_rec.data.session_file import grouped
 from pdl_rec.data.sessions import SessionData, Unseen
 from pdl_rec.data.splits import Order, part_of, parted
-from pdl_rec.data.tables import Coded, Kind
+from pdl_rec.data.tables import Kind
 
 
 class Atomic(InteractionData):
@@ -122,11 +122,7 @@ class AtomicSessions(SessionData):
         users, items, times = table["user_id"], table["item_id"], table["timestamp"]
         if min_rating is not None:
             rows = np.flatnonzero(table["rating"] >= min_rating)
-            users, items, times = (
-                Coded(users.codes[rows], users.names),
-                Coded(items.codes[rows], items.names),
-                times[rows],
-            )
+            users, items, times = users.take(rows), items.take(rows), times[rows]
         raw, told = grouped(users, items, times)
         rules: dict[str, Any] = {"ratios": ratios, "holdout": holdout, "leave_one_out": leave_one_out, "seed": seed}
         kept, origin = parted("AtomicSessions", raw, split, min_length=min_length, **told, **rules)

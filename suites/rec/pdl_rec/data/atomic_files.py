@@ -59,7 +59,7 @@ class AtomicFiles:
     def types(self, kind: str) -> dict[str, str]:
         """The columns of a file and their types."""
         table, found = self.source(kind), {}
-        for column in table.first_line().split("\t"):
+        for column in table.first_lines()[0].split("\t"):
             field, _, typed = column.strip().rpartition(":")
             if not field or typed not in TYPES:
                 what = f"column {column.strip()!r} of the first line has no type of {', '.join(TYPES)}"

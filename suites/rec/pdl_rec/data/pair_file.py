@@ -46,12 +46,12 @@ class PairFile(SessionData):
         address: str | None = None,
     ) -> None:
         file = source(path, address)
-        paired = "\t" in file.first_line()
+        paired = "\t" in file.first_lines()[0]
         names = [_SESSION, _TARGET] if paired else [_SESSION]
         table = read(file, dict.fromkeys(names, "text"), separator="\t", header=names)
         items, offsets = _items(file.name, *(table[name] for name in names))
         first = np.diff(offsets) - 1 if paired else None
-        raw = Sessions(items.codes.astype(np.int64) + 1, offsets, None, np.arange(1, len(offsets)), first)
+        raw = Sessions(items.codes + 1, offsets, None, np.arange(1, len(offsets)), first)
         rules: dict[str, Any] = {"ratios": ratios, "seed": seed}
         kept, origin = parted("PairFile", raw, split, min_length=min_length, named=False, **rules)
         super().__init__(kept, items.names, unseen=unseen, source=file.name, origin=origin)

@@ -67,7 +67,7 @@ class SessionFile(SessionData):
         if len(columns) < 3 - (time is None):
             raise ConfigError(f"SessionFile: session={session}, item={item}, time={time} must be different columns")
         table = read(file, columns, separator=separator, header=header)  # type: ignore[arg-type]
-        times = None if time is None else table[time] / _PER_SECOND[unit]
+        times = None if time is None else _seconds(table[time], unit)
         raw, told = grouped(table[session], table[item], times)
         rules: dict[str, Any] = {"ratios": ratios, "holdout": holdout, "leave_one_out": leave_one_out, "seed": seed}
         kept, origin = parted("SessionFile", raw, split, min_length=min_length, **told, **rules)
@@ -80,12 +80,16 @@ class SessionFile(SessionData):
         return StandIn({"path": str(path)}, standin.WHAT)
 
 
+def _seconds(times: np.ndarray, unit: str) -> np.ndarray:
+    return times if unit == "s" else times / _PER_SECOND[unit]
+
+
 def grouped(session: Coded, item: Coded, times: np.ndarray | None) -> tuple[Sessions, dict[str, Any]]:
     """Events as sessions: ordered by the session's name, then by time, then as they came; and what is to be told of it
     (`Origin.back`, `Origin.together`)."""
     rank = session.order[session.codes]
     codes, back = item.codes, 0
-    together = int((np.diff(rank) != 0).sum()) < len(session.names)
+    together = int((np.diff(rank) != 0).sum()) < len(session.order)
     if (np.diff(rank) < 0).any():
         order = np.argsort(rank, kind="stable")
         rank, codes, times = rank[order], codes[order], None if times is None else times[order]
@@ -95,21 +99,12 @@ def grouped(session: Coded, item: Coded, times: np.ndarray | None) -> tuple[Sess
         assert times is not None
         order = np.lexsort((times, rank))
         codes, times = codes[order], times[order]
-    counts = np.bincount(rank, minlength=len(session.names))
+    counts = np.bincount(rank, minlength=len(session.order))
     offsets = np.concatenate([[0], np.cumsum(counts)])
-    return Sessions(codes.astype(np.int64) + 1, offsets, times, names_of(session)), {"back": back, "together": together}
+    return Sessions(codes + 1, offsets, times, session.sorted_names), {
+        "back": back,
+        "together": together,
+    }
 
 
-def names_of(column: Coded) -> np.ndarray:
-    """The sorted names of a column: int64 where all are whole numbers as Python writes them, else text."""
-    names = np.empty(len(column.names), object)
-    names[column.order] = column.names
-    try:
-        numbers = names.astype(np.int64)
-    except (ValueError, OverflowError):
-        return names.astype(np.str_)
-    text = names.astype(np.str_)
-    return numbers if (numbers.astype(text.dtype) == text).all() else text
-
-
-__all__ = ["SessionFile", "grouped", "names_of"]
+__all__ = ["SessionFile", "grouped"]

@@ -87,6 +87,8 @@ class Sessions:
 
     def where(self, kept: np.ndarray) -> Sessions:
         """All sessions, of which some may be empty then, with only the events where `kept`, bool [events], is true."""
+        if kept.all():
+            return self
         before = np.concatenate([[0], np.cumsum(kept)])
         first = self.first_target
         if first is not None:
@@ -140,7 +142,7 @@ class SessionData(Dataset):
     the length nor the order of samples: sessions that lose their items to `unseen="drop"` stay, and `sessions_of`
     leaves out those that have nothing to predict any more.
 
-    raw         sessions whose item k stands for `known[k - 1]`
+    raw         sessions whose item k stands for `known[k - 1]`; int32 will do
     known       names of items, each once, of which some may not occur
     unseen      of items that the vocabulary does not have: "drop" the events, or "keep" them as item 0
     source      the file they are from
@@ -185,7 +187,7 @@ class SessionData(Dataset):
 
     def bind(self, vocabularies: Mapping[str, Vocabulary]) -> None:
         """Number the items as vocabularies["items"] does."""
-        table = np.concatenate([[0], vocabularies["items"].numbers(self.known)])
+        table = np.concatenate([[0], vocabularies["items"].numbers(self.known)]).astype(np.int64)
         numbered = replace(self.raw, items=table[self.raw.items])
         self._bound = numbered if self.unseen == "keep" else numbered.where(numbered.items > 0)
 

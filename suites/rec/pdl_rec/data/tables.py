@@ -5,9 +5,8 @@ Reading is pyarrow's: blocks of the file become columns at once, and no Python o
 
 from __future__ import annotations
 
-import gzip
+import csv
 import re
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,30 +22,61 @@ from pdl.suites import suggest
 
 Kind = Literal["token", "float", "time", "text"]
 SEPARATORS = ("\t", ",", ";", "|")
-BLOCK = 4 << 20  # bytes that are converted at once
-HEAD = 1 << 16  # bytes that the first line must end in
+BLOCK = 4 << 20
+HEAD, SOME = 1 << 16, 20  # bytes and lines that are looked at to know what a file is like
 
 
-@dataclass(frozen=True)
 class Coded:
-    """A column of names: row i is `names[codes[i]]`; every name is there once, in the order of appearance."""
+    """A column of names: row i is `names[codes[i]]`; every name is there once, in the order of appearance.
 
-    codes: np.ndarray
-    names: list[str]
+    codes       int32 [rows]
+    dictionary  the names, as pyarrow holds them
+    """
+
+    def __init__(self, codes: np.ndarray, dictionary: Any) -> None:
+        self.codes, self.dictionary = codes, dictionary
+
+    def take(self, rows: np.ndarray) -> Coded:
+        """The column of these rows."""
+        return Coded(self.codes[rows], self.dictionary)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The names, as Python's."""
+        return list(self.dictionary.to_pylist())
+
+    @cached_property
+    def sorted_names(self) -> np.ndarray:
+        """All names in order: whole numbers by value, others as text. int64 where all are whole numbers as Python
+        writes them, else text."""
+        from pyarrow import compute
+
+        numbers = self._numbers
+        if numbers is not None and compute.equal(compute.cast(numbers, "string"), self.dictionary).false_count == 0:
+            return np.sort(numbers.to_numpy())
+        return np.array(self.names)[self._sorting]
 
     @cached_property
     def order(self) -> np.ndarray:
-        """The place of each name among the sorted ones, int64: whole numbers by value, others as text."""
-        rank = np.empty(len(self.names), np.int64)
-        rank[np.argsort(_sortable(self.names), kind="stable")] = np.arange(len(self.names))
+        """The place of each name among the sorted ones, int32 [names]."""
+        rank = np.empty(len(self.dictionary), np.int32)
+        rank[self._sorting] = np.arange(len(rank), dtype=np.int32)
         return rank
 
+    @property
+    def _sorting(self) -> np.ndarray:
+        numbers = self._numbers
+        return np.argsort(np.array(self.names) if numbers is None else numbers.to_numpy(), kind="stable")
 
-def _sortable(names: list[str]) -> np.ndarray:
-    try:
-        return np.array(names, np.int64)
-    except (ValueError, OverflowError):
-        return np.array(names)
+    @cached_property
+    def _numbers(self) -> Any:
+        import pyarrow as pa
+        from pyarrow import compute
+
+        try:
+            return compute.cast(self.dictionary, "int64")
+        except pa.ArrowInvalid:
+            return None
 
 
 @dataclass(frozen=True)
@@ -71,17 +101,20 @@ class Source:
             raise unreadable(self.name, error) from error
         return pa.CompressedInputStream(raw, "gzip") if head == b"\x1f\x8b" else raw
 
-    def first_line(self) -> str:
-        """The text up to the first line end, without a byte order mark."""
+    def first_lines(self) -> list[str]:
+        """The text of the first few lines, at least one, without a byte order mark; empty lines are left out."""
         try:
             head = self.open().read(HEAD)
-        except (OSError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise fault(
-                self.name, f"the file is damaged or cut off: {error}", "get it again from its source"
-            ) from error
-        if not head.strip():
+        except (OSError, EOFError) as error:
+            raise _damaged(self.name, error) from error
+        lines = [line for line in head.decode("utf-8-sig", "replace").splitlines()[:SOME] if line.strip()]
+        if not lines:
             raise fault(self.name, "the file is empty", "give a file with a line for each event")
-        return str(head.decode("utf-8-sig", "replace").lstrip("\n").splitlines()[0])
+        return lines
+
+
+def _damaged(name: str, error: Exception) -> DataFault:
+    return fault(name, f"the file is damaged or cut off: {error}", "get it again from its source")
 
 
 def source(path: str | Path, address: str | None = None) -> Source:
@@ -121,59 +154,63 @@ def read(
 
     Raises DataFault with the line for what does not fit.
     """
-    line = table.first_line()
+    lines = table.first_lines()
+    line = lines[0]
     separator = separator or separator_of(line)
-    names = list(header) if header is not None else [name.strip() for name in line.split(separator)]
+    quoted = separator != "\t" or '"' in line  # in tab-separated text a quote is mostly one of its letters
+    names = list(header) if header is not None else _names(line, separator, quoted)
     for name in columns:
         if name not in names:
             have = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
             advice = "name the column as the file does, or set separator= (here taken as " + repr(separator) + ")"
             raise fault(table.name, f"no column {name!r}; there are {have}{suggest(name, names)}", advice, line=1)
     first = 1 if header is not None else 2
-    found = _Reader(table, separator, names, header is not None).load(columns)
+    below = next((_names(each, separator, quoted) for each in lines[0 if header is not None else 1 :]), [])
+    row = dict(zip(names, below, strict=False))
+    found = _Reader(table, separator, quoted, names, header is not None).load(columns, row)
     return {name: _CONVERT[kind](found.column(name), name, table.name, first) for name, kind in columns.items()}
+
+
+def _names(line: str, separator: str, quoted: bool) -> list[str]:
+    parts = next(csv.reader([line], delimiter=separator)) if quoted else line.split(separator)
+    return [name.strip() for name in parts]
 
 
 class _Reader:
     """One pass over a file; on a fault a second, by one thread, which knows the line."""
 
-    def __init__(self, table: Source, separator: str, names: list[str], headless: bool) -> None:
-        self.source, self.separator, self.names, self.headless = table, separator, names, headless
+    def __init__(self, table: Source, separator: str, quoted: bool, names: list[str], headless: bool) -> None:
+        self.source, self.separator, self.quoted = table, separator, quoted
+        self.names, self.headless = names, headless
 
-    def load(self, columns: Mapping[str, Kind]) -> Any:
-        """pyarrow's table of these columns."""
+    def load(self, columns: Mapping[str, Kind], row: Mapping[str, str]) -> Any:
+        """pyarrow's table of these columns; `row` is the first line of data."""
         import pyarrow as pa
 
         try:
             try:
-                found = self._read(columns, threads.get_num_threads() > 1)
+                found = self._read(columns, row, threads.get_num_threads() > 1)
             except pa.ArrowInvalid:
-                found = self._read(columns, False)
+                found = self._read(columns, row, False)
         except pa.ArrowInvalid as error:
             raise self._fault(str(error)) from error
         except (OSError, EOFError) as error:
-            advice = "get it again from its source"
-            raise fault(self.source.name, f"the file is damaged or cut off: {error}", advice) from error
+            raise _damaged(self.source.name, error) from error
         if not len(found):
             raise fault(self.source.name, "the file has a header and no rows", "give it a line for each event")
         return found
 
-    def _read(self, columns: Mapping[str, Kind], threaded: bool) -> Any:
-        import pyarrow as pa
-        from pyarrow import csv
+    def _read(self, columns: Mapping[str, Kind], row: Mapping[str, str], threaded: bool) -> Any:
+        import pyarrow.csv as arrow
 
-        token = pa.dictionary(pa.int32(), pa.string())
-        types = {"token": token, "float": pa.float64(), "text": pa.string()}
-        return csv.read_csv(
+        return arrow.read_csv(
             self.source.open(),
-            read_options=csv.ReadOptions(
+            read_options=arrow.ReadOptions(
                 use_threads=threaded, block_size=BLOCK, column_names=self.names, skip_rows=0 if self.headless else 1
             ),
-            parse_options=csv.ParseOptions(
-                delimiter=self.separator, quote_char=False if self.separator == "\t" else '"'
-            ),
-            convert_options=csv.ConvertOptions(
-                column_types={name: types[kind] for name, kind in columns.items() if kind in types},
+            parse_options=arrow.ParseOptions(delimiter=self.separator, quote_char='"' if self.quoted else False),
+            convert_options=arrow.ConvertOptions(
+                column_types={name: _type(kind, row.get(name, "")) for name, kind in columns.items()},
                 include_columns=list(columns),
                 strings_can_be_null=False,
             ),
@@ -188,18 +225,34 @@ class _Reader:
         name = f"column {self.names[int(column.group(1))]!r}: " if column and int(column.group(1)) < len(
             self.names
         ) else ""  # fmt: skip
-        what = message.replace("CSV conversion error to ", "not a ").replace("CSV parse error: ", "")
+        message = re.sub(r"CSV conversion error to .*: invalid UTF8 data", "not UTF-8 text", message)
+        what = re.sub(r"CSV conversion error to \S+: invalid value '(.*)'", r"'\1' is no number or time", message)
+        what = what.replace("CSV parse error: ", "")
         advice = "correct the line, or the column names and separator= of the data set"
         return fault(self.source.name, name + what, advice, line=int(row.group(1)) if row else None)
 
 
+def _type(kind: Kind, first: str) -> Any:
+    """pyarrow's type for a column of this kind whose first field is `first`."""
+    import pyarrow as pa
+
+    if kind == "time" and re.match(r"\d{4}-\d\d-\d\d", first.strip()):
+        return pa.timestamp("us", "UTC" if re.search(r":\S*(Z|[-+]\d\d:?\d\d)$", first.strip()) else None)
+    if kind == "token":
+        return pa.dictionary(pa.int32(), pa.string())
+    return pa.string() if kind == "text" else pa.float64()
+
+
 def _token(column: Any, name: str, path: str, first: int) -> Coded:
+    from pyarrow import compute
+
     array = column.unify_dictionaries().combine_chunks()
     if hasattr(array, "chunk"):  # older pyarrow
         array = array.chunk(0)
-    found = Coded(array.indices.to_numpy(zero_copy_only=False), array.dictionary.to_pylist())
-    if "" in found.names:
-        row = int(np.flatnonzero(found.codes == found.names.index(""))[0])
+    found = Coded(array.indices.to_numpy(zero_copy_only=False), array.dictionary)
+    empty = compute.index(array.dictionary, "").as_py()
+    if empty >= 0:
+        row = int(np.flatnonzero(found.codes == empty)[0])
         raise fault(path, f"column {name!r} is empty", "give it a name, or remove the line", line=row + first)
     return found
 
@@ -212,28 +265,15 @@ def _float(column: Any, name: str, path: str, first: int) -> np.ndarray:
 def _time(column: Any, name: str, path: str, first: int) -> np.ndarray:
     import pyarrow as pa
 
-    kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_boolean(kind):
-        row = next((i for i, value in enumerate(column) if not _is_time(str(value))), 0)
-        what = f"column {name!r}: {str(column[row])[:40]!r} is no time"
-        raise fault(path, what, "times are numbers, or written as 2014-04-01T10:00:00", line=row + first)
-    if pa.types.is_temporal(kind):
-        column = column.cast(pa.timestamp("us", getattr(kind, "tz", None))).cast(pa.int64())
-        times = _float(column, name, path, first) / 1e6
+    if pa.types.is_temporal(column.type):
+        times = _float(column.cast(pa.int64()), name, path, first) / 1e6
     else:
         times = _float(column, name, path, first)
     absent = np.flatnonzero(~np.isfinite(times))
     if len(absent):
-        raise fault(
-            path, f"column {name!r} has no time", "give it one, or remove the line", line=int(absent[0]) + first
-        )
+        line = int(absent[0]) + first
+        raise fault(path, f"column {name!r} has no time", "give it one, or remove the line", line=line)
     return times
-
-
-def _is_time(text: str) -> bool:
-    return bool(
-        re.fullmatch(r"[-+]?\d+(\.\d*)?([eE][-+]?\d+)?|\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?Z?)?", text)
-    )
 
 
 def _text(column: Any, name: str, path: str, first: int) -> Any:
@@ -245,14 +285,14 @@ def words(column: Any) -> tuple[Coded, np.ndarray]:
     import pyarrow as pa
     from pyarrow import compute
 
-    lists = compute.utf8_split_whitespace(compute.utf8_trim_whitespace(column)).cast(pa.large_list(pa.string()))
+    lists = compute.utf8_split_whitespace(compute.utf8_trim_whitespace(column)).cast(pa.large_list(pa.large_string()))
     lists = pa.concat_arrays(lists.chunks)
     found = lists.flatten()
     there = compute.not_equal(found, "").to_numpy(zero_copy_only=False)  # a row without words is one empty text
     coded = found.filter(pa.array(there)).dictionary_encode()
     codes = coded.indices.to_numpy(zero_copy_only=False)
     before = np.concatenate([[0], np.cumsum(there)])
-    return Coded(codes, coded.dictionary.to_pylist()), before[lists.offsets.to_numpy()]
+    return Coded(codes, coded.dictionary), before[lists.offsets.to_numpy()]
 
 
 _CONVERT: dict[Kind, Callable[[Any, str, str, int], Any]] = {
