@@ -85,7 +85,7 @@ def warp_weights(k: int, num_items: int) -> np.ndarray:
 def all_items(scores: Tensor, items: Tensor, known: Tensor | None = None) -> Tensor:
     """Mean cross-entropy of the fitting items, int64 [N], among all: scores [N, num_items + 1], of which column 0, and
     those where `known`, bool of the same shape, is true, count for nothing (the fitting one always does)."""
-    _n, columns = scores.shape
+    columns = scores.shape[1]
     nothing = pdl.as_tensor(np.arange(columns) == 0)
     own = pdl.equal(pdl.as_tensor(np.arange(columns)), pdl.expand_dims(items, axis=1))
     out = nothing if known is None else pdl.logical_or(known, nothing)

@@ -25,8 +25,8 @@ each."""
 
 
 class Compared(NamedTuple):
-    """Scores of one item that fits each query, float [N], and of K that do not, [N, K]; and the sum of the squares of
-    all vectors that took part, divided by N (0-d), where the model has vectors."""
+    """Scores of one item that fits each query, float [N], and of K that do not, [N, K]; and, where the model has
+    vectors, the mean squared length of users', plus that of fitting items', plus that of the others' (0-d)."""
 
     fitting: Tensor
     others: Tensor
@@ -92,7 +92,9 @@ class TwoTower(MatchingModel):
         users, fitting = self.user_vectors(query), self.item_vectors(items)
         rest = fitting if others is None else self.item_vectors(others)
         products = pdl.matmul(users, pdl.swapaxes(rest, 0, 1)) if rest.ndim == 2 else _own(users, rest)
-        squares = (_square(users) + _square(fitting) + (0.0 if others is None else _square(rest))) / items.shape[0]
+        squares = _mean_square(users) + _mean_square(fitting)
+        if others is not None:
+            squares = squares + _mean_square(rest)
         return Compared((users * fitting).sum(axis=-1) * self.scale, products * self.scale, squares)
 
     def forward(self, query: Query) -> Tensor:
@@ -104,8 +106,9 @@ def _own(users: Tensor, items: Tensor) -> Tensor:
     return (pdl.expand_dims(users, axis=1) * items).sum(axis=-1)
 
 
-def _square(x: Tensor) -> Tensor:
-    return pdl.square(x).sum()
+def _mean_square(x: Tensor) -> Tensor:
+    """Mean over vectors [..., C] of the square of their length."""
+    return pdl.square(x).sum(axis=-1).mean()
 
 
 class Bags(Module):

@@ -1,0 +1,190 @@
+"""From users, histories or texts as people write them to recommended items."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pdl.errors import DataError, UsageError
+from pdl.nn import Module
+from pdl.ranking import Lists, top_k
+from pdl.runtime.names import split_names
+from pdl.suites import suggest
+from pdl.tensor import no_grad
+from pdl_rec.data.interactions import Interactions, interactions_of
+from pdl_rec.data.sessions import bind
+from pdl_rec.matching.loader import Histories
+from pdl_rec.matching.words import spelled, trigrams
+from pdl_rec.models.matching import MatchingModel
+
+if TYPE_CHECKING:
+    from pdl_rec.matching.task import Matching
+
+
+def predict(
+    task: Matching, model: Module, inputs: Sequence[Any], *, cfg: Any, batch_size: int, topk: int, repeat: bool | None
+) -> Iterator[dict[str, Any]]:
+    """One dict for each input, in order."""
+    if topk < 1 or batch_size < 1:
+        raise UsageError(f"topk={topk} and batch_size={batch_size} must be at least 1")
+    assert isinstance(model, MatchingModel)
+    asking = Asking(task, model, cfg, leave_out=not (task.repeat if repeat is None else repeat))
+    waiting = iter(inputs)
+    model.eval()
+    while group := list(islice(waiting, batch_size)):
+        yield from _answers(task, model, asking, group, topk)
+
+
+def _answers(
+    task: Matching, model: MatchingModel, asking: Asking, group: Sequence[Any], topk: int
+) -> Iterator[dict[str, Any]]:
+    read = [asking.read(each) for each in group]
+    query = {name: np.stack([one[0][name] for one in read]) for name in model.inputs}
+    rows = np.repeat(np.arange(len(read)), [len(one[1]) for one in read])
+    excluded = Lists.of_pairs(rows, np.concatenate([one[1] for one in read]), len(read))
+    with no_grad():
+        scores = task.scores(model, query, excluded)
+    values, numbers = top_k(scores, topk)
+    items = task.vocabularies["items"]
+    for row, one in enumerate(group):
+        best = [(int(i), float(s)) for i, s in zip(numbers[row], values[row], strict=True) if np.isfinite(s)]
+        answers = [{"item": items.name(i), "score": s} for i, s in best]
+        yield {"input": one, "items": answers, **read[row][2]}
+
+
+class Asking:
+    """How an input becomes a query.
+
+    An input is the name of a user; or, where the model reads nothing but a history, the names of its items between
+    commas (or a list of them); or, where it reads one field, its text; or a mapping (or its JSON) of "user", "history"
+    and fields, as far as the model reads them. Of a user who is given by name the rest comes from the training data.
+    """
+
+    def __init__(self, task: Matching, model: MatchingModel, cfg: Any, *, leave_out: bool) -> None:
+        self.task, self.model, self.cfg, self.leave_out = task, model, cfg, leave_out
+        self._trained: tuple[Interactions, Histories] | None = None
+
+    def read(self, given: Any) -> tuple[dict[str, np.ndarray], np.ndarray, dict[str, Any]]:
+        """(the query's rows, numbers of items that are not to be recommended, what is worth telling)."""
+        parts = self._parts(given)
+        told: dict[str, Any] = {}
+        user = self._user(parts["user"]) if "user" in parts else 0
+        history = self._history(parts["history"], told) if "history" in parts else None
+        seen = np.zeros(0, np.int64) if history is None else history
+        if user and self.leave_out and history is None:
+            seen = self._seen(user, told)
+        query = {name: self._row(name, parts, user, history) for name in self.model.inputs}
+        return query, seen if self.leave_out else seen[:0], told
+
+    def _parts(self, given: Any) -> Mapping[str, Any]:
+        """The input as a mapping."""
+        if isinstance(given, str) and given.lstrip().startswith("{"):
+            try:
+                given = json.loads(given)
+            except ValueError as error:
+                raise UsageError(f"the input {given[:60]!r} begins like JSON and is none: {error}") from None
+        if isinstance(given, Mapping):
+            unread = [name for name in given if name not in ("user", *self.model.inputs)]
+            if unread:
+                known = ", ".join(self.model.inputs)
+                raise UsageError(f"the input has {', '.join(map(repr, unread))}; the model reads {known}")
+            return given
+        reads = [name for name in self.model.inputs if name != "example_age"]
+        return {reads[0] if len(reads) == 1 else "user": given}
+
+    def _user(self, name: Any) -> int:
+        names = self.task.vocabularies["users"]
+        number = int(names.numbers([str(name)])[0])
+        if not number:
+            near = suggest(str(name), names)
+            raise DataError(f"user {name!r} is not among the {len(names):,} that training had{near}")
+        return number
+
+    def _history(self, items: Any, told: dict[str, Any]) -> np.ndarray:
+        names: list[str] = split_names(items)
+        numbers = self.task.vocabularies["items"].numbers(names)
+        unknown = [name for name, number in zip(names, numbers, strict=True) if not number]
+        if unknown:
+            told["unknown"] = unknown
+        return numbers[numbers > 0]
+
+    def _row(self, name: str, parts: Mapping[str, Any], user: int, history: np.ndarray | None) -> np.ndarray:
+        if name == "user":
+            if not user:
+                raise UsageError("the model knows users by name; give one")
+            return np.array(user)
+        if name == "example_age":
+            return np.zeros(1, np.float32)
+        if name == "history":
+            known = history if history is not None else self._of_user(user)
+            row = np.zeros(self.task.history, np.int64)
+            newest = known[-self.task.history :]
+            row[: len(newest)] = newest
+            return row
+        if name in parts:
+            return self._words(name, parts[name])
+        if not user:
+            raise UsageError(f"the input says nothing of {name!r}; give it, or the name of a user of the training data")
+        self._data()
+        found: np.ndarray = self.task.user_words[name][user]
+        return found
+
+    def _words(self, name: str, text: Any) -> np.ndarray:
+        """A field's numbers: the whole text where it is a name, else its words."""
+        vocabulary = self.task.vocabularies[name]
+        words = [str(text)] if str(text) in vocabulary or not isinstance(text, str) else text.split()
+        width = self.model.user_fields[name][1]
+        if self.task.trigrams is None:
+            numbers = vocabulary.numbers(words)
+        else:
+            table = trigrams(words, self.task.trigrams)
+            numbers = spelled(np.arange(1, len(words) + 1)[None], table)[0]
+        numbers = numbers[numbers > 0][:width]
+        return np.pad(numbers, (0, width - len(numbers)))
+
+    def _data(self) -> tuple[Interactions, Histories]:
+        """The training data of the run, opened when it is first needed."""
+        if self._trained is None:
+            dataset = self.task.datasets(self.cfg, ("train",))["train"]
+            bind(dataset, self.task.vocabularies)
+            found = interactions_of(dataset)
+            self.task.read_fields("train", found)
+            self._trained = found, Histories.of(found, self.task.vocabularies["users"].size)
+        return self._trained
+
+    def _of_user(self, user: int) -> np.ndarray:
+        if not user:
+            raise UsageError("the input has no history; give one, or the name of a user of the training data")
+        histories = self._data()[1]
+        return histories.items[histories.start[user] : histories.start[user + 1]]
+
+    def _seen(self, user: int, told: dict[str, Any]) -> np.ndarray:
+        """What a user had in training; where the data is gone the answer says that it is not left out."""
+        try:
+            return self._of_user(user)
+        except DataError as error:
+            told["note"] = f"items that the user had before are not left out: {error}"
+            return np.zeros(0, np.int64)
+
+
+def example(task: Matching, loaders: Mapping[str, Any]) -> str:
+    """An input to try: of the first query of the test data as much as the model reads."""
+    loader = loaders.get("test") or loaders.get("val") or loaders.get("train")
+    batch: dict[str, Any] = {} if loader is None else next(iter(loader), {})
+    query = batch.get("query", {})
+    items, users = task.vocabularies["items"], task.vocabularies.get("users")
+    reads = [name for name in query if name != "example_age"]
+    if reads == ["history"]:
+        return ",".join(items.name(int(i)) for i in query["history"][0][:5] if i)
+    if len(reads) == 1 and reads[0] != "user":
+        words = [task.vocabularies[reads[0]].name(int(i)) for i in query[reads[0]][0] if i]
+        return shlex.quote(" ".join(words))
+    return users.name(1) if users else "USER"
+
+
+__all__ = ["Asking", "example", "predict"]

@@ -1,0 +1,324 @@
+"""The task: which items of a catalogue fit a user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any
+
+import numpy as np
+
+import pdl
+from pdl.config import build
+from pdl.config.signature import signature
+from pdl.data import DataLoader
+from pdl.errors import ConfigError, DataError
+from pdl.hints import Range
+from pdl.nn import Module, init
+from pdl.ranking import Lists
+from pdl.suites import locate
+from pdl.train import Loss, Metric, Parts, Task
+from pdl.train.task import SPLITS, Tiny, first_samples
+from pdl_rec.data.interactions import Interactions, interactions_of
+from pdl_rec.data.sessions import bind, vocabulary_of
+from pdl_rec.evaluation import Ranking
+from pdl_rec.matching.loader import Before, Others, Pairs, Queries, Reading
+from pdl_rec.matching.losses import Kind, all_items, matching_loss
+from pdl_rec.matching.words import spelled, trigrams
+from pdl_rec.models.matching import MatchingModel
+
+
+class Matching(Task):
+    """Items for users, out of a whole catalogue, learned from who had what.
+
+    loss          bpr, bce, hinge, warp or softmax (`pdl_rec.matching.losses`)
+    negatives     what an item that fits is told from: "own", `num_negatives` drawn for each example; "shared", so many
+                  drawn for a batch; "in_batch", the items of the batch; "all", all items (softmax only). Items that the
+                  user has in training are never among them
+    alpha         items are drawn in proportion to count ** alpha (0: all alike)
+    logq          whether softmax takes into account how likely each negative was to be drawn
+    margin        of hinge and warp
+    l2            weight of the mean squared lengths of the vectors that took part (the BPR paper's lambda; two towers)
+    history       newest items of a user that a model of histories reads
+    history_of    in training: "others", all items of the user but the one to be found; "before", those before it
+    user_fields   fields of users that the model reads
+    item_fields   fields of items that the model reads
+    trigrams      read the words of fields as letter trigrams, hashed into so many buckets (DSSM)
+    repeat        whether items that the user had before may be recommended again
+    cutoffs       recall@k, ndcg@k, mrr@k and hr@k are measured for these k
+
+    Evaluation is of users, by full ranking: all items compete, but for those that the user had before (training; for
+    the test also validation), as RecBole does it.
+    """
+
+    monitor = "val/recall@10"
+    monitor_mode = "max"
+
+    def __init__(
+        self,
+        *,
+        loss: Kind = "bpr",
+        negatives: Others = "own",
+        num_negatives: Annotated[int, Range(1)] = 1,
+        alpha: Annotated[float, Range(0)] = 0.0,
+        logq: bool = True,
+        margin: Annotated[float, Range(0)] = 1.0,
+        l2: Annotated[float, Range(0)] = 0.0,
+        history: Annotated[int, Range(1)] = 100,
+        history_of: Before = "others",
+        user_fields: Sequence[str] = (),
+        item_fields: Sequence[str] = (),
+        trigrams: Annotated[int, Range(2)] | None = None,
+        repeat: bool = False,
+        cutoffs: Sequence[Annotated[int, Range(1)]] = (5, 10, 20),
+    ) -> None:
+        if negatives == "all" and loss != "softmax":
+            raise ConfigError(f"task: negatives=all goes with loss=softmax, not {loss}; draw some for {loss}")
+        self.loss, self.negatives, self.num_negatives, self.alpha, self.logq = (
+            loss,
+            negatives,
+            num_negatives,
+            alpha,
+            logq,
+        )
+        self.margin, self.l2, self.history, self.history_of = margin, l2, history, history_of
+        self.user_fields, self.item_fields, self.trigrams = tuple(user_fields), tuple(item_fields), trigrams
+        self.repeat, self.cutoffs = repeat, tuple(cutoffs)
+        self.reading: Reading | None = None
+        self.told: dict[str, Any] = {}
+        self.item_words: dict[str, np.ndarray] = {}
+        self.user_words: dict[str, np.ndarray] = {}
+
+    # -- training ------------------------------------------------------------------------------------------------------
+    def step(self, model: Module, batch: Any) -> Loss:
+        assert isinstance(model, MatchingModel)
+        query, items = _tensors(batch["query"]), pdl.as_tensor(batch["item"])
+        known = pdl.as_tensor(batch["known"]) if "known" in batch else None
+        if self.negatives == "all":
+            return Loss(all_items(model(query), items, known), len(batch["item"]))
+        compared = model.compare(query, items, pdl.as_tensor(batch["others"]) if "others" in batch else None)
+        value = matching_loss(
+            self.loss,
+            compared,
+            known=known,
+            log_draws=pdl.as_tensor(batch["log_draws"]) if "log_draws" in batch else None,
+            margin=self.margin,
+            num_items=model.num_items,
+        )
+        if self.l2 and compared.squares is not None:
+            value = value + compared.squares * self.l2
+        return Loss(value, len(batch["item"]))
+
+    def evaluate(self, model: Module, batch: Any) -> Loss:
+        """Scores [N, num_items + 1] of each user and the relevant items (`pdl.ranking.Lists`); the loss is the mean
+        over users of the cross-entropy of a relevant item among all that are ranked. Batches of training have the loss
+        of training, and nothing is ranked."""
+        if "relevant" not in batch:
+            return self.step(model, batch)
+        scores = self.scores(model, batch["query"], batch["excluded"])
+        relevant: Lists = batch["relevant"]
+        each = _log_sum(scores) - _own_mean(scores, relevant)
+        each = each[~np.isnan(each)]
+        value = pdl.as_tensor(np.float32(each.mean() if len(each) else 0.0))
+        return Loss(value, len(each), (scores, relevant))
+
+    def scores(self, model: Module, query: Mapping[str, np.ndarray], excluded: Lists | None) -> np.ndarray:
+        """float32 [N, num_items + 1]; -infinity for item 0 and for what is excluded."""
+        found: np.ndarray = model(_tensors(query)).data.copy()
+        found[:, 0] = -np.inf
+        if excluded is not None:
+            found[np.repeat(np.arange(len(found)), excluded.lengths), excluded.values] = -np.inf
+        return found
+
+    def metrics(self) -> dict[str, Metric]:
+        return Ranking(self.cutoffs, names=("recall", "ndcg", "mrr", "hr")).metrics()
+
+    def observe(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
+        if loss.outputs:
+            super().observe(metrics, loss, batch)
+
+    # -- building ------------------------------------------------------------------------------------------------------
+    def build(
+        self, cfg: Any, *, seed: int = 0, splits: Sequence[str] = SPLITS, training: bool = True, overfit: int = 0
+    ) -> Parts:
+        """As `Task.build`; to overfit means that the examples of training serve as validation data, too."""
+        datasets = self.datasets(cfg, ("train",) if overfit else splits)
+        if overfit:
+            datasets = {"train": first_samples(datasets["train"], overfit)}
+        self.prepare(cfg, datasets)
+        model = self.model(cfg)
+        self.verify(model, datasets, cfg)
+        loaders = {
+            name: self.loader(cfg, data, training=training and name == "train", seed=seed)
+            for name, data in datasets.items()
+        }
+        if overfit:
+            loaders["val"] = self.loader(cfg, datasets["train"], training=False, seed=seed)
+        return Parts(model, loaders)
+
+    def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
+        """Number users, items and the words of fields as they are in the training data."""
+        for kind in ("users", "items", *self.user_fields, *self.item_fields):
+            if kind not in self.vocabularies:
+                if "train" not in datasets:
+                    raise DataError(
+                        f"data.train is needed to know the {kind}; give it, or use the run that was trained"
+                    )
+                self.vocabularies[kind] = vocabulary_of(datasets["train"], kind)
+        for split, dataset in datasets.items():
+            bind(dataset, self.vocabularies)
+            self.read_fields(split, interactions_of(dataset))
+
+    def read_fields(self, split: str, data: Interactions) -> None:
+        """What is known of users and items, as words or their trigrams."""
+        for names, there, kept in (
+            (self.user_fields, data.user_fields, self.user_words),
+            (self.item_fields, data.item_fields, self.item_words),
+        ):
+            for name in names:
+                if name not in there:
+                    raise ConfigError(
+                        f"data.{split} does not read the field {name!r}; name it in the data set's user_fields or "
+                        "item_fields"
+                    )
+                kept.setdefault(name, self._words(name, there[name]))
+
+    def _words(self, name: str, values: np.ndarray) -> np.ndarray:
+        if values.dtype.kind == "f":
+            raise ConfigError(f"task: the field {name!r} holds numbers; models of matching read words")
+        if self.trigrams is None:
+            return values
+        return spelled(values, trigrams(self.vocabularies[name].names, self.trigrams))
+
+    def _shapes(self, fields: Mapping[str, np.ndarray]) -> dict[str, list[int]]:
+        rows = {name: self.trigrams or self.vocabularies[name].size for name in fields}
+        return {name: [rows[name], values.shape[1]] for name, values in fields.items()}
+
+    def model(self, cfg: Any) -> Module:
+        """The recipe's model; what it leaves open of num_users, num_items and the shapes of fields, the data tells."""
+        told: dict[str, Any] = {
+            "num_users": len(self.vocabularies["users"]),
+            "num_items": len(self.vocabularies["items"]),
+            "user_fields": self._shapes(self.user_words),
+            "item_fields": self._shapes(self.item_words),
+        }
+        node = cfg["model"]
+        takes = signature(locate(node["_target_"])).arguments
+        self.told = {name: value for name, value in told.items() if name in takes and not node.get(name)}
+        made: Module = build(node, **self.told)
+        if hasattr(made, "fill") and self.item_words:
+            made.fill(self.item_words)
+        return made
+
+    def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
+        name = type(model).__name__
+        if not isinstance(model, MatchingModel):
+            raise ConfigError(f"model: {name} is no pdl_rec.MatchingModel, so it matches no users and items")
+        for what, asked, read in (
+            ("user_fields", self.user_fields, model.user_fields),
+            ("item_fields", self.item_fields, model.item_fields),
+        ):
+            unread = [field for field in asked if field not in read]
+            if unread:
+                raise ConfigError(f"task.{what}: {name} does not read {', '.join(unread)}; leave it out")
+        self.reading = self._reading(model)
+
+    def _reading(self, model: MatchingModel) -> Reading:
+        return Reading(model.inputs, self.user_words, self.history)
+
+    def loader(self, cfg: Any, dataset: Any, *, training: bool, seed: int) -> Iterable[Any]:
+        """Pairs for training, shuffled anew in each epoch; otherwise users with all their relevant items."""
+        assert self.reading is not None
+        data, found = cfg["data"], interactions_of(dataset)
+        users, items = len(self.vocabularies["users"]), len(self.vocabularies["items"])
+        source: Any = self._pairs(found.seen(), users, items, seed) if training else None
+        if source is None:
+            source = Queries(found, self.reading, users, items, repeat=self.repeat, source=dataset)
+        if not len(source):
+            raise DataError(
+                "no user of a split has an item of the vocabulary left to be found; check how data is split"
+            )
+        size = data.get("batch_size", 32)
+        return DataLoader(
+            source,
+            batch_size=size if training else data.get("eval_batch_size") or size,
+            shuffle=training,
+            seed=seed,
+            workers=data.get("workers", 0),
+            prefetch=data.get("prefetch", 2),
+            drop_last=training and bool(data.get("drop_last", False)),
+        )
+
+    def _pairs(self, train: Interactions, users: int, items: int, seed: int) -> Pairs:
+        assert self.reading is not None
+        return Pairs(
+            train,
+            self.reading,
+            users,
+            items,
+            others=self.negatives,
+            k=self.num_negatives,
+            alpha=self.alpha,
+            log_draws=self.loss == "softmax" and self.logq and self.negatives != "all",
+            before=self.history_of,
+            seed=seed,
+        )
+
+    def remember(self) -> dict[str, Any]:
+        return {"model": self.told}
+
+    def tiny(self, cfg: Any) -> Tiny:
+        return Tiny(train=2000, test=400, epochs=6, batch_size=200)
+
+    # -- using ---------------------------------------------------------------------------------------------------------
+    def restore(self, cfg: Any) -> Module:
+        """The model of a run; its own weights follow, so none are drawn."""
+        with init.skipped():
+            made: Module = build(cfg["model"])
+        return made
+
+    def predict(
+        self,
+        model: Module,
+        inputs: Sequence[Any],
+        *,
+        cfg: Any,
+        batch_size: int = 32,
+        topk: int = 10,
+        repeat: bool | None = None,
+        **options: Any,
+    ) -> Iterator[dict[str, Any]]:
+        """{"input", "items": [{"item", "score"}, ...]} for each user, history or text (see
+        `pdl_rec.matching.predict.Asking`). Items that the user had before are left out, unless `repeat` (by default the
+        task's own) says otherwise."""
+        from pdl_rec.matching.predict import predict
+
+        return predict(self, model, inputs, cfg=cfg, batch_size=batch_size, topk=topk, repeat=repeat)
+
+    def example(self, loaders: Mapping[str, Any], folder: Any) -> str:
+        """The name of a user; for a model of histories or texts, what `pdl predict` reads instead."""
+        from pdl_rec.matching.predict import example
+
+        return example(self, loaders)
+
+
+def _tensors(query: Mapping[str, Any]) -> dict[str, pdl.Tensor]:
+    return {name: pdl.as_tensor(value) for name, value in query.items()}
+
+
+def _log_sum(scores: np.ndarray) -> np.ndarray:
+    """log of the sum of exp over each row: float64 [N]."""
+    top = scores.max(axis=1, keepdims=True).astype(np.float64)
+    total: np.ndarray = np.log(np.exp(scores - top).sum(axis=1)) + top[:, 0]
+    return total
+
+
+def _own_mean(scores: np.ndarray, lists: Lists) -> np.ndarray:
+    """Mean of the scores of each row's list, unknown items (0) left out: float64 [N]; NaN where there are no others."""
+    rows = np.repeat(np.arange(len(lists)), lists.lengths)[lists.values > 0]
+    values = lists.values[lists.values > 0]
+    total = np.bincount(rows, weights=scores[rows, values], minlength=len(lists))
+    counts = np.bincount(rows, minlength=len(lists))
+    return np.divide(total, counts, out=np.full(len(lists), np.nan), where=counts > 0)
+
+
+__all__ = ["Matching"]

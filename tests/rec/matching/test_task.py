@@ -1,0 +1,183 @@
+"""The task of matching, whole: recipes on a little data that is drawn, training that falls, resuming, predicting."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pdl
+from pdl.config import from_dict
+from pdl.errors import ConfigError, DataError, UsageError
+from pdl.train import Hook, evaluate, predict, train
+from pdl_rec.data import Atomic
+
+RATIOS = {"train": 0.8, "val": 0.1, "test": 0.1}
+READS = {"user_fields": ["age"], "item_fields": ["class"]}
+HISTORY = {"_target_": "pdl_rec.YouTubeDNN", "dim": 16, "layers": [16]}
+KINDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "bpr": ({"_target_": "pdl_rec.BPRMF", "dim": 16}, {"num_negatives": 4, "l2": 1e-3}),
+    "ncf": ({"_target_": "pdl_rec.NCF", "dim": 8, "layers": [16, 8]}, {"loss": "bce", "num_negatives": 4}),
+    "youtube_dnn": (HISTORY, {"loss": "softmax", "negatives": "all", "history": 10}),
+    "youtube_dnn sampled": (
+        {**HISTORY, "example_age": True},
+        {"loss": "softmax", "negatives": "shared", "num_negatives": 30, "user_fields": ["age"], "history_of": "before"},
+    ),
+    "dssm": (
+        {"_target_": "pdl_rec.DSSM", "history": True, "identity": True, "dim": 16, "layers": [16]},
+        {"loss": "softmax", "negatives": "in_batch", "trigrams": 200, **READS},
+    ),
+    "simnet": (
+        {"_target_": "pdl_rec.SimNet", "history": True, "hidden": 16, "dim": 16},
+        {"loss": "hinge", "margin": 0.3, "num_negatives": 4, **READS},
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("atomic")
+    Atomic.stand_in(folder, {"name": "shop", **READS})
+    return folder
+
+
+def recipe(root: Path, kind: str, **settings: Any) -> dict[str, Any]:
+    model, task = KINDS[kind]
+    data = {"_target_": "pdl_rec.data.Atomic", "root": str(root), "name": "shop", "ratios": RATIOS, **READS}
+    return {
+        "task": {"_target_": "pdl_rec.Matching", "cutoffs": [10], **task},
+        "model": model,
+        "data": {
+            **{split: {**data, "split": split} for split in ("train", "val", "test")},
+            "batch_size": 256,
+            "eval_batch_size": 128,
+            "workers": 1,
+        },
+        "optim": {"_target_": "pdl.optim.Adam", "lr": 5e-3},
+        "train": {"epochs": 3, "export": False, "report": False, **settings},
+    }
+
+
+def losses(run: Path) -> list[float]:
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [line["train/loss"] for line in lines if line["kind"] == "epoch"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_recipe_trains_is_resumed_measured_and_used(root: Path, tmp_path: Path, kind: str) -> None:
+    whole = train(from_dict(recipe(root, kind)), run=tmp_path / "whole", progress=False)
+    fell, steps = losses(tmp_path / "whole"), whole.steps // 3
+    assert fell[-1] < fell[0]
+    assert 0 < whole.metrics["test/recall@10"] < 1
+    config = from_dict(recipe(root, kind, checkpoint_every=steps + 2))
+
+    class Stop(Hook):
+        def on_step(self, trainer: Any) -> None:
+            if trainer.state.step == steps + 3:  # in the second epoch, one step behind a checkpoint
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(config, run=tmp_path / "broken", progress=False, hooks=[Stop()])
+    resumed = train(config, run=tmp_path / "broken", resume=True, progress=False)
+    assert resumed.metrics == whole.metrics, "a resumed run ends with the same bits"
+    again = evaluate(tmp_path / "whole")
+    assert again.metrics["test/recall@10"] == whole.metrics["test/recall@10"]
+    (answer,) = predict(tmp_path / "whole", [_example(kind)], topk=3)
+    assert [set(each) for each in answer["items"]] == [{"item", "score"}] * 3
+    assert answer["items"][0]["score"] >= answer["items"][1]["score"]
+
+
+def _example(kind: str) -> str:
+    return "1,2,3" if kind == "youtube_dnn" else "7"
+
+
+def test_items_that_a_user_had_are_left_out_unless_asked_for(root: Path, tmp_path: Path) -> None:
+    train(from_dict(recipe(root, "bpr")), run=tmp_path / "run", progress=False)
+    (answer,) = predict(tmp_path / "run", ["7"], topk=100)
+    (every,) = predict(tmp_path / "run", ["7"], topk=100, repeat=True)
+    lines = (root / "shop.inter").read_text().splitlines()
+    had = {line.split("\t")[1] for line in lines if line.startswith("7\t")}
+    got, missing = {each["item"] for each in answer["items"]}, {each["item"] for each in every["items"]}
+    assert missing - got <= had
+    assert missing - got
+    with pytest.raises(DataError, match="user 'nobody' is not among the 300 that training had"):
+        predict(tmp_path / "run", ["nobody"])
+
+
+def test_a_run_answers_where_its_data_is_gone_and_says_what_it_does_not_know(root: Path, tmp_path: Path) -> None:
+    config = recipe(root, "bpr")
+    copied = tmp_path / "copy"
+    copied.mkdir()
+    for file in root.iterdir():
+        (copied / file.name).write_bytes(file.read_bytes())
+    for split in ("train", "val", "test"):
+        config["data"][split]["root"] = str(copied)
+    train(from_dict(config), run=tmp_path / "run", progress=False)
+    for file in copied.iterdir():
+        file.unlink()
+    (answer,) = predict(tmp_path / "run", ["7"], topk=3)
+    assert len(answer["items"]) == 3
+    assert "not left out" in answer["note"]
+
+
+def test_a_query_may_be_a_mapping(root: Path, tmp_path: Path) -> None:
+    train(from_dict(recipe(root, "dssm")), run=tmp_path / "run", progress=False)
+    by_hand = {"history": ["3", "4", "no such item"], "age": "2"}
+    one, same, named = predict(tmp_path / "run", [by_hand, json.dumps(by_hand), "7"], topk=5)
+    assert one["items"] == same["items"]
+    assert one["unknown"] == ["no such item"]
+    assert not {"3", "4"} & {each["item"] for each in one["items"]}
+    assert named["items"] != one["items"]
+    with pytest.raises(UsageError, match="the model reads history, age"):
+        predict(tmp_path / "run", [{"colour": "red"}])
+
+
+def test_overfit_learns_a_few_samples_by_heart(root: Path, tmp_path: Path) -> None:
+    config = recipe(root, "bpr")
+    config["task"] |= {"loss": "softmax", "negatives": "all", "l2": 0.0}
+    config["optim"]["lr"] = 3e-2
+    train(from_dict(config), run=tmp_path / "run", overfit=8, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"task.negatives": "all", "task.loss": "bpr"}, "negatives=all goes with loss=softmax"),
+        ({"task.user_fields": ["age"]}, "BPRMF does not read age"),
+        ({"task.user_fields": ["height"]}, "'height'"),
+        ({"model": {"_target_": "pdl_rec.SASRec"}}, "is no pdl_rec.MatchingModel"),
+    ],
+)
+def test_what_does_not_fit_is_told_before_training(
+    root: Path, tmp_path: Path, changes: dict[str, Any], fault: str
+) -> None:
+    config = recipe(root, "bpr")
+    for key, value in changes.items():
+        section, _, name = key.partition(".")
+        if name:
+            config[section][name] = value
+        else:
+            config[section] = value
+    with pytest.raises(ConfigError, match=fault):
+        train(from_dict(config), run=tmp_path / "run", progress=False)
+
+
+def test_the_loss_of_an_evaluation_is_the_cross_entropy_of_what_is_relevant() -> None:
+    from pdl.ranking import Lists
+    from pdl_rec import Matching
+
+    class Fixed(pdl.nn.Module):
+        def forward(self, query: Any) -> Any:
+            return pdl.as_tensor(scores)
+
+    scores = np.random.default_rng(0).normal(size=(2, 6)).astype(np.float32)
+    relevant = Lists.of_pairs(np.array([0, 0, 1]), np.array([1, 2, 5]), 2)
+    excluded = Lists.of_pairs(np.array([1]), np.array([3]), 2)
+    batch = {"query": {}, "relevant": relevant, "excluded": excluded}
+    got = Matching().evaluate(Fixed(), batch).value.item()
+    first, second = np.exp(scores[0, 1:].astype(float)), np.exp(scores[1, [1, 2, 4, 5]].astype(float))
+    by_hand = [np.log(first.sum()) - scores[0, [1, 2]].mean(), np.log(second.sum()) - scores[1, 5]]
+    assert got == pytest.approx(np.mean(by_hand), rel=1e-5)
