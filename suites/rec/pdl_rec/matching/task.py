@@ -20,7 +20,6 @@ from pdl.train import Loss, Metric, Parts, Task
 from pdl.train.task import SPLITS, Tiny, first_samples
 from pdl_rec.data.interactions import Interactions, interactions_of
 from pdl_rec.data.sessions import bind, vocabulary_of
-from pdl_rec.evaluation import Ranking
 from pdl_rec.matching.loader import Before, Others, Pairs, Queries, Reading
 from pdl_rec.matching.losses import Kind, all_items, matching_loss
 from pdl_rec.matching.words import spelled, trigrams
@@ -130,6 +129,8 @@ class Matching(Task):
         return found
 
     def metrics(self) -> dict[str, Metric]:
+        from pdl_rec.evaluation import Ranking
+
         return Ranking(self.cutoffs, names=("recall", "ndcg", "mrr", "hr")).metrics()
 
     def observe(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
