@@ -49,11 +49,11 @@ _FAULT = "This is a fault in pdl: please report it with the recipe"
 @dataclass(frozen=True)
 class Comparison:
     """Bundle against model: number of samples, largest difference of outputs (see the module), and of prepared
-    pictures in grey levels."""
+    pictures in grey levels (None where inputs are none)."""
 
     samples: int
     difference: float
-    levels: float
+    levels: float | None
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ def _batches(session: Session, inputs: list[dict[str, Array]]) -> Iterator[tuple
         yield [number], {name: array[None] for name, array in each.items()}
 
 
-def _compare_inputs(session: Session, deployment: Deployment, wanted: list[dict[str, Array]]) -> float:
+def _compare_inputs(session: Session, deployment: Deployment, wanted: list[dict[str, Array]]) -> float | None:
     """The largest difference between both pipelines, in grey levels of a picture; what is no picture must be equal."""
     if session.pipeline is None:
         return 0.0
@@ -233,7 +233,7 @@ def _compare_inputs(session: Session, deployment: Deployment, wanted: list[dict[
             f"the bundle's pipeline differs from training's by {worst:.2g} grey levels, more than 1; "
             "nothing was written"
         )
-    return worst
+    return None if level is None else worst
 
 
 def _level(steps: list[dict[str, Any]]) -> float:

@@ -14,7 +14,7 @@ from pdl.config import Config, build
 from pdl.config import check as check_config
 from pdl.config.tree import plain
 from pdl.errors import PdlError, TraceError, UsageError
-from pdl.export.bundle import Store, Written, to_bytes, write
+from pdl.export.bundle import Comparison, Store, Written, to_bytes, write
 from pdl.export.measure import measure
 from pdl.export.symbolic import trace_symbolic
 from pdl.hub.pretrained import deferred
@@ -143,9 +143,13 @@ def facts_of(made: Written) -> list[tuple[str, Any]]:
         ("size", f"{made.size / 1000:,.1f} kB"),
         ("inputs", shapes),
         ("checked on", f"{compared.samples} samples"),
-        ("difference", f"{compared.difference:.1e} of outputs, {compared.levels:.2g} grey levels of pictures"),
+        ("difference", f"{compared.difference:.1e} of outputs{_levels(compared)}"),
         *([("before rounding", f"{made.comparison.difference:.1e} of outputs")] if made.stored else []),
     ]
+
+
+def _levels(compared: Comparison) -> str:
+    return "" if compared.levels is None else f", {compared.levels:.2g} grey levels of pictures"
 
 
 def _data(task: Task, config: Config) -> tuple[str, Any, list[str]]:
@@ -154,6 +158,7 @@ def _data(task: Task, config: Config) -> tuple[str, Any, list[str]]:
     for split in ("test", "val", "train"):
         try:
             found = task.datasets(config, (split,))
+            task.prepare(config, found)
         except (PdlError, OSError) as error:
             said = str(error).splitlines()[0]
             continue

@@ -133,6 +133,12 @@ def split_names(item: Any) -> list[str]:
     return names
 
 
+def csv_line(names: Sequence[str]) -> str:
+    """Names as one text, which `split_names` takes apart again."""
+    quoted = (f'"{name.replace(chr(34), chr(34) * 2)}"' if set(name) & set(',"\n\r') else name for name in names)
+    return ",".join(quoted)
+
+
 def _quoted(text: str) -> list[str]:
     try:
         (names,) = csv.reader([text], skipinitialspace=True, strict=True)
@@ -165,4 +171,4 @@ def _name(value: Any) -> str:
     return value
 
 
-__all__ = ["Session", "TopItems", "best", "filled", "split_names"]
+__all__ = ["Session", "TopItems", "best", "csv_line", "filled", "split_names"]

@@ -20,6 +20,7 @@ from pdl.dims import Dim
 from pdl.errors import DataError, UsageError
 from pdl.runtime.bundle import Bundle, read
 from pdl.runtime.headers import EXTENSIONS
+from pdl.runtime.names import csv_line
 from pdl.runtime.pipeline import describe
 from pdl.runtime.readers import Reader
 from pdl.runtime.session import Port, Precision, Session, load
@@ -139,7 +140,7 @@ def _shown(item: Any) -> str:
     """An input as a name for its answer."""
     if isinstance(item, str):
         return item
-    return ",".join(map(str, item)) if isinstance(item, Sequence) else str(item)
+    return csv_line(list(map(str, item))) if isinstance(item, Sequence) else str(item)
 
 
 def expand(name: str) -> list[Path]:

@@ -21,7 +21,7 @@ class Differences:
 def differences(run: Sequence[Mapping[str, Any]], bundle: Sequence[Mapping[str, Any]]) -> Differences:
     """Prediction by prediction: the same keys and words, and numbers within `TOLERANCE`.
 
-    Answers that are ranked (a list of {"label", "score", ...}) are compared label by label, so that two classes with
+    Answers that are ranked (a list of {"label" or "item", "score", ...}) are compared by name, so that two with
     all but equal scores may change places; of the run's keys those that only it gives are left out.
     """
     found = Differences()
@@ -35,14 +35,19 @@ def differences(run: Sequence[Mapping[str, Any]], bundle: Sequence[Mapping[str, 
 def _settled(prediction: Mapping[str, Any]) -> dict[str, Any]:
     """A prediction whose ranked answers are a table by label, without what repeats the first of them."""
     ranked = {name: value for name, value in prediction.items() if _is_ranked(value)}
-    tables = {name: {each["label"]: each for each in value} for name, value in ranked.items()}
+    tables = {name: {each[_name(each)]: each for each in value} for name, value in ranked.items()}
     repeated = {key for answers in ranked.values() for key in answers[0]}
     return {name: value for name, value in prediction.items() if name not in repeated} | tables
 
 
 def _is_ranked(value: Any) -> bool:
     some = isinstance(value, list) and bool(value)
-    return some and all(isinstance(each, Mapping) and "label" in each for each in value)
+    return some and all(isinstance(each, Mapping) and _name(each) for each in value)
+
+
+def _name(answer: Mapping[str, Any]) -> str:
+    """The key under which an answer says what it is; "" where it does not."""
+    return next((key for key in ("label", "item") if key in answer), "")
 
 
 def _compare(ours: Any, theirs: Any, where: str, found: Differences) -> None:

@@ -71,11 +71,10 @@ def test_a_run_is_used_without_its_data(tmp_path: Path) -> None:
     again = evaluate(tmp_path / "run", split="test")
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert again.metrics["test/mrr@5"] == result["metrics"]["test/mrr@5"]
-    answers = list(predict(tmp_path / "run", ["item3, item4", ["item11"], "item1,nothing", "nothing", ""], topk=3))
-    assert [a.get("item") for a in answers] == ["item5", "item0", "item2", None, None]
-    assert answers[0]["top"][0] == {"item": "item5", "score": answers[0]["score"]}
-    assert len(answers[0]["top"]) == 3
-    assert [a.get("unknown") for a in answers] == [None, None, ["nothing"], ["nothing"], None]
+    answers = list(predict(tmp_path / "run", ["item3, item4", ["item11"], "item1,nothing"], topk=3))
+    assert [answer["items"][0]["item"] for answer in answers] == ["item5", "item0", "item2"]
+    assert [len(answer["items"]) for answer in answers] == [3, 3, 3]
+    assert [answer.get("unknown") for answer in answers] == [None, None, ["nothing"]]
     page = (tmp_path / "run" / "report.html").read_text()
     assert all(word in page for word in ("recall@5 by items known before", "came next", "equal scores count against"))
 
@@ -84,7 +83,7 @@ def test_own_items_are_left_out_where_they_may_not_be_recommended(tmp_path: Path
     cfg = recipe(tmp_path, task={"self_recommendation": False}, train={"epochs": 1})
     train(cfg, run=tmp_path / "run", progress=False)
     (answer,) = predict(tmp_path / "run", ["item1,item2,item3"], topk=20)
-    assert {top["item"] for top in answer["top"]} == {f"item{k}" for k in range(12)} - {"item1", "item2", "item3"}
+    assert {each["item"] for each in answer["items"]} == {f"item{k}" for k in range(12)} - {"item1", "item2", "item3"}
 
 
 def test_vocabulary_is_that_of_training(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""From sessions as people write them to recommended items."""
+"""From sessions as people write them to recommended items: the bundle's pipeline around the model itself."""
 
 from __future__ import annotations
 
@@ -6,58 +6,43 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+import pdl
 from pdl.errors import UsageError
 from pdl.nn import Module
+from pdl.runtime.names import csv_line
+from pdl.runtime.pipeline import Pipeline
 from pdl.tensor import no_grad
+from pdl_rec.sequential.deploy import pipeline
 
 if TYPE_CHECKING:
     from pdl_rec.sequential.task import NextItem
 
 
 def predict(
-    task: NextItem, model: Module, inputs: Sequence[Any], *, batch_size: int, topk: int
+    task: NextItem, model: Module, inputs: Sequence[Any], cfg: Any, *, batch_size: int, topk: int | None
 ) -> Iterator[dict[str, Any]]:
     """One dict for each session, in order."""
-    if topk < 1 or batch_size < 1:
+    if batch_size < 1 or (topk is not None and topk < 1):
         raise UsageError(f"topk={topk} and batch_size={batch_size} must be at least 1")
-    sessions = iter(inputs)
+    steps = pipeline(task, cfg)
+    if topk is not None:
+        steps.set(k=topk)
     model.eval()
+    sessions = iter(inputs)
     while group := list(islice(sessions, batch_size)):
-        yield from _answers(task, model, group, topk)
+        for session, answer in zip(group, _answers(model, steps, group), strict=True):
+            yield {"input": session if isinstance(session, str) else csv_line(list(map(str, session))), **answer}
 
 
-def _answers(task: NextItem, model: Any, group: Sequence[Any], topk: int) -> Iterator[dict[str, Any]]:
-    items = task.vocabularies["items"]
-    named = [names_of(session) for session in group]
-    numbers = [items.numbers(names) for names in named]
-    known = [found[found > 0][-task.max_length :] for found in numbers]
-    batch = np.zeros((len(group), max(1, *(len(k) for k in known)) if known else 1), np.int64)
-    for row, found in enumerate(known):
-        batch[row, : len(found)] = found
-    with no_grad():
-        scores = task.scores(model, batch)
-    for row, session in enumerate(group):
-        best = _best(scores[row], topk if len(known[row]) else 0)
-        top = [{"item": items.name(int(i)), "score": float(scores[row, i])} for i in best]
-        unknown = [name for name, number in zip(named[row], numbers[row], strict=True) if number == 0]
-        yield {"input": session, **(top[0] if top else {}), "top": top, **({"unknown": unknown} if unknown else {})}
+def _answers(model: Module, steps: Pipeline, group: Sequence[Any]) -> list[dict[str, Any]]:
+    samples = [steps.take(session) for session in group]
+    found: list[dict[str, Any]] = [{}] * len(group)
+    for members, inputs in steps.batches(samples):
+        with no_grad():
+            scores = model(pdl.as_tensor(inputs["items"])).numpy()
+        for row, number in enumerate(members):
+            found[number] = steps.finish({"scores": scores[row]}, samples[number])
+    return found
 
 
-def _best(scores: np.ndarray, k: int) -> np.ndarray:
-    """The k highest that are finite, the highest first; of equal ones the lower number first."""
-    order = np.argsort(-scores, kind="stable")[:k]
-    return order[np.isfinite(scores[order])]
-
-
-def names_of(session: Any) -> list[str]:
-    """Names of items out of "a,b,c" or a list."""
-    if isinstance(session, str):
-        return [name for part in session.split(",") if (name := part.strip())]
-    if isinstance(session, Sequence):
-        return [str(name) for name in session]
-    raise UsageError(f"a session is a text such as 'a,b,c' or a list of names of items, not {type(session).__name__}")
-
-
-__all__ = ["names_of", "predict"]
+__all__ = ["predict"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -16,8 +17,11 @@ from pdl.errors import ConfigError, DataError
 from pdl.hints import Range
 from pdl.nn import Module, init
 from pdl.report import Section
+from pdl.runtime.names import csv_line
+from pdl.runtime.readers import Reader
 from pdl.suites import locate
-from pdl.train import Loss, Metric, Task
+from pdl.train import Deployment, Loss, Metric, Task
+from pdl.train.deployed import Deployed
 from pdl.train.loop import Evaluation
 from pdl.vocabulary import Vocabulary
 from pdl_rec.data.check import check_recipe
@@ -102,7 +106,6 @@ class NextItem(Task):
 
     def evaluate(self, model: Module, batch: Any) -> Loss:
         """The full cross-entropy, whatever the training loss; outputs are the scores [N, n + 1] and targets [N]."""
-        assert isinstance(model, SequenceModel)
         items, target = batch["items"], batch["target"]
         scores = self.scores(model, items)
         known = target > 0
@@ -111,7 +114,7 @@ class NextItem(Task):
             value = pdl.Tensor(np.float32(0.0))
         return Loss(value, float(known.sum()), (scores, target))
 
-    def scores(self, model: SequenceModel, items: np.ndarray) -> np.ndarray:
+    def scores(self, model: Module, items: np.ndarray) -> np.ndarray:
         """Of every item for sessions int64 [N, T]: float32 [N, n + 1]; -inf for what is not to be recommended."""
         found = model(pdl.as_tensor(items)).data.copy()
         found[:, 0] = -np.inf
@@ -177,6 +180,8 @@ class NextItem(Task):
 
     def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
         name = type(model).__name__
+        if isinstance(model, Deployed):  # a bundle, measured as it is deployed
+            return
         if not isinstance(model, SequenceModel):
             raise ConfigError(f"model: {name} is no pdl_rec.SequenceModel, so it reads no sessions")
         if self.batches == "session_parallel" and type(model).advance is SequenceModel.advance:
@@ -218,15 +223,40 @@ class NextItem(Task):
         with init.skipped():
             return self.model(cfg)
 
+    def reader(self, cfg: Any) -> Reader | None:
+        from pdl_rec.sequential.deploy import reader
+
+        return reader(self, cfg)
+
     def predict(
-        self, model: Module, inputs: Sequence[Any], *, cfg: Any, batch_size: int = 32, topk: int = 10, **options: Any
+        self,
+        model: Module,
+        inputs: Sequence[Any],
+        *,
+        cfg: Any,
+        batch_size: int = 32,
+        topk: int | None = None,
+        **options: Any,
     ) -> Iterator[dict[str, Any]]:
-        """{"input", "item", "score", "top": [{"item", "score"}, ...]} for each session: a text "a,b,c" or a list of
-        names of items, the newest last. "unknown" names those that training did not have; a session without any known
-        item gets no recommendations, only that list."""
+        """{"input", "items": [{"item", "score"}, ... the `topk` best, by default 20]} for each session: a text "a,b,c"
+        or a list of names of items, the newest last. "unknown" names those that training did not have; DataError for a
+        session of no others."""
         from pdl_rec.sequential.predict import predict
 
-        return predict(self, model, inputs, batch_size=batch_size, topk=topk)
+        return predict(self, model, inputs, cfg, batch_size=batch_size, topk=topk)
+
+    def deployment(
+        self,
+        model: Module,
+        cfg: Any,
+        *,
+        dataset: Any = None,
+        metrics: Mapping[str, float | None] | None = None,
+        licence: str = "",
+    ) -> Deployment:
+        from pdl_rec.sequential.deploy import deployment
+
+        return deployment(self, model, cfg, dataset=dataset, metrics=metrics, licence=licence)
 
     def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
         from pdl_rec.sequential.report import sections
@@ -239,7 +269,7 @@ class NextItem(Task):
         split = next(each for each in ("test", "val", "train") if each in loaders)
         held = sessions_of(loaders[split].dataset) if split == "train" else loaders[split].dataset.sessions
         known = held.items[held.items > 0][:2]
-        return f'"{",".join(self.vocabularies["items"].name(int(i)) for i in known)}"'
+        return f"--session {shlex.quote(csv_line([self.vocabularies['items'].name(int(i)) for i in known]))}"
 
 
 def names_of_fields(dataset: Any) -> list[str]:

@@ -1,0 +1,154 @@
+"""What of a model of sessions goes into a bundle."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pdl.dims import Dim
+from pdl.dtype import int64
+from pdl.nn import Module
+from pdl.ops.base import Spec
+from pdl.runtime.pipeline import Pipeline
+from pdl.runtime.readers import Reader
+from pdl.runtime.tables import DEFAULTS
+from pdl.suites import locate
+from pdl.train import Deployment
+from pdl_rec.data.sessions import SessionData, Sessions, bind, sessions_of, unwrap
+
+if TYPE_CHECKING:
+    from pdl_rec.sequential.task import NextItem
+
+SAMPLES, ANSWERS = 8, 20
+
+
+def steps(task: NextItem, cfg: Any) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """Sessions to numbers before the net, scores to names behind it."""
+    session = {"step": "session", "vocabulary": "items", "max_length": task.max_length, "columns": columns(cfg)}
+    top: dict[str, Any] = {"step": "top_items", "vocabulary": "items", "k": ANSWERS}
+    if not task.self_recommendation:
+        top["exclude"] = "items"
+    return {"pre": {"items": [session]}, "post": {"scores": [top]}}
+
+
+def columns(cfg: Any) -> list[str]:
+    """The columns of session, item and time as the recipe's data has them."""
+    node: Any = next(
+        (cfg["data"][split] for split in ("test", "val", "train") if cfg["data"].get(split) is not None), {}
+    )
+    known = inspect.signature(locate(node["_target_"])).parameters if "_target_" in node else {}
+    defaults = {name: known[name].default for name in DEFAULTS if name in known}
+    found = [node.get(name, defaults.get(name)) for name in DEFAULTS]
+    return [own if isinstance(own, str) else name for own, name in zip(found, DEFAULTS, strict=True)]
+
+
+def pipeline(task: NextItem, cfg: Any) -> Pipeline:
+    """The bundle's pipeline, with the vocabulary of the task."""
+    made = Pipeline.read(steps(task, cfg), (), "the task's pipeline", task.vocabularies)
+    assert made is not None
+    return made
+
+
+def reader(task: NextItem, cfg: Any) -> Reader:
+    """What reads sessions."""
+    found = pipeline(task, cfg).reader
+    assert found is not None
+    return found
+
+
+def deployment(
+    task: NextItem,
+    model: Module,
+    cfg: Any,
+    *,
+    dataset: Any = None,
+    metrics: Mapping[str, float | None] | None = None,
+    licence: str = "",
+) -> Deployment:
+    """Scores of all items for sessions [N, T] of any length; the best by name afterwards."""
+    around = steps(task, cfg)
+    about = {"task": cfg["task"]["_target_"], "model": cfg["model"]["_target_"], "parameters": _count(model)}
+    return Deployment(
+        module=model,
+        inputs={"items": Spec((Dim.symbol("n", 3), Dim.symbol("t", 4)), int64)},
+        outputs=("scores",),
+        pre=around["pre"],
+        post=around["post"],
+        samples=samples(task, dataset),
+        prepare=lambda names: {"items": prepared(task, names)},
+        vocabularies={"items": task.vocabularies["items"]},
+        card=card(task, model, cfg, metrics or {}, licence),
+        licence=licence,
+        about=about,
+    )
+
+
+def samples(task: NextItem, dataset: Any) -> list[list[str]]:
+    """A few sessions of the data, spread over it, by the names of their items; made up where there is none."""
+    items = task.vocabularies["items"]
+    held = _sessions(task, dataset)
+    if held is None:
+        rng = np.random.default_rng(0)
+        rows = [rng.integers(1, items.size, length) for length in (1, 2, 3, 5, 8, task.max_length + 3)]
+    else:
+        count = min(SAMPLES, len(held))
+        rows = [held.session(int(row)) for row in np.arange(count) * len(held) // max(count, 1)]
+    return [[items.name(int(number)) for number in row if number] for row in rows if row.any()]
+
+
+def _sessions(task: NextItem, dataset: Any) -> Sessions | None:
+    """The sessions behind a data set, or behind what a loader made of one."""
+    if isinstance(dataset, Sessions):
+        return dataset
+    if isinstance(unwrap(dataset)[0], SessionData):
+        bind(dataset, task.vocabularies)
+        return sessions_of(dataset)
+    held = getattr(dataset, "sessions", None)
+    return held if isinstance(held, Sessions) else None
+
+
+def prepared(task: NextItem, names: Sequence[str]) -> np.ndarray:
+    """A session as evaluation reads it, int64 [T]: known items, the newest `max_length` of them, zeros behind to the
+    next power of two or `max_length`."""
+    numbers = task.vocabularies["items"].numbers(names)
+    known = numbers[numbers > 0][-task.max_length :]
+    return np.pad(known, (0, min(task.max_length, 1 << (len(known) - 1).bit_length()) - len(known)))
+
+
+def _count(model: Module) -> int:
+    return sum(p.size for p in model.parameters())
+
+
+def card(task: NextItem, model: Module, cfg: Any, metrics: Mapping[str, float | None], licence: str) -> str:
+    """The model card, in markdown."""
+    items = task.vocabularies["items"]
+    source = cfg["data"].get("train") or cfg["data"].get("test") or {}
+    measured = {name: value for name, value in metrics.items() if name.startswith(("test/", "val/"))}
+    rows = [f"| {name} | {'-' if value is None else f'{value:.4f}'} |" for name, value in measured.items()]
+    example = ",".join(items.names[:2])
+    parts = [
+        f"# {type(model).__name__}, {len(items):,} items",
+        f"Which item comes next in a session ({cfg['model']['_target_']}, {_count(model):,} parameters).",
+        "## Data",
+        f"Trained on {source.get('_target_', 'data that the recipe names')} ({source.get('path', 'see config.yaml')}); "
+        "config.yaml in this bundle holds the whole recipe. Items that training did not have are unknown.",
+        "## Metrics",
+        *(
+            [task.protocol() + " Means over targets.", "\n".join(["| metric | value |", "|---|---|", *rows])]
+            if rows
+            else ["Not measured."]
+        ),
+        "## Licence",
+        licence or "Not stated: ask whoever gave you this file.",
+        "## Use",
+        f'    session = pdl.runtime.load("model.pdl")\n    session("{example}")["items"]',
+        f"or `pdl predict model.pdl --session '{example}'`; `pdl predict model.pdl sessions.csv --out answers.csv` for "
+        "many.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+__all__ = ["card", "columns", "deployment", "pipeline", "reader", "samples", "steps"]
