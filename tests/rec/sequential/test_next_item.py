@@ -1,4 +1,4 @@
-"""The task from a recipe to predictions: each kind of batch learns, resumes bit for bit, evaluates, predicts, reports."""
+"""The task from a recipe to predictions: each kind of batch learns, resumes bit for bit, evaluates, predicts."""
 
 from __future__ import annotations
 
@@ -122,5 +122,5 @@ def test_what_does_not_fit_is_told(tmp_path: Path, changes: dict[str, Any], said
 def test_data_in_which_nothing_is_to_be_predicted(tmp_path: Path) -> None:
     cfg = recipe(tmp_path)
     (tmp_path / "val.csv").write_text("session_id,item_id,timestamp\n0,new,0\n0,newer,1\n")
-    with pytest.raises(DataError, match="data.val: no session"):
+    with pytest.raises(DataError, match=r"data\.val: no session"):
         train(cfg, run=tmp_path / "run", progress=False)
