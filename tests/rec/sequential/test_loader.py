@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pdl.data import DataLoader
+from pdl.data.negatives import Negatives
 from pdl.errors import ConfigError, UsageError
 from pdl_rec.sequential.loader import (
     ByLength,
@@ -80,15 +81,13 @@ def many(seed: int = 0) -> Any:
 
 
 def loaders(kind: str) -> Any:
-    chance = np.ones(50) / 49
-    chance[0] = 0
     made = {
         "parallel": lambda: SessionParallel(many(), 4, seed=5),
         "pairs": lambda: loader_of(Prefixes(many(), 5, sizes=[2, 5]), 8, training=True, seed=5, data={"workers": 2}),
         "sequences": lambda: loader_of(Stretches(many(), 5, sizes=[2, 5]), 8, training=True, seed=5, data={}),
-        "negatives": lambda: WithNegatives(SessionParallel(many(), 4, seed=5), 7, chance, seed=5),
+        "negatives": lambda: WithNegatives(SessionParallel(many(), 4, seed=5), Negatives(49, seed=5), 7),
         "negatives of pairs": lambda: WithNegatives(
-            loader_of(Prefixes(many(), 5), 8, training=True, seed=5, data={"workers": 2}), 7, chance, seed=5
+            loader_of(Prefixes(many(), 5), 8, training=True, seed=5, data={"workers": 2}), Negatives(49, seed=5), 7
         ),
     }
     return made[kind]()
@@ -174,11 +173,11 @@ def test_evaluation_goes_from_short_to_long_and_names_its_samples() -> None:
     assert batches[1]["target"].tolist() == [8, 3]
 
 
-def test_negatives_follow_their_chances() -> None:
-    chance = np.array([0.0, 0.5, 0.0, 0.25, 0.25])
-    drawn = WithNegatives(SessionParallel(many(), 4), 40_000, chance, seed=1).draw(0, 1)
-    assert drawn.dtype == np.int64
-    np.testing.assert_allclose(np.bincount(drawn, minlength=5) / len(drawn), chance, atol=0.01)
+def test_negatives_differ_from_batch_to_batch_and_epoch_to_epoch() -> None:
+    loader = WithNegatives(SessionParallel(many(), 4), Negatives(49, seed=1), 30)
+    drawn = [tuple(batch["negatives"].tolist()) for _ in range(2) for batch in loader]
+    assert len(set(drawn)) == len(drawn)
+    assert {item for row in drawn for item in row} == set(range(1, 50))
 
 
 @pytest.mark.parametrize("longest", [1, 2, 3, 8, 50, 200, 1000])

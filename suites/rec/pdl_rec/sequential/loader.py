@@ -12,6 +12,7 @@ import numpy as np
 
 from pdl.data import DataLoader
 from pdl.data.dataset import Batch, Dataset, Sample
+from pdl.data.negatives import Negatives
 from pdl.data.randomness import SampleRandom
 from pdl.data.sampler import BatchSampler, RandomSampler, SequentialSampler
 from pdl.errors import ConfigError, UsageError
@@ -240,12 +241,10 @@ def sizes_up_to(longest: int) -> list[int]:
 
 # -- negatives ---------------------------------------------------------------------------------------------------------
 class WithNegatives:
-    """Batches of another loader, each with "negatives" int64 [count], drawn with the probabilities `chance` [n + 1]."""
+    """Batches of another loader, each with "negatives" int64 [count] for all of it."""
 
-    def __init__(self, loader: Any, count: int, chance: np.ndarray, *, seed: int) -> None:
-        self.loader, self.count, self.seed = loader, count, seed
-        self.dataset = loader.dataset
-        self.bounds = np.cumsum(chance)
+    def __init__(self, loader: Any, draws: Negatives, count: int) -> None:
+        self.loader, self.draws, self.count, self.dataset = loader, draws, count, loader.dataset
 
     def __len__(self) -> int:
         return len(self.loader)
@@ -253,12 +252,8 @@ class WithNegatives:
     def __iter__(self) -> Iterator[Batch]:
         epoch = self.loader.epoch
         for batch in self.loader:
-            yield {**batch, "negatives": self.draw(epoch, self.loader.position)}
-
-    def draw(self, epoch: int, position: int) -> np.ndarray:
-        """The negatives of the batch that ends at this position of the epoch, int64 [count]."""
-        rng = SampleRandom(self.seed, epoch, position).fork("negatives").generator()
-        return np.searchsorted(self.bounds, rng.random(self.count) * self.bounds[-1], side="right").astype(np.int64)
+            drawn = self.draws.shared(self.count, epoch=epoch, step=self.loader.position)
+            yield {**batch, "negatives": drawn}
 
     def set_epoch(self, epoch: int) -> None:
         self.loader.set_epoch(epoch)

@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 import numpy as np
 
 import pdl
+from pdl.data.negatives import Negatives
 from pdl.errors import ConfigError
 from pdl.hints import Range
 from pdl.tensor import Tensor
@@ -36,14 +37,17 @@ class ItemLoss:
         if negatives == 0 and not in_batch:
             raise ConfigError("negatives=0 and in_batch=false leave nothing to compare with; set one of them")
         self.negatives, self.in_batch, self.sample_alpha = negatives, in_batch, sample_alpha
-        self.share = self.chance = np.zeros(0)
+        self.counts = self.share = self.chance = np.zeros(0)
 
     def prepare(self, counts: np.ndarray) -> None:
         """Take how often each item occurs in the training data, [num_items + 1]; row 0 is no item."""
-        counts = counts.astype(np.float64)
-        counts[0] = 0.0
-        raised = np.where(counts > 0, counts, 1.0) ** self.sample_alpha * (counts > 0)
-        self.share, self.chance = counts / counts.sum(), raised / raised.sum()
+        self.counts = np.append(0.0, counts[1:])
+        self.share = self.counts / self.counts.sum()
+        self.chance = self.draws(0).chances
+
+    def draws(self, seed: int) -> Negatives:
+        """What draws the negatives; the draws of any seed have the same chances."""
+        return Negatives(len(self.counts) - 1, counts=self.counts, alpha=self.sample_alpha, seed=seed)
 
     def __call__(self, model: SequenceModel, sessions: Tensor, targets: Tensor, sampled: Tensor | None) -> Tensor:
         """sessions [M, C], targets int64 [M], sampled int64 [K] -> the mean loss, []."""

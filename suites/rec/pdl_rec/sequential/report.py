@@ -4,57 +4,55 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 import numpy as np
 
+from pdl.ranking import Lists, top_k
 from pdl.report import Section, line_chart, table
 from pdl.train.loop import Evaluation
 from pdl.train.metrics import Metric
 from pdl.vocabulary import Vocabulary
+from pdl_rec.evaluation import Ranking
 from pdl_rec.sequential.loader import Prefixes
 
 EXAMPLES, SHOWN, NEWEST = 12, 5, 8  # sessions that are shown, recommendations for each, and items of it
 POSITIONS = 20  # targets further back in a session are one group
 
 
-class Ranks(Metric):
-    """The rank of every target, by the number of its sample: (index int64 [N], rank int64 [N]), in order of index.
+@dataclass(frozen=True)
+class Found:
+    """What became of each sample, in order of their numbers: the rank of its target, float64 [N] (infinity for a miss);
+    and for a few that a hash of their numbers picks, the best items: {index: int64 [SHOWN]}."""
 
-    Ties count against the target; a target that is no item of the vocabulary has the last rank of all.
-    """
-
-    def __init__(self) -> None:
-        self.found: list[tuple[np.ndarray, np.ndarray]] = []
-
-    def update(self, scores: np.ndarray, targets: np.ndarray, index: np.ndarray) -> None:
-        """scores [N, n + 1], targets and index int64 [N]."""
-        own = np.take_along_axis(scores, targets[:, None], axis=1)
-        ranks = scores.shape[1] - (scores[:, 1:] < own).sum(axis=1) - 1
-        self.found.append((index, np.where(targets == 0, scores.shape[1] - 1, ranks)))
-
-    def compute(self) -> Any:
-        index, ranks = (np.concatenate(each) for each in zip(*self.found, strict=True))
-        order = np.argsort(index)
-        return index[order], ranks[order]
+    ranks: np.ndarray
+    best: dict[int, np.ndarray]
 
 
-class Examples(Metric):
-    """The best items for `EXAMPLES` samples that a hash of their numbers picks: {index: items int64 [SHOWN]}."""
+class Places(Metric):
+    """Keeps `Found` of an evaluation, with the protocol of `ranking`."""
 
-    def __init__(self) -> None:
-        self.found: dict[int, np.ndarray] = {}
+    def __init__(self, ranking: Ranking) -> None:
+        self.ranking, self.ranks, self.best = ranking, list[tuple[np.ndarray, np.ndarray]](), dict[int, np.ndarray]()
 
-    def update(self, scores: np.ndarray, targets: np.ndarray, index: np.ndarray) -> None:
-        """scores [N, n + 1], targets and index int64 [N]."""
+    def update(self, scores: np.ndarray, targets: np.ndarray, items: np.ndarray, index: np.ndarray) -> None:
+        """scores [N, n + 1], targets and index int64 [N], items int64 [N, T]."""
+        seen = None if self.ranking.self_recommendation else Lists.of_rows(items)
+        self.ranks.append((index, self.ranking.ranks(scores, targets, seen)))
         rows = {int(i): row for row, i in enumerate(index)}
-        kept = sorted([*self.found, *rows], key=_picked)[:EXAMPLES]
-        best = {i: np.argsort(-scores[rows[i]], kind="stable")[:SHOWN] for i in kept if i in rows}
-        self.found = {i: self.found[i] for i in kept if i in self.found} | best
+        kept = sorted([*self.best, *rows], key=_picked)[:EXAMPLES]
+        new = [rows[i] for i in kept if i in rows]
+        some = None if seen is None else seen.take(np.array(new, np.int64))
+        _, tops = top_k(scores[new], SHOWN, excluded=some)
+        self.best = {i: self.best[i] for i in kept if i in self.best} | dict(
+            zip(index[new].tolist(), tops, strict=True)
+        )
 
     def compute(self) -> Any:
-        return self.found
+        index, ranks = (np.concatenate(each) for each in zip(*self.ranks, strict=True))
+        return Found(ranks[np.argsort(index)], self.best)
 
 
 def sections(
@@ -64,10 +62,11 @@ def sections(
     made = [Section(f"Ranking ({evaluation.split})", f"{cut_table(evaluation, cutoffs)}<p>{escape(protocol)}</p>")]
     if not isinstance(dataset, Prefixes):
         return made
-    index, ranks = evaluation.details["ranks"]
+    found: Found = evaluation.details["places"]
     k = max(cutoffs)
-    made.append(Section(f"recall@{k} by items known before", by_position(dataset, index, ranks, k)))
-    made.append(Section("Sessions", examples(dataset, evaluation.details["examples"], items)))
+    if len(found.ranks) == len(dataset):  # not after a few batches only
+        made.append(Section(f"recall@{k} by items known before", by_position(dataset, found.ranks, k)))
+    made.append(Section("Sessions", examples(dataset, found.best, items)))
     return made
 
 
@@ -81,9 +80,9 @@ def cut_table(evaluation: Evaluation, cutoffs: Sequence[int]) -> str:
     return table(rows, head=("", *(f"@{k}" for k in cutoffs)))
 
 
-def by_position(data: Prefixes, index: np.ndarray, ranks: np.ndarray, k: int) -> str:
+def by_position(data: Prefixes, ranks: np.ndarray, k: int) -> str:
     """recall@k for targets with 1, 2, ... items before them, as a curve and in numbers."""
-    before = np.minimum(data.events[index] - data.sessions.offsets[data.rows[index]], POSITIONS)
+    before = np.minimum(data.events - data.sessions.offsets[data.rows], POSITIONS)
     present = np.unique(before)
     rows = [(int(n), float((ranks[before == n] <= k).mean()), int((before == n).sum())) for n in present]
     curve = line_chart({f"recall@{k}": [(n, recall) for n, recall, _ in rows]}, x_label="items known before")
@@ -113,4 +112,4 @@ def _name(items: Vocabulary, number: int) -> str:
     return items.name(number) if number else "(unknown)"
 
 
-__all__ = ["Examples", "Ranks", "sections"]
+__all__ = ["Found", "Places", "sections"]

@@ -26,8 +26,8 @@ from pdl.train.loop import Evaluation
 from pdl.vocabulary import Vocabulary
 from pdl_rec.data.check import check_recipe
 from pdl_rec.data.sessions import Sessions, bind, sessions_of, unwrap, vocabulary_of
+from pdl_rec.evaluation import Ranking
 from pdl_rec.models.base import SequenceModel
-from pdl_rec.sequential._ranking import ranking
 from pdl_rec.sequential.loader import (
     Order,
     Prefixes,
@@ -107,38 +107,31 @@ class NextItem(Task):
     def evaluate(self, model: Module, batch: Any) -> Loss:
         """The full cross-entropy, whatever the training loss; outputs are the scores [N, n + 1] and targets [N]."""
         items, target = batch["items"], batch["target"]
-        scores = self.scores(model, items)
-        known = target > 0
-        value = pdl.cross_entropy(pdl.Tensor(scores[:, 1:]), pdl.Tensor(target - 1), ignore_index=-1)
-        if not known.any():
-            value = pdl.Tensor(np.float32(0.0))
-        return Loss(value, float(known.sum()), (scores, target))
-
-    def scores(self, model: Module, items: np.ndarray) -> np.ndarray:
-        """Of every item for sessions int64 [N, T]: float32 [N, n + 1]; -inf for what is not to be recommended."""
-        found = model(pdl.as_tensor(items)).data.copy()
-        found[:, 0] = -np.inf
-        if not self.self_recommendation:
-            np.put_along_axis(found, items, -np.inf, axis=1)
-        return found  # type: ignore[no-any-return]
+        scores = model(pdl.as_tensor(items))
+        known = int((target > 0).sum())  # where there is none, the loss is over nothing
+        targets = pdl.Tensor(target - 1)
+        value = pdl.cross_entropy(scores[:, 1:], targets, ignore_index=-1) if known else pdl.Tensor(np.float32(0.0))
+        return Loss(value, known, (scores, target))
 
     def metrics(self) -> dict[str, Metric]:
-        from pdl_rec.sequential.report import Examples, Ranks
+        from pdl_rec.sequential.report import Places
 
-        return {**ranking(self.cutoffs), "ranks": Ranks(), "examples": Examples()}
+        ranking = self.ranking()
+        return {**ranking.metrics(), "places": Places(ranking)}
+
+    def ranking(self) -> Ranking:
+        """A fresh measure of rankings, with the task's protocol."""
+        return Ranking(self.cutoffs, self_recommendation=self.self_recommendation)
 
     def observe(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
         for name, metric in metrics.items():
-            metric.update(*loss.outputs, *((batch["index"],) if name in ("ranks", "examples") else ()))
+            metric.update(*loss.outputs, batch["items"], *((batch["index"],) if name == "places" else ()))
 
     def protocol(self) -> str:
         """How the metrics are measured, in words."""
-        own = "may be recommended again" if self.self_recommendation else "are not recommended again"
-        return (
-            f"Full ranking: every target competes with all {len(self.vocabularies['items'])} items; equal scores count "
-            f"against it. Items that a session has already {own}. A session is read up to its {self.max_length} newest "
-            "items. A target that training does not have is a miss."
-        )
+        read = f"sessions are read up to their {self.max_length} newest items"
+        missed = "targets that training does not have are misses"
+        return self.ranking().protocol(len(self.vocabularies["items"]), read, missed)
 
     # -- building ------------------------------------------------------------------------------------------------------
     def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
@@ -199,7 +192,7 @@ class NextItem(Task):
         made = self._training_loader(sessions, size, seed, data)
         if not self.loss.negatives:
             return made
-        return WithNegatives(made, self.loss.negatives, self.loss.chance, seed=seed)
+        return WithNegatives(made, self.loss.draws(seed), self.loss.negatives)
 
     def _training_loader(self, sessions: Sessions, size: int, seed: int, data: Any) -> Any:
         if self.batches == "session_parallel":
