@@ -171,6 +171,12 @@ def read(
     return {name: _CONVERT[kind](found.column(name), name, table.name, first) for name, kind in columns.items()}
 
 
+def header_of(table: Source) -> list[str]:
+    """The columns that the first line of a table names."""
+    line = table.first_lines()[0]
+    return _names(line, separator_of(line), '"' in line)
+
+
 def _names(line: str, separator: str, quoted: bool) -> list[str]:
     parts = next(csv.reader([line], delimiter=separator)) if quoted else line.split(separator)
     return [name.strip() for name in parts]
@@ -299,4 +305,4 @@ _CONVERT: dict[Kind, Callable[[Any, str, str, int], Any]] = {
     "token": _token, "float": _float, "time": _time, "text": _text,
 }  # fmt: skip
 
-__all__ = ["Coded", "Kind", "Source", "read", "separator_of", "source", "words"]
+__all__ = ["Coded", "Kind", "Source", "header_of", "read", "separator_of", "source", "words"]

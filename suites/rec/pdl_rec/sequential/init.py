@@ -12,7 +12,7 @@ from pdl.data.faults import fault
 from pdl.errors import UsageError
 from pdl_rec.data.session_file import grouped
 from pdl_rec.data.sessions import Sessions
-from pdl_rec.data.tables import read, separator_of, source
+from pdl_rec.data.tables import header_of, read, source
 
 # names that columns go by, letters and digits only, likeliest first
 SESSION = (
@@ -61,8 +61,7 @@ def write_recipe(data: Path) -> str:
 
 def columns(data: Path) -> tuple[str, str, str | None]:
     """The columns of sessions, items and times of a file, by their names."""
-    line = source(data).first_line()
-    have = [name.strip() for name in line.split(separator_of(line))]
+    have = header_of(source(data))
     session, item, time = _named(have, SESSION), _named(have, ITEM), _named(have, TIME)
     if session is None or item is None:
         lacks = " and ".join(what for what, found in (("sessions", session), ("items", item)) if found is None)
