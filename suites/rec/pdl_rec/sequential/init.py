@@ -86,7 +86,7 @@ def _read(data: Path, session: str, item: str, time: str | None) -> tuple[str, S
     if times is not None:
         unit = next((name for name, least in UNITS if np.median(np.abs(times)) >= least), "s")
         times = times / {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[unit]
-    found = grouped(table[session], table[item], times)
+    found, _ = grouped(table[session], table[item], times)
     return unit, found.take(np.flatnonzero(found.lengths >= 2))
 
 
