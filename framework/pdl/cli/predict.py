@@ -25,6 +25,10 @@ Sessions = Annotated[
         "--session", metavar="ITEM,ITEM,...", help="A session, for models of sessions; may be given several times."
     ),
 ]
+Rows = Annotated[
+    list[str] | None,
+    typer.Option("--row", metavar="COLUMN=VALUE,...", help="A row, or JSON, for models of rows; likewise."),
+]
 
 
 def command(
@@ -33,6 +37,7 @@ def command(
     ],
     inputs: Inputs = None,
     session: Sessions = None,
+    row: Rows = None,
     topk: Annotated[
         int | None, typer.Option("--topk", min=1, help="How many answers for each input; 5 classes or 20 items.")
     ] = None,
@@ -48,7 +53,8 @@ def command(
     """Use a trained run, a bundle, or a pretrained model by name, on new data. All know how their inputs are prepared.
 
     A model of sessions takes them from the command line, or from files: *.csv and *.tsv with a row for each event, the
-    columns named as in the recipe's data or session, item, time; other files with a session on each line.
+    columns named as in the recipe's data or session, item, time; other files with a session on each line. So does a
+    model of rows: *.csv and *.tsv with a header, other files with `label slot:id slot:id ...` on each line.
 
     A bundle runs in pdl's runtime, without any training code. A name is fetched when it is first used, and then never
     again.
@@ -56,13 +62,14 @@ def command(
     from pdl.runtime.use import Given
 
     words = list(inputs or ())
-    if not words and not session:
-        raise UsageError("predict what? write: pdl predict RUN INPUT..., or --session item1,item2")
+    if not words and not session and not row:
+        raise UsageError("predict what? write: pdl predict RUN INPUT..., --session item1,item2 or --row column=value")
     if "-" in words and sys.stdin.isatty():
         raise UsageError("'-' reads a file from standard input: pdl predict RUN - < photo.png")
     if json and out is not None:
         raise UsageError("--json prints and --out writes a file; choose one")
     given = [*(Path(word) for word in words), *(Given("session", each) for each in session or ())]
+    given += [Given("row", each) for each in row or ()]
     found, reader = _answers(run, given, topk, batch_size, save, tell=bool(words))
     if out is not None:
         _write(out, found, reader)

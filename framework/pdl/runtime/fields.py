@@ -13,25 +13,30 @@ from __future__ import annotations
 import csv
 import json
 import math
-import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pdl.errors import DataError
+from pdl.errors import DataError, UsageError
+from pdl.hashing import hash_buckets
+from pdl.runtime import tables
+from pdl.runtime.readers import Reader
+from pdl.runtime.steps import POST, PRE, Labelled
 from pdl.tensor import Array
 from pdl.vocabulary import Vocabulary
 
-SCALES = ("none", "log", "standard")
+SCALES = ("none", "log")
+MAX_LENGTH = 1 << 16
 
 
 @dataclass(frozen=True)
 class Category:
     """Names to numbers, int64: of a vocabulary, or by hash into `hash` buckets (Weinberger et al., arXiv 0902.2206).
 
-    The hash is crc32 begun with `seed`, mixed by SplitMix64, modulo `hash`, plus 1. An empty name is missing.
+    The hash is that of `pdl.hashing`, plus 1. An empty name is missing.
     """
 
     vocabulary: Vocabulary | None = None
@@ -47,8 +52,7 @@ class Category:
         """int64, one for each name."""
         if self.hash is None:
             return np.zeros(len(names), np.int64) if self.vocabulary is None else self.vocabulary.numbers(names)
-        codes = np.array([zlib.crc32(name.encode(), self.seed) for name in names], np.uint64)
-        hashed = (mixed(codes) % np.uint64(self.hash)).astype(np.int64) + 1
+        hashed = hash_buckets(list(names), self.hash, seed=self.seed) + 1
         hashed[[i for i, name in enumerate(names) if not name]] = 0
         return hashed
 
@@ -170,6 +174,8 @@ def padded(numbers: Array, counts: Array, length: int) -> Array:
 
 def as_number(cell: Any) -> float:
     """A cell as a number; NaN where it is missing or none."""
+    if isinstance(cell, list | tuple):
+        cell = cell[0] if cell else None
     if cell is None or cell == "":
         return math.nan
     try:
@@ -180,18 +186,142 @@ def as_number(cell: Any) -> float:
 
 def as_text(cell: Any, encoder: Category | Names) -> str:
     """A cell as a name, or as names between the encoder's separators."""
-    if isinstance(cell, list | tuple) and isinstance(encoder, Names):
-        return encoder.separator.join(map(str, cell))
+    if isinstance(cell, list | tuple):
+        return encoder.separator.join(map(str, cell)) if isinstance(encoder, Names) else str(cell[0]) if cell else ""
     return "" if cell is None else str(cell)
 
 
-def mixed(codes: Array) -> Array:
-    """SplitMix64's output function on uint64 (Steele, Lea, Flood: OOPSLA 2014)."""
-    z = codes + np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    out: Array = z ^ (z >> np.uint64(31))
-    return out
+class RowFields(Reader, table=PRE, name="fields"):
+    """A row of a table -> the part "ids" (int64 [W]) or "numbers" (float32 [D]) of its fields.
+
+    An item is a row as `as_row` takes it; columns that it lacks are missing. `fields` are those of the part, in order:
+    {name: {"column", "kind": "category" | "names" | "number", and the arguments of that class}}, vocabularies by name.
+    `known` are the columns of all parts, of which a row must have one. `columns` and `separator` are those of files
+    without a header.
+    """
+
+    takes = "row"
+
+    def __init__(
+        self,
+        part: str,
+        fields: Mapping[str, Mapping[str, Any]],
+        known: Sequence[str] = (),
+        columns: Sequence[str] | None = None,
+        separator: str | None = None,
+    ) -> None:
+        if part not in ("ids", "numbers") or not isinstance(fields, Mapping) or not fields:
+            raise UsageError(f"part={part!r} must be ids or numbers, and have fields")
+        if not all(isinstance(name, str) for name in (*known, *(columns or ()))):
+            raise UsageError("known and columns must be names")
+        if separator is not None and (not isinstance(separator, str) or len(separator) != 1):
+            raise UsageError(f"separator={separator!r} must be one character")
+        self.part, self.specs, self.columns, self.separator = part, dict(fields), columns, separator
+        self.known = list(known)
+        for name, spec in self.specs.items():
+            _encoder(name, spec, {spec.get("vocabulary", ""): Vocabulary([])} if isinstance(spec, Mapping) else {})
+        self._known: Mapping[str, Vocabulary] = {}
+        self._fields: Fields | None = None
+
+    def bind(self, labels: Sequence[str], vocabularies: Mapping[str, Vocabulary]) -> None:
+        absent = [v for spec in self.specs.values() if (v := spec.get("vocabulary")) and v not in vocabularies]
+        if absent:
+            raise UsageError(f"fields: no vocabulary {absent[0]!r:.60}; there are: {', '.join(vocabularies) or 'none'}")
+        self._known = vocabularies
+
+    @property
+    def fields(self) -> Fields:
+        """The encoders; vocabularies are parsed when they are first asked for."""
+        if self._fields is None:
+            encoders = {name: _encoder(name, spec, self._known) for name, spec in self.specs.items()}
+            self._fields = Fields(encoders, {name: spec["column"] for name, spec in self.specs.items()})
+        return self._fields
+
+    def read(self, item: Any, told: dict[str, Any]) -> Array:
+        row = as_row(item)
+        wanted = self.known or self.fields.columns.values()
+        if not any(name in row for name in wanted):
+            raise DataError(f"the row {str(item)[:60]!r} has none of the columns {', '.join([*wanted][:12])}")
+        array: Array = self.fields.rows([row])[self.part][0]
+        return array
+
+    def rows(self, path: str | Path) -> Iterator[tuple[str, Any]]:
+        """See `pdl.runtime.tables.rows`."""
+        return tables.rows(path, self.columns, self.separator)
+
+    def random(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+        if self.part == "numbers":
+            return rng.standard_normal(shape).astype(np.float32)
+        return rng.integers(0, 2, shape)
 
 
-__all__ = ["Category", "Fields", "Names", "Number"]
+class Chances(Labelled, table=POST, name="chances"):
+    """{label: probability, ...} of one logit for each label."""
+
+    def __call__(self, value: Any) -> Any:
+        chances = 0.5 * (1 + np.tanh(0.5 * np.asarray(value, np.float64).reshape(-1)))
+        return {self.label(number): float(p) for number, p in enumerate(chances)}
+
+
+def plain(encoder: Encoder, column: str, vocabulary: str | None) -> dict[str, Any]:
+    """An encoder as plain values, its vocabulary by name."""
+    if isinstance(encoder, Number):
+        about = {"scale": encoder.scale, "mean": encoder.mean, "std": encoder.std}
+        return {
+            "column": column,
+            "kind": "number",
+            **({"edges": list(encoder.edges)} if encoder.edges is not None else about),
+        }
+    category = encoder.category if isinstance(encoder, Names) else encoder
+    by = {"vocabulary": vocabulary} if category.hash is None else {"hash": category.hash, "seed": category.seed}
+    if isinstance(encoder, Names):
+        return {"column": column, "kind": "names", **by, "length": encoder.length, "separator": encoder.separator}
+    return {"column": column, "kind": "category", **by}
+
+
+_KEYS = {
+    "category": {"vocabulary": str, "hash": int, "seed": int},
+    "names": {"vocabulary": str, "hash": int, "seed": int, "length": int, "separator": str},
+    "number": {"scale": str, "mean": float, "std": float, "edges": list},
+}
+
+
+def _encoder(name: str, spec: Any, vocabularies: Mapping[str, Vocabulary]) -> Encoder:
+    """The encoder of plain values; UsageError where they are none."""
+    kind = spec.get("kind") if isinstance(spec, Mapping) else None
+    if kind not in _KEYS or not isinstance(spec.get("column"), str):
+        raise UsageError(f"fields: {name!r:.60} must have a column and be a category, names or a number")
+    given = {key: value for key, value in spec.items() if key not in ("column", "kind")}
+    for key, value in given.items():
+        wanted = _KEYS[kind].get(key)
+        if wanted is None or not isinstance(value, (int, float) if wanted is float else wanted) or value is True:
+            raise UsageError(f"fields: {name!r:.60}: {key}={value!r:.60} is none of the settings of a {kind}")
+    if kind == "number":
+        return _number(name, given)
+    if (
+        given.get("hash", 1) < 1
+        or not 0 <= given.get("seed", 0) < 1 << 63
+        or ("hash" in given) == ("vocabulary" in given)
+    ):
+        raise UsageError(f"fields: {name!r:.60}: give a vocabulary, or a hash of at least 1")
+    vocabulary = vocabularies[given["vocabulary"]] if "vocabulary" in given else None
+    category = Category(vocabulary, given.get("hash"), given.get("seed", 0))
+    if kind == "category":
+        return category
+    length, separator = given.get("length", 0), given.get("separator", "")
+    if not 1 <= length <= MAX_LENGTH or not separator:
+        raise UsageError(f"fields: {name!r:.60}: length from 1 to {MAX_LENGTH} and a separator are needed")
+    return Names(category, length, separator)
+
+
+def _number(name: str, given: Mapping[str, Any]) -> Number:
+    edges = given.get("edges")
+    if edges is not None and not all(type(e) in (int, float) for e in edges):
+        raise UsageError(f"fields: {name!r:.60}: edges must be numbers")
+    if given.get("scale", "none") not in SCALES or (edges is not None and sorted(edges) != list(edges)):
+        raise UsageError(f"fields: {name!r:.60}: scale is none of {', '.join(SCALES)}, or edges do not rise")
+    about = {key: value for key, value in given.items() if key != "edges"}
+    return Number(**about, edges=None if edges is None else tuple(map(float, edges)))
+
+
+__all__ = ["Category", "Chances", "Fields", "Names", "Number", "RowFields", "as_row", "joined", "padded", "plain"]

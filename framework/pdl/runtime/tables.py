@@ -116,6 +116,44 @@ def _seconds(text: str, line: int, name: str) -> float:
         raise DataError(f"{name}:{line}: {text!r} is no time: expected a number, or ISO 8601") from None
 
 
+# -- rows --------------------------------------------------------------------------------------------------------------
+def rows(
+    path: str | Path, columns: Sequence[str] | None = None, separator: str | None = None
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(number of the line, {column: text}) for each row of a file.
+
+    *.csv and *.tsv (or with .gz) are tables with a header; other files whose `columns` are given have none, and
+    `separator` (a tab) between columns. Any other file, and "-" (standard input), has a row of slots on each line:
+    `label slot:id slot:id ...`, a slot's ids in a list. DataError with the line that is wrong.
+    """
+    name, separator = str(path), TABLES.get(_suffix(path)) or (separator or "\t" if columns is not None else None)
+    with _opened(path) as file:
+        if separator is None:
+            yield from _slots(file, name)
+            return
+        lines = _rows(csv.reader(file, delimiter=separator, strict=True), name)
+        header = columns if columns is not None and _suffix(path) not in TABLES else next(lines, (0, []))[1]
+        for number, row in lines:
+            if row and len(row) != len(header):
+                expected = f"{len(header)} ({', '.join(header[:8])})"
+                raise DataError(f"{name}:{number}: {len(row)} columns, expected {expected}")
+            if row:
+                yield str(number), dict(zip(header, row, strict=True))
+
+
+def _slots(file: TextIO, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for number, line in enumerate(file, 1):
+        found: dict[str, Any] = {}
+        label, *pairs = line.split() or [""]
+        for pair in pairs:
+            slot, colon, value = pair.partition(":")
+            if not colon or not slot:
+                raise DataError(f"{name}:{number}: {pair!r} is not slot:id; lines are: label slot:id slot:id ...")
+            found.setdefault(slot, []).append(value)
+        if label:
+            yield str(number), {"label": label, **found}
+
+
 # -- answers -----------------------------------------------------------------------------------------------------------
 def write_answers(path: str | Path, predictions: Iterable[Mapping[str, Any]], name: str = "input") -> tuple[int, int]:
     """Write predictions to a csv or tsv file, a row for each answer: what it is for, its rank, and what it says.

@@ -196,7 +196,7 @@ def _inputs(trial: Trial) -> list[Any]:
     dataset = task.datasets(config, (trial.split,))[trial.split]
     samples = task.deployment(model, config, dataset=dataset).samples[:INPUTS]
     example = Path((Result.load(folder.result).next or "").rpartition(" ")[2])
-    return [*samples, *([str(example)] if example.is_file() else [])]
+    return [*samples, *([example] if example.is_file() else [])]
 
 
 def _compare_metrics(trial: Trial, what: Path, said: str) -> None:

@@ -14,8 +14,9 @@ import numpy as np
 
 from pdl.data.randomness import BatchRandom
 from pdl.errors import ConfigError, DataError
+from pdl.hashing import hash_buckets
 from pdl.hints import Range
-from pdl.runtime.fields import Category, Fields, Names, Number, joined, mixed, padded
+from pdl.runtime.fields import Category, Fields, Names, Number, joined, padded
 from pdl.vocabulary import Vocabulary
 from pdl_rec.data.columns import Columns, Text, length
 from pdl_rec.models.fields import Schema
@@ -232,15 +233,7 @@ def _encoder(name: str, spec: FieldSpec, specs: Mapping[str, FieldSpec], learned
 def _groups(column: Text | np.ndarray) -> np.ndarray:
     """A number for each group, the same in every block: a hash of its name."""
     assert isinstance(column, Text)
-    hashed = mixed(np.array([hash64(value) for value in column.values] + [0], np.uint64))
-    return hashed.view(np.int64)[column.first().codes]
-
-
-def hash64(text: str) -> int:
-    """A stable number of 64 bits."""
-    import hashlib
-
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+    return np.append(hash_buckets(list(column.values), 1 << 62), -1)[column.first().codes]
 
 
 # -- what training data tells ------------------------------------------------------------------------------------------
@@ -310,5 +303,5 @@ class _Moments:
             shares = np.arange(1, self.spec.buckets) / self.spec.buckets
             edges = np.unique(np.quantile(self.sample, shares)) if len(self.sample) else np.empty(0)
             return {"edges": [float(edge) for edge in edges]}
-        mean = self.sum / max(1, self.n)
-        return {"mean": mean, "std": max(0.0, self.squares / max(1, self.n) - mean * mean) ** 0.5 or 1.0}
+        mean = float(self.sum / max(1, self.n))
+        return {"mean": mean, "std": max(0.0, float(self.squares / max(1, self.n)) - mean * mean) ** 0.5 or 1.0}

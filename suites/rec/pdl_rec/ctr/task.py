@@ -12,8 +12,9 @@ from pdl.config import build
 from pdl.config.signature import SECTION, signature
 from pdl.errors import ConfigError, DataError
 from pdl.nn import Module, init
+from pdl.runtime.readers import Reader
 from pdl.tensor import no_grad
-from pdl.train import Loss, Metric, Task
+from pdl.train import Deployment, Loss, Metric, Task
 from pdl.train.task import Tiny
 from pdl_rec.ctr.fields import Encoding, FieldSpec, LabelSpec, Learned, expanded, learn
 from pdl_rec.ctr.loader import StreamLoader
@@ -168,10 +169,29 @@ class ClickThrough(Task):
     def predict(
         self, model: Module, inputs: Sequence[Any], *, cfg: Any, batch_size: int = 32, **options: Any
     ) -> Iterator[dict[str, Any]]:
-        """{"input", label: probability, ...} for each row; see `pdl_rec.ctr.predict.rows` for what an input may be."""
+        """{"input", label: probability, ...} for each row: {column: value}, JSON, or "column=value,..."."""
         from pdl_rec.ctr.predict import predict
 
-        return predict(self, model, inputs, cfg, batch_size=batch_size)
+        return predict(self, model, inputs, batch_size=batch_size)
+
+    def reader(self, cfg: Any) -> Reader:
+        from pdl_rec.ctr.deploy import reader
+
+        return reader(self, cfg)
+
+    def deployment(
+        self,
+        model: Module,
+        cfg: Any,
+        *,
+        dataset: Any = None,
+        metrics: Mapping[str, float | None] | None = None,
+        licence: str = "",
+    ) -> Deployment:
+        """Logits of a row; the pipeline finds the numbers of its names before, and tells probabilities after."""
+        from pdl_rec.ctr.deploy import deployment
+
+        return deployment(self, model, cfg, dataset=dataset, metrics=metrics, licence=licence)
 
     def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
         from pdl_rec.ctr.predict import example

@@ -7,12 +7,16 @@ from pdl_rec.data.interactions import InteractionData, Interactions, interaction
 from pdl_rec.data.pair_file import PairFile
 from pdl_rec.data.session_file import SessionFile
 from pdl_rec.data.sessions import SessionData, Sessions, bind, sessions_of, vocabulary_of
+from pdl_rec.data.shipped import Adult, AvazuSample, CriteoSample
 
 __all__ = [
+    "Adult",
     "Atomic",
     "AtomicSessions",
+    "AvazuSample",
     "ClickFile",
     "ClickStream",
+    "CriteoSample",
     "InteractionData",
     "Interactions",
     "PairFile",

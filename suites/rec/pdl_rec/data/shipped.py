@@ -1,0 +1,54 @@
+"""Tables that ship with pdl-rec."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Annotated
+
+from pdl.hints import Range
+from pdl_rec.data.click_file import ClickFile
+
+RATIOS = {"train": 0.7, "val": 0.1, "test": 0.2}
+
+
+def _file(name: str) -> Path:
+    return Path(str(resources.files("pdl_rec.data") / "files" / name))
+
+
+class Adult(ClickFile):
+    """Census income (Becker & Kohavi, UCI, 1996; CC BY 4.0): 48,842 people, 14 columns, and `income`, <=50K or >50K.
+
+    Columns age, workclass, fnlwgt, education, educational-num, marital-status, occupation, relationship, race, gender,
+    capital-gain, capital-loss, hours-per-week, native-country; what is "?" there is missing. The file joins both parts
+    of the original; a row belongs to a split by a hash of its number and `seed`.
+    """
+
+    def __init__(
+        self, *, split: str = "train", ratios: Mapping[str, float] | None = None, seed: Annotated[int, Range(0)] = 0
+    ) -> None:
+        super().__init__(_file("adult.csv.gz"), split=split, ratios=ratios or RATIOS, seed=seed)
+
+
+class CriteoSample(ClickFile):
+    """200 rows of the Criteo display advertising challenge, as DeepCTR ships them (Apache-2.0): `label`, 13 numbers I1
+    to I13, 26 names C1 to C26. To try formats and models with; what is measured on so few rows means nothing."""
+
+    def __init__(
+        self, *, split: str = "train", ratios: Mapping[str, float] | None = None, seed: Annotated[int, Range(0)] = 0
+    ) -> None:
+        super().__init__(_file("criteo_sample.csv.gz"), split=split, ratios=ratios or RATIOS, seed=seed)
+
+
+class AvazuSample(ClickFile):
+    """100 rows of the Avazu click-through challenge, as DeepCTR ships them (Apache-2.0): `click` and 22 columns of
+    names. To try formats and models with."""
+
+    def __init__(
+        self, *, split: str = "train", ratios: Mapping[str, float] | None = None, seed: Annotated[int, Range(0)] = 0
+    ) -> None:
+        super().__init__(_file("avazu_sample.csv.gz"), split=split, ratios=ratios or RATIOS, seed=seed)
+
+
+__all__ = ["Adult", "AvazuSample", "CriteoSample"]

@@ -1,0 +1,151 @@
+"""Recipes of click-through rates: short, named, and one of each kind taken whole; what is deployed answers as the run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pdl
+from pdl import selftest
+from pdl.config import load
+from pdl.config.named import shipped
+from pdl.errors import ConfigError, DataError, UsageError
+from pdl.runtime.fields import Number, RowFields, plain
+from pdl.vocabulary import Vocabulary
+
+CONFIGS = Path(__file__).parents[3] / "configs" / "rec"
+RECIPES = sorted(p for p in CONFIGS.glob("*.yaml") if "/rec/ctr" in p.read_text())
+QUICK = ["train.report=false"]
+
+
+def test_there_are_recipes() -> None:
+    assert {"adult_widedeep", "criteo_deepfm", "ml100k_deepfm", "ml100k_lr"} <= {p.stem for p in RECIPES}
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda p: p.stem)
+def test_recipe_is_short_and_good(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(path.read_text().splitlines()) <= 40
+    assert f"rec/{path.stem}" in shipped()
+    pdl.config.check(load(path))
+
+
+@pytest.mark.parametrize("name", ["criteo_deepfm", "adult_mmoe"])
+def test_recipe_passes_the_selftest(name: str, tmp_path: Path) -> None:
+    outcome = selftest.run(f"rec/{name}", QUICK, folder=tmp_path)
+    assert outcome.status == "passed", f"{outcome.step}: {outcome.reason}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", RECIPES, ids=lambda p: p.stem)
+def test_every_recipe_passes_the_selftest(path: Path, tmp_path: Path) -> None:
+    outcome = selftest.run(path, QUICK, folder=tmp_path)
+    if outcome.status == "skipped":
+        pytest.skip(outcome.reason)
+    assert outcome.status == "passed", f"{outcome.step}: {outcome.reason}"
+
+
+@pytest.mark.slow
+def test_adult_reaches_its_target(tmp_path: Path) -> None:
+    result = pdl.train.train(load(CONFIGS / "adult_widedeep.yaml"), run=tmp_path / "run", progress=False)
+    assert result.metrics["test/accuracy"] >= 0.85
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of one epoch with names, sequences of numbers and a group, on the samples that ship."""
+    folder = tmp_path_factory.mktemp("run") / "run"
+    recipe = load(CONFIGS / "criteo_lr.yaml", [*QUICK, "train.epochs=1", "+task.group=C9"])
+    pdl.train.train(recipe, run=folder, progress=False)
+    return folder
+
+
+def test_rows_are_answered_alike_by_run_and_bundle(run: Path) -> None:
+    row = "I1=3,C1=05db9164,C9=a73ee510"
+    of_run = pdl.train.predict(run, [row, run / "example.csv"])
+    session = pdl.runtime.load(run / "model.pdl")
+    assert of_run[0] == {"input": row, "label": pytest.approx(session(row)["label"])}
+    assert session(row) == session({"I1": 3, "C1": "05db9164", "C9": "a73ee510"}) != session({"I1": 4})
+    assert [each["input"] for each in of_run[1:]] == ["2", "3", "4"]
+    assert all(0 < each["label"] < 1 for each in of_run)
+    with pytest.raises(DataError, match="has none of the columns I1, I2"):
+        session("colour=red")
+
+
+def test_metrics_within_groups_are_told(run: Path) -> None:
+    result = pdl.train.evaluate(run)
+    assert {"test/auc", "test/gauc", "test/logloss", "test/accuracy"} <= result.metrics.keys()
+
+
+class Interrupt(pdl.train.Hook):
+    """Stops in the middle of the first epoch, after its checkpoint."""
+
+    def on_batch(self, trainer: Any) -> None:
+        if trainer.state.step == 3:
+            raise KeyboardInterrupt
+
+
+def test_streams_train_and_resume(tmp_path: Path) -> None:
+    """The same recipe with its file read block by block: another order, and the same after an interruption."""
+    from pdl_rec.data import CriteoSample
+
+    path = CriteoSample().source.path
+    ratios = "{train: 0.7, val: 0.1, test: 0.2}"
+    over = [*QUICK, "train.epochs=2", "train.max_steps=5", "train.checkpoint_every=1", "train.export=false"]
+    for split in ("train", "val", "test"):
+        node = f"{{_target_: pdl_rec.data.ClickStream, path: {path}, split: {split}, ratios: {ratios}, buffer: 64}}"
+        over += [f"data.{split}={node}"]
+    whole = pdl.train.train(load(CONFIGS / "criteo_fm.yaml", over), run=tmp_path / "a", progress=False)
+    assert np.isfinite(whole.metrics["test/auc"])
+    hook = Interrupt()
+    with pytest.raises(KeyboardInterrupt):
+        pdl.train.train(load(CONFIGS / "criteo_fm.yaml", over), run=tmp_path / "b", hooks=[hook], progress=False)
+    again = pdl.train.train(load(CONFIGS / "criteo_fm.yaml", over), run=tmp_path / "b", resume=True, progress=False)
+    assert again.metrics == whole.metrics
+
+
+def test_labels_and_logits_must_agree(tmp_path: Path) -> None:
+    over = ["+task.labels={a: {column: label}, b: {column: label}}"]
+    with pytest.raises(ConfigError, match=r"pdl_rec.LR gives 1 logits a row, the task has 2 labels \(a, b\)"):
+        pdl.train.train(load(CONFIGS / "criteo_lr.yaml", over), run=tmp_path / "run", progress=False)
+
+
+FIELD: dict[str, Any] = {"column": "a", "kind": "category", "hash": 5}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"kind": "category", "hash": 5},
+        {**FIELD, "kind": "picture"},
+        {**FIELD, "hash": 0},
+        {**FIELD, "hash": 5.5},
+        {**FIELD, "vocabulary": "v"},
+        {"column": "a", "kind": "category"},
+        {**FIELD, "kind": "names", "length": 0, "separator": " "},
+        {**FIELD, "kind": "names", "length": 3},
+        {"column": "a", "kind": "number", "edges": [2, 1]},
+        {"column": "a", "kind": "number", "scale": "cubic"},
+        {"column": "a", "kind": "number", "code": "1"},
+        [],
+    ],
+)
+def test_a_damaged_step_is_refused(spec: Any) -> None:
+    with pytest.raises(UsageError, match="^fields: 'x'"):
+        RowFields("ids", {"x": spec})
+
+
+def test_step_reads_what_plain_writes() -> None:
+    from pdl.runtime.fields import Category, Names
+
+    vocabulary = Vocabulary(["u", "v"])
+    made = {"a": Category(vocabulary), "b": Names(Category(hash=9, seed=2), 3, "|"), "c": Number(edges=(0.0, 1.0))}
+    step = RowFields("ids", {name: plain(each, name.upper(), "names") for name, each in made.items()})
+    step.bind([], {"names": vocabulary})
+    assert step.fields.encoders == made
+    ids = step.read({"A": "v", "B": "x|y", "C": 0.5}, {})
+    assert (ids[0], ids[3], ids[4]) == (2, 0, 2)
+    with pytest.raises(UsageError, match="no vocabulary 'names'"):
+        step.bind([], {})
