@@ -1,4 +1,4 @@
-"""Recipes of click-through rates: short, named, and one of each kind taken whole; what is deployed answers as the run."""
+"""Recipes of click-through rates: short, named, one of each kind taken whole; what is deployed answers as the run."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ FIELD: dict[str, Any] = {"column": "a", "kind": "category", "hash": 5}
     ],
 )
 def test_a_damaged_step_is_refused(spec: Any) -> None:
-    with pytest.raises(UsageError, match="^fields: 'x'"):
+    with pytest.raises(UsageError, match=r"^fields: 'x'"):
         RowFields("ids", {"x": spec})
 
 

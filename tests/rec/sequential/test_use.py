@@ -75,8 +75,8 @@ def test_what_the_bundle_says_of_itself(run: Path) -> None:
     assert [str(port) for port in session.inputs] == ["items int64[n, t]"]
     assert len(session.bundle.vocabularies["items"]) == 12
     card = session.bundle.card
-    assert "Full ranking: every target competes with all 12 items" in card
-    assert "up to its 6 newest items" in card
+    assert "full ranking over 12 items, ties count against the target" in card
+    assert "up to their 6 newest items" in card
     assert "| test/recall@1 |" in card
     steps = use.info(run / "model.pdl")["before"]["items"]
     assert "columns=[session_id, item_id, timestamp]" in steps

@@ -137,7 +137,7 @@ def card(task: NextItem, model: Module, cfg: Any, metrics: Mapping[str, float | 
         "config.yaml in this bundle holds the whole recipe. Items that training did not have are unknown.",
         "## Metrics",
         *(
-            [task.protocol() + " Means over targets.", "\n".join(["| metric | value |", "|---|---|", *rows])]
+            [f"Means over targets; {task.protocol()}.", "\n".join(["| metric | value |", "|---|---|", *rows])]
             if rows
             else ["Not measured."]
         ),
