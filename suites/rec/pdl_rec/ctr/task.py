@@ -10,6 +10,7 @@ import pdl
 from pdl import suites
 from pdl.config import build
 from pdl.config.signature import SECTION, signature
+from pdl.data import Fault
 from pdl.errors import ConfigError, DataError
 from pdl.nn import Module, init
 from pdl.runtime.readers import Reader
@@ -161,6 +162,11 @@ class ClickThrough(Task):
 
     def remember(self) -> dict[str, Any]:
         return {"task": {"columns": self.columns, "learned": self.learned}}
+
+    def check(self, cfg: Any, progress: Any = None) -> list[Fault]:
+        from pdl_rec.ctr.check import check
+
+        return check(self, cfg, progress)
 
     def tiny(self, cfg: Any) -> Tiny:
         return Tiny(train=400, test=100, epochs=6, batch_size=50)

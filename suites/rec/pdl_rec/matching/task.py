@@ -10,7 +10,7 @@ import numpy as np
 import pdl
 from pdl.config import build
 from pdl.config.signature import signature
-from pdl.data import DataLoader
+from pdl.data import DataLoader, Fault
 from pdl.errors import ConfigError, DataError
 from pdl.hints import Range
 from pdl.nn import Module, init
@@ -18,6 +18,7 @@ from pdl.ranking import Lists
 from pdl.suites import locate
 from pdl.train import Loss, Metric, Parts, Task
 from pdl.train.task import SPLITS, Tiny, first_samples
+from pdl_rec.data.check import check_recipe
 from pdl_rec.data.interactions import Interactions, interactions_of
 from pdl_rec.data.sessions import bind, vocabulary_of
 from pdl_rec.matching.loader import Before, Others, Pairs, Queries, Reading
@@ -266,6 +267,9 @@ class Matching(Task):
 
     def remember(self) -> dict[str, Any]:
         return {"model": self.told}
+
+    def check(self, cfg: Any, progress: Any = None) -> list[Fault]:
+        return check_recipe(cfg, progress)
 
     def tiny(self, cfg: Any) -> Tiny:
         return Tiny(train=2000, test=400, epochs=6, batch_size=200)
