@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 import pdl
+import pdl.runtime
 from pdl.config import from_dict
 from pdl.errors import ConfigError, DataError, UsageError
+from pdl.export.run import export
 from pdl.train import Hook, evaluate, predict, train
-from pdl_rec.data import Atomic
+from pdl_rec.data import Atomic, interactions_of, vocabulary_of
 
 RATIOS = {"train": 0.8, "val": 0.1, "test": 0.1}
 READS = {"user_fields": ["age"], "item_fields": ["class"]}
@@ -181,3 +183,54 @@ def test_the_loss_of_an_evaluation_is_the_cross_entropy_of_what_is_relevant() ->
     first, second = np.exp(scores[0, 1:].astype(float)), np.exp(scores[1, [1, 2, 4, 5]].astype(float))
     by_hand = [np.log(first.sum()) - scores[0, [1, 2]].mean(), np.log(second.sum()) - scores[1, 5]]
     assert got == pytest.approx(np.mean(by_hand), rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["bpr", "youtube_dnn"])
+def test_a_bundle_ranks_as_its_run_does(root: Path, tmp_path: Path, kind: str) -> None:
+    train(from_dict(recipe(root, kind, export=True)), run=tmp_path / "run", progress=False)
+    whole, bundle = evaluate(tmp_path / "run"), evaluate(tmp_path / "run" / "model.pdl")
+    for name in ("test/recall@10", "test/mrr@10", "test/loss"):
+        assert bundle.metrics[name] == pytest.approx(whole.metrics[name], rel=1e-4)
+    session = pdl.runtime.load(tmp_path / "run" / "model.pdl")
+    (answer,) = predict(tmp_path / "run", [_example(kind)], topk=20, repeat=kind == "bpr")
+    got = session(_example(kind))["items"]
+    assert [each["item"] for each in got] == [each["item"] for each in answer["items"]]
+    np.testing.assert_allclose([e["score"] for e in got], [e["score"] for e in answer["items"]], rtol=1e-3, atol=1e-5)
+
+
+def test_baselines_stand_beside_the_model(root: Path, tmp_path: Path) -> None:
+    config = recipe(root, "bpr", epochs=1)
+    found = train(from_dict(config), run=tmp_path / "run", progress=False).baselines
+    assert list(found) == ["popularity", "item_knn"]
+    train_data, test = (
+        Atomic(**{k: v for k, v in config["data"][s].items() if k != "_target_"}) for s in ("train", "test")
+    )
+    words = {kind: vocabulary_of(train_data, kind) for kind in ("users", "items")}
+    for each in (train_data, test):
+        each.bind(words)
+    had, held = interactions_of(train_data), interactions_of(test)
+    assert held.known is not None
+    own = np.zeros((words["users"].size, words["items"].size))
+    own[had.users, had.items] = 1
+    norm = np.sqrt(np.maximum(own.sum(axis=0), 1))
+    cosines = own.T @ own / np.outer(norm, norm)
+    np.fill_diagonal(cosines, 0)
+    for name, scores in (("popularity", np.tile(own.sum(axis=0), (len(own), 1))), ("item_knn", own @ cosines)):
+        recalls = []
+        for user in np.unique(held.users):
+            seen = set(held.known.items[held.known.users == user].tolist())
+            relevant = set(held.items[held.users == user].tolist()) - seen
+            if not relevant:
+                continue
+            ranked = [(-scores[user, i], i in relevant) for i in range(1, words["items"].size) if i not in seen]
+            best = sorted(ranked)[:10]  # of equal scores those that are not relevant come first
+            recalls.append(sum(hit for _, hit in best) / len(relevant))
+        assert found[name]["test/recall@10"] == pytest.approx(np.mean(recalls), abs=2e-3)
+
+
+def test_a_model_of_fields_says_why_it_makes_no_bundle(root: Path, tmp_path: Path) -> None:
+    train(from_dict(recipe(root, "simnet", epochs=1)), run=tmp_path / "run", progress=False)
+    with pytest.raises(
+        UsageError, match="SimNet reads history, age; a bundle of matching takes a user or a history alone"
+    ):
+        export(tmp_path / "run")

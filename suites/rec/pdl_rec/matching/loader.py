@@ -211,7 +211,7 @@ class Queries(Dataset):
     def __init__(
         self, data: Interactions, reading: Reading, num_users: int, num_items: int, *, repeat: bool, source: Any = None
     ) -> None:
-        self.reading, self.dataset, size = reading, source, num_users + 1
+        self.reading, self.dataset, self.num_items, size = reading, source, num_items, num_users + 1
         self.histories = Histories.of(data.known, size)
         self.excluded = None
         if not repeat and data.known is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
@@ -16,15 +16,20 @@ from pdl.hints import Range
 from pdl.nn import Module, init
 from pdl.ranking import Lists
 from pdl.suites import locate
-from pdl.train import Loss, Metric, Parts, Task
+from pdl.train import Deployment, Loss, Metric, Parts, Task
+from pdl.train.deployed import Deployed
 from pdl.train.task import SPLITS, Tiny, first_samples
 from pdl_rec.data.check import check_recipe
 from pdl_rec.data.interactions import Interactions, interactions_of
 from pdl_rec.data.sessions import bind, vocabulary_of
+from pdl_rec.matching.deploy import by_port
 from pdl_rec.matching.loader import Before, Others, Pairs, Queries, Reading
 from pdl_rec.matching.losses import Kind, all_items, matching_loss
 from pdl_rec.matching.words import spelled, trigrams
 from pdl_rec.models.matching import MatchingModel
+
+if TYPE_CHECKING:
+    from pdl_rec.evaluation import Ranking
 
 
 class Matching(Task):
@@ -123,16 +128,33 @@ class Matching(Task):
 
     def scores(self, model: Module, query: Mapping[str, np.ndarray], excluded: Lists | None) -> np.ndarray:
         """float32 [N, num_items + 1]; -infinity for item 0 and for what is excluded."""
-        found: np.ndarray = model(_tensors(query)).data.copy()
+        if isinstance(model, Deployed):
+            made: pdl.Tensor = model(*by_port(model.session, query))
+        else:
+            made = model(_tensors(query))
+        found: np.ndarray = made.data.copy()
         found[:, 0] = -np.inf
         if excluded is not None:
             found[np.repeat(np.arange(len(found)), excluded.lengths), excluded.values] = -np.inf
         return found
 
-    def metrics(self) -> dict[str, Metric]:
+    def ranking(self) -> Ranking:
+        """Accumulators by the protocol of the task."""
         from pdl_rec.evaluation import Ranking
 
-        return Ranking(self.cutoffs, names=("recall", "ndcg", "mrr", "hr")).metrics()
+        return Ranking(self.cutoffs, names=("recall", "ndcg", "mrr", "hr"))
+
+    def metrics(self) -> dict[str, Metric]:
+        return self.ranking().metrics()
+
+    def protocol(self) -> str:
+        """How the metrics are measured, in words."""
+        items, own = len(self.vocabularies["items"]), "may be recommended again" if self.repeat else "are not ranked"
+        return (
+            f"Means over users of a full ranking of {items:,} items; all that a user went on to have are relevant "
+            f"(RecBole's recall, NDCG, MRR and HR); items that the user had before {own}; equal scores count against "
+            "what is relevant; items that training does not have are missed."
+        )
 
     def observe(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
         if loss.outputs:
@@ -154,8 +176,9 @@ class Matching(Task):
             for name, data in datasets.items()
         }
         if overfit:
-            loaders["val"] = self.loader(cfg, datasets["train"], training=False, seed=seed)
-        return Parts(model, loaders)
+            datasets["val"] = datasets["train"]
+            loaders["val"] = self.loader(cfg, datasets["val"], training=False, seed=seed)
+        return Parts(model, loaders, dict(datasets))
 
     def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
         """Number users, items and the words of fields as they are in the training data."""
@@ -213,6 +236,9 @@ class Matching(Task):
 
     def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
         name = type(model).__name__
+        if isinstance(model, Deployed):  # a bundle in the model's place
+            self.reading = Reading(tuple(port.name for port in model.session.inputs), self.user_words, self.history)
+            return
         if not isinstance(model, MatchingModel):
             raise ConfigError(f"model: {name} is no pdl_rec.MatchingModel, so it matches no users and items")
         for what, asked, read in (
@@ -222,10 +248,7 @@ class Matching(Task):
             unread = [field for field in asked if field not in read]
             if unread:
                 raise ConfigError(f"task.{what}: {name} does not read {', '.join(unread)}; leave it out")
-        self.reading = self._reading(model)
-
-    def _reading(self, model: MatchingModel) -> Reading:
-        return Reading(model.inputs, self.user_words, self.history)
+        self.reading = Reading(model.inputs, self.user_words, self.history)
 
     def loader(self, cfg: Any, dataset: Any, *, training: bool, seed: int) -> Iterable[Any]:
         """Pairs for training, shuffled anew in each epoch; otherwise users with all their relevant items."""
@@ -265,6 +288,16 @@ class Matching(Task):
             seed=seed,
         )
 
+    def baselines(self, cfg: Any, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
+        """Popularity and item-kNN, by the same protocol."""
+        from pdl_rec.matching.baselines import baselines
+
+        users, items = len(self.vocabularies["users"]), len(self.vocabularies["items"])
+        queries = Queries(
+            interactions_of(datasets[split]), Reading(("user",), {}, self.history), users, items, repeat=self.repeat
+        )
+        return baselines(interactions_of(datasets["train"]).seen(), queries, items, self.ranking)
+
     def remember(self) -> dict[str, Any]:
         return {"model": self.told}
 
@@ -298,6 +331,20 @@ class Matching(Task):
         from pdl_rec.matching.predict import predict
 
         return predict(self, model, inputs, cfg=cfg, batch_size=batch_size, topk=topk, repeat=repeat)
+
+    def deployment(
+        self,
+        model: Module,
+        cfg: Any,
+        *,
+        dataset: Any = None,
+        metrics: Mapping[str, float | None] | None = None,
+        licence: str = "",
+    ) -> Deployment:
+        """Scores of all items for users, or for histories; by name on both sides."""
+        from pdl_rec.matching.deploy import deployment
+
+        return deployment(self, model, cfg, dataset=dataset, metrics=metrics, licence=licence)
 
     def example(self, loaders: Mapping[str, Any], folder: Any) -> str:
         """The name of a user; for a model of histories or texts, what `pdl predict` reads instead."""
