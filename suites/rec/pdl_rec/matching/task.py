@@ -184,14 +184,17 @@ class Matching(Task):
         """Number users, items and the words of fields as they are in the training data."""
         for kind in ("users", "items", *self.user_fields, *self.item_fields):
             if kind not in self.vocabularies:
-                if "train" not in datasets:
-                    raise DataError(
-                        f"data.train is needed to know the {kind}; give it, or use the run that was trained"
-                    )
-                self.vocabularies[kind] = vocabulary_of(datasets["train"], kind)
+                self.vocabularies[kind] = vocabulary_of(self._training_data(cfg, datasets, kind), kind)
         for split, dataset in datasets.items():
             bind(dataset, self.vocabularies)
             self.read_fields(split, interactions_of(dataset))
+
+    def _training_data(self, cfg: Any, datasets: Mapping[str, Any], kind: str) -> Any:
+        """Bundles of histories hold no names of users, so these are looked up where a bundle is measured."""
+        found = datasets if "train" in datasets or kind != "users" else self.datasets(cfg, ("train",))
+        if "train" not in found:
+            raise DataError(f"data.train is needed to know the {kind}; give it, or use a run that was trained")
+        return found["train"]
 
     def read_fields(self, split: str, data: Interactions) -> None:
         """What is known of users and items, as words or their trigrams."""
