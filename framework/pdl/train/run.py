@@ -18,8 +18,7 @@ from pdl.errors import CheckError, NumericalError, PdlError, UsageError
 from pdl.hub.pretrained import collected, deferred
 from pdl.runtime.bundle import is_bundle
 from pdl.train import checkpoint
-from pdl.train.baselines import in_card, measured_anew
-from pdl.train.baselines import measured as measured_baselines
+from pdl.train.baselines import has_baselines, in_card, measured, measured_anew
 from pdl.train.checkpoint import LAST, Checkpoints
 from pdl.train.deployed import demand_split, evaluate_bundle, evaluated
 from pdl.train.folder import Run
@@ -42,6 +41,7 @@ FREE = (
     "train.report", "train.export", "train.nan_check", "train.test_weights", "data.workers", "data.prefetch",
     "data.test",
 )  # fmt: skip
+TEST = ("data.test", "train.test_weights")
 FAST_BATCHES = 2
 TRACE, PROFILE = "trace.json", "profile.json"
 OVERFIT_EPOCHS, OVERFIT_RATIO = 300, 0.1
@@ -119,15 +119,22 @@ def _folder(config: Config, run: str | Path | None, resume: bool) -> Run:
     if run is None:
         raise UsageError("resume: which run? name its folder (pdl train --resume RUN)")
     folder = Run.open(run)
+    demand_same(folder, config)
+    return folder
+
+
+def demand_same(folder: Run, config: Config, *, tested: bool = False) -> None:
+    """UsageError where a recipe is not that of a run, but for what no weight depends on and what the data told; where
+    the run has been `tested`, not for what its test depends on either."""
     told = {f"{section}.{key}" for section, keys in folder.describe().get("told", {}).items() for key in keys}
-    changed = [each for each in diff(folder.config(), config) if not each.key.startswith((*FREE, *told))]
+    free = tuple(key for key in FREE if not (tested and key in TEST)) + tuple(told)
+    changed = [each for each in diff(folder.config(), config) if not each.key.startswith(free)]
     if changed:
         lines = "\n".join(f"  {each}" for each in changed)
         raise UsageError(
-            f"{run}: these settings differ from the run's own, so the weights would not be those of one run:\n{lines}\n"
-            "leave them as they were, or start a new run"
+            f"{folder.path}: these settings differ from the run's own, so the weights would not be those of one run:\n"
+            f"{lines}\nleave them as they were, or start a new run"
         )
-    return folder
 
 
 def _settings(config: Config, fast_dev_run: bool, overfit: int) -> TrainSettings:
@@ -213,21 +220,31 @@ def _finish(folder: Run, config: Config, trainer: Trainer, parts: Parts, status:
     which = trainer.settings.test_weights if trainer.state.best is not None else "last"
     weights = folder.load_weights(trainer.model, which) + (f", by {trainer.monitor}" if which == "best" else "")
     split = next(each for each in ("test", "val", "train") if each in trainer.loaders)
-    measured = evaluate_split(trainer.task, trainer.model, trainer.loaders[split], split=split, limit=trainer.limit)
+    evaluation = evaluate_split(trainer.task, trainer.model, trainer.loaders[split], split=split, limit=trainer.limit)
     validation = trainer.state.best_metrics if which == "best" else trainer.state.metrics
-    metrics = {**measured.metrics, **validation, "train/loss": trainer.state.train_loss}
+    metrics = {**evaluation.metrics, **validation, "train/loss": trainer.state.train_loss}
     result = _result(folder, config, trainer, status, weights, metrics)
-    if status in ("finished", "stopped early"):
-        result.baselines = measured_baselines(trainer.task, config, parts.datasets, split)
     result.save(folder.result)
+    if status in ("finished", "stopped early") and has_baselines(trainer.task):
+        _beside(result, trainer, config, parts, split)
+        result.save(folder.result)
     line = {"kind": "test", "step": trainer.state.step, **result.metrics, "weights": weights}
     append_log(folder.path / "metrics.jsonl", line)
     if trainer.settings.report:
         dataset = getattr(trainer.loaders[split], "dataset", None)
-        write_report(folder.path, config, result, trainer.task, measured, dataset)
+        write_report(folder.path, config, result, trainer.task, evaluation, dataset)
     if trainer.settings.export and status != "overfit":
         _export(folder, config, trainer, result, getattr(trainer.loaders[split], "dataset", None))
     return result
+
+
+def _beside(result: Result, trainer: Trainer, config: Config, parts: Parts, split: str) -> None:
+    """Measure the baselines; a fault there costs their numbers and not the run's."""
+    trainer.emit("on_message", f"measuring the baselines on {split}")
+    try:
+        result.baselines = measured(trainer.task, config, parts.datasets, split)
+    except PdlError as error:
+        trainer.emit("on_message", f"no baselines: {str(error).splitlines()[0]}")
 
 
 def _export(folder: Run, config: Config, trainer: Trainer, result: Result, dataset: Any) -> None:
@@ -289,14 +306,14 @@ def evaluate(
         with deferred():
             parts = task.build(config, seed=settings.seed, splits=(split,), training=False)
         named = folder.load_weights(parts.model, weights)
-        measured = evaluate_split(task, parts.model, parts.loaders[split], split=split)
+        evaluation = evaluate_split(task, parts.model, parts.loaders[split], split=split)
         others = _known_baselines(folder, split) if baselines and not overrides else {}
         if baselines and not others:
             others = measured_anew(task, config, parts.datasets[split], split)
     parameters = sum(p.size for p in parts.model.parameters())
     names = identity(folder.describe()["recipe"], folder.path, config)
     facts: dict[str, Any] = {"seed": settings.seed, "parameters": parameters, "baselines": others}
-    return evaluated(names, measured, weights=named, **facts)
+    return evaluated(names, evaluation, weights=named, **facts)
 
 
 def _known_baselines(folder: Run, split: str) -> dict[str, dict[str, float]]:

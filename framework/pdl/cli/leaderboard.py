@@ -1,0 +1,71 @@
+"""`pdl leaderboard`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pdl.cli import style
+from pdl.cli.common import Interrupted, Json
+from pdl.errors import CheckError
+
+EXAMPLE = "Example:  pdl leaderboard -c configs/cv/digits_*.yaml --seeds 3 --metrics test/accuracy"
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[RECIPE...] [OVERRIDES]",
+        help="More recipes, and settings for all of them: train.epochs=3",
+        show_default=False,
+    ),
+]
+
+
+def command(
+    words: Words = None,
+    config: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--config", "-c", metavar="RECIPE", help="A YAML file, a name, or a pattern of either; more may follow."
+        ),
+    ] = None,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="How often each is trained.")] = 3,
+    metrics: Annotated[
+        str, typer.Option("--metrics", metavar="A,B,..", help="By default all of the test; sorted by the first.")
+    ] = "",
+    runs: Annotated[
+        Path, typer.Option("--runs", metavar="DIR", help="Where the runs are: DIR/<recipe>-seed<N>.")
+    ] = Path("runs"),
+    markdown: Annotated[Path | None, typer.Option("--markdown", metavar="FILE", help="Write the table there.")] = None,
+    json: Json = False,
+) -> None:
+    """Train several recipes over several seeds, or load the runs that are there, and show them in one table with their
+    baselines.
+
+    An interrupted leaderboard goes on where it was. Exit code 1 when a recipe fails.
+    """
+    from pdl.train.checkpoint import write_atomic
+    from pdl.train.leaderboard import leaderboard
+
+    given = [*(config or ()), *(word for word in words or () if "=" not in word)]
+    settings = [word for word in words or () if "=" in word]
+    chosen = [name for name in metrics.split(",") if name]
+    try:
+        board = leaderboard(
+            given, overrides=settings, seeds=seeds, metrics=chosen, runs=runs, tell=style.note, progress=not json
+        )
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted; the same command goes on from here") from None
+    if markdown is not None:
+        markdown.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(markdown, board.markdown().encode())
+    if json:
+        style.json(board.to_dict())
+    else:
+        style.table(board.columns(), board.cells(style.sign("±", "+-")))
+        for line in board.notes:
+            style.note(line)
+    failed = [row.name for row in board.rows if row.failures]
+    if failed:
+        raise CheckError(f"failed: {', '.join(failed)}")
