@@ -19,7 +19,24 @@ from pdl_rec.evaluation import Ranking
 from pdl_rec.sequential.loader import Prefixes
 
 EXAMPLES, SHOWN, NEWEST = 12, 5, 8  # sessions that are shown, recommendations for each, and items of it
-POSITIONS = 20  # targets further back in a session are one group
+GROUPS = (
+    1,
+    2,
+    3,
+    4,
+    5,
+    7,
+    10,
+    15,
+    20,
+    30,
+    50,
+    75,
+    100,
+    150,
+    200,
+    300,
+)  # of targets, by items before them: from here on
 
 
 @dataclass(frozen=True)
@@ -81,13 +98,18 @@ def cut_table(evaluation: Evaluation, cutoffs: Sequence[int]) -> str:
 
 
 def by_position(data: Prefixes, ranks: np.ndarray, k: int) -> str:
-    """recall@k for targets with 1, 2, ... items before them, as a curve and in numbers."""
-    before = np.minimum(data.events - data.sessions.offsets[data.rows], POSITIONS)
-    present = np.unique(before)
-    rows = [(int(n), float((ranks[before == n] <= k).mean()), int((before == n).sum())) for n in present]
-    curve = line_chart({f"recall@{k}": [(n, recall) for n, recall, _ in rows]}, x_label="items known before")
-    shown = [(f"{n} or more" if n == POSITIONS else str(n), recall, count) for n, recall, count in rows]
-    numbers = table(shown, head=("items before", f"recall@{k}", "targets"))
+    """recall@k for targets with 1, 2, ... items before them, as a curve and in numbers; many items are grouped."""
+    before = data.events - data.sessions.offsets[data.rows]
+    group = np.searchsorted(GROUPS, before, side="right")
+    rows, points = [], []
+    for number in np.unique(group):
+        inside = group == number
+        recall, known = float((ranks[inside] <= k).mean()), before[inside]
+        low, high = int(known.min()), int(known.max())
+        rows.append((str(low) if low == high else f"{low} to {high}", recall, len(known)))
+        points.append((float(known.mean()), recall))
+    curve = line_chart({f"recall@{k}": points}, x_label="items known before")
+    numbers = table(rows, head=("items before", f"recall@{k}", "targets"))
     return f'<div class="charts">{curve}{numbers}</div>'
 
 
