@@ -49,7 +49,7 @@ def load(path: str | Path) -> dict[str, Any]:
     try:
         with safe_open(file, framework="numpy") as opened:
             header = opened.metadata() or {}
-            arrays = {name: np.array(opened.get_tensor(name)) for name in opened.keys()}  # noqa: SIM118 (not a dict)
+            arrays = {name: _writable(opened.get_tensor(name)) for name in opened.keys()}  # noqa: SIM118 (not a dict)
     except (SafetensorError, OSError, ValueError) as error:
         raise DataError(f"{file}: damaged, or not a checkpoint ({error}); use another one of this run") from error
     if header.get("format") != FORMAT:
@@ -57,6 +57,11 @@ def load(path: str | Path) -> dict[str, Any]:
     tree = _put_back(json.loads(header["pdl"]), arrays)
     assert isinstance(tree, dict)
     return tree
+
+
+def _writable(array: Array) -> Array:
+    """The array, or a copy where it is a window on what may not be written to."""
+    return array if array.flags.writeable else array.copy()
 
 
 def write_atomic(path: Path, data: bytes | Iterable[bytes | memoryview]) -> None:
