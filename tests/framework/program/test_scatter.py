@@ -40,3 +40,27 @@ def test_the_sum_is_made_in_place(sparse: bool, padding: int | None) -> None:
     assert plan.owner[made.inputs[0]] is plan.owner[made.outputs[0]]  # type: ignore[index]
     step.eager(pdl.tensor(INDEX), pdl.tensor(LABELS))
     np.testing.assert_allclose(found, net.table.grad.data, rtol=1e-5, atol=1e-7)
+
+
+def test_rows_of_several_lookups_are_put_in_order_once() -> None:
+    net = nn.Module()
+    net.table = nn.Parameter(pdl.zeros((9, 3)))
+    net.table.data[...] = np.random.default_rng(4).standard_normal((9, 3))
+
+    def loss(one: pdl.Tensor, two: pdl.Tensor, three: pdl.Tensor) -> pdl.Tensor:
+        a, b = (pdl.embedding(net.table, index, sparse=True) for index in (one, two))
+        c = pdl.embedding(net.table, three, sparse=True, padding_idx=0)
+        return pdl.sum(a * a) + pdl.sum(pdl.sin(b)) + pdl.sum(c * c * c)
+
+    given = [np.array([3, 1, 3]), np.array([1, 8]), np.array([[0, 8], [2, 0]])]
+    step = CompiledStep(loss, net)
+    step(*given)
+    program = step.program_for(*given)
+    assert program is not None
+    nodes = [type(n.op).__name__ for n in program.program.nodes]
+    assert nodes.count("EmbeddingGradRows") == 2  # the padded lookup leaves rows out, and has one of its own
+    assert net.table.grad is not None
+    np.testing.assert_array_equal(net.table.grad.rows.data, [1, 2, 3, 8, -1, -1, -1, -1, -1])
+    found = net.table.grad.to_dense().data.copy()
+    step.eager(*map(pdl.tensor, given))
+    np.testing.assert_allclose(found, net.table.grad.to_dense().data, rtol=1e-5, atol=1e-7)

@@ -21,7 +21,7 @@ from pdl.program.passes.narrow import narrow_slices
 from pdl.program.passes.norms import name_norms
 from pdl.program.passes.pack_quantised import pack_quantised
 from pdl.program.passes.recognise import name_activations
-from pdl.program.passes.scatter import add_rows
+from pdl.program.passes.scatter import add_rows, join_rows
 from pdl.program.verify import verify
 
 Pass: TypeAlias = "Callable[[Program], None]"
@@ -29,7 +29,7 @@ Pass: TypeAlias = "Callable[[Program], None]"
 #: on the forward part, before gradients are appended
 FORWARD: tuple[Pass, ...] = (remove_dead, merge_equal, fuse)
 #: on whole programs
-FINAL: tuple[Pass, ...] = (drop_aliases, merge_equal, add_rows, remove_dead)
+FINAL: tuple[Pass, ...] = (drop_aliases, merge_equal, add_rows, join_rows, remove_dead)
 _NAMES: tuple[Pass, ...] = (name_activations, name_norms, fuse_attention)
 #: once for a model that learns no more; sizes may be symbolic (`pdl.program.dims`), so no pass makes one a constant
 INFERENCE_ONCE: tuple[Pass, ...] = (
