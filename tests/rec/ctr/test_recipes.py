@@ -1,4 +1,4 @@
-"""Recipes of click-through rates: short, named, one of each kind taken whole; what is deployed answers as the run."""
+"""Recipes of click-through rates: short, named, some taken whole; what is deployed answers as the run does."""
 
 from __future__ import annotations
 
