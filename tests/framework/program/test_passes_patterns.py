@@ -55,6 +55,9 @@ OTHERWISE = {
     "a cubed term that is off": lambda x: 0.5 * x * (1.0 + pdl.tanh(C * (x + 0.045 * x * x * x))),
     "two arrays": lambda x: x * pdl.sigmoid(pdl.flip(x, axis=0)),
     "a row": lambda x: x * pdl.sigmoid(x * ROW),
+    "a summand that keeps a root finite": lambda x: pdl.rsqrt(pdl.relu(x) + 1e-12),
+    "a summand that keeps a logarithm finite": lambda x: pdl.log(pdl.sigmoid(x) + 1e-12),
+    "a summand alone": lambda x: x + 1e-12,
     "integers": lambda x: pdl.maximum(x.astype("int32"), 0 * pdl.ones((), dtype="int32")),
     "arrays that broadcast": lambda x: x * pdl.sigmoid(x.mean(axis=1, keepdims=True)),
 }
