@@ -32,7 +32,7 @@ PARTLY = {
     "MatMul", "Linear",  # complex numbers, integers
     "Clip", "Add", "Multiply", "Divide", "Maximum", "Negative", "Abs", "Square", "Sqrt", "Exp",
     "Log", "Tanh", "Rsqrt", "Reciprocal",  # complex numbers, integers
-    "AsType",  # complex numbers
+    "AsType", "Where",  # complex numbers
     "Sum", "Mean", "SumTo",  # integers, complex numbers, axes that are no neighbours
     "ScaledDotProductAttention", "AddLayerNorm",  # dropout: the seed is a value
 }  # fmt: skip
