@@ -1,0 +1,29 @@
+"""Recipes of sessions: short, named, and taken whole through the self-test where their data has a stand-in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pdl import selftest
+from pdl.config import load
+from pdl.config.named import shipped
+
+CONFIGS = Path(__file__).parents[3] / "configs" / "rec"
+RECIPES = sorted(p for p in CONFIGS.glob("*.yaml") if load(p).get("task._target_") == "pdl_rec.NextItem")
+
+
+def test_there_are_recipes_of_the_models() -> None:
+    assert {"yoochoose100k_gru4rec", "ml100k_gru4rec"} <= {path.stem for path in RECIPES}
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda p: p.stem)
+def test_recipe_passes_the_selftest(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PDL_DATA", str(tmp_path / "nothing"))
+    assert len(path.read_text().splitlines()) <= 40
+    assert f"rec/{path.stem}" in shipped()
+    outcome = selftest.run(path, folder=tmp_path)
+    if outcome.status == "skipped":
+        pytest.skip(outcome.reason)
+    assert outcome.status == "passed", f"{outcome.step}: {outcome.reason}"
