@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pdl.errors import DataError, UsageError
+from pdl.ranking import Lists, top_k
 from pdl.runtime import tables
 from pdl.runtime.readers import Named, Reader
 from pdl.runtime.sample import Sample
@@ -94,29 +95,10 @@ class TopItems(Named, Informed, table=POST, name="top_items"):
         if not isinstance(value, np.ndarray) or value.shape != (self.names.size,):
             shown = f"{value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
             raise UsageError(f"{self.name}: expected scores [{self.names.size}], got {shown}")
-        if self.exclude is not None:
-            value = value.copy()
-            value[sample.inputs[self.exclude]] = -np.inf
-        numbers = best(value, self.k)
-        names = self.names.names
-        return {"items": [{"item": names[i - 1], "score": float(value[i])} for i in numbers.tolist()]}
-
-
-def best(scores: Array, k: int) -> Array:
-    """The numbers from 1 on of the k highest of scores [n + 1], best first; equal ones in order of their numbers. What
-    is -inf or NaN is never among them.
-    """
-    from_one = scores[1:]
-    if k < len(from_one):
-        bound = np.partition(from_one, -k)[-k:].min(initial=np.inf)
-        from_nan = np.isnan(bound)  # NaN sorts last, as if it were the highest
-        kept = np.flatnonzero(from_one > -np.inf if from_nan else from_one >= bound)
-    else:
-        kept = np.flatnonzero(from_one > -np.inf)
-    values = from_one[kept]
-    kept = kept[values > -np.inf]
-    order = np.argsort(-from_one[kept], kind="stable")[:k]
-    return kept[order] + 1
+        out = None if self.exclude is None else Lists.of_rows(sample.inputs[self.exclude][None])
+        scores, numbers = top_k(value[None], min(self.k, len(self.names)), excluded=out)
+        names, ranked = self.names.names, zip(numbers[0].tolist(), scores[0].tolist(), strict=True)
+        return {"items": [{"item": names[number - 1], "score": score} for number, score in ranked if number]}
 
 
 def split_names(item: Any) -> list[str]:
@@ -171,4 +153,4 @@ def _name(value: Any) -> str:
     return value
 
 
-__all__ = ["Session", "TopItems", "best", "csv_line", "filled", "split_names"]
+__all__ = ["Session", "TopItems", "csv_line", "filled", "split_names"]

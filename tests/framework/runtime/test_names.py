@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
 
 import pdl
 from pdl.errors import DataError, PdlError, UsageError
 from pdl.runtime import bundle, use
-from pdl.runtime.names import best, split_names
+from pdl.runtime.names import split_names
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.sample import Sample
 from pdl.vocabulary import Vocabulary
@@ -76,7 +75,7 @@ def test_sessions_that_are_none(item: Any, error: type[PdlError], message: str) 
         read([SESSION]).take(item)
 
 
-@given(st.lists(st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"])), min_size=1))
+@given(st.lists(st.text("ab ,'\"\té7", max_size=6), min_size=1, max_size=5))
 def test_any_names_survive_csv(names: list[str]) -> None:
     stripped = [name.strip() for name in names]
     text = ",".join('"' + name.replace('"', '""') + '"' for name in stripped)
@@ -95,13 +94,10 @@ def test_sessions_of_different_lengths_go_together() -> None:
     assert inputs["items"].tolist() == [[1, 0, 0, 0], [1, 2, 4, 0], [5, 6, 0, 0]]
 
 
-@given(
-    arrays.arrays(np.float32, st.integers(1, 40), elements=st.sampled_from([-np.inf, -1, 0, 0.5, 2, np.inf, np.nan])),
-    st.integers(1, 50),
-)
-def test_best_is_a_stable_sort(scores: np.ndarray, k: int) -> None:
-    numbers = [n for n in range(1, len(scores)) if scores[n] > -np.inf]
-    assert best(scores, k).tolist() == sorted(numbers, key=lambda n: (-scores[n], n))[:k]
+def test_what_is_no_number_is_not_ranked() -> None:
+    scores = np.array([9, np.nan, -np.inf, 2, np.inf, 2, np.nan], np.float32)
+    found = read([SESSION], [{"step": "top_items", "vocabulary": "items", "k": 9}]).finish({"scores": scores})
+    assert [each["item"] for each in found["items"]] == ["dates", 'cheese, "old"', "eggs"]
 
 
 TOP = {"step": "top_items", "vocabulary": "items", "k": 2}

@@ -83,6 +83,19 @@ def test_what_the_bundle_says_of_itself(run: Path) -> None:
     assert use.bench(run / "model.pdl", batch=2, seconds=0.01, sizes={"t": 5}).inputs == {"items": (2, 5)}
 
 
+def test_baselines_stand_beside_the_model(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = json.loads((run / "result.json").read_text())
+    shown = {f"test/{kind}@{k}" for kind in ("recall", "mrr") for k in (1, 5)}
+    assert all(shown <= metrics.keys() <= result["metrics"].keys() for metrics in result["baselines"].values())
+    rules, popular = (result["baselines"][name]["test/recall@1"] for name in ("sequential_rules", "popularity"))
+    assert rules > 0.9 > popular, "item k is followed by k + 1"
+    bundle = pdl.runtime.load(run / "model.pdl").bundle
+    assert bundle is not None
+    assert f"| sequential_rules | {rules:.4f} |" in bundle.card
+    assert main(["eval", str(run / "model.pdl"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["baselines"] == result["baselines"], "measured anew, and the same"
+
+
 def test_items_of_the_session_are_left_out_where_the_task_says_so(run: Path, tmp_path: Path) -> None:
     cfg = recipe(tmp_path, task={"self_recommendation": False}, train={"epochs": 1, "export": True})
     pdl.train.train(from_dict(cfg), run=tmp_path / "run", progress=False)

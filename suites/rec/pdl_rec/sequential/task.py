@@ -251,6 +251,14 @@ class NextItem(Task):
 
         return deployment(self, model, cfg, dataset=dataset, metrics=metrics, licence=licence)
 
+    def baselines(self, cfg: Any, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
+        """Popularity, rules and neighbours (`pdl_rec.baselines`), by the protocol of the model."""
+        from pdl_rec.baselines import baselines
+
+        train, test = sessions_of(datasets["train"]), sessions_of(datasets[split])
+        count = len(self.vocabularies["items"])
+        return baselines(train, test, count, ranking=self.ranking, max_length=self.max_length)
+
     def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
         from pdl_rec.sequential.report import sections
 
