@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pdl_rec.ctr import ClickThrough
+from pdl_rec.matching.tags import ItemTags
 from pdl_rec.matching.task import Matching
 from pdl_rec.models import *  # noqa: F403
 from pdl_rec.models import __all__ as _models
@@ -18,4 +19,4 @@ MOVED: dict[str, str] = {}
 INIT = {"next_item": "pdl_rec.sequential.init:write_recipe"}
 """What `pdl init rec.<task>` calls."""
 
-__all__ = ["INIT", "MOVED", "ClickThrough", "Matching", *_models, *_sequential]
+__all__ = ["INIT", "MOVED", "ClickThrough", "ItemTags", "Matching", *_models, *_sequential]

@@ -235,3 +235,25 @@ def test_a_model_of_fields_says_why_it_makes_no_bundle(root: Path, tmp_path: Pat
         UsageError, match="SimNet reads history, age; a bundle of matching takes a user or a history alone"
     ):
         export(tmp_path / "run")
+
+
+def test_tags_of_new_texts_are_ranked_and_named(root: Path, tmp_path: Path) -> None:
+    (root / "posts.item").write_text(
+        "item_id:token\ttext:token_seq\ttags:token_seq\n"
+        + "".join(f"{n}\t{word} {word}s w{n % 7}\t{tag}\n" for n, (word, tag) in enumerate(POSTS * 40))
+    )
+    data = {"_target_": "pdl_rec.ItemTags", "root": str(root), "name": "posts", "text": "text", "tags": "tags"}
+    config = recipe(root, "bpr", epochs=10, monitor="val/hr@1")
+    config["model"] = {"_target_": "pdl_rec.TagSpace", "word_dim": 8, "hidden": 16, "dim": 8}
+    config["task"] = {"_target_": "pdl_rec.Matching", "loss": "warp", "num_negatives": 4, "cutoffs": [1, 10]}
+    config["task"]["user_fields"] = ["text"]
+    config["data"] = {**{split: {**data, "split": split} for split in ("train", "val", "test")}, "batch_size": 32}
+    found = train(from_dict(config), run=tmp_path / "run", progress=False)
+    assert found.metrics["test/hr@1"] > 0.9
+    assert found.baselines["popularity"]["test/hr@1"] < 0.6
+    cat, boat = predict(tmp_path / "run", ["cat cats", {"text": "boat w1 unheard"}], topk=2)
+    assert cat["items"][0]["item"] == "pets"
+    assert {each["item"] for each in boat["items"]} == {"sea", "travel"}
+
+
+POSTS = [("cat", "pets"), ("dog", "pets"), ("boat", "sea travel"), ("train", "travel"), ("fish", "sea")]

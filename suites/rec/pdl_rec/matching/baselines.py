@@ -19,13 +19,13 @@ _AT_ONCE = 256  # users
 
 
 def baselines(
-    train: Interactions, queries: Queries, num_items: int, ranking: Callable[[], Ranking]
+    train: Interactions, queries: Queries, num_items: int, ranking: Callable[[], Ranking], *, known: bool = True
 ) -> dict[str, dict[str, float]]:
     """{"popularity": {"recall@10": ...}, "item_knn": {...}}: fitted on the training data and asked as the model is.
-    Item-kNN is left out where there are more than 20,000 items."""
+    Item-kNN is left out where there are more than 20,000 items, or where users are not those of training (`known`)."""
     counts = np.bincount(train.items, minlength=num_items + 1).astype(np.float32)
     found = {"popularity": _measure(lambda had: np.repeat(counts[None], len(had), axis=0), train, queries, ranking())}
-    if num_items <= MOST_ITEMS:
+    if known and num_items <= MOST_ITEMS:
         table = similarities(train, num_items)
         found["item_knn"] = _measure(lambda had: had @ table, train, queries, ranking())
     return found

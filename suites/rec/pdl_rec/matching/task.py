@@ -88,7 +88,8 @@ class Matching(Task):
         self.margin, self.l2, self.history, self.history_of = margin, l2, history, history_of
         self.user_fields, self.item_fields, self.trigrams = tuple(user_fields), tuple(item_fields), trigrams
         self.repeat, self.cutoffs = repeat, tuple(cutoffs)
-        self.reading: Reading | None = None
+        self.inputs: tuple[str, ...] = ()
+        self.widths: dict[str, int] = {}
         self.told: dict[str, Any] = {}
         self.item_words: dict[str, np.ndarray] = {}
         self.user_words: dict[str, np.ndarray] = {}
@@ -240,7 +241,7 @@ class Matching(Task):
     def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
         name = type(model).__name__
         if isinstance(model, Deployed):  # a bundle in the model's place
-            self.reading = Reading(tuple(port.name for port in model.session.inputs), self.user_words, self.history)
+            self.inputs = tuple(port.name for port in model.session.inputs)
             return
         if not isinstance(model, MatchingModel):
             raise ConfigError(f"model: {name} is no pdl_rec.MatchingModel, so it matches no users and items")
@@ -251,16 +252,25 @@ class Matching(Task):
             unread = [field for field in asked if field not in read]
             if unread:
                 raise ConfigError(f"task.{what}: {name} does not read {', '.join(unread)}; leave it out")
-        self.reading = Reading(model.inputs, self.user_words, self.history)
+        self.inputs = model.inputs
+        self.widths = {field: shape[1] for field, shape in model.user_fields.items()}
+
+    def reading(self, data: Interactions) -> Reading:
+        """What queries of this data hold; its fields as wide as the model takes them."""
+        fields = {}
+        for name, width in self.widths.items():
+            words = self._words(name, data.user_fields[name])[:, :width]
+            fields[name] = np.pad(words, ((0, 0), (0, width - words.shape[1])))
+        return Reading(self.inputs, fields, self.history)
 
     def loader(self, cfg: Any, dataset: Any, *, training: bool, seed: int) -> Iterable[Any]:
         """Pairs for training, shuffled anew in each epoch; otherwise users with all their relevant items."""
-        assert self.reading is not None
         data, found = cfg["data"], interactions_of(dataset)
-        users, items = len(self.vocabularies["users"]), len(self.vocabularies["items"])
+        users = max(len(self.vocabularies["users"]), int(found.users.max(initial=0)))  # of texts each split has its own
+        items = len(self.vocabularies["items"])
         source: Any = self._pairs(found.seen(), users, items, seed) if training else None
         if source is None:
-            source = Queries(found, self.reading, users, items, repeat=self.repeat, source=dataset)
+            source = Queries(found, self.reading(found), users, items, repeat=self.repeat, source=dataset)
         if not len(source):
             raise DataError(
                 "no user of a split has an item of the vocabulary left to be found; check how data is split"
@@ -277,10 +287,9 @@ class Matching(Task):
         )
 
     def _pairs(self, train: Interactions, users: int, items: int, seed: int) -> Pairs:
-        assert self.reading is not None
         return Pairs(
             train,
-            self.reading,
+            self.reading(train),
             users,
             items,
             others=self.negatives,
@@ -295,11 +304,11 @@ class Matching(Task):
         """Popularity and item-kNN, by the same protocol."""
         from pdl_rec.matching.baselines import baselines
 
-        users, items = len(self.vocabularies["users"]), len(self.vocabularies["items"])
-        queries = Queries(
-            interactions_of(datasets[split]), Reading(("user",), {}, self.history), users, items, repeat=self.repeat
-        )
-        return baselines(interactions_of(datasets["train"]).seen(), queries, items, self.ranking)
+        data, items = interactions_of(datasets[split]), len(self.vocabularies["items"])
+        users = max(len(self.vocabularies["users"]), int(data.users.max(initial=0)))
+        queries = Queries(data, Reading((), {}, self.history), users, items, repeat=self.repeat)
+        known = split == "train" or data.known is not None  # else they are others than those of training
+        return baselines(interactions_of(datasets["train"]).seen(), queries, items, self.ranking, known=known)
 
     def remember(self) -> dict[str, Any]:
         return {"model": self.told}
