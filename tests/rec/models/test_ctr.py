@@ -11,7 +11,6 @@ import pdl
 import pdl_rec
 from pdl.errors import ConfigError
 from pdl_rec.models.fields import Schema
-from pdl_rec.models.fm import pairwise
 
 FIELDS: dict[str, Any] = {
     "tables": {"user": 7, "item": 9},
@@ -210,11 +209,6 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
 def test_model_is_its_formula(name: str, settings: dict[str, Any]) -> None:
     model = made(name, **settings)
     np.testing.assert_allclose(answer(model), FORMULAS[name](model), rtol=2e-4, atol=2e-5)
-
-
-def test_fm_by_squares_is_the_sum_over_pairs() -> None:
-    v = np.random.default_rng(0).normal(size=(5, 6, 3)).astype(np.float32)
-    np.testing.assert_allclose(pairwise(pdl.as_tensor(v)).data, pairs(v), rtol=1e-5)
 
 
 ROWS, NAMED = 16, 3  # of both tables; fields with a table

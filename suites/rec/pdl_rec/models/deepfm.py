@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
+import pdl
 from pdl.hints import Range
 from pdl.tensor import Tensor
 from pdl_rec.models.fields import ClickModel, FieldVectors, FirstOrder, Schema, mlp
-from pdl_rec.models.fm import pairwise
 
 
 class DeepFM(ClickModel):
@@ -40,4 +40,4 @@ class DeepFM(ClickModel):
         """Logits [N]."""
         row = self.read(*inputs)
         vectors = self.vectors(*row)
-        return self.linear(*row) + pairwise(vectors) + self.mlp(vectors.flatten(start=1)).squeeze(1)
+        return self.linear(*row) + pdl.pair_products(vectors) + self.mlp(vectors.flatten(start=1)).squeeze(1)

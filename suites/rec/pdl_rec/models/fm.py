@@ -11,12 +11,6 @@ from pdl.tensor import Tensor
 from pdl_rec.models.fields import ClickModel, FieldVectors, FirstOrder, Schema
 
 
-def pairwise(vectors: Tensor) -> Tensor:
-    """sum_{i<j} <v_i, v_j> = ((sum_i v_i)^2 - sum_i v_i^2) / 2, summed over dim: [N, fields, dim] -> [N]."""
-    total = vectors.sum(axis=1)
-    return 0.5 * (pdl.square(total) - pdl.square(vectors).sum(axis=1)).sum(axis=1)
-
-
 class FM(ClickModel):
     """logit = b + sum_i w_i x_i + sum_{i<j} <v_i, v_j> x_i x_j.
 
@@ -41,4 +35,4 @@ class FM(ClickModel):
     def forward(self, *inputs: Tensor) -> Tensor:
         """Logits [N]."""
         row = self.read(*inputs)
-        return self.linear(*row) + pairwise(self.vectors(*row))
+        return self.linear(*row) + pdl.pair_products(self.vectors(*row))
