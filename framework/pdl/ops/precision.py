@@ -103,8 +103,8 @@ POLICY: dict[Rule | None, str] = {
         Conv ConvDx ConvDw ConvStats ConvAct ConvThen MatMul Linear LinearAct LinearThen ScaledDotProductAttention""",
     narrow_first: "NormConv",
     wide: """
-        Sum Mean Prod Norm LogSumExp PairProducts CumSum CumProd LinearScan LogSoftmax CtcLoss Recurrent LinearCrossEntropy
-        Exp Expm1 Log Log1P Log2 Log10 Pow Logaddexp LogSigmoid Softplus Reciprocal Rsqrt Hypot Atan2
+        Sum Mean Prod Norm LogSumExp CumSum CumProd LinearScan LogSoftmax CtcLoss Recurrent LinearCrossEntropy
+        PairProducts Exp Expm1 Log Log1P Log2 Log10 Pow Logaddexp LogSigmoid Softplus Reciprocal Rsqrt Hypot Atan2
         Sinh Cosh Tan Asin Acos Atan Asinh Acosh Atanh Erfinv Angle Complex
         Inv Det LogAbsDet Solve Cholesky QR EigH SVD""",
     together: """
@@ -122,8 +122,8 @@ POLICY: dict[Rule | None, str] = {
         BitwiseLeftShift BitwiseRightShift
         Relu Hardtanh LeakyRelu Hardsigmoid Hardswish Elu Sigmoid Softsign Gelu GeluTanh Silu Mish
         MaxPool AdaptiveMaxPool AvgPool AdaptiveAvgPool Softmax CrossEntropy SoftCrossEntropy SumTo
-        ActivationGrad SoftmaxGrad CtcLossGrad MaxPoolGrad AdaptiveMaxPoolGrad AvgPoolGrad
-        AdaptiveAvgPoolGrad CrossEntropyGrad PairProductsGrad BatchNormGrad BatchNormEvalGrad LayerNormGrad GroupNormGrad ResizeGrad
+        ActivationGrad SoftmaxGrad CtcLossGrad MaxPoolGrad AdaptiveMaxPoolGrad AvgPoolGrad PairProductsGrad
+        AdaptiveAvgPoolGrad CrossEntropyGrad BatchNormGrad BatchNormEvalGrad LayerNormGrad GroupNormGrad ResizeGrad
         ScaledDotProductAttentionGrad RecurrentGrad LinearCrossEntropyGrad EmbeddingGradRows Places AddRows Seed
         Dropout ActivatedDropout ActivatedDropoutGrad AddLayerNormGrad SoftCrossEntropyGrad
         NormConvGrad PackedConv PackedLinear QuantizeLinear DequantizeLinear
