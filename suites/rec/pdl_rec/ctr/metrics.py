@@ -4,34 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from pdl.ranking import auc, grouped_auc
 from pdl.tensor import Array
 from pdl.train.metrics import Mean, Metric
-
-
-def auc(scores: Array, labels: Array) -> float:
-    """The share of pairs of a yes and a no that the scores order rightly, equal ones counting half; NaN where there is
-    only one kind. scores [N], labels 0 or 1 [N]."""
-    order = np.argsort(scores, kind="stable")
-    ranked = scores[order]
-    begins = np.flatnonzero(np.concatenate([[True], ranked[1:] != ranked[:-1]]))
-    counts = np.diff(np.append(begins, len(ranked)))
-    ranks = np.repeat(begins + (counts + 1) / 2, counts)
-    yes = labels[order] > 0
-    pairs = yes.sum() * (len(yes) - yes.sum())
-    return float((ranks[yes].sum() - yes.sum() * (yes.sum() + 1) / 2) / pairs) if pairs else float("nan")
-
-
-def grouped_auc(scores: Array, labels: Array, groups: Array) -> float:
-    """The mean of the AUCs within groups, weighted by their rows; groups of one kind are left out (Zhu et al., KDD
-    2017, as used by Zhou et al., arXiv 1706.06978). NaN where there is no other."""
-    order = np.argsort(groups, kind="stable")
-    begins = np.flatnonzero(np.concatenate([[True], np.diff(groups[order]) != 0]))
-    total, weight = 0.0, 0
-    for rows in np.split(order, begins[1:]):
-        value = auc(scores[rows], labels[rows])
-        if value == value:
-            total, weight = total + value * len(rows), weight + len(rows)
-    return total / weight if weight else float("nan")
 
 
 class Kept(Metric):
@@ -59,7 +34,7 @@ class AUC(Kept):
 
 
 class GAUC(Kept):
-    """AUC within groups, see `grouped_auc`."""
+    """The mean of the AUCs within groups, weighted by their rows (`pdl.ranking.grouped_auc`)."""
 
     def compute(self) -> float:
         if not self.scores:
@@ -107,4 +82,4 @@ class MeanAUC(Metric):
         return float(np.mean([one.compute() for one in self.each]))
 
 
-__all__ = ["AUC", "GAUC", "BinaryAccuracy", "LogLoss", "MeanAUC", "auc", "grouped_auc"]
+__all__ = ["AUC", "GAUC", "BinaryAccuracy", "LogLoss", "MeanAUC"]
