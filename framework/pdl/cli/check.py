@@ -14,7 +14,9 @@ def command(config: Recipe = None, overrides: Overrides = None, json: Json = Fal
     """Look for faults before training: in the recipe, then in every sample of its data.
 
     Found are files that cannot be read, class lists that differ, labels out of range, empty splits, and pictures
-    that are both in train and in val or test. Exit code 2 for a fault in the recipe, 3 for one in the data;
+    that are both in train and in val or test; in data of recommendation also columns that were mixed up, the same
+    sessions in two splits, training later than the test, and items that training does not have. Exit code 2 for a
+    fault in the recipe, 3 for one in the data;
     warnings leave it at 0.
     """
     from pdl.config import build
