@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from pdl.ranking import Lists
 from pdl_rec.data.sessions import Sessions
 
 Array = np.ndarray[Any, Any]
+
+_PAIRS = 1 << 22  # that are in memory before they are summed
 
 
 class Baseline:
@@ -48,30 +51,48 @@ def recency(sessions: Sessions, num_items: int) -> Array:
     return last
 
 
-def pairs(rows: Array, values: Array, most: int | None = None) -> list[tuple[int, Array, Array]]:
+def pairs(rows: Array, values: Array, most: int | None = None) -> Iterator[tuple[int, Array, Array]]:
     """(d, earlier, later) of all pairs that stand d = 1, 2, ... `most` apart in the same row; `rows` ascending."""
-    found, at = [], np.arange(len(rows))
+    at = np.arange(len(rows))
     for d in range(1, len(rows) if most is None else most + 1):
         at = at[at >= d]
         at = at[rows[at - d] == rows[at]]
         if not len(at):
-            break
-        found.append((d, values[at - d], values[at]))
-    return found
+            return
+        yield d, values[at - d], values[at]
+
+
+def both_ways(first: Array, second: Array) -> tuple[Array, Array]:
+    """The pairs, and the pairs turned round."""
+    return np.concatenate([first, second]), np.concatenate([second, first])
+
+
+def summed(keys: list[Array], weights: list[Array]) -> tuple[list[Array], list[Array]]:
+    """Each key once, with the sum of its weights."""
+    if not keys:
+        return [np.zeros(0, np.int64)], [np.zeros(0)]
+    held, place = np.unique(np.concatenate(keys), return_inverse=True)
+    return [held], [np.bincount(place.reshape(-1), weights=np.concatenate(weights), minlength=len(held))]
 
 
 class Rules:
-    """Weights from an item to others, which score sessions by their last item.
+    """Weights from an item to others, summed over (last item, other, weight) arrays, which score sessions by their last
+    item.
 
     Of equal weights the item seen last in training is the better: float32 scores differ by units in the last place.
     """
 
-    def __init__(
-        self, last: Array, following: Array, weights: Array, newest: Array, *, keep: int | None = None
-    ) -> None:
+    def __init__(self, found: Iterable[tuple[Array, Array, Array]], newest: Array, *, keep: int | None = None) -> None:
         size = len(newest)
-        held, place = np.unique(last * size + following, return_inverse=True)
-        total = np.bincount(place.reshape(-1), weights=weights, minlength=len(held)).astype(np.float32)
+        keys: list[Array] = []
+        weights: list[Array] = []
+        for last, following, weight in found:
+            keys.append(last * size + following)
+            weights.append(weight)
+            if sum(map(len, keys)) > _PAIRS:
+                keys, weights = summed(keys, weights)
+        (held,), (exact,) = summed(keys, weights)
+        total = exact.astype(np.float32)
         order = np.lexsort((-newest[held % size], -total, held // size))
         held, total = held[order], total[order]
         row = held // size
@@ -108,4 +129,4 @@ def distinct(sessions: Sessions, num_items: int) -> Lists:
     return Lists.of_pairs(*known(sessions, num_items), len(sessions))
 
 
-__all__ = ["Baseline", "Rules", "distinct", "known", "pairs", "ranges", "recency"]
+__all__ = ["Baseline", "Rules", "both_ways", "distinct", "known", "pairs", "ranges", "recency"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pdl_rec.baselines.base import Array, Baseline, Rules, distinct, pairs, recency
+from pdl_rec.baselines.base import Array, Baseline, Rules, both_ways, distinct, pairs, recency
 from pdl_rec.data.sessions import Sessions
 
 
@@ -21,11 +21,10 @@ class ItemKNN(Baseline):
         self.num_items = num_items
         lists = distinct(sessions, num_items)
         found = pairs(np.repeat(np.arange(len(lists)), lists.lengths), lists.values)
-        none = np.zeros(0, np.int64)
-        first, second = (np.concatenate([none, *(each[i] for each in found)]) for i in (1, 2))  # type: ignore[misc]
         norm = 1.0 / np.sqrt(np.bincount(lists.values, minlength=num_items + 1) + max(self.damping, 1e-12))
-        a, b = np.concatenate([first, second]), np.concatenate([second, first])
-        self.rules = Rules(a, b, norm[a] * norm[b], recency(sessions, num_items), keep=self.neighbours)
+        ways = (both_ways(first, second) for _, first, second in found)
+        weighed = ((a, b, norm[a] * norm[b]) for a, b in ways)
+        self.rules = Rules(weighed, recency(sessions, num_items), keep=self.neighbours)
         return self
 
     def scores(self, items: Array) -> Array:

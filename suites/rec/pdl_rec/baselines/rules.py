@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pdl_rec.baselines.base import Array, Baseline, Rules, known, pairs, recency
+from pdl_rec.baselines.base import Array, Baseline, Rules, both_ways, known, pairs, recency
 from pdl_rec.data.sessions import Sessions
 
 
@@ -22,10 +22,8 @@ class SequentialRules(Baseline):
     def fit(self, sessions: Sessions, num_items: int) -> SequentialRules:
         self.num_items = num_items
         found = pairs(*known(sessions, num_items), self.steps)
-        none = np.zeros(0, np.int64)
-        first, second = (np.concatenate([none, *(each[i] for each in found)]) for i in (1, 2))  # type: ignore[misc]
-        weights = np.concatenate([[], *(np.full(len(each[1]), 1.0 / each[0]) for each in found)])
-        self.rules = Rules(first, second, weights, recency(sessions, num_items))
+        weighed = ((first, second, np.full(len(first), 1.0 / d)) for d, first, second in found)
+        self.rules = Rules(weighed, recency(sessions, num_items))
         return self
 
     def scores(self, items: Array) -> Array:
@@ -38,10 +36,8 @@ class AssociationRules(Baseline):
 
     def fit(self, sessions: Sessions, num_items: int) -> AssociationRules:
         self.num_items = num_items
-        found, none = pairs(*known(sessions, num_items)), np.zeros(0, np.int64)
-        first, second = (np.concatenate([none, *(each[i] for each in found)]) for i in (1, 2))  # type: ignore[misc]
-        both = np.concatenate([first, second]), np.concatenate([second, first])
-        self.rules = Rules(*both, np.ones(len(both[0])), recency(sessions, num_items))
+        found = (both_ways(first, second) for _, first, second in pairs(*known(sessions, num_items)))
+        self.rules = Rules(((a, b, np.ones(len(a))) for a, b in found), recency(sessions, num_items))
         return self
 
     def scores(self, items: Array) -> Array:

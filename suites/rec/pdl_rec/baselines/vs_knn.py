@@ -8,6 +8,8 @@ from pdl.ranking import Lists, top_k
 from pdl_rec.baselines.base import Array, Baseline, distinct, ranges
 from pdl_rec.data.sessions import Sessions
 
+_CANDIDATES = 1 << 22  # pairs of a click and a session that holds its item, at most, in memory
+
 
 class VSKNN(Baseline):
     """Vector multiplication session-based kNN (V-SKNN in Ludewig and Jannach, arXiv 1803.09587).
@@ -33,6 +35,11 @@ class VSKNN(Baseline):
         return self
 
     def scores(self, items: Array) -> Array:
+        step = max(1, _CANDIDATES // (self.sample_size * max(1, items.shape[1])))
+        parts = [self._scores(items[begin : begin + step]) for begin in range(0, len(items), step)]
+        return np.concatenate([np.zeros((0, self.num_items + 1), np.float32), *parts])
+
+    def _scores(self, items: Array) -> Array:
         row, session, similarity = self._neighbours(items)
         counts = self.held.lengths[session]
         held = self.held.values[ranges(self.held.start[session], counts)]
