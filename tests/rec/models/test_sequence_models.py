@@ -18,7 +18,9 @@ from pdl.errors import ConfigError, ShapeError, UsageError
 from pdl.export.onnx import to_onnx
 from pdl.export.symbolic import trace_symbolic
 from pdl.ops.base import Spec
-from pdl.program import CompiledStep
+from pdl.program import CompiledStep, trace
+from pdl.program.executor import Executable
+from pdl.program.passes import INFERENCE_ONCE, run_passes
 from pdl_rec import NARM, SRGNN, SSR, SASRec
 from pdl_rec.models.base import SequenceModel
 from tests.rec.models import restated
@@ -134,6 +136,16 @@ def test_unknown_items_have_no_vector(name: str) -> None:
     model.items.weight.data[0] = 100  # type: ignore[attr-defined]
     np.testing.assert_array_equal(model.encode(items).data, before)
     assert np.isfinite(before).all()
+
+
+@pytest.mark.parametrize("name", TIED)
+def test_padding_of_length_0_stays_finite_in_a_bundle(name: str) -> None:
+    """Row 0 may be zeros: at length 1 it stays so, also in the optimised program."""
+    model = made(name, cosine=16.0)
+    model.items.weight.data[0] = 0  # type: ignore[attr-defined]
+    items = padded([[3], [1, 2, 3]])
+    program = run_passes(trace(model, Spec(items.shape, pdl.int64)), INFERENCE_ONCE)
+    np.testing.assert_allclose(Executable(program)(items.data)[0], model(items).data, rtol=1e-4, atol=1e-4)
 
 
 def test_parameter_counts() -> None:
