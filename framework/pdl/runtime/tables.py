@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -24,17 +25,30 @@ DEFAULTS = ("session", "item", "time")
 def sessions(path: str | Path, columns: Sequence[str] = DEFAULTS) -> Iterator[tuple[str, list[str]]]:
     """(name, items in order of time) for each session of a file, in the order in which they first appear.
 
-    *.csv and *.tsv (or with .gz) are tables with a header and a row for each event: `columns` names those of the
-    session, the item and the time; session, item and time are understood as well. Rows of a session may stand anywhere;
-    without a column of times they count as they come. Any other file, and "-" (standard input), has a session on each
-    line, its items between commas; its name is the number of the line. DataError with the line that is wrong.
+    A file whose first line names columns of a session and an item (between tabs, commas, semicolons or bars) is a table
+    with a row for each event: `columns` are the names of those of the session, the item and the time; session, item
+    and time are understood as well. Rows of a session may stand anywhere; without a column of times they count as they
+    come. A file *.csv or *.tsv must be one. Any other file, and standard input ("-"), has a session on each line, its
+    items between commas; its name is the number of the line. Files *.gz are unpacked. DataError with the line that is
+    wrong.
     """
     with _opened(path) as file:
-        separator = TABLES.get(_suffix(path))
+        try:
+            first = file.readline()
+        except (UnicodeDecodeError, EOFError, OSError) as error:
+            raise DataError(f"{path}:1: not the text of a csv file ({error})") from None
+        lines = chain([first] if first else [], file)
+        separator = next((each for each in "\t,;|" if _is_header(first, each, columns)), TABLES.get(_suffix(path)))
         if separator is None:
-            yield from _lines(file, str(path))
+            yield from _lines(lines, str(path))
         else:
-            yield from _table(csv.reader(file, delimiter=separator, strict=True), str(path), columns)
+            yield from _table(csv.reader(lines, delimiter=separator, strict=True), str(path), columns)
+
+
+def _is_header(line: str, separator: str, columns: Sequence[str]) -> bool:
+    """Whether a line names a column of sessions and one of items."""
+    names = line.rstrip("\r\n").split(separator)
+    return all(_column(names, each, other) is not None for each, other in zip(columns[:2], DEFAULTS[:2], strict=True))
 
 
 def _suffix(path: str | Path) -> str:
@@ -55,7 +69,7 @@ def _opened(path: str | Path) -> Iterator[TextIO]:
         yield file
 
 
-def _lines(file: TextIO, name: str) -> Iterator[tuple[str, list[str]]]:
+def _lines(file: Iterable[str], name: str) -> Iterator[tuple[str, list[str]]]:
     for number, row in _rows(csv.reader(file, skipinitialspace=True, strict=True), name):
         if row:
             yield str(number), [item.strip() for item in row]
@@ -78,7 +92,7 @@ def _table(reader: Any, name: str, columns: Sequence[str]) -> Iterator[tuple[str
         wanted = ", ".join(dict.fromkeys([*columns[:2], *DEFAULTS[:2]]))
         raise DataError(
             f"{name}:1: columns are {', '.join(header) or 'missing'}; expected a session and an item ({wanted}); "
-            "a file *.txt has one session a line instead"
+            "a file *.txt may have one session a line instead"
         )
     found: dict[str, list[Any]] = {}
     last = max(session, item, -1 if time is None else time)
@@ -94,7 +108,7 @@ def _table(reader: Any, name: str, columns: Sequence[str]) -> Iterator[tuple[str
 
 
 def _column(header: Sequence[str], *names: str) -> int | None:
-    stripped = [each.strip() for each in header]
+    stripped = [each.strip().strip('"') for each in header]
     return next((stripped.index(name) for name in names if name in stripped), None)
 
 

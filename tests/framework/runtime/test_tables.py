@@ -28,6 +28,8 @@ TABLES: dict[str, tuple[str, str, list[tuple[str, list[str]]]]] = {
     "quotes": ("a.csv", 'session,item\n1,"a,b"\n1, c \n\n', [("1", ["a,b", "c"])]),
     "windows": ("a.csv", "\ufeffsession,item\r\n1,x\r\n", [("1", ["x"])]),
     "packed": ("a.csv.gz", "session,item\n1,x\n", [("1", ["x"])]),
+    "a table by its header": ("a.txt", '"Sid";Iid;more\n1;x;\n', [("1", ["x"])]),
+    "bars, packed": ("a.txt.gz", "Sid|Iid\n1|x\n", [("1", ["x"])]),
     "a session a line": ("a.txt", 'x, y\n\n"a,b",c\n', [("1", ["x", "y"]), ("3", ["a,b", "c"])]),
 }
 

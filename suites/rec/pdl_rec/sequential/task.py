@@ -55,6 +55,7 @@ class NextItem(Task):
                 sessions are cut ("pairs", "sequences") or read whole ("session_parallel")
     min_count   items that occur less often in the training data are unknown
     cutoffs     recall@k, mrr@k and ndcg@k are measured for these k
+    compare     the baselines (`pdl_rec.baselines.BASELINES`) that are measured beside the model; by default all
     self_recommendation  whether items that a session has already may be recommended to it
 
     Evaluation is a full ranking: every target competes with all items of the vocabulary. A prediction is made for each
@@ -74,12 +75,14 @@ class NextItem(Task):
         min_count: Annotated[int, Range(1)] = 1,
         cutoffs: Sequence[Annotated[int, Range(1)]] = (5, 10, 20),
         self_recommendation: bool = True,
+        compare: Sequence[str] | None = None,
     ) -> None:
         self.loss = CrossEntropy() if loss is None else loss
         if not isinstance(self.loss, ItemLoss):
             raise ConfigError(f"loss is a {type(self.loss).__name__}; use pdl_rec.CrossEntropy, BPRMax or TOP1Max")
         self.batches, self.order, self.max_length, self.min_count = batches, order, max_length, min_count
         self.cutoffs, self.self_recommendation = tuple(cutoffs), self_recommendation
+        self.compare = None if compare is None else tuple(compare)
         self.item_fields: dict[str, np.ndarray] = {}
 
     # -- training ------------------------------------------------------------------------------------------------------
@@ -253,11 +256,12 @@ class NextItem(Task):
 
     def baselines(self, cfg: Any, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
         """Popularity, rules and neighbours (`pdl_rec.baselines`), by the protocol of the model."""
-        from pdl_rec.baselines import baselines
+        from pdl_rec.baselines import BASELINES, baselines
 
         train, test = sessions_of(datasets["train"]), sessions_of(datasets[split])
         count = len(self.vocabularies["items"])
-        return baselines(train, test, count, ranking=self.ranking, max_length=self.max_length)
+        names = tuple(BASELINES) if self.compare is None else self.compare
+        return baselines(train, test, count, names=names, ranking=self.ranking, max_length=self.max_length)
 
     def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
         from pdl_rec.sequential.report import sections
