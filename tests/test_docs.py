@@ -29,15 +29,17 @@ def commands(language: str = "bash") -> list[str]:
 def shortened(command: str) -> list[str]:
     """A command as words; trainings take one epoch here."""
     words = shlex.split(command)
-    if words[1] == "train" and "--resume" not in words:
+    if words[1] in ("train", "leaderboard") and "--resume" not in words:
         words = [w for w in words if not w.startswith("train.epochs=")] + ["train.epochs=1"]
     return words
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A folder that has what the README's reader has: the recipes, and a folder of photos."""
+    """A folder that has what the README's reader has: the recipes, a folder of photos, a file of clicks."""
     import cv2
+
+    from pdl_rec.data import standin
 
     (tmp_path / "configs").symlink_to(ROOT / "configs")
     rng = np.random.default_rng(0)
@@ -47,6 +49,10 @@ def place(tmp_path: Path) -> Path:
             image = rng.integers(0, 60, (64, 80, 3), dtype=np.uint8)
             image[:, :, number] += 150
             cv2.imwrite(str(tmp_path / f"photos/{name}/{i}.png"), image)
+    clicks = ["visitor,product,time"]
+    for number, items, times in standin.draw("clicks", sessions=300):
+        clicks += [f"v{number},p{item},{time}" for item, time in zip(items, times, strict=True)]
+    (tmp_path / "clicks.csv").write_text("\n".join(clicks) + "\n")
     page = np.full((240, 480, 3), 255, np.uint8)
     cv2.putText(page, "TEXT 3457", (128, 114), cv2.FONT_HERSHEY_SIMPLEX, 1.0, (0, 0, 0), 2, cv2.LINE_AA)
     cv2.imwrite(str(tmp_path / "page.png"), page)
