@@ -11,7 +11,7 @@ import hashlib
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -136,12 +136,13 @@ class Killer(Hook):
 
         return call
 
-    def half_written(self, path: Path, data: bytes) -> None:
+    def half_written(self, path: Path, data: bytes | Iterable[bytes | memoryview]) -> None:
         part = path.with_name(f".{path.name}.part")
-        part.write_bytes(data[: len(data) // 2])
+        whole = data if isinstance(data, bytes) else b"".join(data)
+        part.write_bytes(whole[: len(whole) // 2])
         if self.tick():
             os.kill(os.getpid(), signal.SIGKILL)
-        part.write_bytes(data)
+        part.write_bytes(whole)
         part.replace(path)
 
     def on_step(self, trainer: Trainer) -> None:
