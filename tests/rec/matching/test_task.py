@@ -99,7 +99,8 @@ def _example(kind: str) -> str:
 def test_items_that_a_user_had_are_left_out_unless_asked_for(root: Path, tmp_path: Path) -> None:
     train(from_dict(recipe(root, "bpr")), run=tmp_path / "run", progress=False)
     (answer,) = predict(tmp_path / "run", ["7"], topk=100)
-    (every,) = predict(tmp_path / "run", ["7"], topk=100, repeat=True)
+    every, same = predict(tmp_path / "run", ["7", ["7"]], topk=100, repeat=True)
+    assert same["items"] == every["items"]
     lines = (root / "shop.inter").read_text().splitlines()
     had = {line.split("\t")[1] for line in lines if line.startswith("7\t")}
     got, missing = {each["item"] for each in answer["items"]}, {each["item"] for each in every["items"]}

@@ -98,6 +98,8 @@ class Asking:
         return {reads[0] if len(reads) == 1 else "user": given}
 
     def _user(self, name: Any) -> int:
+        if isinstance(name, Sequence) and not isinstance(name, str) and len(name) == 1:
+            (name,) = name
         names = self.task.vocabularies["users"]
         number = int(names.numbers([str(name)])[0])
         if not number:
