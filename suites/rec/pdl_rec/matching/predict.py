@@ -13,7 +13,7 @@ import numpy as np
 from pdl.errors import DataError, UsageError
 from pdl.nn import Module
 from pdl.ranking import Lists, top_k
-from pdl.runtime.names import split_names
+from pdl.runtime.names import csv_line, split_names
 from pdl.suites import suggest
 from pdl.tensor import no_grad
 from pdl_rec.data.interactions import Interactions, interactions_of
@@ -54,7 +54,8 @@ def _answers(
     for row, one in enumerate(group):
         best = [(int(i), float(s)) for i, s in zip(numbers[row], values[row], strict=True) if np.isfinite(s)]
         answers = [{"item": items.name(i), "score": s} for i, s in best]
-        yield {"input": one, "items": answers, **read[row][2]}
+        shown = csv_line(one) if isinstance(one, list | tuple) else one
+        yield {"input": shown, "items": answers, **read[row][2]}
 
 
 class Asking:
