@@ -155,6 +155,14 @@ def as_row(item: Any) -> dict[str, Any]:
     return {name.strip(): value for name, _, value in parts}
 
 
+def known_row(item: Any, columns: Sequence[str]) -> dict[str, Any]:
+    """The same, of which some of these columns are known; DataError where none is."""
+    row = as_row(item)
+    if not any(name in row for name in columns):
+        raise DataError(f"the row {str(item)[:60]!r} has none of the columns {', '.join(columns[:12])}")
+    return row
+
+
 def joined(parts: Mapping[str, Array], n: int) -> dict[str, Array]:
     """The parts of n rows side by side: whole numbers under "ids", others under "numbers"."""
     found = {}
@@ -238,10 +246,7 @@ class RowFields(Reader, table=PRE, name="fields"):
         return self._fields
 
     def read(self, item: Any, told: dict[str, Any]) -> Array:
-        row = as_row(item)
-        wanted = self.known or self.fields.columns.values()
-        if not any(name in row for name in wanted):
-            raise DataError(f"the row {str(item)[:60]!r} has none of the columns {', '.join([*wanted][:12])}")
+        row = known_row(item, self.known or list(self.fields.columns.values()))
         array: Array = self.fields.rows([row])[self.part][0]
         return array
 
@@ -324,4 +329,16 @@ def _number(name: str, given: Mapping[str, Any]) -> Number:
     return Number(**about, edges=None if edges is None else tuple(map(float, edges)))
 
 
-__all__ = ["Category", "Chances", "Fields", "Names", "Number", "RowFields", "as_row", "joined", "padded", "plain"]
+__all__ = [
+    "Category",
+    "Chances",
+    "Fields",
+    "Names",
+    "Number",
+    "RowFields",
+    "as_row",
+    "joined",
+    "known_row",
+    "padded",
+    "plain",
+]

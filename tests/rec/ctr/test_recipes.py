@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import pdl
 from pdl import selftest
+from pdl.cli import main
 from pdl.config import load
 from pdl.config.named import shipped
 from pdl.errors import ConfigError, DataError, UsageError
@@ -72,6 +74,16 @@ def test_rows_are_answered_alike_by_run_and_bundle(run: Path) -> None:
     assert all(0 < each["label"] < 1 for each in of_run)
     with pytest.raises(DataError, match="has none of the columns I1, I2"):
         session("colour=red")
+
+
+def test_rows_on_the_command_line(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["predict", str(run), "--row", "I1=3,C1=05db9164", "--row", '{"C1": "x"}', "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [each["input"] for each in told] == ["I1=3,C1=05db9164", '{"C1": "x"}']
+    out = tmp_path / "answers.csv"
+    assert main(["predict", str(run / "model.pdl"), str(run / "example.csv"), "--out", str(out)]) == 0
+    assert len(out.read_text().splitlines()) == 4
+    assert main(["predict", str(run), "--row", "colour=red"]) == 3
 
 
 def test_metrics_within_groups_are_told(run: Path) -> None:

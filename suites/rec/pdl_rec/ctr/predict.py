@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pdl.nn import Module
-from pdl.runtime.fields import Chances, as_row
+from pdl.runtime.fields import Chances, known_row
 from pdl.tensor import no_grad
 from pdl_rec.data.click_file import ClickFile
 
@@ -22,12 +22,13 @@ EXAMPLES = 3
 
 def predict(task: ClickThrough, model: Module, inputs: Sequence[Any], *, batch_size: int) -> Iterator[dict[str, Any]]:
     """{"input", label: probability, ...} for each row, in order: {column: value}, JSON, or "column=value,..."."""
-    fields, chances = task.encoding.fields, Chances()
+    encoding, chances = task.encoding, Chances()
+    fields, columns = encoding.fields, encoding.inputs_from
     chances.labels = list(task.labels)
     for begin in range(0, len(inputs), batch_size):
         group = inputs[begin : begin + batch_size]
         with no_grad():
-            logits = model(*task.inputs(fields.rows([as_row(item) for item in group]))).numpy()
+            logits = model(*task.inputs(fields.rows([known_row(item, columns) for item in group]))).numpy()
         for item, row in zip(group, logits, strict=True):
             yield {"input": item if isinstance(item, str) else str(item), **chances(row)}
 
