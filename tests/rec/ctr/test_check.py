@@ -38,11 +38,11 @@ def test_sound_rows_pass(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize(
     ("split", "change", "wanted"),
     [
-        ("test", {"label": [0] * 200}, r"error \[test\].*the label 'label' is 0 in all 200 rows"),
+        ("test", {"label": [0] * 200}, r"error \[test\].*the label 'click' is 0 in all 200 rows"),
         ("train", {"site": ["x"] * 500}, r"warning \[train\].*'site' has one value"),
         ("train", {"ad": list(range(500))}, r"warning \[train\].*'ad' has 500 values in 500 rows"),
         ("train", {"device": table(500, 0)["label"]}, r"error \[train\].*follows from the value of field 'device'"),
-        ("train", {"label": [0, 1, 2, 3] * 125}, r"error \[train\].*the label 'label' is 2 in row 2"),
+        ("train", {"label": [0, 1, 2, 3] * 125}, r"error \[train\].*the label 'click' is 2 in row 2"),
         ("test", {n: column[:200] for n, column in table(500, 0).items()}, r"warning .*200 of 200 rows are in train"),
     ],
 )  # fmt: skip

@@ -68,10 +68,10 @@ def test_rows_are_answered_alike_by_run_and_bundle(run: Path) -> None:
     row = "I1=3,C1=05db9164,C9=a73ee510"
     of_run = pdl.train.predict(run, [row, run / "example.csv"])
     session = pdl.runtime.load(run / "model.pdl")
-    assert of_run[0] == {"input": row, "label": pytest.approx(session(row)["label"])}
+    assert of_run[0] == {"input": row, "click": pytest.approx(session(row)["click"])}
     assert session(row) == session({"I1": 3, "C1": "05db9164", "C9": "a73ee510"}) != session({"I1": 4})
     assert [each["input"] for each in of_run[1:]] == ["2", "3", "4"]
-    assert all(0 < each["label"] < 1 for each in of_run)
+    assert all(0 < each["click"] < 1 for each in of_run)
     with pytest.raises(DataError, match="has none of the columns I1, I2"):
         session("colour=red")
 

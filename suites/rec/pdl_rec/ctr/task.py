@@ -29,7 +29,8 @@ class ClickThrough(Task):
 
     fields    name -> what it is (`FieldSpec`); "C*" stands for all columns of such names. Their vocabularies, means and
               quantiles are learned in one pass over the training data
-    labels    name -> what counts as yes (`LabelSpec`); the order is that of the model's outputs
+    labels    name -> what counts as yes (`LabelSpec`), in the order of the model's outputs; by default click, of the column
+              label. A label is not named "label": answers keep that word for classes
     group     a column: AUC is also told within its groups (gauc), such as a user's rows
     columns, learned   what the data told; the run keeps them
 
@@ -50,7 +51,7 @@ class ClickThrough(Task):
         learned: Mapping[str, Any] | None = None,
     ) -> None:
         self.declared = dict(fields)
-        given: Mapping[str, Any] = {"label": {}} if labels is None else labels
+        given: Mapping[str, Any] = {"click": {"column": "label"}} if labels is None else labels
         self.labels = {name: each if isinstance(each, LabelSpec) else LabelSpec(**each) for name, each in given.items()}
         self.group = group
         self.columns = None if columns is None else list(columns)

@@ -33,15 +33,14 @@ class CIN(Module):
 
     def forward(self, vectors: Tensor) -> Tensor:
         n, fields, dim = vectors.shape
-        first = vectors.permute_dims((0, 2, 1))  # [N, dim, fields]
-        maps, sums = first, []
+        maps, sums = vectors, []
         for number, layer in enumerate(self.layers):
-            pairs = (maps.expand_dims(axis=3) * first.expand_dims(axis=2)).reshape(n, dim, maps.shape[2] * fields)
-            made = layer(pairs)  # [N, dim, count]
-            half = made.shape[2] // 2
+            pairs = (maps.expand_dims(axis=2) * vectors.expand_dims(axis=1)).reshape(n, maps.shape[1] * fields, dim)
+            made = pdl.matmul(layer.weight.T, pairs)  # [N, count, dim]
+            half = made.shape[1] // 2
             goes_on = self.halves and number < len(self.layers) - 1
-            maps, kept = (made[:, :, :half], made[:, :, half:]) if goes_on else (made, made)
-            sums.append(kept.sum(axis=1))
+            maps, kept = (made[:, :half], made[:, half:]) if goes_on else (made, made)
+            sums.append(kept.sum(axis=2))
         return pdl.concat(sums, axis=1)
 
 
