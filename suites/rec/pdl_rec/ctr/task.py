@@ -29,8 +29,8 @@ class ClickThrough(Task):
 
     fields    name -> what it is (`FieldSpec`); "C*" stands for all columns of such names. Their vocabularies, means and
               quantiles are learned in one pass over the training data
-    labels    name -> what counts as yes (`LabelSpec`), in the order of the model's outputs; by default click, of the column
-              label. A label is not named "label": answers keep that word for classes
+    labels    name -> what counts as yes (`LabelSpec`), in the order of the model's outputs; by default click, of the
+              column label. None is named "label": answers keep that word for classes
     group     a column: AUC is also told within its groups (gauc), such as a user's rows
     columns, learned   what the data told; the run keeps them
 
@@ -56,8 +56,8 @@ class ClickThrough(Task):
         self.group = group
         self.columns = None if columns is None else list(columns)
         self.learned = {name: dict(each) for name, each in (learned or {}).items()}
-        if not self.labels:
-            raise ConfigError("task.labels: names no label")
+        if not self.labels or "label" in self.labels:
+            raise ConfigError('task.labels: give each label a name, other than "label" (click: {column: label})')
 
     # -- training ------------------------------------------------------------------------------------------------------
     def step(self, model: Module, batch: Any) -> Loss:
