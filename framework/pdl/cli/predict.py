@@ -68,9 +68,8 @@ def command(
         raise UsageError("'-' reads a file from standard input: pdl predict RUN - < photo.png")
     if json and out is not None:
         raise UsageError("--json prints and --out writes a file; choose one")
-    given = [*(Path(word) for word in words), *(Given("session", each) for each in session or ())]
-    given += [Given("row", each) for each in row or ()]
-    found, reader = _answers(run, given, topk, batch_size, save, tell=bool(words))
+    given = [*words, *(Given("session", each) for each in session or ()), *(Given("row", each) for each in row or ())]
+    found, reader = _answers(run, given, topk, batch_size, save)
     if out is not None:
         _write(out, found, reader)
     elif json:
@@ -82,12 +81,9 @@ def command(
 
 
 def _answers(
-    run: str, given: list[Any], topk: int | None, batch_size: int, save: Path | None, *, tell: bool
+    run: str, given: list[Any], topk: int | None, batch_size: int, save: Path | None
 ) -> tuple[Iterator[dict[str, Any]], Any]:
-    """The predictions of a run, a bundle or a system, one after the other; and what reads its inputs.
-
-    tell   an input of a file that nothing can be said about says so in its prediction
-    """
+    """The predictions of a run, a bundle or a system, one after the other; and what reads its inputs."""
     from pdl.runtime.bundle import is_bundle
     from pdl.runtime.session import load
     from pdl.runtime.use import reader_of
@@ -98,9 +94,24 @@ def _answers(
     if whole is None and not is_bundle(model):
         options: dict[str, Any] = {} if topk is None else {"topk": topk}
         opened = Predictor(model, batch_size=batch_size, **options)
-        return opened.answers(given, save=save, on_error="tell" if tell and opened.reader else "raise"), opened.reader
+        meant, tell = _meant(given, opened.reader)
+        return opened.answers(meant, save=save, on_error="tell" if tell else "raise"), opened.reader
     predictor = load(model) if whole is None else whole
-    return _of_bundle(predictor, given, topk, batch_size, save, tell=tell), reader_of(predictor)
+    meant, tell = _meant(given, reader_of(predictor))
+    return _of_bundle(predictor, meant, topk, batch_size, save, tell=tell), reader_of(predictor)
+
+
+def _meant(given: list[Any], reader: Any) -> tuple[list[Any], bool]:
+    """The inputs, words that mean files of many as paths where there is a reader; and whether there are such files, in
+    which an input that nothing can be said about says so and does not stop the others."""
+    if reader is None:
+        return given, False
+    files = [
+        isinstance(each, str)
+        and (each == "-" or Path(each).suffix.lower() in (".csv", ".tsv", ".txt", ".gz") or Path(each).is_file())
+        for each in given
+    ]
+    return [Path(each) if file else each for each, file in zip(given, files, strict=True)], any(files)
 
 
 def _system(word: str) -> Any:

@@ -237,6 +237,10 @@ def test_a_bundle_of_sessions(tmp_path: Path, capsys: Capture, monkeypatch: pyte
     assert "1 names are not known" in said.err
     assert said.out.split() == ["answers", "answers.csv", "inputs", "3", "rows", "6"]
     assert Path("answers.csv").read_text().startswith("session,rank,item,score\n1,1,")
+    assert main(["predict", "shop.pdl", "apple,dates", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == found[:1], "a word that is no file is a session"
+    assert main(["predict", "shop.pdl", "gone.csv"]) == 3
+    assert "gone.csv: cannot be read" in capsys.readouterr().err
     assert main(["predict", "shop.pdl", "--session", "kiwi,plum"]) == 3
     assert "none of the items kiwi, plum is among the 6 that the model knows" in capsys.readouterr().err
     assert main(["predict", "shop.pdl", "in.txt", "--out", "answers.csv", "--json"]) == 2
