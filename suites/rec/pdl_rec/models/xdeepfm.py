@@ -35,6 +35,7 @@ class CIN(Module):
         n, fields, dim = vectors.shape
         maps, sums = vectors, []
         for number, layer in enumerate(self.layers):
+            assert isinstance(layer, Linear)
             pairs = (maps.expand_dims(axis=2) * vectors.expand_dims(axis=1)).reshape(n, maps.shape[1] * fields, dim)
             made = pdl.matmul(layer.weight.T, pairs)  # [N, count, dim]
             half = made.shape[1] // 2
