@@ -169,8 +169,8 @@ def _export(trial: Trial) -> None:
 def _predict(trial: Trial) -> None:
     """The bundle answers as the run does, and measures the same."""
     assert trial.bundle is not None
-    inputs = _inputs(trial)
-    ours = predict(trial.path, inputs, topk=ALL)
+    inputs, options = _inputs(trial)
+    ours = predict(trial.path, inputs, topk=ALL, **options)
     theirs = [answer for _, _, answer in predict_with_bundle(trial.bundle, inputs, topk=ALL)]
     found = differences(ours, theirs)
     trial.outcome.facts |= {"inputs": len(inputs), "difference": found.largest}
@@ -186,17 +186,18 @@ STEPS: dict[str, Callable[[Trial], None]] = {
 """What a recipe is taken through, in order."""
 
 
-def _inputs(trial: Trial) -> list[Any]:
-    """A few inputs as people give them: samples of the split that the run was tested on, and the file it suggests."""
+def _inputs(trial: Trial) -> tuple[list[Any], dict[str, Any]]:
+    """A few inputs as people give them: samples of the split that the run was tested on, and the file it suggests. And
+    the options with which the run answers as its bundle."""
     folder = Run.open(trial.path)
     config = folder.config()
     task = folder.task(config)
     model = task.restore(config)
     folder.load_weights(model)
     dataset = task.datasets(config, (trial.split,))[trial.split]
-    samples = task.deployment(model, config, dataset=dataset).samples[:INPUTS]
+    deployment = task.deployment(model, config, dataset=dataset)
     example = Path((Result.load(folder.result).next or "").rpartition(" ")[2])
-    return [*samples, *([example] if example.is_file() else [])]
+    return [*deployment.samples[:INPUTS], *([example] if example.is_file() else [])], deployment.options
 
 
 def _compare_metrics(trial: Trial, what: Path, said: str) -> None:

@@ -68,6 +68,7 @@ class Deployment:
     card       markdown for people: what it is, data, metrics and how they were measured, licence, how to use it
     licence    of the weights
     about      further plain facts for people
+    options    of `Task.predict`, with which a run answers as its bundle does: {"repeat": True}
     """
 
     module: Module
@@ -81,6 +82,7 @@ class Deployment:
     card: str = ""
     licence: str = ""
     about: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
     vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
 
 

@@ -72,6 +72,7 @@ def deployment(
             "model": cfg["model"]["_target_"],
             "parameters": sum(p.size for p in model.parameters()),
         },
+        options={"repeat": True} if name == "user" else {},  # a bundle does not hold who had what
     )
 
 
