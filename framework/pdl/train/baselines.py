@@ -43,12 +43,11 @@ def measured_anew(task: Task, cfg: Any, dataset: Any, split: str) -> Baselines:
 
 
 def comparison(result: Result) -> tuple[list[str], list[list[Any]]]:
-    """Column names and rows: the model first, then each baseline; only metrics that a baseline has."""
+    """Column names, the model first, and a row for each metric that a baseline has: so tables stay narrow."""
+    methods = [result.metrics, *result.baselines.values()]
     names = list(dict.fromkeys(key for each in result.baselines.values() for key in each))
-    model = result.model.rpartition(".")[2]
-    rows = [[model, *(result.metrics.get(key) for key in names)]]
-    rows += [[name, *(metrics.get(key) for key in names)] for name, metrics in result.baselines.items()]
-    return ["", *names], rows
+    head = ["", result.model.rpartition(".")[2], *result.baselines]
+    return head, [[name, *(each.get(name) for each in methods)] for name in names]
 
 
 def in_card(card: str, result: Result) -> str:

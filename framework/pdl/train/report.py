@@ -54,21 +54,31 @@ def _baselines(result: Result) -> str:
 
 
 def curves(lines: Sequence[Line]) -> str:
-    """A chart for every metric that training and validation share a name for, and one of the learning rate."""
+    """A chart for each metric, those at several cut-offs (recall@5, recall@20) in one, and one of the learning rate."""
     epochs = [line for line in lines if line["kind"] == "epoch"]
     steps = [line for line in lines if line["kind"] == "step"]
     names = sorted(
         {name.partition("/")[2] for line in epochs for name in line if "/" in name},
         key=lambda name: (name != "loss", name),
     )
-    splits = ("train", "val")
-    charts = [
-        _figure({split: _points(epochs, "epoch", f"{split}/{name}") for split in splits}, "epoch", name)
-        for name in names
-    ]
+    kinds: dict[str, list[str]] = {}
+    for name in names:
+        kinds.setdefault(name.partition("@")[0], []).append(name)
+    charts = [_figure(_series(epochs, each), "epoch", kind if each[1:] else each[0]) for kind, each in kinds.items()]
     source, x = (steps, "step") if steps else (epochs, "epoch")
     charts.append(_figure({"lr": _points(source, x, "lr")}, x, "learning rate"))
     return f'<div class="charts">{"".join(charts)}</div>'
+
+
+def _series(epochs: Sequence[Line], names: Sequence[str]) -> dict[str, list[tuple[float, float]]]:
+    """Curves by split, and by cut-off, ascending, where a metric has several."""
+    order = sorted(names, key=lambda name: (len(name), name))
+    return {
+        f"{split} {name.partition('@')[1]}{name.partition('@')[2]}" if names[1:] else split: points
+        for split in ("train", "val")
+        for name in order
+        if (points := _points(epochs, "epoch", f"{split}/{name}")) or not names[1:]
+    }
 
 
 def _figure(series: dict[str, list[tuple[float, float]]], x: str, caption: str) -> str:

@@ -39,15 +39,17 @@ def test_from_training_to_report(calls: Any, capsys: pytest.CaptureFixture[str])
     assert main(["train", "-c", "recipe.yaml", "--run", "run"]) == 0
     assert calls == [({"train": 64, "val": 16}, "val")], "once, on the data that is there"
     table = capsys.readouterr().out.split("\n\n")[1].splitlines()
-    assert [line.split() for line in table[2:]] == [["mean", "0.7500", "-"], ["nothing", "2.5000", "nan"]]
+    assert table[0].split() == ["Net", "mean", "nothing"]
     data = json.loads(Path("run/result.json").read_text())
     assert data.keys() == FIELDS.keys()
     assert data["baselines"]["nothing"] == {"val/loss": 2.5, "val/other": None}
     result = Result.load(Path("run/result.json"))
-    assert table[1].split()[:2] == ["Net", f"{result.metrics['val/loss']:.4f}"]
+    ours = f"{result.metrics['val/loss']:.4f}"
+    rows = [["val/loss", ours, "0.7500", "2.5000"], ["val/other", "-", "-", "nan"]]
+    assert [line.split() for line in table[1:]] == rows
     page = Path("run/report.html").read_text()
     assert page.index("<h2>Result</h2>") < page.index("<h2>Baselines</h2>") < page.index("<h2>Curves</h2>")
-    assert "<td>mean</td>" in page
+    assert "<th>mean</th>" in page
     assert main(["eval", "run", "--split", "val"]) == 0
     assert len(calls) == 1, "what the run's own test measured is taken"
     assert "nothing" in capsys.readouterr().out
@@ -84,9 +86,9 @@ def test_a_line_says_why_there_are_none(calls: Any, monkeypatch: pytest.MonkeyPa
 
 def test_the_card_has_them_before_the_licence(calls: Any) -> None:
     result = pdl.train.train(pdl.config.load("recipe.yaml"), run="run", progress=False)
-    assert comparison(result)[0] == ["", "val/loss", "val/other"]
+    assert comparison(result)[0] == ["", "Net", "mean", "nothing"]
     card = in_card("# Net\n\n## Metrics\n\nx\n\n## Licence\n\nMIT\n", result)
-    assert card.index("## Metrics") < card.index("## Baselines") < card.index("| mean | 0.7500 | - |")
+    assert card.index("## Metrics") < card.index("## Baselines") < card.index("| 0.7500 | 2.5000 |")
     assert card.endswith("\n\n## Licence\n\nMIT\n")
     assert in_card("# Net\n", result).startswith("# Net\n\n## Baselines\n")
     result.baselines = {}

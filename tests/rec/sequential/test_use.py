@@ -91,7 +91,7 @@ def test_baselines_stand_beside_the_model(run: Path, capsys: pytest.CaptureFixtu
     assert rules > 0.9 > popular, "item k is followed by k + 1"
     bundle = pdl.runtime.load(run / "model.pdl").bundle
     assert bundle is not None
-    assert f"| sequential_rules | {rules:.4f} |" in bundle.card
+    assert f"{result['metrics']['test/recall@1']:.4f} | {popular:.4f} | {rules:.4f} |" in bundle.card
     assert main(["eval", str(run / "model.pdl"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["baselines"] == result["baselines"], "measured anew, and the same"
 
