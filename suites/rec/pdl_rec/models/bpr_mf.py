@@ -57,4 +57,7 @@ class BPRMF(TwoTower):
         return pdl.concat([self.items(items), self.bias(items)], axis=-1)
 
 
+TASK = "matching"
+VARIANTS = {"bpr_mf": {"_target_": "pdl_rec.BPRMF"}}
+
 __all__ = ["BPRMF"]

@@ -66,3 +66,7 @@ class DCNv2(ClickModel):
         if self.structure == "stacked":
             return self.head(self.mlp(crossed)).squeeze(1)
         return self.head(pdl.concat([crossed, self.mlp(row)], axis=1)).squeeze(1)
+
+
+TASK = "click-through"
+VARIANTS = {"dcnv2": {"_target_": "pdl_rec.DCNv2"}}

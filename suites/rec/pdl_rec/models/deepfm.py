@@ -41,3 +41,7 @@ class DeepFM(ClickModel):
         row = self.read(*inputs)
         vectors = self.vectors(*row)
         return self.linear(*row) + pdl.pair_products(vectors) + self.mlp(vectors.flatten(start=1)).squeeze(1)
+
+
+TASK = "click-through"
+VARIANTS = {"deepfm": {"_target_": "pdl_rec.DeepFM"}}

@@ -106,3 +106,7 @@ def _dice_mlp(inputs: int, hidden: Sequence[int]) -> Sequential:
         layers += [Linear(inputs, units), Dice(units)]
         inputs = units
     return Sequential(*layers, Linear(inputs, 1))
+
+
+TASK = "click-through"
+VARIANTS = {"din": {"_target_": "pdl_rec.DIN"}}

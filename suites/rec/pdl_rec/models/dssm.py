@@ -97,4 +97,7 @@ class _Tower(Module):
         return unit(x)
 
 
+TASK = "matching"
+VARIANTS = {"dssm": {"_target_": "pdl_rec.DSSM"}}
+
 __all__ = ["DSSM"]

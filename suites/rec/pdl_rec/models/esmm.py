@@ -58,3 +58,7 @@ class ESMM(ClickModel):
         """The vectors and numbers of each row, side by side [N, C]."""
         ids, numbers = self.read(*inputs)
         return beside(None if ids is None else self.vectors(ids), numbers)
+
+
+TASK = "click-through"
+VARIANTS = {"esmm": {"_target_": "pdl_rec.ESMM"}}

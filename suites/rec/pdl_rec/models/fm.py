@@ -36,3 +36,7 @@ class FM(ClickModel):
         """Logits [N]."""
         row = self.read(*inputs)
         return self.linear(*row) + pdl.pair_products(self.vectors(*row))
+
+
+TASK = "click-through"
+VARIANTS = {"fm": {"_target_": "pdl_rec.FM"}}

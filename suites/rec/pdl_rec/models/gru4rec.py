@@ -171,4 +171,7 @@ def _lengths(items: Tensor) -> Tensor:
     return pdl.max(steps * pdl.astype(pdl.not_equal(items, 0), pdl.int64), axis=1)
 
 
+TASK = "next item"
+VARIANTS = {"gru4rec": {"_target_": "pdl_rec.GRU4Rec"}}
+
 __all__ = ["GRU4Rec", "GRULayer"]

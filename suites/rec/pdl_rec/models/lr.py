@@ -23,3 +23,7 @@ class LR(ClickModel):
     def forward(self, *inputs: Tensor) -> Tensor:
         """Logits [N]."""
         return self.linear(*self.read(*inputs))
+
+
+TASK = "click-through"
+VARIANTS = {"lr": {"_target_": "pdl_rec.LR"}}

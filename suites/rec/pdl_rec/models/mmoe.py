@@ -56,3 +56,7 @@ class MMoE(ClickModel):
         outputs = [expert(row) for expert in self.experts]
         logits = [tower(mixture(outputs, gate(row))) for gate, tower in zip(self.gates, self.towers, strict=True)]
         return pdl.concat(logits, axis=1)
+
+
+TASK = "click-through"
+VARIANTS = {"mmoe": {"_target_": "pdl_rec.MMoE"}}

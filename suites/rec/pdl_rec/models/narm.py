@@ -63,4 +63,7 @@ class NARM(TiedModel):
         return self.finish(self.bilinear(both))
 
 
+TASK = "next item"
+VARIANTS = {"narm": {"_target_": "pdl_rec.NARM"}}
+
 __all__ = ["NARM"]

@@ -94,4 +94,11 @@ def _table(names: int, dim: int, std: float) -> Embedding:
     return table
 
 
+TASK = "matching"
+VARIANTS = {
+    "gmf": {"_target_": "pdl_rec.NCF", "variant": "gmf"},
+    "mlp": {"_target_": "pdl_rec.NCF", "variant": "mlp"},
+    "neumf": {"_target_": "pdl_rec.NCF", "variant": "neumf"},
+}
+
 __all__ = ["NCF"]

@@ -86,3 +86,7 @@ class PLE(ClickModel):
 
 def _experts(width: int, count: int, hidden: Sequence[int], dropout: float) -> ModuleList:
     return ModuleList([mlp(width, hidden, None, dropout=dropout) for _ in range(count)])
+
+
+TASK = "click-through"
+VARIANTS = {"ple": {"_target_": "pdl_rec.PLE"}}

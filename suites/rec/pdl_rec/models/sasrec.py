@@ -53,4 +53,7 @@ class SASRec(TiedModel):
         return last(self.encode_steps(items), items)
 
 
+TASK = "next item"
+VARIANTS = {"sasrec": {"_target_": "pdl_rec.SASRec"}}
+
 __all__ = ["SASRec"]

@@ -113,4 +113,11 @@ class _View(Module):
         return total / (1.0 + pdl.abs(total))
 
 
+TASK = "matching"
+VARIANTS = {
+    "simnet_bow": {"_target_": "pdl_rec.SimNet", "encoder": "bow"},
+    "simnet_cnn": {"_target_": "pdl_rec.SimNet", "encoder": "cnn"},
+    "simnet_gru": {"_target_": "pdl_rec.SimNet", "encoder": "gru"},
+}
+
 __all__ = ["SimNet"]

@@ -106,4 +106,7 @@ def _shares(counts: Tensor) -> Tensor:
     return counts / pdl.maximum(pdl.sum(counts, axis=-1, keepdims=True), 1.0)
 
 
+TASK = "next item"
+VARIANTS = {"srgnn": {"_target_": "pdl_rec.SRGNN"}}
+
 __all__ = ["SRGNN"]

@@ -180,4 +180,7 @@ def _table(names: int, width: int) -> nn.Embedding:
     return table
 
 
+TASK = "next item"
+VARIANTS = {"ssr": {"_target_": "pdl_rec.SSR"}}
+
 __all__ = ["SSR"]

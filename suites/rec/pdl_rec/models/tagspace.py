@@ -59,4 +59,7 @@ class TagSpace(TwoTower):
         return self.tags.weight if items is None else self.tags(items)
 
 
+TASK = "matching"
+VARIANTS = {"tagspace": {"_target_": "pdl_rec.TagSpace"}}
+
 __all__ = ["TagSpace"]

@@ -47,3 +47,7 @@ class WideDeep(ClickModel):
         ids, numbers = self.deep.of(*row)
         deep = self.mlp(beside(None if ids is None else self.vectors(ids), numbers))
         return self.linear(*self.wide.of(*row)) + deep.squeeze(1)
+
+
+TASK = "click-through"
+VARIANTS = {"widedeep": {"_target_": "pdl_rec.WideDeep"}}

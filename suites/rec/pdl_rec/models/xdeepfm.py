@@ -80,3 +80,7 @@ class XDeepFM(ClickModel):
         vectors = self.vectors(*row)
         deep = self.out(self.cin(vectors)) + self.mlp(vectors.flatten(start=1))
         return self.linear(*row) + deep.squeeze(1)
+
+
+TASK = "click-through"
+VARIANTS = {"xdeepfm": {"_target_": "pdl_rec.XDeepFM"}}

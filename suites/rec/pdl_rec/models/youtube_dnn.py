@@ -74,4 +74,7 @@ class YouTubeDNN(TwoTower):
         return self.items.weight if items is None else self.items(items)
 
 
+TASK = "matching"
+VARIANTS = {"youtube_dnn": {"_target_": "pdl_rec.YouTubeDNN"}}
+
 __all__ = ["YouTubeDNN"]
