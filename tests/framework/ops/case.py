@@ -34,6 +34,20 @@ def i(*shape: int, high: int = 5, low: int = 0) -> np.ndarray:
     return RNG.integers(low, high, shape)
 
 
+def draws(seed: int) -> tuple[Callable[..., np.ndarray], Callable[..., np.ndarray]]:
+    """`f` and `i` with a generator of their own: cases that are added later then move no number of the others, and put
+    none of them beside a kink."""
+    rng = np.random.default_rng(seed)
+
+    def floats(*shape: int) -> np.ndarray:
+        return rng.uniform(-1.0, 1.0, shape)
+
+    def integers(*shape: int, high: int = 5, low: int = 0) -> np.ndarray:
+        return rng.integers(low, high, shape)
+
+    return floats, integers
+
+
 def b(*shape: int) -> np.ndarray:
     """A bool input."""
     return RNG.random(shape) < 0.5

@@ -6,7 +6,7 @@ import numpy as np
 
 from pdl.ops.classifier import linear_cross_entropy
 
-from .case import Case, f, i
+from .case import Case, draws, f, i
 
 
 def reference(x, w, b, labels, label_smoothing=0.0, ignore_index=-100, reduction="mean"):
@@ -41,6 +41,7 @@ def with_ids(x, w, b, labels, ids, **options):
     return linear_cross_entropy(x, w, b, labels, ids=ids, **options)
 
 
+g, n = draws(1)
 ROWS = {"transposed": True}
 DRAWN = np.array([4, 9, 4, -1, 0, 9, 4, -1, 3])
 LABELS = np.array([[0, 2, 1], [4, -100, 3]])
@@ -54,23 +55,23 @@ CASES = [
         linear_cross_entropy, [f(2, 2), f(2, 150), f(150), i(2, high=150)], reference,
         {"label_smoothing": 0.1, "ignore_index": 7}, second=False,
     ),
-    Case(linear_cross_entropy, [f(2, 3, 4), f(5, 4), f(5), LABELS], by_rows, ROWS),
-    Case(linear_cross_entropy, [f(4, 3), f(7, 3), None, i(4, high=7)], by_rows, ROWS | {"reduction": "sum"}),
-    Case(linear_cross_entropy, [f(4, 3), f(7, 3), f(7), i(4, high=7)], by_rows, ROWS | {"reduction": "none"}),
-    Case(linear_cross_entropy, [f(2, 3, 4), f(5, 4), f(5), LABELS], by_rows, ROWS | {"label_smoothing": 0.2}),
+    Case(linear_cross_entropy, [g(2, 3, 4), g(5, 4), g(5), LABELS], by_rows, ROWS),
+    Case(linear_cross_entropy, [g(4, 3), g(7, 3), None, n(4, high=7)], by_rows, ROWS | {"reduction": "sum"}),
+    Case(linear_cross_entropy, [g(4, 3), g(7, 3), g(7), n(4, high=7)], by_rows, ROWS | {"reduction": "none"}),
+    Case(linear_cross_entropy, [g(2, 3, 4), g(5, 4), g(5), LABELS], by_rows, ROWS | {"label_smoothing": 0.2}),
     Case(
-        linear_cross_entropy, [f(2, 2), f(150, 2), f(150), i(2, high=150)], by_rows,
+        linear_cross_entropy, [g(2, 2), g(150, 2), g(150), n(2, high=150)], by_rows,
         ROWS | {"label_smoothing": 0.1, "ignore_index": 7}, second=False,
     ),
     Case(
-        linear_cross_entropy, [f(2, 4), f(5, 4), f(5), i(2, low=1, high=5)], without_the_first, ROWS | {"first": 1}
+        linear_cross_entropy, [g(2, 4), g(5, 4), g(5), n(2, low=1, high=5)], without_the_first, ROWS | {"first": 1}
     ),
     Case(
-        linear_cross_entropy, [f(3, 4), f(40, 4), f(40), np.array([3, 0, 39])], without_the_first,
+        linear_cross_entropy, [g(3, 4), g(40, 4), g(40), np.array([3, 0, 39])], without_the_first,
         ROWS | {"first": 3, "ignore_index": 0}, second=False,
     ),
     Case(
-        with_ids, [f(5, 3), f(9, 3), f(9), np.array([0, 2, 1, 8, -100]), DRAWN],
+        with_ids, [g(5, 3), g(9, 3), g(9), np.array([0, 2, 1, 8, -100]), DRAWN],
         lambda x, w, b, labels, ids, transposed: of_drawn_classes(x, w, b, labels, transposed, ids), ROWS,
     ),
 ]  # fmt: skip
