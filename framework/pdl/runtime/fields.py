@@ -163,6 +163,18 @@ def known_row(item: Any, columns: Sequence[str]) -> dict[str, Any]:
     return row
 
 
+def part_of(item: Any, part: str, parts: Sequence[str]) -> Any:
+    """One part of an item whose parts have these names: a row as `as_row` takes it; or, where there is one part alone,
+    also that part itself. DataError where the item says nothing of it."""
+    is_json = isinstance(item, str) and item.lstrip().startswith("{")
+    if len(parts) == 1 and not isinstance(item, Mapping) and not is_json:
+        return item
+    row = known_row(item, parts)
+    if row.get(part) is None:
+        raise DataError(f"the row {str(item)[:60]!r} says nothing of {part!r}; the model reads {', '.join(parts)}")
+    return row[part]
+
+
 def joined(parts: Mapping[str, Array], n: int) -> dict[str, Array]:
     """The parts of n rows side by side: whole numbers under "ids", others under "numbers"."""
     found = {}
@@ -340,5 +352,6 @@ __all__ = [
     "joined",
     "known_row",
     "padded",
+    "part_of",
     "plain",
 ]

@@ -12,6 +12,7 @@ import numpy as np
 from pdl.errors import DataError, UsageError
 from pdl.ranking import Lists, top_k
 from pdl.runtime import tables
+from pdl.runtime.fields import part_of
 from pdl.runtime.readers import Named, Reader
 from pdl.runtime.sample import Sample
 from pdl.runtime.steps import POST, PRE, Informed
@@ -29,6 +30,9 @@ class Session(Named, Reader, table=PRE, name="session"):
     of `lengths` (by default 1, 2, 4, ... and max_length), so that few shapes occur; sessions that go through the model
     together are filled up to the longest of them. `columns` are the names of the columns of a table of sessions: of
     the session, the item, and the time.
+
+    part, parts   the session is this part of an item, whose parts have these names (`pdl.runtime.fields.part_of`). One
+                  of several parts may be empty, which gives zeros: the others say something
     """
 
     takes = "session"
@@ -39,24 +43,31 @@ class Session(Named, Reader, table=PRE, name="session"):
         max_length: int = 50,
         lengths: Sequence[int] | None = None,
         columns: Sequence[str] = ("session", "item", "time"),
+        part: str | None = None,
+        parts: Sequence[str] = (),
     ) -> None:
-        self.vocabulary, self.max_length = _name(vocabulary), _count("max_length", max_length)
-        self.lengths = _lengths(self.max_length) if lengths is None else sorted(_count("lengths", n) for n in lengths)
+        self.vocabulary, self.max_length = checked_name(vocabulary), checked_count("max_length", max_length)
+        self.lengths = (
+            _lengths(self.max_length) if lengths is None else sorted(checked_count("lengths", n) for n in lengths)
+        )
         if not self.lengths or self.lengths[-1] < self.max_length:
             raise UsageError(f"lengths={lengths!r} must reach max_length={self.max_length}")
         if len(columns) != 3 or not all(isinstance(name, str) for name in columns):
             raise UsageError(f"columns={columns!r} must be the names of the columns of session, item and time")
         self.columns = tuple(columns)
+        self.part, self.parts = None if part is None else checked_name(part), [checked_name(name) for name in parts]
+        if len(self.parts) > 1:
+            self.takes = "row"
 
     def read(self, item: Any, told: dict[str, Any]) -> Array:
-        names = split_names(item)
+        names = split_names(item if self.part is None else part_of(item, self.part, self.parts))
         numbers = self.names.numbers(names)
         known = numbers[numbers > 0][-self.max_length :]
         unknown = [name for name, number in zip(names, numbers, strict=True) if not number]
-        if not len(known):
+        if not len(known) and len(self.parts) < 2:
             raise DataError(self._nothing(unknown))
         if unknown:
-            told["unknown"] = unknown
+            told["unknown"] = [*told.get("unknown", ()), *unknown]
         return filled(known, next(n for n in self.lengths if n >= len(known)))
 
     def _nothing(self, unknown: list[str]) -> str:
@@ -67,7 +78,7 @@ class Session(Named, Reader, table=PRE, name="session"):
         return f"{which} among the {len(self.names):,} that the model knows{suggest(unknown[-1], self.names)}"
 
     def rows(self, path: str | Path) -> Iterator[tuple[str, Any]]:
-        return tables.sessions(path, self.columns)
+        return tables.sessions(path, self.columns) if len(self.parts) < 2 else tables.rows(path)
 
     def together(self, array: Array) -> Any:
         return array.dtype
@@ -88,8 +99,8 @@ class TopItems(Named, Informed, table=POST, name="top_items"):
     """
 
     def __init__(self, vocabulary: str, k: int = 20, exclude: str | None = None) -> None:
-        self.vocabulary, self.k = _name(vocabulary), _count("k", k)
-        self.exclude = None if exclude is None else _name(exclude)
+        self.vocabulary, self.k = checked_name(vocabulary), checked_count("k", k)
+        self.exclude = None if exclude is None else checked_name(exclude)
 
     def inform(self, value: Any, sample: Sample) -> Any:
         if not isinstance(value, np.ndarray) or value.shape != (self.names.size,):
@@ -141,16 +152,18 @@ def _lengths(most: int) -> list[int]:
     return [*(1 << n for n in range((most - 1).bit_length())), most]
 
 
-def _count(name: str, value: Any) -> int:
+def checked_count(name: str, value: Any) -> int:
+    """A number from 1 to MAX_LENGTH; UsageError, which calls it by its name, for anything else."""
     if type(value) is not int or not 1 <= value <= MAX_LENGTH:
         raise UsageError(f"{name}={value!r} must be a number from 1 to {MAX_LENGTH}")
     return int(value)
 
 
-def _name(value: Any) -> str:
+def checked_name(value: Any) -> str:
+    """A text; UsageError for anything else."""
     if not isinstance(value, str):
         raise UsageError(f"{value!r} must be a name")
     return value
 
 
-__all__ = ["Session", "TopItems", "csv_line", "filled", "split_names"]
+__all__ = ["Session", "TopItems", "checked_count", "checked_name", "csv_line", "filled", "split_names"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -22,10 +22,10 @@ from pdl.vocabulary import Vocabulary
 class Reader(Step, table={}, name=""):
     """A step that makes an array of an input as people give it.
 
-    takes   what an input is, in a word: "session", "text", "fields"
+    takes   what an input is, in a word: "session", "text", "row"
     """
 
-    takes: ClassVar[str] = ""
+    takes: str = ""
 
     def __call__(self, value: Any) -> Any:
         return self.read(value, {})

@@ -130,6 +130,23 @@ def _seconds(text: str, line: int, name: str) -> float:
         raise DataError(f"{name}:{line}: {text!r} is no time: expected a number, or ISO 8601") from None
 
 
+# -- texts -------------------------------------------------------------------------------------------------------------
+def is_table(path: str | Path) -> bool:
+    """Whether the name of a file says that it is a table with a header."""
+    return _suffix(path) in TABLES
+
+
+def lines(path: str | Path) -> Iterator[tuple[str, str]]:
+    """(number, text) for each line of a file, or of standard input ("-"), that is not blank."""
+    with _opened(path) as file:
+        try:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    yield str(number), line.strip()
+        except (UnicodeDecodeError, EOFError, OSError) as error:
+            raise DataError(f"{path}: not a text ({error})") from None
+
+
 # -- rows --------------------------------------------------------------------------------------------------------------
 def rows(
     path: str | Path, columns: Sequence[str] | None = None, separator: str | None = None
@@ -224,4 +241,4 @@ def _cell(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
 
 
-__all__ = ["answers", "sessions", "write_answers"]
+__all__ = ["answers", "is_table", "lines", "rows", "sessions", "write_answers"]

@@ -12,7 +12,7 @@ import pytest
 import pdl
 import pdl.runtime
 from pdl.config import from_dict
-from pdl.errors import ConfigError, DataError, UsageError
+from pdl.errors import ConfigError, DataError
 from pdl.export.run import export
 from pdl.train import Hook, evaluate, predict, train
 from pdl_rec.data import Atomic, interactions_of, vocabulary_of
@@ -134,8 +134,10 @@ def test_a_query_may_be_a_mapping(root: Path, tmp_path: Path) -> None:
     assert one["unknown"] == ["no such item"]
     assert not {"3", "4"} & {each["item"] for each in one["items"]}
     assert named["items"] != one["items"]
-    with pytest.raises(UsageError, match="the model reads history, age"):
+    with pytest.raises(DataError, match="none of the columns user, history, age"):
         predict(tmp_path / "run", [{"colour": "red"}])
+    with pytest.raises(DataError, match="says nothing of 'age'; the model reads history, age"):
+        predict(tmp_path / "run", [{"history": "3,4"}])
 
 
 def test_overfit_learns_a_few_samples_by_heart(root: Path, tmp_path: Path) -> None:
@@ -186,17 +188,41 @@ def test_the_loss_of_an_evaluation_is_the_cross_entropy_of_what_is_relevant() ->
     assert got == pytest.approx(np.mean(by_hand), rel=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["bpr", "youtube_dnn"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_bundle_ranks_as_its_run_does(root: Path, tmp_path: Path, kind: str) -> None:
     train(from_dict(recipe(root, kind, export=True)), run=tmp_path / "run", progress=False)
     whole, bundle = evaluate(tmp_path / "run"), evaluate(tmp_path / "run" / "model.pdl")
     for name in ("test/recall@10", "test/mrr@10", "test/loss"):
         assert bundle.metrics[name] == pytest.approx(whole.metrics[name], rel=1e-4)
     session = pdl.runtime.load(tmp_path / "run" / "model.pdl")
-    (answer,) = predict(tmp_path / "run", [_example(kind)], topk=20, repeat=kind == "bpr")
-    got = session(_example(kind))["items"]
-    assert [each["item"] for each in got] == [each["item"] for each in answer["items"]]
-    np.testing.assert_allclose([e["score"] for e in got], [e["score"] for e in answer["items"]], rtol=1e-3, atol=1e-5)
+    (user,) = (
+        predict(tmp_path / "run", ["7"], topk=20, repeat=kind in ("bpr", "ncf")) if kind != "youtube_dnn" else [{}]
+    )
+    for asked in _as_people_write(root, recipe(root, kind)):
+        (answer,) = predict(tmp_path / "run", [asked], topk=20, repeat=True if kind in ("bpr", "ncf") else None)
+        for known in (answer, user or answer):
+            got = session(asked)["items"]
+            assert [each["item"] for each in got] == [each["item"] for each in known["items"]]
+            theirs = [each["score"] for each in known["items"]]
+            np.testing.assert_allclose([each["score"] for each in got], theirs, rtol=1e-3, atol=1e-5)
+
+
+def _as_people_write(root: Path, config: dict[str, Any]) -> list[Any]:
+    """What is known of user 7, in the ways in which a model of this recipe is asked."""
+    if config["model"]["_target_"] in ("pdl_rec.BPRMF", "pdl_rec.NCF"):
+        return ["7", ["7"], {"user": "7"}]
+    train_data = Atomic(**{k: v for k, v in config["data"]["train"].items() if k != "_target_"})
+    words = {kind: vocabulary_of(train_data, kind) for kind in ("users", "items", "age")}
+    train_data.bind(words)
+    data, (user,) = interactions_of(train_data), words["users"].numbers(["7"])
+    assert data.times is not None
+    rows = np.flatnonzero(data.users == user)
+    had = [words["items"].name(int(i)) for i in data.items[rows[np.argsort(data.times[rows], kind="stable")]]]
+    if "user_fields" not in config["task"]:
+        return [had, ",".join(had), {"history": had}]
+    age = words["age"].name(int(data.user_fields["age"][user][0]))
+    whole = {"history": had, "age": age}
+    return [whole, json.dumps(whole), {"history": ",".join(had), "age": [age]}, f'"history={",".join(had)}",age={age}']
 
 
 def test_baselines_stand_beside_the_model(root: Path, tmp_path: Path) -> None:
@@ -230,14 +256,6 @@ def test_baselines_stand_beside_the_model(root: Path, tmp_path: Path) -> None:
         assert found[name]["test/recall@10"] == pytest.approx(np.mean(recalls), abs=2e-3)
 
 
-def test_a_model_of_fields_says_why_it_makes_no_bundle(root: Path, tmp_path: Path) -> None:
-    train(from_dict(recipe(root, "simnet", epochs=1)), run=tmp_path / "run", progress=False)
-    with pytest.raises(
-        UsageError, match="SimNet reads history, age; a bundle of matching takes a user or a history alone"
-    ):
-        export(tmp_path / "run")
-
-
 def test_tags_of_new_texts_are_ranked_and_named(root: Path, tmp_path: Path) -> None:
     (root / "posts.item").write_text(
         "item_id:token\ttext:token_seq\ttags:token_seq\n"
@@ -255,6 +273,17 @@ def test_tags_of_new_texts_are_ranked_and_named(root: Path, tmp_path: Path) -> N
     cat, boat = predict(tmp_path / "run", ["cat cats", {"text": "boat w1 unheard"}], topk=2)
     assert cat["items"][0]["item"] == "pets"
     assert {each["item"] for each in boat["items"]} == {"sea", "travel"}
+    assert boat["unknown"] == ["unheard"]
+    export(tmp_path / "run", tmp_path / "model.pdl")
+    session = pdl.runtime.load(tmp_path / "model.pdl")
+    for asked in ("boat w1 unheard", ["boat", "w1", "unheard"], {"text": "boat w1 unheard"}):
+        got = session(asked)
+        assert got["unknown"] == ["unheard"]
+        assert [e["item"] for e in got["items"]][:2] == [e["item"] for e in boat["items"]]
+    with pytest.raises(DataError, match="no word of 'unheard of' is among the"):
+        session("unheard of")
+    measured = evaluate(tmp_path / "model.pdl").metrics["test/hr@1"]
+    assert measured == pytest.approx(found.metrics["test/hr@1"], rel=1e-4)
 
 
 POSTS = [("cat", "pets"), ("dog", "pets"), ("boat", "sea travel"), ("train", "travel"), ("fish", "sea")]

@@ -1,4 +1,4 @@
-"""What of a model of matching goes into a bundle: users or histories by name in, items by name out."""
+"""What of a model of matching goes into a bundle: users, histories and words by name in, items by name out."""
 
 from __future__ import annotations
 
@@ -13,8 +13,12 @@ from pdl.dtype import int64
 from pdl.errors import UsageError
 from pdl.nn import Module
 from pdl.ops.base import Spec
+from pdl.runtime.pipeline import Pipeline
 from pdl.tensor import Tensor
 from pdl.train import Deployment
+from pdl_rec.data.interactions import interactions_of
+from pdl_rec.data.sessions import bind
+from pdl_rec.matching.loader import Histories, Queries
 from pdl_rec.models.matching import MatchingModel
 
 if TYPE_CHECKING:
@@ -22,17 +26,60 @@ if TYPE_CHECKING:
 
 SAMPLES, ANSWERS = 8, 20
 KINDS = {"user": "users", "history": "items"}
+COLUMNS = ("user_id", "item_id", "timestamp")
+"""Of a table of histories, as `pdl_rec.data.Atomic` names them."""
 
 
 class ByPosition(Module):
-    """The model with its one input by position: users int64 [N, 1], or histories int64 [N, T] -> scores."""
+    """The model with its inputs by position: users int64 [N, 1], histories and words int64 [N, T] -> scores. Examples
+    have the age 0 (`given`: the names of the others)."""
 
     def __init__(self, model: MatchingModel) -> None:
-        self.model, self.name = model, model.inputs[0]
+        self.model, self.names = model, given(model)
 
-    def forward(self, given: Tensor) -> Tensor:
-        made: Tensor = self.model({self.name: given[:, 0] if self.name == "user" else given})
+    def forward(self, *arrays: Tensor) -> Tensor:
+        query = dict(zip(self.names, arrays, strict=True))
+        if "user" in query:
+            query["user"] = query["user"][:, 0]
+        if "example_age" in self.model.inputs:
+            query["example_age"] = pdl.astype(arrays[0][:, :1], pdl.float32) * 0.0
+        made: Tensor = self.model(query)
         return made
+
+
+def given(model: MatchingModel) -> list[str]:
+    """The inputs that people give: all but the age of an example."""
+    return [name for name in model.inputs if name != "example_age"]
+
+
+def steps(task: Matching, model: MatchingModel) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """Names to numbers before the net, each input by a reader of its own; scores to names behind it."""
+    names = given(model)
+    top: dict[str, Any] = {"step": "top_items", "vocabulary": "items", "k": ANSWERS}
+    if "history" in names and not task.repeat:
+        top["exclude"] = "history"
+    return {"pre": {name: [_reader(task, model, name, names)] for name in names}, "post": {"scores": [top]}}
+
+
+def _reader(task: Matching, model: MatchingModel, name: str, names: list[str]) -> dict[str, Any]:
+    part, length = {"part": name, "parts": names}, _width(task, model, name)
+    if name in KINDS:
+        about = {"step": "session", "vocabulary": KINDS[name], "max_length": length, "lengths": [length], **part}
+        return {**about, "columns": list(COLUMNS)} if names == ["history"] else about
+    spelling = {} if task.trigrams is None else {"trigrams": task.trigrams}
+    return {"step": "words", "vocabulary": name, "length": length, **part, **spelling}
+
+
+def _width(task: Matching, model: MatchingModel, name: str) -> int:
+    """Numbers of each row of an input. Histories have the length of training: some encoders see what pads them."""
+    return 1 if name == "user" else task.history if name == "history" else int(model.user_fields[name][1])
+
+
+def pipeline(task: Matching, model: MatchingModel) -> Pipeline:
+    """The bundle's pipeline, with the vocabularies of the task."""
+    made = Pipeline.read(steps(task, model), (), "the task's pipeline", task.vocabularies)
+    assert made is not None
+    return made
 
 
 def deployment(
@@ -44,27 +91,21 @@ def deployment(
     metrics: Mapping[str, float | None] | None = None,
     licence: str = "",
 ) -> Deployment:
-    """Scores of all items for users, or for histories of any length; the best by name afterwards. UsageError for a
-    model that reads fields: no step makes their numbers of what people write."""
+    """Scores of all items for users, or for histories, words or both; the best by name afterwards."""
     assert isinstance(model, MatchingModel)
-    if len(model.inputs) != 1 or model.inputs[0] not in KINDS:
-        reads = ", ".join(model.inputs)
-        raise UsageError(f"{type(model).__name__} reads {reads}; a bundle of matching takes a user or a history alone")
-    (name,) = model.inputs
-    length = 1 if name == "user" else task.history
-    top: dict[str, Any] = {"step": "top_items", "vocabulary": "items", "k": ANSWERS}
-    if name == "history" and not task.repeat:
-        top["exclude"] = name
-    columns = Spec((Dim.symbol("n", 3), 1 if name == "user" else Dim.symbol("t", 4)), int64)
+    around, names = steps(task, model), given(model)
+    if "user" in names and len(names) > 1:
+        raise UsageError(f"{type(model).__name__} reads {', '.join(names)}; a bundle takes a user alone, or no user")
+    n = Dim.symbol("n", 3)
     return Deployment(
         module=ByPosition(model),
-        inputs={name: columns},
+        inputs={name: Spec((n, _width(task, model, name)), int64) for name in names},
         outputs=("scores",),
-        pre={name: [{"step": "session", "vocabulary": KINDS[name], "max_length": length}]},
-        post={"scores": [top]},
-        samples=_samples(task, name, dataset),
-        prepare=lambda names: {name: _prepared(task, name, names, length)},
-        vocabularies={kind: task.vocabularies[kind] for kind in sorted({"items", KINDS[name]})},
+        pre=around["pre"],
+        post=around["post"],
+        samples=samples(task, model, dataset),
+        prepare=pipeline(task, model).prepare,
+        vocabularies={kind: task.vocabularies[kind] for kind in sorted({"items", *(KINDS.get(n, n) for n in names)})},
         card=_card(task, model, cfg, metrics or {}, licence),
         licence=licence,
         about={
@@ -72,47 +113,66 @@ def deployment(
             "model": cfg["model"]["_target_"],
             "parameters": sum(p.size for p in model.parameters()),
         },
-        options={"repeat": True} if name == "user" else {},  # a bundle does not hold who had what
+        options={"repeat": True} if names == ["user"] else {},  # a bundle does not hold who had what
     )
 
 
-def _samples(task: Matching, name: str, dataset: Any) -> list[list[str]]:
-    """A few users of the vocabulary, or histories of the data; made up where there is none."""
-    names = task.vocabularies[KINDS[name]]
-    if name == "user":
-        return [[each] for each in names.names[:SAMPLES]]
-    rows: Any = [np.random.default_rng(0).integers(1, names.size, n) for n in (1, 2, 3, 5, 8)]
-    users = getattr(dataset, "users", None)
-    if users is not None and len(users):
-        some = users[np.arange(SAMPLES) * len(users) // SAMPLES]
-        rows = [row for row in dataset.histories.newest(some, task.history) if row.any()] or rows
-    return [[names.name(int(i)) for i in row if i] for row in rows]
+# -- samples -----------------------------------------------------------------------------------------------------------
+def samples(task: Matching, model: MatchingModel, dataset: Any) -> list[Any]:
+    """A few users of the vocabulary; or what is known of some users of the data, made up where there is none."""
+    names = given(model)
+    if names == ["user"]:
+        return [[each] for each in task.vocabularies["users"].names[:SAMPLES]]
+    found = _made_up(task, names) if dataset is None else _of_data(task, names, dataset)
+    return [_alone(*row.items()) if len(names) == 1 else row for row in found]
 
 
-def _prepared(task: Matching, name: str, names: list[str], length: int) -> np.ndarray:
-    """What the bundle's reader makes of names: known ones, the newest `length`, zeros behind to a power of two."""
-    numbers = task.vocabularies[KINDS[name]].numbers(names)
-    known = numbers[numbers > 0][-length:]
-    return np.pad(known, (0, min(length, 1 << (len(known) - 1).bit_length()) - len(known)))
+def _alone(one: tuple[str, list[str]]) -> Any:
+    """A history as it is; a text as one."""
+    return one[1] if one[0] == "history" else " ".join(one[1])
 
 
+def _of_data(task: Matching, names: list[str], dataset: Any) -> list[dict[str, list[str]]]:
+    source = dataset.dataset if isinstance(dataset, Queries) else dataset
+    bind(source, task.vocabularies)
+    data = interactions_of(source)
+    known = data if data.known is None else data.known
+    size = 1 + int(max(data.users.max(initial=0), known.users.max(initial=0)))
+    tables = {name: data.user_fields[name] for name in names if name not in KINDS}
+    if "history" in names:
+        tables["history"] = Histories.of(known, size).newest(np.arange(size), task.history)
+    users = np.unique(data.users[data.users > 0])
+    rows = [{name: _names(task, name, tables[name][user]) for name in names} for user in users]
+    told = [row for row in rows if len(names) > 1 or all(row.values())]
+    return [told[at * len(told) // SAMPLES] for at in range(min(SAMPLES, len(told)))]
+
+
+def _made_up(task: Matching, names: list[str]) -> list[dict[str, list[str]]]:
+    rng = np.random.default_rng(0)
+    sizes = {name: task.vocabularies[KINDS.get(name, name)].size for name in names}
+    counts = {name: (1, 2, 3, 5, 8) if name == "history" else (1,) * 5 for name in names}
+    return [
+        {name: _names(task, name, rng.integers(1, sizes[name], counts[name][row])) for name in names}
+        for row in range(5)
+    ]
+
+
+def _names(task: Matching, name: str, numbers: np.ndarray) -> list[str]:
+    known = task.vocabularies[KINDS.get(name, name)]
+    return [known.name(int(number)) for number in numbers if number]
+
+
+# -- words -------------------------------------------------------------------------------------------------------------
 def _card(task: Matching, model: MatchingModel, cfg: Any, metrics: Mapping[str, float | None], licence: str) -> str:
     """The model card, in markdown."""
-    (name,) = model.inputs
-    names = task.vocabularies[KINDS[name]].names
+    names = given(model)
     source = cfg["data"].get("train") or {}
     measured = {key: value for key, value in metrics.items() if key.startswith(("test/", "val/"))}
     rows = [f"| {key} | {'-' if value is None else f'{value:.4f}'} |" for key, value in measured.items()]
     table = "\n".join(["| metric | value |", "|---|---|", *rows])
-    asked = names[0] if name == "user" else ",".join(names[:2])
-    seen = (
-        "Items that a user had in training are among the answers: a bundle does not hold who had what."
-        if name == "user"
-        else "Items of the history are not recommended again."
-    )
     parts = [
         f"# {type(model).__name__}, {len(task.vocabularies['items']):,} items",
-        f"Which items fit a {name} ({cfg['model']['_target_']}). {seen}",
+        f"Which items fit a given {' with '.join(names)} ({cfg['model']['_target_']}). {_seen(task, names)}".rstrip(),
         "## Data",
         f"Trained on {source.get('_target_', 'data that the recipe names')} {source.get('name', '')}; config.yaml in "
         "this bundle holds the whole recipe.",
@@ -121,15 +181,30 @@ def _card(task: Matching, model: MatchingModel, cfg: Any, metrics: Mapping[str, 
         "## Licence",
         licence or "Not stated: ask whoever gave you this file.",
         "## Use",
-        f'    session = pdl.runtime.load("model.pdl")\n    session("{asked}")["items"]',
+        f'    session = pdl.runtime.load("model.pdl")\n    session({_asked(task, names)!r})["items"]',
     ]
     return "\n\n".join(parts) + "\n"
 
 
+def _seen(task: Matching, names: list[str]) -> str:
+    """What becomes of items that one had before."""
+    if names == ["user"]:
+        return "Items that a user had in training are among the answers: a bundle does not hold who had what."
+    return "Items of the history are not recommended again." if "history" in names and not task.repeat else ""
+
+
+def _asked(task: Matching, names: list[str]) -> Any:
+    """An input to try."""
+    if names == ["user"]:
+        return task.vocabularies["users"].names[0]
+    row = {name: ("," if name == "history" else " ").join(words) for name, words in _made_up(task, names)[1].items()}
+    return next(iter(row.values())) if len(names) == 1 else row
+
+
 def by_port(session: Any, query: Mapping[str, np.ndarray]) -> list[Tensor]:
     """A query as the inputs of a bundle, in their order."""
-    given = {name: value[:, None] if name == "user" else value for name, value in query.items()}
-    return [pdl.as_tensor(given[port.name]) for port in session.inputs]
+    found = {name: value[:, None] if name == "user" else value for name, value in query.items()}
+    return [pdl.as_tensor(found[port.name]) for port in session.inputs]
 
 
-__all__ = ["ByPosition", "by_port", "deployment"]
+__all__ = ["ByPosition", "by_port", "deployment", "given", "pipeline", "samples", "steps"]

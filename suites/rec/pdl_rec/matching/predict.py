@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -13,13 +12,15 @@ import numpy as np
 from pdl.errors import DataError, UsageError
 from pdl.nn import Module
 from pdl.ranking import Lists, top_k
-from pdl.runtime.names import csv_line, split_names
+from pdl.runtime.fields import known_row
+from pdl.runtime.names import csv_line, filled
+from pdl.runtime.readers import Reader
 from pdl.suites import suggest
 from pdl.tensor import no_grad
 from pdl_rec.data.interactions import Interactions, interactions_of
 from pdl_rec.data.sessions import bind
+from pdl_rec.matching.deploy import given, pipeline
 from pdl_rec.matching.loader import Histories
-from pdl_rec.matching.words import spelled, trigrams
 from pdl_rec.models.matching import MatchingModel
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def _answers(
     for row, one in enumerate(group):
         best = [(int(i), float(s)) for i, s in zip(numbers[row], values[row], strict=True) if np.isfinite(s)]
         answers = [{"item": items.name(i), "score": s} for i, s in best]
-        shown = csv_line(one) if isinstance(one, list | tuple) else one
+        shown = csv_line(one) if isinstance(one, list | tuple) else str(one)
         yield {"input": shown, "items": answers, **read[row][2]}
 
 
@@ -62,41 +63,41 @@ class Asking:
     """How an input becomes a query.
 
     An input is the name of a user; or, where the model reads nothing but a history, the names of its items between
-    commas (or a list of them); or, where it reads one field, its text; or a mapping (or its JSON) of "user", "history"
-    and fields, as far as the model reads them. Of a user who is given by name the rest comes from the training data.
+    commas (or a list of them); or, where it reads one field, its text; or a mapping (or its JSON, or, for a model that
+    reads several things, "column=value,...") of "user", "history" and fields, as far as the model reads them. What is
+    given is read by the bundle's own steps; of a user who is given by name the rest comes from the training data.
     """
 
     def __init__(self, task: Matching, model: MatchingModel, cfg: Any, *, leave_out: bool) -> None:
         self.task, self.model, self.cfg, self.leave_out = task, model, cfg, leave_out
+        self.names, self.steps = given(model), pipeline(task, model).pre
         self._trained: tuple[Interactions, Histories] | None = None
 
-    def read(self, given: Any) -> tuple[dict[str, np.ndarray], np.ndarray, dict[str, Any]]:
+    def read(self, item: Any) -> tuple[dict[str, np.ndarray], np.ndarray, dict[str, Any]]:
         """(the query's rows, numbers of items that are not to be recommended, what is worth telling)."""
-        parts = self._parts(given)
+        parts = self._parts(item)
         told: dict[str, Any] = {}
         user = self._user(parts["user"]) if "user" in parts else 0
-        history = self._history(parts["history"], told) if "history" in parts else None
-        seen = np.zeros(0, np.int64) if history is None else history
-        if user and self.leave_out and history is None:
+        query = {name: self._row(name, parts, user, told) for name in self.model.inputs}
+        seen = np.zeros(0, np.int64)
+        if self.leave_out and "history" in query and "history" in parts:
+            seen = query["history"][query["history"] > 0]
+        elif self.leave_out and user:
             seen = self._seen(user, told)
-        query = {name: self._row(name, parts, user, history) for name in self.model.inputs}
-        return query, seen if self.leave_out else seen[:0], told
+        return query, seen, told
 
-    def _parts(self, given: Any) -> Mapping[str, Any]:
+    def _parts(self, item: Any) -> Mapping[str, Any]:
         """The input as a mapping."""
-        if isinstance(given, str) and given.lstrip().startswith("{"):
-            try:
-                given = json.loads(given)
-            except ValueError as error:
-                raise UsageError(f"the input {given[:60]!r} begins like JSON and is none: {error}") from None
-        if isinstance(given, Mapping):
-            unread = [name for name in given if name not in ("user", *self.model.inputs)]
-            if unread:
-                known = ", ".join(self.model.inputs)
-                raise UsageError(f"the input has {', '.join(map(repr, unread))}; the model reads {known}")
-            return given
-        reads = [name for name in self.model.inputs if name != "example_age"]
-        return {reads[0] if len(reads) == 1 else "user": given}
+        if isinstance(item, Mapping) or (isinstance(item, str) and self._is_row(item)):
+            row = known_row(item, list(dict.fromkeys(["user", *self.names])))
+            return {name: value for name, value in row.items() if value is not None}
+        return {self.names[0] if len(self.names) == 1 else "user": item}
+
+    def _is_row(self, text: str) -> bool:
+        """Whether a text is JSON, or (where no one text is all that the model reads) "column=value,..."."""
+        return text.lstrip().startswith("{") or (
+            len(self.names) > 1 and "=" in text and text not in self.task.vocabularies["users"]
+        )
 
     def _user(self, name: Any) -> int:
         if isinstance(name, Sequence) and not isinstance(name, str) and len(name) == 1:
@@ -108,47 +109,22 @@ class Asking:
             raise DataError(f"user {name!r} is not among the {len(names):,} that training had{near}")
         return number
 
-    def _history(self, items: Any, told: dict[str, Any]) -> np.ndarray:
-        names: list[str] = split_names(items)
-        numbers = self.task.vocabularies["items"].numbers(names)
-        unknown = [name for name, number in zip(names, numbers, strict=True) if not number]
-        if unknown:
-            told["unknown"] = unknown
-        return numbers[numbers > 0]
-
-    def _row(self, name: str, parts: Mapping[str, Any], user: int, history: np.ndarray | None) -> np.ndarray:
+    def _row(self, name: str, parts: Mapping[str, Any], user: int, told: dict[str, Any]) -> np.ndarray:
         if name == "user":
             if not user:
                 raise UsageError("the model knows users by name; give one")
             return np.array(user)
         if name == "example_age":
             return np.zeros(1, np.float32)
+        if name in parts or not user:
+            (reader, *_) = self.steps[name]
+            assert isinstance(reader, Reader)
+            return reader.read(parts, told)
         if name == "history":
-            known = history if history is not None else self._of_user(user)
-            row = np.zeros(self.task.history, np.int64)
-            newest = known[-self.task.history :]
-            row[: len(newest)] = newest
-            return row
-        if name in parts:
-            return self._words(name, parts[name])
-        if not user:
-            raise UsageError(f"the input says nothing of {name!r}; give it, or the name of a user of the training data")
-        self._data()
-        found: np.ndarray = self.task.user_words[name][user]
-        return found
-
-    def _words(self, name: str, text: Any) -> np.ndarray:
-        """A field's numbers: the whole text where it is a name, else its words."""
-        vocabulary = self.task.vocabularies[name]
-        words = [str(text)] if str(text) in vocabulary or not isinstance(text, str) else text.split()
+            return filled(self._of_user(user)[-self.task.history :], self.task.history)
         width = self.model.user_fields[name][1]
-        if self.task.trigrams is None:
-            numbers = vocabulary.numbers(words)
-        else:
-            table = trigrams(words, self.task.trigrams)
-            numbers = spelled(np.arange(1, len(words) + 1)[None], table)[0]
-        numbers = numbers[numbers > 0][:width]
-        return np.pad(numbers, (0, width - len(numbers)))
+        self._data()
+        return filled(self.task.user_words[name][user][:width], width)
 
     def _data(self) -> tuple[Interactions, Histories]:
         """The training data of the run, opened when it is first needed."""
@@ -161,8 +137,6 @@ class Asking:
         return self._trained
 
     def _of_user(self, user: int) -> np.ndarray:
-        if not user:
-            raise UsageError("the input has no history; give one, or the name of a user of the training data")
         histories = self._data()[1]
         return histories.items[histories.start[user] : histories.start[user + 1]]
 

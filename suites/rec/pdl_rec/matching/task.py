@@ -15,6 +15,7 @@ from pdl.errors import ConfigError, DataError
 from pdl.hints import Range
 from pdl.nn import Module, init
 from pdl.ranking import Lists
+from pdl.runtime.words import spelled, trigrams
 from pdl.suites import locate
 from pdl.train import Deployment, Loss, Metric, Parts, Task
 from pdl.train.deployed import Deployed
@@ -25,10 +26,10 @@ from pdl_rec.data.sessions import bind, vocabulary_of
 from pdl_rec.matching.deploy import by_port
 from pdl_rec.matching.loader import Before, Others, Pairs, Queries, Reading
 from pdl_rec.matching.losses import Kind, all_items, matching_loss
-from pdl_rec.matching.words import spelled, trigrams
 from pdl_rec.models.matching import MatchingModel
 
 if TYPE_CHECKING:
+    from pdl.runtime.readers import Reader
     from pdl_rec.evaluation import Ranking
 
 
@@ -191,8 +192,10 @@ class Matching(Task):
             self.read_fields(split, interactions_of(dataset))
 
     def _training_data(self, cfg: Any, datasets: Mapping[str, Any], kind: str) -> Any:
-        """Bundles of histories hold no names of users, so these are looked up where a bundle is measured."""
-        found = datasets if "train" in datasets or kind != "users" else self.datasets(cfg, ("train",))
+        """Bundles hold names of users where these are asked for, and no words of items, so they are looked up where a
+        bundle is measured."""
+        told = kind != "users" and kind not in self.item_fields
+        found = datasets if "train" in datasets or told else self.datasets(cfg, ("train",))
         if "train" not in found:
             raise DataError(f"data.train is needed to know the {kind}; give it, or use a run that was trained")
         return found["train"]
@@ -242,6 +245,8 @@ class Matching(Task):
         name = type(model).__name__
         if isinstance(model, Deployed):  # a bundle in the model's place
             self.inputs = tuple(port.name for port in model.session.inputs)
+            shapes = {port.name: port.shape for port in model.session.inputs if port.name in self.user_fields}
+            self.widths = {name: int(shape[1]) for name, shape in shapes.items() if shape is not None}
             return
         if not isinstance(model, MatchingModel):
             raise ConfigError(f"model: {name} is no pdl_rec.MatchingModel, so it matches no users and items")
@@ -343,6 +348,13 @@ class Matching(Task):
         from pdl_rec.matching.predict import predict
 
         return predict(self, model, inputs, cfg=cfg, batch_size=batch_size, topk=topk, repeat=repeat)
+
+    def reader(self, cfg: Any) -> Reader | None:
+        """What reads histories, texts or rows of both; None where users are known by name."""
+        from pdl_rec.matching.deploy import given, pipeline
+
+        model = self.restore(cfg)
+        return None if "user" in given(model) else pipeline(self, model).reader  # type: ignore[arg-type]
 
     def deployment(
         self,

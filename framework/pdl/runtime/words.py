@@ -1,0 +1,110 @@
+"""Steps for texts: words in, their numbers out."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pdl.errors import DataError, UsageError
+from pdl.runtime import tables
+from pdl.runtime.fields import part_of
+from pdl.runtime.names import checked_count, checked_name, filled
+from pdl.runtime.readers import Named, Reader
+from pdl.runtime.steps import PRE
+from pdl.suites import suggest
+from pdl.tensor import Array
+
+MAX_BUCKETS = 1 << 31
+
+
+class Words(Named, Reader, table=PRE, name="words"):
+    """A text -> the numbers of its words int64 [length], zeros behind the last; or of their letter trigrams.
+
+    A text that is itself a name of the vocabulary counts as one word; others are taken apart at white space, and lists
+    of words are taken as they are. Words that the vocabulary lacks are dropped, and told in the answer as "unknown"; of
+    what is left the first `length` count. With `trigrams`, the number of their buckets, every word can be read
+    (`trigrams`).
+
+    part, parts   the text is this part of an item, whose parts have these names: see `pdl.runtime.fields.part_of`. Of
+                  an item that is nothing but a text something must be known
+    """
+
+    takes = "text"
+
+    def __init__(
+        self, vocabulary: str, length: int, part: str, parts: Sequence[str] = (), trigrams: int | None = None
+    ) -> None:
+        self.vocabulary, self.length = checked_name(vocabulary), checked_count("length", length)
+        self.part, self.parts = checked_name(part), [checked_name(name) for name in parts] or [part]
+        if trigrams is not None and (type(trigrams) is not int or not 2 <= trigrams <= MAX_BUCKETS):
+            raise UsageError(f"trigrams={trigrams!r} must be a number from 2 to {MAX_BUCKETS}")
+        self.trigrams = trigrams
+        if len(self.parts) > 1:
+            self.takes = "row"
+
+    def read(self, item: Any, told: dict[str, Any]) -> Array:
+        words = self._split(part_of(item, self.part, self.parts))
+        if self.trigrams is not None:
+            known = spelled(np.arange(1, len(words) + 1)[None], trigrams(words, self.trigrams))[0]
+            known = known[known > 0]
+        else:
+            numbers = self.names.numbers(words)
+            known = numbers[numbers > 0]
+            unknown = [word for word, number in zip(words, numbers, strict=True) if not number]
+            if unknown:
+                told["unknown"] = [*told.get("unknown", ()), *unknown]
+        if not len(known) and len(self.parts) == 1:
+            raise DataError(self._nothing(words))
+        return filled(known[: self.length], self.length)
+
+    def _split(self, text: Any) -> list[str]:
+        if isinstance(text, Sequence) and not isinstance(text, str):
+            return [str(word) for word in text]
+        return [str(text)] if str(text) in self.names else str(text).split()
+
+    def _nothing(self, words: list[str]) -> str:
+        if not words:
+            return "a text without words: give at least one"
+        which = f"no word of {' '.join(words)[:60]!r}"
+        return f"{which} is among the {len(self.names):,} that the model knows{suggest(words[-1], self.names)}"
+
+    def rows(self, path: str | Path) -> Iterator[tuple[str, Any]]:
+        """Rows of a table with columns of these names; of texts alone also the lines of any other file."""
+        return tables.rows(path) if len(self.parts) > 1 or tables.is_table(path) else tables.lines(path)
+
+    def random(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+        return rng.integers(1, self.trigrams or max(2, self.names.size), shape)
+
+
+def trigrams(names: Sequence[str], buckets: int) -> Array:
+    """Numbers of the letter trigrams of each name, int64 [names + 1, L]; row 0 and what is behind the last are zeros.
+
+    "web" is read as "#web#" and gives #we, web, eb# (Huang et al., CIKM 2013, section 3.2); a trigram has the number
+    1 + crc32(its UTF-8 bytes) modulo (buckets - 1), so names that training never had are read, too.
+    """
+    found = [sorted({1 + zlib.crc32(part.encode()) % (buckets - 1) for part in _parts(name)}) for name in names]
+    table = np.zeros((len(names) + 1, max(map(len, found), default=1)), np.int64)
+    for row, numbers in enumerate(found, 1):
+        table[row, : len(numbers)] = numbers
+    return table
+
+
+def _parts(name: str) -> list[str]:
+    whole = f"#{name.lower()}#"
+    return [whole[i : i + 3] for i in range(max(len(whole) - 2, 1))]
+
+
+def spelled(words: Array, table: Array) -> Array:
+    """Words int64 [N, L] to their trigrams int64 [N, L'], each word's behind the one before, zeros behind the last."""
+    wide = table[words].reshape(len(words), -1)
+    order = np.argsort(wide == 0, axis=1, kind="stable")
+    packed = np.take_along_axis(wide, order, axis=1)
+    width = int((packed > 0).sum(axis=1).max(initial=1))
+    return packed[:, : max(width, 1)]
+
+
+__all__ = ["Words", "spelled", "trigrams"]
