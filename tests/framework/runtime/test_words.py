@@ -1,0 +1,123 @@
+"""Texts in a pipeline: words and letter trigrams by number, alone or as one part of an item."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pdl.errors import DataError
+from pdl.runtime.pipeline import Pipeline
+from pdl.runtime.words import spelled, trigrams
+from pdl.vocabulary import Vocabulary
+
+NAMES = {"job": Vocabulary(["doctor", "none", "sales clerk"]), "items": Vocabulary(["a", "b, c"])}
+WORDS = {"step": "words", "vocabulary": "job", "length": 3, "part": "job"}
+PARTS = ["history", "job"]
+BOTH = {
+    "history": [
+        {
+            "step": "session",
+            "vocabulary": "items",
+            "max_length": 4,
+            "lengths": [4],
+            "part": "history",
+            "parts": PARTS,
+        }
+    ],
+    "job": [{**WORDS, "parts": PARTS}],
+}
+
+
+def read(pre: Any) -> Pipeline:
+    found = Pipeline.read({"pre": json.loads(json.dumps(pre)), "post": {}}, (), "x.pdl", NAMES)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("item", "numbers", "unknown"),
+    [
+        ("doctor", [1, 0, 0], []),
+        (" none  doctor\tnone", [2, 1, 2], []),
+        ("sales clerk", [3, 0, 0], []),
+        ("sales doctor", [1, 0, 0], ["sales"]),
+        (["sales clerk", "none", "none", "doctor"], [3, 2, 2], []),
+        ({"job": "doctor", "else": 1}, [1, 0, 0], []),
+        ('{"job": ["none"]}', [2, 0, 0], []),
+    ],
+)
+def test_a_text_becomes_the_numbers_of_its_words(item: Any, numbers: list[int], unknown: list[str]) -> None:
+    pipeline = read({"job": [WORDS]})
+    sample = pipeline.take(item)
+    assert sample.inputs["job"].dtype == np.int64
+    assert (sample.inputs["job"].tolist(), sample.told.get("unknown", [])) == (numbers, unknown)
+    assert pipeline.reader is not None
+    assert pipeline.reader.takes == "text"
+
+
+def test_letters_of_any_word_are_read_as_training_does() -> None:
+    pipeline = read({"job": [{**WORDS, "length": 12, "trigrams": 50}]})
+    for text in ("doctor", "none doctor", "unheard of"):
+        words = text.split()
+        wanted = spelled(np.arange(1, len(words) + 1)[None], trigrams(words, 50))[0][:12]
+        sample = pipeline.take(text)
+        assert sample.told == {}
+        assert sample.inputs["job"].tolist() == [*wanted, *[0] * (12 - len(wanted))]
+
+
+@pytest.mark.parametrize(
+    ("item", "history", "job", "unknown"),
+    [
+        ({"history": ["a", "b, c"], "job": "none"}, [1, 2, 0, 0], [2, 0, 0], []),
+        ('{"history": "\\"b, c\\",a", "job": "none", "age": 3}', [2, 1, 0, 0], [2, 0, 0], []),
+        ("history=a,job=sales clerk", [1, 0, 0, 0], [3, 0, 0], []),
+        ({"history": [], "job": ""}, [0, 0, 0, 0], [0, 0, 0], []),
+        ({"history": "z,a", "job": "y"}, [1, 0, 0, 0], [0, 0, 0], ["z", "y"]),
+    ],
+)
+def test_several_inputs_read_the_parts_of_one_item(
+    item: Any, history: list[int], job: list[int], unknown: list[str]
+) -> None:
+    pipeline = read(BOTH)
+    sample = pipeline.take(item)
+    assert {name: array.tolist() for name, array in sample.inputs.items()} == {"history": history, "job": job}
+    assert sample.told.get("unknown", []) == unknown
+    assert pipeline.reader is not None
+    assert pipeline.reader.takes == "row"
+
+
+@pytest.mark.parametrize(
+    ("pre", "item", "fault"),
+    [
+        ({"job": [WORDS]}, "", "a text without words"),
+        ({"job": [WORDS]}, "docter", "no word of 'docter' is among the 3 that the model knows; did you mean 'doctor'"),
+        ({"job": [WORDS]}, "{not json", "is not JSON"),
+        (BOTH, {"history": "a"}, "says nothing of 'job'; the model reads history, job"),
+        (BOTH, {"age": 3}, "none of the columns history, job"),
+        (BOTH, "a", "is not column=value"),
+        ({"job": [{**WORDS, "length": 0}]}, "doctor", "length=0 must be a number from 1"),
+        ({"job": [{**WORDS, "trigrams": 1}]}, "doctor", "trigrams=1 must be a number from 2"),
+        ({"job": [{**WORDS, "vocabulary": "jobs"}]}, "doctor", "no vocabulary 'jobs'"),
+        ({"job": [{**WORDS, "part": 3}]}, "doctor", "3 must be a name"),
+    ],
+)
+def test_what_no_text_is_read_of(pre: Any, item: Any, fault: str) -> None:
+    with pytest.raises(DataError, match=fault):
+        read(pre).take(item)
+
+
+def test_files_of_many(tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text("doctor\n\nnone doctor\n")
+    (tmp_path / "rows.csv").write_text('id,history,job\n7,"a,a",none\n')
+    texts, rows = read({"job": [WORDS]}).reader, read(BOTH).reader
+    assert texts is not None
+    assert rows is not None
+    assert list(texts.rows(tmp_path / "texts.txt")) == [("1", "doctor"), ("3", "none doctor")]
+    for reader in (texts, rows):
+        assert list(reader.rows(tmp_path / "rows.csv")) == [("2", {"id": "7", "history": "a,a", "job": "none"})]
+    with pytest.raises(DataError, match=r"gone\.txt: cannot be read"):
+        list(texts.rows(tmp_path / "gone.txt"))
