@@ -32,7 +32,8 @@ class Session(Named, Reader, table=PRE, name="session"):
     the session, the item, and the time.
 
     part, parts   the session is this part of an item, whose parts have these names (`pdl.runtime.fields.part_of`). One
-                  of several parts may be empty, which gives zeros: the others say something
+                  of several parts may be empty, which gives zeros: the others say something. A part that is one name
+                  alone (max_length 1) is no session but what it is called, and has a line of a file to itself
     """
 
     takes = "session"
@@ -58,6 +59,8 @@ class Session(Named, Reader, table=PRE, name="session"):
         self.part, self.parts = None if part is None else checked_name(part), [checked_name(name) for name in parts]
         if len(self.parts) > 1:
             self.takes = "row"
+        elif self.part is not None and self.max_length == 1:
+            self.takes = self.part
 
     def read(self, item: Any, told: dict[str, Any]) -> Array:
         names = split_names(item if self.part is None else part_of(item, self.part, self.parts))
@@ -74,11 +77,14 @@ class Session(Named, Reader, table=PRE, name="session"):
         if not unknown:
             return "a session without items: give at least one"
         shown = ", ".join(unknown[:5]) + (", ..." if len(unknown) > 5 else "")
-        which = f"none of the items {shown} is" if len(unknown) > 1 else f"the item {shown} is not"
+        kind = "item" if self.takes in ("session", "row") else self.takes
+        which = f"none of the {kind}s {shown} is" if len(unknown) > 1 else f"the {kind} {shown} is not"
         return f"{which} among the {len(self.names):,} that the model knows{suggest(unknown[-1], self.names)}"
 
     def rows(self, path: str | Path) -> Iterator[tuple[str, Any]]:
-        return tables.sessions(path, self.columns) if len(self.parts) < 2 else tables.rows(path)
+        if self.takes == "session":
+            return tables.sessions(path, self.columns)
+        return tables.rows(path) if self.takes == "row" else tables.texts(path, self.takes)
 
     def together(self, array: Array) -> Any:
         return array.dtype

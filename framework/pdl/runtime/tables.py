@@ -131,20 +131,21 @@ def _seconds(text: str, line: int, name: str) -> float:
 
 
 # -- texts -------------------------------------------------------------------------------------------------------------
-def is_table(path: str | Path) -> bool:
-    """Whether the name of a file says that it is a table with a header."""
-    return _suffix(path) in TABLES
-
-
-def lines(path: str | Path) -> Iterator[tuple[str, str]]:
-    """(number, text) for each line of a file, or of standard input ("-"), that is not blank."""
+def texts(path: str | Path, column: str) -> Iterator[tuple[str, Any]]:
+    """(text, text) for each line of a file, or of standard input ("-"), that is not blank; of a table *.csv or *.tsv
+    (text, row): what stands in this column, else the number of the line."""
+    if _is_table(path):
+        yield from ((row.get(column) or number, row) for number, row in rows(path))
+        return
     with _opened(path) as file:
         try:
-            for number, line in enumerate(file, 1):
-                if line.strip():
-                    yield str(number), line.strip()
+            yield from ((line.strip(), line.strip()) for line in file if line.strip())
         except (UnicodeDecodeError, EOFError, OSError) as error:
             raise DataError(f"{path}: not a text ({error})") from None
+
+
+def _is_table(path: str | Path) -> bool:
+    return _suffix(path) in TABLES
 
 
 # -- rows --------------------------------------------------------------------------------------------------------------
@@ -241,4 +242,4 @@ def _cell(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
 
 
-__all__ = ["answers", "is_table", "lines", "rows", "sessions", "write_answers"]
+__all__ = ["answers", "rows", "sessions", "texts", "write_answers"]

@@ -74,7 +74,7 @@ class Words(Named, Reader, table=PRE, name="words"):
 
     def rows(self, path: str | Path) -> Iterator[tuple[str, Any]]:
         """Rows of a table with columns of these names; of texts alone also the lines of any other file."""
-        return tables.rows(path) if len(self.parts) > 1 or tables.is_table(path) else tables.lines(path)
+        return tables.rows(path) if len(self.parts) > 1 else tables.texts(path, self.part)
 
     def random(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
         return rng.integers(1, self.trigrams or max(2, self.names.size), shape)

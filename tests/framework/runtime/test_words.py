@@ -110,14 +110,29 @@ def test_what_no_text_is_read_of(pre: Any, item: Any, fault: str) -> None:
         read(pre).take(item)
 
 
+def test_one_name_alone_is_called_what_it_is(tmp_path: Path) -> None:
+    one = {"step": "session", "vocabulary": "items", "max_length": 1, "part": "user", "parts": ["user"]}
+    pipeline = read({"user": [one]})
+    reader = pipeline.reader
+    assert reader is not None
+    assert reader.takes == "user"
+    (tmp_path / "users.txt").write_text("a\n")
+    (tmp_path / "users.tsv").write_text("user\tage\na\t3\n")
+    for file in ("users.txt", "users.tsv"):
+        ((name, item),) = reader.rows(tmp_path / file)
+        assert (name, pipeline.prepare(item)["user"].tolist()) == ("a", [1])
+    with pytest.raises(DataError, match="the user z is not among the 2 that the model knows"):
+        pipeline.take("z")
+
+
 def test_files_of_many(tmp_path: Path) -> None:
     (tmp_path / "texts.txt").write_text("doctor\n\nnone doctor\n")
     (tmp_path / "rows.csv").write_text('id,history,job\n7,"a,a",none\n')
     texts, rows = read({"job": [WORDS]}).reader, read(BOTH).reader
     assert texts is not None
     assert rows is not None
-    assert list(texts.rows(tmp_path / "texts.txt")) == [("1", "doctor"), ("3", "none doctor")]
-    for reader in (texts, rows):
-        assert list(reader.rows(tmp_path / "rows.csv")) == [("2", {"id": "7", "history": "a,a", "job": "none"})]
+    assert list(texts.rows(tmp_path / "texts.txt")) == [("doctor", "doctor"), ("none doctor", "none doctor")]
+    for reader, name in ((texts, "none"), (rows, "2")):
+        assert list(reader.rows(tmp_path / "rows.csv")) == [(name, {"id": "7", "history": "a,a", "job": "none"})]
     with pytest.raises(DataError, match=r"gone\.txt: cannot be read"):
         list(texts.rows(tmp_path / "gone.txt"))

@@ -99,8 +99,9 @@ def _example(kind: str) -> str:
 def test_items_that_a_user_had_are_left_out_unless_asked_for(root: Path, tmp_path: Path) -> None:
     train(from_dict(recipe(root, "bpr")), run=tmp_path / "run", progress=False)
     (answer,) = predict(tmp_path / "run", ["7"], topk=100)
-    every, same = predict(tmp_path / "run", ["7", ["7"]], topk=100, repeat=True)
-    assert same["items"] == every["items"]
+    (tmp_path / "users.txt").write_text("7\n")
+    every, *same = predict(tmp_path / "run", ["7", ["7"], tmp_path / "users.txt"], topk=100, repeat=True)
+    assert same == [every, every]
     lines = (root / "shop.inter").read_text().splitlines()
     had = {line.split("\t")[1] for line in lines if line.startswith("7\t")}
     got, missing = {each["item"] for each in answer["items"]}, {each["item"] for each in every["items"]}
@@ -134,6 +135,9 @@ def test_a_query_may_be_a_mapping(root: Path, tmp_path: Path) -> None:
     assert one["unknown"] == ["no such item"]
     assert not {"3", "4"} & {each["item"] for each in one["items"]}
     assert named["items"] != one["items"]
+    (tmp_path / "rows.csv").write_text('history,age\n"3,4,no such item",2\n')
+    (of_file,) = predict(tmp_path / "run", [tmp_path / "rows.csv"], topk=5)
+    assert of_file["items"] == one["items"]
     with pytest.raises(DataError, match="none of the columns user, history, age"):
         predict(tmp_path / "run", [{"colour": "red"}])
     with pytest.raises(DataError, match="says nothing of 'age'; the model reads history, age"):

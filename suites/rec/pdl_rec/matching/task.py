@@ -350,11 +350,10 @@ class Matching(Task):
         return predict(self, model, inputs, cfg=cfg, batch_size=batch_size, topk=topk, repeat=repeat)
 
     def reader(self, cfg: Any) -> Reader | None:
-        """What reads histories, texts or rows of both; None where users are known by name."""
-        from pdl_rec.matching.deploy import given, pipeline
+        """What reads users, histories, texts or rows of several of these."""
+        from pdl_rec.matching.deploy import pipeline
 
-        model = self.restore(cfg)
-        return None if "user" in given(model) else pipeline(self, model).reader  # type: ignore[arg-type]
+        return pipeline(self, self.restore(cfg)).reader  # type: ignore[arg-type]
 
     def deployment(
         self,
