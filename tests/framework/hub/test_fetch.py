@@ -151,7 +151,7 @@ ANSWERS = {
 }  # fmt: skip
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(names=strategies.lists(strategies.sampled_from(sorted(ANSWERS)), min_size=1, max_size=6))
 def test_whatever_the_server_does(names: list[str], server: Server, offer: Offer, cache: Path) -> None:
     """Three calls against any series of answers: a call brings the right file or says why it does not, and under the

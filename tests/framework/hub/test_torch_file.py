@@ -262,7 +262,7 @@ def example(write: Any) -> bytes:
 
 
 @both
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(data=st.data())
 def test_damage_is_a_data_error_or_nothing(write: Any, data: st.DataObject, tmp_path_factory: Any) -> None:
     good = bytearray(example(write))
@@ -285,7 +285,7 @@ def test_damage_is_a_data_error_or_nothing(write: Any, data: st.DataObject, tmp_
         assert all(isinstance(name, str) and np.array(array).shape == array.shape for name, array in found.items())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.sampled_from([*STEPS, *REFUSED]), max_size=40), st.binary(max_size=40))
 def test_streams_of_instructions(codes: list[int], rest: bytes) -> None:
     from pdl.hub.torch_pickle import Machine

@@ -48,7 +48,7 @@ def geometries(draw: st.DrawFn) -> dict:
     }
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(geometries())
 def test_forward_and_gradients(geo: dict) -> None:
     rng, dtype = np.random.default_rng(geo["seed"]), geo["dtype"]
@@ -75,7 +75,7 @@ def test_forward_and_gradients(geo: dict) -> None:
     assert abs((direct(x.astype(np.float64), u, **how) * g).sum() - (dw * u).sum()) < scale
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(geometries(), st.booleans())
 def test_bf16_is_summed_in_float(geo: dict, wide: bool) -> None:
     rng = np.random.default_rng(geo["seed"])

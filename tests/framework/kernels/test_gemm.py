@@ -28,7 +28,7 @@ layouts = st.sampled_from(["rows", "transposed", "strided", "broadcast"])
 dims = st.one_of(st.integers(0, 70), st.sampled_from([1, 14, 15, 32, 33, 511, 513, 1100]))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(m=dims, n=dims, k=dims, batch=st.sampled_from(BATCHES), a_layout=layouts, b_layout=layouts, bias=st.booleans(),
        dtype=st.sampled_from([np.float32, np.float64]))  # fmt: skip
 def test_matmul(
@@ -45,7 +45,7 @@ def test_matmul(
     np.testing.assert_allclose(out, expected, atol=(1e-5 if dtype == np.float32 else 1e-13) * (k + 10))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(m=dims, n=dims, k=dims, batch=st.sampled_from(BATCHES), a_layout=layouts, b_layout=layouts, bias=st.booleans(),
        wide=st.booleans())  # fmt: skip
 def test_bf16_is_summed_in_float(

@@ -31,7 +31,7 @@ def photo(h: int, w: int, c: int, seed: int = 0, smooth: bool = True) -> np.ndar
     return resize(small, (h, w), "cubic") if smooth else small
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(SIDE, SIDE, SIDE, SIDE, st.sampled_from([1, 3]), st.sampled_from(pictures.METHODS), st.integers(0, 999))
 def test_resize_is_opencvs(h: int, w: int, out_h: int, out_w: int, c: int, method: str, seed: int) -> None:
     """Equal bytes, but for areas, whose sums OpenCV takes in another order: there one level, and rarely."""
@@ -59,7 +59,7 @@ def test_one_axis_grows_and_the_other_shrinks() -> None:
 
 
 @given(SIDE, SIDE, st.sampled_from([1, 3]), st.integers(0, 99))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_rest_is_the_transforms(h: int, w: int, c: int, seed: int) -> None:
     x, rng = photo(h, w, c, seed, smooth=False), SampleRandom(0, 0, 0)
     pairs: list[tuple[Any, Any]] = [

@@ -154,7 +154,7 @@ def recbole(total: int, shares: list[float]) -> list[int]:
     return counts
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=80), st.sampled_from(["random", "time"]), st.booleans())
 def test_shares_are_rounded_as_recbole_does(users: list[int], order: Any, by_user: bool) -> None:
     own, times = np.array(users), np.random.default_rng(0).permutation(len(users)).astype(float)

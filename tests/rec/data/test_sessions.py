@@ -122,7 +122,7 @@ tables = st.lists(
 )  # session, item, time
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     tables, st.sampled_from([{"ratios": {"train": 0.5, "val": 0.3, "test": 0.2}}, {"holdout": {"val": 9, "test": 9}}])
 )

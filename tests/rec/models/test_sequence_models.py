@@ -94,7 +94,7 @@ def test_the_paper_s_formulas(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(sessions=st.lists(session, min_size=2, max_size=5), behind=st.integers(0, 3))
 def test_neither_padding_nor_the_batch_matters(name: str, sessions: list[list[int]], behind: int) -> None:
     model = made(name)
@@ -104,7 +104,7 @@ def test_neither_padding_nor_the_batch_matters(name: str, sessions: list[list[in
 
 
 @pytest.mark.parametrize("name", LEFT_TO_RIGHT)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(sessions=st.lists(session, min_size=1, max_size=4))
 def test_each_step_is_the_session_so_far(name: str, sessions: list[list[int]]) -> None:
     model = made(name)
