@@ -17,7 +17,7 @@ import pdl
 from pdl.data import DataFault, Few, Subset
 from pdl.errors import ConfigError, UsageError
 from pdl_rec import SSR, NextItem
-from pdl_rec.data import Atomic, AtomicSessions, bind, interactions_of, sessions_of, vocabulary_of
+from pdl_rec.data import Atomic, AtomicSessions, ClickFile, bind, interactions_of, sessions_of, vocabulary_of
 from pdl_rec.data.splits import part_of
 
 FILES = {
@@ -65,6 +65,26 @@ def test_folder_zip_and_wheel_give_the_same(folder: Path, tmp_path: Path) -> Non
     ]
     assert len(set(found)) == 1
     assert AtomicSessions(name="shop").fingerprint == AtomicSessions(wheel, "shop").fingerprint
+
+
+def test_rows_of_clicks_are_found_in_the_same_places(folder: Path, store: Path) -> None:
+    def rows() -> int:
+        return len(ClickFile("shop/shop.inter", join={"user_id": "shop/shop.user"}).table["age"])
+
+    assert rows() == 6
+    archive = zipped(folder, store.parent / "shop_atomic.zip", "any/where/")
+    for each in folder.iterdir():
+        each.unlink()
+    folder.rmdir()
+    (store / "rec").mkdir()
+    archive.rename(store / "rec/shop_atomic.zip")
+    assert rows() == 6
+    (store / "rec/shop_atomic.zip").write_bytes(b"PK")
+    with pytest.raises(DataFault, match="the zip is damaged"):
+        rows()
+    (store / "rec/shop_atomic.zip").unlink()
+    with pytest.raises(DataFault, match="shop is not there"):
+        rows()
 
 
 def test_fields_stand_beside_the_numbers(folder: Path) -> None:

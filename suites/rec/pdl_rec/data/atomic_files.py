@@ -17,6 +17,7 @@ from pdl_rec.data.interactions import Field
 from pdl_rec.data.tables import Coded, Kind, Source, read, words
 
 TYPES: dict[str, Kind] = {"token": "token", "float": "float", "token_seq": "text", "float_seq": "text"}
+KINDS = (".inter", ".user", ".item")
 MAX_MEMBERS, MAX_MEMBER_BYTES = 100_000, 2 << 30
 ML100K = (
     "`pip download recbole --no-deps` there (its wheel holds the files and is read as it is; GroupLens forbids passing "
@@ -96,6 +97,21 @@ class AtomicFiles:
         return Source(f"{self.root}/{file}", _member(self.root, file))
 
 
+def place_of(file: str) -> Path:
+    """Where `ml-100k.inter` and the like are below PDL_DATA; the path goes on inside a zip or wheel."""
+    root = _find(file.rpartition(".")[0])
+    if root.is_dir():
+        return root / file
+    try:
+        with zipfile.ZipFile(root) as archive:
+            inner = next((name for name in archive.namelist() if PurePosixPath(name).name == file), file)
+    except zipfile.BadZipFile as error:
+        raise fault(root, f"the zip is damaged or cut off: {error}", "get the file again from its source") from error
+    except OSError as error:
+        raise unreadable(root, error) from error
+    return root / inner
+
+
 def from_one(column: Coded) -> np.ndarray:
     """The codes of a column as numbers from 1 on, int64."""
     return column.codes.astype(np.int64) + 1
@@ -171,4 +187,4 @@ def _member(path: Path, file: str) -> bytes:
         raise unreadable(path, error) from error
 
 
-__all__ = ["ADDRESSES", "TYPES", "AtomicFiles", "from_one"]
+__all__ = ["ADDRESSES", "KINDS", "TYPES", "AtomicFiles", "from_one", "place_of"]

@@ -15,6 +15,7 @@ import numpy as np
 
 from pdl.data.faults import DataFault, fault, unreadable
 from pdl.data.store import data_root, find
+from pdl_rec.data.atomic_files import KINDS, place_of
 from pdl_rec.data.columns import Columns, Text
 
 Form = Literal["csv", "criteo", "slots"]
@@ -69,12 +70,15 @@ def next_or(blocks: Iterator[Columns]) -> list[Columns]:
 
 
 def locate(path: str | Path, address: str = "the place you have it from") -> Path:
-    """A file as given, or below PDL_DATA; a path may go on inside a .zip file. DataFault where it is not there."""
+    """A file as given, or below PDL_DATA; a path may go on inside a .zip file. An atomic file is also found in the
+    folder, zip or wheel of its data set (`pdl_rec.data.atomic_files`). DataFault where it is not there."""
     given = Path(path).expanduser()
     for place in (given, data_root() / given):
         for outer in (place, *place.parents):
             if outer.is_file() and (outer == place or outer.suffix == ".zip"):
                 return place
+    if given.suffix in KINDS:
+        return place_of(given.name)
     return find(given.name, [str(path)], address=address)
 
 
