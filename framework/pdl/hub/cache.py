@@ -117,8 +117,15 @@ def lock(folder: Path, key: str, name: str, waiting: Callable[[str], None]) -> I
     that died. `waiting` is told, once, if somebody else is at it.
     """
     path = folder / f"{key}{_LOCK}"
+    told: list[str] = []
+
+    def tell() -> None:  # a lock that is won may be of a file that is gone, so one may wait several times
+        if not told:
+            told.append(f"{name}: another process is fetching it; waiting")
+            waiting(told[0])
+
     with writing(path, 0):
-        handle = _locked(path, lambda: waiting(f"{name}: another process is fetching it; waiting"))
+        handle = _locked(path, tell)
     try:
         yield
     finally:
