@@ -1,0 +1,16 @@
+"""pdl-graph: graph learning for pdl. Recipes name its parts as `pdl_graph.NodeClassification`, `pdl_graph.GCN`,
+`pdl_graph.data.Planetoid`."""
+
+from __future__ import annotations
+
+from pdl_graph.batch import GraphBatch, SparseFeatures
+from pdl_graph.graph import Graph
+from pdl_graph.models import *  # noqa: F403
+from pdl_graph.models import __all__ as _models
+
+__version__ = "0.1.0"
+
+MOVED: dict[str, str] = {}
+"""Import paths that moved: {"pdl_graph.OldName": "pdl_graph.NewName"}; recipes with the old ones keep working."""
+
+__all__ = ["MOVED", "Graph", "GraphBatch", "SparseFeatures", *_models]

@@ -1,0 +1,63 @@
+"""What graph nets read: the arrays of a graph, or of several as one, as a tree that goes through compiled steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pdl
+from pdl.ops import CSR
+from pdl.tensor import Tensor
+
+
+@dataclass(frozen=True)
+class SparseFeatures:
+    """Features of nodes that are mostly zeros: the pattern [N, F] and the nonzero values [E]."""
+
+    pattern: CSR
+    value: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(N, F)."""
+        return self.pattern.shape
+
+
+@dataclass(frozen=True)
+class GraphBatch:
+    """A graph as arrays (or tensors); several graphs are one whose parts are not joined.
+
+    adjacency    rows are nodes that receive, columns nodes that send; square, except for the layers of a sampled
+                 neighbourhood, whose receiving nodes are the first of the sending ones
+    x            features of the (sending) nodes [N, F], or SparseFeatures; None where nodes have none
+    edge_weight  [E], in the order of the adjacency's nonzeros
+    edge_attr    [E, D] likewise;    edge_type int64 [E] likewise
+    node_type    int64 [N]
+    graph        int64 [N], the graph that each node belongs to, ascending;    num_graphs  how many there are
+    """
+
+    adjacency: CSR
+    x: Any = None
+    edge_weight: Any = None
+    edge_attr: Any = None
+    edge_type: Any = None
+    node_type: Any = None
+    graph: Any = None
+    num_graphs: int = 1
+
+    @property
+    def num_nodes(self) -> int:
+        """Nodes that receive."""
+        return self.adjacency.shape[0]
+
+
+def project(x: Any, weight: Any, *, dropout: float = 0.0, training: bool = False) -> Tensor:
+    """(dropout(x)) weight, for features [N, F] dense or sparse and weight [F, C]."""
+    if isinstance(x, SparseFeatures):
+        value = pdl.as_tensor(x.value)
+        return pdl.spmm(x.pattern, weight, pdl.dropout(value, dropout, training=training) if dropout else value)
+    x = pdl.as_tensor(x)
+    return pdl.matmul(pdl.dropout(x, dropout, training=training) if dropout else x, weight)
+
+
+__all__ = ["GraphBatch", "SparseFeatures", "project"]
