@@ -170,13 +170,13 @@ def compare(session: Session, deployment: Deployment, tolerance: float = TOLERAN
     wanted = [deployment.prepare(sample) for sample in deployment.samples]
     levels = _compare_inputs(session, deployment, wanted)
     worst = 0.0
-    for members, inputs in _batches(session, wanted):
-        rows = [slice(i, i + 1) for i in range(len(members))] if len(members) > 1 else []
-        for each in [*rows, slice(None)]:
-            arrays = {name: array[each] for name, array in inputs.items()}
+    for members in _batches(session, wanted):
+        for group in [*([i] for i in members), members] if len(members) > 1 else [members]:
+            samples = [wanted[i] for i in group]
+            arrays = _joined(session, samples)
             ours, theirs = session.run(arrays), run_model(deployment, arrays)
             worst = max(worst, _difference(ours, theirs))
-            _demand_same_answers(session, ours, theirs, arrays, tolerance)
+            _demand_same_answers(session, ours, theirs, samples, tolerance)
     if not worst <= tolerance:
         raise CheckError(
             f"the bundle's outputs differ from the model's by {worst:.2g} of the largest, more than {tolerance:g}; "
@@ -198,13 +198,19 @@ def run_model(deployment: Deployment, arrays: Mapping[str, Array]) -> dict[str, 
     return {name: t.numpy() for name, t in zip(deployment.outputs, tensors, strict=True)}
 
 
-def _batches(session: Session, inputs: list[dict[str, Array]]) -> Iterator[tuple[list[int], dict[str, Array]]]:
-    """Samples that go through the model together: their numbers, and the inputs [N, ...]."""
+def _batches(session: Session, inputs: list[dict[str, Array]]) -> Iterator[list[int]]:
+    """The numbers of samples that go through the model together."""
+    if session.pipeline is None:
+        yield from ([number] for number in range(len(inputs)))
+    else:
+        yield from (members for members, _ in session.pipeline.batches([Sample(each) for each in inputs]))
+
+
+def _joined(session: Session, samples: list[dict[str, Array]]) -> dict[str, Array]:
+    """Samples as one batch."""
     if session.pipeline is not None:
-        yield from session.pipeline.batches([Sample(each) for each in inputs])
-        return
-    for number, each in enumerate(inputs):
-        yield [number], {name: array[None] for name, array in each.items()}
+        return session.pipeline.joined(samples)
+    return {name: np.stack([each[name] for each in samples]) for name in samples[0]}
 
 
 def _compare_inputs(session: Session, deployment: Deployment, wanted: list[dict[str, Array]]) -> float | None:
@@ -262,14 +268,13 @@ def _demand_same_answers(
     session: Session,
     ours: Mapping[str, Array],
     theirs: Mapping[str, Array],
-    inputs: Mapping[str, Array],
+    samples: list[dict[str, Array]],
     tolerance: float,
 ) -> None:
     if session.pipeline is None:
         return
-    count = len(next(iter(theirs.values())))
-    for row in range(count):
-        sample = Sample({name: array[row] for name, array in inputs.items()})
+    for row, inputs in enumerate(samples):
+        sample = Sample(inputs)
         a, b = (session.pipeline.finish({name: y[row] for name, y in each.items()}, sample) for each in (ours, theirs))
         if not isinstance(a, dict):
             continue

@@ -22,6 +22,7 @@ from pdl.nn import Module
 from pdl.ops.base import Op
 from pdl.program import Program
 from pdl.runtime.bundle import read
+from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.session import Session, load, of_bundle
 from pdl.runtime.use import random_inputs
 from pdl.tensor import Array
@@ -178,7 +179,8 @@ def _to_onnx(
     from pdl.export.onnx import DEFAULT, to_onnx
 
     program, fixed = trace_symbolic(deployment.module, deployment.inputs)
-    samples = [[each[n][None] for n in deployment.inputs] for each in map(deployment.prepare, deployment.samples)]
+    batches = [_alone(deployment, sample) for sample in deployment.samples]
+    samples = [[batch[name] for name in deployment.inputs] for batch in batches]
     metadata = {
         "name": name, "licence": deployment.licence, "labels": list(deployment.labels), "metrics": dict(metrics),
         "pre": deployment.pre, "post": deployment.post, "card": deployment.card, **deployment.about,
@@ -186,6 +188,14 @@ def _to_onnx(
     names: dict[str, Any] = {"inputs": list(deployment.inputs), "outputs": list(deployment.outputs)}
     made = to_onnx(program, path, opset=opset or DEFAULT, metadata=metadata, samples=samples, **names)
     return Exported(made.path, _facts_of_onnx(made), [*notes, *fixed, *made.notes])
+
+
+def _alone(deployment: Deployment, sample: Any) -> dict[str, Array]:
+    """A sample as a batch of its own."""
+    steps = {"pre": deployment.pre, "post": deployment.post}
+    pipeline = Pipeline.read(steps, deployment.labels, "the task's pipeline", deployment.vocabularies)
+    inputs = deployment.prepare(sample)
+    return {name: x[None] for name, x in inputs.items()} if pipeline is None else pipeline.joined([inputs])
 
 
 def bundle_to_onnx(bundle: str | Path, out: str | Path | None = None, *, opset: int | None = None) -> Exported:

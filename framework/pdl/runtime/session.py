@@ -62,6 +62,9 @@ class Pipeline(Protocol):
     def batches(self, samples: Sequence[Sample]) -> Iterator[tuple[list[int], dict[str, Array]]]:
         """The samples as batches: the numbers of those in it, and the inputs by name."""
 
+    def joined(self, inputs: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+        """One batch of the inputs of several samples."""
+
     def random(self, name: str, shape: tuple[int, ...], rng: np.random.Generator) -> Array | None:
         """Made-up values that an input takes; None where any will do."""
 
