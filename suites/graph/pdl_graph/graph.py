@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from pdl.errors import DataError
+from pdl.data import digest
+from pdl.data.faults import fault
 from pdl.ops import CSR
 from pdl.ops.csr import indptr_of
 from pdl_graph.batch import GraphBatch, SparseFeatures
+from pdl_graph.features import sparse_features
 
 Array = np.ndarray
+_EDGE = ("edge_weight", "edge_attr", "edge_type")
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,20 @@ class Graph:
         """The pattern that nets compute with."""
         return CSR.from_rows(self.indptr, self.indices, self.num_nodes)
 
+    @cached_property
+    def fingerprint(self) -> str:
+        """A short hash that names the content."""
+        parts: list[str | Array] = [str(self.directed), *map(str, self.names), *map(str, self.classes)]
+        held: dict[str, Any] = {k: getattr(self, k) for k in ("indptr", "indices", "y", *_EDGE, "node_type")}
+        if isinstance(self.x, SparseFeatures):
+            held |= {"x": self.x.value, "x_indices": self.x.pattern.indices, "x_indptr": self.x.pattern.indptr}
+        else:
+            held["x"] = self.x
+        for name, array in (*held.items(), *self.masks.items()):
+            if array is not None:
+                parts += [name, str(array.dtype), str(array.shape), array]
+        return digest(*parts)
+
     def in_degree(self) -> Array:
         """Edges into each node, int64 [N]."""
         return np.diff(self.indptr)
@@ -148,22 +165,14 @@ class Graph:
         )  # fmt: skip
 
 
-def sparse_features(x: Array) -> SparseFeatures:
-    """Dense features [N, F] by their nonzeros."""
-    rows, columns = np.nonzero(x)
-    pattern, order = CSR.from_edges(rows, columns, x.shape)
-    return SparseFeatures(pattern, np.ascontiguousarray(x[rows, columns][order], np.float32))
-
-
 def _demand_ids(source: Array, target: Array, n: int) -> None:
     if source.shape != target.shape or source.ndim != 1:
-        raise DataError(f"edges need two columns of one length, got {source.shape} and {target.shape}")
+        what = f"edges need two columns of one length, got {source.shape} and {target.shape}"
+        raise fault(None, what, "give source and target of each edge")
     if len(source) and (min(source.min(), target.min()) < 0 or max(source.max(), target.max()) >= n):
         bad = int(np.flatnonzero((source < 0) | (target < 0) | (source >= n) | (target >= n))[0])
-        raise DataError(
-            f"edge {bad} joins {source[bad]} and {target[bad]}, but the graph has {n} nodes, 0 to {n - 1}; "
-            "give more nodes, or leave the edge out"
-        )
+        what = f"edge {bad} joins {source[bad]} and {target[bad]}, but the graph has {n} nodes, 0 to {n - 1}"
+        raise fault(None, what, "give more nodes, or leave the edge out", index=bad)
 
 
 __all__ = ["Graph", "sparse_features"]

@@ -1,3 +1,6 @@
 """Data sets of the suite, and the readers that make graphs of files."""
 
-__all__: list[str] = []
+from pdl_graph.data.base import GraphData, NodeData, graph_of, nodes_of, unwrap
+from pdl_graph.data.planetoid import Planetoid
+
+__all__ = ["GraphData", "NodeData", "Planetoid", "graph_of", "nodes_of", "unwrap"]

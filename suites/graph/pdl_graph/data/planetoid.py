@@ -1,0 +1,87 @@
+"""The citation graphs of Planetoid (Yang et al., arXiv 1603.08861): Cora, Citeseer, Pubmed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from pdl.data.dataset import StandIn
+from pdl.data.faults import fault
+from pdl_graph.data import standin
+from pdl_graph.data.base import NodeData
+from pdl_graph.data.npz import read_arrays
+from pdl_graph.data.store import locate, naming, shared
+from pdl_graph.features import features_from_csr, normalize_rows
+from pdl_graph.graph import Graph
+
+ADDRESS = "https://github.com/kimiyoung/planetoid (folder data)"
+CLASSES: dict[str, tuple[str, ...]] = {
+    "cora": (
+        "Theory", "Reinforcement learning", "Genetic algorithms", "Neural networks", "Probabilistic methods",
+        "Case based", "Rule learning",
+    ),
+    "citeseer": ("AI", "ML", "IR", "DB", "Agents", "HCI"),
+    "pubmed": ("Diabetes, experimental", "Diabetes type 1", "Diabetes type 2"),
+}  # fmt: skip
+_INTEGER = dict.fromkeys(("x_indices", "x_indptr", "x_shape", "y", "edges", "train_idx", "val_idx", "test_idx"), "iu")
+
+
+class Planetoid(NodeData):
+    """Nodes of a citation graph: papers, by the field they belong to; edges are citations, in both directions.
+
+    name       cora (2,708 papers), citeseer (3,327) or pubmed (19,717)
+    split      train (20 of each class), val (500), test (1,000): the public split; None: all
+    path       of NAME.npz with the arrays x_data, x_indices, x_indptr, x_shape (words of papers, by rows), y,
+               edges [E, 2] (each once), train_idx, val_idx, test_idx; by default looked for under PDL_DATA and its
+               folder graph
+    normalize  divide each row of features by its sum, as Kipf and Welling do
+    """
+
+    def __init__(
+        self,
+        name: Literal["cora", "citeseer", "pubmed"] = "cora",
+        split: Literal["train", "val", "test"] | None = None,
+        *,
+        path: str | Path | None = None,
+        normalize: bool = False,
+    ) -> None:
+        found = locate(path if path is not None else f"{name}.npz", ADDRESS)
+        graph = shared(found, ("planetoid", name, normalize), lambda: _read(found, name, normalize))
+        super().__init__(graph, split, source=found)
+
+    @classmethod
+    def stand_in(cls, folder: Path, settings: Mapping[str, Any]) -> StandIn:
+        file = folder / f"{settings.get('name', 'cora')}.npz"
+        standin.write_planetoid(file, len(CLASSES[settings.get("name", "cora")]))
+        return StandIn({"path": str(file)}, standin.WHAT)
+
+
+def _read(path: Path, name: str, normalize: bool) -> Graph:
+    held = read_arrays(path, {"x_data": "fiu", **_INTEGER})
+    rows, width = (int(n) for n in held["x_shape"])
+    n = len(held["y"])
+    if rows != n:
+        raise fault(path, f"features of {rows} nodes, labels of {n}", "give each node one row and one label")
+    x = features_from_csr(held["x_indptr"], held["x_indices"], held["x_data"], width, source=path)
+    edges = held["edges"]
+    if edges.ndim != 2 or edges.shape[1] != 2:
+        raise fault(path, f"edges have shape {edges.shape}", "give one row of two nodes for each edge")
+    masks = {split: _mask(path, held[f"{split}_idx"], n, split) for split in ("train", "val", "test")}
+    x = normalize_rows(x) if normalize else x
+    about: dict[str, Any] = {"x": x, "y": held["y"], "masks": masks, "classes": CLASSES[name]}
+    with naming(path):
+        return Graph.from_edges(edges[:, 0], edges[:, 1], n, directed=False, **about)
+
+
+def _mask(path: Path, ids: np.ndarray, n: int, split: str) -> np.ndarray:
+    if len(ids) and (ids.min() < 0 or ids.max() >= n):
+        raise fault(path, f"{split}_idx names node {ids.max()} of {n}", "correct the split")
+    mask = np.zeros(n, bool)
+    mask[ids] = True
+    return mask
+
+
+__all__ = ["Planetoid"]

@@ -1,0 +1,60 @@
+"""Stand-ins: graphs drawn from a seeded block model, written in the formats of other data sets, so that recipes and
+readers can be tried where those are not (`pdl selftest`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+NODES, WORDS, DEGREE = 420, 96, 6
+WITHIN = 0.85  # of the edges: so many join nodes of one class
+OWN = 0.6  # of a node's words: so many are of its class
+SEED = 11
+WHAT = f"a graph of {NODES} nodes drawn from a seeded block model"
+
+
+def draw_edges(y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """int64 [E, 2], each edge once, none to itself; most join nodes of one class."""
+    n = len(y)
+    source = np.repeat(np.arange(n), DEGREE // 2)
+    order = np.argsort(y, kind="stable")
+    start, count = np.searchsorted(y[order], y), np.bincount(y)[y]
+    near = order[(start + (rng.random((DEGREE // 2, n)) * count).astype(np.int64)).T.ravel()]
+    target = np.where(rng.random(len(source)) < WITHIN, near, rng.integers(0, n, len(source)))
+    pairs = np.sort(np.stack([source, target], 1), axis=1)
+    return np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0)
+
+
+def draw_words(y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """bool [N, WORDS]: each class has words of its own, which its nodes use more often."""
+    classes, words = int(y.max()) + 1, 12
+    own = rng.permutation(WORDS)[: classes * (WORDS // classes)].reshape(classes, -1)
+    chosen = np.where(
+        rng.random((len(y), words)) < OWN,
+        own[y[:, None], rng.integers(0, own.shape[1], (len(y), words))],
+        rng.integers(0, WORDS, (len(y), words)),
+    )
+    x = np.zeros((len(y), WORDS), bool)
+    x[np.arange(len(y))[:, None], chosen] = True
+    return x
+
+
+def write_planetoid(file: Path, classes: int) -> None:
+    """NAME.npz as `Planetoid` reads it: 20 training nodes of each class, 100 for val and 140 for test."""
+    rng = np.random.default_rng(SEED)
+    y = rng.permutation(np.arange(NODES) % classes)
+    x = draw_words(y, rng)
+    rows, columns = np.nonzero(x)
+    order = np.argsort(y, kind="stable")
+    first = np.arange(NODES) - np.searchsorted(y[order], y[order])  # the place of each within its class
+    train = np.sort(order[first < 20])
+    rest = rng.permutation(np.setdiff1d(np.arange(NODES), train))
+    np.savez(
+        file, x_data=np.ones(len(rows), np.float32), x_indices=columns.astype(np.int32),
+        x_indptr=np.searchsorted(rows, np.arange(NODES + 1)).astype(np.int32), x_shape=np.array(x.shape), y=y,
+        edges=draw_edges(y, rng), train_idx=train, val_idx=np.sort(rest[:100]), test_idx=np.sort(rest[100:240]),
+    )  # fmt: skip
+
+
+__all__ = ["WHAT", "write_planetoid"]
