@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pdl_graph.batch import GraphBatch, SparseFeatures
 from pdl_graph.graph import Graph
+from pdl_graph.message_passing import Message, MessagePassing
 from pdl_graph.models import *  # noqa: F403
 from pdl_graph.models import __all__ as _models
 
@@ -13,4 +14,4 @@ __version__ = "0.1.0"
 MOVED: dict[str, str] = {}
 """Import paths that moved: {"pdl_graph.OldName": "pdl_graph.NewName"}; recipes with the old ones keep working."""
 
-__all__ = ["MOVED", "Graph", "GraphBatch", "SparseFeatures", *_models]
+__all__ = ["MOVED", "Graph", "GraphBatch", "Message", "MessagePassing", "SparseFeatures", *_models]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pdl
 from pdl.ops import CSR
 from pdl.tensor import Tensor
+from pdl_graph.message_passing import Message, recv, send
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,27 @@ class GraphBatch:
     def num_nodes(self) -> int:
         """Nodes that receive."""
         return self.adjacency.shape[0]
+
+    def send(
+        self, fn: Callable[[Any, Any, Any], Any], *, src_feat: Any = None, dst_feat: Any = None, edge_feat: Any = None
+    ) -> Message:
+        """The messages fn(source, target, edge) of all edges: a tensor [E, ...], or a dict of them.
+
+        src_feat    of the nodes that send [N, ...]: fn gets them for every edge [E, ...]
+        dst_feat    of the nodes that receive, likewise
+        edge_feat   of the edges [E, ...];    each of the three a tensor, a dict of tensors, or None
+        """
+        return send(self.adjacency, fn, src_feat=src_feat, dst_feat=dst_feat, edge_feat=edge_feat)
+
+    def recv(self, reduce: str | Callable[[Message], Any], message: Message) -> Any:
+        """What the nodes make of the messages they receive, [N, ...].
+
+        reduce   "sum", "mean", "max", "min" or "softmax", of each tensor in the message; or a function of the `Message`
+
+            def attend(message):
+                return message.reduce(message.softmax(message["score"]) * message["h"], "sum")
+        """
+        return recv(reduce, message)
 
 
 def project(x: Any, weight: Any, *, dropout: float = 0.0, training: bool = False) -> Tensor:
