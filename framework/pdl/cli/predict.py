@@ -30,6 +30,23 @@ Rows = Annotated[
     typer.Option("--row", metavar="COLUMN=VALUE,...", help="A row, or JSON, for models of rows; likewise."),
 ]
 
+Nodes = Annotated[
+    list[str] | None,
+    typer.Option("--nodes", metavar="NODE,NODE,...", help="Nodes, for models of graphs; likewise."),
+]
+Pairs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--pairs", metavar="FILE|A:B", help="Pairs of nodes: a table with the columns source, target, or one pair."
+    ),
+]
+NewGraph = Annotated[
+    Path | None,
+    typer.Option(
+        "--new-graph", metavar="DIR", help="A graph (edges.csv, nodes.csv) instead of the one that was learned from."
+    ),
+]
+
 
 def command(
     run: Annotated[
@@ -38,6 +55,9 @@ def command(
     inputs: Inputs = None,
     session: Sessions = None,
     row: Rows = None,
+    nodes: Nodes = None,
+    pairs: Pairs = None,
+    new_graph: NewGraph = None,
     topk: Annotated[
         int | None, typer.Option("--topk", min=1, help="How many answers for each input; 5 classes or 20 items.")
     ] = None,
@@ -56,20 +76,24 @@ def command(
     columns named as in the recipe's data or session, item, time; other files with a session on each line. So does a
     model of rows: *.csv and *.tsv with a header, other files with `label slot:id slot:id ...` on each line.
 
+    A model of a graph answers for --nodes or --pairs of the graph it learned from, or of a --new-graph; without nodes
+    or pairs for all of it.
+
     A bundle runs in pdl's runtime, without any training code. A name is fetched when it is first used, and then never
     again.
     """
     from pdl.runtime.use import Given
 
     words = list(inputs or ())
-    if not words and not session and not row:
-        raise UsageError("predict what? write: pdl predict RUN INPUT..., --session item1,item2 or --row column=value")
+    if not any((words, session, row, nodes, pairs, new_graph)):
+        ways = "--session item1,item2, --row column=value, --nodes A,B, --pairs FILE or --new-graph DIR"
+        raise UsageError(f"predict what? write: pdl predict RUN INPUT..., {ways}")
     if "-" in words and sys.stdin.isatty():
         raise UsageError("'-' reads a file from standard input: pdl predict RUN - < photo.png")
     if json and out is not None:
         raise UsageError("--json prints and --out writes a file; choose one")
     given = [*words, *(Given("session", each) for each in session or ()), *(Given("row", each) for each in row or ())]
-    found, reader = _answers(run, given, topk, batch_size, save)
+    found, reader = _answers(run, [*given, *_of_graph(nodes, pairs, new_graph)], topk, batch_size, save)
     if out is not None:
         _write(out, found, reader)
     elif json:
@@ -78,6 +102,20 @@ def command(
         rows = [row for each in found for row in _rows(_told(each, reader))]
         names = list(dict.fromkeys(name for row in rows for name in row))
         style.table(names, [[row.get(name, "") for name in names] for row in rows])
+
+
+def _of_graph(nodes: list[str] | None, pairs: list[str] | None, graph: Path | None) -> list[Any]:
+    """What is asked of a graph: nodes, pairs, or all of it."""
+    if nodes is None and pairs is None and graph is None:
+        return []
+    from pdl.runtime.graph_input import asked
+    from pdl.runtime.names import split_names
+    from pdl.runtime.use import Given
+
+    named = asked("node", [name for each in nodes or () for name in split_names(each)], graph)
+    found = [Given("node", item, name) for name, item in named]
+    found += [Given("pair", item, name) for name, item in asked("pair", pairs or (), graph)]
+    return found or [Given("graph", graph)]
 
 
 def _answers(
@@ -108,7 +146,7 @@ def _meant(given: list[Any], reader: Any) -> tuple[list[Any], bool]:
         return given, False
     files = [
         isinstance(each, str)
-        and (each == "-" or Path(each).suffix.lower() in (".csv", ".tsv", ".txt", ".gz") or Path(each).is_file())
+        and (each == "-" or Path(each).suffix.lower() in (".csv", ".tsv", ".txt", ".gz") or Path(each).exists())
         for each in given
     ]
     return [Path(each) if file else each for each, file in zip(given, files, strict=True)], any(files)

@@ -34,7 +34,7 @@ def trace_symbolic(module: Any, inputs: Mapping[str, Spec]) -> tuple[Program, li
 
 
 def _trace(module: Any, inputs: Mapping[str, Spec]) -> tuple[Program, list[str]]:
-    symbols = {n.text: int(n) for spec in inputs.values() for n in spec.shape if isinstance(n, Dim)}
+    symbols = {n.text: int(n) for n in _sizes(inputs) if n.text in n.names}
     kept: list[str] = []
     notes: list[str] = []
     for name, size in symbols.items():
@@ -49,17 +49,23 @@ def _trace(module: Any, inputs: Mapping[str, Spec]) -> tuple[Program, list[str]]
 def _traced(module: Any, inputs: Mapping[str, Spec], sizes: Mapping[str, int], kept: Sequence[str]) -> Program:
     """The module's program with these sizes, those in `kept` symbolic and the others as in the example."""
 
+    examples = {n.text: int(n) for n in _sizes(inputs) if n.text in n.names}
+
     def size(n: int) -> int:
         if not isinstance(n, Dim):
             return n
-        at = sizes.get(n.text, int(n))
-        return Dim.symbol(n.text, at) if n.text in kept else at
+        at = {name: sizes.get(name, examples[name]) for name in n.names}
+        return Dim.parse(n.text, at) if n.names <= set(kept) else n.at(at)
 
     specs = [Spec(tuple(size(n) for n in spec.shape), spec.dtype) for spec in inputs.values()]
     program = trace(module, *specs, name=type(module).__name__)
     for value, name in zip(program.inputs, inputs, strict=True):
         value.name = name
     return verify(program)
+
+
+def _sizes(inputs: Mapping[str, Spec]) -> list[Dim]:
+    return [n for spec in inputs.values() for n in spec.shape if isinstance(n, Dim)]
 
 
 def other_sizes(name: str, size: int) -> tuple[int, int, int]:

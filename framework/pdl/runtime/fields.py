@@ -266,7 +266,7 @@ class RowFields(Reader, table=PRE, name="fields"):
         """See `pdl.runtime.tables.rows`."""
         return tables.rows(path, self.columns, self.separator)
 
-    def random(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    def random(self, shape: tuple[int, ...], rng: np.random.Generator, sizes: Mapping[str, int]) -> Array:
         if self.part == "numbers":
             return rng.standard_normal(shape).astype(np.float32)
         return rng.integers(0, 2, shape)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +93,7 @@ class Session(Named, Reader, table=PRE, name="session"):
         longest = max(map(len, arrays))
         return np.stack([filled(each, longest) for each in arrays])
 
-    def random(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    def random(self, shape: tuple[int, ...], rng: np.random.Generator, sizes: Mapping[str, int]) -> Array:
         return rng.integers(1, max(2, self.names.size), shape)
 
 

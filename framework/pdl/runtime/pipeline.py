@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from pdl.errors import PdlError, UsageError
-from pdl.runtime import boxes, fields, names, pictures, words  # noqa: F401 - these register their steps
+from pdl.runtime import boxes, fields, graph_input, names, pictures, words  # noqa: F401 - these register their steps
 from pdl.runtime.bundle import Bundle
 from pdl.runtime.frame import Frame
 from pdl.runtime.readers import Reader
@@ -128,10 +128,12 @@ class Pipeline:
             made[name] = np.stack(arrays) if reader is None else reader.joined(arrays)
         return made
 
-    def random(self, name: str, shape: tuple[int, ...], rng: np.random.Generator) -> Array | None:
-        """Made-up values that an input takes; None where any will do."""
+    def random(
+        self, name: str, shape: tuple[int, ...], rng: np.random.Generator, sizes: Mapping[str, int]
+    ) -> Array | None:
+        """Made-up values that an input takes, where symbolic axes have these sizes; None where any will do."""
         reader = _reader(self.pre.get(name, []))
-        return None if reader is None else reader.random(shape, rng)
+        return None if reader is None else reader.random(shape, rng, sizes)
 
     def finish(self, outputs: Mapping[str, Array], sample: Sample | None = None) -> Any:
         """The prediction, of outputs without a batch axis: what the steps made of them; arrays where there are none.

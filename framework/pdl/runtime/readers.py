@@ -27,6 +27,11 @@ class Reader(Step, table={}, name=""):
 
     takes: str = ""
 
+    @property
+    def accepts(self) -> tuple[str, ...]:
+        """Kinds of input that are understood: `takes`, and others that stand for several of them."""
+        return (self.takes,)
+
     def __call__(self, value: Any) -> Any:
         return self.read(value, {})
 
@@ -49,8 +54,8 @@ class Reader(Step, table={}, name=""):
         """The batch [N, ...] of several arrays."""
         return np.stack(arrays)
 
-    def random(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-        """A batch of valid values of this shape, to measure speed with."""
+    def random(self, shape: tuple[int, ...], rng: np.random.Generator, sizes: Mapping[str, int]) -> Array:
+        """A batch of valid values of this shape, to measure speed with; `sizes` are those of the symbolic axes."""
         raise UsageError(f"the step {self.name} makes no inputs up; give arrays")
 
 

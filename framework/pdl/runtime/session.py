@@ -65,8 +65,10 @@ class Pipeline(Protocol):
     def joined(self, inputs: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
         """One batch of the inputs of several samples."""
 
-    def random(self, name: str, shape: tuple[int, ...], rng: np.random.Generator) -> Array | None:
-        """Made-up values that an input takes; None where any will do."""
+    def random(
+        self, name: str, shape: tuple[int, ...], rng: np.random.Generator, sizes: Mapping[str, int]
+    ) -> Array | None:
+        """Made-up values that an input takes, where symbolic axes have these sizes; None where any will do."""
 
     def finish(self, outputs: Mapping[str, Array], sample: Sample | None = None) -> Any:
         """The prediction for one sample: outputs by name, without a batch axis; `sample` as `take` made it."""

@@ -39,10 +39,12 @@ class Predictor(Protocol):
 
 @dataclass(frozen=True)
 class Given:
-    """An input that is no file, and what it is: Given("session", "item1,item2"). What a model takes is checked."""
+    """An input that is no file, and what it is: Given("session", "item1,item2"), with a name for its answer if it has
+    none of its own. What a model takes is checked."""
 
     kind: str
     value: Any
+    name: str | None = None
 
 
 def predict(
@@ -115,11 +117,11 @@ def items(inputs: Sequence[Any], reader: Reader | None = None) -> Iterator[tuple
     if not len(inputs):
         raise UsageError(_nothing(takes))
     for number, given in enumerate(inputs):
-        if isinstance(given, Given) and given.kind != takes:
+        if isinstance(given, Given) and given.kind not in (reader.accepts if reader is not None else ()):
             raise UsageError(f"this model takes a {takes}, not a {given.kind}")
-        item = given.value if isinstance(given, Given) else given
+        item, name = (given.value, given.name) if isinstance(given, Given) else (given, None)
         if reader is not None:
-            yield from reader.rows(item) if isinstance(item, Path) else [(_shown(item), item)]
+            yield from reader.rows(item) if isinstance(item, Path) else [(name or _shown(item), item)]
         elif isinstance(item, np.ndarray):
             yield f"array {number}", item
         elif isinstance(item, bytes):
@@ -133,7 +135,8 @@ def items(inputs: Sequence[Any], reader: Reader | None = None) -> Iterator[tuple
 def _nothing(takes: str) -> str:
     if takes == "picture":
         return "predict: no input; name a picture, a folder, a pattern, or - for standard input"
-    return f"predict: no input; this model takes a {takes}: --{takes} ..., or a file of them"
+    how = {"node": "--nodes A,B", "pair": "--pairs FILE", "graph": "--new-graph DIR"}.get(takes, f"--{takes} ...")
+    return f"predict: no input; this model takes a {takes}: {how}, or a file of them"
 
 
 def _shown(item: Any) -> str:
@@ -285,29 +288,32 @@ def bench(
 
 def random_inputs(session: Session, batch: int, sizes: dict[str, int]) -> dict[str, Array]:
     """Made-up inputs of a model by name; `sizes` as `bench` takes them."""
-    rng = np.random.default_rng(0)
-    made: dict[str, Array] = {}
-    unknown = set(sizes)
+    known: dict[str, int] = {}
     for port in session.inputs:
         if port.shape is None or port.dtype is None:
             raise UsageError(f"input {port.name} has no shape of its own, so bench cannot make one up")
-        symbols = {n.text: int(n) for n in port.shape if isinstance(n, Dim)}
-        unknown -= symbols.keys()
-        first = port.shape[0].text if port.shape and isinstance(port.shape[0], Dim) else None
-        if batch > 1 and first is None:
-            raise UsageError(f"input {port}: its batch is fixed")
-        at = {**symbols, **({first: batch} if first else {}), **sizes}
-        shape = tuple(n.at(at) if isinstance(n, Dim) else n for n in port.shape)
-        made[port.name] = _random_values(session, port, shape, rng).astype(port.dtype)
-    if unknown:
+        known |= {n.text: int(n) for n in port.shape if isinstance(n, Dim) and n.text in n.names}
+    first = _batch_axes(session.inputs)
+    if batch > 1 and not first:
+        raise UsageError(f"input {session.inputs[0]}: its batch is fixed")
+    if unknown := sorted(set(sizes) - known.keys()):
         names = ", ".join(str(port) for port in session.inputs)
-        raise UsageError(f"no size {', '.join(sorted(unknown))} can be chosen; inputs are {names}")
-    return made
+        raise UsageError(f"no size {', '.join(unknown)} can be chosen; inputs are {names}")
+    at = known | dict.fromkeys(first, batch) | sizes
+    rng = np.random.default_rng(0)
+    return {port.name: _random_values(session, port, rng, at).astype(port.dtype) for port in session.inputs}
 
 
-def _random_values(session: Session, port: Port, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+def _batch_axes(ports: Sequence[Port]) -> list[str]:
+    """The axes that samples are counted along: "n", where there is one; else the symbolic first axes."""
+    first = {str(port.shape[0]) for port in ports if port.shape and isinstance(port.shape[0], Dim)}
+    return ["n"] if "n" in first else sorted(first)
+
+
+def _random_values(session: Session, port: Port, rng: np.random.Generator, sizes: Mapping[str, int]) -> Array:
     """Values that the input takes: numbers with names, where the pipeline knows of names."""
-    made = session.pipeline.random(port.name, shape, rng) if session.pipeline is not None else None
+    shape = tuple(n.at(sizes) if isinstance(n, Dim) else n for n in port.shape or ())
+    made = session.pipeline.random(port.name, shape, rng, sizes) if session.pipeline is not None else None
     if made is not None:
         return made
     whole = port.dtype is not None and port.dtype.kind in "iub"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,7 @@ class Words(Named, Reader, table=PRE, name="words"):
         """Rows of a table with columns of these names; of texts alone also the lines of any other file."""
         return tables.rows(path) if len(self.parts) > 1 else tables.texts(path, self.part)
 
-    def random(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    def random(self, shape: tuple[int, ...], rng: np.random.Generator, sizes: Mapping[str, int]) -> Array:
         return rng.integers(1, self.trigrams or max(2, self.names.size), shape)
 
 

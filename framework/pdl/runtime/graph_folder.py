@@ -1,0 +1,152 @@
+"""A graph as people keep it: a folder with edges.csv and, where nodes have features, nodes.csv."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from pdl.errors import DataError
+from pdl.runtime import tables
+from pdl.suites import suggest
+from pdl.tensor import Array
+
+ENDS = ("source", "target")
+NO_FEATURES = ("id", "label", "labels", "split", "type", "name")
+"""Columns of nodes.csv that are no features."""
+
+
+@dataclass(frozen=True)
+class GraphFolder:
+    """The nodes and edges of a folder.
+
+    names            of the nodes, in the order of nodes.csv, or in the order in which edges.csv first names them
+    features         float32 [N, F], or None;    columns  their F names
+    source, target   int64 [E], the ends of the edges as they stand;    weight  float32 [E], or None
+    """
+
+    path: Path
+    names: Sequence[str]
+    features: Array | None
+    columns: Sequence[str]
+    source: Array
+    target: Array
+    weight: Array | None
+
+    @staticmethod
+    def read(path: str | Path) -> GraphFolder:
+        """The graph of a folder with these files, *.csv or *.tsv, also with .gz:
+
+            edges  source, target[, weight]; one row an edge; the names of nodes
+            nodes  id[, label, split, type, name], and every other column a feature, a number in each row;
+                   features.npy, float [N, F], may stand beside it instead
+
+        DataError with file and line for what is wrong.
+        """
+        folder = Path(path)
+        if not folder.is_dir():
+            raise DataError(f"{path}: no such folder; a graph is a folder with edges.csv and nodes.csv")
+        edges, nodes = _file(folder, "edges"), _file(folder, "nodes")
+        if edges is None:
+            raise DataError(f"{path}: lacks edges.csv, with the columns source and target")
+        numbers: dict[str, int] = {}
+        features, columns = (None, []) if nodes is None else _nodes(nodes, numbers)
+        source, target, weight = _edges(edges, numbers, given=nodes)
+        array = folder / "features.npy"
+        if array.is_file():
+            features, columns = _array(array, len(numbers)), []
+        return GraphFolder(folder, list(numbers), features, columns, source, target, weight)
+
+    def number(self, name: str) -> int:
+        """The number of a node; DataError where there is none of this name."""
+        if name not in self.numbers:
+            near = suggest(name, self.numbers)
+            raise DataError(f"{self.path}: no node {name!r} among its {len(self.names):,}{near}")
+        return self.numbers[name]
+
+    @cached_property
+    def numbers(self) -> Mapping[str, int]:
+        """The number of every node by name."""
+        return dict(zip(self.names, range(len(self.names)), strict=True))
+
+
+def _file(folder: Path, name: str) -> Path | None:
+    found = (folder / f"{name}{end}{packed}" for end in tables.TABLES for packed in ("", ".gz"))
+    return next((each for each in found if each.is_file()), None)
+
+
+def _nodes(path: Path, numbers: dict[str, int]) -> tuple[Array | None, list[str]]:
+    """The features, and their names; the nodes get their numbers."""
+    columns: list[str] = []
+    found: list[list[float]] = []
+    for line, row in tables.rows(path):
+        if not numbers:
+            if "id" not in row:
+                raise DataError(f"{path}:1: columns are {', '.join(row)}; expected id, the name of a node")
+            columns = [name for name in row if name not in NO_FEATURES]
+        if row["id"] in numbers:
+            raise DataError(f"{path}:{line}: node {row['id']!r} stands here twice; keep one of them")
+        numbers[row["id"]] = len(numbers)
+        found.append([_number(path, line, name, row[name]) for name in columns])
+    return (np.array(found, np.float32) if columns else None), columns
+
+
+def _number(path: Path, line: str, column: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        none = ", ".join(NO_FEATURES)
+        raise DataError(f"{path}:{line}: {column} is {text!r}; a feature is a finite number (no features: {none})")
+    return value
+
+
+def _edges(path: Path, numbers: dict[str, int], given: Path | None) -> tuple[Array, Array, Array | None]:
+    ends: list[tuple[int, int]] = []
+    weights: list[float] = []
+    for line, row in tables.rows(path):
+        if not ends and not set(ENDS) <= row.keys():
+            raise DataError(f"{path}:1: columns are {', '.join(row)}; expected source and target")
+        ends.append((_end(path, line, row["source"], numbers, given), _end(path, line, row["target"], numbers, given)))
+        if "weight" in row:
+            weights.append(_number(path, line, "weight", row["weight"]))
+    both = np.array(ends, np.int64).reshape(-1, 2)
+    return both[:, 0].copy(), both[:, 1].copy(), np.array(weights, np.float32) if weights else None
+
+
+def _end(path: Path, line: str, name: str, numbers: dict[str, int], given: Path | None) -> int:
+    if given is None:
+        return numbers.setdefault(name, len(numbers))
+    if name not in numbers:
+        near = suggest(name, numbers)
+        raise DataError(f"{path}:{line}: node {name!r} is not in {given.name}{near}; add it there, or leave it out")
+    return numbers[name]
+
+
+def _array(path: Path, nodes: int) -> Array:
+    try:
+        found = np.load(path, allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise DataError(f"{path}: not an array of numbers ({error})") from None
+    if found.ndim != 2 or len(found) != nodes or found.dtype.kind not in "fiub":
+        raise DataError(f"{path}: {found.dtype} {found.shape}; expected numbers [{nodes}, F], a row for each node")
+    if not np.isfinite(found).all():
+        row = int(np.flatnonzero(~np.isfinite(found).all(1))[0])
+        raise DataError(f"{path}: row {row} has a number that is not finite")
+    return found.astype(np.float32)
+
+
+def pairs(path: str | Path) -> Iterator[tuple[str, str]]:
+    """(source, target) for each row of a file *.csv or *.tsv with these columns."""
+    for line, row in tables.rows(path):
+        if not set(ENDS) <= row.keys():
+            raise DataError(f"{path}:{line}: columns are {', '.join(row)}; expected source and target")
+        yield row["source"], row["target"]
+
+
+__all__ = ["ENDS", "NO_FEATURES", "GraphFolder", "pairs"]

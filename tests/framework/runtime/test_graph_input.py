@@ -1,0 +1,151 @@
+"""Graphs in a bundle: folders read with their faults, arrays as nets read them, nodes asked together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pdl
+from pdl import nn
+from pdl.dims import Dim
+from pdl.dtype import float32, int32, int64
+from pdl.errors import DataError, UsageError
+from pdl.export.bundle import write
+from pdl.ops import CSR
+from pdl.ops.base import Spec
+from pdl.runtime import load
+from pdl.runtime.graph_folder import GraphFolder
+from pdl.runtime.graph_input import Form, asked
+from pdl.runtime.use import Given, bench, predict
+from pdl.train import Deployment
+
+NODES = "id,label,a,b\nx,0,1,3\ny,1,0.5,0.5\nz,0,2,0\nlone,1,0,0\n"
+EDGES = "source,target\nx,y\ny,x\ny,z\nz,z\n"
+
+
+def folder(at: Path, nodes: str | None = NODES, edges: str | None = EDGES) -> Path:
+    at.mkdir(exist_ok=True)
+    for name, text in (("nodes.csv", nodes), ("edges.csv", edges)):
+        if text is not None:
+            (at / name).write_text(text)
+    return at
+
+
+def test_a_folder_is_a_graph(tmp_path: Path) -> None:
+    graph = GraphFolder.read(folder(tmp_path))
+    assert list(graph.names) == ["x", "y", "z", "lone"]
+    assert graph.columns == ["a", "b"]
+    assert graph.features is not None
+    assert graph.features.tolist() == [[1, 3], [0.5, 0.5], [2, 0], [0, 0]]
+    assert np.stack([graph.source, graph.target]).tolist() == [[0, 1, 1, 2], [1, 0, 2, 2]]
+    alone = GraphFolder.read(folder(tmp_path / "edges", None, "source,target,weight\n7,5,2\n5,9,0.5\n"))
+    assert list(alone.names) == ["7", "5", "9"]
+    assert alone.weight is not None
+    assert alone.weight.tolist() == [2, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges", "message"),
+    [
+        (NODES, None, "lacks edges.csv"),
+        (NODES, "from,to\nx,y\n", "edges.csv:1: columns are from, to; expected source and target"),
+        (NODES, "source,target\nx,y\nyy,x\n", "edges.csv:3: node 'yy' is not in nodes.csv"),
+        (NODES.replace("lone", "x"), EDGES, "nodes.csv:5: node 'x' stands here twice"),
+        (NODES.replace("0.5,0.5", "0.5,red"), EDGES, "nodes.csv:3: b is 'red'; a feature is a finite number"),
+        (NODES.replace("0.5,0.5", "nan,1"), EDGES, "nodes.csv:3: a is 'nan'"),
+        (NODES.replace("id,", "name,"), EDGES, "expected id"),
+        (NODES.replace("2,0", "2"), EDGES, "nodes.csv:4: 3 columns, expected 4"),
+    ],
+)
+def test_faults_have_a_line(tmp_path: Path, nodes: str, edges: str | None, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        GraphFolder.read(folder(tmp_path, nodes, edges))
+
+
+def test_features_in_an_array(tmp_path: Path) -> None:
+    folder(tmp_path, "id\nx\ny\nz\n")
+    np.save(tmp_path / "features.npy", np.arange(6.0).reshape(3, 2))
+    assert GraphFolder.read(tmp_path).features.tolist() == [[0, 1], [2, 3], [4, 5]]  # type: ignore[union-attr]
+    np.save(tmp_path / "features.npy", np.zeros((2, 2)))
+    with pytest.raises(DataError, match=r"features.npy: float64 \(2, 2\); expected numbers \[3, F\]"):
+        GraphFolder.read(tmp_path)
+
+
+def test_arrays_of_a_graph(tmp_path: Path) -> None:
+    graph = GraphFolder.read(folder(tmp_path))
+    made = Form(2, normalize=True).arrays(graph)
+    assert made["x"].tolist() == [[0.25, 0.75], [0.5, 0.5], [1, 0], [0, 0]]
+    assert made["indptr"].tolist() == [0, 1, 3, 5, 5]
+    assert made["indices"].tolist() == [1, 0, 2, 1, 2]  # x-y stands once, z-z is its own way back
+    assert made["row"].tolist() == [0, 1, 1, 2, 2]
+    looped = Form(2, directed=True, self_loops=True).arrays(graph)
+    assert looped["indices"].tolist() == [0, 1, 0, 1, 1, 2, 3]
+    assert looped["weight"].tolist() == [1] * 7
+    with pytest.raises(DataError, match="2 features a node; the model reads 5"):
+        Form(5).arrays(graph)
+
+
+class Mean(nn.Module):
+    """The mean of the neighbours' features, times a matrix, for the nodes asked for."""
+
+    def __init__(self) -> None:
+        self.linear = nn.Linear(2, 3)
+
+    def forward(self, x: Any, indptr: Any, indices: Any, row: Any, nodes: Any) -> Any:
+        a = CSR(indptr, indices, row, indptr, indices, row)
+        return pdl.take(self.linear(pdl.spmm(a, x, reduce="mean")), nodes, axis=0)
+
+
+def bundled(place: Path, graph: Path) -> Path:
+    n, e, k = Dim.symbol("nodes", 5), Dim.symbol("edges", 7), Dim.symbol("n", 3)
+    inputs = {
+        "x": Spec((n, 2), float32), "indptr": Spec((n + 1,), int64), "indices": Spec((e,), int32),
+        "row": Spec((e,), int32), "ask": Spec((k,), int64),
+    }  # fmt: skip
+    steps = {name: [{"step": "graph", "part": name, "kind": "node", "features": 2}] for name in inputs}
+    from pdl.runtime.pipeline import Pipeline
+
+    pipeline = Pipeline.read({"pre": steps, "post": {}}, (), "x", {})
+    assert pipeline is not None
+    write(
+        place,
+        Deployment(
+            Mean(), inputs, ("y",), steps, {"y": [{"step": "softmax"}, {"step": "top", "k": 2}]},
+            samples=[{"graph": str(graph), "node": name} for name in ("x", "z", "lone")], prepare=pipeline.prepare,
+            labels=["red", "green", "blue"],
+        ),
+    )  # fmt: skip
+    return place
+
+
+def test_a_bundle_answers_for_the_nodes_of_new_graphs(tmp_path: Path) -> None:
+    place = bundled(tmp_path / "m.pdl", folder(tmp_path / "g"))
+    session = load(place)
+    other = folder(tmp_path / "h", "id,a,b\nq,1,1\nr,2,5\n", "source,target\nq,r\n")
+    items = [{"graph": str(tmp_path / "g"), "node": "y"}, {"graph": str(other), "node": "q"}]
+    items.append({"graph": str(tmp_path / "g"), "node": "lone"})
+    together = session.batch(items)
+    assert together == [session(item) for item in items]
+    assert {each["class"] for each in together[0]["top"]} <= {"red", "green", "blue"} or "label" in together[0]
+    everything = [answer["input"] for _, _, answer in predict(session, [Given("graph", other)])]
+    assert everything == ["q", "r"]
+    assert bench(place, batch=4, seconds=0.01, sizes={"nodes": 50, "edges": 220}).inputs["indptr"] == (51,)
+    with pytest.raises(DataError, match="no node 'k' among its 2"):
+        session({"graph": str(other), "node": "k"})
+    with pytest.raises(DataError, match="--new-graph"):
+        session({"node": "q"})
+    with pytest.raises(UsageError, match="takes a node, not a session"):
+        list(predict(session, [Given("session", "q")]))
+
+
+def test_pairs_are_files_or_written_out(tmp_path: Path) -> None:
+    file = tmp_path / "pairs.csv"
+    file.write_text("source,target\na,b\nb,c\n")
+    found = asked("pair", [str(file), "x:y"], tmp_path)
+    assert [name for name, _ in found] == ["a:b", "b:c", "x:y"]
+    assert found[2][1] == {"graph": str(tmp_path), "pair": ["x", "y"]}
+    with pytest.raises(UsageError, match="source:target"):
+        asked("pair", ["nothing.csv"], None)
