@@ -8,10 +8,13 @@ from pdl_graph.graph import Graph
 from pdl_graph.message_passing import Message, MessagePassing
 from pdl_graph.models import *  # noqa: F403
 from pdl_graph.models import __all__ as _models
+from pdl_graph.node import NodeClassification
 
 __version__ = "0.1.0"
 
 MOVED: dict[str, str] = {}
 """Import paths that moved: {"pdl_graph.OldName": "pdl_graph.NewName"}; recipes with the old ones keep working."""
 
-__all__ = ["MOVED", "Graph", "GraphBatch", "Message", "MessagePassing", "SparseFeatures", *_models]
+__all__ = [
+    "MOVED", "Graph", "GraphBatch", "Message", "MessagePassing", "NodeClassification", "SparseFeatures", *_models,
+]  # fmt: skip

@@ -78,9 +78,9 @@ def project(x: Any, weight: Any, *, dropout: float = 0.0, training: bool = False
     """(dropout(x)) weight, for features [N, F] dense or sparse and weight [F, C]."""
     if isinstance(x, SparseFeatures):
         value = pdl.as_tensor(x.value)
-        return pdl.spmm(x.pattern, weight, pdl.dropout(value, dropout, training=training) if dropout else value)
+        return pdl.spmm(x.pattern, weight, pdl.dropout(value, p=dropout, training=training) if dropout else value)
     x = pdl.as_tensor(x)
-    return pdl.matmul(pdl.dropout(x, dropout, training=training) if dropout else x, weight)
+    return pdl.matmul(pdl.dropout(x, p=dropout, training=training) if dropout else x, weight)
 
 
 __all__ = ["GraphBatch", "SparseFeatures", "project"]

@@ -1,1 +1,5 @@
-"""Node classification."""
+"""Classes of nodes."""
+
+from pdl_graph.node.task import NodeClassification
+
+__all__ = ["NodeClassification"]

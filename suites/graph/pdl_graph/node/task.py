@@ -1,0 +1,209 @@
+"""The task: of which class the nodes of a graph are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import pdl
+from pdl import Tensor
+from pdl.config import build
+from pdl.config.signature import signature
+from pdl.errors import ConfigError, DataError
+from pdl.nn import Module, init
+from pdl.program.tree import rebuild
+from pdl.report import Section, class_sections
+from pdl.suites import locate
+from pdl.train import Loss, Metric, Task
+from pdl.train.loop import Evaluation
+from pdl.train.metrics import Accuracy, ConfusionMatrix, FScore
+from pdl.train.task import Tiny
+from pdl_graph.batch import GraphBatch
+from pdl_graph.data.base import graph_of, nodes_of, unwrap
+from pdl_graph.graph import Graph
+from pdl_graph.models.base import GraphModel
+from pdl_graph.node.baselines import label_propagation, majority, ridge
+from pdl_graph.node.loader import WholeSplit, among
+from pdl_graph.node.metrics import AUC, LabelF1
+
+
+class NodeClassification(Task):
+    """One class for each node, by cross-entropy; or labels of which a node may have several, by binary cross-entropy.
+
+    classes      their names in the order of the labels; by default the data set's
+    multi_label  whether a node may have several labels; by default so where the data's labels are rows [N, K]
+    inductive    train on those edges alone that join two training nodes. Otherwise (transductive, as the papers on
+                 citation graphs do) training sees all nodes and edges, but only the labels of its own nodes.
+                 Evaluation is always on the whole graph
+
+    Full batch: every step and every evaluation is one pass over the whole graph, which the task holds as tensors, made
+    once and shared by all splits; the loaders give no more than the nodes of their split and their labels. A step that
+    is compiled has the graph as constants, so what depends on the graph alone is computed once.
+    """
+
+    monitor = "val/accuracy"
+    monitor_mode = "max"
+
+    def __init__(
+        self,
+        *,
+        classes: Sequence[str] | None = None,
+        multi_label: bool | None = None,
+        inductive: bool = False,
+    ) -> None:
+        self.classes = list(classes or ())
+        self.multi_label = multi_label
+        self.inductive = inductive
+        self.self_loops = False
+        self.told: dict[str, int] = {}
+        self.graphs: list[GraphBatch] = []  # as tensors; what batches mean by "graph"
+        self._sources: list[tuple[Graph, bool]] = []  # what each was made of
+
+    # -- training ------------------------------------------------------------------------------------------------------
+    def step(self, model: Module, batch: Any) -> Loss:
+        logits, labels = self.scores(model, batch), batch["label"]
+        if self.multi_label:
+            target = pdl.astype(pdl.as_tensor(labels), logits.dtype)
+            loss = pdl.binary_cross_entropy_with_logits(logits, target)
+        else:
+            loss = pdl.cross_entropy(logits, pdl.as_tensor(labels))
+        return Loss(loss, len(labels), (logits.detach(), labels))
+
+    def scores(self, model: Module, batch: Any) -> Tensor:
+        """Logits [B, num_classes] of the nodes of a batch."""
+        return pdl.take(model(self.graphs[batch["graph"]]), batch["node"])
+
+    def metrics(self) -> dict[str, Metric]:
+        k = len(self.classes)
+        if self.multi_label:
+            return {"micro_f1": LabelF1("micro"), "macro_f1": LabelF1("macro"), "auc": AUC()}
+        binary = {"auc": AUC()} if k == 2 else {}
+        return {"accuracy": Accuracy(), "macro_f1": FScore(k), **binary, "confusion": ConfusionMatrix(k)}
+
+    # -- building ------------------------------------------------------------------------------------------------------
+    def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
+        """Agree on classes and on the widths of features and labels."""
+        for split, dataset in datasets.items():
+            graph, (base, _) = graph_of(dataset), unwrap(dataset)
+            labels = np.asarray(base.y)[nodes_of(dataset)]
+            if self.multi_label is None:
+                self.multi_label = labels.ndim == 2
+            self.classes = self.classes or list(base.classes) or [str(k) for k in range(graph.num_classes)]
+            self._demand_labels(split, labels, nodes_of(dataset))
+            told = {"num_features": graph.num_features, "num_classes": len(self.classes)}
+            if not told["num_features"]:
+                raise DataError(f"data.{split}: the nodes have no features, and the nets need some; give the graph x")
+            if self.told and self.told != told:
+                raise DataError(f"data.{split}: has {told}, but the splits before it {self.told}; all need the same")
+            self.told = told
+
+    def _demand_labels(self, split: str, labels: np.ndarray, nodes: np.ndarray) -> None:
+        """Every node of a split has a label, and one that the classes know."""
+        rows, k = labels.ndim == 2, len(self.classes)
+        if rows != self.multi_label or (rows and labels.shape[1] != k):
+            raise DataError(
+                f"data.{split}: labels of shape {labels.shape[1:]} for each node, "
+                f"expected {f'a row of {k}' if self.multi_label else 'one number'}; see task.multi_label"
+            )
+        wrong = np.flatnonzero(np.isnan(labels.astype(np.float32)).any(1) if rows else (labels < 0) | (labels >= k))
+        if len(wrong):
+            first = int(wrong[0])
+            raise DataError(
+                f"data.{split}: node {nodes[first]} has label {labels[first]}, but classes are 0 to {k - 1} "
+                f"({', '.join(self.classes[:5])}{', ...' if k > 5 else ''}); leave it out of the split, or name all "
+                "classes in task.classes"
+            )
+
+    def model(self, cfg: Any) -> Module:
+        """The recipe's model; what it leaves open of num_features and num_classes, the data tells."""
+        node = cfg["model"]
+        takes = signature(locate(node["_target_"])).arguments
+        open_ = {name: value for name, value in self.told.items() if name in takes and node.get(name) is None}
+        made: Module = build(node, **open_)
+        return made
+
+    def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
+        name = cfg["model"]["_target_"]
+        if not isinstance(model, GraphModel):
+            raise ConfigError(f"model: {name} is no pdl_graph.GraphModel, so it reads no graph")
+        for key, value in self.told.items():
+            if getattr(model, key) != value:
+                raise ConfigError(f"model.{key}: {getattr(model, key)}, but the data has {value}; leave it out")
+        self.self_loops = model.self_loops
+
+    def loader(self, cfg: Any, dataset: Any, *, training: bool, seed: int) -> Iterable[Any]:
+        """All nodes of a split at once."""
+        nodes, size = nodes_of(dataset), cfg["data"].get("batch_size")
+        if training and size is not None and size < len(nodes):
+            raise ConfigError(
+                f"data.batch_size: {size}, but a full batch holds all {len(nodes)} training nodes; leave it out"
+            )
+        return WholeSplit(dataset, self.hold(graph_of(dataset), nodes if training and self.inductive else None))
+
+    def hold(self, graph: Graph, nodes: np.ndarray | None = None) -> int:
+        """The number of a graph among `graphs`, where it is put unless it is there; with `nodes` without the edges of
+        others."""
+        for number, (known, cut) in enumerate(self._sources):
+            if known is graph and cut == (nodes is not None):
+                return number
+        self.graphs.append(self.read(graph if nodes is None else among(graph, nodes), self.self_loops))
+        self._sources.append((graph, nodes is not None))
+        return len(self.graphs) - 1
+
+    def read(self, graph: Graph, self_loops: bool) -> GraphBatch:
+        """A graph as tensors, as nets of this task read it: with self-loops where they want them."""
+        made: GraphBatch = rebuild((graph.with_self_loops() if self_loops else graph).batch(), pdl.as_tensor)
+        return made
+
+    def remember(self) -> dict[str, Any]:
+        return {"task": {"classes": self.classes, "multi_label": self.multi_label}, "model": self.told}
+
+    def restore(self, cfg: Any) -> Module:
+        """The model of a run; its own weights follow, so none are drawn."""
+        with init.skipped():
+            made: Module = build(cfg["model"])
+        return made
+
+    def num_classes(self, cfg: Any) -> int | None:
+        number = cfg["model"].get("num_classes")
+        return None if number is None else int(number)
+
+    def tiny(self, cfg: Any) -> Tiny:
+        """Full batch, as in the recipe: an epoch is one step."""
+        return Tiny(train=120, test=60, epochs=20, batch_size=1 << 20)
+
+    # -- beside the model ----------------------------------------------------------------------------------------------
+    def baselines(self, cfg: Any, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
+        """The most frequent class, label propagation (edges alone) and ridge regression (features alone)."""
+        graph, nodes, asked = graph_of(datasets["train"]), nodes_of(datasets["train"]), nodes_of(datasets[split])
+        if graph_of(datasets[split]) is not graph:
+            return {}
+        y = np.asarray(graph.y)
+        targets = (y[nodes] > 0).astype(np.float64) if self.multi_label else np.eye(len(self.classes))[y[nodes]]
+        methods = {
+            "majority": majority(targets, graph.num_nodes),
+            "label propagation": label_propagation(graph, nodes, targets),
+            "features alone": ridge(graph, nodes, targets),
+        }
+        return {name: self._measured(scores[asked], y[asked]) for name, scores in methods.items()}
+
+    def _measured(self, scores: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+        """The metrics of scores between 0 and 1, of which a half is the border."""
+        found = {}
+        for name, metric in self.metrics().items():
+            metric.update(scores - 0.5, labels)
+            value = metric.compute()
+            if isinstance(value, float):
+                found[name] = value
+        return found
+
+    def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
+        """How well each class is told, and what it is taken for."""
+        if "confusion" not in evaluation.details:
+            return []
+        return class_sections(evaluation.details["confusion"], self.classes, evaluation.split)
+
+
+__all__ = ["NodeClassification"]
