@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pdl_graph.batch import GraphBatch, SparseFeatures
-from pdl_graph.graph import Graph
+from pdl_graph.graph import Graph, batch_graphs, sparse_features
 from pdl_graph.message_passing import Message, MessagePassing
 from pdl_graph.models import *  # noqa: F403
 from pdl_graph.models import __all__ as _models
@@ -16,5 +16,14 @@ MOVED: dict[str, str] = {}
 """Import paths that moved: {"pdl_graph.OldName": "pdl_graph.NewName"}; recipes with the old ones keep working."""
 
 __all__ = [
-    "MOVED", "Graph", "GraphBatch", "Message", "MessagePassing", "NodeClassification", "SparseFeatures", *_models,
-]  # fmt: skip
+    "Graph",
+    "GraphBatch",
+    "MOVED",
+    "Message",
+    "MessagePassing",
+    "NodeClassification",
+    "SparseFeatures",
+    "batch_graphs",
+    "sparse_features",
+    *_models,
+]

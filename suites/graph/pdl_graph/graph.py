@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,12 @@ import numpy as np
 from pdl.data import digest
 from pdl.data.faults import fault
 from pdl.ops import CSR
-from pdl.ops.csr import indptr_of
+from pdl_graph import exchange, storage, structure
 from pdl_graph.batch import GraphBatch, SparseFeatures
 from pdl_graph.features import sparse_features
+from pdl_graph.structure import EDGE, Merge, batch_graphs
 
 Array = np.ndarray
-_EDGE = ("edge_weight", "edge_attr", "edge_type")
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Graph:
     An undirected graph has each edge in both directions, and says so. Arrays may be memory maps.
 
     indptr       int64 [N + 1]: the edges into node i are those from indptr[i] up to indptr[i + 1]
-    indices      int32 [E]: the node that each comes from
+    indices      int32 [E]: the node that each comes from; ascending for each node
     x            float32 [N, F], or `SparseFeatures` over NumPy arrays
     y            of the nodes: int64 [N] classes (-1: unknown), bool or float [N, K]
     edge_weight  float32 [E];  edge_attr float32 [E, D];  edge_type int64 [E];  node_type int64 [N]
@@ -59,19 +60,58 @@ class Graph:
 
         directed   False: each edge is given once and stands for both directions (a self-loop for one)
         about      the other fields; those of edges in the order given (both directions get the same)
+
+        DataFault for ids outside of the graph, and for arrays that have not one row for each node or edge.
         """
         source, target = np.asarray(source), np.asarray(target)
         n = int(max(source.max(initial=-1), target.max(initial=-1))) + 1 if num_nodes is None else num_nodes
-        _demand_ids(source, target, n)
-        edge = {k: np.asarray(v) for k, v in about.items() if k.startswith("edge_") and v is not None}
+        structure.demand_ids(source, target, n)
+        about = {name: _typed(name, value) for name, value in about.items() if value is not None}
+        edge = {name: about.pop(name) for name in EDGE if name in about}
+        for name, values in edge.items():
+            if len(values) != len(source):
+                raise fault(None, f"{name} has {len(values)} rows for {len(source)} edges", "give each edge one row")
         if not directed:
-            back = source != target
+            back = np.flatnonzero(source != target)
             source, target = np.concatenate([source, target[back]]), np.concatenate([target, source[back]])
             edge = {k: np.concatenate([v, v[back]]) for k, v in edge.items()}
-        order = np.lexsort((source, target))
-        edge = {k: v[order] for k, v in edge.items()}
-        indptr = indptr_of(target, n)
-        return Graph(indptr, source[order].astype(np.int32), directed=directed, **{**about, **edge})
+        empty = Graph(np.zeros(n + 1, np.int64), np.zeros(0, np.int32), directed=directed, **about)
+        structure.demand_lengths(empty)
+        return structure.with_edges(empty, source, target, None, **edge)
+
+    @staticmethod
+    def from_scipy(adjacency: Any, *, directed: bool = True, **about: Any) -> Graph:
+        """From a scipy.sparse matrix [N, N] whose entry [i, j] is the weight of the edge from i to j.
+
+        directed   False: the matrix is symmetric, and both entries of a pair are one edge
+        weighted   in `about`: False leaves the values out; by default they are weights unless all are 1
+        """
+        return exchange.from_scipy(Graph, adjacency, directed=directed, **about)
+
+    @staticmethod
+    def from_networkx(
+        graph: Any,
+        *,
+        weight: str | None = "weight",
+        features: Sequence[str] = (),
+        label: str | None = None,
+        edge_features: Sequence[str] = (),
+    ) -> Graph:
+        """From a networkx graph; what its nodes are called becomes `names`, unless they are 0 to N - 1 in order.
+
+        weight         attribute of edges; without effect where no edge has it
+        features       attributes of nodes, numbers or rows of them, side by side as x
+        label          attribute of nodes: whole numbers are classes, text is `classes` by name in order
+        edge_features  attributes of edges, side by side as edge_attr
+        """
+        return exchange.from_networkx(
+            Graph, graph, weight=weight, features=features, label=label, edge_features=edge_features
+        )
+
+    @staticmethod
+    def open(folder: str | Path) -> Graph:
+        """A graph that `save` wrote, as memory maps: what is not looked at is not read."""
+        return Graph(**storage.open_fields(Path(folder)))
 
     # -- facts ---------------------------------------------------------------------------------------------------------
     @property
@@ -110,14 +150,8 @@ class Graph:
     def fingerprint(self) -> str:
         """A short hash that names the content."""
         parts: list[str | Array] = [str(self.directed), *map(str, self.names), *map(str, self.classes)]
-        held: dict[str, Any] = {k: getattr(self, k) for k in ("indptr", "indices", "y", *_EDGE, "node_type")}
-        if isinstance(self.x, SparseFeatures):
-            held |= {"x": self.x.value, "x_indices": self.x.pattern.indices, "x_indptr": self.x.pattern.indptr}
-        else:
-            held["x"] = self.x
-        for name, array in (*held.items(), *self.masks.items()):
-            if array is not None:
-                parts += [name, str(array.dtype), str(array.shape), array]
+        for name, array in storage.arrays_of(self).items():
+            parts += [name, str(array.dtype), str(array.shape), array]
         return digest(*parts)
 
     def in_degree(self) -> Array:
@@ -132,6 +166,19 @@ class Graph:
         """(source, target) of every edge, int32 [E] each, in the order of the edges' arrays."""
         return self.indices, self.targets
 
+    def once(self) -> Array:
+        """Ids of edges, int64: all, but of the two directions of an undirected edge the one from the smaller node."""
+        return np.arange(self.num_edges) if self.directed else np.flatnonzero(self.indices <= self.targets)
+
+    def components(self) -> Array:
+        """The smallest node that each node hangs together with, whatever the direction of edges: int64 [N]."""
+        return structure.components(self)
+
+    def describe(self) -> dict[str, int]:
+        """Counts by name: nodes, edges (those of an undirected graph once), components, the largest component,
+        isolated nodes, self-loops, duplicate edges, the largest degree (edges in), features and classes."""
+        return structure.describe(self)
+
     # -- other graphs --------------------------------------------------------------------------------------------------
     def with_(self, **fields: Any) -> Graph:
         """The same graph with other fields."""
@@ -139,24 +186,34 @@ class Graph:
 
     def with_self_loops(self) -> Graph:
         """With an edge of weight 1 (attributes 0, type 0) from every node to itself; those it has are replaced."""
-        source, target = self.edges()
-        keep, loops = source != target, np.arange(self.num_nodes)
-        edge: dict[str, Any] = {}
-        for name, fill in (("edge_weight", 1), ("edge_attr", 0), ("edge_type", 0)):
-            values = getattr(self, name)
-            if values is not None:
-                more = np.full((self.num_nodes, *values.shape[1:]), fill, values.dtype)
-                edge[name] = np.concatenate([values[keep], more])
-        about = {k: getattr(self, k) for k in ("x", "y", "node_type", "masks", "names", "classes")}
-        made = Graph.from_edges(
-            np.concatenate([source[keep], loops]),
-            np.concatenate([target[keep], loops]),
-            self.num_nodes,
-            **about,
-            **edge,
-        )
-        return replace(made, directed=self.directed)
+        return structure.with_self_loops(self)
 
+    def without_self_loops(self) -> Graph:
+        """Without the edges from a node to itself."""
+        return structure.without_self_loops(self)
+
+    def coalesce(self, merge: Merge = "sum") -> Graph:
+        """Each edge once: those between the same nodes (of the same type) become one, whose weight and attributes are
+        their sum, mean, max, min, or those of the first. Where edges have neither, repeated ones are just left out."""
+        return structure.coalesce(self, merge)
+
+    def reversed(self) -> Graph:
+        """Every edge the other way round."""
+        return structure.reverse(self)
+
+    def undirected(self, merge: Merge = "first") -> Graph:
+        """With every edge in both directions, each pair of nodes once; `merge` as for `coalesce`, where both stood."""
+        return structure.undirected(self, merge)
+
+    def subgraph(self, nodes: Any) -> Graph:
+        """The graph of some nodes (ids without repeats, or a mask), in the order given, with the edges among them."""
+        return structure.subgraph(self, nodes)
+
+    def with_edges(self, edges: Any) -> Graph:
+        """The same nodes with only some edges (ids, or a mask over the edges)."""
+        return structure.take_edges(self, edges)
+
+    # -- elsewhere -----------------------------------------------------------------------------------------------------
     def batch(self) -> GraphBatch:
         """The arrays that nets read."""
         return GraphBatch(
@@ -164,15 +221,35 @@ class Graph:
             np.zeros(self.num_nodes, np.int64), 1,
         )  # fmt: skip
 
+    def to_scipy(self) -> Any:
+        """scipy.sparse.csr_matrix [N, N]: entry [i, j] is the weight of the edge from i to j, 1 without weights."""
+        return exchange.to_scipy(self)
 
-def _demand_ids(source: Array, target: Array, n: int) -> None:
-    if source.shape != target.shape or source.ndim != 1:
-        what = f"edges need two columns of one length, got {source.shape} and {target.shape}"
-        raise fault(None, what, "give source and target of each edge")
-    if len(source) and (min(source.min(), target.min()) < 0 or max(source.max(), target.max()) >= n):
-        bad = int(np.flatnonzero((source < 0) | (target < 0) | (source >= n) | (target >= n))[0])
-        what = f"edge {bad} joins {source[bad]} and {target[bad]}, but the graph has {n} nodes, 0 to {n - 1}"
-        raise fault(None, what, "give more nodes, or leave the edge out", index=bad)
+    def to_networkx(self) -> Any:
+        """A networkx graph (DiGraph or Graph; Multi... where edges repeat) with nodes by name, x and y of nodes, and
+        weight, type and attr of edges."""
+        return exchange.to_networkx(self)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the arrays below a folder, for `open`; what is there is replaced once all is written."""
+        return storage.save(self, Path(folder))
 
 
-__all__ = ["Graph", "sparse_features"]
+_DTYPES = {"edge_weight": np.float32, "edge_attr": np.float32, "edge_type": np.int64, "node_type": np.int64}
+
+
+def _typed(name: str, value: Any) -> Any:
+    """Arrays as the fields of a graph want them."""
+    if name in _DTYPES:
+        return np.asarray(value, _DTYPES[name])
+    if name == "y":
+        value = np.asarray(value)
+        return value.astype({"i": np.int64, "u": np.int64, "f": np.float32}.get(value.dtype.kind, value.dtype))
+    if name == "x" and not isinstance(value, SparseFeatures):
+        return np.asarray(value, np.float32)
+    if name == "masks":
+        return {split: np.asarray(mask, bool) for split, mask in value.items()}
+    return value
+
+
+__all__ = ["Graph", "batch_graphs", "sparse_features"]
