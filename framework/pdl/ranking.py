@@ -153,6 +153,21 @@ def auc(scores: Array, labels: Array) -> float:
     return float(_areas(scores, positive, np.zeros(len(scores), np.int64), 1)[0])
 
 
+def average_precision(scores: Array, labels: Array) -> float:
+    """Mean over the ones of the precision among all that score at least as high as each: the area under the
+    precision-recall curve as a step function. NaN without a one.
+
+    scores [N], labels [N] of 0 and 1.
+    """
+    scores, positive = _binary(scores, labels, "average_precision")
+    if not positive.any():
+        return float("nan")
+    order = np.argsort(-scores, kind="stable")
+    scores, found = scores[order], np.cumsum(positive[order])
+    last = np.append(np.flatnonzero(scores[1:] != scores[:-1]), len(scores) - 1)  # of each run of equal scores
+    return float((np.diff(found[last], prepend=0) * (found[last] / (last + 1))).sum() / found[-1])
+
+
 def grouped_auc(
     scores: Array, labels: Array, groups: Array, *, weight: Literal["samples", "clicks", "none"] = "samples"
 ) -> float:
@@ -201,4 +216,4 @@ def log_loss(probabilities: Array, labels: Array, *, eps: float = 1e-15) -> floa
     return float(-np.log(np.clip(right, eps, 1.0)).mean())
 
 
-__all__ = ["Lists", "Ties", "auc", "grouped_auc", "log_loss", "ranks", "top_k", "top_products"]
+__all__ = ["Lists", "Ties", "auc", "average_precision", "grouped_auc", "log_loss", "ranks", "top_k", "top_products"]

@@ -175,6 +175,17 @@ def test_auc_counts_pairs(pairs: list[tuple[int, bool]]) -> None:
     assert found == pytest.approx(wins / (len(ones) * len(zeros)))
 
 
+@given(st.lists(st.tuples(st.integers(-5, 5), st.booleans()), max_size=40))
+def test_average_precision_is_the_area_under_the_steps(pairs: list[tuple[int, bool]]) -> None:
+    scores, labels = np.array([p[0] for p in pairs], float), np.array([p[1] for p in pairs], bool)
+    found = ranking.average_precision(scores, labels)
+    if not labels.any():
+        assert np.isnan(found)
+        return
+    shares = [labels[scores >= score].mean() for score in scores[labels]]
+    assert found == pytest.approx(np.mean(shares))
+
+
 def test_faults_are_told() -> None:
     scores, targets = np.zeros((2, 4), np.float32), np.array([1, 2])
     with pytest.raises(ShapeError, match="target 4 of row 1 is outside the 4 columns"):
