@@ -299,7 +299,7 @@ def unfit(program: Program) -> list[str]:
         op, name = node.op, type(node.op).__name__
         if op.dynamic or (type(op).cpu is Op.cpu and op.view is None and type(op).run is Op.run):
             found.append(f"{node.where}: {name} makes results whose size depends on values")
-        elif name in ("DropoutMask", "Seed"):
+        elif name in ("DropoutMask", "Noise", "Seed"):
             found.append(f"{node.where}: {name} draws random numbers in evaluation mode")
     found += [f"{buffer.name} is changed when the model runs, in evaluation mode" for buffer, _ in program.effects]
     return found

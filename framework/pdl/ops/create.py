@@ -152,6 +152,25 @@ def dropout_mask(shape: Shape, *, rate: float, dtype: Any = float32) -> Tensor:
     return cast(Tensor, apply(DropoutMask(sizes, float(rate), as_dtype(dtype))))
 
 
+class Noise(Op):
+    """Normal with mean 0 and variance 1, drawn from pdl's generator at every run."""
+
+    shape: tuple[int, ...]
+    stateful = True
+    vjp = not_differentiable("random numbers depend on no input")
+
+    def infer(self) -> Spec:
+        return Spec(self.shape, float32)
+
+    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
+        outs[0][...] = random.generator().standard_normal(self.shape, np.float32)
+
+
+def noise(shape: Shape) -> Tensor:
+    """Normal with mean 0 and variance 1, float32: as `randn`, and in a program new numbers at every run."""
+    return cast(Tensor, apply(Noise((shape,) if isinstance(shape, int) else tuple(shape))))
+
+
 # -- triangles and classes ---------------------------------------------------------------------------------------------
 class Tril(Op):
     """x on and below diagonal k of the last two dimensions, 0 above."""
@@ -224,6 +243,6 @@ def one_hot(indices: TensorLike, num_classes: int, *, dtype: Any = float32) -> T
 
 
 __all__ = [
-    "arange", "dropout_mask", "eye", "full", "full_like", "linspace", "meshgrid", "one_hot", "ones", "ones_like",
-    "rand", "randint", "randn", "randperm", "tril", "triu", "zeros", "zeros_like",
+    "arange", "dropout_mask", "eye", "full", "full_like", "linspace", "meshgrid", "noise", "one_hot", "ones",
+    "ones_like", "rand", "randint", "randn", "randperm", "tril", "triu", "zeros", "zeros_like",
 ]  # fmt: skip

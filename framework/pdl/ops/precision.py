@@ -124,7 +124,7 @@ POLICY: dict[Rule | None, str] = {
         MaxPool AdaptiveMaxPool AvgPool AdaptiveAvgPool Softmax CrossEntropy SoftCrossEntropy SumTo
         ActivationGrad SoftmaxGrad CtcLossGrad MaxPoolGrad AdaptiveMaxPoolGrad AvgPoolGrad PairProductsGrad
         AdaptiveAvgPoolGrad CrossEntropyGrad BatchNormGrad BatchNormEvalGrad LayerNormGrad GroupNormGrad ResizeGrad
-        ScaledDotProductAttentionGrad RecurrentGrad LinearCrossEntropyGrad EmbeddingGradRows Places AddRows Seed
+        ScaledDotProductAttentionGrad RecurrentGrad LinearCrossEntropyGrad EmbeddingGradRows Places AddRows Seed Noise
         Dropout ActivatedDropout ActivatedDropoutGrad AddLayerNormGrad SoftCrossEntropyGrad
         NormConvGrad PackedConv PackedLinear QuantizeLinear DequantizeLinear
         QConv QConvPacked QLinear QLinearPacked QAdd QMap QMaxPool QAvgPool QGlobalMean""",

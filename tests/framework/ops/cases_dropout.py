@@ -61,6 +61,15 @@ def by_channel_reference(x):
     return x * factors((x.shape[0], 1, x.shape[-1]), 0.4, seed)
 
 
+def noisy(x):
+    pdl.seed(3)
+    return x * pdl.noise(x.shape)
+
+
+def noisy_reference(x):
+    return x * np.random.Generator(np.random.Philox(3)).standard_normal(x.shape, np.float32)
+
+
 def activated(x, activation, p):
     pdl.seed(6)
     return pdl.activated_dropout(x, activation, p=p)
@@ -85,6 +94,7 @@ CASES = [
     Case(seeded, [f()], lambda x, p: x * factors(x.shape, p, SEED), {"p": 0.1}),
     Case(drawn, [f(4, 6)], drawn_reference),
     Case(by_channel, [f(2, 3, 4)], by_channel_reference),
+    Case(noisy, [f(4, 6)], noisy_reference),
     Case(activated, [distinct(4, 6)], activated_reference, {"activation": "relu", "p": 0.3}),
     Case(activated, [f(3, 35)], activated_reference, {"activation": "gelu", "p": 0.3}),
     Case(activated, [f(4, 6)], activated_reference, {"activation": "gelu_tanh", "p": 0.3}),

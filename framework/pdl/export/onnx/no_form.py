@@ -30,6 +30,7 @@ NO_FORM: dict[str, str] = {
     "Erfinv": "ONNX has no inverse of Erf",
     "Imag": _COMPLEX,
     "Inv": _LAPACK,
+    "Noise": _RANDOM,
     "Places": _UPDATE,
     "PutItem": _UPDATE,
     **dict.fromkeys(
