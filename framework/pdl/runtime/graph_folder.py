@@ -20,16 +20,17 @@ NO_FEATURES = ("id", "label", "labels", "split", "type", "name")
 """Columns of nodes.csv that are no features."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GraphFolder:
-    """The nodes and edges of a folder.
+    """The nodes and edges of a folder, or of a graph given as arrays.
 
+    path             where it was read, or a name for it in messages
     names            of the nodes, in the order of nodes.csv, or in the order in which edges.csv first names them
     features         float32 [N, F], or None;    columns  their F names
     source, target   int64 [E], the ends of the edges as they stand;    weight  float32 [E], or None
     """
 
-    path: Path
+    path: str | Path
     names: Sequence[str]
     features: Array | None
     columns: Sequence[str]

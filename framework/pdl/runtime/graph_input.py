@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -30,7 +30,7 @@ class Form:
     features    F; 0 for a net that reads none
     directed    False: every edge counts in both directions, once
     self_loops  an edge from every node to itself, of weight 1, in place of those it has
-    normalize   rows of features are divided by the sum of their absolute values
+    normalize   rows of features are divided by their sum, where that is not 0
     """
 
     features: int
@@ -68,8 +68,8 @@ class Form:
             raise DataError(f"{graph.path}: {have} features a node; the model reads {self.features}")
         if not self.normalize:
             return x
-        total = np.abs(x).sum(1, keepdims=True)
-        return np.divide(x, total, out=np.zeros_like(x), where=total > 0)
+        total = x.sum(1, keepdims=True, dtype=np.float64)
+        return (x / np.where(total == 0, 1, total)).astype(np.float32)
 
 
 class GraphPart(Reader, table=PRE, name="graph"):
@@ -78,7 +78,8 @@ class GraphPart(Reader, table=PRE, name="graph"):
     int64 [2].
 
     An item is {"graph": folder, "node": name}, {"graph": folder, "pair": [name, name]} or, for nets that tell whole
-    graphs apart, {"graph": folder} or the folder itself: `kind` says which. A folder is `GraphFolder.read`'s.
+    graphs apart, {"graph": folder} or the folder itself: `kind` says which. A folder is the path of one, or a
+    `GraphFolder`.
     """
 
     takes = "graph"
@@ -116,15 +117,15 @@ class GraphPart(Reader, table=PRE, name="graph"):
             return np.array(graph.number(self._asked(item, "node")), np.int64)
         return np.array([graph.number(each) for each in self._asked(item, "pair")], np.int64)
 
-    def _folder(self, item: Any) -> Path:
+    def _folder(self, item: Any) -> str | Path | GraphFolder:
         if self.takes == "graph" and not isinstance(item, Mapping):
-            return Path(item)
+            return cast(Path, item)
         if not isinstance(item, Mapping) or "graph" not in item:
             raise DataError(f"no graph is given for {item!r:.60}: a bundle holds none; give one (--new-graph DIR)")
-        return Path(item["graph"])
+        return cast(Path, item["graph"])
 
-    def _asked(self, item: Mapping[str, Any], what: str) -> Any:
-        if what not in item:
+    def _asked(self, item: Any, what: str) -> Any:
+        if not isinstance(item, Mapping) or what not in item:
             raise DataError(f"{item!r:.60} asks for no {what}; expected {{'graph': folder, {what!r}: ...}}")
         return item[what]
 
@@ -157,12 +158,17 @@ class GraphPart(Reader, table=PRE, name="graph"):
 _graphs: OrderedDict[Any, tuple[GraphFolder, dict[str, Array]]] = OrderedDict()
 
 
-def opened(folder: Path, form: Form) -> tuple[GraphFolder, dict[str, Array]]:
+def opened(folder: str | Path | GraphFolder, form: Form) -> tuple[GraphFolder, dict[str, Array]]:
     """The graph of a folder and its arrays; the same objects while the files are the same."""
-    files = sorted(folder.iterdir()) if folder.is_dir() else []
-    key = (os.path.abspath(folder), form, *((f.name, f.stat().st_mtime_ns, f.stat().st_size) for f in files))
+    if isinstance(folder, GraphFolder):
+        key: Any = (id(folder), form)  # it is kept with its arrays, so no other has its id
+    else:
+        path = Path(folder)
+        files = sorted(path.iterdir()) if path.is_dir() else []
+        stats = [(f.name, f.stat().st_mtime_ns, f.stat().st_size) for f in files]
+        key = (os.path.abspath(path), form, *stats)
     if key not in _graphs:
-        graph = GraphFolder.read(folder)
+        graph = folder if isinstance(folder, GraphFolder) else GraphFolder.read(folder)
         _graphs[key] = graph, form.arrays(graph)
         while len(_graphs) > KEPT:
             _graphs.popitem(last=False)

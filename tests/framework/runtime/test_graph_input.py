@@ -18,7 +18,7 @@ from pdl.ops import CSR
 from pdl.ops.base import Spec
 from pdl.runtime import load
 from pdl.runtime.graph_folder import GraphFolder
-from pdl.runtime.graph_input import Form, asked
+from pdl.runtime.graph_input import Form, asked, opened
 from pdl.runtime.use import Given, bench, predict
 from pdl.train import Deployment
 
@@ -74,6 +74,10 @@ def test_features_in_an_array(tmp_path: Path) -> None:
         GraphFolder.read(tmp_path)
 
 
+def load_twice(graph: GraphFolder) -> list[dict[str, Any]]:
+    return [opened(graph, Form(2))[1] for _ in range(2)]
+
+
 def test_arrays_of_a_graph(tmp_path: Path) -> None:
     graph = GraphFolder.read(folder(tmp_path))
     made = Form(2, normalize=True).arrays(graph)
@@ -81,6 +85,8 @@ def test_arrays_of_a_graph(tmp_path: Path) -> None:
     assert made["indptr"].tolist() == [0, 1, 3, 5, 5]
     assert made["indices"].tolist() == [1, 0, 2, 1, 2]  # x-y stands once, z-z is its own way back
     assert made["row"].tolist() == [0, 1, 1, 2, 2]
+    given = load_twice(graph)
+    assert given[0] is given[1]
     looped = Form(2, directed=True, self_loops=True).arrays(graph)
     assert looped["indices"].tolist() == [0, 1, 0, 1, 1, 2, 3]
     assert looped["weight"].tolist() == [1] * 7
