@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pdl
@@ -74,13 +74,21 @@ class GraphBatch:
         return recv(reduce, message)
 
 
+def dropped(x: Any, p: float, *, training: bool) -> Any:
+    """dropout(x) for features that are dense or sparse; of sparse ones the nonzeros alone can fall."""
+    if not (training and p):
+        return x
+    if isinstance(x, SparseFeatures):
+        return replace(x, value=pdl.dropout(x.value, p=p))
+    return pdl.dropout(x, p=p)
+
+
 def project(x: Any, weight: Any, *, dropout: float = 0.0, training: bool = False) -> Tensor:
     """(dropout(x)) weight, for features [N, F] dense or sparse and weight [F, C]."""
+    x = dropped(x, dropout, training=training)
     if isinstance(x, SparseFeatures):
-        value = pdl.as_tensor(x.value)
-        return pdl.spmm(x.pattern, weight, pdl.dropout(value, p=dropout, training=training) if dropout else value)
-    x = pdl.as_tensor(x)
-    return pdl.matmul(pdl.dropout(x, p=dropout, training=training) if dropout else x, weight)
+        return pdl.spmm(x.pattern, weight, x.value)
+    return pdl.matmul(x, weight)
 
 
-__all__ = ["GraphBatch", "SparseFeatures", "project"]
+__all__ = ["GraphBatch", "SparseFeatures", "dropped", "project"]

@@ -57,8 +57,7 @@ class GCN(GraphModel):
         self.num_features = told(self, num_features=num_features)
         self.num_classes = told(self, num_classes=num_classes)
         sizes = [self.num_features, *[hidden] * (layers - 1), self.num_classes]
-        pairs = pairwise(sizes)
-        self.convs = ModuleList(GCNConv(a, b, dropout=dropout) for a, b in pairs)
+        self.convs = ModuleList(GCNConv(a, b, dropout=dropout) for a, b in pairwise(sizes))
 
     def embed(self, graph: GraphBatch) -> Tensor:
         return self._embed(graph, gcn_norm(graph.adjacency, graph.edge_weight))

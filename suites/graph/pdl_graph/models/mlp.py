@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pdl
 from pdl import Tensor
@@ -15,17 +15,34 @@ from pdl_graph.models.propagation import told
 
 Rate = Annotated[float, Range(0, below=1)]
 Size = Annotated[int, Range(1)]
+Initial = Literal["glorot", "fan_in"]
 
 
 class FeatureLinear(Module):
     """y = dropout(x) W + b for features x [N, in] that are dense or `SparseFeatures`; of these only the nonzeros are
-    dropped and multiplied. W is drawn as Glorot & Bengio do (AISTATS 2010), b = 0.
+    dropped and multiplied.
+
+    initial  "glorot": W as Glorot & Bengio draw it (AISTATS 2010), b = 0; "fan_in": both U(-a, a), a = 1 / sqrt(in), as
+             in `pdl.nn.Linear`
     """
 
-    def __init__(self, in_features: Size, out_features: Size, *, bias: bool = True, dropout: Rate = 0.0) -> None:
+    def __init__(
+        self,
+        in_features: Size,
+        out_features: Size,
+        *,
+        bias: bool = True,
+        dropout: Rate = 0.0,
+        initial: Initial = "glorot",
+    ) -> None:
         self.dropout = dropout
-        self.weight = Parameter(init.xavier_uniform_(pdl.zeros((in_features, out_features))))
+        self.weight = Parameter(pdl.zeros((in_features, out_features)))
         self.bias = Parameter(pdl.zeros((out_features,))) if bias else None
+        if initial == "glorot":
+            init.xavier_uniform_(self.weight)
+        else:
+            for p in self.parameters():
+                init.fan_in_uniform_(p, in_features)
 
     def forward(self, x: Any) -> Tensor:
         """[N, in] -> [N, out]."""
@@ -36,9 +53,8 @@ class FeatureLinear(Module):
 class FeatureMLP(Module):
     """Linear layers with ReLU between them, dropout before each: features [N, in], dense or sparse -> [N, out]."""
 
-    def __init__(self, sizes: list[int], *, dropout: Rate = 0.5) -> None:
-        pairs = pairwise(sizes)
-        self.layers = ModuleList(FeatureLinear(a, b, dropout=dropout) for a, b in pairs)
+    def __init__(self, sizes: list[int], *, dropout: Rate = 0.5, initial: Initial = "glorot") -> None:
+        self.layers = ModuleList(FeatureLinear(a, b, dropout=dropout, initial=initial) for a, b in pairwise(sizes))
 
     def embed(self, x: Any) -> Tensor:
         """What the last layer reads."""
