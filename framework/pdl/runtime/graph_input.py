@@ -129,6 +129,12 @@ class GraphPart(Reader, table=PRE, name="graph"):
             raise DataError(f"{item!r:.60} asks for no {what}; expected {{'graph': folder, {what!r}: ...}}")
         return item[what]
 
+    def called(self, item: Any) -> str:
+        if not isinstance(item, Mapping):
+            return str(item)
+        pair = item.get("pair")
+        return str(item.get("node", item.get("graph"))) if pair is None else ":".join(map(str, pair))
+
     def rows(self, path: str | Path) -> Iterator[tuple[str, Any]]:
         """All that can be asked of a folder: each of its nodes, or the graph itself."""
         if self.takes == "graph":

@@ -13,7 +13,7 @@ from pdl.errors import DataError, UsageError
 from pdl.ranking import Lists, top_k
 from pdl.runtime import tables
 from pdl.runtime.fields import part_of
-from pdl.runtime.readers import Named, Reader
+from pdl.runtime.readers import Named, Reader, csv_line
 from pdl.runtime.sample import Sample
 from pdl.runtime.steps import POST, PRE, Informed
 from pdl.suites import suggest
@@ -130,12 +130,6 @@ def split_names(item: Any) -> list[str]:
     if "" in names:
         raise DataError(f"item {names.index('') + 1} of the session {str(item)[:60]!r} has no name")
     return names
-
-
-def csv_line(names: Sequence[str]) -> str:
-    """Names as one text, which `split_names` takes apart again."""
-    quoted = (f'"{name.replace(chr(34), chr(34) * 2)}"' if set(name) & set(',"\n\r') else name for name in names)
-    return ",".join(quoted)
 
 
 def _quoted(text: str) -> list[str]:

@@ -42,6 +42,12 @@ class Reader(Step, table={}, name=""):
         """
         raise UsageError(f"the step {self.name} does nothing")
 
+    def called(self, item: Any) -> str:
+        """An item as a name for its answer."""
+        if isinstance(item, str):
+            return item
+        return csv_line(list(map(str, item))) if isinstance(item, Sequence) else str(item)
+
     def rows(self, path: str | Path) -> Iterator[tuple[str, Any]]:
         """(name, item) for everything in a file, or in standard input ("-")."""
         raise UsageError(f"{path}: this model takes a {self.takes} and reads none from files")
@@ -77,4 +83,10 @@ class Named(Step, table={}, name=""):
         return self._known[self.vocabulary]
 
 
-__all__ = ["Named", "Reader"]
+def csv_line(names: Sequence[str]) -> str:
+    """Names as one text, which `split_names` takes apart again."""
+    quoted = (f'"{name.replace(chr(34), chr(34) * 2)}"' if set(name) & set(',"\n\r') else name for name in names)
+    return ",".join(quoted)
+
+
+__all__ = ["Named", "Reader", "csv_line"]

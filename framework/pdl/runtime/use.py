@@ -20,7 +20,6 @@ from pdl.dims import Dim
 from pdl.errors import DataError, UsageError
 from pdl.runtime.bundle import Bundle, read
 from pdl.runtime.headers import EXTENSIONS
-from pdl.runtime.names import csv_line
 from pdl.runtime.pipeline import describe
 from pdl.runtime.readers import Reader
 from pdl.runtime.session import Port, Precision, Session, load
@@ -121,7 +120,7 @@ def items(inputs: Sequence[Any], reader: Reader | None = None) -> Iterator[tuple
             raise UsageError(f"this model takes a {takes}, not a {given.kind}")
         item, name = (given.value, given.name) if isinstance(given, Given) else (given, None)
         if reader is not None:
-            yield from reader.rows(item) if isinstance(item, Path) else [(name or _shown(item), item)]
+            yield from reader.rows(item) if isinstance(item, Path) else [(name or reader.called(item), item)]
         elif isinstance(item, np.ndarray):
             yield f"array {number}", item
         elif isinstance(item, bytes):
@@ -137,13 +136,6 @@ def _nothing(takes: str) -> str:
         return "predict: no input; name a picture, a folder, a pattern, or - for standard input"
     how = {"node": "--nodes A,B", "pair": "--pairs FILE", "graph": "--new-graph DIR"}.get(takes, f"--{takes} ...")
     return f"predict: no input; this model takes a {takes}: {how}, or a file of them"
-
-
-def _shown(item: Any) -> str:
-    """An input as a name for its answer."""
-    if isinstance(item, str):
-        return item
-    return csv_line(list(map(str, item))) if isinstance(item, Sequence) else str(item)
 
 
 def expand(name: str) -> list[Path]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,19 +12,23 @@ import pdl
 from pdl import Tensor
 from pdl.config import build
 from pdl.config.signature import signature
-from pdl.errors import ConfigError, DataError
+from pdl.errors import ConfigError, DataError, UsageError
 from pdl.nn import Module, init
 from pdl.program.tree import rebuild
 from pdl.report import Section, class_sections
+from pdl.runtime.readers import Reader
 from pdl.suites import locate
-from pdl.train import Loss, Metric, Task
+from pdl.train import Deployment, Loss, Metric, Task
+from pdl.train.deployed import Deployed
 from pdl.train.loop import Evaluation
 from pdl.train.metrics import Accuracy, ConfusionMatrix, FScore
 from pdl.train.task import Tiny
+from pdl_graph import deploy
 from pdl_graph.batch import GraphBatch
 from pdl_graph.data.base import graph_of, nodes_of, unwrap
 from pdl_graph.graph import Graph
 from pdl_graph.models.base import GraphModel
+from pdl_graph.node import use
 from pdl_graph.node.baselines import label_propagation, majority, ridge
 from pdl_graph.node.loader import WholeSplit, among
 from pdl_graph.node.metrics import AUC, LabelF1
@@ -37,6 +42,8 @@ class NodeClassification(Task):
     inductive    train on those edges alone that join two training nodes. Otherwise (transductive, as the papers on
                  citation graphs do) training sees all nodes and edges, but only the labels of its own nodes.
                  Evaluation is always on the whole graph
+    directed     whether edges go one way, and
+    weighted     whether they have weights, in the graphs that the model is used on; by default as in the data
 
     Full batch: every step and every evaluation is one pass over the whole graph, which the task holds as tensors, made
     once and shared by all splits; the loaders give no more than the nodes of their split and their labels. A step that
@@ -52,13 +59,18 @@ class NodeClassification(Task):
         classes: Sequence[str] | None = None,
         multi_label: bool | None = None,
         inductive: bool = False,
+        directed: bool | None = None,
+        weighted: bool | None = None,
     ) -> None:
         self.classes = list(classes or ())
         self.multi_label = multi_label
         self.inductive = inductive
+        self.directed, self.weighted = directed, weighted
         self.self_loops = False
         self.told: dict[str, int] = {}
         self.graphs: list[GraphBatch] = []  # as tensors; what batches mean by "graph"
+        self.asked: deploy.Asked | None = None  # what reads questions, and has the graphs they are about
+        self.evaluated: Module | None = None  # what was evaluated last: the report draws its vectors
         self._sources: list[tuple[Graph, bool]] = []  # what each was made of
 
     # -- training ------------------------------------------------------------------------------------------------------
@@ -71,8 +83,14 @@ class NodeClassification(Task):
             loss = pdl.cross_entropy(logits, pdl.as_tensor(labels))
         return Loss(loss, len(labels), (logits.detach(), labels))
 
+    def evaluate(self, model: Module, batch: Any) -> Loss:
+        self.evaluated = model
+        return self.step(model, batch)
+
     def scores(self, model: Module, batch: Any) -> Tensor:
         """Logits [B, num_classes] of the nodes of a batch."""
+        if isinstance(model, Deployed):  # a bundle, measured as it is deployed
+            return use.deployed_scores(model, self.graphs[batch["graph"]], batch["node"])
         return pdl.take(model(self.graphs[batch["graph"]]), batch["node"])
 
     def metrics(self) -> dict[str, Metric]:
@@ -98,6 +116,8 @@ class NodeClassification(Task):
             if self.told and self.told != told:
                 raise DataError(f"data.{split}: has {told}, but the splits before it {self.told}; all need the same")
             self.told = told
+            self.directed = graph.directed if self.directed is None else self.directed
+            self.weighted = graph.edge_weight is not None if self.weighted is None else self.weighted
 
     def _demand_labels(self, split: str, labels: np.ndarray, nodes: np.ndarray) -> None:
         """Every node of a split has a label, and one that the classes know."""
@@ -126,6 +146,9 @@ class NodeClassification(Task):
 
     def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
         name = cfg["model"]["_target_"]
+        if isinstance(model, Deployed):
+            self.self_loops = use.form_of(self, cfg).self_loops
+            return
         if not isinstance(model, GraphModel):
             raise ConfigError(f"model: {name} is no pdl_graph.GraphModel, so it reads no graph")
         for key, value in self.told.items():
@@ -158,7 +181,8 @@ class NodeClassification(Task):
         return made
 
     def remember(self) -> dict[str, Any]:
-        return {"task": {"classes": self.classes, "multi_label": self.multi_label}, "model": self.told}
+        told = {name: getattr(self, name) for name in ("classes", "multi_label", "directed", "weighted")}
+        return {"task": told, "model": self.told}
 
     def restore(self, cfg: Any) -> Module:
         """The model of a run; its own weights follow, so none are drawn."""
@@ -200,10 +224,54 @@ class NodeClassification(Task):
         return found
 
     def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
-        """How well each class is told, and what it is taken for."""
-        if "confusion" not in evaluation.details:
-            return []
-        return class_sections(evaluation.details["confusion"], self.classes, evaluation.split)
+        """How well each class is told, what it is taken for, and the nodes by the net's vectors."""
+        made = []
+        if "confusion" in evaluation.details:
+            made = class_sections(evaluation.details["confusion"], self.classes, evaluation.split)
+        if not isinstance(self.evaluated, GraphModel):
+            return made
+        return [*made, *use.pictures(self, self.evaluated, dataset, evaluation.split)]
+
+    # -- using ---------------------------------------------------------------------------------------------------------
+    def reader(self, cfg: Any) -> Reader:
+        """Names of nodes, of the graph that was learned from or of a new one."""
+        return use.reader(self, cfg)
+
+    def predict(
+        self,
+        model: Module,
+        inputs: Sequence[Any],
+        *,
+        cfg: Any,
+        batch_size: int = 32,
+        topk: int | None = None,
+        **options: Any,
+    ) -> Iterator[dict[str, Any]]:
+        """The classes of nodes: "name" or {"node": "name"} of the run's own graph, {"graph": folder, "node": "name"} of
+        another."""
+        if options:
+            raise UsageError(f"a model of nodes has no option {', '.join(options)}; it takes topk")
+        self.asked = use.reader(self, cfg) if self.asked is None else self.asked
+        how = use.answering(self, model, cfg)
+        return deploy.predict(how, self.asked, inputs, self.classes, batch_size=batch_size, topk=topk)
+
+    def render(self, prediction: dict[str, Any], folder: Path) -> Path:
+        assert self.asked is not None
+        return use.render(self.asked, prediction, folder)
+
+    def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
+        return use.example(loaders)
+
+    def deployment(
+        self,
+        model: Module,
+        cfg: Any,
+        *,
+        dataset: Any = None,
+        metrics: Mapping[str, float | None] | None = None,
+        licence: str = "",
+    ) -> Deployment:
+        return use.deployment(self, model, cfg, dataset=dataset, metrics=metrics, licence=licence)
 
 
 __all__ = ["NodeClassification"]

@@ -1,0 +1,188 @@
+"""A model of nodes in use: its answers, its bundle, its pictures."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import pdl
+from pdl.errors import ConfigError, DataError
+from pdl.nn import Module
+from pdl.report import Section
+from pdl.report.answers import caption
+from pdl.runtime.graph_folder import GraphFolder
+from pdl.runtime.graph_input import Form
+from pdl.runtime.names import csv_line
+from pdl.suites import locate
+from pdl.tensor import no_grad
+from pdl.train import Deployment
+from pdl.train.deployed import Deployed
+from pdl_graph import deploy
+from pdl_graph.batch import GraphBatch
+from pdl_graph.data.base import graph_of, nodes_of
+from pdl_graph.graph import Graph
+from pdl_graph.models.base import GraphModel
+from pdl_graph.pictures import NODES, ego_network, principal_plane, scatter
+
+if TYPE_CHECKING:
+    from pdl_graph.node.task import NodeClassification
+
+PROTOCOL = (
+    "Transductive: the net sees all nodes and edges of the graph, and the labels of the training nodes alone. Weights "
+    "were chosen without the test split."
+)
+INDUCTIVE = (
+    "Inductive: training sees the training nodes and the edges between them alone; measured on the whole graph. "
+    "Weights were chosen without the test split."
+)
+
+
+def answering(task: NodeClassification, model: Module, cfg: Any) -> deploy.Answering:
+    """Logits of nodes; softmax and the best classes, or the labels that are likely, afterwards."""
+    top = {"step": "top", "k": min(5, len(task.classes))}
+    return deploy.Answering(
+        model=model,
+        kind="node",
+        encode=lambda graph: model(graph),
+        answer=lambda logits, nodes: pdl.take(logits, nodes),
+        form=form_of(task, cfg),
+        weighted=bool(task.weighted),
+        output="logits",
+        post=[{"step": "sigmoid"}, {"step": "threshold"}] if task.multi_label else [{"step": "softmax"}, top],
+    )
+
+
+def form_of(task: Any, cfg: Any) -> Form:
+    """How folders become what the recipe's net reads."""
+    net = locate(cfg["model"]["_target_"])
+    return Form(
+        features=int(cfg["model"].get("num_features") or task.told.get("num_features", 0)),
+        directed=bool(task.directed),
+        self_loops=bool(getattr(net, "self_loops", False)),
+        normalize=bool((cfg["data"].get("train") or {}).get("normalize", False)),
+    )
+
+
+def reader(task: Any, cfg: Any, kind: deploy.Kind = "node") -> deploy.Asked:
+    """What reads questions to a run; its own graph is opened where one is not about a new graph."""
+    found: list[GraphFolder] = []
+
+    def own() -> GraphFolder:
+        if not found:
+            found.append(deploy.folder_of(own_graph(task, cfg)))
+        return found[0]
+
+    return deploy.Asked(kind, form_of(task, cfg), own)
+
+
+def own_graph(task: Any, cfg: Any) -> Graph:
+    """The graph that a run learned from; DataError, with a way out, where it is not on this machine."""
+    split = next((name for name in ("train", "test", "val") if cfg["data"].get(name) is not None), None)
+    if split is None:
+        raise DataError("the run's recipe names no data, so its graph is not known; give one: --new-graph DIR")
+    try:
+        return graph_of(task.datasets(cfg, (split,))[split])
+    except (DataError, ConfigError) as error:
+        raise DataError(f"the graph of this run is not here, give one (--new-graph DIR): {error}") from None
+
+
+def deployment(
+    task: NodeClassification,
+    model: Module,
+    cfg: Any,
+    *,
+    dataset: Any = None,
+    metrics: Mapping[str, float | None] | None = None,
+    licence: str = "",
+) -> Deployment:
+    """A bundle that answers for the nodes of any graph with such features."""
+    how = answering(task, model, cfg)
+    shown = ", ".join(task.classes[:20]) + (", ..." if len(task.classes) > 20 else "")
+    card = deploy.card_of(
+        f"{type(model).__name__}, {len(task.classes)} classes of nodes",
+        f"Tells of which class a node is, from its {how.form.features:,} features and its neighbours "
+        f"({cfg['model']['_target_']}). Classes: {shown}.",
+        cfg,
+        metrics or {},
+        protocol=INDUCTIVE if task.inductive else PROTOCOL,
+        use='    session = pdl.runtime.load("model.pdl")\n    session({"graph": "folder", "node": "name"})\n\n'
+        "or `pdl predict model.pdl --new-graph folder --nodes name`. The folder holds edges.csv (source, target) and "
+        "nodes.csv (id, then the features).",
+        licence=licence,
+    )
+    graph = None if dataset is None else graph_of(dataset)
+    about = {"task": cfg["task"]["_target_"], "model": cfg["model"]["_target_"]}
+    return deploy.deployment(how, graph, labels=task.classes, card=card, licence=licence, about=about)
+
+
+def render(asked: deploy.Asked, prediction: Mapping[str, Any], folder: Path) -> Path:
+    """The neighbourhood of a node, as NODE.svg."""
+    item = prediction["_item"]
+    graph, arrays = asked.source(item)
+    said = f"{prediction['input']}: {caption(dict(prediction))}"
+    drawn = ego_network(arrays["indptr"], arrays["indices"], graph.number(item["node"]), names=graph.names, title=said)
+    safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in str(prediction["input"]))[:80] or "node"
+    path = folder / f"{safe}.svg"
+    path.write_text(drawn, encoding="utf-8")
+    return path
+
+
+def pictures(task: NodeClassification, model: GraphModel, dataset: Any, split: str) -> list[Section]:
+    """The nodes of a split by their vectors, in the colours of their classes; and the neighbourhood of one of them."""
+    graph, nodes = graph_of(dataset), nodes_of(dataset)
+    model.eval()
+    with no_grad():
+        vectors = model.embed(task.graphs[task.hold(graph)]).numpy()[nodes]
+    y = np.asarray(graph.y)
+    if y.ndim != 1:
+        return []
+    names = [graph.names[n] for n in nodes] if len(graph.names) else nodes
+    plane = scatter(principal_plane(vectors), y[nodes], task.classes, names=names)
+    centre = int(nodes[np.argmin(np.abs(graph.in_degree()[nodes] - 8))])
+    around = ego_network(graph.indptr, graph.indices, centre, groups=y, classes=task.classes, names=graph.names)
+    return [
+        Section(
+            f"Nodes in the plane ({split})",
+            f'<div class="charts">{plane}</div><p>The vectors before the last layer, by their two principal '
+            "components; colours are the true classes.</p>",
+        ),
+        Section(
+            "A neighbourhood",
+            f'<div class="charts">{around}</div><p>A node of the split (ringed), its neighbours and theirs, at most '
+            f"{NODES}; colours are the true classes.</p>",
+        ),
+    ]
+
+
+def deployed_scores(model: Deployed, graph: GraphBatch, nodes: Any) -> pdl.Tensor:
+    """What a bundle says of nodes [B, C]."""
+    names = [port.name for port in model.session.inputs]
+    found: pdl.Tensor = model(*deploy.as_inputs(names, graph, nodes))
+    return found
+
+
+def example(loaders: Mapping[str, Any]) -> str:
+    """Two nodes of the test data, to put behind `pdl predict RUN`."""
+    loader = loaders.get("test") or loaders.get("val") or loaders["train"]
+    batch = next(iter(loader))
+    graph = graph_of(loader.dataset) if hasattr(loader, "dataset") else None
+    nodes = [int(n) for n in np.asarray(batch["node"])[:2]]
+    names = [str(graph.names[n]) for n in nodes] if graph is not None and len(graph.names) else map(str, nodes)
+    return f"--nodes {shlex.quote(csv_line(list(names)))}"
+
+
+__all__ = [
+    "answering",
+    "deployed_scores",
+    "deployment",
+    "example",
+    "form_of",
+    "own_graph",
+    "pictures",
+    "reader",
+    "render",
+]
