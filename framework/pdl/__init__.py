@@ -34,8 +34,8 @@ _PUBLIC_MODULES = (
     "autograd", "config", "data", "dtype", "hub", "jit", "nn", "ops", "optim", "report", "runtime", "train",
 )  # fmt: skip
 _MODULES = (
-    *_PUBLIC_MODULES, "cli", "dims", "errors", "export", "hints", "kernels", "onnx", "packages", "program", "quant",
-    "random", "ranking", "suites", "vocabulary", "watch",
+    *_PUBLIC_MODULES, "cli", "dims", "errors", "export", "graphs", "hints", "kernels", "onnx", "packages", "program",
+    "quant", "random", "ranking", "suites", "vocabulary", "watch",
 )  # fmt: skip
 _NAMES = {
     "pdl.dtype": (
