@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from pdl import graphs
 from pdl.errors import ShapeError
 from pdl.ops.reduce import sum as sum_
 from pdl.ops.segment import segment_max, segment_mean, segment_min, segment_softmax, segment_sum, segment_take
@@ -46,10 +47,9 @@ class CSR:
     @staticmethod
     def from_edges(row: Array, column: Array, shape: tuple[int, int]) -> tuple[CSR, Array]:
         """The pattern with a nonzero for each pair (row[e], column[e]), repeated pairs too, and the order of the given
-        pairs in it, int64 [E]: values v of the pairs become `v[order]`. Within a row the given order is kept."""
-        row, column = np.asarray(row), np.asarray(column)
-        order = np.argsort(row, kind="stable")
-        return CSR.from_rows(indptr_of(row, shape[0]), column[order], shape[1]), order
+        pairs in it, int [E]: values v of the pairs become `v[order]`. Within a row the given order is kept."""
+        indptr, indices, order = graphs.from_edges(row, column, shape)
+        return CSR.from_rows(indptr, indices, shape[1]), order
 
     @staticmethod
     def from_rows(indptr: Array, indices: Array, columns: int) -> CSR:
@@ -57,9 +57,7 @@ class CSR:
         indptr, indices = np.asarray(indptr, np.int64), np.asarray(indices, np.int32)
         if len(indices) >= 2**31:
             raise ShapeError(f"CSR: {len(indices)} nonzeros; one pattern holds less than 2**31, work on parts")
-        row = np.repeat(np.arange(len(indptr) - 1, dtype=np.int32), np.diff(indptr))
-        t_edges = np.argsort(indices, kind="stable").astype(np.int32)
-        return CSR(indptr, indices, row, indptr_of(indices, columns), row[t_edges], t_edges)
+        return CSR(indptr, indices, graphs.rows_of(indptr), *graphs.transpose(indptr, indices, columns))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -70,11 +68,6 @@ class CSR:
     def nonzeros(self) -> int:
         """E."""
         return int(self.indices.shape[0])
-
-
-def indptr_of(ids: Array, n: int) -> Array:
-    """Where each of the groups 0 to n - 1 begins when `ids` are sorted, int64 [n + 1]."""
-    return np.concatenate([[0], np.cumsum(np.bincount(ids, minlength=n), dtype=np.int64)])
 
 
 def spmm(a: CSR, x: Any, value: Any = None, *, reduce: Reduce = "sum") -> Tensor:

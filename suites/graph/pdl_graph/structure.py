@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from pdl import graphs
 from pdl.data.faults import fault
 from pdl.errors import UsageError
 from pdl.ops import CSR
-from pdl.ops.csr import indptr_of
 from pdl_graph.batch import GraphBatch
 from pdl_graph.features import stack_rows, take_rows
 
@@ -43,14 +43,6 @@ def by_key(key: Array, n: int) -> tuple[Array, Array]:
     indptr = np.searchsorted(key, np.arange(n + 1, dtype=np.int64) << 32)
     key &= _HALF
     return indptr, key.astype(np.int32)
-
-
-def order_of(source: Array, target: Array) -> Array:
-    """The edges sorted by target, then source, then as given: int64 [E]."""
-    key = target.astype(np.int64)
-    key <<= 32
-    key |= source
-    return np.argsort(key, kind="stable")
 
 
 def demand_ids(source: Array, target: Array, n: int) -> None:
@@ -89,8 +81,7 @@ def with_edges(graph: Graph, source: Array, target: Array, at: Array | None, **e
     if at is not None:
         edge = {k: getattr(graph, k)[at] for k in EDGE if getattr(graph, k) is not None} | edge
     if edge:
-        order = order_of(source, target)
-        indptr, indices = indptr_of(target, n), source[order].astype(np.int32)
+        indptr, indices, order = graphs.from_edges(target, source, (n, n), ascending=True)
         edge = {k: v[order] for k, v in edge.items()}
     else:
         indptr, indices = by_target(source, target, n)
@@ -262,21 +253,9 @@ def _joined(graphs: Sequence[Graph], name: str) -> Array | None:
 
 # -- facts -------------------------------------------------------------------------------------------------------------
 def components(graph: Graph) -> Array:
-    """The part of each node that hangs together (whatever the direction of edges): the smallest node in it, int64 [N].
-
-    Parts hook onto smaller neighbours until no edge joins two of them.
-    """
-    root = np.arange(graph.num_nodes)
-    source, target = graph.edges()
-    while True:
-        a, b = root[source], root[target]
-        apart = np.flatnonzero(a != b)
-        if not len(apart):
-            return root
-        source, target, a, b = source[apart], target[apart], a[apart], b[apart]
-        np.minimum.at(root, np.maximum(a, b), np.minimum(a, b))
-        while not np.array_equal(above := root[root], root):
-            root = above
+    """The part of each node that hangs together (whatever the direction of edges): its smallest node, int64 [N]."""
+    number, _ = graphs.components(*graph.edges(), graph.num_nodes)
+    return np.unique(number, return_index=True)[1][number]
 
 
 def describe(graph: Graph) -> dict[str, int]:
