@@ -338,6 +338,18 @@ def gru_from_gates(
     return y, h
 
 
+def lstm_from_gates(
+    gates: Tensor, w: Tensor, *, initial: tuple[Tensor | None, Tensor | None] = (None, None), lengths: Any = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """One layer of `lstm` from what its input gives to the gates, x w_ih + b, as `gru_from_gates`.    gates [N, L, 4
+    H], w [H, 4 H], initial (h, c) [N, H] or None -> y [N, L, H], h, c [N, H]
+    """
+    full: Any = in_full(gates, w, *initial)
+    steps = None if lengths is None else lengths if isinstance(lengths, Tensor) else Tensor(np.asarray(lengths))
+    y, h, c, *_ = apply(Recurrent("lstm"), full[0], full[2], full[3], full[1], None, steps)
+    return y, h, c
+
+
 def rnn_tanh(
     x: Tensor,
     weights: Sequence[Weights],
@@ -355,4 +367,4 @@ def rnn_tanh(
     return y, h
 
 
-__all__ = ["gru", "gru_from_gates", "lstm", "rnn_tanh"]
+__all__ = ["gru", "gru_from_gates", "lstm", "lstm_from_gates", "rnn_tanh"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from pdl.ops.rnn import gru, lstm, rnn_tanh
+from pdl.ops.rnn import gru, lstm, lstm_from_gates, rnn_tanh
 
-from .case import Case, f
+from .case import Case, draws, f
 
 
 def sigmoid(x):
@@ -98,4 +98,17 @@ CASES = [
         make(function, 2, 2, start=True, lengths=np.array([2, 3]), name="deep"),
         make(function, 1, 2, name="both_ways"),
     )
+]
+
+_f, _ = draws(31)
+
+
+def from_gates(gates, u, lengths):
+    """What the input gives is given: an identity stands in the input's place."""
+    y, (h,), (c,) = reference(lstm_step, 2, gates, [(np.eye(gates.shape[2]), u, None, None)], (), lengths, 1)
+    return y, h, c
+
+
+CASES += [
+    Case(lstm_from_gates, [_f(2, 3, 8), _f(2, 8)], from_gates, kwargs={"lengths": np.array([3, 1])}, bf16=6e-2),
 ]
