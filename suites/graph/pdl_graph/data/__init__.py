@@ -2,6 +2,7 @@
 
 from pdl_graph.data.base import GraphData, NodeData, graph_of, nodes_of, unwrap
 from pdl_graph.data.planetoid import Planetoid
+from pdl_graph.data.power_law import PowerLaw
 from pdl_graph.data.triples import Triples
 
-__all__ = ["GraphData", "NodeData", "Planetoid", "Triples", "graph_of", "nodes_of", "unwrap"]
+__all__ = ["GraphData", "NodeData", "Planetoid", "PowerLaw", "Triples", "graph_of", "nodes_of", "unwrap"]
