@@ -34,12 +34,12 @@ def by_target(source: Array, target: Array, n: int) -> tuple[Array, Array]:
     key = target.astype(np.int64)
     key <<= 32
     key |= source
+    key.sort()
     return by_key(key, n)
 
 
 def by_key(key: Array, n: int) -> tuple[Array, Array]:
-    """The same of edges as `target << 32 | source`, int64 [E]; the array is used up."""
-    key.sort()
+    """The same of edges as `target << 32 | source`, int64 [E] and sorted; the array is used up."""
     indptr = np.searchsorted(key, np.arange(n + 1, dtype=np.int64) << 32)
     key &= _HALF
     return indptr, key.astype(np.int32)

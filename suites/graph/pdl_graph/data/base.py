@@ -16,7 +16,7 @@ LABELLED = "labelled"
 
 
 class GraphData(Dataset):
-    """A data set with one graph, which all its splits share (the same object).
+    """A data set with one graph, which all its splits share (the same object); sample i is {"node": i}.
 
     graph   the whole graph
     source  the file or folder it was read from, if any
@@ -26,6 +26,20 @@ class GraphData(Dataset):
     graph: Graph
     source: Path | None = None
     split: str | None = None
+
+    def __len__(self) -> int:
+        return self.graph.num_nodes
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return {"node": np.int64(range(len(self))[index])}
+
+    def get_batch(self, indices: np.ndarray) -> dict[str, np.ndarray]:
+        """{"node": int64 [N]}."""
+        return {"node": np.asarray(indices, np.int64)}
+
+    @property
+    def fingerprint(self) -> str:
+        return digest(type(self).__name__, self.graph.fingerprint)
 
     def path_of(self, index: int) -> str | None:
         return None if self.source is None else str(self.source)

@@ -3,6 +3,7 @@ readers can be tried where those are not (`pdl selftest`)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -57,4 +58,24 @@ def write_planetoid(file: Path, classes: int) -> None:
     )  # fmt: skip
 
 
-__all__ = ["WHAT", "write_planetoid"]
+def draw_graph(classes: int = 4) -> tuple[np.ndarray, np.ndarray]:
+    """(edges int64 [E, 2], classes of nodes)."""
+    rng = np.random.default_rng(SEED)
+    y = rng.permutation(np.arange(NODES) % classes)
+    return draw_edges(y, rng), y
+
+
+def write_edges(file: Path, *, weighted: bool = False) -> None:
+    """A list of edges as SNAP writes it."""
+    edges, _ = draw_graph()
+    lines = [f"{a}\t{b}" + ("\t1" if weighted else "") for a, b in edges.tolist()]
+    file.write_text("\n".join(["# drawn", *lines, ""]), "utf-8")
+
+
+def write_links(file: Path, names: Sequence[str]) -> None:
+    """An .npz file with a list of edges under each name."""
+    edges, _ = draw_graph()
+    np.savez(file, **dict.fromkeys(names, edges))  # type: ignore[arg-type]
+
+
+__all__ = ["WHAT", "draw_graph", "write_edges", "write_links", "write_planetoid"]

@@ -1,0 +1,230 @@
+"""Edges out of text with two numbers a line (SNAP's form, and Pajek-like lists), read in pieces."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import re
+import warnings
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import numpy as np
+
+from pdl.data.faults import DataFault, fault, unreadable
+from pdl_graph.graph import Graph
+from pdl_graph.structure import by_key
+
+BLOCK = 4 << 20  # bytes of text that are read at once
+STEP = 1 << 22  # edges that are changed at once
+LARGEST = 2**31 - 1
+Repeats = Literal["drop", "keep"]
+_COMMENT = re.compile(rb"^[ \t]*[#%][^\n]*\n", re.M)
+_EMPTY = re.compile(rb"^[ \t\r]*\n", re.M)
+_SPACE, _NEWLINE, _OTHER = 1, 2, 3
+_KIND = np.full(256, _OTHER, np.uint8)
+_KIND[list(b"0123456789")] = 0
+_KIND[list(b" \t\r,;")] = _SPACE
+_KIND[ord("\n")] = _NEWLINE
+_NUMBER = _KIND.copy()
+_NUMBER[list(b"+-.eE")] = 0
+
+
+def read_edge_text(
+    path: Path, *, directed: bool, weighted: bool = False, repeats: Repeats = "drop", self_loops: Repeats = "keep",
+    num_nodes: int | None = None,
+) -> Graph:  # fmt: skip
+    """The graph of a file of lines `source target`, or `source target weight`; see `pdl_graph.data.EdgeFile`.
+
+    Without weights the peak is some 12 bytes for each edge of the result (of an undirected graph each direction), of
+    which 4 stay.
+    """
+    columns = 3 if weighted else 2
+    keys: list[np.ndarray] = []
+    weights: list[np.ndarray] = []
+    for block, line in _blocks(path):
+        numbers = _numbers(path, block, line, columns)
+        keys.append(_packed(path, block, line, numbers[:, 0], numbers[:, 1]))
+        if weighted:
+            weights.append(numbers[:, 2].astype(np.float32))
+    if not any(map(len, keys)):
+        raise fault(path, "has no edges", "give a line `source target` for each edge")
+    names, n = _renumber(path, keys, num_nodes)
+    if self_loops == "drop":
+        _drop_loops(keys, weights)
+    if weighted:
+        return _weighted(keys, weights, names, n, directed, repeats)
+    indptr, indices = by_key(_sorted(keys, directed, repeats), n)
+    return Graph(indptr, indices, directed=directed, names=names)
+
+
+# -- text --------------------------------------------------------------------------------------------------------------
+def _blocks(path: Path) -> Iterator[tuple[bytes, int]]:
+    """(whole lines without comments, the number of the first line before comments went) piece by piece."""
+    line, rest = 1, b""
+    try:
+        with _opened(path) as file:
+            while piece := file.read(BLOCK):
+                whole, newline, rest = (rest + piece).rpartition(b"\n")
+                if newline:
+                    yield whole + newline, line
+                    line += whole.count(b"\n") + 1
+            if rest.strip():
+                yield rest + b"\n", line
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise fault(path, f"is damaged or cut off: {error}", "get it again from its source") from error
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def _opened(path: Path) -> IO[bytes]:
+    opener: Any = {".gz": gzip.open, ".bz2": bz2.open}.get(path.suffix, open)
+    file: IO[bytes] = opener(path, "rb")
+    return file
+
+
+def _numbers(path: Path, block: bytes, line: int, columns: int) -> np.ndarray:
+    """[lines, columns]: int64, or float64 with weights; DataFault with the first line that is not so many numbers."""
+    text = block
+    if b"#" in text or b"%" in text:
+        text = _COMMENT.sub(b"", text)
+    kinds = _KIND if columns == 2 else _NUMBER
+    if not _regular(text, kinds, columns):
+        text = _EMPTY.sub(b"", text)
+        if not _regular(text, kinds, columns):
+            raise _bad_line(path, block, line, columns)
+    text = text.replace(b",", b" ").replace(b";", b" ")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DeprecationWarning)  # NumPy before 2.3 only warns of text that is no number
+            found = np.fromstring(text, np.int64 if columns == 2 else np.float64, sep=" ").reshape(-1, columns)
+    except (ValueError, DeprecationWarning):
+        raise _bad_line(path, block, line, columns) from None
+    if columns == 3 and (found[:, :2] % 1 != 0).any():
+        raise _bad_line(path, block, line, columns)
+    return found
+
+
+def _regular(text: bytes, kinds: np.ndarray, columns: int) -> bool:
+    """Whether every line has so many words of the right letters."""
+    kind = kinds[np.frombuffer(text, np.uint8)]
+    if not kind.size:
+        return True
+    if int(kind.max()) == _OTHER:
+        return False
+    word = kind == 0
+    starts = np.flatnonzero(word & ~np.append(False, word[:-1]))
+    ends = np.flatnonzero(kind == _NEWLINE)
+    if len(starts) != columns * len(ends):
+        return False
+    return bool((starts[columns - 1 :: columns] < ends).all()) and bool((starts[columns::columns] > ends[:-1]).all())
+
+
+def _bad_line(path: Path, block: bytes, first: int, columns: int) -> DataFault:
+    """Which line it is, and what is wrong with it."""
+    shape = "source target" if columns == 2 else "source target weight"
+    for number, raw in enumerate(block.split(b"\n"), first):
+        words = re.split(r"[ \t\r,;]+", raw.decode("utf-8", "replace").strip())
+        if words == [""] or words[0][0] in "#%":
+            continue
+        shown = raw.decode("utf-8", "replace").strip()[:60]
+        if len(words) != columns:
+            return fault(path, f"{shown!r} has {len(words)} columns, not {columns}", f"write {shape}", line=number)
+        for place, word in enumerate(words):
+            good = re.fullmatch(r"[0-9]+" if place < 2 else r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", word)
+            if good is None:
+                advice = "write whole numbers from 0 on, or use pdl_graph.data.GraphFolder, which takes names"
+                return fault(path, f"{word[:40]!r} in {shown!r} is no {'id' if place < 2 else 'weight'}",
+                             advice if place < 2 else "write a number", line=number)  # fmt: skip
+    return fault(path, "cannot be read as numbers", f"write lines `{shape}`", line=first)
+
+
+def _packed(path: Path, block: bytes, line: int, source: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """target << 32 | source, int64."""
+    largest = max(source.max(initial=0), target.max(initial=0))
+    if largest > LARGEST or min(source.min(initial=0), target.min(initial=0)) < 0:
+        what = f"the id {largest:.0f} is beyond {LARGEST}"
+        raise fault(path, what, "number the nodes anew, or use pdl_graph.data.GraphFolder", line=line)
+    key = target.astype(np.int64)
+    key <<= 32
+    key |= source.astype(np.int64)
+    return key
+
+
+# -- ids ---------------------------------------------------------------------------------------------------------------
+def _renumber(path: Path, keys: list[np.ndarray], num_nodes: int | None) -> tuple[Any, int]:
+    """(the ids of the file by node, or () where they are the numbers; N); `keys` are changed to the numbers."""
+    largest = int(max(max(key.max(initial=0) >> 32, (key & LARGEST).max(initial=0)) for key in keys))
+    if num_nodes is not None:
+        if largest >= num_nodes:
+            what = f"names node {largest}, but num_nodes is {num_nodes}: nodes are 0 to {num_nodes - 1}"
+            raise fault(path, what, "raise num_nodes, or leave it out")
+        return (), num_nodes
+    there = np.zeros(largest + 1, bool)
+    for key in keys:
+        there[key >> 32] = True
+        there[key & LARGEST] = True
+    names = np.flatnonzero(there)
+    if len(names) == largest + 1:
+        return (), len(names)
+    number = np.cumsum(there, dtype=np.int32)
+    number -= 1
+    for key in keys:
+        source = number[key & LARGEST]
+        key >>= 32
+        key[:] = number[key]
+        key <<= 32
+        key |= source
+    return names, len(names)
+
+
+def _drop_loops(keys: list[np.ndarray], weights: list[np.ndarray]) -> None:
+    for i, key in enumerate(keys):
+        keep = (key >> 32) != (key & LARGEST)
+        keys[i] = key[keep]
+        if weights:
+            weights[i] = weights[i][keep]
+
+
+def _sorted(keys: list[np.ndarray], directed: bool, repeats: Repeats) -> np.ndarray:
+    """The edges in one array; pieces are let go as they are copied."""
+    one = np.empty((1 if directed else 2) * sum(map(len, keys)), np.int64)
+    end = 0
+    keys.reverse()
+    while keys:
+        key = keys.pop()
+        one[end : end + len(key)] = key
+        end += len(key)
+        if not directed:
+            back = key[(key >> 32) != (key & LARGEST)]
+            one[end : end + len(back)] = (back >> 32) | ((back & LARGEST) << 32)
+            end += len(back)
+    one = one[:end]
+    one.sort()
+    return _distinct(one) if repeats == "drop" else one
+
+
+def _distinct(key: np.ndarray) -> np.ndarray:
+    """A sorted array without repeats, in its own memory."""
+    end, last = 0, -1
+    for start in range(0, len(key), STEP):
+        piece = key[start : start + STEP]
+        piece = piece[np.append(piece[0] != last, np.diff(piece) != 0)]
+        if len(piece):
+            last = int(piece[-1])
+        key[end : end + len(piece)] = piece
+        end += len(piece)
+    return key[:end]
+
+
+def _weighted(
+    keys: list[np.ndarray], weights: list[np.ndarray], names: Any, n: int, directed: bool, repeats: Repeats
+) -> Graph:
+    key, weight = np.concatenate(keys), np.concatenate(weights)
+    graph = Graph.from_edges(key & LARGEST, key >> 32, n, directed=directed, edge_weight=weight, names=names)
+    return graph.coalesce("first") if repeats == "drop" else graph
+
+
+__all__ = ["read_edge_text"]
