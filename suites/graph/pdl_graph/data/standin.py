@@ -3,6 +3,7 @@ readers can be tried where those are not (`pdl selftest`)."""
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -78,4 +79,22 @@ def write_links(file: Path, names: Sequence[str]) -> None:
     np.savez(file, **dict.fromkeys(names, edges))  # type: ignore[arg-type]
 
 
-__all__ = ["WHAT", "draw_graph", "write_edges", "write_links", "write_planetoid"]
+def write_blogs(file: Path) -> None:
+    """A zip as `BlogCatalog` reads it; every node is in the group of its class, and some in one more."""
+    edges, y = draw_graph()
+    rng = np.random.default_rng(SEED)
+    groups = np.stack([np.arange(NODES), y], 1)
+    more = np.stack([np.arange(NODES), (y + 1) % (y.max() + 1)], 1)[rng.random(NODES) < 0.2]
+    tables = {
+        "nodes": np.arange(NODES)[:, None],
+        "groups": np.unique(y)[:, None],
+        "edges": edges,
+        "group-edges": np.concatenate([groups, more]),
+    }
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, table in tables.items():
+            lines = [",".join(map(str, row)) for row in (table + 1).tolist()]
+            archive.writestr(f"BlogCatalog/{name}.csv", "\n".join([*lines, ""]))
+
+
+__all__ = ["WHAT", "draw_graph", "write_blogs", "write_edges", "write_links", "write_planetoid"]
