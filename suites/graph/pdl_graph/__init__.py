@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pdl_graph.batch import GraphBatch, SparseFeatures
 from pdl_graph.graph import Graph, batch_graphs, sparse_features
+from pdl_graph.link.task import LinkPrediction
 from pdl_graph.message_passing import Message, MessagePassing
 from pdl_graph.models import *  # noqa: F403
 from pdl_graph.models import __all__ as _models
@@ -16,6 +17,7 @@ MOVED: dict[str, str] = {}
 """Import paths that moved: {"pdl_graph.OldName": "pdl_graph.NewName"}; recipes with the old ones keep working."""
 
 __all__ = [
+    "LinkPrediction",
     "Graph",
     "GraphBatch",
     "MOVED",

@@ -23,6 +23,11 @@ def sparse_features(x: Array) -> SparseFeatures:
     )
 
 
+def identity_features(n: int) -> SparseFeatures:
+    """The rows of the identity matrix, for nodes that have no features: a weight matrix then has a row for each."""
+    return SparseFeatures(CSR.from_rows(np.arange(n + 1), np.arange(n), n), np.ones(n, np.float32))
+
+
 def features_from_csr(
     indptr: Any, indices: Any, value: Any, width: int, *, source: str | Path | None = None
 ) -> SparseFeatures:
@@ -88,4 +93,6 @@ def dense(x: Any) -> Array | None:
     return out
 
 
-__all__ = ["dense", "features_from_csr", "normalize_rows", "sparse_features", "stack_rows", "take_rows"]
+__all__ = [
+    "dense", "features_from_csr", "identity_features", "normalize_rows", "sparse_features", "stack_rows", "take_rows",
+]  # fmt: skip

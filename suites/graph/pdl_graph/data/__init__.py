@@ -3,6 +3,7 @@
 from pdl_graph.data.base import GraphData, NodeData, graph_of, nodes_of, unwrap
 from pdl_graph.data.blogcatalog import BlogCatalog
 from pdl_graph.data.edge_file import CaAstroPh, EdgeFile, LinkGraph
+from pdl_graph.data.edges import EdgeSplit
 from pdl_graph.data.planetoid import Planetoid
 from pdl_graph.data.power_law import PowerLaw
 from pdl_graph.data.triples import Triples
@@ -11,6 +12,7 @@ __all__ = [
     "BlogCatalog",
     "CaAstroPh",
     "EdgeFile",
+    "EdgeSplit",
     "GraphData",
     "LinkGraph",
     "NodeData",

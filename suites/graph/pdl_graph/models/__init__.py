@@ -6,12 +6,40 @@ from pdl_graph.models.gat import GAT, GATConv, GATv2, GATv2Conv
 from pdl_graph.models.gcn import GCN, GCNConv
 from pdl_graph.models.gcnii import GCNII, GCNIIConv
 from pdl_graph.models.layered import LayeredModel
+from pdl_graph.models.link import BilinearDecoder, Decoder, DotDecoder, LinkModel, LinkPredictor, MLPDecoder
 from pdl_graph.models.mlp import MLP, FeatureLinear
 from pdl_graph.models.rgcn import RGCN, RGCNConv
 from pdl_graph.models.sage import GraphSAGE, SAGEConv
 from pdl_graph.models.sgc import SGC, SSGC
+from pdl_graph.models.vgae import GAE, VGAE
 
 __all__ = [
-    "APPNP", "GAT", "GCN", "GCNII", "GPRGNN", "MLP", "RGCN", "SGC", "SSGC", "FeatureLinear", "GATConv", "GATv2",
-    "GATv2Conv", "GCNConv", "GCNIIConv", "GraphModel", "GraphSAGE", "LayeredModel", "RGCNConv", "SAGEConv",
-]  # fmt: skip
+    "APPNP",
+    "BilinearDecoder",
+    "Decoder",
+    "DotDecoder",
+    "FeatureLinear",
+    "GAE",
+    "GAT",
+    "GATConv",
+    "GATv2",
+    "GATv2Conv",
+    "GCN",
+    "GCNConv",
+    "GCNII",
+    "GCNIIConv",
+    "GPRGNN",
+    "GraphModel",
+    "GraphSAGE",
+    "LayeredModel",
+    "LinkModel",
+    "LinkPredictor",
+    "MLP",
+    "MLPDecoder",
+    "RGCN",
+    "RGCNConv",
+    "SAGEConv",
+    "SGC",
+    "SSGC",
+    "VGAE",
+]

@@ -1,0 +1,170 @@
+"""The task: which nodes of a graph are joined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any
+
+import numpy as np
+
+import pdl
+from pdl.config import build
+from pdl.config.signature import signature
+from pdl.data import DataLoader, Fault
+from pdl.errors import ConfigError, UsageError
+from pdl.hints import Range
+from pdl.nn import Module, init
+from pdl.program.tree import rebuild
+from pdl.report import Section
+from pdl.suites import locate
+from pdl.train import Loss, Metric, Task
+from pdl.train.loop import Evaluation
+from pdl.train.task import Tiny
+from pdl_graph.batch import GraphBatch
+from pdl_graph.features import identity_features
+from pdl_graph.graph import Graph
+from pdl_graph.link.loader import TrainingPairs, split_of
+from pdl_graph.link.metrics import Measure, link_metrics
+from pdl_graph.models.link import LinkModel
+
+
+class LinkPrediction(Task):
+    """Whether two nodes of a graph are joined, learned from some of its edges (`pdl_graph.data.EdgeSplit`).
+
+    The loss is half the mean binary cross-entropy of edges and half that of pairs without one: the weighting of graph
+    autoencoders (arXiv 1611.07308), whose loss over all pairs it estimates without bias.
+
+    negatives   pairs without an edge that are drawn for each edge, anew in each epoch
+    hits        hits@k is measured for these k
+
+    The net reads the whole message graph in every step; nodes without features get a row of the identity matrix.
+    Metrics (auc, ap, mrr, hits@k) are over all pairs of a split: `pdl_graph.link.metrics`.
+    """
+
+    monitor = "val/auc"
+    monitor_mode = "max"
+
+    def __init__(
+        self,
+        *,
+        negatives: Annotated[int, Range(1)] = 1,
+        hits: Sequence[Annotated[int, Range(1)]] = (10, 50),
+    ) -> None:
+        self.negatives, self.hits = negatives, tuple(hits)
+        self.told: dict[str, Any] = {}
+        self.graph: Graph | None = None  # that messages may use
+        self.constant: GraphBatch | None = None  # its arrays as the model reads them
+
+    # -- training ------------------------------------------------------------------------------------------------------
+    def step(self, model: Module, batch: Any) -> Loss:
+        assert isinstance(model, LinkModel)
+        vectors, penalty = model.encode(self._messages())
+        value = balanced_loss(model.decode(vectors, batch["pair"]), batch["label"])
+        return Loss(value if penalty is None else value + penalty, len(batch["label"]))
+
+    def evaluate(self, model: Module, batch: Any) -> Loss:
+        """Logits and labels; the loss is that of training, without what a model adds to it."""
+        logits, label = model(self._messages(), batch["pair"]), np.asarray(batch["label"])
+        return Loss(balanced_loss(logits, label), len(label), (logits, label))
+
+    def _messages(self) -> GraphBatch:
+        if self.constant is None:
+            raise UsageError("LinkPrediction has no message graph; build it with data (Task.build)")
+        return self.constant
+
+    def metrics(self) -> dict[str, Metric]:
+        return link_metrics(self.hits)
+
+    def observe(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
+        first = next(iter(metrics.values()))
+        assert isinstance(first, Measure)
+        first.scores.update(*loss.outputs)  # which the others share
+
+    # -- building ------------------------------------------------------------------------------------------------------
+    def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
+        """Find the message graph, which all splits must share."""
+        splits = {name: split_of(dataset)[0] for name, dataset in datasets.items()}
+        for name, split in splits.items():
+            self.graph = split.graph if self.graph is None else self.graph
+            if split.graph is not self.graph and split.graph.fingerprint != self.graph.fingerprint:
+                raise ConfigError(
+                    f"data.{name}: its messages use other edges than those of {next(iter(splits))}; give all splits "
+                    "the same graph, val, test and seed"
+                )
+
+    def model(self, cfg: Any) -> Module:
+        """The recipe's model; its encoder, or itself, is told the number of features where the recipe says nothing."""
+        node, graph = cfg["model"], self.graph
+        if graph is not None:
+            width = graph.num_features or graph.num_nodes
+            if "encoder" in signature(locate(node["_target_"])).arguments:
+                inner = {} if node["encoder"].get("num_features") else {"num_features": width}
+                self.told = {"encoder": inner} if inner else {}
+                return build({**node, "encoder": {**node["encoder"], **inner}})  # type: ignore[no-any-return]
+            self.told = {} if node.get("num_features") else {"num_features": width}
+        made: Module = build(node, **self.told)
+        return made
+
+    def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
+        if not isinstance(model, LinkModel):
+            raise ConfigError(f"model: {type(model).__name__} is no pdl_graph.LinkModel; put it into a LinkPredictor")
+        kept = [name for name, dataset in datasets.items() if split_of(dataset)[0].val_messages]
+        if kept:
+            raise ConfigError(f"data.{kept[0]}.val_messages: messages would tell the edges of val; leave it out")
+        if self.graph is not None:
+            self.constant = constant(self.graph, self_loops=model.self_loops)
+
+    def loader(self, cfg: Any, dataset: Any, *, training: bool, seed: int) -> Iterable[Any]:
+        """All pairs of a split at once, unless data.batch_size (eval_batch_size) says otherwise."""
+        data = cfg["data"]
+        source = TrainingPairs(dataset, self.negatives, seed=seed) if training else dataset
+        size = data.get("batch_size") if training else data.get("eval_batch_size") or data.get("batch_size")
+        return DataLoader(source, batch_size=size or len(source), shuffle=training, seed=seed)
+
+    def remember(self) -> dict[str, Any]:
+        return {"model": self.told}
+
+    def restore(self, cfg: Any) -> Module:
+        with init.skipped():
+            made: Module = build(cfg["model"])
+        return made
+
+    # -- telling -------------------------------------------------------------------------------------------------------
+    def baselines(self, cfg: Any, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
+        """Common neighbours, Adamic-Adar, preferential attachment and personalised PageRank."""
+        from pdl_graph.link.baselines import baselines
+
+        return baselines(datasets[split], self.hits)
+
+    def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
+        from pdl_graph.link.report import sections
+
+        return sections(evaluation, dataset)
+
+    def check(self, cfg: Any, progress: Any = None) -> list[Fault]:
+        from pdl_graph.link.check import check
+
+        return check(cfg, progress)
+
+    def tiny(self, cfg: Any) -> Tiny:
+        return Tiny(train=600, test=200, epochs=12, batch_size=600)
+
+
+def balanced_loss(logits: Any, label: Any) -> pdl.Tensor:
+    """Half the mean cross-entropy of the ones and half that of the zeros; of what is not there, nothing."""
+    label = pdl.as_tensor(label).astype(pdl.float32)
+    ones = label.sum()
+    zeros = (1.0 - label).sum()
+    weight = 0.5 * (label / pdl.maximum(ones, 1.0) + (1.0 - label) / pdl.maximum(zeros, 1.0))
+    each = pdl.binary_cross_entropy_with_logits(logits, label, reduction="none")
+    return (each * weight).sum()
+
+
+def constant(graph: Graph, *, self_loops: bool = False) -> GraphBatch:
+    """The arrays of a graph as tensors that compiled steps capture; nodes without features have the identity's."""
+    graph = graph if graph.x is not None else graph.with_(x=identity_features(graph.num_nodes))
+    made: GraphBatch = rebuild((graph.with_self_loops() if self_loops else graph).batch(), pdl.as_tensor)
+    return made
+
+
+__all__ = ["LinkPrediction", "balanced_loss", "constant"]
