@@ -120,7 +120,8 @@ def test_nodes_may_have_several_labels(dtype: Any) -> None:
     rng = np.random.default_rng(1)
     graph = graph_with(rng.random((40, 3)).round().astype(dtype), classes=("a", "b", "c"))
     task, (model, loaders, datasets) = built(graph)
-    assert task.remember()["task"] == {"classes": ["a", "b", "c"], "multi_label": True}
+    told = {"classes": ["a", "b", "c"], "multi_label": True, "directed": True, "weighted": False}
+    assert task.remember()["task"] == told
     loss = task.evaluate(model.eval(), next(iter(loaders["val"])))
     logits = model(task.graphs[0]).data[20:]
     y = np.asarray(graph.y, np.float64)[20:]
