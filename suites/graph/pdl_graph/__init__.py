@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pdl_graph.batch import GraphBatch, SparseFeatures
 from pdl_graph.graph import Graph, batch_graphs, sparse_features
+from pdl_graph.graphs import GraphPrediction
 from pdl_graph.link.task import LinkPrediction
 from pdl_graph.message_passing import Message, MessagePassing
 from pdl_graph.models import *  # noqa: F403
@@ -17,9 +18,10 @@ MOVED: dict[str, str] = {}
 """Import paths that moved: {"pdl_graph.OldName": "pdl_graph.NewName"}; recipes with the old ones keep working."""
 
 __all__ = [
-    "LinkPrediction",
     "Graph",
     "GraphBatch",
+    "GraphPrediction",
+    "LinkPrediction",
     "MOVED",
     "Message",
     "MessagePassing",

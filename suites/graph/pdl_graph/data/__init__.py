@@ -4,9 +4,11 @@ from pdl_graph.data.base import GraphData, NodeData, graph_of, nodes_of, unwrap
 from pdl_graph.data.blogcatalog import BlogCatalog
 from pdl_graph.data.edge_file import CaAstroPh, EdgeFile, LinkGraph
 from pdl_graph.data.edges import EdgeSplit
+from pdl_graph.data.graphs import GraphSet
 from pdl_graph.data.planetoid import Planetoid
 from pdl_graph.data.power_law import PowerLaw
 from pdl_graph.data.triples import Triples
+from pdl_graph.data.tu import TUGraphs
 
 __all__ = [
     "BlogCatalog",
@@ -14,10 +16,12 @@ __all__ = [
     "EdgeFile",
     "EdgeSplit",
     "GraphData",
+    "GraphSet",
     "LinkGraph",
     "NodeData",
     "Planetoid",
     "PowerLaw",
+    "TUGraphs",
     "Triples",
     "graph_of",
     "nodes_of",

@@ -1,1 +1,5 @@
-"""Classification and regression of whole graphs."""
+"""Learning what whole graphs are."""
+
+from pdl_graph.graphs.task import GraphPrediction
+
+__all__ = ["GraphPrediction"]

@@ -5,6 +5,8 @@ from pdl_graph.models.base import GraphModel
 from pdl_graph.models.gat import GAT, GATConv, GATv2, GATv2Conv
 from pdl_graph.models.gcn import GCN, GCNConv
 from pdl_graph.models.gcnii import GCNII, GCNIIConv
+from pdl_graph.models.gin import GIN, GINE, GINConv, GINEConv
+from pdl_graph.models.graph_net import GraphNet
 from pdl_graph.models.layered import LayeredModel
 from pdl_graph.models.link import BilinearDecoder, Decoder, DotDecoder, LinkModel, LinkPredictor, MLPDecoder
 from pdl_graph.models.mlp import MLP, FeatureLinear
@@ -28,8 +30,13 @@ __all__ = [
     "GCNConv",
     "GCNII",
     "GCNIIConv",
+    "GIN",
+    "GINConv",
+    "GINE",
+    "GINEConv",
     "GPRGNN",
     "GraphModel",
+    "GraphNet",
     "GraphSAGE",
     "LayeredModel",
     "LinkModel",

@@ -1,0 +1,47 @@
+"""Batches of whole graphs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pdl.data import Batch, Dataset, Sample
+from pdl_graph.data.graphs import Chosen
+from pdl_graph.graphs.packed import Packed
+
+
+class Batches(Dataset):
+    """The samples of a graph data set as the loader reads them, a batch at a time:
+
+    graph   `GraphBatch`
+    label   int64 [G], or
+    target  float32 [G, T] (0 where not known), known float32 [G, T] (1 or 0)
+
+    self_loops  every node gets an edge to itself
+    """
+
+    def __init__(self, chosen: Chosen, *, self_loops: bool = False) -> None:
+        graphs = chosen.graphs
+        self.packed = Packed([graph.with_self_loops() for graph in graphs] if self_loops else graphs)
+        self.told: dict[str, np.ndarray] = {}
+        if chosen.targets is not None:
+            known = ~np.isnan(chosen.targets)
+            targets = np.where(known, chosen.targets, 0).astype(np.float32)
+            self.told = {"target": targets, "known": known.astype(np.float32)}
+        elif chosen.labels is not None:
+            self.told = {"label": chosen.labels}
+
+    def __len__(self) -> int:
+        return len(self.packed)
+
+    def __getitem__(self, index: int) -> Sample:
+        return self.get_batch(np.array([index]))
+
+    def get_batch(self, indices: np.ndarray) -> Batch:
+        """The graphs at `indices` as one, and what is told of each."""
+        told: dict[str, Any] = {name: values[indices] for name, values in self.told.items()}
+        return {"graph": self.packed.take(indices), **told}
+
+
+__all__ = ["Batches"]

@@ -1,0 +1,238 @@
+"""The task: what kind of graph it is, or what can be measured of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+import pdl
+from pdl.config import build
+from pdl.data import DataLoader
+from pdl.errors import ConfigError, DataError, ShapeError
+from pdl.nn import Module, init
+from pdl.tensor import Tensor, no_grad
+from pdl.train import Loss, Metric, Task
+from pdl.train.metrics import Accuracy, ConfusionMatrix
+from pdl.train.task import Tiny
+from pdl_graph.data.graphs import Chosen
+from pdl_graph.graphs.loader import Batches
+from pdl_graph.graphs.metrics import PairAUC, PerTarget, auc, mae, right_side, rmse
+from pdl_graph.graphs.sizes import filled, told_by
+
+Kind = Literal["classification", "binary", "regression"]
+_MONITOR = {"classification": ("val/accuracy", "max"), "binary": ("val/auc", "max"), "regression": ("val/rmse", "min")}
+
+
+class GraphPrediction(Task):
+    """Learn what whole graphs are.
+
+    kind      "classification": one of several classes, by cross-entropy; metrics accuracy, and auc of two classes.
+              "binary": one or several yes/no questions, by binary cross-entropy; metrics auc and accuracy.
+              "regression": one or several numbers, by squared error; metrics rmse and mae, in the units of the data
+    loss      of regression: "mse", "l1" or "huber"
+    classes   names of the classes, targets names of the numbers or questions; by default the data set's
+    mean, std of each target over the training data: nets learn (target - mean) / std; by default the data tells them
+
+    Targets that are not known (NaN) count in neither loss nor metrics; with several targets a metric is the mean over
+    them. The model maps a `GraphBatch` to [graphs, outputs]; its num_features, num_edge_features and num_classes
+    follow from the data where the recipe leaves them out.
+    """
+
+    def __init__(
+        self,
+        *,
+        kind: Kind = "classification",
+        loss: Literal["mse", "l1", "huber"] = "mse",
+        classes: Sequence[str] | None = None,
+        targets: Sequence[str] | None = None,
+        mean: Sequence[float] | None = None,
+        std: Sequence[float] | None = None,
+    ) -> None:
+        self.kind, self.loss = kind, loss
+        self.classes, self.targets = list(classes or ()), list(targets or ())
+        self.mean, self.std = list(mean or ()), list(std or ())
+        self.monitor, self.monitor_mode = _MONITOR[kind]  # type: ignore[misc, assignment]  # of this task, not of all
+        self.self_loops = False  # whether the model wants them
+        self.sizes: dict[str, int] = {}
+        self.told: dict[str, Any] = {}
+
+    @property
+    def outputs(self) -> int:
+        """Numbers that the model gives for a graph."""
+        return len(self.classes) if self.kind == "classification" else len(self.targets)
+
+    @property
+    def scale(self) -> tuple[np.ndarray, np.ndarray]:
+        """`mean` and `std`, float32 [T] each."""
+        return np.array(self.mean, np.float32), np.array(self.std, np.float32)
+
+    # -- training ------------------------------------------------------------------------------------------------------
+    def step(self, model: Module, batch: Any) -> Loss:
+        made = model(batch["graph"])
+        if self.kind == "classification":
+            labels = batch["label"]
+            return Loss(pdl.cross_entropy(made, pdl.as_tensor(labels)), len(labels), (made.detach(), labels))
+        target, known = pdl.as_tensor(batch["target"]), pdl.as_tensor(batch["known"])
+        count = known.sum()
+        value = (self._each(made, target) * known).sum() / pdl.maximum(count, 1.0)
+        return Loss(value, count, (made.detach(), batch["target"], batch["known"]))
+
+    def _each(self, made: Tensor, target: Tensor) -> Tensor:
+        """The loss of every number."""
+        if self.kind == "binary":
+            return pdl.binary_cross_entropy_with_logits(made, target, reduction="none")
+        mean, std = self.scale
+        target = (target - pdl.as_tensor(mean)) / pdl.as_tensor(std)
+        losses = {"mse": pdl.mse_loss, "l1": pdl.l1_loss, "huber": pdl.huber_loss}
+        return losses[self.loss](made, target, reduction="none")
+
+    def evaluate(self, model: Module, batch: Any) -> Loss:
+        """Outputs are scores and labels, or numbers in the units of the data and targets with NaN where not known."""
+        found = self.step(model, batch)
+        if self.kind != "classification":
+            made, target, known = found.outputs
+            found.outputs = self.values(made.data), np.where(known > 0, target, np.nan)
+        return found
+
+    def values(self, made: Any) -> np.ndarray:
+        """What the model's outputs stand for: numbers in the units of the data; logits stay."""
+        if self.kind != "regression":
+            return np.asarray(made)
+        mean, std = self.scale
+        return np.asarray(made) * std + mean
+
+    def metrics(self) -> dict[str, Metric]:
+        if self.kind == "regression":
+            return {"rmse": PerTarget(rmse), "mae": PerTarget(mae)}
+        if self.kind == "binary":
+            return {"auc": PerTarget(auc), "accuracy": PerTarget(right_side)}
+        two: dict[str, Metric] = {"auc": PairAUC()} if len(self.classes) == 2 else {}
+        return {"accuracy": Accuracy(), **two, "confusion": ConfusionMatrix(len(self.classes))}
+
+    # -- building ------------------------------------------------------------------------------------------------------
+    def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
+        """Agree on classes or targets and on the widths of features; standardise by the training data."""
+        for split, dataset in datasets.items():
+            found = Chosen(dataset)
+            self._names(split, found)
+            for name, width in _widths(found).items():
+                if self.sizes.setdefault(name, width) != width:
+                    raise DataError(f"data.{split}: graphs have {name}={width}, those before {self.sizes[name]}")
+        if self.kind == "regression" and not self.mean:
+            if "train" not in datasets:
+                raise DataError(
+                    "data.train is needed to standardise the targets; give it, or use a run that was trained"
+                )
+            self.mean, self.std = _scale(Chosen(datasets["train"]).targets)
+
+    def _names(self, split: str, found: Chosen) -> None:
+        own, held = (found.classes, "classes") if self.kind == "classification" else (found.names, "targets")
+        told = found.labels if self.kind == "classification" else found.targets
+        if told is None or not own:
+            raise ConfigError(
+                f"task.kind={self.kind} needs {held}, but data.{split} has {_have(found)}; "
+                "correct task.kind, or the data set's settings"
+            )
+        if not getattr(self, held):
+            setattr(self, held, own)
+        if own != getattr(self, held):
+            raise DataError(f"data.{split} has the {held} {own}, expected {getattr(self, held)}")
+        if self.kind == "binary" and not np.isin(told[~np.isnan(told)], (0, 1)).all():
+            raise DataError(f"data.{split}: targets of task.kind=binary are 0 and 1; for other numbers use regression")
+
+    def model(self, cfg: Any) -> Module:
+        """The recipe's model, with the sizes that the data tells where the recipe leaves them out."""
+        self.told = told_by(cfg["model"], {**self.sizes, "num_classes": self.outputs})
+        made: Module = build(filled(cfg["model"], self.told))
+        self.self_loops = bool(getattr(made, "self_loops", False))
+        return made
+
+    def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
+        for split, dataset in datasets.items():
+            batch = Batches(Chosen(dataset), self_loops=self.self_loops).get_batch(np.arange(min(2, len(dataset))))
+            training, name = model.training, type(model).__name__
+            model.eval()
+            try:
+                with no_grad():
+                    shape = tuple(model(batch["graph"]).shape)
+            except ShapeError as error:
+                raise ConfigError(f"model: {name} does not take the graphs of data.{split}: {error}") from error
+            model.train(training)
+            expected = (batch["graph"].num_graphs, self.outputs)
+            if shape != expected:
+                raise ConfigError(
+                    f"model: {name} gives {shape} for {expected[0]} graphs, expected {expected}; a model of whole "
+                    "graphs is pdl_graph.GraphNet, which takes any net of nodes as its encoder"
+                )
+
+    def loader(self, cfg: Any, dataset: Any, *, training: bool, seed: int) -> Iterable[Any]:
+        data = cfg["data"]
+        size = data.get("batch_size", 32)
+        return DataLoader(
+            Batches(Chosen(dataset), self_loops=self.self_loops),
+            batch_size=size if training else data.get("eval_batch_size") or size,
+            shuffle=training,
+            seed=seed,
+            workers=data.get("workers", 0),
+            prefetch=data.get("prefetch", 2),
+            drop_last=training and bool(data.get("drop_last", False)),
+        )
+
+    def tiny(self, cfg: Any) -> Tiny:
+        return Tiny(train=96, test=40, epochs=6, batch_size=32)
+
+    # -- using ---------------------------------------------------------------------------------------------------------
+    def remember(self) -> dict[str, Any]:
+        named = {"classes": self.classes} if self.kind == "classification" else {"targets": self.targets}
+        scale = {"mean": self.mean, "std": self.std} if self.kind == "regression" else {}
+        return {"task": {**named, **scale}, "model": self.told}
+
+    def restore(self, cfg: Any) -> Module:
+        """The model of a run; its own weights follow, so none are drawn."""
+        with init.skipped():
+            made: Module = build(cfg["model"])
+        self.self_loops = bool(getattr(made, "self_loops", False))
+        return made
+
+    def answers(self, made: Any) -> list[dict[str, Any]]:
+        """What the model's outputs [G, outputs] say of each graph, in plain values: {"class", "score", "scores"}, or
+        {"scores": {question: probability}}, or {"values": {name: number}}."""
+        if self.kind == "classification":
+            shares = pdl.softmax(pdl.as_tensor(made), axis=-1).data
+            return [_class_of(self.classes, row) for row in shares]
+        rows = self.values(made)
+        if self.kind == "binary":
+            rows, key = pdl.sigmoid(pdl.as_tensor(rows)).data, "scores"
+        else:
+            key = "values"
+        return [{key: dict(zip(self.targets, map(float, row), strict=True))} for row in rows]
+
+
+def _class_of(classes: Sequence[str], shares: np.ndarray) -> dict[str, Any]:
+    best = int(shares.argmax())
+    scores = dict(zip(classes, map(float, shares), strict=True))
+    return {"class": classes[best], "score": float(shares[best]), "scores": scores}
+
+
+def _widths(found: Chosen) -> dict[str, int]:
+    """The widths of what models read of each graph, by the names of their arguments."""
+    first = found.graphs[0]
+    edges = {} if first.edge_attr is None else {"num_edge_features": int(first.edge_attr.shape[1])}
+    return {"num_features": first.num_features, **edges}
+
+
+def _scale(targets: np.ndarray | None) -> tuple[list[float], list[float]]:
+    """Mean and standard deviation of each target, known values only; 1 for one that is constant."""
+    assert targets is not None
+    values = targets.astype(np.float64)
+    std = np.nanstd(values, axis=0)
+    return np.nanmean(values, axis=0).tolist(), np.where(std > 0, std, 1.0).tolist()
+
+
+def _have(found: Chosen) -> str:
+    return f"classes {found.classes}" if found.labels is not None else f"targets {found.names}"
+
+
+__all__ = ["GraphPrediction"]

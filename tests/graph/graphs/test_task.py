@@ -1,0 +1,210 @@
+"""The task of whole graphs: losses, metrics in the units of the data, what is not known, and one training each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pdl
+from pdl.data import Few
+from pdl.errors import ConfigError, DataError
+from pdl.nn import Module
+from pdl.optim import Adam
+from pdl.train import Task, Trainer, TrainSettings, train
+from pdl.train.folder import Run
+from pdl.train.task import SPLITS
+from pdl_graph import GraphPrediction
+from pdl_graph.data import GraphSet, TUGraphs
+from tests.graph.graphs.samples import drawn
+
+
+class Drawn(GraphSet):
+    """Graphs whose targets follow from them: nodes and edges, unknown here and there; or whether they have many."""
+
+    def __init__(self, kind: str = "regression", n: int = 40, seed: int = 0, holes: bool = True) -> None:
+        rng = np.random.default_rng(seed)
+        self.graphs = [drawn(rng, int(rng.integers(2, 9))) for _ in range(n)]
+        sizes = np.array([(graph.num_nodes, graph.num_edges) for graph in self.graphs], np.float32)
+        if kind == "classification":
+            self.classes = ["few", "many"]
+            self._labels = (sizes[:, 0] > 5).astype(np.int64)
+            return
+        self.names = ["nodes", "edges"]
+        self.targets = sizes * 100 if kind == "regression" else (sizes > [5, 10]).astype(np.float32)
+        if holes:
+            self.targets[rng.random(sizes.shape) < 0.2] = np.nan
+
+    @property
+    def labels(self) -> np.ndarray | None:
+        return getattr(self, "_labels", None)
+
+
+def recipe(kind: str = "classification", **task: Any) -> dict[str, Any]:
+    data = {"_target_": "pdl_graph.data.TUGraphs", "name": "MUTAG"}
+    return {
+        "task": {"_target_": "pdl_graph.GraphPrediction", "kind": kind, **task},
+        "model": {"_target_": "pdl_graph.GraphNet", "encoder": {"_target_": "pdl_graph.GIN", "hidden": 8, "layers": 2}},
+        "data": {**{split: {**data, "split": split} for split in ("train", "val", "test")}, "batch_size": 16},
+        "optim": {"_target_": "pdl.optim.Adam", "lr": 1e-2},
+        "train": {"epochs": 8, "compile": False, "report": False, "export": False},
+    }
+
+
+class Fixed(Module):
+    """Gives what it is told."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values = values
+
+    def forward(self, graph: Any) -> pdl.Tensor:
+        return pdl.as_tensor(self.values)
+
+
+def prepared(kind: str, data: GraphSet) -> GraphPrediction:
+    task = GraphPrediction(kind=kind)  # type: ignore[arg-type]
+    task.prepare({}, {"train": data})
+    return task
+
+
+def evaluated(task: Task, model: Module, batch: Any) -> dict[str, Any]:
+    metrics, found = task.metrics(), task.evaluate(model, batch)
+    task.observe(metrics, found, batch)
+    return {"loss": float(found.value.item()), **{name: metric.compute() for name, metric in metrics.items()}}
+
+
+def won(labels: np.ndarray, scores: np.ndarray) -> float:
+    """How often a 1 scores higher than a 0."""
+    return float(np.mean(scores[labels == 1][:, None] > scores[labels == 0]))
+
+
+def batch_of(data: GraphSet) -> dict[str, Any]:
+    from pdl_graph.data.graphs import Chosen
+    from pdl_graph.graphs.loader import Batches
+
+    return Batches(Chosen(data)).get_batch(np.arange(len(data)))
+
+
+def test_numbers_are_standardised_and_measured_in_their_units() -> None:
+    data = Drawn()
+    task, t = prepared("regression", data), data.targets
+    assert t is not None
+    assert np.isnan(t).any()
+    mean, std = np.nanmean(t, 0), np.nanstd(t, 0)
+    np.testing.assert_allclose(task.mean, mean, rtol=1e-6)
+    np.testing.assert_allclose(task.std, std, rtol=1e-6)
+    made = np.random.default_rng(1).normal(size=t.shape).astype(np.float32)
+    found = evaluated(task, Fixed(made), batch_of(data))
+    off = made * std + mean - t
+    assert found["loss"] == pytest.approx(np.nanmean(np.square(off / std)), rel=1e-4)
+    assert found["rmse"] == pytest.approx(np.sqrt(np.nanmean(np.square(off), 0)).mean(), rel=1e-4)
+    assert found["mae"] == pytest.approx(np.nanmean(np.abs(off), 0).mean(), rel=1e-4)
+    assert task.answers(made)[3]["values"] == pytest.approx(
+        dict(zip(["nodes", "edges"], (made * std + mean)[3], strict=True))
+    )
+
+
+def test_questions_with_unknown_answers() -> None:
+    data = Drawn("binary")
+    task, t = prepared("binary", data), data.targets
+    assert t is not None
+    known = ~np.isnan(t)
+    made = np.random.default_rng(1).normal(size=t.shape).astype(np.float32)
+    found = evaluated(task, Fixed(made), batch_of(data))
+    p = 1 / (1 + np.exp(-made))
+    loss = -np.where(np.nan_to_num(t) > 0, np.log(p), np.log(1 - p))[known].mean()
+    assert found["loss"] == pytest.approx(loss, rel=1e-4)
+    each = [won(t[known[:, k], k], made[known[:, k], k]) for k in range(2)]
+    assert found["auc"] == pytest.approx(np.mean(each), rel=1e-6)
+    right = [np.mean((made[known[:, k], k] > 0) == (t[known[:, k], k] > 0)) for k in range(2)]
+    assert found["accuracy"] == pytest.approx(np.mean(right))
+
+
+def test_two_classes_have_an_auc() -> None:
+    data = Drawn("classification")
+    task = prepared("classification", data)
+    made = np.random.default_rng(1).normal(size=(len(data), 2)).astype(np.float32)
+    found = evaluated(task, Fixed(made), batch_of(data))
+    assert found["auc"] == pytest.approx(won(data.labels, made[:, 1] - made[:, 0]))
+    assert found["accuracy"] == np.mean(made.argmax(1) == data.labels)
+    answer = task.answers(made)[0]
+    assert answer["class"] == ["few", "many"][made[0].argmax()]
+    assert sum(answer["scores"].values()) == pytest.approx(1)
+
+
+def test_a_training_and_its_run(tmp_path: Path) -> None:
+    result = train(recipe(), run=tmp_path / "run", progress=False)
+    value = result.metrics["test/accuracy"]
+    assert value is not None
+    assert value > 0.6
+    run = Run(tmp_path / "run")
+    config = run.config()
+    assert config["model"]["encoder"]["num_features"] == 7
+    assert config["task"]["classes"] == ["not mutagenic", "mutagenic"]
+    task = run.task(config)
+    model = task.restore(config)
+    run.load_weights(model, "best")
+    again = evaluated(task, model.eval(), batch_of(TUGraphs("MUTAG", "test")))
+    assert again["accuracy"] == pytest.approx(value)
+
+
+class Own(GraphPrediction):
+    """With data made here."""
+
+    def datasets(self, cfg: Any, splits: Any = SPLITS) -> dict[str, Any]:
+        return {split: Drawn(n=120, seed=seed) for seed, split in enumerate(splits)}
+
+
+def test_numbers_are_learned() -> None:
+    task = Own(kind="regression")
+    config = recipe("regression")
+    config["model"]["dropout"] = 0.0
+    pdl.seed(0)
+    parts = task.build(config, seed=0)
+    trainer = Trainer(
+        task,
+        parts.model,
+        Adam(parts.model.parameters(), lr=1e-2),
+        dict(parts.loaders),
+        TrainSettings(epochs=25, compile=False),
+    )
+    blind = float(np.nanstd(parts.datasets["test"].targets, axis=0).mean())
+    trainer.fit()
+    assert trainer.evaluate("test").metrics["test/rmse"] < 0.7 * blind
+    assert trainer.monitor == "val/rmse"
+    told = task.remember()
+    assert told["model"] == {"num_classes": 2, "encoder": {"num_features": 3}}
+    assert Own(kind="regression", **told["task"]).remember()["task"] == told["task"]
+
+
+def test_few_of_a_set_are_those_samples() -> None:
+    from pdl_graph.data.graphs import Chosen
+
+    data = Drawn("classification")
+    few = Chosen(Few(data, 6))
+    assert data.labels is not None
+    assert np.bincount(few.labels).tolist() == [3, 3]
+    assert all(few.graphs[i] is data.graphs[row] for i, row in enumerate(few.rows))
+    assert data[int(few.rows[0])]["label"] == few.labels[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "held", "error", "what"),
+    [
+        ("classification", Drawn(), ConfigError, "needs classes, but data.train has targets"),
+        ("regression", Drawn("classification"), ConfigError, "needs targets, but data.train has classes"),
+        ("binary", Drawn(), DataError, "targets of task.kind=binary are 0 and 1"),
+    ],
+)
+def test_task_and_data_must_fit(kind: str, held: GraphSet, error: type[Exception], what: str) -> None:
+    with pytest.raises(error, match=what):
+        prepared(kind, held)
+
+
+def test_a_net_of_nodes_is_no_net_of_graphs() -> None:
+    config = recipe("classification")
+    config["model"] = config["model"]["encoder"]
+    with pytest.raises(ConfigError, match="a model of whole graphs is"):
+        train(config, progress=False)
