@@ -60,8 +60,8 @@ class MaxPool(Module):
 
 class AttentionPool(Module):
     """y[g] = tanh(sum over g's nodes of sigmoid(x[v] W_i + b_i) * tanh(x[v] W_j + b_j)), the first factor saying how
-    much each node counts, per column. Li et al., "Gated graph sequence neural networks", arXiv 1511.05493, equation 7, with
-    one layer for each of its nets i and j."""
+    much each node counts, per column. Li et al., "Gated graph sequence neural networks", arXiv 1511.05493, equation 7,
+    with one layer for each of its nets i and j."""
 
     def __init__(self, in_features: Size, out_features: Size | None = None) -> None:
         self.gate = Linear(in_features, out_features or in_features)
