@@ -14,14 +14,15 @@ from typing import Any, Literal
 import numpy as np
 
 from pdl import graphs
-from pdl.errors import ShapeError
-from pdl.ops.reduce import sum as sum_
-from pdl.ops.segment import segment_max, segment_mean, segment_min, segment_softmax, segment_sum, segment_take
-from pdl.ops.shape import expand_dims
-from pdl.tensor import Array, Tensor, as_tensor
+from pdl.dtype import float32, float64
+from pdl.errors import ShapeError, UsageError
+from pdl.ops.base import apply, as_tensors
+from pdl.ops.cast import astype
+from pdl.ops.shape import reshape
+from pdl.ops.spmm import SDDMM, EdgeSoftmax, InverseSizes, SpMM, SpMMExtremum
+from pdl.tensor import Array, Tensor, as_tensor, is_grad_enabled
 
 Reduce = Literal["sum", "mean", "max", "min"]
-_SEGMENTS = {"sum": segment_sum, "mean": segment_mean, "max": segment_max, "min": segment_min}
 
 
 @dataclass(frozen=True)
@@ -67,33 +68,63 @@ class CSR:
     @property
     def nonzeros(self) -> int:
         """E."""
-        return int(self.indices.shape[0])
+        return self.indices.shape[0]  # type: ignore[no-any-return]
 
 
 def spmm(a: CSR, x: Any, value: Any = None, *, reduce: Reduce = "sum") -> Tensor:
     """y[i] = reduce over the nonzeros e of row i of value[e] x[indices[e]].
 
-    x [columns, ...] -> [rows, ...]; value [E], or [E, H] for x [columns, H, C], one number for each of H heads; ones
-    without it. Rows without nonzeros are 0. Gradients go to x and value.
+    x [columns, ...] -> [rows, ...]; value [E], or [E, H] for x [columns, H, ...], one number for each of H heads; ones
+    without it. Rows without nonzeros are 0. Gradients go to x and value; that of max and min to the first of equals.
+    Sums run in the order of the nonzeros, so they are the same bits for any number of threads.
     """
-    message = segment_take(as_tensor(x), as_tensor(a.indices))
+    if reduce not in ("sum", "mean", "max", "min"):
+        raise UsageError(f"spmm: reduce {reduce!r} is none of sum, mean, max, min")
+    x = as_tensor(x)
     if value is not None:
-        value = as_tensor(value)
-        for _ in range(message.ndim - value.ndim):
-            value = expand_dims(value, axis=-1)
-        message = message * value
-    return _SEGMENTS[reduce](message, as_tensor(a.row), num_segments=a.shape[0])
+        x, value = as_tensors(x, _narrowed(as_tensor(value)))
+    pattern = pattern_of(a, x, value)
+    if reduce in ("max", "min"):
+        made: Tensor = apply(SpMMExtremum(reduce == "max"), x, value, *pattern)[0]
+        return made
+    y: Tensor = apply(SpMM(), x, value, *pattern)
+    if reduce == "sum":
+        return y
+    share = apply(InverseSizes(float64 if y.dtype == float64 else float32), pattern[0], pattern[1])
+    return y * reshape(astype(share, y.dtype), (y.shape[0],) + (1,) * (y.ndim - 1))
 
 
 def sddmm(a: CSR, q: Any, k: Any) -> Tensor:
     """s[e] = <q[row[e]], k[indices[e]]> over the last axis: q [rows, ..., C], k [columns, ..., C] -> [E, ...]."""
-    q, k = segment_take(as_tensor(q), as_tensor(a.row)), segment_take(as_tensor(k), as_tensor(a.indices))
-    return sum_(q * k, axis=-1)
+    q, k = as_tensors(q, k)
+    if q.ndim < 2:
+        raise ShapeError(f"sddmm: q {q.shape} must have at least two dimensions, [rows, ..., C]")
+    made: Tensor = apply(SDDMM(q.ndim - 2), q, k, *pattern_of(a, q, k))
+    return made
 
 
 def edge_softmax(a: CSR, score: Any) -> Tensor:
-    """y[e] = exp(score[e]) / (sum of exp(score) over the nonzeros of e's row), per column: [E, ...] -> [E, ...]."""
-    return segment_softmax(as_tensor(score), as_tensor(a.row), num_segments=a.shape[0])
+    """y[e] = exp(score[e]) / (sum of exp(score) over the nonzeros of e's row), per column: [E, ...] -> [E, ...].
+
+    The row's maximum is subtracted first, so nothing overflows.
+    """
+    made: Tensor = apply(EdgeSoftmax(), as_tensor(score), *pattern_of(a)[:3])
+    return made
+
+
+def pattern_of(a: CSR, *operands: Tensor | None) -> tuple[Tensor | None, ...]:
+    """The arrays of a pattern as the ops read them; those of the transposed one only where a gradient is wanted."""
+    flows = is_grad_enabled() and any(x is not None and x.requires_grad for x in operands)
+    turned = (a.t_indptr, a.t_indices, a.t_edges) if flows else (None, None, None)
+    return tuple(None if x is None else as_tensor(x) for x in (a.indptr, a.indices, a.row, *turned))
+
+
+def _narrowed(value: Tensor) -> Tensor:
+    """value without axes of size 1 at its end."""
+    shape = value.shape
+    while len(shape) > 1 and type(shape[-1]) is int and shape[-1] == 1:
+        shape = shape[:-1]
+    return value if shape == value.shape else reshape(value, shape)
 
 
 __all__ = ["CSR", "edge_softmax", "sddmm", "spmm"]

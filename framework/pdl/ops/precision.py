@@ -106,7 +106,7 @@ POLICY: dict[Rule | None, str] = {
         Sum Mean Prod Norm LogSumExp CumSum CumProd LinearScan LogSoftmax CtcLoss Recurrent LinearCrossEntropy
         PairProducts Exp Expm1 Log Log1P Log2 Log10 Pow Logaddexp LogSigmoid Softplus Reciprocal Rsqrt Hypot Atan2
         Sinh Cosh Tan Asin Acos Atan Asinh Acosh Atanh Erfinv Angle Complex
-        Inv Det LogAbsDet Solve Cholesky QR EigH SVD""",
+        Inv Det LogAbsDet Solve Cholesky QR EigH SVD SpMM SDDMM""",
     together: """
         Add Subtract Multiply Divide FloorDivide Remainder Maximum Minimum Where Concat Stack Chain
         PutItem AddAt Scatter ScatterAdd""",
@@ -126,6 +126,7 @@ POLICY: dict[Rule | None, str] = {
         AdaptiveAvgPoolGrad CrossEntropyGrad BatchNormGrad BatchNormEvalGrad LayerNormGrad GroupNormGrad ResizeGrad
         ScaledDotProductAttentionGrad RecurrentGrad LinearCrossEntropyGrad EmbeddingGradRows Places AddRows Seed Noise
         Dropout ActivatedDropout ActivatedDropoutGrad AddLayerNormGrad SoftCrossEntropyGrad
+        SpMMExtremum SpMMExtremumXGrad SpMMExtremumValueGrad EdgeSoftmax EdgeSoftmaxGrad InverseSizes
         NormConvGrad PackedConv PackedLinear QuantizeLinear DequantizeLinear
         QConv QConvPacked QLinear QLinearPacked QAdd QMap QMaxPool QAvgPool QGlobalMean""",
 }

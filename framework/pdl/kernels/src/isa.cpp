@@ -1,6 +1,7 @@
 // Compiled once per instruction set (PDL_ISA names it): the kernels (but for the dense ones, dense.cpp and dense_bf16.cpp) and the table of them.
 #include "chain.h"
 #include "copy.h"
+#include "csr_edges.h"
 #include "ctc.h"
 #include "dense.h"
 #include "image.h"
@@ -49,6 +50,19 @@ constexpr RowsTable<T> kRows = {
 
 template <class T>
 constexpr RankingTable<T> kRanking = {.count = ranking::count<T>, .top = ranking::top<T>, .products = ranking::products<T>};
+
+template <class T>
+constexpr CsrTable<T> kCsr = {
+    .spmm = csr::spmm<T>,
+    .spmm_scattered = csr::spmm_scattered<T>,
+    .sddmm = csr::sddmm<T>,
+    .edge_softmax = csr::edge_softmax<T>,
+    .edge_softmax_grad = csr::edge_softmax_grad<T>,
+    .extremum = csr::extremum<T>,
+    .extremum_grad_x = csr::extremum_grad_x<T>,
+    .extremum_grad_value = csr::extremum_grad_value<T>,
+    .inverse_sizes = csr::inverse_sizes<T>,
+};
 
 template <class T>
 constexpr CellsTable<T> kCells = {
@@ -139,6 +153,8 @@ const Table kTable = {
     .chain_f32 = {.run = chains::run<float>},
     .chain_f64 = {.run = chains::run<double>},
     .chain_bf16 = {.run = chains::run<bf16>},
+    .csr_f32 = kCsr<float>,
+    .csr_f64 = kCsr<double>,
 };
 
 }  // namespace pdl::PDL_ISA

@@ -176,6 +176,27 @@ struct RankingTable {
                    int64_t k, int64_t first, const int64_t* start, const int64_t* excluded);
 };
 
+// The pattern of a sparse matrix by rows: the nonzeros of row i are [indptr[i], indptr[i + 1]); their columns; where their values stand among the
+// nonzeros, or null: in this order. The kernels answer 0, or where the pattern is wrong, see csr.h.
+struct CsrPattern {
+  const int64_t* indptr;
+  const int32_t *indices, *edges;
+  int64_t rows, columns, nonzeros;
+};
+
+template <class T>
+struct CsrTable {
+  int64_t (*spmm)(T* y, const T* x, const T* value, const CsrPattern& p, int64_t heads, int64_t channels);
+  int64_t (*spmm_scattered)(T* y, const T* x, const T* value, const CsrPattern& p, int64_t width);
+  int64_t (*sddmm)(T* y, const T* q, const T* k, const CsrPattern& p, int64_t heads, int64_t channels);
+  int64_t (*edge_softmax)(T* y, const T* x, const CsrPattern& p, int64_t heads);
+  int64_t (*edge_softmax_grad)(T* dx, const T* g, const T* y, const CsrPattern& p, int64_t heads);
+  int64_t (*extremum)(T* y, int32_t* winner, const T* x, const T* value, const CsrPattern& p, int64_t heads, int64_t channels, T sign);
+  int64_t (*extremum_grad_x)(T* dx, const T* g, const int32_t* winner, const T* value, const CsrPattern& p, int64_t heads, int64_t channels);
+  int64_t (*extremum_grad_value)(T* dvalue, const T* g, const int32_t* winner, const T* x, const CsrPattern& p, int64_t heads, int64_t channels);
+  int64_t (*inverse_sizes)(T* y, const CsrPattern& p);
+};
+
 // One direction of a recurrent layer over all its steps; G gates and A kept values a unit: kRnn 1 and 1 (its state), kGru 3 (r, z, n) and 4 (r, z,
 // n, the state's part of n), kLstm 4 (i, f, g, o) and 5 (i, f, g, o, c before). Steps from lengths[n] on are padding: y is 0 there, the state stays.
 enum Cell { kRnn, kGru, kLstm };
@@ -458,6 +479,7 @@ struct Table {
   const Int8Table* int8;
   CopyTable copying;
   STORED_FAMILY(Chain, chain)
+  FAMILY(Csr, csr)
 };
 
 // The entries that a CPU with AVX512-BF16 has of its own.
@@ -512,5 +534,6 @@ ACCESSOR(Classifier, classifier)
 STORED_ACCESSOR(BatchNorm, batch_norm)
 STORED_ACCESSOR(NormConv, norm_conv)
 STORED_ACCESSOR(Chain, chain)
+ACCESSOR(Csr, csr)
 
 }  // namespace pdl
