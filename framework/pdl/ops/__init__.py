@@ -16,6 +16,7 @@ from pdl.ops import cross_entropy as _cross_entropy
 from pdl.ops import csr as _csr
 from pdl.ops import ctc as _ctc
 from pdl.ops import decompose as _decompose
+from pdl.ops import distance as _distance
 from pdl.ops import dropout as _dropout
 from pdl.ops import einsum as _einsum
 from pdl.ops import elementwise as _elementwise
@@ -46,9 +47,10 @@ from pdl.ops import sparse as _sparse
 from pdl.ops import table as _table
 
 _FAMILIES = (
-    _activation, _attention, _cast, _classifier, _conv, _create, _cross_entropy, _csr, _ctc, _decompose, _dropout,
-    _einsum, _elementwise, _embedding, _index, _layer_norm, _linalg, _logic, _loss, _norm, _batchnorm, _norm_conv,
-    _pairs, _pool, _precision, _quant, _reduce, _resize, _rnn, _segment, _shape, _softmax, _sort, _sparse, _table,
+    _activation, _attention, _cast, _classifier, _conv, _create, _cross_entropy, _csr, _ctc, _decompose, _distance,
+    _dropout, _einsum, _elementwise, _embedding, _index, _layer_norm, _linalg, _logic, _loss, _norm, _batchnorm,
+    _norm_conv, _pairs, _pool, _precision, _quant, _reduce, _resize, _rnn, _segment, _shape, _softmax, _sort, _sparse,
+    _table,
 )  # fmt: skip
 
 from pdl.ops.activation import *  # noqa: E402, F403
@@ -62,6 +64,7 @@ from pdl.ops.cross_entropy import *  # noqa: E402, F403
 from pdl.ops.csr import *  # noqa: E402, F403
 from pdl.ops.ctc import *  # noqa: E402, F403
 from pdl.ops.decompose import *  # noqa: E402, F403
+from pdl.ops.distance import *  # noqa: E402, F403
 from pdl.ops.dropout import *  # noqa: E402, F403
 from pdl.ops.einsum import *  # noqa: E402, F403
 from pdl.ops.elementwise import *  # noqa: E402, F403

@@ -104,7 +104,7 @@ POLICY: dict[Rule | None, str] = {
     narrow_first: "NormConv",
     wide: """
         Sum Mean Prod Norm LogSumExp CumSum CumProd LinearScan LogSoftmax CtcLoss Recurrent LinearCrossEntropy
-        PairProducts Exp Expm1 Log Log1P Log2 Log10 Pow Logaddexp LogSigmoid Softplus Reciprocal Rsqrt Hypot Atan2
+        PairProducts CDist Exp Expm1 Log Log1P Log2 Log10 Pow Logaddexp LogSigmoid Softplus Reciprocal Rsqrt Hypot Atan2
         Sinh Cosh Tan Asin Acos Atan Asinh Acosh Atanh Erfinv Angle Complex
         Inv Det LogAbsDet Solve Cholesky QR EigH SVD SpMM SDDMM""",
     together: """
@@ -123,7 +123,8 @@ POLICY: dict[Rule | None, str] = {
         Relu Hardtanh LeakyRelu Hardsigmoid Hardswish Elu Sigmoid Softsign Gelu GeluTanh Silu Mish
         MaxPool AdaptiveMaxPool AvgPool AdaptiveAvgPool Softmax CrossEntropy SoftCrossEntropy SumTo
         ActivationGrad SoftmaxGrad CtcLossGrad MaxPoolGrad AdaptiveMaxPoolGrad AvgPoolGrad PairProductsGrad
-        AdaptiveAvgPoolGrad CrossEntropyGrad BatchNormGrad BatchNormEvalGrad LayerNormGrad GroupNormGrad ResizeGrad
+        CDistGrad AdaptiveAvgPoolGrad CrossEntropyGrad BatchNormGrad BatchNormEvalGrad LayerNormGrad GroupNormGrad
+        ResizeGrad
         ScaledDotProductAttentionGrad RecurrentGrad LinearCrossEntropyGrad EmbeddingGradRows Places AddRows Seed Noise
         Dropout ActivatedDropout ActivatedDropoutGrad AddLayerNormGrad SoftCrossEntropyGrad
         SpMMExtremum SpMMExtremumXGrad SpMMExtremumValueGrad EdgeSoftmax EdgeSoftmaxGrad InverseSizes

@@ -4,6 +4,7 @@
 #include "csr_edges.h"
 #include "ctc.h"
 #include "dense.h"
+#include "distance.h"
 #include "image.h"
 #include "norm.h"
 #include "ranking.h"
@@ -63,6 +64,9 @@ constexpr CsrTable<T> kCsr = {
     .extremum_grad_value = csr::extremum_grad_value<T>,
     .inverse_sizes = csr::inverse_sizes<T>,
 };
+
+template <class T>
+constexpr DistanceTable<T> kDistance = {.forward = distance::forward<T>, .backward = distance::backward<T>};
 
 template <class T>
 constexpr CellsTable<T> kCells = {
@@ -129,6 +133,8 @@ const Table kTable = {
     .rows_f64 = kRows<double>,
     .ranking_f32 = kRanking<float>,
     .ranking_f64 = kRanking<double>,
+    .distance_f32 = kDistance<float>,
+    .distance_f64 = kDistance<double>,
     .ctc_f32 = kCtc<float>,
     .ctc_f64 = kCtc<double>,
     .cells_f32 = kCells<float>,

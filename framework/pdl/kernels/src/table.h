@@ -197,6 +197,14 @@ struct CsrTable {
   int64_t (*inverse_sizes)(T* y, const CsrPattern& p);
 };
 
+// Distances of all pairs of rows (distance.h), `metric` one of these; dx, dy from the gradient g [rows, others] (of kL2 over the distance).
+enum Distance { kL1, kL2, kComplex };
+template <class T>
+struct DistanceTable {
+  void (*forward)(int metric, T* out, const T* x, const T* y, int64_t rows, int64_t others, int64_t columns);
+  void (*backward)(int metric, T* dx, T* dy, const T* g, const T* x, const T* y, int64_t rows, int64_t others, int64_t columns);
+};
+
 // One direction of a recurrent layer over all its steps; G gates and A kept values a unit: kRnn 1 and 1 (its state), kGru 3 (r, z, n) and 4 (r, z,
 // n, the state's part of n), kLstm 4 (i, f, g, o) and 5 (i, f, g, o, c before). Steps from lengths[n] on are padding: y is 0 there, the state stays.
 enum Cell { kRnn, kGru, kLstm };
@@ -466,6 +474,7 @@ struct Table {
   STORED_FAMILY(Pooling, pooling)
   FAMILY(Rows, rows)
   FAMILY(Ranking, ranking)
+  FAMILY(Distance, distance)
   FAMILY(Ctc, ctc)
   FAMILY(Cells, cells)
   FAMILY(Classifier, classifier)
@@ -528,6 +537,7 @@ ACCESSOR(Update, update)
 STORED_ACCESSOR(Pooling, pooling)
 ACCESSOR(Rows, rows)
 ACCESSOR(Ranking, ranking)
+ACCESSOR(Distance, distance)
 ACCESSOR(Ctc, ctc)
 ACCESSOR(Cells, cells)
 ACCESSOR(Classifier, classifier)
