@@ -18,8 +18,8 @@ from pdl_graph.graph import Graph
 from pdl_graph.structure import by_key
 
 BLOCK = 4 << 20  # bytes of text that are read at once
-STEP = 1 << 22  # edges that are changed at once
-LARGEST = 2**31 - 1
+STEP = 1 << 20  # edges that are changed at once
+LOW = 2**31 - 1  # the largest id, and the bits of the source in a packed edge
 Repeats = Literal["drop", "keep"]
 _COMMENT = re.compile(rb"^[ \t]*[#%][^\n]*\n", re.M)
 _EMPTY = re.compile(rb"^[ \t\r]*\n", re.M)
@@ -38,25 +38,29 @@ def read_edge_text(
 ) -> Graph:  # fmt: skip
     """The graph of a file of lines `source target`, or `source target weight`; see `pdl_graph.data.EdgeFile`.
 
-    Without weights the peak is some 12 bytes for each edge of the result (of an undirected graph each direction), of
+    Without weights the peak is some 14 bytes for each edge of the result (each direction of an undirected graph), of
     which 4 stay.
     """
     columns = 3 if weighted else 2
-    keys: list[np.ndarray] = []
-    weights: list[np.ndarray] = []
+    edges, weights = _Growing(np.int64), _Growing(np.float32)
     for block, line in _blocks(path):
         numbers = _numbers(path, block, line, columns)
-        keys.append(_packed(path, block, line, numbers[:, 0], numbers[:, 1]))
+        edges.append(_packed(path, line, numbers[:, 0], numbers[:, 1]))
         if weighted:
             weights.append(numbers[:, 2].astype(np.float32))
-    if not any(map(len, keys)):
+    key, weight = edges.done(), weights.done()
+    if not len(key):
         raise fault(path, "has no edges", "give a line `source target` for each edge")
-    names, n = _renumber(path, keys, num_nodes)
-    if self_loops == "drop":
-        _drop_loops(keys, weights)
+    names, n = _renumber(path, key, num_nodes)
     if weighted:
-        return _weighted(keys, weights, names, n, directed, repeats)
-    indptr, indices = by_key(_sorted(keys, directed, repeats), n)
+        graph = Graph.from_edges(key & LOW, key >> 32, n, directed=directed, edge_weight=weight, names=names)
+        graph = graph.coalesce("first") if repeats == "drop" else graph
+        return graph.without_self_loops() if self_loops == "drop" else graph
+    if not directed:
+        key = _both(key)
+    key.sort()
+    key = _kept(key, repeats=repeats == "keep", loops=self_loops == "keep")
+    indptr, indices = by_key(key, n)
     return Graph(indptr, indices, directed=directed, names=names)
 
 
@@ -141,11 +145,11 @@ def _bad_line(path: Path, block: bytes, first: int, columns: int) -> DataFault:
     return fault(path, "cannot be read as numbers", f"write lines `{shape}`", line=first)
 
 
-def _packed(path: Path, block: bytes, line: int, source: np.ndarray, target: np.ndarray) -> np.ndarray:
+def _packed(path: Path, line: int, source: np.ndarray, target: np.ndarray) -> np.ndarray:
     """target << 32 | source, int64."""
     largest = max(source.max(initial=0), target.max(initial=0))
-    if largest > LARGEST or min(source.min(initial=0), target.min(initial=0)) < 0:
-        what = f"the id {largest:.0f} is beyond {LARGEST}"
+    if largest > LOW or min(source.min(initial=0), target.min(initial=0)) < 0:
+        what = f"the id {largest:.0f} is beyond {LOW}"
         raise fault(path, what, "number the nodes anew, or use pdl_graph.data.GraphFolder", line=line)
     key = target.astype(np.int64)
     key <<= 32
@@ -153,78 +157,86 @@ def _packed(path: Path, block: bytes, line: int, source: np.ndarray, target: np.
     return key
 
 
-# -- ids ---------------------------------------------------------------------------------------------------------------
-def _renumber(path: Path, keys: list[np.ndarray], num_nodes: int | None) -> tuple[Any, int]:
-    """(the ids of the file by node, or () where they are the numbers; N); `keys` are changed to the numbers."""
-    largest = int(max(max(key.max(initial=0) >> 32, (key & LARGEST).max(initial=0)) for key in keys))
+# -- edges as target << 32 | source ------------------------------------------------------------------------------------
+class _Growing:
+    """An array that grows in place: large ones are moved by the system, not copied, and nothing is held twice."""
+
+    def __init__(self, dtype: type) -> None:
+        self.held: np.ndarray = np.empty(0, dtype)
+        self.end = 0
+
+    def append(self, piece: np.ndarray) -> None:
+        end = self.end + len(piece)
+        if end > len(self.held):
+            self.held.resize(end + (end >> 3), refcheck=False)
+        self.held[self.end : end] = piece
+        self.end = end
+
+    def done(self) -> np.ndarray:
+        self.held.resize(self.end, refcheck=False)
+        return self.held
+
+
+def _pieces(key: np.ndarray) -> Iterator[np.ndarray]:
+    """Views, in order."""
+    return (key[start : start + STEP] for start in range(0, len(key), STEP))
+
+
+def _renumber(path: Path, key: np.ndarray, num_nodes: int | None) -> tuple[Any, int]:
+    """(the ids of the file by node, or () where they are the numbers; N); `key` is changed to the numbers."""
+    largest = max(int(max((piece >> 32).max(), (piece & LOW).max())) for piece in _pieces(key))
     if num_nodes is not None:
         if largest >= num_nodes:
             what = f"names node {largest}, but num_nodes is {num_nodes}: nodes are 0 to {num_nodes - 1}"
             raise fault(path, what, "raise num_nodes, or leave it out")
         return (), num_nodes
     there = np.zeros(largest + 1, bool)
-    for key in keys:
-        there[key >> 32] = True
-        there[key & LARGEST] = True
+    for piece in _pieces(key):
+        there[piece >> 32] = True
+        there[piece & LOW] = True
     names = np.flatnonzero(there)
     if len(names) == largest + 1:
         return (), len(names)
     number = np.cumsum(there, dtype=np.int32)
     number -= 1
-    for key in keys:
-        source = number[key & LARGEST]
-        key >>= 32
-        key[:] = number[key]
-        key <<= 32
-        key |= source
+    for piece in _pieces(key):
+        source = number[piece & LOW]
+        piece >>= 32
+        piece[:] = number[piece]
+        piece <<= 32
+        piece |= source
     return names, len(names)
 
 
-def _drop_loops(keys: list[np.ndarray], weights: list[np.ndarray]) -> None:
-    for i, key in enumerate(keys):
-        keep = (key >> 32) != (key & LARGEST)
-        keys[i] = key[keep]
-        if weights:
-            weights[i] = weights[i][keep]
-
-
-def _sorted(keys: list[np.ndarray], directed: bool, repeats: Repeats) -> np.ndarray:
-    """The edges in one array; pieces are let go as they are copied."""
-    one = np.empty((1 if directed else 2) * sum(map(len, keys)), np.int64)
-    end = 0
-    keys.reverse()
-    while keys:
-        key = keys.pop()
-        one[end : end + len(key)] = key
-        end += len(key)
-        if not directed:
-            back = key[(key >> 32) != (key & LARGEST)]
-            one[end : end + len(back)] = (back >> 32) | ((back & LARGEST) << 32)
-            end += len(back)
-    one = one[:end]
-    one.sort()
-    return _distinct(one) if repeats == "drop" else one
-
-
-def _distinct(key: np.ndarray) -> np.ndarray:
-    """A sorted array without repeats, in its own memory."""
-    end, last = 0, -1
-    for start in range(0, len(key), STEP):
-        piece = key[start : start + STEP]
-        piece = piece[np.append(piece[0] != last, np.diff(piece) != 0)]
-        if len(piece):
-            last = int(piece[-1])
-        key[end : end + len(piece)] = piece
-        end += len(piece)
+def _both(key: np.ndarray) -> np.ndarray:
+    """With the other direction of every edge but self-loops, in the array's own memory."""
+    once = end = len(key)
+    key.resize(2 * once, refcheck=False)
+    for piece in _pieces(key[:once]):
+        back = (piece >> 32) | ((piece & LOW) << 32)
+        back = back[back != piece]
+        key[end : end + len(back)] = back
+        end += len(back)
     return key[:end]
 
 
-def _weighted(
-    keys: list[np.ndarray], weights: list[np.ndarray], names: Any, n: int, directed: bool, repeats: Repeats
-) -> Graph:
-    key, weight = np.concatenate(keys), np.concatenate(weights)
-    graph = Graph.from_edges(key & LARGEST, key >> 32, n, directed=directed, edge_weight=weight, names=names)
-    return graph.coalesce("first") if repeats == "drop" else graph
+def _kept(key: np.ndarray, *, repeats: bool, loops: bool) -> np.ndarray:
+    """A sorted array without repeats, or without self-loops, in its own memory."""
+    if repeats and loops:
+        return key
+    end, last = 0, -1
+    for piece in _pieces(key):
+        keep = np.ones(len(piece), bool)
+        if not repeats:
+            keep[0] = piece[0] != last
+            keep[1:] = np.diff(piece) != 0
+            last = int(piece[-1])
+        if not loops:
+            keep &= (piece >> 32) != (piece & LOW)
+        count = int(keep.sum())
+        key[end : end + count] = piece[keep]
+        end += count
+    return key[:end]
 
 
 __all__ = ["read_edge_text"]
