@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 FORMAT = "1"
 LAST, BEST = "last.safetensors", "best.safetensors"
 _ARRAY = "$array"  # marks, in the JSON, the place of an array
+_REST = 1.0  # seconds: shorter epochs do not each wait for the disk
 
 
 def save(path: str | Path, tree: dict[str, Any]) -> None:
@@ -130,9 +131,11 @@ class Checkpoints(Hook):
     """Writes last.safetensors (everything a resumed run needs) and best.safetensors (the weights that were best on
     the validation data).
 
-    `every` steps, `seconds` seconds: how often inside an epoch; each epoch ends with one anyway. With `keep_last` k >
-    1 the latest k
-    also stay as step-<number>.safetensors. This hook comes last, so that it sees what the others have become.
+    `every` steps, `seconds` seconds: how often inside an epoch; each epoch ends with one anyway, unless `every` is not
+    given and the last one is less than a second old: then the weights that were best meanwhile are kept in memory, and
+    a run that is broken off begins again up to a second before. The last epoch always ends with one. With `keep_last`
+    k > 1 the latest k also stay as step-<number>.safetensors. This hook comes last, so that it sees what the others
+    have become.
     """
 
     def __init__(
@@ -140,12 +143,14 @@ class Checkpoints(Hook):
     ) -> None:
         self.folder, self.every, self.seconds, self.keep_last = folder, every, seconds, keep_last
         self._written = time.monotonic()
+        self._first = True
+        self._best: dict[str, Any] | None = None  # better weights that are not on the disk yet
 
     def on_start(self, trainer: Trainer) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         for part in self.folder.glob(".*.part"):  # what a kill in the middle of writing left
             part.unlink()
-        self._written = time.monotonic()
+        self._written, self._first, self._best = time.monotonic(), True, None
 
     def on_step(self, trainer: Trainer) -> None:
         due = self.every is not None and trainer.state.step % self.every == 0
@@ -158,17 +163,34 @@ class Checkpoints(Hook):
         with trainer.averaged():
             weights = trainer.model.state_dict()
             demand_finite(weights, trainer)
-            save(self.folder / BEST, {"model": weights, "state": asdict(trainer.state)})
+            self._best = {"model": weights, "state": asdict(trainer.state)}
+            if self._due(trainer):
+                self._save_best()
+            else:
+                self._best["model"] = {name: value.data.copy() for name, value in weights.items()}
 
     def on_epoch(self, trainer: Trainer) -> None:
-        self.write(trainer)
+        if self._due(trainer):
+            self.write(trainer)
+
+    def _due(self, trainer: Trainer) -> bool:
+        """Whether this epoch ends with a checkpoint."""
+        rested = self.every is not None or time.monotonic() - self._written >= _REST
+        return rested or self._first or trainer.finished
+
+    def _save_best(self) -> None:
+        if self._best is not None:
+            save(self.folder / BEST, self._best)
+        self._best = None
 
     def write(self, trainer: Trainer) -> None:
-        """Write last.safetensors; refuses to replace good weights by broken ones."""
+        """Write last.safetensors; refuses to replace good weights by broken ones. The best weights that it speaks of
+        are on the disk before it."""
         demand_finite(trainer.model.state_dict(), trainer)
+        self._save_best()
         last = self.folder / LAST
         save(last, trainer.state_dict())
-        self._written = time.monotonic()
+        self._written, self._first = time.monotonic(), False
         if self.keep_last > 1:
             self._keep(last, trainer.state.step)
 

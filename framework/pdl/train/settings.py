@@ -29,7 +29,8 @@ class TrainSettings:
     monitor_mode        whether more ("max") or less ("min") of it is better; default: the task's own
     early_stop          stop after so many evaluations without a better value of `monitor`
     test_weights        weights that the final test and `best` use: best on the validation data, or the last
-    checkpoint_every    optimiser steps between checkpoints inside an epoch (each epoch ends with one anyway)
+    checkpoint_every    optimiser steps between checkpoints inside an epoch, which then ends with one, too. Without it
+                        each epoch ends with one, but for those that end less than a second after the last
     checkpoint_seconds  seconds between checkpoints inside an epoch
     keep_last           how many of the latest checkpoints to keep
     log_every           steps between lines of metrics.jsonl

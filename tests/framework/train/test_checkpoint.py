@@ -12,7 +12,10 @@ import pytest
 
 import pdl
 from pdl.errors import DataError, UsageError
-from pdl.train import checkpoint
+from pdl.random import fork_seed
+from pdl.train import Hook, Trainer, TrainSettings, checkpoint
+from pdl.train.checkpoint import BEST, LAST, Checkpoints
+from tests.framework.train import toy
 
 
 def test_round_trip(tmp_path: Path) -> None:
@@ -69,3 +72,52 @@ def test_what_cannot_be_saved_is_named(tmp_path: Path) -> None:
         checkpoint.save(tmp_path / "c", {"a": {3: 1}})
     with pytest.raises(UsageError, match=r"no such checkpoint"):
         checkpoint.load(tmp_path / "absent")
+
+
+class _Clock(Hook):
+    """Every epoch takes 0.4 seconds; training is broken off at the end of one."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, stop: int = 0) -> None:
+        self.now, self.stop = 0.0, stop
+        monkeypatch.setattr(checkpoint.time, "monotonic", lambda: self.now)
+
+    def on_batch(self, trainer: Trainer) -> None:
+        if trainer.state.batch == 0:
+            self.now += 0.4
+            if self.stop and trainer.state.epoch == self.stop:
+                raise KeyboardInterrupt
+
+
+def _fit(folder: Path, clock: _Clock, **options: Any) -> tuple[list[int], str]:
+    """Train for 8 short epochs, from the last checkpoint on where there is one; the epochs after which
+    last.safetensors was written, and what the weights have become."""
+    written = []
+
+    class Kept(Checkpoints):
+        def write(self, trainer: Trainer) -> None:
+            super().write(trainer)
+            written.append(trainer.state.epoch)
+            best = checkpoint.load(folder / BEST)
+            assert best["state"]["step"] == trainer.state.best_step, "what it speaks of is on the disk"
+
+    with fork_seed(0):
+        trainer = toy.regression(TrainSettings(epochs=8))
+        trainer.hooks = [clock, Kept(folder, **options)]
+        if (folder / LAST).is_file():
+            trainer.load_state_dict(checkpoint.load(folder / LAST))
+        trainer.fit()
+    return written, toy.weights_hash(trainer.model)
+
+
+def test_short_epochs_do_not_each_wait_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written, weights = _fit(tmp_path / "a", _Clock(monkeypatch))
+    assert written == [1, 4, 7, 8], "the first, every 1.2 seconds, and the last"
+    with pytest.raises(KeyboardInterrupt):
+        _fit(tmp_path / "b", _Clock(monkeypatch, stop=6))
+    assert checkpoint.load(tmp_path / "b" / LAST)["state"]["epoch"] == 4
+    assert _fit(tmp_path / "b", _Clock(monkeypatch)) == ([5, 8], weights), "resumed from epoch 4, with the same bits"
+    best = [checkpoint.load(tmp_path / name / BEST) for name in "ab"]
+    for name, value in best[0]["model"].items():
+        assert np.array_equal(value, best[1]["model"][name])
+    every, _ = _fit(tmp_path / "c", _Clock(monkeypatch), every=100)
+    assert every == list(range(1, 9)), "who says how often, has it so"
