@@ -280,6 +280,20 @@ class Chances(Labelled, table=POST, name="chances"):
         return {self.label(number): float(p) for number, p in enumerate(chances)}
 
 
+class Values(Labelled, table=POST, name="values"):
+    """{label: number, ...} of one number for each label: x scale + shift, both one for each label."""
+
+    def __init__(self, scale: Sequence[float] = (1.0,), shift: Sequence[float] = (0.0,)) -> None:
+        for name, numbers in (("scale", scale), ("shift", shift)):
+            if not numbers or not all(type(x) in (int, float) and math.isfinite(x) for x in numbers):
+                raise UsageError(f"{name}={numbers!r} must be a list of finite numbers")
+        self.scale, self.shift = list(scale), list(shift)
+
+    def __call__(self, value: Any) -> Any:
+        numbers = np.asarray(value, np.float64).reshape(-1) * self.scale + self.shift
+        return {self.label(number): float(x) for number, x in enumerate(numbers)}
+
+
 def plain(encoder: Encoder, column: str, vocabulary: str | None) -> dict[str, Any]:
     """An encoder as plain values, its vocabulary by name."""
     if isinstance(encoder, Number):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -16,13 +17,17 @@ from pdl.hints import Range
 from pdl.nn import Module, init
 from pdl.program.tree import rebuild
 from pdl.report import Section
+from pdl.runtime.readers import Reader
 from pdl.suites import locate
-from pdl.train import Loss, Metric, Task
+from pdl.train import Deployment, Loss, Metric, Task
+from pdl.train.deployed import Deployed
 from pdl.train.loop import Evaluation
 from pdl.train.task import Tiny
+from pdl_graph import named
 from pdl_graph.batch import GraphBatch
 from pdl_graph.features import identity_features
 from pdl_graph.graph import Graph
+from pdl_graph.link import use
 from pdl_graph.link.loader import TrainingPairs, split_of
 from pdl_graph.link.metrics import Measure, link_metrics
 from pdl_graph.models.link import LinkModel
@@ -36,6 +41,9 @@ class LinkPrediction(Task):
 
     negatives   pairs without an edge that are drawn for each edge, anew in each epoch
     hits        hits@k is measured for these k
+    features    numbers that a node has (0: none),
+    directed    whether edges go one way, and
+    weighted    whether they have weights, in the graphs that the model is used on; the data tells
 
     The net reads the whole message graph in every step; nodes without features get a row of the identity matrix.
     Metrics (auc, ap, mrr, hits@k) are over all pairs of a split: `pdl_graph.link.metrics`.
@@ -49,8 +57,12 @@ class LinkPrediction(Task):
         *,
         negatives: Annotated[int, Range(1)] = 1,
         hits: Sequence[Annotated[int, Range(1)]] = (10, 50),
+        features: Annotated[int, Range(0)] | None = None,
+        directed: bool | None = None,
+        weighted: bool | None = None,
     ) -> None:
         self.negatives, self.hits = negatives, tuple(hits)
+        self.features, self.directed, self.weighted = features or 0, directed, weighted
         self.told: dict[str, Any] = {}
         self.graph: Graph | None = None  # that messages may use
         self.constant: GraphBatch | None = None  # its arrays as the model reads them
@@ -58,16 +70,21 @@ class LinkPrediction(Task):
     # -- training ------------------------------------------------------------------------------------------------------
     def step(self, model: Module, batch: Any) -> Loss:
         assert isinstance(model, LinkModel)
-        vectors, penalty = model.encode(self._messages())
+        vectors, penalty = model.encode(self.messages())
         value = balanced_loss(model.decode(vectors, batch["pair"]), batch["label"])
         return Loss(value if penalty is None else value + penalty, len(batch["label"]))
 
     def evaluate(self, model: Module, batch: Any) -> Loss:
         """Logits and labels; the loss is that of training, without what a model adds to it."""
-        logits, label = model(self._messages(), batch["pair"]), np.asarray(batch["label"])
+        label = np.asarray(batch["label"])
+        if isinstance(model, Deployed):  # a bundle, measured as it is deployed
+            logits = use.deployed_logits(model, self, batch["pair"])
+        else:
+            logits = model(self.messages(), batch["pair"])
         return Loss(balanced_loss(logits, label), len(label), (logits, label))
 
-    def _messages(self) -> GraphBatch:
+    def messages(self) -> GraphBatch:
+        """The message graph as the model reads it."""
         if self.constant is None:
             raise UsageError("LinkPrediction has no message graph; build it with data (Task.build)")
         return self.constant
@@ -91,6 +108,11 @@ class LinkPrediction(Task):
                     f"data.{name}: its messages use other edges than those of {next(iter(splits))}; give all splits "
                     "the same graph, val, test and seed"
                 )
+        if self.graph is not None:
+            self.features = self.graph.num_features
+            self.directed = self.graph.directed if self.directed is None else self.directed
+            self.weighted = self.graph.edge_weight is not None if self.weighted is None else self.weighted
+            self.vocabularies.setdefault(named.NODES, named.names_of(self.graph))
 
     def model(self, cfg: Any) -> Module:
         """The recipe's model; its encoder, or itself, is told the number of features where the recipe says nothing."""
@@ -106,6 +128,10 @@ class LinkPrediction(Task):
         return made
 
     def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
+        if isinstance(model, Deployed):
+            if self.graph is not None:
+                self.constant = constant(self.graph, self_loops=_loops(model))
+            return
         if not isinstance(model, LinkModel):
             raise ConfigError(f"model: {type(model).__name__} is no pdl_graph.LinkModel; put it into a LinkPredictor")
         kept = [name for name, dataset in datasets.items() if split_of(dataset)[0].val_messages]
@@ -122,7 +148,10 @@ class LinkPrediction(Task):
         return DataLoader(source, batch_size=size or len(source), shuffle=training, seed=seed)
 
     def remember(self) -> dict[str, Any]:
-        return {"model": self.told}
+        return {
+            "task": {name: getattr(self, name) for name in ("features", "directed", "weighted")},
+            "model": self.told,
+        }
 
     def restore(self, cfg: Any) -> Module:
         with init.skipped():
@@ -148,6 +177,41 @@ class LinkPrediction(Task):
 
     def tiny(self, cfg: Any) -> Tiny:
         return Tiny(train=600, test=200, epochs=12, batch_size=600)
+
+    # -- using ---------------------------------------------------------------------------------------------------------
+    def reader(self, cfg: Any) -> Reader:
+        return use.reader(self, cfg)
+
+    def predict(
+        self, model: Module, inputs: Sequence[Any], *, cfg: Any, batch_size: int = 32, **options: Any
+    ) -> Iterator[dict[str, Any]]:
+        """{"input": "a:b", "edge": probability} for each pair: "a:b" or {"pair": [a, b]} of the run's own graph,
+        {"graph": folder, "pair": [a, b]} of another."""
+        if options.keys() - {"topk"}:
+            raise UsageError(f"a model of links has no option {', '.join(options)}")
+        return use.predict(self, model, inputs, cfg, batch_size=batch_size)
+
+    def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
+        return use.example(loaders, self.vocabularies[named.NODES].names)
+
+    def deployment(
+        self,
+        model: Module,
+        cfg: Any,
+        *,
+        dataset: Any = None,
+        metrics: Mapping[str, float | None] | None = None,
+        licence: str = "",
+    ) -> Deployment:
+        if self.graph is None and dataset is not None:
+            self.graph = split_of(dataset)[0].graph
+        return use.deployment(self, model, cfg, metrics=metrics or {}, licence=licence)
+
+
+def _loops(model: Deployed) -> bool:
+    """Whether a bundle reads graphs with an edge from every node to itself."""
+    steps = model.session.bundle.pipeline["pre"] if model.session.bundle is not None else {}
+    return any(step.get("self_loops") for each in steps.values() for step in each)
 
 
 def balanced_loss(logits: Any, label: Any) -> pdl.Tensor:

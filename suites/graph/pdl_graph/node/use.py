@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import pdl
-from pdl.errors import ConfigError, DataError
 from pdl.nn import Module
 from pdl.report import Section
 from pdl.report.answers import caption
@@ -24,9 +23,9 @@ from pdl.train.deployed import Deployed
 from pdl_graph import deploy
 from pdl_graph.batch import GraphBatch
 from pdl_graph.data.base import graph_of, nodes_of
-from pdl_graph.graph import Graph
 from pdl_graph.models.base import GraphModel
 from pdl_graph.pictures import NODES, ego_network, principal_plane, scatter
+from pdl_graph.using import own_data
 
 if TYPE_CHECKING:
     from pdl_graph.node.task import NodeClassification
@@ -73,21 +72,10 @@ def reader(task: Any, cfg: Any, kind: deploy.Kind = "node") -> deploy.Asked:
 
     def own() -> GraphFolder:
         if not found:
-            found.append(deploy.folder_of(own_graph(task, cfg)))
+            found.append(deploy.folder_of(graph_of(own_data(task, cfg))))
         return found[0]
 
     return deploy.Asked(kind, form_of(task, cfg), own)
-
-
-def own_graph(task: Any, cfg: Any) -> Graph:
-    """The graph that a run learned from; DataError, with a way out, where it is not on this machine."""
-    split = next((name for name in ("train", "test", "val") if cfg["data"].get(name) is not None), None)
-    if split is None:
-        raise DataError("the run's recipe names no data, so its graph is not known; give one: --new-graph DIR")
-    try:
-        return graph_of(task.datasets(cfg, (split,))[split])
-    except (DataError, ConfigError) as error:
-        raise DataError(f"the graph of this run is not here, give one (--new-graph DIR): {error}") from None
 
 
 def deployment(
@@ -181,7 +169,6 @@ __all__ = [
     "deployment",
     "example",
     "form_of",
-    "own_graph",
     "pictures",
     "reader",
     "render",

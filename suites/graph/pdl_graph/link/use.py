@@ -1,0 +1,160 @@
+"""A model of links in use: its answers for pairs of nodes, and its bundle.
+
+Where nodes have features a model answers for any graph with such features. Where they have none it knows the nodes of
+its own graph, by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import pdl
+from pdl.nn import Module
+from pdl.runtime.graph_folder import GraphFolder
+from pdl.runtime.graph_input import Form
+from pdl.runtime.readers import Reader
+from pdl.tensor import no_grad
+from pdl.train import Deployment
+from pdl_graph import deploy, named
+from pdl_graph.graph import Graph
+from pdl_graph.link.loader import split_of
+from pdl_graph.models.link import LinkModel
+from pdl_graph.using import own_data
+
+if TYPE_CHECKING:
+    from pdl_graph.link.task import LinkPrediction
+
+OUTPUT, LABELS = "logit", ["edge"]
+POST = ({"step": "chances"},)
+PROTOCOL = (
+    "Areas under curves over the edges of a split and as many pairs without an edge (ties count a half). The net sees "
+    "the training edges alone; weights were chosen without the test split."
+)
+
+
+def form_of(task: LinkPrediction, model: LinkModel, cfg: Any) -> Form:
+    """How folders become what the model reads."""
+    source = (cfg["data"].get("train") or {}).get("graph") or {}
+    return Form(
+        features=task.features,
+        directed=bool(task.directed),
+        self_loops=bool(model.self_loops),
+        normalize=bool(source.get("normalize", False)),
+    )
+
+
+def answering(task: LinkPrediction, model: LinkModel, cfg: Any) -> deploy.Answering:
+    """The logit of an edge between two nodes of a graph; its probability afterwards."""
+    return deploy.Answering(
+        model=model,
+        kind="pair",
+        encode=model.embed,
+        answer=model.decode,
+        form=form_of(task, model, cfg),
+        weighted=bool(task.weighted),
+        output=OUTPUT,
+        post=POST,
+    )
+
+
+def known(task: LinkPrediction, model: LinkModel, cfg: Any) -> named.Known:
+    """The same from the vectors of the run's own nodes."""
+    from pdl_graph.link.task import constant
+
+    model.eval()
+    with no_grad():
+        vectors = model.embed(constant(message_graph(task, cfg), self_loops=model.self_loops))
+    return named.Known(
+        kind="pair",
+        names=task.vocabularies[named.NODES],
+        vectors=named.with_none(vectors),
+        answer=model.decode,
+        output=OUTPUT,
+        post=POST,
+        labels=LABELS,
+        decoder=model,
+    )
+
+
+def message_graph(task: LinkPrediction, cfg: Any) -> Graph:
+    """The graph whose edges the run's net may use."""
+    return task.graph if task.graph is not None else split_of(own_data(task, cfg))[0].graph
+
+
+def reader(task: LinkPrediction, cfg: Any) -> Reader:
+    """What reads questions to a run."""
+    if not task.features:
+        return named.reader(task.vocabularies[named.NODES], "pair")
+    model = task.restore(cfg)
+    assert isinstance(model, LinkModel)
+    found: list[GraphFolder] = []
+
+    def own() -> GraphFolder:
+        if not found:
+            found.append(deploy.folder_of(message_graph(task, cfg)))
+        return found[0]
+
+    return deploy.Asked("pair", form_of(task, model, cfg), own)
+
+
+def predict(
+    task: LinkPrediction, model: Module, inputs: Sequence[Any], cfg: Any, *, batch_size: int
+) -> Iterator[dict[str, Any]]:
+    """{"input": "a:b", "edge": probability} for each pair."""
+    assert isinstance(model, LinkModel)
+    if not task.features:
+        return named.predict(known(task, model, cfg), inputs, batch_size=batch_size, topk=None)
+    asked = reader(task, cfg)
+    assert isinstance(asked, deploy.Asked)
+    return deploy.predict(answering(task, model, cfg), asked, inputs, LABELS, batch_size=batch_size, topk=None)
+
+
+def deployment(
+    task: LinkPrediction,
+    model: Module,
+    cfg: Any,
+    *,
+    metrics: Mapping[str, float | None],
+    licence: str,
+) -> Deployment:
+    """A bundle that answers for pairs of nodes."""
+    assert isinstance(model, LinkModel)
+    about = {"task": cfg["task"]["_target_"], "model": cfg["model"]["_target_"]}
+    graphs = "any graph whose nodes have such features" if task.features else "the nodes of its own graph, by name"
+    ask = '{"graph": "folder", "pair": ["a", "b"]}' if task.features else '{"pair": ["a", "b"]}'
+    command = "--new-graph folder --pairs pairs.csv" if task.features else "--pairs pairs.csv"
+    card = deploy.card_of(
+        f"{type(model).__name__}: which nodes are joined",
+        f"The probability of an edge between two nodes, for {graphs} ({cfg['model']['_target_']}). It was learned with "
+        "as many edges as pairs without one; among all pairs edges are rarer.",
+        cfg,
+        metrics,
+        protocol=PROTOCOL,
+        use=f'    session = pdl.runtime.load("model.pdl")\n    session({ask})\n\nor `pdl predict model.pdl {command}`.',
+        licence=licence,
+    )
+    if not task.features:
+        return named.deployment(known(task, model, cfg), card=card, licence=licence, about=about)
+    how = answering(task, model, cfg)
+    return deploy.deployment(how, task.graph, labels=LABELS, card=card, licence=licence, about=about)
+
+
+def deployed_logits(model: Any, task: LinkPrediction, pair: Any) -> pdl.Tensor:
+    """What a bundle says of pairs [P, 2]."""
+    names = [port.name for port in model.session.inputs]
+    if names == ["ask"]:
+        return model(pdl.Tensor(np.asarray(pair) + 1))  # type: ignore[no-any-return]
+    return model(*deploy.as_inputs(names, task.messages(), pair))  # type: ignore[no-any-return]
+
+
+def example(loaders: Mapping[str, Any], names: Sequence[str]) -> str:
+    """A pair of the test data, to put behind `pdl predict RUN`."""
+    loader = loaders.get("test") or loaders.get("val") or loaders["train"]
+    a, b = (names[int(n)] for n in np.asarray(next(iter(loader))["pair"])[0])
+    return f"--pairs {a}:{b}"
+
+
+__all__ = ["answering", "deployed_logits", "deployment", "example", "form_of", "known", "predict", "reader"]

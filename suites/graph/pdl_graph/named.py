@@ -1,0 +1,128 @@
+"""Models that know the nodes of one graph by name: a vector for each, and answers from these, in runs and bundles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Literal
+
+import numpy as np
+
+import pdl
+from pdl.dims import Dim
+from pdl.dtype import int64
+from pdl.nn import Module
+from pdl.ops.base import Spec
+from pdl.runtime.node_names import NodeNames
+from pdl.runtime.pipeline import Pipeline
+from pdl.tensor import Tensor, no_grad
+from pdl.train import Deployment
+from pdl.vocabulary import Vocabulary
+from pdl_graph.graph import Graph
+
+NODES = "nodes"
+SAMPLES = 8
+
+
+@dataclass(frozen=True)
+class Known:
+    """How a model answers for nodes that it knows.
+
+    kind     what is asked: "node" or "pair"
+    names    of the nodes, numbered from 1
+    vectors  [N + 1, C], those of the nodes by number; row 0 is no node's
+    answer   (vectors, numbers int64 [n, 1] or [n, 2]) -> [n, ...];    decoder  what it learned, if anything
+    output   the name of what is answered;    post  the steps behind it
+    """
+
+    kind: Literal["node", "pair"]
+    names: Vocabulary
+    vectors: np.ndarray
+    answer: Callable[[Tensor, Tensor], Tensor]
+    output: str
+    post: Sequence[Mapping[str, Any]]
+    labels: Sequence[str] = ()
+    decoder: Module | None = None
+
+    def steps(self) -> dict[str, Any]:
+        """The pipeline, as plain values."""
+        pre = {"ask": [{"step": "nodes", "vocabulary": NODES, "kind": self.kind}]}
+        return {"pre": pre, "post": {self.output: [dict(step) for step in self.post]}}
+
+    def pipeline(self) -> Pipeline:
+        """The bundle's pipeline."""
+        made = Pipeline.read(self.steps(), self.labels, "the task's pipeline", {NODES: self.names})
+        assert made is not None
+        return made
+
+
+class Table(Module):
+    """The vectors of the nodes, and what is answered from them."""
+
+    vectors: Tensor
+
+    def __init__(self, known: Known) -> None:
+        self.decoder, self.known = known.decoder, known
+        self.register_buffer("vectors", pdl.Tensor(np.ascontiguousarray(known.vectors, np.float32)))
+
+    def forward(self, ask: Tensor) -> Tensor:
+        return self.known.answer(self.vectors, ask)
+
+
+def names_of(graph: Graph) -> Vocabulary:
+    """The nodes of a graph by name, in their order; what has none is called by its number."""
+    return Vocabulary([str(name) for name in graph.names] if len(graph.names) else map(str, range(graph.num_nodes)))
+
+
+def with_none(vectors: Any) -> np.ndarray:
+    """Vectors [N, C] of nodes with the row of no node before them, [N + 1, C]."""
+    rows = pdl.as_tensor(vectors).numpy()
+    return np.concatenate([np.zeros((1, rows.shape[1]), rows.dtype), rows])
+
+
+def reader(names: Vocabulary, kind: Literal["node", "pair"]) -> NodeNames:
+    """What reads questions to a run."""
+    made = NodeNames(NODES, kind)
+    made.bind((), {NODES: names})
+    return made
+
+
+def predict(known: Known, inputs: Sequence[Any], *, batch_size: int, topk: int | None) -> Iterator[dict[str, Any]]:
+    """One dict for each input, in order."""
+    pipeline, table = known.pipeline(), Table(known).eval()
+    if topk is not None and any("k" in step for step in known.post):
+        pipeline.set(k=topk)
+    asks, waiting = pipeline.reader, iter(inputs)
+    assert asks is not None
+    while group := list(islice(waiting, batch_size)):
+        samples = [pipeline.take(item) for item in group]
+        with no_grad():
+            found = table(pdl.as_tensor(pipeline.joined([each.inputs for each in samples])["ask"])).numpy()
+        for item, sample, row in zip(group, samples, found, strict=True):
+            yield {"input": asks.called(item), **pipeline.finish({known.output: row}, sample), "_item": item}
+
+
+def deployment(known: Known, *, card: str, licence: str, about: Mapping[str, Any]) -> Deployment:
+    """A bundle that holds the nodes' vectors and answers by their names."""
+    steps, width = known.steps(), 1 if known.kind == "node" else 2
+    names = known.names.names
+    chosen = [names[i * len(names) // SAMPLES] for i in range(min(SAMPLES, len(names)))]
+    pairs = zip(chosen, [*chosen[1:], chosen[0]], strict=True)
+    return Deployment(
+        module=Table(known),
+        inputs={"ask": Spec((Dim.symbol("n", 3), width), int64)},
+        outputs=(known.output,),
+        pre=steps["pre"],
+        post=steps["post"],
+        samples=[{"node": each} for each in chosen] if width == 1 else [{"pair": list(pair)} for pair in pairs],
+        prepare=known.pipeline().prepare,
+        labels=known.labels,
+        vocabularies={NODES: known.names},
+        card=card,
+        licence=licence,
+        about={**about, "parameters": int(known.vectors.size)},
+    )
+
+
+__all__ = ["NODES", "Known", "Table", "deployment", "names_of", "predict", "reader", "with_none"]
