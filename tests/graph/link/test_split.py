@@ -67,6 +67,16 @@ def test_seeds_decide() -> None:
     assert one.fingerprint == same.fingerprint != other.fingerprint
 
 
+def test_a_connected_split_leaves_what_hangs_together() -> None:
+    graph = drawn(60, 150)
+    whole, split = graph.components(), EdgeSplit(graph, "test", val=0.1, test=0.4, connected=True)
+    np.testing.assert_array_equal(split.graph.components(), whole)
+    assert split.targets.sum() == int(0.4 * len(edge_keys(graph)))
+    assert not np.array_equal(EdgeSplit(graph, "test", val=0.1, test=0.4).graph.components(), whole)
+    with pytest.raises(ConfigError, match="hold the graph together"):
+        EdgeSplit(graph, "test", test=0.9, connected=True)
+
+
 @given(st.integers(2, 12), st.floats(0, 1), st.booleans(), st.integers(0, 100))
 def test_non_edges_are_all_pairs_without_an_edge(n: int, share: float, directed: bool, seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -14,6 +14,7 @@ import numpy as np
 from pdl.data import Dataset, StandIn, digest
 from pdl.data.faults import fault
 from pdl.errors import ConfigError
+from pdl.graphs import components
 from pdl.hints import Range
 from pdl.suites import locate, moved
 from pdl_graph.data.base import GraphData, graph_of
@@ -40,6 +41,8 @@ class EdgeSplit(GraphData):
     negatives      pairs without an edge, for each edge of val and test
     val_messages   leave the edges of val in the message graph, too: for models of subgraphs, which take the edge in
                    question out; others would see the answer
+    connected      hide no edge of a spanning forest, so that what hangs together does so in the message graph, too
+                   (the split of node2vec, Grover and Leskovec, arXiv 1607.00653, section 4.4)
 
     .graph    the message graph: all nodes, edges of training only (the same object in all splits)
     .whole    the graph that was split
@@ -56,6 +59,7 @@ class EdgeSplit(GraphData):
         seed: Annotated[int, Range(0)] = 0,
         negatives: Annotated[float, Range(0)] = 1.0,
         val_messages: bool = False,
+        connected: bool = False,
     ) -> None:
         if split not in ("train", "val", "test"):
             raise ConfigError(f"EdgeSplit: split={split!r} is none of train, val, test")
@@ -64,7 +68,7 @@ class EdgeSplit(GraphData):
         self.source = getattr(graph, "source", None)
         self.whole = graph if isinstance(graph, Graph) else graph_of(graph)
         self.split, self.seed, self.val_messages = split, seed, val_messages
-        cut = _cut(self.whole, val, test, seed, negatives, val_messages)
+        cut = _cut(self.whole, val, test, seed, negatives, val_messages, connected)
         positive, negative = cut.edges[split], cut.others[split]
         if not len(positive):
             raise fault(self.source, f"no edge of {cut.total} is left for {split}", "raise its share, or leave it out")
@@ -129,10 +133,14 @@ def _cut(graph: Graph, *about: Any) -> _Cut:
     return made
 
 
-def _make(graph: Graph, val: float, test: float, seed: int, negatives: float, val_messages: bool) -> _Cut:
+def _make(
+    graph: Graph, val: float, test: float, seed: int, negatives: float, val_messages: bool, connected: bool
+) -> _Cut:
     rng, keys = np.random.default_rng(seed), edge_keys(graph)
     order = rng.permutation(len(keys))
     sizes = {"test": int(len(keys) * test), "val": int(len(keys) * val)}
+    if connected:
+        order = _forest_last(order, keys, graph.num_nodes, sum(sizes.values()))
     parts = np.split(keys[order], np.cumsum(list(sizes.values())))
     edges = dict(zip(("test", "val", "train"), parts, strict=True))
     wanted = [int(size * negatives) for size in sizes.values()]
@@ -140,6 +148,17 @@ def _make(graph: Graph, val: float, test: float, seed: int, negatives: float, va
     others = {"test": drawn[: wanted[0]], "val": drawn[wanted[0] :], "train": keys[:0]}
     hidden = edges["test"] if val_messages else np.concatenate([edges["test"], edges["val"]])
     return _Cut(graph, without(graph, np.sort(hidden)), edges, others)
+
+
+def _forest_last(order: Array, keys: Array, num_nodes: int, hidden: int) -> Array:
+    """The same order, but with the edges of a spanning forest behind the others, of which `hidden` will be hidden."""
+    forest = components(*pairs_of(keys[order], num_nodes).T, num_nodes)[1]
+    if (~forest).sum() < hidden:
+        raise ConfigError(
+            f"EdgeSplit: val and test take {hidden} edges, but {forest.sum()} of {len(order)} hold the graph together; "
+            "lower the shares, or set connected=false"
+        )
+    return np.concatenate([order[~forest], order[forest]])
 
 
 def without(graph: Graph, keys: Array) -> Graph:
