@@ -17,7 +17,7 @@ Array = np.ndarray
 
 def split_of(dataset: Any) -> tuple[EdgeSplit, Array | None]:
     """The `EdgeSplit` under `pdl.data.Few` and `Subset`, and which of its samples they leave (None: all)."""
-    base, rows = unwrap(dataset)
+    base, rows = unwrap(getattr(dataset, "origin", dataset))
     if not isinstance(base, EdgeSplit):
         raise ConfigError(f"{type(base).__name__} holds no pairs of nodes; use pdl_graph.data.EdgeSplit")
     return base, rows

@@ -116,16 +116,18 @@ class LinkPrediction(Task):
 
     def model(self, cfg: Any) -> Module:
         """The recipe's model; its encoder, or itself, is told the number of features where the recipe says nothing."""
-        node, graph = cfg["model"], self.graph
-        if graph is not None:
-            width = graph.num_features or graph.num_nodes
-            if "encoder" in signature(locate(node["_target_"])).arguments:
-                inner = {} if node["encoder"].get("num_features") else {"num_features": width}
-                self.told = {"encoder": inner} if inner else {}
-                return build({**node, "encoder": {**node["encoder"], **inner}})  # type: ignore[no-any-return]
-            self.told = {} if node.get("num_features") else {"num_features": width}
-        made: Module = build(node, **self.told)
-        return made
+        node = cfg["model"]
+        if self.graph is None:
+            made: Module = build(node)
+            return made
+        takes = signature(locate(node["_target_"])).arguments
+        width = {"num_features": self.graph.num_features or self.graph.num_nodes}
+        if "encoder" in takes:
+            inner = {} if node["encoder"].get("num_features") else width
+            self.told = {"encoder": inner} if inner else {}
+            return build({**node, "encoder": {**node["encoder"], **inner}})  # type: ignore[no-any-return]
+        self.told = width if "num_features" in takes and not node.get("num_features") else {}
+        return build(node, **self.told)  # type: ignore[no-any-return]
 
     def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
         if isinstance(model, Deployed):

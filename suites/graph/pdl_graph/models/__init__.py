@@ -12,6 +12,7 @@ from pdl_graph.models.link import BilinearDecoder, Decoder, DotDecoder, LinkMode
 from pdl_graph.models.mlp import MLP, FeatureLinear
 from pdl_graph.models.rgcn import RGCN, RGCNConv
 from pdl_graph.models.sage import GraphSAGE, SAGEConv
+from pdl_graph.models.seal import SEAL, SubgraphModel
 from pdl_graph.models.sgc import SGC, SSGC
 from pdl_graph.models.vgae import GAE, VGAE
 
@@ -46,7 +47,9 @@ __all__ = [
     "RGCN",
     "RGCNConv",
     "SAGEConv",
+    "SEAL",
     "SGC",
     "SSGC",
+    "SubgraphModel",
     "VGAE",
 ]

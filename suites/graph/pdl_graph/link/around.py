@@ -1,0 +1,130 @@
+"""The task of links by their surroundings: a net reads the subgraph of each pair."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any
+
+import numpy as np
+
+import pdl
+from pdl.config import build
+from pdl.config.signature import signature
+from pdl.data import DataLoader
+from pdl.errors import ConfigError
+from pdl.hints import Range
+from pdl.nn import Module
+from pdl.suites import locate
+from pdl.train import Loss
+from pdl.train.task import Tiny
+from pdl_graph.data.pairs import edge_keys, non_edges, pairs_of
+from pdl_graph.link.loader import split_of
+from pdl_graph.link.subgraphs import Enclosing, Surroundings, enclosing
+from pdl_graph.link.task import LinkPrediction
+from pdl_graph.models.seal import SubgraphModel
+
+SMALLEST = 10  # nodes that sort pooling keeps at least, as in the authors' code
+
+
+class SubgraphLinks(LinkPrediction):
+    """Whether two nodes are joined, learned from the subgraphs around edges and around pairs without one: SEAL (Zhang &
+    Chen, arXiv 1802.09691). Loss, metrics and baselines are those of `LinkPrediction`.
+
+    hops        nodes within so many steps of either node are read
+    max_nodes   so many, drawn at random, of those that are new in a hop; all by default
+    negatives   pairs without an edge for each edge of training, drawn once, by the split's seed, among those that the
+                message graph does not join
+    keep        share of the training subgraphs that keep at most so many nodes as sort pooling does, where the recipe
+                gives no model.k
+
+    The edge in question is never in its own subgraph, so the edges of val may stay in the message graph
+    (`EdgeSplit(val_messages=True)`), as in the paper. Subgraphs are cut once, at the beginning.
+    """
+
+    def __init__(
+        self,
+        *,
+        hops: Annotated[int, Range(1)] = 1,
+        max_nodes: Annotated[int, Range(1)] | None = None,
+        negatives: Annotated[int, Range(1)] = 1,
+        hits: Sequence[Annotated[int, Range(1)]] = (10, 50),
+        keep: Annotated[float, Range(0, 1)] = 0.6,
+    ) -> None:
+        super().__init__(negatives=negatives, hits=hits)
+        self.hops, self.max_nodes, self.keep = hops, max_nodes, keep
+        self.train: Any = None  # the data set
+        self._cut: dict[tuple[int, bool], tuple[Any, Surroundings]] = {}
+
+    # -- training ------------------------------------------------------------------------------------------------------
+    def step(self, model: Module, batch: Any) -> Loss:
+        logits, label = model(batch["graph"]), pdl.as_tensor(batch["label"])
+        return Loss(pdl.binary_cross_entropy_with_logits(logits, label), len(label), (logits.detach(), label))
+
+    def evaluate(self, model: Module, batch: Any) -> Loss:
+        return self.step(model, batch)
+
+    # -- building ------------------------------------------------------------------------------------------------------
+    def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
+        super().prepare(cfg, datasets)
+        self.train = datasets.get("train", self.train)
+
+    def model(self, cfg: Any) -> Module:
+        """The recipe's model; the labels and sizes of the training subgraphs tell num_labels and k."""
+        node = cfg["model"]
+        takes = signature(locate(node["_target_"])).arguments
+        open_ = [name for name in ("num_labels", "k") if name in takes and not node.get(name)]
+        if open_ and self.train is not None:
+            parts = self.around(self.train, training=True).parts
+            known = {"num_labels": int(parts.label.max()) + 1, "k": kept(parts, self.keep)}
+            self.told = {name: known[name] for name in open_}
+        made: Module = build(node, **self.told)
+        return made
+
+    def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
+        if not isinstance(model, SubgraphModel):
+            raise ConfigError(f"model: {type(model).__name__} is no pdl_graph.SubgraphModel; use pdl_graph.SEAL")
+
+    def around(self, dataset: Any, *, training: bool) -> Surroundings:
+        """The subgraphs of the pairs of a data set; for training those of pairs without an edge, too. Cut once."""
+        key = (id(dataset), training)
+        if key not in self._cut:
+            self._cut[key] = (dataset, self._make(dataset, training))
+        return self._cut[key][1]
+
+    def _make(self, dataset: Any, training: bool) -> Surroundings:
+        split, rows = split_of(dataset)
+        pairs, targets = split.pairs, split.targets
+        if rows is not None:
+            pairs, targets = pairs[rows], targets[rows]
+        if training:
+            rng, graph = np.random.default_rng([split.seed, 1]), split.graph
+            count = self.negatives * len(pairs)
+            others = non_edges(edge_keys(graph), graph.num_nodes, count, rng, directed=graph.directed)
+            pairs = np.concatenate([pairs, pairs_of(others, graph.num_nodes)])
+            targets = np.concatenate([targets, np.zeros(count, np.int64)])
+        cut = enclosing(split.graph, pairs, hops=self.hops, max_nodes=self.max_nodes, seed=split.seed)
+        return Surroundings(cut, targets, dataset)
+
+    def loader(self, cfg: Any, dataset: Any, *, training: bool, seed: int) -> Iterable[Any]:
+        data = cfg["data"]
+        size = data.get("batch_size") or 50
+        return DataLoader(
+            self.around(dataset, training=training),
+            batch_size=size if training else data.get("eval_batch_size") or size,
+            shuffle=training,
+            seed=seed,
+            workers=data.get("workers", 0),
+            prefetch=data.get("prefetch", 2),
+        )
+
+    def tiny(self, cfg: Any) -> Tiny:
+        return Tiny(train=200, test=60, epochs=6, batch_size=50, settings={"optim.lr": 0.005})
+
+
+def kept(parts: Enclosing, share: float) -> int:
+    """The size that so many of the subgraphs do not exceed, at least `SMALLEST`."""
+    sizes = np.sort(parts.sizes)
+    return max(SMALLEST, int(sizes[max(0, int(np.ceil(share * len(sizes))) - 1)]))
+
+
+__all__ = ["SubgraphLinks"]

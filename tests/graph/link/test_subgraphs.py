@@ -1,0 +1,173 @@
+"""Surroundings of pairs: cut, labelled and put side by side as the definitions say; SEAL learns from them."""
+
+from __future__ import annotations
+
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pdl
+from pdl.config import from_dict
+from pdl.errors import ConfigError
+from pdl.ops import CSR
+from pdl.train import train
+from pdl_graph import SEAL, Graph, GraphBatch, SubgraphLinks
+from pdl_graph.data import EdgeSplit, Planetoid
+from pdl_graph.link.subgraphs import enclosing
+from pdl_graph.models.seal import sort_pool
+
+
+def drawn(n: int, edges: int, seed: int) -> Graph:
+    return Graph.from_edges(*np.random.default_rng(seed).integers(0, n, (2, edges)), n, directed=False)
+
+
+def lists(graph: Graph) -> list[set[int]]:
+    return [set(graph.indices[graph.indptr[i] : graph.indptr[i + 1]].tolist()) - {i} for i in range(graph.num_nodes)]
+
+
+def steps(neighbours: dict[int, set[int]], source: int, closed: int) -> dict[int, int]:
+    found, queue = {source: 0}, deque([source])
+    while queue:
+        node = queue.popleft()
+        for other in neighbours[node]:
+            if other != closed and other not in found:
+                found[other] = found[node] + 1
+                queue.append(other)
+    return found
+
+
+def labelled(neighbours: dict[int, set[int]], u: int, v: int) -> dict[int, int]:
+    """The labels of the paper, node by node."""
+    of_u, of_v, found = steps(neighbours, u, v), steps(neighbours, v, u), {}
+    for node in neighbours:
+        found[node] = 0
+        if node in (u, v):
+            found[node] = 1
+        elif node in of_u and node in of_v:
+            d = of_u[node] + of_v[node]
+            found[node] = 1 + min(of_u[node], of_v[node]) + (d // 2) * (d // 2 + d % 2 - 1)
+    return found
+
+
+@settings(max_examples=30)
+@given(st.integers(2, 25), st.integers(0, 60), st.integers(1, 3), st.integers(0, 1000))
+def test_surroundings_follow_their_definition(n: int, edges: int, hops: int, seed: int) -> None:
+    graph = drawn(n, edges, seed)
+    whole = lists(graph)
+    rng = np.random.default_rng(seed)
+    pairs = rng.integers(0, n, (12, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    pairs = np.concatenate([pairs, [[0, 1]]])
+    parts = enclosing(graph, pairs, hops=hops)
+    assert len(parts) == len(pairs)
+    for i, (u, v) in enumerate(pairs.tolist()):
+        near = set(steps(dict(enumerate(whole)), u, -1).items()) | set(steps(dict(enumerate(whole)), v, -1).items())
+        inside = {node for node, far in near if far <= hops}
+        begin, end = parts.node_start[i : i + 2]
+        nodes = parts.nodes[begin:end].tolist()
+        assert nodes[:2] == [u, v]
+        assert sorted(nodes) == sorted(inside)
+        expected = {a: {b for b in whole[a] & inside if {a, b} != {u, v}} for a in inside}
+        rows = [parts.indices[parts.indptr[j] : parts.indptr[j + 1]] for j in range(begin, end)]
+        assert {a: {nodes[j] for j in row} for a, row in zip(nodes, rows, strict=True)} == expected
+        assert dict(zip(nodes, parts.label[begin:end].tolist(), strict=True)) == labelled(expected, u, v)
+
+
+@given(st.integers(0, 100))
+def test_some_of_them_side_by_side_are_one_graph(seed: int) -> None:
+    graph, rng = drawn(20, 50, seed), np.random.default_rng(seed)
+    pairs = np.stack([rng.integers(0, 10, 15), rng.integers(10, 20, 15)], axis=1)
+    parts = enclosing(graph, pairs, hops=1)
+    rows = rng.permutation(15)[:6]
+    batch = parts.batch(rows)
+    one = batch.adjacency
+    same = CSR.from_rows(one.indptr, one.indices, one.shape[0])
+    for name in ("indptr", "indices", "row", "t_indptr", "t_indices", "t_edges"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(same, name), err_msg=name)
+    assert batch.num_graphs == 6
+    np.testing.assert_array_equal(np.bincount(batch.graph), parts.sizes[rows])
+    np.testing.assert_array_equal(batch.graph[one.row], batch.graph[one.indices])
+    at = np.concatenate([np.arange(*parts.node_start[i : i + 2]) for i in rows])
+    np.testing.assert_array_equal(batch.node_type, parts.label[at])
+
+
+def test_hops_may_be_cut_short() -> None:
+    graph = Graph.from_edges(np.zeros(30, int), np.arange(2, 32), 32, directed=False)
+    parts = enclosing(graph, np.array([[0, 1], [2, 3]]), hops=1, max_nodes=5)
+    assert parts.sizes.tolist() == [7, 3]
+    assert np.array_equal(enclosing(graph, np.array([[0, 1]]), max_nodes=5).nodes, parts.nodes[:7])
+
+
+def test_directions_and_repeated_edges_do_not_matter() -> None:
+    rng = np.random.default_rng(3)
+    source, target = rng.integers(0, 15, (2, 40))
+    pairs = np.array([[0, 1], [4, 9]])
+    one = enclosing(Graph.from_edges(source, target, 15), pairs)
+    both = enclosing(Graph.from_edges(np.tile(source, 2), np.tile(target, 2), 15, directed=False), pairs)
+    for name in ("node_start", "nodes", "label", "indptr", "indices", "back"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(both, name), err_msg=name)
+
+
+def test_sort_pooling_keeps_the_highest_of_each_graph() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((9, 3)).astype(np.float32)
+    x[1, -1] = x[0, -1]
+    graph = np.array([0, 0, 0, 0, 0, 1, 2, 2, 2])
+    batch = GraphBatch(CSR.from_rows(np.zeros(10, int), np.zeros(0, int), 9), graph=graph, num_graphs=3)
+    found = sort_pool(pdl.tensor(x), batch, 4).data
+    for g in range(3):
+        own = x[graph == g]
+        own = own[np.argsort(-own[:, -1], kind="stable")][:4]
+        np.testing.assert_array_equal(found[g], np.pad(own, ((0, 4 - len(own)), (0, 0))))
+
+
+def test_seal_does_not_mind_the_order_of_nodes_and_gives_every_weight_a_gradient() -> None:
+    graph, rng = drawn(30, 90, 1), np.random.default_rng(1)
+    pairs = rng.integers(0, 30, (8, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    names = rng.permutation(30)
+    renamed = Graph.from_edges(names[graph.indices], names[graph.targets], 30)
+    pdl.seed(0)
+    model = SEAL(30, 12, dropout=0.0)
+    logits = model(enclosing(graph, pairs).batch(np.arange(len(pairs))))
+    again = model(enclosing(renamed, names[pairs]).batch(np.arange(len(pairs))))
+    np.testing.assert_allclose(logits.data, again.data, atol=1e-4)
+    logits.sum().backward()
+    assert all(p.grad is not None and np.abs(p.grad.data).sum() > 0 for p in model.parameters())
+
+
+def recipe(root: Path, **task: Any) -> dict[str, Any]:
+    Planetoid.stand_in(root, {"name": "cora"})
+    graph = {"_target_": "pdl_graph.data.Planetoid", "name": "cora", "path": str(root / "cora.npz")}
+    data = {"_target_": "pdl_graph.data.EdgeSplit", "graph": graph, "test": 0.2, "val_messages": True}
+    return {
+        "task": {"_target_": "pdl_graph.SubgraphLinks", **task},
+        "model": {"_target_": "pdl_graph.SEAL", "hidden": 16},
+        "data": {"batch_size": 50, **{split: {**data, "split": split} for split in ("train", "val", "test")}},
+        "optim": {"_target_": "pdl.optim.Adam", "lr": 0.005},
+        "train": {"epochs": 3, "export": False, "compile": False},
+    }
+
+
+def test_seal_learns_who_is_joined(tmp_path: Path) -> None:
+    result = train(from_dict(recipe(tmp_path, hops=2, max_nodes=20)), run=tmp_path / "run", progress=False)
+    assert result.metrics["test/auc"] > 0.65, result.metrics
+    task = SubgraphLinks()
+    cfg = from_dict(recipe(tmp_path))
+    parts = task.build(cfg)
+    assert task.remember()["model"].keys() == {"num_labels", "k"}
+    train_set = parts.datasets["train"]
+    around = task.around(train_set, training=True)
+    assert around.targets.sum() * 2 == len(around) == 2 * len(train_set)
+
+
+def test_other_models_are_refused(tmp_path: Path) -> None:
+    wrong = from_dict({**recipe(tmp_path), "model": {"_target_": "pdl_graph.GAE", "num_features": 3}})
+    with pytest.raises(ConfigError, match=r"use pdl_graph\.SEAL"):
+        SubgraphLinks().build(wrong)
+    assert len(EdgeSplit(drawn(20, 60, 0), "test")) > 0
