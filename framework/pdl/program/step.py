@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from pdl.program.passes import FINAL, FORWARD, run_passes
 from pdl.program.tracing import Recorder, Symbol, as_output, module_names, symbols
 from pdl.program.tree import leaves, rebuild, structure
 from pdl.program.verify import verify
-from pdl.tensor import Tensor, as_tensor
+from pdl.tensor import Tensor, as_tensor, no_grad
 
 _SPARSE = 2  # arrays of a sparse gradient
 _PATIENCE = 3  # traces that fail before all steps are eager
@@ -84,13 +85,17 @@ class CompiledStep:
             return None
         made: StepProgram | None = None
         try:
-            made = StepProgram(self.function, self.module, args, self.name)
+            made = self.made(args)
         except TraceError as error:
             self._untraced(error)
         self.programs[key] = made
         while len(self.programs) > self.capacity:
             self.programs.popitem(last=False)
         return made
+
+    def made(self, args: Any) -> StepProgram:
+        """The program for such arguments, planned."""
+        return StepProgram(self.function, self.module, args, self.name)
 
     def _untraced(self, error: TraceError) -> None:
         """Say once for each place why it is eager; after a few failures stop trying."""
@@ -111,17 +116,39 @@ class CompiledStep:
         return max((p.executable.peak_bytes for p in self.programs.values() if p is not None), default=None)
 
 
-class StepProgram:
-    """One traced and planned step; see `CompiledStep`."""
+class CompiledForward(CompiledStep):
+    """``forward(*args)`` is ``function(*args)`` without gradients, from a program as `CompiledStep` makes it: for
+    functions that are evaluated again and again while the parameters of `module` change."""
 
-    def __init__(self, function: Callable[..., Any], module: Any, args: Any, name: str) -> None:
+    def eager(self, *args: Any) -> Any:
+        """The function without a program."""
+        with no_grad():
+            return self.function(*args)
+
+    def made(self, args: Any) -> StepProgram:
+        """The program for such arguments, planned."""
+        return StepProgram(self.function, self.module, args, self.name, gradients=False)
+
+
+class StepProgram:
+    """One traced and planned step; see `CompiledStep`. Without `gradients` it leaves those of the parameters alone."""
+
+    def __init__(
+        self, function: Callable[..., Any], module: Any, args: Any, name: str, *, gradients: bool = True
+    ) -> None:
         recorder = Recorder(name, module_names(module))
-        with recorder.active():
+        self.learned: list[tuple[Tensor, int]] = []
+        with recorder.active(), nullcontext() if gradients else no_grad():
             inputs = symbols(recorder, args, "batch")
             self.result = function(*inputs)
             found = [as_output(x) for x in leaves(self.result)]
-            self.learned, program = append_gradients(recorder, loss_of(self.result), found, module.parameters())
-        self.frozen = [p for p in module.parameters() if not p.requires_grad]
+            if gradients:
+                self.learned, program = append_gradients(recorder, loss_of(self.result), found, module.parameters())
+            else:
+                program = recorder.program
+                program.outputs = [recorder.value_of(x) for x in found]
+                run_passes(verify(program), FORWARD)
+        self.frozen = [p for p in module.parameters() if gradients and not p.requires_grad]
         self.program = run_passes(program, FINAL)
         self.executable = Executable(self.program)
 

@@ -8,7 +8,7 @@ import pytest
 import pdl
 from pdl import nn
 from pdl.errors import GradientError, ShapeError, TraceError, UsageError
-from pdl.program import CompiledStep, Executable, Node, trace, verify
+from pdl.program import CompiledForward, CompiledStep, Executable, Node, trace, verify
 from pdl.program.memory import plan_memory
 
 X = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
@@ -44,6 +44,25 @@ def test_weights_are_read_at_every_run() -> None:
     assert second != first
     assert second == pytest.approx(float(step.eager(pdl.tensor(X))), rel=1e-6)
     assert len(step.programs) == 1
+
+
+def test_a_forward_reads_the_weights_and_leaves_gradients_alone() -> None:
+    net = nn.Sequential(nn.Linear(6, 3), nn.Dropout(0.5))
+    table = pdl.tensor(X)  # a constant of the program
+    forward = CompiledForward(lambda rows: {"y": pdl.take(net(table), rows), "n": len(rows)}, net, told=pytest.fail)
+    rows, net[0].weight.grad = np.array([2, 0]), pdl.ones((6, 3))
+    net.eval()
+    for scale in (1.0, 2.0):
+        net[0].weight.data[...] *= scale
+        found = forward(rows)
+        assert found["n"] == 2
+        assert not found["y"].requires_grad
+        np.testing.assert_allclose(found["y"].data, net(table).data[rows], rtol=1e-6)
+    assert len(forward.programs) == 1
+    assert net[0].weight.grad.data.sum() == 18
+    assert not forward.eager(rows)["y"].requires_grad
+    net.train()
+    assert (forward(rows)["y"].data == 0).any(), "another program, with dropout"
 
 
 def test_a_constant_that_only_a_dead_node_and_a_gradient_read() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from pdl.config import build
 from pdl.config.signature import signature
 from pdl.errors import ConfigError, DataError, UsageError
 from pdl.nn import Module, init
+from pdl.program import CompiledForward
 from pdl.program.tree import rebuild
 from pdl.report import Section, class_sections
 from pdl.runtime.readers import Reader
@@ -72,6 +74,8 @@ class NodeClassification(Task):
         self.asked: deploy.Asked | None = None  # what reads questions, and has the graphs they are about
         self.evaluated: Module | None = None  # what was evaluated last: the report draws its vectors
         self._sources: list[tuple[Graph, bool]] = []  # what each was made of
+        self.compile = True
+        self._evaluation: CompiledForward | None = None
 
     # -- training ------------------------------------------------------------------------------------------------------
     def step(self, model: Module, batch: Any) -> Loss:
@@ -84,8 +88,15 @@ class NodeClassification(Task):
         return Loss(loss, len(labels), (logits.detach(), labels))
 
     def evaluate(self, model: Module, batch: Any) -> Loss:
+        """As `step`, and like that from a program where `train.compile` is on."""
         self.evaluated = model
-        return self.step(model, batch)
+        if not self.compile or "graph" not in batch or isinstance(model, Deployed):
+            return self.step(model, batch)
+        if self._evaluation is None or self._evaluation.module is not model:
+            self._evaluation = CompiledForward(partial(self.step, model), model)
+        made: Loss = self._evaluation(batch)
+        made.outputs = tuple(np.array(pdl.as_tensor(x).data) for x in made.outputs)  # the next batch overwrites them
+        return made
 
     def scores(self, model: Module, batch: Any) -> Tensor:
         """Logits [B, num_classes] of the nodes of a batch."""
@@ -103,6 +114,8 @@ class NodeClassification(Task):
     # -- building ------------------------------------------------------------------------------------------------------
     def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
         """Agree on classes and on the widths of features and labels."""
+        settings = cfg.get("train") or {}
+        self.compile = bool(settings.get("compile", True)) and not settings.get("nan_check", False)
         for split, dataset in datasets.items():
             graph, (base, _) = graph_of(dataset), unwrap(dataset)
             labels = np.asarray(base.y)[nodes_of(dataset)]
