@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pdl.data import Batch, Dataset, Sample
+from pdl.data import Batch, Dataset, RandomSampler, Sample, Sampler
 from pdl_graph.data.graphs import Chosen
 from pdl_graph.graphs.packed import Packed
 
@@ -44,4 +44,21 @@ class Batches(Dataset):
         return {"graph": self.packed.take(indices), **told}
 
 
-__all__ = ["Batches"]
+class Passes(Sampler):
+    """Passes over n samples, each in a new order, one behind another and cut into epochs of `size` samples: epochs of a
+    small data set that are worth an evaluation."""
+
+    def __init__(self, n: int, size: int, *, seed: int = 0) -> None:
+        self.n, self.size, self.passes = n, size, RandomSampler(n, seed=seed)
+
+    def __len__(self) -> int:
+        return self.size
+
+    def order(self, epoch: int) -> np.ndarray:
+        first, last = epoch * self.size, (epoch + 1) * self.size
+        many = range(first // self.n, -(-last // self.n))
+        order = np.concatenate([self.passes.order(number) for number in many])
+        return order[first - many[0] * self.n :][: self.size]
+
+
+__all__ = ["Batches", "Passes"]

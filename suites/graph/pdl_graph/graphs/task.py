@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -11,13 +11,14 @@ import pdl
 from pdl.config import build
 from pdl.data import DataLoader
 from pdl.errors import ConfigError, DataError, ShapeError
+from pdl.hints import Range
 from pdl.nn import Module, init
 from pdl.tensor import Tensor, no_grad
 from pdl.train import Loss, Metric, Task
 from pdl.train.metrics import Accuracy, ConfusionMatrix
 from pdl.train.task import Tiny
 from pdl_graph.data.graphs import Chosen
-from pdl_graph.graphs.loader import Batches
+from pdl_graph.graphs.loader import Batches, Passes
 from pdl_graph.graphs.metrics import PairAUC, PerTarget, auc, mae, right_side, rmse
 from pdl_graph.graphs.sizes import filled, told_by
 
@@ -32,6 +33,7 @@ class GraphPrediction(Task):
               "binary": one or several yes/no questions, by binary cross-entropy; metrics auc and accuracy.
               "regression": one or several numbers, by squared error; metrics rmse and mae, in the units of the data
     loss      of regression: "mse", "l1" or "huber"
+    epoch_steps  so many steps are an epoch, over whatever many passes; by default it is one pass
     classes   names of the classes, targets names of the numbers or questions; by default the data set's
     mean, std of each target over the training data: nets learn (target - mean) / std; by default the data tells them
 
@@ -45,12 +47,13 @@ class GraphPrediction(Task):
         *,
         kind: Kind = "classification",
         loss: Literal["mse", "l1", "huber"] = "mse",
+        epoch_steps: Annotated[int, Range(1)] | None = None,
         classes: Sequence[str] | None = None,
         targets: Sequence[str] | None = None,
         mean: Sequence[float] | None = None,
         std: Sequence[float] | None = None,
     ) -> None:
-        self.kind, self.loss = kind, loss
+        self.kind, self.loss, self.epoch_steps = kind, loss, epoch_steps
         self.classes, self.targets = list(classes or ()), list(targets or ())
         self.mean, self.std = list(mean or ()), list(std or ())
         self.monitor, self.monitor_mode = _MONITOR[kind]  # type: ignore[misc, assignment]  # of this task, not of all
@@ -168,12 +171,14 @@ class GraphPrediction(Task):
                 )
 
     def loader(self, cfg: Any, dataset: Any, *, training: bool, seed: int) -> Iterable[Any]:
-        data = cfg["data"]
+        data, source = cfg["data"], Batches(Chosen(dataset), self_loops=self.self_loops)
         size = data.get("batch_size", 32)
+        many = training and self.epoch_steps is not None
         return DataLoader(
-            Batches(Chosen(dataset), self_loops=self.self_loops),
+            source,
             batch_size=size if training else data.get("eval_batch_size") or size,
-            shuffle=training,
+            shuffle=training and not many,
+            sampler=Passes(len(source), size * self.epoch_steps, seed=seed) if many and self.epoch_steps else None,
             seed=seed,
             workers=data.get("workers", 0),
             prefetch=data.get("prefetch", 2),
