@@ -1,6 +1,7 @@
 """Cross-validation over the folds of a data set.
 
-`cross_validate` trains a recipe once for each fold and reads the curves of its validation metric. Three numbers come of it:
+`cross_validate` trains a recipe once for each fold and reads the curves of its validation metric. Three numbers come of
+it:
 
 held_out  the GIN paper's protocol (arXiv 1810.00826, section 7): the held-out fold serves as validation data; the
           curves of all folds are averaged, and the epoch where that mean is best is the one reported: mean and standard
@@ -76,7 +77,8 @@ def cross_validate(
     tell: Callable[[str], None] = lambda line: None,
 ) -> Folds:
     """Train a recipe on every fold, into RUNS/<recipe>-<validate>-fold<k>; a finished run of the same settings is
-    loaded, an unfinished one goes on. Its data sets take `fold`, `folds` and `validate`, as `pdl_graph.data.TUGraphs` does.
+    loaded, an unfinished one goes on. Its data sets take `fold`, `folds` and `validate`, as `pdl_graph.data.TUGraphs`
+    does.
 
     metric  of the recipe's task
     tell    is called with a line before and after each fold
