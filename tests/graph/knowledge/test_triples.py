@@ -84,6 +84,8 @@ def test_numbers_are_those_of_vocabularies(store: Path) -> None:
     (store / "own.csv").write_text('to,what,from\n"b, c",likes,a\n\nz,eats,b\n')
     own = Triples("own.csv", columns=["from", "what", "to"])
     assert facts(own) == [("a", "likes", "b, c"), ("b", "eats", "z")]
+    some = Triples("shop", few=3)
+    assert (len(some), some.triples.tolist(), len(some.known)) == (3, train.raw[[0, 2, 4]].tolist(), 6)
     known = vocabularies_of([Few(train, 2), test])
     assert known["entities"].names == ["a", "b", "c", "d"]
     own.bind(known)

@@ -42,7 +42,7 @@ def check_triples(datasets: Mapping[str, Source], *, progress: Progress | None =
         if split == "train":
             faults += _placed(dataset, split, _inverse(dataset))
         if progress is not None:
-            progress(split, len(dataset), len(dataset))
+            progress(split, len(dataset.known), len(dataset.known))
     for first, second in combinations(opened, 2):
         faults += _placed(opened[second], second, _same(first, opened[first], opened[second]))
         if first == "train":
@@ -73,27 +73,27 @@ def _fact(dataset: Triples, row: int) -> str:
 
 
 def _twice(dataset: Triples) -> Iterator[Finding]:
-    _, first, counts = np.unique(_keys(dataset.triples), return_index=True, return_counts=True)
+    _, first, counts = np.unique(_keys(dataset.known), return_index=True, return_counts=True)
     if (counts > 1).any():
         more, row = int((counts - 1).sum()), int(first[counts > 1][0])
         yield f"{more} facts too many: stated twice (first: {_fact(dataset, row)})", "keep one of each", False
 
 
 def _same(first: str, a: Triples, b: Triples) -> Iterator[Finding]:
-    both = np.isin(_keys(b.triples), _keys(a.triples))
+    both = np.isin(_keys(b.known), _keys(a.known))
     if both.any():
-        what = f"{int(both.sum())} of {len(b)} facts are in {first}, too (first: {_fact(b, int(both.argmax()))})"
+        what = f"{int(both.sum())} of {len(b.known)} facts are in {first}, too (first: {_fact(b, int(both.argmax()))})"
         yield what, "take them out of one of the two, or the measured numbers are memory", first == "train"
 
 
 def _unseen(train: Triples, later: Triples) -> Iterator[Finding]:
     for kind, columns in (("entities", [0, 2]), ("relations", [1])):
-        strange = ~np.isin(later.triples[:, columns], train.triples[:, columns])
+        strange = ~np.isin(later.known[:, columns], train.known[:, columns])
         if strange.any():
             row, at = np.argwhere(strange)[0]
             name = later.names[kind][later.raw[row, columns[at]] - 1]
-            count = len(np.unique(later.triples[:, columns][strange]))
-            what = f"{count} {kind} are not in train, in {int(strange.any(axis=1).sum())} of {len(later)} facts"
+            count = len(np.unique(later.known[:, columns][strange]))
+            what = f"{count} {kind} are not in train, in {int(strange.any(axis=1).sum())} of {len(later.known)} facts"
             yield f"{what} (first: {name})", "nothing is learned of them; state it with the results", False
 
 

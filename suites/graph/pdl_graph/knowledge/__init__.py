@@ -1,1 +1,5 @@
 """Completion of knowledge graphs."""
+
+from pdl_graph.knowledge.task import KnowledgeGraph
+
+__all__ = ["KnowledgeGraph"]

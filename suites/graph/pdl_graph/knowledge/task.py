@@ -1,0 +1,245 @@
+"""The task: what a knowledge graph does not say yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+import numpy as np
+
+import pdl
+from pdl.config import build
+from pdl.data import DataLoader, Fault
+from pdl.errors import ConfigError
+from pdl.hints import Range
+from pdl.nn import Module, init
+from pdl.ranking import Ties
+from pdl.report import Section
+from pdl.train import Loss, Metric, Parts, Task
+from pdl.train.loop import Evaluation
+from pdl.train.task import SPLITS, Tiny, first_samples
+from pdl_graph.data.triples import KINDS, triples_of, vocabularies_of
+from pdl_graph.data.triples_check import check_recipe
+from pdl_graph.knowledge.known import Known
+from pdl_graph.knowledge.loader import Questions, Ranked, Training
+from pdl_graph.knowledge.losses import NEVER, Kind, margin_loss, n3, self_adversarial, softmax
+from pdl_graph.knowledge.ranking import TIES, Measure, Ranks, names
+from pdl_graph.knowledge.report import sections
+from pdl_graph.models.knowledge import KnowledgeModel
+
+
+class KnowledgeGraph(Task):
+    """Completion of a knowledge graph: for (head, relation, ?) and (?, relation, tail), which entity?
+
+    loss           self_adversarial, softmax or margin (`pdl_graph.knowledge.losses`)
+    negatives      what an answer is told from: "shared", `num_negatives` entities drawn for a batch, known answers left
+                   out; "all", all entities (softmax only; other answers of the training data count as wrong there, as
+                   in Lacroix et al., arXiv 1806.07297)
+    num_negatives  how many
+    temperature    of the self-adversarial weights (the RotatE paper's alpha)
+    margin         of the margin loss
+    n3             weight of the nuclear 3-norm of the vectors that take part
+    weigh          whether facts that are many of a kind count less (see `Training`)
+    cutoffs        hits@k is measured for these k
+    ties           entities that score the same as the answer: it shares their mean rank ("average"), or stands behind
+                   ("conservative") or before them ("optimistic")
+
+    A sample is a question: every fact asks for its tail and for its head, so an epoch has two for each. Evaluation is
+    by filtered ranking (Bordes et al., NIPS 2013): all entities compete but for other answers that train, val or test
+    know. Entities and relations are those of all splits, as the benchmarks have it: one without a fact in training
+    keeps the vector it began with.
+    """
+
+    monitor = "val/mrr"
+    monitor_mode = "max"
+
+    def __init__(
+        self,
+        *,
+        loss: Kind = "self_adversarial",
+        negatives: Literal["shared", "all"] = "shared",
+        num_negatives: Annotated[int, Range(1)] = 256,
+        temperature: Annotated[float, Range(0)] = 1.0,
+        margin: Annotated[float, Range(0)] = 1.0,
+        n3: Annotated[float, Range(0)] = 0.0,
+        weigh: bool = False,
+        cutoffs: Sequence[Annotated[int, Range(1)]] = (1, 3, 10),
+        ties: Ties = "average",
+    ) -> None:
+        if negatives == "all" and loss != "softmax":
+            raise ConfigError(f"task: negatives=all goes with loss=softmax, not {loss}; draw some for {loss}")
+        self.loss, self.negatives, self.num_negatives, self.temperature = loss, negatives, num_negatives, temperature
+        self.margin, self.n3, self.weigh, self.cutoffs, self.ties = margin, n3, weigh, tuple(cutoffs), ties
+        self.told: dict[str, int] = {}
+        self.facts: dict[str, np.ndarray] = {}
+
+    # -- training ------------------------------------------------------------------------------------------------------
+    def step(self, model: Module, batch: Any) -> Loss:
+        assert isinstance(model, KnowledgeModel)
+        question = (pdl.as_tensor(batch[name]) for name in ("entity", "relation", "inverse"))
+        entity, relation = model.vectors(tuple(question))  # type: ignore[arg-type]
+        query, answer = model.query(entity, relation), model.entities(pdl.as_tensor(batch["answer"]))
+        each = self._each(model, query, answer, batch)
+        value = (each if "weight" not in batch else each * pdl.as_tensor(batch["weight"])).mean()
+        if self.n3:
+            value = value + n3(tuple(model.moduli(v) for v in (entity, relation, answer))) * self.n3
+        return Loss(value, query.shape[0])
+
+    def _each(self, model: KnowledgeModel, query: pdl.Tensor, answer: pdl.Tensor, batch: Any) -> pdl.Tensor:
+        if self.negatives == "all":
+            return all_entities(model, query, pdl.as_tensor(batch["answer"]))
+        others = model.among(query, model.entities(pdl.as_tensor(batch["others"])))
+        others = pdl.where(pdl.as_tensor(batch["known"]), NEVER, others)
+        own = model.own(query, answer)
+        if self.loss == "softmax":
+            return softmax(own, others, model.num_entities)
+        if self.loss == "margin":
+            return margin_loss(own, others, self.margin)
+        return self_adversarial(own, others, self.temperature)
+
+    def evaluate(self, model: Module, batch: Any) -> Loss:
+        """Scores of all entities that are ranked, and what `Ranks` wants beside; the loss is the mean cross-entropy
+        of the answer among them. Batches of training have the loss of training, and nothing is ranked."""
+        if "excluded" not in batch:
+            return self.step(model, batch)
+        scores, answer, excluded = self.scores(model, batch), batch["answer"], batch["excluded"]
+        rows = np.arange(len(scores))
+        scores[np.repeat(rows, excluded.lengths), excluded.values] = -np.inf
+        known = np.isfinite(scores[rows, answer])
+        loss = pdl.as_tensor(np.float32(0.0))
+        if known.any():
+            loss = pdl.cross_entropy(pdl.as_tensor(scores[known]), pdl.as_tensor(answer[known]))
+        return Loss(loss, int(known.sum()), (scores, answer, excluded, batch["index"]))
+
+    def scores(self, model: Module, question: Mapping[str, Any]) -> np.ndarray:
+        """float32 [N, num_entities + 1] for "entity", "relation" and "inverse", int64 [N] each; -infinity for entity 0,
+        and for all where the question is of an unknown entity or relation."""
+        asked = [np.asarray(question[name]) for name in ("entity", "relation", "inverse")]
+        with pdl.no_grad():
+            made: pdl.Tensor = model(*(pdl.as_tensor(each) for each in asked))
+        found: np.ndarray = made.data
+        found[:, 0] = -np.inf
+        found[(asked[0] == 0) | (asked[1] == 0)] = -np.inf
+        return found
+
+    def metrics(self) -> dict[str, Metric]:
+        ranks = Ranks(self.ties)
+        return {"ranks": ranks, **{name: Measure(ranks, name) for name in names(self.cutoffs)}}
+
+    def observe(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
+        if loss.outputs:
+            metrics["ranks"].update(*loss.outputs)
+
+    def protocol(self) -> str:
+        """How the metrics are measured, in words."""
+        size = len(self.vocabularies["entities"])
+        return (
+            f"Every fact is asked for its tail and for its head. All {size:,} entities are ranked but for other "
+            f"answers that train, val or test know (filtered ranking); {TIES[self.ties]}; mr is the mean rank, mrr the "
+            "mean of 1 / rank, hits@k the share of ranks up to k."
+        )
+
+    # -- building ------------------------------------------------------------------------------------------------------
+    def build(
+        self, cfg: Any, *, seed: int = 0, splits: Sequence[str] = SPLITS, training: bool = True, overfit: int = 0
+    ) -> Parts:
+        """As `Task.build`; to overfit means that some facts of training serve as validation data, too."""
+        if not overfit:
+            return super().build(cfg, seed=seed, splits=splits, training=training)
+        datasets = {"train": first_samples(self.datasets(cfg, ("train",))["train"], overfit)}
+        self.prepare(cfg, datasets)
+        model = self.model(cfg)
+        self.verify(model, datasets, cfg)
+        datasets["val"] = datasets["train"]
+        loaders = {
+            name: self.loader(cfg, data, training=training and name == "train", seed=seed)
+            for name, data in datasets.items()
+        }
+        return Parts(model, loaders, datasets)
+
+    def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
+        """Number entities and relations by all splits, and keep the facts of each for filtering: a split that is not
+        measured is opened for that, too."""
+        missing = [split for split in SPLITS if split not in datasets and cfg["data"].get(split) is not None]
+        every = {**datasets, **self.datasets(cfg, missing)}
+        every = {split: every[split] for split in SPLITS if split in every}
+        found = vocabularies_of(list(every.values()))
+        for kind in KINDS:
+            self.vocabularies.setdefault(kind, found[kind])
+        for split, dataset in every.items():
+            base, _ = triples_of(dataset)
+            base.bind(self.vocabularies)
+            self.facts[split] = triples_of(dataset)[1] if split == "train" else base.known
+
+    def model(self, cfg: Any) -> Module:
+        """The recipe's model; what it leaves open of num_entities and num_relations, the data tells."""
+        told = {f"num_{kind}": len(self.vocabularies[kind]) for kind in KINDS}
+        self.told = {name: value for name, value in told.items() if not cfg["model"].get(name)}
+        made: Module = build(cfg["model"], **self.told)
+        return made
+
+    def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
+        if not isinstance(model, KnowledgeModel):
+            raise ConfigError(f"model: {type(model).__name__} is no pdl_graph.KnowledgeModel, such as pdl_graph.RotatE")
+
+    def loader(self, cfg: Any, dataset: Any, *, training: bool, seed: int) -> Iterable[Any]:
+        """Questions, shuffled anew in each epoch for training; otherwise in order, with the answers to leave out."""
+        data, facts = cfg["data"], triples_of(dataset)[1]
+        sizes = [len(self.vocabularies[kind]) for kind in KINDS]
+        source: Questions
+        if training:
+            known = Known([facts], *sizes)
+            k = None if self.negatives == "all" else self.num_negatives
+            facts = facts[(facts > 0).all(axis=1)]
+            source = Training(facts, known, sizes[0], k=k, weigh=self.weigh, seed=seed, source=dataset)
+        else:
+            source = Ranked(facts, Known(list(self.facts.values()), *sizes), dataset)
+        size = data.get("batch_size", 512)
+        return DataLoader(
+            source,
+            batch_size=size if training else data.get("eval_batch_size") or size,
+            shuffle=training,
+            seed=seed,
+            workers=data.get("workers", 0),
+            prefetch=data.get("prefetch", 2),
+            drop_last=training and bool(data.get("drop_last", False)),
+        )
+
+    def remember(self) -> dict[str, Any]:
+        return {"model": self.told}
+
+    def restore(self, cfg: Any) -> Module:
+        """The model of a run; its own weights follow, so none are drawn."""
+        with init.skipped():
+            made: Module = build(cfg["model"])
+        return made
+
+    def check(self, cfg: Any, progress: Any = None) -> list[Fault]:
+        return check_recipe(cfg, progress)
+
+    def tiny(self, cfg: Any) -> Tiny:
+        return Tiny(train=200, test=20, epochs=8, batch_size=64, settings={"model.dim": 32, "task.num_negatives": 16})
+
+    def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
+        """Measures by direction, by kind of relation and by relation."""
+        relations = self.vocabularies["relations"]
+        return sections(
+            evaluation,
+            dataset,
+            relations,
+            train=self.facts.get("train"),
+            cutoffs=self.cutoffs,
+            protocol=self.protocol(),
+        )
+
+
+def all_entities(model: KnowledgeModel, query: pdl.Tensor, answer: pdl.Tensor) -> pdl.Tensor:
+    """The cross-entropy of each answer, int64 [N], among all entities: [N]."""
+    table = model.entities.weight
+    if model.metric is None:
+        return pdl.linear_cross_entropy(query, table, None, answer, transposed=True, first=1, reduction="none")
+    scores = model.among(query, table[1:])
+    return pdl.cross_entropy(scores, answer - 1, reduction="none")
+
+
+__all__ = ["KnowledgeGraph", "all_entities"]
