@@ -67,12 +67,28 @@ def test_seeds_decide() -> None:
     assert one.fingerprint == same.fingerprint != other.fingerprint
 
 
+def _edges(split: EdgeSplit) -> np.ndarray:
+    return split.pairs[split.targets == 1]
+
+
 def test_a_connected_split_leaves_what_hangs_together() -> None:
     graph = drawn(60, 150)
     whole, split = graph.components(), EdgeSplit(graph, "test", val=0.1, test=0.4, connected=True)
     np.testing.assert_array_equal(split.graph.components(), whole)
     assert split.targets.sum() == int(0.4 * len(edge_keys(graph)))
     assert not np.array_equal(EdgeSplit(graph, "test", val=0.1, test=0.4).graph.components(), whole)
+    degree = graph.in_degree() + 0.0  # hidden first or last, edges are as likely to be in dense places
+    means = {
+        name: np.mean(
+            [
+                degree[keys_].prod(1).mean()
+                for seed in range(40)
+                for keys_ in [_edges(EdgeSplit(graph, name, seed=seed, val=0.25, test=0.25, connected=True))]
+            ]
+        )
+        for name in ("val", "test")
+    }
+    assert abs(means["val"] / means["test"] - 1) < 0.03
     with pytest.raises(ConfigError, match="hold the graph together"):
         EdgeSplit(graph, "test", test=0.9, connected=True)
 

@@ -140,7 +140,7 @@ def _make(
     order = rng.permutation(len(keys))
     sizes = {"test": int(len(keys) * test), "val": int(len(keys) * val)}
     if connected:
-        order = _forest_last(order, keys, graph.num_nodes, sum(sizes.values()))
+        order = _forest_last(order, keys, graph.num_nodes, sum(sizes.values()), rng)
     parts = np.split(keys[order], np.cumsum(list(sizes.values())))
     edges = dict(zip(("test", "val", "train"), parts, strict=True))
     wanted = [int(size * negatives) for size in sizes.values()]
@@ -150,15 +150,18 @@ def _make(
     return _Cut(graph, without(graph, np.sort(hidden)), edges, others)
 
 
-def _forest_last(order: Array, keys: Array, num_nodes: int, hidden: int) -> Array:
-    """The same order, but with the edges of a spanning forest behind the others, of which `hidden` will be hidden."""
-    forest = components(*pairs_of(keys[order], num_nodes).T, num_nodes)[1]
+def _forest_last(order: Array, keys: Array, num_nodes: int, hidden: int, rng: np.random.Generator) -> Array:
+    """The same order, but with the edges of a spanning forest behind the others, of which `hidden` will be hidden. The
+    forest grows in an order of its own: early edges that close a circle are those of dense places."""
+    grown = rng.permutation(len(keys))
+    ends, forest = pairs_of(keys[grown], num_nodes), np.zeros(len(keys), bool)
+    forest[grown] = components(ends[:, 0], ends[:, 1], num_nodes)[1]
     if (~forest).sum() < hidden:
         raise ConfigError(
             f"EdgeSplit: val and test take {hidden} edges, but {forest.sum()} of {len(order)} hold the graph together; "
             "lower the shares, or set connected=false"
         )
-    return np.concatenate([order[~forest], order[forest]])
+    return np.concatenate([order[~forest[order]], order[forest[order]]])
 
 
 def without(graph: Graph, keys: Array) -> Graph:
