@@ -18,6 +18,8 @@ from pdl.tensor import Array
 ENDS = ("source", "target")
 NO_FEATURES = ("id", "label", "labels", "split", "type", "name")
 """Columns of nodes.csv that are no features."""
+NO_ATTRIBUTES = (*ENDS, "weight", "type")
+"""Columns of edges.csv that are no attributes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +30,7 @@ class GraphFolder:
     names            of the nodes, in the order of nodes.csv, or in the order in which edges.csv first names them
     features         float32 [N, F], or None;    columns  their F names
     source, target   int64 [E], the ends of the edges as they stand;    weight  float32 [E], or None
+    attributes       float32 [E, D], or None
     """
 
     path: str | Path
@@ -37,12 +40,14 @@ class GraphFolder:
     source: Array
     target: Array
     weight: Array | None
+    attributes: Array | None = None
 
     @staticmethod
     def read(path: str | Path) -> GraphFolder:
         """The graph of a folder with these files, *.csv or *.tsv, also with .gz:
 
-            edges  source, target[, weight]; one row an edge; the names of nodes
+            edges  source, target[, weight, type], and every other column an attribute; a row for each edge, between
+                   nodes by name
             nodes  id[, label, split, type, name], and every other column a feature, a number in each row;
                    features.npy, float [N, F], may stand beside it instead
 
@@ -56,11 +61,11 @@ class GraphFolder:
             raise DataError(f"{path}: lacks edges.csv, with the columns source and target")
         numbers: dict[str, int] = {}
         features, columns = (None, []) if nodes is None else _nodes(nodes, numbers)
-        source, target, weight = _edges(edges, numbers, given=nodes)
+        ends = _edges(edges, numbers, given=nodes)
         array = folder / "features.npy"
         if array.is_file():
             features, columns = _array(array, len(numbers)), []
-        return GraphFolder(folder, list(numbers), features, columns, source, target, weight)
+        return GraphFolder(folder, list(numbers), features, columns, *ends)
 
     def number(self, name: str) -> int:
         """The number of a node; DataError where there is none of this name."""
@@ -92,32 +97,40 @@ def _nodes(path: Path, numbers: dict[str, int]) -> tuple[Array | None, list[str]
         if row["id"] in numbers:
             raise DataError(f"{path}:{line}: node {row['id']!r} stands here twice; keep one of them")
         numbers[row["id"]] = len(numbers)
-        found.append([_number(path, line, name, row[name]) for name in columns])
+        found.append([_number(path, line, name, row[name], NO_FEATURES) for name in columns])
     return (np.array(found, np.float32) if columns else None), columns
 
 
-def _number(path: Path, line: str, column: str, text: str) -> float:
+def _number(path: Path, line: str, column: str, text: str, others: Sequence[str]) -> float:
     try:
         value = float(text)
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        none = ", ".join(NO_FEATURES)
+        none = ", ".join(others)
         raise DataError(f"{path}:{line}: {column} is {text!r}; a feature is a finite number (no features: {none})")
     return value
 
 
-def _edges(path: Path, numbers: dict[str, int], given: Path | None) -> tuple[Array, Array, Array | None]:
+def _edges(path: Path, numbers: dict[str, int], given: Path | None) -> tuple[Array, Array, Array | None, Array | None]:
+    """Source, target, weight and attributes."""
     ends: list[tuple[int, int]] = []
     weights: list[float] = []
+    attributes: list[list[float]] = []
+    columns: list[str] = []
     for line, row in tables.rows(path):
-        if not ends and not set(ENDS) <= row.keys():
-            raise DataError(f"{path}:1: columns are {', '.join(row)}; expected source and target")
+        if not ends:
+            if not set(ENDS) <= row.keys():
+                raise DataError(f"{path}:1: columns are {', '.join(row)}; expected source and target")
+            columns = [name for name in row if name not in NO_ATTRIBUTES]
         ends.append((_end(path, line, row["source"], numbers, given), _end(path, line, row["target"], numbers, given)))
         if "weight" in row:
-            weights.append(_number(path, line, "weight", row["weight"]))
+            weights.append(_number(path, line, "weight", row["weight"], NO_ATTRIBUTES))
+        if columns:
+            attributes.append([_number(path, line, name, row[name], NO_ATTRIBUTES) for name in columns])
     both = np.array(ends, np.int64).reshape(-1, 2)
-    return both[:, 0].copy(), both[:, 1].copy(), np.array(weights, np.float32) if weights else None
+    weight = np.array(weights, np.float32) if weights else None
+    return both[:, 0].copy(), both[:, 1].copy(), weight, np.array(attributes, np.float32) if attributes else None
 
 
 def _end(path: Path, line: str, name: str, numbers: dict[str, int], given: Path | None) -> int:
@@ -150,4 +163,4 @@ def pairs(path: str | Path) -> Iterator[tuple[str, str]]:
         yield row["source"], row["target"]
 
 
-__all__ = ["ENDS", "NO_FEATURES", "GraphFolder", "pairs"]
+__all__ = ["ENDS", "NO_ATTRIBUTES", "NO_FEATURES", "GraphFolder", "pairs"]

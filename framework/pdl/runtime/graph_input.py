@@ -19,7 +19,7 @@ from pdl.runtime.steps import PRE
 from pdl.tensor import Array
 
 KINDS = ("node", "pair", "graph")
-PARTS = ("x", "indptr", "indices", "row", "weight", "ask")
+PARTS = ("x", "indptr", "indices", "row", "weight", "attributes", "ask")
 KEPT = 4  # graphs that are read once and asked several times
 
 
@@ -31,33 +31,46 @@ class Form:
     directed    False: every edge counts in both directions, once
     self_loops  an edge from every node to itself, of weight 1, in place of those it has
     normalize   rows of features are divided by their sum, where that is not 0
+    attributes  D, numbers that an edge has
     """
 
     features: int
     directed: bool = False
     self_loops: bool = False
     normalize: bool = False
+    attributes: int = 0
 
     def arrays(self, graph: GraphFolder) -> dict[str, Array]:
         """x float32 [N, F], indptr int64 [N + 1], indices and row int32 [E] (of the edges into each node, sources
-        ascending), weight float32 [E]."""
+        ascending), weight float32 [E], attributes float32 [E, D]."""
         n = len(graph.names)
-        source, target, weight = graph.source, graph.target, graph.weight
-        weight = np.ones(len(source), np.float32) if weight is None else weight
+        source, target, edge = graph.source, graph.target, np.arange(len(graph.source))
         if not self.directed:
             back = source != target
             source, target = np.concatenate([source, target[back]]), np.concatenate([target, source[back]])
-            weight = np.concatenate([weight, weight[back]])
+            edge = np.concatenate([edge, edge[back]])
             _, first = np.unique(target * n + source, return_index=True)
-            source, target, weight = source[first], target[first], weight[first]
+            source, target, edge = source[first], target[first], edge[first]
         if self.self_loops:
             other, loops = source != target, np.arange(n)
             source, target = np.concatenate([source[other], loops]), np.concatenate([target[other], loops])
-            weight = np.concatenate([weight[other], np.ones(n, np.float32)])
+            edge = np.concatenate([edge[other], np.full(n, -1)])
         order = np.lexsort((source, target))
+        target, edge = target[order], edge[order]
         indptr = np.concatenate([[0], np.cumsum(np.bincount(target, minlength=n), dtype=np.int64)])
-        edges = {"indices": source[order].astype(np.int32), "row": target[order].astype(np.int32)}
-        return {"x": self._x(graph), "indptr": indptr, **edges, "weight": weight[order]}
+        found = {"indptr": indptr, "indices": source[order].astype(np.int32), "row": target.astype(np.int32)}
+        return {"x": self._x(graph), **found, **self._of_edges(graph, edge)}
+
+    def _of_edges(self, graph: GraphFolder, edge: Array) -> dict[str, Array]:
+        """What is known of edges, by their numbers; of added loops (-1) a weight of 1 and zeros."""
+        have = 0 if graph.attributes is None else graph.attributes.shape[1]
+        if self.attributes and have != self.attributes:
+            raise DataError(f"{graph.path}: {have} attributes an edge; the model reads {self.attributes}")
+        weight = np.ones(len(graph.source), np.float32) if graph.weight is None else graph.weight
+        given = graph.attributes if self.attributes else None
+        given = np.zeros((len(weight), 0), np.float32) if given is None else given
+        weight, none = np.append(weight, np.float32(1)), np.zeros((1, given.shape[1]), np.float32)
+        return {"weight": weight[edge], "attributes": np.concatenate([given, none])[edge]}
 
     def _x(self, graph: GraphFolder) -> Array:
         n, x = len(graph.names), graph.features
@@ -92,18 +105,18 @@ class GraphPart(Reader, table=PRE, name="graph"):
         directed: bool = False,
         self_loops: bool = False,
         normalize: bool = False,
+        attributes: int = 0,
     ) -> None:
         for what, value, known in (("part", part, PARTS), ("kind", kind, KINDS)):
             if value not in known:
                 raise UsageError(f"{what}={value!r} must be one of {', '.join(known)}")
-        if (
-            type(features) is not int
-            or features < 0
-            or not all(type(b) is bool for b in (directed, self_loops, normalize))
-        ):
-            raise UsageError(f"features={features!r} must be a number; directed, self_loops, normalize true or false")
+        for what, count in (("features", features), ("attributes", attributes)):
+            if type(count) is not int or count < 0:
+                raise UsageError(f"{what}={count!r} must be a number, 0 for none")
+        if not all(type(each) is bool for each in (directed, self_loops, normalize)):
+            raise UsageError("directed, self_loops and normalize must be true or false")
         self.part, self.takes = checked_name(part), checked_name(kind)
-        self.form = Form(features, directed, self_loops, normalize)
+        self.form = Form(features, directed, self_loops, normalize, attributes)
 
     @property
     def accepts(self) -> tuple[str, ...]:
@@ -156,7 +169,7 @@ class GraphPart(Reader, table=PRE, name="graph"):
         row = np.arange(edges) * nodes // max(edges, 1)
         if self.part == "indptr":
             return np.searchsorted(row, np.arange(nodes + 1)).astype(np.int64)
-        if self.part in ("x", "weight"):
+        if self.part in ("x", "weight", "attributes"):
             return rng.random(shape, np.float32)
         return row.astype(np.int32) if self.part == "row" else rng.integers(0, nodes, shape)
 

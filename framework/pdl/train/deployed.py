@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -26,6 +26,11 @@ class Deployed(Module):
 
     def __init__(self, session: Session) -> None:
         self.session = session
+
+    def steps(self) -> Iterator[Mapping[str, Any]]:
+        """The steps of the bundle's inputs, as plain values."""
+        pre = self.session.bundle.pipeline["pre"] if self.session.bundle is not None else {}
+        return (step for each in pre.values() for step in each)
 
     def forward(self, *inputs: Any) -> Any:
         """The session's outputs."""

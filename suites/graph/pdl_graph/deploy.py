@@ -27,18 +27,18 @@ from pdl_graph.batch import GraphBatch
 from pdl_graph.features import dense
 from pdl_graph.graph import Graph
 
-Kind = Literal["node", "pair"]
+Kind = Literal["node", "pair", "graph"]
 SAMPLES, SAMPLE_NODES = 8, 200
-ARRAYS = ("x", "indptr", "indices", "row", "weight")
+ARRAYS = ("x", "indptr", "indices", "row")
 
 
 @dataclass(frozen=True)
 class Answering:
     """How a model answers for a graph.
 
-    kind    what is asked: "node", its number, or "pair", the numbers of two
-    encode  what is computed once for a graph: its arrays -> [N, C]
-    answer  what is asked of that: ([N, C], int64 [n] or [n, 2]) -> [n, ...]
+    kind    what is asked: "node", its number, "pair", the numbers of two, or the "graph" itself
+    encode  what is computed once for a graph: its arrays -> [N, C], or [1, ...] where the graph is asked for
+    answer  what is asked of that: ([N, C], int64 [n] or [n, 2]) -> [n, ...]; not called for graphs
     form    how folders become arrays;    weighted  whether edges have weights
     output  the name of what is answered;    post  the steps behind it
     """
@@ -55,7 +55,8 @@ class Answering:
     @property
     def parts(self) -> tuple[str, ...]:
         """The inputs of the bundle."""
-        return (*(name for name in ARRAYS if name != "weight" or self.weighted), "ask")
+        there = {"weight": self.weighted, "attributes": self.form.attributes > 0, "ask": self.kind != "graph"}
+        return (*ARRAYS, *(name for name, is_there in there.items() if is_there))
 
     def steps(self) -> dict[str, Any]:
         """The pipeline, as plain values."""
@@ -74,7 +75,10 @@ class Answering:
         what stands for it has its shape alone."""
         indptr, indices, row = arrays["indptr"], arrays["indices"], arrays["row"]
         pattern = CSR(indptr, indices, row, indptr, indices, row)
-        return GraphBatch(pattern, arrays["x"], edge_weight=arrays["weight"] if self.weighted else None)
+        zeros = pdl.as_tensor(indptr)[1:] * 0 if self.kind == "graph" else None  # all nodes are of graph 0
+        weight = arrays["weight"] if self.weighted else None
+        attributes = arrays["attributes"] if self.form.attributes else None
+        return GraphBatch(pattern, arrays["x"], edge_weight=weight, edge_attr=attributes, graph=zeros)
 
 
 class ByPosition(Module):
@@ -85,7 +89,8 @@ class ByPosition(Module):
 
     def forward(self, *arrays: Tensor) -> Tensor:
         given = dict(zip(self.how.parts, arrays, strict=True))
-        return self.how.answer(self.how.encode(self.how.graph(given)), given["ask"])
+        found = self.how.encode(self.how.graph(given))
+        return found if self.how.kind == "graph" else self.how.answer(found, given["ask"])
 
 
 class Asked(GraphPart, table={}, name="graph"):
@@ -93,11 +98,11 @@ class Asked(GraphPart, table={}, name="graph"):
     learned from is meant, which `own` opens."""
 
     def __init__(self, kind: Kind, form: Form, own: Callable[[], GraphFolder]) -> None:
-        super().__init__("ask", kind, **asdict(form))
+        super().__init__("x" if kind == "graph" else "ask", kind, **asdict(form))
         self.own = own
 
     def _folder(self, item: Any) -> Any:
-        if not isinstance(item, Mapping) or "graph" in item:
+        if not isinstance(item, Mapping) or "graph" in item or self.takes == "graph":
             return super()._folder(item)
         return self.own()
 
@@ -105,6 +110,8 @@ class Asked(GraphPart, table={}, name="graph"):
         """An item of `pdl.train.predict`: a mapping, or the bare name of a node, or two of a pair."""
         if isinstance(item, Mapping):
             return dict(item)
+        if self.takes == "graph":
+            return {"graph": item}
         if self.takes == "node":
             return {"node": str(item)}
         return {"pair": item.split(":") if isinstance(item, str) else [str(each) for each in item]}
@@ -121,7 +128,9 @@ def folder_of(graph: Graph, called: str = "the graph of this run") -> GraphFolde
     weight = None if graph.edge_weight is None else np.asarray(graph.edge_weight[keep], np.float32)
     names = [str(name) for name in graph.names] if len(graph.names) else [str(n) for n in range(graph.num_nodes)]
     x = None if graph.x is None else np.asarray(dense(graph.x), np.float32)
-    return GraphFolder(called, names, x, [], source[keep].astype(np.int64), target[keep].astype(np.int64), weight)
+    attributes = None if graph.edge_attr is None else np.asarray(graph.edge_attr[keep], np.float32)
+    ends = source[keep].astype(np.int64), target[keep].astype(np.int64)
+    return GraphFolder(called, names, x, [], *ends, weight, attributes)
 
 
 def predict(
@@ -140,10 +149,11 @@ def predict(
             if id(arrays) not in encoded:
                 with no_grad():
                     encoded = {id(arrays): (arrays, how.encode(how.graph(arrays)))}
-            ask = reader.read(item, {})
-            with no_grad():
-                found = how.answer(encoded[id(arrays)][1], pdl.as_tensor(ask[None])).numpy()[0]
-            yield {"input": reader.called(item), **pipeline.finish({how.output: found}), "_item": item}
+            found = encoded[id(arrays)][1]
+            if how.kind != "graph":
+                with no_grad():
+                    found = how.answer(found, pdl.as_tensor(reader.read(item, {})[None]))
+            yield {"input": reader.called(item), **pipeline.finish({how.output: found.numpy()[0]}), "_item": item}
 
 
 def deployment(
@@ -154,10 +164,12 @@ def deployment(
     card: str = "",
     licence: str = "",
     about: Mapping[str, Any],
+    samples: Sequence[Any] | None = None,
 ) -> Deployment:
-    """The bundle, checked on a part of `graph`, or, without one, of a made-up graph."""
-    known = made_up(how.form.features) if graph is None else graph
-    part = folder_of(known.subgraph(few(known)), "a part of the graph of this run")
+    """The bundle, checked on `samples`, or on a part of `graph`, or, without one, of a made-up graph."""
+    known = made_up(how.form) if graph is None else graph
+    if samples is None:
+        samples = questions(how.kind, folder_of(known.subgraph(few(known)), "a part of the graph of this run"))
     nodes, edges = Dim.symbol("nodes", known.num_nodes), Dim.symbol("edges", max(known.num_edges, 1))
     specs = {
         "x": Spec((nodes, how.form.features), float32),
@@ -165,6 +177,7 @@ def deployment(
         "indices": Spec((edges,), int32),
         "row": Spec((edges,), int32),
         "weight": Spec((edges,), float32),
+        "attributes": Spec((edges, how.form.attributes), float32),
         "ask": Spec((Dim.symbol("n", 3), *([2] if how.kind == "pair" else [])), int64),
     }
     steps = how.steps()
@@ -174,7 +187,7 @@ def deployment(
         outputs=(how.output,),
         pre=steps["pre"],
         post=steps["post"],
-        samples=questions(how.kind, part),
+        samples=samples,
         prepare=how.pipeline(labels).prepare,
         labels=labels,
         card=card,
@@ -185,6 +198,8 @@ def deployment(
 
 def questions(kind: Kind, graph: GraphFolder) -> list[dict[str, Any]]:
     """A few questions to a graph."""
+    if kind == "graph":
+        return [{"graph": graph}]
     n = len(graph.names)
     chosen = [graph.names[i * n // SAMPLES] for i in range(min(SAMPLES, n))]
     if kind == "node":
@@ -207,11 +222,12 @@ def few(graph: Graph) -> np.ndarray:
     return np.sort(order)
 
 
-def made_up(features: int) -> Graph:
+def made_up(form: Form) -> Graph:
     """A ring of 64 nodes with features drawn at random."""
-    ring = np.arange(64)
-    x = np.random.default_rng(0).random((64, features), np.float32)
-    return Graph.from_edges(ring, np.roll(ring, 1), 64, directed=False, x=x)
+    ring, rng = np.arange(64), np.random.default_rng(0)
+    x, edges = rng.random((64, form.features), np.float32), rng.random((64, form.attributes), np.float32)
+    about = {"x": x, **({"edge_attr": edges} if form.attributes else {})}
+    return Graph.from_edges(ring, np.roll(ring, 1), 64, directed=False, **about)
 
 
 def as_inputs(parts: Sequence[str], graph: GraphBatch, ask: Any) -> list[Tensor]:
@@ -219,7 +235,7 @@ def as_inputs(parts: Sequence[str], graph: GraphBatch, ask: Any) -> list[Tensor]
     a = graph.adjacency
     given = {
         "x": dense_tensor(graph.x), "indptr": a.indptr, "indices": a.indices, "row": a.row,
-        "weight": graph.edge_weight, "ask": ask,
+        "weight": graph.edge_weight, "attributes": graph.edge_attr, "ask": ask,
     }  # fmt: skip
     return [pdl.as_tensor(given[name]) for name in parts]
 

@@ -74,6 +74,18 @@ def test_features_in_an_array(tmp_path: Path) -> None:
         GraphFolder.read(tmp_path)
 
 
+def test_edges_have_attributes_in_the_order_of_the_arrays(tmp_path: Path) -> None:
+    text = "source,target,weight,single,double\nx,y,2,1,0\ny,z,3,0,1\n"
+    graph = GraphFolder.read(folder(tmp_path, NODES, text))
+    made = Form(2, self_loops=True, attributes=2).arrays(graph)
+    ends = list(zip(made["indices"].tolist(), made["row"].tolist(), strict=True))
+    assert ends == [(0, 0), (1, 0), (0, 1), (1, 1), (2, 1), (1, 2), (2, 2), (3, 3)]
+    assert made["weight"].tolist() == [1, 2, 2, 1, 3, 3, 1, 1]
+    assert made["attributes"].tolist() == [[0, 0], [1, 0], [1, 0], [0, 0], [0, 1], [0, 1], [0, 0], [0, 0]]
+    with pytest.raises(DataError, match="2 attributes an edge; the model reads 3"):
+        Form(2, attributes=3).arrays(graph)
+
+
 def load_twice(graph: GraphFolder) -> list[dict[str, Any]]:
     return [opened(graph, Form(2))[1] for _ in range(2)]
 

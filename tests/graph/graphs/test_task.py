@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import pdl
+from pdl import nn
 from pdl.data import Few
 from pdl.errors import ConfigError, DataError
 from pdl.nn import Module
@@ -18,6 +19,7 @@ from pdl.train.folder import Run
 from pdl.train.task import SPLITS
 from pdl_graph import GraphPrediction
 from pdl_graph.data import GraphSet, TUGraphs
+from pdl_graph.graphs import use
 from tests.graph.graphs.samples import drawn
 
 
@@ -101,9 +103,17 @@ def test_numbers_are_standardised_and_measured_in_their_units() -> None:
     assert found["loss"] == pytest.approx(np.nanmean(np.square(off / std)), rel=1e-4)
     assert found["rmse"] == pytest.approx(np.sqrt(np.nanmean(np.square(off), 0)).mean(), rel=1e-4)
     assert found["mae"] == pytest.approx(np.nanmean(np.abs(off), 0).mean(), rel=1e-4)
-    assert task.answers(made)[3]["values"] == pytest.approx(
-        dict(zip(["nodes", "edges"], (made * std + mean)[3], strict=True))
-    )
+    assert said(task, made[3]) == pytest.approx(dict(zip(["nodes", "edges"], (made * std + mean)[3], strict=True)))
+
+
+def said(task: GraphPrediction, outputs: np.ndarray) -> dict[str, Any]:
+    """What the steps of a bundle make of a model's outputs for one graph."""
+    steps = use.answering(task, nn.Identity(), {}).pipeline(use.labels(task))
+    return steps.finish({steps_output(task): outputs})  # type: ignore[no-any-return]
+
+
+def steps_output(task: GraphPrediction) -> str:
+    return next(iter(use.answering(task, nn.Identity(), {}).steps()["post"]))
 
 
 def test_questions_with_unknown_answers() -> None:
@@ -129,9 +139,9 @@ def test_two_classes_have_an_auc() -> None:
     found = evaluated(task, Fixed(made), batch_of(data))
     assert found["auc"] == pytest.approx(won(data.labels, made[:, 1] - made[:, 0]))
     assert found["accuracy"] == np.mean(made.argmax(1) == data.labels)
-    answer = task.answers(made)[0]
-    assert answer["class"] == ["few", "many"][made[0].argmax()]
-    assert sum(answer["scores"].values()) == pytest.approx(1)
+    answer = said(task, made[0])
+    assert answer["label"] == ["few", "many"][made[0].argmax()]
+    assert sum(each["score"] for each in answer["top"]) == pytest.approx(1)
 
 
 def test_a_training_and_its_run(tmp_path: Path) -> None:

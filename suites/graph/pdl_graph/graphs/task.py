@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -10,14 +11,18 @@ import numpy as np
 import pdl
 from pdl.config import build
 from pdl.data import DataLoader
-from pdl.errors import ConfigError, DataError, ShapeError
+from pdl.errors import ConfigError, DataError, ShapeError, UsageError
 from pdl.hints import Range
 from pdl.nn import Module, init
+from pdl.runtime.readers import Reader
 from pdl.tensor import Tensor, no_grad
-from pdl.train import Loss, Metric, Task
+from pdl.train import Deployment, Loss, Metric, Task
+from pdl.train.deployed import Deployed
 from pdl.train.metrics import Accuracy, ConfusionMatrix
 from pdl.train.task import Tiny
+from pdl_graph import deploy
 from pdl_graph.data.graphs import Chosen
+from pdl_graph.graphs import use
 from pdl_graph.graphs.loader import Batches, Passes
 from pdl_graph.graphs.metrics import PairAUC, PerTarget, auc, mae, right_side, rmse
 from pdl_graph.graphs.sizes import filled, told_by
@@ -36,6 +41,10 @@ class GraphPrediction(Task):
     epoch_steps  so many steps are an epoch, over whatever many passes; by default it is one pass
     classes   names of the classes, targets names of the numbers or questions; by default the data set's
     mean, std of each target over the training data: nets learn (target - mean) / std; by default the data tells them
+    directed  whether edges go one way,
+    weighted  whether they have weights, and
+    features  how many numbers nodes (num_features) and edges (num_edge_features) have, in the graphs that the model is
+              used on; the data tells
 
     Targets that are not known (NaN) count in neither loss nor metrics; with several targets a metric is the mean over
     them. The model maps a `GraphBatch` to [graphs, outputs]; its num_features, num_edge_features and num_classes
@@ -52,13 +61,17 @@ class GraphPrediction(Task):
         targets: Sequence[str] | None = None,
         mean: Sequence[float] | None = None,
         std: Sequence[float] | None = None,
+        directed: bool | None = None,
+        weighted: bool | None = None,
+        features: Mapping[str, int] | None = None,
     ) -> None:
         self.kind, self.loss, self.epoch_steps = kind, loss, epoch_steps
         self.classes, self.targets = list(classes or ()), list(targets or ())
         self.mean, self.std = list(mean or ()), list(std or ())
         self.monitor, self.monitor_mode = _MONITOR[kind]  # type: ignore[misc, assignment]  # of this task, not of all
         self.self_loops = False  # whether the model wants them
-        self.sizes: dict[str, int] = {}
+        self.directed, self.weighted = directed, weighted
+        self.sizes: dict[str, int] = dict(features or {})
         self.told: dict[str, Any] = {}
 
     @property
@@ -73,7 +86,8 @@ class GraphPrediction(Task):
 
     # -- training ------------------------------------------------------------------------------------------------------
     def step(self, model: Module, batch: Any) -> Loss:
-        made = model(batch["graph"])
+        # a bundle in the model's place is measured as it is deployed
+        made = use.deployed(model, batch["graph"]) if isinstance(model, Deployed) else model(batch["graph"])
         if self.kind == "classification":
             labels = batch["label"]
             return Loss(pdl.cross_entropy(made, pdl.as_tensor(labels)), len(labels), (made.detach(), labels))
@@ -123,6 +137,9 @@ class GraphPrediction(Task):
             for name, width in _widths(found).items():
                 if self.sizes.setdefault(name, width) != width:
                     raise DataError(f"data.{split}: graphs have {name}={width}, those before {self.sizes[name]}")
+            first = found.graphs[0]
+            self.directed = first.directed if self.directed is None else self.directed
+            self.weighted = first.edge_weight is not None if self.weighted is None else self.weighted
         if self.kind == "regression" and not self.mean:
             if "train" not in datasets:
                 raise DataError(
@@ -153,6 +170,9 @@ class GraphPrediction(Task):
         return made
 
     def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
+        if isinstance(model, Deployed):
+            self.self_loops = any(step.get("self_loops") for step in model.steps())
+            return
         for split, dataset in datasets.items():
             batch = Batches(Chosen(dataset), self_loops=self.self_loops).get_batch(np.arange(min(2, len(dataset))))
             training, name = model.training, type(model).__name__
@@ -192,7 +212,8 @@ class GraphPrediction(Task):
     def remember(self) -> dict[str, Any]:
         named = {"classes": self.classes} if self.kind == "classification" else {"targets": self.targets}
         scale = {"mean": self.mean, "std": self.std} if self.kind == "regression" else {}
-        return {"task": {**named, **scale}, "model": self.told}
+        used_on = {"directed": self.directed, "weighted": self.weighted, "features": self.sizes}
+        return {"task": {**named, **scale, **used_on}, "model": self.told}
 
     def restore(self, cfg: Any) -> Module:
         """The model of a run; its own weights follow, so none are drawn."""
@@ -201,24 +222,38 @@ class GraphPrediction(Task):
         self.self_loops = bool(getattr(made, "self_loops", False))
         return made
 
-    def answers(self, made: Any) -> list[dict[str, Any]]:
-        """What the model's outputs [G, outputs] say of each graph, in plain values: {"class", "score", "scores"}, or
-        {"scores": {question: probability}}, or {"values": {name: number}}."""
-        if self.kind == "classification":
-            shares = pdl.softmax(pdl.as_tensor(made), axis=-1).data
-            return [_class_of(self.classes, row) for row in shares]
-        rows = self.values(made)
-        if self.kind == "binary":
-            rows, key = pdl.sigmoid(pdl.as_tensor(rows)).data, "scores"
-        else:
-            key = "values"
-        return [{key: dict(zip(self.targets, map(float, row), strict=True))} for row in rows]
+    def reader(self, cfg: Any) -> Reader:
+        return use.reader(self)
 
+    def predict(
+        self,
+        model: Module,
+        inputs: Sequence[Any],
+        *,
+        cfg: Any,
+        batch_size: int = 32,
+        topk: int | None = None,
+        **options: Any,
+    ) -> Iterator[dict[str, Any]]:
+        """What is said of each graph: a folder (`pdl.runtime.graph_folder.GraphFolder`), or {"graph": folder}."""
+        if options:
+            raise UsageError(f"a model of graphs has no option {', '.join(options)}; it takes topk")
+        how, asked = use.answering(self, model, cfg), use.reader(self)
+        return deploy.predict(how, asked, inputs, use.labels(self), batch_size=batch_size, topk=topk)
 
-def _class_of(classes: Sequence[str], shares: np.ndarray) -> dict[str, Any]:
-    best = int(shares.argmax())
-    scores = dict(zip(classes, map(float, shares), strict=True))
-    return {"class": classes[best], "score": float(shares[best]), "scores": scores}
+    def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
+        return use.write_example(self, loaders, folder)
+
+    def deployment(
+        self,
+        model: Module,
+        cfg: Any,
+        *,
+        dataset: Any = None,
+        metrics: Mapping[str, float | None] | None = None,
+        licence: str = "",
+    ) -> Deployment:
+        return use.deployment(self, model, cfg, dataset=dataset, metrics=metrics or {}, licence=licence)
 
 
 def _widths(found: Chosen) -> dict[str, int]:

@@ -132,7 +132,7 @@ class LinkPrediction(Task):
     def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
         if isinstance(model, Deployed):
             if self.graph is not None:
-                self.constant = constant(self.graph, self_loops=_loops(model))
+                self.constant = constant(self.graph, self_loops=any(step.get("self_loops") for step in model.steps()))
             return
         if not isinstance(model, LinkModel):
             raise ConfigError(f"model: {type(model).__name__} is no pdl_graph.LinkModel; put it into a LinkPredictor")
@@ -208,12 +208,6 @@ class LinkPrediction(Task):
         if self.graph is None and dataset is not None:
             self.graph = split_of(dataset)[0].graph
         return use.deployment(self, model, cfg, metrics=metrics or {}, licence=licence)
-
-
-def _loops(model: Deployed) -> bool:
-    """Whether a bundle reads graphs with an edge from every node to itself."""
-    steps = model.session.bundle.pipeline["pre"] if model.session.bundle is not None else {}
-    return any(step.get("self_loops") for each in steps.values() for step in each)
 
 
 def balanced_loss(logits: Any, label: Any) -> pdl.Tensor:
