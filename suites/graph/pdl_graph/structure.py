@@ -128,13 +128,20 @@ def with_self_loops(graph: Graph) -> Graph:
 
 def take_edges(graph: Graph, edges: Any) -> Graph:
     """The same nodes with some of the edges."""
-    edges = np.asarray(edges)
-    edges = np.flatnonzero(edges) if edges.dtype == bool else np.unique(edges)
+    edges = np.unique(_ids(edges))
     if len(edges) and (edges[0] < 0 or edges[-1] >= graph.num_edges):
         raise UsageError(f"edge {edges[-1] if edges[0] >= 0 else edges[0]} of {graph.num_edges}")
     edge = {k: getattr(graph, k)[edges] for k in EDGE if getattr(graph, k) is not None}
     indptr = np.searchsorted(edges, graph.indptr)
     return replace(graph, indptr=indptr, indices=graph.indices[edges], **edge)
+
+
+def _ids(chosen: Any) -> Array:
+    """Ids, also of a mask."""
+    ids = np.asarray(chosen)
+    if ids.dtype == bool:
+        return np.flatnonzero(ids)
+    return ids if len(ids) else ids.astype(np.int64)
 
 
 def coalesce(graph: Graph, merge: Merge) -> Graph:
@@ -170,9 +177,7 @@ def _merged(values: Array, first: Array, merge: Merge) -> Array:
 
 def subgraph(graph: Graph, nodes: Any) -> Graph:
     """The graph of some nodes, in the order given, with the edges among them."""
-    nodes = np.asarray(nodes)
-    if nodes.dtype == bool:
-        nodes = np.flatnonzero(nodes)
+    nodes = _ids(nodes)
     place = np.full(graph.num_nodes, -1, np.int32)
     if len(nodes) and (nodes.min() < 0 or nodes.max() >= graph.num_nodes):
         raise UsageError(f"subgraph: node {nodes[(nodes < 0) | (nodes >= graph.num_nodes)][0]} of {graph.num_nodes}")

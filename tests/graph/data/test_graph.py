@@ -285,6 +285,17 @@ def test_what_does_not_fit_is_told(source: Any, target: Any, fields: dict[str, A
         Graph.from_edges(source, target, 3, **fields)
 
 
+@given(graphs(), st.integers(0, 99))
+def test_some_of_the_edges(graph: Graph, seed: int) -> None:
+    keep = np.random.default_rng(seed).random(graph.num_edges) < 0.5
+    cut = graph.with_edges(keep)
+    by_id = graph.with_edges(np.flatnonzero(keep).tolist())
+    same(cut, by_id)
+    listed = [list(edges(g).elements()) for g in (graph, cut)]
+    assert cut.num_edges == keep.sum()
+    assert not Counter(listed[1]) - Counter(listed[0])
+
+
 @pytest.mark.parametrize(("nodes", "told"), [([0, 3], "node 3 of 3"), ([0, 0], "named twice")])
 def test_subgraph_of_other_nodes(nodes: list[int], told: str) -> None:
     with pytest.raises(UsageError, match=told):

@@ -4,6 +4,7 @@ from pdl_graph.data.base import GraphData, NodeData, graph_of, nodes_of, unwrap
 from pdl_graph.data.blogcatalog import BlogCatalog
 from pdl_graph.data.edge_file import CaAstroPh, EdgeFile, LinkGraph
 from pdl_graph.data.edges import EdgeSplit
+from pdl_graph.data.folder import GraphFolder, read_graph
 from pdl_graph.data.graphs import GraphSet
 from pdl_graph.data.planetoid import Planetoid
 from pdl_graph.data.power_law import PowerLaw
@@ -17,6 +18,7 @@ __all__ = [
     "EdgeSplit",
     "GraphData",
     "GraphSet",
+    "GraphFolder",
     "LinkGraph",
     "NodeData",
     "Planetoid",
@@ -25,5 +27,6 @@ __all__ = [
     "Triples",
     "graph_of",
     "nodes_of",
+    "read_graph",
     "unwrap",
 ]

@@ -49,7 +49,8 @@ class NodeData(GraphData):
     """The nodes of one split of a graph; sample i is {"node": id, "label": class, or a row of classes or numbers}.
 
     graph  with labels `y`; its `masks` are the splits
-    split  the name of a mask; None: all nodes whose label is known
+    split  the name of a mask; None: all nodes whose label is known, or all nodes where there are no labels at all (then
+           samples have none either)
     nodes  int64 [len], ascending: the ids of the split
     """
 
@@ -59,10 +60,11 @@ class NodeData(GraphData):
         if split is not None and split not in graph.masks:
             have = ", ".join(graph.masks) or "none"
             raise ConfigError(f"{type(self).__name__}: split={split!r}, but the splits of the graph are: {have}")
-        if graph.y is None:
+        if graph.y is None and split is not None:
             raise fault(self.source, "the nodes have no labels", "give labels, or use a task that needs none")
-        self.y: np.ndarray = graph.y
-        self.nodes = np.flatnonzero(known(graph.y) if split is None else graph.masks[split])
+        self.y = graph.y
+        every = np.ones(graph.num_nodes, bool) if graph.y is None else known(graph.y)
+        self.nodes = np.flatnonzero(every if split is None else graph.masks[split])
         self.classes = class_names(graph)
 
     def __len__(self) -> int:
@@ -70,16 +72,17 @@ class NodeData(GraphData):
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         node = self.nodes[index]
-        return {"node": node, "label": self.y[node]}
+        return {"node": node} if self.y is None else {"node": node, "label": self.y[node]}
 
     def get_batch(self, indices: np.ndarray) -> dict[str, np.ndarray]:
         """{"node": int64 [N], "label": [N] or [N, K]}."""
         nodes = self.nodes[indices]
-        return {"node": nodes, "label": self.y[nodes]}
+        return {"node": nodes} if self.y is None else {"node": nodes, "label": self.y[nodes]}
 
     @property
     def labels(self) -> np.ndarray | None:
-        return self.y[self.nodes] if self.y.ndim == 1 and self.y.dtype.kind in "iu" else None
+        y = self.y
+        return None if y is None or y.ndim != 1 or y.dtype.kind not in "iu" else y[self.nodes]
 
     @property
     def fingerprint(self) -> str:

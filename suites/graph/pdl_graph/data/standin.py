@@ -97,4 +97,17 @@ def write_blogs(file: Path) -> None:
             archive.writestr(f"BlogCatalog/{name}.csv", "\n".join([*lines, ""]))
 
 
-__all__ = ["WHAT", "draw_graph", "write_blogs", "write_edges", "write_links", "write_planetoid"]
+def write_folder(folder: Path) -> None:
+    """nodes.csv and edges.csv as `GraphFolder` reads them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    edges, y = draw_graph()
+    x = draw_words(y, np.random.default_rng(SEED)).astype(int)
+    splits = np.random.default_rng(SEED).choice(["train", "val", "test"], NODES, p=[0.5, 0.2, 0.3])
+    rows = [f"n{i},c{y[i]},{splits[i]}," + ",".join(map(str, x[i])) for i in range(NODES)]
+    header = "id,label,split," + ",".join(f"w{i}" for i in range(WORDS))
+    (folder / "nodes.csv").write_text("\n".join([header, *rows, ""]), "utf-8")
+    lines = [f"n{a},n{b}" for a, b in edges.tolist()]
+    (folder / "edges.csv").write_text("\n".join(["source,target", *lines, ""]), "utf-8")
+
+
+__all__ = ["WHAT", "draw_graph", "write_blogs", "write_edges", "write_folder", "write_links", "write_planetoid"]
