@@ -6,6 +6,7 @@ from __future__ import annotations
 from pdl_graph.batch import GraphBatch, SparseFeatures
 from pdl_graph.graph import Graph, batch_graphs, sparse_features
 from pdl_graph.graphs import GraphPrediction
+from pdl_graph.hetero import HeteroGraph
 from pdl_graph.knowledge import KnowledgeGraph
 from pdl_graph.link.around import SubgraphLinks
 from pdl_graph.link.task import LinkPrediction
@@ -23,6 +24,7 @@ __all__ = [
     "Graph",
     "GraphBatch",
     "GraphPrediction",
+    "HeteroGraph",
     "KnowledgeGraph",
     "LinkPrediction",
     "MOVED",
