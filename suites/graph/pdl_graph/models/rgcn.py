@@ -128,10 +128,10 @@ class RGCN(LayeredModel):
         dropout: Rate = 0.0,
     ) -> None:
         self.num_classes = told(self, num_classes=num_classes)
-        relations = told(self, num_relations=num_relations)
+        self.num_relations = relations = told(self, num_relations=num_relations)
         self.num_features, self.num_layers, self.dropout = num_features or 0, layers, dropout
-        nodes = 0 if self.num_features else told(self, num_nodes=num_nodes)
-        self.embedding = Embedding(nodes, hidden) if nodes else None
+        self.num_nodes = 0 if self.num_features else told(self, num_nodes=num_nodes)
+        self.embedding = Embedding(self.num_nodes, hidden) if self.num_nodes else None
         if self.embedding is not None:
             init.xavier_uniform_(self.embedding.weight)
         sizes = [self.num_features or hidden, *[hidden] * (layers - 1), self.num_classes]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from pdl import Tensor
 from pdl.config import build
 from pdl.config.signature import signature
 from pdl.errors import ConfigError, DataError, UsageError
+from pdl.hints import Range
 from pdl.nn import Module, init
 from pdl.program import CompiledForward
 from pdl.program.tree import rebuild
@@ -34,6 +35,7 @@ from pdl_graph.node import use
 from pdl_graph.node.baselines import label_propagation, majority, ridge
 from pdl_graph.node.loader import WholeSplit, among
 from pdl_graph.node.metrics import AUC, LabelF1
+from pdl_graph.node.sampled import Sampler, demand_layers, drawn, one_by_one
 
 
 class NodeClassification(Task):
@@ -46,10 +48,18 @@ class NodeClassification(Task):
                  Evaluation is always on the whole graph
     directed     whether edges go one way, and
     weighted     whether they have weights, in the graphs that the model is used on; by default as in the data
+    neighbours   train on drawn neighbourhoods: so many neighbours of every node of a batch (`data.batch_size`), then so
+                 many of each of these, ...; -1: all. One number for each layer of a net whose layers take graphs of
+                 their own (`LayeredModel`: GraphSAGE, RGCN). They are drawn anew at every step, by a thread beside the
+                 step (`data.workers`: 1), by default
+    chances      all with the same chance, or in proportion to the weights of edges;    replace  with repetition
+    inference    how nodes are scored then: "exact", with all their neighbours, layer by layer; or "drawn", as in
+                 training
 
-    Full batch: every step and every evaluation is one pass over the whole graph, which the task holds as tensors, made
-    once and shared by all splits; the loaders give no more than the nodes of their split and their labels. A step that
-    is compiled has the graph as constants, so what depends on the graph alone is computed once.
+    Full batch (without `neighbours`): every step and every evaluation is one pass over the whole graph, which the task
+    holds as tensors, made once and shared by all splits; the loaders give no more than the nodes of their split and
+    their labels. A step that is compiled has the graph as constants, so what depends on the graph alone is computed
+    once.
     """
 
     monitor = "val/accuracy"
@@ -63,14 +73,21 @@ class NodeClassification(Task):
         inductive: bool = False,
         directed: bool | None = None,
         weighted: bool | None = None,
+        neighbours: Sequence[Annotated[int, Range(-1)]] | None = None,
+        chances: Literal["even", "weights"] = "even",
+        replace: bool = False,
+        inference: Literal["exact", "drawn"] = "exact",
     ) -> None:
         self.classes = list(classes or ())
         self.multi_label = multi_label
         self.inductive = inductive
         self.directed, self.weighted = directed, weighted
+        self.neighbours = tuple(neighbours or ())
+        self.chances, self.replace, self.inference = chances, replace, inference
         self.self_loops = False
         self.told: dict[str, int] = {}
         self.graphs: list[GraphBatch] = []  # as tensors; what batches mean by "graph"
+        self.samplers: list[Sampler] = []  # the same where neighbours are drawn
         self.asked: deploy.Asked | None = None  # what reads questions, and has the graphs they are about
         self.evaluated: Module | None = None  # what was evaluated last: the report draws its vectors
         self._sources: list[tuple[Graph, bool]] = []  # what each was made of
@@ -102,6 +119,10 @@ class NodeClassification(Task):
         """Logits [B, num_classes] of the nodes of a batch."""
         if isinstance(model, Deployed):  # a bundle, measured as it is deployed
             return use.deployed_scores(model, self.graphs[batch["graph"]], batch["node"])
+        if "blocks" in batch:
+            return one_by_one(model, batch["blocks"])
+        if self.neighbours:
+            return self.samplers[batch["graph"]].scores(model, batch["node"])  # type: ignore[arg-type]
         return pdl.take(model(self.graphs[batch["graph"]]), batch["node"])
 
     def metrics(self) -> dict[str, Metric]:
@@ -123,14 +144,28 @@ class NodeClassification(Task):
                 self.multi_label = labels.ndim == 2
             self.classes = self.classes or list(base.classes) or [str(k) for k in range(graph.num_classes)]
             self._demand_labels(split, labels, nodes_of(dataset))
-            told = {"num_features": graph.num_features, "num_classes": len(self.classes)}
-            if not told["num_features"]:
-                raise DataError(f"data.{split}: the nodes have no features, and the nets need some; give the graph x")
+            told = self._facts(graph)
+            if not graph.num_features and "num_nodes" not in self._takes(cfg):
+                raise DataError(f"data.{split}: the nodes have no features, and the net needs some; give the graph x")
             if self.told and self.told != told:
                 raise DataError(f"data.{split}: has {told}, but the splits before it {self.told}; all need the same")
             self.told = told
             self.directed = graph.directed if self.directed is None else self.directed
             self.weighted = graph.edge_weight is not None if self.weighted is None else self.weighted
+        self.told = {name: value for name, value in self.told.items() if name in self._takes(cfg)}
+
+    def _facts(self, graph: Graph) -> dict[str, int]:
+        """What nets may want to know of the data."""
+        found = {"num_features": graph.num_features, "num_classes": len(self.classes)}
+        if not graph.num_features:
+            found["num_nodes"] = graph.num_nodes
+        if graph.edge_type is not None:
+            found["num_relations"] = int(graph.edge_type.max(initial=-1)) + 1
+        return found
+
+    def _takes(self, cfg: Any) -> Mapping[str, Any]:
+        arguments: Mapping[str, Any] = signature(locate(cfg["model"]["_target_"])).arguments
+        return arguments
 
     def _demand_labels(self, split: str, labels: np.ndarray, nodes: np.ndarray) -> None:
         """Every node of a split has a label, and one that the classes know."""
@@ -150,16 +185,16 @@ class NodeClassification(Task):
             )
 
     def model(self, cfg: Any) -> Module:
-        """The recipe's model; what it leaves open of num_features and num_classes, the data tells."""
+        """The recipe's model; what it leaves open of num_features, num_classes, ..., the data tells."""
         node = cfg["model"]
-        takes = signature(locate(node["_target_"])).arguments
-        open_ = {name: value for name, value in self.told.items() if name in takes and node.get(name) is None}
+        open_ = {name: value for name, value in self.told.items() if node.get(name) is None}
         made: Module = build(node, **open_)
         return made
 
     def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
         name = cfg["model"]["_target_"]
         if isinstance(model, Deployed):
+            self.neighbours = ()  # a bundle reads whole graphs
             self.self_loops = use.form_of(self, cfg).self_loops
             return
         if not isinstance(model, GraphModel):
@@ -167,24 +202,39 @@ class NodeClassification(Task):
         for key, value in self.told.items():
             if getattr(model, key) != value:
                 raise ConfigError(f"model.{key}: {getattr(model, key)}, but the data has {value}; leave it out")
+        if self.neighbours:
+            demand_layers(model, self.neighbours)
         self.self_loops = model.self_loops
 
     def loader(self, cfg: Any, dataset: Any, *, training: bool, seed: int) -> Iterable[Any]:
-        """All nodes of a split at once."""
+        """All nodes of a split at once; with `neighbours` batches of them with what is drawn around each."""
+        if self.neighbours and (training or self.inference == "drawn"):
+            sampler = self.samplers[self.hold(graph_of(dataset), self._inside(dataset, training), seed)]
+            return drawn(dataset, sampler, self.neighbours, cfg["data"], training=training, seed=seed)
         nodes, size = nodes_of(dataset), cfg["data"].get("batch_size")
         if training and size is not None and size < len(nodes):
             raise ConfigError(
-                f"data.batch_size: {size}, but a full batch holds all {len(nodes)} training nodes; leave it out"
+                f"data.batch_size: {size}, but a full batch holds all {len(nodes)} training nodes; leave it out, "
+                "or train on drawn neighbourhoods (task.neighbours)"
             )
-        return WholeSplit(dataset, self.hold(graph_of(dataset), nodes if training and self.inductive else None))
+        return WholeSplit(dataset, self.hold(graph_of(dataset), self._inside(dataset, training), seed))
 
-    def hold(self, graph: Graph, nodes: np.ndarray | None = None) -> int:
-        """The number of a graph among `graphs`, where it is put unless it is there; with `nodes` without the edges of
-        others."""
+    def _inside(self, dataset: Any, training: bool) -> np.ndarray | None:
+        """The nodes between which edges are seen; None: all."""
+        return nodes_of(dataset) if training and self.inductive else None
+
+    def hold(self, graph: Graph, nodes: np.ndarray | None = None, seed: int = 0) -> int:
+        """The number of a graph among `graphs` or `samplers`, where it is put unless it is there; with `nodes` without
+        the edges of others."""
         for number, (known, cut) in enumerate(self._sources):
             if known is graph and cut == (nodes is not None):
                 return number
-        self.graphs.append(self.read(graph if nodes is None else among(graph, nodes), self.self_loops))
+        seen = graph if nodes is None else among(graph, nodes)
+        if self.neighbours:
+            seen = seen.with_self_loops() if self.self_loops else seen
+            self.samplers.append(Sampler(seen, seed=seed, weighted=self.chances == "weights", replace=self.replace))
+        else:
+            self.graphs.append(self.read(seen, self.self_loops))
         self._sources.append((graph, nodes is not None))
         return len(self.graphs) - 1
 
@@ -208,7 +258,9 @@ class NodeClassification(Task):
         return None if number is None else int(number)
 
     def tiny(self, cfg: Any) -> Tiny:
-        """Full batch, as in the recipe: an epoch is one step."""
+        """Full batch, as in the recipe: an epoch is one step; drawn neighbourhoods in a few of them."""
+        if self.neighbours:
+            return Tiny(train=256, test=60, epochs=8, batch_size=64)
         return Tiny(train=120, test=60, epochs=20, batch_size=1 << 20)
 
     # -- beside the model ----------------------------------------------------------------------------------------------
