@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 import pdl
 from pdl.config import from_dict
-from pdl.errors import ConfigError
+from pdl.errors import ConfigError, UsageError
+from pdl.export.run import export
 from pdl.ops import CSR
-from pdl.train import train
+from pdl.train import predict, train
 from pdl_graph import SEAL, Graph, GraphBatch, SubgraphLinks
 from pdl_graph.data import EdgeSplit, Planetoid
 from pdl_graph.link.subgraphs import enclosing
@@ -164,6 +165,22 @@ def test_seal_learns_who_is_joined(tmp_path: Path) -> None:
     train_set = parts.datasets["train"]
     around = task.around(train_set, training=True)
     assert around.targets.sum() * 2 == len(around) == 2 * len(train_set)
+
+
+def test_a_run_answers_for_pairs_of_its_own_graph_and_of_others(tmp_path: Path) -> None:
+    cfg = recipe(tmp_path)
+    cfg["train"]["max_steps"] = 3
+    train(from_dict(cfg), run=tmp_path / "run", progress=False)
+    own = predict(tmp_path / "run", ["0:1", {"pair": ["5", "7"]}, "0:1"])
+    assert [each["input"] for each in own] == ["0:1", "5:7", "0:1"]
+    assert own[0]["edge"] == pytest.approx(own[2]["edge"])
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "edges.csv").write_text("source,target\na,b\nb,c\na,c\nc,d\n")
+    found = predict(tmp_path / "run", [{"graph": str(other), "pair": ["a", "d"]}])
+    assert 0 < found[0]["edge"] < 1
+    with pytest.raises(UsageError, match="has no bundle"):
+        export(tmp_path / "run")
 
 
 def test_other_models_are_refused(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, islice
 from typing import Annotated, Any
 
 import numpy as np
@@ -11,13 +12,18 @@ import pdl
 from pdl.config import build
 from pdl.config.signature import signature
 from pdl.data import DataLoader
-from pdl.errors import ConfigError
+from pdl.errors import ConfigError, UsageError
 from pdl.hints import Range
 from pdl.nn import Module
+from pdl.runtime.graph_input import Form
 from pdl.suites import locate
-from pdl.train import Loss
+from pdl.tensor import no_grad
+from pdl.train import Deployment, Loss
 from pdl.train.task import Tiny
+from pdl_graph import deploy
 from pdl_graph.data.pairs import edge_keys, non_edges, pairs_of
+from pdl_graph.graph import Graph
+from pdl_graph.link import use
 from pdl_graph.link.loader import split_of
 from pdl_graph.link.subgraphs import Enclosing, Surroundings, enclosing
 from pdl_graph.link.task import LinkPrediction
@@ -117,8 +123,47 @@ class SubgraphLinks(LinkPrediction):
             prefetch=data.get("prefetch", 2),
         )
 
+    def remember(self) -> dict[str, Any]:
+        return {"model": self.told}
+
     def tiny(self, cfg: Any) -> Tiny:
         return Tiny(train=200, test=60, epochs=6, batch_size=50, settings={"optim.lr": 0.005})
+
+    # -- using ---------------------------------------------------------------------------------------------------------
+    def reader(self, cfg: Any) -> deploy.Asked:
+        """Reads pairs of the run's own graph, or of another: the nets know no nodes, only their surroundings."""
+        return deploy.Asked("pair", Form(features=0), lambda: deploy.folder_of(use.message_graph(self, cfg)))
+
+    def predict(
+        self, model: Module, inputs: Sequence[Any], *, cfg: Any, batch_size: int = 32, **options: Any
+    ) -> Iterator[dict[str, Any]]:
+        """{"input": "a:b", "edge": probability} for each pair, as `LinkPrediction.predict`; an edge that is known
+        between the two counts as not there."""
+        if options.keys() - {"topk"}:
+            raise UsageError(f"a model of links has no option {', '.join(options)}")
+        asked, graphs = self.reader(cfg), dict[int, tuple[Any, Graph]]()
+        items = ((given, asked.meant(given)) for given in inputs)
+        for folder, some in _by_graph(((*both, asked.source(both[1])[0]) for both in items), batch_size):
+            if id(folder) not in graphs:
+                graphs = {id(folder): (folder, Graph.from_edges(folder.source, folder.target, len(folder.names)))}
+            pairs = np.stack([asked.read(item, {}) for _, item in some]).reshape(-1, 2)
+            parts = enclosing(graphs[id(folder)][1], pairs, hops=self.hops, max_nodes=self.max_nodes)
+            with no_grad():
+                logits = model(parts.batch(np.arange(len(pairs)))).numpy()
+            for (given, item), chance in zip(some, 0.5 * (1 + np.tanh(0.5 * logits)), strict=True):
+                yield {"input": asked.called(item), "edge": float(chance), "_item": given}
+
+    def deployment(self, model: Module, cfg: Any, **about: Any) -> Deployment:
+        raise UsageError(
+            "a net of subgraphs has no bundle, as what it reads is cut out of a graph: use pdl predict RUN --pairs"
+        )
+
+
+def _by_graph(items: Iterable[tuple[Any, Any, Any]], most: int) -> Iterator[tuple[Any, list[tuple[Any, Any]]]]:
+    """(given, item, graph) as (graph, [(given, item), ...]), at most so many that follow one another."""
+    for _, group in groupby(items, key=lambda each: id(each[2])):
+        while some := list(islice(group, most)):
+            yield some[0][2], [(given, item) for given, item, _ in some]
 
 
 def kept(parts: Enclosing, share: float) -> int:

@@ -32,6 +32,7 @@ class TrainingPairs(Dataset):
     """
 
     def __init__(self, dataset: Any, negatives: int, *, seed: int = 0) -> None:
+        self.origin = dataset
         split, rows = split_of(dataset)
         pairs, graph = split.pairs[split.targets == 1] if rows is None else split.pairs[rows], split.graph
         self.pairs, self.negatives, self.seed = pairs, negatives, seed

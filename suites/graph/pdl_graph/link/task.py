@@ -194,7 +194,9 @@ class LinkPrediction(Task):
         return use.predict(self, model, inputs, cfg, batch_size=batch_size)
 
     def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
-        return use.example(loaders, self.vocabularies[named.NODES].names)
+        return use.example(
+            {name: loader.dataset for name, loader in loaders.items()}, self.vocabularies[named.NODES].names
+        )
 
     def deployment(
         self,

@@ -150,10 +150,10 @@ def deployed_logits(model: Any, task: LinkPrediction, pair: Any) -> pdl.Tensor:
     return model(*deploy.as_inputs(names, task.messages(), pair))  # type: ignore[no-any-return]
 
 
-def example(loaders: Mapping[str, Any], names: Sequence[str]) -> str:
+def example(datasets: Mapping[str, Any], names: Sequence[str]) -> str:
     """A pair of the test data, to put behind `pdl predict RUN`."""
-    loader = loaders.get("test") or loaders.get("val") or loaders["train"]
-    a, b = (names[int(n)] for n in np.asarray(next(iter(loader))["pair"])[0])
+    dataset = datasets.get("test") or datasets.get("val") or datasets["train"]
+    a, b = (names[int(n)] for n in split_of(dataset)[0].pairs[0])
     return f"--pairs {a}:{b}"
 
 
