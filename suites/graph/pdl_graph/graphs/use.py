@@ -95,7 +95,8 @@ def deployment(
         metrics,
         protocol="Over all graphs of a split; weights were chosen as the recipe says (train.monitor and test_weights).",
         use='    session = pdl.runtime.load("model.pdl")\n    session("folder")\n\n'
-        "or `pdl predict model.pdl --new-graph folder`. The folder holds edges.csv (source, target, then attributes) and nodes.csv (id, then features).",
+        "or `pdl predict model.pdl --new-graph folder`. The folder holds edges.csv (source, target, attributes) "
+        "and nodes.csv (id, features).",
         licence=licence,
     )
     about = {"task": cfg["task"]["_target_"], "model": cfg["model"]["_target_"]}
