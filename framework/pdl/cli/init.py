@@ -11,7 +11,7 @@ from pdl.cli import style
 from pdl.errors import UsageError
 
 EXAMPLE = (
-    "Example:  pdl init cv.classification --data photos/        pdl init rec.next_item --data clicks.csv"
+    "Example:  pdl init cv.classification --data photos/        pdl init graph.nodes --data friends/"
     "        pdl init suite audio"
 )
 SUITE = "suite"

@@ -22,6 +22,11 @@ def to_yaml(tree: Any) -> str:
     return OmegaConf.to_yaml(OmegaConf.create(_escaped(plain(tree))))
 
 
+def quoted(text: str | os.PathLike[str]) -> str:
+    """Text as a YAML string that composes back to itself: for writers of recipes."""
+    return "'" + str(text).replace("'", "''").replace("${", "\\${") + "'"
+
+
 def show(config: Config, *, origins: bool = False) -> str:
     """The resolved tree as YAML; with `origins` each line ends with the file and line (or override) that set it."""
     text = to_yaml(config.tree)

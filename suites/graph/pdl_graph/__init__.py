@@ -20,6 +20,9 @@ __version__ = "0.1.0"
 MOVED: dict[str, str] = {}
 """Import paths that moved: {"pdl_graph.OldName": "pdl_graph.NewName"}; recipes with the old ones keep working."""
 
+INIT = {"nodes": "pdl_graph.node.init:write_recipe", "links": "pdl_graph.link.init:write_recipe"}
+"""What `pdl init graph.TASK` writes recipes with."""
+
 __all__ = [
     "Graph",
     "GraphBatch",

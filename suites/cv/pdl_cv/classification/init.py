@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pdl.config.text import quoted
 from pdl.data.faults import DataFault
 from pdl.data.image import read_image
 from pdl.errors import DataError, UsageError
@@ -76,14 +77,9 @@ def _split(data: Path, split: str, have: dict[str, bool], ratios: str, gray: boo
     cut = split in (_parsed(ratios) or {})
     if not cut and not have[split]:
         return ()
-    root = f"root: {_quoted(str(data.resolve()))}" if split == "train" else 'root: "${data.train.root}"'
+    root = f"root: {quoted(data.resolve())}" if split == "train" else 'root: "${data.train.root}"'
     more = (f", ratios: {ratios}" if cut else "") + (", mode: gray" if gray else "")
     return (f"  {split}: {{_target_: pdl_cv.data.ImageFolder, {root}, split: {split}{more}}}",)
-
-
-def _quoted(text: str) -> str:
-    """A YAML string that hydra takes literally, too."""
-    return "'" + text.replace("'", "''").replace("${", "\\${") + "'"
 
 
 def _looks(train: ImageFolder) -> tuple[int, bool]:

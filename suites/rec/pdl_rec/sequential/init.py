@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pdl.config.text import quoted
 from pdl.data.faults import fault
 from pdl.errors import UsageError
 from pdl_rec.data.session_file import grouped
@@ -40,9 +41,9 @@ def write_recipe(data: Path) -> str:
         raise fault(data, f"{len(sessions)} sessions of two events or more; at least 20 are needed", "give more events")
     rule = _rule(sessions)
     about = f"{len(sessions):,} sessions of {len(sessions.items) / len(sessions):.1f} events"
-    named = f"session: {_quoted(session)}, item: {_quoted(item)}, "
-    named += f"time: {'null' if time is None else _quoted(time)}" + (f", unit: {unit}" if unit != "s" else "")
-    paths = {"train": _quoted(data.resolve()), "val": '"${data.train.path}"', "test": '"${data.train.path}"'}
+    named = f"session: {quoted(session)}, item: {quoted(item)}, "
+    named += f"time: {'null' if time is None else quoted(time)}" + (f", unit: {unit}" if unit != "s" else "")
+    paths = {"train": quoted(data.resolve()), "val": '"${data.train.path}"', "test": '"${data.train.path}"'}
     lines = [
         f"# {about}, {len(np.unique(sessions.items)):,} items.",
         "defaults:",
@@ -100,11 +101,6 @@ def _rule(sessions: Sessions) -> str:
         if min(newest[0], newest[1] - newest[0]) >= max(len(sessions) // 100, 2) and newest[1] <= len(sessions) // 2:
             return f"holdout: {{val: {text}, test: {text}}}"
     return "ratios: {train: 0.8, val: 0.1, test: 0.1}"
-
-
-def _quoted(text: str | Path) -> str:
-    """A YAML string that hydra takes literally, too."""
-    return "'" + str(text).replace("'", "''").replace("${", "\\${") + "'"
 
 
 __all__ = ["columns", "write_recipe"]
