@@ -236,6 +236,8 @@ class Trainer:
             raise UsageError(f"train.monitor: there is no metric {self.monitor!r}; the task measures {have}")
         value = evaluation.metrics[self.monitor]
         self.improved = better(value, state.best, self.monitor_mode)
+        if value == state.best:  # of two that measure the same the surer one
+            self.improved = better(evaluation.metrics["val/loss"], state.best_metrics.get("val/loss"), "min")
         if self.improved:
             state.best, state.best_step, state.best_metrics = value, state.step, evaluation.metrics
         if self.scheduler is not None:

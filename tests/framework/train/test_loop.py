@@ -13,8 +13,9 @@ import pdl
 from pdl import nn, optim
 from pdl.data import DataLoader
 from pdl.errors import NumericalError, UsageError
-from pdl.train import EarlyStop, Hook, Trainer, TrainSettings
+from pdl.train import EarlyStop, Hook, Metric, Trainer, TrainSettings
 from pdl.train.loop import better, total_steps
+from pdl.train.metrics import MeanSquaredError
 from tests.framework.train.toy import BagOfWords, Regression, Sentiment, Words, arrays, net, regression, weights_hash
 
 
@@ -31,6 +32,33 @@ def test_regression_is_learned() -> None:
     assert trainer.state.samples == 12 * 90
     assert trainer.state.metrics["val/rmse"] < 1.6  # predicting the mean gives 2.8
     assert trainer.state.best == min(trainer.state.best, trainer.state.metrics["val/loss"])
+
+
+class Coarse(Regression):
+    """Its metric is whole numbers: many evaluations measure the same."""
+
+    monitor, monitor_mode = "val/rmse", "min"
+
+    def metrics(self) -> dict[str, Metric]:
+        metric = MeanSquaredError(root=True)
+        exact = metric.compute
+        metric.compute = lambda: float(round(exact()))  # type: ignore[method-assign]
+        return {"rmse": metric}
+
+
+def test_of_equal_ones_the_one_with_less_loss_is_best() -> None:
+    seen: list[tuple[float, float]] = []
+
+    class Seen(Hook):
+        def on_evaluate(self, trainer: Trainer, evaluation: Any) -> None:
+            seen.append((evaluation.metrics["val/rmse"], evaluation.metrics["val/loss"]))
+
+    with pdl.random.fork_seed(0):
+        trainer = regression(TrainSettings(epochs=12), hooks=[Seen()], task=Coarse())
+        trainer.fit()
+    best = trainer.state.best_metrics
+    assert (best["val/rmse"], best["val/loss"]) == min(seen)
+    assert [rmse for rmse, _ in seen].index(best["val/rmse"]) < seen.index(min(seen)), "the first of them was not it"
 
 
 def test_a_stream_of_sentences_is_learned() -> None:

@@ -94,7 +94,13 @@ def net() -> nn.Module:
 
 
 def regression(
-    settings: TrainSettings | None = None, *, workers: int = 0, hooks: Any = (), batch_size: int = 8, model: Any = None
+    settings: TrainSettings | None = None,
+    *,
+    workers: int = 0,
+    hooks: Any = (),
+    batch_size: int = 8,
+    model: Any = None,
+    task: Task | None = None,
 ) -> Trainer:
     """A trainer with everything that has a state: shuffled and noisy data, dropout, running means, momentum, a
     schedule."""
@@ -106,7 +112,7 @@ def regression(
         "val": DataLoader(arrays(30), batch_size=16),
     }
     optimizer = optim.SGD(model, lr=0.05, momentum=0.9, nesterov=True)
-    return Trainer(Regression(), model, optimizer, loaders, settings, schedule=optim.OneCycle(), hooks=hooks)
+    return Trainer(task or Regression(), model, optimizer, loaders, settings, schedule=optim.OneCycle(), hooks=hooks)
 
 
 def weights_hash(model: nn.Module) -> str:
