@@ -25,8 +25,8 @@ class TrainSettings:
                         of parameters or modules ("layer1", "*.bias"). Frozen modules stay in evaluation mode, so their
                         batch norms keep their statistics (`pdl.train.freeze.Frozen`)
     eval_every          epochs between evaluations on the validation data (the last epoch always ends with one)
-    monitor             the validation metric that "best" means, for example val/accuracy (of equal ones the one with less
-                        val/loss); default: the task's own
+    monitor             the validation metric that "best" means, for example val/accuracy (of equal ones the one with
+                        less val/loss); default: the task's own
     monitor_mode        whether more ("max") or less ("min") of it is better; default: the task's own
     early_stop          stop after so many evaluations without a better value of `monitor`
     test_weights        weights that the final test and `best` use: best on the validation data, or the last
