@@ -36,7 +36,7 @@ def shortened(command: str) -> list[str]:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A folder that has what the README's reader has: the recipes, a folder of photos, a file of clicks."""
+    """A folder that has what the README's reader has: the recipes, a folder of photos, a file of clicks, a graph."""
     import cv2
 
     from pdl_rec.data import standin
@@ -53,11 +53,24 @@ def place(tmp_path: Path) -> Path:
     for number, items, times in standin.draw("clicks", sessions=300):
         clicks += [f"v{number},p{item},{time}" for item, time in zip(items, times, strict=True)]
     (tmp_path / "clicks.csv").write_text("\n".join(clicks) + "\n")
+    _write_friends(tmp_path / "friends")
     page = np.full((240, 480, 3), 255, np.uint8)
     cv2.putText(page, "TEXT 3457", (128, 114), cv2.FONT_HERSHEY_SIMPLEX, 1.0, (0, 0, 0), 2, cv2.LINE_AA)
     cv2.imwrite(str(tmp_path / "page.png"), page)
     cv2.imwrite(str(tmp_path / "line.png"), page[80:128, 120:350])
     return tmp_path
+
+
+def _write_friends(folder: Path) -> None:
+    """Two circles of friends, with what they like."""
+    names = ["ann", "bob", *(f"n{i}" for i in range(58))]
+    rng = np.random.default_rng(0)
+    liked = (rng.random((60, 4)) < 0.2) | (np.arange(4) // 2 == np.arange(60)[:, None] % 2)
+    nodes = [f"{n},{'xy'[i % 2]},{','.join(map(str, liked[i].astype(int)))}" for i, n in enumerate(names)]
+    edges = [f"{names[i]},{names[j]}" for i in range(60) for j in range(i % 2, i, 2) if rng.random() < 0.2]
+    folder.mkdir()
+    (folder / "nodes.csv").write_text("\n".join(["id,label,tea,chess,film,sport", *nodes]) + "\n")
+    (folder / "edges.csv").write_text("\n".join(["source,target", *edges]) + "\n")
 
 
 def test_commands_of_the_readme(place: Path) -> None:
