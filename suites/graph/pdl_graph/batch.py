@@ -77,10 +77,10 @@ class GraphBatch:
 def dropped(x: Any, p: float, *, training: bool) -> Any:
     """dropout(x) for features that are dense or sparse; of sparse ones the nonzeros alone can fall."""
     if not (training and p):
-        return x
+        return x if isinstance(x, SparseFeatures) else pdl.as_tensor(x)
     if isinstance(x, SparseFeatures):
-        return replace(x, value=pdl.dropout(x.value, p=p))
-    return pdl.dropout(x, p=p)
+        return replace(x, value=pdl.dropout(pdl.as_tensor(x.value), p=p))
+    return pdl.dropout(pdl.as_tensor(x), p=p)
 
 
 def project(x: Any, weight: Any, *, dropout: float = 0.0, training: bool = False) -> Tensor:

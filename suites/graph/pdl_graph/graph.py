@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,7 @@ from pdl.ops import CSR
 from pdl_graph import exchange, storage, structure
 from pdl_graph.batch import GraphBatch, SparseFeatures
 from pdl_graph.features import sparse_features
+from pdl_graph.message_passing import Message, recv, send
 from pdl_graph.structure import EDGE, Merge, batch_graphs
 
 Array = np.ndarray
@@ -220,6 +221,16 @@ class Graph:
             self.adjacency, self.x, self.edge_weight, self.edge_attr, self.edge_type, self.node_type,
             np.zeros(self.num_nodes, np.int64), 1,
         )  # fmt: skip
+
+    def send(
+        self, fn: Callable[[Any, Any, Any], Any], *, src_feat: Any = None, dst_feat: Any = None, edge_feat: Any = None
+    ) -> Message:
+        """The messages fn(source, target, edge) of all edges; see `GraphBatch.send`."""
+        return send(self.adjacency, fn, src_feat=src_feat, dst_feat=dst_feat, edge_feat=edge_feat)
+
+    def recv(self, reduce: str | Callable[[Message], Any], message: Message) -> Any:
+        """What the nodes make of the messages they receive, [N, ...]; see `GraphBatch.recv`."""
+        return recv(reduce, message)
 
     def to_scipy(self) -> Any:
         """scipy.sparse.csr_matrix [N, N]: entry [i, j] is the weight of the edge from i to j, 1 without weights."""

@@ -193,9 +193,11 @@ def test_receiving_nodes_are_the_first_of_the_sending() -> None:
     np.testing.assert_allclose(Gap()(a, h).data, [[99.0], [981.0]])
 
 
-def test_send_and_recv_attend() -> None:
+@pytest.mark.parametrize("kind", ["graph", "batch"])
+def test_send_and_recv_attend(kind: str) -> None:
     """Attention in two calls, against the same by hand."""
-    graph = batch()
+    made = Graph.from_edges(SOURCE, TARGET, NODES, edge_weight=WEIGHT)
+    graph = made if kind == "graph" else made.batch()
 
     def message(source: Any, target: Any, edge: Any) -> dict[str, Any]:
         return {"score": (source["h"] * target).sum(axis=1), "h": source["h"] * edge[:, None]}

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import pdl
 from pdl.tensor import Tensor
-from pdl_graph.batch import GraphBatch, SparseFeatures
+from pdl_graph.batch import GraphBatch
 from pdl_graph.models.base import GraphModel
 
 
@@ -41,13 +40,4 @@ class LayeredModel(GraphModel):
         return x
 
 
-def dropped(x: Any, p: float, training: bool) -> Any:
-    """Features with dropout, dense or sparse; of these only the nonzeros are dropped."""
-    if not (p and training):
-        return x if isinstance(x, SparseFeatures) else pdl.as_tensor(x)
-    if isinstance(x, SparseFeatures):
-        return SparseFeatures(x.pattern, pdl.dropout(pdl.as_tensor(x.value), p))
-    return pdl.dropout(pdl.as_tensor(x), p)
-
-
-__all__ = ["LayeredModel", "dropped"]
+__all__ = ["LayeredModel"]

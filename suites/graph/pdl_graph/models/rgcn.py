@@ -11,8 +11,8 @@ from pdl import Tensor
 from pdl.errors import ConfigError
 from pdl.nn import Embedding, Module, ModuleList, Parameter, init
 from pdl.ops import CSR
-from pdl_graph.batch import GraphBatch, SparseFeatures, project
-from pdl_graph.models.layered import LayeredModel, dropped
+from pdl_graph.batch import GraphBatch, SparseFeatures, dropped, project
+from pdl_graph.models.layered import LayeredModel
 from pdl_graph.models.mlp import Rate, Size
 from pdl_graph.models.propagation import told
 
@@ -145,7 +145,7 @@ class RGCN(LayeredModel):
             raise ConfigError("RGCN: the graph has no edge_type; give its edges types, or use GraphSAGE or GCN")
         if index == 0 and self.embedding is not None:  # x: the numbers of the nodes, or nothing: all in order
             x = self.embedding.weight if x is None else self.embedding(pdl.as_tensor(x))
-        x = dropped(x, self.dropout if index else 0.0, self.training)
+        x = dropped(x, self.dropout if index else 0.0, training=self.training)
         y: Tensor = self.convs[index](graph.adjacency, x, graph.edge_type)
         return y if index == self.num_layers - 1 else pdl.relu(y)
 

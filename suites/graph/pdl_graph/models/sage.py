@@ -12,8 +12,8 @@ from pdl import Tensor
 from pdl.errors import ConfigError
 from pdl.nn import Module, ModuleList, Parameter, init
 from pdl.ops import CSR
-from pdl_graph.batch import GraphBatch, SparseFeatures, project
-from pdl_graph.models.layered import LayeredModel, dropped
+from pdl_graph.batch import GraphBatch, SparseFeatures, dropped, project
+from pdl_graph.models.layered import LayeredModel
 from pdl_graph.models.mlp import Rate, Size
 from pdl_graph.models.propagation import told
 
@@ -160,7 +160,7 @@ class GraphSAGE(LayeredModel):
         )
 
     def layer(self, index: int, graph: GraphBatch, x: Any) -> Tensor:
-        x = dropped(x, self.dropout if index else self.input_dropout, self.training)
+        x = dropped(x, self.dropout if index else self.input_dropout, training=self.training)
         y: Tensor = self.convs[index](graph.adjacency, x)
         if index == self.num_layers - 1:
             return y
