@@ -23,7 +23,16 @@ from typing import Any
 import numpy as np
 
 from pdl.errors import PdlError, UsageError
-from pdl.runtime import boxes, fields, graph_input, names, node_names, pictures, words  # noqa: F401 - register steps
+from pdl.runtime import (  # noqa: F401 - register steps
+    boxes,
+    fields,
+    graph_input,
+    names,
+    node_names,
+    pictures,
+    questions,
+    words,
+)
 from pdl.runtime.bundle import Bundle
 from pdl.runtime.frame import Frame
 from pdl.runtime.readers import Reader

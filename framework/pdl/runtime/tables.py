@@ -134,7 +134,7 @@ def _seconds(text: str, line: int, name: str) -> float:
 def texts(path: str | Path, column: str) -> Iterator[tuple[str, Any]]:
     """(text, text) for each line of a file, or of standard input ("-"), that is not blank; of a table *.csv or *.tsv
     (text, row): what stands in this column, else the number of the line."""
-    if _is_table(path):
+    if is_table(path):
         yield from ((row.get(column) or number, row) for number, row in rows(path))
         return
     with _opened(path) as file:
@@ -144,7 +144,8 @@ def texts(path: str | Path, column: str) -> Iterator[tuple[str, Any]]:
             raise DataError(f"{path}: not a text ({error})") from None
 
 
-def _is_table(path: str | Path) -> bool:
+def is_table(path: str | Path) -> bool:
+    """Whether a file's name says that it is a table with a header: *.csv or *.tsv, or these with .gz."""
     return _suffix(path) in TABLES
 
 
@@ -184,6 +185,29 @@ def _slots(file: TextIO, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
             found.setdefault(slot, []).append(value)
         if label:
             yield str(number), {"label": label, **found}
+
+
+def objects(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(number of the line, the object) for each line of JSON in a file, or in standard input ("-"), that is not blank;
+    *.gz is unpacked. DataError with the line that is wrong."""
+    number = 0
+    with _opened(path) as file:
+        try:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    yield str(number), _object(line, f"{path}:{number}")
+        except (UnicodeDecodeError, EOFError, OSError) as error:
+            raise DataError(f"{path}:{number + 1}: not a text ({error})") from None
+
+
+def _object(line: str, where: str) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where}: {line.strip()[:60]!r} is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise DataError(f"{where}: {line.strip()[:60]!r} is no object {{\"column\": value}}")
+    return found
 
 
 # -- answers -----------------------------------------------------------------------------------------------------------
@@ -242,4 +266,4 @@ def _cell(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
 
 
-__all__ = ["answers", "rows", "sessions", "texts", "write_answers"]
+__all__ = ["answers", "is_table", "objects", "rows", "sessions", "texts", "write_answers"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -10,16 +11,19 @@ import numpy as np
 import pdl
 from pdl.config import build
 from pdl.data import DataLoader, Fault
-from pdl.errors import ConfigError
+from pdl.errors import ConfigError, UsageError
 from pdl.hints import Range
 from pdl.nn import Module, init
 from pdl.ranking import Ties
 from pdl.report import Section
-from pdl.train import Loss, Metric, Parts, Task
+from pdl.runtime.readers import Reader
+from pdl.train import Deployment, Loss, Metric, Parts, Task
+from pdl.train.deployed import Deployed
 from pdl.train.loop import Evaluation
 from pdl.train.task import SPLITS, Tiny, first_samples
 from pdl_graph.data.triples import KINDS, triples_of, vocabularies_of
 from pdl_graph.data.triples_check import check_recipe
+from pdl_graph.knowledge import use
 from pdl_graph.knowledge.known import Known
 from pdl_graph.knowledge.loader import Questions, Ranked, Training
 from pdl_graph.knowledge.losses import NEVER, Kind, margin_loss, n3, self_adversarial, softmax
@@ -117,7 +121,7 @@ class KnowledgeGraph(Task):
         asked = [np.asarray(question[name]) for name in ("entity", "relation", "inverse")]
         with pdl.no_grad():
             made: pdl.Tensor = model(*(pdl.as_tensor(each) for each in asked))
-        found: np.ndarray = made.data
+        found = np.array(made.data)
         found[:, 0] = -np.inf
         found[(asked[0] == 0) | (asked[1] == 0)] = -np.inf
         return found
@@ -179,7 +183,7 @@ class KnowledgeGraph(Task):
         return made
 
     def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
-        if not isinstance(model, KnowledgeModel):
+        if not isinstance(model, KnowledgeModel | Deployed):  # a bundle is measured as it is deployed
             raise ConfigError(f"model: {type(model).__name__} is no pdl_graph.KnowledgeModel, such as pdl_graph.RotatE")
 
     def loader(self, cfg: Any, dataset: Any, *, training: bool, seed: int) -> Iterable[Any]:
@@ -231,6 +235,40 @@ class KnowledgeGraph(Task):
             cutoffs=self.cutoffs,
             protocol=self.protocol(),
         )
+
+    # -- using ---------------------------------------------------------------------------------------------------------
+    def reader(self, cfg: Any) -> Reader:
+        """Questions by name: {"head": "a", "relation": "r"} or {"relation": "r", "tail": "b"}."""
+        return use.reader(self)
+
+    def predict(
+        self,
+        model: Module,
+        inputs: Sequence[Any],
+        *,
+        cfg: Any,
+        batch_size: int = 32,
+        topk: int | None = None,
+        **options: Any,
+    ) -> Iterator[dict[str, Any]]:
+        """The best entities for each question (`pdl.runtime.questions.Question`), known answers among them."""
+        if options:
+            raise UsageError(f"a model of a knowledge graph has no option {', '.join(options)}; it takes topk")
+        return use.predict(self, model, inputs, batch_size=batch_size, topk=topk)
+
+    def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
+        return use.example(self, loaders)
+
+    def deployment(
+        self,
+        model: Module,
+        cfg: Any,
+        *,
+        dataset: Any = None,
+        metrics: Mapping[str, float | None] | None = None,
+        licence: str = "",
+    ) -> Deployment:
+        return use.deployment(self, model, cfg, dataset=dataset, metrics=metrics, licence=licence)
 
 
 def all_entities(model: KnowledgeModel, query: pdl.Tensor, answer: pdl.Tensor) -> pdl.Tensor:

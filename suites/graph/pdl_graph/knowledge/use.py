@@ -1,0 +1,162 @@
+"""A model of a knowledge graph in use: its answers to questions by name, and its bundle."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import pdl
+from pdl.dims import Dim
+from pdl.dtype import int64
+from pdl.nn import Module
+from pdl.ops.base import Spec
+from pdl.runtime.names import csv_line
+from pdl.runtime.pipeline import Pipeline
+from pdl.runtime.questions import PARTS, Question
+from pdl.tensor import no_grad
+from pdl.train import Deployment
+from pdl_graph.data.triples import KINDS, triples_of
+from pdl_graph.deploy import card_of
+from pdl_graph.knowledge.loader import Questions
+
+if TYPE_CHECKING:
+    from pdl_graph.knowledge.task import KnowledgeGraph
+
+OUTPUT, ANSWERS, SAMPLES = "scores", 10, 8
+KNOWN = (
+    "Answers are not filtered: entities that training knows to answer stand among them, as the file does not hold the "
+    "facts."
+)
+
+
+def steps() -> dict[str, Any]:
+    """The pipeline, as plain values: a question to its three numbers; scores to the best entities."""
+    pre = {part: [{"step": "question", "part": part}] for part in PARTS}
+    return {"pre": pre, "post": {OUTPUT: [{"step": "top_items", "vocabulary": "entities", "k": ANSWERS}]}}
+
+
+def pipeline(task: KnowledgeGraph) -> Pipeline:
+    """The same with the task's vocabularies."""
+    made = Pipeline.read(steps(), (), "the task's pipeline", task.vocabularies)
+    assert made is not None
+    return made
+
+
+def reader(task: KnowledgeGraph) -> Question:
+    """What reads questions to a run."""
+    made = Question(PARTS[0])
+    made.bind((), task.vocabularies)
+    return made
+
+
+def predict(
+    task: KnowledgeGraph, model: Module, inputs: Sequence[Any], *, batch_size: int, topk: int | None
+) -> Iterator[dict[str, Any]]:
+    """{"input": "head,relation,?", "items": [{"item", "score"}, ...]} for each question, in order."""
+    answers, asks, waiting = pipeline(task), reader(task), iter(inputs)
+    if topk is not None:
+        answers.set(k=topk)
+    model.eval()
+    while group := list(islice(waiting, batch_size)):
+        samples = [answers.take(item) for item in group]
+        numbers = answers.joined([sample.inputs for sample in samples])
+        with no_grad():
+            scores = model(*(pdl.as_tensor(numbers[part]) for part in PARTS)).numpy()
+        for item, sample, row in zip(group, samples, scores, strict=True):
+            yield {"input": asks.called(item), **answers.finish({OUTPUT: row}, sample), "_item": item}
+
+
+def deployment(
+    task: KnowledgeGraph,
+    model: Module,
+    cfg: Any,
+    *,
+    dataset: Any = None,
+    metrics: Mapping[str, float | None] | None = None,
+    licence: str = "",
+) -> Deployment:
+    """A bundle that answers questions about the graph's own entities and relations, by name."""
+    entities, relations = (task.vocabularies[kind] for kind in KINDS)
+    around, n = steps(), Dim.symbol("n", 3)
+    samples = _samples(task, dataset)
+    shown = ", ".join(relations.names[:20]) + (", ..." if len(relations) > 20 else "")
+    card = card_of(
+        f"{type(model).__name__}: what a knowledge graph does not say yet",
+        f"Ranks the {len(entities):,} entities of one knowledge graph as tails of (head, relation, ?) or heads of "
+        f"(?, relation, tail) ({cfg['model']['_target_']}). It knows {len(relations):,} relations: {shown}. {KNOWN} "
+        "Scores order the answers to one question; they are no probabilities.",
+        cfg,
+        metrics or {},
+        protocol=task.protocol(),
+        use=f'    session = pdl.runtime.load("model.pdl")\n    session({samples[0]!r})["items"]\n\n'
+        f"or `pdl predict model.pdl {as_option(samples[0])}`, or `pdl predict model.pdl questions.csv`: a table with "
+        "the columns head, relation, tail, of which head or tail is empty or not there.",
+        licence=licence,
+    )
+    return Deployment(
+        module=model,
+        inputs={part: Spec((n,), int64) for part in PARTS},
+        outputs=(OUTPUT,),
+        pre=around["pre"],
+        post=around["post"],
+        samples=samples,
+        prepare=pipeline(task).prepare,
+        vocabularies={kind: task.vocabularies[kind] for kind in KINDS},
+        card=card,
+        licence=licence,
+        about={
+            "task": cfg["task"]["_target_"],
+            "model": cfg["model"]["_target_"],
+            "parameters": sum(p.size for p in model.parameters()),
+        },
+    )
+
+
+def _samples(task: KnowledgeGraph, dataset: Any) -> list[dict[str, str]]:
+    """Some questions of the data, for tails and heads in turn; without any, of the first names."""
+    facts = _facts(task, dataset)
+    sizes = [len(task.vocabularies[kind]) for kind in KINDS]
+    if not len(facts):
+        rows = np.arange(SAMPLES)
+        facts = 1 + np.stack([rows % sizes[0], rows % sizes[1], (rows + 1) % sizes[0]], axis=1)
+    count = min(SAMPLES, len(facts))
+    chosen = facts[np.arange(count) * len(facts) // count]
+    return [_question(task, fact, inverse=bool(number % 2)) for number, fact in enumerate(chosen)]
+
+
+def _facts(task: KnowledgeGraph, dataset: Any) -> np.ndarray:
+    """Those of a data set (or of a loader's questions) whose names are known, by the task's numbers: [T, 3]."""
+    if dataset is None:
+        return np.zeros((0, 3), np.int64)
+    base, _ = triples_of(dataset.dataset if isinstance(dataset, Questions) else dataset)
+    base.bind(task.vocabularies)
+    facts: np.ndarray = base.triples
+    return facts[(facts > 0).all(axis=1)]
+
+
+def _question(task: KnowledgeGraph, fact: Any, *, inverse: bool) -> dict[str, str]:
+    """A fact (head, relation, tail) by number, as a row that asks for its tail or its head."""
+    entities, relations = (task.vocabularies[kind] for kind in KINDS)
+    head, relation, tail = (int(number) for number in fact)
+    if inverse:
+        return {"relation": relations.name(relation), "tail": entities.name(tail)}
+    return {"head": entities.name(head), "relation": relations.name(relation)}
+
+
+def as_option(question: Mapping[str, str]) -> str:
+    """`--row head=a,relation=r`, for a shell."""
+    return f"--row {shlex.quote(csv_line([f'{name}={value}' for name, value in question.items()]))}"
+
+
+def example(task: KnowledgeGraph, loaders: Mapping[str, Any]) -> str:
+    """A question of the test data, to put behind `pdl predict RUN`."""
+    loader = loaders.get("test") or loaders.get("val") or loaders["train"]
+    known = _facts(task, loader.dataset)
+    return as_option(_question(task, known[0], inverse=False)) if len(known) else "--row head=...,relation=..."
+
+
+__all__ = ["as_option", "deployment", "example", "pipeline", "predict", "reader", "steps"]
