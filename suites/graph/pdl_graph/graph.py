@@ -67,6 +67,8 @@ class Graph:
         source, target = np.asarray(source), np.asarray(target)
         n = int(max(source.max(initial=-1), target.max(initial=-1))) + 1 if num_nodes is None else num_nodes
         structure.demand_ids(source, target, n)
+        if not len(source):  # an empty list is an array of floats
+            source, target = source.astype(np.int64), target.astype(np.int64)
         about = {name: _typed(name, value) for name, value in about.items() if value is not None}
         edge = {name: about.pop(name) for name in EDGE if name in about}
         for name, values in edge.items():

@@ -170,3 +170,11 @@ def test_settings_that_do_not_fit_are_refused(file: str) -> None:
         task.verify(pdl.nn.Linear(2, 2), datasets, {"model": {"_target_": "pdl.nn.Linear"}})
     with pytest.raises(ConfigError, match="GCN needs num_features"):
         GCN(num_classes=2)
+
+
+def test_the_task_checks_its_recipe(file: str) -> None:
+    made = recipe(file)
+    assert not [fault for fault in NodeClassification().check(from_dict(made)) if fault.severity == "error"]
+    made["data"]["test"] = {**made["data"]["train"]}
+    told = [fault.what for fault in NodeClassification().check(from_dict(made)) if fault.severity == "error"]
+    assert any("nodes are in train too" in each for each in told)

@@ -10,7 +10,7 @@ import numpy as np
 
 import pdl
 from pdl.config import build
-from pdl.data import DataLoader
+from pdl.data import DataLoader, Fault
 from pdl.errors import ConfigError, DataError, ShapeError, UsageError
 from pdl.hints import Range
 from pdl.nn import Module, init
@@ -204,6 +204,11 @@ class GraphPrediction(Task):
             prefetch=data.get("prefetch", 2),
             drop_last=training and bool(data.get("drop_last", False)),
         )
+
+    def check(self, cfg: Any, progress: Any = None) -> list[Fault]:
+        from pdl_graph.graphs.check import check_recipe
+
+        return check_recipe(cfg, progress)
 
     def tiny(self, cfg: Any) -> Tiny:
         return Tiny(train=96, test=40, epochs=6, batch_size=32)

@@ -13,6 +13,7 @@ import pdl
 from pdl import Tensor
 from pdl.config import build
 from pdl.config.signature import signature
+from pdl.data import Fault
 from pdl.errors import ConfigError, DataError, UsageError
 from pdl.hints import Range
 from pdl.nn import Module, init
@@ -256,6 +257,11 @@ class NodeClassification(Task):
     def num_classes(self, cfg: Any) -> int | None:
         number = cfg["model"].get("num_classes")
         return None if number is None else int(number)
+
+    def check(self, cfg: Any, progress: Any = None) -> list[Fault]:
+        from pdl_graph.data.check import check_recipe
+
+        return check_recipe(cfg, progress)
 
     def tiny(self, cfg: Any) -> Tiny:
         """Full batch, as in the recipe: an epoch is one step; drawn neighbourhoods in a few of them."""
