@@ -13,7 +13,7 @@ from pdl_graph.link.task import LinkPrediction
 from pdl_graph.message_passing import Message, MessagePassing
 from pdl_graph.models import *  # noqa: F403
 from pdl_graph.models import __all__ as _models
-from pdl_graph.node import NodeClassification
+from pdl_graph.node import GraphInfomax, NodeClassification
 
 __version__ = "0.1.0"
 
@@ -26,6 +26,7 @@ INIT = {"nodes": "pdl_graph.node.init:write_recipe", "links": "pdl_graph.link.in
 __all__ = [
     "Graph",
     "GraphBatch",
+    "GraphInfomax",
     "GraphPrediction",
     "HeteroGraph",
     "KnowledgeGraph",

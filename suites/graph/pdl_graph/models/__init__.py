@@ -3,6 +3,7 @@
 from pdl_graph.models.appnp import APPNP, GPRGNN
 from pdl_graph.models.base import GraphModel
 from pdl_graph.models.complex import ComplEx
+from pdl_graph.models.dgi import DGI
 from pdl_graph.models.distmult import DistMult
 from pdl_graph.models.gat import GAT, GATConv, GATv2, GATv2Conv
 from pdl_graph.models.gcn import GCN, GCNConv
@@ -25,6 +26,7 @@ __all__ = [
     "APPNP",
     "BilinearDecoder",
     "ComplEx",
+    "DGI",
     "Decoder",
     "DistMult",
     "DotDecoder",

@@ -1,0 +1,134 @@
+"""The task: vectors of nodes that are learned without labels, and what a linear map makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any
+
+import numpy as np
+
+import pdl
+from pdl.errors import ConfigError, DataError
+from pdl.hints import Range
+from pdl.nn import Module
+from pdl.ops.base import assign
+from pdl.train import Loss
+from pdl.train.deployed import Deployed
+from pdl.train.task import SPLITS, Parts, Tiny
+from pdl_graph.data.base import graph_of, nodes_of
+from pdl_graph.models.dgi import DGI
+from pdl_graph.node.loader import WholeSplit
+from pdl_graph.node.logistic import fit
+from pdl_graph.node.task import NodeClassification
+
+
+class GraphInfomax(NodeClassification):
+    """Learn vectors of the nodes of one graph without labels (`pdl_graph.DGI`), then classes from frozen vectors by
+    logistic regression: Velickovic et al., "Deep graph infomax", arXiv 1809.10341.
+
+    The loss is the mean cross-entropy of telling nodes from those of the graph with shuffled features. At every
+    evaluation the regression is fitted anew to the labels of the training nodes, as the vectors are then, and kept in
+    the model; metrics, predictions and bundles are of its classes, and val/loss and test/loss its cross-entropy.
+
+    penalty   of the regression, see `pdl_graph.node.logistic.fit`
+    classes   their names in the order of the labels; by default the data set's
+    directed  whether edges go one way, and
+    weighted  whether they have weights, in the graphs that the model is used on; by default as in the data
+    """
+
+    def __init__(
+        self,
+        *,
+        penalty: Annotated[float, Range(above=0)] = 1e-3,
+        classes: Sequence[str] | None = None,
+        directed: bool | None = None,
+        weighted: bool | None = None,
+    ) -> None:
+        super().__init__(classes=classes, directed=directed, weighted=weighted)
+        self.penalty = penalty
+        self.learning = False  # whether weights change, and the regression with them
+        self.labelled: tuple[np.ndarray, np.ndarray] | None = None  # nodes and labels that it is fitted to
+
+    # -- training ------------------------------------------------------------------------------------------------------
+    def step(self, model: Module, batch: Any) -> Loss:
+        assert isinstance(model, DGI)
+        real, fake = model.contrast(self.graphs[batch["graph"]], batch["order"])
+        loss = (pdl.softplus(-real).mean() + pdl.softplus(fake).mean()) * 0.5
+        return Loss(loss, len(batch["order"]))
+
+    def evaluate(self, model: Module, batch: Any) -> Loss:
+        """The cross-entropy of the regression, with logits and labels."""
+        self.evaluated = model
+        if self.learning and isinstance(model, DGI):
+            self.regress(model, self.graphs[batch["graph"]])
+        logits, labels = self.scores(model, batch), batch["label"]
+        return Loss(pdl.cross_entropy(logits, pdl.as_tensor(labels)), len(labels), (logits, labels))
+
+    def regress(self, model: DGI, graph: Any) -> None:
+        """Fit the linear map of a model to the labels of the training nodes."""
+        assert self.labelled is not None
+        nodes, labels = self.labelled
+        weight, bias = fit(model.embed(graph).data[nodes], labels, model.num_classes, penalty=self.penalty)
+        assign(model.weight, pdl.as_tensor(weight.astype(np.float32)))
+        assign(model.bias, pdl.as_tensor(bias.astype(np.float32)))
+
+    # -- building ------------------------------------------------------------------------------------------------------
+    def build(
+        self, cfg: Any, *, seed: int = 0, splits: Sequence[str] = SPLITS, training: bool = True, overfit: int = 0
+    ) -> Parts:
+        self.learning = training
+        return super().build(cfg, seed=seed, splits=splits, training=training, overfit=overfit)
+
+    def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
+        super().prepare(cfg, datasets)
+        if self.multi_label:
+            raise DataError("data: nodes have several labels, but the regression of GraphInfomax tells one class")
+        first = next(iter(datasets.values()), None)
+        if any(graph_of(dataset) is not graph_of(first) for dataset in datasets.values()):
+            raise ConfigError("data: GraphInfomax learns the vectors of one graph, which all splits must share")
+        if "train" in datasets:
+            nodes = nodes_of(datasets["train"])
+            self.labelled = nodes, np.asarray(graph_of(datasets["train"]).y)[nodes]
+
+    def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
+        super().verify(model, datasets, cfg)
+        if isinstance(model, Deployed):
+            return
+        if not isinstance(model, DGI):
+            raise ConfigError(f"model: {cfg['model']['_target_']} has nothing to contrast; GraphInfomax takes a DGI")
+        if (cfg.get("train") or {}).get("ema") is not None:
+            raise ConfigError("train.ema: averages of weights have no regression of their own; leave it out")
+
+    def loader(self, cfg: Any, dataset: Any, *, training: bool, seed: int) -> Iterable[Any]:
+        whole = super().loader(cfg, dataset, training=training, seed=seed)
+        return Shuffles(whole, graph_of(dataset).num_nodes, seed) if training else whole
+
+    def remember(self) -> dict[str, Any]:
+        told = {name: getattr(self, name) for name in ("classes", "directed", "weighted")}
+        return {"task": told, "model": self.told}
+
+    def tiny(self, cfg: Any) -> Tiny:
+        return Tiny(train=120, test=60, epochs=20, batch_size=1 << 20)
+
+
+class Shuffles:
+    """The batch of a `WholeSplit`, with an order of the graph's nodes, "order" int64 [N], that (seed, epoch) tells."""
+
+    def __init__(self, whole: Any, nodes: int, seed: int) -> None:
+        assert isinstance(whole, WholeSplit)
+        self.whole, self.nodes, self.seed, self.epoch = whole, nodes, seed, 0
+        self.dataset = whole.dataset
+
+    def __len__(self) -> int:
+        return 1
+
+    def set_epoch(self, epoch: int) -> None:
+        """Another order for every epoch."""
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        order = np.random.default_rng((self.seed, self.epoch)).permutation(self.nodes)
+        yield {**self.whole.batch, "order": order}
+
+
+__all__ = ["GraphInfomax"]
