@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pdl_graph.batch import GraphBatch, SparseFeatures
+from pdl_graph.embedding import NodeEmbedding
 from pdl_graph.graph import Graph, batch_graphs, sparse_features
 from pdl_graph.graphs import GraphPrediction
 from pdl_graph.hetero import HeteroGraph
@@ -35,6 +36,7 @@ __all__ = [
     "Message",
     "MessagePassing",
     "NodeClassification",
+    "NodeEmbedding",
     "SparseFeatures",
     "SubgraphLinks",
     "batch_graphs",

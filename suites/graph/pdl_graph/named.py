@@ -12,7 +12,7 @@ import numpy as np
 import pdl
 from pdl.dims import Dim
 from pdl.dtype import int64
-from pdl.nn import Module
+from pdl.nn import Module, ModuleList
 from pdl.ops.base import Spec
 from pdl.runtime.node_names import NodeNames
 from pdl.runtime.pipeline import Pipeline
@@ -62,12 +62,15 @@ class Table(Module):
 
     vectors: Tensor
 
-    def __init__(self, known: Known) -> None:
+    def __init__(self, known: Known, beside: Mapping[str, Module] | None = None) -> None:
         self.decoder, self.known = known.decoder, known
+        self.others = ModuleList((beside or {}).values())
         self.register_buffer("vectors", pdl.Tensor(np.ascontiguousarray(known.vectors, np.float32)))
 
-    def forward(self, ask: Tensor) -> Tensor:
-        return self.known.answer(self.vectors, ask)
+    def forward(self, ask: Tensor) -> Any:
+        answer = self.known.answer(self.vectors, ask)
+        rows = pdl.take(self.vectors, ask[:, 0]) if self.others else None
+        return (answer, *(other(rows) for other in self.others)) if self.others else answer
 
 
 def names_of(graph: Graph) -> Vocabulary:
@@ -103,16 +106,19 @@ def predict(known: Known, inputs: Sequence[Any], *, batch_size: int, topk: int |
             yield {"input": asks.called(item), **pipeline.finish({known.output: row}, sample), "_item": item}
 
 
-def deployment(known: Known, *, card: str, licence: str, about: Mapping[str, Any]) -> Deployment:
-    """A bundle that holds the nodes' vectors and answers by their names."""
+def deployment(
+    known: Known, *, card: str, licence: str, about: Mapping[str, Any], beside: Mapping[str, Module] | None = None
+) -> Deployment:
+    """A bundle that holds the nodes' vectors and answers by their names. `beside` are further outputs, without steps:
+    modules by name that read the vector of the (first) node asked for."""
     steps, width = known.steps(), 1 if known.kind == "node" else 2
     names = known.names.names
     chosen = [names[i * len(names) // SAMPLES] for i in range(min(SAMPLES, len(names)))]
     pairs = zip(chosen, [*chosen[1:], chosen[0]], strict=True)
     return Deployment(
-        module=Table(known),
+        module=Table(known, beside),
         inputs={"ask": Spec((Dim.symbol("n", 3), width), int64)},
-        outputs=(known.output,),
+        outputs=(known.output, *(beside or {})),
         pre=steps["pre"],
         post=steps["post"],
         samples=[{"node": each} for each in chosen] if width == 1 else [{"pair": list(pair)} for pair in pairs],

@@ -1,1 +1,5 @@
-"""Embeddings of nodes by random walks."""
+"""Vectors of nodes by walks and edges: the task, its batches, how it is measured, its use."""
+
+from pdl_graph.embedding.task import NodeEmbedding
+
+__all__ = ["NodeEmbedding"]

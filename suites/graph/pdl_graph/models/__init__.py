@@ -12,6 +12,7 @@ from pdl_graph.models.gin import GIN, GINE, GINConv, GINEConv
 from pdl_graph.models.graph_net import GraphNet
 from pdl_graph.models.knowledge import KnowledgeModel
 from pdl_graph.models.layered import LayeredModel
+from pdl_graph.models.line import LINE
 from pdl_graph.models.link import BilinearDecoder, Decoder, DotDecoder, LinkModel, LinkPredictor, MLPDecoder
 from pdl_graph.models.mlp import MLP, FeatureLinear
 from pdl_graph.models.rgcn import RGCN, RGCNConv
@@ -19,6 +20,7 @@ from pdl_graph.models.rotate import RotatE
 from pdl_graph.models.sage import GraphSAGE, SAGEConv
 from pdl_graph.models.seal import SEAL, SubgraphModel
 from pdl_graph.models.sgc import SGC, SSGC
+from pdl_graph.models.skip_gram import DeepWalk, MetaPath2Vec, Node2Vec, SkipGram
 from pdl_graph.models.transe import TransE
 from pdl_graph.models.vgae import GAE, VGAE
 
@@ -28,6 +30,7 @@ __all__ = [
     "ComplEx",
     "DGI",
     "Decoder",
+    "DeepWalk",
     "DistMult",
     "DotDecoder",
     "FeatureLinear",
@@ -49,11 +52,14 @@ __all__ = [
     "GraphNet",
     "GraphSAGE",
     "KnowledgeModel",
+    "LINE",
     "LayeredModel",
     "LinkModel",
     "LinkPredictor",
     "MLP",
     "MLPDecoder",
+    "MetaPath2Vec",
+    "Node2Vec",
     "RGCN",
     "RGCNConv",
     "RotatE",
@@ -61,6 +67,7 @@ __all__ = [
     "SEAL",
     "SGC",
     "SSGC",
+    "SkipGram",
     "SubgraphModel",
     "TransE",
     "VGAE",

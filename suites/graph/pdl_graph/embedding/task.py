@@ -1,0 +1,265 @@
+"""The task: a vector for every node of a graph, of its edges alone, good for what is asked of it later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+
+import pdl
+from pdl.config import build
+from pdl.config.signature import signature
+from pdl.data import DataLoader, Fault
+from pdl.errors import ConfigError, UsageError
+from pdl.hints import Range
+from pdl.nn import Module, init
+from pdl.report import Section
+from pdl.runtime.readers import Reader
+from pdl.suites import locate
+from pdl.train import Deployment, Loss, Metric, Parts, Task
+from pdl.train.deployed import Deployed
+from pdl.train.loop import Evaluation
+from pdl.train.task import SPLITS, Tiny
+from pdl_graph import named
+from pdl_graph.data.base import NodeData, class_names, graph_of, nodes_of, unwrap
+from pdl_graph.data.edges import EdgeSplit
+from pdl_graph.embedding import use
+from pdl_graph.embedding.decoders import Linear, Operator, for_labels, for_pairs, rows_of_labels
+from pdl_graph.embedding.loader import Sequences
+from pdl_graph.embedding.metrics import TopF1
+from pdl_graph.graph import Graph
+from pdl_graph.link.loader import split_of
+from pdl_graph.link.metrics import Measure, link_metrics
+from pdl_graph.models.skip_gram import SkipGram
+
+
+class NodeEmbedding(Task):
+    """Vectors of nodes by skip-gram over walks or edges (DeepWalk, node2vec, metapath2vec, LINE), measured by what a
+    logistic regression makes of them that learns of the training split:
+
+        data of `EdgeSplit`   which pairs are joined: the vectors of two nodes become one (`operator`), and edges of
+                              training are told from pairs without one (Grover and Leskovec, arXiv 1607.00653, 4.4).
+                              Walks use the message graph
+        data of nodes         their labels, one against the rest, of half the nodes, say; the best are predicted, as
+                              many as a node has (Perozzi et al., arXiv 1403.6652, 5.1.2). Walks use the whole graph
+
+    negatives   nodes that each context is told from, in the mean over
+    shared      nodes drawn for each batch, for all its contexts together
+    operator    hadamard, average, l1 or l2, see `pdl_graph.embedding.decoders`
+    l2          of the regression, see `pdl_graph.embedding.logistic`
+    examples    edges of training that it learns of, at most
+    hits        hits@k is measured for these k, of pairs
+
+    An epoch is one walk from every node that has neighbours (of LINE, as many edges as there are): DeepWalk's gamma and
+    node2vec's r are `train.epochs`. Test edges and labels decide nothing: without data.val the last weights are used.
+    """
+
+    def __init__(
+        self,
+        *,
+        negatives: Annotated[int, Range(1)] = 5,
+        shared: Annotated[int, Range(1)] = 100,
+        operator: Operator = "hadamard",
+        l2: Annotated[float, Range(above=0)] = 1.0,
+        examples: Annotated[int, Range(1)] = 200_000,
+        hits: Sequence[Annotated[int, Range(1)]] = (10, 50),
+        classes: Sequence[str] | None = None,
+    ) -> None:
+        self.negatives, self.shared, self.operator, self.l2 = negatives, shared, operator, l2
+        self.examples, self.hits = examples, tuple(hits)
+        self.classes = list(classes or ())  # empty: pairs are asked for
+        self.graph: Graph | None = None
+        self.told: dict[str, int] = {}
+        self.evaluated: SkipGram | None = None  # what was evaluated last: the report draws its vectors
+        self._train: Any = None  # what the regression learns of
+        self._cfg: Any = None
+        self._found: tuple[np.ndarray, Linear] | None = None  # the vectors, and the regression that was fitted to them
+
+    # -- training ------------------------------------------------------------------------------------------------------
+    def step(self, model: Module, batch: Any) -> Loss:
+        assert isinstance(model, SkipGram)
+        sequence, others = pdl.as_tensor(batch["sequence"]), pdl.as_tensor(batch["others"])
+        return Loss(model.loss(sequence, others, self.negatives), sequence.shape[0])
+
+    def evaluate(self, model: Module, batch: Any) -> Loss:
+        """Logits of the regression and labels; the loss is its mean cross-entropy."""
+        if isinstance(model, Deployed):  # a bundle, measured as it is deployed
+            logits = use.deployed_logits(model, batch)
+        else:
+            assert isinstance(model, SkipGram)
+            self.evaluated = model
+            table, decoder = model.vectors(), self.decoder(model)
+            asked = "pair" if "pair" in batch else "node"
+            rows = pdl.as_tensor(np.asarray(batch[asked]) + 1)
+            logits = decoder(table, rows) if asked == "pair" else decoder(pdl.take(table, rows))
+        labels = np.asarray(batch["label"])
+        if "pair" not in batch:
+            labels = rows_of_labels(labels, len(self.classes))
+        loss = pdl.binary_cross_entropy_with_logits(logits, pdl.as_tensor(labels.astype(np.float32)))
+        return Loss(loss, len(labels), (logits, labels))
+
+    def decoder(self, model: SkipGram) -> Linear:
+        """The regression on a model's vectors, fitted where these are not those of the last time."""
+        with pdl.no_grad():
+            vectors: np.ndarray = np.array(model.vectors().data)
+        if self._found is None or not np.array_equal(self._found[0], vectors):
+            self._found = vectors, self._fitted(vectors)
+        return self._found[1]
+
+    def _fitted(self, vectors: np.ndarray) -> Linear:
+        train = self.training_data()
+        if not self.classes:
+            split, rows = split_of(train)
+            return for_pairs(vectors, split, rows, operator=self.operator, l2=self.l2, most=self.examples)
+        nodes, (base, _) = nodes_of(train), unwrap(train)
+        return for_labels(vectors, nodes, rows_of_labels(base.y[nodes], len(self.classes)), l2=self.l2)
+
+    def training_data(self) -> Any:
+        """What the regression learns of; opened where only other splits were."""
+        if self._train is None:
+            if self._cfg is None or self._cfg["data"].get("train") is None:
+                raise ConfigError("data.train: what the vectors are good for is learned of it; name it")
+            self._train = self.datasets(self._cfg, ("train",))["train"]
+        return self._train
+
+    def metrics(self) -> dict[str, Metric]:
+        return {name: TopF1(name[:5]) for name in ("micro_f1", "macro_f1")} if self.classes else link_metrics(self.hits)  # type: ignore[arg-type]
+
+    def observe(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
+        first = next(iter(metrics.values()))
+        if isinstance(first, Measure):
+            first.scores.update(*loss.outputs)  # which the others share
+        else:
+            super().observe(metrics, loss, batch)
+
+    # -- building ------------------------------------------------------------------------------------------------------
+    def build(
+        self, cfg: Any, *, seed: int = 0, splits: Sequence[str] = SPLITS, training: bool = True, overfit: int = 0
+    ) -> Parts:
+        """As `Task.build`; there are no few samples to overfit."""
+        if overfit:
+            raise ConfigError("overfit: NodeEmbedding learns of walks over a graph, and not of samples; leave it out")
+        return super().build(cfg, seed=seed, splits=splits, training=training)
+
+    def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
+        """Find the graph, which all splits must share, and what is asked of its nodes."""
+        self._cfg, self._train = cfg, datasets.get("train", self._train)
+        for split, dataset in datasets.items():
+            base, graph = unwrap(dataset)[0], graph_of(dataset)
+            if not isinstance(base, EdgeSplit | NodeData) or (isinstance(base, NodeData) and not class_names(graph)):
+                what = type(base).__name__ + ("" if not isinstance(base, NodeData) else " without classes")
+                raise ConfigError(f"data.{split}: {what} asks nothing of nodes; use EdgeSplit or nodes with labels")
+            self.graph = graph if self.graph is None else self.graph
+            if graph is not self.graph and graph.fingerprint != self.graph.fingerprint:
+                first = next(iter(datasets))
+                raise ConfigError(f"data.{split}: its graph is not that of {first}; give all splits the same graph")
+            if isinstance(base, NodeData):
+                self.classes = self.classes or class_names(graph)
+            if isinstance(base, NodeData) != bool(self.classes):
+                raise ConfigError(f"data.{split}: some splits hold pairs and others nodes; give all the same kind")
+        if self.graph is not None:
+            self.vocabularies.setdefault(named.NODES, named.names_of(self.graph))
+
+    def model(self, cfg: Any) -> Module:
+        """The recipe's model; the data tells how many nodes there are."""
+        takes = signature(locate(cfg["model"]["_target_"])).arguments
+        if self.graph is not None and "num_nodes" in takes and not cfg["model"].get("num_nodes"):
+            self.told = {"num_nodes": self.graph.num_nodes}
+        made: Module = build(cfg["model"], **self.told)
+        return made
+
+    def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
+        if isinstance(model, Deployed):
+            return
+        if not isinstance(model, SkipGram):
+            raise ConfigError(f"model: {type(model).__name__} is no pdl_graph.SkipGram, such as pdl_graph.DeepWalk")
+        if self.graph is not None and model.num_nodes != self.graph.num_nodes:
+            has = f"{model.num_nodes}, but the graph has {self.graph.num_nodes} nodes"
+            raise ConfigError(f"model.num_nodes: {has}; leave it out")
+        self._learner = model
+
+    def loader(self, cfg: Any, dataset: Any, *, training: bool, seed: int) -> Iterable[Any]:
+        """Sequences of nodes for training; otherwise the samples of a split, in order."""
+        data = cfg["data"]
+        source, size = dataset, data.get("eval_batch_size") or len(dataset)
+        if training:
+            source = Sequences(graph_of(dataset), self._learner, self.shared, seed=seed, origin=dataset)
+            size = data.get("batch_size", 128)
+        return DataLoader(
+            source,
+            batch_size=size,
+            shuffle=training,
+            seed=seed,
+            workers=data.get("workers", 0),
+            prefetch=data.get("prefetch", 2),
+        )
+
+    def remember(self) -> dict[str, Any]:
+        return {"task": {"classes": self.classes}, "model": self.told}
+
+    def restore(self, cfg: Any) -> Module:
+        """The model of a run; its own weights follow, so none are drawn."""
+        self._cfg = cfg
+        with init.skipped():
+            made: Module = build(cfg["model"])
+        return made
+
+    def check(self, cfg: Any, progress: Any = None) -> list[Fault]:
+        return use.check(cfg, progress)
+
+    def tiny(self, cfg: Any) -> Tiny:
+        line = cfg["model"]["_target_"].endswith("LINE")
+        walks = {} if line else {"model.walk_length": 10, "model.window": 3}
+        settings = {"model.dim": 16, "task.shared": 20, "optim.lr": 0.05, **walks}
+        return Tiny(train=600, test=200, epochs=3, batch_size=2048 if line else 256, settings=settings)
+
+    # -- telling -------------------------------------------------------------------------------------------------------
+    def baselines(self, cfg: Any, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
+        """Of pairs those of `LinkPrediction`; of labels the most frequent ones, and what neighbours have."""
+        return use.baselines(self, datasets, split)
+
+    def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
+        """What the regression makes of the vectors, and these in the plane."""
+        from pdl_graph.embedding.report import sections
+
+        return sections(self, evaluation, dataset)
+
+    # -- using ---------------------------------------------------------------------------------------------------------
+    def reader(self, cfg: Any) -> Reader:
+        return use.Asked(self.vocabularies[named.NODES], pairs=not self.classes)
+
+    def predict(
+        self,
+        model: Module,
+        inputs: Sequence[Any],
+        *,
+        cfg: Any,
+        batch_size: int = 32,
+        topk: int | None = None,
+        **options: Any,
+    ) -> Iterator[dict[str, Any]]:
+        """For a node, "a" or {"node": "a"}: {"items": [{"item", "score"}, ...]}, the nodes that are most like it by the
+        cosine of their vectors. For a pair, {"pair": [a, b]}, of a run on pairs: {"edge": probability}."""
+        if options:
+            raise UsageError(f"an embedding has no option {', '.join(options)}; it takes topk")
+        assert isinstance(model, SkipGram)
+        return use.predict(self, model, inputs, batch_size=batch_size, topk=topk)
+
+    def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
+        return use.example(self)
+
+    def deployment(
+        self,
+        model: Module,
+        cfg: Any,
+        *,
+        dataset: Any = None,
+        metrics: Mapping[str, float | None] | None = None,
+        licence: str = "",
+    ) -> Deployment:
+        return use.deployment(self, model, cfg, metrics=metrics or {}, licence=licence)
+
+
+__all__ = ["NodeEmbedding"]

@@ -1,0 +1,204 @@
+"""An embedding in use: the nodes most like a node, the chance of an edge, its bundle; and what stands beside it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import pdl
+from pdl.data import Fault
+from pdl.errors import UsageError
+from pdl.runtime.names import csv_line
+from pdl.runtime.node_names import NodeNames
+from pdl.suites import locate
+from pdl.tensor import Tensor
+from pdl.train import Deployment
+from pdl.vocabulary import Vocabulary
+from pdl_graph import deploy, named
+from pdl_graph.data.base import graph_of, nodes_of, unwrap
+from pdl_graph.data.check import check_recipe
+from pdl_graph.data.edges import EdgeSplit
+from pdl_graph.embedding.decoders import rows_of_labels
+from pdl_graph.embedding.metrics import TopF1
+from pdl_graph.models.skip_gram import SkipGram
+from pdl_graph.node.baselines import label_propagation, majority
+
+if TYPE_CHECKING:
+    from pdl_graph.embedding.task import NodeEmbedding
+
+SIMILARITY, SCORES, LOGIT = "similarity", "scores", "logit"
+NEAREST = 10
+LINKS = (
+    "Areas under curves over the edges of a split and as many pairs without an edge (ties count a half). Vectors were "
+    "learned of the training edges alone, and a logistic regression on those of two nodes of these edges and as many "
+    "pairs without one."
+)
+LABELS = (
+    "Vectors were learned of all edges and no labels; one logistic regression for each label of the training nodes. A "
+    "node is given its best labels, as many as it has; F1 over all of them (micro) and its mean over labels (macro)."
+)
+
+
+class Asked(NodeNames, table={}, name="nodes"):
+    """What reads the questions put to a run: nodes, whose like are asked for, and pairs where it knows of them."""
+
+    def __init__(self, names: Vocabulary, *, pairs: bool) -> None:
+        super().__init__(named.NODES, "node")
+        self.pairs = pairs
+        self.of_pairs = NodeNames(named.NODES, "pair")
+        self.bind((), {named.NODES: names})
+        self.of_pairs.bind((), {named.NODES: names})
+
+    @property
+    def accepts(self) -> tuple[str, ...]:
+        return (*super().accepts, "pair") if self.pairs else super().accepts
+
+    def _of_pair(self, item: Any) -> bool:
+        asks = kind_of(item) == "pair"
+        if asks and not self.pairs:
+            raise UsageError("this embedding was measured on labels, and knows no chance of an edge; ask for nodes")
+        return asks
+
+    def read(self, item: Any, told: dict[str, Any]) -> Any:
+        return self.of_pairs.read(item, told) if self._of_pair(item) else super().read(item, told)
+
+    def called(self, item: Any) -> str:
+        return self.of_pairs.called(item) if self._of_pair(item) else super().called(item)
+
+
+def nearest(vectors: Tensor, ask: Tensor) -> Tensor:
+    """Cosines of the vectors of nodes, rows int64 [n, 1], with all: [n, N + 1]; 0 for row 0."""
+    lengths = pdl.sqrt(pdl.maximum(pdl.square(vectors).sum(axis=1, keepdims=True), 1e-12))
+    units = vectors / lengths
+    return pdl.matmul(pdl.take(units, ask[:, 0]), pdl.swapaxes(units, 0, 1))
+
+
+def known(task: NodeEmbedding, model: SkipGram, kind: str) -> named.Known:
+    """How an embedding answers for a node or for a pair."""
+    with pdl.no_grad():
+        vectors = np.array(model.vectors().data)
+    names = task.vocabularies[named.NODES]
+    if kind == "pair":
+        decoder = task.decoder(model)
+        return named.Known(
+            kind="pair", names=names, vectors=vectors, answer=decoder, output=LOGIT, post=({"step": "chances"},),
+            labels=["edge"], decoder=decoder,
+        )  # fmt: skip
+    top = {"step": "top_items", "vocabulary": named.NODES, "k": NEAREST, "exclude": "ask"}
+    return named.Known(kind="node", names=names, vectors=vectors, answer=nearest, output=SIMILARITY, post=(top,))
+
+
+def predict(
+    task: NodeEmbedding, model: SkipGram, inputs: Sequence[Any], *, batch_size: int, topk: int | None
+) -> Iterator[dict[str, Any]]:
+    """One dict for each input, in order: runs of nodes and of pairs, each by what knows them."""
+    ready: dict[str, named.Known] = {}
+    waiting: list[Any] = []
+    for item in inputs:
+        if waiting and kind_of(item) != kind_of(waiting[0]):
+            yield from _answers(task, model, waiting, ready, batch_size, topk)
+            waiting = []
+        waiting.append(item)
+    if waiting:
+        yield from _answers(task, model, waiting, ready, batch_size, topk)
+
+
+def kind_of(item: Any) -> str:
+    """Whether a "node" or a "pair" is asked for."""
+    return "pair" if isinstance(item, Mapping) and "pair" in item else "node"
+
+
+def _answers(
+    task: NodeEmbedding, model: SkipGram, items: list[Any], ready: dict[str, named.Known], size: int, topk: int | None
+) -> Iterator[dict[str, Any]]:
+    kind = kind_of(items[0])
+    if kind not in ready:
+        ready[kind] = known(task, model, kind)
+    return named.predict(ready[kind], items, batch_size=size, topk=topk)
+
+
+def deployment(
+    task: NodeEmbedding, model: Any, cfg: Any, *, metrics: Mapping[str, float | None], licence: str
+) -> Deployment:
+    """A bundle: of a run on pairs the chance of an edge, of one on labels the nodes most like a node (and the labels'
+    logits, as an output of its own)."""
+    assert isinstance(model, SkipGram)
+    links = not task.classes
+    how = known(task, model, "pair" if links else "node")
+    what = "The probability of an edge between two nodes" if links else "The nodes most like a node, by cosine"
+    ask, command = ('{"pair": ["a", "b"]}', "--pairs a:b") if links else ('"a"', "--nodes a")
+    card = deploy.card_of(
+        f"{type(model).__name__}: vectors of {len(how.names):,} nodes",
+        f"{what}, for the nodes of its own graph, by name ({cfg['model']['_target_']}, {model.dim} numbers a node).",
+        cfg,
+        metrics,
+        protocol=LINKS if links else LABELS,
+        use=f'    session = pdl.runtime.load("model.pdl")\n    session({ask})\n\nor `pdl predict model.pdl {command}`.',
+        licence=licence,
+    )
+    about = {"task": cfg["task"]["_target_"], "model": cfg["model"]["_target_"]}
+    beside = {} if links else {SCORES: task.decoder(model)}
+    return named.deployment(how, card=card, licence=licence, about=about, beside=beside)
+
+
+def deployed_logits(model: Any, batch: Mapping[str, Any]) -> Tensor:
+    """What a bundle says of pairs [P, 2] or nodes [B]: the regression's logits."""
+    if "pair" in batch:
+        return model(pdl.Tensor(np.asarray(batch["pair"]) + 1))  # type: ignore[no-any-return]
+    at = [port.name for port in model.session.outputs].index(SCORES)
+    parts = np.array_split(np.asarray(batch["node"])[:, None] + 1, max(1, len(batch["node"]) // 256))
+    return pdl.concat([model(pdl.Tensor(part))[at] for part in parts], axis=0)
+
+
+def example(task: NodeEmbedding) -> str:
+    """The first two nodes, to put behind `pdl predict RUN`."""
+    return f"--nodes {shlex.quote(csv_line(task.vocabularies[named.NODES].names[:2]))}"
+
+
+def check(cfg: Any, progress: Any = None) -> list[Fault]:
+    """What is wrong with the pairs, or the nodes, of a recipe."""
+    node = next((cfg["data"][name] for name in ("train", "val", "test") if cfg["data"].get(name) is not None), None)
+    if node is not None and issubclass(locate(node["_target_"]), EdgeSplit):
+        from pdl_graph.link.check import check as check_links
+
+        return check_links(cfg, progress)
+    return check_recipe(cfg, progress)
+
+
+def baselines(task: NodeEmbedding, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
+    """Of pairs those of `LinkPrediction`; of labels the most frequent ones, and label propagation."""
+    if not task.classes:
+        from pdl_graph.link.baselines import baselines as of_links
+
+        return of_links(datasets[split], task.hits)
+    graph, nodes, asked = graph_of(datasets["train"]), nodes_of(datasets["train"]), nodes_of(datasets[split])
+    y = rows_of_labels(np.asarray(unwrap(datasets["train"])[0].y), len(task.classes))
+    methods = {
+        "majority": majority(y[nodes].astype(np.float64), graph.num_nodes),
+        "label propagation": label_propagation(graph, nodes, y[nodes]),
+    }
+    found: dict[str, dict[str, float]] = {}
+    for name, scores in methods.items():
+        found[name] = {}
+        for key, metric in task.metrics().items():
+            assert isinstance(metric, TopF1)
+            metric.update(scores[asked], y[asked])
+            found[name][key] = metric.compute()
+    return found
+
+
+__all__ = [
+    "Asked",
+    "baselines",
+    "check",
+    "deployed_logits",
+    "deployment",
+    "example",
+    "kind_of",
+    "known",
+    "nearest",
+    "predict",
+]

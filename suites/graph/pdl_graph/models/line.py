@@ -1,0 +1,81 @@
+"""LINE."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+
+import pdl
+from pdl.data.negatives import Negatives
+from pdl.errors import ConfigError
+from pdl.graphs import Neighbours
+from pdl.hints import Range
+from pdl.tensor import Tensor
+from pdl_graph.graph import Graph
+from pdl_graph.models.skip_gram import Array, SkipGram
+
+
+class LINE(SkipGram):
+    """Tang et al., "LINE: large-scale information network embedding", arXiv 1503.03578: edges, drawn in proportion to
+    their weights, make their ends contexts of one another; an epoch draws as many as there are.
+
+    order   "first": who is joined is alike (a node has one vector, as itself and as a context);   "second": who has
+            the same neighbours is alike;   "both": a half of the vector each, which are then scaled to length 1
+    num_nodes, dim and sparse are those of `SkipGram`.
+    """
+
+    def __init__(
+        self,
+        num_nodes: Annotated[int, Range(1)] | None = None,
+        *,
+        dim: Annotated[int, Range(2)] = 128,
+        order: Literal["first", "second", "both"] = "both",
+        sparse: bool = True,
+    ) -> None:
+        if order == "both" and dim % 2:
+            raise ConfigError(f"model.dim={dim}: with order=both each order has a half of it; dim must be even")
+        super().__init__(num_nodes, dim // 2 if order == "both" else dim, sparse)
+        self.dim, self.order = dim, order
+        if order == "first":
+            self.contexts = self.nodes
+        if order == "both":
+            self.joined = self.table(dim // 2, sparse)
+        self._draws: tuple[Neighbours, Negatives] | None = None
+
+    def starts(self, graph: Graph) -> Array:
+        return np.zeros(graph.num_edges, np.int64)  # as many as edges; `draw` draws where they begin
+
+    def draw(self, near: Neighbours, graph: Graph, numbers: Array, starts: Array, *, epoch: int) -> Array:
+        if self._draws is None or self._draws[0] is not near:
+            source, _ = graph.edges()
+            strength = np.bincount(source, graph.edge_weight, minlength=graph.num_nodes)
+            self._draws = near, Negatives(graph.num_nodes, counts=np.append(0, strength), seed=near.seed)
+        first = self._draws[1].rows(numbers, 1, epoch=epoch, step=0)[:, 0] - 1
+        return near.walks(first, 1, epoch=epoch, streams=numbers).astype(np.int64) + 1
+
+    def loss(self, sequences: Tensor, others: Tensor, negatives: int) -> Tensor:
+        tables = [(self.nodes, self.contexts)] + ([(self.joined, self.joined)] if self.order == "both" else [])
+        total = None
+        for nodes, contexts in tables:
+            x, c, n = nodes(sequences[:, 0]), contexts(sequences[:, 1]), contexts(others)
+            own = pdl.softplus(-(x * c).sum(axis=1)).mean()
+            drawn = pdl.softplus(pdl.matmul(x, pdl.swapaxes(n, 0, 1))).mean() * negatives
+            total = own + drawn if total is None else total + own + drawn
+        assert total is not None
+        return total
+
+    def vectors(self) -> Tensor:
+        if self.order != "both":
+            return self.nodes.weight
+        return pdl.concat([_unit(self.joined.weight), _unit(self.nodes.weight)], axis=1)
+
+
+def _unit(rows: Tensor) -> Tensor:
+    return rows / pdl.sqrt(pdl.maximum(pdl.square(rows).sum(axis=1, keepdims=True), 1e-12))
+
+
+TASK = "node embedding"
+VARIANTS = {"line": {"_target_": "pdl_graph.LINE"}}
+
+__all__ = ["LINE"]
