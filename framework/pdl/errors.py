@@ -22,6 +22,10 @@ class UsageError(PdlError):
     exit_code = 2
 
 
+class PackageError(UsageError):
+    """A package that is not installed is needed; the message says for what, and how to get it."""
+
+
 class ConfigError(UsageError):
     """A config tree has faults; `problems` lists every one of them, a line each."""
 

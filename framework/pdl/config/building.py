@@ -7,7 +7,7 @@ from typing import Any
 from pdl import suites
 from pdl.config.signature import TARGET, signature, wants_tuple
 from pdl.config.tree import Items, Node, dotted
-from pdl.errors import ConfigError, DataError, PdlError
+from pdl.errors import ConfigError, DataError, PackageError, PdlError
 
 
 def build(node: Any, **extra: Any) -> Any:
@@ -15,7 +15,8 @@ def build(node: Any, **extra: Any) -> Any:
     inside, scalars stay.
 
     `extra` are keyword arguments for the outermost constructor; they win over the node's keys. Raises ConfigError
-    (DataError for data troubles) with the place in the recipe when a constructor refuses its arguments.
+    (DataError for data troubles, PackageError for a package that is absent) with the place in the recipe when a
+    constructor refuses its arguments.
     """
     if isinstance(node, list):
         return [build(item) for item in node]
@@ -36,6 +37,8 @@ def build(node: Any, **extra: Any) -> Any:
     except DataError as error:
         error.args = (f"{_place(node)}: {error}",)  # the same error, of the same kind, that now says where
         raise
+    except PackageError as error:
+        raise PackageError(f"{_place(node)}: {error}") from error
     except (PdlError, TypeError, ValueError, KeyError, OSError) as error:
         raise ConfigError(f"{_place(node)}: {_said(error)}") from error
 

@@ -27,6 +27,7 @@ from pdl.runtime import (  # noqa: F401 - register steps
     boxes,
     fields,
     graph_input,
+    molecules,
     names,
     node_names,
     pictures,

@@ -18,7 +18,7 @@ import numpy as np
 from pdl.config import from_dict
 from pdl.config.named import find, name_of
 from pdl.config.tree import shown
-from pdl.errors import CheckError, PdlError
+from pdl.errors import CheckError, PackageError, PdlError
 from pdl.export.run import export
 from pdl.runtime.use import predict as predict_with_bundle
 from pdl.selftest.compare import differences
@@ -74,7 +74,7 @@ def run(
                 tell(name)
                 step(trial)
         trial.outcome.status = "passed"
-    except Skipped as error:
+    except (Skipped, PackageError) as error:
         trial.outcome.status, trial.outcome.reason = "skipped", str(error)
     except PdlError as error:
         trial.outcome.reason = str(error)

@@ -20,6 +20,7 @@ from pdl.ops import CSR
 from pdl.ops.base import Spec
 from pdl.runtime.graph_folder import GraphFolder
 from pdl.runtime.graph_input import Form, GraphPart, opened
+from pdl.runtime.molecules import MoleculeForm, SmilesPart
 from pdl.runtime.pipeline import Pipeline
 from pdl.tensor import Tensor, no_grad
 from pdl.train import Deployment
@@ -41,6 +42,7 @@ class Answering:
     answer  what is asked of that: ([N, C], int64 [n] or [n, 2]) -> [n, ...]; not called for graphs
     form    how folders become arrays;    weighted  whether edges have weights
     output  the name of what is answered;    post  the steps behind it
+    reads   the step that makes arrays of what is given, without its `part`; by default "graph", of folders
     """
 
     model: Module
@@ -51,6 +53,7 @@ class Answering:
     weighted: bool
     output: str
     post: Sequence[Mapping[str, Any]]
+    reads: Mapping[str, Any] | None = None
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -60,8 +63,8 @@ class Answering:
 
     def steps(self) -> dict[str, Any]:
         """The pipeline, as plain values."""
-        about = {"kind": self.kind, **asdict(self.form)}
-        pre = {part: [{"step": "graph", "part": part, **about}] for part in self.parts}
+        reads = self.reads or {"step": "graph", "kind": self.kind, **asdict(self.form)}
+        pre = {part: [{**reads, "part": part}] for part in self.parts}
         return {"pre": pre, "post": {self.output: [dict(step) for step in self.post]}}
 
     def pipeline(self, labels: Sequence[str] = ()) -> Pipeline:
@@ -133,8 +136,29 @@ def folder_of(graph: Graph, called: str = "the graph of this run") -> GraphFolde
     return GraphFolder(called, names, x, [], *ends, weight, attributes)
 
 
+class AskedMolecules(SmilesPart, table={}, name="smiles"):
+    """What reads the molecules that a run is asked about, of which `steps` tell how."""
+
+    def __init__(self, molecules: MoleculeForm, *, self_loops: bool) -> None:
+        super().__init__("x", **molecules.plain(), self_loops=self_loops)
+
+    def meant(self, item: Any) -> dict[str, Any]:
+        """An item of `pdl.train.predict`: a mapping, or SMILES."""
+        return dict(item) if isinstance(item, Mapping) else {"smiles": item}
+
+    def source(self, item: Any) -> tuple[GraphFolder, dict[str, np.ndarray]]:
+        """The graph of a molecule, and its arrays."""
+        return opened(self._folder(item), self.form)
+
+
 def predict(
-    how: Answering, reader: Asked, inputs: Sequence[Any], labels: Sequence[str], *, batch_size: int, topk: int | None
+    how: Answering,
+    reader: Asked | AskedMolecules,
+    inputs: Sequence[Any],
+    labels: Sequence[str],
+    *,
+    batch_size: int,
+    topk: int | None,
 ) -> Iterator[dict[str, Any]]:
     """One dict for each input, in order. A graph is encoded once, however many questions are put to it."""
     pipeline = how.pipeline(labels)
@@ -279,6 +303,6 @@ def card_of(
 
 
 __all__ = [
-    "Answering", "Asked", "ByPosition", "as_inputs", "card_of", "deployment", "folder_of", "made_up", "metric_table",
-    "predict", "questions",
+    "Answering", "Asked", "AskedMolecules", "ByPosition", "as_inputs", "card_of", "deployment", "folder_of", "made_up",
+    "metric_table", "predict", "questions",
 ]  # fmt: skip

@@ -46,8 +46,8 @@ class MeanPool(Module):
         """[N, C] -> [num_graphs, C]."""
         ids = members(graph)
         total = pdl.segment_sum(x, ids, num_segments=graph.num_graphs)
-        count = pdl.segment_sum(pdl.ones((x.shape[0], 1), dtype=x.dtype), ids, num_segments=graph.num_graphs)
-        return total / pdl.maximum(count, 1.0)
+        count = pdl.astype(pdl.segment_count(ids, num_segments=graph.num_graphs), x.dtype)
+        return total / pdl.maximum(count, 1.0).reshape((-1, 1))
 
 
 class MaxPool(Module):

@@ -6,6 +6,7 @@ from pdl_graph.data.edge_file import CaAstroPh, EdgeFile, LinkGraph
 from pdl_graph.data.edges import EdgeSplit
 from pdl_graph.data.folder import GraphFolder, read_graph
 from pdl_graph.data.graphs import GraphSet
+from pdl_graph.data.molecules import Molecules
 from pdl_graph.data.planetoid import Planetoid
 from pdl_graph.data.power_law import PowerLaw
 from pdl_graph.data.triples import Triples
@@ -20,6 +21,7 @@ __all__ = [
     "GraphSet",
     "GraphFolder",
     "LinkGraph",
+    "Molecules",
     "NodeData",
     "Planetoid",
     "PowerLaw",

@@ -9,6 +9,7 @@ import numpy as np
 
 from pdl.data import Dataset, Sample, digest
 from pdl.errors import ConfigError
+from pdl.runtime.molecules import MoleculeForm
 from pdl_graph.data.base import unwrap
 from pdl_graph.graph import Graph
 
@@ -19,11 +20,14 @@ class GraphSet(Dataset):
     graphs    the samples
     classes   names of the classes, where there are classes: `labels` int64 [G] numbers them
     names     names of the targets, where these are numbers: `targets` float32 [G, T]; NaN where one is not known
+    smiles    of molecules, how each is written, and `molecules` how that became graphs
     """
 
     graphs: Sequence[Graph] = ()
     names: Sequence[str] = ()
     targets: np.ndarray | None = None
+    smiles: Sequence[str] = ()
+    molecules: MoleculeForm | None = None
 
     def __len__(self) -> int:
         return len(self.graphs)
@@ -55,6 +59,8 @@ class Chosen:
         self.graphs = [base.graphs[i] for i in self.rows.tolist()]
         self.labels = None if base.labels is None else base.labels[self.rows]
         self.targets = None if base.targets is None else base.targets[self.rows]
+        self.molecules = base.molecules
+        self.smiles = [base.smiles[i] for i in self.rows.tolist()] if base.molecules is not None else []
 
     def __len__(self) -> int:
         return len(self.graphs)

@@ -18,11 +18,11 @@ class Batches(Dataset):
     label   int64 [G], or
     target  float32 [G, T] (0 where not known), known float32 [G, T] (1 or 0)
 
-    self_loops  every node gets an edge to itself
+    chosen      the samples;    self_loops  every node gets an edge to itself
     """
 
     def __init__(self, chosen: Chosen, *, self_loops: bool = False) -> None:
-        graphs = chosen.graphs
+        self.chosen, graphs = chosen, chosen.graphs
         self.packed = Packed([graph.with_self_loops() for graph in graphs] if self_loops else graphs)
         self.told: dict[str, np.ndarray] = {}
         if chosen.targets is not None:
@@ -44,6 +44,11 @@ class Batches(Dataset):
         return {"graph": self.packed.take(indices), **told}
 
 
+def chosen_of(dataset: Any) -> Chosen:
+    """The samples of a graph data set, or of what a loader reads of one."""
+    return dataset.chosen if isinstance(dataset, Batches) else Chosen(dataset)
+
+
 class Passes(Sampler):
     """Passes over n samples, each in a new order, one behind another and cut into epochs of `size` samples: epochs of a
     small data set that are worth an evaluation."""
@@ -61,4 +66,4 @@ class Passes(Sampler):
         return order[first - many[0] * self.n :][: self.size]
 
 
-__all__ = ["Batches", "Passes"]
+__all__ = ["Batches", "Passes", "chosen_of"]

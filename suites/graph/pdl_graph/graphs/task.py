@@ -14,6 +14,7 @@ from pdl.data import DataLoader, Fault
 from pdl.errors import ConfigError, DataError, ShapeError, UsageError
 from pdl.hints import Range
 from pdl.nn import Module, init
+from pdl.runtime.molecules import MoleculeForm
 from pdl.runtime.readers import Reader
 from pdl.tensor import Tensor, no_grad
 from pdl.train import Deployment, Loss, Metric, Task
@@ -43,8 +44,9 @@ class GraphPrediction(Task):
     mean, std of each target over the training data: nets learn (target - mean) / std; by default the data tells them
     directed  whether edges go one way,
     weighted  whether they have weights, and
-    features  how many numbers nodes (num_features) and edges (num_edge_features) have, in the graphs that the model is
-              used on; the data tells
+    features  how many numbers nodes (num_features) and edges (num_edge_features) have, and
+    molecules how SMILES become graphs (`pdl.runtime.molecules.MoleculeForm`, as plain values; None: graphs are no
+              molecules), in the graphs that the model is used on; the data tells
 
     Targets that are not known (NaN) count in neither loss nor metrics; with several targets a metric is the mean over
     them. The model maps a `GraphBatch` to [graphs, outputs]; its num_features, num_edge_features and num_classes
@@ -64,6 +66,7 @@ class GraphPrediction(Task):
         directed: bool | None = None,
         weighted: bool | None = None,
         features: Mapping[str, int] | None = None,
+        molecules: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self.kind, self.loss, self.epoch_steps = kind, loss, epoch_steps
         self.classes, self.targets = list(classes or ()), list(targets or ())
@@ -72,6 +75,7 @@ class GraphPrediction(Task):
         self.self_loops = False  # whether the model wants them
         self.directed, self.weighted = directed, weighted
         self.sizes: dict[str, int] = dict(features or {})
+        self.molecules = None if molecules is None else MoleculeForm.read(molecules)
         self.told: dict[str, Any] = {}
 
     @property
@@ -134,6 +138,7 @@ class GraphPrediction(Task):
         for split, dataset in datasets.items():
             found = Chosen(dataset)
             self._names(split, found)
+            self._read_alike(split, found)
             for name, width in _widths(found).items():
                 if self.sizes.setdefault(name, width) != width:
                     raise DataError(f"data.{split}: graphs have {name}={width}, those before {self.sizes[name]}")
@@ -146,6 +151,16 @@ class GraphPrediction(Task):
                     "data.train is needed to standardise the targets; give it, or use a run that was trained"
                 )
             self.mean, self.std = _scale(Chosen(datasets["train"]).targets)
+
+    def _read_alike(self, split: str, found: Chosen) -> None:
+        """All splits are of molecules that are read alike, or none is."""
+        if not self.sizes:  # the first split, and no run that remembers
+            self.molecules = found.molecules
+        if found.molecules != self.molecules:
+            raise DataError(
+                f"data.{split}: molecules become graphs as {found.molecules}, elsewhere as {self.molecules}; "
+                "give all splits the same elements, atoms and bonds"
+            )
 
     def _names(self, split: str, found: Chosen) -> None:
         own, held = (found.classes, "classes") if self.kind == "classification" else (found.names, "targets")
@@ -218,7 +233,8 @@ class GraphPrediction(Task):
         named = {"classes": self.classes} if self.kind == "classification" else {"targets": self.targets}
         scale = {"mean": self.mean, "std": self.std} if self.kind == "regression" else {}
         used_on = {"directed": self.directed, "weighted": self.weighted, "features": self.sizes}
-        return {"task": {**named, **scale, **used_on}, "model": self.told}
+        molecules = {} if self.molecules is None else {"molecules": self.molecules.plain()}
+        return {"task": {**named, **scale, **used_on, **molecules}, "model": self.told}
 
     def restore(self, cfg: Any) -> Module:
         """The model of a run; its own weights follow, so none are drawn."""
@@ -240,7 +256,8 @@ class GraphPrediction(Task):
         topk: int | None = None,
         **options: Any,
     ) -> Iterator[dict[str, Any]]:
-        """What is said of each graph: a folder (`pdl.runtime.graph_folder.GraphFolder`), or {"graph": folder}."""
+        """What is said of each graph: a folder (`pdl.runtime.graph_folder.GraphFolder`), or {"graph": folder}; of each
+        molecule: SMILES, or {"smiles": text}."""
         if options:
             raise UsageError(f"a model of graphs has no option {', '.join(options)}; it takes topk")
         how, asked = use.answering(self, model, cfg), use.reader(self)

@@ -17,12 +17,23 @@ from pdl.runtime.graph_input import Form
 from pdl.train import Deployment
 from pdl_graph import deploy
 from pdl_graph.batch import GraphBatch
-from pdl_graph.data.graphs import Chosen
+from pdl_graph.graphs.loader import chosen_of
 
 if TYPE_CHECKING:
     from pdl_graph.graphs.task import GraphPrediction
 
 SAMPLES = 8
+SOME = ("CCO", "c1ccccc1", "CC(=O)Nc1ccc(O)cc1")
+_FOLDERS = (
+    '    session = pdl.runtime.load("model.pdl")\n    session("folder")\n\n'
+    "or `pdl predict model.pdl --new-graph folder`. The folder holds edges.csv (source, target, attributes) and "
+    "nodes.csv (id, features)."
+)
+_MOLECULES = (
+    '    session = pdl.runtime.load("model.pdl")\n    session("CCO")\n\n'
+    "or `pdl predict model.pdl CCO`, or with a file *.csv that has a column smiles. Molecules are read by RDKit: "
+    '`pip install "pdl-graph[molecules]"`.'
+)
 
 
 def answering(task: GraphPrediction, model: Module, cfg: Any) -> deploy.Answering:
@@ -36,7 +47,10 @@ def answering(task: GraphPrediction, model: Module, cfg: Any) -> deploy.Answerin
         weighted=bool(task.weighted),
         output="scores" if task.kind != "regression" else "values",
         post=post(task),
-    )
+        reads=None if task.molecules is None else {
+            "step": "smiles", **task.molecules.plain(), "self_loops": task.self_loops,
+        },
+    )  # fmt: skip
 
 
 def post(task: GraphPrediction) -> list[dict[str, Any]]:
@@ -63,8 +77,10 @@ def form_of(task: GraphPrediction) -> Form:
     )
 
 
-def reader(task: GraphPrediction) -> deploy.Asked:
-    """What reads graphs."""
+def reader(task: GraphPrediction) -> deploy.Asked | deploy.AskedMolecules:
+    """What reads graphs, or molecules."""
+    if task.molecules is not None:
+        return deploy.AskedMolecules(task.molecules, self_loops=task.self_loops)
     return deploy.Asked("graph", form_of(task), nothing)
 
 
@@ -84,7 +100,8 @@ def deployment(
 ) -> Deployment:
     """A bundle that answers for graphs."""
     how = answering(task, model, cfg)
-    graphs = [] if dataset is None else Chosen(dataset).graphs[:SAMPLES]
+    known = None if dataset is None else chosen_of(dataset)
+    graphs = [] if known is None else known.graphs[:SAMPLES]
     told = ", ".join(labels(task)[:20])
     what = {"classification": "Of which class a graph is", "binary": "Yes or no", "regression": "Numbers"}[task.kind]
     card = deploy.card_of(
@@ -94,15 +111,15 @@ def deployment(
         cfg,
         metrics,
         protocol="Over all graphs of a split; weights were chosen as the recipe says (train.monitor and test_weights).",
-        use='    session = pdl.runtime.load("model.pdl")\n    session("folder")\n\n'
-        "or `pdl predict model.pdl --new-graph folder`. The folder holds edges.csv (source, target, attributes) "
-        "and nodes.csv (id, features).",
+        use=_FOLDERS if task.molecules is None else _MOLECULES,
         licence=licence,
     )
     about = {"task": cfg["task"]["_target_"], "model": cfg["model"]["_target_"]}
-    samples: Sequence[Any] | None = [
+    samples: Sequence[Any] = [
         {"graph": deploy.folder_of(graph, f"graph {number}")} for number, graph in enumerate(graphs)
     ]
+    if task.molecules is not None:
+        samples = [{"smiles": each} for each in (SOME if known is None else known.smiles[:SAMPLES])]
     return deploy.deployment(
         how, graphs[0] if graphs else None, labels=labels(task), card=card, licence=licence, about=about,
         samples=samples or None,
@@ -132,8 +149,13 @@ def apart(graph: GraphBatch) -> list[GraphBatch]:
 
 
 def write_example(task: GraphPrediction, loaders: Mapping[str, Any], folder: Path) -> str:
-    """The first graph of the test data as a folder in the run, to put behind `pdl predict RUN`."""
+    """The first graph of the test data as a folder in the run, or its first molecules as a table, to put behind `pdl
+    predict RUN`."""
     loader = loaders.get("test") or loaders.get("val") or loaders["train"]
+    if task.molecules is not None:
+        table = folder / "example_molecules.csv"
+        _write(table, ["smiles"], [[each] for each in chosen_of(loader.dataset).smiles[:SAMPLES]])
+        return str(table)
     batch = next(iter(loader))["graph"]
     one = apart(batch)[0]
     place = folder / "example_graph"
