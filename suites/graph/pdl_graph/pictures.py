@@ -15,6 +15,7 @@ COLOURS = (
 SIDE, MARGIN, LINE = 460, 26, 16
 NODES, POINTS = 60, 3000
 ROUNDS = 200
+FAR = 0.005  # share of the points on each side
 
 
 def ego_network(
@@ -46,9 +47,10 @@ def ego_network(
 
 
 def scatter(points: Array, groups: Array, classes: Sequence[Any], *, names: Any = (), title: str = "") -> str:
-    """Points [N, 2] in the colours of their groups int [N] (-1: grey); of many, `POINTS` spread evenly over them."""
+    """Points [N, 2] in the colours of their groups int [N] (-1: grey); of many, `POINTS` spread evenly over them. The
+    few that lie far out are drawn at the edge, so that the others have room."""
     chosen = np.arange(len(points)) if len(points) <= POINTS else np.arange(POINTS) * len(points) // POINTS
-    at = _fit(points)
+    at = _fit(np.clip(points, *np.quantile(points, [FAR, 1 - FAR], axis=0)) if len(points) else points)
     parts = [_dot(at[i], 2.4, _colour(int(groups[i])), str(names[i]) if len(names) else str(i)) for i in chosen]
     used = sorted({int(g) for g in groups if g >= 0})
     return _svg(parts, [(classes[g], _colour(g)) for g in used if g < len(classes)], title)
@@ -135,13 +137,14 @@ def _text(x: float, y: float, text: str) -> str:
 
 def _svg(parts: Sequence[Any], legend: Sequence[tuple[str, str]], title: str) -> str:
     """The picture, with its title above and its legend below."""
-    top, rows = (LINE + 6 if title else 0), (len(legend) + 2) // 3
+    columns = 3 if max((len(name) for name, _ in legend), default=0) <= 18 else 2
+    top, rows = (LINE + 6 if title else 0), -(-len(legend) // columns)
     height = top + SIDE + rows * LINE
     head = _text(MARGIN, LINE, title) if title else ""
     marks = []
     for number, (name, colour) in enumerate(legend):
-        x, y = MARGIN + number % 3 * 145, top + SIDE + number // 3 * LINE
-        marks.append(f'<circle cx="{x}" cy="{y}" r="5" fill="{colour}"/>{_text(x + 9, y + 4, name[:22])}')
+        x, y = MARGIN + number % columns * (SIDE - MARGIN) // columns, top + SIDE + number // columns * LINE
+        marks.append(f'<circle cx="{x}" cy="{y}" r="5" fill="{colour}"/>{_text(x + 9, y + 4, name[:32])}')
     style = "<style>text{font:11px system-ui,sans-serif;fill:currentColor}</style>"
     body = f'<g transform="translate(0 {top})">{"".join(parts)}</g>'
     return (

@@ -129,14 +129,15 @@ def pictures(task: NodeClassification, model: GraphModel, dataset: Any, split: s
     if y.ndim != 1:
         return []
     names = [graph.names[n] for n in nodes] if len(graph.names) else nodes
-    plane = scatter(principal_plane(vectors), y[nodes], task.classes, names=names)
+    length = np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    plane = scatter(principal_plane(vectors / length), y[nodes], task.classes, names=names)
     centre = int(nodes[np.argmin(np.abs(graph.in_degree()[nodes] - 8))])
     around = ego_network(graph.indptr, graph.indices, centre, groups=y, classes=task.classes, names=graph.names)
     return [
         Section(
             f"Nodes in the plane ({split})",
-            f'<div class="charts">{plane}</div><p>The vectors before the last layer, by their two principal '
-            "components; colours are the true classes.</p>",
+            f'<div class="charts">{plane}</div><p>The directions of the vectors before the last layer, by their '
+            "two principal components; colours are the true classes.</p>",
         ),
         Section(
             "A neighbourhood",
