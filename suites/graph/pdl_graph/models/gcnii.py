@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Annotated
 
+import numpy as np
+
 import pdl
 from pdl import Tensor
 from pdl.hints import Range
@@ -29,8 +31,9 @@ class GCNIIConv(Module):
 
     def forward(self, adjacency: CSR, h: Tensor, h0: Tensor, *, norm: Tensor) -> Tensor:
         """h, h0 [N, width], the nonzeros of S [E] (`gcn_norm`) -> [N, width]."""
-        p = pdl.spmm(adjacency, h, norm) * (1 - self.alpha) + h0 * self.alpha
-        return p * (1 - self.beta) + pdl.matmul(p, self.weight) * self.beta
+        p = pdl.spmm(adjacency, h, norm * (1 - self.alpha)) + h0 * self.alpha
+        own = pdl.as_tensor(np.eye(self.weight.shape[0], dtype=np.float32) * np.float32(1 - self.beta))
+        return pdl.matmul(p, self.weight * self.beta + own)  # the small matrices are joined, not the large products
 
 
 class GCNII(GraphModel):
