@@ -184,7 +184,7 @@ def subgraph(graph: Graph, nodes: Any) -> Graph:
     place[nodes] = np.arange(len(nodes))
     if (place[nodes] != np.arange(len(nodes))).any():
         raise UsageError("subgraph: a node is named twice; give each once")
-    edges, target = _rows(graph.indptr, nodes)
+    edges, target = rows_of(graph.indptr, nodes)
     keep = place[graph.indices[edges]] >= 0
     edges, target = edges[keep], target[keep]
     about: dict[str, Any] = {k: None if (held := getattr(graph, k)) is None else held[nodes] for k in NODE}
@@ -194,7 +194,7 @@ def subgraph(graph: Graph, nodes: Any) -> Graph:
     return with_edges(few, place[graph.indices[edges]], target, None, **edge)
 
 
-def _rows(indptr: Array, rows: Array) -> tuple[Array, Array]:
+def rows_of(indptr: Array, rows: Array) -> tuple[Array, Array]:
     """The edges of some rows, and which of the rows each is of."""
     counts = np.diff(indptr)[rows]
     starts = np.concatenate([[0], np.cumsum(counts)])
