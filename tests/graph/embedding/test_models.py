@@ -13,6 +13,7 @@ from pdl_graph import LINE, DeepWalk, Graph, MetaPath2Vec, Node2Vec
 from pdl_graph.embedding.loader import Sequences
 from pdl_graph.embedding.logistic import fit
 from pdl_graph.embedding.metrics import TopF1
+from pdl_graph.models.skip_gram import Walks
 
 Array = np.ndarray
 
@@ -73,7 +74,8 @@ def test_the_cost_of_edges_by_order(order: str) -> None:
 def test_walks_follow_edges_and_end_in_zeros() -> None:
     graph = Graph.from_edges(np.array([0, 1, 2]), np.array([1, 2, 3]), 6, directed=True)
     data = Sequences(graph, DeepWalk(6, dim=2, walk_length=3), 4, seed=0)
-    assert data.starts.tolist() == [0, 1, 2]
+    assert isinstance(data.sampler, Walks)
+    assert data.sampler.starts.tolist() == [0, 1, 2]
     batch = data.get_batch(np.arange(3))
     assert batch["sequence"].tolist() == [[1, 2, 3], [2, 3, 4], [3, 4, 0]]
     assert set(batch["others"].tolist()) <= {1, 2, 3, 4}  # who has no edges is never drawn
@@ -105,7 +107,7 @@ def test_lines_edges_come_by_weight() -> None:
     graph = Graph.from_edges(source, target, 4, directed=False, edge_weight=weight)
     data = Sequences(graph, LINE(4, dim=2), 1, seed=0)
     assert len(data) == 6
-    got = data.model.draw(data.near, graph, np.arange(30_000), np.zeros(30_000, np.int64), epoch=0)
+    got = data.sampler.draw(np.arange(30_000), epoch=0)
     share = np.array([(np.sort(got, axis=1) == [i + 1, i + 2]).all(1).mean() for i in range(3)])
     assert share == pytest.approx(weight / weight.sum(), abs=0.02)
 
@@ -115,7 +117,8 @@ def test_a_metapath_says_what_types_follow() -> None:
     pairs = np.array([[0, 2], [1, 2], [1, 3], [0, 4], [2, 4]])
     graph = Graph.from_edges(pairs[:, 0], pairs[:, 1], 5, directed=False, node_type=kinds)
     data = Sequences(graph, MetaPath2Vec(5, path=[0, 1, 0], dim=2, walk_length=7), 2, seed=0)
-    assert data.starts.tolist() == [0, 1]
+    assert isinstance(data.sampler, Walks)
+    assert data.sampler.starts.tolist() == [0, 1]
     walks = data.get_batch(np.arange(2))["sequence"]
     assert (kinds[walks - 1] == np.arange(7) % 2).all()
     with pytest.raises(ConfigError, match="does not end with the type"):

@@ -11,7 +11,7 @@ from pdl.data import Batch, Dataset, Sample
 from pdl.data.negatives import Negatives
 from pdl.errors import ConfigError
 from pdl_graph.graph import Graph
-from pdl_graph.models.skip_gram import SkipGram, neighbours_of
+from pdl_graph.models.skip_gram import SkipGram
 
 POWER = 0.75  # of the degrees, in proportion to which nodes are drawn (arXiv 1310.4546)
 
@@ -24,16 +24,14 @@ class Sequences(Dataset):
     """
 
     def __init__(self, graph: Graph, model: SkipGram, k: int, *, seed: int, origin: Any = None) -> None:
-        self.graph, self.model, self.k, self.dataset = graph, model, k, origin
-        self.near, self.epoch = neighbours_of(graph, seed), 0
-        self.starts = model.starts(graph)
-        if not len(self.starts):
+        self.sampler, self.k, self.dataset, self.epoch = model.sampler(graph, seed), k, origin, 0
+        if not len(self.sampler):
             raise ConfigError("data.train: the graph has no edges, so nothing can be learned of it")
         degree = graph.in_degree() + graph.out_degree()
         self.negatives = Negatives(graph.num_nodes, counts=np.append(0, degree), alpha=POWER, seed=seed)
 
     def __len__(self) -> int:
-        return len(self.starts)
+        return len(self.sampler)
 
     def set_epoch(self, epoch: int) -> None:
         """New draws for every epoch."""
@@ -44,7 +42,7 @@ class Sequences(Dataset):
 
     def get_batch(self, indices: np.ndarray) -> Batch:
         """The sequences with these numbers."""
-        found = self.model.draw(self.near, self.graph, indices, self.starts[indices], epoch=self.epoch)
+        found = self.sampler.draw(indices, epoch=self.epoch)
         others = self.negatives.shared(self.k, epoch=self.epoch, step=int(indices[0]))
         return {"sequence": found, "others": others}
 

@@ -212,8 +212,8 @@ class NodeEmbedding(Task):
     def tiny(self, cfg: Any) -> Tiny:
         line = cfg["model"]["_target_"].endswith("LINE")
         walks = {} if line else {"model.walk_length": 10, "model.window": 3}
-        settings = {"model.dim": 16, "task.shared": 20, "optim.lr": 0.05, **walks}
-        return Tiny(train=600, test=200, epochs=3, batch_size=2048 if line else 256, settings=settings)
+        settings = {"model.dim": 16, "task.shared": 20, "optim.lr": 0.1, **walks}
+        return Tiny(train=600, test=200, epochs=4, batch_size=2048 if line else 256, settings=settings)
 
     # -- telling -------------------------------------------------------------------------------------------------------
     def baselines(self, cfg: Any, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:

@@ -9,11 +9,27 @@ import numpy as np
 import pdl
 from pdl.data.negatives import Negatives
 from pdl.errors import ConfigError
-from pdl.graphs import Neighbours
 from pdl.hints import Range
 from pdl.tensor import Tensor
 from pdl_graph.graph import Graph
-from pdl_graph.models.skip_gram import Array, SkipGram
+from pdl_graph.models.skip_gram import Array, Sampler, SkipGram, neighbours_of
+
+
+class Edges(Sampler):
+    """Edges (source, target) in proportion to their weights, with repetition; as many as there are."""
+
+    def __init__(self, graph: Graph, seed: int) -> None:
+        self.count, self.near = graph.num_edges, neighbours_of(graph, seed)
+        strength = np.bincount(graph.edges()[0], graph.edge_weight, minlength=graph.num_nodes)
+        self.sources = Negatives(graph.num_nodes, counts=np.append(0, strength), seed=seed) if self.count else None
+
+    def __len__(self) -> int:
+        return self.count
+
+    def draw(self, numbers: Array, *, epoch: int) -> Array:
+        assert self.sources is not None
+        sources = self.sources.rows(numbers, 1, epoch=epoch, step=0)[:, 0]
+        return self.near.walks(sources - 1, 1, epoch=epoch, streams=numbers).astype(np.int64) + 1
 
 
 class LINE(SkipGram):
@@ -41,18 +57,9 @@ class LINE(SkipGram):
             self.contexts = self.nodes
         if order == "both":
             self.joined = self.table(dim // 2, sparse)
-        self._draws: tuple[Neighbours, Negatives] | None = None
 
-    def starts(self, graph: Graph) -> Array:
-        return np.zeros(graph.num_edges, np.int64)  # as many as edges; `draw` draws where they begin
-
-    def draw(self, near: Neighbours, graph: Graph, numbers: Array, starts: Array, *, epoch: int) -> Array:
-        if self._draws is None or self._draws[0] is not near:
-            source, _ = graph.edges()
-            strength = np.bincount(source, graph.edge_weight, minlength=graph.num_nodes)
-            self._draws = near, Negatives(graph.num_nodes, counts=np.append(0, strength), seed=near.seed)
-        first = self._draws[1].rows(numbers, 1, epoch=epoch, step=0)[:, 0] - 1
-        return near.walks(first, 1, epoch=epoch, streams=numbers).astype(np.int64) + 1
+    def sampler(self, graph: Graph, seed: int) -> Sampler:
+        return Edges(graph, seed)
 
     def loss(self, sequences: Tensor, others: Tensor, negatives: int) -> Tensor:
         tables = [(self.nodes, self.contexts)] + ([(self.joined, self.joined)] if self.order == "both" else [])

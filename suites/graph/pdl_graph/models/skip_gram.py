@@ -25,6 +25,43 @@ def neighbours_of(graph: Graph, seed: int = 0) -> Neighbours:
     return Neighbours(along.indptr, along.indices, weights=along.edge_weight, seed=seed)
 
 
+class Sampler:
+    """What draws the sequences of nodes that an epoch learns of; `len` says how many there are."""
+
+    def __len__(self) -> int:
+        raise NotImplementedError(f"{type(self).__name__} must define __len__")
+
+    def draw(self, numbers: Array, *, epoch: int) -> Array:
+        """The sequences with these numbers, int64 [S]: int64 [S, L] of rows of the tables (node i is row i + 1), 0
+        where a sequence has ended. A function of (seed, epoch, number)."""
+        raise NotImplementedError(f"{type(self).__name__} must define draw")
+
+
+class Walks(Sampler):
+    """A walk from each of some nodes, int64 [S]; see `pdl.graphs.Neighbours.walks`."""
+
+    def __init__(
+        self,
+        near: Neighbours,
+        starts: Array,
+        nodes: int,
+        *,
+        p: float = 1.0,
+        q: float = 1.0,
+        along: Sequence[Neighbours] | None = None,
+    ) -> None:
+        self.near, self.starts, self.steps = near, starts, nodes - 1
+        self.how = {"p": p, "q": q, "along": along}
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def draw(self, numbers: Array, *, epoch: int) -> Array:
+        starts = self.starts[numbers]
+        found = self.near.walks(starts, self.steps, epoch=epoch, streams=numbers, **self.how)  # type: ignore[arg-type]
+        return found.astype(np.int64) + 1
+
+
 class SkipGram(Module):
     """Base of the models that give each node a vector x and, as the context of others, a vector c, by telling the
     contexts of a node from other nodes (skip-gram with negative sampling: Mikolov et al., arXiv 1310.4546):
@@ -37,8 +74,8 @@ class SkipGram(Module):
     dim         numbers in the vector of a node
     sparse      gradients and updates of the rows in use alone
 
-    A model says where sequences of nodes begin and how they go on (`starts`, `draw`), and what a batch of them costs
-    (`loss`). As word2vec does, x begins with U(-1/2, 1/2) / dim and c with 0.
+    A model says what draws sequences of nodes (`sampler`), and what a batch of them costs (`loss`). As word2vec does, x
+    begins with U(-1/2, 1/2) / dim and c with 0.
     """
 
     def __init__(self, num_nodes: int | None, dim: int, sparse: bool) -> None:
@@ -57,14 +94,9 @@ class SkipGram(Module):
         return made
 
     # -- what a model defines ------------------------------------------------------------------------------------------
-    def starts(self, graph: Graph) -> Array:
-        """int64 [S]: where the sequences of an epoch begin."""
-        raise NotImplementedError(f"{type(self).__name__} must define starts")
-
-    def draw(self, near: Neighbours, graph: Graph, numbers: Array, starts: Array, *, epoch: int) -> Array:
-        """The sequences of an epoch with these numbers, int64 [S'], which begin at `starts` [S']: int64 [S', L] of rows
-        of the tables, 0 where a sequence has ended. A function of (seed of `near`, epoch, number, start)."""
-        raise NotImplementedError(f"{type(self).__name__} must define draw")
+    def sampler(self, graph: Graph, seed: int) -> Sampler:
+        """What draws sequences from a graph."""
+        raise NotImplementedError(f"{type(self).__name__} must define sampler")
 
     def loss(self, sequences: Tensor, others: Tensor, negatives: int) -> Tensor:
         """The mean over the contexts of a batch: int64 [S, L], int64 [K] drawn nodes, the k of the formula."""
@@ -106,15 +138,9 @@ class DeepWalk(SkipGram):
         apart = np.abs(place[:, None] - place)
         self.band = np.where((apart > 0) & (apart <= window), (window + 1 - apart) / window, 0).astype(np.float32)
 
-    def starts(self, graph: Graph) -> Array:
-        return np.flatnonzero(graph.out_degree() > 0)
-
-    def draw(self, near: Neighbours, graph: Graph, numbers: Array, starts: Array, *, epoch: int) -> Array:
-        return self.walks(near, starts, numbers, epoch).astype(np.int64) + 1
-
-    def walks(self, near: Neighbours, starts: Array, numbers: Array, epoch: int) -> Array:
-        """int32 [S, walk_length], -1 behind the last node."""
-        return near.walks(starts, self.walk_length - 1, epoch=epoch, p=self.p, q=self.q, streams=numbers)
+    def sampler(self, graph: Graph, seed: int) -> Sampler:
+        starts = np.flatnonzero(graph.out_degree() > 0)
+        return Walks(neighbours_of(graph, seed), starts, self.walk_length, p=self.p, q=self.q)
 
     def loss(self, sequences: Tensor, others: Tensor, negatives: int) -> Tensor:
         x, c, n = self.nodes(sequences), self.contexts(sequences), self.contexts(others)
@@ -172,26 +198,19 @@ class MetaPath2Vec(DeepWalk):
         if len(path) < 2 or path[0] != path[-1]:
             raise ConfigError(f"model.path: {list(path)} does not end with the type that it begins with")
         self.path = list(path)
-        self._along: tuple[Neighbours, list[Neighbours]] | None = None
 
-    def starts(self, graph: Graph) -> Array:
+    def sampler(self, graph: Graph, seed: int) -> Sampler:
         if graph.node_type is None:
             raise ConfigError("model: MetaPath2Vec follows types of nodes, and the graph has none; use DeepWalk")
-        found = np.flatnonzero((graph.out_degree() > 0) & (graph.node_type == self.path[0]))
-        if not len(found):
+        starts = np.flatnonzero((graph.out_degree() > 0) & (graph.node_type == self.path[0]))
+        if not len(starts):
             raise ConfigError(f"model.path: no node of type {self.path[0]} has an edge")
-        return found
-
-    def draw(self, near: Neighbours, graph: Graph, numbers: Array, starts: Array, *, epoch: int) -> Array:
-        if self._along is None or self._along[0] is not near:
-            assert graph.node_type is not None
-            steps = {kind: near.to_type(graph.node_type, kind) for kind in set(self.path[1:])}
-            self._along = near, [steps[kind] for kind in self.path[1:]]
-        found = near.walks(starts, self.walk_length - 1, epoch=epoch, streams=numbers, along=self._along[1])
-        return found.astype(np.int64) + 1
+        near = neighbours_of(graph, seed)
+        steps = {kind: near.to_type(graph.node_type, kind) for kind in set(self.path[1:])}
+        return Walks(near, starts, self.walk_length, along=[steps[kind] for kind in self.path[1:]])
 
 
 TASK = "node embedding"
 VARIANTS = {"deepwalk": {"_target_": "pdl_graph.DeepWalk"}, "node2vec": {"_target_": "pdl_graph.Node2Vec"}}
 
-__all__ = ["DeepWalk", "MetaPath2Vec", "Node2Vec", "SkipGram", "neighbours_of"]
+__all__ = ["DeepWalk", "MetaPath2Vec", "Node2Vec", "Sampler", "SkipGram", "Walks", "neighbours_of"]
