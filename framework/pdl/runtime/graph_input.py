@@ -28,7 +28,7 @@ class Form:
     """How the arrays of a graph are made of its nodes and edges.
 
     features    F; 0 for a net that reads none
-    directed    False: every edge counts in both directions, once
+    directed    False: every edge counts in both directions, once; of several between two nodes the first
     self_loops  an edge from every node to itself, of weight 1, in place of those it has
     normalize   rows of features are divided by their sum, where that is not 0
     attributes  D, numbers that an edge has
@@ -46,11 +46,11 @@ class Form:
         n = len(graph.names)
         source, target, edge = graph.source, graph.target, np.arange(len(graph.source))
         if not self.directed:
+            _, edge = np.unique(np.maximum(source, target) * n + np.minimum(source, target), return_index=True)
+            source, target = source[edge], target[edge]
             back = source != target
             source, target = np.concatenate([source, target[back]]), np.concatenate([target, source[back]])
             edge = np.concatenate([edge, edge[back]])
-            _, first = np.unique(target * n + source, return_index=True)
-            source, target, edge = source[first], target[first], edge[first]
         if self.self_loops:
             other, loops = source != target, np.arange(n)
             source, target = np.concatenate([source[other], loops]), np.concatenate([target[other], loops])

@@ -11,6 +11,7 @@ import numpy as np
 from pdl.data.faults import fault
 from pdl.errors import UsageError
 from pdl_graph.features import dense
+from pdl_graph.structure import EDGE
 
 if TYPE_CHECKING:
     from pdl_graph.graph import Graph
@@ -30,6 +31,9 @@ def optional(name: str, what: str) -> Any:
 # -- scipy -------------------------------------------------------------------------------------------------------------
 def from_scipy(make: type[Graph], adjacency: Any, *, directed: bool, **about: Any) -> Graph:
     """See `Graph.from_scipy`."""
+    if not hasattr(adjacency, "tocoo"):
+        kind = type(adjacency).__name__
+        raise UsageError(f"Graph.from_scipy takes a scipy.sparse matrix, not {kind}; scipy.sparse.csr_matrix makes one")
     matrix = adjacency.tocoo()
     if matrix.shape[0] != matrix.shape[1]:
         raise fault(None, f"the adjacency has shape {matrix.shape}", "give a square matrix, a row for each node")
@@ -41,9 +45,12 @@ def from_scipy(make: type[Graph], adjacency: Any, *, directed: bool, **about: An
         about["edge_weight"] = value.astype(np.float32)
     if not directed:
         _demand_symmetric(matrix)
-        keep = source <= target
+        keep, edge = source <= target, {k: np.asarray(v) for k, v in about.items() if k in EDGE and v is not None}
+        if wrong := [k for k, v in edge.items() if len(v) != len(keep)]:
+            what = f"{wrong[0]} has {len(edge[wrong[0]])} rows for {len(keep)} entries of the adjacency"
+            raise fault(None, what, "give each entry one row")
         source, target = source[keep], target[keep]
-        about = {k: v[keep] if k.startswith("edge_") else v for k, v in about.items()}
+        about |= {k: v[keep] for k, v in edge.items()}
     return make.from_edges(source, target, matrix.shape[0], directed=directed, **about)
 
 
@@ -102,6 +109,8 @@ def from_networkx(
     edge_features: Sequence[str],
 ) -> Graph:
     """See `Graph.from_networkx`."""
+    if not hasattr(graph, "nodes"):
+        raise UsageError(f"Graph.from_networkx takes a networkx graph, not {type(graph).__name__}")
     names = list(graph.nodes)
     number = {name: i for i, name in enumerate(names)}
     nodes, edges = [graph.nodes[name] for name in names], list(graph.edges(data=True))
@@ -135,13 +144,15 @@ def _matrix(rows: list[dict[str, Any]], wanted: Sequence[str], names: list[Any],
 
 
 def _labels(values: list[Any]) -> tuple[Array, tuple[str, ...]]:
-    """Classes of nodes, -1 for None, and their names where labels are text."""
+    """Classes of nodes, -1 for None, and their names where labels are text; numbers, NaN for None, where any has a
+    point."""
     if any(isinstance(value, str) for value in values):
         classes = sorted({str(value) for value in values if value is not None})
         number = {name: i for i, name in enumerate(classes)}
         return np.array([-1 if v is None else number[str(v)] for v in values]), tuple(classes)
-    filled = [-1 if value is None else value for value in values]
-    return np.array(filled), ()
+    if any(isinstance(value, float | np.floating) for value in values):
+        return np.array([np.nan if value is None else value for value in values], np.float32), ()
+    return np.array([-1 if value is None else value for value in values], np.int64), ()
 
 
 __all__ = ["from_networkx", "from_scipy", "optional", "to_networkx", "to_scipy"]

@@ -14,11 +14,12 @@ from pdl.data import digest
 from pdl.data.faults import fault
 from pdl.ops import CSR
 from pdl_graph import exchange, storage, structure
-from pdl_graph.batch import GraphBatch, SparseFeatures
+from pdl_graph.batch import GraphBatch
 from pdl_graph.features import sparse_features
 from pdl_graph.message_passing import Message, recv, send
 from pdl_graph.order import cuthill_mckee
 from pdl_graph.structure import EDGE, Merge, batch_graphs
+from pdl_graph.typed import typed
 
 Array = np.ndarray
 
@@ -63,22 +64,21 @@ class Graph:
         directed   False: each edge is given once and stands for both directions (a self-loop for one)
         about      the other fields; those of edges in the order given (both directions get the same)
 
-        DataFault for ids outside of the graph, and for arrays that have not one row for each node or edge.
+        Without `num_nodes` the largest id is the last node. DataFault for ids outside of the graph, and for arrays that
+        have not one row for each node or edge.
         """
         source, target = np.asarray(source), np.asarray(target)
-        n = int(max(source.max(initial=-1), target.max(initial=-1))) + 1 if num_nodes is None else num_nodes
-        structure.demand_ids(source, target, n)
-        if not len(source):  # an empty list is an array of floats
+        n = structure.demand_ids(source, target, num_nodes)
+        if not len(source) or "u" in source.dtype.kind + target.dtype.kind:  # an empty list is an array of floats
             source, target = source.astype(np.int64), target.astype(np.int64)
-        about = {name: _typed(name, value) for name, value in about.items() if value is not None}
+        about = {name: typed(name, value) for name, value in about.items() if value is not None}
         edge = {name: about.pop(name) for name in EDGE if name in about}
         for name, values in edge.items():
             if len(values) != len(source):
                 raise fault(None, f"{name} has {len(values)} rows for {len(source)} edges", "give each edge one row")
         if not directed:
-            back = np.flatnonzero(source != target)
-            source, target = np.concatenate([source, target[back]]), np.concatenate([target, source[back]])
-            edge = {k: np.concatenate([v, v[back]]) for k, v in edge.items()}
+            source, target, at = structure.both_ways(source, target, ordered=bool(edge))
+            edge = {k: v[at] for k, v in edge.items()}
         empty = Graph(np.zeros(n + 1, np.int64), np.zeros(0, np.int32), directed=directed, **about)
         structure.demand_lengths(empty)
         return structure.with_edges(empty, source, target, None, **edge)
@@ -105,7 +105,8 @@ class Graph:
 
         weight         attribute of edges; without effect where no edge has it
         features       attributes of nodes, numbers or rows of them, side by side as x
-        label          attribute of nodes: whole numbers are classes, text is `classes` by name in order
+        label          attribute of nodes: whole numbers are classes, text is `classes` by name in order, floats are
+                       numbers to predict
         edge_features  attributes of edges, side by side as edge_attr
         """
         return exchange.from_networkx(
@@ -138,7 +139,9 @@ class Graph:
         """Classes of y."""
         if self.y is None:
             return 0
-        return max(len(self.classes), self.y.shape[1] if self.y.ndim == 2 else int(self.y.max(initial=-1)) + 1)
+        if self.y.ndim == 2 or self.y.dtype.kind == "f":
+            return max(len(self.classes), *self.y.shape[1:], 0)
+        return max(len(self.classes), int(self.y.max(initial=-1)) + 1)
 
     @cached_property
     def targets(self) -> Array:
@@ -254,23 +257,6 @@ class Graph:
     def save(self, folder: str | Path) -> Path:
         """Write the arrays below a folder, for `open`; what is there is replaced once all is written."""
         return storage.save(self, Path(folder))
-
-
-_DTYPES = {"edge_weight": np.float32, "edge_attr": np.float32, "edge_type": np.int64, "node_type": np.int64}
-
-
-def _typed(name: str, value: Any) -> Any:
-    """Arrays as the fields of a graph want them."""
-    if name in _DTYPES:
-        return np.asarray(value, _DTYPES[name])
-    if name == "y":
-        value = np.asarray(value)
-        return value.astype({"i": np.int64, "u": np.int64, "f": np.float32}.get(value.dtype.kind, value.dtype))
-    if name == "x" and not isinstance(value, SparseFeatures):
-        return np.asarray(value, np.float32)
-    if name == "masks":
-        return {split: np.asarray(mask, bool) for split, mask in value.items()}
-    return value
 
 
 __all__ = ["Graph", "batch_graphs", "sparse_features"]

@@ -16,7 +16,6 @@ from pdl_graph.batch import SparseFeatures
 from pdl_graph.data.base import known
 from pdl_graph.features import sparse_features, stack_rows
 from pdl_graph.graph import Graph
-from pdl_graph.structure import demand_ids
 
 Array = np.ndarray
 Relation = tuple[str, str, str]
@@ -50,24 +49,41 @@ class HeteroGraph:
             for kind in getattr(self, name):
                 if kind not in self.num_nodes:
                     raise fault(None, f"{name} speaks of nodes {kind!r}", f"types are {', '.join(self.num_nodes)}")
-        for name in ("x", "y", "names"):
-            for kind, held in getattr(self, name).items():
+        for kind, number in self.num_nodes.items():
+            if not isinstance(number, int | np.integer) or number < 0:
+                raise fault(None, f"num_nodes of {kind!r} is {number!r}", "give a whole number, 0 or more")
+        masks = {f"the mask {split!r}": {kind: m} for kind, of in self.masks.items() for split, m in of.items()}
+        for name, given in ({n: getattr(self, n) for n in ("x", "y", "names")} | masks).items():
+            for kind, held in given.items():
                 count = held.shape[0] if hasattr(held, "shape") else len(held)
                 if count != self.num_nodes[kind]:
                     what = f"{name} of {kind!r} has {count} rows for {self.num_nodes[kind]} nodes"
                     raise fault(None, what, "give each node one row")
         for relation, ends in self.edges.items():
             self._demand_edges(relation, np.asarray(ends))
+        if unknown := [relation for relation in self.weight if relation not in self.edges]:
+            raise fault(None, f"there are weights of {unknown[0]} and no such edges", "name them as the edges are")
 
     def _demand_edges(self, relation: Relation, ends: Array) -> None:
+        if not isinstance(relation, tuple) or len(relation) != 3:
+            advice = "name it (type of the source, name, type of the target)"
+            raise fault(None, f"edges {relation!r} are of no relation", advice)
         if ends.ndim != 2 or len(ends) != 2:
             raise fault(None, f"edges {relation} have shape {ends.shape}", "give two rows: sources and targets")
         for row, kind in ((ends[0], relation[0]), (ends[1], relation[2])):
             if kind not in self.num_nodes:
                 raise fault(None, f"edges {relation} join nodes {kind!r}", f"types are {', '.join(self.num_nodes)}")
-            demand_ids(row, row, self.num_nodes[kind])
+            self._demand_ids(relation, row, kind)
         if relation in self.weight and len(self.weight[relation]) != ends.shape[1]:
             raise fault(None, f"edges {relation} and their weights differ in number", "give each edge one weight")
+
+    def _demand_ids(self, relation: Relation, row: Array, kind: str) -> None:
+        n, whole = self.num_nodes[kind], row.dtype.kind in "iu"
+        bad = np.flatnonzero((row < 0) | (row >= n)) if whole else np.arange(len(row))
+        if len(bad):
+            what = f"edge {bad[0]} of {relation} joins {kind} {row[bad[0]]}, one of {n:,}" if whole else (
+                f"the ends of edges {relation} are {row.dtype}")  # fmt: skip
+            raise fault(None, what, f"number the nodes of {kind!r} from 0 to {n - 1}", index=int(bad[0]))
 
     # -- facts ---------------------------------------------------------------------------------------------------------
     @cached_property
@@ -199,6 +215,8 @@ def _type_names(given: Sequence[str] | None, numbers: Array, thing: str) -> list
         return [str(i) for i in range(count)]
     if len(given) < count:
         raise UsageError(f"{len(given)} names for {count} types of {thing}s: {', '.join(given)}")
+    if thing == "node" and len(set(given)) < len(given):
+        raise UsageError(f"two types of nodes have one name: {', '.join(given)}")
     return list(given)
 
 

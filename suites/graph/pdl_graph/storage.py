@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import shutil
 from pathlib import Path
@@ -22,6 +23,7 @@ from pdl.data.faults import fault, unreadable
 from pdl.errors import UsageError
 from pdl.ops import CSR
 from pdl_graph.batch import SparseFeatures
+from pdl_graph.typed import FIELDS
 
 if TYPE_CHECKING:
     from pdl_graph.graph import Graph
@@ -53,7 +55,9 @@ def save(graph: Graph, folder: Path) -> Path:
     """See `Graph.save`. The folder appears whole or not at all."""
     if folder.exists() and not (folder / HEADER).is_file():
         raise UsageError(f"{folder} is there and holds no graph ({HEADER}); give another place")
-    arrays = arrays_of(graph)
+    arrays = {name: np.asarray(array, _KINDS.get(name)) for name, array in arrays_of(graph).items()}
+    if bad := [split for split in graph.masks if not re.fullmatch(r"[\w.-]+", split)]:
+        raise UsageError(f"Graph.save: the mask {bad[0]!r} cannot be a file; name it with letters, digits, - and _")
     if len(graph.names):
         arrays["names"] = _name_array(graph.names)
     about: dict[str, Any] = {"format": FORMAT, "directed": graph.directed, "classes": [str(c) for c in graph.classes]}
@@ -76,10 +80,10 @@ def save(graph: Graph, folder: Path) -> Path:
 
 
 def _name_array(names: Any) -> np.ndarray:
+    if not isinstance(names, np.ndarray) and not all(isinstance(name, int | np.integer) for name in names):
+        return np.array([str(name) for name in names])
     made = np.asarray(names)
-    if made.ndim != 1 or made.dtype.kind not in "iuU":
-        made = np.array([str(name) for name in names])
-    return made
+    return made if made.ndim == 1 and made.dtype.kind in "iuU" else np.array([str(name) for name in names])
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -157,6 +161,9 @@ def _check(folder: Path, arrays: dict[str, np.ndarray], header: dict[str, Any]) 
             raise fault(folder / f"{name}.npy", what, _ADVICE)
         if name.startswith("mask.") and array.dtype != bool:
             raise fault(folder / f"{name}.npy", f"holds {array.dtype}, not bool", _ADVICE)
+        axes = FIELDS[name][1] if name in FIELDS else 2 if name == "y" and array.ndim == 2 else 1
+        if array.ndim != axes or (name == "y" and array.dtype.kind not in "ibf"):
+            raise fault(folder / f"{name}.npy", f"holds {array.dtype} {array.shape}", _ADVICE)
 
 
 def _demand_borders(folder: Path, name: str, indptr: np.ndarray, indices: np.ndarray, width: int) -> None:

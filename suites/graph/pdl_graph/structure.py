@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -22,6 +22,8 @@ Array = np.ndarray
 Merge = Literal["sum", "mean", "max", "min", "first"]
 EDGE = ("edge_weight", "edge_attr", "edge_type")
 NODE = ("y", "node_type")
+MOST = 2**31 - 1  # nodes, which int32 numbers
+_SPARSE = 2**27  # nodes that nobody has told of are taken for a mistake from here on, where edges are few
 _HALF = np.int64(2**32 - 1)
 
 
@@ -45,17 +47,26 @@ def by_key(key: Array, n: int) -> tuple[Array, Array]:
     return indptr, key.astype(np.int32)
 
 
-def demand_ids(source: Array, target: Array, n: int) -> None:
-    """DataFault unless these are two columns of whole numbers from 0 to n - 1."""
+def demand_ids(source: Array, target: Array, n: int | None = None) -> int:
+    """The number of nodes, which without `n` is that of the largest id. DataFault unless these are two columns of whole
+    numbers from 0 to n - 1."""
     if source.shape != target.shape or source.ndim != 1:
         what = f"edges need two columns of one length, got {source.shape} and {target.shape}"
         raise fault(None, what, "give source and target of each edge")
     if len(source) and not (source.dtype.kind in "iu" and target.dtype.kind in "iu"):
         raise fault(None, f"the ends of edges are {source.dtype} and {target.dtype}", "give whole numbers")
-    if len(source) and (min(source.min(), target.min()) < 0 or max(source.max(), target.max()) >= n):
+    largest = max(int(source.max()), int(target.max())) if len(source) else -1
+    given, n = n is not None, largest + 1 if n is None else n
+    if not isinstance(n, int | np.integer) or n < 0:
+        raise UsageError(f"num_nodes={n!r} must be a number of nodes, or None")
+    if n > MOST or (not given and n > max(_SPARSE, _SPARSE // 2**20 * len(source))):
+        what = f"{len(source):,} edges with ids up to {largest:,}: every number below is a node, too"
+        raise fault(None, what, f"number the nodes anew (numpy.unique, return_inverse=True); {MOST:,} nodes at most")
+    if len(source) and (min(source.min(), target.min()) < 0 or largest >= n):
         bad = int(np.flatnonzero((source < 0) | (target < 0) | (source >= n) | (target >= n))[0])
         what = f"edge {bad} joins {source[bad]} and {target[bad]}, but the graph has {n} nodes, 0 to {n - 1}"
         raise fault(None, what, "give more nodes, or leave the edge out", index=bad)
+    return int(n)
 
 
 def demand_lengths(graph: Graph) -> None:
@@ -100,13 +111,21 @@ def undirected(graph: Graph, merge: Merge) -> Graph:
     """With every edge in both directions, each pair once."""
     if not graph.directed:
         return graph
-    source, target = graph.edges()
-    at = np.arange(graph.num_edges)
+    source, target, at = both_ways(*graph.edges(), ordered=any(getattr(graph, name) is not None for name in EDGE))
+    return replace(coalesce(with_edges(graph, source, target, at), merge), directed=False)
+
+
+def both_ways(source: Array, target: Array, *, ordered: bool) -> tuple[Array, Array, Array]:
+    """Edges in both directions, and which of the given each is. `ordered`: the two stand one behind the other, so that
+    of several edges of a pair the same is the first in either direction."""
     back = np.flatnonzero(source != target)
-    both = with_edges(
-        graph, np.concatenate([source, target[back]]), np.concatenate([target, source[back]]), np.append(at, back)
-    )
-    return replace(coalesce(both, merge), directed=False)
+    at = np.concatenate([np.arange(len(source)), back])
+    if ordered:
+        order = np.argsort(at, kind="stable")
+        turned = order >= len(source)
+        at = at[order]
+        return np.where(turned, target[at], source[at]), np.where(turned, source[at], target[at]), at
+    return np.concatenate([source, target[back]]), np.concatenate([target, source[back]]), at
 
 
 def without_self_loops(graph: Graph) -> Graph:
@@ -128,7 +147,7 @@ def with_self_loops(graph: Graph) -> Graph:
 
 def take_edges(graph: Graph, edges: Any) -> Graph:
     """The same nodes with some of the edges."""
-    edges = np.unique(_ids(edges))
+    edges = np.unique(_ids("with_edges", edges, graph.num_edges))
     if len(edges) and (edges[0] < 0 or edges[-1] >= graph.num_edges):
         raise UsageError(f"edge {edges[-1] if edges[0] >= 0 else edges[0]} of {graph.num_edges}")
     edge = {k: getattr(graph, k)[edges] for k in EDGE if getattr(graph, k) is not None}
@@ -136,16 +155,20 @@ def take_edges(graph: Graph, edges: Any) -> Graph:
     return replace(graph, indptr=indptr, indices=graph.indices[edges], **edge)
 
 
-def _ids(chosen: Any) -> Array:
-    """Ids, also of a mask."""
+def _ids(called: str, chosen: Any, count: int) -> Array:
+    """Ids, also of a mask over `count`."""
     ids = np.asarray(chosen)
-    if ids.dtype == bool:
+    if ids.dtype == bool and ids.shape == (count,):
         return np.flatnonzero(ids)
+    if ids.ndim != 1 or (len(ids) and ids.dtype.kind not in "iu"):
+        raise UsageError(f"{called}: give ids, or a mask of {count}; this is {ids.dtype} {ids.shape}")
     return ids if len(ids) else ids.astype(np.int64)
 
 
 def coalesce(graph: Graph, merge: Merge) -> Graph:
     """Edges between the same nodes, in the same direction and of the same type, made one."""
+    if merge not in get_args(Merge):
+        raise UsageError(f"merge={merge!r} is none of {', '.join(get_args(Merge))}")
     source, target = graph.edges()
     kind = np.zeros(0) if graph.edge_type is None else graph.edge_type
     order = np.arange(graph.num_edges) if graph.edge_type is None else np.lexsort((kind, source, target))
@@ -177,7 +200,7 @@ def _merged(values: Array, first: Array, merge: Merge) -> Array:
 
 def subgraph(graph: Graph, nodes: Any) -> Graph:
     """The graph of some nodes, in the order given, with the edges among them."""
-    nodes = _ids(nodes)
+    nodes = _ids("subgraph", nodes, graph.num_nodes)
     place = np.full(graph.num_nodes, -1, np.int32)
     if len(nodes) and (nodes.min() < 0 or nodes.max() >= graph.num_nodes):
         raise UsageError(f"subgraph: node {nodes[(nodes < 0) | (nodes >= graph.num_nodes)][0]} of {graph.num_nodes}")

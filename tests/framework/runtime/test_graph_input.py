@@ -97,6 +97,8 @@ def test_arrays_of_a_graph(tmp_path: Path) -> None:
     assert made["indptr"].tolist() == [0, 1, 3, 5, 5]
     assert made["indices"].tolist() == [1, 0, 2, 1, 2]  # x-y stands once, z-z is its own way back
     assert made["row"].tolist() == [0, 1, 1, 2, 2]
+    twice = GraphFolder("", ["a", "b"], None, [], np.array([1, 0]), np.array([0, 1]), np.array([2, 5], np.float32))
+    assert Form(0).arrays(twice)["weight"].tolist() == [2, 2]  # of a pair that stands twice the first, in both ways
     given = load_twice(graph)
     assert given[0] is given[1]
     looped = Form(2, directed=True, self_loops=True).arrays(graph)

@@ -75,6 +75,12 @@ def test_coalesce_adds_up_and_is_done_once(graph: Graph) -> None:
     assert once.describe()["duplicate edges"] == 0 or graph.edge_type is not None
 
 
+@given(graphs(), st.sampled_from(["sum", "max", "first"]))
+def test_both_directions_of_an_edge_stay_alike(graph: Graph, merge: Any) -> None:
+    made = edges(graph.undirected(merge) if graph.directed else graph.coalesce(merge))
+    assert made == Counter({(b, a, more): n for (a, b, more), n in made.items()})
+
+
 def _types(graph: Graph) -> Any:
     return np.zeros(graph.num_edges, int) if graph.edge_type is None else graph.edge_type
 
@@ -206,6 +212,19 @@ def test_networkx_faults() -> None:
     made.nodes["b"]["size"] = "tall"
     with pytest.raises(DataFault, match="'size' of nodes is no number"):
         Graph.from_networkx(made, features=["size"])
+    with pytest.raises(UsageError, match="takes a networkx graph, not list"):
+        Graph.from_networkx([("a", "b")])
+
+
+def test_networkx_labels() -> None:
+    nx = pytest.importorskip("networkx")
+    made = nx.path_graph(3)
+    for labels, y in (
+        ([2, None, 0], [2, -1, 0]), (["b", None, "a"], [1, -1, 0]), ([0.5, None, 1], [[0.5], [None], [1]]),
+    ):  # fmt: skip
+        nx.set_node_attributes(made, dict(enumerate(labels)), "label")
+        found = Graph.from_networkx(made, label="label").y
+        assert np.where(np.isnan(found), None, found).tolist() == y
 
 
 @given(graph=graphs())
@@ -263,6 +282,14 @@ def test_save_replaces_graphs_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     with pytest.raises(UsageError, match="holds no graph"):
         Graph.from_edges([0], [0]).save(tmp_path / "mine")
+    with pytest.raises(UsageError, match="the mask 'a/b'"):
+        Graph.from_edges([0], [0], masks={"a/b": [True]}).save(tmp_path / "other")
+
+
+def test_saved_as_the_fields_are_told(tmp_path: Path) -> None:
+    graph = Graph.from_edges([0], [1]).with_(x=np.ones((2, 2)), names=[(0, 1), (2, 3, 4)])
+    again = Graph.open(graph.save(tmp_path / "g"))
+    assert (again.x.dtype, list(again.names)) == (np.float32, ["(0, 1)", "(2, 3, 4)"])
 
 
 # -- faults ------------------------------------------------------------------------------------------------------------
@@ -278,11 +305,31 @@ def test_save_replaces_graphs_and_nothing_else(tmp_path: Path) -> None:
         ([0], [1], {"edge_weight": [1, 2]}, "edge_weight has 2 rows for 1 edges"),
         ([0], [1], {"masks": {"train": [True]}}, r"mask 'train' has shape \(1,\) for 3 nodes"),
         ([0], [1], {"names": ["a"]}, "1 names for 3 nodes"),
+        (["a"], ["b"], {}, "whole numbers"),
+        ([0], [1], {"x": np.ones(3)}, r"x has shape \(3,\)"),
+        ([0], [1], {"x": [["a"], ["b"], ["c"]]}, "x is no array of numbers"),
+        ([0], [1], {"y": ["a", "b", "c"]}, "y holds <U1"),
+        ([0], [1], {"y": [0, 1, -2]}, "y has the class -2"),
+        ([0], [1], {"edge_weight": [[1]]}, r"edge_weight has shape \(1, 1\)"),
+        ([0], [1], {"edge_type": [0.5]}, "edge_type has numbers that are not whole"),
+        ([0], [1], {"masks": {"train": [0, 2, 1]}}, "the mask 'train' holds int64 that are not 0 or 1"),
     ],
 )
 def test_what_does_not_fit_is_told(source: Any, target: Any, fields: dict[str, Any], told: str) -> None:
     with pytest.raises(DataFault, match=told):
         Graph.from_edges(source, target, 3, **fields)
+
+
+@pytest.mark.parametrize("ids", [[0.0, np.nan], [0, 2**40], [0, 2**31 - 2]])
+def test_ids_that_number_no_nodes(ids: list[Any]) -> None:
+    """Not to be numbered, or numbers (hashes) far above the number of edges, which would fill the memory."""
+    with pytest.raises(DataFault, match=r"whole numbers|number the nodes anew"):
+        Graph.from_edges(ids, [1, 1])
+
+
+def test_ids_without_a_sign() -> None:
+    made = Graph.from_edges(np.array([0, 255], np.uint8), np.array([1, 2], np.uint64), edge_weight=[1, 2])
+    assert (made.num_nodes, made.edges()[0].tolist()) == (256, [0, 255])
 
 
 @given(graphs(), st.integers(0, 99))
@@ -296,7 +343,10 @@ def test_some_of_the_edges(graph: Graph, seed: int) -> None:
     assert not Counter(listed[1]) - Counter(listed[0])
 
 
-@pytest.mark.parametrize(("nodes", "told"), [([0, 3], "node 3 of 3"), ([0, 0], "named twice")])
+@pytest.mark.parametrize(
+    ("nodes", "told"),
+    [([0, 3], "node 3 of 3"), ([0, 0], "named twice"), ([0.5], "give ids, or a mask of 3"), ([True], "a mask of 3")],
+)
 def test_subgraph_of_other_nodes(nodes: list[int], told: str) -> None:
     with pytest.raises(UsageError, match=told):
         Graph.from_edges([0], [1], 3).subgraph(nodes)

@@ -66,10 +66,15 @@ def test_reverses() -> None:
     [
         ({"x": {"book": np.ones((1, 1))}}, "x speaks of nodes 'book'; types are author, paper"),
         ({"x": {"paper": np.ones((2, 1))}}, "x of 'paper' has 2 rows for 3 nodes"),
-        ({"edges": {("author", "writes", "paper"): np.array([[2], [0]])}}, "joins 2 and 2, but the graph has 2 nodes"),
+        ({"edges": {("author", "writes", "paper"): np.array([[2], [0]])}}, "edge 0 of .* joins author 2, one of 2"),
         ({"edges": {("author", "writes", "book"): np.array([[0], [0]])}}, "join nodes 'book'"),
         ({"edges": {("author", "writes", "paper"): np.array([0, 1])}}, r"have shape \(2,\)"),
+        ({"edges": {("author", "writes", "paper"): np.array([[0.5], [0]])}}, "are float64; number the nodes of"),
+        ({"edges": {("author", "paper"): np.array([[0], [0]])}}, "are of no relation"),
         ({"weight": {("paper", "cites", "paper"): np.ones(3)}}, "weights differ in number"),
+        ({"weight": {("paper", "cited", "paper"): np.ones(3)}}, "no such edges"),
+        ({"masks": {"paper": {"train": np.ones(2, bool)}}}, "the mask 'train' of 'paper' has 2 rows for 3 nodes"),
+        ({"num_nodes": {"author": 2, "paper": -3}}, "num_nodes of 'paper' is -3"),
     ],
 )
 def test_faults(fields: dict[str, Any], told: str) -> None:
