@@ -117,6 +117,7 @@ def to_bytes(
         pipeline={"pre": deployment.pre, "post": deployment.post},
         labels=deployment.labels,
         vocabularies=deployment.vocabularies,
+        constants=deployment.constants,
         card=deployment.card,
         config=config,
         licence=deployment.licence,

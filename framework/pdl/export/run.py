@@ -193,7 +193,8 @@ def _to_onnx(
 def _alone(deployment: Deployment, sample: Any) -> dict[str, Array]:
     """A sample as a batch of its own."""
     steps = {"pre": deployment.pre, "post": deployment.post}
-    pipeline = Pipeline.read(steps, deployment.labels, "the task's pipeline", deployment.vocabularies)
+    names = deployment.labels, "the task's pipeline", deployment.vocabularies
+    pipeline = Pipeline.read(steps, *names, deployment.constants)
     inputs = deployment.prepare(sample)
     return {name: x[None] for name, x in inputs.items()} if pipeline is None else pipeline.joined([inputs])
 

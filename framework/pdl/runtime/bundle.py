@@ -10,6 +10,7 @@ A zip archive of stored members (`archive.py`):
     pipeline.json         {"format": 1, "pre": {input: [steps]}, "post": {output: [steps]}}, see `pipeline.py`
     labels.txt            names of classes or characters, one a line
     vocabularies/NAME.txt names by number that are too many for labels (`pdl.vocabulary`); any number of them, or none
+    constants.safetensors  arrays that steps of the pipeline read, by name, such as a graph; or none
     card.md               what it is, data, metrics and how they were measured, licence, how to use it
     config.yaml           the resolved recipe it was trained with
     meta.json             format number, name, versions, licence, metrics, and size and sha256 of all other members
@@ -55,6 +56,7 @@ MEMBERS = {
     "weights.safetensors": archive.MAX_BYTES,
 }
 MOST_VOCABULARIES, VOCABULARY_BYTES = 1024, 512 * MIB
+CONSTANTS = "constants.safetensors"
 _VOCABULARY = re.compile(r"vocabularies/([A-Za-z0-9][A-Za-z0-9_.-]{0,99})\.txt")
 _META: dict[str, type | tuple[type, ...]] = {
     "format": int, "name": str, "pdl": str, "created": str, "licence": str, "metrics": dict, "about": dict,
@@ -102,6 +104,7 @@ class Bundle:
     program   program.json
     weights   arrays by name, read-only; of a file they are windows on it, so replace the file, never write into it
     size      bytes of the whole file
+    constants  arrays that steps of the pipeline read, by name, read-only likewise
     """
 
     source: str
@@ -114,6 +117,7 @@ class Bundle:
     meta: dict[str, Any]
     size: int
     vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
+    constants: Mapping[str, Array] = field(default_factory=dict)
 
     @property
     def kind(self) -> str:
@@ -167,6 +171,7 @@ def read(source: Source) -> Bundle:
         meta=meta,
         size=len(data),
         vocabularies=_vocabularies(members, name),
+        constants=weights.from_bytes(members[CONSTANTS], name, CONSTANTS) if CONSTANTS in members else {},
     )
 
 
@@ -178,6 +183,7 @@ def pack(
     pipeline: Mapping[str, Any] | None = None,
     labels: Sequence[str] = (),
     vocabularies: Mapping[str, Vocabulary] | None = None,
+    constants: Mapping[str, Array] | None = None,
     card: str = "",
     config: str = "",
     licence: str = "",
@@ -202,6 +208,7 @@ def pack(
         "card.md": card.encode(),
         "config.yaml": config.encode(),
         "weights.safetensors": weights.to_bytes(arrays),
+        **({CONSTANTS: weights.to_bytes(constants)} if constants else {}),
     }
     meta = {
         "format": FORMAT,
@@ -307,6 +314,8 @@ def _decoded(data: memoryview, part: str, source: str) -> str:
 
 def _more(name: str) -> int | None:
     """The most bytes of a member that a bundle may have besides those it must have."""
+    if name == CONSTANTS:
+        return archive.MAX_BYTES
     return VOCABULARY_BYTES if _VOCABULARY.fullmatch(name) else None
 
 

@@ -30,6 +30,7 @@ from pdl.runtime import (  # noqa: F401 - register steps
     molecules,
     names,
     node_names,
+    pair_input,
     pictures,
     questions,
     words,
@@ -63,11 +64,16 @@ class Pipeline:
             for name in bundle.pipeline[when]:
                 what = f"has steps for {name!r}, the model has the {side} {', '.join(map(str, have))}"
                 demand(name in have, bundle.source, f"pipeline.json: {when}", what)
-        return cls.read(bundle.pipeline, bundle.labels, bundle.source, bundle.vocabularies)
+        return cls.read(bundle.pipeline, bundle.labels, bundle.source, bundle.vocabularies, bundle.constants)
 
     @classmethod
     def read(
-        cls, data: Mapping[str, Any], labels: Sequence[str], source: str, vocabularies: Mapping[str, Vocabulary] = {}
+        cls,
+        data: Mapping[str, Any],
+        labels: Sequence[str],
+        source: str,
+        vocabularies: Mapping[str, Vocabulary] = {},
+        constants: Mapping[str, Array] = {},
     ) -> Pipeline | None:
         """The pipeline that pipeline.json describes."""
         pre = {name: _steps(steps, PRE, source, f"pre: {name}") for name, steps in data["pre"].items()}
@@ -76,7 +82,7 @@ class Pipeline:
         demand(pictured <= 1, source, "pipeline.json", f"{pictured} inputs have steps for a picture; one may")
         for where, sides in (("pre", pre), ("post", post)):
             for name, steps in sides.items():
-                _bind(steps, labels, vocabularies, source, f"pipeline.json: {where}: {name}")
+                _bind(steps, (labels, vocabularies), constants, source, f"pipeline.json: {where}: {name}")
         return cls(pre, post) if pre else None
 
     @property
@@ -204,12 +210,17 @@ def _steps(entries: Any, table: Mapping[str, type[Step]], source: str, where: st
 
 
 def _bind(
-    steps: Sequence[Step], labels: Sequence[str], vocabularies: Mapping[str, Vocabulary], source: str, part: str
+    steps: Sequence[Step],
+    known: tuple[Sequence[str], Mapping[str, Vocabulary]],
+    constants: Mapping[str, Array],
+    source: str,
+    part: str,
 ) -> None:
     for number, step in enumerate(steps):
         demand(number == 0 or not isinstance(step, Reader), source, part, f"{step.name} must be the first step")
         try:
-            step.bind(labels, vocabularies)
+            step.bind(*known)
+            step.hold(constants)
         except UsageError as error:
             raise fault(source, part, str(error)) from None
 

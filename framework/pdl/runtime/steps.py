@@ -39,6 +39,9 @@ class Step:
     def bind(self, labels: Sequence[str], vocabularies: Mapping[str, Vocabulary]) -> None:
         """What the bundle names, told once before the first call; UsageError where it lacks what the step needs."""
 
+    def hold(self, constants: Mapping[str, Array]) -> None:
+        """Arrays of the bundle by name, told once before the first call; UsageError where one is not there."""
+
     def follow(self, frame: Frame, before: Array, after: Array) -> Frame:
         """Where the pixels of `after`, which this step made of `before`, lie in the original picture. This is the
         default, for steps that move none or add some on the right and below only; resizes override it."""

@@ -169,12 +169,13 @@ def info(path: str | Path) -> dict[str, Any]:
         "inputs": [str(port) for port in session.inputs],
         "outputs": [str(port) for port in session.outputs],
         "ops": len(stored["program"]["nodes"]) if bundle.kind == "program" else f"a graph of kind {bundle.kind}",
-        "weights": _weights(bundle),
+        "weights": _numbers(bundle.weights),
         "size": f"{bundle.size / 1000:,.1f} kB",
         "before": steps["pre"],
         "after": steps["post"],
         "labels": _few(labels) if labels else None,
         "vocabularies": {name: _few(names) for name, names in bundle.vocabularies.items()},
+        **({"constants": _numbers(bundle.constants)} if bundle.constants else {}),
         "metrics": meta["metrics"],
         "licence": meta["licence"] or "not stated",
         "created": f"{meta['created']} by pdl {meta['pdl']}",
@@ -189,14 +190,14 @@ def _few(names: Sequence[str]) -> str:
     return f"{len(names):,}: {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}"
 
 
-def _weights(bundle: Bundle) -> str:
+def _numbers(arrays: Mapping[str, Array]) -> str:
     """How many numbers, in which types."""
     sizes: dict[str, int] = {}
-    for array in bundle.weights.values():
+    for array in arrays.values():
         sizes[array.dtype.name] = sizes.get(array.dtype.name, 0) + array.size
     kinds = ", ".join(f"{count:,} {name}" for name, count in sorted(sizes.items(), key=lambda each: -each[1]))
     of = f" ({kinds})" if kinds and list(sizes) != ["float32"] else ""
-    return f"{sum(sizes.values()):,} numbers in {len(bundle.weights)} tensors{of}"
+    return f"{sum(sizes.values()):,} numbers in {len(arrays)} tensors{of}"
 
 
 # -- bench -------------------------------------------------------------------------------------------------------------

@@ -65,6 +65,7 @@ class Deployment:
     prepare    a sample as training prepares it: the inputs by name, without a batch axis
     labels     names of classes or characters, in the order of their numbers
     vocabularies  names by number that the steps speak of, by kind: {"items": ...}
+    constants  arrays that the steps read, by name, such as a graph
     card       markdown for people: what it is, data, metrics and how they were measured, licence, how to use it
     licence    of the weights
     about      further plain facts for people
@@ -84,6 +85,7 @@ class Deployment:
     about: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
     vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
+    constants: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -106,22 +106,30 @@ def predict(known: Known, inputs: Sequence[Any], *, batch_size: int, topk: int |
             yield {"input": asks.called(item), **pipeline.finish({known.output: row}, sample), "_item": item}
 
 
+def some_of(names: Vocabulary) -> list[str]:
+    """A few names."""
+    return [names[i * len(names) // SAMPLES] for i in range(min(SAMPLES, len(names)))]
+
+
+def pairs_to_try(names: Vocabulary) -> list[dict[str, list[str]]]:
+    """A few pairs to ask for."""
+    chosen = some_of(names)
+    return [{"pair": [a, b]} for a, b in zip(chosen, [*chosen[1:], chosen[0]], strict=True)]
+
+
 def deployment(
     known: Known, *, card: str, licence: str, about: Mapping[str, Any], beside: Mapping[str, Module] | None = None
 ) -> Deployment:
     """A bundle that holds the nodes' vectors and answers by their names. `beside` are further outputs, without steps:
     modules by name that read the vector of the (first) node asked for."""
     steps, width = known.steps(), 1 if known.kind == "node" else 2
-    names = known.names.names
-    chosen = [names[i * len(names) // SAMPLES] for i in range(min(SAMPLES, len(names)))]
-    pairs = zip(chosen, [*chosen[1:], chosen[0]], strict=True)
     return Deployment(
         module=Table(known, beside),
         inputs={"ask": Spec((Dim.symbol("n", 3), width), int64)},
         outputs=(known.output, *(beside or {})),
         pre=steps["pre"],
         post=steps["post"],
-        samples=[{"node": each} for each in chosen] if width == 1 else [{"pair": list(pair)} for pair in pairs],
+        samples=pairs_to_try(known.names) if width == 2 else [{"node": each} for each in some_of(known.names)],
         prepare=known.pipeline().prepare,
         labels=known.labels,
         vocabularies={NODES: known.names},
@@ -131,4 +139,4 @@ def deployment(
     )
 
 
-__all__ = ["NODES", "Known", "Table", "deployment", "names_of", "predict", "reader", "with_none"]
+__all__ = ["NODES", "Known", "Table", "deployment", "names_of", "pairs_to_try", "predict", "reader", "with_none"]

@@ -13,13 +13,16 @@ from hypothesis import strategies as st
 
 import pdl
 from pdl.config import from_dict
-from pdl.errors import ConfigError, UsageError
+from pdl.errors import ConfigError, DataError
 from pdl.export.run import export
 from pdl.ops import CSR
+from pdl.runtime import load
+from pdl.runtime.use import bench
 from pdl.train import predict, train
+from pdl.train.deployed import evaluate_bundle
 from pdl_graph import SEAL, Graph, GraphBatch, SubgraphLinks
 from pdl_graph.data import EdgeSplit, Planetoid
-from pdl_graph.link.subgraphs import enclosing
+from pdl_graph.link.subgraphs import enclosing, side_by_side
 from pdl_graph.models.seal import sort_pool
 
 
@@ -85,7 +88,7 @@ def test_some_of_them_side_by_side_are_one_graph(seed: int) -> None:
     pairs = np.stack([rng.integers(0, 10, 15), rng.integers(10, 20, 15)], axis=1)
     parts = enclosing(graph, pairs, hops=1)
     rows = rng.permutation(15)[:6]
-    batch = parts.batch(rows)
+    batch = side_by_side(parts, rows)
     one = batch.adjacency
     same = CSR.from_rows(one.indptr, one.indices, one.shape[0])
     for name in ("indptr", "indices", "row", "t_indptr", "t_indices", "t_edges"):
@@ -97,11 +100,17 @@ def test_some_of_them_side_by_side_are_one_graph(seed: int) -> None:
     np.testing.assert_array_equal(batch.node_type, parts.label[at])
 
 
-def test_hops_may_be_cut_short() -> None:
+def test_hops_may_be_cut_short_for_a_pair_always_alike() -> None:
     graph = Graph.from_edges(np.zeros(30, int), np.arange(2, 32), 32, directed=False)
-    parts = enclosing(graph, np.array([[0, 1], [2, 3]]), hops=1, max_nodes=5)
-    assert parts.sizes.tolist() == [7, 3]
+    parts = enclosing(graph, np.array([[0, 1], [2, 3], [0, 5]]), hops=1, max_nodes=5)
+    assert parts.sizes.tolist() == [7, 3, 7]
     assert np.array_equal(enclosing(graph, np.array([[0, 1]]), max_nodes=5).nodes, parts.nodes[:7])
+    assert np.array_equal(enclosing(graph, np.array([[0, 5]]), max_nodes=5).nodes, parts.nodes[10:])
+    seeds = [tuple(enclosing(graph, np.array([[0, 1]]), max_nodes=5, seed=s).nodes[2:]) for s in range(200)]
+    assert len(set(seeds)) > 150
+    counts = np.bincount(np.ravel(seeds), minlength=32)[2:]  # 1000 draws among 30 nodes
+    assert counts.min() > 10
+    assert counts.max() < 60
 
 
 def test_directions_and_repeated_edges_do_not_matter() -> None:
@@ -135,8 +144,8 @@ def test_seal_does_not_mind_the_order_of_nodes_and_gives_every_weight_a_gradient
     renamed = Graph.from_edges(names[graph.indices], names[graph.targets], 30)
     pdl.seed(0)
     model = SEAL(30, 12, dropout=0.0)
-    logits = model(enclosing(graph, pairs).batch(np.arange(len(pairs))))
-    again = model(enclosing(renamed, names[pairs]).batch(np.arange(len(pairs))))
+    logits = model(side_by_side(enclosing(graph, pairs), np.arange(len(pairs))))
+    again = model(side_by_side(enclosing(renamed, names[pairs]), np.arange(len(pairs))))
     np.testing.assert_allclose(logits.data, again.data, atol=1e-4)
     logits.sum().backward()
     assert all(p.grad is not None and np.abs(p.grad.data).sum() > 0 for p in model.parameters())
@@ -167,20 +176,39 @@ def test_seal_learns_who_is_joined(tmp_path: Path) -> None:
     assert around.targets.sum() * 2 == len(around) == 2 * len(train_set)
 
 
-def test_a_run_answers_for_pairs_of_its_own_graph_and_of_others(tmp_path: Path) -> None:
-    cfg = recipe(tmp_path)
+def test_a_run_and_its_bundle_answer_for_pairs_of_their_own_graph_and_of_others(tmp_path: Path) -> None:
+    cfg = recipe(tmp_path, hops=2, max_nodes=6)
     cfg["train"]["max_steps"] = 3
     train(from_dict(cfg), run=tmp_path / "run", progress=False)
-    own = predict(tmp_path / "run", ["0:1", {"pair": ["5", "7"]}, "0:1"])
-    assert [each["input"] for each in own] == ["0:1", "5:7", "0:1"]
-    assert own[0]["edge"] == pytest.approx(own[2]["edge"])
     other = tmp_path / "other"
     other.mkdir()
     (other / "edges.csv").write_text("source,target\na,b\nb,c\na,c\nc,d\n")
-    found = predict(tmp_path / "run", [{"graph": str(other), "pair": ["a", "d"]}])
-    assert 0 < found[0]["edge"] < 1
-    with pytest.raises(UsageError, match="has no bundle"):
-        export(tmp_path / "run")
+    asked = ["0:1", {"pair": ["5", "7"]}, {"graph": str(other), "pair": ["a", "d"]}, "0:1", ["20", "3"]]
+    own = predict(tmp_path / "run", asked)
+    assert [each["input"] for each in own] == ["0:1", "5:7", "a:d", "0:1", "20:3"]
+    made = export(tmp_path / "run")
+    assert not made.notes  # any number of pairs, of subgraphs of any size
+    session = load(made.path)
+    (tmp_path / "cora.npz").unlink()
+    together, alone = session.batch(asked), [session(each) for each in asked]
+    for run, both, one in zip(own, together, alone, strict=True):
+        assert run["edge"] == pytest.approx(both["edge"], abs=1e-6)
+        assert both["edge"] == pytest.approx(one["edge"], abs=1e-6)
+    assert own[0]["edge"] != own[1]["edge"]
+    assert predict(tmp_path / "run", [asked[2]])[0]["edge"] == own[2]["edge"]  # without the run's own data
+    for wrong, message in (("0:0", "is of one node"), ("0:zz", "node 'zz' is not among the"), ("0", "is no pair")):
+        with pytest.raises(DataError, match=message):
+            session(wrong)
+    assert bench(made.path, batch=4, seconds=0.01).inputs["size"] == (4,)
+
+
+def test_a_bundle_measures_what_its_run_does(tmp_path: Path) -> None:
+    cfg = recipe(tmp_path)
+    cfg["train"]["max_steps"] = 5
+    result = train(from_dict(cfg), run=tmp_path / "run", progress=False)
+    measured = evaluate_bundle(export(tmp_path / "run").path).metrics
+    assert measured["test/auc"] == pytest.approx(result.metrics["test/auc"], abs=1e-3)  # near ties may turn
+    assert measured["test/loss"] == pytest.approx(result.metrics["test/loss"], rel=1e-5)
 
 
 def test_other_models_are_refused(tmp_path: Path) -> None:

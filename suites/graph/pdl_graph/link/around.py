@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby, islice
 from typing import Annotated, Any
 
 import numpy as np
@@ -15,15 +14,13 @@ from pdl.data import DataLoader
 from pdl.errors import ConfigError, UsageError
 from pdl.hints import Range
 from pdl.nn import Module
-from pdl.runtime.graph_input import Form
+from pdl.runtime.readers import Reader
 from pdl.suites import locate
-from pdl.tensor import no_grad
 from pdl.train import Deployment, Loss
+from pdl.train.deployed import Deployed
 from pdl.train.task import Tiny
-from pdl_graph import deploy
 from pdl_graph.data.pairs import edge_keys, non_edges, pairs_of
-from pdl_graph.graph import Graph
-from pdl_graph.link import use
+from pdl_graph.link import around_use
 from pdl_graph.link.loader import split_of
 from pdl_graph.link.subgraphs import Enclosing, Surroundings, enclosing
 from pdl_graph.link.task import LinkPrediction
@@ -63,7 +60,8 @@ class SubgraphLinks(LinkPrediction):
 
     # -- training ------------------------------------------------------------------------------------------------------
     def step(self, model: Module, batch: Any) -> Loss:
-        logits, label = model(batch["graph"]), pdl.as_tensor(batch["label"])
+        graph, label = batch["graph"], pdl.as_tensor(batch["label"])
+        logits = model(*around_use.as_inputs(graph)) if isinstance(model, Deployed) else model(graph)
         return Loss(pdl.binary_cross_entropy_with_logits(logits, label), len(label), (logits.detach(), label))
 
     def evaluate(self, model: Module, batch: Any) -> Loss:
@@ -87,7 +85,7 @@ class SubgraphLinks(LinkPrediction):
         return made
 
     def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
-        if not isinstance(model, SubgraphModel):
+        if not isinstance(model, SubgraphModel | Deployed):
             raise ConfigError(f"model: {type(model).__name__} is no pdl_graph.SubgraphModel; use pdl_graph.SEAL")
 
     def around(self, dataset: Any, *, training: bool) -> Surroundings:
@@ -130,9 +128,11 @@ class SubgraphLinks(LinkPrediction):
         return Tiny(train=200, test=60, epochs=6, batch_size=50, settings={"optim.lr": 0.005})
 
     # -- using ---------------------------------------------------------------------------------------------------------
-    def reader(self, cfg: Any) -> deploy.Asked:
+    def reader(self, cfg: Any) -> Reader:
         """Reads pairs of the run's own graph, or of another: the nets know no nodes, only their surroundings."""
-        return deploy.Asked("pair", Form(features=0), lambda: deploy.folder_of(use.message_graph(self, cfg)))
+        reader = around_use.pipeline(self, around_use.OwnGraph(self, cfg)).reader
+        assert reader is not None
+        return reader
 
     def predict(
         self, model: Module, inputs: Sequence[Any], *, cfg: Any, batch_size: int = 32, **options: Any
@@ -141,29 +141,20 @@ class SubgraphLinks(LinkPrediction):
         between the two counts as not there."""
         if options.keys() - {"topk"}:
             raise UsageError(f"a model of links has no option {', '.join(options)}")
-        asked, graphs = self.reader(cfg), dict[int, tuple[Any, Graph]]()
-        items = ((given, asked.meant(given)) for given in inputs)
-        for folder, some in _by_graph(((*both, asked.source(both[1])[0]) for both in items), batch_size):
-            if id(folder) not in graphs:
-                graphs = {id(folder): (folder, Graph.from_edges(folder.source, folder.target, len(folder.names)))}
-            pairs = np.stack([asked.read(item, {}) for _, item in some]).reshape(-1, 2)
-            parts = enclosing(graphs[id(folder)][1], pairs, hops=self.hops, max_nodes=self.max_nodes)
-            with no_grad():
-                logits = model(parts.batch(np.arange(len(pairs)))).numpy()
-            for (given, item), chance in zip(some, 0.5 * (1 + np.tanh(0.5 * logits)), strict=True):
-                yield {"input": asked.called(item), "edge": float(chance), "_item": given}
+        return around_use.predict(self, model, inputs, cfg, batch_size=batch_size)
 
-    def deployment(self, model: Module, cfg: Any, **about: Any) -> Deployment:
-        raise UsageError(
-            "a net of subgraphs has no bundle, as what it reads is cut out of a graph: use pdl predict RUN --pairs"
-        )
-
-
-def _by_graph(items: Iterable[tuple[Any, Any, Any]], most: int) -> Iterator[tuple[Any, list[tuple[Any, Any]]]]:
-    """(given, item, graph) as (graph, [(given, item), ...]), at most so many that follow one another."""
-    for _, group in groupby(items, key=lambda each: id(each[2])):
-        while some := list(islice(group, most)):
-            yield some[0][2], [(given, item) for given, item, _ in some]
+    def deployment(
+        self,
+        model: Module,
+        cfg: Any,
+        *,
+        dataset: Any = None,
+        metrics: Mapping[str, float | None] | None = None,
+        licence: str = "",
+    ) -> Deployment:
+        if self.graph is None and dataset is not None:
+            self.graph = split_of(dataset)[0].graph
+        return around_use.deployment(self, model, cfg, metrics=metrics or {}, licence=licence)
 
 
 def kept(parts: Enclosing, share: float) -> int:

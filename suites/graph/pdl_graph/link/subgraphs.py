@@ -1,63 +1,19 @@
-"""The surroundings of pairs of nodes, in columns: enclosing subgraphs with the labels of SEAL (Zhang & Chen, "Link
-prediction based on graph neural networks", arXiv 1802.09691)."""
+"""The surroundings of pairs of nodes as nets read them: `pdl.runtime.surroundings` cuts and labels them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pdl.data import Dataset
 from pdl.ops import CSR
+from pdl.runtime import surroundings
+from pdl.runtime.surroundings import Enclosing, Lists, ranges
 from pdl_graph.batch import GraphBatch
 from pdl_graph.graph import Graph
 
 Array = np.ndarray
-_AT_ONCE = 1 << 23  # entries of the table that finds a node's place in a subgraph
-
-
-@dataclass(frozen=True)
-class Enclosing:
-    """Subgraphs side by side, undirected, without the edge in question: that of pair i has the nodes from node_start[i]
-    up to node_start[i + 1], the pair first.
-
-    node_start  int64 [P + 1];       nodes  int32 [N], which node of the graph each is
-    label       int32 [N], what the node is to the pair (`drnl`)
-    indptr      int64 [N + 1], where the neighbours of each node begin
-    indices     int32 [E], their places among the nodes of their subgraph, ascending
-    back        int32 [E], the place of the edge in the other direction among the edges of its subgraph
-    """
-
-    node_start: Array
-    nodes: Array
-    label: Array
-    indptr: Array
-    indices: Array
-    back: Array
-
-    def __len__(self) -> int:
-        return len(self.node_start) - 1
-
-    @property
-    def sizes(self) -> Array:
-        """How many nodes each has, int64 [P]."""
-        return np.diff(self.node_start)
-
-    def batch(self, rows: Array) -> GraphBatch:
-        """Those of some pairs as one graph: labels are its `node_type`."""
-        begin, size = self.node_start[rows], self.sizes[rows]
-        at, offset = ranges(begin, size), np.cumsum(size) - size
-        first, last = self.indptr[begin], self.indptr[begin + size]
-        edges, many = ranges(first, last - first), last - first
-        indices = self.indices[edges] + np.repeat(offset.astype(np.int32), many)
-        back = self.back[edges] + np.repeat((np.cumsum(many) - many).astype(np.int32), many)
-        degree = self.indptr[at + 1] - self.indptr[at]
-        indptr = np.concatenate([[0], np.cumsum(degree)])
-        row = np.repeat(np.arange(len(at), dtype=np.int32), degree)
-        pattern = CSR(indptr, indices, row, indptr, indices, back)  # as it is symmetric
-        graph = np.repeat(np.arange(len(rows)), size)
-        return GraphBatch(pattern, node_type=self.label[at].astype(np.int64), graph=graph, num_graphs=len(rows))
 
 
 class Surroundings(Dataset):
@@ -77,7 +33,7 @@ class Surroundings(Dataset):
 
     def get_batch(self, indices: Array) -> dict[str, Any]:
         """The subgraphs of these pairs side by side."""
-        return {"graph": self.parts.batch(indices), "label": self.targets[indices].astype(np.float32)}
+        return {"graph": side_by_side(self.parts, indices), "label": self.targets[indices].astype(np.float32)}
 
     @property
     def labels(self) -> Array:
@@ -85,134 +41,30 @@ class Surroundings(Dataset):
         return self.targets
 
 
+def lists_of(graph: Graph) -> Lists:
+    """Who is joined with whom, whatever the direction."""
+    return Lists.of(*graph.edges(), graph.num_nodes)
+
+
 def enclosing(graph: Graph, pairs: Array, *, hops: int = 1, max_nodes: int | None = None, seed: int = 0) -> Enclosing:
-    """The subgraphs of the nodes within `hops` steps of either node of each pair, without the pair's own edge.
-
-    Directions of edges are not looked at. max_nodes: so many nodes, drawn by `seed`, of those that are new in a hop
-    """
-    start, neighbours = _undirected(graph)
-    rng, n = np.random.default_rng(seed), graph.num_nodes
-    step = max(1, _AT_ONCE // max(n, 1))
-    table = np.full(min(step, len(pairs)) * n, -1, np.int32)
-    parts = [
-        _some(start, neighbours, pairs[begin : begin + step], hops, max_nodes, rng, table, n)
-        for begin in range(0, len(pairs), step)
-    ]
-    return _joined(parts)
+    """The subgraphs around pairs of a graph's nodes: see `pdl.runtime.surroundings.enclosing`."""
+    return surroundings.enclosing(lists_of(graph), pairs, hops=hops, max_nodes=max_nodes, seed=seed)
 
 
-def _some(
-    start: Array, neighbours: Array, pairs: Array, hops: int, max_nodes: int | None, rng: Any, table: Array, n: int
-) -> Enclosing:
-    keys = _nodes(start, neighbours, pairs, hops, max_nodes, rng, table, n)
-    owner, nodes = keys // n, keys % n
-    table[keys] = np.arange(len(keys), dtype=np.int32)
-    counts = np.diff(start)[nodes]
-    row = np.repeat(np.arange(len(keys), dtype=np.int32), counts)
-    column = table[np.repeat(owner * n, counts) + neighbours[ranges(start[nodes], counts)]]
-    table[keys] = -1
-    first = np.searchsorted(owner, np.arange(len(pairs) + 1))  # whose next is the pair's other node
-    place = np.arange(len(keys)) - first[owner]
-    keep = (column >= 0) & ((place[row] > 1) | (place[column] > 1))
-    row, column = row[keep], column[keep]
-    order = np.lexsort((column, row))
-    row, column = row[order], column[order]
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(keys)))])
-    label = drnl(row, column, first[:-1], len(keys))
-    back = np.argsort(column, kind="stable")
-    edge_first, node_first = indptr[first[:-1]][owner], first[:-1][owner]
-    return Enclosing(
-        first, nodes.astype(np.int32), label, indptr, (column - node_first[row]).astype(np.int32),
-        (back - edge_first[row]).astype(np.int32),
-    )  # fmt: skip
+def side_by_side(parts: Enclosing, rows: Array) -> GraphBatch:
+    """The subgraphs of some pairs as one graph: labels are its `node_type`."""
+    begin, size = parts.node_start[rows], parts.sizes[rows]
+    at, offset = ranges(begin, size), np.cumsum(size) - size
+    first, last = parts.indptr[begin], parts.indptr[begin + size]
+    edges, many = ranges(first, last - first), last - first
+    indices = parts.indices[edges] + np.repeat(offset.astype(np.int32), many)
+    back = parts.back[edges] + np.repeat((np.cumsum(many) - many).astype(np.int32), many)
+    degree = parts.indptr[at + 1] - parts.indptr[at]
+    indptr = np.concatenate([[0], np.cumsum(degree)])
+    row = np.repeat(np.arange(len(at), dtype=np.int32), degree)
+    pattern = CSR(indptr, indices, row, indptr, indices, back)  # as it is symmetric
+    graph = np.repeat(np.arange(len(rows)), size)
+    return GraphBatch(pattern, node_type=parts.label[at].astype(np.int64), graph=graph, num_graphs=len(rows))
 
 
-def _nodes(
-    start: Array, neighbours: Array, pairs: Array, hops: int, max_nodes: int | None, rng: Any, table: Array, n: int
-) -> Array:
-    """pair * N + node of all nodes of the subgraphs, by pairs, each pair's own two first."""
-    owner = np.arange(len(pairs)) * n
-    new = np.stack([owner + pairs[:, 0], owner + pairs[:, 1]], axis=1).ravel()
-    hop = [new]
-    table[new] = 0
-    for _ in range(hops):
-        counts = np.diff(start)[new % n]
-        met = np.repeat(new - new % n, counts) + neighbours[ranges(start[new % n], counts)]
-        new = np.unique(met[table[met] < 0])
-        new = new if max_nodes is None else new[_drawn(new // n, max_nodes, rng)]
-        table[new] = 0
-        hop.append(new)
-    keys, level = np.concatenate(hop), np.repeat(np.arange(len(hop)), [len(each) for each in hop])
-    return keys[np.lexsort((level, keys // n))]
-
-
-def _drawn(groups: Array, most: int, rng: Any) -> Array:
-    """Places, ascending, of at most so many of each group (ascending numbers)."""
-    order = np.lexsort((rng.random(len(groups)), groups))
-    rank = np.arange(len(groups)) - np.searchsorted(groups, groups)
-    return np.sort(order[rank < most])
-
-
-def drnl(row: Array, column: Array, first: Array, count: int) -> Array:
-    """Double-radius node labels, int32 [count]: with distances d_u and d_v to the two nodes of a pair, each without
-    passing through the other, and d = d_u + d_v,
-
-        1 + min(d_u, d_v) + (d // 2) (d // 2 + d % 2 - 1)
-
-    1 for the pair itself, 0 for nodes that one of the two does not reach (section 3.1 and appendix B of the paper).
-
-    row, column  the edges, both directions;  first  the place of each pair's first node, the second follows
-    """
-    u, v = (_distances(row, column, first + own, first + 1 - own, count) for own in (0, 1))
-    d = u + v
-    label = 1 + np.minimum(u, v) + (d // 2) * (d // 2 + d % 2 - 1)
-    label[(u < 0) | (v < 0)] = 0
-    label[first], label[first + 1] = 1, 1
-    return label.astype(np.int32)
-
-
-def _distances(row: Array, column: Array, source: Array, closed: Array, count: int) -> Array:
-    """Steps from the nearest of `source`, -1 for what is not reached without passing through `closed`, int64."""
-    far = np.full(count, -1)
-    far[closed] = -2
-    far[source] = 0
-    new, step = source, 0
-    begin = np.searchsorted(row, np.arange(count + 1))
-    while len(new):
-        step += 1
-        met = column[ranges(begin[new], begin[new + 1] - begin[new])]
-        new = np.unique(met[far[met] == -1])
-        far[new] = step
-    return np.maximum(far, -1)
-
-
-def _undirected(graph: Graph) -> tuple[Array, Array]:
-    """Where the neighbours of each node begin, and these: each once, no node its own."""
-    source, target = (ends.astype(np.int64) for ends in graph.edges())
-    apart, n = source != target, graph.num_nodes
-    source, target = source[apart], target[apart]
-    keys = np.unique(np.concatenate([source * n + target, target * n + source]))
-    return np.searchsorted(keys, np.arange(n + 1) * n), keys % n
-
-
-def _joined(parts: list[Enclosing]) -> Enclosing:
-    nodes = np.cumsum([0, *(len(part.nodes) for part in parts)])
-    edges = np.cumsum([0, *(len(part.indices) for part in parts)])
-    node_start = [part.node_start[:-1] + begin for part, begin in zip(parts, nodes[:-1], strict=True)]
-    indptr = [part.indptr[:-1] + begin for part, begin in zip(parts, edges[:-1], strict=True)]
-    rest = (np.concatenate([getattr(part, k) for part in parts]) for k in ("nodes", "label", "indices", "back"))
-    there, label, indices, back = rest
-    return Enclosing(
-        np.append(np.concatenate(node_start), nodes[-1]), there, label, np.append(np.concatenate(indptr), edges[-1]),
-        indices, back,
-    )  # fmt: skip
-
-
-def ranges(starts: Array, counts: Array) -> Array:
-    """starts[0], starts[0] + 1, ..., counts[0] of them, then those of the next: int64."""
-    ends = np.cumsum(counts)
-    at: Array = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - counts), counts)
-    return at
-
-
-__all__ = ["Enclosing", "Surroundings", "drnl", "enclosing", "ranges"]
+__all__ = ["Enclosing", "Surroundings", "enclosing", "lists_of", "side_by_side"]

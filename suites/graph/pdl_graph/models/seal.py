@@ -99,7 +99,8 @@ def sort_pool(x: Tensor, graph: GraphBatch, k: int) -> Tensor:
     count = pdl.segment_count(belongs, num_segments=graphs)
     place = (pdl.cumsum(count) - count).expand_dims(axis=-1) + pdl.as_tensor(np.arange(k))
     there = pdl.as_tensor(np.arange(k)) < count.expand_dims(axis=-1)
-    ids = pdl.where(there, pdl.take(order, pdl.minimum(place, x.shape[0] - 1).reshape((-1,))).reshape((graphs, k)), -1)
+    known = pdl.take(order, pdl.where(there, place, 0).reshape((-1,)))
+    ids = pdl.where(there, known.reshape((graphs, k)), -1)
     return pdl.segment_take(x, ids.reshape((-1,))).reshape((graphs, k, x.shape[1]))
 
 
