@@ -156,9 +156,10 @@ def _shared(start: Array, neighbours: Array) -> Lists:
 def _checked(start: Array, neighbours: Array) -> Lists:
     """Lists out of a file; DataError where they are none."""
     good = start.dtype == np.int64 and neighbours.dtype == np.int32 and start.ndim == neighbours.ndim == 1
-    good = good and len(start) > 0 and start[0] == 0 and start[-1] == len(neighbours)
+    good = bool(good and len(start) > 0 and start[0] == 0 and start[-1] == len(neighbours))
     n = len(start) - 1
-    if not good or (np.diff(start) < 0).any() or (len(neighbours) and not 0 <= neighbours.min() <= neighbours.max() < n):
+    good = good and not (np.diff(start) < 0).any()
+    if not good or (len(neighbours) and not 0 <= neighbours.min() <= neighbours.max() < n):
         raise DataError("the graph among the constants is damaged: not lists of neighbours; export the model again")
     return Lists(start, neighbours)
 
