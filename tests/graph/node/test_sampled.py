@@ -64,6 +64,8 @@ def test_all_neighbours_drawn_and_scores_in_pieces_are_the_whole_graphs(
             monkeypatch.setattr(sampled, "PIECE_EDGES", edges)
             np.testing.assert_allclose(sampler.scores(net, nodes).data, expected, rtol=1e-4, atol=1e-5)
             assert sampler.scores(net, np.arange(N)).shape == (N, C)
+            vectors = sampler.scores(net, nodes, layers=net.num_layers - 1).data
+            np.testing.assert_allclose(vectors, net.embed(g.batch()).data[nodes], rtol=1e-4, atol=1e-5)
 
 
 def test_blocks_hold_what_belongs_to_their_nodes_and_edges() -> None:
@@ -149,9 +151,12 @@ def recipe(task: dict[str, Any] | None = None, **model: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("inference", ["exact", "drawn"])
 def test_a_recipe_learns_from_neighbours_what_nodes_do_not_tell(inference: str, tmp_path: Path) -> None:
-    config = from_dict(recipe({"inference": inference}))
+    settings = recipe({"inference": inference})
+    settings["train"]["report"] = True
+    config = from_dict(settings)
     whole = train(config, run=tmp_path / "whole", progress=False)
     assert whole.steps == 6 * 5
+    assert "Nodes in the plane" in (tmp_path / "whole" / "report.html").read_text()
     assert whole.metrics["test/accuracy"] > whole.baselines["features alone"]["test/accuracy"] + 0.15
 
     class Stop(Hook):

@@ -39,7 +39,7 @@ class GraphInfomax(NodeClassification):
     def __init__(
         self,
         *,
-        penalty: Annotated[float, Range(above=0)] = 1e-3,
+        penalty: Annotated[float, Range(above=0)] = 0.1,
         classes: Sequence[str] | None = None,
         directed: bool | None = None,
         weighted: bool | None = None,

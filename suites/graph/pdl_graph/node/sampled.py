@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import pdl
-from pdl.data import Batch, DataLoader, Sample
+from pdl.data import Batch, DataLoader
 from pdl.errors import ConfigError, TraceError
 from pdl.graphs import Block, Neighbours, rows_of, transpose
 from pdl.nn import Module
@@ -22,7 +22,7 @@ from pdl.program.tracing import is_tracing
 from pdl.program.tree import rebuild
 from pdl.tensor import Tensor
 from pdl_graph.batch import GraphBatch, SparseFeatures
-from pdl_graph.data.base import GraphData, unwrap
+from pdl_graph.data.base import NodeData, nodes_of, unwrap
 from pdl_graph.features import take_rows
 from pdl_graph.graph import Graph
 from pdl_graph.models.base import GraphModel
@@ -68,11 +68,11 @@ class Sampler:
         return nodes.astype(np.int64) if self.graph.x is None else gathered(self.graph.x, nodes)
 
     # -- exact scores --------------------------------------------------------------------------------------------------
-    def scores(self, model: LayeredModel, nodes: np.ndarray) -> Tensor:
+    def scores(self, model: LayeredModel, nodes: np.ndarray, *, layers: int | None = None) -> Tensor:
         """Scores of these nodes with all their neighbours, [B, num_classes]: layer by layer, each for the nodes that
         the next ones read, a piece of these at a time, so no node is computed twice and no layer's edges stand in
-        memory at once."""
-        wanted = self._wanted(nodes, model.num_layers)
+        memory at once. With `layers` what so many of the layers make of the nodes."""
+        wanted = self._wanted(nodes, model.num_layers if layers is None else layers)
         known, place = None, None
         for layer, asked in enumerate(wanted):
             parts = [self._piece(model, layer, piece, known, place) for piece in self._pieces(asked)]
@@ -153,7 +153,7 @@ def drawn(
     )
 
 
-class DrawnBatches(GraphData):
+class DrawnBatches(NodeData):
     """Nodes of a split, whose batches are {"node" [B], "label", "blocks": a `GraphBatch` for each layer}.
 
     What is drawn is a function of (seed, epoch, the batch's first node): neither the number of threads that draw nor
@@ -161,22 +161,16 @@ class DrawnBatches(GraphData):
     """
 
     def __init__(self, dataset: Any, sampler: Sampler, fanouts: Sequence[int]) -> None:
-        self.dataset, self.rows = unwrap(dataset)
+        base, _ = unwrap(dataset)
         self.sampler, self.fanouts, self.epoch, self.graph = sampler, tuple(fanouts), 0, sampler.graph
-
-    def __len__(self) -> int:
-        return len(self.dataset) if self.rows is None else len(self.rows)
-
-    def __getitem__(self, index: int) -> Sample:
-        held: Sample = self.dataset[int(index if self.rows is None else self.rows[index])]
-        return held
+        self.nodes, self.y, self.classes = nodes_of(dataset), base.y, base.classes
 
     def set_epoch(self, epoch: int) -> None:
         """New neighbours for every epoch."""
         self.epoch = epoch
 
     def get_batch(self, indices: np.ndarray) -> Batch:
-        held: Batch = self.dataset.get_batch(indices if self.rows is None else self.rows[indices])
+        held: Batch = super().get_batch(indices)
         nodes = held["node"]
         return {**held, "blocks": self.sampler.blocks(nodes, self.fanouts, epoch=self.epoch, step=int(nodes[0]))}
 

@@ -23,8 +23,10 @@ from pdl.train.deployed import Deployed
 from pdl_graph import deploy
 from pdl_graph.batch import GraphBatch
 from pdl_graph.data.base import graph_of, nodes_of
+from pdl_graph.graph import Graph
 from pdl_graph.models.base import GraphModel
-from pdl_graph.pictures import NODES, ego_network, principal_plane, scatter
+from pdl_graph.models.layered import LayeredModel
+from pdl_graph.pictures import NODES, POINTS, ego_network, principal_plane, scatter
 from pdl_graph.using import own_data
 
 if TYPE_CHECKING:
@@ -122,12 +124,11 @@ def render(asked: deploy.Asked, prediction: Mapping[str, Any], folder: Path) -> 
 def pictures(task: NodeClassification, model: GraphModel, dataset: Any, split: str) -> list[Section]:
     """The nodes of a split by their vectors, in the colours of their classes; and the neighbourhood of one of them."""
     graph, nodes = graph_of(dataset), nodes_of(dataset)
-    model.eval()
-    with no_grad():
-        vectors = model.embed(task.graphs[task.hold(graph)]).numpy()[nodes]
     y = np.asarray(graph.y)
     if y.ndim != 1:
         return []
+    nodes = nodes if len(nodes) <= POINTS else nodes[np.arange(POINTS) * len(nodes) // POINTS]
+    vectors = _vectors(task, model, graph, nodes)
     names = [graph.names[n] for n in nodes] if len(graph.names) else nodes
     length = np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     plane = scatter(principal_plane(vectors / length), y[nodes], task.classes, names=names)
@@ -145,6 +146,19 @@ def pictures(task: NodeClassification, model: GraphModel, dataset: Any, split: s
             f"{NODES}; colours are the true classes.</p>",
         ),
     ]
+
+
+def _vectors(task: NodeClassification, model: GraphModel, graph: Graph, nodes: np.ndarray) -> np.ndarray:
+    """What the last layer reads of these nodes, [n, C]."""
+    model.eval()
+    held = task.hold(graph)
+    with no_grad():
+        if not task.neighbours:
+            return model.embed(task.graphs[held]).numpy()[nodes]  # type: ignore[no-any-return]
+        assert isinstance(model, LayeredModel)
+        before = model.num_layers - 1
+        found = task.samplers[held].scores(model, nodes, layers=before or None)  # of one layer alone: the scores
+    return found.numpy()
 
 
 def deployed_scores(model: Deployed, graph: GraphBatch, nodes: Any) -> pdl.Tensor:
