@@ -15,7 +15,7 @@ from pdl.random import fork_seed
 from pdl.train import Run, evaluate, predict, train
 from pdl_graph import DGI, GraphInfomax
 from pdl_graph.data import Planetoid
-from pdl_graph.node.logistic import fit, minimise
+from pdl_graph.node.softmax import fit, minimise
 from tests.graph.models.test_node_models import F, K, N, dense, graph, normalised
 
 

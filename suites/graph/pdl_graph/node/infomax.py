@@ -18,7 +18,7 @@ from pdl.train.task import SPLITS, Parts, Tiny
 from pdl_graph.data.base import graph_of, nodes_of
 from pdl_graph.models.dgi import DGI
 from pdl_graph.node.loader import WholeSplit
-from pdl_graph.node.logistic import fit
+from pdl_graph.node.softmax import fit
 from pdl_graph.node.task import NodeClassification
 
 
@@ -30,7 +30,7 @@ class GraphInfomax(NodeClassification):
     evaluation the regression is fitted anew to the labels of the training nodes, as the vectors are then, and kept in
     the model; metrics, predictions and bundles are of its classes, and val/loss and test/loss its cross-entropy.
 
-    penalty   of the regression, see `pdl_graph.node.logistic.fit`
+    penalty   of the regression, see `pdl_graph.node.softmax.fit`
     classes   their names in the order of the labels; by default the data set's
     directed  whether edges go one way, and
     weighted  whether they have weights, in the graphs that the model is used on; by default as in the data

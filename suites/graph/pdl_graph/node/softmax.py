@@ -1,4 +1,4 @@
-"""Logistic regression on vectors that are not learned any more."""
+"""Softmax regression on vectors that are not learned any more."""
 
 from __future__ import annotations
 
