@@ -20,6 +20,7 @@ NO_FEATURES = ("id", "label", "labels", "split", "type", "name")
 """Columns of nodes.csv that are no features."""
 NO_ATTRIBUTES = (*ENDS, "weight", "type")
 """Columns of edges.csv that are no attributes."""
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,10 +59,15 @@ class GraphFolder:
             raise DataError(f"{path}: no such folder; a graph is a folder with edges.csv and nodes.csv")
         edges, nodes = _file(folder, "edges"), _file(folder, "nodes")
         if edges is None:
-            raise DataError(f"{path}: lacks edges.csv, with the columns source and target")
+            have = ", ".join(sorted(each.name for each in folder.iterdir())[:8])
+            raise DataError(f"{path}: lacks edges.csv, with the columns source and target; it has {have or 'no files'}")
+        if (folder / "features.npz").is_file():
+            raise DataError(f"{folder / 'features.npz'}: is not read here; save them as features.npy, float [N, F]")
         numbers: dict[str, int] = {}
         features, columns = (None, []) if nodes is None else _nodes(nodes, numbers)
         ends = _edges(edges, numbers, given=nodes)
+        if not numbers:
+            raise DataError(f"{path}: names no node")
         array = folder / "features.npy"
         if array.is_file():
             features, columns = _array(array, len(numbers)), []
@@ -89,26 +95,37 @@ def _nodes(path: Path, numbers: dict[str, int]) -> tuple[Array | None, list[str]
     """The features, and their names; the nodes get their numbers."""
     columns: list[str] = []
     found: list[list[float]] = []
-    for line, row in tables.rows(path):
+    for line, row in _rows(path):
         if not numbers:
             if "id" not in row:
                 raise DataError(f"{path}:1: columns are {', '.join(row)}; expected id, the name of a node")
             columns = [name for name in row if name not in NO_FEATURES]
+        if not row["id"]:
+            raise DataError(f"{path}:{line}: id is empty; name the node")
         if row["id"] in numbers:
             raise DataError(f"{path}:{line}: node {row['id']!r} stands here twice; keep one of them")
         numbers[row["id"]] = len(numbers)
-        found.append([_number(path, line, name, row[name], NO_FEATURES) for name in columns])
+        found.append([_number(path, line, name, row[name], "feature", NO_FEATURES) for name in columns])
     return (np.array(found, np.float32) if columns else None), columns
 
 
-def _number(path: Path, line: str, column: str, text: str, others: Sequence[str]) -> float:
+def _rows(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """As `pdl.runtime.tables.rows`; spaces around names and values mean nothing."""
+    if path.is_file() and not path.stat().st_size:
+        raise DataError(f"{path}: is empty; expected a header and rows")
+    return (
+        (line, {name.strip(): value.strip() for name, value in row.items()}) for line, row in tables.rows(path)
+    )
+
+
+def _number(path: Path, line: str, column: str, text: str, thing: str, others: Sequence[str]) -> float:
     try:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not math.isfinite(value):
-        none = ", ".join(others)
-        raise DataError(f"{path}:{line}: {column} is {text!r}; a feature is a finite number (no features: {none})")
+    if not abs(value) <= _LARGEST:
+        none = f" (no {thing}s: {', '.join(others)})" if others else ""
+        raise DataError(f"{path}:{line}: {column} is {text!r}; a {thing} is a finite number{none}")
     return value
 
 
@@ -118,22 +135,24 @@ def _edges(path: Path, numbers: dict[str, int], given: Path | None) -> tuple[Arr
     weights: list[float] = []
     attributes: list[list[float]] = []
     columns: list[str] = []
-    for line, row in tables.rows(path):
+    for line, row in _rows(path):
         if not ends:
             if not set(ENDS) <= row.keys():
                 raise DataError(f"{path}:1: columns are {', '.join(row)}; expected source and target")
             columns = [name for name in row if name not in NO_ATTRIBUTES]
         ends.append((_end(path, line, row["source"], numbers, given), _end(path, line, row["target"], numbers, given)))
         if "weight" in row:
-            weights.append(_number(path, line, "weight", row["weight"], NO_ATTRIBUTES))
+            weights.append(_number(path, line, "weight", row["weight"], "weight", ()))
         if columns:
-            attributes.append([_number(path, line, name, row[name], NO_ATTRIBUTES) for name in columns])
+            attributes.append([_number(path, line, name, row[name], "number", NO_ATTRIBUTES) for name in columns])
     both = np.array(ends, np.int64).reshape(-1, 2)
     weight = np.array(weights, np.float32) if weights else None
     return both[:, 0].copy(), both[:, 1].copy(), weight, np.array(attributes, np.float32) if attributes else None
 
 
 def _end(path: Path, line: str, name: str, numbers: dict[str, int], given: Path | None) -> int:
+    if not name:
+        raise DataError(f"{path}:{line}: source or target is empty; name both nodes")
     if given is None:
         return numbers.setdefault(name, len(numbers))
     if name not in numbers:
@@ -157,9 +176,11 @@ def _array(path: Path, nodes: int) -> Array:
 
 def pairs(path: str | Path) -> Iterator[tuple[str, str]]:
     """(source, target) for each row of a file *.csv or *.tsv with these columns."""
-    for line, row in tables.rows(path):
+    for line, row in _rows(Path(path)):
         if not set(ENDS) <= row.keys():
-            raise DataError(f"{path}:{line}: columns are {', '.join(row)}; expected source and target")
+            raise DataError(f"{path}:1: columns are {', '.join(row)}; expected source and target")
+        if not (row["source"] and row["target"]):
+            raise DataError(f"{path}:{line}: source or target is empty; name both nodes")
         yield row["source"], row["target"]
 
 

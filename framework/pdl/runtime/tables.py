@@ -166,6 +166,9 @@ def rows(
             return
         lines = _rows(csv.reader(file, delimiter=separator, strict=True), name)
         header = columns if columns is not None and _suffix(path) not in TABLES else next(lines, (0, []))[1]
+        names = [each.strip() for each in header]
+        if twice := sorted({each for each in names if names.count(each) > 1}):
+            raise DataError(f"{name}:1: two columns are called {twice[0]!r}; name each column once")
         for number, row in lines:
             if row and len(row) != len(header):
                 expected = f"{len(header)} ({', '.join(header[:8])})"

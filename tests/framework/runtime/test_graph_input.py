@@ -58,11 +58,22 @@ def test_a_folder_is_a_graph(tmp_path: Path) -> None:
         (NODES.replace("0.5,0.5", "nan,1"), EDGES, "nodes.csv:3: a is 'nan'"),
         (NODES.replace("id,", "name,"), EDGES, "expected id"),
         (NODES.replace("2,0", "2"), EDGES, "nodes.csv:4: 3 columns, expected 4"),
+        (NODES.replace("2,0", "1e39,0"), EDGES, "nodes.csv:4: a is '1e39'"),
+        (NODES.replace("lone", " "), EDGES, "nodes.csv:5: id is empty"),
+        (NODES.replace("a,b", "a, a"), EDGES, "nodes.csv:1: two columns are called 'a'"),
+        (NODES, "", "edges.csv: is empty"),
+        (NODES, "source,target\nx,\n", "edges.csv:2: source or target is empty"),
+        (None, "source,target\n", "names no node"),
     ],
 )
 def test_faults_have_a_line(tmp_path: Path, nodes: str, edges: str | None, message: str) -> None:
     with pytest.raises(DataError, match=message):
         GraphFolder.read(folder(tmp_path, nodes, edges))
+
+
+def test_spaces_around_mean_nothing(tmp_path: Path) -> None:
+    graph = GraphFolder.read(folder(tmp_path, "id, a\nx, 1\n y ,2\n", "source, target\nx, y\n"))
+    assert (list(graph.names), graph.columns, graph.target.tolist()) == (["x", "y"], ["a"], [1])
 
 
 def test_features_in_an_array(tmp_path: Path) -> None:

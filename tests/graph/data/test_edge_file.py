@@ -60,9 +60,14 @@ def test_written_and_read_in_pieces(graph: Graph, block: int, tmp_path_factory: 
         found = EdgeFile(path, directed=plain.directed, weighted=weighted, num_nodes=plain.num_nodes).graph
         same(found, plain)
         named = EdgeFile(path, directed=plain.directed, weighted=weighted).graph
+        spread = {0: 5, **{each: 2_000_000_000 + 7 * each for each in range(1, 99)}}
+        path.write_text("".join(f"{spread[a]} {spread[b]}{w}\n" for a, b, w in zip(source, target, more, strict=True)))
+        far = EdgeFile(path, directed=plain.directed, weighted=weighted).graph
     there = sorted({*source, *target})
     assert list(named.names) == ([] if there == list(range(len(there))) else there)
     same(named.with_(names=()), plain.subgraph(np.array(there)).with_(names=()))
+    assert list(far.names) == [spread[each] for each in there]
+    same(far.with_(names=()), named.with_(names=()))
 
 
 def test_both_directions_in_the_file_are_one_edge(tmp_path: Path) -> None:
@@ -82,7 +87,9 @@ def test_both_directions_in_the_file_are_one_edge(tmp_path: Path) -> None:
         ("0 1\n1\n2 3 4\n", {}, 2, "'1' has 1 columns"),
         ("0 1 2\n3\n", {}, 1, "3 columns"),
         ("0 -1\n", {}, 1, "'-1' in '0 -1' is no id"),
-        ("0 1\n0 3000000000\n", {}, 1, "id 3000000000 is beyond 2147483647"),
+        ("# c\n0 1\n\n0 3000000000\n", {}, 4, "an id in '0 3000000000' is beyond 2147483647"),
+        ("0 1 1\n9 99999999999999999999 1\n", {"weighted": True}, 2, "is beyond 2147483647"),
+        ("0 1 2\n", {}, 1, "or say weighted=True"),
         ("0 1 1e\n", {"weighted": True}, 1, "'1e' in '0 1 1e' is no weight"),
         ("0 1.5 2\n", {"weighted": True}, 1, "'1.5' in '0 1.5 2' is no id"),
         ("0 1\n0 7\n", {"num_nodes": 7}, None, "names node 7, but num_nodes is 7"),
@@ -96,6 +103,12 @@ def test_faults_name_the_line(tmp_path: Path, text: str, how: dict[str, Any], li
         EdgeFile(path, **how)
     assert told in str(error.value)
     assert (error.value.fault.path, error.value.fault.line) == (str(path), line)
+
+
+def test_what_is_not_packed_is_told(tmp_path: Path) -> None:
+    for name in ("a.txt.gz", "a.txt.bz2"):
+        with pytest.raises(DataFault, match=r"is damaged, or not packed|cut off: Not a gzipped file"):
+            EdgeFile(written(tmp_path, name, "0 1\n"))
 
 
 def test_a_cut_off_archive_is_told(tmp_path: Path) -> None:

@@ -108,6 +108,32 @@ def test_labels_that_are_numbers(tmp_path: Path) -> None:
     assert (data.nodes.tolist(), data.graph.y[data.nodes].tolist(), data.classes) == ([0, 2], [[0.5], [2.0]], [])
 
 
+@pytest.mark.parametrize(
+    ("labels", "y", "classes"),
+    [
+        (["2", "", "0"], [2, -1, 0], []),
+        (["1", "-1", "0"], [1, -1, 0], []),
+        (["2003", "-1", "999"], [1, -1, 0], ["999", "2003"]),
+        (["-1", "a", "01"], [0, 2, 1], ["-1", "01", "a"]),
+    ],
+)
+def test_what_labels_mean(tmp_path: Path, labels: list[str], y: list[int], classes: list[str]) -> None:
+    nodes = "id, label\n" + "".join(f" {i} ,{label}\n" for i, label in enumerate(labels))  # spaces around mean nothing
+    graph = read_graph(folder(tmp_path, nodes__csv=nodes, edges__csv="source, target\n0, 1\n"))
+    assert (graph.y.tolist(), graph.classes, graph.names.tolist()) == (y, classes, ["0", "1", "2"])
+
+
+def test_whole_numbers_of_parquet_with_gaps(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    for name, columns in (
+        ("nodes", {"id": [7, 8, 9], "label": [1, None, 0]}), ("edges", {"source": [7.0, 8.0], "target": [8.0, 9.0]})
+    ):  # fmt: skip
+        parquet.write_table(arrow.table(columns), tmp_path / f"{name}.parquet")
+    graph = read_graph(tmp_path)
+    assert (graph.y.tolist(), graph.classes, graph.describe()["edges"]) == ([1, -1, 0], [], 2)
+
+
 def test_normalize(tmp_path: Path) -> None:
     found = GraphFolder(folder(tmp_path, nodes__csv=NODES, edges__csv=EDGES), normalize=True).graph
     np.testing.assert_allclose(dense(found.x), [[1, 0], [0.2, 0.8], [0, 0]], rtol=1e-6)
@@ -123,6 +149,8 @@ def test_normalize(tmp_path: Path) -> None:
         ({"edges__csv": "source,target,weight\nx,y,much\n"}, "edges.csv", 2, "weight is 'much'; a weight is a finite"),
         ({"edges__csv": "source,target\nx,\n"}, "edges.csv", 2, "target is empty"),
         ({"edges__csv": ""}, "edges.csv", None, "is empty"),
+        ({"edges__csv": "source,target\n", "nodes__csv": None}, "edges.csv", None, "names no node"),
+        ({"nodes__csv": "id,a\nx,1\ny,1e40\nz,1\n"}, "nodes.csv", 3, "a is '1e40'"),
         ({"nodes__csv": "name\nx\n"}, "nodes.csv", 1, "no column 'id'"),
         ({"nodes__csv": "id,a,a\nx,1,1\n"}, "nodes.csv", 1, "two columns 'a'"),
         ({"nodes__csv": "id\nx\ny\nz\nx\n"}, "nodes.csv", 5, "'x' stands here twice"),

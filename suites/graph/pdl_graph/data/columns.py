@@ -16,6 +16,7 @@ import numpy as np
 from pdl.data.faults import DataFault, fault, unreadable
 from pdl_graph.exchange import optional
 
+LARGEST = float(np.finfo(np.float32).max)
 ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 
 
@@ -40,23 +41,29 @@ class Table:
     def text(self, name: str) -> list[str]:
         """A column as text; what is missing is empty."""
         held = self.columns[name]
-        if isinstance(held, list):
-            return held
-        return ["" if each is None or each != each else str(each) for each in held.tolist()]
+        return held if isinstance(held, list) else [_text(each) for each in held.tolist()]
 
     def numbers(self, name: str, thing: str = "a feature") -> np.ndarray:
         """A column as finite numbers, float64. DataFault with the first line that is none."""
         held = self.columns[name]
         try:
-            found = np.asarray(held, np.float64)
+            times = isinstance(held, np.ndarray) and held.dtype.kind in "mM"
+            found = np.full(len(held), np.nan) if times else np.asarray(held, np.float64)
         except (ValueError, TypeError):
             found = np.array([_number(each) for each in held], np.float64)
-        bad = np.flatnonzero(~np.isfinite(found))
+        bad = np.flatnonzero(~(np.abs(found) <= LARGEST))
         if len(bad):
             row = int(bad[0])
             value = held[row]
             raise self.fault(row, f"{name} is {value!r}", f"{thing} is a finite number: write one, or drop the column")
         return found
+
+
+def _text(value: Any) -> str:
+    """What is missing is empty; whole numbers, floats in parquet where some are missing, are without a point."""
+    if value is None or value != value:
+        return ""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _number(text: Any) -> float:
@@ -95,7 +102,8 @@ def _csv(path: Path) -> Table:
         raise fault(path, f"cannot be read as a table: {error}", "correct the line", line=reader.line_num) from error
     if not rows:
         raise fault(path, "is empty", "give a header and a row for each node or edge")
-    header = [name.strip() for name in rows[0]]
+    rows = [[cell.strip() for cell in row] for row in rows]
+    header = rows[0]
     _demand_names(path, header)
     for row, line in zip(rows, lines, strict=True):
         if len(row) != len(header):
@@ -122,7 +130,7 @@ def _demand_names(path: Path, header: Sequence[str]) -> None:
 
 
 def numbered(table: Table, name: str) -> np.ndarray:
-    """A column of names as an array of text, or of whole numbers where the file (parquet) has such."""
+    """A column of names as an array of text, or of whole numbers where the file (parquet) has such; none is empty."""
     held = table.columns[name]
     if isinstance(held, np.ndarray) and held.dtype.kind in "iu":
         return held

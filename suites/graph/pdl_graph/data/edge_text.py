@@ -8,6 +8,7 @@ import re
 import warnings
 import zlib
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -45,7 +46,7 @@ def read_edge_text(
     edges, weights = _Growing(np.int64), _Growing(np.float32)
     for block, line in _blocks(path):
         numbers = _numbers(path, block, line, columns)
-        edges.append(_packed(path, line, numbers[:, 0], numbers[:, 1]))
+        edges.append(_packed(path, block, line, numbers[:, 0], numbers[:, 1]))
         if weighted:
             weights.append(numbers[:, 2].astype(np.float32))
     key, weight = edges.done(), weights.done()
@@ -80,6 +81,8 @@ def _blocks(path: Path) -> Iterator[tuple[bytes, int]]:
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise fault(path, f"is damaged or cut off: {error}", "get it again from its source") from error
     except OSError as error:
+        if error.errno is None:  # bzip2 says so what it cannot unpack
+            raise fault(path, f"is damaged, or not packed: {error}", "get it again from its source") from error
         raise unreadable(path, error) from error
 
 
@@ -135,22 +138,27 @@ def _bad_line(path: Path, block: bytes, first: int, columns: int) -> DataFault:
             continue
         shown = raw.decode("utf-8", "replace").strip()[:60]
         if len(words) != columns:
-            return fault(path, f"{shown!r} has {len(words)} columns, not {columns}", f"write {shape}", line=number)
+            more = ", or say weighted=True" if (columns, len(words)) == (2, 3) else ""
+            what = f"{shown!r} has {len(words)} columns, not {columns}"
+            return fault(path, what, f"write {shape}{more}", line=number)
         for place, word in enumerate(words):
             good = re.fullmatch(r"[0-9]+" if place < 2 else r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", word)
             if good is None:
-                advice = "write whole numbers from 0 on, or use pdl_graph.data.GraphFolder, which takes names"
+                advice = "write whole numbers from 0 on (# before a header), or use GraphFolder, which takes names"
                 return fault(path, f"{word[:40]!r} in {shown!r} is no {'id' if place < 2 else 'weight'}",
                              advice if place < 2 else "write a number", line=number)  # fmt: skip
     return fault(path, "cannot be read as numbers", f"write lines `{shape}`", line=first)
 
 
-def _packed(path: Path, line: int, source: np.ndarray, target: np.ndarray) -> np.ndarray:
+def _packed(path: Path, block: bytes, line: int, source: np.ndarray, target: np.ndarray) -> np.ndarray:
     """target << 32 | source, int64."""
-    largest = max(source.max(initial=0), target.max(initial=0))
-    if largest > LOW or min(source.min(initial=0), target.min(initial=0)) < 0:
-        what = f"the id {largest:.0f} is beyond {LOW}"
-        raise fault(path, what, "number the nodes anew, or use pdl_graph.data.GraphFolder", line=line)
+    bad = np.flatnonzero((source > LOW) | (target > LOW))
+    if len(bad):
+        rows = ((number, words) for number, each in enumerate(block.split(b"\n"), line)
+                if (words := each.strip()) and words[:1] not in b"#%")  # fmt: skip
+        number, words = next(islice(rows, int(bad[0]), None))
+        what = f"an id in {words.decode()[:60]!r} is beyond {LOW}"
+        raise fault(path, what, "number the nodes anew, or use pdl_graph.data.GraphFolder", line=number)
     key = target.astype(np.int64)
     key <<= 32
     key |= source.astype(np.int64)
@@ -190,6 +198,8 @@ def _renumber(path: Path, key: np.ndarray, num_nodes: int | None) -> tuple[Any, 
             what = f"names node {largest}, but num_nodes is {num_nodes}: nodes are 0 to {num_nodes - 1}"
             raise fault(path, what, "raise num_nodes, or leave it out")
         return (), num_nodes
+    if largest > 8 * len(key) + STEP:
+        return _few(key)
     there = np.zeros(largest + 1, bool)
     for piece in _pieces(key):
         there[piece >> 32] = True
@@ -205,6 +215,16 @@ def _renumber(path: Path, key: np.ndarray, num_nodes: int | None) -> tuple[Any, 
         piece[:] = number[piece]
         piece <<= 32
         piece |= source
+    return names, len(names)
+
+
+def _few(key: np.ndarray) -> tuple[np.ndarray, int]:
+    """The same where ids are far apart: they are sorted, so that no table has a place for each number."""
+    names = np.empty(0, np.int64)
+    for piece in _pieces(key):
+        names = np.union1d(names, np.concatenate([piece >> 32, piece & LOW]))
+    for piece in _pieces(key):
+        piece[:] = np.searchsorted(names, piece >> 32) << 32 | np.searchsorted(names, piece & LOW)
     return names, len(names)
 
 

@@ -23,6 +23,8 @@ from pdl_graph.features import features_from_csr, normalize_rows
 from pdl_graph.graph import Graph
 from pdl_graph.storage import HEADER
 
+FAR = 100  # a class with a number from here on is a name, unless there are many
+
 
 class GraphFolder(NodeData):
     """The nodes of a graph in a folder of tables (.csv, .tsv, also .gz; .parquet with pyarrow):
@@ -32,7 +34,8 @@ class GraphFolder(NodeData):
                the nodes are those that edges name, in that order
 
     features.npy (float [N, F]) or features.npz (a matrix that scipy.sparse.save_npz wrote) may hold the features
-    instead. label is a class (text, or whole numbers from 0 on), labels are several, parted by spaces; empty: unknown.
+    instead. label is a class: text, or a whole number from 0 on (-1 is unknown; numbers with wide gaps are names);
+    labels are several, parted by spaces; empty: unknown.
     A folder that `Graph.save` wrote is opened as memory maps, for graphs larger than memory.
 
     path       the folder; a relative one is also looked for under PDL_DATA and its folder graph
@@ -101,6 +104,8 @@ def _tables(folder: Path, directed: bool, target: str) -> Graph:
     ends = [numbered(edges, end) for end in ENDS]
     nodes = None if node_file is None else read_table(node_file)
     names = _first_seen(*ends) if nodes is None else _ids(nodes)
+    if not len(names):
+        raise fault(edge_file, "names no node", "give it edges, or the folder a nodes.csv")
     joined = _numbers(edges, names, ends, node_file)
     about = {} if nodes is None else _about_nodes(nodes, target)
     x = _feature_file(folder, len(names))
@@ -176,12 +181,20 @@ def _about_edges(edges: Table) -> dict[str, Any]:
 
 
 def _labels(text: list[str]) -> tuple[np.ndarray, list[str]]:
-    """(classes by number, -1 where empty; their names): whole numbers keep their value, names are sorted."""
+    """(classes by number, -1 where empty; their names): whole numbers keep their value, names are sorted. Years and the
+    like are names: there would be a class for every number below."""
     names = sorted({each for each in text if each})
-    if all(each.isascii() and each.isdigit() and str(int(each)) == each for each in names):
-        return np.array([int(each) if each else -1 for each in text], np.int64), []
+    if all(_whole(each) for each in names if each != "-1"):
+        names = sorted((each for each in names if each != "-1"), key=int)
+        text = ["" if each == "-1" else each for each in text]
+        if not names or int(names[-1]) < max(FAR, 10 * len(names)):
+            return np.array([int(each) if each else -1 for each in text], np.int64), []
     number = {"": -1, **{name: i for i, name in enumerate(names)}}
     return np.array([number[each] for each in text], np.int64), names
+
+
+def _whole(text: str) -> bool:
+    return text.isascii() and text.isdigit() and (text == "0" or text[0] != "0")
 
 
 def _several(nodes: Table) -> tuple[np.ndarray, list[str]]:
