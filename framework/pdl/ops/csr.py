@@ -19,7 +19,7 @@ from pdl.errors import ShapeError, UsageError
 from pdl.ops.base import apply, as_tensors
 from pdl.ops.cast import astype
 from pdl.ops.shape import reshape
-from pdl.ops.spmm import SDDMM, EdgeSoftmax, InverseSizes, SpMM, SpMMExtremum
+from pdl.ops.spmm import SDDMM, EdgeSoftmax, InverseSizes, SpMM, SpMMExtremum, TakeEnds
 from pdl.tensor import Array, Tensor, as_tensor, is_grad_enabled
 
 Reduce = Literal["sum", "mean", "max", "min"]
@@ -103,6 +103,23 @@ def sddmm(a: CSR, q: Any, k: Any) -> Tensor:
     return made
 
 
+def at_rows(a: CSR, x: Any) -> Tensor:
+    """y[e] = x[row[e]]: what belongs to the rows, for every nonzero, x [rows, ...] -> [E, ...].
+
+    The gradient of a row is a sum over its nonzeros, which `CSR` has side by side: faster than that of `pdl.take`.
+    """
+    x = as_tensor(x)
+    made: Tensor = apply(TakeEnds(), x, *pattern_of(a, x))
+    return made
+
+
+def at_columns(a: CSR, x: Any) -> Tensor:
+    """y[e] = x[indices[e]]: what belongs to the columns, for every nonzero, x [columns, ...] -> [E, ...]."""
+    x = as_tensor(x)
+    made: Tensor = apply(TakeEnds(True), x, *pattern_of(a, x))
+    return made
+
+
 def edge_softmax(a: CSR, score: Any) -> Tensor:
     """y[e] = exp(score[e]) / (sum of exp(score) over the nonzeros of e's row), per column: [E, ...] -> [E, ...].
 
@@ -127,4 +144,4 @@ def _narrowed(value: Tensor) -> Tensor:
     return value if shape == value.shape else reshape(value, shape)
 
 
-__all__ = ["CSR", "edge_softmax", "sddmm", "spmm"]
+__all__ = ["CSR", "at_columns", "at_rows", "edge_softmax", "sddmm", "spmm"]

@@ -1,5 +1,5 @@
-"""The ops below `pdl.spmm`, `pdl.sddmm` and `pdl.edge_softmax`: products with sparse matrices, and what is computed at
-their nonzeros.
+"""The ops below `pdl.spmm`, `pdl.sddmm`, `pdl.edge_softmax`, `pdl.at_rows`: products with sparse matrices, and what is
+computed at their nonzeros.
 
 All read a pattern as the six arrays of a `pdl.ops.CSR`: indptr, indices, row, t_indptr, t_indices, t_edges; the last
 three may be None where no gradient is wanted. A product's gradients are such products again.
@@ -10,16 +10,20 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from pdl.dtype import DType, float32, float64, int32, int64
 from pdl.errors import DtypeError, ShapeError
 from pdl.kernels import csr as kernels
+from pdl.kernels import rows
 from pdl.kernels.copies import contiguous
+from pdl.kernels.launch import constant
 from pdl.ops.base import Arrays, Fused, Spec, apply, demand_floating, not_differentiable
 from pdl.ops.cast import astype
 from pdl.ops.elementwise import maximum, reciprocal
 from pdl.ops.pool import Place
 from pdl.ops.reduce import sum as sum_
-from pdl.ops.segment import SegmentExtremum, as_rows, segment_softmax, segment_sum, segment_take
+from pdl.ops.segment import SegmentExtremum, as_index, as_rows, segment_softmax, segment_sum, segment_take
 from pdl.ops.shape import expand_dims, reshape
 from pdl.tensor import Array, Tensor
 
@@ -158,6 +162,63 @@ class SDDMM(Fused):
 
     def vjp(self, g: Tensor, y: Tensor, q: Tensor, k: Tensor, *pattern: Any) -> Any:
         return lambda: apply(SpMM(), k, g, *pattern), lambda: apply(SpMM(True), q, g, *pattern), *_NONE
+
+
+class TakeEnds(Fused):
+    """y[e] = x[row[e]], or with `columns` x[indices[e]]: x [rows, ...] ([columns, ...]) -> [E, ...]."""
+
+    columns: bool = False
+    native_bf16 = native = True
+
+    def infer(self, x: Spec, indptr: Spec, indices: Spec, row: Spec, *turned: Spec | None) -> Spec:
+        check_pattern("at_ends", indptr, indices, row, *turned[1:])
+        have = (None if turned[0] is None else turned[0].shape[0] - 1) if self.columns else indptr.shape[0] - 1
+        if not x.shape or (have is not None and x.shape[0] != have):
+            which = "columns" if self.columns else "rows"
+            raise ShapeError(f"at_{which}: x {x.shape} must be [{have}, ...], as the matrix has {have} {which}")
+        return Spec((*indices.shape, *x.shape[1:]), x.dtype)
+
+    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
+        ids = as_index(ins[2] if self.columns else ins[3])
+        rows.take(outs[0], contiguous(ins[0]), ids, name="at_columns" if self.columns else "at_rows")
+
+    def compose(self, x: Tensor, *pattern: Any) -> Tensor:
+        """Rows gathered."""
+        return segment_take(x, pattern[1 if self.columns else 2])
+
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor, *pattern: Any) -> Any:
+        return lambda: apply(SumEnds(self.columns), g, *pattern), *_NONE
+
+
+class SumEnds(Fused):
+    """y[i] = sum of x[e] over the nonzeros e of row i, or with `columns` of column i: x [E, ...] -> [rows, ...]."""
+
+    columns: bool = False
+    native = True
+
+    def infer(self, x: Spec, indptr: Spec, indices: Spec, row: Spec, *turned: Spec | None) -> Spec:
+        demand_floating("sum_ends", x=x)
+        check_pattern("sum_ends", indptr, indices, row, *turned[1:])
+        if x.shape[:1] != indices.shape:
+            raise ShapeError(f"sum_ends: x {x.shape} must have a row for each nonzero, {indices.shape}")
+        starts = turned[0] if self.columns else indptr
+        if starts is None:
+            raise ShapeError("sum_ends: sums over columns need the pattern by columns")
+        return Spec((starts.shape[0] - 1, *x.shape[1:]), x.dtype)
+
+    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
+        x, indptr, indices, _, t_indptr, _, t_edges = ins
+        starts = contiguous(t_indptr if self.columns else indptr)
+        ids = contiguous(t_edges) if self.columns else constant(np.arange(len(indices), dtype=np.int32))
+        kernels.spmm(as_rows(outs[0]), as_rows(x), None, starts, ids, None, name="sum_ends")
+
+    def compose(self, x: Tensor, *pattern: Any) -> Tensor:
+        """Segments summed."""
+        to, _, count = _ends(self.columns, pattern)
+        return segment_sum(x, to, num_segments=count)
+
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor, *pattern: Any) -> Any:
+        return lambda: apply(TakeEnds(self.columns), g, *pattern), *_NONE
 
 
 class EdgeSoftmax(Fused):

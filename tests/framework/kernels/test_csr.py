@@ -66,7 +66,9 @@ def test_the_number_of_threads_changes_no_bit(columns: int, shape: tuple[int, ..
     for count in (1, 2, 5):
         with threads.num_threads(count):
             given = [pdl.Tensor(x, requires_grad=True), pdl.Tensor(value, requires_grad=True)]
-            y = pdl.spmm(a, given[0], pdl.edge_softmax(a, given[1]))
+            own = pdl.at_columns(a, given[0].sum(axis=-1) if heads > 1 else given[0][:, 0])
+            own = own + pdl.at_rows(a, pdl.Tensor(g).sum(axis=-1) if heads > 1 else pdl.Tensor(g)[:, 0])
+            y = pdl.spmm(a, given[0], pdl.edge_softmax(a, given[1] + own))
             y.backward(pdl.Tensor(g))
             found.append([y.detach().numpy(), *(t.grad.data for t in given if t.grad is not None)])
     for other in found[1:]:
@@ -121,6 +123,10 @@ def gradient(a: CSR) -> None:
     pdl.spmm(a, pdl.Tensor(np.ones((2, 4)), requires_grad=True), VALUE).sum().backward()
 
 
+def at_columns_gradient(a: CSR) -> None:
+    pdl.at_columns(a, pdl.Tensor(np.ones((2, 4)), requires_grad=True)).sum().backward()
+
+
 @pytest.mark.parametrize(
     ("call", "error", "says"),
     [
@@ -137,6 +143,8 @@ def gradient(a: CSR) -> None:
         (lambda: gradient(broken(t_edges=[1, 0, 3])), ShapeError, "value of nonzero 2 stands at 3, outside the 3"),
         (lambda: pdl.sddmm(A, X, X), ShapeError, r"q \(2, 4\) must be \[3 rows, ...\]"),
         (lambda: pdl.sddmm(A, VALUE, VALUE), ShapeError, "at least two dimensions"),
+        (lambda: pdl.at_rows(A, X), ShapeError, r"at_rows: x \(2, 4\) must be \[3, ...\], as the matrix has 3 rows"),
+        (lambda: at_columns_gradient(broken(t_edges=[1, 0, 3])), ShapeError, "nonzero 2 is in column 3, outside the 3"),
         (lambda: pdl.edge_softmax(A, VALUE[:2]), ShapeError, r"score \(2,\) must have a row for each nonzero"),
     ],
 )  # fmt: skip

@@ -63,6 +63,14 @@ def softmax_reference(score):
     return np.stack([e[n] / e[A.row == i].sum(0) for n, (i, _) in enumerate(PAIRS)])
 
 
+def at_ends(x, which):
+    return {"rows": pdl.at_rows, "columns": pdl.at_columns}[which](A, x)
+
+
+def at_ends_reference(x, which):
+    return x[A.row if which == "rows" else A.indices]
+
+
 # x, value (None: ones): every way that values are spread over channels
 PRODUCTS = [
     ((5,), None), ((5,), (7,)), ((5, 3), (7,)), ((5, 3), (7, 3)), ((5, 2, 3), (7, 2)), ((5, 2, 3), None),
@@ -72,6 +80,7 @@ WIDE = [
     ((5, 150), (7,)), ((5, 37), None), ((5, 8, 8), (7, 8)), ((5, 3, 40), (7, 3)), ((5, 20, 2), (7, 20)),
     ((5, 20), (7, 20)), ((5, 16), (7,)),
 ]  # fmt: skip
+WHOLE = [(8, 2), (16, 2), (4, 4), (8, 4), (16, 4), (2, 8), (4, 8), (16, 8), (1, 16), (2, 16), (4, 16), (8, 16)]
 
 
 def of(shape):
@@ -93,6 +102,13 @@ CASES = [
     *[
         Case(dots, [f(5, *rest), f(5, *rest)], dots_reference, second=len(rest) < 2)
         for rest in ((3,), (1,), (2, 1), (2, 4), (8, 8), (70,), (3, 20), (0,))
+    ],
+    # whole vectors of heads: one, two, four and eight of them, with two to sixteen channels in a head
+    *[Case(dots, [f(5, *rest), f(5, *rest)], dots_reference, second=False) for rest in WHOLE],
+    *[
+        Case(at_ends, [f(5, *rest)], at_ends_reference, {"which": which}, second=len(rest) < 2)
+        for which in ("rows", "columns")
+        for rest in ((), (3,), (2, 2), (40,))
     ],
     *[
         Case(softmax, [f(7, *rest) * 3], softmax_reference, second=sum(rest) < 8)

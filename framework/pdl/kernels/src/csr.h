@@ -13,8 +13,16 @@ namespace pdl::PDL_ISA::csr {
 
 constexpr int64_t kGrain = 16384;       // numbers that a thread should at least have to read
 constexpr int64_t kNear = 1 << 19;      // bytes of a table that need not be asked for ahead
-constexpr int64_t kLinesAhead = 40;     // cache lines that are under way
+constexpr int64_t kLinesAhead = 128;    // cache lines that are under way
+constexpr int64_t kRowsAhead = 32;      // and rows, at the most
 constexpr int kMostVectors = 8;         // of a row that are summed at a time
+
+// Asks for a line that is read some hundred nanoseconds from now, into the second level: the first has half as many requests under way or fewer
+// (its fill buffers), so asking for lines there takes twice as long where all come from memory.
+PDL_CSR_INLINE void ask(const void* line) { __builtin_prefetch(line, 0, 2); }
+
+// Whether rows of `bytes` bytes from x on begin anywhere in a line, so that they reach into one line more than they fill.
+inline bool askew(const void* x, int64_t bytes) { return (reinterpret_cast<uintptr_t>(x) | static_cast<uintptr_t>(bytes)) % 64 != 0; }
 
 // What a kernel answers about a broken pattern: 1 + the row whose start is wrong, or rows + 2 + the nonzero that names no row, column or value.
 struct Fault {
@@ -61,6 +69,7 @@ struct Spmm {
   CsrPattern p;
   int64_t heads, channels, width;
   int64_t ahead;       // nonzeros ahead whose row of x is asked for; 0: none
+  bool askew;
 };
 
 // How a nonzero weighs the row that it takes: not at all, by one number, by a number for each head where those fit a vector, by a number a channel
@@ -115,8 +124,9 @@ int64_t sum_rows(const Spmm<T>& s, int64_t first, int64_t last, int64_t c0, int6
     if (s.ahead != 0) {
       const int64_t later = e + s.ahead < final ? e + s.ahead : final;
       const char* line = reinterpret_cast<const char*>(s.x + static_cast<int64_t>(p.indices[later]) * s.width + c0);
-      for (int b = 0; b < K * PDL_VECTOR_BYTES; b += 64) __builtin_prefetch(line + b);
-      if (W != kOnes && p.edges != nullptr) __builtin_prefetch(s.value + static_cast<int64_t>(p.edges[later]) * s.heads);
+      for (int b = 0; b < K * PDL_VECTOR_BYTES; b += 64) ask(line + b);
+      if (s.askew) ask(line + n * static_cast<int64_t>(sizeof(T)) - 1);
+      if (W != kOnes && p.edges != nullptr) ask(s.value + static_cast<int64_t>(p.edges[later]) * s.heads);
     }
     const T* row = s.x + column * s.width;
     Vec<T> weights{};
@@ -199,8 +209,8 @@ int64_t sum_block_of(const Spmm<T>& s, int64_t first, int64_t last, int64_t c0, 
 template <class T>
 int64_t rows_ahead(int64_t rows, int64_t width, int64_t n) {
   if (rows * width * static_cast<int64_t>(sizeof(T)) <= kNear) return 0;
-  const int64_t fit = kLinesAhead / (n * static_cast<int64_t>(sizeof(T)) / 64 + 1);
-  return fit < 1 ? 1 : fit < 16 ? fit : 16;
+  const int64_t fit = kLinesAhead / ((n * static_cast<int64_t>(sizeof(T)) + 63) / 64);
+  return fit < 1 ? 1 : fit < kRowsAhead ? fit : kRowsAhead;
 }
 
 // y[i, h] = sum over the nonzeros e of row i of value[e, h] x[column e, h]    y OUT [rows, heads, channels], x IN [columns, heads, channels],
@@ -208,7 +218,7 @@ int64_t rows_ahead(int64_t rows, int64_t width, int64_t n) {
 template <class T>
 int64_t spmm(T* y, const T* x, const T* value, const CsrPattern& p, int64_t heads, int64_t channels) {
   if (const int64_t wrong = first_wrong_start(p)) return wrong;
-  Spmm<T> s{y, x, value, p, heads, channels, heads * channels, 0};
+  Spmm<T> s{y, x, value, p, heads, channels, heads * channels, 0, askew(x, heads * channels * static_cast<int64_t>(sizeof(T)))};
   constexpr int64_t most = kMostVectors * kLanes<T>;
   s.ahead = rows_ahead<T>(p.columns, s.width, s.width < most ? s.width : most);
   Fault fault;
@@ -267,7 +277,7 @@ int64_t scatter_block(T* sums, int64_t pitch, const Spmm<T>& s, int64_t first, i
 template <class T>
 int64_t spmm_scattered(T* y, const T* x, const T* value, const CsrPattern& p, int64_t width) {
   if (const int64_t wrong = first_wrong_start(p)) return wrong;
-  const Spmm<T> s{y, x, value, p, 1, width, width, 0};
+  const Spmm<T> s{y, x, value, p, 1, width, width, 0, false};
   const int64_t pitch = (width + kLanes<T> - 1) / kLanes<T> * kLanes<T>, size = p.columns * pitch;
   const int64_t fit = p.nonzeros / (4 * (p.columns > 0 ? p.columns : 1)), blocks = fit < 1 ? 1 : fit < 16 ? fit : 16, work = p.rows + p.nonzeros;
   T* sums = static_cast<T*>(scratch(2, blocks * size * sizeof(T)));

@@ -181,23 +181,51 @@ inline void step_plain(Group& b, const Lists& g, const Lists& after, int64_t s) 
   for (int j = 0; j < b.left; j++) b.go(b.todo[j], s, g.ids[edge[j]], after);
 }
 
-// Whether next[j] is on the list of last[j], for j in [0, n): binary searches step by step together.
-inline void join_together(bool* joined, const Lists& g, const int32_t* last, const int32_t* next, int n) {
-  const int32_t* low[kTogether];
-  int64_t size[kTogether], most = 0;
+// Binary searches in ascending lists [low[j], low[j] + size[j]), step by step together: low[j] becomes the last place, of `size[j]` (1, or 0 in an
+// empty list), that the first number not below wanted[j] can be at, or be behind.
+inline void search_together(const int32_t** low, int64_t* size, const int32_t* wanted, int n) {
+  int64_t most = 0;
   for (int j = 0; j < n; j++) {
-    low[j] = g.ids + g.start[last[j]], size[j] = g.degree(last[j]), most = std::max(most, size[j]);
+    most = std::max(most, size[j]);
     __builtin_prefetch(low[j] + size[j] / 2);
   }
   for (; most > 1; most -= most / 2)
     for (int j = 0; j < n; j++) {
       const int64_t half = size[j] / 2;
       if (half == 0) continue;
-      low[j] += low[j][half - 1] < next[j] ? half : 0;
+      low[j] += low[j][half - 1] < wanted[j] ? half : 0;
       size[j] -= half;
       __builtin_prefetch(low[j] + size[j] / 2);
     }
+}
+
+// Whether next[j] is on the list of last[j], for j in [0, n).
+inline void join_together(bool* joined, const Lists& g, const int32_t* last, const int32_t* next, int n) {
+  const int32_t* low[kTogether];
+  int64_t size[kTogether];
+  for (int j = 0; j < n; j++) low[j] = g.ids + g.start[last[j]], size[j] = g.degree(last[j]);
+  search_together(low, size, next, n);
   for (int j = 0; j < n; j++) joined[j] = size[j] > 0 && *low[j] == next[j];
+}
+
+// back[i] = the chance that walk i steps back by what such a step has above `high`, times `extra` its weight: 0 for walks that begin.
+inline void chances_back(double* back, const Group& b, const Lists& g, double extra, double high) {
+  const int32_t* low[kTogether];
+  int32_t last[kTogether];
+  int64_t size[kTogether];
+  for (int j = 0; j < b.left; j++) {
+    const int i = b.todo[j];
+    last[j] = b.last[i], low[j] = g.ids + g.start[b.at[i]], size[j] = last[j] < 0 ? 0 : g.degree(b.at[i]);
+  }
+  search_together(low, size, last, b.left);
+  for (int j = 0; j < b.left; j++) {
+    const int i = b.todo[j];
+    const int32_t *e = low[j] + (size[j] > 0 && *low[j] < last[j] ? 1 : 0), *end = g.ids + g.start[b.at[i] + 1];
+    double weight = 0;
+    for (; size[j] > 0 && e < end && *e == last[j]; e++) weight += g.weight != nullptr ? g.weight[e - g.ids] : 1.0;
+    const double total = g.weight != nullptr ? g.sums[g.start[b.at[i] + 1] - 1] : static_cast<double>(g.degree(b.at[i]));
+    back[i] = last[j] < 0 ? 0 : extra * weight / (extra * weight + high * total);
+  }
 }
 
 // By rejection under max(1, 1/q). What the way back has above that is set apart and drawn for itself (Yang and others 2019, "KnightKing"), so
@@ -209,18 +237,8 @@ inline void step_favoured(Group& b, const Walks& w, const Lists& g, const Lists&
   int32_t last[kTogether], next[kTogether];
   bool joined[kTogether];
   int asked[kTogether];
-  for (int j = 0; j < b.left; j++) {  // the chance of what is set apart
-    const int i = b.todo[j];
-    back[i] = 0;
-    if (extra <= 0 || b.last[i] < 0) continue;
-    const auto [first, end] = std::equal_range(g.ids + g.start[b.at[i]], g.ids + g.start[b.at[i] + 1], b.last[i]);
-    double weight = static_cast<double>(end - first), total = static_cast<double>(g.degree(b.at[i]));
-    if (g.weight != nullptr) {
-      weight = 0, total = g.sums[g.start[b.at[i] + 1] - 1];
-      for (const int32_t* e = first; e < end; e++) weight += g.weight[e - g.ids];
-    }
-    back[i] = extra * weight / (extra * weight + high * total);
-  }
+  if (extra > 0) chances_back(back, b, g, extra, high);
+  else std::fill_n(back, kTogether, 0.0);
   for (uint64_t t = 0; b.left > 0; t++) {
     for (int j = 0; j < b.left; j++) {
       const int i = b.todo[j];

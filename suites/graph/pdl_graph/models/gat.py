@@ -50,12 +50,19 @@ class _Attention(Module):
         made = project(x, weight)
         return pdl.reshape(made, (made.shape[0], self.heads, self.out_features))
 
+    def _scores(self, h: Tensor, vectors: Tensor) -> Tensor:
+        """<a, h> for each head, [N, heads, out] -> [N, heads]: a product with a matrix that has a head's vector in the
+        rows of that head and 0 elsewhere."""
+        own = pdl.expand_dims(pdl.eye(self.heads, dtype=h.dtype), axis=1)
+        matrix = pdl.reshape(pdl.expand_dims(vectors, axis=2) * own, (-1, self.heads))
+        return pdl.matmul(pdl.reshape(h, (h.shape[0], -1)), matrix)
+
     def _sum(self, adjacency: CSR, score: Tensor, h: Tensor) -> Tensor:
         """The weighted sum of h [columns, heads, out] by the softmax of the scores [E, heads]: [rows, out']."""
         alpha = pdl.edge_softmax(adjacency, score)
         alpha = pdl.dropout(alpha, p=self.attention_dropout, training=self.training)
         y = pdl.spmm(adjacency, h, alpha)
-        y = pdl.reshape(y, (y.shape[0], -1)) if self.concat else y.mean(axis=1)
+        y = pdl.reshape(y, (y.shape[0], -1)) if self.concat or self.heads == 1 else y.mean(axis=1)
         return y if self.bias is None else y + self.bias
 
 
@@ -81,9 +88,8 @@ class GATConv(_Attention):
         """x [columns, in], dense or `SparseFeatures` -> [rows, heads * out], or [rows, out] of the mean. Where there
         are fewer rows than columns, the nodes that receive are the first of those that send."""
         h = self._heads(dropped(x, self.dropout, training=self.training), self.weight)
-        send = (h * self.send).sum(axis=-1)
-        receive = (h[: adjacency.shape[0]] * self.receive).sum(axis=-1)
-        s = pdl.take(receive, adjacency.row) + pdl.take(send, adjacency.indices)
+        receive, send = self._scores(_receiving(adjacency, h), self.receive), self._scores(h, self.send)
+        s = pdl.at_rows(adjacency, receive) + pdl.at_columns(adjacency, send)
         return self._sum(adjacency, pdl.leaky_relu(s, negative_slope=self.slope), h)
 
 
@@ -106,9 +112,15 @@ class GATv2Conv(_Attention):
         """As that of `GATConv`."""
         x = dropped(x, self.dropout, training=self.training)
         h = self._heads(x, self.weight)
-        receive = (h if self.receive is None else self._heads(x, self.receive))[: adjacency.shape[0]]
-        both = pdl.take(receive, adjacency.row) + pdl.take(h, adjacency.indices)
+        receive = _receiving(adjacency, h if self.receive is None else self._heads(x, self.receive))
+        both = pdl.at_rows(adjacency, receive) + pdl.at_columns(adjacency, h)
         return self._sum(adjacency, (pdl.leaky_relu(both, negative_slope=self.slope) * self.attention).sum(axis=-1), h)
+
+
+def _receiving(adjacency: CSR, h: Tensor) -> Tensor:
+    """Of the nodes that send, those that receive: the first."""
+    rows, columns = adjacency.shape
+    return h if rows == columns else h[:rows]
 
 
 class GAT(GraphModel):
