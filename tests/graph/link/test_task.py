@@ -17,6 +17,7 @@ from pdl_graph.data import EdgeSplit, Planetoid
 from pdl_graph.link.baselines import personalised_pagerank, shared_neighbours
 from pdl_graph.link.check import check
 from pdl_graph.link.metrics import hits, reciprocal_rank
+from pdl_graph.link.report import neighbourhood
 from pdl_graph.link.task import balanced_loss, constant
 
 GCN = {"_target_": "pdl_graph.GCN", "hidden": 32, "num_classes": 16, "dropout": 0.0}
@@ -57,7 +58,9 @@ def test_every_kind_learns_who_is_joined(model: str, tmp_path: Path) -> None:
     assert result.metrics["test/auc"] > 0.75, result.metrics
     assert {"test/ap", "test/mrr", "test/hits@10"} <= set(result.metrics)
     assert set(result.baselines) == {"common neighbours", "Adamic-Adar", "preferential attachment", "PageRank"}
-    assert "precision" in (tmp_path / "run/report.html").read_text()
+    report = (tmp_path / "run/report.html").read_text()
+    assert "precision, recall" in report
+    assert "Nodes in the plane" in report
 
 
 def test_batches_and_bits_of_a_split_do(tmp_path: Path) -> None:
@@ -132,6 +135,18 @@ def test_ranks_of_edges_among_others() -> None:
     scores, labels = np.array([5.0, 3.0, 1.0, 4.0, 3.0, 2.0, 0.0]), np.array([1, 1, 1, 0, 0, 0, 0])
     assert reciprocal_rank(scores, labels) == pytest.approx((1 + 1 / 2.5 + 1 / 4) / 3)
     assert [hits(scores, labels, k) for k in (1, 2, 3, 4, 5)] == pytest.approx([1 / 3, 1 / 3, 2 / 3, 1, 1])
+
+
+def test_a_picture_shows_what_is_around_a_hidden_edge() -> None:
+    graph = Graph.from_edges([0, 1, 2, 3, 4, 4], [2, 2, 3, 4, 5, 6], 9, directed=False, names=list("abcdefghi"))
+    pairs, labels = np.array([[7, 8], [0, 1], [5, 6]]), np.array([1, 1, 0])
+    (section,) = neighbourhood(graph, pairs, np.array([0.0, 2.0, 0.0]), labels)
+    assert "a (ringed) and b, whose edge was hidden and gets 0.88" in section.html
+    drawn = {name for name in "abcdefghi" if f"<title>{name}</title>" in section.html}
+    assert drawn == {"a", "b", "c"}  # two and the neighbour of both
+    (lonely,) = neighbourhood(graph, pairs[:1], np.array([0.0]), labels[:1])
+    assert "h (ringed) and i" in lonely.html
+    assert not neighbourhood(graph, pairs[2:], np.zeros(1), labels[2:])
 
 
 def test_baselines_count_what_they_say() -> None:

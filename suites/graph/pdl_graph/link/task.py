@@ -19,6 +19,7 @@ from pdl.program.tree import rebuild
 from pdl.report import Section
 from pdl.runtime.readers import Reader
 from pdl.suites import locate
+from pdl.tensor import no_grad
 from pdl.train import Deployment, Loss, Metric, Task
 from pdl.train.deployed import Deployed
 from pdl.train.loop import Evaluation
@@ -66,6 +67,7 @@ class LinkPrediction(Task):
         self.told: dict[str, Any] = {}
         self.graph: Graph | None = None  # that messages may use
         self.constant: GraphBatch | None = None  # its arrays as the model reads them
+        self.evaluated: Module | None = None  # what was evaluated last: the report draws its vectors
 
     # -- training ------------------------------------------------------------------------------------------------------
     def step(self, model: Module, batch: Any) -> Loss:
@@ -77,6 +79,7 @@ class LinkPrediction(Task):
     def evaluate(self, model: Module, batch: Any) -> Loss:
         """Logits and labels; the loss is that of training, without what a model adds to it."""
         label = np.asarray(batch["label"])
+        self.evaluated = model
         if isinstance(model, Deployed):  # a bundle, measured as it is deployed
             logits = use.deployed_logits(model, self, batch["pair"])
         else:
@@ -170,7 +173,14 @@ class LinkPrediction(Task):
     def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
         from pdl_graph.link.report import sections
 
-        return sections(evaluation, dataset)
+        return sections(evaluation, dataset, self._vectors())
+
+    def _vectors(self) -> np.ndarray | None:
+        """Those of the nodes, of the model that was evaluated last."""
+        if self.constant is None or not isinstance(self.evaluated, LinkModel):
+            return None
+        with no_grad():
+            return self.evaluated.eval().embed(self.constant).numpy()  # type: ignore[no-any-return]
 
     def check(self, cfg: Any, progress: Any = None) -> list[Fault]:
         from pdl_graph.link.check import check
