@@ -20,7 +20,7 @@ from pdl_graph.embedding.decoders import combined, for_pairs
 from pdl_graph.embedding.use import check
 
 SMALL = ["model.dim=32", "model.walk_length=20", "model.window=5"]
-SMALL += ["train.epochs=20", "optim.lr=0.03", "data.batch_size=32"]
+SMALL += ["train.epochs=20", "data.batch_size=32"]
 
 
 @pytest.fixture(scope="module")
