@@ -222,6 +222,14 @@ class TestWalks:
         after = walks[walks[:, 1] == middle, 2]
         assert fits(np.bincount(after, minlength=9), node2vec_chances(near, 2, middle, p, q, ones))
 
+    def test_frequencies_where_nearly_all_is_refused(self) -> None:
+        """All neighbours are joined, and a step away would be 65 times as likely: what is listed in the end is fair."""
+        n, p, walks = 6, 3.0, 1_500_000
+        near = Neighbours(np.arange(n + 1) * (n - 1), np.nonzero(1 - np.eye(n))[1])
+        found = near.walks(np.zeros(walks, int), 2, p=p, q=1 / 65)
+        after = found[found[:, 1] == 5, 2]
+        assert fits(np.bincount(after, minlength=n), node2vec_chances(near, 0, 5, p, 1 / 65, np.ones(n * (n - 1))))
+
     def test_a_walk_is_its_number(self) -> None:
         near = made(3, 100, 3000)
         starts = np.arange(100)
@@ -264,6 +272,18 @@ class TestWalks:
             star(3).walks(np.array([0]), 3, p=0.0)
         with pytest.raises(UsageError, match="edge 1 has -1"):
             star(3, weights=[1.0, -1.0, 0.0])
+        with pytest.raises(UsageError, match=r"below 2\*\*31"):
+            Neighbours(np.array([0, 1]), np.array([2**32]))
+        with pytest.raises(UsageError, match="length is -1"):
+            near.walks(np.array([0]), -1)
+        with pytest.raises(UsageError, match="fanout is -2"):
+            near.blocks(np.array([0]), [-2])
+        wide = Neighbours(np.array([0, 1]), np.array([4]), columns=5)  # node 4 has no list: nothing to read there
+        for use in (lambda: wide.walks(np.array([0]), 3), lambda: wide.around(np.array([[0]]), hops=2)):
+            with pytest.raises(UsageError, match="only 1 have a list"):
+                use()
+        with pytest.raises(ShapeError, match="one for each of 4 nodes"):
+            star(3).to_type(np.zeros(3), 0)
 
 
 class TestStrangers:
@@ -292,6 +312,14 @@ class TestStrangers:
         full = Neighbours(np.array([0, 1, 2]), np.array([1, 0]))
         with pytest.raises(UsageError, match="joined to every node"):
             full.strangers(np.array([0]), 1)
+
+    def test_the_last_non_edges_are_found(self) -> None:
+        n = 300
+        joined = ~np.eye(n, dtype=bool)
+        joined[[3, 7, 10], [7, 3, 20]] = False
+        near = Neighbours(np.append(0, np.cumsum(joined.sum(1))), np.nonzero(joined)[1])
+        assert [end.tolist() for end in near.non_edges(1)] == [[3], [7]]
+        assert sorted(zip(*near.non_edges(3, directed=True), strict=True)) == [(3, 7), (7, 3), (10, 20)]
 
     @given(sizes, st.booleans())
     def test_non_edges(self, size: tuple[int, int, int], directed: bool) -> None:
@@ -355,3 +383,15 @@ def test_page_rank(size: tuple[int, int, int], weighted: bool, personal: bool) -
     exact = np.linalg.solve(np.eye(n) - 0.85 * links, 0.15 * jump)
     rank = graphs.page_rank(near.indptr, near.indices, weights=weight if weighted else None, teleport=jump)
     np.testing.assert_allclose(rank, exact, atol=1e-9)
+
+
+def test_page_rank_faults() -> None:
+    near = star(3)
+    assert graphs.page_rank(np.zeros(1, int), np.zeros(0, int)).shape == (0,)
+    for fields, told in (
+        ({"teleport": np.zeros(4)}, "teleport must be 4"), ({"teleport": np.ones(3)}, "teleport must be 4"),
+        ({"weights": np.ones(2)}, "weights must be"), ({"weights": -np.ones(len(near.indices))}, "weights must be"),
+        ({"damping": 1.5}, "damping=1.5"), ({"steps": 0}, "steps is 0"), ({"steps": 1}, "give more, or less tolerance"),
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match=told):
+            graphs.page_rank(near.indptr, near.indices, **fields)  # type: ignore[arg-type]

@@ -251,12 +251,13 @@ inline void step_favoured(Group& b, const Walks& w, const Lists& g, const Lists&
     for (int j = 0; j < b.left; j++) {
       const int i = b.todo[j];
       const int32_t to = g.ids[edge[i]];
-      if (b.last[i] < 0 || rest[i] * high < low) {  // whatever it is, but for what is set apart
+      if (t == kTries) {  // the first step of a walk never comes here
+        const uint64_t bits = bits_of(bits_of(b.stream[i], static_cast<uint64_t>(s)), t + 1);
+        b.go(i, s, pick_listed(w, g, b.last[i], b.at[i], unit(bits)), after);
+      } else if (b.last[i] < 0 || rest[i] * high < low) {  // whatever it is, but for what is set apart
         b.go(i, s, level[i] < back[i] ? b.last[i] : to, after);
       } else if (level[i] < back[i]) {
         b.go(i, s, b.last[i], after);
-      } else if (t == kTries) {
-        b.go(i, s, pick_listed(w, g, b.last[i], b.at[i], rest[i]), after);
       } else {
         last[questions] = b.last[i], next[questions] = to, asked[questions++] = i;
       }
