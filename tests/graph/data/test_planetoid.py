@@ -10,7 +10,9 @@ import pytest
 
 from pdl.data import DataFault, Few, data_root
 from pdl.errors import ConfigError
+from pdl_graph import SparseFeatures
 from pdl_graph.data import Planetoid, graph_of, nodes_of
+from pdl_graph.data.planetoid import RELATIONS
 from pdl_graph.features import dense
 
 #: nodes, edges in both directions, words, classes, training nodes, nodes alone
@@ -108,3 +110,25 @@ def test_absent_and_damaged_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_an_unknown_split_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="'valid', but the splits of the graph are: train, val, test"):
         Planetoid("cora", "valid", path=drawn(tmp_path))  # type: ignore[arg-type]
+
+
+def test_words_may_be_nodes(tmp_path: Path) -> None:
+    path = Planetoid.stand_in(tmp_path, {}).settings["path"]
+    papers = Planetoid(path=path, split="train").graph
+    data = Planetoid(path=path, split="train", words="nodes")
+    both, n = data.graph, papers.num_nodes
+    assert both.num_nodes == n + papers.num_features
+    assert both.x is None
+    assert both.node_type is not None
+    assert both.edge_type is not None
+    assert both.node_type.tolist() == [0] * n + [1] * papers.num_features
+    source, target = both.edges()
+    assert isinstance(papers.x, SparseFeatures)
+    words = papers.x.pattern
+    ends = {kind: set(zip(source[both.edge_type == i], target[both.edge_type == i], strict=True))
+            for i, kind in enumerate(RELATIONS)}  # fmt: skip
+    assert ends["cites"] == set(zip(*papers.edges(), strict=True))
+    assert ends["has word"] == set(zip(words.row, words.indices + n, strict=True))
+    assert ends["word of"] == {(b, a) for a, b in ends["has word"]}
+    assert data.nodes.tolist() == Planetoid(path=path, split="train").nodes.tolist()
+    assert data.graph is Planetoid(path=path, split="test", words="nodes").graph, "splits share it"

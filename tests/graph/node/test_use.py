@@ -91,3 +91,19 @@ def test_the_principal_plane_keeps_what_varies_most() -> None:
     x = (rng.normal(size=(500, 6)) * [9, 5, 1, 0.5, 0.2, 0.1]) @ turned
     plane = principal_plane(x)
     assert plane.var(0) == pytest.approx(np.linalg.svd(x - x.mean(0))[1][:2] ** 2 / 500, rel=1e-6)
+
+
+def test_a_net_that_knows_its_own_nodes_answers_by_name(place: Path, tmp_path: Path) -> None:
+    path = {f"data.{split}.path": str(place / "data" / "cora.npz") for split in ("train", "val", "test")}
+    settings = [*(f"{k}={v}" for k, v in path.items()), "train.epochs=3", "model.hidden=8"]
+    result = train.train(config.load("graph/cora_rgcn", settings), run=tmp_path / "run", progress=False)
+    assert set(result.baselines) == {"majority", "label propagation"}, "there are no features to compare with"
+    ours = train.predict(tmp_path / "run", ["7", "word2"], topk=7)
+    theirs = [each for _, _, each in predict_with_bundle(tmp_path / "run" / "model.pdl", ["7", "word2"], topk=7)]
+    for a, b in zip(ours, theirs, strict=True):
+        assert a["input"] == b["input"]
+        assert [x["score"] for x in a["top"]] == pytest.approx([x["score"] for x in b["top"]], abs=1e-5)
+    again = train.evaluate(tmp_path / "run" / "model.pdl").metrics
+    assert again["test/loss"] == pytest.approx(result.metrics["test/loss"], abs=1e-5)
+    with pytest.raises(DataError, match="node 'word99999' is not among"):
+        train.predict(tmp_path / "run", ["word99999"])

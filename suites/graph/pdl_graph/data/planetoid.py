@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from pdl.data.dataset import StandIn
 from pdl.data.faults import fault
+from pdl_graph.batch import SparseFeatures
 from pdl_graph.data import standin
 from pdl_graph.data.base import NodeData
 from pdl_graph.data.npz import read_arrays
@@ -26,6 +28,7 @@ CLASSES: dict[str, tuple[str, ...]] = {
     "citeseer": ("AI", "ML", "IR", "DB", "Agents", "HCI"),
     "pubmed": ("Diabetes, experimental", "Diabetes type 1", "Diabetes type 2"),
 }  # fmt: skip
+RELATIONS = ("cites", "has word", "word of")
 _INTEGER = dict.fromkeys(("x_indices", "x_indptr", "x_shape", "y", "edges", "train_idx", "val_idx", "test_idx"), "iu")
 
 
@@ -38,6 +41,8 @@ class Planetoid(NodeData):
                edges [E, 2] (each once), train_idx, val_idx, test_idx; by default looked for under PDL_DATA and its
                folder graph
     normalize  divide each row of features by its sum, as Kipf and Welling do
+    words      "features" of papers; or "nodes" of a second type, joined with the papers they stand in: no node has
+               features then, edges have the types `RELATIONS`, and papers are called 0, 1, ..., words word0, word1, ...
     """
 
     def __init__(
@@ -47,9 +52,12 @@ class Planetoid(NodeData):
         *,
         path: str | Path | None = None,
         normalize: bool = False,
+        words: Literal["features", "nodes"] = "features",
     ) -> None:
         found = locate(path if path is not None else f"{name}.npz", ADDRESS)
         graph = shared(found, ("planetoid", name, normalize), lambda: _read(found, name, normalize))
+        if words == "nodes":
+            graph = shared(found, ("planetoid", name, normalize, words), partial(with_words, graph))
         super().__init__(graph, split, source=found)
 
     @classmethod
@@ -57,6 +65,26 @@ class Planetoid(NodeData):
         file = folder / f"{settings.get('name', 'cora')}.npz"
         standin.write_planetoid(file, len(CLASSES[settings.get("name", "cora")]))
         return StandIn({"path": str(file)}, standin.WHAT)
+
+
+def with_words(graph: Graph) -> Graph:
+    """A graph of papers as one of papers and words: node types 0 and 1, edges of the types `RELATIONS`."""
+    x = graph.x
+    assert isinstance(x, SparseFeatures)
+    n, width = x.shape
+    source, target = graph.edges()
+    paper, word = x.pattern.row.astype(np.int64), x.pattern.indices.astype(np.int64) + n
+    joined = {"cites": (source, target), "has word": (paper, word), "word of": (word, paper)}
+    kind = np.repeat(np.arange(len(RELATIONS)), [len(joined[name][0]) for name in RELATIONS])
+    ends = [np.concatenate([joined[name][end] for name in RELATIONS]) for end in (0, 1)]
+    about: dict[str, Any] = {
+        "y": np.concatenate([np.asarray(graph.y), np.full(width, -1)]),
+        "node_type": np.repeat([0, 1], [n, width]),
+        "masks": {split: np.concatenate([mask, np.zeros(width, bool)]) for split, mask in graph.masks.items()},
+        "names": [*map(str, range(n)), *(f"word{i}" for i in range(width))],
+        "classes": graph.classes,
+    }
+    return Graph.from_edges(ends[0], ends[1], n + width, edge_type=kind, **about)
 
 
 def _read(path: Path, name: str, normalize: bool) -> Graph:
@@ -84,4 +112,4 @@ def _mask(path: Path, ids: np.ndarray, n: int, split: str) -> np.ndarray:
     return mask
 
 
-__all__ = ["Planetoid"]
+__all__ = ["RELATIONS", "Planetoid", "with_words"]

@@ -27,12 +27,12 @@ from pdl.train.deployed import Deployed
 from pdl.train.loop import Evaluation
 from pdl.train.metrics import Accuracy, ConfusionMatrix, FScore
 from pdl.train.task import Tiny
-from pdl_graph import deploy
+from pdl_graph import deploy, named
 from pdl_graph.batch import GraphBatch
 from pdl_graph.data.base import graph_of, nodes_of, unwrap
 from pdl_graph.graph import Graph
 from pdl_graph.models.base import GraphModel
-from pdl_graph.node import use
+from pdl_graph.node import known, use
 from pdl_graph.node.baselines import label_propagation, majority, ridge
 from pdl_graph.node.loader import WholeSplit, among
 from pdl_graph.node.metrics import AUC, LabelF1
@@ -154,6 +154,8 @@ class NodeClassification(Task):
             self.directed = graph.directed if self.directed is None else self.directed
             self.weighted = graph.edge_weight is not None if self.weighted is None else self.weighted
         self.told = {name: value for name, value in self.told.items() if name in self._takes(cfg)}
+        if datasets and known.by_name(self, cfg):
+            self.vocabularies.setdefault(named.NODES, named.names_of(graph_of(next(iter(datasets.values())))))
 
     def _facts(self, graph: Graph) -> dict[str, int]:
         """What nets may want to know of the data."""
@@ -227,8 +229,8 @@ class NodeClassification(Task):
     def hold(self, graph: Graph, nodes: np.ndarray | None = None, seed: int = 0) -> int:
         """The number of a graph among `graphs` or `samplers`, where it is put unless it is there; with `nodes` without
         the edges of others."""
-        for number, (known, cut) in enumerate(self._sources):
-            if known is graph and cut == (nodes is not None):
+        for number, (source, cut) in enumerate(self._sources):
+            if source is graph and cut == (nodes is not None):
                 return number
         seen = graph if nodes is None else among(graph, nodes)
         if self.neighbours:
@@ -280,7 +282,7 @@ class NodeClassification(Task):
         methods = {
             "majority": majority(targets, graph.num_nodes),
             "label propagation": label_propagation(graph, nodes, targets),
-            "features alone": ridge(graph, nodes, targets),
+            **({} if graph.x is None else {"features alone": ridge(graph, nodes, targets)}),
         }
         return {name: self._measured(scores[asked], y[asked]) for name, scores in methods.items()}
 
@@ -306,6 +308,8 @@ class NodeClassification(Task):
     # -- using ---------------------------------------------------------------------------------------------------------
     def reader(self, cfg: Any) -> Reader:
         """Names of nodes, of the graph that was learned from or of a new one."""
+        if known.by_name(self, cfg):
+            return named.reader(self.vocabularies[named.NODES], "node")
         return use.reader(self, cfg)
 
     def predict(
@@ -319,15 +323,19 @@ class NodeClassification(Task):
         **options: Any,
     ) -> Iterator[dict[str, Any]]:
         """The classes of nodes: "name" or {"node": "name"} of the run's own graph, {"graph": folder, "node": "name"} of
-        another."""
+        another, which nets that know their own nodes alone do not take."""
         if options:
             raise UsageError(f"a model of nodes has no option {', '.join(options)}; it takes topk")
+        if known.by_name(self, cfg):
+            held = known.answering(self, model, cfg, use.post_of(self))
+            return named.predict(held, inputs, batch_size=batch_size, topk=topk)
         self.asked = use.reader(self, cfg) if self.asked is None else self.asked
         how = use.answering(self, model, cfg)
         return deploy.predict(how, self.asked, inputs, self.classes, batch_size=batch_size, topk=topk)
 
     def render(self, prediction: dict[str, Any], folder: Path) -> Path:
-        assert self.asked is not None
+        if self.asked is None:  # a net that knows its nodes by name
+            return super().render(prediction, folder)
         return use.render(self.asked, prediction, folder)
 
     def example(self, loaders: Mapping[str, Any], folder: Path) -> str:

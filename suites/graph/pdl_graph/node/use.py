@@ -26,6 +26,7 @@ from pdl_graph.data.base import graph_of, nodes_of
 from pdl_graph.graph import Graph
 from pdl_graph.models.base import GraphModel
 from pdl_graph.models.layered import LayeredModel
+from pdl_graph.node import known
 from pdl_graph.pictures import NODES, POINTS, ego_network, principal_plane, scatter
 from pdl_graph.using import own_data
 
@@ -43,8 +44,7 @@ INDUCTIVE = (
 
 
 def answering(task: NodeClassification, model: Module, cfg: Any) -> deploy.Answering:
-    """Logits of nodes; softmax and the best classes, or the labels that are likely, afterwards."""
-    top = {"step": "top", "k": min(5, len(task.classes))}
+    """Logits of nodes; the steps of `post_of` afterwards."""
     return deploy.Answering(
         model=model,
         kind="node",
@@ -53,8 +53,15 @@ def answering(task: NodeClassification, model: Module, cfg: Any) -> deploy.Answe
         form=form_of(task, cfg),
         weighted=bool(task.weighted),
         output="logits",
-        post=[{"step": "sigmoid"}, {"step": "threshold"}] if task.multi_label else [{"step": "softmax"}, top],
+        post=post_of(task),
     )
+
+
+def post_of(task: NodeClassification) -> list[dict[str, Any]]:
+    """Softmax and the best classes, or the labels that are likely."""
+    if task.multi_label:
+        return [{"step": "sigmoid"}, {"step": "threshold"}]
+    return [{"step": "softmax"}, {"step": "top", "k": min(5, len(task.classes))}]
 
 
 def form_of(task: Any, cfg: Any) -> Form:
@@ -89,7 +96,12 @@ def deployment(
     metrics: Mapping[str, float | None] | None = None,
     licence: str = "",
 ) -> Deployment:
-    """A bundle that answers for the nodes of any graph with such features."""
+    """A bundle that answers for the nodes of any graph with such features, or of its own by name."""
+    protocol = INDUCTIVE if task.inductive else PROTOCOL
+    if known.by_name(task, cfg):
+        return known.deployment(
+            task, model, cfg, post_of(task), protocol=protocol, metrics=metrics or {}, licence=licence
+        )
     how = answering(task, model, cfg)
     shown = ", ".join(task.classes[:20]) + (", ..." if len(task.classes) > 20 else "")
     card = deploy.card_of(
@@ -98,7 +110,7 @@ def deployment(
         f"({cfg['model']['_target_']}). Classes: {shown}.",
         cfg,
         metrics or {},
-        protocol=INDUCTIVE if task.inductive else PROTOCOL,
+        protocol=protocol,
         use='    session = pdl.runtime.load("model.pdl")\n    session({"graph": "folder", "node": "name"})\n\n'
         "or `pdl predict model.pdl --new-graph folder --nodes name`. The folder holds edges.csv (source, target) and "
         "nodes.csv (id, then the features).",
@@ -164,6 +176,8 @@ def _vectors(task: NodeClassification, model: GraphModel, graph: Graph, nodes: n
 def deployed_scores(model: Deployed, graph: GraphBatch, nodes: Any) -> pdl.Tensor:
     """What a bundle says of nodes [B, C]."""
     names = [port.name for port in model.session.inputs]
+    if names == ["ask"]:
+        return known.deployed_scores(model, nodes)
     found: pdl.Tensor = model(*deploy.as_inputs(names, graph, nodes))
     return found
 
@@ -185,6 +199,7 @@ __all__ = [
     "example",
     "form_of",
     "pictures",
+    "post_of",
     "reader",
     "render",
 ]
