@@ -56,7 +56,8 @@ class GraphFolder:
         """
         folder = Path(path)
         if not folder.is_dir():
-            raise DataError(f"{path}: no such folder; a graph is a folder with edges.csv and nodes.csv")
+            what = "is no folder" if folder.exists() else "no such folder"
+            raise DataError(f"{path}: {what}; a graph is a folder with edges.csv and nodes.csv")
         edges, nodes = _file(folder, "edges"), _file(folder, "nodes")
         if edges is None:
             have = ", ".join(sorted(each.name for each in folder.iterdir())[:8])

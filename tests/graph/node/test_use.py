@@ -63,6 +63,8 @@ def test_nodes_of_the_runs_own_graph(place: Path, tmp_path: Path) -> None:
         (["run/model.pdl", "--new-graph", "new"], 0, "score"),
         (["run/model.pdl", "--nodes", "a"], 3, "a bundle holds none"),
         (["run", "--session", "a"], 2, "takes a node, not a session"),
+        (["run", "--nodes", ""], 2, "nothing is asked"),
+        (["run", "--new-graph", "new/nodes.csv"], 3, "is no folder"),
         (["run", "--new-graph", "nowhere"], 3, "no such folder"),
     ],
 )
