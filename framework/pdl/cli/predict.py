@@ -117,8 +117,8 @@ def _of_graph(nodes: list[str] | None, pairs: list[str] | None, graph: Path | No
     found += [Given("pair", item, name) for name, item in asked("pair", pairs or (), graph)]
     if not found and (nodes is not None or pairs is not None):
         option, things = ("--nodes", nodes) if nodes is not None else ("--pairs", pairs)
-        named = " ".join(things or ())
-        raise UsageError(f"{option} {named!r}: nothing is asked; name nodes, or a file with a row for each pair")
+        given = " ".join(things or ())
+        raise UsageError(f"{option} {given!r}: nothing is asked; name nodes, or a file with a row for each pair")
     return found or [Given("graph", graph)]
 
 
