@@ -128,7 +128,7 @@ POLICY: dict[Rule | None, str] = {
         ScaledDotProductAttentionGrad RecurrentGrad LinearCrossEntropyGrad EmbeddingGradRows Places AddRows Seed Noise
         Dropout ActivatedDropout ActivatedDropoutGrad AddLayerNormGrad SoftCrossEntropyGrad
         SpMMExtremum SpMMExtremumXGrad SpMMExtremumValueGrad EdgeSoftmax EdgeSoftmaxGrad InverseSizes
-        TakeEnds SumEnds
+        TakeEnds TakeEndsGrad
         NormConvGrad PackedConv PackedLinear QuantizeLinear DequantizeLinear
         QConv QConvPacked QLinear QLinearPacked QAdd QMap QMaxPool QAvgPool QGlobalMean""",
 }

@@ -187,35 +187,35 @@ class TakeEnds(Fused):
         return segment_take(x, pattern[1 if self.columns else 2])
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor, *pattern: Any) -> Any:
-        return lambda: apply(SumEnds(self.columns), g, *pattern), *_NONE
+        return lambda: apply(TakeEndsGrad(self.columns), g, *pattern), *_NONE
 
 
-class SumEnds(Fused):
-    """y[i] = sum of x[e] over the nonzeros e of row i, or with `columns` of column i: x [E, ...] -> [rows, ...]."""
+class TakeEndsGrad(Fused):
+    """dx[i] = sum of g[e] over the nonzeros e of row i, or with `columns` of column i: g [E, ...] -> [rows, ...]."""
 
     columns: bool = False
     native = True
 
-    def infer(self, x: Spec, indptr: Spec, indices: Spec, row: Spec, *turned: Spec | None) -> Spec:
-        demand_floating("sum_ends", x=x)
-        check_pattern("sum_ends", indptr, indices, row, *turned[1:])
-        if x.shape[:1] != indices.shape:
-            raise ShapeError(f"sum_ends: x {x.shape} must have a row for each nonzero, {indices.shape}")
+    def infer(self, g: Spec, indptr: Spec, indices: Spec, row: Spec, *turned: Spec | None) -> Spec:
+        demand_floating("at_ends", g=g)
+        check_pattern("at_ends", indptr, indices, row, *turned[1:])
+        if g.shape[:1] != indices.shape:
+            raise ShapeError(f"at_ends: g {g.shape} must have a row for each nonzero, {indices.shape}")
         starts = turned[0] if self.columns else indptr
         if starts is None:
-            raise ShapeError("sum_ends: sums over columns need the pattern by columns")
-        return Spec((starts.shape[0] - 1, *x.shape[1:]), x.dtype)
+            raise ShapeError("at_ends: sums over columns need the pattern by columns")
+        return Spec((starts.shape[0] - 1, *g.shape[1:]), g.dtype)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        x, indptr, indices, _, t_indptr, _, t_edges = ins
+        g, indptr, indices, _, t_indptr, _, t_edges = ins
         starts = contiguous(t_indptr if self.columns else indptr)
         ids = contiguous(t_edges) if self.columns else constant(np.arange(len(indices), dtype=np.int32))
-        kernels.spmm(as_rows(outs[0]), as_rows(x), None, starts, ids, None, name="sum_ends")
+        kernels.spmm(as_rows(outs[0]), as_rows(g), None, starts, ids, None, name="at_ends")
 
-    def compose(self, x: Tensor, *pattern: Any) -> Tensor:
+    def compose(self, g: Tensor, *pattern: Any) -> Tensor:
         """Segments summed."""
         to, _, count = _ends(self.columns, pattern)
-        return segment_sum(x, to, num_segments=count)
+        return segment_sum(g, to, num_segments=count)
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor, *pattern: Any) -> Any:
         return lambda: apply(TakeEnds(self.columns), g, *pattern), *_NONE

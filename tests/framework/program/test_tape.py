@@ -90,7 +90,8 @@ def test_every_native_op_is_on_the_tape_of_some_case() -> None:
     gradients = {name for name in OPS if "Grad" in name or name in ("ConvDx", "ConvDw", "Place", "SumTo", "PutItem")}
     fused = {"LinearAct", "ConvAct", "ConvStats", "BatchNorm", "BatchNormEval"}
     views = {name for name, op in OPS.items() if op.view is not None}  # windows that need no call
-    missing = {name for name, op in OPS.items() if op.native} - seen - gradients - fused - views
+    known = {"InverseSizes"}  # of a pattern, a constant in the cases; kernels/test_csr.py gives one as an argument
+    missing = {name for name, op in OPS.items() if op.native} - seen - gradients - fused - views - known
     assert not missing
 
 
