@@ -145,6 +145,9 @@ def places(names: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """Where each of `wanted` stands in `names`, int64; -1 where it does not."""
     if names.dtype.kind != wanted.dtype.kind and "U" in names.dtype.kind + wanted.dtype.kind:
         names, wanted = names.astype(str), wanted.astype(str)
+    if names.dtype.kind == "U":
+        number = dict(zip(names.tolist(), range(len(names)), strict=True))
+        return np.fromiter((number.get(each, -1) for each in wanted.tolist()), np.int64, len(wanted))
     if not len(names):
         return np.full(len(wanted), -1)
     order = np.argsort(names, kind="stable")
