@@ -76,6 +76,9 @@ def command(
     columns named as in the recipe's data or session, item, time; other files with a session on each line. So does a
     model of rows: *.csv and *.tsv with a header, other files with `label slot:id slot:id ...` on each line.
 
+    A model of a knowledge graph takes rows of head and relation, or relation and tail, and names what is missing; files
+    other than *.csv and *.tsv have a row as JSON on each line.
+
     A model of a graph answers for --nodes or --pairs of the graph it learned from, or of a --new-graph; without nodes
     or pairs for all of it.
 
