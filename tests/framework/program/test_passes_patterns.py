@@ -10,6 +10,7 @@ import pytest
 import pdl
 from pdl.program.passes import run_passes
 from pdl.program.passes.recognise import name_activations
+from pdl.runtime.session import Session
 
 from .rewriting import N, Pattern, check, counts, r, size, traced
 
@@ -68,6 +69,14 @@ def test_other_arithmetic_stays(name: str) -> None:
     program = traced(OTHERWISE[name], ROWS)
     before = counts(program)
     assert counts(run_passes(program, (name_activations,))) == before
+
+
+def test_a_floor_keeps_a_division_finite() -> None:
+    program = traced(lambda x: x / pdl.sqrt(pdl.maximum(x, 1e-24)), ROWS)
+    assert "Relu" not in counts(run_passes(program, (name_activations,)))
+    session = Session.of(traced(pdl.normalize, ROWS))
+    (found,) = session.run({session.inputs[0].name: np.zeros((2, 3, 24), np.float32)}).values()
+    assert not found.any()
 
 
 def test_what_others_read_is_computed_apart() -> None:

@@ -142,9 +142,11 @@ def _table() -> Array:
 
 def _close(found: Array, wanted: Array) -> Any:
     """Whether they differ by the rounding of constants only. Where an activation is small, so must the difference be: a
-    summand such as 1e-12 keeps a root or a logarithm behind it finite."""
-    size = np.abs(wanted)
-    return (np.abs(found - wanted) <= 2e-6 * size + 2e-7 * np.minimum(1.0, 1e3 * size) + 1e-14).all(-1)
+    summand such as 1e-12 keeps a root or a logarithm behind it finite; and so does a floor such as max(x, 1e-24), which
+    is nowhere 0, a division."""
+    size, zero = np.abs(wanted), wanted == 0
+    floored = zero.any(-1) & ((found != 0) | ~zero).all(-1)
+    return ~floored & (np.abs(found - wanted) <= 2e-6 * size + 2e-7 * np.minimum(1.0, 1e3 * size) + 1e-14).all(-1)
 
 
 def _named(f: Function) -> Activation | None:
