@@ -1,7 +1,7 @@
 """Sparse matrices by rows: products with dense ones, dot products and softmax at the nonzeros, maxima.
 
-A pattern is given by its starts `indptr` [rows + 1], the columns of its nonzeros `indices` [E], and where their values stand, `edges` [E], or
-None: in the same order. Dense matrices are [rows, heads * channels], values [E, heads].
+A pattern is given by its starts `indptr` [rows + 1], the columns of its nonzeros `indices` [E], and where their values stand, `edges`
+[E], or None: in the same order. Dense matrices are [rows, heads * channels], values [E, heads].
 """
 
 from libc.stdint cimport int32_t

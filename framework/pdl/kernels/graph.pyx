@@ -1,7 +1,7 @@
 """Structure of graphs: rows from edges, sampled neighbours, random walks, pairs that are no edges, subgraphs, ranks by links.
 
-A graph is its lists of neighbours: start int64 [N + 1], ids int32 [E]; those of node v are ids[start[v]:start[v + 1]]. Functions that draw or
-search trust lists that `check` has passed. Results do not depend on the number of threads.
+A graph is its lists of neighbours: start int64 [N + 1], ids int32 [E]; those of node v are ids[start[v]:start[v + 1]]. Functions that draw
+or search trust lists that `check` has passed. Results do not depend on the number of threads.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
@@ -40,7 +40,8 @@ cdef extern from "graph.h" namespace "pdl::graph":
                      int hops) except + nogil
     void c_pull "pdl::graph::pull"(double* y, const double* base, const double* x, const int64_t* start, const int32_t* ids,
                                    const double* weight, int64_t n, double damping) noexcept nogil
-    int64_t c_components "pdl::graph::components"[I](int64_t* label, uint8_t* tree, const I* a, const I* b, int64_t e, int64_t n) except + nogil
+    int64_t c_components "pdl::graph::components"[I](int64_t* label, uint8_t* tree, const I* a, const I* b, int64_t e,
+                                                     int64_t n) except + nogil
 
 cdef extern from "walks.h" namespace "pdl::graph":
     uint64_t bits_of(uint64_t stream, uint64_t count) noexcept nogil
@@ -247,7 +248,8 @@ def neighbours(
     const double[::1] weight=None,      # IN [E] with
     const double[::1] sums=None,        # IN [E] from `cumulate`
 ):
-    """(begin int64 [n + 1], id int32 [S], edge int64 [S]): neighbours drawn for each node; what a node gets depends on it and the key alone."""
+    """(begin int64 [n + 1], id int32 [S], edge int64 [S]): neighbours drawn for each node; what a node gets depends on it and the key
+    alone."""
     cdef Lists g
     cdef int64_t n = nodes.shape[0], size
     lists_of(&g, "neighbours", start, ids, weight, sums)
@@ -291,7 +293,6 @@ def walks(
         raise UsageError(f"walks: p={p} and q={q} must be above 0")
     if not layers or out.shape[1] < 1:
         raise ShapeError(f"walks: {len(layers)} lists of neighbours, room for {out.shape[1]} nodes; both must be at least 1")
-    nodes = None
     for layer in layers:
         start, ids, weight, sums = (*layer, None, None)[:4]
         lists_of(&one, "walks", start, ids, weight, sums)
