@@ -1,5 +1,5 @@
-// The entries of the dense families. Their templates take most of the compile time and have files of their own: dense.cpp, dense_bf16.cpp,
-// cells.cpp, attention.cpp and norm_conv.cpp.
+// The entries of the families that are compiled apart, the dense ones above all. Their templates take most of the compile time and have files of their own: dense.cpp, dense_bf16.cpp,
+// cells.cpp, attention.cpp, norm_conv.cpp and statevector.cpp.
 #pragma once
 #include "table.h"
 
@@ -55,6 +55,18 @@ template <class S>
 void layer_norm_forward(const LayerNormCall& call);
 template <class S>
 void layer_norm_backward(const LayerNormCall& call);
+
+// statevector.h, statevector_grad.h, pauli.h
+namespace statevector {
+template <class T>
+void run(T* z, int64_t states, int n, const int64_t* program, const double* values, int64_t values_stride);
+template <class T>
+void backward(T* z, T* l, int64_t states, int n, const int64_t* program, const double* values, int64_t values_stride, double* sums, int64_t slots);
+template <class T>
+void pauli_apply(T* out, const T* z, int64_t states, int n, const int64_t* groups, const double* values);
+template <class T>
+void pauli_expectation(double* out, const T* z, int64_t states, int n, const int64_t* groups, const double* values);
+}  // namespace statevector
 
 // norm_conv.h
 namespace norm_conv {

@@ -69,6 +69,14 @@ template <class T>
 constexpr DistanceTable<T> kDistance = {.forward = distance::forward<T>, .backward = distance::backward<T>};
 
 template <class T>
+constexpr StateVectorTable<T> kStateVector = {
+    .run = statevector::run<T>,
+    .backward = statevector::backward<T>,
+    .pauli = statevector::pauli_apply<T>,
+    .expectation = statevector::pauli_expectation<T>,
+};
+
+template <class T>
 constexpr CellsTable<T> kCells = {
     .forward = cell_forward<T>,
     .backward = cell_backward<T>,
@@ -161,6 +169,8 @@ const Table kTable = {
     .chain_bf16 = {.run = chains::run<bf16>},
     .csr_f32 = kCsr<float>,
     .csr_f64 = kCsr<double>,
+    .statevector_f32 = kStateVector<float>,
+    .statevector_f64 = kStateVector<double>,
 };
 
 }  // namespace pdl::PDL_ISA

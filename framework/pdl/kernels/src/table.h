@@ -205,6 +205,15 @@ struct DistanceTable {
   void (*backward)(int metric, T* dx, T* dy, const T* g, const T* x, const T* y, int64_t rows, int64_t others, int64_t columns);
 };
 
+// Complex numbers [states, 2^n] changed by a program of gates, and what an observable makes of them (statevector.h, statevector_grad.h, pauli.h).
+template <class T>
+struct StateVectorTable {
+  void (*run)(T* z, int64_t states, int n, const int64_t* program, const double* values, int64_t values_stride);
+  void (*backward)(T* z, T* l, int64_t states, int n, const int64_t* program, const double* values, int64_t values_stride, double* sums, int64_t slots);
+  void (*pauli)(T* out, const T* z, int64_t states, int n, const int64_t* groups, const double* values);
+  void (*expectation)(double* out, const T* z, int64_t states, int n, const int64_t* groups, const double* values);
+};
+
 // One direction of a recurrent layer over all its steps; G gates and A kept values a unit: kRnn 1 and 1 (its state), kGru 3 (r, z, n) and 4 (r, z,
 // n, the state's part of n), kLstm 4 (i, f, g, o) and 5 (i, f, g, o, c before). Steps from lengths[n] on are padding: y is 0 there, the state stays.
 enum Cell { kRnn, kGru, kLstm };
@@ -489,6 +498,7 @@ struct Table {
   CopyTable copying;
   STORED_FAMILY(Chain, chain)
   FAMILY(Csr, csr)
+  FAMILY(StateVector, statevector)
 };
 
 // The entries that a CPU with AVX512-BF16 has of its own.
@@ -545,5 +555,6 @@ STORED_ACCESSOR(BatchNorm, batch_norm)
 STORED_ACCESSOR(NormConv, norm_conv)
 STORED_ACCESSOR(Chain, chain)
 ACCESSOR(Csr, csr)
+ACCESSOR(StateVector, statevector)
 
 }  // namespace pdl

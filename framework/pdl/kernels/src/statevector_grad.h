@@ -1,0 +1,275 @@
+// Gradients of expectations by adjoint differentiation (Jones & Gacon, arXiv 2009.02823): the state after a program and what an observable makes of it,
+// l = H z, go back through the program together, tile by tile, and every parameter's derivative is a sum over both on the way. Memory: two states.
+//
+// What the sums are, with E = <z|H|z> (l and z in each as they are behind the op):
+//     kTurn    dE/db of the rotation by half of b, Im <l|Y|z>; where all are asked for Im <l|X|z> and Im <l|Z|z> behind it
+//     kPhase, kMasked   dE/da of the factor exp(i a): -2 Im <l|P|z>, P the amplitudes that it multiplies
+//     kParity  dE/da of exp(-i a/2 Z...Z): Im <l|Z...Z|z>
+//     kMatrix  sum conj(l_i) z_j, 4^k complex numbers by rows, z as it is before the op: dE = 2 Re sum_ij dU_ij of it
+#pragma once
+#include "statevector.h"
+
+namespace pdl::PDL_ISA::statevector {
+
+template <class T>
+struct Both {
+  Tile<T> l, z;
+  T* w;  // scratch, as many numbers as amplitudes
+  double weight() const { return double(z.scale) * double(z.scale); }
+};
+
+template <class T>
+PDL_INLINE Vec<T> cross_part(const Both<T>& both, int64_t i, int64_t j) {  // Im conj(l_i) z_j
+  return load(both.l.re + i) * load(both.z.im + j) - load(both.l.im + i) * load(both.z.re + j);
+}
+
+// (sum over pairs of amplitudes (x, x with the bit)) of body(x, x with the bit), where the bit is above those of a vector
+template <class T, class Body>
+PDL_INLINE double over_pairs(int64_t size, int bit, const Body& body) {
+  double total = 0;
+  const int64_t step = int64_t(1) << bit;
+  for (int64_t i = 0; i < size / 2;) {
+    Vec<T> sum{};
+    const int64_t stop = i + 64 * kLanes<T> < size / 2 ? i + 64 * kLanes<T> : size / 2;  // short sums: float stays exact enough
+    for (; i < stop; i += kLanes<T>) {
+      const int64_t at = parted(i, bit);
+      sum += body(at, at + step);
+    }
+    total += across_sum<T>(sum);
+  }
+  return total;
+}
+
+// Sum over all vectors
+template <class T, class Body>
+PDL_INLINE double over_all(int64_t size, const Body& body) {
+  double total = 0;
+  for (int64_t i = 0; i < size;) {
+    Vec<T> sum{};
+    const int64_t stop = i + 64 * kLanes<T> < size ? i + 64 * kLanes<T> : size;
+    for (; i < stop; i += kLanes<T>) sum += body(i);
+    total += across_sum<T>(sum);
+  }
+  return total;
+}
+
+template <class T>
+void turn_sums(const Both<T>& both, int bit, bool all, double* sums) {
+  const int64_t size = both.z.size();
+  const T *l = both.l.re, *z = both.z.re;
+  const double weight = both.weight();
+  if (bit >= kLaneBits<T>) {
+    sums[0] += weight * over_pairs<T>(2 * size, bit, [=](int64_t i, int64_t j) { return load(l + j) * load(z + i) - load(l + i) * load(z + j); });
+    if (!all) return;
+    sums[1] += weight * over_pairs<T>(size, bit, [&](int64_t i, int64_t j) { return cross_part(both, i, j) + cross_part(both, j, i); });
+    sums[2] += weight * over_pairs<T>(size, bit, [&](int64_t i, int64_t j) { return cross_part(both, i, i) - cross_part(both, j, j); });
+    return;
+  }
+  Mask<T> partner;
+  for (int i = 0; i < kLanes<T>; i++) partner[i] = i ^ (1 << bit);
+  const Vec<T> signs = lane_signs<T>(1 << bit);
+  sums[0] -= weight * over_all<T>(2 * size, [=](int64_t i) { return load(l + i) * __builtin_shuffle(load(z + i), partner) * signs; });
+  if (!all) return;
+  sums[1] += weight * over_all<T>(size, [&](int64_t i) {
+    return load(both.l.re + i) * __builtin_shuffle(load(both.z.im + i), partner) - load(both.l.im + i) * __builtin_shuffle(load(both.z.re + i), partner);
+  });
+  sums[2] += weight * over_all<T>(size, [&](int64_t i) { return cross_part(both, i, i) * signs; });
+}
+
+// w[size] -> the sum of all and of those with each bit set; w is folded on the way
+template <class T>
+double marginals(T* w, int bits, double* single) {
+  for (int bit = bits - 1; bit >= kLaneBits<T>; bit--) {
+    const int64_t half = int64_t(1) << bit;
+    single[bit] = over_all<T>(half, [=](int64_t i) {
+      const Vec<T> upper = load(w + half + i);
+      store(w + i, load(w + i) + upper);
+      return upper;
+    });
+  }
+  double total = 0;
+  for (int bit = 0; bit < kLaneBits<T>; bit++) single[bit] = 0;
+  for (int i = 0; i < kLanes<T>; i++) {
+    total += w[i];
+    for (int bit = 0; bit < kLaneBits<T>; bit++) single[bit] += i >> bit & 1 ? double(w[i]) : 0.0;
+  }
+  return total;
+}
+
+template <class T>
+double masked_sum(const Tile<T>& tile, const T* w, int64_t mask, int64_t value) {
+  double total = 0;
+  const Vec<T> none{};
+  masked(tile, mask, value, [&](int64_t x, Mask<T> lanes) { total += across_sum<T>(lanes ? load(w + x) : none); });
+  return total;
+}
+
+template <class T>
+void fill_cross(const Both<T>& both) {
+  for (int64_t i = 0; i < both.z.size(); i += kLanes<T>) store(both.w + i, cross_part(both, i, i));
+}
+
+PDL_INLINE bool asks(const int64_t* at, int words) {  // whether one of a list's terms, whose last word is its gradient, has one
+  const int64_t count = at[0];
+  for (int64_t k = 1; k <= count; k++)
+    if (at[k * words] >= 0) return true;
+  return false;
+}
+
+template <class T>
+void phase_sums(const Both<T>& both, const int64_t* op, double* sums) {
+  const int64_t *linear = op + 1, *pairs = linear + 1 + 3 * linear[0], *mixed = pairs + 1 + 4 * pairs[0], *outer = mixed + 1 + 4 * mixed[0],
+                *outer_pairs = outer + 1 + 3 * outer[0], outside = both.z.outside;
+  if (!asks(linear, 3) && !asks(pairs, 4) && !asks(mixed, 4) && !asks(outer, 3) && !asks(outer_pairs, 4)) return;
+  fill_cross(both);
+  const double weight = -2 * both.weight();
+  for (int64_t k = 0; k < pairs[0]; k++) {
+    const int64_t *pair = pairs + 1 + 4 * k, mask = int64_t(1) << pair[0] | int64_t(1) << pair[1];
+    if (pair[3] >= 0) sums[pair[3]] += weight * masked_sum(both.z, both.w, mask, mask);
+  }
+  double single[kMost];
+  const double total = marginals(both.w, both.z.bits, single);
+  for (int64_t k = 0; k < linear[0]; k++) {
+    const int64_t* term = linear + 1 + 3 * k;
+    if (term[2] >= 0) sums[term[2]] += weight * single[term[0]];
+  }
+  for (int64_t k = 0; k < mixed[0]; k++) {
+    const int64_t* term = mixed + 1 + 4 * k;
+    if (term[3] >= 0 && outside >> term[1] & 1) sums[term[3]] += weight * single[term[0]];
+  }
+  for (int64_t k = 0; k < outer[0]; k++) {
+    const int64_t* term = outer + 1 + 3 * k;
+    if (term[2] >= 0 && outside >> term[0] & 1) sums[term[2]] += weight * total;
+  }
+  for (int64_t k = 0; k < outer_pairs[0]; k++) {
+    const int64_t* term = outer_pairs + 1 + 4 * k;
+    if (term[3] >= 0 && outside >> term[0] & outside >> term[1] & 1) sums[term[3]] += weight * total;
+  }
+}
+
+template <class T, int k>
+void matrix_sums(const Both<T>& both, const Placed<T>& placed, double* sums) {
+  constexpr int n = 1 << k;
+  int64_t place[n]{}, targets = 0;
+  for (int j = 0; j < k; j++) targets |= int64_t(1) << placed.bits[j];
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < k; j++) place[i] += i >> j & 1 ? int64_t(1) << placed.bits[j] : 0;
+  const double weight = both.weight();
+  const Vec<T> none{};
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < n; j++) {
+      double re = 0, im = 0;
+      const T *lr = both.l.re + place[i], *li = both.l.im + place[i], *zr = both.z.re + place[j], *zi = both.z.im + place[j];
+      if (placed.vectors) {
+        masked(both.z, placed.mask | targets, placed.value, [&](int64_t x, Mask<T> lanes) {
+          const Vec<T> a = load(lr + x), b = load(li + x), c = load(zr + x), d = load(zi + x);
+          re += across_sum<T>(lanes ? a * c + b * d : none), im += across_sum<T>(lanes ? a * d - b * c : none);
+        });
+      } else {
+        for (int64_t x = 0; x < both.z.size(); x++) {
+          if ((x & targets) || (x & placed.mask) != placed.value) continue;
+          re += lr[x] * zr[x] + li[x] * zi[x], im += lr[x] * zi[x] - li[x] * zr[x];
+        }
+      }
+      sums[2 * (i * n + j)] += weight * re, sums[2 * (i * n + j) + 1] += weight * im;
+    }
+}
+
+template <class T>
+void matrix_back(Both<T>& both, const int64_t* op, const double* values, double* sums) {
+  const int k = int(op[0]);
+  const int64_t gradient = op[6 + k];
+  matrix(both.z, op, values, true);
+  if (gradient >= 0 && (both.z.outside & op[3 + k]) == op[4 + k]) {
+    const Placed<T> placed(both.z, op), same(both.l, op);
+    double* to = sums + gradient;
+    if (k == 1) matrix_sums<T, 1>(both, placed, to);
+    else if (k == 2) matrix_sums<T, 2>(both, placed, to);
+    else if (k == 3) matrix_sums<T, 3>(both, placed, to);
+    else matrix_sums<T, 4>(both, placed, to);
+    placed.back(both.z), same.back(both.l);
+  }
+  matrix(both.l, op, values, true);
+}
+
+template <class T>
+void undo(Both<T>& both, int64_t code, const int64_t* op, const double* values, double* sums) {
+  switch (code) {
+    case kTurn:
+      for (int64_t k = 0; k < op[0]; k++) {
+        const int64_t* each = op + 1 + 4 * k;
+        if (each[2] >= 0) turn_sums(both, int(each[0]), each[3] != 0, sums + each[2]);
+      }
+      turn_all(both.l, op, values, -1.0), turn_all(both.z, op, values, -1.0);
+      return;
+    case kPhase:
+      phase_sums(both, op, sums);
+      phase(both.l, op, values, -1.0), phase(both.z, op, values, -1.0);
+      return;
+    case kMasked:
+      if (op[5] >= 0 && (both.z.outside & op[2]) == op[3]) {
+        fill_cross(both);
+        sums[op[5]] -= 2 * both.weight() * masked_sum(both.z, both.w, op[0], op[1]);
+      }
+      masked_phase(both.l, op, values, -1.0), masked_phase(both.z, op, values, -1.0);
+      return;
+    case kParity:
+      if (op[3] >= 0) {
+        const Vec<T> signs = lane_signs<T>(op[0]);
+        const int64_t high = op[0] & ~int64_t(kLanes<T> - 1);
+        const double found = over_all<T>(both.z.size(), [&](int64_t x) { return cross_part(both, x, x) * (__builtin_parityll(x & high) ? -signs : signs); });
+        sums[op[3]] += (__builtin_parityll(both.z.outside & op[1]) ? -found : found) * both.weight();
+      }
+      parity(both.l, op, values, -1.0), parity(both.z, op, values, -1.0);
+      return;
+    case kFlip: flip(both.l, op), flip(both.z, op); return;
+    case kMatrix: matrix_back(both, op, values, sums); return;
+  }
+}
+
+// z and l [states, 2^n] back to where the program began; sums [states, slots] grows by what is said above
+template <class T>
+void backward(T* z, T* l, int64_t states, int n, const int64_t* program, const double* values, int64_t values_stride, double* sums, int64_t slots) {
+  const int64_t count = program[0];
+  const int64_t** starts = static_cast<const int64_t**>(scratch(2, (count + 1) * sizeof(int64_t*)));
+  const int64_t* at = program + 1;
+  for (int64_t s = 0; s < count; s++) starts[s] = at, at += 1 + at[0];
+  for (int64_t s = count; s--;) {
+    Sweep sweep;
+    read(sweep, starts[s]);
+    const int64_t runs = int64_t(1) << (sweep.local - sweep.fixed), tiles = int64_t(1) << (n - sweep.local);
+    int64_t* offsets = static_cast<int64_t*>(scratch(1, (runs + sweep.count) * sizeof(int64_t)));
+    for (int64_t r = 0; r < runs; r++) offsets[r] = Places{sweep}.run(r);
+    int64_t* ops = offsets + runs;  // where each op begins
+    for (int64_t k = 0, word = 0; k < sweep.count; k++) ops[k] = word, word += 2 + sweep.ops[word + 1];
+    const int64_t grain = kWork / ((sweep.count + 1) << sweep.local) + 1;
+    const auto tile_back = [=](int64_t state, int64_t tile, double* to) {
+      const int bits = sweep.local < kLaneBits<T> ? kLaneBits<T> : sweep.local;
+      T* memory = static_cast<T*>(scratch(0, (5 * sizeof(T)) << bits));
+      const int64_t base = Places{sweep}.base(tile), first = 2 * ((state << n) + base);
+      Both<T> both{tile_at<T>(memory, bits), tile_at<T>(memory + (int64_t(2) << bits), bits), memory + (int64_t(4) << bits)};
+      both.l.outside = both.z.outside = base;
+      take(both.l, l + first, sweep, offsets), take(both.z, z + first, sweep, offsets);
+      for (int64_t k = sweep.count; k--;) undo(both, sweep.ops[ops[k]], sweep.ops + ops[k] + 2, values + state * values_stride, to);
+      give(l + first, both.l, sweep, offsets), give(z + first, both.z, sweep, offsets);
+    };
+    if (tiles == 1) {
+      parallel(states, grain, [=](int64_t begin, int64_t end, int) {
+        for (int64_t state = begin; state < end; state++) tile_back(state, 0, sums + state * slots);
+      });
+      continue;
+    }
+    const int parts = parts_of(tiles, grain);
+    double* partial = static_cast<double*>(scratch(3, parts * slots * sizeof(double)));
+    for (int64_t state = 0; state < states; state++) {
+      for (int64_t i = 0; i < parts * slots; i++) partial[i] = 0;
+      parallel(tiles, grain, [=](int64_t begin, int64_t end, int part) {
+        for (int64_t tile = begin; tile < end; tile++) tile_back(state, tile, partial + part * slots);
+      });
+      for (int64_t part = 0; part < parts; part++)
+        for (int64_t i = 0; i < slots; i++) sums[state * slots + i] += partial[part * slots + i];
+    }
+  }
+}
+
+}  // namespace pdl::PDL_ISA::statevector

@@ -1,0 +1,129 @@
+"""State vectors of qubits: programs of gates in place, adjoint gradients, sums of products of Pauli matrices.
+
+A state is complex [2^n], a batch of them [B, 2^n]; bit k of an amplitude's index is qubit k. Programs, groups and the meaning of their slots are those
+of src/statevector.h, src/statevector_grad.h and src/pauli.h; `pdl_quantum` makes them, and what it makes is trusted here.
+"""
+
+include "checks.pxi"
+
+cdef extern from "table.h" namespace "pdl":
+    cdef cppclass StateVectorTable[T]:
+        void run(T* z, int64_t states, int n, const int64_t* program, const double* values, int64_t stride) nogil
+        void backward(T* z, T* l, int64_t states, int n, const int64_t* program, const double* values, int64_t stride, double* sums,
+                      int64_t slots) nogil
+        void pauli(T* out, const T* z, int64_t states, int n, const int64_t* groups, const double* values) nogil
+        void expectation(double* out, const T* z, int64_t states, int n, const int64_t* groups, const double* values) nogil
+    StateVectorTable[T]* statevector_table[T](const T* any) noexcept nogil
+
+ctypedef fused number:
+    float complex
+    double complex
+
+LEAST = 4
+"""The fewest qubits of a state for `pauli` and `expectation`, which take vectors of amplitudes."""
+
+
+cdef int qubits(str name, int64_t size) except -1:
+    """log2 of a state's size."""
+    cdef int n = 0
+    while (<int64_t>1 << n) < size:
+        n += 1
+    if (<int64_t>1 << n) != size:
+        raise ShapeError(f"{name}: {size} amplitudes are no power of two")
+    return n
+
+
+cdef int64_t stride_of(str name, const double[:, ::1] values, int64_t states) except -1:
+    """What lies between the rows of values: 0 where all states share one."""
+    if values.shape[0] != 1 and values.shape[0] != states:
+        raise ShapeError(f"{name}: {values.shape[0]} rows of values for {states} states; give one, or one for each")
+    return values.shape[1] if values.shape[0] > 1 else 0
+
+
+def run(
+    number[:, ::1] z not None,               # INOUT [B, 2^n]
+    const int64_t[::1] program not None,     # IN
+    const double[:, ::1] values not None,    # IN [B or 1, slots]
+):
+    """Apply a program to every state."""
+    cdef int n = qubits("statevector", z.shape[1])
+    cdef int64_t stride = stride_of("statevector", values, z.shape[0])
+    if z.shape[0] == 0:
+        return
+    cdef const double* row = &values[0, 0] if values.shape[1] else NULL
+    with nogil:
+        if number is doublecomplex:
+            statevector_table(<double*>NULL).run(<double*>&z[0, 0], z.shape[0], n, &program[0], row, stride)
+        else:
+            statevector_table(<float*>NULL).run(<float*>&z[0, 0], z.shape[0], n, &program[0], row, stride)
+
+
+def backward(
+    number[:, ::1] z not None,               # INOUT [B, 2^n] states behind the program; in front of it afterwards
+    number[:, ::1] l not None,               # INOUT [B, 2^n] the observable times them; likewise
+    const int64_t[::1] program not None,     # IN
+    const double[:, ::1] values not None,    # IN [B or 1, slots]
+    double[:, ::1] sums not None,            # INOUT [B, gradients] grows by the derivatives
+):
+    """Go back through a program, with the derivatives of <z|H|z> on the way."""
+    cdef int n = qubits("statevector", z.shape[1])
+    cdef int64_t stride = stride_of("statevector", values, z.shape[0])
+    if z.shape[0] != l.shape[0] or z.shape[1] != l.shape[1] or sums.shape[0] != z.shape[0]:
+        raise ShapeError(f"statevector: z {(<object>z).shape}, l {(<object>l).shape} and sums {(<object>sums).shape} do not fit")
+    if z.shape[0] == 0:
+        return
+    cdef const double* row = &values[0, 0] if values.shape[1] else NULL
+    cdef double* to = &sums[0, 0] if sums.shape[1] else NULL
+    with nogil:
+        if number is doublecomplex:
+            statevector_table(<double*>NULL).backward(<double*>&z[0, 0], <double*>&l[0, 0], z.shape[0], n, &program[0], row, stride, to,
+                                                      sums.shape[1])
+        else:
+            statevector_table(<float*>NULL).backward(<float*>&z[0, 0], <float*>&l[0, 0], z.shape[0], n, &program[0], row, stride, to,
+                                                     sums.shape[1])
+
+
+cdef int large_enough(int n) except -1:
+    if n < LEAST:
+        raise ShapeError(f"statevector: {n} qubits; sums of Pauli products take at least {LEAST}, add some")
+    return n
+
+
+def pauli(
+    number[:, ::1] out not None,             # OUT [B, 2^n]
+    const number[:, ::1] z not None,         # IN [B, 2^n]
+    const int64_t[::1] groups not None,      # IN
+    const double[::1] values not None,       # IN [slots]
+):
+    """out = H z."""
+    cdef int n = large_enough(qubits("statevector", z.shape[1]))
+    if z.shape[0] != out.shape[0] or z.shape[1] != out.shape[1]:
+        raise ShapeError(f"statevector: out {(<object>out).shape} and z {(<object>z).shape} do not fit")
+    if z.shape[0] == 0:
+        return
+    cdef const double* row = &values[0] if values.shape[0] else NULL
+    with nogil:
+        if number is doublecomplex:
+            statevector_table(<double*>NULL).pauli(<double*>&out[0, 0], <const double*>&z[0, 0], z.shape[0], n, &groups[0], row)
+        else:
+            statevector_table(<float*>NULL).pauli(<float*>&out[0, 0], <const float*>&z[0, 0], z.shape[0], n, &groups[0], row)
+
+
+def expectation(
+    double[::1] out not None,                # OUT [B]
+    const number[:, ::1] z not None,         # IN [B, 2^n]
+    const int64_t[::1] groups not None,      # IN
+    const double[::1] values not None,       # IN [slots]
+):
+    """out[b] = <z[b]|H|z[b]>, for a sum with real coefficients."""
+    cdef int n = large_enough(qubits("statevector", z.shape[1]))
+    if z.shape[0] != out.shape[0]:
+        raise ShapeError(f"statevector: out {(<object>out).shape} for {z.shape[0]} states")
+    if z.shape[0] == 0:
+        return
+    cdef const double* row = &values[0] if values.shape[0] else NULL
+    with nogil:
+        if number is doublecomplex:
+            statevector_table(<double*>NULL).expectation(&out[0], <const double*>&z[0, 0], z.shape[0], n, &groups[0], row)
+        else:
+            statevector_table(<float*>NULL).expectation(&out[0], <const float*>&z[0, 0], z.shape[0], n, &groups[0], row)

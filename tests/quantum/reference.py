@@ -1,0 +1,99 @@
+"""Circuits by dense matrices, and random circuits: what the engine is held to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pdl_quantum import Circuit, Parameter, PauliSum
+from pdl_quantum.gates import CONTROLLED, KINDS, matrix_of
+
+Array = np.ndarray
+LETTERS = {"I": np.eye(2), "X": np.array([[0, 1], [1, 0]]), "Y": np.array([[0, -1j], [1j, 0]]), "Z": np.diag([1, -1])}
+
+
+def apply_dense(state: Array, matrix: Array, qubits: tuple[int, ...]) -> Array:
+    """A matrix over some qubits (the first the most significant) on a state [2, 2, ...]."""
+    k = len(qubits)
+    made = np.tensordot(matrix.reshape((2,) * (2 * k)), state, axes=(range(k, 2 * k), qubits))
+    return np.moveaxis(made, range(k), qubits)
+
+
+def dense_state(circuit: Circuit, values: Any = None, initial: Array | None = None) -> Array:
+    """The state of one row of parameters."""
+    row, columns = circuit.row(values)[0], circuit.columns()
+    n = circuit.num_qubits
+    state = np.zeros(1 << n, complex)
+    state[0] = 1
+    state = (state if initial is None else initial).reshape((2,) * n)
+    for gate in circuit.gates:
+        told = [
+            a.offset + (a.factor * row[columns[a.parameter, a.index]] if a.parameter else 0.0) for a in gate.angles
+        ]
+        state = apply_dense(state, matrix_of(gate, told), gate.touched)
+    return state.ravel()
+
+
+def dense_sum(observable: PauliSum) -> Array:
+    """Its matrix by Kronecker products."""
+    total = np.zeros((1 << observable.num_qubits,) * 2, complex)
+    for word, factor in observable.terms.items():
+        product = np.eye(1)
+        for letter in word:
+            product = np.kron(product, LETTERS[letter])
+        total += factor * product
+    return total
+
+
+def random_circuit(rng: np.random.Generator, n: int, gates: int) -> Circuit:
+    """Gates of all kinds, with numbers, parameters, factors and offsets as angles."""
+    theta = Parameter("theta", (6,))
+    circuit = Circuit(n)
+    circuit.parameter("theta", (6,))
+    names = [name for name, (kind, c) in CONTROLLED.items() if c + KINDS[kind].qubits <= n]
+    names += [name for name, kind in KINDS.items() if kind.qubits <= n]
+
+    def angle() -> Any:
+        if rng.random() < 0.3:
+            return float(rng.uniform(-7, 7))
+        entry = theta[int(rng.integers(6))]
+        return entry if rng.random() < 0.5 else entry * float(rng.normal()) + float(rng.normal())
+
+    for _ in range(gates):
+        draw = rng.random()
+        qubits = [int(q) for q in rng.permutation(n)]
+        if draw < 0.75:
+            name = str(rng.choice(names))
+            kind, controls = CONTROLLED.get(name, (name, 0))
+            told = [angle() for _ in range(KINDS[kind].angles)]
+            circuit.gate(name, *told, *qubits[: controls + KINDS[kind].qubits])
+        elif draw < 0.85:
+            k = int(rng.integers(1, n + 1))
+            circuit.pauli(angle(), "".join(rng.choice(list("IXYZ"), k)), *qubits[:k])
+        elif draw < 0.93:
+            k = int(rng.integers(1, min(3, n) + 1))
+            circuit.unitary(random_unitary(rng, 1 << k), *qubits[:k])
+        elif n > 1:
+            c = int(rng.integers(1, n))
+            inner = Circuit(1)
+            inner.parameter("theta", (6,))
+            inner.u(angle(), angle(), angle(), 0).rx(angle(), 0)
+            values = [int(v) for v in rng.integers(0, 2, c)]
+            outer = Circuit(n)
+            outer.parameter("theta", (6,))
+            target = Circuit(n)
+            target.parameter("theta", (6,))
+            target.append(inner, [qubits[c]])
+            outer.controlled(qubits[:c], target, values)
+            circuit.append(outer)
+    return circuit
+
+
+def random_unitary(rng: np.random.Generator, size: int) -> Array:
+    q, _ = np.linalg.qr(rng.standard_normal((size, size)) + 1j * rng.standard_normal((size, size)))
+    return q
+
+
+def random_sum(rng: np.random.Generator, n: int, terms: int) -> PauliSum:
+    return PauliSum(n, [("".join(rng.choice(list("IXYZ"), n)), float(rng.normal())) for _ in range(terms)])

@@ -1,0 +1,87 @@
+"""The engine beside dense matrices: states, sums of Pauli products, adjoint gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pdl_quantum import Circuit, expectations, gradients, states
+from pdl_quantum.compile import compile_gates
+from pdl_quantum.gates import CONTROLLED, KINDS
+from pdl.kernels import statevector as kernels
+from tests.quantum.reference import dense_state, dense_sum, random_circuit, random_sum
+
+
+@pytest.mark.parametrize("name", sorted({*KINDS, *CONTROLLED}))
+def test_every_gate_is_its_matrix(name: str) -> None:
+    kind, controls = CONTROLLED.get(name, (name, 0))
+    rng = np.random.default_rng(sum(map(ord, name)))
+    n = controls + KINDS[kind].qubits + 1
+    qubits = [int(q) for q in rng.permutation(n)][: n - 1]
+    circuit = Circuit(n).gate(name, *rng.uniform(-7, 7, KINDS[kind].angles), *qubits)
+    start = rng.standard_normal(1 << n) + 1j * rng.standard_normal(1 << n)
+    np.testing.assert_allclose(states(circuit, initial=start)[0], dense_state(circuit, None, start), atol=1e-12)
+    undone = states(circuit.inverse(), initial=states(circuit, initial=start))[0]
+    np.testing.assert_allclose(undone, start, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_circuits(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 8))
+    circuit = random_circuit(rng, n, int(rng.integers(1, 40)))
+    values = rng.uniform(-4, 4, (3, 6))
+    found = states(circuit, values)
+    for b in range(3):
+        np.testing.assert_allclose(found[b], dense_state(circuit, values[b]), atol=1e-12)
+    single = states(circuit, values, dtype=np.complex64)
+    np.testing.assert_allclose(single, found, atol=2e-5)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_tiles_and_sweeps(seed: int) -> None:
+    """States larger than a tile: bits outside of it, several sweeps, several tiles side by side."""
+    rng = np.random.default_rng(100 + seed)
+    n, local = int(rng.integers(9, 12)), 8
+    circuit = random_circuit(rng, n, 60)
+    values = rng.uniform(-4, 4, (1, 6))
+    program = compile_gates(circuit.gates, n, circuit.columns(), local=local, run=4)
+    assert program.stream[0] > 1
+    z = np.zeros((1, 1 << n), complex)
+    z[:, 0] = 1
+    bound = program.bind(values)
+    kernels.run(z, program.stream, bound)
+    np.testing.assert_allclose(z[0], dense_state(circuit, values), atol=1e-12)
+    observable = random_sum(rng, n, 5)
+    l = observable.apply(z)  # noqa: E741
+    sums = np.zeros((1, program.gradients))
+    kernels.backward(z, l, program.stream, bound, sums)
+    assert abs(z[0, 0] - 1) < 1e-12
+    np.testing.assert_allclose(program.pull(sums, values), gradients(circuit, observable, values)[1], atol=1e-11)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_sums_of_pauli_products(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 7))
+    a, b = random_sum(rng, n, 4), random_sum(rng, n, 3)
+    z = rng.standard_normal((2, 1 << n)) + 1j * rng.standard_normal((2, 1 << n))
+    matrix = dense_sum(a)
+    np.testing.assert_allclose(a.apply(z), z @ matrix.T, atol=1e-12)
+    np.testing.assert_allclose(a.expectation(z), np.einsum("bi,ij,bj->b", z.conj(), matrix, z).real, atol=1e-11)
+    np.testing.assert_allclose(dense_sum(a * b - b), matrix @ dense_sum(b) - dense_sum(b), atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_adjoint_gradients_are_central_differences(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 7))
+    circuit = random_circuit(rng, n, 30)
+    observable, values = random_sum(rng, n, 4), rng.uniform(-4, 4, (2, 6))
+    value, slope = gradients(circuit, observable, values)
+    np.testing.assert_allclose(value, expectations(circuit, observable, values), atol=1e-12)
+    step = 1e-4
+    for k in range(6):
+        at = [expectations(circuit, observable, values + np.eye(6)[k] * s * step) for s in (-2, -1, 1, 2)]
+        differences = (at[0] - 8 * at[1] + 8 * at[2] - at[3]) / (12 * step)
+        np.testing.assert_allclose(slope[:, k], differences, atol=2e-8)
