@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from pdl.circuits.circuit import Circuit
+from pdl.circuits.paulis import PauliSum
 from pdl.errors import UsageError
 from pdl.kernels import statevector as kernels
-from pdl_quantum.circuit import Circuit
-from pdl_quantum.paulis import PauliSum
 
 Array = np.ndarray
 

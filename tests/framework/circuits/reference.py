@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pdl_quantum import Circuit, Parameter, PauliSum
-from pdl_quantum.gates import CONTROLLED, KINDS, matrix_of
+from pdl.circuits import Circuit, Parameter, PauliSum
+from pdl.circuits.gates import CONTROLLED, KINDS, matrix_of
 
 Array = np.ndarray
 LETTERS = {"I": np.eye(2), "X": np.array([[0, 1], [1, 0]]), "Y": np.array([[0, -1j], [1j, 0]]), "Z": np.diag([1, -1])}

@@ -1,7 +1,7 @@
 """The gates: their matrices, and how they fall into what the engine applies.
 
-Matrices are those of OpenQASM 3's standard library, with one exception that changes nothing one can measure: none. The
-first qubit of a gate is the most significant one of its matrix' index: cx's is diag(1, X).
+Matrices are those of OpenQASM 3's standard library. The first qubit of a gate is the most significant one of its
+matrix' index: cx's is diag(1, X).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pdl_quantum.angles import Angle
+from pdl.circuits.angles import Angle
 
 Array = np.ndarray
 R = 0.5**0.5
@@ -66,7 +66,7 @@ class Parity:
 
 @dataclass(frozen=True, eq=False)
 class Dense:
-    """A unitary matrix of up to four qubits, the first the most significant, where the controls have the values told."""
+    """A unitary matrix of up to four qubits, the first the most significant, where the controls have their values."""
 
     qubits: tuple[int, ...]
     matrix: Array
@@ -303,7 +303,9 @@ def lower(gate: Gate) -> list[Primitive]:
         inner = word_primitives(gate.about, gate.qubits, gate.angles[0])
     else:
         inner = KINDS[gate.kind].lower(gate.qubits, gate.angles)
-    return inner if not gate.controls else [each for one in inner for each in _controlled(one, gate.controls, gate.values)]
+    if not gate.controls:
+        return inner
+    return [each for one in inner for each in _controlled(one, gate.controls, gate.values)]
 
 
 def _controlled(one: Primitive, controls: tuple[int, ...], values: tuple[int, ...]) -> list[Primitive]:
@@ -338,6 +340,6 @@ def _phase(qubits: tuple[int, ...], angle: Angle, values: tuple[int, ...]) -> Pr
 
 
 __all__ = [
-    "CONTROLLED", "Dense", "Fixed", "Flip", "Gate", "KINDS", "PAULIS", "Parity", "Phase", "Primitive", "Turn", "inverse_of",
-    "lower", "matrix_of", "word_primitives",
+    "CONTROLLED", "Dense", "Fixed", "Flip", "Gate", "KINDS", "PAULIS", "Parity", "Phase", "Primitive", "Turn",
+    "inverse_of", "lower", "matrix_of", "word_primitives",
 ]  # fmt: skip

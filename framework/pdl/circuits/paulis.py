@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -100,7 +99,7 @@ class PauliSum:
                 real.append((signs, value.real))
             if value.imag:
                 imaginary.append((signs, value.imag))
-        words, values = [len(groups)], []
+        words, values = [len(groups)], list[float]()
         for flips, (real, imaginary) in groups.items():
             words += [flips, len(real), len(imaginary)]
             for signs, number in (*real, *imaginary):
@@ -136,7 +135,8 @@ class PauliSum:
 
     def __repr__(self) -> str:
         shown = " + ".join(f"{complex(c).real:.6g} {w}" for w, c in list(self.terms.items())[:4])
-        return f"PauliSum({self.num_qubits} qubits, {len(self.terms)} terms: {shown}{' + ...' if len(self.terms) > 4 else ''})"
+        more = " + ..." if len(self.terms) > 4 else ""
+        return f"PauliSum({self.num_qubits} qubits, {len(self.terms)} terms: {shown}{more})"
 
 
 def _times(a: str, b: str) -> tuple[str, complex]:

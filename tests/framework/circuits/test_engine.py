@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pdl_quantum import Circuit, expectations, gradients, states
-from pdl_quantum.compile import compile_gates
-from pdl_quantum.gates import CONTROLLED, KINDS
+from pdl.circuits import Circuit, expectations, gradients, states
+from pdl.circuits.compile import compile_gates
+from pdl.circuits.gates import CONTROLLED, KINDS
 from pdl.kernels import statevector as kernels
-from tests.quantum.reference import dense_state, dense_sum, random_circuit, random_sum
+from tests.framework.circuits.reference import dense_state, dense_sum, random_circuit, random_sum
 
 
 @pytest.mark.parametrize("name", sorted({*KINDS, *CONTROLLED}))

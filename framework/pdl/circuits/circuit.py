@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from pdl.circuits.angles import Angle, Parameter, angle_of
+from pdl.circuits.compile import compile_gates
+from pdl.circuits.gates import CONTROLLED, KINDS, Gate, inverse_of
+from pdl.circuits.program import Compiled
+from pdl.circuits.schedule import LOCAL, RUN
 from pdl.errors import UsageError
 from pdl.suites import suggest
-from pdl_quantum.angles import Angle, Parameter, angle_of
-from pdl_quantum.compile import LOCAL, RUN, Compiled, compile_gates
-from pdl_quantum.gates import CONTROLLED, KINDS, Gate, inverse_of
 
 Array = np.ndarray
 MOST_DENSE = 4
@@ -25,8 +27,8 @@ class Circuit:
         bell = Circuit(2).h(0).cnot(0, 1).ry(theta, 0, 1)
 
     Qubit 0 is the most significant: |q0 q1 ...> is entry q0 2^(n-1) + q1 2^(n-2) + ... of a state. Gates of one qubit
-    take several, and without any all; an angle is a number in radians, a `Parameter`, its name or one of its entries, or an array
-    of these, one for each qubit.
+    take several, and without any all; an angle is a number in radians, a `Parameter`, its name or one of its entries,
+    or an array of these, one for each qubit.
 
     num_qubits   n;    gates  in order;    parameters  in the order in which they came
     """
@@ -282,8 +284,8 @@ class Circuit:
             if held.shape != parameter.shape:
                 raise UsageError(f"append: parameter {name} has the shape {parameter.shape}, here {held.shape}")
         for gate in circuit.gates:
-            moved = {"qubits": tuple(numbers[q] for q in gate.qubits), "controls": tuple(numbers[q] for q in gate.controls)}
-            self.add(replace(gate, **moved))
+            qubits, controls = (tuple(numbers[q] for q in each) for each in (gate.qubits, gate.controls))
+            self.add(replace(gate, qubits=qubits, controls=controls))
         return self
 
     # -- other circuits ------------------------------------------------------------------------------------------------

@@ -1,0 +1,20 @@
+"""Quantum circuits on state vectors: gates, programs, expectations and their gradients. NumPy in, NumPy out.
+
+    theta = Parameter("theta", (2,))
+    circuit = Circuit(2).ry(theta, 0, 1).cnot(0, 1)
+    value, slope = gradients(circuit, PauliSum(2, {"ZZ": 1.0}), {"theta": [0.1, 0.2]})
+
+`pdl.ops.circuit` has the same as an op of tensors; `pdl_quantum` what is built of them.
+"""
+
+from __future__ import annotations
+
+from pdl.circuits.angles import Angle, Parameter
+from pdl.circuits.circuit import Circuit
+from pdl.circuits.gates import Gate
+from pdl.circuits.paulis import PauliSum
+from pdl.circuits.simulate import expectations, gradients, sample, states, zero_states
+
+__all__ = [
+    "Angle", "Circuit", "Gate", "Parameter", "PauliSum", "expectations", "gradients", "sample", "states", "zero_states",
+]  # fmt: skip
