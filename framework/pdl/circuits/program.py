@@ -71,7 +71,7 @@ class Forms:
 
 
 def zyz(matrix: Array) -> tuple[Array, Array, Array, Array]:
-    """(phi, gamma, beta, alpha): matrix [..., 2, 2] = e^(i phi) P(alpha) RY(beta) P(gamma), with P(x) = diag(1, e^ix)."""
+    """(phi, gamma, beta, alpha): matrix [..., 2, 2] = e^(i phi) P(alpha) RY(beta) P(gamma), P(x) = diag(1, e^ix)."""
     corner = matrix[..., 0, 0]
     phi = np.angle(corner)
     alpha = np.angle(matrix[..., 1, 0]) - phi
