@@ -263,7 +263,7 @@ struct Phases {
     const int high = bits - lo;
     const int64_t n = int64_t(1) << lo, width = n < kLanes<T> ? kLanes<T> : n;
     Row<T> made[kMost - kRow + 2];
-    const Row<T>* level[kMost - kRow + 2];  // level[j]: of the bits from lo + j up
+    const Row<T>* level[kMost - kRow + 2]{};  // level[j]: of the bits from lo + j up
     times(made[high], base, {factor.re * scale, factor.im * scale}, static_cast<const Row<T>*>(nullptr), width);
     for (int j = 0; j <= high; j++) level[j] = &made[high];
     body(int64_t(0), *level[0]);
