@@ -9,6 +9,7 @@ from pdl.ops import attention as _attention
 from pdl.ops import batchnorm as _batchnorm
 from pdl.ops import cast as _cast
 from pdl.ops import chain as _chain  # noqa: F401 - an op that inference passes make
+from pdl.ops import circuit as _circuit
 from pdl.ops import classifier as _classifier
 from pdl.ops import conv as _conv
 from pdl.ops import create as _create
@@ -47,16 +48,17 @@ from pdl.ops import sparse as _sparse
 from pdl.ops import table as _table
 
 _FAMILIES = (
-    _activation, _attention, _cast, _classifier, _conv, _create, _cross_entropy, _csr, _ctc, _decompose, _distance,
-    _dropout, _einsum, _elementwise, _embedding, _index, _layer_norm, _linalg, _logic, _loss, _norm, _batchnorm,
-    _norm_conv, _pairs, _pool, _precision, _quant, _reduce, _resize, _rnn, _segment, _shape, _softmax, _sort, _sparse,
-    _table,
+    _activation, _attention, _cast, _circuit, _classifier, _conv, _create, _cross_entropy, _csr, _ctc, _decompose,
+    _distance, _dropout, _einsum, _elementwise, _embedding, _index, _layer_norm, _linalg, _logic, _loss, _norm,
+    _batchnorm, _norm_conv, _pairs, _pool, _precision, _quant, _reduce, _resize, _rnn, _segment, _shape, _softmax,
+    _sort, _sparse, _table,
 )  # fmt: skip
 
 from pdl.ops.activation import *  # noqa: E402, F403
 from pdl.ops.attention import *  # noqa: E402, F403
 from pdl.ops.batchnorm import *  # noqa: E402, F403
 from pdl.ops.cast import *  # noqa: E402, F403
+from pdl.ops.circuit import *  # noqa: E402, F403
 from pdl.ops.classifier import *  # noqa: E402, F403
 from pdl.ops.conv import *  # noqa: E402, F403
 from pdl.ops.create import *  # noqa: E402, F403

@@ -18,6 +18,7 @@ NO_FORM: dict[str, str] = {
     "AddRows": _UPDATE,
     "Angle": _COMPLEX,
     "Cholesky": _LAPACK,
+    "CircuitExpectation": "ONNX has no quantum circuits",
     "Complex": _COMPLEX,
     "Conj": _COMPLEX,
     "ConvDw": _UPDATE,

@@ -1,0 +1,47 @@
+"""Expectations of circuits against dense matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pdl.circuits import Circuit, Parameter, PauliSum
+from pdl.circuits.plain import dumps, sums_as_text
+from pdl.ops.base import apply
+from pdl.ops.circuit import CircuitExpectationGrad, circuit_expectation
+from tests.framework.circuits.reference import dense_state, dense_sum
+
+from .case import Case, draws
+
+f, _ = draws(21)
+THETA = Parameter("theta", (4,))
+CIRCUIT = Circuit(3).h(0).ry(THETA[0], 0).rx(THETA[1], 1).crz(THETA[2], 0, 2).cnot(1, 2).rz(THETA[3], 2)
+CIRCUIT.rxx(THETA[0], 0, 1)
+SUMS = [PauliSum(3, {"ZII": 1.0, "XYI": 0.5}), PauliSum(3, {"IZZ": -1.0})]
+
+
+def expectation(p, s=None):
+    return circuit_expectation(CIRCUIT, SUMS, p, s)
+
+
+def by_matrices(p, s=None):
+    states = [dense_state(CIRCUIT, row, None if s is None else s[i]) for i, row in enumerate(p)]
+    return np.array([[np.vdot(z, dense_sum(h) @ z).real for h in SUMS] for z in states]).astype(p.dtype)
+
+
+def gradient(g, p, s):
+    return apply(CircuitExpectationGrad(dumps(CIRCUIT), sums_as_text(SUMS)), g, p, s)[1]
+
+
+def gradient_by_matrices(g, p, s):
+    unitary = [np.stack([dense_state(CIRCUIT, row, e) for e in np.eye(8)], 1) for row in p]
+    total = [sum(w * dense_sum(h) for w, h in zip(row, SUMS, strict=True)) for row in g]
+    back = [2 * (u.conj().T @ t @ u @ x).real for u, t, x in zip(unitary, total, s, strict=True)]
+    return np.stack(back).astype(p.dtype)
+
+
+COARSE = {"bf16": None, "why": "bfloat16 angles are coarse"}
+CASES = [
+    Case(expectation, [f(2, 4)], by_matrices, second=False, **COARSE),
+    Case(expectation, [f(2, 4), f(2, 8)], by_matrices, second=False, **COARSE),
+    Case(gradient, [f(2, 2), f(2, 4), f(2, 8)], gradient_by_matrices, grad=(), **COARSE),
+]
