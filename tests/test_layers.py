@@ -16,8 +16,8 @@ SUITES = Path(__file__).parents[1] / "suites"
 
 #: lower layers first; a module may import from its own layer and from those before it
 LAYERS = [
-    ["circuits", "errors", "hints", "dims", "dtype", "graphs", "hashing", "random", "threads", "kernels", "packages", "ranking",
-     "suites", "tensor", "vocabulary", "watch"],
+    ["circuits", "errors", "hints", "dims", "dtype", "graphs", "hashing", "random", "threads", "kernels", "packages",
+     "ranking", "suites", "tensor", "vocabulary", "watch"],
     ["autograd"],
     ["ops"],
     ["program"],
