@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -73,14 +74,15 @@ class Parameter:
 
     def __getitem__(self, key: Any) -> Any:
         """An `Angle`, or an array of them where the key leaves axes open."""
-        found = self.angles()[key]
-        return found
+        return self.angles[key]
 
+    @cached_property
     def angles(self) -> np.ndarray:
-        """All of them, as an array of `Angle`s."""
+        """All of them, as a read-only array of `Angle`s, made once."""
         made = np.empty(self.shape, object)
         for place, index in enumerate(np.ndindex(*self.shape)):
             made[index] = Angle(self.name, place if self.shape else -1)
+        made.flags.writeable = False
         return made
 
 

@@ -99,7 +99,7 @@ class Circuit:
         rows = []
         for angle in angles:
             if isinstance(angle, Parameter) and angle.shape:
-                angle = angle.angles()
+                angle = angle.angles
             if isinstance(angle, Sequence | np.ndarray) and not isinstance(angle, str):
                 row = list(np.asarray(angle, object).ravel())
                 if len(row) != len(numbers):

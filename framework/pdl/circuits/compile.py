@@ -46,11 +46,14 @@ class _Builder:
         self.slots += words
         return self.slots - words
 
-    def gradient(self, form: Form, words: int = 1) -> int:
-        if not form.terms:
-            return -1
-        self.gradients += words
-        return self.gradients - words
+    def bound(self, form: Form, table: list[tuple[int, int]]) -> tuple[int, int]:
+        """(slot, gradient) of a form whose cos and sin the engine reads, of the whole or the half as `table` says."""
+        slot, number, gradient = self.slot(), self.forms.add(form), -1
+        table.append((slot, number))
+        if form.terms:
+            gradient, self.gradients = self.gradients, self.gradients + 1
+            self.pulls.append((gradient, number))
+        return slot, gradient
 
     # -- one-qubit runs ------------------------------------------------------------------------------------------------
     def append(self, qubit: int, kind: str, form: Form) -> None:
@@ -97,11 +100,7 @@ class _Builder:
         if kind == "p":
             self.phase((bit,), form)
             return
-        slot, gradient, number = self.slot(), self.gradient(form), self.forms.add(form)
-        self.halves.append((slot, number))
-        if gradient >= 0:
-            self.pulls.append((gradient, number))
-        self.items.append(Item("turn", 1 << bit, 0, (bit,), slot, gradient))
+        self.items.append(Item("turn", 1 << bit, 0, (bit,), *self.bound(form, self.halves)))
 
     def _fuse(self, qubit: int, run: list[tuple[str, Form]]) -> None:
         if run[0][0] == "y":
@@ -126,22 +125,15 @@ class _Builder:
     def phase(self, bits: tuple[int, ...], form: Form) -> None:
         if not form:
             return
-        slot, gradient, number = self.slot(), self.gradient(form), self.forms.add(form)
-        self.units.append((slot, number))
-        if gradient >= 0:
-            self.pulls.append((gradient, number))
-        self.items.append(Item("phase", 0, sum(1 << bit for bit in bits), bits, slot, gradient))
+        self.items.append(Item("phase", 0, sum(1 << bit for bit in bits), bits, *self.bound(form, self.units)))
 
     def phases(self, one: Phase) -> None:
         form, values = self.form(one.angle), one.values or (1,) * len(one.qubits)
         bits = tuple(self.bit(q) for q in one.qubits)
         if len(bits) > 2:
-            slot, gradient, number = self.slot(), self.gradient(form), self.forms.add(form)
-            self.units.append((slot, number))
-            if gradient >= 0:
-                self.pulls.append((gradient, number))
             mask, value = sum(1 << bit for bit in bits), sum(v << bit for bit, v in zip(bits, values, strict=True))
-            self.items.append(Item("masked", 0, mask, (), slot, gradient, mask=mask, value=value))
+            placed = self.bound(form, self.units)
+            self.items.append(Item("masked", 0, mask, (), *placed, mask=mask, value=value))
             return
         terms: dict[tuple[int, ...], float] = {(): 1.0}  # products of x and 1 - x, multiplied out
         for bit, value in zip(bits, values, strict=True):
@@ -167,12 +159,8 @@ class _Builder:
             if len(bits) == 2:
                 self.phase(bits, Form().plus(form, -2.0))
             return
-        slot, gradient, number = self.slot(), self.gradient(form), self.forms.add(form)
-        self.halves.append((slot, number))
-        if gradient >= 0:
-            self.pulls.append((gradient, number))
         mask = sum(1 << bit for bit in bits)
-        self.items.append(Item("parity", 0, mask, (), slot, gradient, mask=mask))
+        self.items.append(Item("parity", 0, mask, (), *self.bound(form, self.halves), mask=mask))
 
     def controlled(self, one: Flip | Dense) -> None:
         mask = sum(1 << self.bit(q) for q in one.controls)

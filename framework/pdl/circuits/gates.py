@@ -7,7 +7,7 @@ matrix' index: cx's is diag(1, X).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -281,8 +281,6 @@ def matrix_of(gate: Gate, angles: Sequence[float]) -> Array:
 
 def inverse_of(gate: Gate) -> Gate:
     """The gate that undoes it."""
-    from dataclasses import replace
-
     if gate.kind == "unitary":
         return replace(gate, about=np.asarray(gate.about).conj().T)
     if gate.kind == "pauli":

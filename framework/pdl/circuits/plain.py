@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -70,8 +71,6 @@ def _read(circuit: Circuit, each: Mapping[str, Any]) -> None:
     else:
         circuit.add(Gate(kind, qubits, angles))
     if controls:
-        from dataclasses import replace
-
         last = circuit.gates.pop()
         circuit.add(replace(last, controls=controls, values=values))
 

@@ -87,7 +87,7 @@ class Writer:
     """The stream of a program."""
 
     def __init__(self, n: int) -> None:
-        self.n, self.words, self.count = n, [0], 0
+        self.n, self.words = n, [0]
 
     def sweep(self, bits: list[int], items: Sequence[Item], run: int, scalar: int) -> bool:
         """Write a sweep; True where the program's common factor found a place in it."""
