@@ -17,6 +17,7 @@ import numpy as np
 
 from pdl.data import DataLoader, Dataset, Fault, IterableDataset, Sample, Subset
 from pdl.errors import ConfigError, DataError, UsageError
+from pdl.nn import init
 from pdl.ops.base import Spec
 from pdl.tensor import Tensor
 from pdl.train.metrics import Metric
@@ -233,8 +234,10 @@ class Task:
         return {}
 
     def restore(self, cfg: Any) -> Module:
-        """The model of a run, from its config alone: no data set is opened."""
-        return self.model(cfg)
+        """The model of a run, from its config alone: no data set is opened. The run's weights follow, so none are
+        drawn."""
+        with init.skipped():
+            return self.model(cfg)
 
     def reader(self, cfg: Any) -> Reader | None:
         """What says what an input of `predict` is, where it is no file: the first step of the bundle's pipeline, bound

@@ -16,7 +16,7 @@ from pdl.config.signature import signature
 from pdl.data import Fault
 from pdl.errors import ConfigError, DataError, UsageError
 from pdl.hints import Range
-from pdl.nn import Module, init
+from pdl.nn import Module
 from pdl.program import CompiledForward
 from pdl.program.tree import rebuild
 from pdl.report import Section, class_sections
@@ -249,12 +249,6 @@ class NodeClassification(Task):
     def remember(self) -> dict[str, Any]:
         told = {name: getattr(self, name) for name in ("classes", "multi_label", "directed", "weighted")}
         return {"task": told, "model": self.told}
-
-    def restore(self, cfg: Any) -> Module:
-        """The model of a run; its own weights follow, so none are drawn."""
-        with init.skipped():
-            made: Module = build(cfg["model"])
-        return made
 
     def num_classes(self, cfg: Any) -> int | None:
         number = cfg["model"].get("num_classes")

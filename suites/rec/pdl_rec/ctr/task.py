@@ -12,7 +12,7 @@ from pdl.config import build
 from pdl.config.signature import SECTION, signature
 from pdl.data import Fault
 from pdl.errors import ConfigError, DataError
-from pdl.nn import Module, init
+from pdl.nn import Module
 from pdl.runtime.readers import Reader
 from pdl.tensor import no_grad
 from pdl.train import Deployment, Loss, Metric, Task
@@ -128,10 +128,6 @@ class ClickThrough(Task):
         given = {name: value for name, value in known.items() if name in takes and cfg["model"].get(name) is None}
         made: Module = build(cfg["model"], **given)
         return made
-
-    def restore(self, cfg: Any) -> Module:
-        with init.skipped():
-            return self.model(cfg)
 
     def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
         """Run one row through the model."""

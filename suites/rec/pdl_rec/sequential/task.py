@@ -15,7 +15,7 @@ from pdl.config.signature import signature
 from pdl.data import Fault
 from pdl.errors import ConfigError, DataError
 from pdl.hints import Range
-from pdl.nn import Module, init
+from pdl.nn import Module
 from pdl.report import Section
 from pdl.runtime.names import csv_line
 from pdl.runtime.readers import Reader
@@ -214,11 +214,6 @@ class NextItem(Task):
         return check_recipe(cfg, progress)
 
     # -- using ---------------------------------------------------------------------------------------------------------
-    def restore(self, cfg: Any) -> Module:
-        """The model of a run; its own weights follow, so none are drawn."""
-        with init.skipped():
-            return self.model(cfg)
-
     def reader(self, cfg: Any) -> Reader | None:
         from pdl_rec.sequential.deploy import reader
 
