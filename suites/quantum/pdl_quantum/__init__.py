@@ -1,0 +1,18 @@
+"""pdl-quantum: quantum circuits that train. Recipes name its parts: `pdl_quantum.VQE`, `pdl_quantum.data.Molecule`."""
+
+from __future__ import annotations
+
+from pdl.circuits import Angle, Circuit, Parameter, PauliSum
+
+__version__ = "0.1.0"
+
+MOVED: dict[str, str] = {}
+"""Import paths that moved: {"pdl_quantum.OldName": "pdl_quantum.NewName"}; recipes with the old ones keep working."""
+
+__all__ = [
+    "Angle",
+    "Circuit",
+    "MOVED",
+    "Parameter",
+    "PauliSum",
+]
