@@ -148,9 +148,17 @@ class Compiled:
             u = np.stack([c * top - s * bottom, (s * top + c * bottom) * phase], axis=-2)
         return zyz(u)
 
-    def pull(self, sums: Array, parameters: Array) -> Array:
-        """Derivatives by parameter [B, P] from those that the engine gathered, [B, gradients]."""
+    def pull(self, sums: Array, parameters: Array, overlap: Array | None = None) -> Array:
+        """Derivatives by parameter [B, P] from those that the engine gathered, [B, gradients].
+
+        overlap   Im <l|z> [B] of a loss with dL = 2 Re <l|dz> that is no expectation: what common phases add. It is 0
+                  where l is an observable times z.
+        """
         back = np.zeros((len(sums), len(self.forms.forms)))
+        if overlap is not None:
+            np.add.at(back.T, self.scalar[1], -2 * overlap)
+            for run in self.runs:  # P(x) = e^(ix/2) exp(-i x/2 Z), and the engine gathered what Z does
+                np.add.at(back.T, run.forms[:, ::2].ravel(), -overlap)
         if len(self.pulls):
             np.add.at(back.T, self.pulls[:, 1], sums[:, self.pulls[:, 0]].T)
         angles = self.forms.evaluate(parameters) if self.runs else None

@@ -1,4 +1,4 @@
-"""Expectations of circuits against dense matrices."""
+"""Expectations and states of circuits against dense matrices."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from pdl.circuits import Circuit, Parameter, PauliSum
 from pdl.circuits.plain import dumps, sums_as_text
 from pdl.ops.base import apply
-from pdl.ops.circuit import CircuitExpectationGrad, circuit_expectation
+from pdl.ops.circuit import CircuitExpectationGrad, CircuitStateGrad, circuit_expectation, circuit_state
 from tests.framework.circuits.reference import dense_state, dense_sum
 
 from .case import Case, draws
@@ -39,9 +39,31 @@ def gradient_by_matrices(g, p, s):
     return np.stack(back).astype(p.dtype)
 
 
+def state(p, s=None):
+    return circuit_state(CIRCUIT, p, s)
+
+
+def state_by_matrices(p, s=None):
+    z = np.stack([dense_state(CIRCUIT, row, None if s is None else s[i]) for i, row in enumerate(p)])
+    return np.stack([z.real, z.imag], 1).astype(p.dtype)
+
+
+def state_gradient(g, p, s):
+    return apply(CircuitStateGrad(dumps(CIRCUIT)), g, p, s)[1]
+
+
+def state_gradient_by_matrices(g, p, s):
+    unitary = [np.stack([dense_state(CIRCUIT, row, e) for e in np.eye(8)], 1) for row in p]
+    back = [(u.conj().T @ (each[0] + 1j * each[1])).real for u, each in zip(unitary, g, strict=True)]
+    return np.stack(back).astype(p.dtype)
+
+
 COARSE = {"bf16": None, "why": "bfloat16 angles are coarse"}
 CASES = [
     Case(expectation, [f(2, 4)], by_matrices, second=False, **COARSE),
     Case(expectation, [f(2, 4), f(2, 8)], by_matrices, second=False, **COARSE),
     Case(gradient, [f(2, 2), f(2, 4), f(2, 8)], gradient_by_matrices, grad=(), **COARSE),
+    Case(state, [f(2, 4)], state_by_matrices, second=False, **COARSE),
+    Case(state, [f(2, 4), f(2, 8)], state_by_matrices, second=False, **COARSE),
+    Case(state_gradient, [f(2, 2, 8), f(2, 4), f(2, 8)], state_gradient_by_matrices, grad=(), **COARSE),
 ]

@@ -19,6 +19,7 @@ NO_FORM: dict[str, str] = {
     "Angle": _COMPLEX,
     "Cholesky": _LAPACK,
     "CircuitExpectation": "ONNX has no quantum circuits",
+    "CircuitState": "ONNX has no quantum circuits",
     "Complex": _COMPLEX,
     "Conj": _COMPLEX,
     "ConvDw": _UPDATE,
