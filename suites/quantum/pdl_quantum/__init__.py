@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pdl.circuits import Angle, Circuit, Parameter, PauliSum
+from pdl_quantum.problems import QUBO, TSP, MaxCut, Portfolio
 
 __version__ = "0.1.0"
 
@@ -13,6 +14,10 @@ __all__ = [
     "Angle",
     "Circuit",
     "MOVED",
+    "MaxCut",
     "Parameter",
     "PauliSum",
+    "Portfolio",
+    "QUBO",
+    "TSP",
 ]

@@ -1,0 +1,16 @@
+"""Combinatorial problems as Hamiltonians, and what bit strings say about them: cuts, tours, portfolios."""
+
+from __future__ import annotations
+
+from pdl_quantum.problems.base import Problem
+from pdl_quantum.problems.diagonal import least, table
+from pdl_quantum.problems.edges import Edges, random_graph, random_regular, read_edges
+from pdl_quantum.problems.maxcut import MaxCut, goemans_williamson
+from pdl_quantum.problems.portfolio import Portfolio, moments
+from pdl_quantum.problems.qubo import QUBO
+from pdl_quantum.problems.tsp import TSP
+
+__all__ = [
+    "Edges", "MaxCut", "Portfolio", "Problem", "QUBO", "TSP", "goemans_williamson", "least", "moments", "random_graph",
+    "random_regular", "read_edges", "table",
+]  # fmt: skip
