@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -74,6 +74,20 @@ class Pipeline(Protocol):
         """The prediction for one sample: outputs by name, without a batch axis; `sample` as `take` made it."""
 
 
+def answers(
+    pipeline: Pipeline, items: Iterable[Any], run: Callable[[dict[str, Array]], Mapping[str, Array]]
+) -> list[Any]:
+    """The predictions for several items, in order; samples that fit go through `run` together, inputs and outputs by
+    name."""
+    samples = [pipeline.take(item) for item in items]
+    found: list[Any] = [None] * len(samples)
+    for members, inputs in pipeline.batches(samples):
+        outputs = run(inputs)
+        for row, i in enumerate(members):
+            found[i] = pipeline.finish({name: y[row] for name, y in outputs.items()}, samples[i])
+    return found
+
+
 class Session:
     """A model ready to run. Any number of threads may use one session, and any number of sessions may run at once.
 
@@ -132,13 +146,7 @@ class Session:
         if self.pipeline is None:
             names = ", ".join(str(port) for port in self.inputs)
             raise UsageError(f"this model has no pipeline; give arrays: session.run({{...}}) with {names}")
-        samples = [self.pipeline.take(item) for item in items]
-        found: list[Any] = [None] * len(samples)
-        for members, inputs in self.pipeline.batches(samples):
-            outputs = self.run(inputs)
-            for row, i in enumerate(members):
-                found[i] = self.pipeline.finish({name: y[row] for name, y in outputs.items()}, samples[i])
-        return found
+        return answers(self.pipeline, items, self.run)
 
     def run(self, inputs: Mapping[str, Any], *, timer: Timer | None = None) -> dict[str, Array]:
         """The outputs by name, for arrays by name; the caller owns them.

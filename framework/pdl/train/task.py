@@ -249,8 +249,14 @@ class Task:
         self, model: Module, inputs: Sequence[Any], *, cfg: Any, batch_size: int = 32, **options: Any
     ) -> Iterator[dict[str, Any]]:
         """One dict for each input, in order: plain values, fit for JSON; what only `render` needs has names that
-        begin with "_"."""
-        raise UsageError(f"{type(self).__name__} has no predict; override Task.predict to use its models")
+        begin with "_". By default through the steps that the bundle would have; `topk` is an option of steps with k.
+        """
+        from pdl.train.answering import Answering
+
+        unknown = sorted(set(options) - {"topk"})
+        if unknown:
+            raise UsageError(f"{type(self).__name__} has no option {', '.join(unknown)}; it takes topk")
+        return Answering(self.deployment(model, cfg), **options).predict(inputs, batch_size)
 
     def deployment(
         self,
@@ -267,7 +273,7 @@ class Task:
         metrics   for the card
         """
         raise UsageError(
-            f"{type(self).__name__} says nothing about deployment, so its models cannot be exported; "
+            f"{type(self).__name__} says nothing about deployment, so its models can be neither exported nor asked; "
             "override Task.deployment"
         )
 
