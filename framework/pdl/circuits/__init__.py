@@ -10,11 +10,27 @@
 from __future__ import annotations
 
 from pdl.circuits.angles import Angle, Parameter
+from pdl.circuits.channels import (
+    Channel,
+    amplitude_damping,
+    bit_flip,
+    bit_phase_flip,
+    depolarizing,
+    generalized_amplitude_damping,
+    kraus_channel,
+    pauli_channel,
+    phase_damping,
+    phase_flip,
+    reset_channel,
+    thermal_relaxation,
+)  # fmt: skip
 from pdl.circuits.circuit import Circuit
 from pdl.circuits.gates import Gate
 from pdl.circuits.paulis import PauliSum
 from pdl.circuits.simulate import expectations, gradients, sample, states, zero_states
 
 __all__ = [
-    "Angle", "Circuit", "Gate", "Parameter", "PauliSum", "expectations", "gradients", "sample", "states", "zero_states",
+    "Angle", "Channel", "Circuit", "Gate", "Parameter", "PauliSum", "amplitude_damping", "bit_flip", "bit_phase_flip",
+    "depolarizing", "expectations", "generalized_amplitude_damping", "gradients", "kraus_channel", "pauli_channel",
+    "phase_damping", "phase_flip", "reset_channel", "sample", "states", "thermal_relaxation", "zero_states",
 ]  # fmt: skip

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from pdl.circuits.angles import Angle, Parameter, angle_of
+from pdl.circuits.building import Building, qubit_of, qubits_of
+from pdl.circuits.channels import Channel, channel_of
 from pdl.circuits.compile import compile_gates
-from pdl.circuits.gates import CONTROLLED, KINDS, Gate, inverse_of
+from pdl.circuits.gates import Gate, demand_unitary, inverse_of
 from pdl.circuits.program import Compiled
 from pdl.circuits.schedule import LOCAL, RUN
 from pdl.errors import UsageError
 from pdl.suites import suggest
 
 Array = np.ndarray
-MOST_DENSE = 4
 
 
-class Circuit:
+class Circuit(Building):
     """Gates on n qubits; every method that adds one returns the circuit.
 
         theta = Parameter("theta", (2,))
@@ -30,268 +30,119 @@ class Circuit:
     take several, and without any all; an angle is a number in radians, a `Parameter`, its name or one of its entries,
     or an array of these, one for each qubit.
 
-    num_qubits   n;    gates  in order;    parameters  in the order in which they came
+    Beside gates a circuit holds what is no unitary: measurements into classical bits, resets, gates on the condition of
+    bits, channels. `run` plays those by chance, `density` computes their average; states, gradients, inverses and
+    controls are for circuits of gates alone and refuse the others.
+
+        teleport = Circuit(3).h(1).cx(1, 2).cx(0, 1).h(0).measure(0, 0).measure(1, 1)
+        teleport.when({1: 1}, lambda c: c.x(2)).when({0: 1}, lambda c: c.z(2))
+
+    num_qubits   n;    num_bits  classical bits, which start as 0
+    gates        in order;    parameters  in the order in which they came
     """
 
-    def __init__(self, num_qubits: int) -> None:
-        if num_qubits < 1:
-            raise UsageError(f"a circuit of {num_qubits} qubits; give it one or more")
-        self.num_qubits = int(num_qubits)
-        self.gates: list[Gate] = []
-        self.parameters: dict[str, Parameter] = {}
-        self._compiled: dict[tuple[int, int], Compiled] = {}
+    # -- what is no unitary --------------------------------------------------------------------------------------------
+    def measure(self, qubit: int, bit: int | None = None, *, confusion: Any = None) -> Circuit:
+        """Measure a qubit (Z) into a classical bit, by default that of the same number.
 
-    # -- adding gates --------------------------------------------------------------------------------------------------
-    def add(self, gate: Gate) -> Circuit:
-        """Add a gate; UsageError where its qubits are not there or one stands twice."""
-        for qubit in gate.touched:
-            if not 0 <= qubit < self.num_qubits:
-                raise UsageError(f"{gate.kind}: there is no qubit {qubit}, only 0 to {self.num_qubits - 1}")
-        if len(set(gate.touched)) < len(gate.touched):
-            raise UsageError(f"{gate.kind}: qubits {gate.touched} must be different ones")
-        for angle in gate.angles:
-            self._know(angle)
-        self.gates.append(gate)
-        self._compiled.clear()
+        confusion   [2, 2], row by row what is read where the qubit is 0, is 1: [[0.99, 0.01], [0.03, 0.97]]
+        """
+        made = None
+        if confusion is not None:
+            made = np.array(confusion, np.float64)
+            if made.shape != (2, 2) or (made < 0).any() or not np.allclose(made.sum(1), 1, atol=1e-8):
+                raise UsageError(f"measure: a confusion matrix {made.tolist()}; give [2, 2], each row probabilities "
+                                 "that sum to 1")  # fmt: skip
+        number = qubit_of(qubit)
+        return self.add(Gate("measure", (number,), about=made, bits=(number if bit is None else _bit(bit),)))
+
+    def measure_all(self) -> Circuit:
+        """Measure every qubit into the bit of its number."""
+        for qubit in range(self.num_qubits):
+            self.measure(qubit)
         return self
 
-    def _know(self, angle: Angle) -> None:
-        if angle.parameter is None:
-            return
-        known = self.parameters.get(angle.parameter)
-        size = 0 if angle.index < 0 else angle.index + 1
-        if known is None:
-            self.parameters[angle.parameter] = Parameter(angle.parameter, (size,) if size else ())
-        elif bool(known.shape) != bool(size):
-            raise UsageError(f"parameter {angle.parameter} is one number in one gate and an array in another")
-        elif known.size < size and len(known.shape) == 1:
-            self.parameters[angle.parameter] = Parameter(angle.parameter, (size,))
-        elif known.size < size:
-            raise UsageError(f"parameter {angle.parameter} has {known.size} entries, and a gate asks for number {size}")
+    def reset(self, *qubits: Any) -> Circuit:
+        """Put qubits back to |0>, whatever they were."""
+        return self._each("reset", (), qubits)
 
-    def parameter(self, name: str, shape: tuple[int, ...] = ()) -> Parameter:
-        """A parameter of this circuit with a shape that it keeps, whatever gates use of it."""
-        made = Parameter(name, shape)
-        if name in self.parameters:
-            raise UsageError(f"the circuit has a parameter {name} already")
-        self.parameters[name] = made
-        self._compiled.clear()
-        return made
+    def barrier(self, *qubits: Any) -> Circuit:
+        """A mark that gates in drawings and OpenQASM stay on their side of; it does nothing."""
+        return self.add(Gate("barrier", tuple(qubits_of(qubits, self.num_qubits))))
 
-    def gate(self, name: str, *arguments: Any) -> Circuit:
-        """The gate of this name (`KINDS`, or with controls `CONTROLLED`): its angles, then its controls and qubits."""
-        kind, controls = CONTROLLED.get(name, (name, 0))
-        if kind not in KINDS:
-            raise UsageError(f"there is no gate {name!r}{suggest(name, [*KINDS, *CONTROLLED])}")
-        count = KINDS[kind].angles
-        angles, qubits = arguments[:count], arguments[count:]
-        wanted = controls + KINDS[kind].qubits
-        if len(angles) < count or len(qubits) != wanted:
-            raise UsageError(f"{name} takes {count} angles and {wanted} qubits, not {arguments}")
-        numbers = tuple(_qubit(q) for q in qubits)
-        told = tuple(angle_of(a) for a in angles)
-        return self.add(Gate(kind, numbers[controls:], told, numbers[:controls], (1,) * controls))
+    def channel(self, what: Channel | Sequence[Any] | Array, *qubits: Any) -> Circuit:
+        """A `Channel`, or Kraus operators [K, d, d]; one of a single qubit on each of several, without any on all."""
+        made, numbers = channel_of(what), qubits_of(qubits, self.num_qubits)
+        if made.num_qubits == 1:
+            for qubit in numbers:
+                self.add(Gate("channel", (qubit,), about=made))
+            return self
+        if len(numbers) != made.num_qubits:
+            raise UsageError(f"channel {made.name}: {len(numbers)} qubits, and it is of {made.num_qubits}")
+        return self.add(Gate("channel", tuple(numbers), about=made))
 
-    def _each(self, kind: str, angles: Sequence[Any], qubits: Sequence[Any]) -> Circuit:
-        """A gate of one qubit on several."""
-        flat = [q for each in qubits for q in (each if isinstance(each, Sequence | range | np.ndarray) else (each,))]
-        numbers = [_qubit(q) for q in flat] or list(range(self.num_qubits))
-        rows = []
-        for angle in angles:
-            if isinstance(angle, Parameter) and angle.shape:
-                angle = angle.angles
-            if isinstance(angle, Sequence | np.ndarray) and not isinstance(angle, str):
-                row = list(np.asarray(angle, object).ravel())
-                if len(row) != len(numbers):
-                    raise UsageError(f"{kind}: {len(row)} angles for {len(numbers)} qubits; give one, or one for each")
-            else:
-                row = [angle] * len(numbers)
-            rows.append([angle_of(a) for a in row])
-        for place, qubit in enumerate(numbers):
-            self.add(Gate(kind, (qubit,), tuple(row[place] for row in rows)))
-        return self
+    def when(self, bits: Mapping[int, int], what: Circuit | Callable[[Circuit], object]) -> Circuit:
+        """Gates that act where classical bits have these values, of a circuit on as many qubits or added by a function.
 
-    def id(self, *qubits: Any) -> Circuit:
-        """Nothing."""
-        return self._each("id", (), qubits)
+            circuit.when({0: 1, 1: 1}, lambda c: c.x(2))     # OpenQASM: if (c == 3) x q[2];
 
-    def x(self, *qubits: Any) -> Circuit:
-        """X: |0> and |1> exchanged."""
-        return self._each("x", (), qubits)
+        UsageError where there is no such bit, or a gate inside writes one: conditions are looked at gate by gate.
+        """
+        condition = tuple(sorted((_bit(bit), int(value)) for bit, value in bits.items()))
+        if not condition or {value for _, value in condition} - {0, 1}:
+            raise UsageError(f"when: a condition {dict(bits)}; give bits with the values 0 or 1")
+        if isinstance(what, Circuit):
+            inner = what
+        else:
+            inner = Circuit(self.num_qubits, self.num_bits)
+            inner.parameters = dict(self.parameters)
+            what(inner)
+        written = {bit for gate in inner.gates for bit in gate.bits} & {bit for bit, _ in condition}
+        if written:
+            raise UsageError(f"when: the gates write bit {min(written)}, which their own condition reads")
+        conditioned = inner.copy()
+        conditioned.num_bits = max(inner.num_bits, condition[-1][0] + 1)
+        conditioned.gates = [replace(gate, condition=_both(condition, gate.condition)) for gate in inner.gates]
+        return self.append(conditioned)
 
-    def y(self, *qubits: Any) -> Circuit:
-        """Y = i X Z."""
-        return self._each("y", (), qubits)
-
-    def z(self, *qubits: Any) -> Circuit:
-        """Z = diag(1, -1)."""
-        return self._each("z", (), qubits)
-
-    def h(self, *qubits: Any) -> Circuit:
-        """Hadamard: (X + Z) / sqrt 2."""
-        return self._each("h", (), qubits)
-
-    def s(self, *qubits: Any) -> Circuit:
-        """S = diag(1, i)."""
-        return self._each("s", (), qubits)
-
-    def sdg(self, *qubits: Any) -> Circuit:
-        """The inverse of S."""
-        return self._each("sdg", (), qubits)
-
-    def t(self, *qubits: Any) -> Circuit:
-        """T = diag(1, exp(i pi/4))."""
-        return self._each("t", (), qubits)
-
-    def tdg(self, *qubits: Any) -> Circuit:
-        """The inverse of T."""
-        return self._each("tdg", (), qubits)
-
-    def sx(self, *qubits: Any) -> Circuit:
-        """The root of X."""
-        return self._each("sx", (), qubits)
-
-    def sxdg(self, *qubits: Any) -> Circuit:
-        """The inverse of SX."""
-        return self._each("sxdg", (), qubits)
-
-    def rx(self, theta: Any, *qubits: Any) -> Circuit:
-        """exp(-i theta/2 X)."""
-        return self._each("rx", (theta,), qubits)
-
-    def ry(self, theta: Any, *qubits: Any) -> Circuit:
-        """exp(-i theta/2 Y)."""
-        return self._each("ry", (theta,), qubits)
-
-    def rz(self, theta: Any, *qubits: Any) -> Circuit:
-        """exp(-i theta/2 Z)."""
-        return self._each("rz", (theta,), qubits)
-
-    def p(self, theta: Any, *qubits: Any) -> Circuit:
-        """diag(1, exp(i theta))."""
-        return self._each("p", (theta,), qubits)
-
-    def u(self, theta: Any, phi: Any, lam: Any, *qubits: Any) -> Circuit:
-        """OpenQASM's U(theta, phi, lambda)."""
-        return self._each("u", (theta, phi, lam), qubits)
-
-    def swap(self, a: int, b: int) -> Circuit:
-        """Exchange two qubits."""
-        return self.gate("swap", a, b)
-
-    def iswap(self, a: int, b: int) -> Circuit:
-        """Exchange two qubits, with a factor i where they differ."""
-        return self.gate("iswap", a, b)
-
-    def cx(self, control: int, target: int) -> Circuit:
-        """X where the control is 1."""
-        return self.gate("cx", control, target)
-
-    cnot = cx
-
-    def cy(self, control: int, target: int) -> Circuit:
-        """Y where the control is 1."""
-        return self.gate("cy", control, target)
-
-    def cz(self, a: int, b: int) -> Circuit:
-        """-1 where both are 1."""
-        return self.gate("cz", a, b)
-
-    def ch(self, control: int, target: int) -> Circuit:
-        """Hadamard where the control is 1."""
-        return self.gate("ch", control, target)
-
-    def cp(self, theta: Any, a: int, b: int) -> Circuit:
-        """exp(i theta) where both are 1."""
-        return self.gate("cp", theta, a, b)
-
-    def crx(self, theta: Any, control: int, target: int) -> Circuit:
-        """RX where the control is 1."""
-        return self.gate("crx", theta, control, target)
-
-    def cry(self, theta: Any, control: int, target: int) -> Circuit:
-        """RY where the control is 1."""
-        return self.gate("cry", theta, control, target)
-
-    def crz(self, theta: Any, control: int, target: int) -> Circuit:
-        """RZ where the control is 1."""
-        return self.gate("crz", theta, control, target)
-
-    def ccx(self, a: int, b: int, target: int) -> Circuit:
-        """X where both controls are 1 (Toffoli)."""
-        return self.gate("ccx", a, b, target)
-
-    toffoli = ccx
-
-    def ccz(self, a: int, b: int, c: int) -> Circuit:
-        """-1 where all three are 1."""
-        return self.gate("ccz", a, b, c)
-
-    def cswap(self, control: int, a: int, b: int) -> Circuit:
-        """Exchange two qubits where the control is 1 (Fredkin)."""
-        return self.gate("cswap", control, a, b)
-
-    def rxx(self, theta: Any, a: int, b: int) -> Circuit:
-        """exp(-i theta/2 X X)."""
-        return self.gate("rxx", theta, a, b)
-
-    def ryy(self, theta: Any, a: int, b: int) -> Circuit:
-        """exp(-i theta/2 Y Y)."""
-        return self.gate("ryy", theta, a, b)
-
-    def rzz(self, theta: Any, a: int, b: int) -> Circuit:
-        """exp(-i theta/2 Z Z)."""
-        return self.gate("rzz", theta, a, b)
-
-    def rzx(self, theta: Any, a: int, b: int) -> Circuit:
-        """exp(-i theta/2 Z X)."""
-        return self.gate("rzx", theta, a, b)
-
-    def pauli(self, theta: Any, word: str, *qubits: int) -> Circuit:
-        """exp(-i theta/2 P), P the product of the word's Pauli matrices on the qubits (all of them, without any)."""
-        numbers = tuple(_qubit(q) for q in qubits) or tuple(range(self.num_qubits))
-        if set(word) - set("IXYZ") or len(word) != len(numbers):
-            raise UsageError(f"pauli: {word!r} must have one of I, X, Y, Z for each of {len(numbers)} qubits")
-        return self.add(Gate("pauli", numbers, (angle_of(theta),), about=word))
-
-    def unitary(self, matrix: Any, *qubits: int) -> Circuit:
-        """A unitary matrix of one to four qubits, the first of which is the most significant of its index."""
-        made, numbers = np.array(matrix, complex), tuple(_qubit(q) for q in qubits)
-        size = 1 << len(numbers)
-        if not 1 <= len(numbers) <= MOST_DENSE or made.shape != (size, size):
-            raise UsageError(f"unitary: a matrix {made.shape} on {len(numbers)} qubits; give 2^k rows and columns for "
-                             f"k = 1 to {MOST_DENSE} qubits")  # fmt: skip
-        if not np.allclose(made @ made.conj().T, np.eye(size), atol=1e-8):
-            raise UsageError("unitary: the matrix times its conjugate transpose is not the identity")
-        return self.add(Gate("unitary", numbers, about=made))
-
+    # -- circuits in circuits ------------------------------------------------------------------------------------------
     def controlled(self, controls: Sequence[int], circuit: Circuit, values: Sequence[int] | None = None) -> Circuit:
         """All gates of another circuit on as many qubits, where the controls are 1, or have these values."""
-        told, numbers = tuple(values or (1,) * len(controls)), tuple(_qubit(q) for q in controls)
+        told, numbers = tuple(values or (1,) * len(controls)), tuple(qubit_of(q) for q in controls)
         if len(told) != len(numbers) or set(told) - {0, 1}:
             raise UsageError(f"controlled: {len(numbers)} controls with the values {told}; give each 0 or 1")
         for gate in circuit.gates:
+            if gate.kind == "barrier":
+                continue
+            demand_unitary(gate, "controlled")
             self.add(replace(gate, controls=(*numbers, *gate.controls), values=(*told, *gate.values)))
         return self
 
-    def append(self, circuit: Circuit, qubits: Sequence[int] | None = None) -> Circuit:
-        """All gates of another circuit, on these qubits in its order (by default the first)."""
-        numbers = tuple(range(circuit.num_qubits)) if qubits is None else tuple(_qubit(q) for q in qubits)
+    def append(
+        self, circuit: Circuit, qubits: Sequence[int] | None = None, bits: Sequence[int] | None = None
+    ) -> Circuit:
+        """All gates of another circuit, on these qubits and classical bits in its order (by default the first)."""
+        numbers = tuple(range(circuit.num_qubits)) if qubits is None else tuple(qubit_of(q) for q in qubits)
+        places = tuple(range(circuit.num_bits)) if bits is None else tuple(_bit(b) for b in bits)
         if len(numbers) != circuit.num_qubits:
             raise UsageError(f"append: {len(numbers)} qubits for a circuit of {circuit.num_qubits}")
+        if len(places) != circuit.num_bits:
+            raise UsageError(f"append: {len(places)} bits for a circuit of {circuit.num_bits}")
         for name, parameter in circuit.parameters.items():
             held = self.parameters.setdefault(name, parameter)
             if held.shape != parameter.shape:
                 raise UsageError(f"append: parameter {name} has the shape {parameter.shape}, here {held.shape}")
         for gate in circuit.gates:
-            qubits, controls = (tuple(numbers[q] for q in each) for each in (gate.qubits, gate.controls))
-            self.add(replace(gate, qubits=qubits, controls=controls))
+            on, controls = (tuple(numbers[q] for q in each) for each in (gate.qubits, gate.controls))
+            written = tuple(places[b] for b in gate.bits)
+            condition = tuple(sorted((places[b], value) for b, value in gate.condition))
+            self.add(replace(gate, qubits=on, controls=controls, bits=written, condition=condition))
         return self
 
     # -- other circuits ------------------------------------------------------------------------------------------------
     def copy(self) -> Circuit:
         """Another circuit with the same gates."""
-        made = Circuit(self.num_qubits)
+        made = Circuit(self.num_qubits, self.num_bits)
         made.gates, made.parameters = list(self.gates), dict(self.parameters)
         return made
 
@@ -308,18 +159,24 @@ class Circuit:
         return sum(parameter.size for parameter in self.parameters.values())
 
     @property
+    def is_unitary(self) -> bool:
+        """Whether it is of gates alone: no measurement, reset, condition or channel."""
+        return all(gate.is_unitary for gate in self.gates)
+
+    @property
     def depth(self) -> int:
         """Gates on the longest way through it."""
         return max((layer + 1 for layer, _ in self.layers()), default=0)
 
     def layers(self) -> Iterator[tuple[int, Gate]]:
-        """(layer, gate): each in the first layer in which its qubits are free."""
-        busy = [0] * self.num_qubits
+        """(layer, gate): each in the first layer in which its qubits and classical bits are free."""
+        busy: dict[tuple[str, int], int] = {}
         for gate in self.gates:
-            layer = max(busy[q] for q in gate.touched)
+            bits = {*gate.bits, *(bit for bit, _ in gate.condition)}
+            wires = [*(("qubit", q) for q in gate.touched), *(("bit", b) for b in bits)]
+            layer = max(busy.get(wire, 0) for wire in wires)
             yield layer, gate
-            for q in gate.touched:
-                busy[q] = layer + 1
+            busy |= dict.fromkeys(wires, layer + 1)
 
     def count(self) -> dict[str, int]:
         """How many gates there are, by name."""
@@ -378,13 +235,23 @@ class Circuit:
         return len(self.gates)
 
     def __repr__(self) -> str:
-        return f"Circuit({self.num_qubits} qubits, {len(self)} gates, {self.num_parameters} parameters)"
+        bits = f"{self.num_bits} bits, " if self.num_bits else ""
+        return f"Circuit({self.num_qubits} qubits, {bits}{len(self)} gates, {self.num_parameters} parameters)"
 
 
-def _qubit(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise UsageError(f"{value!r:.40} is no qubit; give its number")
+def _bit(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+        raise UsageError(f"{value!r:.40} is no classical bit; give its number")
     return int(value)
+
+
+def _both(a: tuple[tuple[int, int], ...], b: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+    """The condition of both."""
+    held = dict(a)
+    for bit, value in b:
+        if held.setdefault(bit, value) != value:
+            raise UsageError(f"when: bit {bit} would have to be 0 and 1")
+    return tuple(sorted(held.items()))
 
 
 __all__ = ["Circuit"]

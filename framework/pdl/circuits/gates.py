@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pdl.circuits.angles import Angle
+from pdl.errors import UsageError
 
 Array = np.ndarray
 R = 0.5**0.5
@@ -80,12 +81,14 @@ Primitive = Turn | Fixed | Flip | Phase | Parity | Dense
 # -- the gates ---------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
 class Gate:
-    """One gate of a circuit.
+    """One gate of a circuit, or one of its `INSTRUCTIONS`.
 
-    kind      its name in `KINDS`, "unitary" or "pauli"
+    kind      its name in `KINDS`, "unitary", "pauli", or in `INSTRUCTIONS`
     qubits    those it acts on, controls not counted;    angles  of its kind
     controls  qubits that must have the `values` for it to act
-    about     the matrix of "unitary", or the Pauli word of "pauli"
+    about     the matrix of "unitary", the Pauli word of "pauli", the `Channel` of "channel", the confusion matrix of
+              "measure" or None
+    bits      classical bits that it writes;    condition  (bit, value) of those that must have a value for it to act
     """
 
     kind: str
@@ -94,11 +97,30 @@ class Gate:
     controls: tuple[int, ...] = ()
     values: tuple[int, ...] = ()
     about: Any = field(default=None)
+    bits: tuple[int, ...] = ()
+    condition: tuple[tuple[int, int], ...] = ()
 
     @property
     def touched(self) -> tuple[int, ...]:
         """All qubits, controls first."""
         return (*self.controls, *self.qubits)
+
+    @property
+    def is_unitary(self) -> bool:
+        """Whether it is a matrix on states; a barrier is, the identity."""
+        return self.kind not in ("measure", "reset", "channel") and not self.condition
+
+
+INSTRUCTIONS = ("measure", "reset", "channel", "barrier")
+"""Kinds that are no gates."""
+
+
+def demand_unitary(gate: Gate, what: str) -> None:
+    """UsageError where a gate is no matrix on states."""
+    if not gate.is_unitary:
+        found = f"a {gate.kind} on a condition" if gate.condition else f"a {gate.kind}"
+        raise UsageError(f"{what}: the circuit has {found}, and this is for gates alone; `run` plays such a circuit "
+                         "shot by shot, `density` gives its mixed state")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -266,6 +288,9 @@ CONTROLLED = {
 
 def matrix_of(gate: Gate, angles: Sequence[float]) -> Array:
     """The unitary matrix of a gate at these angles, over `gate.touched`, the first qubit the most significant."""
+    demand_unitary(gate, "a matrix")
+    if gate.kind == "barrier":
+        return np.eye(1 << len(gate.qubits), dtype=complex)
     if gate.kind == "unitary":
         inner = np.asarray(gate.about)
     elif gate.kind == "pauli":
@@ -281,6 +306,9 @@ def matrix_of(gate: Gate, angles: Sequence[float]) -> Array:
 
 def inverse_of(gate: Gate) -> Gate:
     """The gate that undoes it."""
+    demand_unitary(gate, "an inverse")
+    if gate.kind == "barrier":
+        return gate
     if gate.kind == "unitary":
         return replace(gate, about=np.asarray(gate.about).conj().T)
     if gate.kind == "pauli":
@@ -292,6 +320,9 @@ def inverse_of(gate: Gate) -> Gate:
 # -- falling into primitives -------------------------------------------------------------------------------------------
 def lower(gate: Gate) -> list[Primitive]:
     """The primitives of a gate, in the order in which they act."""
+    demand_unitary(gate, "a state vector")
+    if gate.kind == "barrier":
+        return []
     if gate.kind == "unitary":
         matrix = np.asarray(gate.about)
         if len(matrix) == 2 and not gate.controls:
@@ -338,6 +369,6 @@ def _phase(qubits: tuple[int, ...], angle: Angle, values: tuple[int, ...]) -> Pr
 
 
 __all__ = [
-    "CONTROLLED", "Dense", "Fixed", "Flip", "Gate", "KINDS", "PAULIS", "Parity", "Phase", "Primitive", "Turn",
-    "inverse_of", "lower", "matrix_of", "word_primitives",
+    "CONTROLLED", "Dense", "Fixed", "Flip", "Gate", "INSTRUCTIONS", "KINDS", "PAULIS", "Parity", "Phase", "Primitive",
+    "Turn", "demand_unitary", "inverse_of", "lower", "matrix_of", "word_primitives",
 ]  # fmt: skip

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from pdl.circuits.angles import Angle, Parameter
+from pdl.circuits.channels import Channel, kraus_channel, named_channel
 from pdl.circuits.circuit import Circuit
-from pdl.circuits.gates import KINDS, Gate
+from pdl.circuits.gates import INSTRUCTIONS, KINDS, Gate
 from pdl.circuits.paulis import PauliSum
 from pdl.errors import DataError, UsageError
 
@@ -30,17 +31,51 @@ def dumps(circuit: Circuit) -> str:
             each["word"] = gate.about
         if gate.kind == "unitary":
             matrix = np.asarray(gate.about)
-            each["matrix"] = [matrix.real.tolist(), matrix.imag.tolist()]
+            each["matrix"] = _as_plain(matrix)
+        if gate.kind == "channel":
+            each["channel"] = channel_as_plain(gate.about)
+        if gate.kind == "measure" and gate.about is not None:
+            each["confusion"] = np.asarray(gate.about).tolist()
+        if gate.bits:
+            each["bits"] = gate.bits
+        if gate.condition:
+            each["condition"] = gate.condition
         gates.append(each)
     parameters = {name: parameter.shape for name, parameter in circuit.parameters.items()}
-    return json.dumps({"qubits": circuit.num_qubits, "parameters": parameters, "gates": gates}, separators=(",", ":"))
+    told: dict[str, Any] = {"qubits": circuit.num_qubits, "parameters": parameters, "gates": gates}
+    if circuit.num_bits:
+        told["bits"] = circuit.num_bits
+    return json.dumps(told, separators=(",", ":"))
+
+
+def _as_plain(matrix: np.ndarray) -> list[Any]:
+    return [matrix.real.tolist(), matrix.imag.tolist()]
+
+
+def _matrix(plain: Any) -> np.ndarray:
+    real, imaginary = plain
+    return np.array(real, np.float64) + 1j * np.array(imaginary, np.float64)
+
+
+def channel_as_plain(channel: Channel) -> dict[str, Any]:
+    """A channel as plain values: its name and arguments, or its Kraus operators' real and imaginary parts."""
+    if channel.name == "kraus":
+        return {"kraus": _as_plain(channel.kraus)}
+    return {"name": channel.name, **channel.told}
+
+
+def channel_of_plain(plain: Mapping[str, Any]) -> Channel:
+    """The channel of `channel_as_plain`, or as configs say it: {name: depolarizing, p: 0.01}."""
+    if "kraus" in plain:
+        return kraus_channel(_matrix(plain["kraus"]))
+    return named_channel(str(plain["name"]), {key: value for key, value in plain.items() if key != "name"})
 
 
 def loads(text: str) -> Circuit:
     """The circuit that `dumps` wrote; DataError where the text is none."""
     try:
         told = json.loads(text)
-        circuit = Circuit(int(told["qubits"]))
+        circuit = Circuit(int(told["qubits"]), int(told.get("bits", 0)))
         for name, shape in told["parameters"].items():
             circuit.parameters[name] = Parameter(name, tuple(int(n) for n in shape))
         for each in told["gates"]:
@@ -64,15 +99,31 @@ def _read(circuit: Circuit, each: Mapping[str, Any]) -> None:
     if kind == "pauli":
         circuit.pauli(angles[0], str(each["word"]), *qubits)
     elif kind == "unitary":
-        real, imaginary = each["matrix"]
-        circuit.unitary(np.array(real, np.float64) + 1j * np.array(imaginary, np.float64), *qubits)
+        circuit.unitary(_matrix(each["matrix"]), *qubits)
+    elif kind == "channel":
+        channel = channel_of_plain(each["channel"])
+        if len(qubits) != channel.num_qubits:
+            raise ValueError(f"channel {channel.name} on {len(qubits)} qubits")
+        circuit.channel(channel, *qubits)
+    elif kind == "measure":
+        (qubit,), (bit,) = qubits, each["bits"]
+        circuit.measure(qubit, int(bit), confusion=each.get("confusion"))
+    elif kind in ("reset", "barrier"):
+        if not qubits or (kind == "reset" and len(qubits) > 1):
+            raise ValueError(f"{kind} on {len(qubits)} qubits")
+        circuit.add(Gate(kind, qubits))
     elif kind not in KINDS or len(qubits) != KINDS[kind].qubits or len(angles) != KINDS[kind].angles:
         raise ValueError(f"gate {kind!r} on {len(qubits)} qubits with {len(angles)} angles")
     else:
         circuit.add(Gate(kind, qubits, angles))
-    if controls:
+    condition = tuple((int(bit), int(value)) for bit, value in each.get("condition", ()))
+    if controls and kind in INSTRUCTIONS:
+        raise ValueError(f"a {kind} with controls")
+    if {value for _, value in condition} - {0, 1}:
+        raise ValueError(f"a condition {condition}")
+    if controls or condition:
         last = circuit.gates.pop()
-        circuit.add(replace(last, controls=controls, values=values))
+        circuit.add(replace(last, controls=controls, values=values, condition=condition))
 
 
 def sums_as_text(observables: list[PauliSum]) -> str:
@@ -96,4 +147,6 @@ def held_sums(text: str, num_qubits: int) -> tuple[PauliSum, ...]:
         raise DataError(f"these are no observables as pdl writes them: {error}") from None
 
 
-__all__ = ["dumps", "held_circuit", "held_sums", "loads", "sums_as_text"]
+__all__ = [
+    "channel_as_plain", "channel_of_plain", "dumps", "held_circuit", "held_sums", "loads", "sums_as_text",
+]  # fmt: skip
