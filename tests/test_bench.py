@@ -176,3 +176,38 @@ def test_the_nodes_of_a_net_on_both_sides() -> None:
         _, titles, *nodes = part.strip().splitlines()
         assert titles.split() == ["makes", "op", "us"]
         assert len(nodes) == 2
+
+
+# -- quantum circuits --------------------------------------------------------------------------------------------------
+def test_a_race_of_circuits(tmp_path: Path) -> None:
+    told = tmp_path / "race.json"
+    parts = ["--only", "run", "gradient", "memory", "--qubits", "6", "--ansatz", "5", "--large", "16"]
+    sizes = ["--seconds", "0.01", "--rounds", "1", "--threads", "1", "--json", told]
+    command = [sys.executable, BENCH / "quantum.py", *parts, *sizes]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    run, gradient, memory = json.loads(told.read_text())["rows"]
+    assert (run["side"], run["qubits"], gradient["part"]) == ("pdl", 6, "gradient")
+    assert run["ms"] >= run["fastest"] > 0
+    assert memory["state"] == 16 << 16
+    assert memory["peak"] >= memory["after_run"] >= memory["before"] + memory["state"]
+    assert memory["distinct"] > 900  # of 1000 samples of 65536 states
+
+
+def test_sides_that_differ_are_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.syspath_prepend(str(BENCH))
+    import argparse
+
+    import quantum
+
+    def started(side: str, part: str, n: int, path: Path, args: argparse.Namespace) -> dict[str, Any]:
+        np.save(path, np.zeros(4) if side == "pdl" else np.full(4, 2e-9))
+        return {"ms": 1.0, "fastest": 0.5} if side != "aer" else {"fault": "no module"}
+
+    monkeypatch.setattr(quantum, "started", started)
+    args = argparse.Namespace(rounds=2, peer_python="python", peers=["aer"])
+    own, aer = quantum.measured("run", 4, args, tmp_path)
+    assert (own["pdl_is"], own["apart"], aer["fault"]) == (1.0, 0.0, "no module")
+    args.peers = ["qulacs"]
+    with pytest.raises(SystemExit, match="qulacs and pdl are 2e-09 apart"):
+        quantum.measured("run", 4, args, tmp_path)
