@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from pdl.circuits import Angle, Circuit, Parameter, PauliSum
+from pdl_quantum.algorithms import (
+    GibbsState,
+    PauliShadow,
+    QuantumAutoencoder,
+    StateDiagonalization,
+    learn_state,
+    learn_unitary,
+)
 from pdl_quantum.problems import QUBO, TSP, MaxCut, Portfolio
 
 __version__ = "0.1.0"
@@ -13,11 +21,17 @@ MOVED: dict[str, str] = {}
 __all__ = [
     "Angle",
     "Circuit",
+    "GibbsState",
     "MOVED",
     "MaxCut",
     "Parameter",
+    "PauliShadow",
     "PauliSum",
     "Portfolio",
     "QUBO",
+    "QuantumAutoencoder",
+    "StateDiagonalization",
     "TSP",
+    "learn_state",
+    "learn_unitary",
 ]

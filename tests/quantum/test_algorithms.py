@@ -1,0 +1,187 @@
+"""Algorithms against dense matrices, exact values and published ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pdl
+from pdl.circuits import states as run
+from pdl.errors import UsageError
+from pdl_quantum import Circuit, Parameter, PauliSum
+from pdl_quantum.algorithms import (
+    GibbsState,
+    PauliShadow,
+    QuantumAutoencoder,
+    StateDiagonalization,
+    descend,
+    gibbs_state,
+    learn_state,
+    learn_unitary,
+    shots_needed,
+)
+from pdl_quantum.algorithms.shadows import median_of_means
+from pdl_quantum.algorithms.states import ensemble, evolve, fidelity, mixture, reduced, unitary
+
+linalg = pytest.importorskip("scipy.linalg", reason="SciPy checks the matrices")
+
+
+def layered(n: int, layers: int) -> Circuit:
+    """RY, RZ on all qubits between rings of CNOT."""
+    theta = Parameter("theta", (layers + 1, n, 2))
+    circuit = Circuit(n)
+    for layer in range(layers + 1):
+        for k in range(n if layer and n > 1 else 0):
+            circuit.cnot(k, (k + 1) % n)
+        circuit.ry(theta[layer, :, 0]).rz(theta[layer, :, 1])
+    return circuit
+
+
+def random_unitary(n: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return np.linalg.qr(rng.normal(size=(1 << n,) * 2) + 1j * rng.normal(size=(1 << n,) * 2))[0]
+
+
+def random_density(spectrum: list[float], seed: int) -> np.ndarray:
+    turn = random_unitary(len(spectrum).bit_length() - 1, seed)
+    return (turn * spectrum) @ turn.conj().T
+
+
+# -- states ------------------------------------------------------------------------------------------------------------
+def test_states_and_parts_are_those_of_matrices_and_gradients_those_of_differences() -> None:
+    circuit, rng = layered(3, 1), np.random.default_rng(0)
+    values = rng.normal(size=circuit.num_parameters)
+    some = rng.normal(size=(2, 8)) + 1j * rng.normal(size=(2, 8))
+    some /= np.linalg.norm(some, axis=1, keepdims=True)
+    theta = pdl.as_tensor(values)
+    matrix = unitary(circuit, theta).numpy()
+    np.testing.assert_allclose(matrix, run(circuit, values, initial=np.eye(8)).T, atol=1e-12)
+    np.testing.assert_allclose(evolve(circuit, theta, some).numpy(), some @ matrix.T, atol=1e-12)
+    parts = reduced(pdl.as_tensor(some), 3, [2, 0]).numpy()
+    axes = some.reshape(2, 2, 2, 2)
+    np.testing.assert_allclose(parts, np.einsum("kabc,kdbf->kcafd", axes, axes.conj()).reshape(2, 4, 4), atol=1e-12)
+
+    def loss(p: pdl.Tensor) -> pdl.Tensor:
+        rho = mixture(evolve(circuit, p, some), [0.3, 0.7])
+        return pdl.real(pdl.trace(rho @ rho @ pdl.as_tensor(np.diag(np.arange(8.0)))))
+
+    theta = pdl.tensor(values, requires_grad=True)
+    loss(theta).backward()
+    step = 1e-5
+    slopes = [
+        float((loss(pdl.as_tensor(values + step * e)) - loss(pdl.as_tensor(values - step * e))).numpy()) / (2 * step)
+        for e in np.eye(len(values))
+    ]
+    assert theta.grad is not None
+    np.testing.assert_allclose(theta.grad.numpy(), slopes, atol=1e-8)
+
+
+def test_ensembles_and_fidelity() -> None:
+    a, b = random_density([0.5, 0.3, 0.2, 0.0], 1), random_density([0.7, 0.1, 0.1, 0.1], 2)
+    weights, vectors = ensemble(a)
+    assert len(weights) == 3
+    np.testing.assert_allclose(mixture(pdl.as_tensor(vectors), weights).numpy(), a, atol=1e-12)
+    root = linalg.sqrtm(a)
+    assert fidelity(a, b) == pytest.approx(np.trace(linalg.sqrtm(root @ b @ root)).real, abs=1e-6)
+    with pytest.raises(UsageError, match="trace 1"):
+        ensemble(2 * a)
+
+
+def test_descend_keeps_the_best_and_stops_where_nothing_changes() -> None:
+    found = descend(lambda x: ((x - 3.0) * (x - 3.0)).sum(), np.zeros(2), steps=400, lr=0.3, tolerance=1e-12)
+    np.testing.assert_allclose(found.parameters, [3, 3], atol=1e-3)
+    assert found.loss == min(found.losses)
+    assert len(found.losses) < 400
+
+
+# -- Gibbs states ------------------------------------------------------------------------------------------------------
+def ising_triangle() -> GibbsState:
+    """Three spins of which each pair is joined, beta 1.5, one qubit in front, one layer of RY and CNOT."""
+    theta = Parameter("theta", (2, 4))
+    circuit = Circuit(4).ry(theta[0]).cnot(0, 1).cnot(1, 2).cnot(2, 3).cnot(3, 0).ry(theta[1])
+    return GibbsState(PauliSum(3, {"ZZI": -1.0, "IZZ": -1.0, "ZIZ": -1.0}), circuit, beta=1.5)
+
+
+def test_a_gibbs_state_reaches_the_fidelity_published_for_these_settings() -> None:
+    problem = ising_triangle()
+    matrix = linalg.expm(-1.5 * problem.hamiltonian.matrix())
+    np.testing.assert_allclose(gibbs_state(problem.hamiltonian, 1.5), matrix / np.trace(matrix), atol=1e-12)
+    found = problem.prepare(steps=50, lr=0.5, seed=1, starts=3)
+    assert problem.fidelity(found.parameters) > 0.9955
+    assert found.loss == pytest.approx(-3.414, abs=1e-3)
+
+
+def test_the_free_energy_cut_off_at_a_high_order_is_the_free_energy() -> None:
+    problem = ising_triangle()
+    problem.order = 200
+    theta = np.random.default_rng(3).normal(size=8)
+    rho = problem.density(pdl.as_tensor(theta)).numpy()
+    values = np.linalg.eigvalsh(rho)
+    entropy = -sum(v * np.log(v) for v in values if v > 1e-12)
+    exact = np.trace(rho @ problem.hamiltonian.matrix()).real - entropy / 1.5
+    assert float(problem.free_energy(pdl.as_tensor(theta)).numpy()) == pytest.approx(exact, abs=2e-3)
+
+
+# -- diagonalisation, autoencoder, learning ----------------------------------------------------------------------------
+@pytest.mark.parametrize("cost", ["ordered", "dephased"])
+def test_diagonalisation_finds_the_spectrum(cost: str) -> None:
+    problem = StateDiagonalization(random_density([0.5, 0.3, 0.1, 0.1], 13), layered(2, 3), cost)  # type: ignore[arg-type]
+    found = problem.diagonalize(steps=200, lr=0.1, seed=0)
+    np.testing.assert_allclose(problem.spectrum(found.parameters), [0.5, 0.3, 0.1, 0.1], atol=1e-3)
+
+
+def test_an_autoencoder_compresses_states_of_a_subspace() -> None:
+    turn = random_unitary(3, 4)
+    rng = np.random.default_rng(5)
+    codes = rng.normal(size=(6, 4)) + 1j * rng.normal(size=(6, 4))
+    coder = QuantumAutoencoder(layered(3, 5), codes @ turn[:, :4].T, trash=[0])  # rank 4: two qubits hold them
+    found = coder.train(steps=250, lr=0.1, seed=0)
+    assert found.loss < 0.01
+    restored = coder.restored(found.parameters)
+    assert restored.min() > 0.97
+    low = coder.restored(np.zeros(coder.circuit.num_parameters))
+    assert low.mean() < 0.9  # a circuit that was not trained loses them
+
+
+def test_states_and_matrices_are_learned() -> None:
+    rng = np.random.default_rng(6)
+    target = rng.normal(size=8) + 1j * rng.normal(size=8)
+    target /= np.linalg.norm(target)
+    circuit = layered(3, 3)
+    found = learn_state(circuit, target, steps=200)
+    made = run(circuit, found.parameters)[0]
+    assert abs(np.vdot(target, made)) ** 2 == pytest.approx(1 - found.loss, abs=1e-10)
+    assert found.loss < 1e-4
+    two = layered(2, 4)
+    matrix = random_unitary(2, 7)
+    fit = learn_unitary(two, matrix, steps=300)
+    close = unitary(two, pdl.as_tensor(fit.parameters)).numpy()
+    assert abs(np.trace(matrix.conj().T @ close)) / 4 > 0.9995
+
+
+# -- shadows -----------------------------------------------------------------------------------------------------------
+def test_shadows_are_unbiased_with_the_variance_of_theory() -> None:
+    state = run(Circuit(3).h(0).cnot(0, 1).cnot(1, 2).ry(0.4, 2))[0]
+    shadow = PauliShadow.measure(state, 40_000, seed=1)
+    for word in ("ZII", "ZZI", "XXZ", "IYI", "YYX", "III"):
+        exact = float(PauliSum(3, {word: 1.0}).expectation(state[None])[0])
+        estimates, k = shadow.estimates(word), 3 - word.count("I")
+        assert abs(estimates.mean() - exact) < 4 * np.sqrt((3.0**k - exact**2) / len(shadow)) + 1e-12, word
+        assert estimates.var() == pytest.approx(
+            3.0**k - exact**2, rel=0.1, abs=1e-12
+        )  # a word's square is 3^k 3^k / 3^k
+    energy = PauliSum(3, {"ZZI": 0.5, "XXX": -1.0, "III": 2.0})
+    assert shadow.expectation(energy, groups=10) == pytest.approx(float(energy.expectation(state[None])[0]), abs=0.12)
+
+
+def test_as_many_shots_as_the_bound_asks_for_are_enough() -> None:
+    shots, groups = shots_needed(2, observables=9, error=0.5, failure=0.05)
+    assert (shots, groups) == (12 * 1224, 12)
+    state = run(layered(4, 2), np.random.default_rng(2).normal(size=24))[0]
+    shadow = PauliShadow.measure(state, shots, seed=3)
+    for word in (a + b + "II" for a in "XYZ" for b in "XYZ"):
+        exact = float(PauliSum(4, {word: 1.0}).expectation(state[None])[0])
+        assert abs(shadow.expectation(PauliSum(4, {word: 1.0}), groups=groups) - exact) < 0.5
+    assert median_of_means(np.array([1.0, 1.0, 2.0, 2.0, 90.0, 90.0]), 3) == 2.0
+    with pytest.raises(UsageError, match="length"):
+        PauliShadow.measure(2 * state, 10)
