@@ -28,6 +28,7 @@ class Building:
         self.gates: list[Gate] = []
         self.parameters: dict[str, Parameter] = {}
         self._compiled: dict[tuple[int, int], Compiled] = {}
+        self.made_once: dict[str, Any] = {}  # by others from the gates; forgotten with the next one
 
     def add(self, gate: Gate) -> Self:
         """Add a gate; UsageError where its qubits are not there or one stands twice, or a condition reads a bit that is
@@ -46,6 +47,7 @@ class Building:
         self.num_bits = max(self.num_bits, *(bit + 1 for bit in gate.bits), 0)
         self.gates.append(gate)
         self._compiled.clear()
+        self.made_once.clear()
         return self
 
     def _know(self, angle: Angle) -> None:
@@ -69,6 +71,7 @@ class Building:
             raise UsageError(f"the circuit has a parameter {name} already")
         self.parameters[name] = made
         self._compiled.clear()
+        self.made_once.clear()
         return made
 
     def gate(self, name: str, *arguments: Any) -> Self:
