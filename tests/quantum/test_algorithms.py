@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 import pytest
 
@@ -15,15 +17,19 @@ from pdl_quantum.algorithms import (
     QuantumAutoencoder,
     StateDiagonalization,
     descend,
+    dynamics,
     gibbs_state,
     learn_state,
     learn_unitary,
+    magnetization,
     shots_needed,
 )
 from pdl_quantum.algorithms.shadows import median_of_means
 from pdl_quantum.algorithms.states import ensemble, evolve, fidelity, mixture, reduced, unitary
+from pdl_quantum.problems import heisenberg, transverse_ising
 
 linalg = pytest.importorskip("scipy.linalg", reason="SciPy checks the matrices")
+P = {"I": np.eye(2), "X": np.array([[0, 1], [1, 0]]), "Y": np.array([[0, -1j], [1j, 0]]), "Z": np.diag([1, -1])}
 
 
 def layered(n: int, layers: int) -> Circuit:
@@ -92,6 +98,27 @@ def test_descend_keeps_the_best_and_stops_where_nothing_changes() -> None:
     np.testing.assert_allclose(found.parameters, [3, 3], atol=1e-3)
     assert found.loss == min(found.losses)
     assert len(found.losses) < 400
+
+
+# -- evolution ---------------------------------------------------------------------------------------------------------
+def test_a_heisenberg_chain_evolves_as_the_exponential_of_its_matrix() -> None:
+    chain = heisenberg(4, j=[1.0, 0.8, 1.2], field=0.3)
+    matrix = sum(c * reduce(np.kron, [P[letter] for letter in word]) for word, c in chain.terms.items())
+    start = Circuit(4).x(1).h(2)
+    z, times = run(start)[0], np.array([0.0, 0.4, 1.0, 2.0])
+    seen = [magnetization(4), PauliSum.single(4, "X1 X2")]
+    behind = np.stack([linalg.expm(-1j * t * matrix) @ z for t in times])
+    exact = np.stack([np.einsum("ti,ij,tj->t", behind.conj(), o.matrix(), behind).real for o in seen], 1)
+    errors = [np.abs(dynamics(chain, seen, times, steps=s, order=2, initial=start) - exact).max() for s in (20, 40)]
+    assert errors[0] < 0.02
+    assert errors[0] / errors[1] == pytest.approx(4, rel=0.1)  # second order
+    assert np.abs(dynamics(chain, seen, times, steps=20, order=4, initial=z) - exact).max() < 1e-4
+
+
+def test_the_transverse_ising_ring_has_its_exact_ground_energy() -> None:
+    n = 6  # free fermions: -sum of 2 |sin(k/2)|, k odd multiples of pi/n, at the critical field
+    exact = -sum(2 * abs(np.sin((2 * m + 1) * np.pi / (2 * n))) for m in range(n))
+    assert np.linalg.eigvalsh(transverse_ising(n, ring=True).matrix())[0] == pytest.approx(exact)
 
 
 # -- Gibbs states ------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from pdl_quantum.algorithms import (
     PauliShadow,
     QuantumAutoencoder,
     StateDiagonalization,
+    dynamics,
     learn_state,
     learn_unitary,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "QuantumAutoencoder",
     "StateDiagonalization",
     "TSP",
+    "dynamics",
     "learn_state",
     "learn_unitary",
 ]

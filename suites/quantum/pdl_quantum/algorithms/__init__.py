@@ -1,15 +1,17 @@
-"""Algorithms on circuits: Gibbs states, diagonalisation, autoencoders, learning states and matrices, shadows."""
+"""Algorithms on circuits: evolution in time, Gibbs states, diagonalisation, autoencoders, learning
+of states and matrices, shadows."""
 
 from __future__ import annotations
 
 from pdl_quantum.algorithms.autoencoder import QuantumAutoencoder
 from pdl_quantum.algorithms.descent import Fit, descend
+from pdl_quantum.algorithms.dynamics import dynamics, magnetization
 from pdl_quantum.algorithms.gibbs import GibbsState, gibbs_state
 from pdl_quantum.algorithms.learning import learn_state, learn_unitary
 from pdl_quantum.algorithms.shadows import PauliShadow, shots_needed
 from pdl_quantum.algorithms.vqsd import StateDiagonalization
 
 __all__ = [
-    "Fit", "GibbsState", "PauliShadow", "QuantumAutoencoder", "StateDiagonalization", "descend", "gibbs_state",
-    "learn_state", "learn_unitary", "shots_needed",
+    "Fit", "GibbsState", "PauliShadow", "QuantumAutoencoder", "StateDiagonalization", "descend", "dynamics",
+    "gibbs_state", "learn_state", "learn_unitary", "magnetization", "shots_needed",
 ]  # fmt: skip

@@ -1,4 +1,5 @@
-"""Combinatorial problems as Hamiltonians, and what bit strings say about them: cuts, tours, portfolios."""
+"""Combinatorial problems as Hamiltonians, and what bit strings say about them: cuts, tours, portfolios;
+chains of spins."""
 
 from __future__ import annotations
 
@@ -8,9 +9,10 @@ from pdl_quantum.problems.edges import Edges, random_graph, random_regular, read
 from pdl_quantum.problems.maxcut import MaxCut, goemans_williamson
 from pdl_quantum.problems.portfolio import Portfolio, moments
 from pdl_quantum.problems.qubo import QUBO
+from pdl_quantum.problems.spins import heisenberg, transverse_ising
 from pdl_quantum.problems.tsp import TSP
 
 __all__ = [
-    "Edges", "MaxCut", "Portfolio", "Problem", "QUBO", "TSP", "goemans_williamson", "least", "moments", "random_graph",
-    "random_regular", "read_edges", "table",
+    "Edges", "MaxCut", "Portfolio", "Problem", "QUBO", "TSP", "goemans_williamson", "heisenberg", "least", "moments",
+    "random_graph", "random_regular", "read_edges", "table", "transverse_ising",
 ]  # fmt: skip
