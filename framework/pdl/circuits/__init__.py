@@ -28,13 +28,14 @@ from pdl.circuits.circuit import Circuit
 from pdl.circuits.density import bit_probabilities, density, density_expectations, density_of, mixed_expectation
 from pdl.circuits.gates import Gate
 from pdl.circuits.information import entropy, fidelity, partial_trace, purity, state_fidelity, trace_distance
+from pdl.circuits.noise import NoiseModel, noisy
 from pdl.circuits.paulis import PauliSum
 from pdl.circuits.simulate import expectations, gradients, sample, states, zero_states
 
 __all__ = [
-    "Angle", "Channel", "Circuit", "Gate", "Parameter", "PauliSum", "amplitude_damping", "bit_flip", "bit_phase_flip",
-    "bit_probabilities", "density", "density_expectations", "density_of", "depolarizing", "entropy", "expectations",
-    "fidelity", "generalized_amplitude_damping", "gradients", "kraus_channel", "mixed_expectation", "partial_trace",
-    "pauli_channel", "phase_damping", "phase_flip", "purity", "reset_channel", "sample", "state_fidelity", "states",
-    "thermal_relaxation", "trace_distance", "zero_states",
+    "Angle", "Channel", "Circuit", "Gate", "NoiseModel", "Parameter", "PauliSum", "amplitude_damping", "bit_flip",
+    "bit_phase_flip", "bit_probabilities", "density", "density_expectations", "density_of", "depolarizing", "entropy",
+    "expectations", "fidelity", "generalized_amplitude_damping", "gradients", "kraus_channel", "mixed_expectation",
+    "noisy", "partial_trace", "pauli_channel", "phase_damping", "phase_flip", "purity", "reset_channel", "sample",
+    "state_fidelity", "states", "thermal_relaxation", "trace_distance", "zero_states",
 ]  # fmt: skip

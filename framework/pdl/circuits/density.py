@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from pdl.circuits.bits import last_measurements, live_behind
 from pdl.circuits.circuit import Circuit
 from pdl.circuits.gates import Gate
 from pdl.circuits.lowering import on_both_sides
@@ -50,17 +51,36 @@ def density_expectations(circuit: Circuit, observable: PauliSum, values: Any = N
 
 def bit_probabilities(circuit: Circuit, values: Any = None, *, initial: Any = None) -> Array:
     """The probability of every record of the classical bits, float64 [B, 2^num_bits], bit 0 the most significant of
-    the index: what `run` draws from. Each record is a part of its own: for few bits."""
+    the index: what `run` draws from. A record of measurements before others is a part of its own: for few of these."""
     if not circuit.num_bits:
         raise UsageError("bit_probabilities: the circuit measures nothing; add measure(qubit, bit)")
-    rows, bits = circuit.row(values), range(circuit.num_bits)
-    parts = evolve(circuit, rows, _start(circuit.num_qubits, len(rows), initial, np.complex128), keep=bits)
-    size = 1 << circuit.num_qubits
+    rows, n, size = circuit.row(values), circuit.num_qubits, 1 << circuit.num_qubits
+    first, last = _apart(circuit)
+    parts = evolve(first, rows, _start(n, len(rows), initial, np.complex128), keep=range(circuit.num_bits))
     made = np.zeros((len(next(iter(parts.values()))), 1 << circuit.num_bits))
+    index, weights = np.arange(size), [1 << (circuit.num_bits - 1 - bit) for bit in range(circuit.num_bits)]
     for ones, rho in parts.items():
-        place = sum(1 << (circuit.num_bits - 1 - bit) for bit in ones)
-        made[:, place] = rho[:, :: size + 1].real.sum(1)
+        place = np.full(size, sum(weights[bit] for bit in ones))
+        for gate in last:
+            value = index >> (n - 1 - gate.qubits[0]) & 1
+            place = place & ~weights[gate.bits[0]] | value * weights[gate.bits[0]]
+        np.add.at(made.T, place, rho[:, :: size + 1].real.T)
+    for gate in last:
+        if gate.about is not None:
+            cube = made.reshape(len(made), 1 << gate.bits[0], 2, -1)
+            made = np.einsum("batc,tr->barc", cube, gate.about).reshape(made.shape)
     return made
+
+
+def _apart(circuit: Circuit) -> tuple[Circuit, list[Gate]]:
+    """(the circuit without the measurements that may wait, these), made once."""
+    if "apart" not in circuit.made_once:
+        rest, last = last_measurements(circuit)
+        first = circuit.copy()
+        first.gates = rest
+        circuit.made_once["apart"] = first, last
+    found: tuple[Circuit, list[Gate]] = circuit.made_once["apart"]
+    return found
 
 
 def mixed_expectation(rho: Array, observable: PauliSum) -> Array:
@@ -159,22 +179,17 @@ def _steps(circuit: Circuit, keep: frozenset[int]) -> list[Step]:
 
 
 def _plan(circuit: Circuit, keep: frozenset[int]) -> list[Step]:
-    live, behind = keep, list[frozenset[int]]()
-    for gate in reversed(circuit.gates):
-        behind.append(live)
-        if gate.bits and not gate.condition:  # what stood in the bits before is lost
-            live = live - set(gate.bits)
-        live = live | {bit for bit, _ in gate.condition}
+    behind = live_behind(circuit.gates, keep)
     steps, held = list[Step](), list[Gate]()
     condition: tuple[tuple[int, int], ...] = ()
-    alive = live
+    alive = keep
 
     def close() -> None:
         if held:
             steps.append(Step(condition, _doubled(held, circuit), None, alive))
             held.clear()
 
-    for gate, after in zip(circuit.gates, reversed(behind), strict=True):
+    for gate, after in zip(circuit.gates, behind, strict=True):
         split = gate.kind == "measure" and gate.bits[0] in after
         if split or gate.condition != condition:
             close()
