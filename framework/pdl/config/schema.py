@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
 from pdl import suites
-from pdl.config.signature import SECTION, TARGET, Supplied, signature, unwrap
+from pdl.config.signature import SECTION, TARGET, Supplied, Told, signature, unwrap
 from pdl.config.tree import MISSING, Fault, Key, dotted
 from pdl.config.words import MAPPINGS, NUMBER, SEQUENCES, WORDS, advice, describe, name_of, show, unknown_key
 from pdl.errors import ConfigError
@@ -45,8 +45,16 @@ class Checker:
             self._limit(result, extra, hint, path)
         return result
 
-    def arguments(self, node: dict[str, Any], part: Any, path: Key, supplied: frozenset[str] = frozenset()) -> None:
-        """The keys of a mapping against the arguments of a constructor; values are put back as they should be."""
+    def arguments(
+        self,
+        node: dict[str, Any],
+        part: Any,
+        path: Key,
+        supplied: frozenset[str] = frozenset(),
+        told: frozenset[str] = frozenset(),
+    ) -> None:
+        """The keys of a mapping against the arguments of a constructor; values are put back as they should be. What is
+        `supplied` must not be given, what is `told` may be left out."""
         takes = signature(part)
         for key in [key for key in node if key != TARGET]:
             if key in supplied:
@@ -58,7 +66,7 @@ class Checker:
             else:
                 self._fault((*path, key), unknown_key(key, [name for name in takes.arguments if name not in supplied]))
         for name, argument in takes.arguments.items():
-            if argument.required and name not in node and name not in supplied:
+            if argument.required and name not in node and name not in supplied | told:
                 needs = f"{name_of(part)} needs" if TARGET in node else "expected"
                 self._fault((*path, name), f"missing; {needs} {describe(argument.hint)} here")
 
@@ -111,8 +119,11 @@ class Checker:
             return self._fault(
                 (*path, TARGET), f"{node[TARGET]} is a base class, which cannot be built; name one of its kinds", node
             )
-        supplied = frozenset[str]().union(*(extra.names for extra in extras if isinstance(extra, Supplied)))
-        self.arguments(node, part, path, supplied)
+        supplied, told = (
+            frozenset[str]().union(*(extra.names for extra in extras if isinstance(extra, kind)))
+            for kind in (Supplied, Told)
+        )
+        self.arguments(node, part, path, supplied, told)
         return node
 
     def _locate(self, node: dict[str, Any], path: Key) -> Any:

@@ -34,6 +34,7 @@ from pdl.ops import norm as _norm
 from pdl.ops import norm_conv as _norm_conv
 from pdl.ops import packed as _packed  # noqa: F401 - ops that inference passes make
 from pdl.ops import pairs as _pairs
+from pdl.ops import pauli_words as _pauli_words
 from pdl.ops import pool as _pool
 from pdl.ops import precision as _precision
 from pdl.ops import quant as _quant
@@ -50,8 +51,8 @@ from pdl.ops import table as _table
 _FAMILIES = (
     _activation, _attention, _cast, _circuit, _classifier, _conv, _create, _cross_entropy, _csr, _ctc, _decompose,
     _distance, _dropout, _einsum, _elementwise, _embedding, _index, _layer_norm, _linalg, _logic, _loss, _norm,
-    _batchnorm, _norm_conv, _pairs, _pool, _precision, _quant, _reduce, _resize, _rnn, _segment, _shape, _softmax,
-    _sort, _sparse, _table,
+    _batchnorm, _norm_conv, _pairs, _pauli_words, _pool, _precision, _quant, _reduce, _resize, _rnn, _segment, _shape,
+    _softmax, _sort, _sparse, _table,
 )  # fmt: skip
 
 from pdl.ops.activation import *  # noqa: E402, F403
@@ -79,6 +80,7 @@ from pdl.ops.loss import *  # noqa: E402, F403
 from pdl.ops.norm import *  # noqa: E402, F403
 from pdl.ops.norm_conv import *  # noqa: E402, F403
 from pdl.ops.pairs import *  # noqa: E402, F403
+from pdl.ops.pauli_words import *  # noqa: E402, F403
 from pdl.ops.pool import *  # noqa: E402, F403
 from pdl.ops.precision import *  # noqa: E402, F403
 from pdl.ops.quant import *  # noqa: E402, F403

@@ -107,7 +107,7 @@ POLICY: dict[Rule | None, str] = {
         PairProducts CDist Exp Expm1 Log Log1P Log2 Log10 Pow Logaddexp LogSigmoid Softplus Reciprocal Rsqrt Hypot Atan2
         Sinh Cosh Tan Asin Acos Atan Asinh Acosh Atanh Erfinv Angle Complex
         Inv Det LogAbsDet Solve Cholesky QR EigH SVD SpMM SDDMM
-        CircuitExpectation""",
+        CircuitExpectation PauliWords""",
     together: """
         Add Subtract Multiply Divide FloorDivide Remainder Maximum Minimum Where Concat Stack Chain
         PutItem AddAt Scatter ScatterAdd""",

@@ -31,6 +31,7 @@ from pdl.runtime import (  # noqa: F401 - register steps
     names,
     node_names,
     pair_input,
+    pauli_words,
     pictures,
     questions,
     words,

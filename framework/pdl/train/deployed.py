@@ -68,10 +68,10 @@ def evaluate_bundle(
     about = bundle.meta["about"]
     parameters, weights = int(about.get("parameters", 0)), str(about.get("weights", "of the bundle"))
     names = identity(str(bundle.meta["name"]), Path(path), config)
-    return evaluated(names, measured, seed=seed, parameters=parameters, weights=weights, baselines=others)
+    return evaluated(task, names, measured, seed=seed, parameters=parameters, weights=weights, baselines=others)
 
 
-def evaluated(names: Mapping[str, Any], measured: Evaluation, **facts: Any) -> Result:
+def evaluated(task: Task, names: Mapping[str, Any], measured: Evaluation, **facts: Any) -> Result:
     """The result of a measurement without training; `names` say of what (`identity`), `facts` are further fields."""
     return Result(
         **names,
@@ -80,7 +80,7 @@ def evaluated(names: Mapping[str, Any], measured: Evaluation, **facts: Any) -> R
         steps=0,
         seconds=round(measured.seconds, 3),
         samples_per_second=None,
-        metrics=measured.metrics,
+        metrics={**task.figures(measured), **measured.metrics},
         **facts,
     )
 

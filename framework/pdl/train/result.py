@@ -14,7 +14,8 @@ The schema of result.json (also in `FIELDS`, which a test holds it to):
     parameters          numbers in the model that are trained
     weights             which weights the test used: "best" or "last", and of which epoch
     pretrained          what became of the weights it began with: a `pdl.hub.Report` each, [] for a fresh start
-    metrics             {"test/accuracy": 0.98, "test/loss": ..., "val/...": ..., "train/loss": ...}
+    metrics             {"test/accuracy": 0.98, "test/loss": ..., "val/...": ..., "train/loss": ...}; a task may name
+                        further ones without a split (`Task.figures`): {"energy": -1.137, ...}
     baselines           what simple methods reach on the split of the test, {} where the task knows of none:
                         {"popularity": {"test/recall@20": 0.09, ...}, ...}
     versions            {"pdl": ..., "python": ..., "numpy": ..., and the suites'}
@@ -77,7 +78,7 @@ class Result:
         to type next."""
         written = ((name, Path(self.run) / file) for name, file in (("report", "report.html"), ("bundle", "model.pdl")))
         return [
-            *self.metrics.items(),
+            *((name, value if "/" in name else f"{value:.9g}") for name, value in self.metrics.items()),
             ("weights", self.weights),
             *(("pretrained", _shown(each)) for each in self.pretrained),
             ("time", f"{duration(self.seconds)} ({self.epochs} epochs, {self.steps} steps)"),

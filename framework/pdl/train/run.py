@@ -222,7 +222,8 @@ def _finish(folder: Run, config: Config, trainer: Trainer, parts: Parts, status:
     split = next(each for each in ("test", "val", "train") if each in trainer.loaders)
     evaluation = evaluate_split(trainer.task, trainer.model, trainer.loaders[split], split=split, limit=trainer.limit)
     validation = trainer.state.best_metrics if which == "best" else trainer.state.metrics
-    metrics = {**evaluation.metrics, **validation, "train/loss": trainer.state.train_loss}
+    figures = trainer.task.figures(evaluation)
+    metrics = {**figures, **evaluation.metrics, **validation, "train/loss": trainer.state.train_loss}
     result = _result(folder, config, trainer, status, weights, metrics)
     result.save(folder.result)
     if status in ("finished", "stopped early") and has_baselines(trainer.task):
@@ -313,7 +314,7 @@ def evaluate(
     parameters = sum(p.size for p in parts.model.parameters())
     names = identity(folder.describe()["recipe"], folder.path, config)
     facts: dict[str, Any] = {"seed": settings.seed, "parameters": parameters, "baselines": others}
-    return evaluated(names, evaluation, weights=named, **facts)
+    return evaluated(task, names, evaluation, weights=named, **facts)
 
 
 def _known_baselines(folder: Run, split: str) -> dict[str, dict[str, float]]:

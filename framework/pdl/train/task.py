@@ -289,6 +289,15 @@ class Task:
         """Sections of report.html on the final evaluation, beyond curves and tables."""
         return []
 
+    def history(self, lines: Sequence[Mapping[str, Any]]) -> list[Section]:
+        """Sections of report.html on the log (the lines of metrics.jsonl), beyond a chart for each metric."""
+        return []
+
+    def figures(self, evaluation: Evaluation) -> dict[str, float]:
+        """What a run is known by beyond its splits, from its final evaluation: {"energy": -1.137}. Their names have no
+        split in front; they stand first in result.json, and `pdl eval` gives them, too."""
+        return {}
+
     def baselines(self, cfg: Any, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
         """What simple methods reach on a split, with the model's protocol: {"popularity": {"recall@20": 0.09}}.
 

@@ -12,7 +12,10 @@ from pdl_quantum.algorithms import (
     learn_state,
     learn_unitary,
 )
+from pdl_quantum.chemistry import FermionSum, uccsd
 from pdl_quantum.problems import QUBO, TSP, MaxCut, Portfolio
+from pdl_quantum.variational import Ansatz, Problem, Problems, Variational
+from pdl_quantum.vqe import VQE
 
 __version__ = "0.1.0"
 
@@ -21,7 +24,9 @@ MOVED: dict[str, str] = {}
 
 __all__ = [
     "Angle",
+    "Ansatz",
     "Circuit",
+    "FermionSum",
     "GibbsState",
     "MOVED",
     "MaxCut",
@@ -29,11 +34,16 @@ __all__ = [
     "PauliShadow",
     "PauliSum",
     "Portfolio",
+    "Problem",
+    "Problems",
     "QUBO",
     "QuantumAutoencoder",
     "StateDiagonalization",
     "TSP",
+    "VQE",
+    "Variational",
     "dynamics",
     "learn_state",
     "learn_unitary",
+    "uccsd",
 ]

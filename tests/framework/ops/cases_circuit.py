@@ -8,11 +8,12 @@ from pdl.circuits import Circuit, Parameter, PauliSum
 from pdl.circuits.plain import dumps, sums_as_text
 from pdl.ops.base import apply
 from pdl.ops.circuit import CircuitExpectationGrad, CircuitStateGrad, circuit_expectation, circuit_state
+from pdl.ops.pauli_words import pauli_words
 from tests.framework.circuits.reference import dense_state, dense_sum
 
 from .case import Case, draws
 
-f, _ = draws(21)
+f, i = draws(21)
 THETA = Parameter("theta", (4,))
 CIRCUIT = Circuit(3).h(0).ry(THETA[0], 0).rx(THETA[1], 1).crz(THETA[2], 0, 2).cnot(1, 2).rz(THETA[3], 2)
 CIRCUIT.rxx(THETA[0], 0, 1)
@@ -58,6 +59,16 @@ def state_gradient_by_matrices(g, p, s):
     return np.stack(back).astype(p.dtype)
 
 
+def words(p, w):
+    return pauli_words(CIRCUIT, p, w)
+
+
+def words_by_matrices(p, w):
+    sums = [dense_sum(PauliSum(3, {"".join("IXYZ"[letter] for letter in word): 1.0})) for word in w]
+    found = [[np.vdot(z, h @ z).real for z in (dense_state(CIRCUIT, row) for row in p)] for h in sums]
+    return np.array(found).astype(p.dtype)
+
+
 COARSE = {"bf16": None, "why": "bfloat16 angles are coarse"}
 CASES = [
     Case(expectation, [f(2, 4)], by_matrices, second=False, **COARSE),
@@ -66,4 +77,5 @@ CASES = [
     Case(state, [f(2, 4)], state_by_matrices, second=False, **COARSE),
     Case(state, [f(2, 4), f(2, 8)], state_by_matrices, second=False, **COARSE),
     Case(state_gradient, [f(2, 2, 8), f(2, 4), f(2, 8)], state_gradient_by_matrices, grad=(), **COARSE),
+    Case(words, [f(2, 4), i(5, 3, high=4)], words_by_matrices, grad=(), **COARSE),
 ]

@@ -20,6 +20,7 @@ NO_FORM: dict[str, str] = {
     "Cholesky": _LAPACK,
     "CircuitExpectation": "ONNX has no quantum circuits",
     "CircuitState": "ONNX has no quantum circuits",
+    "PauliWords": "ONNX has no quantum circuits",
     "Complex": _COMPLEX,
     "Conj": _COMPLEX,
     "ConvDw": _UPDATE,

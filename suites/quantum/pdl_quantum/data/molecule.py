@@ -1,0 +1,93 @@
+"""Molecules as data sets: one problem, or one for each bond length."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from pdl.circuits import PauliSum
+from pdl.errors import DataError
+from pdl.suites import suggest
+from pdl_quantum.chemistry.hamiltonian import MolecularHamiltonian
+from pdl_quantum.data.molecule_file import read_molecule
+from pdl_quantum.variational.problem import Problems
+
+NEAR = 1e-6
+
+
+class Molecule(Problems):
+    """One molecule.
+
+    source   the name of one that comes with pdl-quantum ("H2", "LiH", "H3+", "BeH2", all in STO-3G), or a file: *.json
+             of Pauli words, *.npz of integrals, or FCIDUMP (any other; see `pdl_quantum.data.molecule_file`)
+    length   of the bond, in angstrom, for a name with several; by default the one near equilibrium
+    """
+
+    def __init__(self, source: str = "H2", length: float | None = None) -> None:
+        self.molecule = one(source, length)
+        super().__init__([self.molecule.problem()])
+
+
+class DissociationCurve(Problems):
+    """One molecule at several bond lengths, each with parameters of its own.
+
+    name      as in `Molecule`;    lengths  in angstrom, by default all there are
+    """
+
+    def __init__(self, name: str = "H2", lengths: Sequence[float] | None = None) -> None:
+        self.molecules = shipped(name) if lengths is None else [one(name, length) for length in lengths]
+        super().__init__([each.problem() for each in self.molecules])
+
+
+def one(source: str, length: float | None = None) -> MolecularHamiltonian:
+    """The molecule of a name or a file."""
+    if source not in names():
+        if length is not None:
+            raise DataError(f"{source}: a file holds one molecule; leave length out")
+        if "/" not in source and "." not in source:
+            raise DataError(f"there is no molecule {source!r}{suggest(source, names())}; there are "
+                            f"{', '.join(names())}, or give a file")  # fmt: skip
+        return read_molecule(source)
+    found = shipped(source)
+    if length is None:
+        return min(found, key=lambda each: each.exact or 0.0)
+    near = next((each for each in found if abs((each.length or 0.0) - length) < NEAR), None)
+    if near is None:
+        have = ", ".join(f"{each.length:g}" for each in found)
+        raise DataError(f"{source}: there is no length of {length:g} angstrom, only {have}")
+    return near
+
+
+@cache
+def _library() -> list[dict[str, Any]]:
+    raw = files("pdl_quantum.data").joinpath("files/sto3g.json.gz").read_bytes()
+    found: list[dict[str, Any]] = json.loads(gzip.decompress(raw))["molecules"]
+    return found
+
+
+def names() -> list[str]:
+    """Of the molecules that come with pdl-quantum."""
+    return list(dict.fromkeys(each["molecule"] for each in _library()))
+
+
+def shipped(name: str) -> list[MolecularHamiltonian]:
+    """A molecule that comes with pdl-quantum at all its lengths, ascending."""
+    return [
+        MolecularHamiltonian(
+            f"{name} {each['length']:g}",
+            PauliSum(each["num_qubits"], each["terms"]),
+            each["num_electrons"],
+            hartree_fock=each["hartree_fock"],
+            exact=each["exact"],
+            length=each["length"],
+        )
+        for each in _library()
+        if each["molecule"] == name
+    ]
+
+
+__all__ = ["DissociationCurve", "Molecule", "names", "one", "shipped"]

@@ -1,0 +1,119 @@
+"""What the report says of a variational run: energies beside exact ones, the circuit, the state that it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pdl.circuits import Circuit, states
+from pdl.report import Section, line_chart, table
+from pdl.train.loop import Evaluation
+from pdl_quantum.variational.ansatz import Ansatz
+
+if TYPE_CHECKING:
+    from pdl_quantum.variational.task import Variational
+
+Array = np.ndarray
+LARGEST, PROBLEMS, DRAWN, GATES = 16, 40, 120, 40
+"""Basis states shown of a state, problems of a table, and the gates of a circuit that is drawn, or listed."""
+
+
+def history(lines: Sequence[Mapping[str, Any]], exact: Sequence[float] | None) -> list[Section]:
+    """The energy against the exact one, and the error on a logarithmic scale, after every epoch."""
+    points = [(line["step"], line["val/energy"]) for line in lines if line.get("val/energy") is not None]
+    if not points:
+        return []
+    series = {"energy": points}
+    if exact is not None:
+        series["exact"] = [(x, float(np.mean(exact))) for x, _ in (points[0], points[-1])]
+    figures = [_figure(line_chart(series, x_label="step"), "energy")]
+    errors = [(line["step"], line["val/energy_error"]) for line in lines if line.get("val/energy_error")]
+    if errors:
+        figures.append(_figure(line_chart({"error": errors}, x_label="step", log=True), "|energy - exact|"))
+    return [Section("Energy", f'<div class="charts">{"".join(figures)}</div>')]
+
+
+def _figure(chart: str, caption: str) -> str:
+    return f'<figure class="wide">{chart}<figcaption>{escape(caption)}</figcaption></figure>'
+
+
+def sections(task: Variational, evaluation: Evaluation) -> list[Section]:
+    """The sections on the final evaluation."""
+    model, theta = task.ansatz, evaluation.details.get("theta")
+    if not isinstance(model, Ansatz) or theta is None or not theta.size:
+        return []
+    made = [_energies(task, evaluation.details["energies"])]
+    made += [_curve(task, evaluation.details["energies"])] if _along_axis(task) else []
+    return [*made, _circuit(model.circuit, theta[0]), _state(model.circuit, theta[0], task.problems[0].name)]
+
+
+def _energies(task: Variational, energies: Array) -> Section:
+    rows = []
+    for each, energy in zip(task.problems, energies.tolist(), strict=True):
+        beside = [] if each.exact is None else [f"{each.exact:.8f}", f"{energy - each.exact:.1e}"]
+        rows.append((each.name, f"{energy:.8f}", *beside))
+    head = ("problem", "energy", *([] if task.exact is None else ["exact", "difference"]))
+    note = f"<p>The first {PROBLEMS} of {len(rows)}.</p>" if len(rows) > PROBLEMS else ""
+    return Section("Energies", table(rows[:PROBLEMS], head=head) + note)
+
+
+def _along_axis(task: Variational) -> bool:
+    return len(task.problems) > 1 and all(each.x is not None for each in task.problems)
+
+
+def _curve(task: Variational, energies: Array) -> Section:
+    """Energies along what the problems differ in."""
+    order = sorted(range(len(task.problems)), key=lambda row: task.problems[row].x or 0.0)
+    x = [float(task.problems[row].x or 0.0) for row in order]
+    series = {"energy": list(zip(x, energies[order].tolist(), strict=True))}
+    figures = []
+    if task.exact is not None:
+        exact = np.asarray(task.exact)[order]
+        series["exact"] = list(zip(x, exact.tolist(), strict=True))
+        errors = list(zip(x, np.abs(energies[order] - exact).tolist(), strict=True))
+        figures = [_figure(line_chart({"error": errors}, x_label=task.problems[0].axis, log=True), "|energy - exact|")]
+    figures.insert(0, _figure(line_chart(series, x_label=task.problems[0].axis), "energy"))
+    return Section(f"Energy by {task.problems[0].axis}", f'<div class="charts">{"".join(figures)}</div>')
+
+
+def _circuit(circuit: Circuit, theta: Array) -> Section:
+    """The circuit drawn, where it is small enough to be read; facts about it, always."""
+    counts = ", ".join(f"{count} {name}" for name, count in circuit.count().items())
+    facts = [("qubits", circuit.num_qubits), ("gates", len(circuit)), ("depth", circuit.depth),
+             ("parameters", circuit.num_parameters), ("by name", counts)]  # fmt: skip
+    drawing = _drawn(circuit, theta) if len(circuit) <= DRAWN else "<p>Too many gates to be drawn.</p>"
+    return Section("Circuit", f'{table(facts)}<div class="scroll">{drawing}</div>')
+
+
+def _drawn(circuit: Circuit, theta: Array) -> str:
+    rows = [(number, gate.kind, " ".join(map(str, gate.touched)), ", ".join(map(str, gate.angles)))
+            for number, gate in enumerate(circuit.gates[:GATES])]  # fmt: skip
+    more = f"<p>The first {GATES} of {len(circuit)}.</p>" if len(circuit) > GATES else ""
+    return table(rows, head=("", "gate", "qubits", "angles")) + more
+
+
+def _state(circuit: Circuit, theta: Array, name: str) -> Section:
+    """The basis states that measurements find most often, and how often a qubit is found in |1>."""
+    state = states(circuit, theta)[0]
+    chances = np.abs(state) ** 2
+    order = np.argsort(-chances, kind="stable")[:LARGEST]
+    rows = [(f"|{index:0{circuit.num_qubits}b}>", f"{state[index].real:+.6f} {state[index].imag:+.6f}i",
+             f"{chances[index]:.6f}", _bar(float(chances[index])))
+            for index in order.tolist() if chances[index] > 1e-12]  # fmt: skip
+    body = "".join(f"<tr><td><code>{escape(a)}</code></td><td class='n'>{b}</td><td class='n'>{c}</td><td>{d}</td></tr>"
+                   for a, b, c, d in rows)  # fmt: skip
+    head = "<tr><th>state</th><th>amplitude</th><th>probability</th><th></th></tr>"
+    ones = [(chances.reshape(1 << q, 2, -1)[:, 1]).sum() for q in range(circuit.num_qubits)]
+    occupied = table([("occupation", *(f"{one:.4f}" for one in ones))],
+                     head=("qubit", *map(str, range(circuit.num_qubits))))  # fmt: skip
+    return Section(f"State of {name}", f'<table>{head}{body}</table><div class="scroll">{occupied}</div>')
+
+
+def _bar(share: float) -> str:
+    return f'<svg width="160" height="10"><rect width="{160 * share:.1f}" height="10" fill="#3366cc"/></svg>'
+
+
+__all__ = ["history", "sections"]

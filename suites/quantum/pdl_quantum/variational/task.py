@@ -1,0 +1,194 @@
+"""The task: the parameters of a circuit for which the energy of its state is least."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+
+from pdl.config import build
+from pdl.data import Fault
+from pdl.errors import ConfigError, UsageError
+from pdl.hints import Range
+from pdl.nn import Module
+from pdl.report import Section
+from pdl.runtime.readers import Reader
+from pdl.train import Deployment, Loss, Metric, Parts, Task
+from pdl.train.deployed import Deployed
+from pdl.train.loop import Evaluation
+from pdl.train.task import SPLITS, Tiny
+from pdl_quantum.variational import report, use
+from pdl_quantum.variational.ansatz import Ansatz, num_terms
+from pdl_quantum.variational.loader import Steps
+from pdl_quantum.variational.metrics import Energies, EnergyError, MeanEnergy, Trained
+from pdl_quantum.variational.problem import Problem, problems_of
+from pdl_quantum.variational.told import filled, told
+
+
+class Variational(Task):
+    """Least energies <psi(theta)|H|psi(theta)> (the variational quantum eigensolver: Peruzzo et al., arXiv 1304.3061).
+
+    epoch_steps   optimiser steps in an epoch; after each the energy is measured
+    names         of the problems (told by the data)
+
+    The data is no set of samples but a problem, or several of one kind (`pdl_quantum.variational.Problems`), each with
+    a row of parameters; data.val and data.test name the same as data.train. A step is value and gradient of the mean
+    energy. Of a run as a whole result.json has `energy` (the mean), `exact` and `energy_error` (the largest).
+    """
+
+    monitor = "val/energy"
+    monitor_mode = "min"
+
+    def __init__(self, *, epoch_steps: Annotated[int, Range(1)] = 10, names: Sequence[str] = ()) -> None:
+        self.epoch_steps, self.names = epoch_steps, list(names)
+        self.problems: list[Problem] = []
+        self.told: dict[str, Any] = {}
+        self.ansatz: Module | None = None
+
+    @property
+    def exact(self) -> list[float] | None:
+        """The exact energy of each problem, where all are known."""
+        known = [each.exact for each in self.problems if each.exact is not None]
+        return known if self.problems and len(known) == len(self.problems) else None
+
+    # -- training ------------------------------------------------------------------------------------------------------
+    def step(self, model: Module, batch: Any) -> Loss:
+        assert isinstance(model, Ansatz)
+        energies = model.energies([each.hamiltonian for each in self.problems])
+        return Loss(energies.mean(), model.rows)
+
+    def evaluate(self, model: Module, batch: Any) -> Loss:
+        """The energies, and the parameters behind them; a bundle is asked for them by name."""
+        if isinstance(model, Deployed):
+            energies = model(*use.asked(self.problems[0].num_qubits))[0]
+            return Loss(energies.mean(), len(self.problems), (energies,))
+        assert isinstance(model, Ansatz)
+        energies = model.energies([each.hamiltonian for each in self.problems])
+        return Loss(energies.mean(), model.rows, (energies, model.theta))
+
+    def metrics(self) -> dict[str, Metric]:
+        energies = Energies()
+        made: dict[str, Metric] = {"energies": energies, "theta": Trained(), "energy": MeanEnergy(energies)}
+        if self.exact is not None:
+            made["energy_error"] = EnergyError(energies, self.exact)
+        return made
+
+    def observe(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
+        for metric in (metrics["energies"], metrics["theta"]):
+            metric.update(*loss.outputs)
+
+    def figures(self, evaluation: Evaluation) -> dict[str, float]:
+        """`energy`, and beside it `exact` and `energy_error` where these are known."""
+        found = {name: evaluation.metrics.get(f"{evaluation.split}/{name}") for name in ("energy", "energy_error")}
+        exact = {} if self.exact is None else {"exact": float(np.mean(self.exact))}
+        made = {"energy": found["energy"], **exact, "energy_error": found["energy_error"]}
+        return {name: value for name, value in made.items() if value is not None}
+
+    # -- building ------------------------------------------------------------------------------------------------------
+    def build(
+        self, cfg: Any, *, seed: int = 0, splits: Sequence[str] = SPLITS, training: bool = True, overfit: int = 0
+    ) -> Parts:
+        if overfit:
+            raise UsageError("overfit: a variational problem has no samples of which some could be learned by heart")
+        parts = super().build(cfg, seed=seed, splits=splits, training=training)
+        if isinstance(parts.model, Ansatz):
+            parts.model.hold([each.hamiltonian for each in self.problems])
+        return parts
+
+    def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
+        """Take the problems; every split has the same."""
+        found = {split: problems_of(dataset) for split, dataset in datasets.items()}
+        split, self.problems = next(iter(found.items()))
+        for other, problems in found.items():
+            if [each.name for each in problems] != [each.name for each in self.problems]:
+                raise ConfigError(
+                    f"data.{other}: has other problems than data.{split}; a circuit is trained for those it is "
+                    f'measured on: write data.{other}: "${{data.train}}"'
+                )
+
+    def facts(self) -> dict[str, Any]:
+        """What the problems tell the parts of a model, by the names of their arguments."""
+        if not self.problems:
+            return {}
+        hamiltonians = [each.hamiltonian for each in self.problems]
+        own = {"num_qubits": self.problems[0].num_qubits, "rows": len(self.problems), "terms": num_terms(hamiltonians)}
+        return {**own, **self.problems[0].facts}
+
+    def model(self, cfg: Any) -> Module:
+        """The recipe's model; what it leaves open, the data tells."""
+        self.told = told(cfg["model"], self.facts())
+        made: Module = build(filled(cfg["model"], self.told))
+        self.ansatz = made
+        return made
+
+    def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
+        if isinstance(model, Deployed):  # a bundle is measured as it is deployed
+            return
+        if not isinstance(model, Ansatz):
+            raise ConfigError(f"model: {type(model).__name__} is no pdl_quantum.Ansatz")
+        if model.circuit.num_qubits != self.problems[0].num_qubits or model.rows != len(self.problems):
+            raise ConfigError(
+                f"model: a circuit of {model.circuit.num_qubits} qubits with {model.rows} rows of parameters, and "
+                f"{len(self.problems)} problems of {self.problems[0].num_qubits} qubits; leave num_qubits and rows out"
+            )
+
+    def loader(self, cfg: Any, dataset: Any, *, training: bool, seed: int) -> Iterable[Any]:
+        return Steps(self.epoch_steps if training else 1, dataset)
+
+    def remember(self) -> dict[str, Any]:
+        return {"model": self.told, "task": {"names": [each.name for each in self.problems]}}
+
+    def check(self, cfg: Any, progress: Any = None) -> list[Fault]:
+        """Whether the problems fit together; data that is none says so when it is built."""
+        self.prepare(cfg, self.datasets(cfg))
+        return []
+
+    def tiny(self, cfg: Any) -> Tiny:
+        return Tiny(train=4, test=4, epochs=4)
+
+    # -- using ---------------------------------------------------------------------------------------------------------
+    def history(self, lines: Sequence[Mapping[str, Any]]) -> list[Section]:
+        return report.history(lines, self.exact)
+
+    def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
+        """The energies beside the exact ones, the circuit, and the states that it makes."""
+        return report.sections(self, evaluation)
+
+    def reader(self, cfg: Any) -> Reader:
+        """Observables: Pauli words such as "Z0 Z1", or "energy"."""
+        assert self.ansatz is None or isinstance(self.ansatz, Ansatz)
+        return use.reader(self._ansatz().circuit.num_qubits)
+
+    def _ansatz(self) -> Ansatz:
+        assert isinstance(self.ansatz, Ansatz), "the model comes before questions to it"
+        return self.ansatz
+
+    def predict(
+        self, model: Module, inputs: Sequence[Any], *, cfg: Any, batch_size: int = 32, topk: int | None = None,
+        **options: Any,
+    ) -> Iterator[dict[str, Any]]:  # fmt: skip
+        """The expectation of each observable in the trained state; `topk` says nothing here."""
+        if options:
+            raise UsageError(f"a variational circuit has no option {', '.join(options)}")
+        assert isinstance(model, Ansatz)
+        return use.predict(model, self.names, inputs, batch_size=batch_size)
+
+    def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
+        return use.ENERGY
+
+    def deployment(
+        self, model: Module, cfg: Any, *, dataset: Any = None, metrics: Mapping[str, float | None] | None = None,
+        licence: str = "",
+    ) -> Deployment:  # fmt: skip
+        assert isinstance(model, Ansatz)
+        names = [each.name for each in self.problems] or self.names
+        return use.deployment(self, model, names, cfg, metrics=metrics or {}, licence=licence)
+
+    def title(self, cfg: Any) -> str:
+        """Of the model card."""
+        return f"{type(self).__name__}: least energies by a circuit that was trained"
+
+
+__all__ = ["Variational"]

@@ -1,0 +1,133 @@
+"""A trained circuit in use: expectations of observables in its state, in a run and in its bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import pdl
+from pdl.dims import Dim
+from pdl.dtype import int64
+from pdl.nn import Module
+from pdl.ops.base import Spec
+from pdl.runtime.pauli_words import PARTS, PauliWord
+from pdl.runtime.pipeline import Pipeline
+from pdl.tensor import no_grad
+from pdl.train import Deployment
+from pdl_quantum.card import card_of
+from pdl_quantum.variational.ansatz import Ansatz, own
+
+if TYPE_CHECKING:
+    from pdl_quantum.variational.task import Variational
+
+ENERGY, OUTPUT, ANSWER = "energy", "expectations", "expectation"
+SAMPLES = 6
+
+
+class Asked(Module):
+    """What a bundle answers: a word int64 [N, n], or where `named` int64 [N] is 1 the Hamiltonian of each row, to
+    expectations [N, rows]."""
+
+    def __init__(self, model: Ansatz) -> None:
+        self.model = model
+        self.hamiltonians = model.held()
+
+    def forward(self, word: pdl.Tensor, named: pdl.Tensor) -> pdl.Tensor:
+        model = self.model
+        found = pdl.pauli_words(model.circuit, model.theta, word)
+        energies = own(model(self.hamiltonians), model.rows)
+        return pdl.where(pdl.equal(named, 1).reshape((-1, 1)), energies.reshape((1, -1)), found)
+
+
+def asked(num_qubits: int) -> tuple[pdl.Tensor, pdl.Tensor]:
+    """The question for the energy, as `Asked` takes it."""
+    return pdl.as_tensor(np.zeros((1, num_qubits), np.int64)), pdl.as_tensor(np.ones(1, np.int64))
+
+
+def steps(num_qubits: int) -> dict[str, Any]:
+    """The pipeline, as plain values: an observable to its numbers, expectations to a table."""
+    pre = {part: [{"step": "pauli_word", "part": part, "num_qubits": num_qubits, "names": [ENERGY]}] for part in PARTS}
+    return {"pre": pre, "post": {OUTPUT: [{"step": "values"}]}}
+
+
+def labels(names: Sequence[str], rows: int) -> list[str]:
+    """Names of the numbers of an answer: one for each problem, where there are several."""
+    return [ANSWER] if rows == 1 else list(names) or [str(row) for row in range(rows)]
+
+
+def pipeline(num_qubits: int, said: Sequence[str]) -> Pipeline:
+    """The same, ready to run."""
+    made = Pipeline.read(steps(num_qubits), said, "the task's pipeline")
+    assert made is not None
+    return made
+
+
+def reader(num_qubits: int) -> PauliWord:
+    """What reads observables to a run."""
+    return PauliWord(PARTS[0], num_qubits, [ENERGY])
+
+
+def predict(model: Ansatz, names: Sequence[str], inputs: Sequence[Any], *, batch_size: int) -> Iterator[dict[str, Any]]:
+    """{"input": "Z0 Z1", "expectation": 0.25} for each observable, in order."""
+    n = model.circuit.num_qubits
+    answers, net, waiting = pipeline(n, labels(names, model.rows)), Asked(model), iter(inputs)
+    while group := list(islice(waiting, batch_size)):
+        samples = [answers.take(item) for item in group]
+        arrays = answers.joined([sample.inputs for sample in samples])
+        with no_grad():
+            found = net(*(pdl.as_tensor(arrays[part]) for part in PARTS)).numpy()
+        for item, sample, row in zip(group, samples, found, strict=True):
+            yield {"input": str(item), **answers.finish({OUTPUT: row}, sample), "_item": item}
+
+
+def questions(model: Ansatz) -> list[str]:
+    """The energy, and some words of the Hamiltonian."""
+    words = [word for word in model.held()[0].terms if set(word) != {"I"}][: SAMPLES - 1]
+    return [ENERGY, *(written(word) for word in words)]
+
+
+def written(word: str) -> str:
+    """A word by letters and qubits: "ZIZ" is "Z0 Z2"."""
+    return " ".join(f"{letter}{qubit}" for qubit, letter in enumerate(word) if letter != "I")
+
+
+def deployment(
+    task: Variational, model: Ansatz, names: Sequence[str], cfg: Any, *, metrics: Mapping[str, float | None],
+    licence: str,
+) -> Deployment:  # fmt: skip
+    """A bundle that answers questions about the trained state."""
+    circuit, count = model.circuit, Dim.symbol("n", 3)
+    around, said = steps(circuit.num_qubits), labels(names, model.rows)
+    about = ", ".join(list(names)[:8]) + (", ..." if len(names) > 8 else "")
+    card = card_of(
+        task.title(cfg),
+        f"The state of a circuit of {circuit.num_qubits} qubits, {len(circuit)} gates and {circuit.num_parameters} "
+        f"parameters, trained for {about or 'a problem of its own'}. It answers for products of Pauli matrices "
+        f'("Z0 Z1") and for "{ENERGY}" with their expectation, computed without sampling error.',
+        cfg,
+        metrics,
+        protocol="Energies are expectations of the Hamiltonian; energy_error is the largest distance from exact.",
+        use=f'    session = pdl.runtime.load("model.pdl")\n    session("{ENERGY}")\n\n'
+        f"or `pdl predict model.pdl {ENERGY} 'Z0 Z1'`.",
+        licence=licence,
+    )
+    return Deployment(
+        module=Asked(model),
+        inputs={PARTS[0]: Spec((count, circuit.num_qubits), int64), PARTS[1]: Spec((count,), int64)},
+        outputs=(OUTPUT,),
+        pre=around["pre"],
+        post=around["post"],
+        samples=questions(model),
+        prepare=pipeline(circuit.num_qubits, said).prepare,
+        labels=said,
+        card=card,
+        licence=licence,
+        about={"task": cfg["task"]["_target_"], "model": cfg["model"]["_target_"], "parameters": model.theta.size},
+    )
+
+
+__all__ = ["ENERGY", "Asked", "asked", "deployment", "labels", "pipeline", "predict", "questions", "reader", "steps",
+           "written"]  # fmt: skip
