@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from pdl.circuits import Circuit, Parameter
+from pdl.circuits import Circuit, Parameter, amplitude_damping, depolarizing
 from pdl.circuits.drawing.labels import Labels, number
 from pdl.circuits.drawing.layout import columns
 from pdl.errors import UsageError
@@ -71,6 +71,31 @@ def test_nothing_covers_anything(seed: int) -> None:
         assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
     right, bottom = (float(v) for v in picture.attrib["viewBox"].split()[2:])
     assert all(min(x, y) > 0 and x2 < right and y2 < bottom for x, y, x2, y2 in spans)
+
+
+def noisy() -> Circuit:
+    """Measurements, conditions, a barrier, channels."""
+    circuit = Circuit(3).h(0).channel(depolarizing(0.01, 2), 0, 1).barrier(0, 1)
+    circuit.measure(0, 1, confusion=[[1, 0], [0.03, 0.97]])
+    return circuit.when({1: 1, 0: 0}, lambda c: c.cx(0, 2)).channel(amplitude_damping(0.1), 1).reset(2)
+
+
+def test_characters_of_what_is_no_gate() -> None:
+    assert text(noisy(), width=80).splitlines() == [
+        "     ┌───┐ ┌───────────┐ ░ ┌────────────┐",
+        "q0  ─┤ H ├─┤           ├─░─┤ M(0, 0.03) ├────●────────────────",
+        "     └───┘ │ Dep(0.01) │ ░ └──────┬─────┘    │    ┌─────────┐",
+        "q1  ───────┤           ├─░────────┼──────────┼────┤ AD(0.1) ├─",
+        "           └───────────┘ ░        │          │    ├─────────┤",
+        "q2  ──────────────────────────────┼──────────⊕────┤   |0⟩   ├─",
+        "                                  │          │    └─────────┘",
+        "c/2 ══════════════════════════════╩══════════╩════════════════",
+        "                                  1       0=0,1=1",
+    ]
+    assert re.findall(r"<title>(.*?)</title>", svg(noisy()))[2:] == [
+        "depolarizing(0.01) on q0, q1", "barrier on q0, q1", "measure(0, 0.03) on q0 into c1",
+        "x on q2 where q0 is 1 if c0 is 0, c1 is 1", "amplitude_damping(0.1) on q1", "reset on q2",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,8 @@ from pdl.errors import UsageError
 from pdl.suites import suggest
 
 Array = np.ndarray
+MOST_MATRIX = 12
+"""Qubits of a circuit whose matrix is asked for: 268 MB."""
 
 
 class Circuit(Building):
@@ -165,18 +167,26 @@ class Circuit(Building):
 
     @property
     def depth(self) -> int:
-        """Gates on the longest way through it."""
-        return max((layer + 1 for layer, _ in self.layers()), default=0)
+        """Gates on the longest way through it, barriers not counted."""
+        return max((layer + (gate.kind != "barrier") for layer, gate in self.layers()), default=0)
+
+    @property
+    def two_qubit_depth(self) -> int:
+        """The same of gates on two qubits or more, which are what costs on a machine."""
+        joining = self.copy()
+        joining.gates = [gate for gate in self.gates if len(gate.touched) > 1]
+        return joining.depth
 
     def layers(self) -> Iterator[tuple[int, Gate]]:
-        """(layer, gate): each in the first layer in which its qubits and classical bits are free."""
+        """(layer, gate): each in the first layer in which its qubits and classical bits are free. A barrier takes none,
+        and what follows it is in later layers than what stands before it."""
         busy: dict[tuple[str, int], int] = {}
         for gate in self.gates:
             bits = {*gate.bits, *(bit for bit, _ in gate.condition)}
             wires = [*(("qubit", q) for q in gate.touched), *(("bit", b) for b in bits)]
             layer = max(busy.get(wire, 0) for wire in wires)
             yield layer, gate
-            busy |= dict.fromkeys(wires, layer + 1)
+            busy |= dict.fromkeys(wires, layer + (gate.kind != "barrier"))
 
     def count(self) -> dict[str, int]:
         """How many gates there are, by name."""
@@ -185,6 +195,36 @@ class Circuit(Building):
             name = "c" * len(gate.controls) + gate.kind
             found[name] = found.get(name, 0) + 1
         return dict(sorted(found.items()))
+
+    def summary(self) -> dict[str, Any]:
+        """Its facts as plain values: qubits, bits, parameters, gates, two_qubit_gates, depth, two_qubit_depth, and
+        `counts` by name. "two_qubit" means two or more; barriers are no gates."""
+        counts = {name: number for name, number in self.count().items() if name != "barrier"}
+        joining = sum(len(gate.touched) > 1 for gate in self.gates if gate.kind != "barrier")
+        return {
+            "qubits": self.num_qubits, "bits": self.num_bits, "parameters": self.num_parameters,
+            "gates": sum(counts.values()), "two_qubit_gates": joining, "depth": self.depth,
+            "two_qubit_depth": self.two_qubit_depth, "counts": counts,
+        }  # fmt: skip
+
+    def matrix(self, values: Any = None) -> Array:
+        """Its unitary matrix, complex [2^n, 2^n], for up to `MOST_MATRIX` qubits and one set of values."""
+        from pdl.circuits.simulate import states  # stands on this module
+
+        if self.num_qubits > MOST_MATRIX:
+            raise UsageError(f"a matrix of {self.num_qubits} qubits has 4^{self.num_qubits} entries; `states` and "
+                             f"`expectations` need none, and this is for up to {MOST_MATRIX}")  # fmt: skip
+        rows = self.row(values)
+        if len(rows) != 1:
+            raise UsageError(f"a matrix is that of one set of values, not of a batch of {len(rows)}")
+        size = 1 << self.num_qubits
+        return states(self, np.repeat(rows, size, axis=0), initial=np.eye(size, dtype=complex)).T
+
+    def draw(self, values: Any = None, *, width: int | None = None) -> str:
+        """The circuit in box characters, as `pdl.circuits.drawing.text` has it; `str(circuit)` is the same."""
+        from pdl.circuits.drawing.text import text  # stands on this module
+
+        return text(self, values, width=width)
 
     def columns(self) -> dict[tuple[str, int], int]:
         """The place of every parameter's entry in a row of all of them; the entry of a single number is -1."""
@@ -233,6 +273,9 @@ class Circuit(Building):
 
     def __len__(self) -> int:
         return len(self.gates)
+
+    def __str__(self) -> str:
+        return self.draw()
 
     def __repr__(self) -> str:
         bits = f"{self.num_bits} bits, " if self.num_bits else ""

@@ -74,7 +74,13 @@ class Labels:
         return _times(angle.factor, name) + (f"{'+' if angle.offset > 0 else '-'}{offset}" if angle.offset else "")
 
     def angles(self, gate: Gate) -> str:
-        """The angles of a gate, with commas between."""
+        """The angles of a gate, with commas between; what a channel was made with; of a measurement how often a 0 is
+        read as 1, and a 1 as 0."""
+        if gate.kind == "channel":
+            told = (gate.about.told[name] for name in gate.about.told if name != "num_qubits")
+            return ", ".join(f"{value:.4g}" for value in told if isinstance(value, int | float))
+        if gate.kind == "measure" and gate.about is not None:
+            return f"{gate.about[0, 1]:.4g}, {gate.about[1, 0]:.4g}"
         return ", ".join(map(self.angle, gate.angles))
 
 
@@ -85,9 +91,20 @@ def _times(factor: float, name: str) -> str:
     return {1.0: "", -1.0: "-"}.get(factor, number(factor)) + name
 
 
+CHANNELS = {
+    "bit_flip": "BF", "phase_flip": "PF", "bit_phase_flip": "BPF", "pauli_channel": "Pauli", "depolarizing": "Dep",
+    "amplitude_damping": "AD", "generalized_amplitude_damping": "GAD", "phase_damping": "PD",
+    "thermal_relaxation": "TR", "reset_channel": "Reset", "kraus": "Kraus",
+}  # fmt: skip
+"""What stands on the boxes of channels, by their names."""
+OTHERS = {"unitary": "U", "measure": "M", "reset": "|0⟩"}
+
+
 def title(gate: Gate) -> str:
     """The name of a gate without its controls, as a box has it."""
-    return KINDS[gate.kind].label if gate.kind in KINDS else {"unitary": "U"}.get(gate.kind, gate.kind)
+    if gate.kind == "channel":
+        return CHANNELS.get(gate.about.name, gate.about.name)
+    return KINDS[gate.kind].label if gate.kind in KINDS else OTHERS[gate.kind]
 
 
 __all__ = ["GREEK", "Labels", "number", "title"]

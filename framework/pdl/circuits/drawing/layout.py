@@ -14,7 +14,10 @@ FAMILIES = dict.fromkeys(("x", "y", "z", "id"), "pauli") | dict.fromkeys(
     ("s", "sdg", "t", "tdg", "p", "sx", "sxdg"), "phase"
 ) | dict.fromkeys(("rx", "ry", "rz", "u"), "rotation") | dict.fromkeys(
     ("rxx", "ryy", "rzz", "rzx", "pauli"), "word"
-) | dict.fromkeys(("swap", "iswap", "iswapdg"), "swap") | {"h": "hadamard", "unitary": "matrix"}  # fmt: skip
+) | dict.fromkeys(("swap", "iswap", "iswapdg"), "swap") | {
+    "h": "hadamard", "unitary": "matrix", "measure": "readout", "reset": "readout", "channel": "noise",
+    "barrier": "barrier",
+}  # fmt: skip
 """The kinds of gates that a picture gives one colour."""
 
 
@@ -22,8 +25,9 @@ FAMILIES = dict.fromkeys(("x", "y", "z", "id"), "pauli") | dict.fromkeys(
 class Symbol:
     """What stands on one wire, or from one wire to another.
 
-    form      "box", "dot" (control at 1), "ring" (control at 0), "plus" (X with controls) or "cross" (of a swap)
-    wire      its wire;    last  the last one of a box that covers several
+    form      "box", "meter" (a box, too), "dot" (control at 1), "ring" (control at 0), "plus" (X with controls),
+              "cross" (of a swap), "barrier"; on the classical wire "write" (of a measurement) or "when" (a condition)
+    wire      its wire, the classical one behind the last qubit's;    last  the last one of a box that covers several
     title     of a box;    angle  what stands below or behind it
     ports     of a box over several wires: which of the gate's qubits each is
     """
@@ -60,15 +64,21 @@ class Mark:
         """The lowest wire."""
         return max(s.end for s in self.symbols)
 
+    @property
+    def wires(self) -> Iterable[int]:
+        """Those on which nothing else stands in its column."""
+        return self.gate.qubits if self.gate.kind == "barrier" else range(self.low, self.high + 1)
+
 
 def marks(circuit: Circuit, labels: Labels) -> Iterator[Mark]:
     """Every gate, in the first column in which all wires from its first to its last are free."""
-    busy = [0] * circuit.num_qubits
+    busy = [0] * (circuit.num_qubits + 1)
     for gate in circuit.gates:
         symbols = tuple(symbols_of(gate, labels))
-        made = Mark(gate, FAMILIES.get(gate.kind, "matrix"), symbols, 0)
-        column = max(busy[made.low : made.high + 1])
-        busy[made.low : made.high + 1] = [column + 1] * (made.high + 1 - made.low)
+        made = Mark(gate, FAMILIES[gate.kind], symbols, 0)
+        column = max(busy[wire] for wire in made.wires)
+        for wire in made.wires:
+            busy[wire] = column + 1
         yield Mark(gate, made.family, symbols, column)
 
 
@@ -91,6 +101,15 @@ def folded(widths: Sequence[float], room: float) -> Iterator[range]:
 
 def symbols_of(gate: Gate, labels: Labels) -> Iterable[Symbol]:
     """The symbols of a gate."""
+    classical = labels.circuit.num_qubits
+    yield from _on_qubits(gate, labels)
+    if gate.bits:
+        yield Symbol("write", classical, ",".join(map(str, gate.bits)))
+    if gate.condition:
+        yield Symbol("when", classical, ",".join(f"{bit}={value}" for bit, value in gate.condition))
+
+
+def _on_qubits(gate: Gate, labels: Labels) -> Iterable[Symbol]:
     for qubit, value in zip(gate.controls, gate.values, strict=True):
         yield Symbol("dot" if value else "ring", qubit)
     angle = labels.angles(gate)
@@ -100,11 +119,13 @@ def symbols_of(gate: Gate, labels: Labels) -> Iterable[Symbol]:
         yield Symbol("dot", gate.qubits[0])
     elif gate.kind == "swap":
         yield from (Symbol("cross", qubit) for qubit in gate.qubits)
-    elif FAMILIES.get(gate.kind) == "word":
+    elif gate.kind == "barrier":
+        yield from (Symbol("barrier", qubit) for qubit in sorted(gate.qubits))
+    elif FAMILIES[gate.kind] == "word":
         word = gate.about if gate.kind == "pauli" else gate.kind[1:].upper()
         yield from _letters(word, gate.qubits, angle)
     elif len(gate.qubits) == 1:
-        yield Symbol("box", gate.qubits[0], title(gate), angle)
+        yield Symbol("meter" if gate.kind == "measure" else "box", gate.qubits[0], title(gate), angle)
     else:
         yield from _blocks(gate, angle)
 
@@ -120,7 +141,7 @@ def _letters(word: str, qubits: Sequence[int], angle: str) -> Iterable[Symbol]:
 def _blocks(gate: Gate, angle: str) -> Iterable[Symbol]:
     """A gate of several qubits: a box over all of them, or one over each row of neighbours."""
     wires = sorted(gate.qubits)
-    ordered = wires == list(gate.qubits) or gate.kind != "unitary"
+    ordered = wires == list(gate.qubits) or gate.kind not in ("unitary", "channel")
     for _, group in groupby(enumerate(wires), key=lambda pair: pair[1] - pair[0]):
         own = [wire for _, wire in group]
         ports = () if ordered and len(own) == len(wires) else tuple(gate.qubits.index(wire) for wire in own)

@@ -15,7 +15,7 @@ from pdl.circuits.drawing.layout import Mark, Symbol, columns, folded
 UP, DOWN, LEFT, RIGHT = 1, 2, 4, 8
 LINES = " ╵╷│╴┘┐┤╶└┌├─┴┬┼"
 """The line that goes into these directions, by their sum."""
-POINTS = {"dot": "●", "ring": "○", "plus": "⊕", "cross": "╳"}  # noqa: RUF001
+POINTS = {"dot": "●", "ring": "○", "plus": "⊕", "cross": "╳", "write": "╩", "when": "╩"}  # noqa: RUF001
 LEAST = 20  # columns of characters, however narrow the terminal
 
 
@@ -34,6 +34,8 @@ def text(circuit: Circuit, values: Any = None, *, width: int | None = None) -> s
     room = max(width or shutil.get_terminal_size((100, 24)).columns, LEAST)
     made = columns(circuit, Labels.of(circuit, values))
     names = [f"q{k} " for k in range(circuit.num_qubits)]
+    if circuit.num_bits:
+        names.append(f"c/{circuit.num_bits} ")
     margin = max(map(len, names))
     widths = [max((_width(symbol) for mark in column for symbol in mark.symbols), default=1) for column in made]
     blocks = [
@@ -49,7 +51,9 @@ def _write(symbol: Symbol) -> str:
 
 def _width(symbol: Symbol) -> int:
     ports = max((len(str(port)) + 1 for port in symbol.ports), default=0)
-    return len(_write(symbol)) + ports + 4 if symbol.form == "box" else 1
+    if symbol.form in ("box", "meter"):
+        return len(_write(symbol)) + ports + 4
+    return len(symbol.title) if symbol.form in ("write", "when") else 1
 
 
 class _Canvas:
@@ -82,13 +86,16 @@ class _Canvas:
 
 
 def _block(wires: int, names: Sequence[str], margin: int, part: list[list[Mark]], widths: Sequence[int]) -> str:
-    canvas = _Canvas(wires, sum(widths) + len(widths) + (1 if widths else 2))
+    canvas = _Canvas(len(names), sum(widths) + len(widths) + (1 if widths else 2))
     for wire in range(wires):
         canvas.lines[2 * wire + 1] = LEFT | RIGHT
+    for row in range(2 * wires + 1, 2 * len(names), 2):
+        canvas.write(row, 0, "═" * canvas.lines.shape[1])
     at = 1
     for marks, width in zip(part, widths, strict=True):
         for mark in marks:
-            canvas.down(at + width // 2, 2 * mark.low + 1, 2 * mark.high + 1)
+            if mark.family != "barrier":
+                canvas.down(at + width // 2, 2 * mark.low + 1, 2 * mark.high + 1)
             for symbol in mark.symbols:
                 _draw(canvas, symbol, at, width)
         at += width + 1
@@ -99,8 +106,15 @@ def _block(wires: int, names: Sequence[str], margin: int, part: list[list[Mark]]
 
 
 def _draw(canvas: _Canvas, symbol: Symbol, at: int, width: int) -> None:
-    if symbol.form != "box":
-        canvas.write(2 * symbol.wire + 1, at + width // 2, POINTS[symbol.form])
+    middle = at + width // 2
+    if symbol.form == "barrier":
+        for row in range(3):
+            canvas.write(2 * symbol.wire + row, middle, "░")
+        return
+    if symbol.form not in ("box", "meter"):
+        canvas.write(2 * symbol.wire + 1, middle, POINTS[symbol.form])
+        if symbol.form in ("write", "when"):
+            canvas.write(2 * symbol.wire + 2, middle - len(symbol.title) // 2, symbol.title)
         return
     top, bottom, right = 2 * symbol.wire, 2 * symbol.end + 2, at + width - 1
     for row in range(top + 1, bottom):  # what is inside is covered

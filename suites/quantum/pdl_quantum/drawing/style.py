@@ -14,6 +14,9 @@ PALETTE = {
     "word": ("#fbdde8", "#bd4374", "#4a2234", "#ee8db2"),
     "swap": ("#dff1d8", "#4b9136", "#22391b", "#90cf7b"),
     "matrix": ("#e9edf2", "#64748b", "#2a323d", "#9aa9bd"),
+    "readout": ("#f3f4f6", "#4b5563", "#262c35", "#b6c0cd"),
+    "noise": ("#fdeeea", "#cf5a3c", "#40221b", "#ee8a70"),
+    "barrier": ("#ffffff", "#7d8796", "#14181f", "#8490a1"),
 }
 INK = {
     "paper": ("#ffffff", "#14181f"), "ink": ("#1d2430", "#e8ecf2"), "soft": ("#66707f", "#9aa4b4"),
@@ -44,6 +47,10 @@ def sheet(scope: str) -> str:
         f"{scope} .join{{stroke:var(--edge);stroke-width:1.8}}{scope} .dot{{fill:var(--edge)}}"
         f"{scope} .ring{{fill:var(--paper);stroke:var(--edge);stroke-width:1.8}}"
         f"{scope} .cross{{stroke:var(--edge);stroke-width:2.2;stroke-linecap:round}}"
+        f"{scope} .meter{{fill:none;stroke:var(--edge);stroke-width:1.5;stroke-linecap:round}}"
+        f"{scope} .noise .box{{stroke-dasharray:3.5 2.5}}"
+        f"{scope} line.barrier{{stroke:var(--barrier);stroke-width:2;stroke-dasharray:4 4}}"
+        f"{scope} .readout .join{{stroke-width:1.4}}"
         f"{scope} .plus{{stroke:var(--paper);stroke-width:2;stroke-linecap:round}}"
     )
 

@@ -32,13 +32,18 @@ class _Picture:
     """Columns of marks, and what they need of the page."""
 
     def __init__(self, circuit: Circuit, made: list[list[Mark]], room: float) -> None:
-        self.wires, self.columns = circuit.num_qubits, made
+        self.wires, self.bits, self.columns = circuit.num_qubits, circuit.num_bits, made
         self.boxes = [widths(column) for column in made]
         self.widths = [max(each.values()) + GAP for each in self.boxes]
-        self.left = MARGIN + width(f"q{self.wires - 1}", TITLE) + 10
+        self.left = MARGIN + max(width(f"q[{self.wires - 1}]", TITLE), width(self.register, TITLE)) + 10
         free = room - self.left - TAIL - MARGIN
         self.rows = list(folded(self.widths, free))
-        self.height = (self.wires - 1) * PITCH + BOX
+        self.height = (self.wires - 1) * PITCH + BOX + (PITCH if self.bits else 0)
+
+    @property
+    def register(self) -> str:
+        """The classical bits' name and number."""
+        return f"c/{self.bits}" if self.bits else ""
 
     def write(self) -> str:
         """The SVG."""
@@ -54,7 +59,7 @@ class _Picture:
 
     def _row(self, row: range, place: int, end: float) -> str:
         top = MARGIN + BOX / 2 + place * (self.height + BETWEEN)
-        parts = [self._wire(wire, top, end, place) for wire in range(self.wires)]
+        parts = [self._wire(wire, top, end, place) for wire in range(self.wires + (self.bits > 0))]
         x = self.left + GAP / 2
         for k in row:
             middle = x + self.widths[k] / 2
@@ -64,13 +69,14 @@ class _Picture:
 
     def _wire(self, wire: int, top: float, end: float, place: int) -> str:
         y, start = top + wire * PITCH, self.left
-        name = f'<text class="name" x="{start - 8:.1f}" y="{y + 4.5:.1f}">q{rich(f"[{wire}]")}</text>'
-        before, after = place > 0, place < len(self.rows) - 1
-        solid = _line("wire", start + TAIL * before, end - TAIL * after, y)
-        return (
-            name + solid + (_line("wire on", start, start + TAIL, y) if before else "")
-            + (_line("wire on", end - TAIL, end, y) if after else "")
-        )  # fmt: skip
+        name = self.register if wire == self.wires else f"q[{wire}]"
+        made = f'<text class="name" x="{start - 8:.1f}" y="{y + 4.5:.1f}">{rich(name)}</text>'
+        for line in (y - 1.3, y + 1.3) if wire == self.wires else (y,):
+            on, off = TAIL * (place > 0), TAIL * (place < len(self.rows) - 1)
+            made += _line("wire", start + on, end - off, line)
+            made += _line("wire on", start, start + on, line) if on else ""
+            made += _line("wire on", end - off, end, line) if off else ""
+        return made
 
 
 def _line(kind: str, a: float, b: float, y: float) -> str:
