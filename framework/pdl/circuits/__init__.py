@@ -31,11 +31,12 @@ from pdl.circuits.information import entropy, fidelity, partial_trace, purity, s
 from pdl.circuits.noise import NoiseModel, noisy
 from pdl.circuits.paulis import PauliSum
 from pdl.circuits.simulate import expectations, gradients, sample, states, zero_states
+from pdl.circuits.trajectories import Shots, run
 
 __all__ = [
-    "Angle", "Channel", "Circuit", "Gate", "NoiseModel", "Parameter", "PauliSum", "amplitude_damping", "bit_flip",
-    "bit_phase_flip", "bit_probabilities", "density", "density_expectations", "density_of", "depolarizing", "entropy",
-    "expectations", "fidelity", "generalized_amplitude_damping", "gradients", "kraus_channel", "mixed_expectation",
-    "noisy", "partial_trace", "pauli_channel", "phase_damping", "phase_flip", "purity", "reset_channel", "sample",
-    "state_fidelity", "states", "thermal_relaxation", "trace_distance", "zero_states",
+    "Angle", "Channel", "Circuit", "Gate", "NoiseModel", "Parameter", "PauliSum", "Shots", "amplitude_damping",
+    "bit_flip", "bit_phase_flip", "bit_probabilities", "density", "density_expectations", "density_of", "depolarizing",
+    "entropy", "expectations", "fidelity", "generalized_amplitude_damping", "gradients", "kraus_channel",
+    "mixed_expectation", "noisy", "partial_trace", "pauli_channel", "phase_damping", "phase_flip", "purity",
+    "reset_channel", "run", "sample", "state_fidelity", "states", "thermal_relaxation", "trace_distance", "zero_states",
 ]  # fmt: skip
