@@ -154,6 +154,19 @@ class Circuit(Building):
         made.gates = [inverse_of(gate) for gate in reversed(self.gates)]
         return made
 
+    def renamed(self, names: Mapping[str, str]) -> Circuit:
+        """The same gates, with other names for some of the parameters."""
+        strange = [name for name in names if name not in self.parameters]
+        if strange:
+            raise UsageError(f"the circuit has no parameter {strange[0]!r}{suggest(strange[0], self.parameters)}")
+        made = Circuit(self.num_qubits, self.num_bits)
+        for name, parameter in self.parameters.items():
+            made.parameter(names.get(name, name), parameter.shape)
+        for gate in self.gates:
+            angles = (replace(a, parameter=names.get(a.parameter or "", a.parameter)) for a in gate.angles)
+            made.add(replace(gate, angles=tuple(angles)))
+        return made
+
     # -- facts ---------------------------------------------------------------------------------------------------------
     @property
     def num_parameters(self) -> int:

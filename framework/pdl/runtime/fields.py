@@ -216,8 +216,8 @@ class RowFields(Reader, table=PRE, name="fields"):
 
     An item is a row as `as_row` takes it; columns that it lacks are missing. `fields` are those of the part, in order:
     {name: {"column", "kind": "category" | "names" | "number", and the arguments of that class}}, vocabularies by name.
-    `known` are the columns of all parts, of which a row must have one. `columns` and `separator` are those of files
-    without a header.
+    `known` are the columns of all parts, of which a row must have one; with `complete`, all of this part's, and numbers
+    where these are asked for. `columns` and `separator` are those of files without a header.
     """
 
     takes = "row"
@@ -229,7 +229,10 @@ class RowFields(Reader, table=PRE, name="fields"):
         known: Sequence[str] = (),
         columns: Sequence[str] | None = None,
         separator: str | None = None,
+        complete: bool = False,
     ) -> None:
+        if type(complete) is not bool:
+            raise UsageError(f"complete={complete!r:.40} must be true or false")
         if part not in ("ids", "numbers") or not isinstance(fields, Mapping) or not fields:
             raise UsageError(f"part={part!r} must be ids or numbers, and have fields")
         if not all(isinstance(name, str) for name in (*known, *(columns or ()))):
@@ -237,7 +240,7 @@ class RowFields(Reader, table=PRE, name="fields"):
         if separator is not None and (not isinstance(separator, str) or len(separator) != 1):
             raise UsageError(f"separator={separator!r} must be one character")
         self.part, self.specs, self.columns, self.separator = part, dict(fields), columns, separator
-        self.known = list(known)
+        self.known, self.complete = list(known), complete
         for name, spec in self.specs.items():
             _encoder(name, spec, {spec.get("vocabulary", ""): Vocabulary([])} if isinstance(spec, Mapping) else {})
         self._known: Mapping[str, Vocabulary] = {}
@@ -259,8 +262,21 @@ class RowFields(Reader, table=PRE, name="fields"):
 
     def read(self, item: Any, told: dict[str, Any]) -> Array:
         row = known_row(item, self.known or list(self.fields.columns.values()))
+        if self.complete:
+            self._demand(item, row)
         array: Array = self.fields.rows([row])[self.part][0]
         return array
+
+    def _demand(self, item: Any, row: Mapping[str, Any]) -> None:
+        for name, encoder in self.fields.encoders.items():
+            column = self.fields.column(name)
+            cell = row.get(column)
+            given = cell not in (None, "")
+            if given and (not isinstance(encoder, Number) or math.isfinite(as_number(cell))):
+                continue
+            what = f"{cell!r:.40}, which is no number," if given else "nothing"
+            reads = ", ".join(map(self.fields.column, self.fields.encoders))
+            raise DataError(f"the row {str(item)[:60]!r} says {what} of {column!r}; the model reads {reads}")
 
     def rows(self, path: str | Path) -> Iterator[tuple[str, Any]]:
         """See `pdl.runtime.tables.rows`."""

@@ -13,6 +13,10 @@ from pdl_quantum.algorithms import (
     learn_unitary,
 )
 from pdl_quantum.chemistry import FermionSum, uccsd
+from pdl_quantum.classifier import QuantumClassifier, QuantumKernel
+from pdl_quantum.encodings import AmplitudeEncoding, AngleEncoding, BasisEncoding, Encoding, IQPEncoding
+from pdl_quantum.layer import Layer
+from pdl_quantum.models import VSQL, KernelClassifier, VariationalClassifier
 from pdl_quantum.problems import QUBO, TSP, MaxCut, Portfolio
 from pdl_quantum.variational import Ansatz, Problem, Problems, Variational
 from pdl_quantum.vqe import VQE
@@ -23,11 +27,18 @@ MOVED: dict[str, str] = {}
 """Import paths that moved: {"pdl_quantum.OldName": "pdl_quantum.NewName"}; recipes with the old ones keep working."""
 
 __all__ = [
+    "AmplitudeEncoding",
     "Angle",
+    "AngleEncoding",
     "Ansatz",
+    "BasisEncoding",
     "Circuit",
+    "Encoding",
     "FermionSum",
     "GibbsState",
+    "IQPEncoding",
+    "KernelClassifier",
+    "Layer",
     "MOVED",
     "MaxCut",
     "Parameter",
@@ -38,10 +49,14 @@ __all__ = [
     "Problems",
     "QUBO",
     "QuantumAutoencoder",
+    "QuantumClassifier",
+    "QuantumKernel",
     "StateDiagonalization",
     "TSP",
     "VQE",
+    "VSQL",
     "Variational",
+    "VariationalClassifier",
     "dynamics",
     "learn_state",
     "learn_unitary",

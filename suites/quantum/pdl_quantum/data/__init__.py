@@ -1,5 +1,9 @@
-"""Data of quantum tasks: problems of chemistry."""
+"""Data sets and problems, by the names that recipes give them."""
 
+from __future__ import annotations
+
+from pdl_quantum.data.digits import Digits
 from pdl_quantum.data.molecule import DissociationCurve, Molecule
+from pdl_quantum.data.table import Circle, Moons, Table, TableFile
 
-__all__ = ["DissociationCurve", "Molecule"]
+__all__ = ["Circle", "Digits", "DissociationCurve", "Molecule", "Moons", "Table", "TableFile"]

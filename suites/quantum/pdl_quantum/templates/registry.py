@@ -32,7 +32,7 @@ TEMPLATES: dict[str, Callable[..., Circuit]] = {
 """Functions that build a circuit, by their names."""
 
 
-def template(name: str, *arguments: Any, **options: Any) -> Circuit:
+def template(name: str, /, *arguments: Any, **options: Any) -> Circuit:
     """The circuit of a template by name: `template("real_amplitudes", 4, layers=2)`.
 
     Errors: UsageError where there is no such template, where it knows no such option, or one that it needs is missing.

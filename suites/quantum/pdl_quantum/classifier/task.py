@@ -1,0 +1,174 @@
+"""The task of classifiers: one class for each row of numbers, or picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+import pdl
+from pdl.config import build
+from pdl.errors import ConfigError, DataError, ShapeError
+from pdl.nn import Module
+from pdl.report import Section
+from pdl.runtime.readers import Reader
+from pdl.tensor import Tensor, no_grad
+from pdl.train import Deployment, Loss, Metric, Task
+from pdl.train.loop import Evaluation
+from pdl.train.metrics import Accuracy, ConfusionMatrix
+from pdl.train.task import Tiny, first_samples
+from pdl_quantum.classifier import report, use
+from pdl_quantum.classifier.scaling import Scaling, fitted
+from pdl_quantum.variational.told import filled, told
+
+
+class QuantumClassifier(Task):
+    """One class for each sample, by cross-entropy of the model's scores.
+
+    Samples are rows {"features": float32 [D], "label": int} (`pdl_quantum.data.Table`) or pictures {"image": ...,
+    "label": int}, whose transforms make floats of them. num_features and num_classes of the model follow from the data
+    where the recipe leaves them out.
+
+    scale     of the columns of rows, by the training data: "none"; "standard", mean 0 and deviation 1; "angle", least
+              and largest value to 0 and pi
+    classes   names of the classes in the order of the labels,
+    columns   names of the numbers of a row (none: samples are pictures), and
+    shift, factor  of each column, (value - shift) / factor being what the model reads: the data tells
+    """
+
+    monitor = "val/accuracy"
+    monitor_mode = "max"
+
+    def __init__(
+        self,
+        *,
+        scale: Literal["none", "standard", "angle"] = "none",
+        classes: Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+        shift: Sequence[float] | None = None,
+        factor: Sequence[float] | None = None,
+    ) -> None:
+        self.scale = scale
+        self.classes, self.columns = list(classes or ()), list(columns or ())
+        self.scaling = Scaling(shift or (), factor or ())
+        self.told: dict[str, Any] = {}
+        self.evaluated: Module | None = None
+
+    # -- training ------------------------------------------------------------------------------------------------------
+    def inputs(self, batch: Any) -> Tensor:
+        """What the model reads of a batch."""
+        if "image" in batch:
+            return pdl.as_tensor(batch["image"])
+        return pdl.as_tensor(self.scaling(batch["features"]))
+
+    def step(self, model: Module, batch: Any) -> Loss:
+        labels, made = batch["label"], model(self.inputs(batch))
+        return Loss(pdl.cross_entropy(made, pdl.as_tensor(labels)), len(labels), (made.detach(), labels))
+
+    def evaluate(self, model: Module, batch: Any) -> Loss:
+        self.evaluated = model
+        return self.step(model, batch)
+
+    def metrics(self) -> dict[str, Metric]:
+        return {"accuracy": Accuracy(), "confusion": ConfusionMatrix(len(self.classes))}
+
+    # -- building ------------------------------------------------------------------------------------------------------
+    def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
+        """Agree on classes and columns; scale by the training data."""
+        for split, dataset in datasets.items():
+            names, columns = list(dataset.classes), _columns(dataset)
+            if not self.classes:
+                self.classes, self.columns = names, columns
+            if names != self.classes or columns != self.columns:
+                raise DataError(
+                    f"data.{split}: classes {names} and columns {columns}; expected {self.classes} and {self.columns}: "
+                    "all splits need the same"
+                )
+        if len(self.classes) < 2:
+            raise DataError(f"the data has the classes {self.classes}; at least 2 are needed to tell them apart")
+        if self.columns and not len(self.scaling.shift):
+            if self.scale != "none" and "train" not in datasets:
+                raise DataError("data.train is needed to scale columns; give it, or use a run that was trained")
+            self.scaling = fitted(self.scale, datasets.get("train"), len(self.columns))
+        self.told = told(cfg["model"], self.facts(cfg, datasets))
+
+    def facts(self, cfg: Any, datasets: Mapping[str, Any]) -> dict[str, Any]:
+        """What the data tells the model, by the names of its arguments."""
+        width = len(self.columns) or self._pixels(cfg, next(iter(datasets.values())))
+        return {"num_features": width, "num_classes": len(self.classes)}
+
+    def _pixels(self, cfg: Any, dataset: Any) -> int:
+        image = self._first(cfg, dataset)["image"]
+        if image.dtype.kind != "f":
+            raise ConfigError(f"data.transforms.eval gives {image.dtype} images; add pdl.data.transforms.ToFloat")
+        return int(np.prod(image.shape[1:]))
+
+    def _first(self, cfg: Any, dataset: Any) -> Any:
+        """A batch of one sample, prepared as for evaluation."""
+        loader: Any = self.loader(cfg, first_samples(dataset, 1), training=False, seed=0)
+        loader.workers = 0
+        return next(iter(loader))
+
+    def model(self, cfg: Any) -> Module:
+        made: Module = build(filled(cfg["model"], self.told))
+        return made
+
+    def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
+        """Run a sample of each split through the model."""
+        for split, dataset in datasets.items():
+            batch, training = self._first(cfg, dataset), model.training
+            model.eval()
+            try:
+                with no_grad():
+                    shape = tuple(model(self.inputs(batch)).shape)
+            except ShapeError as error:
+                raise ConfigError(f"model: does not take the samples of data.{split}: {error}") from error
+            model.train(training)
+            if shape != (1, len(self.classes)):
+                raise ConfigError(f"model: gives {shape} for one sample of data.{split}, expected "
+                                  f"{(1, len(self.classes))}; leave model.num_classes out")  # fmt: skip
+
+    def remember(self) -> dict[str, Any]:
+        rows = {"columns": self.columns, "shift": self.scaling.shift.tolist(), "factor": self.scaling.factor.tolist()}
+        return {"task": {"classes": self.classes, **(rows if self.columns else {})}, "model": self.told}
+
+    def tiny(self, cfg: Any) -> Tiny:
+        return Tiny(train=96, test=40, epochs=6, batch_size=16)
+
+    def num_classes(self, cfg: Any) -> int | None:
+        number = cfg["model"].get("num_classes")
+        return None if number is None else int(number)
+
+    # -- using ---------------------------------------------------------------------------------------------------------
+    def reader(self, cfg: Any) -> Reader | None:
+        return use.reader(self)
+
+    def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
+        return use.write_example(self, loaders, folder)
+
+    def deployment(
+        self,
+        model: Module,
+        cfg: Any,
+        *,
+        dataset: Any = None,
+        metrics: Mapping[str, float | None] | None = None,
+        licence: str = "",
+    ) -> Deployment:
+        """Scores of rows or pictures; softmax and the best classes afterwards."""
+        return use.deployment(self, model, cfg, dataset=dataset, metrics=metrics or {}, licence=licence)
+
+    def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
+        return report.sections(self, evaluation, dataset)
+
+
+def _columns(dataset: Any) -> list[str]:
+    """Names of the numbers of a row, of a data set or of a part of one."""
+    while not hasattr(dataset, "columns") and hasattr(dataset, "dataset"):
+        dataset = dataset.dataset
+    return list(getattr(dataset, "columns", ()))
+
+
+__all__ = ["QuantumClassifier"]

@@ -1,0 +1,151 @@
+"""A classifier in use: how inputs become numbers, and what goes into a bundle."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pdl.data.pipeline import Pipeline
+from pdl.data.randomness import BatchRandom
+from pdl.dims import Dim
+from pdl.dtype import float32
+from pdl.nn import Module
+from pdl.ops.base import Spec
+from pdl.report import png
+from pdl.runtime.fields import Number, RowFields, plain
+from pdl.train import Deployment
+from pdl.train.task import first_samples
+from pdl_quantum.card import card_of
+
+if TYPE_CHECKING:
+    from pdl_quantum.classifier.task import QuantumClassifier
+
+SAMPLES, EXAMPLES = 8, 3
+
+
+def row_step(task: QuantumClassifier) -> dict[str, Any]:
+    """The step that makes the model's numbers of a row."""
+    scaling = zip(task.columns, task.scaling.shift.tolist(), task.scaling.factor.tolist(), strict=True)
+    fields = {name: plain(Number(mean=shift, std=factor), name, None) for name, shift, factor in scaling}
+    return {"step": "fields", "part": "numbers", "fields": fields, "known": task.columns, "complete": True}
+
+
+def reader(task: QuantumClassifier) -> RowFields | None:
+    """What reads rows; None where samples are pictures."""
+    if not task.columns:
+        return None
+    return RowFields(**{name: value for name, value in row_step(task).items() if name != "step"})
+
+
+def deployment(
+    task: QuantumClassifier,
+    model: Module,
+    cfg: Any,
+    *,
+    dataset: Any,
+    metrics: Mapping[str, float | None],
+    licence: str,
+) -> Deployment:
+    """Scores; softmax and the best classes afterwards."""
+    batch = Dim.symbol("n", 3)
+    samples: Sequence[Any]
+    if task.columns:
+        name, spec, steps = "numbers", Spec((batch, len(task.columns)), float32), [row_step(task)]
+        prepare, samples = _prepared_rows(task), _rows(task, dataset)
+        use = "a row (`session({'x': 0.1, ...})`), or `pdl predict model.pdl --row x=0.1,...`, or a csv file of rows"
+    else:
+        name = "image"
+        prepare, steps = _prepared_pictures(task, cfg)
+        samples = _pictures(dataset, cfg)
+        spec = Spec((batch, *prepare(samples[0])["image"].shape), float32)
+        use = "a picture (`session('digit.png')`), or `pdl predict model.pdl digit.png`"
+    about = {
+        "task": cfg["task"]["_target_"], "model": cfg["model"]["_target_"],
+        "parameters": sum(p.size for p in model.parameters()),
+    }  # fmt: skip
+    what = f"Classes {', '.join(task.classes[:20])}, by the simulated circuits of {cfg['model']['_target_']}."
+    card = card_of(
+        f"{type(model).__name__}, {len(task.classes)} classes", what, cfg,
+        {k: v for k, v in metrics.items() if k.startswith(("val/", "test/"))},
+        protocol="All samples of a split, exact expectations (no shots); weights were chosen without the test split.",
+        use=f"`session = pdl.runtime.load('model.pdl')` takes {use}.",
+        licence=licence,
+    )  # fmt: skip
+    return Deployment(
+        module=model,
+        inputs={name: spec},
+        outputs=("scores",),
+        pre={name: steps},
+        post={"scores": [{"step": "softmax"}, {"step": "top", "k": min(5, len(task.classes))}]},
+        samples=samples,
+        prepare=prepare,
+        labels=task.classes,
+        card=card,
+        licence=licence,
+        about=about,
+    )
+
+
+# -- rows --------------------------------------------------------------------------------------------------------------
+def _rows(task: QuantumClassifier, dataset: Any) -> list[dict[str, Any]]:
+    """A few rows of the data as people write them; made up ones in the range of the columns where there is none."""
+    if dataset is not None and len(dataset):
+        values = [dataset[i]["features"] for i in range(min(SAMPLES, len(dataset)))]
+    else:
+        drawn = np.random.default_rng(0).uniform(-1, 1, (SAMPLES, len(task.columns)))
+        values = list(drawn * task.scaling.factor + task.scaling.shift)
+    return [dict(zip(task.columns, map(float, each), strict=True)) for each in values]
+
+
+def _prepared_rows(task: QuantumClassifier) -> Callable[[Any], dict[str, Any]]:
+    def prepare(row: Mapping[str, float]) -> dict[str, Any]:
+        values = np.array([row[name] for name in task.columns])
+        return {"numbers": task.scaling(values)}
+
+    return prepare
+
+
+# -- pictures ----------------------------------------------------------------------------------------------------------
+def _prepared_pictures(task: QuantumClassifier, cfg: Any) -> tuple[Callable[[Any], dict[str, Any]], list[Any]]:
+    transforms = task.transforms(cfg["data"].get("transforms") or {}, training=False)
+    pipeline = Pipeline(transforms)
+
+    def prepare(image: Any) -> dict[str, Any]:
+        done = pipeline.run([{"image": image, "index": 0}], BatchRandom(0, 0, np.arange(1)))
+        made = done["image"][0] if isinstance(done, dict) else done[0]["image"]
+        return {"image": np.ascontiguousarray(made)}
+
+    return prepare, [{"step": "mode", "mode": "gray"}, *(step for each in transforms for step in each.deployed())]
+
+
+def _pictures(dataset: Any, cfg: Any) -> Sequence[np.ndarray]:
+    if dataset is not None and len(dataset):
+        few = first_samples(dataset, min(SAMPLES, len(dataset)))
+        return [few[i]["image"] for i in range(len(few))]
+    drawn = np.random.default_rng(0).integers(0, 256, (4, 8, 8, 1))
+    return list(drawn.astype(np.uint8))
+
+
+# -- what to try -------------------------------------------------------------------------------------------------------
+def write_example(task: QuantumClassifier, loaders: Mapping[str, Any], folder: Path) -> str:
+    """A picture, or a few rows, of the test data as a file."""
+    loader: Any = loaders.get("test") or loaders.get("val") or loaders.get("train")
+    if loader is None:
+        return "INPUT"
+    if not task.columns:
+        path = folder / "example.png"
+        path.write_bytes(png(loader.dataset[0]["image"]))
+        return str(path)
+    path = folder / "example.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, task.columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(_rows(task, loader.dataset)[:EXAMPLES])
+    return str(path)
+
+
+__all__ = ["deployment", "reader", "row_step", "write_example"]

@@ -1,0 +1,32 @@
+"""What the classifiers have in common."""
+
+from __future__ import annotations
+
+from pdl.circuits import Circuit
+from pdl.errors import ConfigError
+from pdl.nn import Module
+from pdl.tensor import Tensor
+
+
+class Classifier(Module):
+    """Base of the classifiers: numbers [B, D], or pictures [B, H, W, C] whose numbers are taken row by row, to scores
+    [B, num_classes]. A model defines `scores`, and `drawn`, the circuit that a report shows."""
+
+    def __init__(self, num_features: int | None, num_classes: int | None) -> None:
+        if num_features is None or num_classes is None:
+            raise ConfigError(f"{type(self).__name__} needs num_features and num_classes; the task tells them")
+        self.num_features, self.num_classes = num_features, num_classes
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.scores(x if len(x.shape) == 2 else x.reshape((x.shape[0], -1)))
+
+    def scores(self, x: Tensor) -> Tensor:
+        """Numbers [B, D] -> scores [B, num_classes]."""
+        raise NotImplementedError(f"{type(self).__name__} must define scores")
+
+    def drawn(self) -> Circuit:
+        """The circuit that a report shows."""
+        raise NotImplementedError(f"{type(self).__name__} must define drawn")
+
+
+__all__ = ["Classifier"]
