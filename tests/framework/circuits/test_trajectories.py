@@ -55,8 +55,10 @@ def test_channels_of_two_qubits_that_are_no_pauli_words() -> None:
     circuit.channel(both, 2, 0).channel(kraus_channel(turned), 1, 2).h(0, 1).channel(amplitude_damping(0.3), 1)
     circuit.ry(0.4).measure_all()
     values = np.linspace(-2, 2, 6)
-    found = np.bincount(run(circuit, 20_000, values, seed=3).indices(), minlength=8)
-    assert_fits(found, bit_probabilities(circuit, values)[0])
+    for method in ("trajectories", "density"):
+        found = run(circuit, 20_000, values, seed=3, method=method)
+        assert_fits(np.bincount(found.indices(), minlength=8), bit_probabilities(circuit, values)[0])
+    np.testing.assert_array_equal(run(circuit, 20_000, values, seed=3).bits, found.bits)
 
 
 def test_teleportation_arrives_in_every_shot() -> None:
