@@ -110,3 +110,14 @@ def test_names_of_molecules_are_checked() -> None:
         one("LiHH")
     with pytest.raises(DataError, match=r"there is no length of 0\.75"):
         one("H2", 0.75)
+
+
+@pytest.mark.parametrize(("recipe", "within"), [("h3_vqe", 1e-6), ("h2_curve_vqe", 1e-4)])
+def test_recipes_reach_what_they_say(recipe: str, within: float, tmp_path: Path) -> None:
+    """H3+ with two electrons (a state with more lies lower); H2 at 31 lengths, each with parameters of its own."""
+    found = train(load(f"quantum/{recipe}", ["train.export=false"]), run=tmp_path / "run", progress=False).metrics
+    assert found["energy_error"] < within
+    exact = {"h3_vqe": -1.2744362128, "h2_curve_vqe": np.mean([each.exact for each in shipped("H2")])}
+    assert found["exact"] == pytest.approx(exact[recipe], abs=1e-9)
+    page = (tmp_path / "run/report.html").read_text()
+    assert ("Energy by bond length" in page) == (recipe == "h2_curve_vqe")

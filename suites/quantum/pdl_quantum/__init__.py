@@ -18,7 +18,7 @@ from pdl_quantum.encodings import AmplitudeEncoding, AngleEncoding, BasisEncodin
 from pdl_quantum.layer import Layer
 from pdl_quantum.models import VSQL, KernelClassifier, VariationalClassifier
 from pdl_quantum.problems import QUBO, TSP, MaxCut, Portfolio
-from pdl_quantum.variational import Ansatz, Problem, Problems, Variational
+from pdl_quantum.variational import Ansatz, Eigenproblem, Eigenproblems, Variational
 from pdl_quantum.vqe import VQE
 
 __version__ = "0.1.0"
@@ -33,6 +33,8 @@ __all__ = [
     "Ansatz",
     "BasisEncoding",
     "Circuit",
+    "Eigenproblem",
+    "Eigenproblems",
     "Encoding",
     "FermionSum",
     "GibbsState",
@@ -45,8 +47,6 @@ __all__ = [
     "PauliShadow",
     "PauliSum",
     "Portfolio",
-    "Problem",
-    "Problems",
     "QUBO",
     "QuantumAutoencoder",
     "QuantumClassifier",

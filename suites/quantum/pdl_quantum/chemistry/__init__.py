@@ -3,9 +3,9 @@
 from pdl_quantum.chemistry.encodings import bravyi_kitaev, encoded, encoding, jordan_wigner, parity
 from pdl_quantum.chemistry.excitations import Excitation, excitations
 from pdl_quantum.chemistry.fermions import FermionSum
-from pdl_quantum.chemistry.uccsd import uccsd
+from pdl_quantum.chemistry.uccsd import after_hartree_fock, hartree_fock, uccsd
 
 __all__ = [
-    "Excitation", "FermionSum", "bravyi_kitaev", "encoded", "encoding", "excitations", "jordan_wigner", "parity",
-    "uccsd",
+    "Excitation", "FermionSum", "after_hartree_fock", "bravyi_kitaev", "encoded", "encoding", "excitations",
+    "hartree_fock", "jordan_wigner", "parity", "uccsd",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ from pdl.circuits import PauliSum
 from pdl.errors import DataError
 from pdl_quantum.chemistry.masks import masks_of, orthogonal, word_of
 from pdl_quantum.chemistry.sector import Sector, levels
-from pdl_quantum.variational.problem import Problem
+from pdl_quantum.variational.eigenproblem import Eigenproblem
 
 SMALL = 1e-8
 """Hartree below which a term counts as absent where symmetries are looked for."""
@@ -63,9 +63,9 @@ class MolecularHamiltonian:
         """The same with `exact`, computed where it is not there."""
         return self if self.exact is not None else replace(self, exact=self.levels()[0])
 
-    def problem(self) -> Problem:
+    def problem(self) -> Eigenproblem:
         """As a variational task takes it."""
-        return Problem(
+        return Eigenproblem(
             self.name, self.hamiltonian, self.solved().exact,
             facts={"num_electrons": self.num_electrons, "symmetries": self.symmetries},
             x=self.length, axis="bond length (angstrom)",

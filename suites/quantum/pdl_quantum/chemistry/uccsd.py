@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from pdl.circuits import Angle, Circuit
+from pdl.config.signature import Told
 from pdl.hints import Range
 from pdl_quantum.chemistry.excitations import Excitation, excitations
 
@@ -35,6 +36,14 @@ def uccsd(
         for each, (number, sign) in zip(chosen, places, strict=True):
             excite(circuit, each, Angle("theta", number) * (sign / repeats))
     return circuit
+
+
+def after_hartree_fock(
+    circuit: Annotated[Circuit, Told("num_qubits")], num_electrons: Annotated[int, Range(1)]
+) -> Circuit:
+    """The Hartree-Fock state (Jordan-Wigner), then another circuit, such as
+    `pdl_quantum.templates.hardware_efficient` with `entangler="cz"`, which leaves that state where all angles are 0."""
+    return hartree_fock(circuit.num_qubits, num_electrons).append(circuit)
 
 
 def hartree_fock(num_qubits: int, num_electrons: int) -> Circuit:
@@ -68,4 +77,4 @@ def shared(chosen: Sequence[Excitation]) -> list[tuple[int, int]]:
     return places
 
 
-__all__ = ["doubles_first", "excite", "hartree_fock", "shared", "uccsd"]
+__all__ = ["after_hartree_fock", "doubles_first", "excite", "hartree_fock", "shared", "uccsd"]

@@ -14,12 +14,12 @@ from pdl.errors import DataError
 from pdl.suites import suggest
 from pdl_quantum.chemistry.hamiltonian import MolecularHamiltonian
 from pdl_quantum.data.molecule_file import read_molecule
-from pdl_quantum.variational.problem import Problems
+from pdl_quantum.variational.eigenproblem import Eigenproblems
 
 NEAR = 1e-6
 
 
-class Molecule(Problems):
+class Molecule(Eigenproblems):
     """One molecule.
 
     source   the name of one that comes with pdl-quantum ("H2", "LiH", "H3+", "BeH2", all in STO-3G), or a file: *.json
@@ -32,7 +32,7 @@ class Molecule(Problems):
         super().__init__([self.molecule.problem()])
 
 
-class DissociationCurve(Problems):
+class DissociationCurve(Eigenproblems):
     """One molecule at several bond lengths, each with parameters of its own.
 
     name      as in `Molecule`;    lengths  in angstrom, by default all there are

@@ -1,6 +1,7 @@
 """Circuits by recipe: each function builds one, with parameters whose shapes it states. A config names them as
 `{_target_: pdl_quantum.templates.real_amplitudes, num_qubits: 4, layers: 2}`."""
 
+from pdl_quantum.chemistry.uccsd import uccsd
 from pdl_quantum.templates.entangling import (
     basic_entangler,
     excitation_preserving,
@@ -18,5 +19,6 @@ from pdl_quantum.templates.trotter import trotter
 
 __all__ = [
     "TEMPLATES", "basic_entangler", "diffuser", "excitation_preserving", "grover", "hardware_efficient", "iqp", "pairs",
-    "phase_estimation", "qaoa", "qft", "real_amplitudes", "strongly_entangling", "template", "trotter", "w_state",
+    "phase_estimation", "qaoa", "qft", "real_amplitudes", "strongly_entangling", "template", "trotter", "uccsd",
+    "w_state",
 ]  # fmt: skip

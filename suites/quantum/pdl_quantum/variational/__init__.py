@@ -1,7 +1,7 @@
 """Variational problems on the shared trainer: what is minimised is the energy of a circuit's state."""
 
 from pdl_quantum.variational.ansatz import Ansatz
-from pdl_quantum.variational.problem import Problem, Problems, problems_of
+from pdl_quantum.variational.eigenproblem import Eigenproblem, Eigenproblems, problems_of
 from pdl_quantum.variational.task import Variational
 
-__all__ = ["Ansatz", "Problem", "Problems", "Variational", "problems_of"]
+__all__ = ["Ansatz", "Eigenproblem", "Eigenproblems", "Variational", "problems_of"]

@@ -11,14 +11,15 @@ import numpy as np
 from pdl.circuits import Circuit, states
 from pdl.report import Section, line_chart, table
 from pdl.train.loop import Evaluation
+from pdl_quantum.drawing import svg
 from pdl_quantum.variational.ansatz import Ansatz
 
 if TYPE_CHECKING:
     from pdl_quantum.variational.task import Variational
 
 Array = np.ndarray
-LARGEST, PROBLEMS, DRAWN, GATES = 16, 40, 120, 40
-"""Basis states shown of a state, problems of a table, and the gates of a circuit that is drawn, or listed."""
+LARGEST, PROBLEMS, DRAWN = 16, 40, 160
+"""Basis states shown of a state, problems of a table, and gates of a circuit that is drawn."""
 
 
 def history(lines: Sequence[Mapping[str, Any]], exact: Sequence[float] | None) -> list[Section]:
@@ -84,15 +85,8 @@ def _circuit(circuit: Circuit, theta: Array) -> Section:
     counts = ", ".join(f"{count} {name}" for name, count in circuit.count().items())
     facts = [("qubits", circuit.num_qubits), ("gates", len(circuit)), ("depth", circuit.depth),
              ("parameters", circuit.num_parameters), ("by name", counts)]  # fmt: skip
-    drawing = _drawn(circuit, theta) if len(circuit) <= DRAWN else "<p>Too many gates to be drawn.</p>"
+    drawing = svg(circuit, theta) if len(circuit) <= DRAWN else f"<p>Not drawn: more than {DRAWN} gates.</p>"
     return Section("Circuit", f'{table(facts)}<div class="scroll">{drawing}</div>')
-
-
-def _drawn(circuit: Circuit, theta: Array) -> str:
-    rows = [(number, gate.kind, " ".join(map(str, gate.touched)), ", ".join(map(str, gate.angles)))
-            for number, gate in enumerate(circuit.gates[:GATES])]  # fmt: skip
-    more = f"<p>The first {GATES} of {len(circuit)}.</p>" if len(circuit) > GATES else ""
-    return table(rows, head=("", "gate", "qubits", "angles")) + more
 
 
 def _state(circuit: Circuit, theta: Array, name: str) -> Section:

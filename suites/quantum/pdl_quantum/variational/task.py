@@ -21,9 +21,9 @@ from pdl.train.loop import Evaluation
 from pdl.train.task import SPLITS, Tiny
 from pdl_quantum.variational import report, use
 from pdl_quantum.variational.ansatz import Ansatz, num_terms
+from pdl_quantum.variational.eigenproblem import Eigenproblem, problems_of
 from pdl_quantum.variational.loader import Steps
 from pdl_quantum.variational.metrics import Energies, EnergyError, MeanEnergy, Trained
-from pdl_quantum.variational.problem import Problem, problems_of
 from pdl_quantum.variational.told import filled, told
 
 
@@ -33,9 +33,9 @@ class Variational(Task):
     epoch_steps   optimiser steps in an epoch; after each the energy is measured
     names         of the problems (told by the data)
 
-    The data is no set of samples but a problem, or several of one kind (`pdl_quantum.variational.Problems`), each with
-    a row of parameters; data.val and data.test name the same as data.train. A step is value and gradient of the mean
-    energy. Of a run as a whole result.json has `energy` (the mean), `exact` and `energy_error` (the largest).
+    The data is no set of samples but a problem, or several of one kind (`pdl_quantum.Eigenproblems`), each with a row
+    of parameters; data.val and data.test name the same as data.train. A step is value and gradient of the mean energy.
+    Of a run as a whole result.json has `energy` (the mean), `exact` and `energy_error` (the largest).
     """
 
     monitor = "val/energy"
@@ -43,7 +43,7 @@ class Variational(Task):
 
     def __init__(self, *, epoch_steps: Annotated[int, Range(1)] = 10, names: Sequence[str] = ()) -> None:
         self.epoch_steps, self.names = epoch_steps, list(names)
-        self.problems: list[Problem] = []
+        self.problems: list[Eigenproblem] = []
         self.told: dict[str, Any] = {}
         self.ansatz: Module | None = None
 

@@ -12,8 +12,8 @@ from pdl.errors import DataError
 
 
 @dataclass(frozen=True)
-class Problem:
-    """An observable whose least expectation is looked for.
+class Eigenproblem:
+    """An observable whose least expectation, its lowest eigenvalue, is looked for.
 
     name    for people, such as "H2 0.7414"
     hamiltonian   real coefficients
@@ -40,11 +40,11 @@ class Problem:
         return self.hamiltonian.num_qubits
 
 
-class Problems(Dataset):
-    """Problems of one kind and size as a data set: sample i is {"problem": Problem}. One circuit answers all of them,
-    each with parameters of its own."""
+class Eigenproblems(Dataset):
+    """Problems of one kind and size as a data set: sample i is {"problem": Eigenproblem}. One circuit answers all of
+    them, each with parameters of its own."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[Eigenproblem]) -> None:
         self.problems = list(problems)
 
     def __len__(self) -> int:
@@ -54,12 +54,12 @@ class Problems(Dataset):
         return {"problem": self.problems[index]}
 
 
-def problems_of(dataset: Any) -> list[Problem]:
+def problems_of(dataset: Any) -> list[Eigenproblem]:
     """The problems of a data set, or of a part of one; DataError where it has others, or where their sizes differ."""
     base = dataset
     while isinstance(base, Subset):
         base = base.dataset
-    if not isinstance(base, Problems):
+    if not isinstance(base, Eigenproblems):
         kind = type(base).__name__
         raise DataError(f"{kind} holds no problems of variational circuits; give one such as pdl_quantum.data.Molecule")
     found = [dataset[index]["problem"] for index in range(len(dataset))]
@@ -73,4 +73,4 @@ def problems_of(dataset: Any) -> list[Problem]:
     return found
 
 
-__all__ = ["Problem", "Problems", "problems_of"]
+__all__ = ["Eigenproblem", "Eigenproblems", "problems_of"]
