@@ -26,6 +26,15 @@ from pdl.circuits.channels import (
 )  # fmt: skip
 from pdl.circuits.circuit import Circuit
 from pdl.circuits.density import bit_probabilities, density, density_expectations, density_of, mixed_expectation
+from pdl.circuits.derivatives import (
+    bandwidths,
+    finite_differences,
+    hessian,
+    hessian_vector,
+    metric_tensor,
+    parameter_shift,
+    quantum_fisher,
+)
 from pdl.circuits.gates import Gate
 from pdl.circuits.information import entropy, fidelity, partial_trace, purity, state_fidelity, trace_distance
 from pdl.circuits.noise import NoiseModel, noisy
@@ -35,8 +44,9 @@ from pdl.circuits.trajectories import Shots, run
 
 __all__ = [
     "Angle", "Channel", "Circuit", "Gate", "NoiseModel", "Parameter", "PauliSum", "Shots", "amplitude_damping",
-    "bit_flip", "bit_phase_flip", "bit_probabilities", "density", "density_expectations", "density_of", "depolarizing",
-    "entropy", "expectations", "fidelity", "generalized_amplitude_damping", "gradients", "kraus_channel",
-    "mixed_expectation", "noisy", "partial_trace", "pauli_channel", "phase_damping", "phase_flip", "purity",
+    "bandwidths", "bit_flip", "bit_phase_flip", "bit_probabilities", "density", "density_expectations", "density_of",
+    "depolarizing", "entropy", "expectations", "fidelity", "finite_differences", "generalized_amplitude_damping",
+    "gradients", "hessian", "hessian_vector", "kraus_channel", "metric_tensor", "mixed_expectation", "noisy",
+    "parameter_shift", "partial_trace", "pauli_channel", "phase_damping", "phase_flip", "purity", "quantum_fisher",
     "reset_channel", "run", "sample", "state_fidelity", "states", "thermal_relaxation", "trace_distance", "zero_states",
 ]  # fmt: skip
