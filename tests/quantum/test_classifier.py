@@ -8,10 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import pdl
 import pdl.runtime
 from pdl.config import check, load
-from pdl.errors import ConfigError, DataError
+from pdl.config.init import init
+from pdl.errors import ConfigError, DataError, UsageError
 from pdl.train import predict, train
+from pdl_quantum import AmplitudeEncoding, AngleEncoding, BasisEncoding, Encoding, IQPEncoding, VariationalClassifier
 from pdl_quantum.classifier.scaling import fitted
 from pdl_quantum.data import Circle, Digits, Moons, TableFile
 from pdl_quantum.models import VSQL
@@ -116,3 +119,27 @@ def test_splits_of_other_columns_are_refused(tmp_path: Path) -> None:
                                                                          "path": other}}}))  # fmt: skip
     with pytest.raises(DataError, match=r"data.val: classes \['lower', 'upper'\] and columns \['u', 'v'\]"):
         train(check(load(recipe)), run=tmp_path / "run", progress=False)
+
+
+@pytest.mark.parametrize("ansatz", ["basic_entangler", "hardware_efficient", "real_amplitudes", "strongly_entangling"])
+@pytest.mark.parametrize("encoding", [AmplitudeEncoding(), AngleEncoding(axes="xz"), BasisEncoding(), IQPEncoding()])
+def test_every_encoding_goes_with_every_ansatz(ansatz: str, encoding: Encoding) -> None:
+    model = VariationalClassifier(3, 4, encoding=encoding, ansatz=ansatz, layers=1)
+    made = model(pdl.as_tensor(np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 1.0]], np.float32)))
+    assert made.shape == (2, 4)
+    made.sum().backward()
+    assert all(np.isfinite(p.grad.data).all() for p in model.parameters())
+
+
+def test_a_recipe_for_a_table_trains_unedited(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for width in (2, 10):
+        values = rng.normal(0, 0.1, (60, width)) + (np.arange(60) % 2)[:, None]
+        rows = [",".join([*(f"{v:.3f}" for v in each), "ab"[k % 2]]) for k, each in enumerate(values)]
+        path = Path(write(tmp_path / f"{width}.csv", "\n".join([",".join([*map(str, range(width)), "kind"]), *rows])))
+        made = init("quantum.rows", data=path, out=tmp_path / f"{width}.yaml")
+        result = train(check(load(made, ["train.epochs=2", "train.report=false"])), run=tmp_path / str(width),
+                       progress=False)  # fmt: skip
+        assert set(result.metrics) >= {"val/accuracy", "test/accuracy"}
+    with pytest.raises(UsageError, match="the rarest class of column 'kind' has 1 rows"):
+        init("quantum.rows", data=write(tmp_path / "few.csv", "a,kind\n1,x\n2,y\n"), out=tmp_path / "few.yaml")

@@ -55,7 +55,7 @@ class VariationalClassifier(Classifier):
             raise ConfigError(f"model.readout={readout}: the circuit has {n} qubits")
         circuit = Circuit(n)
         for upload in range(uploads):
-            circuit.append(encoder.renamed({"x": f"x{upload}"}))
+            circuit.append(encoder.renamed({name: f"{name}{upload}" for name in encoder.parameters}))
             circuit.append(template(ansatz, n, layers, name=f"theta{upload}"))
         measured = [PauliSum.single(n, f"Z{q}") for q in range(readout or n)]
         self.layer = Layer(circuit, measured, inputs=[f"x{upload}" for upload in range(uploads)])
