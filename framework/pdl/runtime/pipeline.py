@@ -24,6 +24,7 @@ import numpy as np
 
 from pdl.errors import PdlError, UsageError
 from pdl.runtime import (  # noqa: F401 - register steps
+    bit_strings,
     boxes,
     fields,
     graph_input,

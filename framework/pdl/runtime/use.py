@@ -26,6 +26,8 @@ from pdl.runtime.session import Port, Precision, Session, load
 from pdl.tensor import Array
 
 OnError = Literal["raise", "tell"]
+RANKING = {"top", "top_items", "bit_strings"}
+"""Steps of which `topk` says how many answers they give."""
 
 
 # -- predict -----------------------------------------------------------------------------------------------------------
@@ -67,7 +69,7 @@ def predict(
     if batch_size < 1 or (topk is not None and topk < 1):
         raise UsageError(f"topk={topk} and batch_size={batch_size} must be at least 1")
     predictor = load(bundle, **options) if isinstance(bundle, str | Path) else bundle
-    if topk is not None and isinstance(predictor, Session) and {"top", "top_items"} & {*_steps_after(predictor.bundle)}:
+    if topk is not None and isinstance(predictor, Session) and RANKING & {*_steps_after(predictor.bundle)}:
         predictor.pipeline.set(k=topk)  # type: ignore[union-attr]
     yield from answered(items(inputs, reader_of(predictor)), predictor, batch_size, on_error)
 

@@ -62,6 +62,7 @@ from pdl_quantum.encodings import AmplitudeEncoding, AngleEncoding, BasisEncodin
 from pdl_quantum.layer import Layer
 from pdl_quantum.models import VSQL, KernelClassifier, VariationalClassifier
 from pdl_quantum.problems import QUBO, TSP, MaxCut, Portfolio
+from pdl_quantum.qaoa import QAOA, QAOACircuit
 from pdl_quantum.variational import Ansatz, Eigenproblem, Eigenproblems, Variational
 from pdl_quantum.vqe import VQE
 
@@ -96,6 +97,8 @@ __all__ = [
     "PauliShadow",
     "PauliSum",
     "Portfolio",
+    "QAOA",
+    "QAOACircuit",
     "QUBO",
     "QuantumAutoencoder",
     "QuantumClassifier",

@@ -80,7 +80,7 @@ SHAPES: dict[str, tuple[dict[str, Any], tuple[int, ...], Any]] = {
 def test_every_step_is_in_the_table() -> None:
     readers = {name for name, step in PRE.items() if issubclass(step, Reader)}  # these: test_names.py
     assert SHAPES.keys() == PRE.keys() - readers
-    elsewhere = {"db_boxes", "top_items", "chances"}  # test_boxes.py, test_names.py, tests/rec/ctr
+    elsewhere = {"db_boxes", "top_items", "chances", "bit_strings"}  # their own test files
     assert {name for name, _, _ in AFTER} | elsewhere == POST.keys()
 
 
@@ -178,7 +178,7 @@ def test_no_text_and_no_label() -> None:
 
 
 BAD: dict[str, tuple[Any, str]] = {
-    "unknown": ({"step": "system"}, r"x.pdl: pipeline.json: pre: image: unknown step 'system'; this pdl has crop"),
+    "unknown": ({"step": "system"}, r"x.pdl: pipeline.json: pre: image: unknown step 'system'; this pdl has bit_"),
     "after": ({"step": "softmax"}, r"unknown step 'softmax'"),
     "no name": ({"size": 3}, r"unknown step 'None'"),
     "list": ([], r"unknown step"),

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pdl_quantum.data.combinatorial import MaxCutGraph, PortfolioAssets, TSPCities
 from pdl_quantum.data.digits import Digits
 from pdl_quantum.data.molecule import DissociationCurve, Molecule
 from pdl_quantum.data.table import Circle, Moons, Table, TableFile
 
-__all__ = ["Circle", "Digits", "DissociationCurve", "Molecule", "Moons", "Table", "TableFile"]
+__all__ = [
+    "Circle", "Digits", "DissociationCurve", "MaxCutGraph", "Molecule", "Moons", "PortfolioAssets", "TSPCities",
+    "Table", "TableFile",
+]  # fmt: skip

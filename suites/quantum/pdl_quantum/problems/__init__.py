@@ -3,7 +3,7 @@ chains of spins."""
 
 from __future__ import annotations
 
-from pdl_quantum.problems.base import Problem
+from pdl_quantum.problems.base import BinaryProblem
 from pdl_quantum.problems.diagonal import least, table
 from pdl_quantum.problems.edges import Edges, random_graph, random_regular, read_edges
 from pdl_quantum.problems.maxcut import MaxCut, goemans_williamson
@@ -13,6 +13,6 @@ from pdl_quantum.problems.spins import heisenberg, transverse_ising
 from pdl_quantum.problems.tsp import TSP
 
 __all__ = [
-    "Edges", "MaxCut", "Portfolio", "Problem", "QUBO", "TSP", "goemans_williamson", "heisenberg", "least", "moments",
-    "random_graph", "random_regular", "read_edges", "table", "transverse_ising",
+    "BinaryProblem", "Edges", "MaxCut", "Portfolio", "QUBO", "TSP", "goemans_williamson", "heisenberg", "least",
+    "moments", "random_graph", "random_regular", "read_edges", "table", "transverse_ising",
 ]  # fmt: skip

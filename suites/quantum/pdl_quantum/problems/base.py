@@ -1,4 +1,4 @@
-"""`Problem`: what is asked of bit strings, and the Hamiltonian whose least value answers it."""
+"""`BinaryProblem`: what is asked of bit strings, and the Hamiltonian whose least value answers it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pdl_quantum.problems.search import local_search
 Array = np.ndarray
 
 
-class Problem:
+class BinaryProblem:
     """The least value of a cost over bit strings, a qubit for each bit.
 
     A subclass says what a bit string stands for (`decode`), which ones stand for anything (`valid`), and how good it is
@@ -24,8 +24,12 @@ class Problem:
 
     hamiltonian   the cost, a sum of products of Z;    measure  what `value` is called: "cut", "length", "cost"
     sense         whether a larger `value` is better ("max") or a smaller one
+    expected      what the `value` of an expected energy is called, where it has one of its own
+    ruled         whether there are bit strings that stand for nothing
     """
 
+    expected: ClassVar[str | None] = None
+    ruled: ClassVar[bool] = False
     measure: ClassVar[str] = "cost"
     sense: ClassVar[Literal["min", "max"]] = "min"
 
@@ -42,6 +46,16 @@ class Problem:
     def qubo(self) -> QUBO:
         """The cost as a quadratic function of bits; UsageError where it is of higher order."""
         return QUBO.from_ising(self.hamiltonian)
+
+    @property
+    def bit_names(self) -> list[str]:
+        """What each bit says where it is 1."""
+        return [str(q) for q in range(self.num_qubits)]
+
+    @property
+    def groups(self) -> list[list[int]] | None:
+        """Groups of bits of which exactly one is 1, where the rules say so."""
+        return None
 
     # -- of bit strings [..., n] ---------------------------------------------------------------------------------------
     def energy(self, bits: Any) -> Array:
@@ -64,11 +78,26 @@ class Problem:
         """The `value` that goes with an expected energy, rules aside."""
         return energy
 
+    def energy_scale(self) -> tuple[float, float]:
+        """(scale, shift): value = energy scale + shift, rules aside."""
+        shift = self.value_of_energy(0.0)
+        return self.value_of_energy(1.0) - shift, shift
+
     # -- what is best --------------------------------------------------------------------------------------------------
     @cached_property
     def best(self) -> diagonal.Least:
         """The least energy and the bit strings that have it, by trying all (`diagonal.MOST` qubits at most)."""
         return diagonal.least(self.hamiltonian)
+
+    @cached_property
+    def worst(self) -> float:
+        """The greatest energy."""
+        return -diagonal.least(-self.hamiltonian).value
+
+    def ratio(self, energy: float) -> float:
+        """How good an expected energy is: 1 the best, 0 the worst bit string's."""
+        span = self.worst - self.best.value
+        return 1.0 if span == 0 else (self.worst - energy) / span
 
     @cached_property
     def optimum(self) -> float:
@@ -102,4 +131,4 @@ class Problem:
         }
 
 
-__all__ = ["Problem"]
+__all__ = ["BinaryProblem"]

@@ -58,7 +58,7 @@ class Least:
     indices: Array
 
 
-KEPT = 4096
+KEPT = 1 << 16
 
 
 def least(sum_: PauliSum, *, tolerance: float = 1e-9) -> Least:

@@ -8,14 +8,14 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from pdl.circuits import PauliSum
-from pdl_quantum.problems.base import Problem
+from pdl_quantum.problems.base import BinaryProblem
 from pdl_quantum.problems.edges import Edges
 from pdl_quantum.problems.search import greedy, local_search
 
 Array = np.ndarray
 
 
-class MaxCut(Problem):
+class MaxCut(BinaryProblem):
     """The largest cut of a graph. Node q is qubit q, its bit the side it is on.
 
         MaxCut([(0, 1), (1, 2), (2, 0)])
@@ -25,6 +25,7 @@ class MaxCut(Problem):
     """
 
     measure: ClassVar[str] = "cut"
+    expected: ClassVar[str | None] = "cut"
     sense: ClassVar[Literal["min", "max"]] = "max"
 
     def __init__(self, graph: Edges | Iterable[Sequence[Any]], n: int | None = None) -> None:
@@ -46,6 +47,14 @@ class MaxCut(Problem):
 
     def value_of_energy(self, energy: float) -> float:
         return (self.total - energy) / 2
+
+    def ratio(self, energy: float) -> float:
+        """The cut over the largest one, where that is above 0 (the approximation ratio)."""
+        return self.value_of_energy(energy) / self.optimum if self.optimum > 0 else super().ratio(energy)
+
+    @property
+    def bit_names(self) -> list[str]:
+        return [self.graph.name(q) for q in range(self.graph.n)]
 
     def decode(self, bits: Any) -> dict[str, Any]:
         sides = [[self.graph.name(int(q)) for q in np.flatnonzero(np.asarray(bits) == side)] for side in (0, 1)]

@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pdl.errors import DataError, UsageError
-from pdl_quantum.problems.base import Problem
+from pdl_quantum.problems.base import BinaryProblem
 from pdl_quantum.problems.qubo import QUBO
 
 Array = np.ndarray
 
 
-class Portfolio(Problem):
+class Portfolio(BinaryProblem):
     """`budget` of n assets, so that risk x^T C x - m^T x is least, x being 1 for those held (Markowitz's mean and
     variance, The Journal of Finance 7(1), 1952).
 
@@ -23,6 +23,7 @@ class Portfolio(Problem):
     """
 
     measure: ClassVar[str] = "cost"
+    ruled: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -52,6 +53,10 @@ class Portfolio(Problem):
         ones = np.ones((len(m), len(m)))
         rule = self.penalty * (ones - 2 * budget * np.eye(len(m)))
         super().__init__(QUBO(own + rule, self.penalty * budget**2).ising())
+
+    @property
+    def bit_names(self) -> list[str]:
+        return self.names
 
     def valid(self, bits: Any) -> Array:
         made: Array = np.asarray(bits).sum(-1) == self.budget

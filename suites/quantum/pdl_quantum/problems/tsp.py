@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from pdl.errors import DataError
-from pdl_quantum.problems.base import Problem
+from pdl_quantum.problems.base import BinaryProblem
 from pdl_quantum.problems.qubo import QUBO
 
 Array = np.ndarray
 
 
-class TSP(Problem):
+class TSP(BinaryProblem):
     """The shortest round trip through n cities, on (n - 1)^2 qubits.
 
-    distances  [n, n], symmetric or not; of a pair of coordinates [n, 2] use `TSP.of_places`
+    distances  [n, n], symmetric or not;    places  of the cities in the plane [n, 2], for pictures (`TSP.of_places`)
     penalty    of a broken rule (each city once, one city at a time); by default n times the largest distance
 
     Bit v (n - 1) + t says that city v is visited at time t; the last city is where the trip begins and ends (Lucas,
@@ -24,8 +25,11 @@ class TSP(Problem):
     """
 
     measure: ClassVar[str] = "length"
+    ruled: ClassVar[bool] = True
 
-    def __init__(self, distances: Any, *, penalty: float | None = None, names: Any = ()) -> None:
+    def __init__(
+        self, distances: Any, *, penalty: float | None = None, names: Sequence[Any] = (), places: Any = None
+    ) -> None:
         given = np.array(distances, np.float64)
         if given.ndim != 2 or given.shape[0] != given.shape[1] or len(given) < 3:
             raise DataError(f"distances {given.shape}; give [n, n], a row for each of at least 3 cities")
@@ -34,6 +38,7 @@ class TSP(Problem):
         if names and len(names) != len(given):
             raise DataError(f"{len(names)} names for {len(given)} cities")
         self.distances, self.names = given, [str(each) for each in names]
+        self.places = None if places is None else np.array(places, np.float64)
         self.penalty = len(given) * float(given.max()) if penalty is None else float(penalty)
         super().__init__(self._cost().ising())
 
@@ -43,7 +48,7 @@ class TSP(Problem):
         at = np.array(places, np.float64)
         if at.ndim != 2 or at.shape[1] != 2:
             raise DataError(f"places {at.shape}; give [n, 2]")
-        return TSP(np.sqrt(((at[:, None] - at[None]) ** 2).sum(-1)), **options)
+        return TSP(np.sqrt(((at[:, None] - at[None]) ** 2).sum(-1)), places=at, **options)
 
     @property
     def num_cities(self) -> int:
@@ -61,6 +66,18 @@ class TSP(Problem):
             q[v, :, v, :] += a * (np.ones((m, m)) - 2 * np.eye(m))  # (1 - sum of times)^2
             q[:, v, :, v] += a * (np.ones((m, m)) - 2 * np.eye(m))  # (1 - sum of cities)^2
         return QUBO(q.reshape(m * m, m * m), 2 * m * a)
+
+    @property
+    def bit_names(self) -> list[str]:
+        """City@time."""
+        m = self.num_cities - 1
+        return [f"{self.names[v] if self.names else v}@{t}" for v in range(m) for t in range(m)]
+
+    @property
+    def groups(self) -> list[list[int]]:
+        """Bits of which one is 1: those of a city. Mixers that keep this ("xy") leave half of the rules to the cost."""
+        m = self.num_cities - 1
+        return [[v * m + t for t in range(m)] for v in range(m)]
 
     def _grid(self, bits: Any) -> Array:
         m = self.num_cities - 1

@@ -1,0 +1,7 @@
+"""The quantum approximate optimisation algorithm on the shared trainer."""
+
+from pdl_quantum.qaoa.circuit import QAOACircuit
+from pdl_quantum.qaoa.problem import Combinatorial, combinatorial
+from pdl_quantum.qaoa.task import QAOA
+
+__all__ = ["QAOA", "Combinatorial", "QAOACircuit", "combinatorial"]

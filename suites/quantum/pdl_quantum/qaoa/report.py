@@ -1,0 +1,108 @@
+"""What the report says of a QAOA run: the value against the optimum, the best sample, the most frequent ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pdl.report import Section, line_chart, table
+from pdl.train.loop import Evaluation
+from pdl_quantum.problems import BinaryProblem
+from pdl_quantum.problems.bits import bits_of
+from pdl_quantum.problems.diagonal import MOST
+from pdl_quantum.problems.pictures import picture
+from pdl_quantum.qaoa.circuit import QAOACircuit
+
+if TYPE_CHECKING:
+    from pdl_quantum.qaoa.task import QAOA
+
+FREQUENT, WIDTH = 24, 220
+"""Bit strings of the histogram, and the pixels of its longest bar."""
+
+
+def history(problem: BinaryProblem, lines: Sequence[Mapping[str, Any]]) -> list[Section]:
+    """The expected value and the best sample after every epoch, against the optimum; the chance to draw it."""
+    charts = []
+    names = [name for name in (problem.expected, f"best_{problem.measure}") if name is not None]
+    series = {name: _points(lines, f"val/{name}") for name in names}
+    series = {name: points for name, points in series.items() if points}
+    if series and problem.num_qubits <= MOST:
+        ends = next(iter(series.values()))
+        series["optimum"] = [(x, problem.optimum) for x, _ in (ends[0], ends[-1])]
+    if series:
+        charts.append(_figure(line_chart(series, x_label="step"), problem.measure))
+    chance = _points(lines, "val/optimum_probability")
+    if chance:
+        charts.append(_figure(line_chart({"probability": chance}, x_label="step"), "probability of the optimum"))
+    return [Section(problem.measure.capitalize(), f'<div class="charts">{"".join(charts)}</div>')] if charts else []
+
+
+def sections(task: QAOA, evaluation: Evaluation) -> list[Section]:
+    """The sections on the final evaluation."""
+    samples = evaluation.details.get("samples")
+    if samples is None or not len(samples) or not isinstance(task.ansatz, QAOACircuit):
+        return []
+    problem = task.problem
+    bits = bits_of(samples[:, 0], problem.num_qubits)
+    return [_best(problem, bits[problem.best_of(bits)]), _frequent(problem, bits, samples[:, 1]), _angles(task.ansatz)]
+
+
+def _best(problem: BinaryProblem, bits: np.ndarray) -> Section:
+    told = problem.describe(bits)
+    known = [("optimum", f"{problem.optimum:.6g}")] if problem.num_qubits <= MOST else []
+    rows = [(name, _plain(value)) for name, value in told.items()]
+    return Section("Best sample", table([*rows, *known]) + (picture(problem, bits) or ""))
+
+
+def _frequent(problem: BinaryProblem, bits: np.ndarray, counts: np.ndarray) -> Section:
+    """The most frequent samples as bars; those of the least energy are marked."""
+    energies, values = problem.energy(bits), problem.value(bits)
+    least = problem.best.value if problem.num_qubits <= MOST else float(energies.min())
+    rows = []
+    for row, count, energy, value in zip(bits[:FREQUENT], counts, energies, values, strict=False):
+        best = energy <= least + 1e-9 * max(1.0, abs(least))
+        bar = (
+            f'<svg width="{WIDTH}" height="10"><rect width="{WIDTH * count / counts[0]:.1f}" height="10" '
+            f'fill="{"#2c9c5a" if best else "#3366cc"}"/></svg>'
+        )
+        shown = "not valid" if np.isnan(value) else f"{value:.6g}"
+        text = "".join(map(str, row.tolist()))
+        rows.append(f"<tr><td><code>{text}</code></td><td class='n'>{shown}</td><td class='n'>{count}</td>"
+                    f"<td>{bar}{' optimum' if best else ''}</td></tr>")  # fmt: skip
+    head = f"<tr><th>bits</th><th>{escape(problem.measure)}</th><th>shots</th><th></th></tr>"
+    note = f"<p>{len(bits)} different bit strings in {int(counts.sum())} shots.</p>"
+    return Section("Samples", f"<table>{head}{''.join(rows)}</table>{note}")
+
+
+def _angles(model: QAOACircuit) -> Section:
+    gamma, beta = model.angles
+    steps = range(1, model.layers + 1)
+    series = {
+        "gamma": list(zip(steps, gamma.tolist(), strict=True)),
+        "beta": list(zip(steps, beta.tolist(), strict=True)),
+    }
+    return Section("Angles", f'<div class="charts">{_figure(line_chart(series, x_label="layer"), "radians")}</div>')
+
+
+def _points(lines: Sequence[Mapping[str, Any]], name: str) -> list[tuple[float, float]]:
+    return [(line["step"], line[name]) for line in lines if line.get(name) is not None]
+
+
+def _figure(chart: str, caption: str) -> str:
+    return f'<figure class="wide">{chart}<figcaption>{escape(caption)}</figcaption></figure>'
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list):
+        return (
+            ", ".join(map(_plain, value))
+            if not any(isinstance(each, list) for each in value)
+            else " | ".join(_plain(each) for each in value)
+        )
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+__all__ = ["history", "sections"]

@@ -1,0 +1,180 @@
+"""The task: a circuit whose samples are good answers of a combinatorial problem."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any
+
+import numpy as np
+
+from pdl.errors import ConfigError, DataError
+from pdl.hints import Range
+from pdl.nn import Module
+from pdl.report import Section
+from pdl.runtime.readers import Reader
+from pdl.train import Deployment, Loss, Metric
+from pdl.train.deployed import Deployed
+from pdl.train.loop import Evaluation
+from pdl.train.task import Tiny
+from pdl_quantum.problems import BinaryProblem
+from pdl_quantum.problems.bits import bits_of
+from pdl_quantum.problems.diagonal import MOST
+from pdl_quantum.qaoa import report, use
+from pdl_quantum.qaoa.circuit import QAOACircuit
+from pdl_quantum.qaoa.metrics import BestSample, Expected, OptimumProbability, Ratio, Samples, ValidShare
+from pdl_quantum.qaoa.problem import Combinatorial
+from pdl_quantum.variational import Variational
+
+
+class QAOA(Variational):
+    """Answers of combinatorial problems as samples of a circuit (Farhi, Goldstone & Gutmann, arXiv 1411.4028).
+
+    shots         samples that are drawn at an evaluation;    sample_seed  of them
+    epoch_steps   optimiser steps in an epoch
+    bits, energy  what bits mean, and the name, scale and shift of the value of an energy (told by the data)
+
+    The loss is the expected energy. Metrics beside it: the same in the problem's units (`cut`), the best sample
+    (`best_cut`, `best_length`, `best_cost`), `ratio` (1 is the best there is), `optimum_probability` (of all best bit
+    strings), and `valid` (share of the samples that keep to the rules, where there are some).
+    """
+
+    def __init__(
+        self,
+        *,
+        shots: Annotated[int, Range(1)] = 1024,
+        sample_seed: int = 0,
+        epoch_steps: Annotated[int, Range(1)] = 10,
+        names: Sequence[str] = (),
+        bits: Sequence[str] = (),
+        energy: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(epoch_steps=epoch_steps, names=names)
+        self.shots, self.sample_seed = shots, sample_seed
+        self.bits, self.energy = list(bits), dict(energy or {})
+        self.asked: BinaryProblem | None = None
+
+    @property
+    def problem(self) -> BinaryProblem:
+        """What is asked."""
+        assert self.asked is not None, "the data comes first"
+        return self.asked
+
+    # -- training ------------------------------------------------------------------------------------------------------
+    def evaluate(self, model: Module, batch: Any) -> Loss:
+        """As `Variational`; a bundle is asked for its energy."""
+        if isinstance(model, Deployed):
+            energy = model(*use.nothing(self.problem.num_qubits))[1]
+            return Loss(energy.mean(), 1, (energy,))
+        return super().evaluate(model, batch)
+
+    def metrics(self) -> dict[str, Metric]:
+        made = super().metrics()
+        problem, energies = self.problem, made["energies"]
+        if problem.expected is not None:
+            made[problem.expected] = Expected(energies, problem)  # type: ignore[arg-type]
+        small = problem.num_qubits <= MOST
+        if small:
+            made["ratio"] = Ratio(energies, problem)  # type: ignore[arg-type]
+        if isinstance(self.ansatz, QAOACircuit):
+            made["samples"] = samples = Samples(self.ansatz.circuit, self.shots, self.sample_seed)
+            made[f"best_{problem.measure}"] = BestSample(samples, problem)
+            if problem.ruled:
+                made["valid"] = ValidShare(samples, problem)
+            if small:
+                made["optimum_probability"] = OptimumProbability(samples, problem)
+        return made
+
+    def observe(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
+        super().observe(metrics, loss, batch)
+        if "samples" in metrics:
+            metrics["samples"].update(*loss.outputs)
+
+    def figures(self, evaluation: Evaluation) -> dict[str, float]:
+        """The expected value, the best sample, `optimum` where it is known, and the rest of the metrics; then those of
+        `Variational`."""
+        problem = self.problem
+        names = (problem.expected, f"best_{problem.measure}", "optimum", "ratio", "optimum_probability", "valid")
+        known = {} if problem.num_qubits > MOST else {"optimum": problem.optimum}
+        found = {name: evaluation.metrics.get(f"{evaluation.split}/{name}", known.get(str(name))) for name in names}
+        mine = {str(name): float(value) for name, value in found.items() if value is not None}
+        return {**mine, **super().figures(evaluation)}
+
+    # -- building ------------------------------------------------------------------------------------------------------
+    def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
+        super().prepare(cfg, datasets)
+        found = self.problems[0]
+        if len(self.problems) != 1 or not isinstance(found, Combinatorial):
+            raise DataError("data.train: QAOA takes one combinatorial problem, such as pdl_quantum.data.MaxCutGraph")
+        problem = self.asked = found.asked
+        scale, shift = problem.energy_scale()
+        self.bits = problem.bit_names
+        self.energy = {"measure": problem.expected or "energy", "scale": scale, "shift": shift}
+
+    def model(self, cfg: Any) -> Module:
+        made = super().model(cfg)
+        if isinstance(made, QAOACircuit) and self.problems:
+            made.grow()
+        return made
+
+    def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
+        super().verify(model, datasets, cfg)
+        if not isinstance(model, Deployed | QAOACircuit):
+            raise ConfigError(f"model: {type(model).__name__} is no pdl_quantum.QAOACircuit")
+
+    def remember(self) -> dict[str, Any]:
+        kept = super().remember()
+        return {**kept, "task": {**kept["task"], "bits": self.bits, "energy": self.energy}}
+
+    def tiny(self, cfg: Any) -> Tiny:
+        return Tiny(train=4, test=4, epochs=4)
+
+    # -- using ---------------------------------------------------------------------------------------------------------
+    def baselines(self, cfg: Any, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
+        """Classical methods, and the best of as many bit strings drawn evenly."""
+        problem, name = self.problem, f"best_{self.problem.measure}"
+        found = {method: problem.value(bits) for method, bits in problem.classical(self.sample_seed).items()}
+        drawn = np.random.default_rng(self.sample_seed).integers(0, 2, (self.shots, problem.num_qubits), dtype=np.uint8)
+        found["even samples"] = problem.value(drawn[problem.best_of(drawn)])
+        return {method: {name: float(value)} for method, value in found.items() if np.isfinite(value)}
+
+    def history(self, lines: Sequence[Mapping[str, Any]]) -> list[Section]:
+        return [*report.history(self.problem, lines), *super().history(lines)]
+
+    def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
+        """The best sample drawn, the most frequent ones, the angles; then as `Variational`."""
+        return [*report.sections(self, evaluation), *super().report(evaluation, dataset)]
+
+    def reader(self, cfg: Any) -> Reader:
+        """Bit strings, or "likely", or "best"."""
+        return use.reader(self._ansatz().circuit.num_qubits)
+
+    def predict(
+        self, model: Module, inputs: Sequence[Any], *, cfg: Any, batch_size: int = 32, topk: int | None = None,
+        **options: Any,
+    ) -> Iterator[dict[str, Any]]:  # fmt: skip
+        """As the bundle answers: energy, value and probability of a bit string; of the likely ones, or the best of
+        these, the first `topk`."""
+        return super(Variational, self).predict(model, inputs, cfg=cfg, batch_size=batch_size, topk=topk, **options)
+
+    def example(self, loaders: Mapping[str, Any], folder: Any) -> str:
+        return "best"
+
+    def deployment(
+        self, model: Module, cfg: Any, *, dataset: Any = None, metrics: Mapping[str, float | None] | None = None,
+        licence: str = "",
+    ) -> Deployment:  # fmt: skip
+        assert isinstance(model, QAOACircuit)
+        return use.deployment(self, model, cfg, metrics=metrics or {}, licence=licence)
+
+    def title(self, cfg: Any) -> str:
+        return "Answers of a combinatorial problem, by a circuit that was trained (QAOA)"
+
+
+def best_bits(problem: BinaryProblem, samples: np.ndarray) -> np.ndarray:
+    """The best of samples [K, 2] as bits uint8 [n]."""
+    bits = bits_of(samples[:, 0], problem.num_qubits)
+    chosen: np.ndarray = bits[problem.best_of(bits)]
+    return chosen
+
+
+__all__ = ["QAOA", "best_bits"]
