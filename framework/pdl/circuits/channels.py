@@ -73,17 +73,17 @@ def kraus_channel(kraus: Any) -> Channel:
 
 def bit_flip(p: float) -> Channel:
     """X with probability p."""
-    return _mixed("bit_flip", {"p": p}, {"X": _chance("bit_flip", "p", p)})
+    return _mixed("bit_flip", {"p": float(p)}, {"X": _chance("bit_flip", "p", p)})
 
 
 def phase_flip(p: float) -> Channel:
     """Z with probability p."""
-    return _mixed("phase_flip", {"p": p}, {"Z": _chance("phase_flip", "p", p)})
+    return _mixed("phase_flip", {"p": float(p)}, {"Z": _chance("phase_flip", "p", p)})
 
 
 def bit_phase_flip(p: float) -> Channel:
     """Y with probability p."""
-    return _mixed("bit_phase_flip", {"p": p}, {"Y": _chance("bit_phase_flip", "p", p)})
+    return _mixed("bit_phase_flip", {"p": float(p)}, {"Y": _chance("bit_phase_flip", "p", p)})
 
 
 def depolarizing(p: float, num_qubits: int = 1) -> Channel:

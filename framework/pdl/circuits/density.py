@@ -26,6 +26,7 @@ from pdl.errors import UsageError
 from pdl.kernels import statevector as kernels
 
 Array = np.ndarray
+MOST_QUBITS, MOST_BITS = 15, 24
 DEPHASE = np.diag([1.0, 0, 0, 1]).astype(complex)
 RESET = np.zeros((4, 4), complex)
 RESET[0, 0] = RESET[0, 3] = 1
@@ -54,6 +55,9 @@ def bit_probabilities(circuit: Circuit, values: Any = None, *, initial: Any = No
     the index: what `run` draws from. A record of measurements before others is a part of its own: for few of these."""
     if not circuit.num_bits:
         raise UsageError("bit_probabilities: the circuit measures nothing; add measure(qubit, bit)")
+    if circuit.num_bits > MOST_BITS:
+        raise UsageError(f"bit_probabilities: {circuit.num_bits} bits have too many records; give up to {MOST_BITS}, "
+                         "or play shots with run")  # fmt: skip
     rows, n, size = circuit.row(values), circuit.num_qubits, 1 << circuit.num_qubits
     first, last = _apart(circuit)
     parts = evolve(first, rows, _start(n, len(rows), initial, np.complex128), keep=range(circuit.num_bits))
@@ -220,6 +224,9 @@ def _doubled(gates: list[Gate], circuit: Circuit) -> Circuit:
 
 
 def _start(n: int, batch: int, initial: Any, dtype: Any) -> Array:
+    if n > MOST_QUBITS:
+        raise UsageError(f"a density matrix of {n} qubits has 4^{n} entries; give up to {MOST_QUBITS}, or play shots "
+                         "with run")  # fmt: skip
     size = 1 << n
     if initial is None:
         made = np.zeros((batch, size * size), dtype)

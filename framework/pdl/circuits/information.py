@@ -18,9 +18,8 @@ def purity(rho: Array) -> Array:
 
 def fidelity(rho: Array, sigma: Array) -> Array:
     """Uhlmann's fidelity (tr sqrt(sqrt(rho) sigma sqrt(rho)))^2; 1 for the same state, 0 for orthogonal ones."""
-    root = _root(rho)
-    product = root @ np.asarray(sigma) @ root
-    return np.sqrt(np.linalg.eigvalsh(_hermitian(product)).clip(0)).sum(-1) ** 2
+    singular = np.linalg.svd(_root(rho) @ _root(sigma), compute_uv=False)  # tr sqrt(A A^dagger)
+    return np.asarray(singular.sum(-1) ** 2)
 
 
 def state_fidelity(a: Array, b: Array) -> Array:
@@ -70,7 +69,9 @@ def _hermitian(matrix: Array) -> Array:
 
 def _root(rho: Array) -> Array:
     values, vectors = np.linalg.eigh(_hermitian(np.asarray(rho)))
-    made: Array = (vectors * np.sqrt(values.clip(0))[..., None, :]) @ vectors.conj().swapaxes(-1, -2)
+    rounding = values.shape[-1] * np.finfo(values.dtype).eps * np.abs(values).max(-1, keepdims=True)
+    values = np.where(values > rounding, values, 0)  # the root of rounding would be seen
+    made: Array = (vectors * np.sqrt(values)[..., None, :]) @ vectors.conj().swapaxes(-1, -2)
     return made
 
 

@@ -19,7 +19,7 @@ from pdl.circuits.circuit import Circuit
 from pdl.circuits.density import bit_probabilities
 from pdl.circuits.noise import NoiseModel, noisy
 from pdl.circuits.simulate import start
-from pdl.circuits.trajectory_steps import BLOCK, Block, Event, Plan, Stretch, plan_of
+from pdl.circuits.trajectory_steps import BLOCK, RESET, Block, Event, Plan, Stretch, plan_of
 from pdl.errors import UsageError
 
 Array = np.ndarray
@@ -97,9 +97,10 @@ def run(
 
 
 def _cheap_as_density(circuit: Circuit) -> bool:
+    if circuit.num_qubits > MIXED or circuit.num_bits > 2 * MIXED or any(gate.condition for gate in circuit.gates):
+        return False
     events = [step for step in plan_of(circuit).steps if isinstance(step, Event)]
-    plain = not any(gate.condition for gate in circuit.gates) and all(event.measure is None for event in events)
-    return bool(events) and plain and circuit.num_qubits <= MIXED and circuit.num_bits <= 2 * MIXED
+    return any(event.kraus is not RESET for event in events) and all(event.measure is None for event in events)
 
 
 def _drawn(circuit: Circuit, row: Array, shots: int, seed: int, initial: Any) -> Shots:
@@ -131,9 +132,12 @@ class _Player:
     def __init__(self, plan: Plan, row: Array, n: int) -> None:
         self.plan, self.row, self.n = plan, row, n
         self.most = max(1, CACHE >> n)
+        self.begin: Array | None = None  # the state in front of the first event
+        self.kept: tuple[Array, Array] | None = None
 
     def prefix(self, state: Array) -> int:
         """Run what is in front of the first event, in place; its position."""
+        self.begin = state
         for position, step in enumerate(self.plan.steps):
             if not isinstance(step, Stretch) or step.choices:
                 return position
@@ -187,12 +191,8 @@ class _Player:
             return
         rows, own = np.unique(nodes.own, return_inverse=True)
         qubits = sorted({gate.qubits[0] for gate in self.plan.last})
-        states = nodes.states[rows]
-        chances = states.real.astype(np.float64) ** 2 + states.imag.astype(np.float64) ** 2
-        others = tuple(q + 1 for q in range(self.n) if q not in qubits)
-        chances = chances.reshape((len(rows),) + (2,) * self.n).sum(others).reshape(len(rows), -1)
-        size = chances.shape[1]
-        ends = np.cumsum(chances)  # those of all states in a row: the search is one
+        ends = self.ends(nodes.states, rows, qubits)
+        size = 1 << len(qubits)
         begin = np.concatenate([[0.0], ends[size - 1 :: size]])
         draws = block.uniform(self.plan.events)[nodes.shots]
         goal = np.minimum(begin[own] + draws * (begin[own + 1] - begin[own]), np.nextafter(begin[own + 1], 0))
@@ -202,6 +202,21 @@ class _Player:
             place = len(qubits) - 1 - qubits.index(gate.qubits[0])
             true = (found >> place & 1).astype(np.uint8)
             block.bits[nodes.shots, gate.bits[0]] = block.read(true, nodes.shots, gate, self.plan.events + 1 + k)
+
+
+    def ends(self, states: Array, rows: Array, qubits: list[int]) -> Array:
+        """The sums of the probabilities of the qubits' values, those of all states in a row: the search is one. They
+        are kept for the next block where no event came before."""
+        if self.kept is not None and self.kept[0] is states:
+            return self.kept[1]
+        chosen = states if len(rows) == len(states) else states[rows]
+        chances = chosen.real.astype(np.float64) ** 2
+        chances += chosen.imag.astype(np.float64) ** 2
+        others = tuple(q + 1 for q in range(self.n) if q not in qubits)
+        made = np.cumsum(chances.reshape((len(rows),) + (2,) * self.n).sum(others))
+        if states is self.begin:
+            self.kept = states, made
+        return made
 
 
 def _grouped(own: Array, chosen: Array) -> tuple[Array, Array]:

@@ -108,7 +108,8 @@ def random_instructions(rng: np.random.Generator, n: int, gates: int) -> Circuit
             circuit.reset(q)
         elif draw < 0.55:
             condition = {int(k): int(rng.integers(2)) for k in rng.permutation(3)[: rng.integers(1, 3)]}
-            inner = random_circuit(rng, n, 2)
+            inner = random_circuit(rng, n, 2).channel(singles[int(rng.integers(len(singles)))], q).reset(q)
+            inner.append(random_circuit(rng, n, 2))
             if rng.random() < 0.3:
                 inner.measure(q, next(k for k in range(3) if k not in condition))
             circuit.when(condition, inner)

@@ -99,7 +99,7 @@ def test_white_noise_on_a_bell_state() -> None:
     rho, pure = density(bell.copy().channel(depolarizing(p, 2), 0, 1))[0], states(bell)[0]
     lam = np.array([1 - 3 * p / 4, p / 4, p / 4, p / 4])
     assert state_fidelity(pure, rho) == pytest.approx(lam[0], abs=1e-12)
-    assert fidelity(density_of(pure), rho) == pytest.approx(lam[0], abs=1e-7)
+    assert fidelity(density_of(pure), rho) == pytest.approx(lam[0], abs=1e-12)
     assert purity(rho) == pytest.approx((lam**2).sum(), abs=1e-12)
     assert entropy(rho) == pytest.approx(-(lam * np.log2(lam)).sum(), abs=1e-12)
     assert trace_distance(density_of(pure), rho) == pytest.approx(3 * p / 4, abs=1e-12)
