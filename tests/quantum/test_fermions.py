@@ -10,9 +10,9 @@ from pdl.errors import UsageError
 from pdl_quantum.chemistry import FermionSum, bravyi_kitaev, excitations, jordan_wigner, parity
 from pdl_quantum.chemistry.encodings import encoded, encoded_bits, reordered, without_parities
 from pdl_quantum.chemistry.masks import orthogonal, span
-from pdl_quantum.chemistry.sector import Sector, levels
 from pdl_quantum.chemistry.uccsd import uccsd
 from pdl_quantum.data.molecule import one
+from pdl_quantum.spectrum import Sector, levels
 
 MAPS = [jordan_wigner, parity, bravyi_kitaev]
 

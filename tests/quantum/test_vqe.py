@@ -13,12 +13,13 @@ from pdl.config import load
 from pdl.errors import ConfigError, DataError
 from pdl.runtime import load as load_bundle
 from pdl.train import evaluate, predict, train
+from pdl_quantum import spectrum as sector
 from pdl_quantum import uccsd
-from pdl_quantum.chemistry import excitations, sector
+from pdl_quantum.chemistry import excitations
 from pdl_quantum.chemistry.encodings import reordered
-from pdl_quantum.chemistry.sector import Sector, levels
 from pdl_quantum.chemistry.uccsd import shared
 from pdl_quantum.data.molecule import one, shipped
+from pdl_quantum.spectrum import Sector, levels
 
 
 def test_from_recipe_to_bundle(tmp_path: Path) -> None:

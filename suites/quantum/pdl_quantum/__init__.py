@@ -47,6 +47,7 @@ from pdl.circuits import (
     trace_distance,
     zero_states,
 )
+from pdl_quantum.adapt import AdaptAnsatz, AdaptVQE
 from pdl_quantum.algorithms import (
     GibbsState,
     PauliShadow,
@@ -75,6 +76,8 @@ INIT = {"rows": "pdl_quantum.classifier.init:write_recipe"}
 """What `pdl init quantum.TASK` writes recipes with."""
 
 __all__ = [
+    "AdaptAnsatz",
+    "AdaptVQE",
     "AmplitudeEncoding",
     "Angle",
     "AngleEncoding",

@@ -22,11 +22,13 @@ class Excitation:
     before: tuple[int, ...]
     after: tuple[int, ...]
 
-    def generator(self, num_modes: int) -> PauliSum:
-        """A by Jordan-Wigner: imaginary coefficients of words that commute."""
+    def generator(self, num_modes: int, *, strings: bool = True) -> PauliSum:
+        """A by Jordan-Wigner: imaginary coefficients of words that commute. Without `strings` the Z of modes between
+        are left out: excitations of qubits, which are Givens rotations (Arrazola et al., arXiv 2104.05695)."""
         product = (*((mode, True) for mode in self.after), *((mode, False) for mode in reversed(self.before)))
         forth = FermionSum(num_modes, {product: 1.0})
-        return jordan_wigner(forth - forth.adjoint())
+        made = jordan_wigner(forth - forth.adjoint())
+        return made if strings else PauliSum(num_modes, {w.replace("Z", "I"): c for w, c in made.terms.items()})
 
     def flipped(self) -> tuple[Excitation, int]:
         """The same with all spins turned around, and the sign that it takes to have the modes ascend again."""

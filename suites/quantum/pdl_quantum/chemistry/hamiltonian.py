@@ -8,7 +8,7 @@ from functools import cached_property
 from pdl.circuits import PauliSum
 from pdl.errors import DataError
 from pdl_quantum.chemistry.masks import masks_of, orthogonal, word_of
-from pdl_quantum.chemistry.sector import Sector, levels
+from pdl_quantum.spectrum import Sector, levels
 from pdl_quantum.variational.eigenproblem import Eigenproblem
 
 SMALL = 1e-8
@@ -53,11 +53,15 @@ class MolecularHamiltonian:
         flips = {masks_of(word)[0][0] for word, value in self.hamiltonian.terms.items() if abs(value) > SMALL}
         return [word_of((0, z), self.num_qubits)[0] for z in orthogonal(flips, self.num_qubits)]
 
-    def levels(self, count: int = 1) -> list[float]:
-        """The lowest energies with `num_electrons` electrons, as many spins up as down (or one more)."""
+    @property
+    def sector(self) -> Sector:
+        """States with `num_electrons` electrons, as many spins up as down (or one more)."""
         down = self.num_electrons // 2
-        sector = Sector(self.num_qubits, up=self.num_electrons - down, down=down)
-        return levels(self.hamiltonian, sector, count)
+        return Sector(self.num_qubits, up=self.num_electrons - down, down=down)
+
+    def levels(self, count: int = 1) -> list[float]:
+        """The lowest energies of such states."""
+        return levels(self.hamiltonian, self.sector, count)
 
     def solved(self) -> MolecularHamiltonian:
         """The same with `exact`, computed where it is not there."""
@@ -68,7 +72,7 @@ class MolecularHamiltonian:
         return Eigenproblem(
             self.name, self.hamiltonian, self.solved().exact,
             facts={"num_electrons": self.num_electrons, "symmetries": self.symmetries},
-            x=self.length, axis="bond length (angstrom)",
+            sector=self.sector, x=self.length, axis="bond length (angstrom)",
         )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
-from pdl.circuits import Angle, Circuit
+from pdl.circuits import Angle, Circuit, PauliSum
 from pdl.config.signature import Told
 from pdl.hints import Range
 from pdl_quantum.chemistry.excitations import Excitation, excitations
@@ -34,7 +34,7 @@ def uccsd(
     circuit.parameter("theta", (1 + max(number for number, _ in places),))
     for _ in range(repeats):
         for each, (number, sign) in zip(chosen, places, strict=True):
-            excite(circuit, each, Angle("theta", number) * (sign / repeats))
+            rotate(circuit, each.generator(num_qubits), Angle("theta", number) * (sign / repeats))
     return circuit
 
 
@@ -51,9 +51,9 @@ def hartree_fock(num_qubits: int, num_electrons: int) -> Circuit:
     return Circuit(num_qubits).x(*range(num_electrons))
 
 
-def excite(circuit: Circuit, excitation: Excitation, angle: Angle) -> Circuit:
-    """exp(angle A): its words commute, so it is the product of their exponentials."""
-    for word, factor in excitation.generator(circuit.num_qubits).terms.items():
+def rotate(circuit: Circuit, generator: PauliSum, angle: Angle) -> Circuit:
+    """exp(angle A) of an anti-Hermitian sum A of words that commute: the product of their exponentials."""
+    for word, factor in generator.terms.items():
         qubits = [qubit for qubit, letter in enumerate(word) if letter != "I"]
         letters = "".join(word[qubit] for qubit in qubits)
         circuit.pauli(angle * (-2 * complex(factor).imag), letters, *qubits)
@@ -77,4 +77,5 @@ def shared(chosen: Sequence[Excitation]) -> list[tuple[int, int]]:
     return places
 
 
-__all__ = ["after_hartree_fock", "doubles_first", "excite", "hartree_fock", "shared", "uccsd"]
+__all__ = ["after_hartree_fock", "doubles_first", "hartree_fock", "rotate", "shared",
+           "uccsd"]  # fmt: skip

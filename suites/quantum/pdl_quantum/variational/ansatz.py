@@ -71,7 +71,7 @@ class Ansatz(Module):
 
     def states(self) -> Array:
         """The states as they are now, complex128 [rows, 2^n]."""
-        return states(self.circuit, self.theta.numpy())
+        return states(self.circuit, self.theta.detach().numpy())
 
     # -- what it was learned from --------------------------------------------------------------------------------------
     def hold(self, hamiltonians: Sequence[PauliSum]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from pdl.circuits import PauliSum
 from pdl.data import Dataset, Sample, Subset
 from pdl.errors import DataError
+from pdl_quantum.spectrum import Sector, levels
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class Eigenproblem:
     exact   the least value that counts as right, where it is known (with a constraint: under it)
     facts   plain values that models take where the recipe leaves them open, by the names of their arguments:
             {"num_electrons": 2}; "num_qubits" is known without
+    sector  what states it is about, where not all
     x, axis  the place of the problem among others of its kind, and what that is: 0.7414, "bond length (angstrom)"
     """
 
@@ -27,6 +29,7 @@ class Eigenproblem:
     hamiltonian: PauliSum
     exact: float | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
+    sector: Sector | None = None
     x: float | None = None
     axis: str = ""
 
@@ -38,6 +41,10 @@ class Eigenproblem:
     def num_qubits(self) -> int:
         """Of the Hamiltonian."""
         return self.hamiltonian.num_qubits
+
+    def levels(self, count: int) -> list[float]:
+        """The lowest energies in its sector, computed."""
+        return levels(self.hamiltonian, self.sector or Sector(self.num_qubits), count)
 
 
 class Eigenproblems(Dataset):

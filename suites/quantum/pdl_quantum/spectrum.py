@@ -1,4 +1,4 @@
-"""Exact energies in the space of states with given numbers of electrons."""
+"""Exact energies, of all states or of those with given numbers of electrons."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class Sector:
 
 def levels(hamiltonian: PauliSum, sector: Sector, count: int = 1) -> list[float]:
     """The lowest `count` eigenvalues of a Hamiltonian in a sector that it keeps: by diagonalising where the sector is
-    small, by Lanczos' method else. UsageError where the Hamiltonian leads out of it, or it has fewer."""
+    small, by Lanczos' method else, which finds equal ones once. UsageError where the Hamiltonian leads out of it, or
+    where it has fewer."""
     inside = sector.indices()
     if len(inside) < count:
         raise UsageError(f"{count} levels of a space of {len(inside)} states")
@@ -64,7 +65,7 @@ def _lanczos(
     hamiltonian: PauliSum, inside: Array, count: int, steps: int = 400, tolerance: float = 1e-10
 ) -> list[float]:
     """With full orthogonalisation (Golub & Van Loan, Matrix Computations, chapter 10); ends when the values asked for
-    stand still. Of equal eigenvalues it finds one."""
+    stand still."""
     size = 1 << hamiltonian.num_qubits
     vector = np.zeros((1, size), complex)
     vector[0, inside] = np.random.default_rng(0).standard_normal(len(inside))

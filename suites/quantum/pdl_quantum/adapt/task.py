@@ -1,0 +1,86 @@
+"""The task: a ground state by a circuit that grows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any
+
+import pdl
+from pdl.errors import ConfigError
+from pdl.hints import Range
+from pdl.nn import Module
+from pdl.report import Section, table
+from pdl.train import Loss, Parts
+from pdl.train.deployed import Deployed
+from pdl.train.loop import Evaluation
+from pdl.train.task import SPLITS, Tiny
+from pdl_quantum.adapt.ansatz import AdaptAnsatz
+from pdl_quantum.adapt.loader import Growing
+from pdl_quantum.vqe import VQE
+
+
+class AdaptVQE(VQE):
+    """ADAPT-VQE (Grimsley et al., arXiv 1812.11173): each epoch begins with the operator of the pool by which the
+    energy falls fastest, and trains all that are there.
+
+    epoch_steps   optimiser steps between two operators
+    threshold     of the slope (Hartree a radian), below which the circuit has grown enough
+    names         as in `Variational`
+
+    A schedule that begins anew in every epoch suits it: `pdl.optim.CosineRestarts` with a period of 1.
+    """
+
+    def __init__(
+        self,
+        *,
+        epoch_steps: Annotated[int, Range(1)] = 40,
+        threshold: Annotated[float, Range(above=0)] = 1e-4,
+        names: Sequence[str] = (),
+    ) -> None:
+        super().__init__(epoch_steps=epoch_steps, names=names)
+        self.threshold = threshold
+
+    def step(self, model: Module, batch: Any) -> Loss:
+        """The energy of the circuit as the batch says it is, so that each has a program of its own."""
+        assert isinstance(model, AdaptAnsatz)
+        circuit = model.with_operators(batch["operators"])
+        energies = pdl.circuit_expectation(circuit, [self.problems[0].hamiltonian], model.theta)
+        return Loss(energies.mean(), 1)
+
+    def build(
+        self, cfg: Any, *, seed: int = 0, splits: Sequence[str] = SPLITS, training: bool = True, overfit: int = 0
+    ) -> Parts:
+        parts = super().build(cfg, seed=seed, splits=splits, training=training, overfit=overfit)
+        loader = parts.loaders.get("train")
+        if isinstance(loader, Growing) and isinstance(parts.model, AdaptAnsatz):
+            loader.model = parts.model
+        return parts
+
+    def verify(self, model: Module, datasets: Any, cfg: Any) -> None:
+        super().verify(model, datasets, cfg)
+        if not isinstance(model, AdaptAnsatz | Deployed):
+            raise ConfigError(f"model: {type(model).__name__} does not grow; name a pdl_quantum.AdaptAnsatz")
+
+    def loader(self, cfg: Any, dataset: Any, *, training: bool, seed: int) -> Iterable[Any]:
+        if not training:
+            return super().loader(cfg, dataset, training=training, seed=seed)
+        return Growing(self.epoch_steps, dataset, self.problems[0].hamiltonian, self.threshold)
+
+    def tiny(self, cfg: Any) -> Tiny:
+        return Tiny(train=1, test=1, epochs=3, settings={"task.epoch_steps": 5})
+
+    def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
+        """As `Variational`, and the operators in the order in which they came."""
+        model = self.ansatz
+        if not isinstance(model, AdaptAnsatz):
+            return super().report(evaluation, dataset)
+        theta, slopes = model.theta.detach().numpy()[0], model.slopes.numpy()
+        rows = [
+            (place + 1, model.pool.names[number], f"{slopes[place]:.3e}", f"{theta[place]:+.6f}")
+            for place, number in enumerate(model.operators_chosen)
+        ]
+        head = ("", "operator", "slope when it was chosen", "angle")
+        return [*super().report(evaluation, dataset), Section("Operators", table(rows, head=head))]
+
+
+__all__ = ["AdaptVQE"]
