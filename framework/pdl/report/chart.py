@@ -46,24 +46,28 @@ class _Axis:
     def __call__(self, value: float) -> float:
         return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
 
-    def ticks(self, about: int = 5) -> list[float]:
-        """Round numbers inside the range: multiples of 1, 2 or 5 times a power of ten."""
+    def ticks(self, about: int = 5) -> list[tuple[float, str]]:
+        """Round numbers inside the range, multiples of 1, 2 or 5 times a power of ten, and how they are written: with
+        as many digits as tell them apart."""
         raw = (self.high - self.low) / about
         power = 10.0 ** math.floor(math.log10(raw))
         step = next(power * m for m in (1, 2, 5, 10) if power * m >= raw * 0.999)
         first = math.ceil(self.low / step - 1e-9)
-        return [k * step for k in range(first, math.floor(self.high / step + 1e-9) + 1)]
+        values = [k * step for k in range(first, math.floor(self.high / step + 1e-9) + 1)]
+        largest = max((abs(value) for value in values), default=0.0)
+        digits = 1 + math.floor(math.log10(largest)) - math.floor(math.log10(step)) if largest else 1
+        return [(value, f"{value:.{max(4, digits)}g}") for value in values]
 
 
 def _grid(x_axis: _Axis, y_axis: _Axis, log: bool) -> list[str]:
     lines = []
-    for y in y_axis.ticks():
-        at = y_axis(y)
+    for y, said in y_axis.ticks():
+        at, text = y_axis(y), f"{10**y:.4g}" if log else said
         lines.append(f'<line x1="{LEFT}" y1="{at:.1f}" x2="{WIDTH - RIGHT}" y2="{at:.1f}" class="grid"/>')
-        lines.append(f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{10**y if log else y:.4g}</text>')
+        lines.append(f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{text}</text>')
     lines += [
-        f'<text x="{x_axis(x):.1f}" y="{HEIGHT - BOTTOM + 15}" text-anchor="middle">{x:.4g}</text>'
-        for x in x_axis.ticks(8)
+        f'<text x="{x_axis(x):.1f}" y="{HEIGHT - BOTTOM + 15}" text-anchor="middle">{said}</text>'
+        for x, said in x_axis.ticks(8)
     ]
     return lines
 

@@ -44,6 +44,12 @@ def test_chart_without_points() -> None:
     assert line_chart({"a": [], "b": [(1, float("inf"))]}) == "<p>no points</p>"
 
 
+def test_ticks_that_lie_close_are_told_apart():
+    root = ET.fromstring(line_chart({"energy": [(1, -1.1352), (2, -1.1372701)]}))
+    said = [each.text for each in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"-1.1355", "-1.136", "-1.1365", "-1.137"} <= set(said)
+
+
 def test_text_is_escaped() -> None:
     page = document(
         "<t>",
