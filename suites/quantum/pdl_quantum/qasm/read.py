@@ -1,0 +1,47 @@
+"""OpenQASM of either version as circuits."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from pdl.circuits import Circuit
+from pdl.errors import DataError
+from pdl_quantum.qasm import read2
+
+MOST_TEXT = 16_000_000
+_HEAD = re.compile(r"\s*(?:(?://[^\n]*|/\*.*?\*/)\s*)*OPENQASM\s+(\d+)(?:\.\d+)?\s*;", re.DOTALL)
+
+
+def loads(text: str) -> Circuit:
+    """The circuit of an OpenQASM program; the version is the one that it says, without one 3.
+
+    q[k] of the first register is qubit k, later registers follow; likewise classical bits. Gate definitions are written
+    out, but for those that are a gate of pdl by name and matrix. OpenQASM 3 is parsed by the package `openqasm3`; its
+    inputs of angle or float become parameters, its loops with constant bounds are unrolled.
+
+    Errors: DataError with the line for what is no program, or what a circuit cannot hold (loops that depend on
+    measurements, subroutines, classical arithmetic, timing); PackageError for version 3 without `openqasm3`.
+    """
+    if len(text) > MOST_TEXT:
+        raise DataError(f"an OpenQASM program of {len(text):,} characters; up to {MOST_TEXT:,} are read")
+    found = _HEAD.match(text)
+    version = int(found[1]) if found else 3
+    if version == 2:
+        return read2.read(text)
+    raise DataError(f"OpenQASM {version}: versions 2 and 3 are read")
+
+
+def load(path: str | Path) -> Circuit:
+    """The circuit of an OpenQASM file, as `loads` reads it; DataError, with the file's name, where it cannot be."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read: {error}") from None
+    try:
+        return loads(text)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+
+
+__all__ = ["load", "loads"]
