@@ -38,15 +38,17 @@ from pdl.circuits.derivatives import (
 from pdl.circuits.gates import Gate
 from pdl.circuits.information import entropy, fidelity, partial_trace, purity, state_fidelity, trace_distance
 from pdl.circuits.noise import NoiseModel, noisy
+from pdl.circuits.outcomes import bitstrings, counts, probabilities, sample
 from pdl.circuits.paulis import PauliSum
-from pdl.circuits.simulate import expectations, gradients, sample, states, zero_states
+from pdl.circuits.simulate import expectations, gradients, states, zero_states
 from pdl.circuits.trajectories import Shots, run
 
 __all__ = [
     "Angle", "Channel", "Circuit", "Gate", "NoiseModel", "Parameter", "PauliSum", "Shots", "amplitude_damping",
-    "bandwidths", "bit_flip", "bit_phase_flip", "bit_probabilities", "density", "density_expectations", "density_of",
-    "depolarizing", "entropy", "expectations", "fidelity", "finite_differences", "generalized_amplitude_damping",
-    "gradients", "hessian", "hessian_vector", "kraus_channel", "metric_tensor", "mixed_expectation", "noisy",
-    "parameter_shift", "partial_trace", "pauli_channel", "phase_damping", "phase_flip", "purity", "quantum_fisher",
-    "reset_channel", "run", "sample", "state_fidelity", "states", "thermal_relaxation", "trace_distance", "zero_states",
+    "bandwidths", "bit_flip", "bit_phase_flip", "bit_probabilities", "bitstrings", "counts", "density",
+    "density_expectations", "density_of", "depolarizing", "entropy", "expectations", "fidelity",
+    "finite_differences", "generalized_amplitude_damping", "gradients", "hessian", "hessian_vector",
+    "kraus_channel", "metric_tensor", "mixed_expectation", "noisy", "parameter_shift", "partial_trace",
+    "pauli_channel", "phase_damping", "phase_flip", "probabilities", "purity", "quantum_fisher", "reset_channel",
+    "run", "sample", "state_fidelity", "states", "thermal_relaxation", "trace_distance", "zero_states",
 ]  # fmt: skip

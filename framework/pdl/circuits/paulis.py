@@ -74,7 +74,7 @@ class PauliSum:
         """Without terms that are as good as 0."""
         return PauliSum(self.num_qubits, {w: c for w, c in self.terms.items() if abs(c) > tolerance})
 
-    @property
+    @cached_property
     def hermitian(self) -> bool:
         """Whether all coefficients are real."""
         return all(abs(complex(c).imag) < 1e-12 for c in self.terms.values())
@@ -87,56 +87,67 @@ class PauliSum:
     # -- on states -----------------------------------------------------------------------------------------------------
     @cached_property
     def _stream(self) -> tuple[Array, Array]:
-        """What `kernels.pauli` reads; bit n - 1 - q of an index is qubit q."""
-        groups: dict[int, tuple[list[tuple[int, float]], list[tuple[int, float]]]] = {}
-        n = self.num_qubits
-        for word, factor in self.terms.items():
-            flips = sum(1 << (n - 1 - q) for q, letter in enumerate(word) if letter in "XY")
-            signs = sum(1 << (n - 1 - q) for q, letter in enumerate(word) if letter in "YZ")
-            value = complex(factor) * 1j ** word.count("Y")
-            real, imaginary = groups.setdefault(flips, ([], []))
-            if value.real:
-                real.append((signs, value.real))
-            if value.imag:
-                imaginary.append((signs, value.imag))
-        words, values = [len(groups)], list[float]()
-        for flips, (real, imaginary) in groups.items():
-            words += [flips, len(real), len(imaginary)]
-            for signs, number in (*real, *imaginary):
-                words += [signs, len(values)]
-                values.append(number)
-        return np.array(words, np.int64), np.array(values, np.float64)
+        """What `kernels.pauli` reads."""
+        return stream_of(self.num_qubits, ((word, factor, 0) for word, factor in self.terms.items()))[:2]
 
     def apply(self, z: Array) -> Array:
-        """H z for states complex [B, 2^n]."""
-        wide = self._padded(z)
-        out = np.empty_like(wide)
-        kernels.pauli(out, wide, *self._stream)
-        return out if wide is z else np.ascontiguousarray(out[:, : 1 << self.num_qubits])
+        """H z for states complex [B, 2^n]: an array of their size."""
+        return self.applied(z)[0]
+
+    def applied(self, z: Array) -> tuple[Array, Array]:
+        """(H z, Re <z|H|z> float64 [B]) in one pass over states complex [B, 2^n]."""
+        wide = padded(z, self.num_qubits)
+        out, energies = np.empty_like(wide), np.empty(len(wide))
+        kernels.pauli(out, wide, *self._stream, energies)
+        return (out if wide is z else np.ascontiguousarray(out[:, : 1 << self.num_qubits])), energies
 
     def expectation(self, z: Array) -> Array:
         """<z|H|z> of states complex [B, 2^n], float64 [B]; H must be Hermitian."""
         if not self.hermitian:
             raise UsageError("an expectation asks for real coefficients; this sum has others")
-        wide = self._padded(z)
+        wide = padded(z, self.num_qubits)
         out = np.empty(len(wide))
         kernels.expectation(out, wide, *self._stream)
         return out
-
-    def _padded(self, z: Array) -> Array:
-        """The states, with qubits that stay 0 where they have too few for the kernels."""
-        if z.shape[1] != 1 << self.num_qubits:
-            raise UsageError(f"states of {z.shape[1]} amplitudes, and a sum on {self.num_qubits} qubits")
-        if self.num_qubits >= kernels.LEAST:
-            return z
-        wide = np.zeros((len(z), 1 << kernels.LEAST), z.dtype)
-        wide[:, : z.shape[1]] = z
-        return wide
 
     def __repr__(self) -> str:
         shown = " + ".join(f"{complex(c).real:.6g} {w}" for w, c in list(self.terms.items())[:4])
         more = " + ..." if len(self.terms) > 4 else ""
         return f"PauliSum({self.num_qubits} qubits, {len(self.terms)} terms: {shown}{more})"
+
+
+def stream_of(num_qubits: int, terms: Iterable[tuple[str, complex, int]]) -> tuple[Array, Array, Array]:
+    """(stream, values, whose each value is) of products (word, factor, whose), as `kernels.pauli` reads them: those
+    that flip the same bits together. Bit n - 1 - q of an index is qubit q."""
+    groups: dict[int, tuple[list[tuple[int, float, int]], list[tuple[int, float, int]]]] = {}
+    for word, factor, whose in terms:
+        flips = sum(1 << (num_qubits - 1 - q) for q, letter in enumerate(word) if letter in "XY")
+        signs = sum(1 << (num_qubits - 1 - q) for q, letter in enumerate(word) if letter in "YZ")
+        value = complex(factor) * 1j ** word.count("Y")
+        real, imaginary = groups.setdefault(flips, ([], []))
+        if value.real:
+            real.append((signs, value.real, whose))
+        if value.imag:
+            imaginary.append((signs, value.imag, whose))
+    words, values, owners = [len(groups)], list[float](), list[int]()
+    for flips, (real, imaginary) in groups.items():
+        words += [flips, len(real), len(imaginary)]
+        for signs, number, whose in (*real, *imaginary):
+            words += [signs, len(values)]
+            values.append(number)
+            owners.append(whose)
+    return np.array(words, np.int64), np.array(values, np.float64), np.array(owners, np.int64)
+
+
+def padded(z: Array, num_qubits: int) -> Array:
+    """States [B, 2^n], with qubits that stay 0 where they have too few for the kernels."""
+    if z.shape[1] != 1 << num_qubits:
+        raise UsageError(f"states of {z.shape[1]} amplitudes, and a sum on {num_qubits} qubits")
+    if num_qubits >= kernels.LEAST:
+        return z
+    wide = np.zeros((len(z), 1 << kernels.LEAST), z.dtype)
+    wide[:, : z.shape[1]] = z
+    return wide
 
 
 def _times(a: str, b: str) -> tuple[str, complex]:
@@ -151,4 +162,4 @@ def _times(a: str, b: str) -> tuple[str, complex]:
     return "".join(word), factor
 
 
-__all__ = ["PauliSum"]
+__all__ = ["PauliSum", "padded", "stream_of"]

@@ -14,6 +14,7 @@ from pdl.circuits.angles import Angle, Parameter
 from pdl.circuits.channels import Channel, kraus_channel, named_channel
 from pdl.circuits.circuit import Circuit
 from pdl.circuits.gates import INSTRUCTIONS, KINDS, Gate
+from pdl.circuits.observables import Observables
 from pdl.circuits.paulis import PauliSum
 from pdl.errors import DataError, UsageError
 
@@ -139,14 +140,14 @@ def held_circuit(text: str) -> Circuit:
 
 
 @lru_cache(64)
-def held_sums(text: str, num_qubits: int) -> tuple[PauliSum, ...]:
+def held_observables(text: str, num_qubits: int) -> Observables:
     """The sums of a text, read once."""
     try:
-        return tuple(PauliSum(num_qubits, terms) for terms in json.loads(text))
+        return Observables([PauliSum(num_qubits, terms) for terms in json.loads(text)])
     except (AttributeError, TypeError, ValueError, UsageError) as error:
         raise DataError(f"these are no observables as pdl writes them: {error}") from None
 
 
 __all__ = [
-    "channel_as_plain", "channel_of_plain", "dumps", "held_circuit", "held_sums", "loads", "sums_as_text",
+    "channel_as_plain", "channel_of_plain", "dumps", "held_circuit", "held_observables", "loads", "sums_as_text",
 ]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +29,29 @@ class Form:
         return bool(self.terms) or self.offset != 0.0
 
 
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Sums of some columns of an array: column `to[k]` of what is made gets those of `take` from starts[k] on."""
+
+    take: Array
+    starts: Array
+    to: Array
+
+    @staticmethod
+    def by(target: Array) -> Sums:
+        """Sums over all places with the same target."""
+        take = np.argsort(target, kind="stable")
+        to, starts = np.unique(target[take], return_index=True)
+        return Sums(take, starts, to)
+
+    def add(self, made: Array, terms: Array) -> None:
+        """made [B, ...] grows by the sums of terms [B, T]."""
+        if len(self.to) < len(self.take):
+            made[:, self.to] += np.add.reduceat(terms.take(self.take, axis=1), self.starts, axis=1)
+        elif len(self.to):
+            made[:, self.to] += terms.take(self.take, axis=1)
+
+
 class Forms:
     """All forms of a program, evaluated at once."""
 
@@ -49,24 +73,23 @@ class Forms:
             np.asarray(which, np.int64), np.asarray(column, np.int64), np.asarray(value, np.float64),
         )  # fmt: skip
 
+    @cached_property
+    def _sums(self) -> tuple[Sums, Sums]:
+        """Of the terms of each form, and of each column."""
+        return Sums.by(self._sparse[1]), Sums.by(self._sparse[2])
+
     def evaluate(self, parameters: Array) -> Array:
         """[B, P] -> [B, K]."""
-        offsets, which, column, value = self._sparse
+        offsets, _, column, value = self._sparse
         made = np.tile(offsets, (len(parameters), 1))
-        if len(which):
-            products = parameters[:, column] * value
-            if len(np.unique(which)) == len(which):
-                made[:, which] += products
-            else:
-                np.add.at(made.T, which, products.T)
+        self._sums[0].add(made, parameters.take(column, axis=1) * value)
         return made
 
     def pull(self, gradient: Array, columns: int) -> Array:
         """[B, K] -> [B, P]."""
-        _, which, column, value = self._sparse
+        _, which, _, value = self._sparse
         made = np.zeros((len(gradient), columns))
-        if len(which):
-            np.add.at(made.T, column, (gradient[:, which] * value).T)
+        self._sums[1].add(made, gradient.take(which, axis=1) * value)
         return made
 
 
@@ -101,7 +124,7 @@ class Compiled:
     units     [U, 2]: slot and form of cos and sin of a form;    halves  the same of half a form
     fixed     (slots, values) of what does not change
     scalar    slot of the common factor, or -1, and the forms that it is the sum of
-    pulls     [G, 2]: gradient place and form
+    pulls     [G, 2]: gradient place and form; no form is in it twice, nor in a run
     """
 
     stream: Array
@@ -117,23 +140,30 @@ class Compiled:
     pulls: Array
     runs: tuple[Runs, ...]
 
+    @cached_property
+    def _turned(self) -> tuple[Array, Array, Any]:
+        """(forms, factors, places in pairs of slots) of all whose cos and sin the engine reads as they are."""
+        forms = np.concatenate([self.units[:, 1], self.halves[:, 1]])
+        factors = np.repeat([1.0, 0.5], [len(self.units), len(self.halves)])
+        pairs = np.concatenate([self.units[:, 0], self.halves[:, 0]]) // 2
+        order = np.argsort(pairs)
+        return forms[order], factors[order], _slice_of(pairs[order])
+
     def bind(self, parameters: Array) -> Array:
         """Parameters float64 [B, P] -> values float64 [B, slots]."""
         angles = self.forms.evaluate(parameters)
         values = np.zeros((len(parameters), self.slots))
         values[:, self.fixed[0]] = self.fixed[1]
+        forms, factors, pairs = self._turned
+        _put(values, pairs, angles.take(forms, axis=1) * factors)
         common = angles[:, self.scalar[1]].sum(1)
-        for table, factor in ((self.units, 1.0), (self.halves, 0.5)):
-            turned = angles[:, table[:, 1]] * factor
-            _put(values, table[:, 0], turned)
         for run in self.runs:
             phi, gamma, beta, alpha = self._fused(angles, run)
             common = common + phi.sum(1)
-            _put(values, run.slots[:, 0], gamma)
-            _put(values, run.slots[:, 1], beta / 2)
-            _put(values, run.slots[:, 2], alpha)
+            for k, turned in enumerate((gamma, beta / 2, alpha)):
+                _put(values, run.slots[:, k] // 2, turned)
         if self.scalar[0] >= 0:
-            values[:, self.scalar[0]], values[:, self.scalar[0] + 1] = np.cos(common), np.sin(common)
+            _put(values, slice(self.scalar[0] // 2, self.scalar[0] // 2 + 1), common[:, None])
         return values
 
     @staticmethod
@@ -159,8 +189,7 @@ class Compiled:
             np.add.at(back.T, self.scalar[1], -2 * overlap)
             for run in self.runs:  # P(x) = e^(ix/2) exp(-i x/2 Z), and the engine gathered what Z does
                 np.add.at(back.T, run.forms[:, ::2].ravel(), -overlap)
-        if len(self.pulls):
-            np.add.at(back.T, self.pulls[:, 1], sums[:, self.pulls[:, 0]].T)
+        back[:, self.pulls[:, 1]] = sums.take(self.pulls[:, 0], axis=1)
         angles = self.forms.evaluate(parameters) if self.runs else None
         for run in self.runs:
             assert angles is not None
@@ -181,15 +210,28 @@ class Compiled:
         vector = np.stack([x * np.cos(turn) + y * np.sin(turn), -x * np.sin(turn) + y * np.cos(turn), z], -1)  # R^T v
         for k in range(forms.shape[1] - 1, -1, -1):
             axis = 2 if k % 2 == 0 else 1
-            np.add.at(back.T, forms[:, k], vector[..., axis].T)
+            back[:, forms[:, k]] = vector[..., axis]
             c, s = np.cos(a[..., k]), np.sin(a[..., k])
             i, j = ((0, 1), (2, 0))[k % 2]  # the plane that it turns: about z from x to y, about y from z to x
             p, q = vector[..., i], vector[..., j]
             vector[..., i], vector[..., j] = c * p + s * q, -s * p + c * q
 
 
-def _put(values: Array, slots: Array, angles: Array) -> None:
-    values[:, slots], values[:, slots + 1] = np.cos(angles), np.sin(angles)
+def _slice_of(places: Array) -> Any:
+    """Ascending places as a slice, where they are neighbours."""
+    if len(places) and places[-1] - places[0] == len(places) - 1:
+        return slice(int(places[0]), int(places[-1]) + 1)
+    return places
 
 
-__all__ = ["Compiled", "Form", "Forms", "Runs", "zyz"]
+def _put(values: Array, pairs: Any, angles: Array) -> None:
+    """cos and sin of angles [B, K] into these pairs of slots."""
+    held = values.reshape(len(values), values.shape[1] // 2, 2)
+    if isinstance(pairs, slice):
+        np.cos(angles, out=held[:, pairs, 0])
+        np.sin(angles, out=held[:, pairs, 1])
+    else:
+        held[:, pairs] = np.stack([np.cos(angles), np.sin(angles)], -1)
+
+
+__all__ = ["Compiled", "Form", "Forms", "Runs", "Sums", "zyz"]

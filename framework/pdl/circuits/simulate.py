@@ -1,4 +1,4 @@
-"""Circuits on state vectors: the state, expectations and their gradients, samples."""
+"""Circuits on state vectors: the state, expectations and their gradients."""
 
 from __future__ import annotations
 
@@ -56,19 +56,10 @@ def gradients(circuit: Circuit, observable: PauliSum, values: Any = None, *, ini
     program = circuit.compiled()
     bound = program.bind(rows)
     kernels.run(z, program.stream, bound)
-    l = observable.apply(z)  # noqa: E741
-    found = np.einsum("bi,bi->b", z.conj(), l).real.astype(np.float64)
+    l, found = observable.applied(z)  # noqa: E741
     sums = np.zeros((len(z), program.gradients))
     kernels.backward(z, l, program.stream, bound, sums)
     return found, program.pull(sums, rows if len(rows) == len(z) else np.broadcast_to(rows, (len(z), rows.shape[1])))
 
 
-def sample(state: Array, shots: int, seed: int = 0) -> Array:
-    """Indices of basis states int64 [shots], drawn by |amplitude|^2 of a state [2^n]."""
-    weights = np.abs(np.asarray(state).ravel()) ** 2
-    ends = np.cumsum(weights)
-    draws = np.random.default_rng(seed).random(shots) * ends[-1]
-    return np.searchsorted(ends, draws, side="right").clip(0, len(ends) - 1)
-
-
-__all__ = ["expectations", "gradients", "sample", "start", "states", "zero_states"]
+__all__ = ["expectations", "gradients", "start", "states", "zero_states"]

@@ -1,4 +1,4 @@
-"""State vectors of qubits: programs of gates in place, adjoint gradients, sums of products of Pauli matrices.
+"""State vectors of qubits: programs of gates in place, adjoint gradients, sums of products of Pauli matrices, measurements.
 
 A batch of states is complex [B, 2^n]; programs speak of the bits of an amplitude's index. Programs, groups and the meaning of their slots
 are those of src/statevector.h, src/statevector_grad.h and src/pauli.h; `pdl.circuits` makes them, and what it makes is trusted here.
@@ -11,8 +11,10 @@ cdef extern from "table.h" namespace "pdl":
         void run(T* z, int64_t states, int n, const int64_t* program, const double* values, int64_t stride) nogil
         void backward(T* z, T* l, int64_t states, int n, const int64_t* program, const double* values, int64_t stride, double* sums,
                       int64_t slots) nogil
-        void pauli(T* out, const T* z, int64_t states, int n, const int64_t* groups, const double* values) nogil
-        void expectation(double* out, const T* z, int64_t states, int n, const int64_t* groups, const double* values) nogil
+        void pauli(T* out, const T* z, int64_t states, int n, const int64_t* groups, const double* values, int64_t stride,
+                   double* energies) nogil
+        void probabilities(double* out, const T* z, int64_t states, int n, const int64_t* bits, int count) nogil
+        void sample(int64_t* out, double* total, const T* z, int64_t states, int n, const double* draws, int64_t shots) nogil
     StateVectorTable[T]* statevector_table[T](const T* any) noexcept nogil
 
 ctypedef fused number:
@@ -93,37 +95,88 @@ def pauli(
     number[:, ::1] out not None,             # OUT [B, 2^n]
     const number[:, ::1] z not None,         # IN [B, 2^n]
     const int64_t[::1] groups not None,      # IN
-    const double[::1] values not None,       # IN [slots]
+    values not None,                         # IN float64 [slots], or [B or 1, slots]
+    double[::1] energies=None,               # OUT [B]
 ):
-    """out = H z."""
+    """out = H z, and energies[b] = Re <z[b]|H|z[b]> where they are asked for."""
     cdef int n = large_enough(qubits("statevector", z.shape[1]))
-    if z.shape[0] != out.shape[0] or z.shape[1] != out.shape[1]:
+    cdef const double[:, ::1] rows = values if values.ndim == 2 else values[None]
+    cdef int64_t stride = stride_of("statevector", rows, z.shape[0])
+    if z.shape[0] != out.shape[0] or z.shape[1] != out.shape[1] or (energies is not None and energies.shape[0] != z.shape[0]):
         raise ShapeError(f"statevector: out {(<object>out).shape} and z {(<object>z).shape} do not fit")
     if z.shape[0] == 0:
         return
-    cdef const double* row = &values[0] if values.shape[0] else NULL
+    cdef const double* row = &rows[0, 0] if rows.shape[1] else NULL
+    cdef double* to = NULL
+    if energies is not None:
+        to = &energies[0]
     with nogil:
         if number is doublecomplex:
-            statevector_table(<double*>NULL).pauli(<double*>&out[0, 0], <const double*>&z[0, 0], z.shape[0], n, &groups[0], row)
+            statevector_table(<double*>NULL).pauli(<double*>&out[0, 0], <const double*>&z[0, 0], z.shape[0], n, &groups[0], row, stride, to)
         else:
-            statevector_table(<float*>NULL).pauli(<float*>&out[0, 0], <const float*>&z[0, 0], z.shape[0], n, &groups[0], row)
+            statevector_table(<float*>NULL).pauli(<float*>&out[0, 0], <const float*>&z[0, 0], z.shape[0], n, &groups[0], row, stride, to)
 
 
 def expectation(
     double[::1] out not None,                # OUT [B]
     const number[:, ::1] z not None,         # IN [B, 2^n]
     const int64_t[::1] groups not None,      # IN
-    const double[::1] values not None,       # IN [slots]
+    values not None,                         # IN float64 [slots], or [B or 1, slots]
 ):
     """out[b] = <z[b]|H|z[b]>, for a sum with real coefficients."""
     cdef int n = large_enough(qubits("statevector", z.shape[1]))
+    cdef const double[:, ::1] rows = values if values.ndim == 2 else values[None]
+    cdef int64_t stride = stride_of("statevector", rows, z.shape[0])
     if z.shape[0] != out.shape[0]:
         raise ShapeError(f"statevector: out {(<object>out).shape} for {z.shape[0]} states")
     if z.shape[0] == 0:
         return
-    cdef const double* row = &values[0] if values.shape[0] else NULL
+    cdef const double* row = &rows[0, 0] if rows.shape[1] else NULL
     with nogil:
         if number is doublecomplex:
-            statevector_table(<double*>NULL).expectation(&out[0], <const double*>&z[0, 0], z.shape[0], n, &groups[0], row)
+            statevector_table(<double*>NULL).pauli(<double*>NULL, <const double*>&z[0, 0], z.shape[0], n, &groups[0], row, stride, &out[0])
         else:
-            statevector_table(<float*>NULL).expectation(&out[0], <const float*>&z[0, 0], z.shape[0], n, &groups[0], row)
+            statevector_table(<float*>NULL).pauli(<float*>NULL, <const float*>&z[0, 0], z.shape[0], n, &groups[0], row, stride, &out[0])
+
+
+def probabilities(
+    double[:, ::1] out not None,             # OUT [B, 2^bits]
+    const number[:, ::1] z not None,         # IN [B, 2^n]
+    const int64_t[::1] bits not None,        # IN distinct, the first is the lowest of an outcome's index
+):
+    """out[b, y] = the weight of the amplitudes whose bits are y."""
+    cdef int n = qubits("statevector", z.shape[1]), count = bits.shape[0]
+    cdef int k
+    for k in range(count):
+        if bits[k] < 0 or bits[k] >= n:
+            raise ShapeError(f"statevector: there is no bit {bits[k]} of {n}")
+    if z.shape[0] != out.shape[0] or out.shape[1] != <int64_t>1 << count:
+        raise ShapeError(f"statevector: out {(<object>out).shape} for {z.shape[0]} states and {count} bits")
+    if z.shape[0] == 0:
+        return
+    cdef const int64_t* which = &bits[0] if count else NULL
+    with nogil:
+        if number is doublecomplex:
+            statevector_table(<double*>NULL).probabilities(&out[0, 0], <const double*>&z[0, 0], z.shape[0], n, which, count)
+        else:
+            statevector_table(<float*>NULL).probabilities(&out[0, 0], <const float*>&z[0, 0], z.shape[0], n, which, count)
+
+
+def sample(
+    int64_t[:, ::1] out not None,            # OUT [B, shots]
+    double[::1] total not None,              # OUT [B] weights of the states; out is drawn where they are positive numbers
+    const number[:, ::1] z not None,         # IN [B, 2^n]
+    const double[:, ::1] draws not None,     # IN [B, shots] from [0, 1), ascending
+):
+    """out[b, i] = the first amplitude at which the weights up to it, of those of all, pass draws[b, i]."""
+    cdef int n = qubits("statevector", z.shape[1])
+    cdef int64_t shots = out.shape[1]
+    if z.shape[0] != out.shape[0] or total.shape[0] != out.shape[0] or draws.shape[0] != out.shape[0] or draws.shape[1] != shots:
+        raise ShapeError(f"statevector: out {(<object>out).shape}, draws {(<object>draws).shape} and {z.shape[0]} states do not fit")
+    if z.shape[0] == 0 or shots == 0:
+        return
+    with nogil:
+        if number is doublecomplex:
+            statevector_table(<double*>NULL).sample(&out[0, 0], &total[0], <const double*>&z[0, 0], z.shape[0], n, &draws[0, 0], shots)
+        else:
+            statevector_table(<float*>NULL).sample(&out[0, 0], &total[0], <const float*>&z[0, 0], z.shape[0], n, &draws[0, 0], shots)

@@ -3,19 +3,57 @@ through."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pdl.circuits.circuit import Circuit
+from pdl.circuits.observables import Observables
 from pdl.circuits.paulis import PauliSum
-from pdl.circuits.plain import dumps, held_circuit, held_sums, sums_as_text
+from pdl.circuits.plain import dumps, held_circuit, held_observables, sums_as_text
 from pdl.circuits.simulate import start
 from pdl.errors import ShapeError, UsageError
 from pdl.kernels import statevector as kernels
 from pdl.ops.base import Arrays, Op, Spec, apply, demand_floating, not_differentiable
 from pdl.tensor import Array, Tensor, TensorLike, as_tensor
+
+KEPT = 64 << 20
+"""Bytes of states that a thread keeps from a run to its gradient."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """States z [B, 2^n] that a circuit made of parameters [B, P], bound as its program reads them."""
+
+    circuit: str
+    rows: Array
+    initial: Array | None
+    bound: Array
+    z: Array
+
+
+class _Last(threading.local):
+    """A thread's last run: the gradient that most often follows goes back from its states, rather than make them anew.
+    It is taken once, by the same circuit of the same numbers."""
+
+    run: _Run | None = None
+
+    def keep(self, run: _Run) -> None:
+        self.run = run if run.z.nbytes <= KEPT else None
+
+    def taken(self, circuit: str, ins: tuple[Any, ...]) -> _Run | None:
+        held, self.run = self.run, None
+        if held is None or held.circuit != circuit:
+            return None
+        mine = [held.rows] if held.initial is None else [held.rows, held.initial]
+        same = len(mine) == len(ins) and all(np.array_equal(a, b) for a, b in zip(mine, ins, strict=True))
+        return held if same else None
+
+
+_last = _Last()
 
 
 class _OfCircuit:
@@ -36,22 +74,22 @@ class _OfCircuit:
             raise ShapeError(f"{name}: initial states {s.shape}; expected {(p.shape[0], 1 << circuit.num_qubits)}")
         return circuit
 
-    def _run(self, ins: tuple[Any, ...]) -> tuple[Array, Array]:
-        """The states, and the values that the program was bound to."""
-        circuit, rows = held_circuit(self.circuit), np.asarray(ins[0], np.float64)
+    def _run(self, ins: tuple[Any, ...]) -> _Run:
+        circuit, rows = held_circuit(self.circuit), np.array(ins[0], np.float64)
+        initial = np.array(ins[1]) if len(ins) > 1 else None
         program = circuit.compiled()
         bound = program.bind(rows)
-        z = start(circuit.num_qubits, len(rows), ins[1] if len(ins) > 1 else None, np.complex128)
+        z = start(circuit.num_qubits, len(rows), initial, np.complex128)
         kernels.run(z, program.stream, bound)
-        return z, bound
+        return _Run(self.circuit, rows, initial, bound, z)
 
-    def _back(self, outs: Arrays, p: Array, z: Array, l: Array, bound: Array, overlap: Array | None = None) -> None:  # noqa: E741
+    def _back(self, outs: Arrays, made: _Run, l: Array, overlap: Array | None = None) -> None:  # noqa: E741
         """Gradients of p, and of s where it is asked for, from l with dL = 2 Re <l|dz>, by adjoint differentiation
         (Jones & Gacon, arXiv 2009.02823): z and l go back together."""
-        rows, program = np.asarray(p, np.float64), held_circuit(self.circuit).compiled()
-        sums = np.zeros((len(rows), program.gradients))
-        kernels.backward(z, l, program.stream, bound, sums)
-        outs[0][...] = program.pull(sums, rows, overlap)
+        program = held_circuit(self.circuit).compiled()
+        sums = np.zeros((len(made.rows), program.gradients))
+        kernels.backward(made.z, l, program.stream, made.bound, sums)
+        outs[0][...] = program.pull(sums, made.rows, overlap)
         if len(outs) > 1:
             outs[1][...] = 2 * l.real
 
@@ -64,12 +102,15 @@ class CircuitExpectation(_OfCircuit, Op):
 
     def infer(self, p: Spec, s: Spec | None = None) -> Spec:
         circuit = self._fit(p, s)
-        return Spec((p.shape[0], len(held_sums(self.observables, circuit.num_qubits))), p.dtype)
+        return Spec((p.shape[0], len(held_observables(self.observables, circuit.num_qubits))), p.dtype)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        circuit, (z, _) = held_circuit(self.circuit), self._run(ins)
-        for k, observable in enumerate(held_sums(self.observables, circuit.num_qubits)):
-            outs[0][:, k] = observable.expectation(z)
+        made = self._run(ins)
+        outs[0][...] = self._asked().expectations(made.z)
+        _last.keep(made)
+
+    def _asked(self) -> Observables:
+        return held_observables(self.observables, held_circuit(self.circuit).num_qubits)
 
     def vjp(self, g: Tensor, y: Tensor, p: Tensor, s: Tensor | None = None) -> Any:
         made = apply(CircuitExpectationGrad(self.circuit, self.observables), g, p, *(() if s is None else (s,)))
@@ -91,13 +132,8 @@ class CircuitExpectationGrad(CircuitExpectation):
         return p if s is None else (p, s)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        circuit, (z, bound) = held_circuit(self.circuit), self._run(ins[1:])
-        back: Array | None = None
-        for k, observable in enumerate(held_sums(self.observables, circuit.num_qubits)):
-            made = observable.apply(z) * np.asarray(ins[0][:, k : k + 1], np.float64)
-            back = made if back is None else back + made
-        assert back is not None
-        self._back(outs, ins[1], z, back, bound)
+        made = _last.taken(self.circuit, ins[1:]) or self._run(ins[1:])
+        self._back(outs, made, self._asked().weighted(made.z, ins[0]))
 
 
 class CircuitState(_OfCircuit, Op):
@@ -111,8 +147,9 @@ class CircuitState(_OfCircuit, Op):
         return Spec((p.shape[0], 2, 1 << circuit.num_qubits), p.dtype)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        z, _ = self._run(ins)
-        outs[0][:, 0], outs[0][:, 1] = z.real, z.imag
+        made = self._run(ins)
+        outs[0][:, 0], outs[0][:, 1] = made.z.real, made.z.imag
+        _last.keep(made)
 
     def vjp(self, g: Tensor, y: Tensor, p: Tensor, s: Tensor | None = None) -> Any:
         made = apply(CircuitStateGrad(self.circuit), g, p, *(() if s is None else (s,)))
@@ -132,10 +169,10 @@ class CircuitStateGrad(CircuitState):
         return p if s is None else (p, s)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        z, bound = self._run(ins[1:])
+        made = _last.taken(self.circuit, ins[1:]) or self._run(ins[1:])
         given = np.asarray(ins[0], np.float64)  # dL = Re <g|dz>
         back = 0.5 * given[:, 0] + 0.5j * given[:, 1]
-        self._back(outs, ins[1], z, back, bound, np.einsum("bi,bi->b", back.conj(), z).imag)
+        self._back(outs, made, back, np.einsum("bi,bi->b", back.conj(), made.z).imag)
 
 
 def circuit_expectation(

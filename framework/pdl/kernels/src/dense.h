@@ -63,9 +63,11 @@ void run(T* z, int64_t states, int n, const int64_t* program, const double* valu
 template <class T>
 void backward(T* z, T* l, int64_t states, int n, const int64_t* program, const double* values, int64_t values_stride, double* sums, int64_t slots);
 template <class T>
-void pauli_apply(T* out, const T* z, int64_t states, int n, const int64_t* groups, const double* values);
+void pauli_apply(T* out, const T* z, int64_t states, int n, const int64_t* groups, const double* values, int64_t values_stride, double* energies);
 template <class T>
-void pauli_expectation(double* out, const T* z, int64_t states, int n, const int64_t* groups, const double* values);
+void probabilities(double* out, const T* z, int64_t states, int n, const int64_t* bits, int count);
+template <class T>
+void sample(int64_t* out, double* total, const T* z, int64_t states, int n, const double* draws, int64_t shots);
 }  // namespace statevector
 
 // norm_conv.h

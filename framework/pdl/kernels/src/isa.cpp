@@ -73,7 +73,8 @@ constexpr StateVectorTable<T> kStateVector = {
     .run = statevector::run<T>,
     .backward = statevector::backward<T>,
     .pauli = statevector::pauli_apply<T>,
-    .expectation = statevector::pauli_expectation<T>,
+    .probabilities = statevector::probabilities<T>,
+    .sample = statevector::sample<T>,
 };
 
 template <class T>

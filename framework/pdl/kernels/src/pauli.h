@@ -6,7 +6,7 @@
 // The stream: groups; for each: flips, real terms, imaginary terms (those with an odd count of Y), then (signs, slot) of each; a slot holds the real number that
 // stands before the signs, the power of i but for one factor i of the imaginary terms included.
 #pragma once
-#include "statevector_grad.h"
+#include "statevector.h"
 
 namespace pdl::PDL_ISA::statevector {
 
@@ -64,50 +64,39 @@ void products(const T* z, const int64_t* groups, const double* values, int64_t b
   }
 }
 
-// out = H z, states of at least a vector's amplitudes: [states, 2^n] each
+constexpr int kPiece = 9;  // bits of a piece of a state: sums of <z|H|z> are short, and small states fill all threads together
+
+// out = H z where there is an out, and energies [states] = Re <z|H|z> where they are asked for; states [states, 2^n] of at least a vector's amplitudes, a row of
+// values for each (stride 0: the same for all)
 template <class T>
-void pauli_apply(T* out, const T* z, int64_t states, int n, const int64_t* groups, const double* values) {
+void pauli_apply(T* out, const T* z, int64_t states, int n, const int64_t* groups, const double* values, int64_t stride, double* energies) {
   constexpr int L = kLanes<T>;
-  Mask<T> first, second;
-  for (int i = 0; i < L; i++) first[i] = (i >> 1) + (i & 1) * L, second[i] = (i >> 1) + L / 2 + (i & 1) * L;
-  const int64_t vectors = (int64_t(1) << n) / L;
-  for (int64_t s = 0; s < states; s++) {
-    const T* from = z + (s << (n + 1));
-    T* to = out + (s << (n + 1));
-    parallel(vectors, kWork / L, [=](int64_t begin, int64_t end, int) {
-      products(from, groups, values, begin * L, end * L, [=](int64_t x, Vec<T> re, Vec<T> im) {
+  const int piece = n < kPiece ? n : kPiece;
+  const int64_t pieces = int64_t(1) << (n - piece), size = int64_t(1) << piece;
+  double* partial = static_cast<double*>(scratch(3, states * pieces * sizeof(double)));
+  parallel(states * pieces, (kWork >> piece) + 1, [=](int64_t begin, int64_t end, int) {
+    Mask<T> even, odd, first, second;
+    for (int i = 0; i < L; i++) even[i] = 2 * i, odd[i] = 2 * i + 1, first[i] = (i >> 1) + (i & 1) * L, second[i] = (i >> 1) + L / 2 + (i & 1) * L;
+    for (int64_t at = begin; at < end; at++) {
+      const int64_t state = at / pieces, from = at % pieces * size;
+      const T* source = z + (state << (n + 1));
+      T* to = out ? out + (state << (n + 1)) : nullptr;
+      Vec<T> sum{};
+      products(source, groups, values + state * stride, from, from + size, [&](int64_t x, Vec<T> re, Vec<T> im) {
+        if (energies) {
+          Vec<T> a, b;
+          fetch(source, x, a, b, even, odd);
+          sum += a * re + b * im;
+        }
+        if (!to) return;
         store(to + 2 * x, (Vec<T>)__builtin_shuffle(re, im, first)), store(to + 2 * x + L, (Vec<T>)__builtin_shuffle(re, im, second));
       });
-    });
-  }
-}
-
-// out [states] = <z|H|z>
-template <class T>
-void pauli_expectation(double* out, const T* z, int64_t states, int n, const int64_t* groups, const double* values) {
-  constexpr int L = kLanes<T>;
-  const int64_t vectors = (int64_t(1) << n) / L;
-  const int parts = parts_of(vectors, kWork / L);
-  double* partial = static_cast<double*>(scratch(3, parts * sizeof(double)));
-  for (int64_t s = 0; s < states; s++) {
-    const T* from = z + (s << (n + 1));
-    parallel(vectors, kWork / L, [=](int64_t begin, int64_t end, int part) {
-      Mask<T> even, odd;
-      for (int i = 0; i < L; i++) even[i] = 2 * i, odd[i] = 2 * i + 1;
-      double total = 0;
-      for (int64_t i = begin; i < end; i += 64) {
-        Vec<T> sum{};
-        products(from, groups, values, i * L, (i + 64 < end ? i + 64 : end) * L, [&](int64_t x, Vec<T> re, Vec<T> im) {
-          Vec<T> a, b;
-          fetch(from, x, a, b, even, odd);
-          sum += a * re + b * im;
-        });
-        total += across_sum<T>(sum);
-      }
-      partial[part] = total;
-    });
-    out[s] = 0;
-    for (int part = 0; part < parts; part++) out[s] += partial[part];
+      partial[at] = across_sum<T>(sum);
+    }
+  });
+  for (int64_t state = 0; energies && state < states; state++) {
+    energies[state] = 0;
+    for (int64_t k = 0; k < pieces; k++) energies[state] += partial[state * pieces + k];
   }
 }
 

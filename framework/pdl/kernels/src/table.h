@@ -205,13 +205,15 @@ struct DistanceTable {
   void (*backward)(int metric, T* dx, T* dy, const T* g, const T* x, const T* y, int64_t rows, int64_t others, int64_t columns);
 };
 
-// Complex numbers [states, 2^n] changed by a program of gates, and what an observable makes of them (statevector.h, statevector_grad.h, pauli.h).
+// Complex numbers [states, 2^n] changed by a program of gates, what observables make of them and measurements find (statevector.h, statevector_grad.h, pauli.h,
+// measure.h).
 template <class T>
 struct StateVectorTable {
   void (*run)(T* z, int64_t states, int n, const int64_t* program, const double* values, int64_t values_stride);
   void (*backward)(T* z, T* l, int64_t states, int n, const int64_t* program, const double* values, int64_t values_stride, double* sums, int64_t slots);
-  void (*pauli)(T* out, const T* z, int64_t states, int n, const int64_t* groups, const double* values);
-  void (*expectation)(double* out, const T* z, int64_t states, int n, const int64_t* groups, const double* values);
+  void (*pauli)(T* out, const T* z, int64_t states, int n, const int64_t* groups, const double* values, int64_t values_stride, double* energies);
+  void (*probabilities)(double* out, const T* z, int64_t states, int n, const int64_t* bits, int count);
+  void (*sample)(int64_t* out, double* total, const T* z, int64_t states, int n, const double* draws, int64_t shots);
 };
 
 // One direction of a recurrent layer over all its steps; G gates and A kept values a unit: kRnn 1 and 1 (its state), kGru 3 (r, z, n) and 4 (r, z,
