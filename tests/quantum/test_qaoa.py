@@ -19,6 +19,7 @@ from pdl.train import evaluate, predict, train
 from pdl_quantum.algorithms import descend
 from pdl_quantum.data import MaxCutGraph, PortfolioAssets, TSPCities
 from pdl_quantum.data.combinatorial import known_cuts
+from pdl_quantum.problems import diagonal
 from pdl_quantum.problems.bits import bits_of
 from pdl_quantum.problems.pictures import layout
 from pdl_quantum.qaoa.circuit import QAOACircuit
@@ -117,6 +118,7 @@ def test_exchanges_keep_one_time_for_each_city(tmp_path: Path) -> None:
     assert kept["best_length"] == pytest.approx(kept["optimum"])
     assert kept["valid"] > 0.9
     problem = TSPCities(cities=4, seed=0).asked
+    assert kept["optimum_probability"] > 0.4
     likely = predict(tmp_path / "run", ["likely"], topk=300)[0]["strings"]
     drawn = [np.array(list(each["bits"]), int) for each in likely if each["probability"] > 1e-12]
     shares = [bits.reshape(3, 3).sum(1).tolist() for bits in drawn]
@@ -124,6 +126,20 @@ def test_exchanges_keep_one_time_for_each_city(tmp_path: Path) -> None:
     assert all(each == [1, 1, 1] for each in shares)
     assert problem.valid(np.array(list(likely[0]["bits"]), int))
     assert "A tour of 2.501" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_rules_that_circuits_keep_cost_nothing_there() -> None:
+    """Where they hold, the cost without their penalties is the cost."""
+    for problem in (TSPCities(cities=4, seed=1).asked, PortfolioAssets(assets=6, seed=1, budget=2).asked):
+        kept = problem.kept
+        assert kept is not None
+        every = bits_of(np.arange(1 << problem.num_qubits), problem.num_qubits)
+        held = np.all([every[:, g].sum(1) == k for g, k in zip(kept.groups, kept.ones, strict=True)], axis=0)
+        np.testing.assert_allclose(
+            diagonal.values(kept.hamiltonian, every[held]), problem.energy(every[held]), atol=1e-9
+        )
+        assert (problem.energy(every[~held]) > problem.best.value).all()
+        assert problem.valid(every[held]).any()
 
 
 def test_a_portfolio_of_a_table_of_prices(tmp_path: Path) -> None:
@@ -149,7 +165,7 @@ def test_faults_are_told() -> None:
         MaxCutGraph(name="petersn")
     with pytest.raises(DataError, match="give one of places, file, distances, cities, not none"):
         TSPCities()
-    with pytest.raises(ConfigError, match="keeps one bit of each group"):
+    with pytest.raises(ConfigError, match="keeps the number of ones"):
         QAOACircuit(1, mixer="xy", cost={"ZZ": 1.0})
 
 

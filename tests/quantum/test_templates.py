@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -215,6 +216,13 @@ def test_grover_finds_with_the_published_probability(n: int, marked: list[int]) 
 def test_w_state() -> None:
     made = states(templates.w_state(4))[0]
     np.testing.assert_allclose(made, [0.5 if k.bit_count() == 1 else 0 for k in range(16)], atol=1e-12)
+
+
+@pytest.mark.parametrize(("n", "k"), [(1, 0), (1, 1), (3, 1), (5, 2), (5, 3), (6, 6)])
+def test_dicke_states(n: int, k: int) -> None:
+    made = states(templates.dicke_state(n, k))[0]
+    even = [comb(n, k) ** -0.5 if i.bit_count() == k else 0 for i in range(1 << n)]
+    np.testing.assert_allclose(made, even, atol=1e-12)
 
 
 def test_a_config_names_them() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -14,6 +15,18 @@ from pdl_quantum.problems.qubo import QUBO
 from pdl_quantum.problems.search import local_search
 
 Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Rules about how many bits are 1, and the cost without what enforces them.
+
+    groups   disjoint sets of bits;    ones  how many of each are 1;    hamiltonian  equal to the cost where they hold
+    """
+
+    groups: list[list[int]]
+    ones: list[int]
+    hamiltonian: PauliSum
 
 
 class BinaryProblem:
@@ -53,8 +66,8 @@ class BinaryProblem:
         return [str(q) for q in range(self.num_qubits)]
 
     @property
-    def groups(self) -> list[list[int]] | None:
-        """Groups of bits of which exactly one is 1, where the rules say so."""
+    def kept(self) -> Kept | None:
+        """The rules that a circuit can keep by itself, where there are such."""
         return None
 
     # -- of bit strings [..., n] ---------------------------------------------------------------------------------------
@@ -131,4 +144,4 @@ class BinaryProblem:
         }
 
 
-__all__ = ["BinaryProblem"]
+__all__ = ["BinaryProblem", "Kept"]

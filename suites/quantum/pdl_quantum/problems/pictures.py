@@ -91,7 +91,7 @@ def _node(at: Array, name: str, colour: str) -> str:
     shown = escape(name if len(name) <= 3 else name[:3])
     return (
         f'<circle cx="{at[0]:.1f}" cy="{at[1]:.1f}" r="{RADIUS}" fill="{colour}"><title>{escape(name)}</title></circle>'
-        f'<text x="{at[0]:.1f}" y="{at[1] + 3.5:.1f}" text-anchor="middle" fill="#fff">{shown}</text>'
+        f'<text x="{at[0]:.1f}" y="{at[1] + 3.5:.1f}" text-anchor="middle" style="fill:#fff">{shown}</text>'
     )
 
 

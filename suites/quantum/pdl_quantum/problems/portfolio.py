@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pdl.errors import DataError, UsageError
-from pdl_quantum.problems.base import BinaryProblem
+from pdl_quantum.problems.base import BinaryProblem, Kept
 from pdl_quantum.problems.qubo import QUBO
 
 Array = np.ndarray
@@ -48,11 +48,15 @@ class Portfolio(BinaryProblem):
             raise DataError(f"{len(names)} names for {len(m)} assets")
         self.returns, self.covariance, self.budget, self.risk = m, (c + c.T) / 2, budget, float(risk)
         self.names = [str(each) for each in names] or [str(i) for i in range(len(m))]
-        own = risk * self.covariance - np.diag(m)
-        self.penalty = 2 * float(np.abs(own).sum(1).max()) if penalty is None else float(penalty)
-        ones = np.ones((len(m), len(m)))
-        rule = self.penalty * (ones - 2 * budget * np.eye(len(m)))
-        super().__init__(QUBO(own + rule, self.penalty * budget**2).ising())
+        self.objective = risk * self.covariance - np.diag(m)
+        self.penalty = 2 * float(np.abs(self.objective).sum(1).max()) if penalty is None else float(penalty)
+        rule = self.penalty * (np.ones((len(m), len(m))) - 2 * budget * np.eye(len(m)))
+        super().__init__(QUBO(self.objective + rule, self.penalty * budget**2).ising())
+
+    @property
+    def kept(self) -> Kept:
+        """The number of assets."""
+        return Kept([list(range(self.num_qubits))], [self.budget], QUBO(self.objective).ising())
 
     @property
     def bit_names(self) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pdl.errors import DataError
-from pdl_quantum.problems.base import BinaryProblem
+from pdl_quantum.problems.base import BinaryProblem, Kept
 from pdl_quantum.problems.qubo import QUBO
 
 Array = np.ndarray
@@ -18,7 +18,7 @@ class TSP(BinaryProblem):
     """The shortest round trip through n cities, on (n - 1)^2 qubits.
 
     distances  [n, n], symmetric or not;    places  of the cities in the plane [n, 2], for pictures (`TSP.of_places`)
-    penalty    of a broken rule (each city once, one city at a time); by default n times the largest distance
+    penalty    of a broken rule (each city once, one city at a time); by default 1.5 times the largest distance
 
     Bit v (n - 1) + t says that city v is visited at time t; the last city is where the trip begins and ends (Lucas,
     arXiv 1302.5843, section 7).
@@ -39,7 +39,7 @@ class TSP(BinaryProblem):
             raise DataError(f"{len(names)} names for {len(given)} cities")
         self.distances, self.names = given, [str(each) for each in names]
         self.places = None if places is None else np.array(places, np.float64)
-        self.penalty = len(given) * float(given.max()) if penalty is None else float(penalty)
+        self.penalty = 1.5 * float(given.max()) if penalty is None else float(penalty)
         super().__init__(self._cost().ising())
 
     @staticmethod
@@ -55,7 +55,8 @@ class TSP(BinaryProblem):
         """n."""
         return len(self.distances)
 
-    def _cost(self) -> QUBO:
+    def _cost(self, *, once: bool = True) -> QUBO:
+        """Lengths and penalties; those of the rule that each city is visited once, if wanted."""
         d, m, a = self.distances, self.num_cities - 1, self.penalty
         q = np.zeros((m, m, m, m))  # city, time, city, time
         for t in range(m - 1):
@@ -63,9 +64,9 @@ class TSP(BinaryProblem):
         for v in range(m):
             q[v, 0, v, 0] += d[m, v]
             q[v, m - 1, v, m - 1] += d[v, m]
-            q[v, :, v, :] += a * (np.ones((m, m)) - 2 * np.eye(m))  # (1 - sum of times)^2
+            q[v, :, v, :] += once * a * (np.ones((m, m)) - 2 * np.eye(m))  # (1 - sum of times)^2
             q[:, v, :, v] += a * (np.ones((m, m)) - 2 * np.eye(m))  # (1 - sum of cities)^2
-        return QUBO(q.reshape(m * m, m * m), 2 * m * a)
+        return QUBO(q.reshape(m * m, m * m), (1 + once) * m * a)
 
     @property
     def bit_names(self) -> list[str]:
@@ -74,10 +75,10 @@ class TSP(BinaryProblem):
         return [f"{self.names[v] if self.names else v}@{t}" for v in range(m) for t in range(m)]
 
     @property
-    def groups(self) -> list[list[int]]:
-        """Bits of which one is 1: those of a city. Mixers that keep this ("xy") leave half of the rules to the cost."""
+    def kept(self) -> Kept:
+        """Each city once; that no two share a time is left to the cost."""
         m = self.num_cities - 1
-        return [[v * m + t for t in range(m)] for v in range(m)]
+        return Kept([[v * m + t for t in range(m)] for v in range(m)], [1] * m, self._cost(once=False).ising())
 
     def _grid(self, bits: Any) -> Array:
         m = self.num_cities - 1

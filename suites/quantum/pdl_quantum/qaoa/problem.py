@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from pdl.circuits import PauliSum
 from pdl_quantum import problems
 from pdl_quantum.problems.diagonal import MOST
 from pdl_quantum.variational.eigenproblem import Eigenproblem
@@ -23,11 +24,14 @@ class Combinatorial(Eigenproblem):
 def combinatorial(name: str, asked: problems.BinaryProblem) -> Combinatorial:
     """The variational problem of a combinatorial one; its least energy, where all bit strings can be tried."""
     exact = asked.best.value if asked.num_qubits <= MOST else None
-    terms = {word: float(complex(factor).real) for word, factor in asked.hamiltonian.terms.items()}
-    facts: dict[str, Any] = {"cost": terms}
-    if asked.groups:
-        facts["groups"] = asked.groups
+    facts: dict[str, Any] = {"cost": _plain(asked.hamiltonian)}
+    if asked.kept is not None:
+        facts["kept"] = {"groups": asked.kept.groups, "ones": asked.kept.ones, "cost": _plain(asked.kept.hamiltonian)}
     return Combinatorial(name, asked.hamiltonian, exact, facts, asked=asked)
+
+
+def _plain(sum_: PauliSum) -> dict[str, float]:
+    return {word: float(complex(factor).real) for word, factor in sum_.terms.items()}
 
 
 __all__ = ["Combinatorial", "combinatorial"]

@@ -10,11 +10,13 @@ import numpy as np
 
 from pdl.report import Section, line_chart, table
 from pdl.train.loop import Evaluation
+from pdl_quantum.drawing import svg
 from pdl_quantum.problems import BinaryProblem
 from pdl_quantum.problems.bits import bits_of
 from pdl_quantum.problems.diagonal import MOST
 from pdl_quantum.problems.pictures import picture
 from pdl_quantum.qaoa.circuit import QAOACircuit
+from pdl_quantum.variational.report import DRAWN
 
 if TYPE_CHECKING:
     from pdl_quantum.qaoa.task import QAOA
@@ -47,7 +49,11 @@ def sections(task: QAOA, evaluation: Evaluation) -> list[Section]:
         return []
     problem = task.problem
     bits = bits_of(samples[:, 0], problem.num_qubits)
-    return [_best(problem, bits[problem.best_of(bits)]), _frequent(problem, bits, samples[:, 1]), _angles(task.ansatz)]
+    made = [_best(problem, bits[problem.best_of(bits)]), _frequent(problem, bits, samples[:, 1]), _angles(task.ansatz)]
+    one = task.ansatz.alternating(1)
+    if task.ansatz.layers > 1 and len(task.ansatz.circuit) > DRAWN >= len(one):
+        made.append(Section("One layer", f'<div class="scroll">{svg(one)}</div>'))
+    return made
 
 
 def _best(problem: BinaryProblem, bits: np.ndarray) -> Section:

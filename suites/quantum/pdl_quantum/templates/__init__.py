@@ -2,6 +2,7 @@
 `{_target_: pdl_quantum.templates.real_amplitudes, num_qubits: 4, layers: 2}`."""
 
 from pdl_quantum.chemistry.uccsd import uccsd
+from pdl_quantum.templates.dicke import dicke_state
 from pdl_quantum.templates.entangling import (
     basic_entangler,
     excitation_preserving,
@@ -18,7 +19,7 @@ from pdl_quantum.templates.registry import TEMPLATES, template
 from pdl_quantum.templates.trotter import trotter
 
 __all__ = [
-    "TEMPLATES", "basic_entangler", "diffuser", "excitation_preserving", "grover", "hardware_efficient", "iqp", "pairs",
-    "phase_estimation", "qaoa", "qft", "real_amplitudes", "strongly_entangling", "template", "trotter", "uccsd",
-    "w_state",
+    "TEMPLATES", "basic_entangler", "dicke_state", "diffuser", "excitation_preserving", "grover",
+    "hardware_efficient", "iqp", "pairs", "phase_estimation", "qaoa", "qft", "real_amplitudes",
+    "strongly_entangling", "template", "trotter", "uccsd", "w_state",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ from pdl.circuits import Circuit
 from pdl.errors import UsageError
 from pdl.suites import suggest
 from pdl_quantum.chemistry.uccsd import uccsd
+from pdl_quantum.templates.dicke import dicke_state
 from pdl_quantum.templates.entangling import (
     basic_entangler,
     excitation_preserving,
@@ -26,8 +27,8 @@ from pdl_quantum.templates.trotter import trotter
 TEMPLATES: dict[str, Callable[..., Circuit]] = {
     each.__name__: each
     for each in (
-        basic_entangler, diffuser, excitation_preserving, grover, hardware_efficient, iqp, phase_estimation, qaoa, qft,
-        real_amplitudes, strongly_entangling, trotter, uccsd, w_state,
+        basic_entangler, dicke_state, diffuser, excitation_preserving, grover, hardware_efficient, iqp,
+        phase_estimation, qaoa, qft, real_amplitudes, strongly_entangling, trotter, uccsd, w_state,
     )
 }  # fmt: skip
 """Functions that build a circuit, by their names."""
