@@ -36,7 +36,7 @@ def shortened(command: str) -> list[str]:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A folder that has what the README's reader has: the recipes, a folder of photos, a file of clicks, a graph."""
+    """A folder with what the reader of the README has: the recipes, photos, a file of clicks, a graph, a table."""
     import cv2
 
     from pdl_rec.data import standin
@@ -54,6 +54,9 @@ def place(tmp_path: Path) -> Path:
         clicks += [f"v{number},p{item},{time}" for item, time in zip(items, times, strict=True)]
     (tmp_path / "clicks.csv").write_text("\n".join(clicks) + "\n")
     _write_friends(tmp_path / "friends")
+    points = rng.normal(0, 0.3, (80, 2)) + (np.arange(80) % 2)[:, None]
+    rows = [f"{x:.3f},{y:.3f},{'ab'[i % 2]}" for i, (x, y) in enumerate(points)]
+    (tmp_path / "points.csv").write_text("\n".join(["x,y,label", *rows]) + "\n")
     page = np.full((240, 480, 3), 255, np.uint8)
     cv2.putText(page, "TEXT 3457", (128, 114), cv2.FONT_HERSHEY_SIMPLEX, 1.0, (0, 0, 0), 2, cv2.LINE_AA)
     cv2.imwrite(str(tmp_path / "page.png"), page)
