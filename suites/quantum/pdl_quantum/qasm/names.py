@@ -63,6 +63,23 @@ def _u2(a: Sequence[Any], q: Sequence[int]) -> list[Gate]:
     return [_u(np.pi / 2, a[0], a[1], q)]
 
 
+RCCX = "h2 t2 x12 tdg2 x02 t2 x12 tdg2 h2"
+RC3X = "h3 t3 x23 tdg3 h3 x03 t3 x13 tdg3 x03 t3 x13 tdg3 h3 t3 x23 tdg3 h3"
+
+
+def _relative(words: str, count: int) -> Meaning:
+    """A Toffoli gate but for phases (Maslov, arXiv 1508.03273): gates with their qubits, "x02" being CX from 0 to 2."""
+
+    def make(angles: Sequence[Any], q: Sequence[int]) -> list[Gate]:
+        made = []
+        for word in words.split():
+            kind, on = word.rstrip("0123"), [q[int(k)] for k in word.lstrip("hxtdg")]
+            made.append(Gate(kind, (on[-1],), (), tuple(on[:-1]), (1,) * (len(on) - 1)))
+        return made
+
+    return Meaning(0, count, make)
+
+
 QELIB: dict[str, Meaning] = {
     **{name: _plain(name) for name in ("x", "y", "z", "h", "s", "sdg", "t", "tdg", "rx", "ry", "rz", "id")},
     "u3": _plain("u"), "u2": Meaning(2, 1, _u2), "u1": _plain("p"), "cx": _plain("x", 1), "cz": _plain("z", 1),
@@ -76,6 +93,7 @@ QELIB_SINCE: dict[str, Meaning] = {
     "u0": Meaning(1, 1, lambda a, q: [Gate("id", (q[0],))]), "cswap": _plain("swap", 1), "crx": _plain("rx", 1),
     "cry": _plain("ry", 1), "cp": _plain("p", 1), "csx": _plain("sx", 1), "cu": Meaning(4, 2, _cu),
     "c3x": _plain("x", 3), "c4x": _plain("x", 4), "c3sqrtx": _plain("sx", 3),
+    "rccx": _relative(RCCX, 3), "rc3x": _relative(RC3X, 4),
 }  # fmt: skip
 """Names that Qiskit's qelib1.inc has beside those. A file may define them itself."""
 

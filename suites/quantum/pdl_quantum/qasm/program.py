@@ -38,6 +38,7 @@ class Program:
         self.own: set[str] = set()
         self.free: set[str] = set()
         self.opaque: set[str] = set()
+        self.size = {"qubit": 0, "bit": 0}
         self.qubits: dict[str, list[int]] = {}
         self.bits: dict[str, list[int]] = {}
         self.parameters: dict[str, Parameter] = {}
@@ -50,10 +51,15 @@ class Program:
         table = self.qubits if kind == "qubit" else self.bits
         if name in self.qubits or name in self.bits or name in self.parameters:
             raise DataError(f"{name} is declared twice")
-        first = sum(len(held) for held in table.values())
+        first = self.size[kind]
         if size < 1 or first + size > MOST_BITS:
             raise DataError(f"{name} has {size} {kind}s; registers hold 1 to {MOST_BITS} {kind}s in all")
         table[name] = list(range(first, first + size))
+        self.size[kind] = first + size
+
+    def alias(self, name: str, qubits: Sequence[int]) -> None:
+        """Another name for qubits that are there."""
+        self.qubits[name] = list(qubits)
 
     def library(self, names: Mapping[str, Meaning], free: Mapping[str, Meaning]) -> None:
         """The gates of an included file; those of `free` the program may define itself."""
@@ -139,10 +145,9 @@ class Program:
 
     def circuit(self) -> Circuit:
         """The circuit, at the end."""
-        count = sum(map(len, self.qubits.values()))
-        if not count:
+        if not self.size["qubit"]:
             raise DataError("the program declares no qubits")
-        made = Circuit(count, sum(map(len, self.bits.values())))
+        made = Circuit(self.size["qubit"], self.size["bit"])
         made.parameters = dict(self.parameters)
         for gate in self.gates:
             made.add(gate)

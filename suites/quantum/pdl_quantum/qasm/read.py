@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pdl.circuits import Circuit
 from pdl.errors import DataError
-from pdl_quantum.qasm import read2
+from pdl_quantum.qasm import read2, read3
 
 MOST_TEXT = 16_000_000
 _HEAD = re.compile(r"\s*(?:(?://[^\n]*|/\*.*?\*/)\s*)*OPENQASM\s+(\d+)(?:\.\d+)?\s*;", re.DOTALL)
@@ -29,6 +29,8 @@ def loads(text: str) -> Circuit:
     version = int(found[1]) if found else 3
     if version == 2:
         return read2.read(text)
+    if version == 3:
+        return read3.read(text)
     raise DataError(f"OpenQASM {version}: versions 2 and 3 are read")
 
 
