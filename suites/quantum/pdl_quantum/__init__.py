@@ -60,6 +60,7 @@ from pdl_quantum.algorithms import (
 from pdl_quantum.chemistry import FermionSum, uccsd
 from pdl_quantum.classifier import QuantumClassifier, QuantumKernel
 from pdl_quantum.encodings import AmplitudeEncoding, AngleEncoding, BasisEncoding, Encoding, IQPEncoding
+from pdl_quantum.excited import SSVQE, VQD, SubspaceAnsatz
 from pdl_quantum.layer import Layer
 from pdl_quantum.models import VSQL, KernelClassifier, VariationalClassifier
 from pdl_quantum.problems import QUBO, TSP, MaxCut, Portfolio
@@ -76,6 +77,9 @@ INIT = {"rows": "pdl_quantum.classifier.init:write_recipe"}
 """What `pdl init quantum.TASK` writes recipes with."""
 
 __all__ = [
+    "SSVQE",
+    "SubspaceAnsatz",
+    "VQD",
     "AdaptAnsatz",
     "AdaptVQE",
     "AmplitudeEncoding",

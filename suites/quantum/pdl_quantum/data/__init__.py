@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pdl_quantum.data.combinatorial import MaxCutGraph, PortfolioAssets, TSPCities
 from pdl_quantum.data.digits import Digits
+from pdl_quantum.data.hamiltonian import Hamiltonian, RandomHamiltonian
 from pdl_quantum.data.molecule import DissociationCurve, Molecule
 from pdl_quantum.data.table import Circle, Moons, Table, TableFile
 
 __all__ = [
-    "Circle", "Digits", "DissociationCurve", "MaxCutGraph", "Molecule", "Moons", "PortfolioAssets", "TSPCities",
-    "Table", "TableFile",
+    "Circle", "Digits", "DissociationCurve", "Hamiltonian", "MaxCutGraph", "Molecule", "Moons", "PortfolioAssets",
+    "RandomHamiltonian", "TSPCities", "Table", "TableFile",
 ]  # fmt: skip

@@ -65,12 +65,21 @@ class Ansatz(Module):
         """Expectations [rows, K]."""
         return pdl.circuit_expectation(self.circuit, observables, self.theta)
 
+    @property
+    def num_states(self) -> int:
+        """How many states it makes: one for each row of parameters."""
+        return self.rows
+
     def energies(self, hamiltonians: Sequence[PauliSum]) -> pdl.Tensor:
-        """The expectation of each row's own Hamiltonian, [rows]."""
-        return own(self(hamiltonians), self.rows)
+        """The expectation of each state's own Hamiltonian, or of the only one, [num_states]."""
+        return own(self(hamiltonians), self.num_states)
+
+    def ask(self, words: pdl.Tensor) -> pdl.Tensor:
+        """Expectations of Pauli words int64 [N, n] as `pdl.pauli_words` takes them, [N, num_states]."""
+        return pdl.pauli_words(self.circuit, self.theta, words)
 
     def states(self) -> Array:
-        """The states as they are now, complex128 [rows, 2^n]."""
+        """The states as they are now, complex128 [num_states, 2^n]."""
         return states(self.circuit, self.theta.detach().numpy())
 
     # -- what it was learned from --------------------------------------------------------------------------------------

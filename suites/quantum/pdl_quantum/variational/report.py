@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pdl.circuits import Circuit, states
+from pdl.circuits import Circuit
 from pdl.report import Section, line_chart, table
 from pdl.train.loop import Evaluation
 from pdl_quantum.drawing import svg
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pdl_quantum.variational.task import Variational
 
 Array = np.ndarray
-LARGEST, PROBLEMS, DRAWN = 16, 40, 160
-"""Basis states shown of a state, problems of a table, and gates of a circuit that is drawn."""
+LARGEST, STATES, PROBLEMS, DRAWN = 16, 4, 40, 160
+"""Basis states shown of a state, states shown, problems of a table, and gates of a circuit that is drawn."""
 
 
 def history(lines: Sequence[Mapping[str, Any]], exact: Sequence[float] | None) -> list[Section]:
@@ -48,15 +48,17 @@ def sections(task: Variational, evaluation: Evaluation) -> list[Section]:
         return []
     made = [_energies(task, evaluation.details["energies"])]
     made += [_curve(task, evaluation.details["energies"])] if _along_axis(task) else []
-    return [*made, _circuit(model.circuit, theta[0]), _state(model.circuit, theta[0], task.problems[0].name)]
+    named = list(zip(task.state_names(), model.states(), strict=True))[:STATES]
+    return [*made, _circuit(model.circuit, theta[0]), *(_state(state, name) for name, state in named)]
 
 
 def _energies(task: Variational, energies: Array) -> Section:
+    exact: Sequence[float | None] = task.exact or [None] * len(energies)
     rows = []
-    for each, energy in zip(task.problems, energies.tolist(), strict=True):
-        beside = [] if each.exact is None else [f"{each.exact:.8f}", f"{energy - each.exact:.1e}"]
-        rows.append((each.name, f"{energy:.8f}", *beside))
-    head = ("problem", "energy", *([] if task.exact is None else ["exact", "difference"]))
+    for name, energy, right in zip(task.state_names(), energies.tolist(), exact, strict=True):
+        beside = [] if right is None else [f"{right:.8f}", f"{energy - right:.1e}"]
+        rows.append((name, f"{energy:.8f}", *beside))
+    head = ("state of", "energy", *([] if task.exact is None else ["exact", "difference"]))
     note = f"<p>The first {PROBLEMS} of {len(rows)}.</p>" if len(rows) > PROBLEMS else ""
     return Section("Energies", table(rows[:PROBLEMS], head=head) + note)
 
@@ -89,20 +91,20 @@ def _circuit(circuit: Circuit, theta: Array) -> Section:
     return Section("Circuit", f'{table(facts)}<div class="scroll">{drawing}</div>')
 
 
-def _state(circuit: Circuit, theta: Array, name: str) -> Section:
+def _state(state: Array, name: str) -> Section:
     """The basis states that measurements find most often, and how often a qubit is found in |1>."""
-    state = states(circuit, theta)[0]
+    n = len(state).bit_length() - 1
     chances = np.abs(state) ** 2
     order = np.argsort(-chances, kind="stable")[:LARGEST]
-    rows = [(f"|{index:0{circuit.num_qubits}b}>", f"{state[index].real:+.6f} {state[index].imag:+.6f}i",
+    rows = [(f"|{index:0{n}b}>", f"{state[index].real:+.6f} {state[index].imag:+.6f}i",
              f"{chances[index]:.6f}", _bar(float(chances[index])))
             for index in order.tolist() if chances[index] > 1e-12]  # fmt: skip
     body = "".join(f"<tr><td><code>{escape(a)}</code></td><td class='n'>{b}</td><td class='n'>{c}</td><td>{d}</td></tr>"
                    for a, b, c, d in rows)  # fmt: skip
     head = "<tr><th>state</th><th>amplitude</th><th>probability</th><th></th></tr>"
-    ones = [(chances.reshape(1 << q, 2, -1)[:, 1]).sum() for q in range(circuit.num_qubits)]
+    ones = [(chances.reshape(1 << q, 2, -1)[:, 1]).sum() for q in range(n)]
     occupied = table([("occupation", *(f"{one:.4f}" for one in ones))],
-                     head=("qubit", *map(str, range(circuit.num_qubits))))  # fmt: skip
+                     head=("qubit", *map(str, range(n))))  # fmt: skip
     return Section(f"State of {name}", f'<table>{head}{body}</table><div class="scroll">{occupied}</div>')
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from pdl.circuits import PauliSum
 from pdl.config import build
 from pdl.data import Fault
 from pdl.errors import ConfigError, UsageError
@@ -15,6 +16,7 @@ from pdl.hints import Range
 from pdl.nn import Module
 from pdl.report import Section
 from pdl.runtime.readers import Reader
+from pdl.tensor import Tensor
 from pdl.train import Deployment, Loss, Metric, Parts, Task
 from pdl.train.deployed import Deployed
 from pdl.train.loop import Evaluation
@@ -31,7 +33,7 @@ class Variational(Task):
     """Least energies <psi(theta)|H|psi(theta)> (the variational quantum eigensolver: Peruzzo et al., arXiv 1304.3061).
 
     epoch_steps   optimiser steps in an epoch; after each the energy is measured
-    names         of the problems (told by the data)
+    names         of the states (told by the data)
 
     The data is no set of samples but a problem, or several of one kind (`pdl_quantum.Eigenproblems`), each with a row
     of parameters; data.val and data.test name the same as data.train. A step is value and gradient of the mean energy.
@@ -53,20 +55,32 @@ class Variational(Task):
         known = [each.exact for each in self.problems if each.exact is not None]
         return known if self.problems and len(known) == len(self.problems) else None
 
+    @property
+    def hamiltonians(self) -> list[PauliSum]:
+        """One for each row of the model's parameters."""
+        return [each.hamiltonian for each in self.problems]
+
+    def state_names(self) -> list[str]:
+        """What the model's states are called: by the problems, each has one."""
+        return [each.name for each in self.problems]
+
     # -- training ------------------------------------------------------------------------------------------------------
     def step(self, model: Module, batch: Any) -> Loss:
         assert isinstance(model, Ansatz)
-        energies = model.energies([each.hamiltonian for each in self.problems])
-        return Loss(energies.mean(), model.rows)
+        return Loss(self.total(model.energies(self.hamiltonians)), model.num_states)
+
+    def total(self, energies: Tensor) -> Tensor:
+        """What is minimised of the energies of all states."""
+        return energies.mean()
 
     def evaluate(self, model: Module, batch: Any) -> Loss:
         """The energies, and the parameters behind them; a bundle is asked for them by name."""
         if isinstance(model, Deployed):
             energies = model(*use.asked(self.problems[0].num_qubits))[0]
-            return Loss(energies.mean(), len(self.problems), (energies,))
+            return Loss(self.total(energies), len(energies), (energies,))
         assert isinstance(model, Ansatz)
-        energies = model.energies([each.hamiltonian for each in self.problems])
-        return Loss(energies.mean(), model.rows, (energies, model.theta))
+        energies = model.energies(self.hamiltonians)
+        return Loss(self.total(energies), model.num_states, (energies, model.theta))
 
     def metrics(self) -> dict[str, Metric]:
         energies = Energies()
@@ -94,7 +108,7 @@ class Variational(Task):
             raise UsageError("overfit: a variational problem has no samples of which some could be learned by heart")
         parts = super().build(cfg, seed=seed, splits=splits, training=training)
         if isinstance(parts.model, Ansatz):
-            parts.model.hold([each.hamiltonian for each in self.problems])
+            parts.model.hold(self.hamiltonians)
         return parts
 
     def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
@@ -112,8 +126,8 @@ class Variational(Task):
         """What the problems tell the parts of a model, by the names of their arguments."""
         if not self.problems:
             return {}
-        hamiltonians = [each.hamiltonian for each in self.problems]
-        own = {"num_qubits": self.problems[0].num_qubits, "rows": len(self.problems), "terms": num_terms(hamiltonians)}
+        held = self.hamiltonians
+        own = {"num_qubits": self.problems[0].num_qubits, "rows": len(held), "terms": num_terms(held)}
         return {**own, **self.problems[0].facts}
 
     def model(self, cfg: Any) -> Module:
@@ -128,17 +142,18 @@ class Variational(Task):
             return
         if not isinstance(model, Ansatz):
             raise ConfigError(f"model: {type(model).__name__} is no pdl_quantum.Ansatz")
-        if model.circuit.num_qubits != self.problems[0].num_qubits or model.rows != len(self.problems):
+        if model.circuit.num_qubits != self.problems[0].num_qubits or model.rows != len(self.hamiltonians):
             raise ConfigError(
                 f"model: a circuit of {model.circuit.num_qubits} qubits with {model.rows} rows of parameters, and "
-                f"{len(self.problems)} problems of {self.problems[0].num_qubits} qubits; leave num_qubits and rows out"
+                f"{len(self.hamiltonians)} problems of {self.problems[0].num_qubits} qubits; leave num_qubits and rows "
+                "out"
             )
 
     def loader(self, cfg: Any, dataset: Any, *, training: bool, seed: int) -> Iterable[Any]:
         return Steps(self.epoch_steps if training else 1, dataset)
 
     def remember(self) -> dict[str, Any]:
-        return {"model": self.told, "task": {"names": [each.name for each in self.problems]}}
+        return {"model": self.told, "task": {"names": self.state_names()}}
 
     def check(self, cfg: Any, progress: Any = None) -> list[Fault]:
         """Whether the problems fit together; data that is none says so when it is built."""
@@ -183,7 +198,7 @@ class Variational(Task):
         licence: str = "",
     ) -> Deployment:  # fmt: skip
         assert isinstance(model, Ansatz)
-        names = [each.name for each in self.problems] or self.names
+        names = self.state_names() or self.names
         return use.deployment(self, model, names, cfg, metrics=metrics or {}, licence=licence)
 
     def title(self, cfg: Any) -> str:

@@ -18,7 +18,7 @@ from pdl.runtime.pipeline import Pipeline
 from pdl.tensor import no_grad
 from pdl.train import Deployment
 from pdl_quantum.card import card_of
-from pdl_quantum.variational.ansatz import Ansatz, own
+from pdl_quantum.variational.ansatz import Ansatz
 
 if TYPE_CHECKING:
     from pdl_quantum.variational.task import Variational
@@ -28,17 +28,15 @@ SAMPLES = 6
 
 
 class Asked(Module):
-    """What a bundle answers: a word int64 [N, n], or where `named` int64 [N] is 1 the Hamiltonian of each row, to
-    expectations [N, rows]."""
+    """What a bundle answers: a word int64 [N, n], or where `named` int64 [N] is 1 the Hamiltonian of each state, to
+    expectations [N, states]."""
 
     def __init__(self, model: Ansatz) -> None:
         self.model = model
         self.hamiltonians = model.held()
 
     def forward(self, word: pdl.Tensor, named: pdl.Tensor) -> pdl.Tensor:
-        model = self.model
-        found = pdl.pauli_words(model.circuit, model.theta, word)
-        energies = own(model(self.hamiltonians), model.rows)
+        found, energies = self.model.ask(word), self.model.energies(self.hamiltonians)
         return pdl.where(pdl.equal(named, 1).reshape((-1, 1)), energies.reshape((1, -1)), found)
 
 
@@ -53,9 +51,9 @@ def steps(num_qubits: int) -> dict[str, Any]:
     return {"pre": pre, "post": {OUTPUT: [{"step": "values"}]}}
 
 
-def labels(names: Sequence[str], rows: int) -> list[str]:
-    """Names of the numbers of an answer: one for each problem, where there are several."""
-    return [ANSWER] if rows == 1 else list(names) or [str(row) for row in range(rows)]
+def labels(names: Sequence[str], count: int) -> list[str]:
+    """Names of the numbers of an answer: one for each state, where there are several."""
+    return [ANSWER] if count == 1 else list(names) or [str(number) for number in range(count)]
 
 
 def pipeline(num_qubits: int, said: Sequence[str]) -> Pipeline:
@@ -73,7 +71,7 @@ def reader(num_qubits: int) -> PauliWord:
 def predict(model: Ansatz, names: Sequence[str], inputs: Sequence[Any], *, batch_size: int) -> Iterator[dict[str, Any]]:
     """{"input": "Z0 Z1", "expectation": 0.25} for each observable, in order."""
     n = model.circuit.num_qubits
-    answers, net, waiting = pipeline(n, labels(names, model.rows)), Asked(model), iter(inputs)
+    answers, net, waiting = pipeline(n, labels(names, model.num_states)), Asked(model), iter(inputs)
     while group := list(islice(waiting, batch_size)):
         samples = [answers.take(item) for item in group]
         arrays = answers.joined([sample.inputs for sample in samples])
@@ -100,7 +98,7 @@ def deployment(
 ) -> Deployment:  # fmt: skip
     """A bundle that answers questions about the trained state."""
     circuit, count = model.circuit, Dim.symbol("n", 3)
-    around, said = steps(circuit.num_qubits), labels(names, model.rows)
+    around, said = steps(circuit.num_qubits), labels(names, model.num_states)
     about = ", ".join(list(names)[:8]) + (", ..." if len(names) > 8 else "")
     card = card_of(
         task.title(cfg),
