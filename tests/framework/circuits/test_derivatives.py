@@ -112,6 +112,8 @@ def test_hessian_of_one_rotation() -> None:
     circuit, z = Circuit(1).ry(Parameter("a").angles[()] * 2 + 0.1, 0), PauliSum(1, {"Z": 1.0})
     assert hessian(circuit, z, [0.3])[0, 0, 0] == pytest.approx(-4 * np.cos(0.7), abs=1e-14)
     assert bandwidths(circuit).tolist() == [2.0]
+    found = hessian_vector(circuit, z, [0.3], [3.0])  # all of it is at the bandwidth: what the bound allows for
+    assert found[0, 0] == pytest.approx(-12 * np.cos(0.7), abs=12e-12)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -48,6 +48,11 @@ def test_rules_follow_their_gates() -> None:
     assert made.parameters == circuit.parameters
 
 
+def test_two_qubit_channels_ask_for_both_qubits() -> None:
+    model = NoiseModel().after(2, depolarizing(0.1, 2), qubits=[0, 1])
+    assert placed(noisy(Circuit(3).cx(1, 0).cx(1, 2), model)) == [("x", (0,)), ("depolarizing", (1, 0)), ("x", (2,))]
+
+
 def test_plain_form_is_the_model() -> None:
     again = NoiseModel.from_plain(json.loads(json.dumps(MODEL.plain())))
     circuit = Circuit(2).h(0).cx(0, 1).ry(0.3, 0).measure_all()

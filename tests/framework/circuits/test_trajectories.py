@@ -79,6 +79,14 @@ def test_reset_and_feedback_of_misread_bits() -> None:
     assert not run(Circuit(1, 1).h(0).reset(0).measure(0), 1000).bits.any()
 
 
+def test_long_records_keep_their_norm() -> None:
+    """Each of 1200 coin flips halves the square of an amplitude: without normalisation it would end at 0."""
+    circuit = Circuit(1)
+    for _ in range(1200):
+        circuit.h(0).measure(0)
+    assert 60 < run(circuit, 200, seed=3).bits.sum() < 140
+
+
 def test_a_shot_is_its_seed_and_number(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(7)
     circuit, values = random_instructions(rng, 3, 10).measure_all(), rng.uniform(-4, 4, 6)
