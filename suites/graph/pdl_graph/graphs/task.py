@@ -10,6 +10,7 @@ import numpy as np
 
 import pdl
 from pdl.config import build
+from pdl.config.told import filled, told
 from pdl.data import DataLoader, Fault
 from pdl.errors import ConfigError, DataError, ShapeError, UsageError
 from pdl.hints import Range
@@ -26,7 +27,6 @@ from pdl_graph.data.graphs import Chosen
 from pdl_graph.graphs import use
 from pdl_graph.graphs.loader import Batches, Passes
 from pdl_graph.graphs.metrics import PairAUC, PerTarget, auc, mae, right_side, rmse
-from pdl_graph.graphs.sizes import filled, told_by
 
 Kind = Literal["classification", "binary", "regression"]
 _MONITOR = {"classification": ("val/accuracy", "max"), "binary": ("val/auc", "max"), "regression": ("val/rmse", "min")}
@@ -179,7 +179,7 @@ class GraphPrediction(Task):
 
     def model(self, cfg: Any) -> Module:
         """The recipe's model, with the sizes that the data tells where the recipe leaves them out."""
-        self.told = told_by(cfg["model"], {**self.sizes, "num_classes": self.outputs})
+        self.told = told(cfg["model"], {**self.sizes, "num_classes": self.outputs}, outer=("num_classes",))
         made: Module = build(filled(cfg["model"], self.told))
         self.self_loops = bool(getattr(made, "self_loops", False))
         return made

@@ -10,6 +10,7 @@ import numpy as np
 
 import pdl
 from pdl.config import build
+from pdl.config.told import filled, told
 from pdl.errors import ConfigError, DataError, ShapeError
 from pdl.nn import Module
 from pdl.report import Section
@@ -21,7 +22,6 @@ from pdl.train.metrics import Accuracy, ConfusionMatrix
 from pdl.train.task import Tiny, first_samples
 from pdl_quantum.classifier import report, use
 from pdl_quantum.classifier.scaling import Scaling, fitted
-from pdl_quantum.variational.told import filled, told
 
 
 class QuantumClassifier(Task):

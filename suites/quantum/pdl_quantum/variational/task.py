@@ -10,6 +10,7 @@ import numpy as np
 
 from pdl.circuits import PauliSum
 from pdl.config import build
+from pdl.config.told import filled, told
 from pdl.data import Fault
 from pdl.errors import ConfigError, UsageError
 from pdl.hints import Range
@@ -26,7 +27,6 @@ from pdl_quantum.variational.ansatz import Ansatz, num_terms
 from pdl_quantum.variational.eigenproblem import Eigenproblem, problems_of
 from pdl_quantum.variational.loader import Steps
 from pdl_quantum.variational.metrics import Energies, EnergyError, MeanEnergy, Trained
-from pdl_quantum.variational.told import filled, told
 
 
 class Variational(Task):

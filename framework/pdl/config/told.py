@@ -1,8 +1,12 @@
-"""What the data tells the parts of a model: arguments that the recipe leaves open."""
+"""What the data tells the parts of a model: arguments that the recipe leaves open.
+
+    found = told(cfg["model"], {"num_features": 1433, "num_classes": 7})
+    model = build(filled(cfg["model"], found))          # and a run remembers `found`
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from pdl import suites
@@ -10,15 +14,20 @@ from pdl.config.signature import TARGET, signature
 from pdl.config.tree import Node
 
 
-def told(node: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, Any]:
+def told(node: Mapping[str, Any], facts: Mapping[str, Any], *, outer: Collection[str] = ()) -> dict[str, Any]:
     """The facts that the part of a node takes, and those within it, where the node does not give them:
-    {"rows": 1, "circuit": {"num_qubits": 4}}."""
+    {"rows": 1, "circuit": {"num_qubits": 4}}.
+
+    outer   names of facts about the whole, which parts within it are not told: parts of a classifier have outputs of
+            their own
+    """
     found: dict[str, Any] = {}
     if TARGET in node:
         takes = signature(suites.locate(node[TARGET])).arguments
         found |= {name: value for name, value in facts.items() if name in takes and node.get(name) is None}
+    inside = {name: value for name, value in facts.items() if name not in outer}
     for name, value in node.items():
-        if isinstance(value, Mapping) and (inner := told(value, facts)):
+        if isinstance(value, Mapping) and (inner := told(value, inside)):
             found[name] = inner
     return found
 
