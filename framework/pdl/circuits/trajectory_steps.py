@@ -74,6 +74,7 @@ class Stretch:
     condition: tuple[tuple[int, int], ...]
     circuit: Circuit
     choices: list[Choice]
+    bound: tuple[Array, Array] | None = None  # (a row of parameters, the program's values for it)
 
     def choose(self, block: Block, states: Array, own: Array, shots: Array) -> tuple[Array, Array | None]:
         """(what happens to each shot [S, choices], None)."""
@@ -89,12 +90,15 @@ class Stretch:
 
     def apply(self, states: Array, chosen: Array, weights: Array | None, row: Array) -> None:
         """Run the program on states in place, each with its own errors."""
-        rows = row
+        program = self.circuit.compiled()
         if self.choices:
             angles = [choice.angles[chosen[:, k]] for k, choice in enumerate(self.choices)]
             rows = np.concatenate([np.broadcast_to(row, (len(states), row.shape[1])), *angles], axis=1)
-        program = self.circuit.compiled()
-        kernels.run(states, program.stream, program.bind(rows))
+            kernels.run(states, program.stream, program.bind(rows))
+            return
+        if self.bound is None or self.bound[0] is not row:
+            self.bound = row, program.bind(row)
+        kernels.run(states, program.stream, self.bound[1])
 
     def record(self, block: Block, shots: Array, chosen: Array) -> None:
         """Nothing."""
