@@ -4,6 +4,12 @@
     circuit = Circuit(2).ry(theta, 0, 1).cnot(0, 1)
     value, slope = gradients(circuit, PauliSum(2, {"ZZ": 1.0}), {"theta": [0.1, 0.2]})
 
+Beside gates a circuit holds measurements, resets, conditions and channels; shots and density matrices are for these:
+
+    model = NoiseModel().after("cx", depolarizing(0.01, 2)).readout([[0.99, 0.01], [0.03, 0.97]])
+    counts = run(Circuit(2).h(0).cx(0, 1).measure_all(), 1000, noise=model).counts()
+    rho = density(noisy(circuit, model), {"theta": [0.1, 0.2]})
+
 `pdl.ops.circuit` has the same as an op of tensors; `pdl_quantum` what is built of them.
 """
 

@@ -49,11 +49,25 @@ class NoiseModel:
 
     Names are those of `Circuit.count`, or "reset". All rules that fit a gate apply, in the order given; a channel of
     one qubit follows on every qubit of the gate, controls too. The noise of a gate on a condition has that condition.
+
+    rules   the same as plain values, for configs:
+            - {after: 1, channel: {name: depolarizing, p: 0.001}}
+            - {after: [cx, cz], channel: {name: depolarizing, p: 0.01, num_qubits: 2}}
+            - {after: cx, channel: {name: amplitude_damping, gamma: 0.02}, qubits: [3]}
+            - {readout: [[0.99, 0.01], [0.03, 0.97]]}
     """
 
-    def __init__(self) -> None:
-        self.rules: list[Rule] = []
+    def __init__(self, rules: Sequence[Mapping[str, Any]] = ()) -> None:
+        self.channels: list[Rule] = []
         self.confusions: list[tuple[Array, frozenset[int] | None]] = []
+        for rule in rules:
+            strange = set(rule) - {"after", "channel", "readout", "qubits"}
+            if strange or ("after" in rule) != ("channel" in rule) or ("after" in rule) == ("readout" in rule):
+                raise UsageError(f"noise: a rule {dict(rule)}; give after and channel, or readout, and maybe qubits")
+            if "readout" in rule:
+                self.readout(rule["readout"], qubits=rule.get("qubits"))
+            else:
+                self.after(rule["after"], channel_of_plain(rule["channel"]), qubits=rule.get("qubits"))
 
     def after(
         self, gates: int | str | Sequence[str], channel: Channel | Array, *, qubits: Sequence[int] | None = None
@@ -66,7 +80,7 @@ class NoiseModel:
             named: int | tuple[str, ...] = gates
         else:
             named = tuple(_known(name) for name in ([gates] if isinstance(gates, str) else gates))
-        self.rules.append(Rule(named, channel_of(channel), None if qubits is None else frozenset(qubits)))
+        self.channels.append(Rule(named, channel_of(channel), None if qubits is None else frozenset(qubits)))
         return self
 
     def readout(self, confusion: Any, *, qubits: Sequence[int] | None = None) -> NoiseModel:
@@ -77,34 +91,13 @@ class NoiseModel:
         return self
 
     def plain(self) -> list[dict[str, Any]]:
-        """It as plain values, which `from_plain` and configs read."""
+        """Its rules as plain values: NoiseModel(model.plain()) is the same model."""
         made: list[dict[str, Any]] = []
-        for rule in self.rules:
+        for rule in self.channels:
             names = rule.gates if isinstance(rule.gates, int) else list(rule.gates)
             made.append({"after": names, "channel": channel_as_plain(rule.channel), **_qubits(rule.qubits)})
         made += [{"readout": confusion.tolist(), **_qubits(qubits)} for confusion, qubits in self.confusions]
         return made
-
-    @staticmethod
-    def from_plain(rules: Sequence[Mapping[str, Any]]) -> NoiseModel:
-        """A model from rules as configs say them.
-
-        - {after: cx, channel: {name: depolarizing, p: 0.01, num_qubits: 2}}
-        - {after: 1, channel: {name: amplitude_damping, gamma: 0.002}, qubits: [0, 1]}
-        - {readout: [[0.99, 0.01], [0.03, 0.97]]}
-        """
-        model = NoiseModel()
-        for rule in rules:
-            strange = set(rule) - {"after", "channel", "readout", "qubits"}
-            if strange or ("after" in rule) != ("channel" in rule) or ("after" in rule) == ("readout" in rule):
-                raise UsageError(f"noise: a rule {dict(rule)}; give after and channel, or readout, and maybe qubits")
-            if "readout" in rule:
-                model.readout(rule["readout"], qubits=rule.get("qubits"))
-            else:
-                channel = rule["channel"]
-                told = channel_of_plain(channel) if isinstance(channel, Mapping) else channel
-                model.after(rule["after"], told, qubits=rule.get("qubits"))
-        return model
 
 
 def noisy(circuit: Circuit, model: NoiseModel) -> Circuit:
@@ -119,7 +112,7 @@ def noisy(circuit: Circuit, model: NoiseModel) -> Circuit:
         if gate.kind in ("measure", "channel", "barrier"):
             continue
         name = "c" * len(gate.controls) + gate.kind
-        for rule in model.rules:
+        for rule in model.channels:
             for qubits in rule.after(gate, name):
                 made.add(Gate("channel", qubits, about=rule.channel, condition=gate.condition))
     return made

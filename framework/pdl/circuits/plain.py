@@ -67,6 +67,8 @@ def channel_as_plain(channel: Channel) -> dict[str, Any]:
 
 def channel_of_plain(plain: Mapping[str, Any]) -> Channel:
     """The channel of `channel_as_plain`, or as configs say it: {name: depolarizing, p: 0.01}."""
+    if not isinstance(plain, Mapping) or ("kraus" in plain) == ("name" in plain):
+        raise UsageError(f"a channel {plain!r:.80}; say {{name: depolarizing, p: 0.01}}, or its Kraus operators")
     if "kraus" in plain:
         return kraus_channel(_matrix(plain["kraus"]))
     return named_channel(str(plain["name"]), {key: value for key, value in plain.items() if key != "name"})

@@ -54,7 +54,7 @@ def test_two_qubit_channels_ask_for_both_qubits() -> None:
 
 
 def test_plain_form_is_the_model() -> None:
-    again = NoiseModel.from_plain(json.loads(json.dumps(MODEL.plain())))
+    again = NoiseModel(json.loads(json.dumps(MODEL.plain())))
     circuit = Circuit(2).h(0).cx(0, 1).ry(0.3, 0).measure_all()
     np.testing.assert_allclose(density(noisy(circuit, again)), density(noisy(circuit, MODEL)), atol=1e-14)
     np.testing.assert_allclose(
@@ -76,6 +76,8 @@ def test_faults_are_named() -> None:
     with pytest.raises(UsageError, match="is of two qubits and cannot follow h"):
         noisy(Circuit(2).h(0), NoiseModel().after("h", depolarizing(0.1, 2)))
     with pytest.raises(UsageError, match="give after and channel, or readout"):
-        NoiseModel.from_plain([{"after": "h"}])
+        NoiseModel([{"after": "h"}])
+    with pytest.raises(UsageError, match="a channel 'depolarizing'; say"):
+        NoiseModel([{"after": "h", "channel": "depolarizing"}])
     with pytest.raises(UsageError, match="no channel 'depolarising'"):
-        NoiseModel.from_plain([{"after": "h", "channel": {"name": "depolarising", "p": 0.1}}])
+        NoiseModel([{"after": "h", "channel": {"name": "depolarising", "p": 0.1}}])
