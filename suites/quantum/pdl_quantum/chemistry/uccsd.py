@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pdl.circuits import Angle, Circuit, PauliSum
 from pdl.config.signature import Told
+from pdl.errors import UsageError
 from pdl.hints import Range
 from pdl_quantum.chemistry.excitations import Excitation, excitations
 
@@ -38,12 +39,17 @@ def uccsd(
     return circuit
 
 
-def after_hartree_fock(
-    circuit: Annotated[Circuit, Told("num_qubits")], num_electrons: Annotated[int, Range(1)]
-) -> Circuit:
-    """The Hartree-Fock state (Jordan-Wigner), then another circuit, such as
-    `pdl_quantum.templates.hardware_efficient` with `entangler="cz"`, which leaves that state where all angles are 0."""
-    return hartree_fock(circuit.num_qubits, num_electrons).append(circuit)
+def after_hartree_fock(circuit: Annotated[Circuit, Told("num_qubits")], occupied: str) -> Circuit:
+    """The Hartree-Fock state, then another circuit, such as `pdl_quantum.templates.hardware_efficient` with
+    `entangler="cz"`, which leaves that state where all angles are 0.
+
+    occupied   its qubits, such as "1100": those of the occupations in the problem's mapping (told by it)
+    """
+    if len(occupied) != circuit.num_qubits or set(occupied) - {"0", "1"}:
+        raise UsageError(f"occupied={occupied!r} must have a 0 or 1 for each of {circuit.num_qubits} qubits")
+    ones = [qubit for qubit, bit in enumerate(occupied) if bit == "1"]
+    start = Circuit(circuit.num_qubits)
+    return (start.x(*ones) if ones else start).append(circuit)
 
 
 def hartree_fock(num_qubits: int, num_electrons: int) -> Circuit:

@@ -6,9 +6,10 @@ from pdl_quantum.data.combinatorial import MaxCutGraph, PortfolioAssets, TSPCiti
 from pdl_quantum.data.digits import Digits
 from pdl_quantum.data.hamiltonian import Hamiltonian, RandomHamiltonian
 from pdl_quantum.data.molecule import DissociationCurve, Molecule
+from pdl_quantum.data.pyscf import Atoms
 from pdl_quantum.data.table import Circle, Moons, Table, TableFile
 
 __all__ = [
-    "Circle", "Digits", "DissociationCurve", "Hamiltonian", "MaxCutGraph", "Molecule", "Moons", "PortfolioAssets",
-    "RandomHamiltonian", "TSPCities", "Table", "TableFile",
+    "Atoms", "Circle", "Digits", "DissociationCurve", "Hamiltonian", "MaxCutGraph", "Molecule", "Moons",
+    "PortfolioAssets", "RandomHamiltonian", "TSPCities", "Table", "TableFile",
 ]  # fmt: skip

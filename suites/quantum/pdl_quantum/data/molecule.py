@@ -7,11 +7,14 @@ import json
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 from pdl.circuits import PauliSum
 from pdl.errors import DataError
+from pdl.hints import Range
 from pdl.suites import suggest
+from pdl_quantum.chemistry.encodings import Mapping
 from pdl_quantum.chemistry.hamiltonian import MolecularHamiltonian
 from pdl_quantum.data.molecule_file import read_molecule
 from pdl_quantum.variational.eigenproblem import Eigenproblems
@@ -25,33 +28,58 @@ class Molecule(Eigenproblems):
     source   the name of one that comes with pdl-quantum ("H2", "LiH", "H3+", "BeH2", all in STO-3G), or a file: *.json
              of Pauli words, *.npz of integrals, or FCIDUMP (any other; see `pdl_quantum.data.molecule_file`)
     length   of the bond, in angstrom, for a name with several; by default the one near equilibrium
+    active   (electrons, orbitals) of an active space, for files of integrals
+    mapping  of spin orbitals to qubits: jordan_wigner, parity or bravyi_kitaev
+    reduced  leave the two qubits out that hold parities (parity only)
     """
 
-    def __init__(self, source: str = "H2", length: float | None = None) -> None:
-        self.molecule = one(source, length)
-        super().__init__([self.molecule.problem()])
+    def __init__(
+        self,
+        source: str = "H2",
+        length: float | None = None,
+        *,
+        active: Sequence[Annotated[int, Range(1)]] | None = None,
+        mapping: Mapping = "jordan_wigner",
+        reduced: bool = False,
+    ) -> None:
+        self.molecule = one(source, length, active)
+        super().__init__([self.molecule.problem(mapping, reduced=reduced)])
 
 
 class DissociationCurve(Eigenproblems):
     """One molecule at several bond lengths, each with parameters of its own.
 
     name      as in `Molecule`;    lengths  in angstrom, by default all there are
+    mapping, reduced   as in `Molecule`
     """
 
-    def __init__(self, name: str = "H2", lengths: Sequence[float] | None = None) -> None:
+    def __init__(
+        self,
+        name: str = "H2",
+        lengths: Sequence[float] | None = None,
+        *,
+        mapping: Mapping = "jordan_wigner",
+        reduced: bool = False,
+    ) -> None:
+        if name not in names():
+            raise DataError(f"there is no molecule {name!r}{suggest(name, names())}; there are {', '.join(names())}")
         self.molecules = shipped(name) if lengths is None else [one(name, length) for length in lengths]
-        super().__init__([each.problem() for each in self.molecules])
+        super().__init__([each.problem(mapping, reduced=reduced) for each in self.molecules])
 
 
-def one(source: str, length: float | None = None) -> MolecularHamiltonian:
+def one(source: str, length: float | None = None, active: Sequence[int] | None = None) -> MolecularHamiltonian:
     """The molecule of a name or a file."""
+    if active is not None and len(active) != 2:
+        raise DataError(f"active={list(active)} must be two numbers: electrons and orbitals")
     if source not in names():
         if length is not None:
             raise DataError(f"{source}: a file holds one molecule; leave length out")
-        if "/" not in source and "." not in source:
+        if "/" not in source and not Path(source).exists():
             raise DataError(f"there is no molecule {source!r}{suggest(source, names())}; there are "
                             f"{', '.join(names())}, or give a file")  # fmt: skip
-        return read_molecule(source)
+        return read_molecule(source, None if active is None else (active[0], active[1]))
+    if active is not None:
+        raise DataError(f"{source}: comes as Pauli words, of which no active space can be cut; give integrals")
     found = shipped(source)
     if length is None:
         return min(found, key=lambda each: each.exact or 0.0)

@@ -1,4 +1,4 @@
-"""Molecules from files."""
+"""Molecules from files: sums of Pauli words, or integrals."""
 
 from __future__ import annotations
 
@@ -7,24 +7,35 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pdl.circuits import PauliSum
 from pdl.errors import DataError, UsageError
 from pdl_quantum.chemistry.hamiltonian import MolecularHamiltonian
+from pdl_quantum.chemistry.integrals import Integrals
+from pdl_quantum.data.fcidump import read_fcidump
 
 _LETTER = re.compile(r"([XYZ])(\d+)")
+KEYS = ("one_body", "two_body", "constant", "num_electrons")
 
 
-def read_molecule(path: str | Path) -> MolecularHamiltonian:
-    """The molecule of a file, by its suffix."""
+def read_molecule(path: str | Path, active: tuple[int, int] | None = None) -> MolecularHamiltonian:
+    """The molecule of a file: *.json of Pauli words (`from_json`), *.npz of integrals (`from_npz`), FCIDUMP otherwise;
+    of integrals with `active` (electrons, orbitals) only these."""
     file = Path(path)
     if not file.is_file():
         raise DataError(f"{path}: no such file")
-    return from_json(file)
+    if file.suffix == ".json":
+        if active is not None:
+            raise DataError(f"{path}: holds Pauli words, of which no active space can be cut; give integrals")
+        return from_json(file)
+    read = from_npz(file) if file.suffix == ".npz" else read_fcidump(file)
+    return (read if active is None else read.active(*active)).hamiltonian()
 
 
 def from_json(file: Path) -> MolecularHamiltonian:
-    """A sum of Pauli words: {"name", "n_qubits", "n_electrons", "terms": [["Z0Z1", 0.25], ...]}, "I" for the identity;
-    "hf_energy" and "fci_energy" where they are known. Jordan-Wigner, spins alternating."""
+    """{"name", "n_qubits", "n_electrons", "terms": [["Z0Z1", 0.25], ...]}, "I" for the identity; "hf_energy" and
+    "fci_energy" where they are known. Jordan-Wigner, spins alternating, as OpenFermion has them."""
     try:
         told: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         n = int(told["n_qubits"])
@@ -41,12 +52,32 @@ def from_json(file: Path) -> MolecularHamiltonian:
 def _word(text: str, num_qubits: int) -> str:
     letters, end = ["I"] * num_qubits, 0
     for found in _LETTER.finditer("" if text == "I" else text):
-        if found.start() != end or int(found[2]) >= num_qubits:
+        qubit = int(found[2])
+        if found.start() != end or qubit >= num_qubits or letters[qubit] != "I":
             break
-        letters[int(found[2])], end = found[1], found.end()
+        letters[qubit], end = found[1], found.end()
     if end != (0 if text == "I" else len(text)):
         raise ValueError(f"{text!r} is no product such as X0Z3 on {num_qubits} qubits")
     return "".join(letters)
 
 
-__all__ = ["from_json", "read_molecule"]
+def from_npz(file: Path) -> Integrals:
+    """Arrays `one_body` [n, n], `two_body` [n, n, n, n] (chemists' order), `constant`, `num_electrons`; and `spin`,
+    the unpaired electrons, where there are some."""
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            held = {name: np.asarray(arrays[name]) for name in arrays.files}
+    except (ValueError, OSError, EOFError) as error:
+        raise DataError(f"{file}: not a file of arrays ({error})") from None
+    missing = [name for name in KEYS if name not in held]
+    if missing:
+        raise DataError(f"{file}: has no {', '.join(missing)}; integrals are {', '.join(KEYS)}, and maybe spin")
+    try:
+        one, two = (np.asarray(held[name], np.float64) for name in KEYS[:2])
+        rest = {"num_electrons": int(held["num_electrons"]), "spin": int(held.get("spin", 0))}
+        return Integrals(file.stem, one, two, float(held["constant"]), **rest)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{file}: {error}") from None
+
+
+__all__ = ["from_json", "from_npz", "read_molecule"]

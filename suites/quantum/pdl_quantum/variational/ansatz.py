@@ -16,7 +16,7 @@ from pdl.nn import Buffer, Module, Parameter, init
 from pdl.ops.pauli_words import LETTERS
 
 Array = np.ndarray
-TOLD = ("num_qubits", "num_electrons", "symmetries")
+TOLD = ("num_qubits", "num_electrons", "occupied", "symmetries")
 
 
 class Ansatz(Module):
