@@ -62,6 +62,7 @@ from pdl_quantum.classifier import QuantumClassifier, QuantumKernel
 from pdl_quantum.encodings import AmplitudeEncoding, AngleEncoding, BasisEncoding, Encoding, IQPEncoding
 from pdl_quantum.excited import SSVQE, VQD, SubspaceAnsatz
 from pdl_quantum.layer import Layer
+from pdl_quantum.mixed import VQSD, GibbsPreparation, PreparedAnsatz
 from pdl_quantum.models import VSQL, KernelClassifier, VariationalClassifier
 from pdl_quantum.problems import QUBO, TSP, MaxCut, Portfolio
 from pdl_quantum.qaoa import QAOA, QAOACircuit
@@ -93,6 +94,7 @@ __all__ = [
     "Eigenproblems",
     "Encoding",
     "FermionSum",
+    "GibbsPreparation",
     "GibbsState",
     "IQPEncoding",
     "KernelClassifier",
@@ -104,6 +106,7 @@ __all__ = [
     "PauliShadow",
     "PauliSum",
     "Portfolio",
+    "PreparedAnsatz",
     "QAOA",
     "QAOACircuit",
     "QUBO",
@@ -114,6 +117,7 @@ __all__ = [
     "StateDiagonalization",
     "TSP",
     "VQE",
+    "VQSD",
     "VSQL",
     "Variational",
     "VariationalClassifier",

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pdl_quantum.data.combinatorial import MaxCutGraph, PortfolioAssets, TSPCities
 from pdl_quantum.data.digits import Digits
 from pdl_quantum.data.hamiltonian import Hamiltonian, RandomHamiltonian
+from pdl_quantum.data.mixed import MixedState, ThermalState
 from pdl_quantum.data.molecule import DissociationCurve, Molecule
 from pdl_quantum.data.pyscf import Atoms
 from pdl_quantum.data.table import Circle, Moons, Table, TableFile
 
 __all__ = [
-    "Atoms", "Circle", "Digits", "DissociationCurve", "Hamiltonian", "MaxCutGraph", "Molecule", "Moons",
-    "PortfolioAssets", "RandomHamiltonian", "TSPCities", "Table", "TableFile",
+    "Atoms", "Circle", "Digits", "DissociationCurve", "Hamiltonian", "MaxCutGraph", "MixedState", "Molecule",
+    "Moons", "PortfolioAssets", "RandomHamiltonian", "TSPCities", "Table", "TableFile", "ThermalState",
 ]  # fmt: skip

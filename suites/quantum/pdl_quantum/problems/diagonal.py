@@ -50,6 +50,21 @@ def table(sum_: PauliSum) -> Array:
     return _transformed(_masks(sum_), sum_.num_qubits)
 
 
+def from_table(made: Any, *, tolerance: float = 1e-14) -> PauliSum:
+    """The sum whose values at all basis states these are, float64 [2^n]: the transform back."""
+    given = np.array(made, np.float64)
+    n = len(given).bit_length() - 1
+    if given.shape != (1 << n,) or n < 1:
+        raise UsageError(f"a table {given.shape}; give 2^n values")
+    found = _transformed(dict(enumerate(given.tolist())), n) / len(given)
+    kept = np.flatnonzero(np.abs(found) > tolerance)
+    return PauliSum(n, {_word(int(mask), n): float(found[mask]) for mask in kept})
+
+
+def _word(mask: int, n: int) -> str:
+    return "".join("Z" if mask >> (n - 1 - q) & 1 else "I" for q in range(n))
+
+
 @dataclass(frozen=True)
 class Least:
     """The least value of a sum, and the basis states int64 that have it, ascending (at most `diagonal.KEPT`)."""
@@ -110,4 +125,4 @@ def _transformed(masks: dict[int, float], n: int) -> Array:
     return made
 
 
-__all__ = ["Least", "demand_diagonal", "is_diagonal", "least", "table", "values"]
+__all__ = ["Least", "demand_diagonal", "from_table", "is_diagonal", "least", "table", "values"]

@@ -13,6 +13,7 @@ from pdl_quantum.templates.entangling import (
 from pdl_quantum.templates.grover import diffuser, grover
 from pdl_quantum.templates.iqp import iqp
 from pdl_quantum.templates.patterns import pairs
+from pdl_quantum.templates.prepared import prepared_state
 from pdl_quantum.templates.qaoa import qaoa, w_state
 from pdl_quantum.templates.qft import phase_estimation, qft
 from pdl_quantum.templates.registry import TEMPLATES, template
@@ -20,6 +21,6 @@ from pdl_quantum.templates.trotter import trotter
 
 __all__ = [
     "TEMPLATES", "basic_entangler", "dicke_state", "diffuser", "excitation_preserving", "grover",
-    "hardware_efficient", "iqp", "pairs", "phase_estimation", "qaoa", "qft", "real_amplitudes",
+    "hardware_efficient", "iqp", "pairs", "phase_estimation", "prepared_state", "qaoa", "qft", "real_amplitudes",
     "strongly_entangling", "template", "trotter", "uccsd", "w_state",
 ]  # fmt: skip

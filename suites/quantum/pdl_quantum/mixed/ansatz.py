@@ -1,0 +1,42 @@
+"""`PreparedAnsatz`: a circuit behind a given state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import numpy as np
+
+from pdl.circuits import Circuit
+from pdl.config.signature import Told
+from pdl.errors import ConfigError
+from pdl.hints import Range
+from pdl_quantum.templates.prepared import prepared_state
+from pdl_quantum.variational.ansatz import TOLD, Ansatz
+
+
+class PreparedAnsatz(Ansatz):
+    """A circuit that acts on the first qubits of a given pure state: on a mixed state, where the others are traced out.
+
+    circuit   on the first qubits, its parameters are learned;    initial, scale  as of `Ansatz`
+    state     [real parts, imaginary parts] of the amplitudes,    rows, terms  told by the data
+    """
+
+    def __init__(
+        self,
+        circuit: Annotated[Circuit, Told(*TOLD)],
+        *,
+        initial: Literal["zeros", "normal", "uniform"] | Sequence[float] = "zeros",
+        scale: Annotated[float, Range(above=0)] = 0.1,
+        state: Sequence[Sequence[float]] | None = None,
+        rows: Annotated[int, Range(1)] | None = None,
+        terms: Annotated[int, Range(1)] | None = None,
+    ) -> None:
+        if state is None or len(state) != 2:
+            raise ConfigError("model: a PreparedAnsatz needs a state; leave it out and let the data tell it")
+        whole = prepared_state(np.array(state[0], np.float64) + 1j * np.array(state[1], np.float64))
+        whole.append(circuit)
+        super().__init__(whole, initial=initial, scale=scale, rows=rows, terms=terms)
+
+
+__all__ = ["PreparedAnsatz"]

@@ -1,0 +1,51 @@
+"""How close mixed states are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pdl.train import Metric
+from pdl_quantum.algorithms.states import fidelity
+
+Array = np.ndarray
+
+
+class Fidelity(Metric):
+    """tr sqrt(sqrt(a) b sqrt(a)) of the state found and the one wanted."""
+
+    def __init__(self, wanted: Array) -> None:
+        self.wanted, self.found = wanted, np.zeros((0, 0))
+
+    def update(self, *outputs: Any) -> None:
+        self.found = np.asarray(outputs[2])
+
+    def compute(self) -> float:
+        return fidelity(self.found, self.wanted)
+
+
+class Spectrum(Metric):
+    """The diagonal of the state found, falling, float64 [2^n]."""
+
+    def __init__(self) -> None:
+        self.values = np.zeros(0)
+
+    def update(self, *outputs: Any) -> None:
+        self.values = np.sort(np.real(np.diag(np.asarray(outputs[2]))))[::-1]
+
+    def compute(self) -> Array:
+        return self.values
+
+
+class SpectrumError(Metric):
+    """The largest distance of its values from the eigenvalues."""
+
+    def __init__(self, spectrum: Spectrum, exact: Array) -> None:
+        self.spectrum, self.exact = spectrum, exact
+
+    def compute(self) -> float:
+        return float(np.abs(self.spectrum.values - self.exact).max())
+
+
+__all__ = ["Fidelity", "Spectrum", "SpectrumError"]

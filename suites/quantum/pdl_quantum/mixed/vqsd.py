@@ -1,0 +1,97 @@
+"""The task: a circuit that makes a density matrix diagonal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+import pdl
+from pdl.errors import DataError
+from pdl.nn import Module
+from pdl.report import Section, table
+from pdl.train import Loss, Metric
+from pdl.train.deployed import Deployed
+from pdl.train.loop import Evaluation
+from pdl_quantum.mixed.asked import state_of, state_told
+from pdl_quantum.mixed.metrics import Fidelity, Spectrum, SpectrumError
+from pdl_quantum.mixed.problem import Spectral
+from pdl_quantum.variational import Ansatz, Variational
+
+
+class VQSD(Variational):
+    """Variational quantum state diagonalisation (LaRose et al., arXiv 1810.10506), by the least tr(U rho U+ D) with
+    D = diag(1, 2, ...) over its sum, where the eigenvalues stand on the diagonal, falling (arXiv 2004.01372).
+
+    The data is a `pdl_quantum.data.MixedState`, the model a `pdl_quantum.PreparedAnsatz`. `energy` is the cost and
+    `exact` its least value; `spectrum_error` is the largest distance of an eigenvalue, `fidelity` that of the state and
+    the diagonal one that it should be.
+    """
+
+    @property
+    def spectral(self) -> Spectral:
+        """What is asked."""
+        found = self.problems[0]
+        assert isinstance(found, Spectral)
+        return found
+
+    @property
+    def kept(self) -> range:
+        """The qubits of the density matrix."""
+        return range(self.spectral.system)
+
+    def evaluate(self, model: Module, batch: Any) -> Loss:
+        """The cost, the parameters, and U rho U+; a bundle is asked for its expectations."""
+        found = super().evaluate(model, batch)
+        if isinstance(model, Deployed):
+            rho = pdl.as_tensor(state_told(model, self.spectral.num_qubits, self.kept))
+            found.outputs = (found.outputs[0], np.zeros((0, 0)), rho)
+        else:
+            assert isinstance(model, Ansatz)
+            found.outputs = (*found.outputs, state_of(model, self.kept))
+        return found
+
+    def metrics(self) -> dict[str, Metric]:
+        spectrum, exact = Spectrum(), self.spectral.spectrum
+        mine = {
+            "spectrum": spectrum,
+            "spectrum_error": SpectrumError(spectrum, exact),
+            "fidelity": Fidelity(np.diag(exact)),
+        }
+        return {**super().metrics(), **mine}
+
+    def observe(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
+        super().observe(metrics, loss, batch)
+        for name in ("spectrum", "fidelity"):
+            metrics[name].update(*loss.outputs)
+
+    def figures(self, evaluation: Evaluation) -> dict[str, float]:
+        """`fidelity` and `spectrum_error`, then as `Variational`."""
+        mine = {name: evaluation.metrics[f"{evaluation.split}/{name}"] for name in ("fidelity", "spectrum_error")}
+        return {**mine, **super().figures(evaluation)}
+
+    def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
+        super().prepare(cfg, datasets)
+        if len(self.problems) != 1 or not isinstance(self.problems[0], Spectral):
+            raise DataError("data.train: VQSD diagonalises one density matrix; give a pdl_quantum.data.MixedState")
+
+    def facts(self) -> dict[str, Any]:
+        """As `Variational`; the circuit is on the qubits of the density matrix."""
+        return {**super().facts(), "num_qubits": self.spectral.system} if self.problems else {}
+
+    def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
+        """The spectrum beside the eigenvalues, then as `Variational`."""
+        found = evaluation.details.get("spectrum")
+        rows = [] if found is None else [
+            (k, f"{value:.6f}", f"{exact:.6f}", f"{value - exact:+.1e}")
+            for k, (value, exact) in enumerate(zip(found, self.spectral.spectrum, strict=True))
+        ]  # fmt: skip
+        made = [Section("Spectrum", table(rows, head=("", "found", "exact", "difference")))] if rows else []
+        return [*made, *super().report(evaluation, dataset)]
+
+    def title(self, cfg: Any) -> str:
+        return "The eigenvalues of a density matrix, by a circuit that was trained (VQSD)"
+
+
+__all__ = ["VQSD"]
