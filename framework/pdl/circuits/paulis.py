@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
@@ -78,6 +79,12 @@ class PauliSum:
     def hermitian(self) -> bool:
         """Whether all coefficients are real."""
         return all(abs(complex(c).imag) < 1e-12 for c in self.terms.values())
+
+    @cached_property
+    def real_text(self) -> str:
+        """Its terms as JSON, with the real parts of their coefficients."""
+        terms = {word: float(complex(c).real) for word, c in self.terms.items()}
+        return json.dumps(terms, separators=(",", ":"))
 
     def matrix(self) -> Array:
         """The matrix, complex [2^n, 2^n]: for small n."""

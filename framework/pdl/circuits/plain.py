@@ -20,7 +20,13 @@ from pdl.errors import DataError, UsageError
 
 
 def dumps(circuit: Circuit) -> str:
-    """A circuit as text that `loads` reads."""
+    """A circuit as text that `loads` reads; written once, until a gate is added."""
+    if "text" not in circuit.made_once:
+        circuit.made_once["text"] = _written(circuit)
+    return str(circuit.made_once["text"])
+
+
+def _written(circuit: Circuit) -> str:
     gates = []
     for gate in circuit.gates:
         each: dict[str, Any] = {"gate": gate.kind, "qubits": gate.qubits}
@@ -131,8 +137,7 @@ def _read(circuit: Circuit, each: Mapping[str, Any]) -> None:
 
 def sums_as_text(observables: list[PauliSum]) -> str:
     """Sums with real coefficients as text."""
-    terms = [{word: float(complex(c).real) for word, c in each.terms.items()} for each in observables]
-    return json.dumps(terms, separators=(",", ":"))
+    return f"[{','.join(each.real_text for each in observables)}]"
 
 
 @lru_cache(64)
