@@ -7,7 +7,16 @@ import pytest
 
 from pdl.circuits import PauliSum
 from pdl.errors import UsageError
-from pdl_quantum.chemistry import FermionSum, bravyi_kitaev, excitations, jordan_wigner, parity
+from pdl_quantum.chemistry import (
+    FermionSum,
+    bravyi_kitaev,
+    electron_number,
+    excitations,
+    jordan_wigner,
+    parity,
+    spin_squared,
+    spin_z,
+)
 from pdl_quantum.chemistry.encodings import encoded, encoded_bits, reordered, without_parities
 from pdl_quantum.chemistry.masks import orthogonal, span
 from pdl_quantum.chemistry.uccsd import uccsd
@@ -116,3 +125,20 @@ def test_excitations_are_counted() -> None:
     assert uccsd(12, 4).num_parameters == 92
     with pytest.raises(UsageError, match="leave nothing to excite"):
         excitations(4, 4)
+
+
+def test_electrons_and_spins_are_counted() -> None:
+    """The four levels of H2 with two electrons: a singlet, a triplet and two more singlets."""
+    molecule = one("H2", 0.7414)
+    inside = molecule.sector.indices()
+    _, vectors = np.linalg.eigh(molecule.hamiltonian.matrix()[np.ix_(inside, inside)])
+    states = np.zeros((4, 16), complex)
+    states[:, inside] = vectors.T
+    found = [jordan_wigner(make(4)).expectation(states) for make in (electron_number, spin_z, spin_squared)]
+    np.testing.assert_allclose(found, [[2] * 4, [0] * 4, [0, 2, 0, 0]], atol=1e-12)
+
+
+@pytest.mark.parametrize("make", [electron_number, spin_z, spin_squared])
+def test_hamiltonians_keep_what_is_counted(make) -> None:
+    h, counted = one("H3+").hamiltonian.matrix(), jordan_wigner(make(6)).matrix()
+    np.testing.assert_allclose(h @ counted, counted @ h, atol=1e-7)  # its file leaves out terms below 5e-8

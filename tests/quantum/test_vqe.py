@@ -43,6 +43,7 @@ def test_from_recipe_to_bundle(tmp_path: Path) -> None:
     page = (run / "report.html").read_text()
     assert "|energy - exact|" in page
     assert "|1100&gt;" in page
+    assert "<td>2.00000000</td><td>0.00000000</td>" in page  # electrons, S_z
     assert result.next.endswith("energy")
 
 

@@ -34,6 +34,6 @@ def command(
     if json:
         return style.json(result.to_dict())
     style.pairs(
-        [*result.metrics.items(), ("weights", result.weights), ("seconds", result.seconds), ("run", result.run)]
+        [*result.measured(), ("weights", result.weights), ("seconds", result.seconds), ("run", result.run)]
     )
     common.baselines(result)

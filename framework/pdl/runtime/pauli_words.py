@@ -32,7 +32,7 @@ class PauliWord(Reader, table=PRE, name="pauli_word"):
     anything else.
     """
 
-    takes = "observable"
+    takes = "word"
 
     def __init__(self, part: str, num_qubits: int, names: Sequence[str] = ()) -> None:
         if part not in PARTS:
@@ -67,7 +67,7 @@ class PauliWord(Reader, table=PRE, name="pauli_word"):
         return letters
 
     def rows(self, path: str | Path) -> Iterator[tuple[str, Any]]:
-        """The lines of a file, or the column `observable` of a table."""
+        """The lines of a file, or the column `word` of a table."""
         for name, item in tables.texts(path, self.takes):
             yield name, item.get(self.takes, "") if isinstance(item, Mapping) else item
 

@@ -21,7 +21,7 @@ from pdl.train.run import demand_same, train
 
 Tell = Callable[[str], None]
 #: metrics of which less is better, by their last word
-LESS = ("loss", "logloss", "error", "rmse", "mae", "mse", "cer", "wer", "perplexity")
+LESS = ("loss", "logloss", "error", "rmse", "mae", "mse", "cer", "wer", "perplexity", "energy", "energy_error")
 
 
 @dataclass

@@ -78,7 +78,7 @@ class Result:
         to type next."""
         written = ((name, Path(self.run) / file) for name, file in (("report", "report.html"), ("bundle", "model.pdl")))
         return [
-            *((name, value if "/" in name else f"{value:.9g}") for name, value in self.metrics.items()),
+            *self.measured(),
             ("weights", self.weights),
             *(("pretrained", _shown(each)) for each in self.pretrained),
             ("time", f"{duration(self.seconds)} ({self.epochs} epochs, {self.steps} steps)"),
@@ -90,6 +90,11 @@ class Result:
             ),
             ("next", self.next),
         ]
+
+    def measured(self) -> list[tuple[str, Any]]:
+        """The metrics for a table; the figures of the whole run, which are compared with exact ones, with all digits
+        that mean something."""
+        return [(name, value if "/" in name else f"{value:.9g}") for name, value in self.metrics.items()]
 
     def save(self, path: Path) -> None:
         """Write result.json, whole or not at all; NaN and infinity, which JSON lacks, become null."""

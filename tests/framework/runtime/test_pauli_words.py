@@ -46,7 +46,7 @@ def test_what_is_no_word_is_refused(item: str) -> None:
 
 def test_a_file_has_a_word_a_line(tmp_path: Path) -> None:
     (tmp_path / "words.txt").write_text("Z0\n\nX0 X1\n")
-    (tmp_path / "words.csv").write_text("observable,note\nZ0,a\nenergy,b\n")
+    (tmp_path / "words.csv").write_text("word,note\nZ0,a\nenergy,b\n")
     reader = PauliWord("word", 3, ["energy"])
     assert [item for _, item in reader.rows(tmp_path / "words.txt")] == ["Z0", "X0 X1"]
     assert [item for _, item in reader.rows(tmp_path / "words.csv")] == ["Z0", "energy"]

@@ -14,12 +14,15 @@ from pdl.circuits import PauliSum
 from pdl.errors import ConfigError
 from pdl.hints import Range
 from pdl.nn import Module
+from pdl.report import Section
 from pdl.tensor import Tensor
 from pdl.train import Loss, Metric
 from pdl.train.deployed import Deployed
+from pdl.train.loop import Evaluation
 from pdl_quantum.excited.ansatz import SubspaceAnsatz
 from pdl_quantum.variational import Ansatz, Variational
 from pdl_quantum.variational.metrics import Energies
+from pdl_quantum.vqe import electrons
 
 
 class Levels(Variational):
@@ -36,6 +39,9 @@ class Levels(Variational):
     def state_names(self) -> list[str]:
         return [f"level {number}" for number in range(self.count)] if self.problems else []
 
+    def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
+        return [*super().report(evaluation, dataset), *electrons(self, self.state_names())]
+
     def prepare(self, cfg: Any, datasets: Any) -> None:
         super().prepare(cfg, datasets)
         if len(self.problems) > 1:
@@ -47,7 +53,7 @@ class Levels(Variational):
         assert isinstance(energies, Energies)
         return {**made, "energy": Lowest(energies)}
 
-    def figures(self, evaluation: Any) -> dict[str, float]:
+    def figures(self, evaluation: Evaluation) -> dict[str, float]:
         made = super().figures(evaluation)
         return made if self.exact is None else {**made, "exact": self.exact[0]}
 
