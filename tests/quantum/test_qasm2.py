@@ -116,6 +116,7 @@ def test_a_definition_that_is_a_gate_of_ours_is_that_gate() -> None:
         ("qreg q[2];\nrx q[0];", 4, "takes 1 angles"),
         ("qreg q[2];\nrx(pie) q[0];", 4, "no value 'pie'; did you mean 'pi'"),
         ("qreg q[2];\n\nrx(1/0) q[0];", 5, "1 / 0 has no value"),
+        ("qreg q[2];\nrx(1e999) q[0];", 4, "no number"),
         ("qreg q[2];\nrx(2^3^4^5^6) q[0];", 4, "has no value"),
         ("qreg q[2];\nrx(__import__('os')) q[0];", 4, "has no meaning"),
         ("qreg q[2];\nrx(eval(1)) q[0];", 4, "no function 'eval'"),

@@ -153,6 +153,7 @@ def test_programs() -> None:
         ('include "other.inc";', 3, "no file is opened"),
         ("qubit[2] q;\nx $0;", 4, "no qubit"),
         ("qubit q;\nfor int i in [0:9999999] { x q; }", 4, "more than"),
+        ("qubit[1e999] q;", 3, "no number"),
         ("qubit q;\npow(100000) @ h q;", 4, "up to 10000"),
     ],
 )

@@ -9,14 +9,14 @@ import numpy as np
 
 from pdl.circuits import Angle, Parameter
 from pdl.errors import DataError
-from pdl_quantum.qasm.values import Value, binary, call, lookup, negative, whole
+from pdl_quantum.qasm.values import Value, binary, call, finite, lookup, negative, whole
 
 
 def evaluate(node: Any, names: Mapping[str, Any]) -> Value:
     """The value of an expression; DataError where it has none before the program runs."""
     kind = type(node).__name__
     if kind in ("IntegerLiteral", "FloatLiteral", "BooleanLiteral"):
-        return node.value  # type: ignore[no-any-return]
+        return finite(node.value)  # type: ignore[no-any-return]
     if kind == "Identifier":
         found = lookup(node.name, names)
         if isinstance(found, Parameter):

@@ -11,7 +11,7 @@ from pdl.circuits import Circuit, Gate
 from pdl.errors import DataError, PdlError
 from pdl_quantum.qasm.names import BUILT_IN_2, QELIB, QELIB_SINCE, Meaning
 from pdl_quantum.qasm.program import Condition, Program, together
-from pdl_quantum.qasm.values import MOST_DEPTH, OF_TWO, Value, binary, call, lookup, negative
+from pdl_quantum.qasm.values import MOST_DEPTH, OF_TWO, Value, binary, call, finite, lookup, negative
 
 TOKEN = re.compile(
     r"(?P<skip>[ \t\r]+|//[^\n]*)|(?P<line>\n)|(?P<real>(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)"
@@ -301,7 +301,8 @@ class Reader:
             self._next("sign", ")")
             return made
         if token.kind in ("real", "whole"):
-            value = float(token.text) if token.kind == "real" or len(token.text) > MOST_DIGITS else int(token.text)
+            real = token.kind == "real" or len(token.text) > MOST_DIGITS
+            value = finite(float(token.text)) if real else int(token.text)
             return lambda names: value
         if token.kind != "name":
             raise DataError(f"OpenQASM line {token.line}: expected a number or a name, not {token.text!r}")

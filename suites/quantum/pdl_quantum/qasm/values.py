@@ -33,10 +33,10 @@ def binary(sign: str, a: Value, b: Value) -> Value:
         return _of_inputs(sign, a, b)
     try:
         if sign in ("^", "**"):
-            return _finite(float(a) ** float(b) if abs(b) > 64 or b < 0 else a**b)
+            return finite(float(a) ** float(b) if abs(b) > 64 or b < 0 else a**b)
         if sign == "/":
-            return a // b if isinstance(a, int) and isinstance(b, int) and a % b == 0 else _finite(a / b)
-        return _finite(_BINARY[sign](a, b))
+            return a // b if isinstance(a, int) and isinstance(b, int) and a % b == 0 else finite(a / b)
+        return finite(_BINARY[sign](a, b))
     except KeyError:
         raise DataError(f"the operator {sign} is not known here") from None
     except (ArithmeticError, ValueError, TypeError):
@@ -83,7 +83,7 @@ def call(name: str, arguments: Sequence[Value], known: Sequence[str] = tuple(FUN
     if held is not None:
         raise DataError(f"{name}({held}): an angle may hold an input with a factor and an offset, not a function of it")
     try:
-        return _finite(function(*arguments))
+        return finite(function(*arguments))
     except (ArithmeticError, ValueError, TypeError):
         raise DataError(f"{name}({', '.join(map(str, arguments))}) has no value") from None
 
@@ -99,15 +99,19 @@ def lookup(name: str, known: Mapping[str, Value]) -> Value:
 
 def whole(value: Value, what: str) -> int:
     """A whole number."""
-    if isinstance(value, Angle) or value != int(value):
+    if isinstance(value, Angle) or value != math.floor(finite(value)):
         raise DataError(f"{what} is {value}, and must be a whole number")
     return int(value)
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """A number that is one: literals such as 1e999 are not."""
     if isinstance(value, complex) or not math.isfinite(value):
-        raise ValueError
+        raise DataError(f"{value} is no number to calculate with")
     return value
 
 
-__all__ = ["CONSTANTS", "FUNCTIONS", "MOST_DEPTH", "OF_TWO", "Value", "binary", "call", "lookup", "negative", "whole"]
+__all__ = [
+    "CONSTANTS", "FUNCTIONS", "MOST_DEPTH", "OF_TWO", "Value", "binary", "call", "finite", "lookup", "negative",
+    "whole",
+]  # fmt: skip
