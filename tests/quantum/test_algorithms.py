@@ -12,6 +12,7 @@ from pdl.circuits import states as run
 from pdl.errors import UsageError
 from pdl_quantum import Circuit, Parameter, PauliSum
 from pdl_quantum.algorithms import (
+    CliffordShadow,
     GibbsState,
     PauliShadow,
     QuantumAutoencoder,
@@ -24,6 +25,7 @@ from pdl_quantum.algorithms import (
     magnetization,
     shots_needed,
 )
+from pdl_quantum.algorithms.clifford_shadows import random_basis
 from pdl_quantum.algorithms.shadows import median_of_means
 from pdl_quantum.algorithms.states import ensemble, evolve, fidelity, mixture, reduced, unitary
 from pdl_quantum.problems import heisenberg, transverse_ising
@@ -105,14 +107,14 @@ def test_a_heisenberg_chain_evolves_as_the_exponential_of_its_matrix() -> None:
     chain = heisenberg(4, j=[1.0, 0.8, 1.2], field=0.3)
     matrix = sum(c * reduce(np.kron, [P[letter] for letter in word]) for word, c in chain.terms.items())
     start = Circuit(4).x(1).h(2)
-    z, times = run(start)[0], np.array([0.0, 0.4, 1.0, 2.0])
+    z, times = run(start)[0], np.array([0.0, 0.3, 1.0])
     seen = [magnetization(4), PauliSum.single(4, "X1 X2")]
     behind = np.stack([linalg.expm(-1j * t * matrix) @ z for t in times])
     exact = np.stack([np.einsum("ti,ij,tj->t", behind.conj(), o.matrix(), behind).real for o in seen], 1)
-    errors = [np.abs(dynamics(chain, seen, times, steps=s, order=2, initial=start) - exact).max() for s in (20, 40)]
-    assert errors[0] < 0.02
+    errors = [np.abs(dynamics(chain, seen, times, steps=s, order=2, initial=start) - exact).max() for s in (8, 16)]
+    assert errors[0] < 0.1
     assert errors[0] / errors[1] == pytest.approx(4, rel=0.1)  # second order
-    assert np.abs(dynamics(chain, seen, times, steps=20, order=4, initial=z) - exact).max() < 1e-4
+    assert np.abs(dynamics(chain, seen, times, steps=6, order=4, initial=z) - exact).max() < 5e-3
 
 
 def test_the_transverse_ising_ring_has_its_exact_ground_energy() -> None:
@@ -199,6 +201,32 @@ def test_shadows_are_unbiased_with_the_variance_of_theory() -> None:
         )  # a word's square is 3^k 3^k / 3^k
     energy = PauliSum(3, {"ZZI": 0.5, "XXX": -1.0, "III": 2.0})
     assert shadow.expectation(energy, groups=10) == pytest.approx(float(energy.expectation(state[None])[0]), abs=0.12)
+
+
+def test_bases_are_drawn_evenly() -> None:
+    """On two qubits there are 15 groups of words that commute: 15 words with 6 partners each, 6 such pairs a group."""
+    rng, seen = np.random.default_rng(0), dict[frozenset[tuple[int, int]], int]()
+    for _ in range(3000):
+        (a, b), (c, d) = random_basis(2, rng)
+        group = frozenset({(a, b), (c, d), (a ^ c, b ^ d)})
+        seen[group] = seen.get(group, 0) + 1
+    assert len(seen) == 15
+    assert sum((count - 200) ** 2 / 200 for count in seen.values()) < 36  # chi squared, 14 degrees: 0.1 %
+
+
+def test_clifford_shadows_are_unbiased_and_know_fidelities() -> None:
+    ghz = run(Circuit(3).h(0).cnot(0, 1).cnot(1, 2))[0]
+    tilted = run(Circuit(3).h(0).cnot(0, 1).cnot(1, 2).ry(0.8, 1))[0]
+    shadow = CliffordShadow.measure(tilted, 4000, seed=1)
+    exact = abs(np.vdot(ghz, tilted)) ** 2
+    assert shadow.fidelity(ghz, groups=5) == pytest.approx(exact, abs=5 * np.sqrt(3 / 4000))
+    for word in ("XXX", "ZZI", "IYZ", "III"):
+        values = shadow.estimates(PauliSum(3, {word: 1.0}))
+        value = float(PauliSum(3, {word: 1.0}).expectation(tilted[None])[0])
+        assert abs(values.mean() - value) < 4 * np.sqrt(9 / 4000), word
+        assert values.var() <= 9 + 1, word
+    whole = PauliSum(3, {"III": 1.0, "XXX": 0.5, "ZZI": -1.0})
+    assert shadow.expectation(whole) == pytest.approx(float(whole.expectation(tilted[None])[0]), abs=0.3)
 
 
 def test_as_many_shots_as_the_bound_asks_for_are_enough() -> None:

@@ -49,6 +49,7 @@ from pdl.circuits import (
 )
 from pdl_quantum.adapt import AdaptAnsatz, AdaptVQE
 from pdl_quantum.algorithms import (
+    CliffordShadow,
     GibbsState,
     PauliShadow,
     QuantumAutoencoder,
@@ -90,6 +91,7 @@ __all__ = [
     "BasisEncoding",
     "Channel",
     "Circuit",
+    "CliffordShadow",
     "Eigenproblem",
     "Eigenproblems",
     "Encoding",

@@ -4,6 +4,7 @@ of states and matrices, shadows."""
 from __future__ import annotations
 
 from pdl_quantum.algorithms.autoencoder import QuantumAutoencoder
+from pdl_quantum.algorithms.clifford_shadows import CliffordShadow
 from pdl_quantum.algorithms.descent import Fit, descend
 from pdl_quantum.algorithms.dynamics import dynamics, magnetization
 from pdl_quantum.algorithms.gibbs import GibbsState, gibbs_state
@@ -12,6 +13,6 @@ from pdl_quantum.algorithms.shadows import PauliShadow, shots_needed
 from pdl_quantum.algorithms.vqsd import StateDiagonalization
 
 __all__ = [
-    "Fit", "GibbsState", "PauliShadow", "QuantumAutoencoder", "StateDiagonalization", "descend", "dynamics",
-    "gibbs_state", "learn_state", "learn_unitary", "magnetization", "shots_needed",
+    "CliffordShadow", "Fit", "GibbsState", "PauliShadow", "QuantumAutoencoder", "StateDiagonalization", "descend",
+    "dynamics", "gibbs_state", "learn_state", "learn_unitary", "magnetization", "shots_needed",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Classical shadows (arXiv 2002.08953): many observables of a state from few random measurements."""
+"""Classical shadows of random Pauli measurements (arXiv 2002.08953): many local observables from few shots."""
 
 from __future__ import annotations
 
@@ -28,12 +28,8 @@ class PauliShadow:
     @staticmethod
     def measure(state: Any, shots: int, *, seed: int = 0) -> PauliShadow:
         """Of a state complex [2^n]; shots along the same axes are drawn of one turned state."""
-        z = np.asarray(state, np.complex128).ravel()
+        z = checked_state(state, shots)
         n = len(z).bit_length() - 1
-        if len(z) != 1 << n or n < 1 or not np.isclose(np.linalg.norm(z), 1):
-            raise UsageError(f"a state of {len(z)} amplitudes and length {np.linalg.norm(z):.6g}; give 2^n of length 1")
-        if shots < 1:
-            raise UsageError(f"shots={shots}; give 1 or more")
         rng = np.random.default_rng(seed)
         bases = rng.integers(0, 3, (shots, n), dtype=np.uint8)
         outcomes = np.zeros((shots, n), np.int8)
@@ -73,6 +69,17 @@ class PauliShadow:
         return median_of_means(np.asarray(values), groups)
 
 
+def checked_state(state: Any, shots: int = 1) -> Array:
+    """A state complex128 [2^n]; UsageError where it is none, or without shots."""
+    z = np.asarray(state, np.complex128).ravel()
+    n = len(z).bit_length() - 1
+    if len(z) != 1 << n or n < 1 or not np.isclose(np.linalg.norm(z), 1):
+        raise UsageError(f"a state of {len(z)} amplitudes and length {np.linalg.norm(z):.6g}; give 2^n of length 1")
+    if shots < 1:
+        raise UsageError(f"shots={shots}; give 1 or more")
+    return z
+
+
 def _to_z(axes: Sequence[int]) -> Circuit:
     """The turns after which Z is read where X, Y or Z was meant."""
     circuit = Circuit(len(axes))
@@ -101,4 +108,4 @@ def shots_needed(locality: int, observables: int, error: float, failure: float =
     return groups * int(np.ceil(34 * 3.0**locality / error**2)), groups
 
 
-__all__ = ["PauliShadow", "median_of_means", "shots_needed"]
+__all__ = ["PauliShadow", "checked_state", "median_of_means", "shots_needed"]

@@ -126,7 +126,7 @@ class QAOA(Variational):
         return {**kept, "task": {**kept["task"], "bits": self.bits, "energy": self.energy}}
 
     def tiny(self, cfg: Any) -> Tiny:
-        return Tiny(train=4, test=4, epochs=4)
+        return Tiny(train=4, test=4, epochs=3, settings={"task.epoch_steps": 4, "model.layers": 3})
 
     # -- using ---------------------------------------------------------------------------------------------------------
     def baselines(self, cfg: Any, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
