@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 
 LOCAL, RUN = 13, 4
 """Qubits of a tile, and how many of these lie side by side in memory: 128 kB of complex128, in strips of 256 bytes."""
@@ -31,56 +32,100 @@ class Item:
     value: int = 0
 
 
+class _Waiting:
+    """Items that wait for others: for all in front of them that do not commute with them."""
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        self.items = items
+        self.holds: list[list[int]] = [[] for _ in items]  # what waits for each
+        self.missing = [0] * len(items)
+        mover: dict[int, int] = {}  # by bit: the last item that moves it
+        readers: dict[int, list[int]] = {}  # and those behind it that read it
+        for number, item in enumerate(items):
+            ahead: set[int] = set()
+            for bit in _bits(item.moves | item.reads):
+                if bit in mover:
+                    ahead.add(mover[bit])
+                if item.moves >> bit & 1:
+                    ahead.update(readers.get(bit, ()))
+                    mover[bit], readers[bit] = number, []
+                else:
+                    readers.setdefault(bit, []).append(number)
+            self.missing[number] = len(ahead)
+            for each in ahead:
+                self.holds[each].append(number)
+        self.ready = [number for number, missing in enumerate(self.missing) if not missing]
+
+    def take(self, number: int) -> list[int]:
+        """Take an item: those that waited for it alone."""
+        freed = []
+        for each in self.holds[number]:
+            self.missing[each] -= 1
+            if not self.missing[each]:
+                freed.append(each)
+        return freed
+
+
+def _bits(mask: int) -> Iterable[int]:
+    while mask:
+        yield (mask & -mask).bit_length() - 1
+        mask &= mask - 1
+
+
 def sweeps(items: Sequence[Item], n: int, local: int, run: int) -> Iterable[tuple[list[int], list[Item]]]:
     """(bits, items) of every sweep: as many items as fit, in the order given but for those that commute with all that
     are left behind."""
-    left = list(items)
-    low = (1 << min(run, n)) - 1
-    while left:
-        chosen, moved, read = low, 0, 0
+    waiting = _Waiting(items)
+    ready = waiting.ready
+    while ready:
+        chosen = (1 << min(run, n)) - 1
         taken: list[Item] = []
-        rest: list[Item] = []
-        for item in left:
-            free = not (item.moves | item.reads) & moved and not item.moves & read
-            if free and (chosen | item.moves).bit_count() <= min(local, n):
-                chosen |= item.moves
-                taken.append(item)
-            else:
-                rest.append(item)
-                moved |= item.moves
-                read |= item.reads
+        left: list[int] = []
+        heapify(ready)
+        while ready:
+            number = heappop(ready)
+            moves = items[number].moves
+            if (chosen | moves).bit_count() > min(local, n):
+                left.append(number)
+                continue
+            chosen |= moves
+            taken.append(items[number])
+            for each in waiting.take(number):
+                heappush(ready, each)
         for bit in range(n):
             if chosen.bit_count() >= min(local, n):
                 break
             chosen |= 1 << bit
-        yield [bit for bit in range(n) if chosen >> bit & 1], taken
-        left = rest
+        yield list(_bits(chosen)), taken
+        ready = left
 
 
 def levels(items: Sequence[Item]) -> Iterable[tuple[str, list[Item]]]:
-    """The items of a sweep as groups that act at once: all phases that may, then all turns of distinct bits, then one
-    of the others."""
-    left = list(items)
-    while left:
-        for kind in ("phase", "turn", "other"):
-            moved = read = 0
-            taken: list[Item] = []
-            rest: list[Item] = []
-            for item in left:
-                own = "phase" if not item.moves else "turn" if item.what == "turn" else "other"
-                free = not (item.moves | item.reads) & moved and not item.moves & read
-                if own == kind and free and not (kind == "other" and taken):
-                    taken.append(item)
-                    if kind != "phase":  # it has moved: what follows on these bits waits
-                        moved |= item.moves
-                        read |= item.reads
-                else:
-                    rest.append(item)
-                    moved |= item.moves
-                    read |= item.reads
-            if taken:
-                yield kind, taken
-                left = rest
+    """The items of a sweep in groups. Permutations and matrices come as soon as they may, one by one; then all phases
+    that may, then all turns, of distinct bits, each at once: so these wait for one another and pass a tile together."""
+    waiting = _Waiting(items)
+    ready: dict[str, list[int]] = {"other": [], "phase": [], "turn": []}
+
+    def sort(numbers: Iterable[int]) -> None:
+        for number in numbers:
+            item = items[number]
+            ready["phase" if not item.moves else "turn" if item.what == "turn" else "other"].append(number)
+
+    sort(waiting.ready)
+    while any(ready.values()):
+        others: list[Item] = []
+        while ready["other"]:
+            number = ready["other"].pop(0)
+            others.append(items[number])
+            sort(waiting.take(number))
+        if others:
+            yield "other", others
+        for kind in ("phase", "turn"):
+            group, ready[kind] = ready[kind], []
+            for number in group:
+                sort(waiting.take(number))
+            if group:
+                yield kind, [items[number] for number in group]
 
 
 class Writer:
