@@ -13,7 +13,7 @@ from pdl.circuits import Circuit, Parameter, amplitude_damping, depolarizing
 from pdl.circuits.drawing.labels import Labels, number
 from pdl.circuits.drawing.layout import columns
 from pdl.errors import UsageError
-from pdl_quantum.drawing import svg, text
+from pdl_quantum.drawing import histogram, svg, text
 from tests.framework.circuits.reference import random_circuit
 
 THETA = Parameter("theta", (2, 3))
@@ -152,3 +152,34 @@ def test_values_must_be_one_row() -> None:
         svg(shared(), np.zeros((3, 6)))
     with pytest.raises(UsageError, match="5 values for the circuit's 6"):
         text(shared(), np.zeros(5))
+
+
+def _columns(picture: str) -> dict[str, float]:
+    """Heights by outcome, of the axis' height."""
+    root = ElementTree.fromstring(picture)
+    space = "{http://www.w3.org/2000/svg}"
+    lines = [float(line.attrib["y1"]) for line in root.findall(f"{space}line")]
+    found = {}
+    for group in root.findall(f"{space}g"):
+        title, box = group.find(f"{space}title"), group.find(f"{space}rect")
+        assert title is not None
+        assert box is not None
+        found[str(title.text)] = float(box.attrib["height"]) / (max(lines) - min(lines))
+    return found
+
+
+def test_histogram() -> None:
+    """Columns are as high as their share of the axis, which ends at the next round number."""
+    found = _columns(histogram({"10": 1, "00": 6, "11": 3}, expected={"00": 0.5, "11": 0.5}))
+    assert found == pytest.approx({
+        "00: 60%, expected 50%": 1.0, "10: 10%, expected 0%": 1 / 6, "11: 30%, expected 50%": 0.5,
+    }, abs=1e-3)  # fmt: skip
+    many = {f"{k:08b}": 1 + k % 7 for k in range(256)}
+    picture = histogram(many, most=16)
+    assert len(_columns(picture)) == 16
+    others = sum(many.values()) - 16 * 7
+    assert f"240 other outcomes: {100 * others / sum(many.values()):.3g}%" in picture
+    assert "&lt;0&gt;" in histogram({"<0>": 1})
+    for wrong in ({}, {"0": 0}, {"0": -1, "1": 2}):
+        with pytest.raises(UsageError, match="counts from 0 on"):
+            histogram(wrong)
