@@ -14,6 +14,7 @@ from pdl_quantum import Circuit, Parameter, PauliSum
 from pdl_quantum.algorithms import (
     CliffordShadow,
     GibbsState,
+    LinearSolver,
     PauliShadow,
     QuantumAutoencoder,
     StateDiagonalization,
@@ -170,6 +171,24 @@ def test_an_autoencoder_compresses_states_of_a_subspace() -> None:
     assert restored.min() > 0.97
     low = coder.restored(np.zeros(coder.circuit.num_parameters))
     assert low.mean() < 0.9  # a circuit that was not trained loses them
+
+
+def test_an_autoencoder_of_a_mixed_state_keeps_its_largest_eigenvalues() -> None:
+    """The least loss is the weight of the eigenvalues that do not fit."""
+    weights, vectors = ensemble(random_density([0.4, 0.3, 0.2, 0.1], 8))
+    coder = QuantumAutoencoder(layered(2, 4), vectors, trash=[1], weights=weights)
+    assert coder.train(steps=200, lr=0.1, seed=0).loss == pytest.approx(0.3, abs=1e-3)
+
+
+def test_linear_equations_are_solved() -> None:
+    a, b = PauliSum(2, {"II": 1.0, "XI": 0.25, "ZZ": 0.3, "IY": 0.1}), Circuit(2).h().ry(0.3, 0)
+    solver = LinearSolver(a, b, layered(2, 4))
+    found = solver.solve(steps=300)
+    exact = np.linalg.solve(a.matrix(), run(b)[0])
+    assert found.loss < 1e-5
+    np.testing.assert_allclose(solver.solution(found.parameters), exact, atol=0.02)
+    with pytest.raises(UsageError, match="singular"):
+        LinearSolver(np.zeros((4, 4)), run(b)[0], layered(2, 1))
 
 
 def test_states_and_matrices_are_learned() -> None:

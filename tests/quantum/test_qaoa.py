@@ -16,8 +16,9 @@ from pdl.config import load
 from pdl.errors import ConfigError, DataError
 from pdl.runtime import load as load_bundle
 from pdl.train import evaluate, predict, train
+from pdl_quantum import solve
 from pdl_quantum.algorithms import descend
-from pdl_quantum.data import MaxCutGraph, PortfolioAssets, TSPCities
+from pdl_quantum.data import CostFunction, MaxCutGraph, PortfolioAssets, TSPCities
 from pdl_quantum.data.combinatorial import known_cuts
 from pdl_quantum.problems import diagonal
 from pdl_quantum.problems.bits import bits_of
@@ -156,6 +157,27 @@ def test_a_portfolio_of_a_table_of_prices(tmp_path: Path) -> None:
     file.write_text(file.read_text().replace("day 3,", "day 3,none "))
     with pytest.raises(DataError, match=r"line 5: .* lacks a number of the columns AAA, BBB, CCC, DDD"):
         PortfolioAssets(file=str(file), budget=2)
+
+
+def test_any_cost_and_the_answer_at_once(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    matrix = np.round(rng.normal(size=(6, 6)), 2)
+    np.savetxt(tmp_path / "cost.csv", matrix, delimiter=",")
+    asked = CostFunction(file=str(tmp_path / "cost.csv")).asked
+    every = bits_of(np.arange(64), 6).astype(float)
+    np.testing.assert_allclose(asked.energy(every), np.einsum("ki,ij,kj->k", every, matrix, every), atol=1e-9)
+    third = CostFunction(terms={"ZZZ": 1.0, "ZII": 0.5}).asked
+    for problem in (asked, third, MaxCutGraph(name="cube").asked):
+        found = solve(problem, layers=4, steps=60)
+        assert float(problem.energy(found.best)) == pytest.approx(problem.best.value)
+        assert found.told["bits"] == "".join(map(str, found.best))
+        assert found.energy == pytest.approx(float(expectations(found.model.circuit, problem.hamiltonian,
+                                                                found.model.theta.detach().numpy())[0]))  # fmt: skip
+        assert found.counts.sum() == 1024
+    with pytest.raises(DataError, match="XI is not diagonal"):
+        CostFunction(terms={"XI": 1.0})
+    with pytest.raises(DataError, match=r"matrix \(1, 2\)"):
+        CostFunction(matrix=[[1.0, 2.0]])
 
 
 def test_faults_are_told() -> None:

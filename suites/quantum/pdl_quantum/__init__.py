@@ -51,6 +51,7 @@ from pdl_quantum.adapt import AdaptAnsatz, AdaptVQE
 from pdl_quantum.algorithms import (
     CliffordShadow,
     GibbsState,
+    LinearSolver,
     PauliShadow,
     QuantumAutoencoder,
     StateDiagonalization,
@@ -66,7 +67,7 @@ from pdl_quantum.layer import Layer
 from pdl_quantum.mixed import VQSD, GibbsPreparation, PreparedAnsatz
 from pdl_quantum.models import VSQL, KernelClassifier, VariationalClassifier
 from pdl_quantum.problems import QUBO, TSP, MaxCut, Portfolio
-from pdl_quantum.qaoa import QAOA, QAOACircuit
+from pdl_quantum.qaoa import QAOA, QAOACircuit, solve
 from pdl_quantum.variational import Ansatz, Eigenproblem, Eigenproblems, Variational
 from pdl_quantum.vqe import VQE
 
@@ -98,6 +99,7 @@ __all__ = [
     "FermionSum",
     "GibbsPreparation",
     "GibbsState",
+    "LinearSolver",
     "IQPEncoding",
     "KernelClassifier",
     "Layer",
@@ -157,6 +159,7 @@ __all__ = [
     "reset_channel",
     "run",
     "sample",
+    "solve",
     "state_fidelity",
     "states",
     "thermal_relaxation",

@@ -9,10 +9,12 @@ from pdl_quantum.algorithms.descent import Fit, descend
 from pdl_quantum.algorithms.dynamics import dynamics, magnetization
 from pdl_quantum.algorithms.gibbs import GibbsState, gibbs_state
 from pdl_quantum.algorithms.learning import learn_state, learn_unitary
+from pdl_quantum.algorithms.linear import LinearSolver
 from pdl_quantum.algorithms.shadows import PauliShadow, shots_needed
 from pdl_quantum.algorithms.vqsd import StateDiagonalization
 
 __all__ = [
-    "CliffordShadow", "Fit", "GibbsState", "PauliShadow", "QuantumAutoencoder", "StateDiagonalization", "descend",
-    "dynamics", "gibbs_state", "learn_state", "learn_unitary", "magnetization", "shots_needed",
+    "CliffordShadow", "Fit", "GibbsState", "LinearSolver", "PauliShadow", "QuantumAutoencoder",
+    "StateDiagonalization", "descend", "dynamics", "gibbs_state", "learn_state", "learn_unitary", "magnetization",
+    "shots_needed",
 ]  # fmt: skip

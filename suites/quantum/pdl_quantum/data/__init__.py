@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pdl_quantum.data.combinatorial import MaxCutGraph, PortfolioAssets, TSPCities
+from pdl_quantum.data.combinatorial import CostFunction, MaxCutGraph, PortfolioAssets, TSPCities
 from pdl_quantum.data.digits import Digits
 from pdl_quantum.data.hamiltonian import Hamiltonian, RandomHamiltonian
 from pdl_quantum.data.mixed import MixedState, ThermalState
@@ -11,6 +11,6 @@ from pdl_quantum.data.pyscf import Atoms
 from pdl_quantum.data.table import Circle, Moons, Table, TableFile
 
 __all__ = [
-    "Atoms", "Circle", "Digits", "DissociationCurve", "Hamiltonian", "MaxCutGraph", "MixedState", "Molecule",
-    "Moons", "PortfolioAssets", "RandomHamiltonian", "TSPCities", "Table", "TableFile", "ThermalState",
+    "Atoms", "Circle", "CostFunction", "Digits", "DissociationCurve", "Hamiltonian", "MaxCutGraph", "MixedState",
+    "Molecule", "Moons", "PortfolioAssets", "RandomHamiltonian", "TSPCities", "Table", "TableFile", "ThermalState",
 ]  # fmt: skip

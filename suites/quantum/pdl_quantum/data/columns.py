@@ -51,4 +51,17 @@ def read_columns(
     return Columns(values, chosen, told)
 
 
-__all__ = ["Columns", "read_columns"]
+def read_matrix(path: str | Path) -> np.ndarray:
+    """A matrix float64 of a *.npy, or of a *.csv without a header."""
+    file = Path(path).expanduser()
+    try:
+        if file.suffix == ".npy":
+            return np.asarray(np.load(file, allow_pickle=False), np.float64)
+        lines = file.read_text(encoding="utf-8").splitlines()
+        rows = [[float(cell) for cell in line.split(",")] for line in lines if line.strip()]
+        return np.array(rows, np.float64)
+    except (OSError, ValueError, TypeError) as error:
+        raise DataError(f"{file}: no matrix as *.npy, or as *.csv without a header: {error}") from None
+
+
+__all__ = ["Columns", "read_columns", "read_matrix"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -11,11 +11,13 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from pdl.errors import DataError
+from pdl.circuits import PauliSum
+from pdl.errors import DataError, UsageError
 from pdl.hints import Range
 from pdl.suites import suggest
-from pdl_quantum.data.columns import read_columns
+from pdl_quantum.data.columns import read_columns, read_matrix
 from pdl_quantum.problems import (
+    QUBO,
     TSP,
     BinaryProblem,
     Edges,
@@ -79,6 +81,36 @@ class MaxCutGraph(OneProblem):
         else:
             told, graph = "the recipe's edges", Edges.of(edges or ())
         super().__init__(told, MaxCut(graph))
+
+
+class CostFunction(OneProblem):
+    """Any cost of bit strings: one of these three.
+
+    terms    {"ZZI": 1.0, "IIZ": -0.5, ...}: products of Z (an Ising sum, of any order), qubit 0 first
+    matrix   Q [[...], ...] of x^T Q x over bits x (a QUBO, `pdl_quantum.QUBO`)
+    file     Q as *.npy, or as *.csv without a header
+    """
+
+    def __init__(
+        self,
+        *,
+        terms: Mapping[str, float] | None = None,
+        matrix: Sequence[Sequence[float]] | None = None,
+        file: str | None = None,
+    ) -> None:
+        options = {"terms": terms, "matrix": matrix, "file": file}
+        given = [each for each, value in options.items() if value]
+        if len(given) != 1:
+            raise DataError(f"CostFunction: give one of {', '.join(options)}, not {', '.join(given) or 'none'}")
+        try:
+            if terms is not None:
+                cost = PauliSum(len(next(iter(terms))), terms)
+            else:
+                cost = QUBO(matrix if file is None else read_matrix(file)).ising()
+            asked = BinaryProblem(cost)
+        except UsageError as error:
+            raise DataError(f"CostFunction: {error}") from None
+        super().__init__(Path(file).stem if file else f"a cost of {cost.num_qubits} bits", asked)
 
 
 class TSPCities(OneProblem):
@@ -179,4 +211,4 @@ def known_cuts() -> dict[str, int]:
     return {name: int(each["maxcut"]) for name, each in _library().items()}
 
 
-__all__ = ["MaxCutGraph", "PortfolioAssets", "TSPCities", "known_cuts", "made_up_prices", "shipped"]
+__all__ = ["CostFunction", "MaxCutGraph", "PortfolioAssets", "TSPCities", "known_cuts", "made_up_prices", "shipped"]

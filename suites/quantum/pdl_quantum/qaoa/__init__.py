@@ -2,6 +2,9 @@
 
 from pdl_quantum.qaoa.circuit import QAOACircuit
 from pdl_quantum.qaoa.problem import Combinatorial, combinatorial
+from pdl_quantum.qaoa.solve import Answer, solve
 from pdl_quantum.qaoa.task import QAOA
 
-__all__ = ["QAOA", "Combinatorial", "QAOACircuit", "combinatorial"]
+__all__ = [
+    "Answer", "Combinatorial", "QAOA", "QAOACircuit", "combinatorial", "solve",
+]  # fmt: skip

@@ -1,0 +1,73 @@
+"""A combinatorial problem answered at once, without a run folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+import pdl
+from pdl.circuits import sample, states
+from pdl.tensor import Tensor
+from pdl_quantum.algorithms.descent import descend
+from pdl_quantum.problems import BinaryProblem
+from pdl_quantum.problems.bits import bits_of
+from pdl_quantum.qaoa.circuit import QAOACircuit
+from pdl_quantum.qaoa.problem import combinatorial
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What QAOA says of a problem.
+
+    best      the best bit string drawn, uint8 [n];    told  what it means (`BinaryProblem.describe`)
+    energy    expected;    drawn, counts  basis states int64 [K] and how often each was drawn, the most frequent first
+    model     the trained circuit, with its angles
+    """
+
+    best: Array
+    told: dict[str, Any]
+    energy: float
+    drawn: Array
+    counts: Array
+    model: QAOACircuit
+
+
+def solve(
+    problem: BinaryProblem,
+    *,
+    layers: int = 8,
+    steps: int = 100,
+    lr: float = 0.05,
+    shots: int = 1024,
+    seed: int = 0,
+    mixer: Literal["x", "xy"] = "x",
+    start: Literal["ramp", "interp"] = "ramp",
+) -> Answer:
+    """Train a QAOA circuit for a problem, and draw of it.
+
+        solve(MaxCut([(0, 1), (1, 2), (2, 3), (3, 0)])).told["cut"]
+
+    layers, mixer, start  as of `QAOACircuit`;    steps, lr  of Adam;    shots, seed  of the samples
+    """
+    facts = combinatorial("problem", problem).facts
+    model = QAOACircuit(layers, mixer=mixer, start=start, **facts)
+    model.grow()
+
+    def energy(theta: Tensor) -> Tensor:
+        return pdl.circuit_expectation(model.circuit, [problem.hamiltonian], theta.reshape((1, -1))).sum()
+
+    found = descend(energy, model.theta.detach().numpy()[0], steps=steps, lr=lr)
+    model.theta._data[...] = found.parameters
+    state = states(model.circuit, found.parameters)[0]
+    drawn, counts = np.unique(sample(state, shots, seed=seed), return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    bits = bits_of(drawn[order], problem.num_qubits)
+    best = bits[problem.best_of(bits)]
+    return Answer(best, problem.describe(best), found.loss, drawn[order], counts[order], model)
+
+
+__all__ = ["Answer", "solve"]
