@@ -67,3 +67,16 @@ class Choice:
 
     def __repr__(self) -> str:
         return f"Choice({self.values!r})"
+
+
+class Told:
+    """Arguments of a part that the data tells where the recipe leaves them open: a module that takes
+    `circuit: Annotated[Circuit, Told("num_qubits")]` is given circuits that the recipe names without num_qubits."""
+
+    __slots__ = ("names",)
+
+    def __init__(self, *names: str) -> None:
+        self.names = frozenset(names)
+
+    def __repr__(self) -> str:
+        return f"Told({', '.join(map(repr, sorted(self.names)))})"

@@ -17,7 +17,7 @@ from pdl_quantum.chemistry import (
     spin_squared,
     spin_z,
 )
-from pdl_quantum.chemistry.encodings import encoded, encoded_bits, reordered, without_parities
+from pdl_quantum.chemistry.mappings import mapped, mapped_bits, reordered, without_parities
 from pdl_quantum.chemistry.masks import orthogonal, span
 from pdl_quantum.chemistry.uccsd import uccsd
 from pdl_quantum.data.molecule import one
@@ -74,7 +74,7 @@ def test_two_qubits_go_where_parities_are_kept() -> None:
     """H2: four spin orbitals on two qubits (as in arXiv 1701.08213), the same energies for two electrons."""
     molecule = one("H2", 0.7414)
     blocked = reordered(molecule.hamiltonian, [0, 2, 1, 3])  # spins up, then spins down
-    reduced = without_parities(encoded(blocked, "parity"), 2, 1)
+    reduced = without_parities(mapped(blocked, "parity"), 2, 1)
     assert reduced.num_qubits == 2
     wanted = levels(molecule.hamiltonian, Sector(4, 1, 1), 4)
     np.testing.assert_allclose(np.linalg.eigvalsh(reduced.matrix()), wanted, atol=1e-12)
@@ -91,15 +91,15 @@ def test_modes_in_another_order() -> None:
     np.testing.assert_allclose(found.matrix(), jordan_wigner(renamed).matrix(), atol=1e-13)
 
 
-def test_encoded_bits_are_those_of_the_state() -> None:
+def test_mapped_bits_are_those_of_the_state() -> None:
     """The Hartree-Fock state has its energy in every mapping."""
     molecule = one("LiH")
     occupied = np.array([1] * 4 + [0] * 8, np.uint8)
     for mapping in ("jordan_wigner", "parity", "bravyi_kitaev"):
-        bits = encoded_bits(occupied, mapping)
+        bits = mapped_bits(occupied, mapping)
         state = np.zeros((1, 1 << 12), complex)
         state[0, int("".join(map(str, bits)), 2)] = 1
-        energy = encoded(molecule.hamiltonian, mapping).expectation(state)[0]
+        energy = mapped(molecule.hamiltonian, mapping).expectation(state)[0]
         assert energy == pytest.approx(molecule.hartree_fock, abs=1e-10)
 
 

@@ -13,7 +13,7 @@ from pdl.errors import ConfigError, DataError, PackageError
 from pdl.train import train
 from pdl_quantum.chemistry.integrals import Integrals
 from pdl_quantum.data import Atoms, Molecule
-from pdl_quantum.data import pyscf as by_pyscf
+from pdl_quantum.data import atoms as by_pyscf
 from pdl_quantum.data.molecule import one
 
 H2 = """&FCI NORB=2,NELEC=2,MS2=0,

@@ -16,7 +16,7 @@ from pdl.train import evaluate, predict, train
 from pdl_quantum import spectrum as sector
 from pdl_quantum import uccsd
 from pdl_quantum.chemistry import excitations
-from pdl_quantum.chemistry.encodings import reordered
+from pdl_quantum.chemistry.mappings import reordered
 from pdl_quantum.chemistry.uccsd import shared
 from pdl_quantum.data.molecule import one, shipped
 from pdl_quantum.spectrum import Sector, levels

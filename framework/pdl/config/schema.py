@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
 from pdl import suites
-from pdl.config.signature import SECTION, TARGET, Supplied, Told, signature, unwrap
+from pdl.config.signature import SECTION, TARGET, Supplied, signature, unwrap
 from pdl.config.tree import MISSING, Fault, Key, dotted
 from pdl.config.words import MAPPINGS, NUMBER, SEQUENCES, WORDS, advice, describe, name_of, show, unknown_key
 from pdl.errors import ConfigError
-from pdl.hints import Choice, Range
+from pdl.hints import Choice, Range, Told
 
 
 class Checker:

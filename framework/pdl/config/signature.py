@@ -22,17 +22,6 @@ class Supplied:
         object.__setattr__(self, "names", frozenset(names))
 
 
-@dataclasses.dataclass(frozen=True)
-class Told:
-    """Arguments that the data tells a part where the recipe leaves them open: `Annotated[Circuit, Told("num_qubits")]`.
-    """
-
-    names: frozenset[str]
-
-    def __init__(self, *names: str) -> None:
-        object.__setattr__(self, "names", frozenset(names))
-
-
 TARGET = "_target_"
 """The key that names a part."""
 

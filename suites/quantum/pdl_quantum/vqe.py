@@ -7,7 +7,7 @@ from typing import Any
 
 from pdl.report import Section, table
 from pdl.train.loop import Evaluation
-from pdl_quantum.chemistry.encodings import jordan_wigner
+from pdl_quantum.chemistry.mappings import jordan_wigner
 from pdl_quantum.chemistry.operators import electron_number, spin_squared, spin_z
 from pdl_quantum.variational import Ansatz, Variational
 from pdl_quantum.variational.report import PROBLEMS

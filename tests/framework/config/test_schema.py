@@ -14,7 +14,8 @@ import pytest
 from pdl.config.schema import Checker
 from pdl.config.signature import signature, wants_tuple
 from pdl.config.words import describe
-from pdl.hints import Choice, Range
+from pdl.hints import Choice, Range, Told
+from pdl.nn import Linear
 
 
 class Colour(enum.Enum):
@@ -112,6 +113,20 @@ def test_signature_resolves_annotations() -> None:
     assert found.arguments["c"].hint == float | None
     assert found.open_ended
     assert found.makes is int
+
+
+def test_what_the_data_tells_may_be_left_open() -> None:
+    """Not what it does not tell; and what is given is checked as ever."""
+    for hint, node, says in [
+        (Annotated[Linear, Told("in_features")], {"out_features": 2}, None),
+        (Annotated[Linear, Told("in_features")], {"in_features": 3, "out_features": 2}, None),
+        (Annotated[Linear, Told("in_features")], {"in_features": "x", "out_features": 2}, "expected a whole number"),
+        (Annotated[Linear, Told("in_features")], {}, "missing"),
+        (Linear, {"out_features": 2}, "missing"),
+    ]:
+        checker = Checker()
+        checker.value({"_target_": "pdl.nn.Linear", **node}, hint, ("model",))
+        assert [says in fault.message for fault in checker.faults] == ([] if says is None else [True])
 
 
 def test_describe() -> None:

@@ -8,9 +8,8 @@ from typing import Annotated
 import numpy as np
 
 from pdl.circuits import Circuit, PauliSum, states
-from pdl.config.signature import Told
 from pdl.errors import ConfigError
-from pdl.hints import Range
+from pdl.hints import Range, Told
 from pdl.nn import Buffer
 from pdl_quantum.chemistry.pool import Pool
 from pdl_quantum.chemistry.uccsd import rotate
@@ -43,10 +42,10 @@ class AdaptAnsatz(Ansatz):
         if rows not in (None, 1):
             raise ConfigError(f"model: a circuit that grows is for one problem; data.train has {rows}")
         self.pool, self.operators = pool, operators
+        super().__init__(self._grown(()), rows=rows, terms=terms)
         self.chosen = Buffer(np.full(operators, -1, np.int64))
         self.slopes = Buffer(np.zeros(operators, np.float64))
         self._made: dict[tuple[int, ...], Circuit] = {}
-        super().__init__(self.with_operators(()), rows=rows, terms=terms)
 
     def _grown(self, chosen: Sequence[int]) -> Circuit:
         circuit = self.pool.start.copy()
@@ -67,13 +66,8 @@ class AdaptAnsatz(Ansatz):
         return tuple(int(number) for number in self.chosen.numpy() if number >= 0)
 
     @property
-    def circuit(self) -> Circuit:  # type: ignore[override]
-        """As it has grown."""
+    def circuit(self) -> Circuit:
         return self.with_operators(self.operators_chosen)
-
-    @circuit.setter
-    def circuit(self, made: Circuit) -> None:
-        """Of the base's constructor: a circuit without operators, which is what it would be anyway."""
 
     # -- growing -------------------------------------------------------------------------------------------------------
     def gradients(self, hamiltonian: PauliSum) -> Array:

@@ -8,8 +8,8 @@ from itertools import combinations
 
 from pdl.circuits import PauliSum
 from pdl.errors import UsageError
-from pdl_quantum.chemistry.encodings import jordan_wigner
 from pdl_quantum.chemistry.fermions import FermionSum
+from pdl_quantum.chemistry.mappings import jordan_wigner
 
 
 @dataclass(frozen=True)

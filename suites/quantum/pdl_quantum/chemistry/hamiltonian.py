@@ -10,7 +10,7 @@ import numpy as np
 
 from pdl.circuits import PauliSum
 from pdl.errors import DataError
-from pdl_quantum.chemistry.encodings import Mapping, encoded, encoded_bits, reordered, without_parities
+from pdl_quantum.chemistry.mappings import MappingName, mapped, mapped_bits, reordered, without_parities
 from pdl_quantum.chemistry.masks import masks_of, orthogonal, word_of
 from pdl_quantum.spectrum import Sector, levels
 from pdl_quantum.variational.eigenproblem import Eigenproblem
@@ -29,7 +29,7 @@ class MolecularHamiltonian:
     hartree_fock    energy of the lowest orbitals occupied, as its source says; None: not said
     exact           least energy with this many electrons, as its source says; `levels` computes it
     length          of its bond, in angstrom, where it is one of a curve
-    spin            electrons with spin up beyond those with spin down
+    spin            electrons with spin up beyond those with spin down; None: as few as can be
     """
 
     name: str
@@ -38,11 +38,9 @@ class MolecularHamiltonian:
     hartree_fock: float | None = None
     exact: float | None = None
     length: float | None = None
-    spin: int = 0
+    spin: int | None = None
 
     def __post_init__(self) -> None:
-        if self.spin == 0 and self.num_electrons % 2:
-            object.__setattr__(self, "spin", 1)
         if not 0 < self.num_electrons < self.hamiltonian.num_qubits:
             raise DataError(
                 f"{self.name}: {self.num_electrons} electrons in {self.hamiltonian.num_qubits} spin orbitals; there "
@@ -64,8 +62,9 @@ class MolecularHamiltonian:
     @property
     def sector(self) -> Sector:
         """States with its numbers of electrons of each spin."""
-        down = (self.num_electrons - self.spin) // 2
-        return Sector(self.num_qubits, up=down + self.spin, down=down)
+        unpaired = self.num_electrons % 2 if self.spin is None else self.spin
+        down = (self.num_electrons - unpaired) // 2
+        return Sector(self.num_qubits, up=down + unpaired, down=down)
 
     def levels(self, count: int = 1) -> list[float]:
         """The lowest energies of such states."""
@@ -83,31 +82,31 @@ class MolecularHamiltonian:
             bits[first : first + 2 * (count or 0) : 2] = [1] * (count or 0)
         return bits
 
-    def problem(self, mapping: Mapping = "jordan_wigner", *, reduced: bool = False) -> Eigenproblem:
-        """As a variational task takes it. What it tells of electrons holds for Jordan-Wigner alone: circuits such as
-        UCCSD ask for it, and then say that it is missing. `reduced`: by parity, two qubits less (`without_parities`).
-        """
-        exact = self.solved().exact
-        if mapping == "jordan_wigner" and not reduced:
-            electrons = {} if self.spin else {"num_electrons": self.num_electrons, "symmetries": self.symmetries}
-            return self._as(self.hamiltonian, self.occupied, exact, electrons, self.sector)
+    def problem(self, mapping: MappingName = "jordan_wigner", *, reduced: bool = False) -> Eigenproblem:
+        """As a variational task takes it, by `qubits`. What it tells of electrons holds for Jordan-Wigner, and for the
+        lowest spin orbitals occupied: where that is not so, circuits that ask for it say that it is missing."""
+        hamiltonian, occupied = self.qubits(mapping, reduced=reduced)
+        facts: dict[str, Any] = {"occupied": "".join(map(str, occupied))}
+        own = mapping == "jordan_wigner"
+        if own and all(occupied[: self.num_electrons]):
+            facts |= {"num_electrons": self.num_electrons, "symmetries": self.symmetries}
+        return Eigenproblem(
+            self.name, hamiltonian, self.solved().exact, facts,
+            sector=self.sector if own else None, x=self.length, axis="bond length (angstrom)",
+        )  # fmt: skip
+
+    def qubits(self, mapping: MappingName, *, reduced: bool = False) -> tuple[PauliSum, list[int]]:
+        """(Hamiltonian, bits of the Hartree-Fock state) in a mapping; `reduced`: by parity, on two qubits less
+        (`without_parities`)."""
         if not reduced:
-            bits = encoded_bits(np.array(self.occupied), mapping)
-            return self._as(encoded(self.hamiltonian, mapping), bits, exact)
+            return mapped(self.hamiltonian, mapping), mapped_bits(np.array(self.occupied), mapping).tolist()
         if mapping != "parity":
             raise DataError(f"{self.name}: only the parity mapping leaves qubits out, not {mapping}")
         order = [*range(0, self.num_qubits, 2), *range(1, self.num_qubits, 2)]
-        blocks = encoded(reordered(self.hamiltonian, order), "parity")
-        bits = encoded_bits(np.array(self.occupied)[order], "parity")
+        blocks = mapped(reordered(self.hamiltonian, order), "parity")
+        bits = mapped_bits(np.array(self.occupied)[order], "parity")
         kept = np.delete(bits, [self.num_qubits // 2 - 1, self.num_qubits - 1])
-        return self._as(without_parities(blocks, self.num_electrons, self.sector.up or 0), kept, exact)
-
-    def _as(
-        self, hamiltonian: PauliSum, bits: Any, exact: float | None, electrons: Any = None, sector: Sector | None = None
-    ) -> Eigenproblem:
-        facts = {"occupied": "".join(map(str, bits)), **(electrons or {})}
-        axis = "bond length (angstrom)"
-        return Eigenproblem(self.name, hamiltonian, exact, facts, sector=sector, x=self.length, axis=axis)
+        return without_parities(blocks, self.num_electrons, self.sector.up or 0), kept.tolist()
 
 
 __all__ = ["MolecularHamiltonian"]

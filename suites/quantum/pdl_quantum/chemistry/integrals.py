@@ -9,9 +9,9 @@ from itertools import product
 import numpy as np
 
 from pdl.errors import DataError
-from pdl_quantum.chemistry.encodings import jordan_wigner
 from pdl_quantum.chemistry.fermions import FermionSum, Product
 from pdl_quantum.chemistry.hamiltonian import MolecularHamiltonian
+from pdl_quantum.chemistry.mappings import jordan_wigner
 
 Array = np.ndarray
 NOTHING = 1e-12

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from pdl.circuits import Angle, Circuit, PauliSum
-from pdl.config.signature import Told
 from pdl.errors import UsageError
-from pdl.hints import Range
+from pdl.hints import Range, Told
 from pdl_quantum.chemistry.excitations import Excitation, excitations
 
 

@@ -14,8 +14,8 @@ from pdl.circuits import PauliSum
 from pdl.errors import DataError
 from pdl.hints import Range
 from pdl.suites import suggest
-from pdl_quantum.chemistry.encodings import Mapping
 from pdl_quantum.chemistry.hamiltonian import MolecularHamiltonian
+from pdl_quantum.chemistry.mappings import MappingName
 from pdl_quantum.data.molecule_file import read_molecule
 from pdl_quantum.variational.eigenproblem import Eigenproblems
 
@@ -39,7 +39,7 @@ class Molecule(Eigenproblems):
         length: float | None = None,
         *,
         active: Sequence[Annotated[int, Range(1)]] | None = None,
-        mapping: Mapping = "jordan_wigner",
+        mapping: MappingName = "jordan_wigner",
         reduced: bool = False,
     ) -> None:
         self.molecule = one(source, length, active)
@@ -58,7 +58,7 @@ class DissociationCurve(Eigenproblems):
         name: str = "H2",
         lengths: Sequence[float] | None = None,
         *,
-        mapping: Mapping = "jordan_wigner",
+        mapping: MappingName = "jordan_wigner",
         reduced: bool = False,
     ) -> None:
         if name not in names():

@@ -9,9 +9,8 @@ import numpy as np
 
 import pdl
 from pdl.circuits import Circuit, PauliSum, states
-from pdl.config.signature import Told
 from pdl.errors import ConfigError
-from pdl.hints import Range
+from pdl.hints import Range, Told
 from pdl_quantum.variational.ansatz import TOLD, Ansatz
 
 Array = np.ndarray

@@ -8,9 +8,8 @@ from typing import Annotated, Literal
 import numpy as np
 
 from pdl.circuits import Circuit
-from pdl.config.signature import Told
 from pdl.errors import ConfigError
-from pdl.hints import Range
+from pdl.hints import Range, Told
 from pdl_quantum.templates.prepared import prepared_state
 from pdl_quantum.variational.ansatz import TOLD, Ansatz
 

@@ -9,9 +9,8 @@ import numpy as np
 
 import pdl
 from pdl.circuits import Circuit, PauliSum, states
-from pdl.config.signature import Told
 from pdl.errors import ConfigError, UsageError
-from pdl.hints import Range
+from pdl.hints import Range, Told
 from pdl.nn import Buffer, Module, Parameter, init
 from pdl.ops.pauli_words import LETTERS
 
@@ -40,15 +39,20 @@ class Ansatz(Module):
         rows: Annotated[int, Range(1)] | None = None,
         terms: Annotated[int, Range(1)] | None = None,
     ) -> None:
-        self.circuit, self.rows = circuit, rows or 1
+        self.fixed, self.rows = circuit, rows or 1
         if not circuit.num_parameters:
             raise ConfigError(f"a circuit without parameters has nothing to learn: {circuit}")
         self.theta = Parameter(self._start(initial, scale))
         self.words = Buffer(np.zeros((terms or 0, circuit.num_qubits), np.uint8))
         self.coefficients = Buffer(np.zeros((self.rows, terms or 0), np.float64))
 
+    @property
+    def circuit(self) -> Circuit:
+        """As it is now."""
+        return self.fixed
+
     def _start(self, initial: str | Sequence[float], scale: float) -> Array:
-        count = self.circuit.num_parameters
+        count = self.fixed.num_parameters
         values = pdl.zeros((self.rows, count), dtype=pdl.float64)
         if initial == "normal":
             init.normal_(values, 0.0, scale)

@@ -173,11 +173,10 @@ class Variational(Task):
 
     def reader(self, cfg: Any) -> Reader:
         """Observables: Pauli words such as "Z0 Z1", or "energy"."""
-        assert self.ansatz is None or isinstance(self.ansatz, Ansatz)
         return use.reader(self._ansatz().circuit.num_qubits)
 
     def _ansatz(self) -> Ansatz:
-        assert isinstance(self.ansatz, Ansatz), "the model comes before questions to it"
+        assert isinstance(self.ansatz, Ansatz), "the model is made before it is asked"
         return self.ansatz
 
     def predict(

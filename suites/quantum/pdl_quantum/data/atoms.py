@@ -9,8 +9,8 @@ import numpy as np
 
 from pdl.errors import DataError, PackageError
 from pdl.hints import Range
-from pdl_quantum.chemistry.encodings import Mapping
 from pdl_quantum.chemistry.integrals import Integrals
+from pdl_quantum.chemistry.mappings import MappingName
 from pdl_quantum.variational.eigenproblem import Eigenproblems
 
 
@@ -31,7 +31,7 @@ class Atoms(Eigenproblems):
         charge: int = 0,
         spin: Annotated[int, Range(0)] = 0,
         active: Sequence[Annotated[int, Range(1)]] | None = None,
-        mapping: Mapping = "jordan_wigner",
+        mapping: MappingName = "jordan_wigner",
         reduced: bool = False,
     ) -> None:
         found = integrals(atoms, basis, charge=charge, spin=spin)

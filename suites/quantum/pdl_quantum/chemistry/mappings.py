@@ -19,8 +19,8 @@ from pdl_quantum.chemistry.fermions import FermionSum
 from pdl_quantum.chemistry.masks import Masks, sum_of, terms_of, times
 
 Array = np.ndarray
-Mapping = Literal["jordan_wigner", "parity", "bravyi_kitaev"]
-MAPPINGS: tuple[str, ...] = get_args(Mapping)
+MappingName = Literal["jordan_wigner", "parity", "bravyi_kitaev"]
+MAPPINGS: tuple[str, ...] = get_args(MappingName)
 
 
 def jordan_wigner(fermions: FermionSum) -> PauliSum:
@@ -46,15 +46,15 @@ def _ladder(mode: int, up: bool, n: int) -> dict[Masks, complex]:
 
 def parity(fermions: FermionSum) -> PauliSum:
     """Qubit p is the parity of the modes up to p."""
-    return encoded(jordan_wigner(fermions), "parity")
+    return mapped(jordan_wigner(fermions), "parity")
 
 
 def bravyi_kitaev(fermions: FermionSum) -> PauliSum:
     """Qubits are partial sums of a Fenwick tree, so an operator touches O(log n) of them."""
-    return encoded(jordan_wigner(fermions), "bravyi_kitaev")
+    return mapped(jordan_wigner(fermions), "bravyi_kitaev")
 
 
-def encoding(mapping: Mapping, num_qubits: int) -> Array:
+def mapping_matrix(mapping: MappingName, num_qubits: int) -> Array:
     """B of a mapping, uint8 [n, n]: bits = B occupations over GF(2)."""
     if mapping not in MAPPINGS:
         raise UsageError(f"there is no mapping {mapping!r}{suggest(str(mapping), MAPPINGS)}")
@@ -68,10 +68,10 @@ def encoding(mapping: Mapping, num_qubits: int) -> Array:
     return made
 
 
-def encoded(paulis: PauliSum, mapping: Mapping) -> PauliSum:
+def mapped(paulis: PauliSum, mapping: MappingName) -> PauliSum:
     """A sum that Jordan-Wigner made, in another mapping."""
     n = paulis.num_qubits
-    forth = encoding(mapping, n)
+    forth = mapping_matrix(mapping, n)
     back = _inverse(forth).T
     columns = [[_mask(matrix[:, q]) for q in range(n)] for matrix in (forth, back)]
     moved: dict[Masks, complex] = {}
@@ -80,9 +80,9 @@ def encoded(paulis: PauliSum, mapping: Mapping) -> PauliSum:
     return sum_of(moved, n, 0.0)
 
 
-def encoded_bits(occupied: Array, mapping: Mapping) -> Array:
+def mapped_bits(occupied: Array, mapping: MappingName) -> Array:
     """Occupations uint8 [..., n] as bits of qubits."""
-    made: Array = (np.asarray(occupied, np.int64) @ encoding(mapping, occupied.shape[-1]).T % 2).astype(np.uint8)
+    made: Array = (np.asarray(occupied, np.int64) @ mapping_matrix(mapping, occupied.shape[-1]).T % 2).astype(np.uint8)
     return made
 
 
@@ -162,5 +162,7 @@ def _inverse(matrix: Array) -> Array:
     return found
 
 
-__all__ = ["MAPPINGS", "Mapping", "bravyi_kitaev", "encoded", "encoded_bits", "encoding", "jordan_wigner", "parity",
-           "reordered", "without_parities"]  # fmt: skip
+__all__ = [
+    "MAPPINGS", "MappingName", "bravyi_kitaev", "jordan_wigner", "mapped", "mapped_bits", "mapping_matrix", "parity",
+    "reordered", "without_parities",
+]  # fmt: skip
