@@ -60,8 +60,9 @@ class _Axis:
 
 
 def _grid(x_axis: _Axis, y_axis: _Axis, log: bool) -> list[str]:
-    lines = []
-    for y, said in y_axis.ticks():
+    lines, ticks = [], y_axis.ticks()
+    whole = [tick for tick in ticks if abs(tick[0] - round(tick[0])) < 1e-9]
+    for y, said in whole if log and len(whole) > 1 else ticks:  # powers of ten, where there are several
         at, text = y_axis(y), f"{10**y:.4g}" if log else said
         lines.append(f'<line x1="{LEFT}" y1="{at:.1f}" x2="{WIDTH - RIGHT}" y2="{at:.1f}" class="grid"/>')
         lines.append(f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{text}</text>')

@@ -33,8 +33,13 @@ def electrons(task: Variational, names: Sequence[str]) -> list[Section]:
         return []
     states = model.states()[:PROBLEMS]
     counted = [jordan_wigner(make(model.circuit.num_qubits)).expectation(states) for make in COUNTED.values()]
-    rows = [(name, *(f"{column[row]:.8f}" for column in counted)) for row, name in enumerate(names[: len(states)])]
+    rows = [(name, *(_eight(column[row]) for column in counted)) for row, name in enumerate(names[: len(states)])]
     return [Section("Electrons", table(rows, head=("state of", *COUNTED)))]
+
+
+def _eight(number: float) -> str:
+    """With eight places; what rounds to 0 has no sign."""
+    return f"{round(number, 8) + 0.0:.8f}"
 
 
 __all__ = ["VQE", "electrons"]

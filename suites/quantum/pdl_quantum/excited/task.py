@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Annotated, Any
@@ -20,7 +20,7 @@ from pdl.train import Loss, Metric
 from pdl.train.deployed import Deployed
 from pdl.train.loop import Evaluation
 from pdl_quantum.excited.ansatz import SubspaceAnsatz
-from pdl_quantum.variational import Ansatz, Variational
+from pdl_quantum.variational import Ansatz, Variational, report
 from pdl_quantum.variational.metrics import Energies
 from pdl_quantum.vqe import electrons
 
@@ -38,6 +38,10 @@ class Levels(Variational):
 
     def state_names(self) -> list[str]:
         return [f"level {number}" for number in range(self.count)] if self.problems else []
+
+    def history(self, lines: Sequence[Mapping[str, Any]]) -> list[Section]:
+        """The energy of the lowest level, beside its exact one."""
+        return report.history(lines, None if self.exact is None else self.exact[:1])
 
     def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
         return [*super().report(evaluation, dataset), *electrons(self, self.state_names())]

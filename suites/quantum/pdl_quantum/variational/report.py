@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pdl_quantum.variational.task import Variational
 
 Array = np.ndarray
-LARGEST, STATES, PROBLEMS, DRAWN = 16, 4, 40, 160
+LARGEST, STATES, PROBLEMS, DRAWN = 16, 4, 40, 64
 """Basis states shown of a state, states shown, problems of a table, and gates of a circuit that is drawn."""
 
 
