@@ -39,6 +39,21 @@ def test_characters() -> None:
     assert text(Circuit(2), width=80) == "q0 ──\nq1 ──"
 
 
+def test_a_word_is_one_box() -> None:
+    """Letters on neighbouring wires stand in one box, on others in boxes with a line between."""
+    assert text(Circuit(4).pauli("a", "XYIZ").h(1, 2), width=80).splitlines() == [
+        "    ┌──────┐",
+        "q0 ─┤ X(a) ├───────",
+        "    │   │  │ ┌───┐",
+        "q1 ─┤  Y   ├─┤ H ├─",
+        "    └───┬──┘ ├───┤",
+        "q2 ─────┼────┤ H ├─",
+        "    ┌───┴──┐ └───┘",
+        "q3 ─┤  Z   ├───────",
+        "    └──────┘",
+    ]
+
+
 def test_characters_of_blocks() -> None:
     """Controls at 0, boxes over neighbours, ports where qubits are not in order or not side by side."""
     circuit = Circuit(4).controlled([0], Circuit(4).x(3), [0]).unitary(np.eye(4), 3, 1).iswap(2, 3)

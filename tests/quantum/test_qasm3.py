@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pdl.circuits import Circuit, Parameter
+from pdl import config
+from pdl.circuits import Circuit, Parameter, PauliSum
 from pdl.errors import DataError, PackageError
 from pdl_quantum.qasm import dumps, loads
 from tests.framework.circuits.reference import random_circuit
@@ -173,3 +175,12 @@ def test_without_the_parser(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(PackageError, match=r"pip install 'pdl-quantum\[qasm\]'"):
         loads("OPENQASM 3.0;")
     assert len(loads("OPENQASM 2.0; qreg q[1]; U(0,0,1) q[0];")) == 1
+
+
+def test_a_config_names_a_file(tmp_path: Path) -> None:
+    """A circuit from elsewhere is the ansatz of a model."""
+    path = tmp_path / "ansatz.qasm"
+    path.write_text(dumps(Circuit(2).ry("t", 0).cx(0, 1)))
+    node = {"_target_": "pdl_quantum.Ansatz", "circuit": {"_target_": "pdl_quantum.qasm.load", "path": str(path)}}
+    (energy,) = config.build(node | {"initial": [0.6]})([PauliSum(2, {"ZI": 1.0})]).numpy()
+    assert energy == pytest.approx(np.cos(0.6))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -98,6 +99,7 @@ def _block(wires: int, names: Sequence[str], margin: int, part: list[list[Mark]]
                 canvas.down(at + width // 2, 2 * mark.low + 1, 2 * mark.high + 1)
             for symbol in mark.symbols:
                 _draw(canvas, symbol, at, width)
+            _join(canvas, mark, at, width)
         at += width + 1
     lines = canvas.rows()
     for row, line in enumerate(lines):
@@ -132,6 +134,18 @@ def _draw(canvas: _Canvas, symbol: Symbol, at: int, width: int) -> None:
     word = _write(symbol)
     side = max((len(str(port)) + 1 for port in symbol.ports), default=0)
     canvas.write((top + bottom) // 2, at + 1 + side + (width - 2 - side - len(word)) // 2, word)
+
+
+def _join(canvas: _Canvas, mark: Mark, at: int, width: int) -> None:
+    """Boxes of one gate on neighbouring wires are one box, with a line between what stands in them."""
+    boxes = sorted((s for s in mark.symbols if s.form == "box"), key=lambda s: s.wire)
+    for upper, lower in pairwise(boxes):
+        if lower.wire == upper.end + 1:
+            row, right = 2 * lower.wire, at + width - 1
+            canvas.lines[row, at + 1 : right] = 0
+            canvas.lines[row, at] &= ~RIGHT
+            canvas.lines[row, right] &= ~LEFT
+            canvas.write(row, at + width // 2, LINES[UP | DOWN])
 
 
 __all__ = ["text"]

@@ -38,7 +38,7 @@ class QuantumAutoencoder:
     def __post_init__(self) -> None:
         given = np.atleast_2d(np.asarray(self.states, np.complex128))
         if given.shape[1] != 1 << self.circuit.num_qubits:
-            raise UsageError(f"states {given.shape} for {self.circuit}")
+            raise UsageError(f"states {given.shape} for {self.circuit!r}")
         if not 0 < len(self.trash) < self.circuit.num_qubits:
             raise UsageError(f"trash={list(self.trash)}: give up some of {self.circuit.num_qubits} qubits, not all")
         self._given = given / np.linalg.norm(given, axis=1, keepdims=True)

@@ -22,7 +22,7 @@ def learn_state(
     """Parameters for which the circuit makes a state [2^n] of |0...0>, up to a phase: the loss is 1 - |<t|U|0>|^2."""
     state = np.asarray(target, np.complex128).ravel()
     if len(state) != 1 << circuit.num_qubits or not np.isclose(np.linalg.norm(state), 1):
-        raise UsageError(f"a state {state.shape} of length {np.linalg.norm(state):.6g} for {circuit}; give 2^n "
+        raise UsageError(f"a state {state.shape} of length {np.linalg.norm(state):.6g} for {circuit!r}; give 2^n "
                          "amplitudes of length 1")  # fmt: skip
     mirrored = pdl.as_tensor(state.conj())
 
@@ -39,7 +39,7 @@ def learn_unitary(
     1 - |tr(V+ U)|^2 / 4^n, the Hilbert-Schmidt test's (Khatri et al., arXiv 1807.00800)."""
     matrix, size = np.asarray(target, np.complex128), 1 << circuit.num_qubits
     if matrix.shape != (size, size) or not np.allclose(matrix @ matrix.conj().T, np.eye(size), atol=1e-8):
-        raise UsageError(f"a matrix {matrix.shape} for {circuit}; give a unitary one, [{size}, {size}]")
+        raise UsageError(f"a matrix {matrix.shape} for {circuit!r}; give a unitary one, [{size}, {size}]")
     mirrored = pdl.as_tensor(matrix.conj())
 
     def loss(parameters: Tensor) -> Tensor:

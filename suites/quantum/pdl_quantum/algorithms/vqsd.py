@@ -37,7 +37,7 @@ class StateDiagonalization:
     def __post_init__(self) -> None:
         self._weights, self._states = ensemble(self.density)
         if self._states.shape[1] != 1 << self.circuit.num_qubits:
-            raise UsageError(f"a density matrix {np.shape(self.density)} for {self.circuit}")
+            raise UsageError(f"a density matrix {np.shape(self.density)} for {self.circuit!r}")
 
     def diagonal(self, parameters: Tensor) -> Tensor:
         """The diagonal of U rho U+, float64 [2^n]."""

@@ -41,7 +41,7 @@ class Ansatz(Module):
     ) -> None:
         self.fixed, self.rows = circuit, rows or 1
         if not circuit.num_parameters:
-            raise ConfigError(f"a circuit without parameters has nothing to learn: {circuit}")
+            raise ConfigError(f"a circuit without parameters has nothing to learn: {circuit!r}")
         self.theta = Parameter(self._start(initial, scale))
         self.words = Buffer(np.zeros((terms or 0, circuit.num_qubits), np.uint8))
         self.coefficients = Buffer(np.zeros((self.rows, terms or 0), np.float64))
