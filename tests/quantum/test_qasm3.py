@@ -182,5 +182,5 @@ def test_a_config_names_a_file(tmp_path: Path) -> None:
     path = tmp_path / "ansatz.qasm"
     path.write_text(dumps(Circuit(2).ry("t", 0).cx(0, 1)))
     node = {"_target_": "pdl_quantum.Ansatz", "circuit": {"_target_": "pdl_quantum.qasm.load", "path": str(path)}}
-    (energy,) = config.build(node | {"initial": [0.6]})([PauliSum(2, {"ZI": 1.0})]).numpy()
-    assert energy == pytest.approx(np.cos(0.6))
+    energy = config.build(node | {"initial": [0.6]})([PauliSum(2, {"ZI": 1.0})]).detach().numpy()
+    assert energy.item() == pytest.approx(np.cos(0.6))
