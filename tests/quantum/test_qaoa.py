@@ -12,7 +12,7 @@ import pytest
 
 import pdl
 from pdl.circuits import Circuit, expectations
-from pdl.config import load
+from pdl.config import from_dict, load
 from pdl.errors import ConfigError, DataError
 from pdl.runtime import load as load_bundle
 from pdl.train import evaluate, predict, train
@@ -178,6 +178,22 @@ def test_any_cost_and_the_answer_at_once(tmp_path: Path) -> None:
         CostFunction(terms={"XI": 1.0})
     with pytest.raises(DataError, match=r"matrix \(1, 2\)"):
         CostFunction(matrix=[[1.0, 2.0]])
+
+
+def test_any_circuit_may_answer(tmp_path: Path) -> None:
+    recipe = load("quantum/maxcut_qaoa").plain()
+    circuit = {"_target_": "pdl_quantum.templates.real_amplitudes", "layers": 1}
+    recipe["model"] = {"_target_": "pdl_quantum.Ansatz", "circuit": circuit, "initial": "uniform", "scale": 1.0}
+    kept = train(from_dict(recipe), run=tmp_path / "run", progress=False).metrics
+    assert kept["best_cut"] == 4
+    best = predict(tmp_path / "run", ["best"], topk=1)[0]["strings"]
+    assert best[0]["bits"] in ("0101", "1010")
+    assert load_bundle(tmp_path / "run" / "model.pdl")("best")["strings"][:1] == best
+
+
+def test_what_does_not_fit_into_memory_is_told(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"karate takes 34 qubits, .* 1,100 GB of memory"):
+        train(load("quantum/maxcut_qaoa", ["data.train.name=karate"]), run=tmp_path / "run", progress=False)
 
 
 def test_faults_are_told() -> None:

@@ -45,15 +45,12 @@ def history(problem: BinaryProblem, lines: Sequence[Mapping[str, Any]]) -> list[
 def sections(task: QAOA, evaluation: Evaluation) -> list[Section]:
     """The sections on the final evaluation."""
     samples = evaluation.details.get("samples")
-    if samples is None or not len(samples) or not isinstance(task.ansatz, QAOACircuit):
+    if samples is None or not len(samples):
         return []
     problem = task.problem
     bits = bits_of(samples[:, 0], problem.num_qubits)
-    made = [_best(problem, bits[problem.best_of(bits)]), _frequent(problem, bits, samples[:, 1]), _angles(task.ansatz)]
-    one = task.ansatz.alternating(1)
-    if task.ansatz.layers > 1 and len(task.ansatz.circuit) > DRAWN >= len(one):
-        made.append(Section("One layer", f'<div class="scroll">{svg(one)}</div>'))
-    return made
+    made = [_best(problem, bits[problem.best_of(bits)]), _frequent(problem, bits, samples[:, 1])]
+    return [*made, *_layers(task.ansatz)] if isinstance(task.ansatz, QAOACircuit) else made
 
 
 def _best(problem: BinaryProblem, bits: np.ndarray) -> Section:
@@ -83,14 +80,19 @@ def _frequent(problem: BinaryProblem, bits: np.ndarray, counts: np.ndarray) -> S
     return Section("Samples", f"<table>{head}{''.join(rows)}</table>{note}")
 
 
-def _angles(model: QAOACircuit) -> Section:
+def _layers(model: QAOACircuit) -> list[Section]:
+    """The angles of all layers; one layer drawn, where the whole is too large to be."""
     gamma, beta = model.angles
     steps = range(1, model.layers + 1)
     series = {
         "gamma": list(zip(steps, gamma.tolist(), strict=True)),
         "beta": list(zip(steps, beta.tolist(), strict=True)),
     }
-    return Section("Angles", f'<div class="charts">{_figure(line_chart(series, x_label="layer"), "radians")}</div>')
+    made = [Section("Angles", f'<div class="charts">{_figure(line_chart(series, x_label="layer"), "radians")}</div>')]
+    one = model.alternating(1)
+    if model.layers > 1 and len(model.circuit) > DRAWN >= len(one):
+        made.append(Section("One layer", f'<div class="scroll">{svg(one)}</div>'))
+    return made
 
 
 def _points(lines: Sequence[Mapping[str, Any]], name: str) -> list[tuple[float, float]]:

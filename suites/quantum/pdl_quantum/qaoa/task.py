@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import numpy as np
 
-from pdl.errors import ConfigError, DataError
+from pdl.errors import DataError
 from pdl.hints import Range
 from pdl.nn import Module
 from pdl.report import Section
@@ -17,13 +18,13 @@ from pdl.train.deployed import Deployed
 from pdl.train.loop import Evaluation
 from pdl.train.task import Tiny
 from pdl_quantum.problems import BinaryProblem
-from pdl_quantum.problems.bits import bits_of
 from pdl_quantum.problems.diagonal import MOST
 from pdl_quantum.qaoa import report, use
 from pdl_quantum.qaoa.circuit import QAOACircuit
 from pdl_quantum.qaoa.metrics import BestSample, Expected, OptimumProbability, Ratio, Samples, ValidShare
 from pdl_quantum.qaoa.problem import Combinatorial
-from pdl_quantum.variational import Variational
+from pdl_quantum.variational import Ansatz, Variational
+from pdl_quantum.variational.metrics import Energies
 
 
 class QAOA(Variational):
@@ -33,9 +34,10 @@ class QAOA(Variational):
     epoch_steps   optimiser steps in an epoch
     bits, energy  what bits mean, and the name, scale and shift of the value of an energy (told by the data)
 
-    The loss is the expected energy. Metrics beside it: the same in the problem's units (`cut`), the best sample
-    (`best_cut`, `best_length`, `best_cost`), `ratio` (1 is the best there is), `optimum_probability` (of all best bit
-    strings), and `valid` (share of the samples that keep to the rules, where there are some).
+    The model is a `pdl_quantum.QAOACircuit`, or a `pdl_quantum.Ansatz` of any circuit. The loss is the expected energy.
+    Metrics beside it: the same in the problem's units (`cut`), the best sample (`best_cut`, `best_length`,
+    `best_cost`), `ratio` (1 is the best there is), `optimum_probability` (of all best bit strings), and `valid` (share
+    of the samples that keep to the rules, where there are some).
     """
 
     def __init__(
@@ -70,12 +72,13 @@ class QAOA(Variational):
     def metrics(self) -> dict[str, Metric]:
         made = super().metrics()
         problem, energies = self.problem, made["energies"]
+        assert isinstance(energies, Energies)
         if problem.expected is not None:
-            made[problem.expected] = Expected(energies, problem)  # type: ignore[arg-type]
+            made[problem.expected] = Expected(energies, problem)
         small = problem.num_qubits <= MOST
         if small:
-            made["ratio"] = Ratio(energies, problem)  # type: ignore[arg-type]
-        if isinstance(self.ansatz, QAOACircuit):
+            made["ratio"] = Ratio(energies, problem)
+        if isinstance(self.ansatz, Ansatz):
             made["samples"] = samples = Samples(self.ansatz.circuit, self.shots, self.sample_seed)
             made[f"best_{problem.measure}"] = BestSample(samples, problem)
             if problem.ruled:
@@ -106,6 +109,12 @@ class QAOA(Variational):
         if len(self.problems) != 1 or not isinstance(found, Combinatorial):
             raise DataError("data.train: QAOA takes one combinatorial problem, such as pdl_quantum.data.MaxCutGraph")
         problem = self.asked = found.asked
+        needed, here = 4 * 16 << problem.num_qubits, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        if needed > here:
+            raise DataError(
+                f"data.train: {found.name} takes {problem.num_qubits} qubits, and gradients of their states "
+                f"{needed / 1e9:,.0f} GB of memory; this machine has {here / 1e9:,.0f} GB"
+            )
         scale, shift = problem.energy_scale()
         self.bits = problem.bit_names
         self.energy = {"measure": problem.expected or "energy", "scale": scale, "shift": shift}
@@ -115,11 +124,6 @@ class QAOA(Variational):
         if isinstance(made, QAOACircuit) and self.problems:
             made.grow()
         return made
-
-    def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
-        super().verify(model, datasets, cfg)
-        if not isinstance(model, Deployed | QAOACircuit):
-            raise ConfigError(f"model: {type(model).__name__} is no pdl_quantum.QAOACircuit")
 
     def remember(self) -> dict[str, Any]:
         kept = super().remember()
@@ -163,18 +167,11 @@ class QAOA(Variational):
         self, model: Module, cfg: Any, *, dataset: Any = None, metrics: Mapping[str, float | None] | None = None,
         licence: str = "",
     ) -> Deployment:  # fmt: skip
-        assert isinstance(model, QAOACircuit)
+        assert isinstance(model, Ansatz)
         return use.deployment(self, model, cfg, metrics=metrics or {}, licence=licence)
 
     def title(self, cfg: Any) -> str:
         return "Answers of a combinatorial problem, by a circuit that was trained (QAOA)"
 
 
-def best_bits(problem: BinaryProblem, samples: np.ndarray) -> np.ndarray:
-    """The best of samples [K, 2] as bits uint8 [n]."""
-    bits = bits_of(samples[:, 0], problem.num_qubits)
-    chosen: np.ndarray = bits[problem.best_of(bits)]
-    return chosen
-
-
-__all__ = ["QAOA", "best_bits"]
+__all__ = ["QAOA"]

@@ -17,7 +17,7 @@ from pdl.runtime.pipeline import Pipeline
 from pdl.train import Deployment
 from pdl_quantum.card import card_of
 from pdl_quantum.problems.bits import bits_of, text_of
-from pdl_quantum.qaoa.circuit import QAOACircuit
+from pdl_quantum.variational.ansatz import Ansatz
 
 if TYPE_CHECKING:
     from pdl_quantum.qaoa.task import QAOA
@@ -32,7 +32,7 @@ class Asked(Module):
     ones, 2: these by energy) to rows [N, L, n + 2] of bits, probability (-1: no row) and energy; and the energy of the
     state, [N]."""
 
-    def __init__(self, model: QAOACircuit) -> None:
+    def __init__(self, model: Ansatz) -> None:
         self.model, self.hamiltonians = model, model.held()
         self.largest = min(LARGEST, 1 << model.circuit.num_qubits)
 
@@ -75,9 +75,7 @@ def reader(num_qubits: int) -> BitString:
     return BitString(PARTS[0], num_qubits)
 
 
-def deployment(
-    task: QAOA, model: QAOACircuit, cfg: Any, *, metrics: Mapping[str, float | None], licence: str
-) -> Deployment:
+def deployment(task: QAOA, model: Ansatz, cfg: Any, *, metrics: Mapping[str, float | None], licence: str) -> Deployment:
     """A bundle that answers for bit strings."""
     n, count = model.circuit.num_qubits, Dim.symbol("n", 3)
     pre = {part: [{"step": "bit_string", "part": part, "num_qubits": n}] for part in PARTS}
@@ -87,9 +85,9 @@ def deployment(
     what = ", ".join(task.names)
     card = card_of(
         task.title(cfg),
-        f"A circuit of {n} qubits and {model.layers} layers ({model.circuit.num_parameters} parameters), trained for "
-        f"{what}: its samples are answers. It tells the energy and the probability of bit strings, the likeliest ones "
-        f'("{LIKELY}"), and these by energy ("{BEST}").',
+        f"A circuit of {n} qubits, {len(model.circuit)} gates and {model.circuit.num_parameters} parameters, trained "
+        f"for {what}: its samples are answers. It tells the energy and the probability of bit strings, the likeliest "
+        f'ones ("{LIKELY}"), and these by energy ("{BEST}").',
         cfg,
         metrics,
         protocol=f"Energies and probabilities are exact; the best sample is that of {task.shots} draws.",
