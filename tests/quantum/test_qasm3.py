@@ -52,7 +52,7 @@ def test_text() -> None:
     text = dumps(circuit)
     assert text.splitlines() == [
         "OPENQASM 3.0;", 'include "stdgates.inc";',
-        "gate u(theta, phi, lambda) q0 {", "  gphase(-theta/2);", "  U(theta, phi, lambda) q0;", "}",
+        "gate u(a, b, c) q0 {", "  p(c) q0;", "  ry(a) q0;", "  p(b) q0;", "}",
         "gate sxdg q0 {", "  inv @ sx q0;", "}",
         "gate pauli_xyz(theta) q0, q1, q2 {", "  h q0;", "  sdg q1;", "  h q1;", "  cx q0, q1;", "  cx q1, q2;",
         "  rz(theta) q2;", "  cx q1, q2;", "  cx q0, q1;", "  h q0;", "  h q1;", "  s q1;", "}",

@@ -17,7 +17,7 @@ from pdl_quantum.qasm.synthesis import synthesise, zyz
 
 SWAP = ("cx q0, q1;", "cx q1, q0;", "cx q0, q1;")
 BODIES = {
-    "sxdg": ("inv @ sx q0;",), "u": ("gphase(-theta/2);", "U(theta, phi, lambda) q0;"),
+    "sxdg": ("inv @ sx q0;",), "u": ("p(c) q0;", "ry(a) q0;", "p(b) q0;"),
     "iswap": ("s q0;", "s q1;", "h q0;", "cx q0, q1;", "cx q1, q0;", "h q1;"),
     "iswapdg": ("h q1;", "cx q1, q0;", "cx q0, q1;", "h q0;", "sdg q0;", "sdg q1;"),
 }  # fmt: skip
@@ -47,7 +47,7 @@ def body_of(gate: Gate, *, version: int) -> Body:
     name = "c" * len(gate.controls) + gate.kind if version == 2 else gate.kind
     lines = (BODIES_2 if version == 2 else BODIES)[name]
     qubits = len(gate.qubits) + (len(gate.controls) if version == 2 else 0)
-    return Body(("theta", "phi", "lambda") if gate.kind == "u" else (), qubits, lines)
+    return Body(("a", "b", "c") if gate.kind == "u" else (), qubits, lines)  # some readers sort them by name
 
 
 def _word_lines(word: str) -> tuple[str, ...]:
@@ -66,19 +66,17 @@ def _basis(k: int, letter: str, *, back: bool = False) -> list[str]:
 
 
 def _matrix_lines(matrix: np.ndarray, version: int) -> tuple[str, ...]:
-    """A matrix by rotations and CX; in version 3 with its common phase, of which U has theta/2 of its own."""
+    """A matrix by rotations and CX; in version 3 with its common phase, and by our own u: of the built-in U some
+    readers leave out the phase that it has there."""
     lines, phase = [], 0.0
     for gate in synthesise(matrix).gates:
         told = [angle.offset for angle in gate.angles]
-        qubits = ", ".join(f"q{q}" for q in gate.touched)
         if gate.kind == "pauli":  # the phase
             phase -= told[0] / 2
-        elif gate.kind == "u":
-            phase -= told[0] / 2
-            lines.append(f"{'U' if version == 3 else 'u3'}({', '.join(map(number, told))}) {qubits};")
-        else:
-            name = "cx" if gate.controls else gate.kind
-            lines.append(name + (f"({number(told[0])})" if told else "") + f" {qubits};")
+            continue
+        name = "cx" if gate.controls else {"u": "u" if version == 3 else "u3"}.get(gate.kind, gate.kind)
+        angles = f"({', '.join(map(number, told))})" if told else ""
+        lines.append(f"{name}{angles} {', '.join(f'q{q}' for q in gate.touched)};")
     return (*lines, f"gphase({number(phase)});") if version == 3 and phase else tuple(lines)
 
 

@@ -125,6 +125,8 @@ class _Writer:
         """The name, once the program has a definition of it."""
         if name not in self.defined:
             body = body_of(gate, version=version)
+            if any(line.startswith("u(") for line in body.lines):
+                self.define("u", Gate("u", (0,)), version=version)
             angles = f"({', '.join(body.angles)})" if body.angles else ""
             qubits = ", ".join(f"q{k}" for k in range(body.qubits))
             lines = "".join(f"  {line}\n" for line in body.lines)
