@@ -48,6 +48,7 @@ def test_from_recipe_to_bundle(tmp_path: Path) -> None:
     settings = ["model.operators=6", "train.epochs=6"]
     found = train(load("quantum/lih_adapt_vqe", settings), run=tmp_path / "run", progress=False).metrics
     assert found["energy_error"] < 1.6e-3
+    assert found["operators"] == 6
     for each in (tmp_path / "run", tmp_path / "run/model.pdl"):
         assert evaluate(each).metrics["energy"] == pytest.approx(found["energy"], abs=1e-10)
     assert "slope when it was chosen" in (tmp_path / "run/report.html").read_text()

@@ -82,6 +82,9 @@ def command(
     A model of a graph answers for --nodes or --pairs of the graph it learned from, or of a --new-graph; without nodes
     or pairs for all of it.
 
+    A trained circuit answers for observables: products of Pauli matrices ("Z0 X2"), and "energy"; files have one on
+    each line.
+
     A bundle runs in pdl's runtime, without any training code. A name is fetched when it is first used, and then never
     again.
     """

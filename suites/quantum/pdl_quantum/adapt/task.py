@@ -10,7 +10,7 @@ from pdl.errors import ConfigError
 from pdl.hints import Range
 from pdl.nn import Module
 from pdl.report import Section, table
-from pdl.train import Loss, Parts
+from pdl.train import Loss, Metric, Parts
 from pdl.train.deployed import Deployed
 from pdl.train.loop import Evaluation
 from pdl.train.task import SPLITS, Tiny
@@ -47,6 +47,15 @@ class AdaptVQE(VQE):
         energies = pdl.circuit_expectation(circuit, [self.problems[0].hamiltonian], model.theta)
         return Loss(energies.mean(), 1)
 
+    def metrics(self) -> dict[str, Metric]:
+        made = super().metrics()
+        return {**made, "operators": Operators(self.ansatz)} if isinstance(self.ansatz, AdaptAnsatz) else made
+
+    def figures(self, evaluation: Evaluation) -> dict[str, float]:
+        """Those of `Variational`, and how many `operators` the circuit has."""
+        count = evaluation.metrics.get(f"{evaluation.split}/operators")
+        return {**super().figures(evaluation), **({} if count is None else {"operators": count})}
+
     def build(
         self, cfg: Any, *, seed: int = 0, splits: Sequence[str] = SPLITS, training: bool = True, overfit: int = 0
     ) -> Parts:
@@ -81,6 +90,16 @@ class AdaptVQE(VQE):
         ]
         head = ("", "operator", "slope when it was chosen", "angle")
         return [*super().report(evaluation, dataset), Section("Operators", table(rows, head=head))]
+
+
+class Operators(Metric):
+    """How many a circuit has that grows."""
+
+    def __init__(self, model: AdaptAnsatz) -> None:
+        self.model = model
+
+    def compute(self) -> float:
+        return float(len(self.model.operators_chosen))
 
 
 __all__ = ["AdaptVQE"]

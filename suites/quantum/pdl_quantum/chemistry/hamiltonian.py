@@ -17,6 +17,8 @@ from pdl_quantum.variational.eigenproblem import Eigenproblem
 
 SMALL = 1e-8
 """Hartree below which a term counts as absent where symmetries are looked for."""
+SOLVED = 16
+"""The most spin orbitals for which exact energies are computed unasked."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +73,9 @@ class MolecularHamiltonian:
         return levels(self.hamiltonian, self.sector, count)
 
     def solved(self) -> MolecularHamiltonian:
-        """The same with `exact`, computed where it is not there."""
-        return self if self.exact is not None else replace(self, exact=self.levels()[0])
+        """The same with `exact`, computed where it is not there and the molecule has at most `SOLVED` spin orbitals."""
+        known = self.exact is not None or self.num_qubits > SOLVED
+        return self if known else replace(self, exact=self.levels()[0])
 
     @property
     def occupied(self) -> list[int]:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pdl.circuits import Circuit
+from pdl.circuits import Circuit, counts, sample
 from pdl.report import Section, line_chart, table
 from pdl.train.loop import Evaluation
-from pdl_quantum.drawing import svg
+from pdl_quantum.drawing import histogram, svg
 from pdl_quantum.variational.ansatz import Ansatz
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Array = np.ndarray
 LARGEST, STATES, PROBLEMS, DRAWN = 16, 4, 40, 64
 """Basis states shown of a state, states shown, problems of a table, and gates of a circuit that is drawn."""
+SHOTS, NOTHING = 1024, 1e-12
 
 
 def history(lines: Sequence[Mapping[str, Any]], exact: Sequence[float] | None) -> list[Section]:
@@ -92,24 +93,26 @@ def _circuit(circuit: Circuit, theta: Array) -> Section:
 
 
 def _state(state: Array, name: str) -> Section:
-    """The basis states that measurements find most often, and how often a qubit is found in |1>."""
+    """The basis states with the largest amplitudes, samples beside their probabilities, and how often a qubit is 1."""
     n = len(state).bit_length() - 1
     chances = np.abs(state) ** 2
     order = np.argsort(-chances, kind="stable")[:LARGEST]
-    rows = [(f"|{index:0{n}b}>", f"{state[index].real:+.6f} {state[index].imag:+.6f}i",
-             f"{chances[index]:.6f}", _bar(float(chances[index])))
-            for index in order.tolist() if chances[index] > 1e-12]  # fmt: skip
-    body = "".join(f"<tr><td><code>{escape(a)}</code></td><td class='n'>{b}</td><td class='n'>{c}</td><td>{d}</td></tr>"
-                   for a, b, c, d in rows)  # fmt: skip
-    head = "<tr><th>state</th><th>amplitude</th><th>probability</th><th></th></tr>"
-    ones = [(chances.reshape(1 << q, 2, -1)[:, 1]).sum() for q in range(n)]
-    occupied = table([("occupation", *(f"{one:.4f}" for one in ones))],
-                     head=("qubit", *map(str, range(n))))  # fmt: skip
-    return Section(f"State of {name}", f'<table>{head}{body}</table><div class="scroll">{occupied}</div>')
-
-
-def _bar(share: float) -> str:
-    return f'<svg width="160" height="10"><rect width="{160 * share:.1f}" height="10" fill="#3366cc"/></svg>'
+    likely = {f"{index:0{n}b}": index for index in order.tolist() if chances[index] > NOTHING}
+    rows = [
+        (f"|{bits}>", f"{state[k].real:+.6f}", f"{state[k].imag:+.6f}", f"{chances[k]:.6f}")
+        for bits, k in likely.items()
+    ]
+    amplitudes = table(rows, head=("state", "real", "imaginary", "probability"))
+    drawn = histogram(
+        counts(sample(state, SHOTS), n), expected={bits: float(chances[k]) for bits, k in likely.items()}, most=LARGEST
+    )
+    ones = [chances.reshape(1 << q, 2, -1)[:, 1].sum() for q in range(n)]
+    occupied = table([("in |1>", *(f"{one:.4f}" for one in ones))], head=("qubit", *map(str, range(n))))
+    said = f"<figcaption>{SHOTS} samples, and probabilities</figcaption>"
+    return Section(
+        f"State of {name}",
+        f'{amplitudes}<figure class="wide">{drawn}{said}</figure><div class="scroll">{occupied}</div>',
+    )
 
 
 __all__ = ["history", "sections"]
