@@ -24,6 +24,7 @@ from pdl_quantum.problems import diagonal
 from pdl_quantum.problems.bits import bits_of
 from pdl_quantum.problems.pictures import layout
 from pdl_quantum.qaoa.circuit import QAOACircuit
+from pdl_quantum.qaoa.init import write_recipe
 from pdl_quantum.qaoa.schedule import field, interpolated, ramp
 from pdl_quantum.templates import qaoa
 
@@ -72,9 +73,14 @@ def test_a_users_own_graph_is_needed_no_more_once_it_is_learned(tmp_path: Path) 
         "maxcut_qaoa", tmp_path / "run", *mine, "model.layers=3", "model.start=interp", "model.grow_steps=20"
     )
     assert kept["best_cut"] == kept["optimum"] == 6.0
+    assert write_recipe(file).splitlines()[0] == "# The largest cut of 4 nodes and 4 edges by QAOA (arXiv 1411.4028)."
+    (tmp_path / "mine.yaml").write_text(write_recipe(file))
+    assert load(tmp_path / "mine.yaml")["data"]["train"]["file"] == str(file)
     file.unlink()
     said = predict(tmp_path / "run", ["1001"])[0]
     assert (said["ones"], said["cut"]) == ("ann dan", 6.0)
+    drawn = predict(tmp_path / "run", ["best"], save=tmp_path / "drawn")[0]["saved"]
+    assert "A cut of 6" in Path(drawn).read_text()
 
 
 def test_ramps_and_interpolation() -> None:
@@ -166,6 +172,7 @@ def test_any_cost_and_the_answer_at_once(tmp_path: Path) -> None:
     asked = CostFunction(file=str(tmp_path / "cost.csv")).asked
     every = bits_of(np.arange(64), 6).astype(float)
     np.testing.assert_allclose(asked.energy(every), np.einsum("ki,ij,kj->k", every, matrix, every), atol=1e-9)
+    assert float(asked.energy(asked.classical()["local search"])) == pytest.approx(asked.best.value)
     third = CostFunction(terms={"ZZZ": 1.0, "ZII": 0.5}).asked
     for problem in (asked, third, MaxCutGraph(name="cube").asked):
         found = solve(problem, layers=4, steps=60)
@@ -174,6 +181,7 @@ def test_any_cost_and_the_answer_at_once(tmp_path: Path) -> None:
         assert found.energy == pytest.approx(float(expectations(found.model.circuit, problem.hamiltonian,
                                                                 found.model.theta.detach().numpy())[0]))  # fmt: skip
         assert found.counts.sum() == 1024
+    assert float(third.energy(third.classical()["local search"])) == -1.5
     with pytest.raises(DataError, match="XI is not diagonal"):
         CostFunction(terms={"XI": 1.0})
     with pytest.raises(DataError, match=r"matrix \(1, 2\)"):

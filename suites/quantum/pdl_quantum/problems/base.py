@@ -130,7 +130,7 @@ class BinaryProblem:
 
     def classical(self, seed: int = 0) -> dict[str, Array]:
         """What classical methods find, bits [n] by the method's name."""
-        return {"local search": local_search(self.qubo, seed=seed)}
+        return {"local search": local_search(self.energy, self.num_qubits, seed=seed)}
 
     def describe(self, bits: Any) -> dict[str, Any]:
         """A bit string with its meaning, energy and value, as plain values."""

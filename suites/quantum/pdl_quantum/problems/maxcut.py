@@ -63,8 +63,8 @@ class MaxCut(BinaryProblem):
     def classical(self, seed: int = 0) -> dict[str, Array]:
         """Greedy flips, the best of 20 descents, and hyperplanes through the relaxation of Goemans and Williamson."""
         return {
-            "greedy": greedy(self.qubo),
-            "local search": local_search(self.qubo, seed=seed),
+            "greedy": greedy(self.qubo.value, self.num_qubits),
+            "local search": local_search(self.qubo.value, self.num_qubits, seed=seed),
             "Goemans-Williamson": goemans_williamson(self.graph, seed=seed),
         }
 

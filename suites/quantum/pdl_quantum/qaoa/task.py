@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -159,6 +160,10 @@ class QAOA(Variational):
         """As the bundle answers: energy, value and probability of a bit string; of the likely ones, or the best of
         these, the first `topk`."""
         return super(Variational, self).predict(model, inputs, cfg=cfg, batch_size=batch_size, topk=topk, **options)
+
+    def render(self, prediction: dict[str, Any], folder: Path) -> Path:
+        """The graph with the cut of a bit string, or of the first of several, as an SVG; of a run of Max-Cut."""
+        return use.render(self._ansatz(), self.bits, prediction, folder)
 
     def example(self, loaders: Mapping[str, Any], folder: Any) -> str:
         return "best"

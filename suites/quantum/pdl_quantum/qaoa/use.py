@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,13 +11,16 @@ import numpy as np
 import pdl
 from pdl.dims import Dim
 from pdl.dtype import int64
+from pdl.errors import UsageError
 from pdl.nn import Module
 from pdl.ops.base import Spec
 from pdl.runtime.bit_strings import BEST, LIKELY, PARTS, BitString
 from pdl.runtime.pipeline import Pipeline
 from pdl.train import Deployment
 from pdl_quantum.card import card_of
+from pdl_quantum.problems import Edges, MaxCut
 from pdl_quantum.problems.bits import bits_of, text_of
+from pdl_quantum.problems.pictures import cut
 from pdl_quantum.variational.ansatz import Ansatz
 
 if TYPE_CHECKING:
@@ -111,4 +115,20 @@ def deployment(task: QAOA, model: Ansatz, cfg: Any, *, metrics: Mapping[str, flo
     )
 
 
-__all__ = ["Asked", "deployment", "nothing", "reader"]
+def render(model: Ansatz, names: Sequence[str], prediction: Mapping[str, Any], folder: Path) -> Path:
+    """The graph of a trained Max-Cut circuit with the cut of a prediction, as BITS.svg; UsageError for other costs."""
+    cost = model.held()[0]
+    edges = [
+        ([q for q, letter in enumerate(word) if letter != "I"], float(complex(c).real))
+        for word, c in cost.terms.items()
+    ]
+    if not edges or any(len(ends) != 2 for ends, _ in edges):
+        raise UsageError("this run's cost is that of no graph, so there is nothing to draw; leave out --save")
+    graph = Edges.of([(*ends, weight) for ends, weight in edges], cost.num_qubits, list(names))
+    text = str(prediction["bits"] if "bits" in prediction else prediction["strings"][0]["bits"])
+    path = folder / f"{text}.svg"
+    path.write_text(cut(MaxCut(graph), [int(bit) for bit in text]), encoding="utf-8")
+    return path
+
+
+__all__ = ["Asked", "deployment", "nothing", "reader", "render"]
