@@ -31,7 +31,7 @@ class BitString(Reader, table=PRE, name="bit_string"):
     DataError for anything else.
     """
 
-    takes = "bits"
+    takes = "bitstring"
 
     def __init__(self, part: str, num_qubits: int) -> None:
         if part not in PARTS:
@@ -53,7 +53,7 @@ class BitString(Reader, table=PRE, name="bit_string"):
         return np.array(0 if self.part == "asked" else [int(bit) for bit in plain], np.int64)
 
     def rows(self, path: str | Path) -> Iterator[tuple[str, Any]]:
-        """The lines of a file, or the column `bits` of a table."""
+        """The lines of a file, or the column `bitstring` of a table."""
         for name, item in tables.texts(path, self.takes):
             yield name, item.get(self.takes, "") if isinstance(item, Mapping) else item
 

@@ -43,7 +43,7 @@ def test_what_is_no_bit_string_is_refused(item: str) -> None:
 
 def test_a_file_has_bits_a_line(tmp_path: Path) -> None:
     (tmp_path / "bits.txt").write_text("011\n\nbest\n")
-    (tmp_path / "bits.csv").write_text("bits,note\n011,a\n")
+    (tmp_path / "bits.csv").write_text("bitstring,note\n011,a\n")
     reader = BitString("bits", 3)
     assert [item for _, item in reader.rows(tmp_path / "bits.txt")] == ["011", "best"]
     assert [item for _, item in reader.rows(tmp_path / "bits.csv")] == ["011"]
