@@ -211,6 +211,8 @@ def test_faults_are_told() -> None:
         MaxCutGraph(name="petersn")
     with pytest.raises(DataError, match="give one of places, file, distances, cities, not none"):
         TSPCities()
+    with pytest.raises(DataError, match="give a larger penalty"):
+        TSPCities(cities=4, penalty=0.1)
     with pytest.raises(ConfigError, match="keeps the number of ones"):
         QAOACircuit(1, mixer="xy", cost={"ZZ": 1.0})
 

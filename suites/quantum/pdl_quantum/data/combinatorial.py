@@ -28,6 +28,7 @@ from pdl_quantum.problems import (
     random_regular,
     read_edges,
 )
+from pdl_quantum.problems.diagonal import MOST
 from pdl_quantum.qaoa.problem import combinatorial
 from pdl_quantum.variational.eigenproblem import Eigenproblems
 
@@ -40,6 +41,8 @@ class OneProblem(Eigenproblems):
 
     def __init__(self, name: str, asked: BinaryProblem) -> None:
         self.asked = asked
+        if asked.num_qubits <= MOST and np.isnan(asked.optimum):
+            raise DataError(f"{name}: the least energy is that of bits that break the rules; give a larger penalty")
         super().__init__([combinatorial(name, asked)])
 
 
@@ -59,7 +62,7 @@ class MaxCutGraph(OneProblem):
         name: str | None = None,
         file: str | None = None,
         nodes: Annotated[int, Range(2)] | None = None,
-        degree: Annotated[int, Range(1)] | None = 3,
+        degree: Annotated[int, Range(1)] = 3,
         probability: Annotated[float, Range(above=0, high=1)] | None = None,
         seed: int = 0,
         edges: Sequence[Sequence[float]] | None = None,
@@ -77,7 +80,7 @@ class MaxCutGraph(OneProblem):
                 random_graph(nodes, probability, seed),
             )
         elif nodes is not None:
-            told, graph = f"{nodes} nodes of degree {degree}, seed {seed}", random_regular(nodes, degree or 3, seed)
+            told, graph = f"{nodes} nodes of degree {degree}, seed {seed}", random_regular(nodes, degree, seed)
         else:
             told, graph = "the recipe's edges", Edges.of(edges or ())
         super().__init__(told, MaxCut(graph))

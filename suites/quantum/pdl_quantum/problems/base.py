@@ -114,12 +114,8 @@ class BinaryProblem:
 
     @cached_property
     def optimum(self) -> float:
-        """The `value` of the best bit strings."""
+        """The `value` of the best bit strings; NaN where these are not valid, so that penalties are too small."""
         return float(self.value(bits_of(self.best.indices[0], self.num_qubits)))
-
-    def better(self, a: float, b: float) -> bool:
-        """Whether value a is better than b."""
-        return a > b if self.sense == "max" else a < b
 
     def best_of(self, bits: Any) -> int:
         """Which of bit strings [K, n] is best, by value where valid, else by energy."""

@@ -13,11 +13,8 @@ from pdl.errors import UsageError
 Array = np.ndarray
 MOST, BLOCK = 28, 18
 """The most qubits whose states are all tried, and how many of them a block of states has (2^18 values: 2 MB)."""
-
-
-def is_diagonal(sum_: PauliSum) -> bool:
-    """Whether it has no X and no Y."""
-    return not any(set(word) & set("XY") for word in sum_.terms)
+KEPT = 1 << 16
+"""How many of the best states are kept."""
 
 
 def demand_diagonal(sum_: PauliSum) -> None:
@@ -67,13 +64,10 @@ def _word(mask: int, n: int) -> str:
 
 @dataclass(frozen=True)
 class Least:
-    """The least value of a sum, and the basis states int64 that have it, ascending (at most `diagonal.KEPT`)."""
+    """The least value of a sum, and the basis states int64 that have it, ascending (at most `KEPT`)."""
 
     value: float
     indices: Array
-
-
-KEPT = 1 << 16
 
 
 def least(sum_: PauliSum, *, tolerance: float = 1e-9) -> Least:
@@ -125,4 +119,4 @@ def _transformed(masks: dict[int, float], n: int) -> Array:
     return made
 
 
-__all__ = ["Least", "demand_diagonal", "from_table", "is_diagonal", "least", "table", "values"]
+__all__ = ["Least", "demand_diagonal", "from_table", "least", "table", "values"]

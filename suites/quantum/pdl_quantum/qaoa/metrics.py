@@ -52,7 +52,7 @@ class Samples(Metric):
 
 
 class BestSample(Metric):
-    """The value of the best bit string drawn; where none is valid, NaN is no number: the worst energy stands in."""
+    """The value of the best bit string drawn; where none keeps to the rules, the least energy with its penalties."""
 
     def __init__(self, samples: Samples, problem: BinaryProblem) -> None:
         self.samples, self.problem = samples, problem

@@ -131,7 +131,8 @@ class QAOA(Variational):
         return {**kept, "task": {**kept["task"], "bits": self.bits, "energy": self.energy}}
 
     def tiny(self, cfg: Any) -> Tiny:
-        return Tiny(train=4, test=4, epochs=3, settings={"task.epoch_steps": 4, "model.layers": 3})
+        layers = {"model.layers": min(3, cfg["model"]["layers"])} if "layers" in cfg["model"] else {}
+        return Tiny(train=4, test=4, epochs=3, settings={"task.epoch_steps": 4, **layers})
 
     # -- using ---------------------------------------------------------------------------------------------------------
     def baselines(self, cfg: Any, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
