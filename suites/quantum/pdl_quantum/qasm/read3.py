@@ -6,7 +6,6 @@ import contextlib
 import io
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from pdl.circuits import Angle, Circuit, Gate, Parameter
@@ -16,7 +15,8 @@ from pdl_quantum.qasm.evaluate import evaluate, number_of
 from pdl_quantum.qasm.modifiers import controlled, inverse, power
 from pdl_quantum.qasm.names import BUILT_IN_3, STDGATES, Meaning, phase
 from pdl_quantum.qasm.program import Condition, Program, together
-from pdl_quantum.qasm.values import Value, whole
+from pdl_quantum.qasm.scope import Scope, bounds, picked
+from pdl_quantum.qasm.values import Value
 
 MOST_STEPS = 1_000_000
 """Statements that are run, those of loops once for each round."""
@@ -59,18 +59,6 @@ def _complaint(error: Exception) -> str:
         return "this is no OpenQASM 3 program"
     word = "the end of the program" if token.type == -1 else repr(token.text)
     return f"OpenQASM line {token.line}: {word} does not belong here"
-
-
-@dataclass
-class Scope:
-    """What names mean at a place: values, and the qubits of a definition."""
-
-    values: dict[str, Value | Parameter] = field(default_factory=dict)
-    qubits: Mapping[str, Sequence[int]] = field(default_factory=dict)
-
-    def with_value(self, name: str, value: Value) -> Scope:
-        """The scope inside a round of a loop."""
-        return Scope({**self.values, name: value}, self.qubits)
 
 
 class Reader:
@@ -127,10 +115,13 @@ class Reader:
         self.program.register("qubit", node.qubit.name, self._size(node.size))
 
     def _classical(self, node: Any) -> None:
+        self._declared(node.type, node.identifier.name, node.init_expression)
+
+    def _declared(self, told: Any, name: str, start: Any) -> None:
         """Bits; other variables are constants, since nothing may assign to them."""
-        kind, name, start = type(node.type).__name__, node.identifier.name, node.init_expression
+        kind = type(told).__name__
         if kind == "BitType":
-            self.program.register("bit", name, self._size(node.type.size))
+            self.program.register("bit", name, self._size(told.size))
             if type(start).__name__ == "QuantumMeasurement":
                 self.program.measure(self._operand(start.qubit, self.top), self.program.bits[name])
             elif start is not None:
@@ -146,8 +137,7 @@ class Reader:
     def _input(self, node: Any) -> None:
         name, kind = node.identifier.name, node.type
         if node.io_identifier.name == "output":
-            node.init_expression = None
-            self._classical(node)
+            self._declared(kind, name, None)
             return
         shape: tuple[int, ...] = ()
         if type(kind).__name__ == "ArrayType":
@@ -290,7 +280,7 @@ class Reader:
         if type(told).__name__ == "DiscreteSet":
             values: Sequence[Value] = [evaluate(each, scope.values) for each in told.values]
         elif type(told).__name__ == "RangeDefinition":
-            values = _range(told, scope, None)
+            values = bounds(told, scope, None)
         else:
             raise DataError("loops run over a range with constant bounds, or over a set of numbers")
         for value in values:
@@ -306,12 +296,12 @@ class Reader:
         return list(self._held(scope.qubits, node.name, "qubit"))
 
     def _indexed(self, name: str, index: Any, scope: Scope) -> list[int]:
-        return _picked(name, self._held(scope.qubits, name, "qubit"), index, scope)
+        return picked(name, self._held(scope.qubits, name, "qubit"), index, scope)
 
     def _bits(self, node: Any, scope: Scope) -> list[int]:
         if type(node).__name__ == "IndexedIdentifier":
             held = self._held(self.program.bits, node.name.name, "bit")
-            return _picked(node.name.name, held, node.indices[0], scope)
+            return picked(node.name.name, held, node.indices[0], scope)
         return list(self._held(self.program.bits, node.name, "bit"))
 
     @staticmethod
@@ -333,37 +323,6 @@ STATEMENTS = {
     "QuantumMeasurementStatement": Reader._measure, "QuantumReset": Reader._reset, "QuantumBarrier": Reader._barrier,
     "BranchingStatement": Reader._branch, "ForInLoop": Reader._loop,
 }  # fmt: skip
-
-
-def _picked(name: str, held: Sequence[int], index: Any, scope: Scope) -> list[int]:
-    """The entries of a register that an index names."""
-    if type(index).__name__ == "DiscreteSet":
-        places = [number_of(each, scope.values, "an index") for each in index.values]
-    elif len(index) != 1:
-        raise DataError(f"{name} has one index")
-    elif type(index[0]).__name__ == "RangeDefinition":
-        places = list(_range(index[0], scope, len(held)))
-    else:
-        places = [number_of(index[0], scope.values, "an index")]
-    for place in places:
-        if not -len(held) <= place < len(held):
-            raise DataError(f"{name}[{place}]: {name} has {len(held)} entries")
-    return [held[place] for place in places]
-
-
-def _range(node: Any, scope: Scope, size: int | None) -> range:
-    """start:step:end, the end with it; open ends are those of the register."""
-    ends = [None if each is None else evaluate(each, scope.values) for each in (node.start, node.step, node.end)]
-    start, step, end = (None if each is None else whole(each, "the bound of a range") for each in ends)
-    step = 1 if step is None else step
-    if step == 0 or (size is None and (start is None or end is None)):
-        raise DataError("a range needs a step other than 0, and both ends")
-    last = (size or 0) - 1
-    first, final = (last, 0) if step < 0 else (0, last)
-    start, end = first if start is None else start, final if end is None else end
-    if size is not None:
-        start, end = (each + size if each < 0 else each for each in (start, end))
-    return range(start, end + (1 if step > 0 else -1), step)
 
 
 def _both(a: Condition, b: Condition) -> Condition:
