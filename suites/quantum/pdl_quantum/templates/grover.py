@@ -48,10 +48,8 @@ def diffuser(num_qubits: int) -> Circuit:
 def _flip_phase(circuit: Circuit, bits: Sequence[int]) -> None:
     """-1 where the qubits have these values."""
     last = len(bits) - 1
-    inner = Circuit(len(bits)).z(last)
-    if not bits[last]:
-        inner = Circuit(len(bits)).x(last).z(last).x(last)
-    circuit.controlled(range(last), inner, bits[:last]) if last else circuit.append(inner)
+    inner = Circuit(len(bits)).controlled(range(last), Circuit(len(bits)).z(last), bits[:last])
+    circuit.append(inner if bits[last] else Circuit(len(bits)).x(last).append(inner).x(last))
 
 
 __all__ = ["diffuser", "grover"]
