@@ -85,7 +85,7 @@ def test_mappings_keep_ground_and_hartree_fock_energies(settings: dict) -> None:
 
 
 def test_uccsd_asks_for_jordan_wigner(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="num_electrons"):
+    with pytest.raises(ConfigError, match=r"pdl_quantum.uccsd needs num_electrons, .* the data tells num_qubits"):
         train(load("quantum/h2_vqe", ["+data.train.mapping=parity"]), run=tmp_path / "run", progress=False)
 
 

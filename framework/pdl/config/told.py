@@ -11,7 +11,8 @@ from typing import Any
 
 from pdl import suites
 from pdl.config.signature import TARGET, signature
-from pdl.config.tree import Node
+from pdl.config.tree import Node, dotted
+from pdl.errors import ConfigError
 
 
 def told(node: Mapping[str, Any], facts: Mapping[str, Any], *, outer: Collection[str] = ()) -> dict[str, Any]:
@@ -42,4 +43,21 @@ def filled(node: Any, values: Mapping[str, Any]) -> Any:
     return made
 
 
-__all__ = ["filled", "told"]
+def demand_whole(node: Any, facts: Collection[str]) -> None:
+    """ConfigError where the part of a node, or one within it, still lacks an argument that it needs; `facts` are the
+    names of what the data told."""
+    if TARGET in node:
+        takes = signature(suites.locate(node[TARGET])).arguments
+        missing = [name for name, argument in takes.items() if argument.required and name not in node]
+        if missing:
+            known = ", ".join(facts) or "nothing"
+            raise ConfigError(
+                f"{dotted(getattr(node, 'path', ()))}: {node[TARGET]} needs {', '.join(missing)}, and neither the "
+                f"recipe nor the data gives that; the data tells {known}"
+            )
+    for value in node.values():
+        if isinstance(value, Mapping):
+            demand_whole(value, facts)
+
+
+__all__ = ["demand_whole", "filled", "told"]

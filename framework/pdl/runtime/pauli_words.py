@@ -60,11 +60,13 @@ class PauliWord(Reader, table=PRE, name="pauli_word"):
             letters[qubit], end = LETTERS.index(letter), found.end()
         if not plain or end != len(plain):
             raise DataError(
-                f"{text[:60]!r} is no product of Pauli matrices on {self.num_qubits} qubits"
-                f"{suggest(text, self.names)}; write letters and qubits, each once, such as 'X0 Z{self.num_qubits - 1}'"
-                + (f", or {' or '.join(self.names)}" if self.names else "")
+                f"{text[:60]!r} is no product of Pauli matrices on {self.num_qubits} qubits, such as "
+                f"'X0 Z{self.num_qubits - 1}'{self._others()}{suggest(text, self.names)}"
             )
         return letters
+
+    def _others(self) -> str:
+        return f", and not {' or '.join(self.names)}" if self.names else ""
 
     def rows(self, path: str | Path) -> Iterator[tuple[str, Any]]:
         """The lines of a file, or the column `word` of a table."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Annotated, Any
 
 import numpy as np
@@ -42,24 +43,26 @@ class Atoms(Eigenproblems):
         super().__init__([self.molecule.problem(mapping, reduced=reduced)])
 
 
+@lru_cache(8)
 def integrals(atoms: str, basis: str, *, charge: int = 0, spin: int = 0) -> Integrals:
-    """Integrals over the molecular orbitals. PackageError without PySCF, DataError where it refuses the molecule or
-    its self-consistent field does not converge."""
+    """Integrals over the molecular orbitals, computed once, on one thread: sums then have one order, and runs that are
+    resumed the same numbers. PackageError without PySCF, DataError where it refuses the molecule or its self-consistent
+    field does not converge."""
     try:
-        from pyscf import ao2mo, gto, scf
+        from pyscf import ao2mo, gto, lib, scf
     except ImportError:
         raise PackageError("molecules by their atoms need PySCF: pip install 'pdl-quantum[chemistry]'") from None
     try:
         molecule: Any = gto.M(atom=atoms, basis=basis, charge=charge, spin=spin, verbose=0)
     except Exception as error:  # PySCF raises what it likes
         raise DataError(f"{atoms!r:.60} in {basis}: PySCF takes it for no molecule: {str(error)[:120]}") from None
-    field: Any = (scf.ROHF if spin else scf.RHF)(molecule).run(verbose=0, conv_tol=1e-12)
-    if not field.converged:
-        raise DataError(f"{atoms!r:.60} in {basis}: the self-consistent field does not converge")
-    orbitals = np.asarray(field.mo_coeff)
-    n = orbitals.shape[1]
-    one = orbitals.T @ field.get_hcore() @ orbitals
-    two = np.asarray(ao2mo.restore(1, ao2mo.kernel(molecule, orbitals), n))
+    with lib.with_omp_threads(1):
+        field: Any = (scf.ROHF if spin else scf.RHF)(molecule).run(verbose=0, conv_tol=1e-12)
+        if not field.converged:
+            raise DataError(f"{atoms!r:.60} in {basis}: the self-consistent field does not converge")
+        orbitals = np.asarray(field.mo_coeff)
+        one = orbitals.T @ field.get_hcore() @ orbitals
+        two = np.asarray(ao2mo.restore(1, ao2mo.kernel(molecule, orbitals), orbitals.shape[1]))
     return Integrals(f"{atoms} ({basis})", one, two, float(molecule.energy_nuc()), int(molecule.nelectron), spin)
 
 

@@ -62,7 +62,7 @@ class DissociationCurve(Eigenproblems):
         reduced: bool = False,
     ) -> None:
         if name not in names():
-            raise DataError(f"there is no molecule {name!r}{suggest(name, names())}; there are {', '.join(names())}")
+            raise DataError(_unknown(name))
         self.molecules = shipped(name) if lengths is None else [one(name, length) for length in lengths]
         super().__init__([each.problem(mapping, reduced=reduced) for each in self.molecules])
 
@@ -75,8 +75,7 @@ def one(source: str, length: float | None = None, active: Sequence[int] | None =
         if length is not None:
             raise DataError(f"{source}: a file holds one molecule; leave length out")
         if "/" not in source and not Path(source).exists():
-            raise DataError(f"there is no molecule {source!r}{suggest(source, names())}; there are "
-                            f"{', '.join(names())}, or give a file")  # fmt: skip
+            raise DataError(_unknown(source))
         return read_molecule(source, None if active is None else (active[0], active[1]))
     if active is not None:
         raise DataError(f"{source}: comes as Pauli words, of which no active space can be cut; give integrals")
@@ -88,6 +87,10 @@ def one(source: str, length: float | None = None, active: Sequence[int] | None =
         have = ", ".join(f"{each.length:g}" for each in found)
         raise DataError(f"{source}: there is no length of {length:g} angstrom, only {have}")
     return near
+
+
+def _unknown(name: str) -> str:
+    return f"{name}: no molecule of pdl-quantum ({', '.join(names())}) and no file{suggest(name, names())}"
 
 
 @cache

@@ -10,7 +10,7 @@ import numpy as np
 
 from pdl.circuits import PauliSum
 from pdl.config import build
-from pdl.config.told import filled, told
+from pdl.config.told import demand_whole, filled, told
 from pdl.data import Fault
 from pdl.errors import ConfigError, UsageError
 from pdl.hints import Range
@@ -132,8 +132,11 @@ class Variational(Task):
 
     def model(self, cfg: Any) -> Module:
         """The recipe's model; what it leaves open, the data tells."""
-        self.told = told(cfg["model"], self.facts())
-        made: Module = build(filled(cfg["model"], self.told))
+        facts = self.facts()
+        self.told = told(cfg["model"], facts)
+        whole = filled(cfg["model"], self.told)
+        demand_whole(whole, facts)
+        made: Module = build(whole)
         self.ansatz = made
         return made
 
