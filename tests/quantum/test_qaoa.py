@@ -204,6 +204,12 @@ def test_what_does_not_fit_into_memory_is_told(tmp_path: Path) -> None:
         train(load("quantum/maxcut_qaoa", ["data.train.name=karate"]), run=tmp_path / "run", progress=False)
 
 
+def test_a_cost_that_is_not_the_datas_is_refused(tmp_path: Path) -> None:
+    """As the recipe of a run has it, whose data was changed."""
+    with pytest.raises(ConfigError, match=r"model.cost: that of another problem than data.train"):
+        train(load("quantum/maxcut_qaoa", ["model.cost={ZZII: 1.0}"]), run=tmp_path / "run", progress=False)
+
+
 def test_faults_are_told() -> None:
     with pytest.raises(DataError, match="give one of name, file, nodes and edges, not name, nodes"):
         MaxCutGraph(name="cube", nodes=4)

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from pdl.errors import DataError
+from pdl.circuits import PauliSum
+from pdl.errors import ConfigError, DataError
 from pdl.hints import Range
 from pdl.nn import Module
 from pdl.report import Section
@@ -125,6 +126,14 @@ class QAOA(Variational):
         if isinstance(made, QAOACircuit) and self.problems:
             made.grow()
         return made
+
+    def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
+        super().verify(model, datasets, cfg)
+        if isinstance(model, QAOACircuit):
+            facts = self.problems[0].facts
+            told = facts["kept"]["cost"] if model.kept else facts["cost"]
+            if PauliSum(self.problem.num_qubits, told).terms != model.cost.terms:
+                raise ConfigError("model.cost: that of another problem than data.train; leave cost and kept out")
 
     def remember(self) -> dict[str, Any]:
         kept = super().remember()
