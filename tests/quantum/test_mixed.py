@@ -11,7 +11,7 @@ import pytest
 
 from pdl.circuits import states
 from pdl.config import load
-from pdl.errors import DataError
+from pdl.errors import ConfigError, DataError
 from pdl.train import evaluate, predict, train
 from pdl_quantum.algorithms.states import fidelity
 from pdl_quantum.data import MixedState, ThermalState
@@ -53,6 +53,9 @@ def test_eigenvalues_of_a_density_matrix(tmp_path: Path) -> None:
     page = (tmp_path / "run" / "report.html").read_text()
     assert "Spectrum" in page
     assert "0.500000" in page
+    other = [f"data.{split}.seed=1" for split in ("train", "val", "test")]
+    with pytest.raises(ConfigError, match="that of another density matrix"):
+        train(load(tmp_path / "run" / "config.yaml", other), run=tmp_path / "again", progress=False)
 
 
 def test_a_density_matrix_of_a_file_and_low_rank(tmp_path: Path) -> None:

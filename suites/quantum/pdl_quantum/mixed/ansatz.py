@@ -33,6 +33,7 @@ class PreparedAnsatz(Ansatz):
     ) -> None:
         if state is None or len(state) != 2:
             raise ConfigError("model: a PreparedAnsatz needs a state; leave it out and let the data tell it")
+        self.state = [[float(part) for part in parts] for parts in state]
         whole = prepared_state(np.array(state[0], np.float64) + 1j * np.array(state[1], np.float64))
         whole.append(circuit)
         super().__init__(whole, initial=initial, scale=scale, rows=rows, terms=terms)

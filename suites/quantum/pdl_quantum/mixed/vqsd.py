@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 import pdl
-from pdl.errors import DataError
+from pdl.errors import ConfigError, DataError
 from pdl.nn import Module
 from pdl.report import Section, table
 from pdl.train import Loss, Metric
 from pdl.train.deployed import Deployed
 from pdl.train.loop import Evaluation
+from pdl_quantum.mixed.ansatz import PreparedAnsatz
 from pdl_quantum.mixed.asked import state_of, state_told
 from pdl_quantum.mixed.metrics import Fidelity, Spectrum, SpectrumError
 from pdl_quantum.mixed.problem import Spectral
@@ -75,6 +76,15 @@ class VQSD(Variational):
         super().prepare(cfg, datasets)
         if len(self.problems) != 1 or not isinstance(self.problems[0], Spectral):
             raise DataError("data.train: VQSD diagonalises one density matrix; give a pdl_quantum.data.MixedState")
+
+    def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
+        super().verify(model, datasets, cfg)
+        if isinstance(model, Deployed):
+            return
+        if not isinstance(model, PreparedAnsatz):
+            raise ConfigError(f"model: {type(model).__name__} is no pdl_quantum.PreparedAnsatz")
+        if model.state != self.spectral.facts["state"]:
+            raise ConfigError("model.state: that of another density matrix than data.train; leave it out")
 
     def facts(self) -> dict[str, Any]:
         """As `Variational`; the circuit is on the qubits of the density matrix."""
