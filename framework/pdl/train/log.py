@@ -128,15 +128,15 @@ class Progress(Hook):
     def on_step(self, trainer: Trainer) -> None:
         if self._bar is not None:
             epoch = f"epoch {trainer.state.epoch + 1}/{trainer.settings.epochs}"
-            status = f"{epoch}  loss {trainer.last.loss:.4f}  lr {trainer.last.lr:.2g}  {self._rate(trainer)}"
+            status = f"{epoch}  loss {_short(trainer.last.loss)}  lr {trainer.last.lr:.2g}  {self._rate(trainer)}"
             self._bar.update(self._task, completed=trainer.state.step, status=status)
         elif time.monotonic() - self._shown[0] >= self.seconds:
             done = f"step {trainer.state.step}" + (f"/{self._total}" if self._total else "")
-            self._say(trainer, f"  {done}  loss {trainer.last.loss:.4f}  lr {trainer.last.lr:.2g}")
+            self._say(trainer, f"  {done}  loss {_short(trainer.last.loss)}  lr {trainer.last.lr:.2g}")
 
     def on_epoch(self, trainer: Trainer) -> None:
         numbers = "  ".join(
-            f"{name} {value:.4f}" for name, value in trainer.epoch_log.items() if not name.startswith("lr")
+            f"{name} {_short(value)}" for name, value in trainer.epoch_log.items() if not name.startswith("lr")
         )
         best = "  *" if trainer.improved and "val" in trainer.loaders else ""
         self._say(trainer, f"epoch {trainer.state.epoch}/{trainer.settings.epochs}  {numbers}{best}")
@@ -194,3 +194,8 @@ def _bar(stream: TextIO, total: int | None, done: int) -> tuple[Any, Any]:
     bar = Bar(*columns, console=Console(file=stream), transient=True)
     bar.start()
     return bar, bar.add_task("train", total=total, completed=done, status="")
+
+
+def _short(value: float) -> str:
+    """A number in a line: four places, or four digits where these would say nothing."""
+    return f"{value:.4f}" if 1e-3 <= abs(value) < 1e5 or value == 0 else f"{value:.4g}"
