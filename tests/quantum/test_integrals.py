@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pdl.circuits import PauliSum
 from pdl.config import load
-from pdl.errors import ConfigError, DataError, PackageError
+from pdl.errors import ConfigError, DataError, PackageError, UsageError
 from pdl.train import train
+from pdl_quantum.chemistry import tapered
 from pdl_quantum.chemistry.integrals import Integrals
 from pdl_quantum.data import Atoms, Molecule
 from pdl_quantum.data import atoms as by_pyscf
@@ -82,6 +84,24 @@ def test_mappings_keep_ground_and_hartree_fock_energies(settings: dict) -> None:
         state[0, int(problem.facts["occupied"], 2)] = 1
         assert problem.hamiltonian.expectation(state)[0] == pytest.approx(molecule.hartree_fock, abs=1e-10)
         assert "num_electrons" not in problem.facts
+
+
+@pytest.mark.parametrize(("source", "qubits"), [("H2", 1), ("H3+", 3), ("LiH", 8)])
+def test_tapering_keeps_the_ground_state(source: str, qubits: int) -> None:
+    """Bravyi et al. (arXiv 1701.08213): H2 on a single qubit."""
+    problem, molecule = Molecule(source, tapered=True).problems[0], one(source)
+    assert problem.num_qubits == qubits
+    assert np.linalg.eigvalsh(problem.hamiltonian.matrix())[0] == pytest.approx(molecule.exact, abs=1e-9)
+    state = np.zeros((1, 1 << qubits), complex)
+    state[0, int(problem.facts["occupied"], 2)] = 1
+    assert problem.hamiltonian.expectation(state)[0] == pytest.approx(molecule.hartree_fock, abs=1e-9)
+
+
+def test_what_is_no_symmetry_is_refused() -> None:
+    with pytest.raises(UsageError, match="should keep its value"):
+        tapered(PauliSum(2, {"XI": 1.0, "ZZ": 0.5}), ["ZI"], [0, 0])
+    with pytest.raises(DataError, match="goes with the mapping jordan_wigner"):
+        Molecule("H2", mapping="parity", tapered=True)
 
 
 def test_uccsd_asks_for_jordan_wigner(tmp_path: Path) -> None:

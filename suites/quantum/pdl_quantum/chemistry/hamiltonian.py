@@ -10,6 +10,7 @@ import numpy as np
 
 from pdl.circuits import PauliSum
 from pdl.errors import DataError
+from pdl_quantum.chemistry import tapering
 from pdl_quantum.chemistry.mappings import MappingName, mapped, mapped_bits, reordered, without_parities
 from pdl_quantum.chemistry.masks import masks_of, orthogonal, word_of
 from pdl_quantum.spectrum import Sector, levels
@@ -85,12 +86,14 @@ class MolecularHamiltonian:
             bits[first : first + 2 * (count or 0) : 2] = [1] * (count or 0)
         return bits
 
-    def problem(self, mapping: MappingName = "jordan_wigner", *, reduced: bool = False) -> Eigenproblem:
+    def problem(
+        self, mapping: MappingName = "jordan_wigner", *, reduced: bool = False, tapered: bool = False
+    ) -> Eigenproblem:
         """As a variational task takes it, by `qubits`. What it tells of electrons holds for Jordan-Wigner, and for the
         lowest spin orbitals occupied: where that is not so, circuits that ask for it say that it is missing."""
-        hamiltonian, occupied = self.qubits(mapping, reduced=reduced)
+        hamiltonian, occupied = self.qubits(mapping, reduced=reduced, tapered=tapered)
         facts: dict[str, Any] = {"occupied": "".join(map(str, occupied))}
-        own = mapping == "jordan_wigner"
+        own = mapping == "jordan_wigner" and not tapered
         if own and all(occupied[: self.num_electrons]):
             facts |= {"num_electrons": self.num_electrons, "symmetries": self.symmetries}
         return Eigenproblem(
@@ -98,9 +101,18 @@ class MolecularHamiltonian:
             sector=self.sector if own else None, x=self.length, axis="bond length (angstrom)",
         )  # fmt: skip
 
-    def qubits(self, mapping: MappingName, *, reduced: bool = False) -> tuple[PauliSum, list[int]]:
-        """(Hamiltonian, bits of the Hartree-Fock state) in a mapping; `reduced`: by parity, on two qubits less
-        (`without_parities`)."""
+    def qubits(
+        self, mapping: MappingName, *, reduced: bool = False, tapered: bool = False
+    ) -> tuple[PauliSum, list[int]]:
+        """(Hamiltonian, bits of the Hartree-Fock state) in a mapping.
+
+        reduced   by parity, on two qubits less: those of the parities of electrons (`without_parities`)
+        tapered   by Jordan-Wigner, on a qubit less for each of `symmetries` (`tapering.tapered`)
+        """
+        if tapered:
+            if mapping != "jordan_wigner" or reduced:
+                raise DataError(f"{self.name}: tapered goes with the mapping jordan_wigner, and without reduced")
+            return tapering.tapered(self.hamiltonian, self.symmetries, self.occupied)
         if not reduced:
             return mapped(self.hamiltonian, mapping), mapped_bits(np.array(self.occupied), mapping).tolist()
         if mapping != "parity":

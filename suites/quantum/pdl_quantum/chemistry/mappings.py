@@ -7,7 +7,7 @@ permutation of basis states, and a product X^x Z^z of Pauli matrices becomes X^(
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, get_args
 
 import numpy as np
@@ -70,10 +70,15 @@ def mapping_matrix(mapping: MappingName, num_qubits: int) -> Array:
 
 def mapped(paulis: PauliSum, mapping: MappingName) -> PauliSum:
     """A sum that Jordan-Wigner made, in another mapping."""
+    matrix = mapping_matrix(mapping, paulis.num_qubits)
+    return transformed(paulis, matrix, _inverse(matrix))
+
+
+def transformed(paulis: PauliSum, matrix: Array, inverse: Array) -> PauliSum:
+    """A sum after the permutation of basis states that takes bits n to B n, for B and its inverse over GF(2), uint8
+    [n, n]."""
     n = paulis.num_qubits
-    forth = mapping_matrix(mapping, n)
-    back = _inverse(forth).T
-    columns = [[_mask(matrix[:, q]) for q in range(n)] for matrix in (forth, back)]
+    columns = [[_mask(each[:, q]) for q in range(n)] for each in (matrix, inverse.T)]
     moved: dict[Masks, complex] = {}
     for (x, z), value in terms_of(paulis).items():
         moved[_through(x, columns[0]), _through(z, columns[1])] = value
@@ -128,16 +133,24 @@ def without_parities(paulis: PauliSum, num_electrons: int, num_up: int) -> Pauli
     """A sum in the parity mapping on two qubits less (Bravyi et al., arXiv 1701.08213), where modes are ordered all
     spins up, then all spins down: qubit n/2 - 1 is the parity of the spins up, the last that of all; both are known."""
     n = paulis.num_qubits
-    known = {n // 2 - 1: -1 if num_up % 2 else 1, n - 1: -1 if num_electrons % 2 else 1}
+    try:
+        return without(paulis, {n // 2 - 1: num_up % 2, n - 1: num_electrons % 2})
+    except UsageError as error:
+        order = "order the modes all spins up, then all spins down, and use the parity mapping"
+        raise UsageError(f"{error}; {order}") from None
+
+
+def without(paulis: PauliSum, bits: Mapping[int, int]) -> PauliSum:
+    """A sum on fewer qubits: of those that keep their value, by number, a Z becomes 1 or -1. UsageError where one does
+    not."""
     terms: list[tuple[str, complex]] = []
     for word, value in paulis.terms.items():
-        for qubit, sign in known.items():
+        for qubit, bit in bits.items():
             if word[qubit] in "XY":
-                raise UsageError(f"{word}: changes qubit {qubit}, a parity that should be kept; order the modes all "
-                                 "spins up, then all spins down, and use the parity mapping")  # fmt: skip
-            value = value * sign if word[qubit] == "Z" else value
-        terms.append(("".join(letter for qubit, letter in enumerate(word) if qubit not in known), value))
-    return PauliSum(n - 2, terms).simplified()
+                raise UsageError(f"{word} changes qubit {qubit}, which should keep its value")
+            value = -value if word[qubit] == "Z" and bit else value
+        terms.append(("".join(letter for qubit, letter in enumerate(word) if qubit not in bits), value))
+    return PauliSum(paulis.num_qubits - len(bits), terms).simplified()
 
 
 def _mask(bits: Array) -> int:
@@ -164,5 +177,5 @@ def _inverse(matrix: Array) -> Array:
 
 __all__ = [
     "MAPPINGS", "MappingName", "bravyi_kitaev", "jordan_wigner", "mapped", "mapped_bits", "mapping_matrix", "parity",
-    "reordered", "without_parities",
+    "reordered", "transformed", "without", "without_parities",
 ]  # fmt: skip

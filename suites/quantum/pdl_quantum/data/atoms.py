@@ -21,7 +21,7 @@ class Atoms(Eigenproblems):
     atoms    "Li 0 0 0; H 0 0 1.45": element and place, in angstrom;    basis  as PySCF calls it
     charge   of the molecule;    spin  unpaired electrons
     active   (electrons, orbitals) of an active space; by default all
-    mapping, reduced   as in `Molecule`
+    mapping, reduced, tapered   as in `Molecule`
     """
 
     def __init__(
@@ -34,13 +34,14 @@ class Atoms(Eigenproblems):
         active: Sequence[Annotated[int, Range(1)]] | None = None,
         mapping: MappingName = "jordan_wigner",
         reduced: bool = False,
+        tapered: bool = False,
     ) -> None:
         found = integrals(atoms, basis, charge=charge, spin=spin)
         if active is not None and len(active) != 2:
             raise DataError(f"active={list(active)} must be two numbers: electrons and orbitals")
         self.integrals = found if active is None else found.active(*active)
         self.molecule = self.integrals.hamiltonian()
-        super().__init__([self.molecule.problem(mapping, reduced=reduced)])
+        super().__init__([self.molecule.problem(mapping, reduced=reduced, tapered=tapered)])
 
 
 @lru_cache(8)

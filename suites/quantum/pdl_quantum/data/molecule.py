@@ -30,7 +30,8 @@ class Molecule(Eigenproblems):
     length   of the bond, in angstrom, for a name with several; by default the one near equilibrium
     active   (electrons, orbitals) of an active space, for files of integrals
     mapping  of spin orbitals to qubits: jordan_wigner, parity or bravyi_kitaev
-    reduced  leave the two qubits out that hold parities (parity only)
+    reduced  leave the two qubits out that hold parities of electrons (parity only)
+    tapered  leave out a qubit for each symmetry, those of the molecule's shape among them (jordan_wigner only)
     """
 
     def __init__(
@@ -41,16 +42,17 @@ class Molecule(Eigenproblems):
         active: Sequence[Annotated[int, Range(1)]] | None = None,
         mapping: MappingName = "jordan_wigner",
         reduced: bool = False,
+        tapered: bool = False,
     ) -> None:
         self.molecule = one(source, length, active)
-        super().__init__([self.molecule.problem(mapping, reduced=reduced)])
+        super().__init__([self.molecule.problem(mapping, reduced=reduced, tapered=tapered)])
 
 
 class DissociationCurve(Eigenproblems):
     """One molecule at several bond lengths, each with parameters of its own.
 
     name      as in `Molecule`;    lengths  in angstrom, by default all there are
-    mapping, reduced   as in `Molecule`
+    mapping, reduced, tapered   as in `Molecule`
     """
 
     def __init__(
@@ -60,11 +62,12 @@ class DissociationCurve(Eigenproblems):
         *,
         mapping: MappingName = "jordan_wigner",
         reduced: bool = False,
+        tapered: bool = False,
     ) -> None:
         if name not in names():
             raise DataError(_unknown(name))
         self.molecules = shipped(name) if lengths is None else [one(name, length) for length in lengths]
-        super().__init__([each.problem(mapping, reduced=reduced) for each in self.molecules])
+        super().__init__([each.problem(mapping, reduced=reduced, tapered=tapered) for each in self.molecules])
 
 
 def one(source: str, length: float | None = None, active: Sequence[int] | None = None) -> MolecularHamiltonian:

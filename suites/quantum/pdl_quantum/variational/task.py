@@ -116,7 +116,9 @@ class Variational(Task):
         found = {split: problems_of(dataset) for split, dataset in datasets.items()}
         split, self.problems = next(iter(found.items()))
         for other, problems in found.items():
-            if [each.name for each in problems] != [each.name for each in self.problems]:
+            if [(each.name, each.hamiltonian.terms) for each in problems] != [
+                (each.name, each.hamiltonian.terms) for each in self.problems
+            ]:
                 raise ConfigError(
                     f"data.{other}: has other problems than data.{split}; a circuit is trained for those it is "
                     f'measured on: write data.{other}: "${{data.train}}"'
