@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import pdl
+from pdl.circuits import root_fidelity
 from pdl.circuits import states as run
 from pdl.errors import UsageError
 from pdl_quantum import Circuit, Parameter, PauliSum
@@ -28,7 +29,7 @@ from pdl_quantum.algorithms import (
 )
 from pdl_quantum.algorithms.clifford_shadows import random_basis
 from pdl_quantum.algorithms.shadows import median_of_means
-from pdl_quantum.algorithms.states import ensemble, evolve, fidelity, mixture, reduced, unitary
+from pdl_quantum.algorithms.states import ensemble, evolve, mixture, reduced, unitary
 from pdl_quantum.problems import heisenberg, transverse_ising
 
 linalg = pytest.importorskip("scipy.linalg", reason="SciPy checks the matrices")
@@ -91,7 +92,7 @@ def test_ensembles_and_fidelity() -> None:
     assert len(weights) == 3
     np.testing.assert_allclose(mixture(pdl.as_tensor(vectors), weights).numpy(), a, atol=1e-12)
     root = linalg.sqrtm(a)
-    assert fidelity(a, b) == pytest.approx(np.trace(linalg.sqrtm(root @ b @ root)).real, abs=1e-6)
+    assert root_fidelity(a, b) == pytest.approx(np.trace(linalg.sqrtm(root @ b @ root)).real, abs=1e-6)
     with pytest.raises(UsageError, match="trace 1"):
         ensemble(2 * a)
 

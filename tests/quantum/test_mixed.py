@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pdl.circuits import states
+from pdl.circuits import root_fidelity, states
 from pdl.config import load
 from pdl.errors import ConfigError, DataError
 from pdl.train import evaluate, predict, train
-from pdl_quantum.algorithms.states import fidelity
 from pdl_quantum.data import MixedState, ThermalState
 from pdl_quantum.mixed.problem import spectral
 from pdl_quantum.problems.diagonal import from_table, table
@@ -68,7 +67,7 @@ def test_a_density_matrix_of_a_file_and_low_rank(tmp_path: Path) -> None:
     assert problem.num_qubits == 5  # rank 3: two more
     pure = states(prepared_state(np.array(problem.facts["state"][0]) + 1j * np.array(problem.facts["state"][1])))[0]
     parts = pure.reshape(8, 4)
-    assert fidelity(parts @ parts.conj().T, rho) == pytest.approx(1)
+    assert root_fidelity(parts @ parts.conj().T, rho) == pytest.approx(1)
     assert problem.exact == pytest.approx(float(problem.spectrum @ np.arange(1, 9)) / 36)
     np.save(tmp_path / "no.npy", 2 * rho)
     with pytest.raises(DataError, match="trace 1"):

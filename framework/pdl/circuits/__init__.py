@@ -42,7 +42,15 @@ from pdl.circuits.derivatives import (
     quantum_fisher,
 )
 from pdl.circuits.gates import Gate
-from pdl.circuits.information import entropy, fidelity, partial_trace, purity, state_fidelity, trace_distance
+from pdl.circuits.information import (
+    entropy,
+    fidelity,
+    partial_trace,
+    purity,
+    root_fidelity,
+    state_fidelity,
+    trace_distance,
+)
 from pdl.circuits.noise import NoiseModel, noisy
 from pdl.circuits.outcomes import bitstrings, counts, probabilities, sample
 from pdl.circuits.paulis import PauliSum
@@ -56,5 +64,5 @@ __all__ = [
     "finite_differences", "generalized_amplitude_damping", "gradients", "hessian", "hessian_vector",
     "kraus_channel", "metric_tensor", "mixed_expectation", "noisy", "parameter_shift", "partial_trace",
     "pauli_channel", "phase_damping", "phase_flip", "probabilities", "purity", "quantum_fisher", "reset_channel",
-    "run", "sample", "state_fidelity", "states", "thermal_relaxation", "trace_distance", "zero_states",
+    "root_fidelity", "run", "sample", "state_fidelity", "states", "thermal_relaxation", "trace_distance", "zero_states",
 ]  # fmt: skip

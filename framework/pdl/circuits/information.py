@@ -18,8 +18,13 @@ def purity(rho: Array) -> Array:
 
 def fidelity(rho: Array, sigma: Array) -> Array:
     """Uhlmann's fidelity (tr sqrt(sqrt(rho) sigma sqrt(rho)))^2; 1 for the same state, 0 for orthogonal ones."""
+    return root_fidelity(rho, sigma) ** 2
+
+
+def root_fidelity(rho: Array, sigma: Array) -> Array:
+    """tr sqrt(sqrt(rho) sigma sqrt(rho)), the root of `fidelity`, which some call fidelity, as Nielsen & Chuang."""
     singular = np.linalg.svd(_root(rho) @ _root(sigma), compute_uv=False)  # tr sqrt(A A^dagger)
-    return np.asarray(singular.sum(-1) ** 2)
+    return np.asarray(singular.sum(-1))
 
 
 def state_fidelity(a: Array, b: Array) -> Array:
@@ -75,4 +80,4 @@ def _root(rho: Array) -> Array:
     return made
 
 
-__all__ = ["entropy", "fidelity", "partial_trace", "purity", "state_fidelity", "trace_distance"]
+__all__ = ["entropy", "fidelity", "partial_trace", "purity", "root_fidelity", "state_fidelity", "trace_distance"]

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 import pdl
-from pdl.circuits import Circuit, PauliSum
+from pdl.circuits import Circuit, PauliSum, root_fidelity
 from pdl.errors import UsageError
 from pdl.tensor import Tensor, no_grad
 from pdl_quantum.algorithms.descent import Fit, angles, best_of, descend
-from pdl_quantum.algorithms.states import evolve, fidelity, reduced
+from pdl_quantum.algorithms.states import evolve, reduced
 
 Array = np.ndarray
 
@@ -91,7 +91,7 @@ class GibbsState:
         """tr sqrt(sqrt(r) g sqrt(r)) with the Gibbs state g."""
         with no_grad():
             rho = self.density(pdl.as_tensor(np.asarray(parameters, np.float64))).numpy()
-        return fidelity(rho, gibbs_state(self.hamiltonian, self.beta))
+        return float(root_fidelity(rho, gibbs_state(self.hamiltonian, self.beta)))
 
 
 __all__ = ["GibbsState", "gibbs_state", "truncated_entropy"]

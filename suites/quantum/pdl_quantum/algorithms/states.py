@@ -84,12 +84,4 @@ def checked_density(density: Any) -> Array:
     return rho
 
 
-def fidelity(a: Any, b: Any) -> float:
-    """tr sqrt(sqrt(a) b sqrt(a)) of two density matrices; its square is often called fidelity, too."""
-    weights, vectors = np.linalg.eigh(np.asarray(a, np.complex128))
-    root = (vectors * np.sqrt(np.maximum(weights, 0))) @ vectors.conj().T
-    inner = np.linalg.eigvalsh(root @ np.asarray(b, np.complex128) @ root)
-    return float(np.sqrt(np.maximum(inner, 0)).sum())
-
-
-__all__ = ["checked_density", "ensemble", "evolve", "fidelity", "mixture", "reduced", "split", "unitary"]
+__all__ = ["checked_density", "ensemble", "evolve", "mixture", "reduced", "split", "unitary"]

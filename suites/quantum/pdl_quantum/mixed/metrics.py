@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from pdl.circuits import root_fidelity
 from pdl.train import Metric
-from pdl_quantum.algorithms.states import fidelity
 
 Array = np.ndarray
 
@@ -22,7 +22,7 @@ class Fidelity(Metric):
         self.found = np.asarray(outputs[2])
 
     def compute(self) -> float:
-        return fidelity(self.found, self.wanted)
+        return float(root_fidelity(self.found, self.wanted))
 
 
 class Spectrum(Metric):
