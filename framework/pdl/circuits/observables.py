@@ -9,6 +9,7 @@ import numpy as np
 
 from pdl.circuits.paulis import PauliSum, padded, stream_of
 from pdl.errors import UsageError
+from pdl.kernels import memory
 from pdl.kernels import statevector as kernels
 
 Array = np.ndarray
@@ -41,7 +42,7 @@ class Observables:
     def weighted(self, z: Array, weights: Array) -> Array:
         """sum_k w_bk H_k z_b for states complex [B, 2^n] and weights [B, K], in one pass."""
         wide = padded(z, self.num_qubits)
-        out = np.empty_like(wide)
+        out = memory.empty(wide.shape, wide.dtype)
         values = self._values * np.asarray(weights, np.float64).take(self._owners, axis=1)
         kernels.pauli(out, wide, self._stream, values)
         return out if wide is z else np.ascontiguousarray(out[:, : z.shape[1]])

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from pdl.errors import UsageError
+from pdl.kernels import memory
 from pdl.kernels import statevector as kernels
 
 Array = np.ndarray
@@ -104,7 +105,7 @@ class PauliSum:
     def applied(self, z: Array) -> tuple[Array, Array]:
         """(H z, Re <z|H|z> float64 [B]) in one pass over states complex [B, 2^n]."""
         wide = padded(z, self.num_qubits)
-        out, energies = np.empty_like(wide), np.empty(len(wide))
+        out, energies = memory.empty(wide.shape, wide.dtype), np.empty(len(wide))
         kernels.pauli(out, wide, *self._stream, energies)
         return (out if wide is z else np.ascontiguousarray(out[:, : 1 << self.num_qubits])), energies
 

@@ -9,6 +9,7 @@ import numpy as np
 from pdl.circuits.circuit import Circuit
 from pdl.circuits.paulis import PauliSum
 from pdl.errors import UsageError
+from pdl.kernels import memory
 from pdl.kernels import statevector as kernels
 
 Array = np.ndarray
@@ -23,11 +24,20 @@ def zero_states(num_qubits: int, batch: int = 1, dtype: Any = np.complex128) -> 
 
 def states(circuit: Circuit, values: Any = None, *, initial: Any = None, dtype: Any = np.complex128) -> Array:
     """The states [B, 2^n] that a circuit makes of |0...0>, or of `initial` [2^n] or [B, 2^n]."""
-    rows = circuit.row(values)
-    made = start(circuit.num_qubits, len(rows), initial, dtype)
+    return evolved(circuit, circuit.row(values), initial, dtype)[0]
+
+
+def evolved(circuit: Circuit, rows: Array, initial: Any, dtype: Any) -> tuple[Array, Array]:
+    """(states, values that the program was bound to), for rows of parameters."""
     program = circuit.compiled()
-    kernels.run(made, program.stream, program.bind(rows))
-    return made
+    bound = program.bind(rows)
+    if initial is None:
+        made = memory.empty((len(rows), 1 << circuit.num_qubits), np.dtype(dtype))
+        kernels.run(made, program.stream, bound, True)
+    else:
+        made = start(circuit.num_qubits, len(rows), initial, dtype)
+        kernels.run(made, program.stream, bound)
+    return made, bound
 
 
 def start(num_qubits: int, batch: int, initial: Any, dtype: Any) -> Array:
@@ -52,14 +62,12 @@ def gradients(circuit: Circuit, observable: PauliSum, values: Any = None, *, ini
     """(<H> [B], its derivatives by all parameters [B, P]) by adjoint differentiation (arXiv 2009.02823): twice the
     memory of a state, the time of a few runs."""
     rows = circuit.row(values)
-    z = start(circuit.num_qubits, len(rows), initial, dtype)
     program = circuit.compiled()
-    bound = program.bind(rows)
-    kernels.run(z, program.stream, bound)
+    z, bound = evolved(circuit, rows, initial, dtype)
     l, found = observable.applied(z)  # noqa: E741
     sums = np.zeros((len(z), program.gradients))
     kernels.backward(z, l, program.stream, bound, sums)
     return found, program.pull(sums, rows if len(rows) == len(z) else np.broadcast_to(rows, (len(z), rows.shape[1])))
 
 
-__all__ = ["expectations", "gradients", "start", "states", "zero_states"]
+__all__ = ["evolved", "expectations", "gradients", "start", "states", "zero_states"]

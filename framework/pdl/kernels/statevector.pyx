@@ -8,7 +8,7 @@ include "checks.pxi"
 
 cdef extern from "table.h" namespace "pdl":
     cdef cppclass StateVectorTable[T]:
-        void run(T* z, int64_t states, int n, const int64_t* program, const double* values, int64_t stride) nogil
+        void run(T* z, int64_t states, int n, const int64_t* program, const double* values, int64_t stride, bint zero) nogil
         void backward(T* z, T* l, int64_t states, int n, const int64_t* program, const double* values, int64_t stride, double* sums,
                       int64_t slots) nogil
         void pauli(T* out, const T* z, int64_t states, int n, const int64_t* groups, const double* values, int64_t stride,
@@ -46,6 +46,7 @@ def run(
     number[:, ::1] z not None,               # INOUT [B, 2^n]
     const int64_t[::1] program not None,     # IN
     const double[:, ::1] values not None,    # IN [B or 1, slots]
+    bint zero=False,                         # begin with |0...0>, whatever z holds
 ):
     """Apply a program to every state."""
     cdef int n = qubits("statevector", z.shape[1])
@@ -55,9 +56,9 @@ def run(
     cdef const double* row = &values[0, 0] if values.shape[1] else NULL
     with nogil:
         if number is doublecomplex:
-            statevector_table(<double*>NULL).run(<double*>&z[0, 0], z.shape[0], n, &program[0], row, stride)
+            statevector_table(<double*>NULL).run(<double*>&z[0, 0], z.shape[0], n, &program[0], row, stride, zero)
         else:
-            statevector_table(<float*>NULL).run(<float*>&z[0, 0], z.shape[0], n, &program[0], row, stride)
+            statevector_table(<float*>NULL).run(<float*>&z[0, 0], z.shape[0], n, &program[0], row, stride, zero)
 
 
 def backward(

@@ -14,7 +14,7 @@ from pdl.circuits.circuit import Circuit
 from pdl.circuits.observables import Observables
 from pdl.circuits.paulis import PauliSum
 from pdl.circuits.plain import dumps, held_circuit, held_observables, sums_as_text
-from pdl.circuits.simulate import start
+from pdl.circuits.simulate import evolved
 from pdl.errors import ShapeError, UsageError
 from pdl.kernels import statevector as kernels
 from pdl.ops.base import Arrays, Op, Spec, apply, demand_floating, not_differentiable
@@ -77,10 +77,7 @@ class _OfCircuit:
     def _run(self, ins: tuple[Any, ...]) -> _Run:
         circuit, rows = held_circuit(self.circuit), np.array(ins[0], np.float64)
         initial = np.array(ins[1]) if len(ins) > 1 else None
-        program = circuit.compiled()
-        bound = program.bind(rows)
-        z = start(circuit.num_qubits, len(rows), initial, np.complex128)
-        kernels.run(z, program.stream, bound)
+        z, bound = evolved(circuit, rows, initial, np.complex128)
         return _Run(self.circuit, rows, initial, bound, z)
 
     def _back(self, outs: Arrays, made: _Run, l: Array, overlap: Array | None = None) -> None:  # noqa: E741

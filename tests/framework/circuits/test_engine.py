@@ -52,12 +52,41 @@ def test_tiles_and_sweeps(seed: int) -> None:
     bound = program.bind(values)
     kernels.run(z, program.stream, bound)
     np.testing.assert_allclose(z[0], dense_state(circuit, values), atol=1e-12)
+    anew = np.full_like(z, np.nan)
+    kernels.run(anew, program.stream, bound, True)
+    np.testing.assert_allclose(anew, z, atol=1e-14)
     observable = random_sum(rng, n, 5)
     l = observable.apply(z)  # noqa: E741
     sums = np.zeros((1, program.gradients))
     kernels.backward(z, l, program.stream, bound, sums)
     assert abs(z[0, 0] - 1) < 1e-12
     np.testing.assert_allclose(program.pull(sums, values), gradients(circuit, observable, values)[1], atol=1e-11)
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+@pytest.mark.parametrize("seed", range(3))
+def test_large_tiles(seed: int, dtype: type) -> None:
+    """Tiles of 2^13 amplitudes, worked on by pieces of the first cache, beside tiles of 2^8; and flips in rows."""
+    rng = np.random.default_rng(seed)
+    n = 13
+    circuit = random_circuit(rng, n, 50)
+    for _ in range(40):
+        a, b, c = (int(q) for q in rng.permutation(n)[:3])
+        circuit.cx(a, b) if rng.random() < 0.7 else circuit.ccx(a, b, c)
+    circuit.append(random_circuit(rng, n, 50))
+    values = rng.uniform(-4, 4, (1, 6))
+    z = states(circuit, values, dtype=dtype)
+    np.testing.assert_allclose(z[0], dense_state(circuit, values), atol=1e-12 if dtype == np.complex128 else 1e-4)
+    observable = random_sum(rng, n, 5)
+    slopes = []
+    for local in (13, 8):
+        program = compile_gates(circuit.gates, n, circuit.columns(), local=local, run=4)
+        there, bound = z.copy(), program.bind(values)
+        sums = np.zeros((1, program.gradients))
+        kernels.backward(there, observable.apply(z), program.stream, bound, sums)
+        assert abs(there[0, 0] - 1) < (1e-12 if dtype == np.complex128 else 1e-3)
+        slopes.append(program.pull(sums, values))
+    np.testing.assert_allclose(*slopes, atol=1e-11 if dtype == np.complex128 else 1e-2)
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -59,7 +59,7 @@ void layer_norm_backward(const LayerNormCall& call);
 // statevector.h, statevector_grad.h, pauli.h
 namespace statevector {
 template <class T>
-void run(T* z, int64_t states, int n, const int64_t* program, const double* values, int64_t values_stride);
+void run(T* z, int64_t states, int n, const int64_t* program, const double* values, int64_t values_stride, bool zero);
 template <class T>
 void backward(T* z, T* l, int64_t states, int n, const int64_t* program, const double* values, int64_t values_stride, double* sums, int64_t slots);
 template <class T>

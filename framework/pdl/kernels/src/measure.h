@@ -99,7 +99,8 @@ void probabilities(double* out, const T* z, int64_t states, int n, const int64_t
   each_state(states, n, [=](int64_t s) { probabilities_of(out + (s << count), z + (s << (n + 1)), n, bits, count); });
 }
 
-// out [shots] = indices of amplitudes of one state for draws from [0, 1), ascending; returns the state's weight, and draws nothing where that is no number above 0
+// out [shots] = indices of amplitudes of one state for draws from [0, 1), ascending; returns the state's weight, and draws nothing where that is no number
+// above 0
 template <class T>
 double sample_of(int64_t* out, const T* z, int n, const double* draws, int64_t shots) {
   const int block = n < kBlock ? n : kBlock;

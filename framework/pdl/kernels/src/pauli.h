@@ -64,19 +64,22 @@ void products(const T* z, const int64_t* groups, const double* values, int64_t b
   }
 }
 
-constexpr int kPiece = 9;  // bits of a piece of a state: sums of <z|H|z> are short, and small states fill all threads together
+constexpr int kChunk = 9;  // bits of a piece of a state: sums of <z|H|z> are short, and small states fill all threads together
 
-// out = H z where there is an out, and energies [states] = Re <z|H|z> where they are asked for; states [states, 2^n] of at least a vector's amplitudes, a row of
+// out = H z where there is an out, and energies [states] = Re <z|H|z> where they are asked for; states [states, 2^n] of at least a vector each, and a row of
 // values for each (stride 0: the same for all)
 template <class T>
 void pauli_apply(T* out, const T* z, int64_t states, int n, const int64_t* groups, const double* values, int64_t stride, double* energies) {
   constexpr int L = kLanes<T>;
-  const int piece = n < kPiece ? n : kPiece;
+  const int piece = n < kChunk ? n : kChunk;
   const int64_t pieces = int64_t(1) << (n - piece), size = int64_t(1) << piece;
   double* partial = static_cast<double*>(scratch(3, states * pieces * sizeof(double)));
   parallel(states * pieces, (kWork >> piece) + 1, [=](int64_t begin, int64_t end, int) {
     Mask<T> even, odd, first, second;
-    for (int i = 0; i < L; i++) even[i] = 2 * i, odd[i] = 2 * i + 1, first[i] = (i >> 1) + (i & 1) * L, second[i] = (i >> 1) + L / 2 + (i & 1) * L;
+    for (int i = 0; i < L; i++) {
+      even[i] = 2 * i, odd[i] = 2 * i + 1;
+      first[i] = (i >> 1) + (i & 1) * L, second[i] = first[i] + L / 2;
+    }
     for (int64_t at = begin; at < end; at++) {
       const int64_t state = at / pieces, from = at % pieces * size;
       const T* source = z + (state << (n + 1));

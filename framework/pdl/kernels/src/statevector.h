@@ -79,37 +79,57 @@ PDL_INLINE void turn(Vec<T>& a, Vec<T>& b, Vec<T> t) {
   a = x, b = y;
 }
 
+// Where the 2^radix vectors begin that rotations of `radix` bits mix: those of setting k at parted() + place[k].
+template <int radix>
+struct Group {
+  int bits[3]{};
+  int64_t place[1 << radix];
+  explicit Group(const int* given) {
+    for (int j = 0; j < radix; j++) bits[j] = given[j];
+    for (int k = 0; k < 1 << radix; k++) {
+      place[k] = 0;
+      for (int j = 0; j < radix; j++) place[k] += k >> j & 1 ? int64_t(1) << bits[j] : 0;
+    }
+  }
+  PDL_INLINE int64_t operator()(int64_t i) const {
+    for (int j = 0; j < radix; j++) i = parted(i, bits[j]);
+    return i;
+  }
+};
+
+// The vectors of a group, rotated
+template <class T, int radix, int forms>
+PDL_INLINE void rotate(Vec<T>* v, const Vec<T>* t) {
+  constexpr int n = 1 << radix;
+#pragma GCC unroll 8
+  for (int k = 0; k < n; k++)
+    if (!(k & 1) && radix > 0) turn<T, (forms & 1)>(v[k], v[k + 1 < n ? k + 1 : k], t[0]);
+#pragma GCC unroll 8
+  for (int k = 0; k < n; k++)
+    if (!(k & 2) && radix > 1) turn<T, (forms >> 1 & 1)>(v[k], v[k + 2 < n ? k + 2 : k], t[1]);
+#pragma GCC unroll 8
+  for (int k = 0; k < n; k++)
+    if (!(k & 4) && radix > 2) turn<T, (forms >> 2 & 1)>(v[k], v[k + 4 < n ? k + 4 : k], t[2]);
+}
+
 // `radix` rotations at a time of r[count]; bits are above those within a vector, ascending
 template <class T, int radix, int forms, bool lanes>
 void turns(T* r, int64_t count, const int* bits, const T* ratio, const LaneTurns<T>& inner) {
   constexpr int n = 1 << radix;
+  const Group<radix> group(bits);
   Vec<T> t[3]{};
-  int64_t place[n];
   for (int j = 0; j < radix; j++) t[j] = splat<T>(ratio[j]);
-  for (int k = 0; k < n; k++) {
-    place[k] = 0;
-    for (int j = 0; j < radix; j++) place[k] += k >> j & 1 ? int64_t(1) << bits[j] : 0;
-  }
   for (int64_t i = 0; i < count >> radix; i += kLanes<T>) {
-    int64_t at = i;
-    for (int j = 0; j < radix; j++) at = parted(at, bits[j]);
+    T* at = r + group(i);
     Vec<T> v[n];
 #pragma GCC unroll 8
     for (int k = 0; k < n; k++) {
-      v[k] = load(r + at + place[k]);
+      v[k] = load(at + group.place[k]);
       if constexpr (lanes) v[k] = inner(v[k]);
     }
+    rotate<T, radix, forms>(v, t);
 #pragma GCC unroll 8
-    for (int k = 0; k < n; k++)
-      if (!(k & 1) && radix > 0) turn<T, (forms & 1)>(v[k], v[k + 1 < n ? k + 1 : k], t[0]);
-#pragma GCC unroll 8
-    for (int k = 0; k < n; k++)
-      if (!(k & 2) && radix > 1) turn<T, (forms >> 1 & 1)>(v[k], v[k + 2 < n ? k + 2 : k], t[1]);
-#pragma GCC unroll 8
-    for (int k = 0; k < n; k++)
-      if (!(k & 4) && radix > 2) turn<T, (forms >> 2 & 1)>(v[k], v[k + 4 < n ? k + 4 : k], t[2]);
-#pragma GCC unroll 8
-    for (int k = 0; k < n; k++) store(r + at + place[k], v[k]);
+    for (int k = 0; k < n; k++) store(at + group.place[k], v[k]);
   }
 }
 
@@ -122,44 +142,75 @@ PDL_INLINE void turns_of(int form, T* r, int64_t count, const int* bits, const T
   }
 }
 
-// Rotations [c -s; s c] of distinct bits, with the sign of s as told; ops are kTurn's payload
+template <class T>
+constexpr int64_t kPiece = int64_t(1) << 14 >> (sizeof(T) == 8 ? 3 : 2);  // numbers of half a first cache
+
+// Rotations [c -s; s c] of distinct bits, with the sign of s as told, of a tile in a scale; ops are kTurn's payload. Those of bits above a vector's stand in
+// the order of the bits, `op` being their places in the payload.
+template <class T>
+struct Turns {
+  int high = 0, bits[kMost + 1], forms[kMost + 1], op[kMost + 1];
+  T ratio[kMost + 1];
+  double taken[kMost + 2];  // the product of the factors that the first ones leave to the scale
+  LaneTurns<T> inner;       // takes the scale, where there are any
+  T scale;
+
+  Turns(const int64_t* ops, const double* values, double sign, T before) : scale(before) {
+    double factor[kMost + 1];
+    for (int64_t k = 0; k < ops[0]; k++) {
+      const int64_t* each = ops + 1 + 4 * k;
+      const double c = values[each[1]], s = sign * values[each[1] + 1];
+      if (each[0] < kLaneBits<T>) continue;
+      const bool large = __builtin_fabs(c) >= __builtin_fabs(s);  // c [1 -t; t 1] or s [t -1; 1 t]
+      int at = high++;
+      for (; at > 0 && bits[at - 1] > each[0]; at--)
+        bits[at] = bits[at - 1], ratio[at] = ratio[at - 1], forms[at] = forms[at - 1], op[at] = op[at - 1], factor[at] = factor[at - 1];
+      bits[at] = int(each[0]), ratio[at] = T(large ? s / c : c / s), forms[at] = !large, op[at] = int(k), factor[at] = large ? c : s;
+    }
+    taken[0] = 1;
+    for (int k = 0; k < high; k++) taken[k + 1] = taken[k] * factor[k];
+    scale *= T(taken[high]);
+    for (int64_t k = 0; k < ops[0]; k++) {
+      const int64_t* each = ops + 1 + 4 * k;
+      if (each[0] >= kLaneBits<T>) continue;
+      inner.add(int(each[0]), T(values[each[1]]), T(sign * values[each[1] + 1]), scale);
+      scale = 1;
+    }
+  }
+
+  // body(number of the first, count, where the numbers begin, how many, rotations within vectors) for groups of up to three: those that stay within a piece of
+  // the first cache, piece by piece, then the others
+  template <class Body>
+  PDL_INLINE void each(int64_t reals, int64_t most, const Body& body) const {
+    const LaneTurns<T> none{};
+    const int64_t piece = reals < most ? reals : most;
+    int low = 0;
+    while (low < high && int64_t(2) << bits[low] <= piece) low++;
+    if (low || inner.count)
+      for (int64_t begin = 0; begin < reals; begin += piece)
+        for (int at = 0; at == 0 || at < low; at += 3) body(at, low - at < 3 ? low - at : 3, begin, piece, at ? none : inner);
+    for (int at = low; at < high; at += 3) body(at, high - at < 3 ? high - at : 3, int64_t(0), reals, none);
+  }
+  int form(int at, int n) const {
+    int made = 0;
+    for (int j = 0; j < n; j++) made |= forms[at + j] << j;
+    return made;
+  }
+};
+
 template <class T>
 void turn_all(Tile<T>& tile, const int64_t* ops, const double* values, double sign) {
-  const int64_t count = ops[0];
-  int bits[kMost + 1], high = 0;
-  T ratio[kMost + 1];
-  int forms[kMost + 1];
-  LaneTurns<T> inner, none;
-  double factor = 1;
-  for (int64_t k = 0; k < count; k++) {
-    const int64_t* op = ops + 1 + 4 * k;
-    const double c = values[op[1]], s = sign * values[op[1] + 1];
-    if (op[0] < kLaneBits<T>) continue;
-    const bool large = __builtin_fabs(c) >= __builtin_fabs(s);  // c [1 -t; t 1] or s [t -1; 1 t]
-    int at = high++;
-    for (; at > 0 && bits[at - 1] > op[0]; at--) bits[at] = bits[at - 1], ratio[at] = ratio[at - 1], forms[at] = forms[at - 1];
-    bits[at] = int(op[0]), ratio[at] = T(large ? s / c : c / s), forms[at] = !large;
-    factor *= large ? c : s;
-  }
-  tile.scale *= T(factor);
-  for (int64_t k = 0; k < count; k++) {
-    const int64_t* op = ops + 1 + 4 * k;
-    if (op[0] >= kLaneBits<T>) continue;
-    inner.add(int(op[0]), T(values[op[1]]), T(sign * values[op[1] + 1]), tile.scale);
-    tile.scale = 1;
-  }
-  T* r = tile.re;
-  const int64_t reals = 2 * tile.size();
-  for (int at = 0; at < high || inner.count; at += 3) {
-    const int n = high - at < 3 ? high - at : 3;
-    int form = 0;
-    for (int j = 0; j < n; j++) form |= forms[at + j] << j;
-    if (n == 3) turns_of<T, 3>(form, r, reals, bits + at, ratio + at, inner);
-    else if (n == 2) turns_of<T, 2>(form, r, reals, bits + at, ratio + at, inner);
-    else if (n == 1) turns_of<T, 1>(form, r, reals, bits + at, ratio + at, inner);
-    else turns_of<T, 0>(form, r, reals, bits + at, ratio + at, inner);
-    inner = none;
-  }
+  const Turns<T> all(ops, values, sign, tile.scale);
+  tile.scale = all.scale;
+  all.each(2 * tile.size(), kPiece<T>, [&](int at, int n, int64_t begin, int64_t reals, const LaneTurns<T>& lanes) {
+    T* r = tile.re + begin;
+    const int form = all.form(at, n), *bits = all.bits + at;
+    const T* ratio = all.ratio + at;
+    if (n == 3) turns_of<T, 3>(form, r, reals, bits, ratio, lanes);
+    else if (n == 2) turns_of<T, 2>(form, r, reals, bits, ratio, lanes);
+    else if (n == 1) turns_of<T, 1>(form, r, reals, bits, ratio, lanes);
+    else turns_of<T, 0>(form, r, reals, bits, ratio, lanes);
+  });
 }
 
 // ------------------------------------------------------------------------------------------------------------------------------------------- phases
@@ -257,43 +308,66 @@ struct Phases {
     }
   }
 
-  // body(first index, row of phases) for every setting of the high bits
-  template <class Body>
-  PDL_INLINE void each(T scale, const Body& body) {
+  // Multiplies tiles, the parts of which begin at re[k] and im[k].
+  template <int tiles>
+  void operator()(T* const* re, T* const* im, T scale) {
     const int high = bits - lo;
-    const int64_t n = int64_t(1) << lo, width = n < kLanes<T> ? kLanes<T> : n;
+    const int64_t n = int64_t(1) << lo;
     Row<T> made[kMost - kRow + 2];
     const Row<T>* level[kMost - kRow + 2]{};  // level[j]: of the bits from lo + j up
-    times(made[high], base, {factor.re * scale, factor.im * scale}, static_cast<const Row<T>*>(nullptr), width);
+    times(made[high], base, {factor.re * scale, factor.im * scale}, static_cast<const Row<T>*>(nullptr), n < kLanes<T> ? kLanes<T> : n);
     for (int j = 0; j <= high; j++) level[j] = &made[high];
-    body(int64_t(0), *level[0]);
+    multiply<tiles, false, false>(re, im, *level[0], {1, 0}, nullptr, n);
     for (int64_t h = 1; h < int64_t(1) << high; h++) {
       const int j = __builtin_ctzll(h), bit = lo + j;
+      const int64_t at = h << lo;
       Complex<T> f = linear[bit];
       for (int64_t p = 0; p < pairs; p++) {
         const int a = int(pair[4 * p]), b = int(pair[4 * p + 1]), low = a < b ? a : b, top = a < b ? b : a;
         if (low == bit && h >> (top - lo) & 1) f = f * unit<T>(values, pair[4 * p + 2], sign);
       }
-      times(made[j], *level[j + 1], f, crossed[bit] ? &cross[bit] : nullptr, width);
-      for (int i = 0; i <= j; i++) level[i] = &made[j];
-      body(h << lo, *level[0]);
+      T *to_re[tiles], *to_im[tiles];
+      for (int k = 0; k < tiles; k++) to_re[k] = re[k] + at, to_im[k] = im[k] + at;
+      const Row<T>*from = level[j + 1], *by = crossed[bit] ? &cross[bit] : nullptr;
+      if (f.re == 1 && f.im == 0 && !by) {
+        for (int i = 0; i <= j; i++) level[i] = from;
+        multiply<tiles, false, false>(to_re, to_im, *from, f, by, n);
+      } else if (!j) {  // of this setting alone: not stored
+        if (by) multiply<tiles, true, true>(to_re, to_im, *from, f, by, n);
+        else multiply<tiles, true, false>(to_re, to_im, *from, f, by, n);
+      } else {
+        times(made[j], *from, f, by, n);
+        for (int i = 0; i <= j; i++) level[i] = &made[j];
+        multiply<tiles, false, false>(to_re, to_im, made[j], f, by, n);
+      }
+    }
+  }
+
+  // A row of tiles by a row of phases, that by f where it is `turned`, and by another row where it is `crossed_`
+  template <int tiles, bool turned, bool crossed_>
+  PDL_INLINE static void multiply(T* const* re, T* const* im, const Row<T>& row, Complex<T> f, const Row<T>* by, int64_t n) {
+    for (int64_t i = 0; i < n; i += kLanes<T>) {
+      Vec<T> p = load(row.re + i), q = load(row.im + i);
+      if (turned) {
+        const Vec<T> x = p * f.re - q * f.im;
+        q = p * f.im + q * f.re, p = x;
+      }
+      if (crossed_) {
+        const Vec<T> c = load(by->re + i), d = load(by->im + i), x = p * c - q * d;
+        q = p * d + q * c, p = x;
+      }
+      for (int k = 0; k < tiles; k++) {
+        const Vec<T> a = load(re[k] + i), b = load(im[k] + i);
+        store(re[k] + i, a * p - b * q), store(im[k] + i, a * q + b * p);
+      }
     }
   }
 };
 
 template <class T>
-PDL_INLINE void multiply(T* re, T* im, const T* c, const T* d) {
-  const Vec<T> a = load(re), b = load(im), p = load(c), q = load(d);
-  store(re, a * p - b * q), store(im, a * q + b * p);
-}
-
-template <class T>
 void phase(Tile<T>& tile, const int64_t* op, const double* values, double sign) {
-  Phases<T> phases(tile, op, values, sign);
-  const int64_t n = int64_t(1) << phases.lo;
-  phases.each(tile.scale, [&](int64_t first, const Row<T>& row) {
-    for (int64_t i = 0; i < n; i += kLanes<T>) multiply(tile.re + first + i, tile.im + first + i, row.re + i, row.im + i);
-  });
+  T *re[1] = {tile.re}, *im[1] = {tile.im};
+  Phases<T>(tile, op, values, sign).template operator()<1>(re, im, tile.scale);
   tile.scale = 1;
 }
 
@@ -303,8 +377,10 @@ PDL_INLINE void masked(const Tile<T>& tile, int64_t mask, int64_t value, const B
   constexpr int64_t in = kLanes<T> - 1;
   Mask<T> lanes;
   for (int i = 0; i < kLanes<T>; i++) lanes[i] = (i & mask) == (value & in) ? -1 : 0;
-  for (int64_t x = 0; x < tile.size(); x += kLanes<T>)
-    if ((x & mask & ~in) == (value & ~in)) body(x, lanes);
+  const int64_t open = (tile.size() - 1) & ~mask & ~in;
+  int64_t x = 0;
+  do body(x | (value & ~in), lanes);
+  while ((x = (x - open) & open));  // the next setting of the open bits
 }
 
 template <class T>
@@ -337,15 +413,18 @@ void parity(Tile<T>& tile, const int64_t* op, const double* values, double sign)
 }
 
 // -------------------------------------------------------------------------------------------------------------------------- permutations and matrices
+struct Flip {  // of the amplitudes with (index & mask) == value, a bit
+  int bit;
+  int64_t mask, value;
+};
+
 template <class T>
-void flip(Tile<T>& tile, const int64_t* op) {
-  if ((tile.outside & op[3]) != op[4]) return;
-  const int bit = int(op[0]);
+void flip(const Tile<T>& tile, const Flip& one) {
   T* r[2] = {tile.re, tile.im};
-  if (bit < kLaneBits<T>) {
+  if (one.bit < kLaneBits<T>) {
     Mask<T> partner;
-    for (int i = 0; i < kLanes<T>; i++) partner[i] = i ^ (1 << bit);
-    masked(tile, op[1], op[2], [&](int64_t x, Mask<T> lanes) {
+    for (int i = 0; i < kLanes<T>; i++) partner[i] = i ^ (1 << one.bit);
+    masked(tile, one.mask, one.value, [&](int64_t x, Mask<T> lanes) {
       for (T* part : r) {
         const Vec<T> v = load(part + x);
         store(part + x, lanes ? __builtin_shuffle(v, partner) : v);
@@ -353,13 +432,43 @@ void flip(Tile<T>& tile, const int64_t* op) {
     });
     return;
   }
-  const int64_t step = int64_t(1) << bit;
-  masked(tile, op[1] | step, op[2], [&](int64_t x, Mask<T> lanes) {
-    for (T* part : r) {
-      const Vec<T> a = load(part + x), b = load(part + x + step);
-      store(part + x, lanes ? b : a), store(part + x + step, lanes ? a : b);
+  const int64_t step = int64_t(1) << one.bit;
+  const auto exchange = [&](const auto& chosen) {
+    masked(tile, one.mask | step, one.value, [&](int64_t x, Mask<T> lanes) {
+      for (T* part : r) {
+        const Vec<T> a = load(part + x), b = load(part + x + step);
+        store(part + x, chosen(lanes, b, a)), store(part + x + step, chosen(lanes, a, b));
+      }
+    });
+  };
+  if (one.mask & (kLanes<T> - 1)) exchange([](Mask<T> lanes, Vec<T> a, Vec<T> b) { return lanes ? a : b; });
+  else exchange([](Mask<T>, Vec<T> a, Vec<T>) { return a; });
+}
+
+// Flips one behind the other; those that stay within a piece of the first cache piece by piece
+template <class T>
+void flips(const Tile<T>& tile, const Flip* all, int count) {
+  const int most = __builtin_ctzll(kPiece<T> / 2), bits = tile.bits < most ? tile.bits : most;
+  const int64_t piece = int64_t(1) << bits, within = piece - 1;
+  for (int k = 0, end; k < count; k = end) {
+    for (end = k; end < count && all[end].bit < bits; end++) continue;
+    if (end - k < 2) {
+      flip(tile, all[k]), end = k + 1;
+      continue;
     }
-  });
+    for (int64_t begin = 0; begin < tile.size(); begin += piece) {
+      const Tile<T> part{tile.re + begin, tile.im + begin, bits, 0, 1};
+      for (int j = k; j < end; j++)
+        if ((begin & all[j].mask) == (all[j].value & ~within)) flip(part, {all[j].bit, all[j].mask & within, all[j].value & within});
+    }
+  }
+}
+
+// What kFlip's payload says of a tile, into *to; whether it says anything
+template <class T>
+PDL_INLINE bool flip_of(const Tile<T>& tile, const int64_t* op, Flip* to) {
+  *to = {int(op[0]), op[1], op[2]};
+  return (tile.outside & op[3]) == op[4];
 }
 
 // Exchanges a bit within vectors with one above: index bits low and high change places.
@@ -527,8 +636,21 @@ void apply(Tile<T>& tile, int64_t code, const int64_t* op, const double* values)
     case kPhase: return phase(tile, op, values, 1.0);
     case kMasked: return masked_phase(tile, op, values, 1.0);
     case kParity: return parity(tile, op, values, 1.0);
-    case kFlip: return flip(tile, op);
     case kMatrix: return matrix(tile, op, values, false);
+  }
+}
+
+constexpr int kFlips = 64;  // of a row that are collected
+
+template <class T>
+void apply_all(Tile<T>& tile, const Sweep& sweep, const double* values) {
+  const int64_t* op = sweep.ops;
+  for (int64_t k = 0; k < sweep.count;) {
+    Flip row[kFlips];
+    int found = 0;
+    for (int seen = 0; k < sweep.count && op[0] == kFlip && seen < kFlips; seen++, k++, op += 2 + op[1]) found += flip_of(tile, op + 2, row + found);
+    if (found) flips(tile, row, found);
+    if (k < sweep.count && op[0] != kFlip) apply(tile, op[0], op + 2, values), k++, op += 2 + op[1];
   }
 }
 
@@ -546,15 +668,35 @@ Tile<T> tile_at(void* memory, int bits) {
 
 constexpr int64_t kWork = 1 << 12;  // amplitudes times ops that a thread should at least have
 
-// z [states, 2^n] by the program, a row of values for each state (values_stride 0: the same for all)
+// The bits of a number, put where a mask has ones
+PDL_INLINE int64_t spread(int64_t number, int64_t mask) {
+  int64_t at = 0;
+  for (; mask; mask &= mask - 1, number >>= 1) at |= number & 1 ? mask & -mask : 0;
+  return at;
+}
+
+// z [states, 2^n] by the program, a row of values for each state (values_stride 0: the same for all). With `zero` it begins with |0...0>, whatever z held: then
+// tiles that no sweep so far can have reached are 0, and passed by.
 template <class T>
-void run(T* z, int64_t states, int n, const int64_t* program, const double* values, int64_t values_stride) {
+void run(T* z, int64_t states, int n, const int64_t* program, const double* values, int64_t values_stride, bool zero) {
+  const int64_t all = (int64_t(1) << n) - 1;
+  int64_t reached = zero ? 0 : all;
+  if (zero) {
+    const int64_t reals = int64_t(2) << n, piece = reals < kWork ? reals : kWork;
+    parallel(states * reals / piece, 1 + kWork / piece, [=](int64_t begin, int64_t end, int) {
+      memset(z + begin * piece, 0, (end - begin) * piece * sizeof(T));
+    });
+    for (int64_t state = 0; state < states; state++) z[state * reals] = 1;
+  }
   const int64_t* at = program + 1;
   for (int64_t s = 0; s < program[0]; s++) {
     Sweep sweep;
     at = read(sweep, at);
     const Places places{sweep};
-    const int64_t count = int64_t(1) << (sweep.local - sweep.fixed), tiles = int64_t(1) << (n - sweep.local);
+    int64_t local = 0;
+    for (int j = 0; j < sweep.local; j++) local |= int64_t(1) << sweep.bits[j];
+    const int64_t outside = reached & ~local, count = int64_t(1) << (sweep.local - sweep.fixed), tiles = int64_t(1) << __builtin_popcountll(outside);
+    reached |= local;
     int64_t* offsets = static_cast<int64_t*>(scratch(1, count * sizeof(int64_t)));
     for (int64_t r = 0; r < count; r++) offsets[r] = places.run(r);
     const int64_t grain = kWork / ((sweep.count + 1) << sweep.local) + 1;
@@ -562,14 +704,12 @@ void run(T* z, int64_t states, int n, const int64_t* program, const double* valu
       const int bits = sweep.local < kLaneBits<T> ? kLaneBits<T> : sweep.local;
       void* memory = scratch(0, (2 * sizeof(T)) << bits);
       for (int64_t i = begin; i < end; i++) {
-        const int64_t state = i / tiles, base = Places{sweep}.base(i % tiles);
-        const double* row = values + state * values_stride;
+        const int64_t state = i / tiles, base = spread(i % tiles, outside);
         T* from = z + 2 * ((state << n) + base);
         Tile<T> tile = tile_at<T>(memory, bits);
         tile.outside = base;
         take(tile, from, sweep, offsets);
-        const int64_t* op = sweep.ops;
-        for (int64_t k = 0; k < sweep.count; k++, op += 2 + op[1]) apply(tile, op[0], op + 2, row);
+        apply_all(tile, sweep, values + state * values_stride);
         give(from, tile, sweep, offsets);
       }
     });

@@ -23,23 +23,6 @@ PDL_INLINE Vec<T> cross_part(const Both<T>& both, int64_t i, int64_t j) {  // Im
   return load(both.l.re + i) * load(both.z.im + j) - load(both.l.im + i) * load(both.z.re + j);
 }
 
-// (sum over pairs of amplitudes (x, x with the bit)) of body(x, x with the bit), where the bit is above those of a vector
-template <class T, class Body>
-PDL_INLINE double over_pairs(int64_t size, int bit, const Body& body) {
-  double total = 0;
-  const int64_t step = int64_t(1) << bit;
-  for (int64_t i = 0; i < size / 2;) {
-    Vec<T> sum{};
-    const int64_t stop = i + 64 * kLanes<T> < size / 2 ? i + 64 * kLanes<T> : size / 2;  // short sums: float stays exact enough
-    for (; i < stop; i += kLanes<T>) {
-      const int64_t at = parted(i, bit);
-      sum += body(at, at + step);
-    }
-    total += across_sum<T>(sum);
-  }
-  return total;
-}
-
 // Sum over all vectors
 template <class T, class Body>
 PDL_INLINE double over_all(int64_t size, const Body& body) {
@@ -53,27 +36,129 @@ PDL_INLINE double over_all(int64_t size, const Body& body) {
   return total;
 }
 
-template <class T>
-void turn_sums(const Both<T>& both, int bit, bool all, double* sums) {
-  const int64_t size = both.z.size();
-  const T *l = both.l.re, *z = both.z.re;
-  const double weight = both.weight();
-  if (bit >= kLaneBits<T>) {
-    sums[0] += weight * over_pairs<T>(2 * size, bit, [=](int64_t i, int64_t j) { return load(l + j) * load(z + i) - load(l + i) * load(z + j); });
-    if (!all) return;
-    sums[1] += weight * over_pairs<T>(size, bit, [&](int64_t i, int64_t j) { return cross_part(both, i, j) + cross_part(both, j, i); });
-    sums[2] += weight * over_pairs<T>(size, bit, [&](int64_t i, int64_t j) { return cross_part(both, i, i) - cross_part(both, j, j); });
-    return;
+// sums[k] += weight times the sum of what body(i, sum) adds to sum[k], for vectors i of `count` numbers
+template <class T, int K, class Body>
+PDL_INLINE void gather(int64_t count, double weight, double* sums, const Body& body) {
+  for (int64_t i = 0; i < count;) {
+    Vec<T> sum[K]{};
+    const int64_t stop = i + 64 * kLanes<T> < count ? i + 64 * kLanes<T> : count;
+    for (; i < stop; i += kLanes<T>) body(i, sum);
+    for (int k = 0; k < K; k++) sums[k] += weight * across_sum<T>(sum[k]);
   }
+}
+
+template <class T>
+Mask<T> partners(int bit) {
   Mask<T> partner;
   for (int i = 0; i < kLanes<T>; i++) partner[i] = i ^ (1 << bit);
-  const Vec<T> signs = lane_signs<T>(1 << bit);
-  sums[0] -= weight * over_all<T>(2 * size, [=](int64_t i) { return load(l + i) * __builtin_shuffle(load(z + i), partner) * signs; });
-  if (!all) return;
-  sums[1] += weight * over_all<T>(size, [&](int64_t i) {
-    return load(both.l.re + i) * __builtin_shuffle(load(both.z.im + i), partner) - load(both.l.im + i) * __builtin_shuffle(load(both.z.re + i), partner);
+  return partner;
+}
+
+// sums [3] of one bit: Im <l|Y|z>, Im <l|X|z>, Im <l|Z|z>
+template <class T>
+void axis_sums(const Both<T>& both, int bit, double* sums) {
+  const int64_t size = both.z.size(), step = int64_t(1) << bit;
+  const T *lr = both.l.re, *li = both.l.im, *zr = both.z.re, *zi = both.z.im;
+  if (bit >= kLaneBits<T>) {
+    gather<T, 3>(size / 2, both.weight(), sums, [=](int64_t i, Vec<T>* sum) {
+      const int64_t x = parted(i, bit), y = x + step;
+      const Vec<T> a = load(lr + x), b = load(li + x), c = load(zr + x), d = load(zi + x);
+      const Vec<T> e = load(lr + y), f = load(li + y), g = load(zr + y), h = load(zi + y);
+      sum[0] += e * c - a * g + (f * d - b * h), sum[1] += a * h - b * g + (e * d - f * c), sum[2] += a * d - b * c - (e * h - f * g);
+    });
+    return;
+  }
+  const Mask<T> partner = partners<T>(bit);
+  const Vec<T> signs = lane_signs<T>(step);
+  gather<T, 3>(size, both.weight(), sums, [=](int64_t i, Vec<T>* sum) {
+    const Vec<T> a = load(lr + i), b = load(li + i), c = load(zr + i), d = load(zi + i), g = __builtin_shuffle(c, partner), h = __builtin_shuffle(d, partner);
+    sum[0] -= (a * g + b * h) * signs, sum[1] += a * h - b * g, sum[2] += (a * d - b * c) * signs;
   });
-  sums[2] += weight * over_all<T>(size, [&](int64_t i) { return cross_part(both, i, i) * signs; });
+}
+
+// Im <l|Y|z> of bits within a vector, found [kLaneBits]
+template <class T>
+void lane_sums(const Both<T>& both, double* found) {
+  constexpr int K = kLaneBits<T>;
+  Mask<T> partner[K];
+  Vec<T> signs[K];
+  for (int k = 0; k < K; k++) partner[k] = partners<T>(k), signs[k] = lane_signs<T>(1 << k), found[k] = 0;
+  const T *l = both.l.re, *z = both.z.re;
+  gather<T, K>(2 * both.z.size(), -both.weight(), found, [&](int64_t i, Vec<T>* sum) {
+    const Vec<T> a = load(l + i), b = load(z + i);
+    for (int k = 0; k < K; k++) sum[k] += a * __builtin_shuffle(b, partner[k]) * signs[k];
+  });
+}
+
+// `turns` of l and z, with found[j] += the sums of the group's bits, l and z as they were
+template <class T, int radix, int forms, bool lanes>
+void turns_back(T* l, T* z, int64_t count, const int* bits, const T* ratio, const LaneTurns<T>& inner, double weight, double* found) {
+  constexpr int n = 1 << radix;
+  const Group<radix> group(bits);
+  Vec<T> t[3]{};
+  for (int j = 0; j < radix; j++) t[j] = splat<T>(ratio[j]);
+  gather<T, radix>(count >> radix, weight, found, [&](int64_t i, Vec<T>* sum) {
+    const int64_t at = group(i);
+    Vec<T> v[n], w[n];
+#pragma GCC unroll 8
+    for (int k = 0; k < n; k++) v[k] = load(l + at + group.place[k]), w[k] = load(z + at + group.place[k]);
+#pragma GCC unroll 3
+    for (int j = 0; j < radix; j++)
+#pragma GCC unroll 8
+      for (int k = 0; k < n; k++)
+        if (!(k >> j & 1)) sum[j] += v[k | 1 << j] * w[k] - v[k] * w[k | 1 << j];
+    if constexpr (lanes) {
+#pragma GCC unroll 8
+      for (int k = 0; k < n; k++) v[k] = inner(v[k]), w[k] = inner(w[k]);
+    }
+    rotate<T, radix, forms>(v, t), rotate<T, radix, forms>(w, t);
+#pragma GCC unroll 8
+    for (int k = 0; k < n; k++) store(l + at + group.place[k], v[k]), store(z + at + group.place[k], w[k]);
+  });
+}
+
+template <class T, int radix, int forms = 0>
+PDL_INLINE void turns_back_of(int form, T* l, T* z, int64_t count, const int* bits, const T* ratio, const LaneTurns<T>& inner, double weight, double* found) {
+  if constexpr (forms < 1 << radix) {
+    if (form != forms) return turns_back_of<T, radix, forms + 1>(form, l, z, count, bits, ratio, inner, weight, found);
+    if (inner.count) turns_back<T, radix, forms, true>(l, z, count, bits, ratio, inner, weight, found);
+    else turns_back<T, radix, forms, false>(l, z, count, bits, ratio, inner, weight, found);
+  }
+}
+
+template <class T>
+void turn_back(Both<T>& both, const int64_t* op, const double* values, double* sums) {
+  const auto asked = [=](int64_t k) { return op[3 + 4 * k] >= 0 && !op[4 + 4 * k]; };  // for y alone
+  bool within = false;
+  for (int64_t k = 0; k < op[0]; k++) {
+    const int64_t* each = op + 1 + 4 * k;
+    if (each[2] >= 0 && each[3]) axis_sums(both, int(each[0]), sums + each[2]);
+    within |= asked(k) && each[0] < kLaneBits<T>;
+  }
+  if (within) {
+    double found[kLaneBits<T>];
+    lane_sums(both, found);
+    for (int64_t k = 0; k < op[0]; k++)
+      if (asked(k) && op[1 + 4 * k] < kLaneBits<T>) sums[op[3 + 4 * k]] += found[op[1 + 4 * k]];
+  }
+  const double before = both.z.scale;
+  const Turns<T> all(op, values, -1.0, both.z.scale);
+  double found[kMost + 1]{};
+  all.each(2 * both.z.size(), kPiece<T> / 2, [&](int at, int n, int64_t begin, int64_t reals, const LaneTurns<T>& lanes) {
+    T *l = both.l.re + begin, *z = both.z.re + begin;
+    const int form = all.form(at, n), *bits = all.bits + at;
+    const T* ratio = all.ratio + at;
+    // What stands there is the state behind the rotations so far, but for factors: those of the first ones are in the scale, or, where there are rotations
+    // within vectors, those of all have been multiplied in with these.
+    const double scale = lanes.count || !all.inner.count ? before * all.taken[at] : all.taken[at] / all.taken[all.high];
+    if (n == 3) turns_back_of<T, 3>(form, l, z, reals, bits, ratio, lanes, scale * scale, found + at);
+    else if (n == 2) turns_back_of<T, 2>(form, l, z, reals, bits, ratio, lanes, scale * scale, found + at);
+    else if (n == 1) turns_back_of<T, 1>(form, l, z, reals, bits, ratio, lanes, scale * scale, found + at);
+    else turns_of<T, 0>(form, l, reals, bits, ratio, lanes), turns_of<T, 0>(form, z, reals, bits, ratio, lanes);
+  });
+  both.l.scale = both.z.scale = all.scale;
+  for (int k = 0; k < all.high; k++)
+    if (asked(all.op[k])) sums[op[3 + 4 * all.op[k]]] += found[k];
 }
 
 // w[size] -> the sum of all and of those with each bit set; w is folded on the way
@@ -147,6 +232,13 @@ void phase_sums(const Both<T>& both, const int64_t* op, double* sums) {
   }
 }
 
+template <class T>
+void phase_back(Both<T>& both, const int64_t* op, const double* values) {  // both are scaled alike
+  T *re[2] = {both.l.re, both.z.re}, *im[2] = {both.l.im, both.z.im};
+  Phases<T>(both.z, op, values, -1.0).template operator()<2>(re, im, both.z.scale);
+  both.l.scale = both.z.scale = 1;
+}
+
 template <class T, int k>
 void matrix_sums(const Both<T>& both, const Placed<T>& placed, double* sums) {
   constexpr int n = 1 << k;
@@ -195,16 +287,10 @@ void matrix_back(Both<T>& both, const int64_t* op, const double* values, double*
 template <class T>
 void undo(Both<T>& both, int64_t code, const int64_t* op, const double* values, double* sums) {
   switch (code) {
-    case kTurn:
-      for (int64_t k = 0; k < op[0]; k++) {
-        const int64_t* each = op + 1 + 4 * k;
-        if (each[2] >= 0) turn_sums(both, int(each[0]), each[3] != 0, sums + each[2]);
-      }
-      turn_all(both.l, op, values, -1.0), turn_all(both.z, op, values, -1.0);
-      return;
+    case kTurn: return turn_back(both, op, values, sums);
     case kPhase:
       phase_sums(both, op, sums);
-      phase(both.l, op, values, -1.0), phase(both.z, op, values, -1.0);
+      phase_back(both, op, values);
       return;
     case kMasked:
       if (op[5] >= 0 && (both.z.outside & op[2]) == op[3]) {
@@ -222,7 +308,6 @@ void undo(Both<T>& both, int64_t code, const int64_t* op, const double* values, 
       }
       parity(both.l, op, values, -1.0), parity(both.z, op, values, -1.0);
       return;
-    case kFlip: flip(both.l, op), flip(both.z, op); return;
     case kMatrix: matrix_back(both, op, values, sums); return;
   }
 }
@@ -250,7 +335,13 @@ void backward(T* z, T* l, int64_t states, int n, const int64_t* program, const d
       Both<T> both{tile_at<T>(memory, bits), tile_at<T>(memory + (int64_t(2) << bits), bits), memory + (int64_t(4) << bits)};
       both.l.outside = both.z.outside = base;
       take(both.l, l + first, sweep, offsets), take(both.z, z + first, sweep, offsets);
-      for (int64_t k = sweep.count; k--;) undo(both, sweep.ops[ops[k]], sweep.ops + ops[k] + 2, values + state * values_stride, to);
+      for (int64_t k = sweep.count; k;) {
+        Flip row[kFlips];
+        int found = 0;
+        for (int seen = 0; k && sweep.ops[ops[k - 1]] == kFlip && seen < kFlips; seen++, k--) found += flip_of(both.z, sweep.ops + ops[k - 1] + 2, row + found);
+        if (found) flips(both.l, row, found), flips(both.z, row, found);
+        if (k && sweep.ops[ops[k - 1]] != kFlip) k--, undo(both, sweep.ops[ops[k]], sweep.ops + ops[k] + 2, values + state * values_stride, to);
+      }
       give(l + first, both.l, sweep, offsets), give(z + first, both.z, sweep, offsets);
     };
     if (tiles == 1) {

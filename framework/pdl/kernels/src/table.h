@@ -209,7 +209,7 @@ struct DistanceTable {
 // measure.h).
 template <class T>
 struct StateVectorTable {
-  void (*run)(T* z, int64_t states, int n, const int64_t* program, const double* values, int64_t values_stride);
+  void (*run)(T* z, int64_t states, int n, const int64_t* program, const double* values, int64_t values_stride, bool zero);
   void (*backward)(T* z, T* l, int64_t states, int n, const int64_t* program, const double* values, int64_t values_stride, double* sums, int64_t slots);
   void (*pauli)(T* out, const T* z, int64_t states, int n, const int64_t* groups, const double* values, int64_t values_stride, double* energies);
   void (*probabilities)(double* out, const T* z, int64_t states, int n, const int64_t* bits, int count);
