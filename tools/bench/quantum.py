@@ -57,10 +57,11 @@ def memory_of(n: int) -> dict[str, Any]:
     from quantum_sides import pdl_circuit
 
     from pdl.circuits import PauliSum, sample, states
+    from pdl.circuits.simulate import program_of
 
     gates, angles = random_gates(n, DEPTH)
     circuit = pdl_circuit(n, gates, len(angles))
-    circuit.compiled()
+    program_of(circuit, 1)
     before = peak()
     state = states(circuit, angles)
     after_run = peak()
@@ -135,10 +136,13 @@ def share_of_triad(runs: Rows, threads: int) -> Rows:
     from bandwidth import triad_rate
     from quantum_sides import pdl_circuit
 
+    from pdl.circuits.schedule import local_qubits
+
     triad, made = triad_rate(threads), []
     for row in runs:
         gates, angles = random_gates(row["qubits"], DEPTH)
-        sweeps = int(pdl_circuit(row["qubits"], gates, len(angles)).compiled().stream[0])
+        local = local_qubits(row["qubits"], 1, threads)
+        sweeps = int(pdl_circuit(row["qubits"], gates, len(angles)).compiled(local=local).stream[0])
         rate = sweeps * 2 * (16 << row["qubits"]) / row["ms"] * 1e3
         made.append({"part": "triad", "qubits": row["qubits"], "sweeps": sweeps, "rate": rate, "triad": triad})
         print(f"triad    {row['qubits']:>3} qubits  {sweeps} sweeps: {rate / 1e9:.1f} GB/s, {rate / triad:.0%} of the "

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 LOCAL, RUN = 13, 4
-"""Qubits of a tile, and how many of these lie side by side in memory: 128 kB of complex128, in strips of 256 bytes."""
+"""Qubits of a tile, unless told, and how many lie side by side in memory: strips of 256 bytes of complex128."""
 TURN, PHASE, MASKED, PARITY, FLIP, DENSE = range(6)
 """Codes of the engine's ops."""
 
@@ -64,6 +64,16 @@ class _Waiting:
             if not self.missing[each]:
                 freed.append(each)
         return freed
+
+
+def local_qubits(n: int, batch: int, threads: int) -> int:
+    """Qubits of the tiles that are fastest for states of n qubits: large ones, which take the fewest passes over
+    memory, up to a second cache (16 qubits: 1 MB of complex128); but of a single state enough for all threads."""
+    most = min(n, 15 if n < 22 else 16)
+    if batch > 1 or threads == 1 or n <= 10:
+        return most
+    spare = 1 + (threads - 1).bit_length() + (n >= 16)  # twice as many tiles as threads, or four times
+    return max(10, min(most, n - spare))
 
 
 def _bits(mask: int) -> Iterable[int]:
@@ -197,4 +207,7 @@ def _phase_words(items: Sequence[Item], place: Mapping[int, int], scalar: int) -
     return words
 
 
-__all__ = ["DENSE", "FLIP", "Item", "LOCAL", "MASKED", "PARITY", "PHASE", "RUN", "TURN", "Writer", "levels", "sweeps"]
+__all__ = [
+    "DENSE", "FLIP", "Item", "LOCAL", "MASKED", "PARITY", "PHASE", "RUN", "TURN", "Writer", "levels",
+    "local_qubits", "sweeps",
+]  # fmt: skip

@@ -8,9 +8,12 @@ import numpy as np
 
 from pdl.circuits.circuit import Circuit
 from pdl.circuits.paulis import PauliSum
+from pdl.circuits.program import Compiled
+from pdl.circuits.schedule import local_qubits
 from pdl.errors import UsageError
 from pdl.kernels import memory
 from pdl.kernels import statevector as kernels
+from pdl.threads import get_num_threads
 
 Array = np.ndarray
 
@@ -27,17 +30,22 @@ def states(circuit: Circuit, values: Any = None, *, initial: Any = None, dtype: 
     return evolved(circuit, circuit.row(values), initial, dtype)[0]
 
 
-def evolved(circuit: Circuit, rows: Array, initial: Any, dtype: Any) -> tuple[Array, Array]:
-    """(states, values that the program was bound to), for rows of parameters."""
-    program = circuit.compiled()
+def program_of(circuit: Circuit, batch: int) -> Compiled:
+    """The program that makes `batch` states fastest with the threads that there are."""
+    return circuit.compiled(local=local_qubits(circuit.num_qubits, batch, get_num_threads()))
+
+
+def evolved(circuit: Circuit, rows: Array, initial: Any, dtype: Any) -> tuple[Array, Compiled, Array]:
+    """(states, their program, the values that it was bound to), for rows of parameters."""
+    made = None if initial is None else start(circuit.num_qubits, len(rows), initial, dtype)
+    program = program_of(circuit, len(rows) if made is None else len(made))
     bound = program.bind(rows)
-    if initial is None:
+    if made is None:
         made = memory.empty((len(rows), 1 << circuit.num_qubits), np.dtype(dtype))
         kernels.run(made, program.stream, bound, True)
     else:
-        made = start(circuit.num_qubits, len(rows), initial, dtype)
         kernels.run(made, program.stream, bound)
-    return made, bound
+    return made, program, bound
 
 
 def start(num_qubits: int, batch: int, initial: Any, dtype: Any) -> Array:
@@ -62,12 +70,11 @@ def gradients(circuit: Circuit, observable: PauliSum, values: Any = None, *, ini
     """(<H> [B], its derivatives by all parameters [B, P]) by adjoint differentiation (arXiv 2009.02823): twice the
     memory of a state, the time of a few runs."""
     rows = circuit.row(values)
-    program = circuit.compiled()
-    z, bound = evolved(circuit, rows, initial, dtype)
+    z, program, bound = evolved(circuit, rows, initial, dtype)
     l, found = observable.applied(z)  # noqa: E741
     sums = np.zeros((len(z), program.gradients))
     kernels.backward(z, l, program.stream, bound, sums)
     return found, program.pull(sums, rows if len(rows) == len(z) else np.broadcast_to(rows, (len(z), rows.shape[1])))
 
 
-__all__ = ["evolved", "expectations", "gradients", "start", "states", "zero_states"]
+__all__ = ["evolved", "expectations", "gradients", "program_of", "start", "states", "zero_states"]

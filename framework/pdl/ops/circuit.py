@@ -14,6 +14,7 @@ from pdl.circuits.circuit import Circuit
 from pdl.circuits.observables import Observables
 from pdl.circuits.paulis import PauliSum
 from pdl.circuits.plain import dumps, held_circuit, held_observables, sums_as_text
+from pdl.circuits.program import Compiled
 from pdl.circuits.simulate import evolved
 from pdl.errors import ShapeError, UsageError
 from pdl.kernels import statevector as kernels
@@ -31,6 +32,7 @@ class _Run:
     circuit: str
     rows: Array
     initial: Array | None
+    program: Compiled
     bound: Array
     z: Array
 
@@ -77,16 +79,15 @@ class _OfCircuit:
     def _run(self, ins: tuple[Any, ...]) -> _Run:
         circuit, rows = held_circuit(self.circuit), np.array(ins[0], np.float64)
         initial = np.array(ins[1]) if len(ins) > 1 else None
-        z, bound = evolved(circuit, rows, initial, np.complex128)
-        return _Run(self.circuit, rows, initial, bound, z)
+        z, program, bound = evolved(circuit, rows, initial, np.complex128)
+        return _Run(self.circuit, rows, initial, program, bound, z)
 
     def _back(self, outs: Arrays, made: _Run, l: Array, overlap: Array | None = None) -> None:  # noqa: E741
         """Gradients of p, and of s where it is asked for, from l with dL = 2 Re <l|dz>, by adjoint differentiation
         (Jones & Gacon, arXiv 2009.02823): z and l go back together."""
-        program = held_circuit(self.circuit).compiled()
-        sums = np.zeros((len(made.rows), program.gradients))
-        kernels.backward(made.z, l, program.stream, made.bound, sums)
-        outs[0][...] = program.pull(sums, made.rows, overlap)
+        sums = np.zeros((len(made.rows), made.program.gradients))
+        kernels.backward(made.z, l, made.program.stream, made.bound, sums)
+        outs[0][...] = made.program.pull(sums, made.rows, overlap)
         if len(outs) > 1:
             outs[1][...] = 2 * l.real
 

@@ -8,6 +8,7 @@ import pytest
 from pdl.circuits import Circuit, expectations, gradients, states
 from pdl.circuits.compile import compile_gates
 from pdl.circuits.gates import CONTROLLED, KINDS
+from pdl.circuits.schedule import local_qubits
 from pdl.kernels import statevector as kernels
 from tests.framework.circuits.reference import dense_state, dense_sum, random_circuit, random_sum
 
@@ -87,6 +88,24 @@ def test_large_tiles(seed: int, dtype: type) -> None:
         assert abs(there[0, 0] - 1) < (1e-12 if dtype == np.complex128 else 1e-3)
         slopes.append(program.pull(sums, values))
     np.testing.assert_allclose(*slopes, atol=1e-11 if dtype == np.complex128 else 1e-2)
+
+
+def test_the_largest_tiles_and_the_fewest() -> None:
+    """Tiles of 2^16 amplitudes, which many sweeps of small ones agree with."""
+    n, rng = 17, np.random.default_rng(0)
+    circuit, values = random_circuit(rng, n, 60), rng.uniform(-4, 4, (1, 6))
+    made = []
+    for local in (16, 9):
+        program = compile_gates(circuit.gates, n, circuit.columns(), local=local, run=4)
+        z = np.empty((1, 1 << n), complex)
+        kernels.run(z, program.stream, program.bind(values), True)
+        made.append(z)
+    np.testing.assert_allclose(*made, atol=1e-13)
+    for n in range(1, 31):
+        for threads in (1, 2, 8):
+            assert min(n, 10) <= local_qubits(n, 1, threads) <= min(n, 16)
+            if threads > 1 and n > 10 + threads:  # tiles for all threads
+                assert 1 << (n - local_qubits(n, 1, threads)) >= 2 * threads
 
 
 @pytest.mark.parametrize("seed", range(8))
