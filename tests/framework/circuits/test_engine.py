@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pdl.circuits import Circuit, expectations, gradients, states
+from pdl.circuits import Circuit, PauliSum, expectations, gradients, states
 from pdl.circuits.compile import compile_gates
 from pdl.circuits.gates import CONTROLLED, KINDS
 from pdl.circuits.schedule import local_qubits
@@ -118,6 +118,28 @@ def test_sums_of_pauli_products(seed: int) -> None:
     np.testing.assert_allclose(a.apply(z), z @ matrix.T, atol=1e-12)
     np.testing.assert_allclose(a.expectation(z), np.einsum("bi,ij,bj->b", z.conj(), matrix, z).real, atol=1e-11)
     np.testing.assert_allclose(dense_sum(a * b - b), matrix @ dense_sum(b) - dense_sum(b), atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_large_sums_on_large_states(dtype: type) -> None:
+    """Many terms that flip the same bits, of states of several pieces, term by term in NumPy."""
+    rng = np.random.default_rng(2)
+    n, x = 12, np.arange(1 << 12)
+    flips = [tuple(rng.choice(list("IX"), n)) for _ in range(4)]
+    words = {"".join({"I": "Z", "X": "Y"}[f] if rng.random() < 0.4 else f for f in flip) for flip in flips * 25}
+    observable = PauliSum(n, {word: float(rng.normal()) for word in sorted(words)})
+    z = (rng.standard_normal((2, 1 << n)) + 1j * rng.standard_normal((2, 1 << n))).astype(dtype) / 64
+    expected = np.zeros((2, 1 << n), complex)
+    for word, factor in observable.terms.items():
+        moved = sum(1 << (n - 1 - q) for q, letter in enumerate(word) if letter in "XY")
+        signs = sum(1 << (n - 1 - q) for q, letter in enumerate(word) if letter in "YZ")
+        parity = np.bitwise_count(x & signs) & 1
+        expected[:, x ^ moved] += factor * 1j ** word.count("Y") * z * (1 - 2.0 * parity)
+    made, energies = observable.applied(z)
+    tolerance = 1e-4 if dtype == np.complex64 else 1e-12
+    np.testing.assert_allclose(made, expected, atol=tolerance)
+    np.testing.assert_allclose(energies, np.einsum("bi,bi->b", z.conj(), expected).real, atol=10 * tolerance)
+    np.testing.assert_allclose(observable.expectation(z), energies, atol=tolerance)
 
 
 @pytest.mark.parametrize("seed", range(10))

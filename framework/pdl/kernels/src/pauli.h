@@ -10,17 +10,8 @@
 
 namespace pdl::PDL_ISA::statevector {
 
-template <class T>
-PDL_INLINE Vec<T> summed(const int64_t* terms, int64_t count, const double* values, int64_t first, const Vec<T>* signs) {
-  constexpr int64_t in = kLanes<T> - 1;
-  Vec<T> sum{};
-  for (int64_t k = 0; k < count; k++) {
-    const int64_t mask = terms[2 * k];
-    const T c = T(values[terms[2 * k + 1]]);
-    sum += signs[mask & in] * (__builtin_parityll(first & mask & ~in) ? -c : c);
-  }
-  return sum;
-}
+constexpr int kChunk = 9;  // bits of a piece of a state: sums of <z|H|z> are short, and small states fill all threads together
+constexpr int kTerms = 8;  // of a group, at a time
 
 // The vector of amplitudes that group's flips take to those from `first` on: real and imaginary parts apart.
 template <class T>
@@ -29,42 +20,54 @@ PDL_INLINE void fetch(const T* z, int64_t first, Vec<T>& re, Vec<T>& im, Mask<T>
   re = (Vec<T>)__builtin_shuffle(a, b, even), im = (Vec<T>)__builtin_shuffle(a, b, odd);
 }
 
-// For vectors of amplitudes x from begin to end: body(x, (H z)'s amplitudes at x, real and imaginary)
-template <class T, class Body>
-void products(const T* z, const int64_t* groups, const double* values, int64_t begin, int64_t end, const Body& body) {
-  constexpr int L = kLanes<T>;
-  Mask<T> even, odd;
-  for (int i = 0; i < L; i++) even[i] = 2 * i, odd[i] = 2 * i + 1;
-  Vec<T> signs[kLanes<T>];
-  for (int i = 0; i < L; i++) signs[i] = lane_signs<T>(i);
-  for (int64_t x = begin; x < end; x += L) {
-    Vec<T> re{}, im{};
-    const int64_t* at = groups + 1;
-    for (int64_t g = 0; g < groups[0]; g++) {
-      const int64_t flips = at[0], real = at[1], imaginary = at[2], from = (x ^ flips) & ~int64_t(L - 1), inner = flips & (L - 1);
-      const int64_t* terms = at + 3;
-      Vec<T> a, b;
-      fetch(z, from, a, b, even, odd);
-      // signs of the source: those of its vector, before the lanes change places
-      const Vec<T> c = summed<T>(terms, real, values, from, signs);
-      Vec<T> p = a * c, q = b * c;
-      if (imaginary) {
-        const Vec<T> d = summed<T>(terms + 2 * real, imaginary, values, from, signs);
-        p -= b * d, q += a * d;
-      }
-      if (inner) {
-        Mask<T> partner;
-        for (int i = 0; i < L; i++) partner[i] = i ^ inner;
-        p = __builtin_shuffle(p, partner), q = __builtin_shuffle(q, partner);
-      }
-      re += p, im += q;
-      at = terms + 2 * (real + imaginary);
+// re, im [vectors] grow by some terms of a group at the amplitudes from `begin` on: real ones, or with a factor i
+template <class T, bool imaginary>
+void add_terms(Vec<T>* re, Vec<T>* im, const T* z, int64_t flips, const int64_t* terms, int64_t count, const double* values, int64_t begin, int64_t vectors) {
+  constexpr int64_t L = kLanes<T>, in = L - 1;
+  constexpr T sign[2] = {1, -1};
+  Mask<T> even, odd, partner;
+  for (int i = 0; i < L; i++) even[i] = 2 * i, odd[i] = 2 * i + 1, partner[i] = i ^ (flips & in);
+  const int64_t apart = flips & ~in;
+  for (int64_t first = 0; first < count; first += kTerms) {
+    const int n = int(count - first < kTerms ? count - first : kTerms);
+    int64_t masks[kTerms];
+    Vec<T> factors[kTerms];  // with the signs of the source's lanes: before these change places
+    for (int k = 0; k < n; k++) {
+      const int64_t* term = terms + 2 * (first + k);
+      masks[k] = term[0] & ~in, factors[k] = lane_signs<T>(term[0]) * T(values[term[1]]);
     }
-    body(x, re, im);
+    for (int64_t v = 0; v < vectors; v++) {
+      const int64_t from = (begin + v * L) ^ apart;
+      Vec<T> a, b, c{};
+      fetch(z, from, a, b, even, odd);
+      for (int k = 0; k < n; k++) c += factors[k] * sign[__builtin_parityll(from & masks[k])];
+      Vec<T> p = imaginary ? -b * c : a * c, q = imaginary ? a * c : b * c;
+      if (flips & in) p = __builtin_shuffle(p, partner), q = __builtin_shuffle(q, partner);
+      re[v] += p, im[v] += q;
+    }
   }
 }
 
-constexpr int kChunk = 9;  // bits of a piece of a state: sums of <z|H|z> are short, and small states fill all threads together
+// re, im [vectors] = H z at the amplitudes from `begin` on
+template <class T>
+void products(Vec<T>* re, Vec<T>* im, const T* z, const int64_t* groups, const double* values, int64_t begin, int64_t vectors) {
+  for (int64_t v = 0; v < vectors; v++) re[v] = im[v] = Vec<T>{};
+  const int64_t* at = groups + 1;
+  for (int64_t g = 0; g < groups[0]; g++) {
+    const int64_t flips = at[0], real = at[1], imaginary = at[2];
+    at += 3;
+    add_terms<T, false>(re, im, z, flips, at, real, values, begin, vectors);
+    add_terms<T, true>(re, im, z, flips, at + 2 * real, imaginary, values, begin, vectors);
+    at += 2 * (real + imaginary);
+  }
+}
+
+PDL_INLINE int64_t terms_of(const int64_t* groups) {
+  int64_t total = 0;
+  const int64_t* at = groups + 1;
+  for (int64_t g = 0; g < groups[0]; g++) total += 1 + at[1] + at[2], at += 3 + 2 * (at[1] + at[2]);
+  return total;
+}
 
 // out = H z where there is an out, and energies [states] = Re <z|H|z> where they are asked for; states [states, 2^n] of at least a vector each, and a row of
 // values for each (stride 0: the same for all)
@@ -72,29 +75,33 @@ template <class T>
 void pauli_apply(T* out, const T* z, int64_t states, int n, const int64_t* groups, const double* values, int64_t stride, double* energies) {
   constexpr int L = kLanes<T>;
   const int piece = n < kChunk ? n : kChunk;
-  const int64_t pieces = int64_t(1) << (n - piece), size = int64_t(1) << piece;
+  const int64_t pieces = int64_t(1) << (n - piece), size = int64_t(1) << piece, grain = kWork / (size * (1 + terms_of(groups) / 4)) + 1;
   double* partial = static_cast<double*>(scratch(3, states * pieces * sizeof(double)));
-  parallel(states * pieces, (kWork >> piece) + 1, [=](int64_t begin, int64_t end, int) {
+  parallel(states * pieces, grain, [=](int64_t begin, int64_t end, int) {
     Mask<T> even, odd, first, second;
     for (int i = 0; i < L; i++) {
       even[i] = 2 * i, odd[i] = 2 * i + 1;
       first[i] = (i >> 1) + (i & 1) * L, second[i] = first[i] + L / 2;
     }
+    Vec<T> re[(1 << kChunk) / L], im[(1 << kChunk) / L];
     for (int64_t at = begin; at < end; at++) {
       const int64_t state = at / pieces, from = at % pieces * size;
       const T* source = z + (state << (n + 1));
-      T* to = out ? out + (state << (n + 1)) : nullptr;
+      products<T>(re, im, source, groups, values + state * stride, from, size / L);
       Vec<T> sum{};
-      products(source, groups, values + state * stride, from, from + size, [&](int64_t x, Vec<T> re, Vec<T> im) {
-        if (energies) {
+      if (energies)
+        for (int64_t v = 0; v < size / L; v++) {
           Vec<T> a, b;
-          fetch(source, x, a, b, even, odd);
-          sum += a * re + b * im;
+          fetch(source, from + v * L, a, b, even, odd);
+          sum += a * re[v] + b * im[v];
         }
-        if (!to) return;
-        store(to + 2 * x, (Vec<T>)__builtin_shuffle(re, im, first)), store(to + 2 * x + L, (Vec<T>)__builtin_shuffle(re, im, second));
-      });
       partial[at] = across_sum<T>(sum);
+      if (!out) continue;
+      T* to = out + (state << (n + 1)) + 2 * from;
+      for (int64_t v = 0; v < size / L; v++) {
+        store(to + 2 * v * L, (Vec<T>)__builtin_shuffle(re[v], im[v], first));
+        store(to + 2 * v * L + L, (Vec<T>)__builtin_shuffle(re[v], im[v], second));
+      }
     }
   });
   for (int64_t state = 0; energies && state < states; state++) {
