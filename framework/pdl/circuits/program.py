@@ -29,27 +29,25 @@ class Form:
         return bool(self.terms) or self.offset != 0.0
 
 
-@dataclass(frozen=True, eq=False)
 class Sums:
-    """Sums of some columns of an array: column `to[k]` of what is made gets those of `take` from starts[k] on."""
+    """Sums of those columns of an array that have the same target: by rounds of one column for each target where few
+    share one, else by runs of neighbours."""
 
-    take: Array
-    starts: Array
-    to: Array
-
-    @staticmethod
-    def by(target: Array) -> Sums:
-        """Sums over all places with the same target."""
-        take = np.argsort(target, kind="stable")
-        to, starts = np.unique(target[take], return_index=True)
-        return Sums(take, starts, to)
+    def __init__(self, target: Array) -> None:
+        order = np.argsort(target, kind="stable")
+        to, starts, counts = np.unique(target[order], return_index=True, return_counts=True)
+        self.rounds: list[tuple[Array, Any]] = []
+        self.runs = (order, starts, _slice_of(to)) if counts.max(initial=0) > 4 else None
+        for k in range(0 if self.runs else int(counts.max(initial=0))):
+            self.rounds.append((order[starts[counts > k] + k], _slice_of(to[counts > k])))
 
     def add(self, made: Array, terms: Array) -> None:
         """made [B, ...] grows by the sums of terms [B, T]."""
-        if len(self.to) < len(self.take):
-            made[:, self.to] += np.add.reduceat(terms.take(self.take, axis=1), self.starts, axis=1)
-        elif len(self.to):
-            made[:, self.to] += terms.take(self.take, axis=1)
+        if self.runs is not None:
+            order, starts, to = self.runs
+            made[:, to] += np.add.reduceat(terms.take(order, axis=1), starts, axis=1)
+        for take, to in self.rounds:
+            made[:, to] += terms.take(take, axis=1)
 
 
 class Forms:
@@ -76,7 +74,7 @@ class Forms:
     @cached_property
     def _sums(self) -> tuple[Sums, Sums]:
         """Of the terms of each form, and of each column."""
-        return Sums.by(self._sparse[1]), Sums.by(self._sparse[2])
+        return Sums(self._sparse[1]), Sums(self._sparse[2])
 
     def evaluate(self, parameters: Array) -> Array:
         """[B, P] -> [B, K]."""
@@ -141,6 +139,12 @@ class Compiled:
     runs: tuple[Runs, ...]
 
     @cached_property
+    def _pulled(self) -> tuple[Array, Any]:
+        """Gradients and the forms that they are of, in the order of these."""
+        order = np.argsort(self.pulls[:, 1])
+        return self.pulls[order, 0], _slice_of(self.pulls[order, 1])
+
+    @cached_property
     def _turned(self) -> tuple[Array, Array, Any]:
         """(forms, factors, places in pairs of slots) of all whose cos and sin the engine reads as they are."""
         forms = np.concatenate([self.units[:, 1], self.halves[:, 1]])
@@ -189,7 +193,8 @@ class Compiled:
             np.add.at(back.T, self.scalar[1], -2 * overlap)
             for run in self.runs:  # P(x) = e^(ix/2) exp(-i x/2 Z), and the engine gathered what Z does
                 np.add.at(back.T, run.forms[:, ::2].ravel(), -overlap)
-        back[:, self.pulls[:, 1]] = sums.take(self.pulls[:, 0], axis=1)
+        gradients, forms = self._pulled
+        back[:, forms] = sums.take(gradients, axis=1)
         angles = self.forms.evaluate(parameters) if self.runs else None
         for run in self.runs:
             assert angles is not None
@@ -225,12 +230,18 @@ def _slice_of(places: Array) -> Any:
 
 
 def _put(values: Array, pairs: Any, angles: Array) -> None:
-    """cos and sin of angles [B, K] into these pairs of slots."""
+    """cos and sin of angles [B, K] into these pairs of slots. Those that all rows share, as a net's weights, are taken
+    once: of many small states they take longer than the states."""
     held = values.reshape(len(values), values.shape[1] // 2, 2)
+    shared = (angles == angles[0]).all(0) if len(angles) > 1 else np.zeros(0, bool)
+    if shared.any():
+        held[:, pairs] = np.stack([np.cos(angles[0]), np.sin(angles[0])], -1)
+        own = np.flatnonzero(~shared)
+        pairs, angles = np.arange(held.shape[1])[pairs][own], angles.take(own, axis=1)
     if isinstance(pairs, slice):
         np.cos(angles, out=held[:, pairs, 0])
         np.sin(angles, out=held[:, pairs, 1])
-    else:
+    elif len(pairs):
         held[:, pairs] = np.stack([np.cos(angles), np.sin(angles)], -1)
 
 

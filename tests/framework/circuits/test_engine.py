@@ -39,6 +39,18 @@ def test_random_circuits(seed: int) -> None:
     np.testing.assert_allclose(single, found, atol=2e-5)
 
 
+def test_a_batch_is_its_rows_whatever_they_share() -> None:
+    rng = np.random.default_rng(3)
+    circuit = random_circuit(rng, 5, 60)
+    values = np.tile(rng.uniform(-4, 4, 6), (7, 1))
+    for varied in ([], [2], [0, 4, 5]):
+        values[:, varied] = rng.uniform(-4, 4, (7, len(varied)))
+        found, slopes = states(circuit, values), gradients(circuit, random_sum(rng, 5, 4), values)[1]
+        assert len(np.unique(slopes.round(9), axis=0)) == (7 if varied else 1)
+        for b in range(7):
+            np.testing.assert_allclose(found[b], states(circuit, values[b])[0], atol=1e-13)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_tiles_and_sweeps(seed: int) -> None:
     """States larger than a tile: bits outside of it, several sweeps, several tiles side by side."""
