@@ -27,7 +27,7 @@ def write_report(
         Section("Result", table(result.rows())),
         *([Section("Baselines", _baselines(result))] if result.baselines else []),
         Section("Curves", curves(lines)),
-        *task.history(lines),
+        *task.log_report(lines),
         *task.report(evaluation, dataset),
         Section("Recipe", f"<pre>{escape(to_yaml(config.tree))}</pre>"),
         Section(

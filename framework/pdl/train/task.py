@@ -289,7 +289,7 @@ class Task:
         """Sections of report.html on the final evaluation, beyond curves and tables."""
         return []
 
-    def history(self, lines: Sequence[Mapping[str, Any]]) -> list[Section]:
+    def log_report(self, lines: Sequence[Mapping[str, Any]]) -> list[Section]:
         """Sections of report.html on the log (the lines of metrics.jsonl), beyond a chart for each metric."""
         return []
 

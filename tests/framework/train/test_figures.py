@@ -23,11 +23,11 @@ def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, demo: None) -> None:
     def figures(self: Any, evaluation: Evaluation) -> dict[str, float]:
         return {"halved": evaluation.metrics[f"{evaluation.split}/loss"] / 2}
 
-    def history(self: Any, lines: Sequence[Mapping[str, Any]]) -> list[Section]:
+    def log_report(self: Any, lines: Sequence[Mapping[str, Any]]) -> list[Section]:
         return [Section("Log", f"{sum(line['kind'] == 'epoch' for line in lines)} epochs")]
 
     monkeypatch.setattr(Fit, "figures", figures)
-    monkeypatch.setattr(Fit, "history", history)
+    monkeypatch.setattr(Fit, "log_report", log_report)
     monkeypatch.chdir(tmp_path)
     Path("recipe.yaml").write_text(GOOD)
 

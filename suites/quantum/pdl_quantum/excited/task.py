@@ -39,7 +39,7 @@ class Levels(Variational):
     def state_names(self) -> list[str]:
         return [f"level {number}" for number in range(self.count)] if self.problems else []
 
-    def history(self, lines: Sequence[Mapping[str, Any]]) -> list[Section]:
+    def log_report(self, lines: Sequence[Mapping[str, Any]]) -> list[Section]:
         """The energy of the lowest level, beside its exact one."""
         return report.history(lines, None if self.exact is None else self.exact[:1])
 

@@ -152,8 +152,8 @@ class QAOA(Variational):
         found["even samples"] = problem.value(drawn[problem.best_of(drawn)])
         return {method: {name: float(value)} for method, value in found.items() if np.isfinite(value)}
 
-    def history(self, lines: Sequence[Mapping[str, Any]]) -> list[Section]:
-        return [*report.history(self.problem, lines), *super().history(lines)]
+    def log_report(self, lines: Sequence[Mapping[str, Any]]) -> list[Section]:
+        return [*report.history(self.problem, lines), *super().log_report(lines)]
 
     def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
         """The best sample drawn, the most frequent ones, the angles; then as `Variational`."""

@@ -169,7 +169,7 @@ class Variational(Task):
         return Tiny(train=4, test=4, epochs=4)
 
     # -- using ---------------------------------------------------------------------------------------------------------
-    def history(self, lines: Sequence[Mapping[str, Any]]) -> list[Section]:
+    def log_report(self, lines: Sequence[Mapping[str, Any]]) -> list[Section]:
         return report.history(lines, self.exact)
 
     def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
