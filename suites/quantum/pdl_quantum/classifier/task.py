@@ -34,7 +34,8 @@ class QuantumClassifier(Task):
     scale     of the columns of rows, by the training data: "none"; "standard", mean 0 and deviation 1; "angle", least
               and largest value to 0 and pi
     classes   names of the classes in the order of the labels,
-    columns   names of the numbers of a row (none: samples are pictures), and
+    columns   names of the numbers of a row (none: samples are pictures),
+    mode      "gray" or "rgb": how `pdl predict` reads pictures, and
     shift, factor  of each column, (value - shift) / factor being what the model reads: the data tells
     """
 
@@ -47,11 +48,12 @@ class QuantumClassifier(Task):
         scale: Literal["none", "standard", "angle"] = "none",
         classes: Sequence[str] | None = None,
         columns: Sequence[str] | None = None,
+        mode: Literal["gray", "rgb"] | None = None,
         shift: Sequence[float] | None = None,
         factor: Sequence[float] | None = None,
     ) -> None:
         self.scale = scale
-        self.classes, self.columns = list(classes or ()), list(columns or ())
+        self.classes, self.columns, self.mode = list(classes or ()), list(columns or ()), mode
         self.scaling = Scaling(shift or (), factor or ())
         self.told: dict[str, Any] = {}
         self.evaluated: Module | None = None
@@ -100,6 +102,8 @@ class QuantumClassifier(Task):
         return {"num_features": width, "num_classes": len(self.classes)}
 
     def _pixels(self, cfg: Any, dataset: Any) -> int:
+        if self.mode is None:
+            self.mode = "gray" if dataset[0]["image"].shape[-1] == 1 else "rgb"
         image = self._first(cfg, dataset)["image"]
         if image.dtype.kind != "f":
             raise ConfigError(f"data.transforms.eval gives {image.dtype} images; add pdl.data.transforms.ToFloat")
@@ -132,7 +136,8 @@ class QuantumClassifier(Task):
 
     def remember(self) -> dict[str, Any]:
         rows = {"columns": self.columns, "shift": self.scaling.shift.tolist(), "factor": self.scaling.factor.tolist()}
-        return {"task": {"classes": self.classes, **(rows if self.columns else {})}, "model": self.told}
+        pictures = {"mode": self.mode}
+        return {"task": {"classes": self.classes, **(rows if self.columns else pictures)}, "model": self.told}
 
     def tiny(self, cfg: Any) -> Tiny:
         return Tiny(train=96, test=40, epochs=6, batch_size=16)

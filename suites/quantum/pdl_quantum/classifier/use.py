@@ -60,7 +60,7 @@ def deployment(
     else:
         name = "image"
         prepare, steps = _prepared_pictures(task, cfg)
-        samples = _pictures(dataset, cfg)
+        samples = _pictures(dataset, 1 if task.mode == "gray" else 3)
         spec = Spec((batch, *prepare(samples[0])["image"].shape), float32)
         use = "a picture (`session('digit.png')`), or `pdl predict model.pdl digit.png`"
     about = {
@@ -119,14 +119,15 @@ def _prepared_pictures(task: QuantumClassifier, cfg: Any) -> tuple[Callable[[Any
         made = done["image"][0] if isinstance(done, dict) else done[0]["image"]
         return {"image": np.ascontiguousarray(made)}
 
-    return prepare, [{"step": "mode", "mode": "gray"}, *(step for each in transforms for step in each.deployed())]
+    mode = {"step": "mode", "mode": task.mode or "gray"}
+    return prepare, [mode, *(step for each in transforms for step in each.deployed())]
 
 
-def _pictures(dataset: Any, cfg: Any) -> Sequence[np.ndarray]:
+def _pictures(dataset: Any, channels: int) -> Sequence[np.ndarray]:
     if dataset is not None and len(dataset):
         few = first_samples(dataset, min(SAMPLES, len(dataset)))
         return [few[i]["image"] for i in range(len(few))]
-    drawn = np.random.default_rng(0).integers(0, 256, (4, 8, 8, 1))
+    drawn = np.random.default_rng(0).integers(0, 256, (4, 8, 8, channels))
     return list(drawn.astype(np.uint8))
 
 
