@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
@@ -188,3 +188,30 @@ def one_opencv_thread() -> Iterator[None]:
             _users -= 1
             if _users == 0:
                 cv2.setNumThreads(_threads_before)
+
+
+def deployed_steps(transforms: Sequence[Any]) -> list[dict[str, Any]]:
+    """The steps of all evaluation transforms; UsageError names every one that has none."""
+    steps, faults = [], []
+    for transform in transforms:
+        try:
+            steps += transform.deployed()
+        except (UsageError, AttributeError) as error:
+            known = isinstance(error, UsageError)
+            why = str(error) if known else f"{type(transform).__name__} does not say how it is deployed (deployed())"
+            faults.append(f"data.transforms.eval: {why}")
+    if faults:
+        raise UsageError("\n".join(faults))
+    return steps
+
+
+def prepares(transforms: Sequence[Any]) -> Callable[[Any], dict[str, Any]]:
+    """One picture -> {"image": what evaluation transforms make of it}, as `pdl.train.Deployment.prepare` gives it."""
+    pipeline = Pipeline(transforms)
+
+    def prepare(image: Any) -> dict[str, Any]:
+        done = pipeline.run([{"image": image, "index": 0}], BatchRandom(0, 0, np.arange(1)))
+        made = done["image"][0] if isinstance(done, dict) else done[0]["image"]
+        return {"image": np.ascontiguousarray(made)}
+
+    return prepare

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +10,9 @@ import numpy as np
 
 from pdl.data import Dataset
 from pdl.data.image import Mode, change_mode
-from pdl.data.pipeline import Pipeline
-from pdl.data.randomness import BatchRandom
+from pdl.data.pipeline import deployed_steps, prepares
 from pdl.dims import Dim
 from pdl.dtype import as_dtype
-from pdl.errors import UsageError
 from pdl.nn import Module
 from pdl.ops.base import Spec
 from pdl.train import Deployment
@@ -38,9 +36,9 @@ def deployment(
     """Logits of pictures [N, H, W, C], prepared as for evaluation; softmax and the five best classes afterwards."""
     mode: Mode = task.mode or "rgb"
     transforms = task.transforms(cfg["data"].get("transforms") or {}, training=False)
-    steps = [{"step": "mode", "mode": mode}, *_steps(transforms)]
+    steps = [{"step": "mode", "mode": mode}, *deployed_steps(transforms)]
     samples = [change_mode(image, mode) for image in _pictures(dataset, mode)]
-    prepare = _prepare(transforms)
+    prepare = prepares(transforms)
     first = prepare(samples[0])["image"]
     sizes = (Dim.symbol("n", 3), Dim.symbol("h", first.shape[0]), Dim.symbol("w", first.shape[1]))
     about = {"task": cfg["task"]["_target_"], "model": cfg["model"]["_target_"], "parameters": _count(model)}
@@ -57,32 +55,6 @@ def deployment(
         licence=licence,
         about=about,
     )
-
-
-def _steps(transforms: Sequence[Any]) -> list[dict[str, Any]]:
-    """The steps of all evaluation transforms; UsageError names every one that has none."""
-    steps, faults = [], []
-    for transform in transforms:
-        try:
-            steps += transform.deployed()
-        except (UsageError, AttributeError) as error:
-            known = isinstance(error, UsageError)
-            why = str(error) if known else f"{type(transform).__name__} does not say how it is deployed (deployed())"
-            faults.append(f"data.transforms.eval: {why}")
-    if faults:
-        raise UsageError("\n".join(faults))
-    return steps
-
-
-def _prepare(transforms: Sequence[Any]) -> Callable[[Any], dict[str, Any]]:
-    pipeline = Pipeline(transforms)
-
-    def prepare(image: Any) -> dict[str, Any]:
-        done = pipeline.run([{"image": image, "index": 0}], BatchRandom(0, 0, np.arange(1)))
-        made = done["image"][0] if isinstance(done, dict) else done[0]["image"]
-        return {"image": np.ascontiguousarray(made)}
-
-    return prepare
 
 
 def _pictures(dataset: Any, mode: Mode) -> list[np.ndarray]:

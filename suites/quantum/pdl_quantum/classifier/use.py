@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pdl.data.pipeline import Pipeline
-from pdl.data.randomness import BatchRandom
+from pdl.data.pipeline import deployed_steps, prepares
 from pdl.dims import Dim
 from pdl.dtype import float32
 from pdl.nn import Module
@@ -59,7 +58,9 @@ def deployment(
         use = "a row (`session({'x': 0.1, ...})`), or `pdl predict model.pdl --row x=0.1,...`, or a csv file of rows"
     else:
         name = "image"
-        prepare, steps = _prepared_pictures(task, cfg)
+        transforms = task.transforms(cfg["data"].get("transforms") or {}, training=False)
+        prepare = prepares(transforms)
+        steps = [{"step": "mode", "mode": task.mode or "gray"}, *deployed_steps(transforms)]
         samples = _pictures(dataset, 1 if task.mode == "gray" else 3)
         spec = Spec((batch, *prepare(samples[0])["image"].shape), float32)
         use = "a picture (`session('digit.png')`), or `pdl predict model.pdl digit.png`"
@@ -110,19 +111,6 @@ def _prepared_rows(task: QuantumClassifier) -> Callable[[Any], dict[str, Any]]:
 
 
 # -- pictures ----------------------------------------------------------------------------------------------------------
-def _prepared_pictures(task: QuantumClassifier, cfg: Any) -> tuple[Callable[[Any], dict[str, Any]], list[Any]]:
-    transforms = task.transforms(cfg["data"].get("transforms") or {}, training=False)
-    pipeline = Pipeline(transforms)
-
-    def prepare(image: Any) -> dict[str, Any]:
-        done = pipeline.run([{"image": image, "index": 0}], BatchRandom(0, 0, np.arange(1)))
-        made = done["image"][0] if isinstance(done, dict) else done[0]["image"]
-        return {"image": np.ascontiguousarray(made)}
-
-    mode = {"step": "mode", "mode": task.mode or "gray"}
-    return prepare, [mode, *(step for each in transforms for step in each.deployed())]
-
-
 def _pictures(dataset: Any, channels: int) -> Sequence[np.ndarray]:
     if dataset is not None and len(dataset):
         few = first_samples(dataset, min(SAMPLES, len(dataset)))

@@ -16,7 +16,7 @@ from pdl_quantum.problems.bits import bits_of
 from pdl_quantum.problems.diagonal import MOST
 from pdl_quantum.problems.pictures import picture
 from pdl_quantum.qaoa.circuit import QAOACircuit
-from pdl_quantum.variational.report import DRAWN
+from pdl_quantum.variational.report import DRAWN, figure
 
 if TYPE_CHECKING:
     from pdl_quantum.qaoa.task import QAOA
@@ -35,10 +35,10 @@ def history(problem: BinaryProblem, lines: Sequence[Mapping[str, Any]]) -> list[
         ends = next(iter(series.values()))
         series["optimum"] = [(x, problem.optimum) for x, _ in (ends[0], ends[-1])]
     if series:
-        charts.append(_figure(line_chart(series, x_label="step"), problem.measure))
+        charts.append(figure(line_chart(series, x_label="step"), problem.measure))
     chance = _points(lines, "val/optimum_probability")
     if chance:
-        charts.append(_figure(line_chart({"probability": chance}, x_label="step"), "probability of the optimum"))
+        charts.append(figure(line_chart({"probability": chance}, x_label="step"), "probability of the optimum"))
     return [Section(problem.measure.capitalize(), f'<div class="charts">{"".join(charts)}</div>')] if charts else []
 
 
@@ -88,7 +88,7 @@ def _layers(model: QAOACircuit) -> list[Section]:
         "gamma": list(zip(steps, gamma.tolist(), strict=True)),
         "beta": list(zip(steps, beta.tolist(), strict=True)),
     }
-    made = [Section("Angles", f'<div class="charts">{_figure(line_chart(series, x_label="layer"), "radians")}</div>')]
+    made = [Section("Angles", f'<div class="charts">{figure(line_chart(series, x_label="layer"), "radians")}</div>')]
     one = model.alternating(1)
     if model.layers > 1 and len(model.circuit) > DRAWN >= len(one):
         made.append(Section("One layer", f'<div class="scroll">{svg(one)}</div>'))
@@ -97,10 +97,6 @@ def _layers(model: QAOACircuit) -> list[Section]:
 
 def _points(lines: Sequence[Mapping[str, Any]], name: str) -> list[tuple[float, float]]:
     return [(line["step"], line[name]) for line in lines if line.get(name) is not None]
-
-
-def _figure(chart: str, caption: str) -> str:
-    return f'<figure class="wide">{chart}<figcaption>{escape(caption)}</figcaption></figure>'
 
 
 def _plain(value: Any) -> str:

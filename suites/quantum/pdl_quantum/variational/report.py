@@ -31,14 +31,15 @@ def history(lines: Sequence[Mapping[str, Any]], exact: Sequence[float] | None) -
     series = {"energy": points}
     if exact is not None:
         series["exact"] = [(x, float(np.mean(exact))) for x, _ in (points[0], points[-1])]
-    figures = [_figure(line_chart(series, x_label="step"), "energy")]
+    figures = [figure(line_chart(series, x_label="step"), "energy")]
     errors = [(line["step"], line["val/energy_error"]) for line in lines if line.get("val/energy_error")]
     if errors:
-        figures.append(_figure(line_chart({"error": errors}, x_label="step", log=True), "|energy - exact|"))
+        figures.append(figure(line_chart({"error": errors}, x_label="step", log=True), "|energy - exact|"))
     return [Section("Energy", f'<div class="charts">{"".join(figures)}</div>')]
 
 
-def _figure(chart: str, caption: str) -> str:
+def figure(chart: str, caption: str) -> str:
+    """A wide chart with what is below it."""
     return f'<figure class="wide">{chart}<figcaption>{escape(caption)}</figcaption></figure>'
 
 
@@ -78,8 +79,8 @@ def _curve(task: Variational, energies: Array) -> Section:
         exact = np.asarray(task.exact)[order]
         series["exact"] = list(zip(x, exact.tolist(), strict=True))
         errors = list(zip(x, np.abs(energies[order] - exact).tolist(), strict=True))
-        figures = [_figure(line_chart({"error": errors}, x_label=task.problems[0].axis, log=True), "|energy - exact|")]
-    figures.insert(0, _figure(line_chart(series, x_label=task.problems[0].axis), "energy"))
+        figures = [figure(line_chart({"error": errors}, x_label=task.problems[0].axis, log=True), "|energy - exact|")]
+    figures.insert(0, figure(line_chart(series, x_label=task.problems[0].axis), "energy"))
     return Section(f"Energy by {task.problems[0].axis}", f'<div class="charts">{"".join(figures)}</div>')
 
 
@@ -115,4 +116,4 @@ def _state(state: Array, name: str) -> Section:
     )
 
 
-__all__ = ["history", "sections"]
+__all__ = ["DRAWN", "figure", "history", "sections"]

@@ -15,6 +15,7 @@ from pdl.nn import Module
 from pdl.ops.base import Spec
 from pdl.runtime.pauli_words import PARTS, PauliWord
 from pdl.runtime.pipeline import Pipeline
+from pdl.runtime.session import answers
 from pdl.tensor import no_grad
 from pdl.train import Deployment
 from pdl_quantum.card import card_of
@@ -70,15 +71,15 @@ def reader(num_qubits: int) -> PauliWord:
 
 def predict(model: Ansatz, names: Sequence[str], inputs: Sequence[Any], *, batch_size: int) -> Iterator[dict[str, Any]]:
     """{"input": "Z0 Z1", "expectation": 0.25} for each observable, in order."""
-    n = model.circuit.num_qubits
-    answers, net, waiting = pipeline(n, labels(names, model.num_states)), Asked(model), iter(inputs)
-    while group := list(islice(waiting, batch_size)):
-        samples = [answers.take(item) for item in group]
-        arrays = answers.joined([sample.inputs for sample in samples])
+    asks, net, waiting = pipeline(model.circuit.num_qubits, labels(names, model.num_states)), Asked(model), iter(inputs)
+
+    def run(arrays: dict[str, Any]) -> dict[str, Any]:
         with no_grad():
-            found = net(*(pdl.as_tensor(arrays[part]) for part in PARTS)).numpy()
-        for item, sample, row in zip(group, samples, found, strict=True):
-            yield {"input": str(item), **answers.finish({OUTPUT: row}, sample), "_item": item}
+            return {OUTPUT: net(*(pdl.as_tensor(arrays[part]) for part in PARTS)).numpy()}
+
+    while group := list(islice(waiting, batch_size)):
+        for item, said in zip(group, answers(asks, group, run), strict=True):
+            yield {"input": str(item), **said, "_item": item}
 
 
 def questions(model: Ansatz) -> list[str]:
