@@ -8,8 +8,8 @@ PYTHONPATH they are found as if installed; `--metadata` writes that alone.
 
 import argparse
 import fcntl
-import subprocess
 import shutil
+import subprocess
 import sys
 import tomllib
 from pathlib import Path

@@ -12,7 +12,10 @@ from typing import Any, TypeAlias
 import ml_dtypes
 import numpy as np
 
+from pdl.errors import DtypeError
+
 DType: TypeAlias = np.dtype[Any]
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 bfloat16: DType = np.dtype(ml_dtypes.bfloat16)
 float32: DType = np.dtype(np.float32)
@@ -37,8 +40,6 @@ def as_dtype(dtype: Any) -> DType:
     """The dtype named by a string, NumPy type or dtype; a TypeError names the ones pdl has."""
     found = ALL.get(dtype) if isinstance(dtype, str) else np.dtype(dtype)
     if found not in _KIND:
-        from pdl.errors import DtypeError
-
         raise DtypeError(f"dtype {dtype!r} is not one of pdl's: {', '.join(ALL)}")
     return found
 

@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import DtypeError, UsageError
 from pdl.kernels import hashing as kernels
-from pdl.tensor import Array
 
 
 def hash_buckets(values: Any, buckets: int, *, seed: int = 0) -> Array:

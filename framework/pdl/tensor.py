@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any, Protocol, SupportsFloat, TypeAlias
 
 import numpy as np
 
-from pdl.dtype import DType, as_dtype, is_differentiable, of_scalar
+from pdl.dtype import Array, DType, as_dtype, is_differentiable, of_scalar
 from pdl.errors import GradientError, ShapeError
 
 if TYPE_CHECKING:
     from pdl.autograd.tape import Node
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Scalar: TypeAlias = bool | int | float | complex
 Hook: TypeAlias = "Callable[[Tensor], Tensor | None]"
 

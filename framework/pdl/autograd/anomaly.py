@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import NumericalError
-from pdl.tensor import Array
 
 #: with the separator: beside an installed pdl lie its suites, pdl_cv and others, which are users
 PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")

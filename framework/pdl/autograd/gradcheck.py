@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from pdl.autograd.tape import grad
+from pdl.dtype import Array
 from pdl.errors import GradientError
-from pdl.tensor import Array, Tensor, no_grad
+from pdl.tensor import Tensor, no_grad
 
 Function = Callable[..., Tensor | tuple[Tensor, ...]]
 

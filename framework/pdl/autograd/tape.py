@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import GradientError, ShapeError
-from pdl.tensor import Array, Hook, Tensor, casting, set_grad_enabled
+from pdl.tensor import Hook, Tensor, casting, set_grad_enabled
 
 if TYPE_CHECKING:
     from pdl.ops.base import Op

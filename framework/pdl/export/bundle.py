@@ -26,6 +26,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import CheckError, UsageError
 from pdl.export.symbolic import trace_symbolic
 from pdl.program import Program
@@ -33,7 +34,7 @@ from pdl.runtime import bundle
 from pdl.runtime.sample import Sample
 from pdl.runtime.session import Session, load
 from pdl.runtime.weights import HALVES
-from pdl.tensor import Array, as_tensor, no_grad
+from pdl.tensor import as_tensor, no_grad
 from pdl.train.checkpoint import write_atomic
 from pdl.train.task import Deployment
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import CheckError, DataError, PdlError, UsageError
 from pdl.onnx.axes import Shape
 from pdl.onnx.importer import Imported, attempts, dynamic, fixed, load_model
@@ -18,7 +19,6 @@ from pdl.onnx.values import dtype_named
 from pdl.runtime import bundle
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.session import Session, of_bundle
-from pdl.tensor import Array
 
 #: largest difference to ONNX Runtime, as a part of the spread of an output (which counts as at least `LEAST_SPREAD`:
 #: on random inputs many nets answer with numbers near 0)

@@ -13,6 +13,7 @@ from pdl import random
 from pdl.config import Config, build
 from pdl.config import check as check_config
 from pdl.config.tree import plain
+from pdl.dtype import Array
 from pdl.errors import PdlError, TraceError, UsageError
 from pdl.export.bundle import Comparison, Store, Written, to_bytes, write
 from pdl.export.measure import measure
@@ -25,7 +26,6 @@ from pdl.runtime.bundle import read
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.session import Session, load, of_bundle
 from pdl.runtime.use import random_inputs
-from pdl.tensor import Array
 from pdl.train.baselines import in_card
 from pdl.train.folder import Run
 from pdl.train.result import Result

@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import PdlError, ShapeError
 from pdl.hub.states import State, read_state
 from pdl.nn.stages import head_of, within
-from pdl.tensor import Array
 
 if TYPE_CHECKING:
     from pdl.nn import Module

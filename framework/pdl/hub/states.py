@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from pdl.dtype import Array
 from pdl.errors import DataError, UsageError
 from pdl.hub.files import resolve
 from pdl.hub.index import entry
 from pdl.hub.torch_file import SUFFIXES, read_torch
 from pdl.runtime.strict import parse
 from pdl.runtime.weights import MAX_HEADER, from_bytes
-from pdl.tensor import Array
 
 Layout = Literal["pdl", "torch", "unknown"]
 #: what a training or an importer may write for names that no module gave (`Program.names`)

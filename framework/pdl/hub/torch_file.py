@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import DataError
 from pdl.hub.torch_pickle import ADVICE, Machine, Storage, StoredTensor, is_count
-from pdl.tensor import Array
 
 SUFFIXES = (".pth", ".pt", ".bin")
 MAGIC, PROTOCOL = 0x1950A86A20F9469CFC6C, 1001

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.nn.attention import MultiHeadAttention
 from pdl.nn.conv import _Conv
 from pdl.nn.linear import Bilinear, Linear
 from pdl.nn.module import Module
 from pdl.nn.rnn import _Recurrent
-from pdl.tensor import Array, Tensor
+from pdl.tensor import Tensor
 
 #: buffers that PyTorch saves and pdl has no use for
 IGNORED = ("num_batches_tracked",)

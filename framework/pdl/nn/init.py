@@ -16,8 +16,9 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from pdl import random
+from pdl.dtype import Array
 from pdl.errors import ShapeError, UsageError
-from pdl.tensor import Array, Tensor
+from pdl.tensor import Tensor
 
 T = TypeVar("T", bound=Tensor)
 Mode = Literal["fan_in", "fan_out"]

@@ -13,9 +13,9 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
-from pdl.dtype import as_dtype, bfloat16, float32, is_floating
+from pdl.dtype import Array, as_dtype, bfloat16, float32, is_floating
 from pdl.errors import UsageError
-from pdl.tensor import Array, Tensor, TensorLike, _Tracing
+from pdl.tensor import Tensor, TensorLike, _Tracing
 
 ForwardHook: TypeAlias = "Callable[[Module, tuple[Any, ...], Any], Any]"
 PreHook: TypeAlias = "Callable[[Module, tuple[Any, ...]], Any]"

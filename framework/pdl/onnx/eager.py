@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from pdl.dtype import DType, bfloat16, float32
+from pdl.dtype import Array, DType, bfloat16, float32
 from pdl.errors import UsageError
 from pdl.onnx.registry import Context, NeedsValue
 from pdl.onnx.values import float16, is_known, is_shape, is_tensor_dtype
 from pdl.ops.cast import astype
-from pdl.tensor import Array, Tensor
+from pdl.tensor import Tensor
 
 Function = Callable[..., Any]
 SHORT = (float16, bfloat16)

@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import DtypeError, PdlError, ShapeError, TraceError, UsageError
 from pdl.onnx import values
 from pdl.onnx.registry import Context, NeedsValue, find
 from pdl.onnx.values import array, dtype_named, is_known, plain, widened, widened_dtype
 from pdl.ops.base import room
 from pdl.program.tracing import Symbol
-from pdl.tensor import Array, Tensor, _Tracing
+from pdl.tensor import Tensor, _Tracing
 
 #: a run of more nodes than this does not end: a damaged file may hold a loop of 2^60 turns
 MOST_STEPS = 20_000_000

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from pdl import ops
+from pdl.dtype import Array
 from pdl.errors import ShapeError, UsageError
 from pdl.onnx.registry import Context
 from pdl.onnx.values import is_known, tensor
-from pdl.tensor import Array, Tensor
+from pdl.tensor import Tensor
 
 #: cells of padding on one side of an axis
 MOST_PADDING = 10**6

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import UsageError
 from pdl.onnx.check import DEEPEST, in_order, structure
 from pdl.onnx.functions import expand
 from pdl.onnx.graph import Graph, Node, Port
 from pdl.onnx.table.gradient import close_gradients
 from pdl.onnx.values import ELEMENTS, demand_room, dtype_named, dtype_of
-from pdl.tensor import Array
 
 #: opsets whose ops the table knows
 OLDEST, NEWEST = 1, 28

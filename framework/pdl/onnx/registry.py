@@ -20,9 +20,10 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pdl.dtype import Array
 from pdl.errors import TraceError
 from pdl.program.tracing import Symbol
-from pdl.tensor import Array, Tensor
+from pdl.tensor import Tensor
 
 if TYPE_CHECKING:
     from pdl.onnx.graph import Graph, Node

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import DataError
 from pdl.onnx.graph import Graph, Node, Port
 from pdl.onnx.values import dtype_named
-from pdl.tensor import Array
 
 #: dtypes that a bundle's weights file holds as they are; others are stored as bytes of the same width
 PLAIN = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pdl.dtype import float32
+from pdl.dtype import Array, float32
 from pdl.onnx.graph import Graph, Port, check_shape
 from pdl.onnx.registry import NeedsValue
 from pdl.onnx.values import dtype_named, float16, is_tensor_dtype, tensor
@@ -15,7 +15,7 @@ from pdl.ops.base import Spec
 from pdl.program.ir import Program, Value
 from pdl.program.tracing import Recorder
 from pdl.program.verify import verify
-from pdl.tensor import Array, set_grad_enabled
+from pdl.tensor import set_grad_enabled
 
 
 def spec_of(port: Port, shape: Sequence[int]) -> Spec:

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from pdl.dtype import ALL, DType, bfloat16, float32
+from pdl.dtype import ALL, Array, DType, bfloat16, float32
 from pdl.errors import DtypeError, UsageError
 from pdl.program.tracing import Symbol
-from pdl.tensor import Array, Tensor
+from pdl.tensor import Tensor
 
 #: ONNX's element types by number; float16 is widened (see `WIDENED`)
 ELEMENTS: dict[int, str] = {

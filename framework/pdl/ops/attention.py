@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from pdl.dtype import bfloat16, bool_, float32
+from pdl.dtype import Array, bfloat16, bool_, float32
 from pdl.errors import DtypeError, ShapeError
 from pdl.kernels import attention as kernels
 from pdl.kernels.copies import contiguous
@@ -20,7 +20,7 @@ from pdl.ops.linalg import matmul
 from pdl.ops.reduce import logsumexp, sum
 from pdl.ops.shape import concat, expand_dims, reshape, split, swapaxes
 from pdl.ops.table import unbroadcast
-from pdl.tensor import Array, Tensor, TensorLike, as_tensor
+from pdl.tensor import Tensor, TensorLike, as_tensor
 
 _NAME = "scaled_dot_product_attention"
 

@@ -16,13 +16,13 @@ import numpy as np
 from pdl import threads
 from pdl.autograd import anomaly, tape
 from pdl.dims import Dim
-from pdl.dtype import DType, as_dtype, bfloat16, float32, is_differentiable, promote
+from pdl.dtype import Array, DType, as_dtype, bfloat16, float32, is_differentiable, promote
 from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.kernels.copies import contiguous, copy
 from pdl.kernels.memory import empty
 from pdl.kernels.pointwise import cast
 from pdl.kernels.runtime import flushed
-from pdl.tensor import Array, Tensor, TensorLike, _Autocast, _GradMode, _Tracing, as_tensor
+from pdl.tensor import Tensor, TensorLike, _Autocast, _GradMode, _Tracing, as_tensor
 
 OPS: dict[str, type[Op]] = {}
 Arrays: TypeAlias = "tuple[Array, ...]"

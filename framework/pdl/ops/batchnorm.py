@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from pdl.dtype import bfloat16, float32
+from pdl.dtype import Array, bfloat16, float32
 from pdl.errors import ShapeError, UsageError
 from pdl.kernels import batch_norm as kernels
 from pdl.kernels import pointwise
@@ -25,7 +25,7 @@ from pdl.ops.cast import astype
 from pdl.ops.elementwise import rsqrt, square
 from pdl.ops.norm import _affine, _check, _parameter, _wide
 from pdl.ops.reduce import sum
-from pdl.tensor import Array, Tensor, TensorLike, as_tensor
+from pdl.tensor import Tensor, TensorLike, as_tensor
 
 #: the activations that the kernels know, as ops
 ACTIVATIONS: dict[str, Activation] = {

@@ -6,11 +6,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from pdl.dtype import DType, as_dtype, bool_, complex_of, is_complex, kind, real_of
+from pdl.dtype import Array, DType, as_dtype, bool_, complex_of, is_complex, kind, real_of
 from pdl.errors import DtypeError, ShapeError
 from pdl.kernels.copies import contiguous, convert, copy
 from pdl.ops.base import Arrays, Op, Spec, apply, as_tensors
-from pdl.tensor import Array, Tensor, TensorLike, as_tensor
+from pdl.tensor import Tensor, TensorLike, as_tensor
 
 _KINDS = {"b": "bool", "i": "integers", "f": "floats", "c": "complex numbers"}
 

@@ -16,10 +16,11 @@ from pdl.circuits.paulis import PauliSum
 from pdl.circuits.plain import dumps, held_circuit, held_observables, sums_as_text
 from pdl.circuits.program import Compiled
 from pdl.circuits.simulate import evolved
+from pdl.dtype import Array
 from pdl.errors import ShapeError, UsageError
 from pdl.kernels import statevector as kernels
 from pdl.ops.base import Arrays, Op, Spec, apply, demand_floating, not_differentiable
-from pdl.tensor import Array, Tensor, TensorLike, as_tensor
+from pdl.tensor import Tensor, TensorLike, as_tensor
 
 KEPT = 64 << 20
 """Bytes of states that a thread keeps from a run to its gradient."""

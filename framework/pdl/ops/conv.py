@@ -13,12 +13,13 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import DtypeError, ShapeError
 from pdl.kernels import conv as kernels
 from pdl.kernels.copies import contiguous
 from pdl.ops.base import Arrays, Op, Spec, apply, as_tensors, demand_floating
 from pdl.ops.window import Pads, Sizes, each_axis, pad_pairs
-from pdl.tensor import Array, Tensor, TensorLike
+from pdl.tensor import Tensor, TensorLike
 
 Padding = Pads | Literal["same", "valid"]
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from pdl.dtype import bfloat16, float32, int64, is_floating
+from pdl.dtype import Array, bfloat16, float32, int64, is_floating
 from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.kernels import softmax as kernels
 from pdl.ops.base import Arrays, Fused, Op, Spec, apply, demand_floating
@@ -19,7 +19,7 @@ from pdl.ops.logic import not_equal
 from pdl.ops.reduce import sum
 from pdl.ops.shape import expand_dims
 from pdl.ops.softmax import log_softmax, softmax
-from pdl.tensor import Array, Tensor, TensorLike, as_tensor
+from pdl.tensor import Tensor, TensorLike, as_tensor
 
 _REDUCTIONS = ("mean", "sum", "none")
 

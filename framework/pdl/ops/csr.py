@@ -14,13 +14,13 @@ from typing import Any, Literal
 import numpy as np
 
 from pdl import graphs
-from pdl.dtype import float32, float64
+from pdl.dtype import Array, float32, float64
 from pdl.errors import ShapeError, UsageError
 from pdl.ops.base import apply, as_tensors
 from pdl.ops.cast import astype
 from pdl.ops.shape import reshape
 from pdl.ops.spmm import SDDMM, EdgeSoftmax, InverseSizes, SpMM, SpMMExtremum, TakeEnds
-from pdl.tensor import Array, Tensor, as_tensor, is_grad_enabled
+from pdl.tensor import Tensor, as_tensor, is_grad_enabled
 
 Reduce = Literal["sum", "mean", "max", "min"]
 

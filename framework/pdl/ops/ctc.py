@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pdl.dtype import bool_
+from pdl.dtype import Array, bool_
 from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.kernels import ctc as kernels
 from pdl.ops.base import Arrays, Fused, Spec, apply, compose_vjp, demand_floating
@@ -17,7 +17,7 @@ from pdl.ops.logic import isinf
 from pdl.ops.reduce import logsumexp, mean
 from pdl.ops.reduce import sum as total
 from pdl.ops.shape import broadcast_to, concat, stack
-from pdl.tensor import Array, Tensor
+from pdl.tensor import Tensor
 
 NEVER = -1e30  # the log of no chance at all: finite, so that gradients stay finite
 _LONGEST = 1e29

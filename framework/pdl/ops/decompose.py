@@ -7,7 +7,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from pdl.dtype import kind
+from pdl.dtype import Array, kind
 from pdl.errors import DtypeError, NumericalError, ShapeError
 from pdl.ops.base import Arrays, Op, Spec, apply, as_tensors, broadcast_shapes
 from pdl.ops.cast import conj
@@ -16,7 +16,7 @@ from pdl.ops.elementwise import where
 from pdl.ops.linalg import adjoint, diag, diagonal
 from pdl.ops.shape import concat, expand_dims, matrix_transpose, squeeze
 from pdl.ops.table import unbroadcast
-from pdl.tensor import Array, Tensor, TensorLike, as_tensor
+from pdl.tensor import Tensor, TensorLike, as_tensor
 
 
 class Lapack(Op, abstract=True):

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from pdl.dtype import bfloat16, bool_, is_complex, is_differentiable, real_of
+from pdl.dtype import Array, bfloat16, bool_, is_complex, is_differentiable, real_of
 from pdl.errors import DtypeError
 from pdl.kernels.copies import contiguous, select
 from pdl.kernels.launch import now
@@ -25,7 +25,7 @@ from pdl.ops.cast import make_complex as make_complex
 from pdl.ops.logic import *  # noqa: F403
 from pdl.ops.logic import equal, greater
 from pdl.ops.table import SCALARS, Unary, beside, binary, pair, unary, unbroadcast
-from pdl.tensor import Array, Scalar, Tensor, TensorLike, as_tensor
+from pdl.tensor import Scalar, Tensor, TensorLike, as_tensor
 
 STEP = not_differentiable("it is piecewise constant")
 

@@ -14,13 +14,13 @@ import numpy as np
 
 from pdl import dims
 from pdl.dims import Dim
-from pdl.dtype import bool_
+from pdl.dtype import Array, bool_
 from pdl.errors import DtypeError, IndexRangeError, ShapeError
 from pdl.kernels.copies import contiguous, copy
 from pdl.kernels.launch import constant
 from pdl.kernels.rows import add as add_rows
 from pdl.ops.base import Arrays, Op, Spec, apply, as_tensors, broadcast_shapes, normalize_axis
-from pdl.tensor import Array, Tensor, TensorLike, as_tensor
+from pdl.tensor import Tensor, TensorLike, as_tensor
 
 # one entry of a basic key, fit for JSON: an int, (start, stop, step), None for a new dimension
 Entry: TypeAlias = "int | tuple[int | None, int | None, int | None] | None"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, cast
 
+from pdl.dtype import Array
 from pdl.errors import ShapeError, UsageError
 from pdl.kernels import conv as kernels
 from pdl.kernels.copies import contiguous
@@ -16,7 +17,6 @@ from pdl.kernels.pointwise import UNARY
 from pdl.ops.base import Arrays, Op, Spec, not_differentiable
 from pdl.ops.conv import Conv, _Window
 from pdl.ops.linalg import Linear
-from pdl.tensor import Array
 
 _linear = Linear()
 NO_GRADIENT = not_differentiable("made by inference passes, after gradients")

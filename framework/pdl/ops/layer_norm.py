@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any, cast
 
+from pdl.dtype import Array
 from pdl.errors import ShapeError, UsageError
 from pdl.kernels import layer_norm as kernels
 from pdl.kernels.copies import contiguous as _c
@@ -21,7 +22,7 @@ from pdl.ops.elementwise import rsqrt, square
 from pdl.ops.norm import _affine, _check, _parameter, _wide
 from pdl.ops.reduce import mean, sum
 from pdl.ops.shape import reshape
-from pdl.tensor import Array, Tensor, TensorLike, as_tensor
+from pdl.tensor import Tensor, TensorLike, as_tensor
 
 
 def _name(centred: bool) -> str:

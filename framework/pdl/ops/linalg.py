@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from pdl.dtype import bfloat16, is_differentiable
+from pdl.dtype import Array, bfloat16, is_differentiable
 from pdl.errors import DtypeError, ShapeError
 from pdl.kernels.copies import contiguous
 from pdl.kernels.gemm import matmul as gemm
@@ -19,7 +19,7 @@ from pdl.ops.elementwise import multiply
 from pdl.ops.reduce import sum
 from pdl.ops.shape import expand_dims, matrix_transpose, permute_dims, reshape, squeeze
 from pdl.ops.table import unbroadcast
-from pdl.tensor import Array, Tensor, TensorLike, as_tensor
+from pdl.tensor import Tensor, TensorLike, as_tensor
 
 
 # -- products ----------------------------------------------------------------------------------------------------------

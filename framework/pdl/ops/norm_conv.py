@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from pdl.dtype import Array
 from pdl.errors import ShapeError
 from pdl.kernels import batch_norm as norm_kernels
 from pdl.kernels import conv as conv_kernels
@@ -25,7 +26,7 @@ from pdl.ops.norm import _affine, _check, _parameter, _wide
 from pdl.ops.reduce import mean as mean_of
 from pdl.ops.reduce import sum
 from pdl.ops.window import Sizes
-from pdl.tensor import Array, Tensor, TensorLike, as_tensor
+from pdl.tensor import Tensor, TensorLike, as_tensor
 
 
 class _NormConv(Fused, abstract=True):

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pdl.dtype import DType
+from pdl.dtype import Array, DType
 from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.kernels import packed as kernels
 from pdl.kernels.copies import contiguous
@@ -19,7 +19,6 @@ from pdl.ops.base import Arrays, Op, Spec, not_differentiable
 from pdl.ops.conv import Conv, _Window
 from pdl.ops.inference import _optional, _then, demand_then
 from pdl.ops.linalg import Linear
-from pdl.tensor import Array
 
 _ONES, _ZEROS = (1, 1, 1), (0, 0, 0)
 _linear = Linear()

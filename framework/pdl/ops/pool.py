@@ -13,13 +13,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from pdl.dims import Dim
-from pdl.dtype import int32
+from pdl.dtype import Array, int32
 from pdl.errors import DtypeError, ShapeError
 from pdl.kernels import pooling
 from pdl.kernels.copies import contiguous
 from pdl.ops.base import Arrays, Op, Spec, apply, demand_floating
 from pdl.ops.window import Pads, Sizes, each_axis, pad_pairs
-from pdl.tensor import Array, Tensor
+from pdl.tensor import Tensor
 
 
 class Windows(NamedTuple):

@@ -16,14 +16,14 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from pdl import dims
-from pdl.dtype import float32, int8, int32, uint8
+from pdl.dtype import Array, float32, int8, int32, uint8
 from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.kernels import int8 as kernels
 from pdl.kernels.copies import contiguous
 from pdl.ops.base import Arrays, Op, Spec, apply, normalize_axis, not_differentiable
 from pdl.ops.conv import _Window
 from pdl.ops.pool import _Counted, _Dilated, _five, _windows
-from pdl.tensor import Array, Tensor, TensorLike, as_tensor
+from pdl.tensor import Tensor, TensorLike, as_tensor
 
 ROUNDED = not_differentiable("rounding is piecewise constant")
 #: products of more inputs could leave int32: 255 * 128 * 65793 is 2^31

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 
-from pdl.dtype import DType, as_dtype, bool_, float32, int64, is_complex, is_differentiable, kind
+from pdl.dtype import Array, DType, as_dtype, bool_, float32, int64, is_complex, is_differentiable, kind
 from pdl.errors import DtypeError, ShapeError
 from pdl.ops.base import Arrays, Op, Spec, apply, normalize_axes, normalize_axis, not_differentiable
 from pdl.ops.cast import astype, conj
@@ -19,7 +19,7 @@ from pdl.ops.elementwise import abs, exp, sqrt, square, where
 from pdl.ops.logic import equal
 from pdl.ops.shape import broadcast_to, concat, flip, moveaxis, reshape
 from pdl.ops.table import pair, sum_into
-from pdl.tensor import Array, Tensor, TensorLike, as_tensor
+from pdl.tensor import Tensor, TensorLike, as_tensor
 
 Axis: TypeAlias = "int | Sequence[int] | None"
 

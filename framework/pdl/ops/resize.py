@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pdl.dims import Dim
-from pdl.dtype import int64
+from pdl.dtype import Array, int64
 from pdl.errors import ShapeError, UsageError
 from pdl.kernels import rows
 from pdl.kernels.copies import contiguous
@@ -26,7 +26,7 @@ from pdl.ops.elementwise import clip, floor, remainder, round, where
 from pdl.ops.logic import logical_and
 from pdl.ops.segment import segment_take
 from pdl.ops.shape import permute_dims, reshape
-from pdl.tensor import Array, Tensor
+from pdl.tensor import Tensor
 
 MODES = {
     "nearest": 0,

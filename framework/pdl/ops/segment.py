@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from pdl.dtype import int32, int64
+from pdl.dtype import Array, int32, int64
 from pdl.errors import DtypeError, ShapeError
 from pdl.kernels import rows
 from pdl.kernels.copies import contiguous, copy
@@ -20,7 +20,7 @@ from pdl.ops.cast import astype
 from pdl.ops.elementwise import exp, maximum
 from pdl.ops.pool import Place
 from pdl.ops.shape import reshape
-from pdl.tensor import Array, Tensor
+from pdl.tensor import Tensor
 
 
 def _members(name: str, x: Spec, ids: Spec) -> tuple[int, ...]:

@@ -10,12 +10,13 @@ from typing import Any, cast
 import numpy as np
 
 from pdl import dims
+from pdl.dtype import Array
 from pdl.errors import DtypeError, ShapeError
 from pdl.kernels.copies import copy
 from pdl.kernels.launch import constant
 from pdl.ops.base import Arrays, Op, Spec, apply, as_tensors, broadcast_shapes, normalize_axes, normalize_axis
 from pdl.ops.table import unbroadcast
-from pdl.tensor import Array, Tensor, TensorLike, as_tensor
+from pdl.tensor import Tensor, TensorLike, as_tensor
 
 
 class Identity(Op):

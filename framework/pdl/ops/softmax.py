@@ -6,6 +6,7 @@ from typing import ClassVar, cast
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import ShapeError
 from pdl.kernels import softmax as kernels
 from pdl.kernels.copies import contiguous, copy
@@ -13,7 +14,7 @@ from pdl.kernels.memory import empty
 from pdl.ops.base import Arrays, Fused, Op, Spec, apply, demand_floating, normalize_axis
 from pdl.ops.elementwise import exp
 from pdl.ops.reduce import sum
-from pdl.tensor import Array, Tensor, TensorLike, as_tensor
+from pdl.tensor import Tensor, TensorLike, as_tensor
 
 
 def _rows(axis: int, *arrays: Array) -> list[Array]:

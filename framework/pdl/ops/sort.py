@@ -6,12 +6,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from pdl.dtype import bfloat16, int64, kind
+from pdl.dtype import Array, bfloat16, int64, kind
 from pdl.errors import DtypeError, ShapeError
 from pdl.ops.base import Arrays, Op, Spec, apply, as_tensors, normalize_axis, not_differentiable
 from pdl.ops.index import gather
 from pdl.ops.shape import reshape
-from pdl.tensor import Array, Tensor, TensorLike, as_tensor
+from pdl.tensor import Tensor, TensorLike, as_tensor
 
 
 class ArgSort(Op):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pdl.tensor import Array
+from pdl.dtype import Array
 
 # W. J. Cody, Rational Chebyshev approximation for the error function, Math. Comp. 23 (1969): |x| <= 0.5, <= 4, > 4
 _A = (1.85777706184603153e-1, 3.16112374387056560, 113.864154151050156, 377.485237685302021, 3209.37758913846947)

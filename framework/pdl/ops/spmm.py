@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pdl.dtype import DType, float32, float64, int32, int64
+from pdl.dtype import Array, DType, float32, float64, int32, int64
 from pdl.errors import DtypeError, ShapeError
 from pdl.kernels import csr as kernels
 from pdl.kernels import rows
@@ -25,7 +25,7 @@ from pdl.ops.pool import Place
 from pdl.ops.reduce import sum as sum_
 from pdl.ops.segment import SegmentExtremum, as_index, as_rows, segment_softmax, segment_sum, segment_take
 from pdl.ops.shape import expand_dims, reshape
-from pdl.tensor import Array, Tensor
+from pdl.tensor import Tensor
 
 #: a transposed product whose result has at most so many bytes is summed by scattering
 SCATTERED_BYTES = 1 << 18

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from pdl.dtype import DType, bfloat16, bool_, float32, is_differentiable, of_scalar
+from pdl.dtype import Array, DType, bfloat16, bool_, float32, is_differentiable, of_scalar
 from pdl.errors import DtypeError, ShapeError
 from pdl.kernels.copies import contiguous
 from pdl.kernels.launch import now, recording
@@ -22,7 +22,7 @@ from pdl.kernels.pointwise import binary as binary_kernel
 from pdl.kernels.pointwise import unary as unary_kernel
 from pdl.ops.base import Arrays, Op, Spec, apply, as_tensors, broadcast_shapes, cast_array, not_differentiable
 from pdl.ops.cast import astype, demand_kind
-from pdl.tensor import Array, Scalar, Tensor, TensorLike, _Autocast, as_tensor
+from pdl.tensor import Scalar, Tensor, TensorLike, _Autocast, as_tensor
 
 Unary: TypeAlias = Callable[[TensorLike], Tensor]
 Binary: TypeAlias = Callable[[TensorLike, TensorLike], Tensor]

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from itertools import compress
 from typing import Annotated, Any
 
+from pdl.dtype import Array
 from pdl.hints import Range
 from pdl.kernels import update as kernels
 from pdl.optim.groups import Group, LayerDecay, Params, Rule
 from pdl.optim.optimizer import Gradient, Optimizer, State, slot
-from pdl.tensor import Array
 
 
 class RMSprop(Optimizer):

@@ -8,12 +8,12 @@ from functools import partial
 
 import numpy as np
 
-from pdl.dtype import DType, bfloat16, float32, real_of
+from pdl.dtype import Array, DType, bfloat16, float32, real_of
 from pdl.errors import NumericalError, UsageError
 from pdl.kernels import update as kernels
 from pdl.kernels.runtime import flushed
 from pdl.ops.sparse import SparseGrad
-from pdl.tensor import Array, Tensor
+from pdl.tensor import Tensor
 
 
 def clip_grad_norm_(

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from pdl.dtype import bfloat16, float32, is_differentiable, real_of
+from pdl.dtype import Array, bfloat16, float32, is_differentiable, real_of
 from pdl.errors import UsageError
 from pdl.hints import Range
 from pdl.kernels import update as kernels
-from pdl.tensor import Array, Tensor
+from pdl.tensor import Tensor
 
 if TYPE_CHECKING:
     from pdl.nn import Module

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.hints import Range
 from pdl.kernels import update as kernels
 from pdl.optim.adam import Beta
 from pdl.optim.groups import Group, LayerDecay, Params, Rule
 from pdl.optim.optimizer import Gradient, Optimizer, State, slot
-from pdl.tensor import Array
 
 
 class LAMB(Optimizer):

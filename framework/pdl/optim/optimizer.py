@@ -8,11 +8,11 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from pdl.dtype import bfloat16, float32, float64, real_of
+from pdl.dtype import Array, bfloat16, float32, float64, real_of
 from pdl.errors import UsageError
 from pdl.ops.sparse import SparseGrad
 from pdl.optim.groups import Group, Params, Rule, make_groups
-from pdl.tensor import Array, Tensor
+from pdl.tensor import Tensor
 
 State: TypeAlias = dict[str, Any]
 #: an array like the parameter, or (rows [n], values [n, C]) of a parameter [R, C]; negative rows are left out

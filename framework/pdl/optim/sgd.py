@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
+from pdl.dtype import Array
 from pdl.errors import UsageError
 from pdl.hints import Range
 from pdl.kernels import update as kernels
 from pdl.optim.groups import Group, LayerDecay, Params, Rule
 from pdl.optim.optimizer import Gradient, Optimizer, State, slot
-from pdl.tensor import Array
 
 
 class SGD(Optimizer):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pdl.dtype import as_dtype, is_differentiable
+from pdl.dtype import Array, as_dtype, is_differentiable
 from pdl.errors import TraceError
 from pdl.ops.base import JSON_KINDS, Arrays, Op, Spec, apply
 from pdl.ops.sparse import SparseGrad
@@ -22,7 +22,7 @@ from pdl.program.ir import Program, Value, is_state
 from pdl.program.passes import FINAL, FORWARD, run_passes
 from pdl.program.tracing import Recorder, Symbol
 from pdl.program.verify import verify
-from pdl.tensor import Array, Tensor, _Autocast, _Tracing, casting, set_grad_enabled
+from pdl.tensor import Tensor, _Autocast, _Tracing, casting, set_grad_enabled
 
 
 class BranchRecorder(Recorder):

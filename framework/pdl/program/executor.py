@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from pdl import threads
-from pdl.dtype import bfloat16, float32
+from pdl.dtype import Array, bfloat16, float32
 from pdl.errors import ShapeError
 from pdl.kernels.copies import convert
 from pdl.kernels.launch import Tape
@@ -24,7 +24,7 @@ from pdl.kernels.memory import empty
 from pdl.ops.base import Arrays, Op, _quiet, cast_array
 from pdl.program.ir import Node, Program, Value
 from pdl.program.memory import Plan, plan_memory
-from pdl.tensor import Array, Tensor
+from pdl.tensor import Tensor
 
 Profile: TypeAlias = "Callable[[Node, float, float], None]"
 

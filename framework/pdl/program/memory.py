@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.program.ir import Node, Program, Value, size_of
-from pdl.tensor import Array
 
 ALIGN = 64
 

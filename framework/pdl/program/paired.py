@@ -6,14 +6,14 @@ import threading
 import weakref
 from collections.abc import Sequence
 
-from pdl.dtype import is_differentiable
+from pdl.dtype import Array, is_differentiable
 from pdl.errors import GradientError
 from pdl.kernels.memory import empty
 from pdl.ops.base import Arrays
 from pdl.program.block import Block
 from pdl.program.executor import TwoPart
 from pdl.program.passes import FINAL, run_passes
-from pdl.tensor import Array, Tensor
+from pdl.tensor import Tensor
 
 _KEPT = 2  # executables of a compiled function that wait for the next call
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import UsageError
 from pdl.program.executor import Executable
 from pdl.program.ir import Node, Program, Value
@@ -21,7 +22,6 @@ from pdl.program.specialise import bind, specialise
 from pdl.program.verify import verify
 from pdl.quant.observe import METHODS, Histogram
 from pdl.runtime.plan import frozen
-from pdl.tensor import Array
 
 #: what makes a program ready: norms folded into weights, nothing in epilogues that products of bytes do not take along
 PREPARE = (drop_aliases, remove_dead, fold_constants, merge_equal, lower, fold_norms, fuse_known, remove_dead)

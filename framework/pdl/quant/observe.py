@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.program.passes.quantise import Range
-from pdl.tensor import Array
 
 BINS = 2048
 _SHARES = np.linspace(0.25, 1.0, 76)  # of the whole range, that `mse` tries

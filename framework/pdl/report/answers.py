@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import UsageError
 from pdl.report.page import png
 from pdl.runtime.pictures import picture
-from pdl.tensor import Array
 
 COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf")
 #: keys of answers that are a list of {"polygon": [[x, y], ...], ...}, and what one of it is; lines have a "text" too

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pdl.tensor import Array
+from pdl.dtype import Array
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --soft: #8881; }

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import DataError, UsageError
 from pdl.runtime import tables
 from pdl.runtime.names import checked_count, checked_name
 from pdl.runtime.readers import Reader
 from pdl.runtime.steps import POST, PRE, Labelled
-from pdl.tensor import Array
 
 PARTS = ("bits", "asked")
 LIKELY, BEST = "likely", "best"

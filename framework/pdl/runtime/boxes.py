@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import UsageError
 from pdl.runtime.frame import Frame
 from pdl.runtime.steps import POST, Placed
-from pdl.tensor import Array
 
 
 class DbBoxes(Placed, table=POST, name="db_boxes"):

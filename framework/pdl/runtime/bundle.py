@@ -32,12 +32,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from pdl.dtype import Array
 from pdl.errors import DataError, UsageError
 from pdl.program import Program
 from pdl.runtime import archive, weights
 from pdl.runtime.checked import program_of
 from pdl.runtime.strict import demand, demand_keys, fault, parse
-from pdl.tensor import Array
 from pdl.vocabulary import Vocabulary
 
 Source: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview"

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from pdl.dtype import ALL
+from pdl.dtype import ALL, Array
 from pdl.errors import PdlError
 from pdl.ops.base import OPS, Op
 from pdl.program import Program, verify
 from pdl.runtime.strict import demand, demand_keys, fault, kind
 from pdl.runtime.weights import widened
-from pdl.tensor import Array, Tensor
+from pdl.tensor import Tensor
 
 MAX_RANK, MAX_NAME = 16, 512
 MAX_VALUE = 2**33  # bytes of one array, at the sizes that the file gives as an example

@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import DataError, UsageError
 from pdl.hashing import hash_buckets
 from pdl.runtime import tables
 from pdl.runtime.readers import Reader
 from pdl.runtime.steps import POST, PRE, Labelled
-from pdl.tensor import Array
 from pdl.vocabulary import Vocabulary
 
 SCALES = ("none", "log")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pdl.tensor import Array
+from pdl.dtype import Array
 
 
 @dataclass(frozen=True)

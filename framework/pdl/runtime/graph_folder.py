@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import DataError
 from pdl.runtime import tables
 from pdl.suites import suggest
-from pdl.tensor import Array
 
 ENDS = ("source", "target")
 NO_FEATURES = ("id", "label", "labels", "split", "type", "name")

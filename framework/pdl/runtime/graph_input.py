@@ -11,12 +11,12 @@ from typing import Any, cast
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import DataError, UsageError
 from pdl.runtime.graph_folder import GraphFolder, pairs
 from pdl.runtime.names import checked_name
 from pdl.runtime.readers import Reader
 from pdl.runtime.steps import PRE
-from pdl.tensor import Array
 
 KINDS = ("node", "pair", "graph")
 PARTS = ("x", "indptr", "indices", "row", "weight", "attributes", "ask")

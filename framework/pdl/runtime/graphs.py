@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pdl.dtype import DType
+from pdl.dtype import Array, DType
 from pdl.errors import TraceError
 from pdl.onnx.axes import named_axes, symbolic
 from pdl.onnx.graph import Graph
@@ -23,7 +23,6 @@ from pdl.program.passes import INFERENCE_ONCE, PER_SHAPE, log, run_passes
 from pdl.program.passes.pack import PackCache
 from pdl.runtime.plan import MEMORY, Plan, Plans, Timer, frozen
 from pdl.runtime.session import Port
-from pdl.tensor import Array
 
 #: elements of an integer input that may decide
 SMALL = 16

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import DataError, PackageError, UsageError
 from pdl.runtime import tables
 from pdl.runtime.graph_folder import GraphFolder
 from pdl.runtime.graph_input import GraphPart
 from pdl.runtime.steps import PRE
-from pdl.tensor import Array
 
 ELEMENTS = ("B", "C", "N", "O", "F", "Si", "P", "S", "Cl", "Se", "Br", "I")
 MAX_LENGTH = 10_000  # letters of a SMILES: a protein of a thousand residues has fewer

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import DataError, UsageError
 from pdl.ranking import Lists, top_k
 from pdl.runtime import tables
@@ -17,7 +18,6 @@ from pdl.runtime.readers import Named, Reader, csv_line
 from pdl.runtime.sample import Sample
 from pdl.runtime.steps import POST, PRE, Informed
 from pdl.suites import suggest
-from pdl.tensor import Array
 
 MAX_LENGTH = 1 << 16
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import DataError, UsageError
 from pdl.runtime import tables
 from pdl.runtime.graph_folder import pairs
@@ -15,7 +16,6 @@ from pdl.runtime.names import checked_name
 from pdl.runtime.readers import Named, Reader
 from pdl.runtime.steps import PRE
 from pdl.suites import suggest
-from pdl.tensor import Array
 
 KINDS = ("node", "pair")
 

@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import DataError, UsageError
 from pdl.runtime import graph_input
 from pdl.runtime.graph_folder import GraphFolder, pairs
@@ -18,7 +19,6 @@ from pdl.runtime.readers import Named, Reader
 from pdl.runtime.steps import PRE
 from pdl.runtime.surroundings import Enclosing, Lists, enclosing
 from pdl.suites import suggest
-from pdl.tensor import Array
 
 PARTS, ARRAYS = ("size", "node", "edge"), ("start", "neighbours")
 _FORM = graph_input.Form(0)

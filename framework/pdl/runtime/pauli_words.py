@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import DataError, UsageError
 from pdl.runtime import tables
 from pdl.runtime.names import checked_count, checked_name
 from pdl.runtime.readers import Reader
 from pdl.runtime.steps import PRE
 from pdl.suites import suggest
-from pdl.tensor import Array
 
 PARTS, LETTERS = ("word", "named"), "IXYZ"
 _LETTER = re.compile(r"([IXYZ])(\d+)")

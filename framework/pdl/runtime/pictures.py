@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import DataError, UsageError
 from pdl.kernels import image as kernels
 from pdl.runtime import headers
-from pdl.tensor import Array
 
 METHODS = ("auto", "area", "linear", "nearest")
 MODES = ("rgb", "gray")

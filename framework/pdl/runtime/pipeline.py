@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import PdlError, UsageError
 from pdl.runtime import (  # noqa: F401 - register steps
     bit_strings,
@@ -43,7 +44,6 @@ from pdl.runtime.readers import Reader
 from pdl.runtime.sample import Sample
 from pdl.runtime.steps import POST, PRE, Informed, Mode, Step
 from pdl.runtime.strict import demand, fault
-from pdl.tensor import Array
 from pdl.vocabulary import Vocabulary
 
 MAX_STEPS = 32

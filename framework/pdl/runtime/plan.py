@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import UsageError
 from pdl.kernels.copies import copy
 from pdl.kernels.memory import empty
@@ -24,7 +25,7 @@ from pdl.program.memory import plan_memory
 from pdl.program.passes import INFERENCE_ONCE, PER_SHAPE, log, run_passes
 from pdl.program.passes.pack import PackCache
 from pdl.program.specialise import bind, specialise
-from pdl.tensor import Array, Tensor
+from pdl.tensor import Tensor
 
 Shapes: TypeAlias = "tuple[tuple[int, ...], ...]"
 Timer: TypeAlias = "Callable[[Node, float, float], None]"

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import DataError, UsageError
 from pdl.runtime import tables
 from pdl.runtime.fields import as_row
@@ -15,7 +16,6 @@ from pdl.runtime.names import checked_name
 from pdl.runtime.readers import Reader, csv_line
 from pdl.runtime.steps import PRE
 from pdl.suites import suggest
-from pdl.tensor import Array
 from pdl.vocabulary import Vocabulary
 
 PARTS = ("entity", "relation", "inverse")

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import UsageError
 from pdl.runtime.steps import Step
-from pdl.tensor import Array
 from pdl.vocabulary import Vocabulary
 
 

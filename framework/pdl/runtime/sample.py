@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from pdl.dtype import Array
 from pdl.runtime.frame import Frame
-from pdl.tensor import Array
 
 
 @dataclass

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
-from pdl.dtype import DType
+from pdl.dtype import Array, DType
 from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.kernels import runtime
-from pdl.tensor import Array
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import UsageError
 from pdl.runtime import pictures
 from pdl.runtime.frame import Frame
 from pdl.runtime.sample import Sample
-from pdl.tensor import Array
 from pdl.vocabulary import Vocabulary
 
 PRE: dict[str, type[Step]] = {}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pdl.tensor import Array
+from pdl.dtype import Array
 
 _AT_ONCE = 1 << 23  # entries of the table that finds a node's place in a subgraph
 

@@ -17,13 +17,13 @@ import numpy as np
 
 from pdl import threads as pool
 from pdl.dims import Dim
+from pdl.dtype import Array
 from pdl.errors import DataError, UsageError
 from pdl.runtime.bundle import Bundle, read
 from pdl.runtime.headers import EXTENSIONS
 from pdl.runtime.pipeline import describe
 from pdl.runtime.readers import Reader
 from pdl.runtime.session import Port, Precision, Session, load
-from pdl.tensor import Array
 
 OnError = Literal["raise", "tell"]
 RANKING = {"top", "top_items", "bit_strings"}

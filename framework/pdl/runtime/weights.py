@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from pdl.dtype import DType, bfloat16
+from pdl.dtype import Array, DType, bfloat16
 from pdl.errors import DtypeError
 from pdl.runtime.strict import demand, demand_keys, parse
-from pdl.tensor import Array
 
 ALIGN = 64
 MAX_HEADER = 16 * 2**20

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import DataError, UsageError
 from pdl.runtime import tables
 from pdl.runtime.fields import part_of
@@ -16,7 +17,6 @@ from pdl.runtime.names import checked_count, checked_name, filled
 from pdl.runtime.readers import Named, Reader
 from pdl.runtime.steps import PRE
 from pdl.suites import suggest
-from pdl.tensor import Array
 
 MAX_BUCKETS = 1 << 31
 

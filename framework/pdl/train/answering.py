@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pdl.dtype import Array
 from pdl.errors import UsageError
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.readers import Reader
 from pdl.runtime.session import answers
 from pdl.runtime.use import answered, items
-from pdl.tensor import Array, as_tensor, no_grad
+from pdl.tensor import as_tensor, no_grad
 
 if TYPE_CHECKING:
     from pdl.train.task import Deployment

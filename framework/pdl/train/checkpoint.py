@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pdl.dtype import bfloat16
+from pdl.dtype import Array, bfloat16
 from pdl.errors import DataError, UsageError
 from pdl.runtime.weights import NAMES, pieces
-from pdl.tensor import Array, Tensor
+from pdl.tensor import Tensor
 from pdl.train.hooks import Hook
 
 if TYPE_CHECKING:

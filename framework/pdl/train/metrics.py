@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import UsageError
-from pdl.tensor import Array
 
 Average = Literal["macro", "micro"]
 

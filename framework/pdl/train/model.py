@@ -20,11 +20,12 @@ import numpy as np
 from pdl import random
 from pdl.data import ArrayDataset, DataLoader, Dataset, IterableDataset
 from pdl.dims import Dim
+from pdl.dtype import Array
 from pdl.errors import UsageError
 from pdl.nn import Module
 from pdl.ops.base import Spec
 from pdl.optim import Optimizer, Schedule
-from pdl.tensor import Array, Tensor, as_tensor, no_grad
+from pdl.tensor import Tensor, as_tensor, no_grad
 from pdl.train import checkpoint
 from pdl.train.checkpoint import LAST, Checkpoints
 from pdl.train.hooks import EarlyStop, Hook

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import UsageError
 from pdl.runtime.pictures import picture
 from pdl.runtime.session import Session
-from pdl.tensor import Array
 
 #: from this height on, as a part of its width, a line is one that runs downwards
 UPRIGHT = 1.5

@@ -16,13 +16,13 @@ from pdl.kernels.pointwise import binary, unary
 import pdl
 import pdl_cv
 from pdl import nn
-from pdl.dtype import bfloat16, float32
+from pdl.dtype import Array, bfloat16, float32
 from pdl.errors import ShapeError
 from pdl.kernels import gemm
 from pdl.ops.base import OPS, Spec
 from pdl.program import Executable, Program, trace
 from pdl.program.passes import FINAL, INFERENCE_ONCE, PER_SHAPE, run_passes
-from pdl.tensor import Array, Tensor
+from pdl.tensor import Tensor
 
 from ..ops.case import Case
 from ..ops.test_ops import CASES, every_case

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import CheckError, ShapeError
 from pdl.program import Executable, Program, bind, specialise
-from pdl.tensor import Array
 
 if TYPE_CHECKING:
     from pdl.export.onnx.model import Report

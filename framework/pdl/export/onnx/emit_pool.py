@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.export.onnx.emit_image import pads, static
 from pdl.export.onnx.graph import Graph, symbolic
 from pdl.export.onnx.registry import NOT_WRITTEN, Entry, First, Result, emits
 from pdl.ops.pool import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
 from pdl.ops.resize import Resize, _matrix
 from pdl.program.ir import Value
-from pdl.tensor import Array
 
 
 # -- windows -----------------------------------------------------------------------------------------------------------

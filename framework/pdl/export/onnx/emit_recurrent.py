@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.export.onnx.graph import Graph
 from pdl.export.onnx.registry import NOT_WRITTEN, Result, emits
 from pdl.ops.linalg import Linear
 from pdl.ops.rnn import Recurrent
 from pdl.program.ir import Value
-from pdl.tensor import Array
 
 #: cell -> operator, and the order of pdl's gates in it: GRU r z n as z r h, LSTM i f g o as i o f c
 KINDS = {"rnn": ("RNN", (0,)), "gru": ("GRU", (1, 0, 2)), "lstm": ("LSTM", (0, 3, 1, 2))}

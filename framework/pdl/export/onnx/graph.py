@@ -14,11 +14,11 @@ from typing import Any, NamedTuple, TypeGuard
 import numpy as np
 
 from pdl.dims import Dim
+from pdl.dtype import Array
 from pdl.errors import UsageError
 from pdl.export.onnx.registry import Entry, First
 from pdl.ops.base import Spec
 from pdl.program.ir import Value
-from pdl.tensor import Array
 
 PLAIN, FIRST = "plain", "first"
 

@@ -10,12 +10,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pdl.dtype import Array
 from pdl.errors import CheckError, PdlError, UsageError
 from pdl.export.onnx.graph import FIRST, PLAIN, Body, Graph, Written, onnx_dtype, symbolic, to_first
 from pdl.export.onnx.walk import write_nodes
 from pdl.program.ir import Program, Value
 from pdl.program.passes import FINAL, run_passes
-from pdl.tensor import Array
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from pdl import ops
-from pdl.dtype import bool_
+from pdl.dtype import Array, bool_
 from pdl.errors import ShapeError, UsageError
 from pdl.onnx.eager import in_single
 from pdl.onnx.registry import Context, NeedsValue, onnx_op
 from pdl.onnx.values import tensor
-from pdl.tensor import Array, Tensor
+from pdl.tensor import Tensor
 
 
 @onnx_op("Attention", since=23)

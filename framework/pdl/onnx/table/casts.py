@@ -8,12 +8,11 @@ import ml_dtypes
 import numpy as np
 
 from pdl import ops
-from pdl.dtype import DType, bfloat16
+from pdl.dtype import Array, DType, bfloat16
 from pdl.errors import DtypeError, ShapeError
 from pdl.onnx.eager import computed
 from pdl.onnx.registry import Context, NeedsValue, onnx_op
 from pdl.onnx.values import array, dtype_of, float16, is_known, is_shape, is_tensor_dtype, plain, widened
-from pdl.tensor import Array
 
 FLOAT8: tuple[DType, ...] = tuple(
     np.dtype(t)

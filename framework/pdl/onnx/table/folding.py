@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from pdl import ops
+from pdl.dtype import Array
 from pdl.errors import IndexRangeError, ShapeError, UsageError
 from pdl.onnx.eager import computed, in_single, rounded, to_single
 from pdl.onnx.layouts import each, padding, pairs
 from pdl.onnx.registry import Context, NeedsValue, onnx_op
 from pdl.onnx.values import demand_room, tensor
-from pdl.tensor import Array
 
 
 @onnx_op("Col2Im", since=18)

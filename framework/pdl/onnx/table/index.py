@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from pdl import ops
+from pdl.dtype import Array
 from pdl.errors import IndexRangeError, ShapeError, UsageError
 from pdl.onnx.eager import computed, scalar
 from pdl.onnx.registry import Context, NeedsValue, onnx_op
 from pdl.onnx.values import demand_room, dtype_of, is_known, is_tensor_dtype, tensor
-from pdl.tensor import Array
 
 _REDUCTIONS: dict[str, Any] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import ShapeError, UsageError
 from pdl.onnx.eager import computed
 from pdl.onnx.registry import Context, onnx_op
-from pdl.tensor import Array
 
 
 @onnx_op("LinearAttention", since=27)

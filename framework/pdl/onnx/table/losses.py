@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import IndexRangeError, UsageError
 from pdl.onnx.eager import computed, rounded, to_single
 from pdl.onnx.registry import Context, onnx_op
-from pdl.tensor import Array
 
 
 @onnx_op("NegativeLogLikelihoodLoss", since=12)

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from pdl import ops
+from pdl.dtype import Array
 from pdl.onnx.registry import Context, onnx_op
 from pdl.onnx.values import array, either, in_numpy, is_known, is_shape, settled, tensor
-from pdl.tensor import Array, Tensor
+from pdl.tensor import Tensor
 
 #: name -> pdl's op, NumPy's
 UNARY: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import IndexRangeError, UsageError
 from pdl.onnx.eager import computed
 from pdl.onnx.registry import Context, onnx_op
-from pdl.tensor import Array
 
 DOMAIN = "ai.onnx.ml"
 

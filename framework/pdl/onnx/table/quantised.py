@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from pdl import ops
-from pdl.dtype import DType
+from pdl.dtype import Array, DType
 from pdl.errors import ShapeError
 from pdl.onnx.eager import computed, to_single
 from pdl.onnx.layouts import each, padding
@@ -19,7 +19,6 @@ from pdl.onnx.registry import Context, NeedsValue, onnx_op
 from pdl.onnx.table.casts import FLOAT8, cast_array, is_short_integer
 from pdl.onnx.values import dtype_of, is_known, is_tensor_dtype, tensor
 from pdl.program.tracing import is_tracing
-from pdl.tensor import Array
 
 UINT8, INT8, INT32, FLOAT32 = map(np.dtype, (np.uint8, np.int8, np.int32, np.float32))
 

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from pdl import ops
+from pdl.dtype import Array
 from pdl.errors import UsageError
 from pdl.onnx.registry import Context, onnx_op
 from pdl.onnx.table.cells import Options, unrolled
 from pdl.onnx.values import is_known, tensor
 from pdl.ops.base import apply
 from pdl.ops.rnn import Recurrent
-from pdl.tensor import Array, Tensor
+from pdl.tensor import Tensor
 
 #: cell -> (gates, pdl's order of ONNX's gates, the usual activations)
 CELLS: dict[str, tuple[int, tuple[int, ...], tuple[str, ...]]] = {

@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pdl import ops
+from pdl.dtype import Array
 from pdl.errors import ShapeError, UsageError
 from pdl.onnx.eager import in_single
 from pdl.onnx.layouts import channels_first, channels_last
 from pdl.onnx.registry import Context, NeedsValue, onnx_op
 from pdl.onnx.values import demand_room, in_numpy, tensor
-from pdl.tensor import Array, Tensor
+from pdl.tensor import Tensor
 
 
 class Taps(NamedTuple):

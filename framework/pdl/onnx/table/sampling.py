@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import IndexRangeError, ShapeError, UsageError
 from pdl.onnx.eager import computed, rounded, scalar, to_single
 from pdl.onnx.registry import Context, onnx_op
 from pdl.onnx.table.resize import cubic
 from pdl.onnx.values import demand_room
-from pdl.tensor import Array
 
 _MODES = {"bilinear": "linear", "bicubic": "cubic"}  # opset 16's names
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from pdl import ops
 from pdl.dims import Dim
+from pdl.dtype import Array
 from pdl.errors import ShapeError, UsageError
 from pdl.onnx.registry import Context, NeedsValue, onnx_op
 from pdl.onnx.values import (
@@ -25,7 +26,6 @@ from pdl.onnx.values import (
     shape_array,
     tensor,
 )
-from pdl.tensor import Array
 
 
 # -- constants and shapes ----------------------------------------------------------------------------------------------

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import ShapeError, UsageError
 from pdl.onnx.eager import computed, scalar
 from pdl.onnx.registry import Context, onnx_op
 from pdl.onnx.values import demand_room, dtype_of
-from pdl.tensor import Array
 
 
 def _window(name: str, weights: tuple[float, ...], doc: str) -> None:

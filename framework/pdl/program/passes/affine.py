@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pdl.dtype import bfloat16
+from pdl.dtype import Array, bfloat16
 from pdl.ops.base import OPS, Op
 from pdl.ops.batchnorm import BatchNormEval
 from pdl.ops.conv import Conv, ConvDx
 from pdl.ops.linalg import Linear
 from pdl.program.ir import Node, Program, Value
 from pdl.program.passes.rewrite import Rewriter, rewrite, same_spec
-from pdl.tensor import Array
 
 Add, Subtract, Multiply, Divide = (OPS[name] for name in ("Add", "Subtract", "Multiply", "Divide"))
 _ARITHMETIC: tuple[type[Op], ...] = (Add, Subtract, Multiply, Divide)

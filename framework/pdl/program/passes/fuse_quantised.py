@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pdl.dtype import int8, uint8
+from pdl.dtype import Array, int8, uint8
 from pdl.ops.activation import Activation
 from pdl.ops.base import OPS, Op, Spec, _quiet
 from pdl.ops.conv import Conv
@@ -42,7 +42,7 @@ from pdl.program.ir import Node, Program, Value
 from pdl.program.passes.fuse_inference import Function, activate_product, add_into_product, function_of
 from pdl.program.passes.layout import sink_permutations
 from pdl.program.passes.rewrite import Rewriter, Rule, rewrite, same_shape
-from pdl.tensor import Array, Tensor
+from pdl.tensor import Tensor
 
 #: activations that products of bytes apply themselves
 ACTIVATIONS = ("", "relu", "clip", "hardswish")

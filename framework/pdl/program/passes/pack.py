@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pdl.dtype import bfloat16, float32, float64
+from pdl.dtype import Array, bfloat16, float32, float64
 from pdl.kernels import runtime
 from pdl.ops.base import Spec
 from pdl.ops.conv import Conv
@@ -19,7 +19,6 @@ from pdl.ops.packed import PackedConv, PackedLinear, pack
 from pdl.program.ir import Node, Program, Value
 from pdl.program.passes.log import log
 from pdl.program.passes.rewrite import Rewriter, rewrite
-from pdl.tensor import Array
 
 #: multiply-adds in the time in which a number comes from memory, and in which a transform takes one (both threads)
 FETCH, TRANSFORM = 8, 6

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pdl.dtype import float32
+from pdl.dtype import Array, float32
 from pdl.ops.activation import Activation
 from pdl.ops.base import OPS, Op, Spec
 from pdl.ops.conv import Conv
@@ -30,7 +30,7 @@ from pdl.program.passes.fuse_quantised import MEANS, MOVES, PRODUCTS, Add, _func
 from pdl.program.passes.log import log
 from pdl.program.passes.rewrite import Rewriter, rewrite, same_shape
 from pdl.program.verify import specs_of
-from pdl.tensor import Array, Tensor
+from pdl.tensor import Tensor
 
 #: a bias in int32, in units of the scale of its products, stays below this
 _BIAS = 2.0**29

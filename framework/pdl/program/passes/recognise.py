@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pdl.dtype import bfloat16
+from pdl.dtype import Array, bfloat16
 from pdl.kernels.pointwise import unary as unary_kernel
 from pdl.ops.activation import (
     Activation,
@@ -36,7 +36,6 @@ from pdl.ops.elementwise import Clip
 from pdl.ops.table import BinaryOp, UnaryOp
 from pdl.program.ir import Node, Program, Value
 from pdl.program.passes.rewrite import Rewriter, rewrite, same_spec
-from pdl.tensor import Array
 
 MOST = 14  # nodes of one piece of arithmetic
 Function = Callable[[Array], Array]

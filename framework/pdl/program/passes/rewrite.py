@@ -16,13 +16,14 @@ from typing import TypeAlias
 import numpy as np
 
 from pdl import dims
+from pdl.dtype import Array
 from pdl.errors import UsageError
 from pdl.ops.base import Op, Spec
 from pdl.program.ir import Node, Program, Value
 from pdl.program.passes.cleanup import remove_dead
 from pdl.program.passes.log import log
 from pdl.program.verify import specs_of
-from pdl.tensor import Array, Tensor
+from pdl.tensor import Tensor
 
 MOST_WALKS = 1000  # rules that still fit then undo one another
 Rule: TypeAlias = "Callable[[Node, Rewriter], Value | dict[Value, Value] | None]"

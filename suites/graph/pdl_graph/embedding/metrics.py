@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from pdl.tensor import Array
+from pdl.dtype import Array
 from pdl_graph.node.metrics import LabelF1
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.ranking import auc
-from pdl.tensor import Array
 from pdl.train.metrics import Metric
 
 

@@ -6,8 +6,8 @@ from typing import Literal
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.ranking import auc
-from pdl.tensor import Array
 from pdl.train.metrics import Metric
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.ranking import auc, grouped_auc
-from pdl.tensor import Array
 from pdl.train.metrics import Mean, Metric
 
 

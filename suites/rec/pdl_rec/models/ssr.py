@@ -14,10 +14,11 @@ import numpy as np
 
 import pdl
 from pdl import nn
+from pdl.dtype import Array
 from pdl.errors import ConfigError, UsageError
 from pdl.hints import Range
 from pdl.nn import init
-from pdl.tensor import Array, Tensor
+from pdl.tensor import Tensor
 from pdl_rec.models.base import SequenceModel
 from pdl_rec.models.tied import Rate, Scale, Width, last, lengths, unit
 
