@@ -130,13 +130,19 @@ class Tensor:
     # -- what it is ------------------------------------------------------------------------------------------------
     @property
     def data(self) -> Array:
-        """The values, as the NumPy array itself (no copy)."""
+        """The values, as the NumPy array itself (no copy).
+
+        Everything that hands values to Python (`item`, `numpy`, `float`, `np.asarray`, ...) reads them here, so that a
+        trace refuses those that its program would not follow.
+        """
         if _Tracing.recorder is not None:
             _Tracing.recorder.check_read(self)
         return self._data
 
     @data.setter
     def data(self, value: Array) -> None:
+        if _Tracing.recorder is not None:
+            _Tracing.recorder.check_write(self)
         if self._node is not None:
             raise GradientError("cannot replace the data of a tensor that an op made; use x.detach() first")
         if value.shape != self._data.shape:
@@ -192,17 +198,17 @@ class Tensor:
         """The values as a NumPy array (shared memory); refuses where a gradient would silently be lost."""
         if self._requires_grad:
             raise GradientError("this tensor carries a gradient; use x.detach().numpy()")
-        return self._data
+        return self.data
 
     def item(self) -> Any:
         """The only element, as a Python scalar."""
         if self._data.size != 1:
             raise ShapeError(f"item() needs one element, this tensor has {self._data.size} (shape {self.shape})")
-        return self._data.item()
+        return self.data.item()
 
     def tolist(self) -> Any:
         """The values as nested Python lists."""
-        return self._data.tolist()
+        return self.data.tolist()
 
     def register_hook(self, hook: Hook) -> HookHandle:
         """Call ``hook(gradient)`` when this tensor's gradient is known; a returned tensor replaces it."""
@@ -227,7 +233,7 @@ class Tensor:
     def __bool__(self) -> bool:
         if self._data.size != 1:
             raise ShapeError(f"the truth of a tensor of shape {self.shape} is ambiguous; use pdl.any or pdl.all")
-        return bool(self._data)
+        return bool(self.data)
 
     def __float__(self) -> float:
         return float(self.item())
@@ -236,7 +242,7 @@ class Tensor:
         return int(self.item())
 
     def __index__(self) -> int:
-        return int(self._data.__index__())
+        return int(self.data.__index__())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
@@ -250,6 +256,8 @@ class Tensor:
     def __setitem__(self, key: Any, value: Any) -> None:
         if self._requires_grad:
             raise GradientError("cannot assign into a tensor that carries a gradient; use pdl.where or pdl.scatter")
+        if _Tracing.recorder is not None:
+            _Tracing.recorder.check_write(self)
         self._data[_plain_key(key)] = value.data if isinstance(value, Tensor) else value
 
     if TYPE_CHECKING:  # bound by pdl.ops.methods and pdl.autograd
@@ -306,7 +314,7 @@ def as_tensor(data: TensorLike, *, beside: DType | None = None) -> Tensor:
 
 def _as_array(data: Any, dtype: DType | None) -> Array:
     if isinstance(data, Tensor):
-        data = data._data
+        data = data.data
     if not isinstance(data, np.ndarray | np.generic):
         data = _from_python(data)
     array = np.asarray(data, dtype=dtype)
@@ -326,5 +334,5 @@ def _from_python(data: Any) -> Array:
 def _plain_key(key: Any) -> Any:
     """An index with its tensors replaced by arrays."""
     if isinstance(key, Tensor):
-        return key._data
+        return key.data
     return tuple(_plain_key(k) for k in key) if isinstance(key, tuple) else key

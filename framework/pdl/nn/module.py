@@ -203,7 +203,7 @@ class Module:
 
         A tensor with two names (tied weights) is there twice.
         """
-        return {name: Tensor._wrap(value._data) for name, value in _state(self, prefix)}
+        return {name: Tensor._wrap(value.data) for name, value in _state(self, prefix)}
 
     def load_state_dict(self, state: Mapping[str, Tensor | Array], *, strict: bool = True) -> LoadResult:
         """Copy values into parameters and buffers (converted to their dtype), all of them or none.

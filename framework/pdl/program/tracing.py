@@ -198,6 +198,12 @@ class Recorder:
             name = self.names.get(id(tensor), "a parameter or buffer")
             raise TraceError(f"Python reads the values of {name}, which change between steps", user_line())
 
+    def check_write(self, tensor: Tensor) -> None:
+        """Raise where Python writes into a parameter or buffer: it would happen once, and not when the program runs."""
+        if is_state(tensor):
+            name = self.names.get(id(tensor), "a parameter or buffer")
+            raise TraceError(f"Python writes into {name}; use pdl.ops.base.assign, which is recorded", user_line())
+
     def detach(self, tensor: Tensor) -> Tensor:
         """A parameter or buffer without its gradient; its values are read when the program runs."""
         return detached(tensor)

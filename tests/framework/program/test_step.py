@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -115,6 +118,74 @@ def test_what_no_program_can_hold(code) -> None:
     net = nn.Linear(6, 3)
     with pytest.raises(TraceError, match=r"test_step\.py:\d+"):
         trace(lambda x: code(net, x), X, modules=[net])
+
+
+class Counter(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps = nn.Buffer(np.array(3, np.int64))
+        self.scale = nn.Parameter(np.ones(1, np.float32))
+
+
+READS = {
+    "data": lambda t: t.data, "numpy": lambda t: t.numpy(), "item": lambda t: t.item(), "tolist": lambda t: t.tolist(),
+    "bool": bool, "float": float, "int": int, "index": operator.index, "if": lambda t: 1 if t else 2,
+    "range": lambda t: range(t), "list index": lambda t: [0, 1, 2, 3][t], "format": lambda t: f"{t.item():d}",
+    "asarray": np.asarray, "array": lambda t: np.array(t, np.float64), "ufunc": lambda t: np.add(np.ones(1), t),
+    "tensor": pdl.tensor, "Tensor": pdl.Tensor, "of tensors": lambda t: pdl.tensor([t, t]), "state_dict": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", READS)
+def test_every_way_to_read_a_buffer_in_python_is_refused(name: str) -> None:
+    net = Counter()
+    read = READS[name] or (lambda _: net.state_dict()["steps"].item())
+
+    def code(x: pdl.Tensor) -> pdl.Tensor:
+        read(net.steps)
+        return x * net.scale
+
+    read(net.steps)  # an ordinary read outside of a trace
+    with pytest.raises(TraceError, match=r"test_step\.py:\d+: Python reads the values of (steps|scale), which change"):
+        trace(code, X, modules=[net])
+
+
+@pytest.mark.parametrize("read", [lambda t: t.detach().numpy(), lambda t: t.detach().item(), lambda t: t.data])
+def test_values_of_a_parameter_are_refused_too(read: Callable[[pdl.Tensor], object]) -> None:
+    net = Counter()
+    read(net.scale)
+    with pytest.raises(TraceError, match=r"test_step\.py:\d+"):
+        trace(lambda x: (x * net.scale, read(net.scale))[0], X, modules=[net])
+
+
+@pytest.mark.parametrize("write", [
+    lambda t: t.__setitem__(..., 0), lambda t: setattr(t, "data", np.zeros(1, np.int64)),
+])  # fmt: skip
+def test_a_buffer_written_in_python_is_refused(write: Callable[[pdl.Tensor], None]) -> None:
+    net = Counter()
+    with pytest.raises(TraceError, match=r"test_step\.py:\d+: Python writes into steps.*pdl\.ops\.base\.assign"):
+        trace(lambda x: (x * net.scale, write(net.steps))[0], X, modules=[net])
+    assert net.steps.item() == 3
+
+
+def test_constants_may_be_read_while_tracing() -> None:
+    sizes = pdl.tensor(np.array([2, 3], np.int64))
+    program = trace(lambda x: x.reshape(4, *sizes.tolist()) * float(sizes.sum()) if bool(sizes[0]) else x, X)
+    assert Executable(program)(X)[0].shape == (4, 2, 3)
+
+
+def test_a_step_that_counts_in_a_buffer_stays_eager_and_right() -> None:
+    net, told = Counter(), []
+
+    def loss(x: pdl.Tensor) -> pdl.Tensor:
+        return (x * net.scale).sum() * (1.0 if net.steps.item() < 4 else 2.0)
+
+    step = CompiledStep(loss, net, told=told.append)
+    first = float(step(pdl.tensor(X)))
+    net.steps.data[...] = 4
+    assert float(step(pdl.tensor(X))) == pytest.approx(2 * first)
+    assert "test_step.py" in told[0]
+    assert "values of steps" in told[0]
 
 
 def test_a_loss_without_parameters_is_refused() -> None:
