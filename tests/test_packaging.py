@@ -44,7 +44,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         run(sys.executable, ROOT / "tools/build_wheels.py", *options, "--out", where / "dist", cwd=where)
     )
     assert all(sha256((where / "dist" / each["file"]).read_bytes()).hexdigest() == each["sha256"] for each in built)
-    assert {each["file"].split("-")[0] for each in built if each["ours"]} == {"pdl", *(f"pdl_{s.name}" for s in SUITES)}
+    ours = {each["file"].split("-")[0] for each in built if each["ours"]}
+    assert ours == {"pdl_core", *(f"pdl_{suite.name}" for suite in SUITES)}
     assert sorted(path.name for path in (where / "dist").iterdir()) == sorted(each["file"] for each in built)
     venv.create(where / "venv", with_pip=True)
     # the dependencies come from the running environment, so that this test needs no package index
@@ -97,7 +98,7 @@ def test_the_wheel_of_a_suite(suite: Path, installed: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         (metadata,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         needs = HeaderParser().parsestr(archive.read(metadata).decode()).get_all("Requires-Dist") or []
-    (own,) = (each for each in needs if each.startswith("pdl["))
+    (own,) = (each for each in needs if each.startswith("pdl-core["))
     assert "train" in own.partition("]")[0]
     assert "<" in own
     assert packages.fits(own.partition("]")[2])
@@ -113,8 +114,8 @@ def test_every_suite_is_in_the_requirements() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--only", "nothing"], "--only nothing: choose of pdl, cv, "),
-        (["--only", "pdl", "--only", "x"], "--only x: choose"),
+        (["--only", "nothing"], "--only nothing: choose of core, cv, "),
+        (["--only", "core", "--only", "x"], "--only x: choose"),
     ],
 )
 def test_what_cannot_be_built(options: list[str], says: str, tmp_path: Path) -> None:

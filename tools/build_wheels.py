@@ -1,11 +1,11 @@
-"""Build the wheels of pdl and of every suite, and collect what they need, so that another machine can install offline.
+"""Build the wheels of pdl-core and of every suite, and collect what they need, so that others install them offline.
 
     python tools/build_wheels.py                  # into dist/: our wheels, and those of all that they depend on
     pip install --no-index --find-links dist pdl-cv
 
 Suites are the folders suites/*/ with a pyproject.toml. Every wheel is built by its own backend in an environment of its
 own, which pip fills from the user's package index; --no-isolation builds with what is installed here. What the wheels
-depend on (extras of pdl included) is fetched by pip, too, for this Python and this kind of machine.
+depend on (extras of pdl-core included) is fetched by pip, too, for this Python and this kind of machine.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ class Built:
     ours: bool
 
 
-def projects(root: Path = ROOT) -> list[Path]:
-    """The folders that wheels are built of: pdl first, then the suites by name."""
-    return [root, *sorted(file.parent for file in root.glob("suites/*/pyproject.toml"))]
+def sources() -> dict[str, Path]:
+    """The folders that wheels are built of, by the name behind `pdl-`: core first, then the suites."""
+    return {"core": ROOT} | {file.parent.name: file.parent for file in sorted(ROOT.glob("suites/*/pyproject.toml"))}
 
 
-def build(out: Path, sources: Sequence[Path], *, isolated: bool = True, settings: Sequence[str] = ()) -> list[Path]:
-    """A wheel of each source into `out`, in that order; `settings` go to pdl's own backend (-Csetup-args=...).
+def build(out: Path, folders: Sequence[Path], *, isolated: bool = True, settings: Sequence[str] = ()) -> list[Path]:
+    """A wheel of each folder into `out`, in that order; `settings` go to the backend of pdl-core (-Csetup-args=...).
 
     What an interrupted or failed build leaves stays outside of `out`.
     """
     out.mkdir(parents=True, exist_ok=True)
     made = []
-    for source in sources:
-        extra = [f"--config-settings={each}" for each in settings] if source == ROOT else []
+    for folder in folders:
+        extra = [f"--config-settings={each}" for each in settings] if folder == ROOT else []
         extra += [] if isolated else ["--no-build-isolation"]
         with TemporaryDirectory(dir=out) as draft:
-            _pip("wheel", "--no-deps", "--wheel-dir", draft, *extra, str(source))
+            _pip("wheel", "--no-deps", "--wheel-dir", draft, *extra, str(folder))
             (wheel,) = Path(draft).glob("*.whl")
             for older in out.glob(f"{project(wheel)}-*.whl"):
                 older.unlink()
@@ -58,19 +58,19 @@ def build(out: Path, sources: Sequence[Path], *, isolated: bool = True, settings
 
 
 def collect(out: Path, wheels: Sequence[Path], extras: str) -> None:
-    """Wheels of everything that ours depend on, directly or not; `extras` are those of pdl that are wanted whatever the
-    suites ask for. pdl itself is the one in the folder: an index may know another project of that name.
+    """Wheels of everything that ours depend on, directly or not; `extras` are those of pdl-core that are wanted
+    whatever the suites ask for. pdl-core itself is the one in the folder.
     """
-    core = next(iter(out.glob("pdl-*.whl")), None)
+    core = next(iter(out.glob("pdl_core-*.whl")), None)
     if core is None:
-        raise SystemExit(f"{out} holds no wheel of pdl, which the suites need; leave out --only, or add --only pdl")
+        raise SystemExit(f"{out} holds no wheel of pdl-core, which the suites need; add --only core")
     suites = [str(wheel) for wheel in wheels if wheel != core]
     _pip("wheel", "--wheel-dir", str(out), f"{core}[{extras}]" if extras else str(core), *suites)
 
 
 def listing(out: Path) -> list[Built]:
     """All wheels of the folder, ours first."""
-    ours = {"pdl", *(f"pdl_{source.name}" for source in projects()[1:])}
+    ours = {f"pdl_{name}" for name in sources()}
     found = [
         Built(file.name, file.stat().st_size, hashlib.sha256(file.read_bytes()).hexdigest(), project(file) in ours)
         for file in sorted(out.glob("*.whl"))
@@ -97,19 +97,19 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("dist"), help="the folder (default: dist)")
     parser.add_argument("--no-deps", action="store_true", help="our own wheels only")
     parser.add_argument("--no-isolation", action="store_true", help="build with the packages of this environment")
-    parser.add_argument("--extras", default="train", help="extras of pdl to collect, by comma (default: train)")
-    parser.add_argument("--only", action="append", help="a suite (cv), or pdl; may be repeated")
+    parser.add_argument("--extras", default="train", help="extras of pdl-core to collect, by comma (default: train)")
+    parser.add_argument("--only", action="append", help="a suite (cv), or core; may be repeated")
     parser.add_argument("-C", dest="settings", action="append", default=[], metavar="KEY=VALUE",
-                        help="for pdl's build: -Csetup-args=-Dinstruction_sets=avx512")  # fmt: skip
+                        help="for the build of pdl-core: -Csetup-args=-Dinstruction_sets=avx512")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print JSON")
     args = parser.parse_args()
-    known = {"pdl" if each == ROOT else each.name: each for each in projects()}
+    known = sources()
     unknown = [name for name in args.only or () if name not in known]
     if unknown:
         raise SystemExit(f"--only {unknown[0]}: choose of {', '.join(known)}")
-    sources = [each for name, each in known.items() if not args.only or name in args.only]
+    chosen = [each for name, each in known.items() if not args.only or name in args.only]
     out = args.out.resolve()
-    wheels = build(out, sources, isolated=not args.no_isolation, settings=args.settings)
+    wheels = build(out, chosen, isolated=not args.no_isolation, settings=args.settings)
     if not args.no_deps:
         collect(out, wheels, args.extras)
     found = listing(out)
@@ -121,7 +121,7 @@ def main() -> None:
         print(f"{each.file:<{width}}  {each.bytes / 1e6:8.2f} MB  {each.sha256}{'' if each.ours else '  (needed)'}")
     print(f"{len(found)} wheels, {sum(each.bytes for each in found) / 1e6:.1f} MB in {args.out}")
     names = [project(wheel).replace("_", "-") for wheel in wheels]
-    wanted = " ".join(name for name in names if name != "pdl") or "'pdl[train]'"
+    wanted = " ".join(name for name in names if name != "pdl-core") or "'pdl-core[train]'"
     print(f"next:  pip install --no-index --find-links {args.out} {wanted}")
 
 

@@ -1,6 +1,6 @@
-"""Installed size of a distribution with everything it requires: `python tools/size_report.py pdl`.
+"""Installed size of a distribution with everything it requires: `python tools/size_report.py pdl-core`.
 
-    python tools/size_report.py "pdl[train]" pdl-cv                        # in this environment
+    python tools/size_report.py "pdl-core[train]" pdl-cv                   # in this environment
     /path/to/other/python tools/size_report.py torch --json                # in another one
 
 Sizes are sums of the files each distribution installed, in MB (10^6 bytes). Requirements under markers that do not hold
@@ -17,7 +17,7 @@ from pathlib import Path
 
 
 def split(requirement: str) -> tuple[str, set[str]]:
-    """Name and extras of a requirement such as ``pdl[train]>=0.1``."""
+    """Name and extras of a requirement such as ``pdl-core[train]>=0.1``."""
     found = re.match(r"([A-Za-z0-9._-]+)\s*(?:\[([^\]]*)\])?", requirement)
     if found is None:
         raise SystemExit(f"{requirement!r} is not a requirement")

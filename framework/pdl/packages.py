@@ -1,8 +1,8 @@
 """Installed distributions that add to pdl: task suites (entry points `pdl.suites`) and packaged models (`pdl.models`).
 
 Found by their metadata; nothing is imported. One that cannot be used is left out, said once (`tell`), and disturbs no
-other: its entry point leads nowhere, two distributions claim one name, its `Requires-Dist: pdl...` excludes the pdl
-that is here, or, found when it is first wanted, its import fails.
+other: its entry point leads nowhere, two distributions claim one name, its `Requires-Dist: pdl-core...` excludes the
+pdl that is here, or, found when it is first wanted, its import fails.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
     from types import TracebackType
 
+CORE = "pdl-core"  # the distribution that holds the package `pdl`
 SUITES, MODELS = "pdl.suites", "pdl.models"
 KINDS = {SUITES: "suite", MODELS: "packaged model"}
-_PDL = re.compile(r"pdl(?![\w.-])", re.IGNORECASE)  # a requirement on pdl itself
+_CORE = re.compile(r"pdl[-_.]core(?![\w.-])", re.IGNORECASE)  # a requirement on it
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,7 @@ def remedy(versions: str, distribution: str) -> str:
     lower = [each for each in SpecifierSet(versions) if each.operator in (">", ">=", "~=", "==", "===")]
     if all(each.contains(_own_version(), prereleases=True) for each in lower):
         return f"type: pip install --upgrade {distribution}"
-    return f"type: pip install 'pdl{versions}'"
+    return f"type: pip install '{CORE}{versions}'"
 
 
 def _judge(group: str, entry: EntryPoint) -> Package | LeftOut:
@@ -197,7 +198,7 @@ def _judge(group: str, entry: EntryPoint) -> Package | LeftOut:
 
 def _misfit(entry: EntryPoint) -> tuple[str, str] | None:
     """Reason and advice where the distribution asks for another pdl."""
-    stated = [text for text in (entry.dist.requires if entry.dist else None) or () if _PDL.match(text)]
+    stated = [text for text in (entry.dist.requires if entry.dist else None) or () if _CORE.match(text)]
     if not stated:
         return None
     from packaging.requirements import InvalidRequirement, Requirement

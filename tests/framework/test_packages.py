@@ -71,9 +71,9 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.mark.parametrize(
     ("needs", "says"),
     [
-        ("pdl[train]>=0.3,<0.4", "works with pdl >=0.3,<0.4, and this is pdl 0.1.0; type: pip install 'pdl>=0.3,<0.4'"),
-        ("pdl<0.1", "works with pdl <0.1, and this is pdl 0.1.0; type: pip install --upgrade pdl-odd"),
-        ("pdl (==0.1.*,!=0.1.0)", "works with pdl ==0.1.*,!=0.1.0, and this is pdl 0.1.0; type: pip install --upgrade"),
+        ("pdl-core[train]>=0.3,<0.4", ">=0.3,<0.4, and this is pdl 0.1.0; type: pip install 'pdl-core>=0.3,<0.4'"),
+        ("pdl-core<0.1", "<0.1, and this is pdl 0.1.0; type: pip install --upgrade pdl-odd"),
+        ("pdl_core (==0.1.*,!=0.1.0)", "==0.1.*,!=0.1.0, and this is pdl 0.1.0; type: pip install --upgrade"),
     ],
 )
 def test_versions_that_do_not_fit(group: str, needs: str, says: str, install: Install, told: list[str]) -> None:
@@ -82,12 +82,13 @@ def test_versions_that_do_not_fit(group: str, needs: str, says: str, install: In
     assert "odd" not in packages.installed(group)
     (line,) = told
     kind = packages.KINDS[group]
-    assert line.startswith(f"the {kind} 'odd' (pdl-odd 1.0) is left out: it {says}")
+    assert line.startswith(f"the {kind} 'odd' (pdl-odd 1.0) is left out: it works with pdl {says}")
     assert "demo" in suites.installed()
 
 
 @pytest.mark.parametrize(
-    "needs", ["", "pdl[train]>=0.1,<0.2", "pdl", "pdl-cv>=7", "pdl>=9; extra == 'future'", "pdl_more>=3", "pdl.x>=3"]
+    "needs",
+    ["", "pdl-core[train]>=0.1,<0.2", "pdl-core", "pdl-core>=9; extra == 'future'", "pdl-cv>=7", "pdl_core_x>=3"],
 )
 def test_versions_that_fit(needs: str, install: Install, told: list[str]) -> None:
     install("pdl-odd", "", needs=needs)
@@ -139,7 +140,7 @@ def test_an_entry_point_that_leads_nowhere(
 
 @pytest.mark.parametrize(("group", "name"), [("pdl.suites", "odd/net"), ("pdl.models", "odd")])
 def test_a_model_of_a_package_that_is_left_out(group: str, name: str, install: Install, told: list[str]) -> None:
-    install("pdl-odd", "", group=group, needs="pdl>=9")
+    install("pdl-odd", "", group=group, needs="pdl-core>=9")
     with pytest.raises(UsageError, match=rf"'{name}': the .* 'odd' \(pdl-odd 1.0\) is left out: it works with pdl >=9"):
         hub.resolve(name)
 
@@ -196,13 +197,13 @@ def test_a_module_of_a_suite_that_fails(install: Install, told: list[str]) -> No
 
 def test_without_the_command_line_it_is_a_warning(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packages, "tell", packages._warn)
-    install("pdl-odd", "", needs="pdl>=9")
+    install("pdl-odd", "", needs="pdl-core>=9")
     with pytest.warns(RuntimeWarning, match="the suite 'odd'"):
         suites.installed()
     suites.installed()
 
 
-@pytest.mark.parametrize("needs", ["pdl>=9", "pdl"])
+@pytest.mark.parametrize("needs", ["pdl-core>=9", "pdl-core"])
 def test_commands_work_beside_a_broken_suite(
     needs: str, install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -219,7 +220,7 @@ def test_commands_work_beside_a_broken_suite(
         assert main(command) == 0, capsys.readouterr().err
         told = capsys.readouterr()
         assert told.err.count("the suite 'gone'") == 1
-        assert told.err.count("the suite 'odd'") == (command[0] != "config" or needs != "pdl")
+        assert told.err.count("the suite 'odd'") == (command[0] != "config" or needs != "pdl-core")
     facts = json.loads(told.out)
     assert sorted(line.split("'")[1] for line in facts["left_out"]) == ["gone", "odd"]
     assert "demo (pdl_demo 1.0)" in facts["suites"]

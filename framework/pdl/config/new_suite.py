@@ -45,7 +45,7 @@ def new_suite(name: str, out: str | Path | None = None) -> Path:
 
 def _renamed(text: str, short: str) -> str:
     """The text of a template file with the suite's name, and with the versions of pdl that it is written for."""
-    text = text.replace('"pdl[train]"', f'"pdl[train]{packages.series()}"')
+    text = text.replace(f'"{packages.CORE}[train]"', f'"{packages.CORE}[train]{packages.series()}"')
     return text.replace(f"pdl-{NAME}", f"pdl-{short.replace('_', '-')}").replace(NAME, short)
 
 
@@ -57,6 +57,8 @@ def _checked(name: str) -> str:
         hint = f"; for example {lower}" if lower and lower != name else ""
         rule = "lower-case letters, digits and dashes, a letter first"
         raise UsageError(f"{name!r} is no name for a suite: {rule}{hint}")
+    if f"pdl-{short}" == packages.CORE:
+        raise UsageError(f"{packages.CORE} is the framework itself; choose another name")
     taken = suites.installed().get(short)
     if taken is not None:
         raise UsageError(f"the suite {short!r} is installed ({taken.distribution} {taken.version}); choose another")

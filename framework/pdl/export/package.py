@@ -143,6 +143,8 @@ def _demand_free(project: str, model: str) -> None:
     from pdl import hub
 
     module = _module(project)
+    if project == packages.CORE:
+        raise UsageError(f"--name {project}: that is the framework itself; choose another")
     suite = next((each for each in suites.installed().values() if model == each.name or module == each.package), None)
     if suite is not None:
         raise UsageError(f"--name {project}: that is the suite {suite.name!r} ({suite.distribution}); choose another")
@@ -269,7 +271,7 @@ def _steps(bundle: Bundle) -> list[dict[str, Any]]:
 
 def _requires(bundle: Bundle) -> list[str]:
     """This pdl's series, and the suites whose steps the pipeline takes."""
-    needs = [f"pdl[train]{packages.series()}"]
+    needs = [f"{packages.CORE}[train]{packages.series()}"]
     known = {each.package: each for each in suites.installed().values()}
     for step in _steps(bundle):
         kind = PRE.get(step["step"]) or POST.get(step["step"])

@@ -101,7 +101,7 @@ def _tree(path: Path) -> tuple[Any, dict[Key, Origin]]:
     try:
         import yaml
     except ModuleNotFoundError:
-        raise UsageError(f"{shown(path)}: reading it needs PyYAML; pip install 'pdl[train]'") from None
+        raise UsageError(f"{shown(path)}: reading it needs PyYAML; pip install 'pdl-core[train]'") from None
     text = source.text(path)
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:

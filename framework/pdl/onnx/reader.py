@@ -44,7 +44,7 @@ def package() -> Any:
     try:
         import onnx
     except ImportError as error:
-        raise UsageError(f"reading ONNX files needs the package onnx ({error}): pip install 'pdl[onnx]'") from None
+        raise UsageError(f"reading ONNX files needs the package onnx ({error}): pip install 'pdl-core[onnx]'") from None
     return onnx
 
 

@@ -43,7 +43,7 @@ def test_its_own_tests_pass(name: str, tmp_path: Path, monkeypatch: pytest.Monke
     template = [path for path in TEMPLATE.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     assert len(files) == len(template)
     assert not [path for path in files if "newsuite" in str(path.relative_to(folder)) + path.read_text()]
-    assert f'"pdl[train]{packages.series()}"' in (folder / "pyproject.toml").read_text()
+    assert f'"pdl-core[train]{packages.series()}"' in (folder / "pyproject.toml").read_text()
     path = [*install(folder, tmp_path / "site"), str(Path(pdl.__file__).parents[1])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)]
@@ -69,6 +69,7 @@ def test_pdl_installs_the_whole_template(capsys: pytest.CaptureFixture[str], mon
     [
         ("cv", r"the suite 'cv' is installed \(pdl-cv .*\); choose another"),
         ("pdl-cv", "the suite 'cv' is installed"),
+        ("core", "pdl-core is the framework itself; choose another name"),
         ("Audio", "'Audio' is no name for a suite: lower-case letters.*; for example audio"),
         ("2d shapes", "for example d-shapes"),
         ("../x", "no name for a suite"),

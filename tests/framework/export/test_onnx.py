@@ -257,7 +257,7 @@ def test_without_the_package_onnx(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     program = trace(pdl.relu, Spec((2,), F32))
     without("onnx", monkeypatch)
     assert missing(program) == [], "what cannot be written is known without it"
-    with pytest.raises(UsageError, match=r'needs the package onnx: pip install "pdl\[onnx\]"'):
+    with pytest.raises(UsageError, match=r'needs the package onnx: pip install "pdl-core\[onnx\]"'):
         to_onnx(program, tmp_path / "x.onnx")
 
 

@@ -130,7 +130,7 @@ def test_the_wheel_is_valid(file: Path, site: Path) -> None:
     install(done.path, site)
     distribution = importlib.metadata.distribution("pdl-my-model")
     assert distribution.version == "1.0"
-    assert distribution.requires == ["pdl[train]>=0.1,<0.2"]
+    assert distribution.requires == ["pdl-core[train]>=0.1,<0.2"]
     assert distribution.metadata["License-Expression"] == "Apache-2.0"
     assert distribution.metadata["Summary"] == "Insects and more"
     assert [(e.group, e.name, e.value) for e in distribution.entry_points] == [
@@ -172,6 +172,7 @@ def test_storing_in_halves(file: Path, site: Path, tmp_path: Path) -> None:
         ({"name": "pdl"}, "write --name pdl-pdl"),
         ({"name": "../x"}, "letters, digits"),
         ({"name": "pdl-"}, "letters, digits"),
+        ({"name": "pdl_core"}, "--name pdl-core: that is the framework itself; choose another"),
         ({"name": "pdl-cv"}, r"that is the suite 'cv' \(pdl-cv\); choose another"),
         ({"version": "one"}, "--version 'one' is no version; write one such as 1.0"),
         ({"version": ""}, "is no version"),
@@ -238,7 +239,7 @@ def test_steps_of_a_suite_make_it_a_dependency(
     own.write_bytes(bundle.pack(*made.parts_of("conv"), pipeline=pipeline))
     with zipfile.ZipFile(wheel_of(own, task="sharpness", name="pdl-sharp").path) as archive:
         metadata = archive.read("pdl_sharp-1.0.dist-info/METADATA").decode()
-    assert "Requires-Dist: pdl-demo>=1.0,<2\nRequires-Dist: pdl[train]" in metadata
+    assert "Requires-Dist: pdl-core[train]>=0.1,<0.2\nRequires-Dist: pdl-demo>=1.0,<2\n" in metadata
 
 
 def test_what_the_index_would_not_take_is_not_written(file: Path) -> None:

@@ -6,10 +6,10 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pdl
 from pdl.dtype import Array
 from pdl.errors import CheckError, PdlError, UsageError
 from pdl.export.onnx.graph import FIRST, PLAIN, Body, Graph, Written, onnx_dtype, symbolic, to_first
@@ -113,7 +113,7 @@ def _package() -> Any:
     try:
         import onnx
     except ImportError:
-        raise UsageError('export to onnx needs the package onnx: pip install "pdl[onnx]"') from None
+        raise UsageError('export to onnx needs the package onnx: pip install "pdl-core[onnx]"') from None
     return onnx
 
 
@@ -240,19 +240,10 @@ def _model(
     )  # fmt: skip
     domains = [helper.make_opsetid("", opset)]
     model = helper.make_model(made, opset_imports=domains, ir_version=helper.find_min_ir_version_for(domains))
-    model.producer_name, model.producer_version = "pdl", _version()
-    told = {"pdl_version": _version(), **{k: v for k, v in metadata.items() if v not in ("", None)}}
+    model.producer_name, model.producer_version = "pdl", pdl.__version__
+    told = {"pdl_version": pdl.__version__, **{k: v for k, v in metadata.items() if v not in ("", None)}}
     helper.set_model_props(model, {k: v if isinstance(v, str) else json.dumps(v) for k, v in told.items()})
     return model
-
-
-def _version() -> str:
-    try:
-        return version("pdl")
-    except PackageNotFoundError:
-        import pdl
-
-        return pdl.__version__
 
 
 def _node(node: Written) -> NodeProto:
