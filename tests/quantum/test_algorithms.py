@@ -138,7 +138,7 @@ def test_a_gibbs_state_reaches_the_fidelity_published_for_these_settings() -> No
     matrix = linalg.expm(-1.5 * problem.hamiltonian.matrix())
     np.testing.assert_allclose(gibbs_state(problem.hamiltonian, 1.5), matrix / np.trace(matrix), atol=1e-12)
     found = problem.prepare(steps=50, lr=0.5, seed=1, starts=3)
-    assert problem.fidelity(found.parameters) > 0.9955
+    assert problem.fidelity(found.parameters) > 0.9955**2  # published as its root
     assert found.loss == pytest.approx(-3.414, abs=1e-3)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import pdl
-from pdl.circuits import Circuit, PauliSum, root_fidelity
+from pdl.circuits import Circuit, PauliSum, fidelity
 from pdl.errors import UsageError
 from pdl.tensor import Tensor, no_grad
 from pdl_quantum.algorithms.descent import Fit, angles, best_of, descend
@@ -88,10 +88,10 @@ class GibbsState:
         ))  # fmt: skip
 
     def fidelity(self, parameters: Any) -> float:
-        """tr sqrt(sqrt(r) g sqrt(r)) with the Gibbs state g."""
+        """Uhlmann's fidelity (tr sqrt(sqrt(r) g sqrt(r)))^2 with the Gibbs state g."""
         with no_grad():
             rho = self.density(pdl.as_tensor(np.asarray(parameters, np.float64))).numpy()
-        return float(root_fidelity(rho, gibbs_state(self.hamiltonian, self.beta)))
+        return float(fidelity(rho, gibbs_state(self.hamiltonian, self.beta)))
 
 
 __all__ = ["GibbsState", "gibbs_state", "truncated_entropy"]

@@ -17,7 +17,7 @@ from pdl.train.deployed import Deployed
 from pdl.train.loop import Evaluation
 from pdl_quantum.algorithms.gibbs import truncated_entropy
 from pdl_quantum.mixed.asked import state_of, state_told
-from pdl_quantum.mixed.metrics import Fidelity
+from pdl_quantum.mixed.metrics import FIDELITIES, fidelities
 from pdl_quantum.mixed.problem import Thermal
 from pdl_quantum.variational import Ansatz, Variational
 
@@ -28,8 +28,8 @@ class GibbsPreparation(Variational):
     order   at which the series of the entropy S is cut off: 2 can be measured with few copies of the state, but has its
             least value beside the Gibbs state; with a large one they are the same
 
-    The data is a `pdl_quantum.data.ThermalState`. Metrics: `fidelity` with the Gibbs state, tr sqrt(sqrt(a) b sqrt(a)),
-    and `energy`, whose `exact` value is the mean at that temperature.
+    The data is a `pdl_quantum.data.ThermalState`. Metrics: `fidelity` with the Gibbs state, (tr sqrt(sqrt(a) b
+    sqrt(a)))^2, its root `root_fidelity`, and `energy`, whose `exact` value is the mean at that temperature.
     """
 
     monitor = "val/loss"
@@ -76,15 +76,17 @@ class GibbsPreparation(Variational):
         return Loss(self.free_energy(rho), 1, (*found.outputs, rho))
 
     def metrics(self) -> dict[str, Metric]:
-        return {**super().metrics(), "fidelity": Fidelity(self.thermal.state)}
+        return {**super().metrics(), **fidelities(self.thermal.state)}
 
     def observe(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
         super().observe(metrics, loss, batch)
-        metrics["fidelity"].update(*loss.outputs)
+        for name in FIDELITIES:
+            metrics[name].update(*loss.outputs)
 
     def figures(self, evaluation: Evaluation) -> dict[str, float]:
-        """`fidelity`, then as `Variational`."""
-        return {"fidelity": evaluation.metrics[f"{evaluation.split}/fidelity"], **super().figures(evaluation)}
+        """`fidelity` and `root_fidelity`, then as `Variational`."""
+        mine = {name: evaluation.metrics[f"{evaluation.split}/{name}"] for name in FIDELITIES}
+        return {**mine, **super().figures(evaluation)}
 
     def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
         super().prepare(cfg, datasets)

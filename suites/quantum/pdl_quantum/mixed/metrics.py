@@ -6,23 +6,30 @@ from typing import Any
 
 import numpy as np
 
-from pdl.circuits import root_fidelity
+from pdl.circuits import fidelity, root_fidelity
 from pdl.train import Metric
 
 Array = np.ndarray
+FIDELITIES = ("fidelity", "root_fidelity")
 
 
 class Fidelity(Metric):
-    """tr sqrt(sqrt(a) b sqrt(a)) of the state found and the one wanted."""
+    """Uhlmann's fidelity (tr sqrt(sqrt(a) b sqrt(a)))^2 of the state found and the one wanted; with `root` the trace
+    itself, which Nielsen & Chuang and Paddle Quantum call fidelity."""
 
-    def __init__(self, wanted: Array) -> None:
-        self.wanted, self.found = wanted, np.zeros((0, 0))
+    def __init__(self, wanted: Array, *, root: bool = False) -> None:
+        self.wanted, self.found, self.root = wanted, np.zeros((0, 0)), root
 
     def update(self, *outputs: Any) -> None:
         self.found = np.asarray(outputs[2])
 
     def compute(self) -> float:
-        return float(root_fidelity(self.found, self.wanted))
+        return float((root_fidelity if self.root else fidelity)(self.found, self.wanted))
+
+
+def fidelities(wanted: Array) -> dict[str, Metric]:
+    """The metrics `fidelity` and its root, `root_fidelity`."""
+    return dict(zip(FIDELITIES, (Fidelity(wanted), Fidelity(wanted, root=True)), strict=True))
 
 
 class Spectrum(Metric):
@@ -48,4 +55,4 @@ class SpectrumError(Metric):
         return float(np.abs(self.spectrum.values - self.exact).max())
 
 
-__all__ = ["Fidelity", "Spectrum", "SpectrumError"]
+__all__ = ["FIDELITIES", "Fidelity", "Spectrum", "SpectrumError", "fidelities"]

@@ -16,7 +16,7 @@ from pdl.train.deployed import Deployed
 from pdl.train.loop import Evaluation
 from pdl_quantum.mixed.ansatz import PreparedAnsatz
 from pdl_quantum.mixed.asked import state_of, state_told
-from pdl_quantum.mixed.metrics import Fidelity, Spectrum, SpectrumError
+from pdl_quantum.mixed.metrics import FIDELITIES, Spectrum, SpectrumError, fidelities
 from pdl_quantum.mixed.problem import Spectral
 from pdl_quantum.variational import Ansatz, Variational
 
@@ -58,18 +58,18 @@ class VQSD(Variational):
         mine = {
             "spectrum": spectrum,
             "spectrum_error": SpectrumError(spectrum, exact),
-            "fidelity": Fidelity(np.diag(exact)),
+            **fidelities(np.diag(exact)),
         }
         return {**super().metrics(), **mine}
 
     def observe(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
         super().observe(metrics, loss, batch)
-        for name in ("spectrum", "fidelity"):
+        for name in ("spectrum", *FIDELITIES):
             metrics[name].update(*loss.outputs)
 
     def figures(self, evaluation: Evaluation) -> dict[str, float]:
-        """`fidelity` and `spectrum_error`, then as `Variational`."""
-        mine = {name: evaluation.metrics[f"{evaluation.split}/{name}"] for name in ("fidelity", "spectrum_error")}
+        """`fidelity`, `root_fidelity` and `spectrum_error`, then as `Variational`."""
+        mine = {name: evaluation.metrics[f"{evaluation.split}/{name}"] for name in (*FIDELITIES, "spectrum_error")}
         return {**mine, **super().figures(evaluation)}
 
     def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
