@@ -20,6 +20,7 @@ from pdl import autograd, random
 from pdl.errors import NumericalError, UsageError
 from pdl.nn import Module
 from pdl.ops import autocast
+from pdl.ops.sparse import SparseGrad
 from pdl.optim import EMA, Optimizer, Schedule, Scheduler, clip_grad_value_, clip_scale
 from pdl.program import CompiledStep
 from pdl.tensor import Tensor, no_grad
@@ -196,8 +197,10 @@ class Trainer:
         one = program(batch)
         self.finite(float(one.value.item()), "loss")
         for p, sum_so_far in before:
-            if p.grad is not None:
-                weighted = p.grad.detach() * float(one.weight)
+            if p.grad is None:  # this batch does not reach it
+                p.grad = sum_so_far
+            else:
+                weighted = _owned(p.grad, float(one.weight))
                 p.grad = weighted if sum_so_far is None else sum_so_far + weighted
         return one
 
@@ -363,6 +366,14 @@ def evaluate(task: Task, model: Module, loader: Iterable[Any], *, split: str, li
     numbers = {f"{split}/{name}": float(value) for name, value in values.items() if isinstance(value, float | int)}
     details = {name: value for name, value in values.items() if not isinstance(value, float | int)}
     return Evaluation(split, numbers, details, metrics, time.monotonic() - started)
+
+
+def _owned(g: Tensor, factor: float) -> Tensor:
+    """A gradient times a number, in memory of its own: that of a program is overwritten by its next run."""
+    scaled = g.detach() * factor
+    if isinstance(scaled, SparseGrad):
+        scaled.rows = Tensor(scaled.rows.data.copy())
+    return scaled
 
 
 def grouped(batches: Iterator[Any], n: int) -> Iterator[list[Any]]:

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import pdl
-from pdl import nn, optim
+from pdl import Tensor, nn, optim
 from pdl.data import DataLoader
 from pdl.errors import NumericalError, UsageError
-from pdl.train import EarlyStop, Hook, Metric, Trainer, TrainSettings
+from pdl.ops.sparse import SparseGrad
+from pdl.train import EarlyStop, Hook, Loss, Metric, Task, Trainer, TrainSettings
 from pdl.train.loop import better, total_steps
 from pdl.train.metrics import MeanSquaredError
 from tests.framework.train.toy import BagOfWords, Regression, Sentiment, Words, arrays, net, regression, weights_hash
@@ -160,6 +161,51 @@ def test_accumulated_gradients_equal_the_big_batch() -> None:
         np.testing.assert_allclose(one, other, atol=2e-6)
     for one, other in zip(plain(40, 1), plain(20, 2), strict=True):  # the last ones are shorter: 10 samples
         np.testing.assert_allclose(one, other, atol=2e-6)
+
+
+class TwoTables(nn.Module):
+    """Two lookup tables with a head each; a batch uses one of them, or both."""
+
+    def __init__(self, sparse: bool) -> None:
+        self.tables = nn.ModuleDict({name: nn.Embedding(7, 3, sparse=sparse) for name in "ab"})
+        self.heads = nn.ModuleDict({name: nn.Linear(3, 1) for name in "ab"})
+
+    def forward(self, ids: dict[str, Tensor]) -> Tensor:
+        scores = [self.heads[name](self.tables[name](pdl.as_tensor(ids[name]))).mean() for name in ids]
+        return sum(scores[1:], scores[0])
+
+
+class Lookups(Task):
+    def step(self, model: nn.Module, batch: Any) -> Loss:
+        return Loss((model(batch) - 1.0) ** 2, 1.0 + len(batch["a"] if "a" in batch else batch["b"]))
+
+
+ACCUMULATED = [
+    [{"a": [1, 2]}, {"b": [3]}], [{"a": [1, 2]}, {"a": [2, 5]}], [{"a": [0]}, {"b": [1]}, {"a": [0]}],
+    [{"a": [1], "b": [6]}, {"a": [4]}, {"a": [3, 3, 6]}], [{"b": [1]}, {"b": [1]}, {"a": [2]}, {"b": [4]}],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("batches", ACCUMULATED)
+def test_compiled_accumulation_keeps_what_earlier_batches_gave(batches: list[Any], sparse: bool) -> None:
+    """Whatever parameters a batch's program reaches, as in eager mode, also where its memory is used again."""
+    given = [{name: np.array(ids) for name, ids in batch.items()} for batch in batches]
+    with pdl.random.fork_seed(0):
+        model = TwoTables(sparse)
+    grads = []
+    for compile in (True, False):
+        settings = TrainSettings(accumulate=len(given), compile=compile)
+        told = Told()
+        trainer = Trainer(Lookups(), model, optim.SGD(model, lr=0.1), {"train": given}, settings, hooks=[told])
+        trainer.gradients(given)
+        assert not told.lines
+        dense = [g.to_dense() if isinstance(g, SparseGrad) else g for g in (p.grad for p in model.parameters())]
+        grads.append([None if g is None else g.data.copy() for g in dense])
+    assert [g is None for g in grads[0]] == [g is None for g in grads[1]]
+    for compiled, eager in zip(*grads, strict=True):
+        if eager is not None:
+            np.testing.assert_allclose(compiled, eager, rtol=1e-5, atol=1e-7)
 
 
 def test_hooks_are_called_in_order_and_between_gradient_and_update() -> None:
