@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os.path
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from types import CodeType
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from pdl.errors import NumericalError
 
 #: with the separator: beside an installed pdl lie its suites, pdl_cv and others, which are users
 PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+_MACHINERY = tuple(PACKAGE + name for name in ("tensor.py", "autograd", "ops", "program", "jit"))
+_TRACES: set[CodeType] = set()
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Anomaly:
@@ -51,9 +55,21 @@ def finite(x: Array) -> bool:
     return x.dtype.kind in "iub" or bool(np.isfinite(x).all())
 
 
+def begins_trace(function: F) -> F:
+    """Decorator of functions that trace their argument: what they call is traced, their callers are not."""
+    _TRACES.add(function.__code__)  # type: ignore[attr-defined]
+    return function
+
+
 def user_line() -> str:
-    """'file:line' of the nearest caller outside the package."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
-        frame = frame.f_back
+    """'file:line' of the nearest caller outside the package; where only code of the package is being traced (its
+    layers, under `pdl.Model`), the nearest line of that which is not the tensor's or an op's own."""
+    frame, inside = sys._getframe(1), None
+    while (caller := frame.f_back) is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        if inside is None and not frame.f_code.co_filename.startswith(_MACHINERY):
+            inside = frame
+        if inside is not None and frame.f_code in _TRACES:
+            frame = inside
+            break
+        frame = caller
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"

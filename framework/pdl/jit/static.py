@@ -10,6 +10,7 @@ from collections.abc import Callable
 from types import FunctionType, MethodType, TracebackType
 from typing import Any, cast
 
+from pdl.autograd.anomaly import begins_trace
 from pdl.dtype import is_differentiable
 from pdl.errors import TraceError, UsageError
 from pdl.jit.calls import call
@@ -112,6 +113,7 @@ class StaticFunction:
 class _Traced:
     """One program of a function: how it was made, and what must still hold for it to be used."""
 
+    @begins_trace
     def __init__(self, body: Callable[..., Any], args: Any, kwargs: Any, name: str) -> None:
         recorder = BranchRecorder(name)
         owners = [x for x in (*args, *kwargs.values(), getattr(body, "__self__", None)) if isinstance(x, Module)]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pdl.autograd.anomaly import begins_trace
 from pdl.errors import GradientError, TraceError
 from pdl.ops.sparse import SparseGrad
 from pdl.program.executor import Executable
@@ -133,6 +134,7 @@ class CompiledForward(CompiledStep):
 class StepProgram:
     """One traced and planned step; see `CompiledStep`. Without `gradients` it leaves those of the parameters alone."""
 
+    @begins_trace
     def __init__(
         self, function: Callable[..., Any], module: Any, args: Any, name: str, *, gradients: bool = True
     ) -> None:

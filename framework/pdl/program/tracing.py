@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from pdl import random
-from pdl.autograd.anomaly import user_line
+from pdl.autograd.anomaly import begins_trace, user_line
 from pdl.dims import symbolic
 from pdl.dtype import DType
 from pdl.errors import GradientError, TraceError
@@ -350,6 +350,7 @@ def symbols(recorder: Recorder, tree: Any, name: str = "x") -> Any:
     return rebuild(tree, leaf, lambda x: x if is_plain(x) else Opaque(type(x).__name__))
 
 
+@begins_trace
 def trace(function: Callable[..., Any], *args: Any, name: str | None = None, modules: Iterable[Any] = ()) -> Program:
     """The program of ``function(*args)``: its inputs are the arrays in `args` (tensors, arrays, or `Spec`), its outputs
     the tensors that it returns, in order.

@@ -64,7 +64,7 @@ class FunctionTask(Task):
         if self.loss is None:
             raise UsageError("pdl.Model: no loss was given; call prepare(loss=...) before fit or evaluate")
         value = self.loss(outputs, as_tensor(target))
-        return Loss(value, len(target), (outputs.data if isinstance(outputs, Tensor) else outputs, np.asarray(target)))
+        return Loss(value, len(target), (_kept(outputs), _kept(target)))
 
     def metrics(self) -> dict[str, Metric]:
         return {name: make() for name, make in self._metrics.items()}
@@ -78,6 +78,11 @@ class FunctionTask(Task):
             return [batch[name] for name in inputs], None if target is None else batch.get(target)
         parts = list(batch) if isinstance(batch, tuple | list) else [batch]
         return (parts[:-1], parts[-1]) if len(parts) > 1 else (parts, None)
+
+
+def _kept(x: Any) -> Any:
+    """What a metric gets: tensors without their gradient, and lists of numbers as arrays."""
+    return x.detach() if isinstance(x, Tensor) else np.asarray(x) if isinstance(x, list) else x
 
 
 class Model:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from inspect import currentframe
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import pytest
 import pdl
 from pdl import nn, optim
 from pdl.errors import UsageError
+from pdl.train import Hook, Trainer
 from pdl.train.metrics import Accuracy
 from tests.framework.train.toy import weights_hash
 
@@ -40,6 +43,72 @@ def test_fit_evaluate_predict(tmp_path: Path) -> None:
     again = prepared().load(tmp_path / "net.safetensors")
     assert np.array_equal(again.predict(X), model.predict(X))
     assert "Linear" in model.summary((1, 3))
+
+
+class Listener(Hook):
+    """What training says, and the programs that it runs."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.programs = 0
+
+    def on_message(self, trainer: Trainer, line: str) -> None:
+        self.lines.append(line)
+
+    def on_end(self, trainer: Trainer) -> None:
+        assert trainer.compiled is not None
+        self.programs = sum(program is not None for program in trainer.compiled.programs.values())
+
+
+def test_fit_is_compiled_and_gives_what_eager_gives() -> None:
+    hashes = []
+    for compile in (True, False):
+        model, listener = prepared(), Listener()
+        hooks = [listener] if compile else []
+        model.fit((X, Y), val=(X, Y), epochs=2, batch_size=40, hooks=hooks, progress=False, compile=compile)
+        assert not listener.lines
+        assert listener.programs == compile
+        hashes.append([p.data for p in model.net.parameters()])
+    for compiled, eager in zip(*hashes, strict=True):
+        np.testing.assert_allclose(compiled, eager, rtol=1e-5, atol=1e-7)
+
+
+def test_several_outputs_are_compiled_too() -> None:
+    class Two(nn.Module):
+        def __init__(self) -> None:
+            self.a, self.b = nn.Linear(3, 2), nn.Linear(3, 2)
+
+        def forward(self, x: pdl.Tensor) -> tuple[pdl.Tensor, pdl.Tensor]:
+            return self.a(x), self.b(x)
+
+    net, listener = Two(), Listener()
+
+    def loss(outputs: tuple[pdl.Tensor, pdl.Tensor], target: pdl.Tensor) -> pdl.Tensor:
+        return pdl.cross_entropy(outputs[0], target) + pdl.cross_entropy(outputs[1], 1 - target)
+
+    model = pdl.Model(net).prepare(optimizer=optim.SGD(net.parameters(), lr=0.1), loss=loss)
+    model.fit((X, Y), batch_size=40, hooks=[listener], progress=False)
+    assert not listener.lines
+    assert listener.programs == 1
+
+
+@pytest.mark.parametrize(("net", "file"), [
+    (lambda: nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2, momentum=None)), "pdl/nn/norm.py:"),
+    (lambda: nn.Sequential(nn.Linear(3, 2), Reading()), "test_model.py:"),
+])  # fmt: skip
+def test_the_notice_names_the_code_that_stops_the_trace_not_the_call_of_fit(net: Any, file: str) -> None:
+    made, listener = net(), Listener()
+    model = pdl.Model(made).prepare(optimizer=optim.SGD(made.parameters(), lr=0.1), loss=pdl.cross_entropy)
+    model.fit((X, Y), batch_size=40, hooks=[listener], progress=False)
+    here = currentframe().f_lineno - 1
+    (line,) = listener.lines
+    assert file in line
+    assert f"test_model.py:{here} " not in line
+
+
+class Reading(nn.Module):
+    def forward(self, x: pdl.Tensor) -> pdl.Tensor:
+        return x if float(x.sum()) > 0 else x * 2
 
 
 def test_export(tmp_path: Path) -> None:
