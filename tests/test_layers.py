@@ -16,8 +16,8 @@ SUITES = Path(__file__).parents[1] / "suites"
 
 #: lower layers first; a module may import from its own layer and from those before it
 LAYERS = [
-    ["circuits", "errors", "hints", "dims", "dtype", "graphs", "hashing", "random", "threads", "kernels", "packages",
-     "ranking", "suites", "tensor", "vocabulary", "watch"],
+    ["circuits", "errors", "files", "hints", "dims", "dtype", "graphs", "hashing", "random", "threads", "kernels",
+     "packages",     "ranking", "suites", "tensor", "vocabulary", "watch"],
     ["autograd"],
     ["ops"],
     ["program"],
@@ -25,8 +25,8 @@ LAYERS = [
     ["runtime"],
     ["nn", "optim", "data"],
     ["jit"],
-    ["config", "export", "hub", "quant", "report", "train"],
-    ["selftest"],
+    ["checkpoint"],
+    ["config", "export", "hub", "report", "train", "workflow"],
     ["cli", "__main__"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
@@ -60,7 +60,7 @@ def layer_of(module: str) -> int | None:
 
 
 #: the template of a suite is a suite: it imports from any layer
-TEMPLATE = PACKAGE / "config/template"
+TEMPLATE = PACKAGE / "workflow/template"
 FILES = sorted(p for p in PACKAGE.rglob("*.py") if p != PACKAGE / "__init__.py" and TEMPLATE not in p.parents)
 
 

@@ -49,6 +49,6 @@ def test_a_net_learns_xor() -> None:
 
 def test_a_recipe_trains(tmp_path: Path) -> None:
     cfg = pdl.config.load(Path(__file__).parents[1] / "configs/cv/digits_lenet.yaml", ["train.epochs=1"])
-    result = pdl.train.train(cfg, run=tmp_path / "run")
+    result = pdl.workflow.train(cfg, run=tmp_path / "run")
     assert result.metrics["test/accuracy"] > 0.5
     assert (tmp_path / "run/result.json").is_file()

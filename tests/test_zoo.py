@@ -20,12 +20,13 @@ import pytest
 from pdl import hub
 from pdl.cli import main
 from pdl.errors import DataError
+from pdl.export import bundle_of
 from pdl.hub import wheels
 from pdl.hub.entries import Wheel
 from pdl.hub.fetch import Failed
 from pdl.runtime import load
 from pdl.runtime.bundle import read
-from pdl.train import evaluate
+from pdl.workflow import evaluate
 
 ENTRIES = hub.index()
 OURS = [name for name, entry in ENTRIES.items() if entry.command is not None]
@@ -125,7 +126,7 @@ def test_an_entry_is_what_it_says(name: str, tmp_path: Path) -> None:
     file = fetched(name)
     assert file.stat().st_size == entry.bytes
     assert hub.sha256(file) == entry.sha256
-    bundle = read(hub.bundle(name))
+    bundle = read(bundle_of(name))
     card = entry.inside(entry.card).read_text(encoding="utf-8") if entry.card else bundle.card
     assert entry.licence in card
     if entry.build is not None:  # somebody else's: the card says whose, and which file
@@ -133,7 +134,7 @@ def test_an_entry_is_what_it_says(name: str, tmp_path: Path) -> None:
         assert bundle.card == card
         assert bundle.meta["licence"] == entry.licence
     make, look, expected = ASKED.get(name, (BY_TASK[entry.task], str, None))
-    answer = load(hub.bundle(name))(make(tmp_path))
+    answer = load(bundle_of(name))(make(tmp_path))
     assert answer
     if expected is not None:
         assert look(answer) == expected
@@ -145,7 +146,7 @@ def test_our_own_weights_reach_the_stated_metric(name: str) -> None:
     metric = ENTRIES[name].metric
     assert metric is not None
     try:
-        measured = evaluate(hub.bundle(name)).metrics
+        measured = evaluate(bundle_of(name)).metrics
     except DataError as error:
         pytest.skip(str(error))
     assert measured[metric.name] == pytest.approx(metric.value, abs=5e-5)

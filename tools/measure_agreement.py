@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from pdl import hub
+from pdl.export import bundle_of
 from pdl.runtime.session import load
 
 NETS = Path(__file__).parents[1] / "tests" / "cv" / "models"
@@ -41,7 +42,7 @@ print(torch.__version__)
 def agreement(name: str, pictures: list[str], net: str, python: str) -> dict[str, Any]:
     """Pictures, share of equal answers, largest difference of outputs, and PyTorch's version."""
     entry = hub.entry(name)
-    session = load(hub.bundle(name))
+    session = load(bundle_of(name))
     assert session.pipeline is not None
     prepared = [session.pipeline.prepare(picture) for picture in pictures]
     file, _, function = net.partition(":")

@@ -174,11 +174,12 @@ def _scores(matched: int, given: int, expected: int) -> Numbers:
 # -- the command -------------------------------------------------------------------------------------------------------
 def predictor(model: str, threads: int | None) -> Predict:
     """What answers for a list of pictures, 32 at a time."""
-    from pdl.hub import bundle, systems
+    from pdl.export.from_hub import bundle_of, open_system
+    from pdl.hub import systems
     from pdl.runtime import load
 
     system = systems.system(model)
-    made = systems.opened(system, threads=threads) if system else load(bundle(model), threads=threads)
+    made = open_system(system, threads=threads) if system else load(bundle_of(model), threads=threads)
 
     def predict(pictures: list[Any]) -> list[Any]:
         return [answer for i in range(0, len(pictures), 32) for answer in made.batch(pictures[i : i + 32])]

@@ -14,10 +14,10 @@ from typing import Any
 
 import yaml
 
-from pdl.export.package import index_entry
-from pdl.export.run import export
 from pdl.runtime.bundle import read
-from pdl.train import Run, evaluate
+from pdl.workflow import Run, evaluate
+from pdl.workflow.exporting import export
+from pdl.workflow.packaging import index_entry
 
 ROOT = Path(__file__).parents[1]
 LIMIT = 2_000_000  # a wheel stays small

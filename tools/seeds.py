@@ -19,10 +19,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pdl.config import check, load
-from pdl.train import train
-from pdl.train.folder import Run
-from pdl.train.result import Result
-from pdl.train.run import demand_same
+from pdl.workflow import train
+from pdl.workflow.result import Result
+from pdl.workflow.run import Run
+from pdl.workflow.training import demand_same
 
 QUIET = ("train.report=false", "train.export=false")
 

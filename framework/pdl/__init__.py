@@ -14,28 +14,30 @@ from typing import TYPE_CHECKING, Any
 from pdl import threads
 
 if TYPE_CHECKING:
-    from pdl import autograd, config, data, dtype, hub, jit, nn, ops, optim, report, runtime, train
+    from pdl import autograd, config, data, dtype, export, hub, jit, nn, ops, optim, report, runtime, train, workflow
     from pdl.dtype import bfloat16, complex64, complex128, float32, float64, int8, int16, int32, int64, uint8
     from pdl.ops import *  # noqa: F403
     from pdl.random import seed
     from pdl.tensor import Tensor, as_tensor, is_grad_enabled, no_grad, set_grad_enabled, tensor
-    from pdl.train.model import Model
+    from pdl.workflow.model import Model
 
     __all__ = [
         "Model", "Tensor", "as_tensor", "autograd", "bfloat16", "complex64", "complex128", "config", "data", "dtype",
-        "float32", "float64", "hub", "int8", "int16", "int32", "int64", "is_grad_enabled", "jit", "nn", "no_grad",
-        "ops", "optim", "report", "runtime", "seed", "set_grad_enabled", "tensor", "threads", "train", "uint8",
+        "export", "float32", "float64", "hub", "int8", "int16", "int32", "int64", "is_grad_enabled", "jit", "nn",
+        "no_grad", "ops", "optim", "report", "runtime", "seed", "set_grad_enabled", "tensor", "threads", "train",
+        "uint8", "workflow",
     ]  # fmt: skip
     __all__ += ops.__all__
 
 __version__ = "0.1.0"
 
 _PUBLIC_MODULES = (
-    "autograd", "config", "data", "dtype", "hub", "jit", "nn", "ops", "optim", "report", "runtime", "train",
+    "autograd", "config", "data", "dtype", "export", "hub", "jit", "nn", "ops", "optim", "report", "runtime", "train",
+    "workflow",
 )  # fmt: skip
 _MODULES = (
-    *_PUBLIC_MODULES, "cli", "dims", "errors", "export", "graphs", "hints", "kernels", "onnx", "packages", "program",
-    "quant", "random", "ranking", "suites", "vocabulary", "watch",
+    *_PUBLIC_MODULES, "checkpoint", "cli", "dims", "errors", "files", "graphs", "hints", "kernels", "onnx", "packages",
+    "program", "random", "ranking", "suites", "vocabulary", "watch",
 )  # fmt: skip
 _NAMES = {
     "pdl.dtype": (
@@ -44,7 +46,7 @@ _NAMES = {
     "pdl.random": ("seed",),
     "pdl.tensor": ("Tensor", "as_tensor", "is_grad_enabled", "no_grad", "set_grad_enabled"),
 }  # fmt: skip
-_LATE = {"Model": "pdl.train.model"}
+_LATE = {"Model": "pdl.workflow.model"}
 _state = {"loaded": False}
 
 

@@ -16,7 +16,7 @@ import pytest
 import pdl
 from pdl.errors import CheckError, ConfigError, DataError, NumericalError, UsageError
 from pdl.train import Hook
-from pdl.train.result import FIELDS, Result
+from pdl.workflow.result import FIELDS, Result
 from pdl_cv import Classification
 
 COLOURS = {"blue": (200, 40, 40), "green": (40, 200, 40), "red": (40, 40, 200)}  # BGR, as OpenCV writes
@@ -68,7 +68,7 @@ def recipe(photos: Path, **over: Any) -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def run(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "photos"
-    pdl.train.train(recipe(photos, train__tensorboard=True), run=folder, progress=False)
+    pdl.workflow.train(recipe(photos, train__tensorboard=True), run=folder, progress=False)
     return folder
 
 
@@ -106,13 +106,13 @@ def test_result_follows_its_schema(run: Path) -> None:
 
 def test_evaluate_agrees_with_the_end_of_training(run: Path) -> None:
     known = Result.load(run / "result.json").metrics
-    assert pdl.train.evaluate(run).metrics == {k: v for k, v in known.items() if k.startswith("test/")}
-    assert pdl.train.evaluate(run, split="val").metrics == {k: v for k, v in known.items() if k.startswith("val/")}
-    assert pdl.train.evaluate(run, split="train").metrics["train/accuracy"] > 0.8
+    assert pdl.workflow.evaluate(run).metrics == {k: v for k, v in known.items() if k.startswith("test/")}
+    assert pdl.workflow.evaluate(run, split="val").metrics == {k: v for k, v in known.items() if k.startswith("val/")}
+    assert pdl.workflow.evaluate(run, split="train").metrics["train/accuracy"] > 0.8
     with pytest.raises(UsageError, match=r"no split 'tets'"):
-        pdl.train.evaluate(run, split="tets")
+        pdl.workflow.evaluate(run, split="tets")
     with pytest.raises(UsageError, match=r"no weights 'first' in a run"):
-        pdl.train.evaluate(run, weights="first")
+        pdl.workflow.evaluate(run, weights="first")
 
 
 def test_predict_from_the_run_alone(run: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +128,7 @@ def test_predict_from_the_run_alone(run: Path, photos: Path, tmp_path: Path, mon
         red = gone / "red" / "0.png"
         array = cv2.imread(str(red))[..., ::-1]
         monkeypatch.setattr("sys.stdin", type("In", (), {"buffer": io.BytesIO(red.read_bytes())}))
-        found = pdl.train.predict(
+        found = pdl.workflow.predict(
             moved, [red, str(gone / "green"), str(gone / "b*" / "1?.png"), "-", array], topk=2, batch_size=5
         )
     finally:
@@ -142,7 +142,7 @@ def test_predict_from_the_run_alone(run: Path, photos: Path, tmp_path: Path, mon
 
 
 def test_annotated_pictures(run: Path, photos: Path, tmp_path: Path) -> None:
-    found = pdl.train.predict(run, [photos / "red" / "0.png", photos / "blue" / "0.png"], save=tmp_path / "out")
+    found = pdl.workflow.predict(run, [photos / "red" / "0.png", photos / "blue" / "0.png"], save=tmp_path / "out")
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["0-2.png", "0.png"]
     drawn = cv2.imread(found[0]["saved"])
     assert drawn.shape[1] >= 256
@@ -164,7 +164,7 @@ def test_bad_inputs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(error, match=message):
-        pdl.train.predict(run, [item])
+        pdl.workflow.predict(run, [item])
 
 
 class Page(html.parser.HTMLParser):
@@ -208,40 +208,40 @@ def test_resumed_after_an_error_equals_unbroken(photos: Path, tmp_path: Path, ru
 
     cfg = recipe(photos, train__tensorboard=True)
     with pytest.raises(KeyboardInterrupt):
-        pdl.train.train(cfg, run=tmp_path / "r", hooks=[Stop()], progress=False)
-    assert pdl.train.info(tmp_path / "r")["status"] == "unfinished"
+        pdl.workflow.train(cfg, run=tmp_path / "r", hooks=[Stop()], progress=False)
+    assert pdl.workflow.info(tmp_path / "r")["status"] == "unfinished"
     with pytest.raises(UsageError, match=r"holds a run already"):
-        pdl.train.train(cfg, run=tmp_path / "r")
+        pdl.workflow.train(cfg, run=tmp_path / "r")
     with pytest.raises(UsageError, match=r"optim.lr: 0.01 -> 0.1"):
-        pdl.train.train(recipe(photos, train__tensorboard=True, optim__lr=0.1), run=tmp_path / "r", resume=True)
-    again = pdl.train.train(
+        pdl.workflow.train(recipe(photos, train__tensorboard=True, optim__lr=0.1), run=tmp_path / "r", resume=True)
+    again = pdl.workflow.train(
         recipe(photos, train__tensorboard=True, data__workers=1), run=tmp_path / "r", resume=True, progress=False
     )
     assert again.metrics == Result.load(run / "result.json").metrics
-    weights = [pdl.train.checkpoint.load(r / "checkpoints/last.safetensors")["model"] for r in (tmp_path / "r", run)]
+    weights = [pdl.checkpoint.load(r / "checkpoints/last.safetensors")["model"] for r in (tmp_path / "r", run)]
     assert all(np.array_equal(weights[0][name], weights[1][name]) for name in weights[1])
-    assert pdl.train.info(tmp_path / "r")["status"] == "finished"
+    assert pdl.workflow.info(tmp_path / "r")["status"] == "finished"
 
 
 def test_workers_and_the_next_run_change_no_bit(photos: Path, tmp_path: Path) -> None:
     hashes = []
     for workers in (0, 1, 2):
         folder = tmp_path / str(workers)
-        pdl.train.train(recipe(photos, data__workers=workers, train__epochs=2), run=folder, progress=False)
-        state = pdl.train.checkpoint.load(folder / "checkpoints/last.safetensors")["model"]
+        pdl.workflow.train(recipe(photos, data__workers=workers, train__epochs=2), run=folder, progress=False)
+        state = pdl.checkpoint.load(folder / "checkpoints/last.safetensors")["model"]
         hashes.append(b"".join(state[name].tobytes() for name in sorted(state)))
     assert len(set(hashes)) == 1
 
 
 def test_fast_dev_run_and_overfit(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    quick = pdl.train.train(recipe(photos), run=tmp_path / "quick", fast_dev_run=True, progress=False)
+    quick = pdl.workflow.train(recipe(photos), run=tmp_path / "quick", fast_dev_run=True, progress=False)
     assert (quick.status, quick.steps) == ("fast dev run", 2)
-    known = pdl.train.train(recipe(photos), run=tmp_path / "known", overfit=6, progress=False)
+    known = pdl.workflow.train(recipe(photos), run=tmp_path / "known", overfit=6, progress=False)
     assert known.status == "overfit"
     assert known.metrics["val/accuracy"] == 1.0
-    monkeypatch.setattr("pdl.train.run.OVERFIT_EPOCHS", 2)
+    monkeypatch.setattr("pdl.workflow.training.OVERFIT_EPOCHS", 2)
     with pytest.raises(CheckError, match=r"not to a tenth"):
-        pdl.train.train(recipe(photos, optim__lr=0.0), run=tmp_path / "never", overfit=6, progress=False)
+        pdl.workflow.train(recipe(photos, optim__lr=0.0), run=tmp_path / "never", overfit=6, progress=False)
 
 
 RESIZE = {"_target_": "pdl.data.transforms.Resize", "size": 16}
@@ -268,7 +268,7 @@ def test_what_does_not_fit_is_said_before_anything_is_written(
     photos: Path, tmp_path: Path, over: Any, error: Any, message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        pdl.train.train(recipe(photos, **over), run=tmp_path / "run", progress=False)
+        pdl.workflow.train(recipe(photos, **over), run=tmp_path / "run", progress=False)
     assert not (tmp_path / "run").exists()
 
 
@@ -283,8 +283,8 @@ def test_divergence_keeps_the_last_good_checkpoint(photos: Path, tmp_path: Path)
         pytest.raises(NumericalError, match=r"(?s)diverged.*last good checkpoint is .*last.safetensors"),
         np.errstate(all="ignore"),
     ):
-        pdl.train.train(recipe(photos), run=tmp_path / "run", hooks=[Break()], progress=False)
-    saved = pdl.train.checkpoint.load(tmp_path / "run/checkpoints/last.safetensors")
+        pdl.workflow.train(recipe(photos), run=tmp_path / "run", hooks=[Break()], progress=False)
+    saved = pdl.checkpoint.load(tmp_path / "run/checkpoints/last.safetensors")
     assert saved["state"]["epoch"] == 1
     assert all(np.isfinite(w).all() for w in saved["model"].values())
 
@@ -302,7 +302,7 @@ def test_soft_labels_and_smoothing() -> None:
 
 def test_mixed_batches_train(photos: Path, tmp_path: Path) -> None:
     mix = [{"_target_": "pdl.data.transforms.CutMix", "num_classes": 3, "p": 0.5}]
-    result = pdl.train.train(
+    result = pdl.workflow.train(
         recipe(photos, data__transforms__batch=mix), run=tmp_path / "run", fast_dev_run=True, progress=False
     )
     assert np.isfinite(result.metrics["train/loss"])
@@ -315,13 +315,13 @@ def test_check_finds_faults(photos: Path, tmp_path: Path) -> None:
 
 
 def test_init_writes_a_recipe_that_trains(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pdl.config.init import init
+    from pdl.workflow.new_recipe import init
 
     monkeypatch.chdir(tmp_path)
     written = init("cv.classification", data=photos, out=tmp_path / "photos.yaml")
     cfg = pdl.config.check(pdl.config.load(written))
     assert cfg["data"]["train"]["root"] == str(photos)
-    result = pdl.train.train(cfg, fast_dev_run=True, progress=False)
+    result = pdl.workflow.train(cfg, fast_dev_run=True, progress=False)
     assert Path(result.run) == tmp_path / "runs" / "photos-1"
 
 

@@ -12,7 +12,7 @@ import pdl
 from pdl.cli import main
 from pdl.errors import UsageError
 from pdl.ops.quant import QConv, QLinear
-from pdl.quant.compress import compress
+from pdl.workflow.compression import compress
 from tests.cv.test_classification import photos, recipe, run  # noqa: F401 - fixtures
 
 

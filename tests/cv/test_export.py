@@ -91,7 +91,7 @@ def test_open_sizes_are_right_at_any_size(tmp_path: Path) -> None:
 def test_training_leaves_a_bundle(run: Path, photos: Path) -> None:  # noqa: F811
     session = pdl.runtime.load(run / "model.pdl")
     picture = photos / "red" / "0.png"
-    (theirs,) = pdl.train.predict(run, [picture])
+    (theirs,) = pdl.workflow.predict(run, [picture])
     for item in (str(picture), picture.read_bytes(), cv2.imread(str(picture))[..., ::-1]):
         answer = session(item)
         assert answer["label"] == theirs["label"] == "red"
@@ -103,19 +103,19 @@ def test_training_leaves_a_bundle(run: Path, photos: Path) -> None:  # noqa: F81
 
 
 def test_a_bundle_is_measured_as_its_run_is(run: Path, tmp_path: Path) -> None:  # noqa: F811
-    ours, theirs = pdl.train.evaluate(run / "model.pdl", split="val"), pdl.train.evaluate(run, split="val")
+    ours, theirs = pdl.workflow.evaluate(run / "model.pdl", split="val"), pdl.workflow.evaluate(run, split="val")
     assert ours.metrics == pytest.approx(theirs.metrics, rel=1e-4)
     assert (ours.parameters, ours.task, ours.model) == (theirs.parameters, theirs.task, theirs.model)
-    shifted = pdl.train.evaluate(run / "model.pdl", split="val", overrides=["task.label_smoothing=0.3"])
+    shifted = pdl.workflow.evaluate(run / "model.pdl", split="val", overrides=["task.label_smoothing=0.3"])
     assert shifted.metrics == pytest.approx(ours.metrics)
     with pytest.raises(UsageError, match=r"one set of weights; leave out --weights"):
-        pdl.train.evaluate(run / "model.pdl", weights="last")
+        pdl.workflow.evaluate(run / "model.pdl", weights="last")
     with pytest.raises(UsageError, match=r"no split 'all'; splits are train, val, test"):
-        pdl.train.evaluate(run / "model.pdl", split="all")
+        pdl.workflow.evaluate(run / "model.pdl", split="all")
     bare = tmp_path / "bare.pdl"
     bare.write_bytes(whole("conv"))
     with pytest.raises(UsageError, match="holds no recipe"):
-        pdl.train.evaluate(bare)
+        pdl.workflow.evaluate(bare)
 
 
 def test_export_a_run(run: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
@@ -172,7 +172,7 @@ def test_the_cost_of_halves_is_what_the_bundle_scores(run: Path, tmp_path: Path)
 def test_a_bundle_says_with_which_weights_its_run_began(run: Path, photos: Path, tmp_path: Path) -> None:  # noqa: F811
     """And what was learned on them can be learned on again."""
     first = str(run / "model.pdl")
-    result = pdl.train.train(recipe(photos, train__epochs=1, model__pretrained=first), run=tmp_path / "run")
+    result = pdl.workflow.train(recipe(photos, train__epochs=1, model__pretrained=first), run=tmp_path / "run")
     assert result.pretrained[0]["loaded"] == 10
     session = pdl.runtime.load(tmp_path / "run" / "model.pdl")
     assert session.bundle.meta["about"]["pretrained"] == first
@@ -236,11 +236,11 @@ def test_a_run_that_cannot_be_exported_is_as_good(photos: Path, tmp_path: Path, 
     blur = {"_target_": "pdl.data.transforms.GaussianBlur"}
     cfg = recipe(photos, train__epochs=1)
     cfg["data"]["transforms"]["eval"].insert(0, blur)
-    result = pdl.train.train(cfg, run=tmp_path / "run")
+    result = pdl.workflow.train(cfg, run=tmp_path / "run")
     assert "no model.pdl was written: data.transforms.eval: GaussianBlur has no form" in capsys.readouterr().err
     assert result.metrics["test/loss"] > 0
     assert not (tmp_path / "run" / "model.pdl").exists()
-    off = pdl.train.train(recipe(photos, train__epochs=1, train__export=False), run=tmp_path / "off", progress=False)
+    off = pdl.workflow.train(recipe(photos, train__epochs=1, train__export=False), run=tmp_path / "off", progress=False)
     assert off.status == "finished"
     assert not (tmp_path / "off" / "model.pdl").exists()
 

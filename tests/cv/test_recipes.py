@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 import pdl
-from pdl import hub, selftest
+from pdl import hub
 from pdl.config.named import shipped
 from pdl.data import StandIn
 from pdl.errors import DataError
-from pdl.selftest import chain
+from pdl.workflow import selftest
+from pdl.workflow.selftest import chain
 from pdl_cv import data
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "cv"
@@ -68,7 +69,7 @@ def test_recipe_passes_the_selftest_on_its_own_data(path: Path, tmp_path: Path, 
 
 @pytest.mark.slow
 def test_digits_reach_their_target(tmp_path: Path) -> None:
-    result = pdl.train.train(pdl.config.load(CONFIGS / "digits_lenet.yaml"), run=tmp_path / "run", progress=False)
+    result = pdl.workflow.train(pdl.config.load(CONFIGS / "digits_lenet.yaml"), run=tmp_path / "run", progress=False)
     assert result.metrics["test/accuracy"] >= 0.98
 
 

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import pdl
+from pdl import checkpoint
+from pdl.checkpoint import LAST
 from pdl.errors import ConfigError
 from pdl.hub import load_pretrained
-from pdl.train import Result, Run, checkpoint
-from pdl.train.checkpoint import LAST
+from pdl.workflow import Result, Run
 from pdl_cv.models import LeNet
 
 RECIPE = Path(__file__).parents[2] / "configs" / "cv" / "digits_lenet.yaml"
@@ -23,7 +24,7 @@ def transfer(run: Path, *overrides: str) -> Result:
     own = [f"data.{split}.classes={CLASSES}" for split in ("train", "val", "test")]
     few = ["data.train.per_class=10", "train.epochs=8", "train.log_every=1", "train.test_weights=last"]
     cfg = pdl.config.load(RECIPE, ["model.pretrained=cv/digits_lenet", *own, *few, "data.batch_size=15", *overrides])
-    return pdl.train.train(cfg, run=run, progress=False)
+    return pdl.workflow.train(cfg, run=run, progress=False)
 
 
 def test_a_new_head_on_frozen_weights(tmp_path: Path) -> None:

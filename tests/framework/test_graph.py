@@ -130,7 +130,7 @@ def test_info_states_what_a_step_needs(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_info_of_a_run_without_its_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, demo: None) -> None:
-    from pdl.train import info, train
+    from pdl.workflow import info, train
     from tests.framework.config.broken import GOOD
 
     monkeypatch.chdir(tmp_path)

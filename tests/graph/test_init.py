@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from pdl import config, train
-from pdl.config.init import init
 from pdl.errors import UsageError
+from pdl.workflow.new_recipe import init
 
 NODES, CLASSES = 60, ("oak", "ash", "elm")
 

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 import pdl
-from pdl import hub
 from pdl.errors import DataError
+from pdl.export import bundle_of
 
 pytestmark = pytest.mark.slow
 
 
 def model(name: str) -> pdl.runtime.Session:
     try:
-        path = hub.bundle(name)
+        path = bundle_of(name)
     except DataError as error:
         if "is not to be had" not in str(error):
             raise
@@ -76,11 +76,12 @@ def test_the_side_up_is_told() -> None:
 
 @pytest.mark.parametrize("name", ["ocr/ppocr_v4", "ocr/ppocr_v6_small"])
 def test_pages_are_read(name: str) -> None:
-    from pdl.hub.systems import opened, system
+    from pdl.export.from_hub import open_system
+    from pdl.hub.systems import system
 
     wanted = system(name)
     assert wanted is not None
     for part in wanted.parts.values():
         model(part)  # skips
-    (answer,) = opened(wanted).batch([page()])
+    (answer,) = open_system(wanted).batch([page()])
     assert [each["text"] for each in answer["lines"]] == list(PAGE)

@@ -10,7 +10,7 @@ import pytest
 from pdl.circuits import Angle, Circuit, expectations, states
 from pdl.config import load
 from pdl.errors import ConfigError
-from pdl.train import evaluate, train
+from pdl.workflow import evaluate, train
 from pdl_quantum import AdaptAnsatz
 from pdl_quantum.chemistry import Excitation, excitation_pool, givens, k_upccgsd, qubit_pool
 from pdl_quantum.chemistry.uccsd import rotate

@@ -11,9 +11,9 @@ import pytest
 import pdl
 import pdl.runtime
 from pdl.config import check, load
-from pdl.config.init import init
 from pdl.errors import ConfigError, DataError, UsageError
-from pdl.train import predict, train
+from pdl.workflow import predict, train
+from pdl.workflow.new_recipe import init
 from pdl_quantum import AmplitudeEncoding, AngleEncoding, BasisEncoding, Encoding, IQPEncoding, VariationalClassifier
 from pdl_quantum.classifier.scaling import fitted
 from pdl_quantum.data import Circle, Digits, Moons, TableFile

@@ -11,7 +11,7 @@ import pdl
 from pdl.circuits import Circuit, states
 from pdl.config import load
 from pdl.errors import ConfigError, DataError
-from pdl.train import evaluate, predict, train
+from pdl.workflow import evaluate, predict, train
 from pdl_quantum import SSVQE, SubspaceAnsatz
 from pdl_quantum.data import Hamiltonian, RandomHamiltonian
 from pdl_quantum.data.molecule import one

@@ -11,7 +11,7 @@ import pytest
 from pdl.circuits import PauliSum
 from pdl.config import load
 from pdl.errors import ConfigError, DataError, PackageError, UsageError
-from pdl.train import train
+from pdl.workflow import train
 from pdl_quantum.chemistry import tapered
 from pdl_quantum.chemistry.integrals import Integrals
 from pdl_quantum.data import Atoms, Molecule

@@ -12,7 +12,7 @@ import pytest
 from pdl.circuits import fidelity, root_fidelity, states
 from pdl.config import load
 from pdl.errors import ConfigError, DataError
-from pdl.train import evaluate, predict, train
+from pdl.workflow import evaluate, predict, train
 from pdl_quantum.data import MixedState, ThermalState
 from pdl_quantum.mixed.metrics import fidelities
 from pdl_quantum.mixed.problem import spectral

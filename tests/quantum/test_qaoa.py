@@ -15,7 +15,7 @@ from pdl.circuits import Circuit, expectations
 from pdl.config import from_dict, load
 from pdl.errors import ConfigError, DataError
 from pdl.runtime import load as load_bundle
-from pdl.train import evaluate, predict, train
+from pdl.workflow import evaluate, predict, train
 from pdl_quantum import solve
 from pdl_quantum.algorithms import descend
 from pdl_quantum.data import CostFunction, MaxCutGraph, PortfolioAssets, TSPCities

@@ -12,7 +12,7 @@ from pdl.circuits import PauliSum, gradients, states
 from pdl.config import load
 from pdl.errors import ConfigError, DataError
 from pdl.runtime import load as load_bundle
-from pdl.train import evaluate, predict, train
+from pdl.workflow import evaluate, predict, train
 from pdl_quantum import spectrum as sector
 from pdl_quantum import uccsd
 from pdl_quantum.chemistry import excitations

@@ -127,7 +127,7 @@ def in_bf16(net: nn.Module) -> Loss:
 
 def step_flops(name: str) -> float:
     """Operations of the products in a training step (forward and gradients, two for each multiply-add), per sample."""
-    from pdl.train.traced import flops  # with the trainer's imports, which no measured process needs
+    from pdl.workflow.step_program import flops  # with the trainer's imports, which no measured process needs
 
     work = WORKLOADS[name]
     net = net_of(name, work)

@@ -37,6 +37,7 @@ def located(word: str) -> Path:
     if path.is_dir():
         return path
     from pdl import hub
+    from pdl.export import bundle_of
     from pdl.hub.systems import systems
 
     if not path.is_file() and _means_a_path(word, path) and word not in {*hub.index(), *systems()}:
@@ -45,7 +46,7 @@ def located(word: str) -> Path:
         beside = [str(path.parent / each.name) for each in path.parent.iterdir()] if path.parent.is_dir() else []
         hint = suggest(str(path), beside) or "; `pdl train` writes run folders, by default below runs/"
         raise UsageError(f"{word}: no such run folder or bundle{hint}")
-    return hub.bundle(path if path.is_file() else word)
+    return bundle_of(path if path.is_file() else word)
 
 
 def _means_a_path(word: str, path: Path) -> bool:
@@ -63,7 +64,7 @@ def demand_store(store: str) -> None:
 def baselines(result: Any) -> None:
     """The table of a result's baselines, the model first; nothing where there are none."""
     if result.baselines:
-        from pdl.train.baselines import comparison
+        from pdl.workflow.baselines import comparison
 
         style.out("")
         style.table(*comparison(result))

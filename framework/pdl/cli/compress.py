@@ -11,7 +11,7 @@ from pdl.cli import style
 from pdl.cli.common import Json, Overrides
 
 if TYPE_CHECKING:
-    from pdl.quant.compress import Compressed
+    from pdl.workflow.compression import Compressed
 
 EXAMPLE = "Example:  pdl compress runs/cifar10 --to int8 --samples 512 -o cifar10.int8.pdl"
 WORST = 5
@@ -39,7 +39,7 @@ def command(
 
     Nothing is trained: ranges of activations come from validation data, weights are rounded per output channel.
     """
-    from pdl.quant.compress import compress
+    from pdl.workflow.compression import compress
 
     made = compress(
         run, out, to=to, overrides=data or [], images=images, samples=samples, split=split, method=method, keep=keep,

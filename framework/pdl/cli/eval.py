@@ -28,7 +28,7 @@ def command(
     json: Json = False,
 ) -> None:
     """Measure a trained run, its bundle, or a pretrained model on a split of its data, or of other data (overrides)."""
-    from pdl.train import evaluate
+    from pdl.workflow import evaluate
 
     result = evaluate(located(run), split=split, overrides=overrides or [], weights=weights, baselines=baselines)
     if json:

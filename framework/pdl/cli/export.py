@@ -53,7 +53,7 @@ def command(
         raise UsageError("-c belongs to --check; to export a run, name its folder: pdl export RUN")
     if len(given) != 1:
         raise UsageError("which run? write: pdl export RUN")
-    from pdl.export.run import bundle_to_onnx, export
+    from pdl.workflow.exporting import bundle_to_onnx, export
 
     source = located(given[0])
     if source.is_file():
@@ -76,7 +76,7 @@ def _demand_onnx(source: str, to: str, changed: bool) -> None:
 
 
 def _check(config: Path | None, overrides: list[str], to: Any, opset: int | None, json: bool) -> None:
-    from pdl.export.run import check
+    from pdl.workflow.exporting import check
 
     found = check(recipe(config, overrides), to=to, opset=opset)
     if json:

@@ -27,7 +27,7 @@ def command(
     """Draw the program of a model and its loss: ops, shapes, modules. Repeated blocks of large nets are drawn once."""
     from pdl.report.drawing import draw
     from pdl.report.graph import fold, graph_of
-    from pdl.train.traced import TracedRecipe
+    from pdl.workflow.step_program import TracedRecipe
 
     traced = TracedRecipe(recipe(target, overrides))
     program = traced.step().program if step else traced.forward()

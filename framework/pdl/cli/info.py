@@ -55,7 +55,7 @@ def _is_bundle(path: Path) -> bool:
 
 
 def _of_run(run: Path) -> dict[str, Any]:
-    from pdl.train import info
+    from pdl.workflow import info
 
     return info(run)
 
@@ -63,7 +63,7 @@ def _of_run(run: Path) -> dict[str, Any]:
 def installation() -> dict[str, Any]:
     """Versions of what matters, the machine, the installed suites, and the folders pdl looks into."""
     from pdl import data, hub, packages, suites
-    from pdl.train.result import machine, versions
+    from pdl.workflow.result import machine, versions
 
     works = [suite for suite, _ in suites.modules()]
     models = packages.installed(packages.MODELS).values()

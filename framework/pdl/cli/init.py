@@ -18,7 +18,7 @@ SUITE = "suite"
 
 
 def _tasks(incomplete: str) -> list[str]:
-    from pdl.config.init import writers
+    from pdl.workflow.new_recipe import writers
 
     return [name for name in (SUITE, *writers()) if name.startswith(incomplete)]
 
@@ -47,7 +47,7 @@ def command(
         return _suite(name, data, out, force)
     if name is not None:
         raise UsageError(f"what is {name!r}? a recipe for your data is written with: pdl init {task} --data PATH")
-    from pdl.config.init import init, writers
+    from pdl.workflow.new_recipe import init, writers
 
     if data is None and task in writers():
         raise UsageError(f"--data names the folder or file your data lies in: pdl init {task} --data PATH")
@@ -61,7 +61,7 @@ def _suite(name: str | None, data: Path | None, out: Path | None, force: bool) -
     if data is not None or force:
         raise UsageError(f"{'--data' if data is not None else '--force'} belongs to recipes; a suite is written with: "
                          f"pdl init suite {name}")  # fmt: skip
-    from pdl.config.new_suite import new_suite
+    from pdl.workflow.new_suite import new_suite
 
     folder = new_suite(name, out)
     recipe = next(folder.glob("pdl_*/recipes/*.yaml"))

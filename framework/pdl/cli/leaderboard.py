@@ -45,8 +45,8 @@ def command(
 
     An interrupted leaderboard goes on where it was. Exit code 1 when a recipe fails.
     """
-    from pdl.train.checkpoint import write_atomic
-    from pdl.train.leaderboard import leaderboard
+    from pdl.files import write_atomic
+    from pdl.workflow.leaderboards import leaderboard
 
     given = [*(config or ()), *(word for word in words or () if "=" not in word)]
     settings = [word for word in words or () if "=" in word]

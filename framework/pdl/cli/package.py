@@ -35,7 +35,7 @@ def command(
     It holds the bundle, its card, and an index entry with licence, origin and metric, which `pdl models` shows.
     """
     demand_store(store)
-    from pdl.export.package import package
+    from pdl.workflow.packaging import package
 
     given: dict[str, Any] = {"store": store, "licence": licence, "summary": summary, "task": task, "origin": origin}
     made = package(source, name=name, version=version, out=out, force=force, **given)

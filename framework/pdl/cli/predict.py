@@ -135,7 +135,7 @@ def _answers(
     from pdl.runtime.bundle import is_bundle
     from pdl.runtime.session import load
     from pdl.runtime.use import reader_of
-    from pdl.train.using import Predictor
+    from pdl.workflow.prediction import Predictor
 
     whole = _system(run)
     model = located(run) if whole is None else whole
@@ -166,10 +166,11 @@ def _system(word: str) -> Any:
     """The models that a name of the hub stands for, ready to answer together; None where it stands for one, or none."""
     if Path(word).expanduser().exists():
         return None
-    from pdl.hub.systems import opened, system
+    from pdl.export.from_hub import open_system
+    from pdl.hub.systems import system
 
     known = system(word)
-    return None if known is None else opened(known)
+    return None if known is None else open_system(known)
 
 
 def _of_bundle(

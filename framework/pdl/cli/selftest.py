@@ -16,7 +16,7 @@ from pdl.cli.common import Json, Overrides, which
 from pdl.errors import UsageError
 
 if TYPE_CHECKING:
-    from pdl.selftest import Outcome
+    from pdl.workflow.selftest import Outcome
 
 EXAMPLE = "Example:  pdl selftest -c cv/digits_lenet        pdl selftest --all"
 SIGNS = {"passed": ("✓", "ok  "), "failed": ("✗", "FAIL"), "skipped": ("-", "skip")}
@@ -79,7 +79,7 @@ def _recipes(named: list[Path], everything: bool) -> list[Path]:
 def _one(recipe: Path, overrides: list[str], folder: Path) -> Outcome:
     """Try one recipe; says what it is at."""
     from pdl.config.named import name_of
-    from pdl.selftest import STEPS, run
+    from pdl.workflow.selftest import STEPS, run
 
     names = list(STEPS)
 

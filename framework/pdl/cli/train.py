@@ -61,8 +61,8 @@ def command(
 
 
 def _profile(config: Any, run: Path | None, steps: int, json: bool) -> None:
-    """`pdl.train.profile`, and its tables."""
-    from pdl.train import Run, profile
+    """`pdl.workflow.profile`, and its tables."""
+    from pdl.workflow import Run, profile
 
     folder = Run.new(run, config.path.stem).path
     found = profile(config, run=folder, steps=steps)
@@ -101,8 +101,8 @@ def _run_folder(run: Path | None, words: list[str]) -> tuple[Path, list[str]]:
 
 
 def _train(config: Any, run: Path | None, *, resume: bool, **options: Any) -> Any:
-    """`pdl.train.train`, with the folder chosen here, so that an interruption can say how to go on."""
-    from pdl.train import Run, train
+    """`pdl.workflow.train`, with the folder chosen here, so that an interruption can say how to go on."""
+    from pdl.workflow import Run, train
 
     folder = Run(run) if resume and run is not None else Run.new(run, config.path.stem)
     try:

@@ -24,7 +24,7 @@ def check(config: Config) -> Config:
 
 def faults(config: Config) -> list[Fault]:
     """Every fault of the tree, in the order of the recipe's keys; `check` without the exception."""
-    from pdl.config.recipe import Recipe
+    from pdl.train.recipe import Recipe
 
     checker = Checker()
     checker.arguments(config.tree, Recipe, ())

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pdl.config.tree import Config, Key, dotted, leaves, plain, shown
+from pdl.files import write_atomic
 
 ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "-"})()
 
@@ -75,9 +76,7 @@ def dump(config: Config, folder: str | Path) -> Path:
     made_from = " ".join([shown(config.path), *config.overrides])
     text = f"# {' '.join(made_from.split())}\n{to_yaml(config.tree)}"
     target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(".config.yaml.part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, target)
+    write_atomic(target, text)
     return target
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
 
 from pdl.data.faults import DataFault, Fault, unreadable
+from pdl.files import replacing
 
 SHOWN = 4  # places that a message lists
 
@@ -65,23 +65,12 @@ def cached_arrays(key: str, names: Iterable[str], build: Callable[[], Mapping[st
                 continue  # meant to stay as it is, even where root could write
             folder.mkdir(parents=True, exist_ok=True)
             for name, array in built.items():
-                write_atomic(folder / f"{key}.{name}.npy", array)
+                with replacing(folder / f"{key}.{name}.npy") as part, part.open("xb") as file:
+                    np.save(file, array, allow_pickle=False)
             break
         except OSError:  # read-only or full: the next place, or no cache
             continue
     return {name: built[name] for name in names}
-
-
-def write_atomic(path: Path, array: np.ndarray) -> None:
-    """Save an array as .npy so that other readers see the whole file or none."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    try:
-        with part.open("xb") as file:
-            np.save(file, array, allow_pickle=False)
-        os.replace(part, path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
 
 
 def _load(path: Path) -> np.ndarray | None:

@@ -28,15 +28,15 @@ import numpy as np
 
 from pdl.dtype import Array
 from pdl.errors import CheckError, UsageError
+from pdl.export.deployment import Deployment
 from pdl.export.symbolic import trace_symbolic
+from pdl.files import write_atomic
 from pdl.program import Program
 from pdl.runtime import bundle
 from pdl.runtime.sample import Sample
 from pdl.runtime.session import Session, load
 from pdl.runtime.weights import HALVES
 from pdl.tensor import as_tensor, no_grad
-from pdl.train.checkpoint import write_atomic
-from pdl.train.task import Deployment
 
 TOLERANCE = 1e-5
 ANSWERS = ("label", "labels", "text")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 
 from pdl.dtype import Array
 from pdl.errors import CheckError, DataError, PdlError, UsageError
+from pdl.files import write_atomic
 from pdl.onnx.axes import Shape
 from pdl.onnx.importer import Imported, attempts, dynamic, fixed, load_model
 from pdl.onnx.values import dtype_named
@@ -108,13 +108,10 @@ def packed(
 
 def write(path: Path, data: bytes) -> None:
     """The file, complete or not at all."""
-    half = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        half.write_bytes(data)
-        half.replace(path)
+        write_atomic(path, data)
     except OSError as error:
-        half.unlink(missing_ok=True)
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
 
 

@@ -1,7 +1,6 @@
 """Pretrained weights by name: found on this machine or fetched, trusted only when their sha256 is right.
 
     pdl.hub.resolve("cv/resnet18")      the verified file; fetched once, then found in the cache without a socket
-    pdl.hub.bundle("resnet18")          a bundle to run: that file, or what its entry says how to build of it
     pdl.hub.index()                     everything the installed packages offer (their `hub.yaml`)
     pdl.hub.entry("resnet18")           one of it; the package may be left out where only one has the name
     pdl.hub.load_pretrained(net, name)  the weights, into a model, and a report of what had to be adapted
@@ -12,7 +11,6 @@ makes one). PDL_OFFLINE=1 opens no connection. PDL_CACHE is where fetched files 
 
 from __future__ import annotations
 
-from pdl.hub.build import bundle
 from pdl.hub.cache import cache_dir, place, sha256
 from pdl.hub.copies import mirror
 from pdl.hub.files import folders, resolve
@@ -20,6 +18,6 @@ from pdl.hub.index import Entry, Source, broken, entry, index
 from pdl.hub.pretrained import Report, load_pretrained
 
 __all__ = [
-    "Entry", "Report", "Source", "broken", "bundle", "cache_dir", "entry", "folders", "index", "load_pretrained",
+    "Entry", "Report", "Source", "broken", "cache_dir", "entry", "folders", "index", "load_pretrained",
     "mirror", "place", "resolve", "sha256",
 ]  # fmt: skip

@@ -90,7 +90,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class Build:
-    """How a foreign file becomes a bundle on first use (pdl.hub.bundle).
+    """How a foreign file becomes a bundle on first use (pdl.export.bundle_of).
 
     model     {_target_: pdl_cv.MobileNetV2, ...}: the net that the weights of a .pth or .safetensors belong to
     pipeline  what goes before and after the net, or the path of a YAML inside the package

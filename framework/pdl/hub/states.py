@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from pdl import checkpoint
 from pdl.dtype import Array
 from pdl.errors import DataError, UsageError
 from pdl.hub.files import resolve
@@ -78,15 +79,7 @@ def _demand_parameters(source: str, file: str) -> None:
 
 def _of_run(folder: str) -> Mapping[str, Any]:
     """The weights that a run's own test used, with the averaged ones in place."""
-    from pdl.hub.pretrained import deferred
-    from pdl.train import Run
-
-    run = Run.open(folder)
-    config = run.config()
-    with deferred():
-        source = run.task(config).restore(config)
-    run.load_weights(source)
-    return {name: value.numpy() for name, value in source.state_dict().items()}
+    return checkpoint.weights(checkpoint.load(checkpoint.find(folder)))
 
 
 def _of_bundle(source: str, file: Path) -> State:
@@ -123,8 +116,6 @@ def _of_safetensors(source: str, file: Path, hint: str) -> State:
 
 def _of_checkpoint(file: Path) -> Mapping[str, Array]:
     """The weights in a file of `pdl.Model.save`, or of a run's folder of checkpoints (not the averaged ones)."""
-    from pdl.train import checkpoint
-
     tree = checkpoint.load(file)
     found = tree["model"] if isinstance(tree.get("model"), dict) else tree
     return dict(found)

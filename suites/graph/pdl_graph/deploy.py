@@ -15,6 +15,7 @@ import numpy as np
 import pdl
 from pdl.dims import Dim
 from pdl.dtype import float32, int32, int64
+from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.ops import CSR
 from pdl.ops.base import Spec
@@ -23,7 +24,6 @@ from pdl.runtime.graph_input import Form, GraphPart, opened
 from pdl.runtime.molecules import MoleculeForm, SmilesPart
 from pdl.runtime.pipeline import Pipeline
 from pdl.tensor import Tensor, no_grad
-from pdl.train import Deployment
 from pdl_graph.batch import GraphBatch
 from pdl_graph.features import dense
 from pdl_graph.graph import Graph
@@ -110,7 +110,7 @@ class Asked(GraphPart, table={}, name="graph"):
         return self.own()
 
     def meant(self, item: Any) -> dict[str, Any]:
-        """An item of `pdl.train.predict`: a mapping, or the bare name of a node, or two of a pair."""
+        """An item of `pdl.workflow.predict`: a mapping, or the bare name of a node, or two of a pair."""
         if isinstance(item, Mapping):
             return dict(item)
         if self.takes == "graph":
@@ -143,7 +143,7 @@ class AskedMolecules(SmilesPart, table={}, name="smiles"):
         super().__init__("x", **molecules.plain(), self_loops=self_loops)
 
     def meant(self, item: Any) -> dict[str, Any]:
-        """An item of `pdl.train.predict`: a mapping, or SMILES."""
+        """An item of `pdl.workflow.predict`: a mapping, or SMILES."""
         return dict(item) if isinstance(item, Mapping) else {"smiles": item}
 
     def source(self, item: Any) -> tuple[GraphFolder, dict[str, np.ndarray]]:

@@ -12,12 +12,12 @@ import numpy as np
 import pdl
 from pdl.dims import Dim
 from pdl.dtype import int64
+from pdl.export.deployment import Deployment
 from pdl.nn import Module, ModuleList
 from pdl.ops.base import Spec
 from pdl.runtime.node_names import NodeNames
 from pdl.runtime.pipeline import Pipeline
 from pdl.tensor import Tensor, no_grad
-from pdl.train import Deployment
 from pdl.vocabulary import Vocabulary
 from pdl_graph.graph import Graph
 

@@ -20,13 +20,13 @@ from pdl import nn
 from pdl.dims import Dim
 from pdl.errors import ShapeError
 from pdl.export.bundle import to_bytes
+from pdl.export.deployment import Deployment
 from pdl.export.onnx import to_onnx
 from pdl.export.symbolic import trace_symbolic
 from pdl.ops.base import Spec
 from pdl.ops.batchnorm import BatchNormEval
 from pdl.ops.norm_conv import NormConv
 from pdl.program import trace
-from pdl.train.task import Deployment
 from tests.cv.models.published import Fact, facts, families, table
 
 FACTS = facts()

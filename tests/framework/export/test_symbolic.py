@@ -13,9 +13,9 @@ from pdl import nn
 from pdl.dims import Dim
 from pdl.dtype import float32
 from pdl.errors import ShapeError, TraceError
-from pdl.export.run import unfit
 from pdl.export.symbolic import trace_symbolic
 from pdl.ops.base import Spec
+from pdl.workflow.exporting import unfit
 
 IMAGE = Spec((Dim.symbol("n", 3), Dim.symbol("h", 12), Dim.symbol("w", 20), 3), float32)
 

@@ -1,4 +1,4 @@
-"""`hub.bundle`: what others publish becomes a bundle, once, on this machine."""
+"""`bundle_of`: what others publish becomes a bundle, once, on this machine."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ import pytest
 import pdl
 from pdl import hub, nn, watch
 from pdl.errors import DataError, UsageError
+from pdl.export import bundle_of
 from pdl.runtime import load
 from pdl.runtime.bundle import read
 from tests.framework.hub.conftest import Offer
 from tests.framework.hub.test_pretrained import Net, as_bundle, as_torch
 
-BUILD = importlib.import_module("pdl.hub.build")
+BUILD = importlib.import_module("pdl.export.from_hub")
 PIPELINE = {
     "pre": {
         "image": [
@@ -88,8 +89,8 @@ def logits_of(net: nn.Module) -> np.ndarray:
 
 def test_weights_become_a_bundle_once(offered: Any, net: Net, cache: Path, no_sockets: None) -> None:
     entry = offered()
-    path = hub.bundle("net")
-    assert path == hub.bundle("demo/net")
+    path = bundle_of("net")
+    assert path == bundle_of("demo/net")
     assert path.name == "net.pdl"
     assert path.parent.parent == cache / "built"
     assert [each.name for each in (cache / "built").rglob("*") if each.is_file()] == ["net.pdl"]
@@ -105,26 +106,26 @@ def test_weights_become_a_bundle_once(offered: Any, net: Net, cache: Path, no_so
     assert entry.sha256 in stored.meta["about"]["file"]
     assert str(cache) not in str(stored.meta)
     entry.inside("weights/net.pth").unlink()  # neither the file nor the network is needed any more
-    assert hub.bundle("net") == path
+    assert bundle_of("net") == path
 
 
 def test_a_bundle_can_be_learned_on(offered: Any) -> None:
     """What was built of PyTorch's file carries pdl's own names and layouts."""
     offered()
-    report = hub.load_pretrained(Net(classes=3), hub.bundle("net"))
+    report = hub.load_pretrained(Net(classes=3), bundle_of("net"))
     assert report.fresh == ["fc.weight", "fc.bias"]
     assert report.converted == ""
 
 
 def test_what_goes_into_it_decides_which_one_it_is(offered: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = offered()
-    first = hub.bundle("net")
+    first = bundle_of("net")
     entry.inside("names.txt").write_text("".join(f"{each}!\n" for each in LABELS))
-    second = hub.bundle("net")
+    second = bundle_of("net")
     offered(pipeline={**PIPELINE, "post": {"y": [{"step": "softmax"}]}})
-    third = hub.bundle("net")
+    third = bundle_of("net")
     monkeypatch.setattr(BUILD, "__version__", "9.9")
-    assert len({first, second, third, hub.bundle("net")}) == 4
+    assert len({first, second, third, bundle_of("net")}) == 4
     assert read(second).labels[0] == "class 0!"
 
 
@@ -132,10 +133,10 @@ def test_a_damaged_one_is_built_again(offered: Any, monkeypatch: pytest.MonkeyPa
     said: list[str] = []
     monkeypatch.setattr(watch, "note", said.append)
     offered()
-    path = hub.bundle("net")
+    path = bundle_of("net")
     good = path.read_bytes()
     path.write_bytes(good[:-100])
-    assert hub.bundle("net") == path
+    assert bundle_of("net") == path
     assert len(read(path).weights) == len(Net().state_dict())
     assert "building it again" in said[0]
 
@@ -146,7 +147,7 @@ def test_several_at_once_build_it_once(offered: Any, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(watch, "note", lambda line: None)
     monkeypatch.setattr(BUILD, "_build", lambda *given: (built.append(1), before(*given)))
     with ThreadPoolExecutor(4) as pool:
-        assert len(set(pool.map(hub.bundle, ["net"] * 4))) == 1
+        assert len(set(pool.map(bundle_of, ["net"] * 4))) == 1
     assert len(built) == 1
 
 
@@ -161,7 +162,7 @@ def test_a_build_that_fails_leaves_nothing(offered: Any, cache: Path) -> None:
     ]:
         offered(**change)
         with pytest.raises((error, pdl.errors.ShapeError)) as caught:
-            hub.bundle("net")
+            bundle_of("net")
         assert said in str(caught.value)
         assert not list(cache.rglob("*.pdl*"))
 
@@ -184,7 +185,7 @@ def test_graphs(offered: Any, tmp_path: Path) -> None:
     pre = [*PIPELINE["pre"]["image"], {"step": "layout", "order": "chw"}]
     steps = {"pre": {"image": pre}, "post": PIPELINE["post"]}
     offered("net.onnx", model.SerializeToString(), model=None, pipeline=steps, labels="metadata:names", sizes={"h": 8})
-    path = hub.bundle("net")
+    path = bundle_of("net")
     small = (pdl.runtime.pictures.resize(PICTURE, (8, 8)) / 255 - 0.5) / 0.25
     assert load(path)(PICTURE)["label"] == ["ant", "bee", "cow", "dog"][int((small.mean((0, 1)) @ weight).argmax())]
     assert read(path).card == "# The card\n"
@@ -195,12 +196,12 @@ def test_graphs(offered: Any, tmp_path: Path) -> None:
 
 def test_paths_and_bundles(offer: Offer, tmp_path: Path) -> None:
     as_bundle(Net(), tmp_path / "own.pdl")
-    assert hub.bundle(tmp_path / "own.pdl") == tmp_path / "own.pdl"
+    assert bundle_of(tmp_path / "own.pdl") == tmp_path / "own.pdl"
     content = (tmp_path / "own.pdl").read_bytes()
     entry = offer(content=content, file="own.pdl", sources=[{"package": "weights/own.pdl"}])
     entry.inside("weights").mkdir()
     entry.inside("weights/own.pdl").write_bytes(content)
-    assert hub.bundle("net") == entry.inside("weights/own.pdl")
+    assert bundle_of("net") == entry.inside("weights/own.pdl")
     for name, said in (
         ("net.onnx", "pdl import"),
         ("net.pth", "model.pretrained="),
@@ -208,6 +209,6 @@ def test_paths_and_bundles(offer: Offer, tmp_path: Path) -> None:
     ):
         (tmp_path / name).write_bytes(b"x")
         with pytest.raises(UsageError, match=said):
-            hub.bundle(tmp_path / name)
+            bundle_of(tmp_path / name)
     with pytest.raises(UsageError, match=r"'nets'.*did you mean 'net'"):
-        hub.bundle("nets")
+        bundle_of("nets")

@@ -17,9 +17,10 @@ from pdl import config, hub, nn
 from pdl.dims import Dim
 from pdl.errors import DataError, ShapeError, UsageError
 from pdl.export.bundle import write
+from pdl.export.deployment import Deployment
 from pdl.hub.pretrained import adapt_channels, collected, deferred
 from pdl.ops.base import Spec
-from pdl.train import Deployment, Run, evaluate, predict, train
+from pdl.workflow import Run, evaluate, predict, train
 from tests.framework.config.broken import GOOD
 from tests.framework.hub.conftest import Offer
 from tests.framework.hub.torch_made import tensor, zipped

@@ -15,6 +15,7 @@ import pdl
 from pdl import hub, suites
 from pdl.cli import main
 from pdl.errors import ConfigError, UsageError
+from pdl.export.from_hub import open_system
 from pdl.hub import catalogue, schema, systems
 from pdl.packages import Package
 from tests.framework.hub.conftest import INDEX, model
@@ -126,7 +127,7 @@ def test_a_system_answers(package: Package, monkeypatch: pytest.MonkeyPatch) -> 
     write(package, both=system())
     found = systems.system("both")
     assert found is not None
-    chain = systems.opened(found, threads=1)
+    chain = open_system(found, threads=1)
     x = np.ones((1, *made.SHAPE), np.float32)
     alone = float(pdl.runtime.load(made.good()).run({"image": x})["y"].sum())
     assert chain.batch([x]) == [{"sum": pytest.approx(4 * alone)}]
@@ -159,6 +160,6 @@ def test_what_cannot_be_opened(package: Package, monkeypatch: pytest.MonkeyPatch
     assert new is not None
     assert wrong is not None
     with pytest.raises(UsageError, match="demo/new is made for pdl >=99"):
-        systems.opened(new)
+        open_system(new)
     with pytest.raises(ConfigError, match=r"hub\.yaml:\d+: demo/wrong: pdl_demo\.Chain: .*'second'"):
-        systems.opened(wrong)
+        open_system(wrong)

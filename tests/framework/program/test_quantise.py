@@ -15,15 +15,15 @@ import pdl
 from pdl import nn
 from pdl.dims import Dim
 from pdl.errors import UsageError
+from pdl.export.quantise import METHODS, calibrate
+from pdl.export.quantise.calibrate import tapped
+from pdl.export.quantise.observe import Histogram
 from pdl.ops import quant
 from pdl.ops.base import Spec, apply
 from pdl.program import Executable, Program, trace
 from pdl.program.ir import Value
 from pdl.program.passes import INFERENCE_ONCE, fuse_quantised, run_passes
 from pdl.program.passes.quantise import Range, points, quantised_weights
-from pdl.quant import METHODS, calibrate
-from pdl.quant.calibrate import tapped
-from pdl.quant.observe import Histogram
 from pdl.runtime.plan import frozen
 from pdl.runtime.session import Session
 from pdl.tensor import no_grad

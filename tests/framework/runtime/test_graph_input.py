@@ -14,13 +14,13 @@ from pdl.dims import Dim
 from pdl.dtype import float32, int32, int64
 from pdl.errors import DataError, UsageError
 from pdl.export.bundle import write
+from pdl.export.deployment import Deployment
 from pdl.ops import CSR
 from pdl.ops.base import Spec
 from pdl.runtime import load
 from pdl.runtime.graph_folder import GraphFolder
 from pdl.runtime.graph_input import Form, asked, opened
 from pdl.runtime.use import Given, bench, predict
-from pdl.train import Deployment
 
 NODES = "id,label,a,b\nx,0,1,3\ny,1,0.5,0.5\nz,0,2,0\nlone,1,0,0\n"
 EDGES = "source,target\nx,y\ny,x\ny,z\nz,z\n"

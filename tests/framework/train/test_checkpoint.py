@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 
 import pdl
+from pdl import checkpoint
+from pdl.checkpoint import BEST, LAST
 from pdl.errors import DataError, UsageError
 from pdl.random import fork_seed
-from pdl.train import Hook, Trainer, TrainSettings, checkpoint
-from pdl.train.checkpoint import BEST, LAST, Checkpoints
+from pdl.train import Hook, Trainer, TrainSettings, checkpoints
+from pdl.train.checkpoints import Checkpoints
 from tests.framework.train import toy
 
 
@@ -79,7 +81,7 @@ class _Clock(Hook):
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, stop: int = 0) -> None:
         self.now, self.stop = 0.0, stop
-        monkeypatch.setattr(checkpoint.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(checkpoints.time, "monotonic", lambda: self.now)
 
     def on_batch(self, trainer: Trainer) -> None:
         if trainer.state.batch == 0:

@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 
 import pdl
-from pdl import nn, optim
+from pdl import checkpoint, nn, optim
+from pdl.checkpoint import LAST
 from pdl.config import from_dict
 from pdl.data import DataLoader
 from pdl.errors import ConfigError, UsageError
 from pdl.ops.cost import multiply_adds
 from pdl.program import Program
-from pdl.train import Hook, Trainer, TrainSettings, checkpoint
-from pdl.train.checkpoint import LAST, Checkpoints
+from pdl.train import Hook, Trainer, TrainSettings
+from pdl.train.checkpoints import Checkpoints
 from pdl.train.freeze import Frozen
-from pdl.train.traced import TracedRecipe
+from pdl.workflow.step_program import TracedRecipe
 from tests.framework.train.toy import Regression, arrays, weights_hash
 
 

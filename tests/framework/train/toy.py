@@ -18,11 +18,13 @@ from typing import Any
 import numpy as np
 
 import pdl
-from pdl import Tensor, nn, optim
+from pdl import Tensor, checkpoint, nn, optim
+from pdl.checkpoint import LAST
 from pdl.data import ArrayDataset, DataLoader, IterableDataset
 from pdl.data.pipeline import Transform
-from pdl.train import Hook, Loss, Metric, Task, Trainer, TrainSettings, checkpoint
-from pdl.train.checkpoint import LAST, Checkpoints
+from pdl.files import replacing
+from pdl.train import Hook, Loss, Metric, Task, Trainer, TrainSettings
+from pdl.train.checkpoints import Checkpoints
 from pdl.train.log import MetricsLog
 from pdl.train.metrics import Accuracy, MeanSquaredError
 
@@ -143,13 +145,12 @@ class Killer(Hook):
         return call
 
     def half_written(self, path: Path, data: bytes | Iterable[bytes | memoryview]) -> None:
-        part = path.with_name(f".{path.name}.part")
         whole = data if isinstance(data, bytes) else b"".join(data)
-        part.write_bytes(whole[: len(whole) // 2])
-        if self.tick():
-            os.kill(os.getpid(), signal.SIGKILL)
-        part.write_bytes(whole)
-        part.replace(path)
+        with replacing(path) as part:
+            part.write_bytes(whole[: len(whole) // 2])
+            if self.tick():
+                os.kill(os.getpid(), signal.SIGKILL)
+            part.write_bytes(whole)
 
     def on_step(self, trainer: Trainer) -> None:
         if self.event == "step" and self.tick():

@@ -12,7 +12,7 @@ import pytest
 from pdl.errors import ConfigError, DataError, PackageError, UsageError
 from pdl.runtime.graph_input import Form
 from pdl.runtime.molecules import MoleculeForm, SmilesPart
-from pdl.selftest import run
+from pdl.workflow.selftest import run
 from pdl_graph.data import Molecules
 from pdl_graph.data.scaffold import random_split, scaffold_split
 

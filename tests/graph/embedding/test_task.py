@@ -13,7 +13,7 @@ from pdl.cli import main
 from pdl.config import from_dict
 from pdl.errors import ConfigError, DataError, UsageError
 from pdl.runtime.use import predict as predict_with_bundle
-from pdl.train import Run
+from pdl.workflow import Run
 from pdl_graph import DeepWalk, NodeEmbedding
 from pdl_graph.data import BlogCatalog, CaAstroPh, EdgeSplit
 from pdl_graph.embedding.decoders import combined, for_pairs

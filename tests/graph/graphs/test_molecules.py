@@ -12,8 +12,8 @@ from pdl import runtime
 from pdl.data import DataLoader
 from pdl.errors import DataError
 from pdl.runtime.use import predict as predict_with_bundle
-from pdl.train import predict, train
-from pdl.train.folder import Run
+from pdl.workflow import predict, train
+from pdl.workflow.run import Run
 from pdl_graph import GraphPrediction
 from pdl_graph.data import Molecules, TUGraphs
 from pdl_graph.graphs.loader import Batches, chosen_of

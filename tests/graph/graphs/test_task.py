@@ -14,9 +14,10 @@ from pdl.data import Few
 from pdl.errors import ConfigError, DataError
 from pdl.nn import Module
 from pdl.optim import Adam
-from pdl.train import Task, Trainer, TrainSettings, train
-from pdl.train.folder import Run
+from pdl.train import Task, Trainer, TrainSettings
 from pdl.train.task import SPLITS
+from pdl.workflow import train
+from pdl.workflow.run import Run
 from pdl_graph import GraphPrediction
 from pdl_graph.data import GraphSet, TUGraphs
 from pdl_graph.graphs import use

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import pdl
-from pdl import selftest
 from pdl.config import load
 from pdl.config.named import shipped
 from pdl.data import Few
 from pdl.errors import ConfigError
 from pdl.train.loop import Evaluation
+from pdl.workflow import selftest
 from pdl_graph import KnowledgeGraph, RotatE
 from pdl_graph.data import Triples
 from pdl_graph.data.triples import write_stand_in

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 import pdl
 from pdl.config import from_dict
 from pdl.errors import ConfigError, DataError
-from pdl.export.run import export
 from pdl.ops import CSR
 from pdl.runtime import load
 from pdl.runtime.use import bench
-from pdl.train import predict, train
 from pdl.train.deployed import evaluate_bundle
+from pdl.workflow import predict, train
+from pdl.workflow.exporting import export
 from pdl_graph import SEAL, Graph, GraphBatch, SubgraphLinks
 from pdl_graph.data import EdgeSplit, Planetoid
 from pdl_graph.link.subgraphs import enclosing, side_by_side

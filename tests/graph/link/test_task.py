@@ -11,7 +11,7 @@ import pytest
 import pdl
 from pdl.config import from_dict
 from pdl.errors import ConfigError
-from pdl.train import train
+from pdl.workflow import train
 from pdl_graph import VGAE, BilinearDecoder, DotDecoder, Graph, LinkPrediction, MLPDecoder
 from pdl_graph.data import EdgeSplit, Planetoid
 from pdl_graph.link.baselines import personalised_pagerank, shared_neighbours

@@ -12,7 +12,7 @@ import pdl
 from pdl.config import from_dict
 from pdl.errors import ConfigError
 from pdl.random import fork_seed
-from pdl.train import Run, evaluate, predict, train
+from pdl.workflow import Run, evaluate, predict, train
 from pdl_graph import DGI, GraphInfomax
 from pdl_graph.data import Planetoid
 from pdl_graph.node.softmax import fit, minimise

@@ -13,7 +13,8 @@ import pytest
 import pdl
 from pdl.config import from_dict
 from pdl.errors import ConfigError, DataError
-from pdl.train import Hook, train
+from pdl.train import Hook
+from pdl.workflow import train
 from pdl_graph import RGCN, Graph, GraphSAGE, NodeClassification
 from pdl_graph.data import NodeData
 from pdl_graph.features import sparse_features

@@ -13,7 +13,8 @@ import pytest
 import pdl
 from pdl.config import from_dict
 from pdl.errors import ConfigError, DataError
-from pdl.train import Hook, Run, evaluate, train
+from pdl.train import Hook
+from pdl.workflow import Run, evaluate, train
 from pdl_graph import GCN, Graph, NodeClassification
 from pdl_graph.data import NodeData, Planetoid
 from pdl_graph.node.loader import among

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import pdl
-from pdl import selftest
 from pdl.cli import main
 from pdl.config import load
 from pdl.config.named import shipped
 from pdl.errors import ConfigError, DataError, UsageError
 from pdl.runtime.fields import Number, RowFields, plain
 from pdl.vocabulary import Vocabulary
+from pdl.workflow import selftest
 
 CONFIGS = Path(__file__).parents[3] / "configs" / "rec"
 RECIPES = sorted(p for p in CONFIGS.glob("*.yaml") if "/rec/ctr" in p.read_text())
@@ -51,7 +51,7 @@ def test_every_recipe_passes_the_selftest(path: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_adult_reaches_its_target(tmp_path: Path) -> None:
-    result = pdl.train.train(load(CONFIGS / "adult_widedeep.yaml"), run=tmp_path / "run", progress=False)
+    result = pdl.workflow.train(load(CONFIGS / "adult_widedeep.yaml"), run=tmp_path / "run", progress=False)
     assert result.metrics["test/accuracy"] >= 0.85
 
 
@@ -60,13 +60,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of one epoch with names, sequences of numbers and a group, on the samples that ship."""
     folder = tmp_path_factory.mktemp("run") / "run"
     recipe = load(CONFIGS / "criteo_lr.yaml", [*QUICK, "train.epochs=1", "+task.group=C9"])
-    pdl.train.train(recipe, run=folder, progress=False)
+    pdl.workflow.train(recipe, run=folder, progress=False)
     return folder
 
 
 def test_rows_are_answered_alike_by_run_and_bundle(run: Path) -> None:
     row = "I1=3,C1=05db9164,C9=a73ee510"
-    of_run = pdl.train.predict(run, [row, run / "example.csv"])
+    of_run = pdl.workflow.predict(run, [row, run / "example.csv"])
     session = pdl.runtime.load(run / "model.pdl")
     assert of_run[0] == {"input": row, "click": pytest.approx(session(row)["click"])}
     assert session(row) == session({"I1": 3, "C1": "05db9164", "C9": "a73ee510"}) != session({"I1": 4})
@@ -87,7 +87,7 @@ def test_rows_on_the_command_line(run: Path, tmp_path: Path, capsys: pytest.Capt
 
 
 def test_metrics_within_groups_are_told(run: Path) -> None:
-    result = pdl.train.evaluate(run)
+    result = pdl.workflow.evaluate(run)
     assert {"test/auc", "test/gauc", "test/logloss", "test/accuracy"} <= result.metrics.keys()
 
 
@@ -109,19 +109,19 @@ def test_streams_train_and_resume(tmp_path: Path) -> None:
     for split in ("train", "val", "test"):
         node = f"{{_target_: pdl_rec.data.ClickStream, path: {path}, split: {split}, ratios: {ratios}, buffer: 64}}"
         over += [f"data.{split}={node}"]
-    whole = pdl.train.train(load(CONFIGS / "criteo_fm.yaml", over), run=tmp_path / "a", progress=False)
+    whole = pdl.workflow.train(load(CONFIGS / "criteo_fm.yaml", over), run=tmp_path / "a", progress=False)
     assert np.isfinite(whole.metrics["test/auc"])
     hook = Interrupt()
     with pytest.raises(KeyboardInterrupt):
-        pdl.train.train(load(CONFIGS / "criteo_fm.yaml", over), run=tmp_path / "b", hooks=[hook], progress=False)
-    again = pdl.train.train(load(CONFIGS / "criteo_fm.yaml", over), run=tmp_path / "b", resume=True, progress=False)
+        pdl.workflow.train(load(CONFIGS / "criteo_fm.yaml", over), run=tmp_path / "b", hooks=[hook], progress=False)
+    again = pdl.workflow.train(load(CONFIGS / "criteo_fm.yaml", over), run=tmp_path / "b", resume=True, progress=False)
     assert again.metrics == whole.metrics
 
 
 def test_labels_and_logits_must_agree(tmp_path: Path) -> None:
     over = ["+task.labels={a: {column: label}, b: {column: label}}"]
     with pytest.raises(ConfigError, match=r"pdl_rec.LR gives 1 logits a row, the task has 2 labels \(a, b\)"):
-        pdl.train.train(load(CONFIGS / "criteo_lr.yaml", over), run=tmp_path / "run", progress=False)
+        pdl.workflow.train(load(CONFIGS / "criteo_lr.yaml", over), run=tmp_path / "run", progress=False)
 
 
 FIELD: dict[str, Any] = {"column": "a", "kind": "category", "hash": 5}

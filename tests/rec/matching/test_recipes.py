@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pdl import selftest
 from pdl.config import load
 from pdl.config.named import shipped
+from pdl.workflow import selftest
 
 CONFIGS = Path(__file__).parents[3] / "configs" / "rec"
 RECIPES = sorted(p for p in CONFIGS.glob("*.yaml") if load(p).get("task._target_") == "pdl_rec.Matching")

@@ -13,8 +13,9 @@ import pdl
 import pdl.runtime
 from pdl.config import from_dict
 from pdl.errors import ConfigError, DataError
-from pdl.export.run import export
-from pdl.train import Hook, evaluate, predict, train
+from pdl.train import Hook
+from pdl.workflow import evaluate, predict, train
+from pdl.workflow.exporting import export
 from pdl_rec.data import Atomic, interactions_of, vocabulary_of
 
 RATIOS = {"train": 0.8, "val": 0.1, "test": 0.1}

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import pdl
-from pdl.config.init import init
 from pdl.errors import DataError, UsageError
+from pdl.workflow.new_recipe import init
 from pdl_rec.data import standin
 
 
@@ -43,7 +43,7 @@ def test_recipe_cuts_the_file_into_three(tmp_path, names, scale, separator, rule
 def test_recipe_trains(tmp_path):
     data = events(tmp_path / "clicks.csv", ("session", "item", "timestamp"))
     cfg = pdl.config.load(init("rec.next_item", data=data, out=tmp_path / "r.yaml"), ["train.epochs=1"])
-    result = pdl.train.train(cfg, run=tmp_path / "run", progress=False)
+    result = pdl.workflow.train(cfg, run=tmp_path / "run", progress=False)
     assert result.metrics["test/recall@20"] > 0.35  # a third of the 60 items by chance
 
 

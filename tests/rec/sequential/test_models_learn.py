@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pdl.train import train
+from pdl.workflow import train
 from tests.rec.sequential.made import recipe
 
 SMOOTHED = {"_target_": "pdl_rec.CrossEntropy", "label_smoothing": 0.1}

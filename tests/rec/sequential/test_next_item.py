@@ -11,9 +11,9 @@ import pytest
 
 from pdl.config import build, check, from_dict
 from pdl.errors import ConfigError, DataError
-from pdl.train import evaluate, predict, train
 from pdl.train.hooks import Hook
 from pdl.train.loop import Trainer
+from pdl.workflow import evaluate, predict, train
 from tests.rec.sequential.made import recipe, write_cycles
 
 PARALLEL: dict[str, Any] = {"batches": "session_parallel"}

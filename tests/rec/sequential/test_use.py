@@ -15,10 +15,10 @@ import pdl.train
 from pdl.cli import main
 from pdl.config import from_dict
 from pdl.errors import DataError
-from pdl.export.run import export
 from pdl.runtime import use
-from pdl.selftest.compare import differences
-from pdl.train.folder import Run
+from pdl.workflow.exporting import export
+from pdl.workflow.run import Run
+from pdl.workflow.selftest.compare import differences
 from tests.rec.sequential.made import recipe
 
 
@@ -26,7 +26,7 @@ from tests.rec.sequential.made import recipe
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("use")
     cfg = recipe(folder, train={"epochs": 3, "export": True})
-    pdl.train.train(from_dict(cfg), run=folder / "run", progress=False)
+    pdl.workflow.train(from_dict(cfg), run=folder / "run", progress=False)
     return folder / "run"
 
 
@@ -38,14 +38,14 @@ SESSIONS = ["item3", "item4,item5", "item1,item2,item3,nothing", ["item9", "item
 
 
 def test_run_and_bundle_answer_the_same(run: Path) -> None:
-    ours = pdl.train.predict(run, SESSIONS, topk=5)
+    ours = pdl.workflow.predict(run, SESSIONS, topk=5)
     theirs = [said for *_, said in use.predict(run / "model.pdl", SESSIONS, topk=5)]
     assert differences(ours, theirs).lines == []
     assert [len(each["items"]) for each in ours] == [5] * 4
     assert [each.get("unknown") for each in ours] == [None, None, ["nothing"], None]
     assert ours[0]["input"] == "item3"
     assert items_of(ours[1])[0] == "item6", "item k is followed by k + 1 in this data"
-    assert len(pdl.train.predict(run, ["item3"])[0]["items"]) == 12, "by default 20, or as many as there are"
+    assert len(pdl.workflow.predict(run, ["item3"])[0]["items"]) == 12, "by default 20, or as many as there are"
 
 
 def test_scores_are_those_of_the_model(run: Path) -> None:
@@ -57,14 +57,14 @@ def test_scores_are_those_of_the_model(run: Path) -> None:
     model.eval()
     items = task.vocabularies["items"]
     scores = model(pdl.as_tensor(items.numbers(["item4", "item5"])[None])).detach().numpy()[0]
-    (found,) = pdl.train.predict(run, ["item4,item5"], topk=3)
+    (found,) = pdl.workflow.predict(run, ["item4,item5"], topk=3)
     order = 1 + np.argsort(-scores[1:], kind="stable")[:3]
     assert items_of(found) == [items.name(int(n)) for n in order]
     assert [each["score"] for each in found["items"]] == pytest.approx(scores[order].tolist(), abs=1e-5)
 
 
 def test_the_bundle_measures_what_the_run_does(run: Path) -> None:
-    ours, theirs = (pdl.train.evaluate(each).metrics for each in (run, run / "model.pdl"))
+    ours, theirs = (pdl.workflow.evaluate(each).metrics for each in (run, run / "model.pdl"))
     assert ours.keys() == theirs.keys()
     assert list(theirs.values()) == pytest.approx(list(ours.values()), abs=1e-5)
 
@@ -98,8 +98,8 @@ def test_baselines_stand_beside_the_model(run: Path, capsys: pytest.CaptureFixtu
 
 def test_items_of_the_session_are_left_out_where_the_task_says_so(run: Path, tmp_path: Path) -> None:
     cfg = recipe(tmp_path, task={"self_recommendation": False}, train={"epochs": 1, "export": True})
-    pdl.train.train(from_dict(cfg), run=tmp_path / "run", progress=False)
-    ours = pdl.train.predict(tmp_path / "run", ["item4,item5"])
+    pdl.workflow.train(from_dict(cfg), run=tmp_path / "run", progress=False)
+    ours = pdl.workflow.predict(tmp_path / "run", ["item4,item5"])
     (theirs,) = [said for *_, said in use.predict(tmp_path / "run" / "model.pdl", ["item4,item5"])]
     assert differences(ours, [theirs]).lines == []
     assert set(items_of(theirs)) == {f"item{k}" for k in range(12)} - {"item4", "item5"}
@@ -116,7 +116,7 @@ def test_export_without_the_data_and_in_halves(run: Path, tmp_path: Path) -> Non
     finally:
         (run / "config.yaml").write_text(config)
     assert any("made-up samples" in note for note in made.notes)
-    (ours,) = pdl.train.predict(run, ["item4"])
+    (ours,) = pdl.workflow.predict(run, ["item4"])
     ((*_, theirs),) = use.predict(tmp_path / "again.pdl", ["item4"])
     assert differences([ours], [theirs]).lines == []
 
@@ -148,4 +148,4 @@ def test_the_command(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["predict", str(run), "--session", "itm3"]) == 3
     assert "the item itm3 is not among the 12 that the model knows; did you mean 'item3'?" in capsys.readouterr().err
     with pytest.raises(DataError, match=r"absent\.csv: cannot be read"):
-        pdl.train.predict(run, [Path("absent.csv")])
+        pdl.workflow.predict(run, [Path("absent.csv")])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from pdl.dtype import Array
 from pdl.errors import CheckError, PdlError, UsageError
 from pdl.export.onnx.graph import FIRST, PLAIN, Body, Graph, Written, onnx_dtype, symbolic, to_first
 from pdl.export.onnx.walk import write_nodes
+from pdl.files import write_atomic
 from pdl.program.ir import Program, Value
 from pdl.program.passes import FINAL, run_passes
 
@@ -275,9 +275,7 @@ def _save(model: ModelProto, path: Path, constants: int) -> int:
     beside.unlink(missing_ok=True)  # onnx would append to it
     if constants < EXTERNAL:
         _check(model)
-        part = path.with_name(path.name + ".part")
-        part.write_bytes(model.SerializeToString())
-        os.replace(part, path)
+        write_atomic(path, model.SerializeToString())
         return path.stat().st_size
     onnx.save_model(model, str(path), save_as_external_data=True, location=beside.name)
     _check(str(path))

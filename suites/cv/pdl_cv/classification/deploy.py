@@ -13,9 +13,9 @@ from pdl.data.image import Mode, change_mode
 from pdl.data.pipeline import deployed_steps, prepares
 from pdl.dims import Dim
 from pdl.dtype import as_dtype
+from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.ops.base import Spec
-from pdl.train import Deployment
 from pdl.train.task import first_samples
 
 if TYPE_CHECKING:

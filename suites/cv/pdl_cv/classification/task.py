@@ -13,11 +13,12 @@ from pdl import Tensor
 from pdl.config import build
 from pdl.data import Dataset
 from pdl.errors import ConfigError, DataError, ShapeError
+from pdl.export.deployment import Deployment
 from pdl.hints import Range
 from pdl.nn import Module, init
 from pdl.report import Section, png
 from pdl.tensor import no_grad
-from pdl.train import Deployment, Loss, Metric, Task
+from pdl.train import Loss, Metric, Task
 from pdl.train.loop import Evaluation
 from pdl.train.metrics import Accuracy, ConfusionMatrix, TopK
 from pdl.train.task import first_samples

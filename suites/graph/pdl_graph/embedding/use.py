@@ -11,11 +11,11 @@ import numpy as np
 import pdl
 from pdl.data import Fault
 from pdl.errors import UsageError
+from pdl.export.deployment import Deployment
 from pdl.runtime.names import csv_line
 from pdl.runtime.node_names import NodeNames
 from pdl.suites import locate
 from pdl.tensor import Tensor
-from pdl.train import Deployment
 from pdl.vocabulary import Vocabulary
 from pdl_graph import deploy, named
 from pdl_graph.data.base import graph_of, nodes_of, unwrap

@@ -24,11 +24,11 @@ import numpy as np
 
 from pdl.config import check, load
 from pdl.errors import ConfigError, DataError
-from pdl.train import train
-from pdl.train.folder import Run
-from pdl.train.result import Result
-from pdl.train.run import demand_same
 from pdl.train.task import SPLITS
+from pdl.workflow import train
+from pdl.workflow.result import Result
+from pdl.workflow.run import Run
+from pdl.workflow.training import demand_same
 
 Validate = Literal["held_out", "inner"]
 

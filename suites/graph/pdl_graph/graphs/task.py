@@ -13,12 +13,13 @@ from pdl.config import build
 from pdl.config.told import filled, told
 from pdl.data import DataLoader, Fault
 from pdl.errors import ConfigError, DataError, ShapeError, UsageError
+from pdl.export.deployment import Deployment
 from pdl.hints import Range
 from pdl.nn import Module, init
 from pdl.runtime.molecules import MoleculeForm
 from pdl.runtime.readers import Reader
 from pdl.tensor import Tensor, no_grad
-from pdl.train import Deployment, Loss, Metric, Task
+from pdl.train import Loss, Metric, Task
 from pdl.train.deployed import Deployed
 from pdl.train.metrics import Accuracy, ConfusionMatrix
 from pdl.train.task import Tiny

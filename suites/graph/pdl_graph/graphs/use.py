@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import pdl
+from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.ops import CSR
 from pdl.runtime.graph_folder import GraphFolder
 from pdl.runtime.graph_input import Form
-from pdl.train import Deployment
 from pdl_graph import deploy
 from pdl_graph.batch import GraphBatch
 from pdl_graph.graphs.loader import chosen_of

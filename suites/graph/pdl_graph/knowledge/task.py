@@ -12,12 +12,13 @@ import pdl
 from pdl.config import build
 from pdl.data import DataLoader, Fault
 from pdl.errors import ConfigError, UsageError
+from pdl.export.deployment import Deployment
 from pdl.hints import Range
 from pdl.nn import Module, init
 from pdl.ranking import Ties
 from pdl.report import Section
 from pdl.runtime.readers import Reader
-from pdl.train import Deployment, Loss, Metric, Parts, Task
+from pdl.train import Loss, Metric, Parts, Task
 from pdl.train.deployed import Deployed
 from pdl.train.loop import Evaluation
 from pdl.train.task import SPLITS, Tiny, first_samples

@@ -12,13 +12,13 @@ import numpy as np
 import pdl
 from pdl.dims import Dim
 from pdl.dtype import int64
+from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.ops.base import Spec
 from pdl.runtime.names import csv_line
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.questions import PARTS, Question
 from pdl.tensor import no_grad
-from pdl.train import Deployment
 from pdl_graph.data.triples import KINDS, triples_of
 from pdl_graph.deploy import card_of
 from pdl_graph.knowledge.loader import Questions

@@ -12,11 +12,12 @@ from pdl.config import build
 from pdl.config.signature import signature
 from pdl.data import DataLoader
 from pdl.errors import ConfigError, UsageError
+from pdl.export.deployment import Deployment
 from pdl.hints import Range
 from pdl.nn import Module
 from pdl.runtime.readers import Reader
 from pdl.suites import locate
-from pdl.train import Deployment, Loss
+from pdl.train import Loss
 from pdl.train.deployed import Deployed
 from pdl.train.task import Tiny
 from pdl_graph.data.pairs import edge_keys, non_edges, pairs_of

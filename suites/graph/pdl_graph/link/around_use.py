@@ -15,12 +15,12 @@ import numpy as np
 import pdl
 from pdl.dims import Dim
 from pdl.dtype import int32, int64
+from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.ops import CSR
 from pdl.ops.base import Spec
 from pdl.runtime.pipeline import Pipeline
 from pdl.tensor import Tensor, no_grad
-from pdl.train import Deployment
 from pdl_graph import deploy, named
 from pdl_graph.batch import GraphBatch
 from pdl_graph.link import use

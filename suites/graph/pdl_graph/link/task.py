@@ -13,6 +13,7 @@ from pdl.config import build
 from pdl.config.signature import signature
 from pdl.data import DataLoader, Fault
 from pdl.errors import ConfigError, UsageError
+from pdl.export.deployment import Deployment
 from pdl.hints import Range
 from pdl.nn import Module, init
 from pdl.program.tree import rebuild
@@ -20,7 +21,7 @@ from pdl.report import Section
 from pdl.runtime.readers import Reader
 from pdl.suites import locate
 from pdl.tensor import no_grad
-from pdl.train import Deployment, Loss, Metric, Task
+from pdl.train import Loss, Metric, Task
 from pdl.train.deployed import Deployed
 from pdl.train.loop import Evaluation
 from pdl.train.task import Tiny

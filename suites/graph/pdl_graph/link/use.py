@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import pdl
+from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.runtime.graph_folder import GraphFolder
 from pdl.runtime.graph_input import Form
 from pdl.runtime.readers import Reader
 from pdl.tensor import no_grad
-from pdl.train import Deployment
 from pdl_graph import deploy, named
 from pdl_graph.graph import Graph
 from pdl_graph.link.loader import split_of

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import pdl
+from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.tensor import Tensor, no_grad
-from pdl.train import Deployment
 from pdl_graph import deploy, named
 from pdl_graph.data.base import graph_of
 from pdl_graph.models.base import GraphModel

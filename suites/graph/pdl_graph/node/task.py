@@ -15,6 +15,7 @@ from pdl.config import build
 from pdl.config.signature import signature
 from pdl.data import Fault
 from pdl.errors import ConfigError, DataError, UsageError
+from pdl.export.deployment import Deployment
 from pdl.hints import Range
 from pdl.nn import Module
 from pdl.program import CompiledForward
@@ -22,7 +23,7 @@ from pdl.program.tree import rebuild
 from pdl.report import Section, class_sections
 from pdl.runtime.readers import Reader
 from pdl.suites import locate
-from pdl.train import Deployment, Loss, Metric, Task
+from pdl.train import Loss, Metric, Task
 from pdl.train.deployed import Deployed
 from pdl.train.loop import Evaluation
 from pdl.train.metrics import Accuracy, ConfusionMatrix, FScore

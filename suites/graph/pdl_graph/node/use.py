@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import pdl
+from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.report import Section
 from pdl.report.answers import caption
@@ -18,7 +19,6 @@ from pdl.runtime.graph_input import Form
 from pdl.runtime.names import csv_line
 from pdl.suites import locate
 from pdl.tensor import no_grad
-from pdl.train import Deployment
 from pdl.train.deployed import Deployed
 from pdl_graph import deploy
 from pdl_graph.batch import GraphBatch

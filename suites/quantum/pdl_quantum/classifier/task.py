@@ -12,11 +12,12 @@ import pdl
 from pdl.config import build
 from pdl.config.told import filled, told
 from pdl.errors import ConfigError, DataError, ShapeError
+from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.report import Section
 from pdl.runtime.readers import Reader
 from pdl.tensor import Tensor, no_grad
-from pdl.train import Deployment, Loss, Metric, Task
+from pdl.train import Loss, Metric, Task
 from pdl.train.loop import Evaluation
 from pdl.train.metrics import Accuracy, ConfusionMatrix
 from pdl.train.task import Tiny, first_samples

@@ -12,11 +12,11 @@ import numpy as np
 from pdl.data.pipeline import deployed_steps, prepares
 from pdl.dims import Dim
 from pdl.dtype import float32
+from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.ops.base import Spec
 from pdl.report import png
 from pdl.runtime.fields import Number, RowFields, plain
-from pdl.train import Deployment
 from pdl.train.task import first_samples
 from pdl_quantum.card import card_of
 

@@ -11,11 +11,12 @@ import numpy as np
 
 from pdl.circuits import PauliSum
 from pdl.errors import ConfigError, DataError
+from pdl.export.deployment import Deployment
 from pdl.hints import Range
 from pdl.nn import Module
 from pdl.report import Section
 from pdl.runtime.readers import Reader
-from pdl.train import Deployment, Loss, Metric
+from pdl.train import Loss, Metric
 from pdl.train.deployed import Deployed
 from pdl.train.loop import Evaluation
 from pdl.train.task import Tiny

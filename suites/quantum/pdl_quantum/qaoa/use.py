@@ -12,11 +12,11 @@ import pdl
 from pdl.dims import Dim
 from pdl.dtype import int64
 from pdl.errors import UsageError
+from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.ops.base import Spec
 from pdl.runtime.bit_strings import BEST, LIKELY, PARTS, BitString
 from pdl.runtime.pipeline import Pipeline
-from pdl.train import Deployment
 from pdl_quantum.card import card_of
 from pdl_quantum.problems import Edges, MaxCut
 from pdl_quantum.problems.bits import bits_of, text_of

@@ -13,12 +13,13 @@ from pdl.config import build
 from pdl.config.told import demand_whole, filled, told
 from pdl.data import Fault
 from pdl.errors import ConfigError, UsageError
+from pdl.export.deployment import Deployment
 from pdl.hints import Range
 from pdl.nn import Module
 from pdl.report import Section
 from pdl.runtime.readers import Reader
 from pdl.tensor import Tensor
-from pdl.train import Deployment, Loss, Metric, Parts, Task
+from pdl.train import Loss, Metric, Parts, Task
 from pdl.train.deployed import Deployed
 from pdl.train.loop import Evaluation
 from pdl.train.task import SPLITS, Tiny

@@ -11,13 +11,13 @@ import numpy as np
 import pdl
 from pdl.dims import Dim
 from pdl.dtype import int64
+from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.ops.base import Spec
 from pdl.runtime.pauli_words import PARTS, PauliWord
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.session import answers
 from pdl.tensor import no_grad
-from pdl.train import Deployment
 from pdl_quantum.card import card_of
 from pdl_quantum.variational.ansatz import Ansatz
 

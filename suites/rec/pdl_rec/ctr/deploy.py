@@ -9,10 +9,10 @@ import numpy as np
 
 from pdl.dims import Dim
 from pdl.dtype import float32, int64
+from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.ops.base import Spec
 from pdl.runtime.fields import Number, RowFields, plain
-from pdl.train import Deployment
 from pdl_rec.data.click_file import ClickFile
 from pdl_rec.data.reading import CRITEO
 

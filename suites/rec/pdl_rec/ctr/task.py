@@ -12,10 +12,11 @@ from pdl.config import build
 from pdl.config.signature import SECTION, signature
 from pdl.data import Fault
 from pdl.errors import ConfigError, DataError
+from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.runtime.readers import Reader
 from pdl.tensor import no_grad
-from pdl.train import Deployment, Loss, Metric, Task
+from pdl.train import Loss, Metric, Task
 from pdl.train.task import Tiny
 from pdl_rec.ctr.fields import Encoding, FieldSpec, LabelSpec, Learned, expanded, learn
 from pdl_rec.ctr.loader import StreamLoader

@@ -11,11 +11,11 @@ import pdl
 from pdl.dims import Dim
 from pdl.dtype import int64
 from pdl.errors import UsageError
+from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.ops.base import Spec
 from pdl.runtime.pipeline import Pipeline
 from pdl.tensor import Tensor
-from pdl.train import Deployment
 from pdl_rec.data.interactions import interactions_of
 from pdl_rec.data.sessions import bind
 from pdl_rec.matching.loader import Histories, Queries

@@ -12,12 +12,13 @@ from pdl.config import build
 from pdl.config.signature import signature
 from pdl.data import DataLoader, Fault
 from pdl.errors import ConfigError, DataError
+from pdl.export.deployment import Deployment
 from pdl.hints import Range
 from pdl.nn import Module, init
 from pdl.ranking import Lists
 from pdl.runtime.words import spelled, trigrams
 from pdl.suites import locate
-from pdl.train import Deployment, Loss, Metric, Parts, Task
+from pdl.train import Loss, Metric, Parts, Task
 from pdl.train.deployed import Deployed
 from pdl.train.task import SPLITS, Tiny, first_samples
 from pdl_rec.data.check import check_recipe

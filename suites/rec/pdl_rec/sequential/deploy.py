@@ -10,13 +10,13 @@ import numpy as np
 
 from pdl.dims import Dim
 from pdl.dtype import int64
+from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.ops.base import Spec
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.readers import Reader
 from pdl.runtime.tables import DEFAULTS
 from pdl.suites import locate
-from pdl.train import Deployment
 from pdl_rec.data.sessions import SessionData, Sessions, bind, sessions_of, unwrap
 
 if TYPE_CHECKING:

@@ -14,13 +14,14 @@ from pdl.config import build
 from pdl.config.signature import signature
 from pdl.data import Fault
 from pdl.errors import ConfigError, DataError
+from pdl.export.deployment import Deployment
 from pdl.hints import Range
 from pdl.nn import Module
 from pdl.report import Section
 from pdl.runtime.names import csv_line
 from pdl.runtime.readers import Reader
 from pdl.suites import locate
-from pdl.train import Deployment, Loss, Metric, Task
+from pdl.train import Loss, Metric, Task
 from pdl.train.deployed import Deployed
 from pdl.train.loop import Evaluation
 from pdl.vocabulary import Vocabulary

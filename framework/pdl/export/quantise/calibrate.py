@@ -1,0 +1,163 @@
+"""Calibration: the net runs on samples, every activation that will be rounded is watched, and ranges come of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from pdl.dtype import Array
+from pdl.errors import UsageError
+from pdl.export.quantise.observe import METHODS, Histogram
+from pdl.program.executor import Executable
+from pdl.program.ir import Node, Program, Value
+from pdl.program.passes import run_passes
+from pdl.program.passes.affine import fold_norms
+from pdl.program.passes.cleanup import drop_aliases, merge_equal, remove_dead
+from pdl.program.passes.fold import fold_constants
+from pdl.program.passes.fuse_quantised import fuse_known, fuse_quantised
+from pdl.program.passes.lower import lower
+from pdl.program.passes.quantise import Points, Range, is_window, points, quantise, split_epilogues
+from pdl.program.specialise import bind, specialise
+from pdl.program.verify import verify
+from pdl.runtime.plan import frozen
+
+#: what makes a program ready: norms folded into weights, nothing in epilogues that products of bytes do not take along
+PREPARE = (drop_aliases, remove_dead, fold_constants, merge_equal, lower, fold_norms, fuse_known, remove_dead)
+Batch = Sequence[Array]
+
+
+class Error(NamedTuple):
+    """How far one activation is from the net in floats.
+
+    name     the module and the op that makes it
+    noise    mean square of the difference over mean square of the value, in dB: -40 is a hundredth of its size
+    """
+
+    name: str
+    noise: float
+
+
+class Calibration(NamedTuple):
+    """What calibration made.
+
+    floats     the program in floats, prepared
+    pairs      the same with QuantizeLinear and DequantizeLinear
+    program    on bytes
+    errors     of every rounded activation, in the order of the net
+    method     how ranges were chosen
+    """
+
+    floats: Program
+    pairs: Program
+    program: Program
+    errors: list[Error]
+    method: str
+
+
+def calibrate(program: Program, batches: Sequence[Batch], *, method: str = "mse", keep: str = "") -> Calibration:
+    """The program on bytes, with ranges from batches of its inputs.
+
+    method   one of `METHODS`
+    keep     products to leave in floats: "first", "last", "both" or ""
+
+    Raises UsageError where there is nothing to quantise, or no sample.
+    """
+    if method not in METHODS:
+        raise UsageError(f"method={method!r} must be one of {', '.join(METHODS)}")
+    if not batches:
+        raise UsageError("calibration needs samples; got none")
+    floats = run_passes(frozen(program), PREPARE)
+    at = points(floats, _kept(floats, keep))
+    if not at.products:
+        raise UsageError(
+            f"{program.name} has no convolution or linear layer with constant float32 weights: there is nothing to "
+            "quantise"
+        )
+    histograms = observe(floats, at.values, batches)
+    ranges = {v: METHODS[method](h) for v, h in zip(at.values, histograms, strict=True)}
+    pairs, values = _with_pairs(floats, at, ranges)
+    made = run_passes(pairs.copy(), (fuse_quantised, merge_equal, remove_dead, _drop_unread))
+    errors = _errors(floats, at.values, pairs, values, batches[0])
+    return Calibration(floats, run_passes(pairs, (split_epilogues, _drop_unread)), made, errors, method)
+
+
+def _kept(program: Program, keep: str) -> list[Node]:
+    """The first and the last product, where they are to stay in floats."""
+    if keep not in ("", "first", "last", "both"):
+        raise UsageError(f"keep={keep!r} must be 'first', 'last', 'both' or ''")
+    products = points(program).products
+    first, last = keep in ("first", "both"), keep in ("last", "both")
+    return [*(products[:1] if first else []), *(products[-1:] if last else [])]
+
+
+def _with_pairs(floats: Program, at: Points, ranges: dict[Value, Range]) -> tuple[Program, list[Value]]:
+    """A copy of the program with pairs, and its dequantised values."""
+    made = floats.copy()
+    nodes = dict(zip(floats.nodes, made.nodes, strict=True))
+    mapping = dict(zip(floats._values(), made._values(), strict=True))
+    there = Points([nodes[n] for n in at.products], [mapping[v] for v in at.values])
+    standing = quantise(made, there, {mapping[v]: r for v, r in ranges.items()})
+    verify(made, after="quantise")
+    return made, [standing[v] for v in there.values]
+
+
+def _drop_unread(program: Program) -> None:
+    """Captured tensors that nobody reads do not go into the file."""
+    read = program.uses()
+    program.captures = [v for v in program.captures if v in read]
+
+
+# -- running -----------------------------------------------------------------------------------------------------------
+def observe(program: Program, values: Sequence[Value], batches: Sequence[Batch]) -> list[Histogram]:
+    """Histograms of some values over all batches: one run for the ends, one for the counts."""
+    ends = [(0.0, 0.0)] * len(values)
+    for arrays in tapped(program, values, batches):
+        ends = [(min(a, float(x.min())), max(b, float(x.max()))) for (a, b), x in zip(ends, arrays, strict=True)]
+    for value, (low, high) in zip(values, ends, strict=True):
+        if not np.isfinite([low, high]).all():
+            raise UsageError(f"{show(program, value)} is not finite on the samples: it lies in [{low}, {high}]")
+    histograms = [Histogram(*e) for e in ends]
+    for arrays in tapped(program, values, batches):
+        for histogram, array in zip(histograms, arrays, strict=True):
+            histogram.add(array)
+    return histograms
+
+
+def tapped(program: Program, values: Sequence[Value], batches: Sequence[Batch]) -> Iterator[list[Array]]:
+    """The arrays of some values, batch by batch; each is overwritten by the next."""
+    outputs = program.outputs
+    executables: dict[tuple[tuple[int, ...], ...], Executable] = {}
+    for batch in batches:
+        shapes = tuple(x.shape for x in batch)
+        if shapes not in executables:
+            program.outputs = list(values)
+            executables = {shapes: Executable(specialise(program, bind(program, shapes)))}
+            program.outputs = outputs
+        yield [y for y in executables[shapes](*batch) if y is not None]
+
+
+def _errors(
+    floats: Program, values: Sequence[Value], pairs: Program, rounded: Sequence[Value], batch: Batch
+) -> list[Error]:
+    """The noise of every rounded value, all roundings before it included."""
+    wanted = [np.array(x) for x in next(tapped(floats, values, [batch]))]
+    found = next(tapped(pairs, rounded, [batch]))
+    made = []
+    for value, x, y in zip(values, wanted, found, strict=True):
+        power, noise = float(np.mean(np.square(x))), float(np.mean(np.square(x - y)))
+        made.append(Error(show(floats, value), 10 * float(np.log10(max(noise, 1e-30) / max(power, 1e-30)))))
+    return made
+
+
+def show(program: Program, value: Value) -> str:
+    """A name for people: module, op and shape."""
+    shape = "x".join(str(int(n)) for n in value.spec.shape[1:])
+    if value.node is None:
+        return f"input {value.name or ''} {shape}".replace("  ", " ")
+    kind = "conv" if is_window(value.node) else type(value.node.op).__name__.removesuffix("Then").lower()
+    return " ".join(p for p in (value.node.scope, kind, shape) if p)
+
+
+__all__ = ["Calibration", "Error", "calibrate", "observe", "tapped"]

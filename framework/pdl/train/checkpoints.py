@@ -1,0 +1,106 @@
+"""The hook that writes checkpoints while a model is trained."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pdl.checkpoint import BEST, LAST, save
+from pdl.dtype import bfloat16
+from pdl.files import is_part, write_atomic
+from pdl.tensor import Tensor
+from pdl.train.hooks import Hook
+from pdl.train.loop import Evaluation, Trainer
+
+_REST = 1.0  # seconds: shorter epochs do not each wait for the disk
+
+
+class Checkpoints(Hook):
+    """Writes last.safetensors (everything a resumed run needs) and best.safetensors (the weights that were best on
+    the validation data).
+
+    `every` steps, `seconds` seconds: how often inside an epoch; each epoch ends with one anyway, unless `every` is not
+    given and the last one is less than a second old: then the weights that were best meanwhile are kept in memory, and
+    a run that is broken off begins again up to a second before. The last epoch always ends with one. With `keep_last`
+    k > 1 the latest k also stay as step-<number>.safetensors. This hook comes last, so that it sees what the others
+    have become.
+    """
+
+    def __init__(
+        self, folder: Path, *, every: int | None = None, seconds: float | None = None, keep_last: int = 1
+    ) -> None:
+        self.folder, self.every, self.seconds, self.keep_last = folder, every, seconds, keep_last
+        self._written = time.monotonic()
+        self._first = True
+        self._best: dict[str, Any] | None = None  # better weights that are not on the disk yet
+
+    def on_start(self, trainer: Trainer) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for left in filter(is_part, self.folder.iterdir()):
+            left.unlink()
+        self._written, self._first, self._best = time.monotonic(), True, None
+
+    def on_step(self, trainer: Trainer) -> None:
+        due = self.every is not None and trainer.state.step % self.every == 0
+        if due or (self.seconds is not None and time.monotonic() - self._written >= self.seconds):
+            self.write(trainer)
+
+    def on_evaluate(self, trainer: Trainer, evaluation: Evaluation) -> None:
+        if not trainer.improved:
+            return
+        with trainer.averaged():
+            weights = trainer.model.state_dict()
+            check_finite(weights, trainer)
+            self._best = {"model": weights, "state": asdict(trainer.state)}
+            if self._due(trainer):
+                self._save_best()
+            else:
+                self._best["model"] = {name: value.data.copy() for name, value in weights.items()}
+
+    def on_epoch(self, trainer: Trainer) -> None:
+        if self._due(trainer):
+            self.write(trainer)
+
+    def _due(self, trainer: Trainer) -> bool:
+        """Whether this epoch ends with a checkpoint."""
+        rested = self.every is not None or time.monotonic() - self._written >= _REST
+        return rested or self._first or trainer.finished
+
+    def _save_best(self) -> None:
+        if self._best is not None:
+            save(self.folder / BEST, self._best)
+        self._best = None
+
+    def write(self, trainer: Trainer) -> None:
+        """Write last.safetensors; refuses to replace good weights by broken ones. The best weights that it speaks of
+        are on the disk before it."""
+        check_finite(trainer.model.state_dict(), trainer)
+        self._save_best()
+        last = self.folder / LAST
+        save(last, trainer.state_dict())
+        self._written, self._first = time.monotonic(), False
+        if self.keep_last > 1:
+            self._keep(last, trainer.state.step)
+
+    def _keep(self, last: Path, step: int) -> None:
+        name = self.folder / f"step-{step:08d}.safetensors"
+        name.unlink(missing_ok=True)
+        try:
+            os.link(last, name)
+        except OSError:  # a file system without hard links
+            write_atomic(name, last.read_bytes())
+        for old in sorted(self.folder.glob("step-*.safetensors"))[: -self.keep_last]:
+            old.unlink()
+
+
+def check_finite(weights: dict[str, Tensor], trainer: Trainer) -> None:
+    """Raise NumericalError naming the first tensor with NaN or infinite values."""
+    for name, value in weights.items():
+        array = value.data.astype(np.float32) if value.dtype == bfloat16 else value.data
+        if array.dtype.kind in "fc" and not np.isfinite(array).all():
+            raise trainer.diverged(f"{name} holds NaN or infinity after step {trainer.state.step}")

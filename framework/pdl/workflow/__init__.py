@@ -1,0 +1,46 @@
+"""What one does with a recipe, a run or a model: plain functions, which the commands and notebooks call.
+
+    result = pdl.workflow.train(pdl.config.load("configs/cv/digits_lenet.yaml"), run="runs/digits")
+    pdl.workflow.evaluate("runs/digits", split="val").metrics
+    pdl.workflow.predict("runs/digits", ["photo.png"], topk=3)
+    pdl.workflow.export("runs/digits", "digits.pdl")
+    pdl.workflow.info("runs/digits")
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pdl.workflow.compression import compress
+    from pdl.workflow.evaluation import evaluate
+    from pdl.workflow.exporting import export
+    from pdl.workflow.leaderboards import leaderboard
+    from pdl.workflow.model import Model
+    from pdl.workflow.new_recipe import init
+    from pdl.workflow.packaging import package
+    from pdl.workflow.prediction import predict
+    from pdl.workflow.result import Result
+    from pdl.workflow.run import Run
+    from pdl.workflow.run_info import info
+    from pdl.workflow.training import profile, train
+
+#: loaded when first asked for: none of them needs all of the others
+_LAZY = {
+    "Model": "model", "Result": "result", "Run": "run", "compress": "compression", "evaluate": "evaluation",
+    "export": "exporting", "info": "run_info", "init": "new_recipe", "leaderboard": "leaderboards",
+    "package": "packaging", "predict": "prediction", "profile": "training", "train": "training",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(import_module(f"pdl.workflow.{_LAZY[name]}"), name)
+    raise AttributeError(f"module 'pdl.workflow' has no attribute {name!r}")
+
+
+__all__ = [
+    "Model", "Result", "Run", "compress", "evaluate", "export", "info", "init", "leaderboard", "package", "predict",
+    "profile", "train",
+]  # fmt: skip

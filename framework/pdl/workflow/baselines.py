@@ -1,0 +1,67 @@
+"""What simple methods reach beside a model: measured, kept in the result, shown as a table and in the card."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pdl import watch
+from pdl.errors import PdlError
+from pdl.train.task import Task
+from pdl.workflow.result import Result
+
+Baselines = dict[str, dict[str, float]]
+
+
+def has_baselines(task: Task) -> bool:
+    """Whether a task knows of any."""
+    return type(task).baselines is not Task.baselines
+
+
+def measured(task: Task, cfg: Any, datasets: Mapping[str, Any], split: str) -> Baselines:
+    """The baselines of a task on a split, metrics named "split/metric"; {} where it has none."""
+    if not has_baselines(task):
+        return {}
+    found = task.baselines(cfg, datasets, split)
+    return {name: {f"{split}/{key}": float(v) for key, v in metrics.items()} for name, metrics in found.items()}
+
+
+def measured_anew(task: Task, cfg: Any, dataset: Any, split: str) -> Baselines:
+    """The same where the training data has not been opened yet; where it is not to be had, a line says so."""
+    if not has_baselines(task):
+        return {}
+    try:
+        training = {} if split == "train" else task.datasets(cfg, ("train",))
+        if split != "train" and not training:
+            watch.note("no baselines beside it: the recipe has no data.train")
+            return {}
+        task.prepare(cfg, training)
+    except (PdlError, OSError) as error:
+        watch.note(f"no baselines beside it: the training data is not here ({str(error).splitlines()[0]})")
+        return {}
+    return measured(task, cfg, {**training, split: dataset}, split)
+
+
+def comparison(result: Result) -> tuple[list[str], list[list[Any]]]:
+    """Column names, the model first, and a row for each metric that a baseline has: so tables stay narrow."""
+    methods = [result.metrics, *result.baselines.values()]
+    names = list(dict.fromkeys(key for each in result.baselines.values() for key in each))
+    head = ["", result.model.rpartition(".")[2], *result.baselines]
+    return head, [[name, *(each.get(name) for each in methods)] for name in names]
+
+
+def in_card(card: str, result: Result) -> str:
+    """The card with a section about the baselines, before that about the licence; the same where there are none."""
+    if not result.baselines:
+        return card
+    names, rows = comparison(result)
+    lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
+    lines += ["| " + " | ".join("-" if v is None else v if isinstance(v, str) else f"{v:.4f}" for v in row) + " |"
+              for row in rows]  # fmt: skip
+    section = "\n".join(["## Baselines", "", "Fitted on the same training data, on the same split and protocol.", "",
+                         *lines, "", ""])  # fmt: skip
+    before, mark, after = card.partition("## Licence")
+    return f"{before}{section}{mark}{after}" if mark else f"{card.rstrip()}\n\n{section}"
+
+
+__all__ = ["Baselines", "comparison", "has_baselines", "in_card", "measured", "measured_anew"]

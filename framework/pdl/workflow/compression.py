@@ -1,0 +1,289 @@
+"""`pdl compress`: a trained run as a bundle on bytes, and what that costs and saves.
+
+Both nets, in floats and on bytes, run in the same runtime over the same split, under the task's own metrics. Ranges
+come from other samples: the validation data, or the training data where there is none.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pdl import random
+from pdl.config import Config, check
+from pdl.config.tree import plain
+from pdl.data import Dataset, Subset
+from pdl.errors import CheckError, UsageError
+from pdl.export.bundle import to_bytes
+from pdl.export.deployment import Deployment
+from pdl.export.quantise.calibrate import Batch, Calibration, Error, calibrate
+from pdl.export.symbolic import trace_symbolic
+from pdl.files import write_atomic
+from pdl.hub.pretrained import deferred
+from pdl.nn import Module
+from pdl.ops.quant import QConv, QLinear
+from pdl.program import Program
+from pdl.program.passes.fuse_quantised import PRODUCTS
+from pdl.runtime.session import Session, load
+from pdl.tensor import as_tensor, no_grad
+from pdl.train.settings import TrainSettings
+from pdl.train.task import Task
+from pdl.workflow.measuring import demand_same_net, measure
+from pdl.workflow.run import Run
+
+FILE = "model.int8.pdl"
+CALIBRATION = ("val", "train")
+BATCHES = (1, 32)  # whose latency is measured
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One number of the net in floats and of the one on bytes."""
+
+    name: str
+    before: float
+    after: float
+
+    @property
+    def ratio(self) -> float:
+        """before / after."""
+        return self.before / self.after if self.after else float("inf")
+
+
+@dataclass(frozen=True)
+class Compressed:
+    """The file, and both nets side by side.
+
+    metrics   of the split, by name
+    size      of the bundles, in bytes
+    latency   median milliseconds of a batch, by its size
+    errors    of rounded activations, worst first
+    products  (on bytes, all)
+    """
+
+    path: Path
+    split: str
+    samples: int
+    method: str
+    metrics: list[Pair]
+    size: Pair
+    latency: list[Pair]
+    errors: list[Error]
+    products: tuple[int, int]
+    notes: list[str] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, fit for JSON."""
+        return {
+            "path": str(self.path), "split": self.split, "samples": self.samples, "method": self.method,
+            "metrics": {p.name: {"before": p.before, "after": p.after} for p in self.metrics},
+            "bytes": {"before": self.size.before, "after": self.size.after},
+            "milliseconds": {p.name: {"before": p.before, "after": p.after} for p in self.latency},
+            "noise_db": {e.name: round(e.noise, 2) for e in self.errors},
+            "products": {"on_bytes": self.products[0], "all": self.products[1]}, "notes": self.notes,
+        }  # fmt: skip
+
+
+def compress(
+    run: str | Path,
+    out: str | Path | None = None,
+    *,
+    to: str = "int8",
+    overrides: Sequence[str] = (),
+    images: str | Path | None = None,
+    samples: int = 512,
+    split: str = "test",
+    method: str = "mse",
+    keep: str = "",
+    weights: str | None = None,
+    onnx: str | Path | None = None,
+) -> Compressed:
+    """Write the bundle of a run on bytes (RUN/model.int8.pdl by default) and compare it with the one in floats.
+
+    overrides  point the recipe to other data
+    images     a folder of pictures to find ranges with, in place of the run's own validation data
+    samples    how many to find ranges with
+    split      on which both are measured; it gives no sample to the ranges
+    method     how ranges are chosen, one of `pdl.export.quantise.METHODS`
+    keep       products to leave in floats: "first", "last", "both" or ""
+    onnx       also write the net as an ONNX file with QuantizeLinear and DequantizeLinear
+
+    Raises UsageError where nothing can be quantised, or data is missing; nothing is written then.
+    """
+    if to != "int8":
+        raise UsageError(f"--to {to}: expected int8")
+    folder = Run.open(run)
+    config = check(folder.config(overrides))
+    source = None if images is not None else _calibration_split(config, split)
+    task = folder.task(config)
+    settings = TrainSettings(**plain(config.get("train") or {}))
+    with random.fork_seed(settings.seed):
+        wanted = [each for each in (split, source) if each is not None and config["data"].get(each) is not None]
+        with deferred():
+            parts = task.build(config, seed=settings.seed, splits=tuple(dict.fromkeys(wanted)), training=False)
+        folder.load_weights(parts.model, weights)
+        if split not in parts.loaders:
+            raise UsageError(f"{run}: its recipe has no data.{split} to measure on; choose another --split, or give it")
+        dataset = getattr(parts.loaders[split], "dataset", None)
+        deployment = task.deployment(parts.model, config, dataset=dataset)
+        program, notes = trace_symbolic(deployment.module, deployment.inputs)
+        if source is None:
+            batches = _of_images(Path(str(images)), deployment, program, samples)
+        else:
+            data = getattr(parts.loaders[source], "dataset", None)
+            batches = _of_split(task, parts.model, deployment, config, data, samples)
+        made = calibrate(program, batches, method=method, keep=keep)
+        before = Session.of(program, inputs=list(deployment.inputs), outputs=list(deployment.outputs))
+        after = Session.of(made.program, inputs=list(deployment.inputs), outputs=list(deployment.outputs))
+        scores = [measure(task, s, deployment, parts.model, parts.loaders[split], split) for s in (before, after)]
+    path, size = _write(folder, Path(out) if out else folder.path / FILE, program, made, deployment, scores[1], batches)
+    if onnx is not None:
+        notes = [*notes, _to_onnx(made, Path(onnx), deployment)]
+    return Compressed(
+        path=path,
+        split=split,
+        samples=sum(len(b[0]) for b in batches),
+        method=method,
+        metrics=[Pair(name, value, scores[1][name]) for name, value in scores[0].items()],
+        size=size,
+        latency=[_latency(before, after, batches[0], n) for n in BATCHES],
+        errors=sorted(made.errors, key=lambda e: -e.noise),
+        products=_count(made.program),
+        notes=notes,
+    )
+
+
+def _to_onnx(made: Calibration, path: Path, deployment: Deployment) -> str:
+    """Write the program of pairs; a line that says so. Whoever reads it rounds at the same places, in an order of its
+    own, so it is not compared here to the last bit.
+    """
+    from pdl.export.onnx import to_onnx
+
+    inputs, outputs, labels = list(deployment.inputs), list(deployment.outputs), list(deployment.labels)
+    report = to_onnx(made.pairs, path, metadata={"labels": labels}, inputs=inputs, outputs=outputs)
+    return f"{path}: {report.nbytes / 1e3:,.1f} kB, opset {report.opset}, {report.nodes} nodes"
+
+
+def _calibration_split(config: Config, measured: str) -> str:
+    """The split that gives samples for ranges: never the one that is measured."""
+    for split in CALIBRATION:
+        if split != measured and config["data"].get(split) is not None:
+            return split
+    raise UsageError(f"the recipe has no data but data.{measured}, which is measured; give --images FOLDER for ranges")
+
+
+def _count(program: Program) -> tuple[int, int]:
+    on_bytes = sum(isinstance(n.op, QConv | QLinear) for n in program.nodes)
+    return on_bytes, on_bytes + sum(type(n.op) in PRODUCTS for n in program.nodes)
+
+
+# -- samples -----------------------------------------------------------------------------------------------------------
+class _Listening(Module):
+    """A net that remembers what it was given."""
+
+    def __init__(self, net: Module) -> None:
+        self.net = net
+        self.seen: list[Batch] = []
+
+    def forward(self, *xs: Any) -> Any:
+        """The net's own result."""
+        self.seen.append([np.array(x.numpy()) for x in map(as_tensor, xs)])
+        return self.net(*xs)
+
+
+def _of_split(task: Task, model: Module, deployment: Deployment, config: Config, dataset: Any, n: int) -> list[Batch]:
+    """What the task gives the net for n samples of a split, spread over the whole of it: files are often in the order
+    of their classes.
+    """
+    demand_same_net(deployment, model)
+    if isinstance(dataset, Dataset) and len(dataset) > n:
+        dataset = Subset(dataset, np.linspace(0, len(dataset) - 1, n).astype(int).tolist())
+    listening = _Listening(model)
+    listening.eval()
+    count = 0
+    with no_grad():
+        for batch in task.loader(config, dataset, training=False, seed=0):
+            task.evaluate(listening, batch)
+            count += len(listening.seen[-1][0])
+            if count >= n:
+                break
+    return list(_cut(listening.seen, n))
+
+
+def _cut(batches: Iterable[Batch], samples: int, size: int = 32) -> Iterator[Batch]:
+    """Batches of at most `size`, `samples` in all."""
+    for batch in batches:
+        for begin in range(0, len(batch[0]), size):
+            part = [x[begin : begin + min(size, samples)] for x in batch]
+            samples -= len(part[0])
+            yield part
+            if samples <= 0:
+                return
+
+
+def _of_images(folder: Path, deployment: Deployment, program: Program, samples: int) -> list[Batch]:
+    """Pictures of a folder, prepared as the deployed pipeline does."""
+    from pdl.data.image import EXTENSIONS
+
+    paths = sorted(p for p in folder.rglob("*") if p.suffix.lower() in EXTENSIONS and p.is_file())
+    if not paths:
+        raise UsageError(f"--images {folder}: there is no picture in it")
+    paths = [paths[i] for i in np.unique(np.linspace(0, len(paths) - 1, samples).astype(int))]
+    prepared = load(to_bytes(program, deployment)).pipeline
+    if prepared is None:
+        raise UsageError("--images: the model has no pipeline that prepares pictures")
+    made = [prepared.prepare(path) for path in paths]
+    shapes = {tuple(a.shape for a in each.values()) for each in made}
+    if len(shapes) > 1:
+        return [[a[None] for a in each.values()] for each in made]
+    return list(_cut([[np.stack([each[name] for each in made]) for name in made[0]]], samples))
+
+
+# -- comparing ---------------------------------------------------------------------------------------------------------
+def _latency(before: Session, after: Session, batch: Batch, size: int) -> Pair:
+    """Median time of a batch: both in turn, so that a busy machine is busy for both."""
+    times: tuple[list[float], list[float]] = ([], [])
+    runs = [
+        {port.name: np.resize(x, (size, *x.shape[1:])) for port, x in zip(s.inputs, batch, strict=True)}
+        for s in (before, after)
+    ]
+    for turn in range(60 if size == 1 else 12):
+        for session, inputs, taken in zip((before, after), runs, times, strict=True):
+            begin = time.perf_counter()
+            session.run(inputs)
+            if turn > 1:
+                taken.append((time.perf_counter() - begin) * 1e3)
+    return Pair(f"batch {size}", float(np.median(times[0])), float(np.median(times[1])))
+
+
+def _write(
+    folder: Run,
+    path: Path,
+    program: Program,
+    made: Calibration,
+    deployment: Deployment,
+    metrics: Mapping[str, float],
+    batches: Sequence[Batch],
+) -> tuple[Path, Pair]:
+    """Both bundles in memory; the one on bytes is read again, held to its program, and put in place."""
+    config = (folder.path / "config.yaml").read_text(encoding="utf-8")
+    name = str(folder.describe()["recipe"])
+    floats = to_bytes(program, deployment, name=name, config=config)
+    deployment.about |= {"precision": "int8", "calibration": made.method}
+    data = to_bytes(made.program, deployment, name=f"{name}.int8", config=config, metrics=dict(metrics))
+    inputs = {name: np.ascontiguousarray(x[:4]) for name, x in zip(deployment.inputs, batches[0], strict=True)}
+    there = Session.of(made.program, inputs=list(deployment.inputs), outputs=list(deployment.outputs))
+    ours, theirs = load(data).run(inputs), there.run(inputs)
+    if any(not np.array_equal(y, theirs[key], equal_nan=True) for key, y in ours.items()):
+        raise CheckError("the bundle that was read again gives other numbers than what was written; nothing is kept")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, data)
+    return path, Pair("bytes", len(floats), len(data))
+
+
+__all__ = ["Compressed", "Pair", "compress"]

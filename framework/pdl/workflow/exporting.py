@@ -1,0 +1,307 @@
+"""What one does with a run or a recipe: `export` a run to a file, `check` a recipe before it is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from pdl import random
+from pdl.config import Config, build
+from pdl.config import check as check_config
+from pdl.config.tree import plain
+from pdl.dtype import Array
+from pdl.errors import PdlError, TraceError, UsageError
+from pdl.export.bundle import Comparison, Store, Written, to_bytes, write
+from pdl.export.deployment import Deployment
+from pdl.export.symbolic import trace_symbolic
+from pdl.hub.pretrained import deferred
+from pdl.nn import Module
+from pdl.ops.base import Op
+from pdl.program import Program
+from pdl.runtime.bundle import read
+from pdl.runtime.pipeline import Pipeline
+from pdl.runtime.session import Session, load, of_bundle
+from pdl.runtime.use import random_inputs
+from pdl.train.settings import TrainSettings
+from pdl.train.task import SPLITS, Task
+from pdl.workflow.baselines import in_card
+from pdl.workflow.measuring import measure
+from pdl.workflow.result import Result
+from pdl.workflow.run import Run
+
+Target = Literal["bundle", "onnx"]
+FILE = "model.pdl"
+MEASURED = ("test", "val")  # splits on which the cost of storing in halves is measured
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What `export` made: the file, facts about it as (name, value), and lines for people."""
+
+    path: Path
+    facts: list[tuple[str, Any]]
+    notes: list[str] = field(default_factory=list)
+
+
+def export(
+    run: str | Path,
+    out: str | Path | None = None,
+    *,
+    to: Target = "bundle",
+    opset: int | None = None,
+    weights: str | None = None,
+    licence: str = "",
+    store: Store = "fp32",
+) -> Exported:
+    """Write a trained run as a bundle (RUN/model.pdl by default) or as ONNX (RUN/model.onnx).
+
+    weights   "best" or "last"; by default what the run's own test used
+    licence   of the weights, for the card
+    store     "bf16" or "fp16" keep the bundle's weights in half the bytes. What that costs is measured on the test data
+              (or the validation data); the bundle and its card then state the metrics that it reaches itself
+
+    The file is checked against the model on samples of the run's data, or, where these are gone, on made-up ones.
+    """
+    folder = Run.open(run)
+    config = folder.config()
+    if to == "onnx" and store != "fp32":
+        raise UsageError("--store belongs to bundles; --to onnx writes float32")
+    task = folder.task(config)
+    with deferred():
+        model = task.restore(config)
+    named = folder.load_weights(model, weights)
+    metrics: Mapping[str, float | None] = Result.load(folder.result).metrics if folder.result.is_file() else {}
+    split, dataset, notes = _data(task, config)
+    deployment = task.deployment(model, config, dataset=dataset, metrics=metrics, licence=licence)
+    cost: list[tuple[str, Any]] = []
+    if store != "fp32" and split in MEASURED:
+        metrics, cost = _costs(task, config, deployment, dataset, split, store)
+        deployment = task.deployment(model, config, dataset=dataset, metrics=metrics, licence=licence)
+    if folder.result.is_file():
+        deployment.card = in_card(deployment.card, Result.load(folder.result))
+    deployment.about |= {"weights": named}
+    name = str(folder.describe()["recipe"])
+    if to == "onnx":
+        return _to_onnx(Path(out) if out else folder.path / "model.onnx", deployment, name, metrics, opset, notes)
+    if opset is not None:
+        raise UsageError("--opset belongs to --to onnx")
+    made = write_bundle(Path(out) if out else folder.path / FILE, deployment, folder, metrics, store)
+    return Exported(made.path, [*facts_of(made), *cost], [*notes, *made.notes])
+
+
+def write_bundle(
+    path: Path, deployment: Deployment, run: Run, metrics: Mapping[str, float | None], store: Store = "fp32"
+) -> Written:
+    """The bundle of a run's model, with the run's recipe and the names of the weights that it began with; see
+    `pdl.export.bundle.write`.
+    """
+    began = [report["source"] for report in run.describe().get("pretrained", [])]
+    if began:
+        deployment.about |= {"pretrained": ", ".join(began)}
+    config = (run.path / "config.yaml").read_text(encoding="utf-8")
+    return write(path, deployment, name=str(run.describe()["recipe"]), metrics=metrics, config=config, store=store)
+
+
+def _costs(
+    task: Task,
+    config: Config,
+    deployment: Deployment,
+    dataset: Any,
+    split: str,
+    store: Store,
+) -> tuple[dict[str, float | None], list[tuple[str, Any]]]:
+    """What storing in halves costs: the metrics of the split, measured on the weights as they are stored, and lines
+    that show them before and after. Of the run's own metrics none is kept: they are those of other numbers.
+    """
+    program, _ = trace_symbolic(deployment.module, deployment.inputs)
+    before, after = (
+        measure(
+            task,
+            load(to_bytes(program, deployment, store=each)),
+            deployment,
+            deployment.module,
+            task.loader(config, dataset, training=False, seed=0),
+            split,
+        )
+        for each in ("fp32", store)
+    )
+    lines = [
+        (f"{split}/{name}", f"{value:.4f} as float32, {after[name]:.4f} as {store} ({after[name] - value:+.4f})")
+        for name, value in before.items()
+    ]
+    return {f"{split}/{name}": value for name, value in after.items()}, lines
+
+
+def facts_of(made: Written) -> list[tuple[str, Any]]:
+    """What `pdl export` shows of a bundle."""
+    compared = made.stored or made.comparison
+    shapes = ", ".join(f"{v.name} [{', '.join(map(str, v.spec.shape))}]" for v in made.program.inputs)
+    return [
+        ("bundle", str(made.path)),
+        ("size", f"{made.size / 1000:,.1f} kB"),
+        ("inputs", shapes),
+        ("checked on", f"{compared.samples} samples"),
+        ("difference", f"{compared.difference:.1e} of outputs{_levels(compared)}"),
+        *([("before rounding", f"{made.comparison.difference:.1e} of outputs")] if made.stored else []),
+    ]
+
+
+def _levels(compared: Comparison) -> str:
+    return "" if compared.levels is None else f", {compared.levels:.2g} grey levels of pictures"
+
+
+def _data(task: Task, config: Config) -> tuple[str, Any, list[str]]:
+    """The first split that is there, its name, and a line where none is."""
+    said = "the recipe names none"
+    for split in ("test", "val", "train"):
+        try:
+            found = task.datasets(config, (split,))
+            task.prepare(config, found)
+        except (PdlError, OSError) as error:
+            said = str(error).splitlines()[0]
+            continue
+        if split in found:
+            return split, found[split], []
+    return "", None, [f"the run's data is not here ({said}): checked on made-up samples"]
+
+
+def _to_onnx(
+    path: Path,
+    deployment: Deployment,
+    name: str,
+    metrics: Mapping[str, float | None],
+    opset: int | None,
+    notes: list[str],
+) -> Exported:
+    from pdl.export.onnx import DEFAULT, to_onnx
+
+    program, fixed = trace_symbolic(deployment.module, deployment.inputs)
+    batches = [_alone(deployment, sample) for sample in deployment.samples]
+    samples = [[batch[name] for name in deployment.inputs] for batch in batches]
+    metadata = {
+        "name": name, "licence": deployment.licence, "labels": list(deployment.labels), "metrics": dict(metrics),
+        "pre": deployment.pre, "post": deployment.post, "card": deployment.card, **deployment.about,
+    }  # fmt: skip
+    names: dict[str, Any] = {"inputs": list(deployment.inputs), "outputs": list(deployment.outputs)}
+    made = to_onnx(program, path, opset=opset or DEFAULT, metadata=metadata, samples=samples, **names)
+    return Exported(made.path, _facts_of_onnx(made), [*notes, *fixed, *made.notes])
+
+
+def _alone(deployment: Deployment, sample: Any) -> dict[str, Array]:
+    """A sample as a batch of its own."""
+    steps = {"pre": deployment.pre, "post": deployment.post}
+    names = deployment.labels, "the task's pipeline", deployment.vocabularies
+    pipeline = Pipeline.read(steps, *names, deployment.constants)
+    inputs = deployment.prepare(sample)
+    return {name: x[None] for name, x in inputs.items()} if pipeline is None else pipeline.joined([inputs])
+
+
+def bundle_to_onnx(bundle: str | Path, out: str | Path | None = None, *, opset: int | None = None) -> Exported:
+    """Write the net of a bundle as ONNX (NAME.onnx here by default), compared with ONNX Runtime on a made-up input
+    where the bundle has a pipeline.
+
+    UsageError for a bundle that keeps an imported graph which no program can hold.
+    """
+    from pdl.export.onnx import DEFAULT, to_onnx
+
+    given = read(bundle)
+    if given.kind != "program":
+        raise UsageError(f"{bundle}: keeps the ONNX graph that it was imported from; use that file")
+    meta, session = given.meta, of_bundle(given)
+    samples = []
+    if session.pipeline is not None:
+        samples = [_made_up(session)]
+    metadata = {
+        "name": meta["name"], "licence": meta["licence"], "labels": given.labels, "metrics": meta["metrics"],
+        "pre": given.pipeline["pre"], "post": given.pipeline["post"], "card": given.card, **meta["about"],
+    }  # fmt: skip
+    names: dict[str, Any] = {"inputs": given.program["inputs"], "outputs": given.program["outputs"]}
+    path = Path(out) if out else Path(f"{Path(bundle).stem}.onnx")
+    made = to_onnx(given.build(), path, opset=opset or DEFAULT, metadata=metadata, samples=samples, **names)
+    return Exported(made.path, _facts_of_onnx(made), list(made.notes))
+
+
+def _made_up(session: Session) -> list[Array]:
+    """Inputs for a net: those of a noisy picture, or values that the pipeline knows to be valid."""
+    rng, pipeline = np.random.default_rng(0), session.pipeline
+    assert pipeline is not None
+    if pipeline.reader is None:
+        picture = rng.integers(0, 256, (240, 320, 3), dtype=np.uint8)
+        return [array[None] for array in pipeline.prepare(picture).values()]
+    return list(random_inputs(session, 1, {}).values())
+
+
+def _facts_of_onnx(made: Any) -> list[tuple[str, Any]]:
+    """What `pdl export --to onnx` shows."""
+    against = (
+        f"{made.difference:.1e} from {made.runtime}"
+        if made.difference is not None
+        else "not compared: pip install onnxruntime"
+    )
+    return [
+        ("onnx", str(made.path)), ("opset", made.opset), ("size", f"{made.nbytes / 1000:,.1f} kB"),
+        ("nodes", made.nodes), ("inputs", ", ".join(f"{p.name} [{', '.join(map(str, p.shape))}]" for p in made.inputs)),
+        ("difference", against),
+    ]  # fmt: skip
+
+
+# -- before training ---------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Checked:
+    """What stands in the way of an export (`faults`, each with its line of code), and what is worth knowing."""
+
+    faults: list[str]
+    notes: list[str]
+    inputs: str = ""
+
+
+def check(config: Config, *, to: Target = "bundle", opset: int | None = None) -> Checked:
+    """Whether the model of a recipe exports, before it is trained: fresh weights, one sample of the data, no file."""
+    config = check_config(config)
+    settings = TrainSettings(**plain(config.get("train") or {}))
+    task: Task = build(config["task"])
+    with random.fork_seed(settings.seed), deferred():
+        parts = task.build(config, seed=settings.seed, splits=_one_split(config))
+        dataset = getattr(next(iter(parts.loaders.values())), "dataset", None)
+        faults, program, notes = _program_of(task, parts.model, config, dataset)
+    if program is None:
+        return Checked(faults, notes)
+    faults += unfit(program)
+    if to == "onnx":
+        from pdl.export.onnx import DEFAULT, missing
+
+        faults += [f"{where}: {op} has no ONNX form" for op, where in missing(program, opset=opset or DEFAULT)]
+    inputs = ", ".join(f"{v.name} [{', '.join(map(str, v.spec.shape))}]" for v in program.inputs)
+    return Checked(faults, notes, inputs)
+
+
+def _one_split(config: Config) -> tuple[str, ...]:
+    return tuple(split for split in SPLITS if config["data"].get(split) is not None)[:1]
+
+
+def _program_of(task: Task, model: Module, config: Config, dataset: Any) -> tuple[list[str], Program | None, list[str]]:
+    try:
+        deployment = task.deployment(model, config, dataset=dataset)
+        program, notes = trace_symbolic(deployment.module, deployment.inputs)
+    except TraceError as error:
+        return [f"{error.where}: {error.reason}"], None, []
+    except UsageError as error:
+        return str(error).splitlines(), None, []
+    return [], program, notes
+
+
+def unfit(program: Program) -> list[str]:
+    """Ops that no bundle holds, each with its line: random numbers, results whose size is known only when they run."""
+    found = []
+    for node in program.nodes:
+        op, name = node.op, type(node.op).__name__
+        if op.dynamic or (type(op).cpu is Op.cpu and op.view is None and type(op).run is Op.run):
+            found.append(f"{node.where}: {name} makes results whose size depends on values")
+        elif name in ("DropoutMask", "Noise", "Seed"):
+            found.append(f"{node.where}: {name} draws random numbers in evaluation mode")
+    found += [f"{buffer.name} is changed when the model runs, in evaluation mode" for buffer, _ in program.effects]
+    return found

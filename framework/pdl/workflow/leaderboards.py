@@ -1,0 +1,269 @@
+"""Several recipes against each other: each trained over several seeds, or loaded where that has been done already."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from glob import glob, has_magic
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+from pdl.config import Config, check, load
+from pdl.config.named import find, shipped
+from pdl.errors import DataError, PdlError, UsageError
+from pdl.train.log import duration
+from pdl.workflow.result import Result, machine, versions
+from pdl.workflow.run import Run
+from pdl.workflow.training import demand_same, train
+
+Tell = Callable[[str], None]
+#: metrics of which less is better, by their last word
+LESS = ("loss", "logloss", "error", "rmse", "mae", "mse", "cer", "wer", "perplexity", "energy", "energy_error")
+
+
+@dataclass
+class Row:
+    """A recipe, or a baseline that several of them share: `values` of each metric, one a seed."""
+
+    name: str
+    values: dict[str, list[float]]
+    seeds: list[int] = field(default_factory=list)
+    runs: list[str] = field(default_factory=list)
+    parameters: int | None = None
+    seconds: list[float] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether it stands for no recipe."""
+        return not self.runs and not self.failures
+
+    def mean(self, metric: str) -> float:
+        """Over seeds; NaN where it was not measured."""
+        known = self.values.get(metric, [])
+        return mean(known) if known else math.nan
+
+    def deviation(self, metric: str) -> float | None:
+        """The standard deviation over seeds (of a sample: n - 1); None for fewer than two."""
+        known = self.values.get(metric, [])
+        return stdev(known) if len(known) > 1 else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        metrics = {name: {"mean": mean(v), "std": self.deviation(name), "values": v} for name, v in self.values.items()}
+        return {
+            "name": self.name, "baseline": self.is_baseline, "metrics": metrics, "seeds": self.seeds, "runs": self.runs,
+            "parameters": self.parameters, "seconds": self.seconds, "failures": self.failures,
+        }  # fmt: skip
+
+
+@dataclass
+class Board:
+    """Rows, best first by the first metric."""
+
+    metrics: list[str]
+    rows: list[Row]
+    notes: list[str] = field(default_factory=list)
+
+    def columns(self) -> list[str]:
+        """Of the table."""
+        return ["", *self.metrics, "seeds", "parameters", "time"]
+
+    def cells(self, sign: str = "±") -> list[list[str]]:
+        """Of the table, as text."""
+        return [[row.name, *(_cell(row, metric, sign) for metric in self.metrics), *_facts(row)] for row in self.rows]
+
+    def markdown(self) -> str:
+        """The table, and how it came about."""
+        lines = [f"| {' | '.join(self.columns())} |", "|---" + "|---:" * (len(self.columns()) - 1) + "|"]
+        lines += [f"| {' | '.join(row)} |" for row in self.cells()]
+        about = [*self.notes, f"Mean ± standard deviation over seeds; time of training, on {machine()['class']}.",
+                 ", ".join(f"{name} {version}" for name, version in versions().items()) + "."]  # fmt: skip
+        return "\n".join([*lines, "", *about]) + "\n"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        rows = [row.to_dict() for row in self.rows]
+        return {
+            "metrics": self.metrics, "rows": rows, "notes": self.notes, "versions": versions(), "machine": machine()
+        }  # fmt: skip
+
+
+def _cell(row: Row, metric: str, sign: str) -> str:
+    value, off = row.mean(metric), row.deviation(metric)
+    if math.isnan(value):
+        return "-"
+    return f"{value:.4f}" if off is None else f"{value:.4f} {sign} {off:.4f}"
+
+
+def _facts(row: Row) -> tuple[str, str, str]:
+    """Seeds, parameters, time."""
+    parameters = "-" if row.parameters is None else f"{row.parameters:,}"
+    time = duration(mean(row.seconds)) if row.seconds else "failed" if row.failures else "-"
+    return str(len(row.seeds)) if row.seeds else "-", parameters, time
+
+
+def recipes(words: Sequence[str | Path]) -> list[Path]:
+    """The recipes that words mean: files, names, patterns of files, patterns of names; each once."""
+    if not words:
+        raise UsageError("which recipes? write: pdl leaderboard -c RECIPE RECIPE ...")
+    found: dict[Path, Path] = {}
+    for word in map(str, words):
+        files: list[Path] = [find(word)]
+        if has_magic(word):
+            files = sorted(map(Path, glob(word, recursive=True)))
+            files = files or [path for name, path in shipped().items() if fnmatchcase(name, word)]
+            if not files:
+                raise UsageError(f"{word}: no recipe matches; `pdl config list` shows those that have names")
+        found |= {file.resolve(): file for file in files}
+    names: dict[str, Path] = {}
+    for file in found.values():
+        other = names.setdefault(file.stem, file)
+        if other is not file:
+            raise UsageError(f"{other} and {file} have one name, and so would their runs; give one of them")
+    return list(found.values())
+
+
+def leaderboard(
+    words: Sequence[str | Path],
+    *,
+    overrides: Sequence[str] = (),
+    seeds: int = 3,
+    metrics: Sequence[str] = (),
+    runs: str | Path = "runs",
+    tell: Tell = lambda line: None,
+    progress: bool = False,
+) -> Board:
+    """Train every recipe with the seeds 0, 1, ... (from its own `train.seed` on) into RUNS/<recipe>-seed<N>, and put
+    them in one table with their baselines, sorted by the first metric.
+
+    What has a finished run of the same settings is loaded, what has an unfinished one goes on. A recipe that fails has
+    a row that says so; the others go on. By default `metrics` are those of the test. UsageError where a folder holds a
+    run of other settings.
+
+    tell      is called with a line before each run
+    progress  tell how far each training is, on standard error
+    """
+    if seeds < 1:
+        raise UsageError(f"seeds={seeds} must be at least 1")
+    plans = [plan for file in recipes(words) for plan in _plans(file, overrides, seeds, Path(runs))]
+    found: dict[str, Row] = {}
+    results: list[tuple[str, Result]] = []
+    for number, (name, seed, config, folder) in enumerate(plans, 1):
+        row = found.setdefault(name, Row(name, {}))
+        try:
+            tell(f"[{number}/{len(plans)}] {name}, seed {seed}: {_state(folder)} {folder.path}")
+            result = _result(config, folder, progress)
+        except PdlError as error:
+            row.failures.append(f"seed {seed}: {error}")
+            tell(f"{name}, seed {seed} failed: {error}")
+            continue
+        _add(row, seed, result)
+        results.append((name, result))
+    chosen = list(metrics) or _of_the_test([result for _, result in results])
+    rows = sorted([*found.values(), *_baselines(results)], key=_order(chosen, [plan[2] for plan in plans]))
+    return Board(chosen, rows, _notes({name: config for name, _, config, _ in plans}))
+
+
+def _plans(file: Path, overrides: Sequence[str], seeds: int, runs: Path) -> list[tuple[str, int, Config, Run]]:
+    """(name, seed, recipe, run folder) for each seed; all are checked before anything is trained."""
+    first = load(file, list(overrides))
+    begin = int((first.get("train") or {}).get("seed") or 0)
+    made = []
+    for seed in range(begin, begin + seeds):
+        config = check(load(file, [*overrides, f"train.seed={seed}"]))
+        folder = Run(runs / f"{file.stem}-seed{seed}")
+        if (folder.path / "config.yaml").is_file():
+            demand_same(folder, config, tested=True)
+        made.append((file.stem, seed, config, folder))
+    return made
+
+
+def _state(folder: Run) -> str:
+    if folder.result.is_file():
+        return "loaded from"
+    return "going on in" if folder.resumable else "training into"
+
+
+def _result(config: Config, folder: Run, progress: bool) -> Result:
+    """The result of the run in this folder, trained if it is not there."""
+    if not folder.result.is_file():
+        begun = (folder.path / "config.yaml").is_file()
+        return train(config, run=folder.path, resume=begun, progress=progress)
+    result = Result.load(folder.result)
+    if result.status not in ("finished", "stopped early"):
+        raise DataError(f"{folder.path}: the run there is no whole one ({result.status}); move it away")
+    return result
+
+
+def _add(row: Row, seed: int, result: Result) -> None:
+    row.seeds.append(seed)
+    row.runs.append(result.run)
+    row.seconds.append(result.seconds)
+    row.parameters = result.parameters
+    _values(row, result.metrics)
+
+
+def _values(row: Row, metrics: Mapping[str, float | None]) -> None:
+    for metric, value in metrics.items():
+        if value is not None and value - value == 0:
+            row.values.setdefault(metric, []).append(value)
+
+
+def _of_the_test(results: Sequence[Result]) -> list[str]:
+    """The metrics of the split that was measured last, but for the loss, which is not the same for all models."""
+    names = list(dict.fromkeys(name for result in results for name in result.metrics))
+    for split in ("test", "val", "train"):
+        own = [name for name in names if name.startswith(f"{split}/")]
+        if own:
+            return [name for name in own if name != f"{split}/loss"] or own
+    return names
+
+
+def _baselines(results: Sequence[tuple[str, Result]]) -> list[Row]:
+    """A row for each baseline; one that says something else for another recipe (of other data) has its name behind."""
+    rows: dict[str, Row] = {}
+    for recipe, result in results:
+        for name, metrics in result.baselines.items():
+            row = Row(name, {})
+            _values(row, metrics)
+            same = rows.setdefault(name, row)
+            if same.values != row.values:
+                rows.setdefault(f"{name} ({recipe})", Row(f"{name} ({recipe})", row.values))
+    return list(rows.values())
+
+
+def _order(metrics: Sequence[str], configs: Sequence[Config]) -> Callable[[Row], tuple[bool, float]]:
+    """Best first by the first metric; rows without it last."""
+    first = metrics[0] if metrics else ""
+    settings = [config.get("train") or {} for config in configs]
+    said = {
+        str(each.get("monitor_mode"))
+        for each in settings
+        if each.get("monitor_mode") and str(each.get("monitor")).rpartition("/")[2] == first.rpartition("/")[2]
+    }
+    less = said == {"min"} or (not said and first.rpartition("/")[2].partition("@")[0] in LESS)
+
+    def key(row: Row) -> tuple[bool, float]:
+        value = row.mean(first)
+        return math.isnan(value), 0.0 if math.isnan(value) else value if less else -value
+
+    return key
+
+
+def _notes(configs: Mapping[str, Config]) -> list[str]:
+    """A line where the recipes are measured on different data: their numbers are not to be compared."""
+    measured: dict[str, list[str]] = {}
+    for name, config in configs.items():
+        data = config.plain()["data"]
+        node = next((data[split] for split in ("test", "val", "train") if data.get(split) is not None), None)
+        measured.setdefault(str(node), []).append(name)
+    if len(measured) < 2:
+        return []
+    return [f"Not all recipes are measured on the same data: {'; '.join(', '.join(n) for n in measured.values())}."]
+
+
+__all__ = ["Board", "Row", "leaderboard", "recipes"]

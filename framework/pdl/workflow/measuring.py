@@ -1,0 +1,31 @@
+"""The task's own metrics of what was made from a net: a session stands in its place in the evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pdl.errors import UsageError
+from pdl.export.deployment import Deployment
+from pdl.nn import Module
+from pdl.runtime.session import Session
+from pdl.train.deployed import Deployed
+from pdl.train.loop import evaluate
+from pdl.train.task import Task
+
+
+def measure(
+    task: Task, session: Session, deployment: Deployment, model: Module, loader: Iterable[Any], split: str
+) -> dict[str, float]:
+    """The task's metrics of a session on a split, without the split's name."""
+    demand_same_net(deployment, model)
+    found = evaluate(task, Deployed(session), loader, split=split)
+    return {name.removeprefix(f"{split}/"): float(value) for name, value in found.metrics.items()}
+
+
+def demand_same_net(deployment: Deployment, model: Module) -> None:
+    """UsageError where what is deployed is not what the metrics are made for."""
+    if deployment.module is not model:
+        raise UsageError(
+            "the task deploys another module than the net it trains: its metrics cannot be measured on the bundle"
+        )

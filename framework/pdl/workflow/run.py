@@ -1,0 +1,154 @@
+"""The run folder.
+
+config.yaml        the resolved recipe, with what the data told (class names); enough to use the run without the data
+run.json           the recipe's name, when the run began, and whether it is a fast dev run or an overfit run
+metrics.jsonl      numbers as they came (`pdl.train.log.MetricsLog`)
+checkpoints/       last.safetensors, best.safetensors, step-*.safetensors (`pdl.checkpoint`)
+result.json        the outcome (`pdl.workflow.result`)
+report.html        the outcome for people
+vocabularies/      NAME.txt: the names that the data told and that are too many for config.yaml (`pdl.vocabulary`)
+model.pdl          the bundle to deploy (`pdl.export`), unless train.export=false
+tensorboard/       event files, with train.tensorboard=true
+trace.json         a Chrome trace, and profile.json, its tables, of `pdl train --profile` (`pdl.train.profiler`)
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from pdl import checkpoint
+from pdl.checkpoint import LAST
+from pdl.config import Config, build, dump, from_dict, load
+from pdl.errors import UsageError
+from pdl.files import write_atomic
+from pdl.nn import Module
+from pdl.train.task import Task
+from pdl.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder by its path."""
+
+    path: Path
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of checkpoints."""
+        return self.path / "checkpoints"
+
+    @property
+    def result(self) -> Path:
+        """result.json."""
+        return self.path / "result.json"
+
+    @property
+    def resumable(self) -> bool:
+        """Whether there is a checkpoint to go on from."""
+        return (self.checkpoints / LAST).is_file()
+
+    @classmethod
+    def new(cls, path: str | Path | None, recipe: str) -> Run:
+        """A folder for a new run: `path`, which must not hold one already, or the next free runs/<recipe>-<n>."""
+        if path is None:
+            return cls(next(each for n in count(1) if not (each := Path("runs") / f"{recipe}-{n}").exists()))
+        run = cls(Path(path))
+        if run.path.exists() and not run.path.is_dir():
+            raise UsageError(f"{run.path}: a file is in the way; --run names a folder")
+        if run.resumable or run.result.is_file():
+            go_on = f"go on with it (pdl train --resume {run.path})"
+            raise UsageError(f"{run.path}: holds a run already; {go_on} or name another folder (--run)")
+        return run
+
+    @classmethod
+    def open(cls, path: str | Path) -> Run:
+        """An existing run folder."""
+        run = cls(Path(path))
+        if not (run.path / "config.yaml").is_file():
+            what = "no such folder" if not run.path.exists() else "not a run folder (it has no config.yaml)"
+            raise UsageError(f"{run.path}: {what}; `pdl train` writes run folders, by default below runs/")
+        return run
+
+    def config(self, overrides: Sequence[str] = ()) -> Config:
+        """The resolved recipe of the run."""
+        return load(self.path / "config.yaml", list(overrides))
+
+    @property
+    def vocabularies(self) -> dict[str, Vocabulary]:
+        """The vocabularies of the run, by name."""
+        files = sorted((self.path / "vocabularies").glob("*.txt"))
+        return {file.stem: Vocabulary.read(file.read_text(encoding="utf-8"), str(file)) for file in files}
+
+    def task(self, config: Config) -> Task:
+        """The task of the run, with the names it has learned; `config` is the run's own, maybe with other data."""
+        task: Task = build(config["task"])
+        task.vocabularies.update(self.vocabularies)
+        return task
+
+    def load_weights(self, model: Module, which: str | None = None) -> str:
+        """Give the model the weights of a checkpoint, "best" or "last" (None: those the run's own test used).
+
+        Of a run with `train.ema` they are the averaged ones. Returns which they are, and of when.
+        """
+        path = checkpoint.find(self.path, which)
+        tree = checkpoint.load(path)
+        model.load_state_dict(checkpoint.weights(tree))
+        return f"{path.stem} (epoch {tree['state']['epoch']})"
+
+    def describe(self) -> dict[str, Any]:
+        """run.json."""
+        file = self.path / "run.json"
+        return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {"recipe": self.path.name}
+
+    def open_for(
+        self,
+        config: Config,
+        task: Task,
+        mode: dict[str, Any],
+        pretrained: Sequence[dict[str, Any]] = (),
+    ) -> None:
+        """Make the folder, with config.yaml (the recipe, and laid over it what the data told the task), the task's
+        vocabularies, and run.json, which also keeps what became of pretrained weights.
+
+        The folder of a resumed run has them already, and must be of the same `mode` (fast_dev_run, overfit).
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        if (self.path / "run.json").is_file():
+            begun = self.describe()["mode"]
+            if begun != mode:
+                options = "".join(f" --{name.replace('_', '-')}" + (f" {value}" if name == "overfit" else "")
+                                  for name, value in begun.items() if value)  # fmt: skip
+                how = f"with{options}" if options else "without --fast-dev-run and --overfit"
+                raise UsageError(f"{self.path}: this run was begun {how}; go on with: "
+                                 f"pdl train --resume {self.path}{options}")  # fmt: skip
+            return
+        told = task.remember()
+        for name, vocabulary in task.vocabularies.items():
+            (self.path / "vocabularies").mkdir(exist_ok=True)
+            text = vocabulary.text().encode()
+            write_atomic(self.path / "vocabularies" / f"{name}.txt", text)
+        whole = from_dict(overlaid(config.plain(), told))
+        dump(Config(whole.tree, config.path, config.overrides), self.path)
+        began = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+        about: dict[str, Any] = {
+            "recipe": config.path.stem if config.path else "run",
+            "started": began,
+            "told": told,
+            "mode": mode,
+        }
+        about["pretrained"] = list(pretrained)
+        write_atomic(self.path / "run.json", (json.dumps(about) + "\n").encode())
+
+
+def overlaid(tree: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """`tree` with the values of `over` laid over it."""
+    merged = dict(tree)
+    for key, value in over.items():
+        merged[key] = overlaid(merged.get(key) or {}, value) if isinstance(value, dict) else value
+    return merged

@@ -1,0 +1,278 @@
+"""`train` a recipe into a run folder, or `profile` its first steps."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pdl import checkpoint, random
+from pdl.checkpoint import LAST
+from pdl.config import Config, build, check, diff, from_dict
+from pdl.config.tree import plain
+from pdl.errors import CheckError, NumericalError, PdlError, UsageError
+from pdl.files import write_atomic
+from pdl.hub.pretrained import collected, deferred
+from pdl.train.checkpoints import Checkpoints
+from pdl.train.freeze import Frozen
+from pdl.train.hooks import EarlyStop, Hook
+from pdl.train.log import MetricsLog, Progress, append_log
+from pdl.train.loop import Evaluation, Trainer
+from pdl.train.loop import evaluate as evaluate_split
+from pdl.train.profiler import Profiler
+from pdl.train.settings import TrainSettings
+from pdl.train.task import Parts, Task
+from pdl.train.tensorboard import TensorBoard
+from pdl.workflow.baselines import has_baselines, in_card, measured
+from pdl.workflow.report import write_report
+from pdl.workflow.result import Result, identity
+from pdl.workflow.run import Run
+
+# What may differ between a run and its resumption: nothing that a weight depends on.
+FREE = (
+    "train.checkpoint_every", "train.checkpoint_seconds", "train.keep_last", "train.log_every", "train.tensorboard",
+    "train.report", "train.export", "train.nan_check", "train.test_weights", "data.workers", "data.prefetch",
+    "data.test",
+)  # fmt: skip
+TEST = ("data.test", "train.test_weights")
+FAST_BATCHES = 2
+TRACE, PROFILE = "trace.json", "profile.json"
+OVERFIT_EPOCHS, OVERFIT_RATIO = 300, 0.1
+
+
+def train(
+    cfg: Config | dict[str, Any],
+    *,
+    run: str | Path | None = None,
+    resume: bool = False,
+    fast_dev_run: bool = False,
+    overfit: int = 0,
+    hooks: Sequence[Hook] = (),
+    progress: bool = True,
+) -> Result:
+    """Train a recipe into a run folder, test it, and write the report.
+
+    run           the folder; by default runs/<recipe>-<n>
+    resume        go on from the last checkpoint of `run` (from the beginning if it has none yet)
+    fast_dev_run  two batches of everything
+    overfit       train on so many samples only, until their loss is a tenth; CheckError if that never happens
+    hooks         of your own, before the trainer's
+    progress      tell how far it is, on standard error
+    """
+    config = check(cfg if isinstance(cfg, Config) else from_dict(cfg))
+    folder = _folder(config, run, resume)
+    settings = _settings(config, fast_dev_run, overfit)
+    task = folder.task(config)
+    fresh = not folder.path.exists()
+    with random.fork_seed(settings.seed):
+        going_on = resume and folder.resumable
+        with deferred() if going_on else nullcontext(), collected() as reports:
+            parts = task.build(config, seed=settings.seed, overfit=overfit)
+        trainer = _trainer(
+            config, task, parts, settings, limit=FAST_BATCHES if fast_dev_run else None, plain_lr=overfit > 0
+        )
+        trainer.notes = [line for report in reports for line in report.lines()]
+        trainer.hooks = [*hooks, *_hooks(folder, settings, overfit, progress)]
+        mode = {"fast_dev_run": fast_dev_run, "overfit": overfit}
+        folder.open_for(config, task, mode, [report.to_dict() for report in reports])
+        if going_on:
+            trainer.load_state_dict(checkpoint.load(folder.checkpoints / LAST))
+        with _explained(folder, fresh):
+            trainer.fit()
+    stopped = "stopped early" if trainer.state.stopped else "finished"
+    status = "fast dev run" if fast_dev_run else "overfit" if overfit else stopped
+    return _finish(folder, config, trainer, parts, status)
+
+
+def profile(cfg: Config | dict[str, Any], *, run: str | Path | None = None, steps: int = 20) -> Profiler:
+    """Train a recipe for a few steps and record where their time goes, into trace.json and profile.json of a new run
+    folder (`run`; by default runs/<recipe>-<n>). Nothing is evaluated and no weights are kept.
+    """
+    config = check(cfg if isinstance(cfg, Config) else from_dict(cfg))
+    folder = _folder(config, run, resume=False)
+    settings = TrainSettings(**plain(config.get("train") or {}))
+    task: Task = build(config["task"])
+    profiler = Profiler(steps)
+    with random.fork_seed(settings.seed):
+        parts = task.build(config, seed=settings.seed, splits=("train",))
+        trainer = _trainer(config, task, parts, replace(settings, max_steps=None), limit=None, plain_lr=False)
+        trainer.settings = replace(trainer.settings, epochs=10**9)  # it ends when enough steps are recorded
+        trainer.hooks = [profiler]
+        folder.open_for(config, task, {"profile": steps})
+        trainer.fit()
+    profiler.write_trace(folder.path / TRACE)
+    write_atomic(folder.path / PROFILE, (json.dumps(profiler.to_dict()) + "\n").encode())
+    return profiler
+
+
+def _folder(config: Config, run: str | Path | None, resume: bool) -> Run:
+    """A new folder, or the one to go on in, whose recipe must be this one."""
+    if not resume:
+        return Run.new(run, config.path.stem if config.path else "run")
+    if run is None:
+        raise UsageError("resume: which run? name its folder (pdl train --resume RUN)")
+    folder = Run.open(run)
+    demand_same(folder, config)
+    return folder
+
+
+def demand_same(folder: Run, config: Config, *, tested: bool = False) -> None:
+    """UsageError where a recipe is not that of a run, but for what no weight depends on and what the data told; where
+    the run has been `tested`, not for what its test depends on either."""
+    told = {f"{section}.{key}" for section, keys in folder.describe().get("told", {}).items() for key in keys}
+    free = tuple(key for key in FREE if not (tested and key in TEST)) + tuple(told)
+    changed = [each for each in diff(folder.config(), config) if not each.key.startswith(free)]
+    if changed:
+        lines = "\n".join(f"  {each}" for each in changed)
+        raise UsageError(
+            f"{folder.path}: these settings differ from the run's own, so the weights would not be those of one run:\n"
+            f"{lines}\nleave them as they were, or start a new run"
+        )
+
+
+def _settings(config: Config, fast_dev_run: bool, overfit: int) -> TrainSettings:
+    settings = TrainSettings(**plain(config.get("train") or {}))
+    if fast_dev_run:
+        return replace(settings, epochs=1, eval_every=1, log_every=1, early_stop=None)
+    if overfit:
+        own = {"max_steps": None, "ema": None, "early_stop": None, "monitor": "val/loss", "monitor_mode": "min"}
+        return replace(settings, epochs=OVERFIT_EPOCHS, **own)  # type: ignore[arg-type]
+    return settings
+
+
+def _trainer(
+    config: Config, task: Task, parts: Parts, settings: TrainSettings, *, limit: int | None, plain_lr: bool
+) -> Trainer:
+    frozen = Frozen(parts.model, settings.freeze)  # before the optimiser, which takes what is left
+    optimizer = build(config["optim"], params=parts.model)
+    schedule = None if plain_lr or config.get("schedule") is None else build(config["schedule"])
+    return Trainer(task, parts.model, optimizer, parts.loaders, settings, schedule=schedule, limit=limit, frozen=frozen)
+
+
+def _hooks(folder: Run, settings: TrainSettings, overfit: int, progress: bool) -> list[Hook]:
+    """The checkpoint comes last: it must see all others as they will be."""
+    made: list[Hook] = [MetricsLog(folder.path / "metrics.jsonl", settings.log_every)]
+    if settings.early_stop is not None:
+        made.append(EarlyStop(settings.early_stop))
+    if overfit:
+        made.append(Overfit())
+    if settings.tensorboard:
+        made.append(TensorBoard(folder.path / "tensorboard", settings.log_every))
+    if progress:
+        made.append(Progress())
+    every, seconds = settings.checkpoint_every, settings.checkpoint_seconds
+    return [*made, Checkpoints(folder.checkpoints, every=every, seconds=seconds, keep_last=settings.keep_last)]
+
+
+class Overfit(Hook):
+    """Stop when the loss on the few samples has fallen to a tenth of what it was before the first step."""
+
+    def __init__(self) -> None:
+        self.first: float | None = None
+        self.value = float("nan")
+
+    def on_start(self, trainer: Trainer) -> None:
+        if self.first is None:
+            self.first = trainer.evaluate("val").metrics["val/loss"]
+
+    def on_evaluate(self, trainer: Trainer, evaluation: Evaluation) -> None:
+        self.value = evaluation.metrics["val/loss"]
+        if self.first is not None and self.value <= OVERFIT_RATIO * self.first:
+            trainer.state.stopped = True
+
+    def on_end(self, trainer: Trainer) -> None:
+        if not trainer.state.stopped:
+            fell = f"in {trainer.state.epoch} epochs the loss went from {self.first:.4g} to {self.value:.4g}"
+            raise CheckError(
+                f"overfit: {fell}, not to a tenth; a model that cannot learn a few samples has a fault: look at "
+                "optim.lr, the labels, and the transforms for evaluation"
+            )
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"first": self.first}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.first = state.get("first")
+
+
+@contextmanager
+def _explained(folder: Run, fresh: bool) -> Iterator[None]:
+    """Errors say what can be gone on from; a folder made for a run that never reached a checkpoint is taken away."""
+    try:
+        yield
+    except PdlError as error:
+        if folder.resumable and isinstance(error, NumericalError):
+            error.args = (f"{error.args[0]}\nthe last good checkpoint is {folder.checkpoints / LAST}",)
+        elif fresh and not folder.resumable:
+            shutil.rmtree(folder.path)
+        raise
+
+
+def _finish(folder: Run, config: Config, trainer: Trainer, parts: Parts, status: str) -> Result:
+    """Load the weights the test is to use, test, measure the baselines, and write result and report."""
+    which = trainer.settings.test_weights if trainer.state.best is not None else "last"
+    weights = folder.load_weights(trainer.model, which) + (f", by {trainer.monitor}" if which == "best" else "")
+    split = next(each for each in ("test", "val", "train") if each in trainer.loaders)
+    evaluation = evaluate_split(trainer.task, trainer.model, trainer.loaders[split], split=split, limit=trainer.limit)
+    validation = trainer.state.best_metrics if which == "best" else trainer.state.metrics
+    figures = trainer.task.figures(evaluation)
+    metrics = {**figures, **evaluation.metrics, **validation, "train/loss": trainer.state.train_loss}
+    result = _result(folder, config, trainer, status, weights, metrics)
+    result.save(folder.result)
+    if status in ("finished", "stopped early") and has_baselines(trainer.task):
+        _beside(result, trainer, config, parts, split)
+        result.save(folder.result)
+    line = {"kind": "test", "step": trainer.state.step, **result.metrics, "weights": weights}
+    append_log(folder.path / "metrics.jsonl", line)
+    if trainer.settings.report:
+        dataset = getattr(trainer.loaders[split], "dataset", None)
+        write_report(folder.path, config, result, trainer.task, evaluation, dataset)
+    if trainer.settings.export and status != "overfit":
+        _export(folder, config, trainer, result, getattr(trainer.loaders[split], "dataset", None))
+    return result
+
+
+def _beside(result: Result, trainer: Trainer, config: Config, parts: Parts, split: str) -> None:
+    """Measure the baselines; a fault there costs their numbers and not the run's."""
+    trainer.emit("on_message", f"measuring the baselines on {split}")
+    try:
+        result.baselines = measured(trainer.task, config, parts.datasets, split)
+    except PdlError as error:
+        trainer.emit("on_message", f"no baselines: {str(error).splitlines()[0]}")
+
+
+def _export(folder: Run, config: Config, trainer: Trainer, result: Result, dataset: Any) -> None:
+    """Write model.pdl; where that cannot be, one line says why."""
+    from pdl.workflow.exporting import FILE, write_bundle
+
+    try:
+        deployment = trainer.task.deployment(trainer.model, config, dataset=dataset, metrics=result.metrics)
+        deployment.card = in_card(deployment.card, result)
+        deployment.about |= {"weights": result.weights}
+        write_bundle(folder.path / FILE, deployment, folder, result.metrics)
+    except PdlError as error:
+        trainer.emit("on_message", f"no {FILE} was written: {str(error).splitlines()[0]}")
+
+
+def _result(
+    folder: Run, config: Config, trainer: Trainer, status: str, weights: str, metrics: dict[str, float]
+) -> Result:
+    state = trainer.state
+    return Result(
+        **identity(folder.describe()["recipe"], folder.path, config),
+        status=status,
+        seed=trainer.settings.seed,
+        epochs=state.epoch,
+        steps=state.step,
+        seconds=round(state.seconds, 3),
+        samples_per_second=round(state.samples / state.seconds, 1) if state.seconds > 0 else None,
+        parameters=sum(p.size for p in trainer.model.parameters()),
+        weights=weights,
+        pretrained=folder.describe().get("pretrained", []),
+        metrics=metrics,
+        next=f"pdl predict {folder.path} {trainer.task.example(trainer.loaders, folder.path)}",
+    )

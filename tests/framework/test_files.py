@@ -1,0 +1,42 @@
+"""A file is there whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pdl.files import is_part, replacing, write_atomic
+
+
+def test_content_replaces_content(tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    for content in (b"one", "zw\u00f6lf", [b"th", memoryview(b"ree")]):
+        write_atomic(file, content)
+    assert file.read_bytes() == b"three"
+    write_atomic(file, "zw\u00f6lf")
+    assert file.read_text(encoding="utf-8") == "zw\u00f6lf"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_failed_write_leaves_the_old_content_and_nothing_else(tmp_path: Path) -> None:
+    file = tmp_path / "a.npy"
+    write_atomic(file, b"old")
+
+    def broken() -> None:
+        with replacing(file) as part:
+            part.write_bytes(b"half")
+            raise RuntimeError("stopped")
+
+    with pytest.raises(RuntimeError, match="stopped"):
+        broken()
+    assert file.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_what_a_kill_leaves_is_known_by_its_name(tmp_path: Path) -> None:
+    with replacing(tmp_path / "last.safetensors") as part:
+        part.write_bytes(b"x")
+        assert is_part(part)
+        assert part.suffix == ".safetensors"
+    assert not any(map(is_part, [Path(".git"), Path("last.safetensors"), Path(".x.12345678"), Path(".1.2.3")]))
