@@ -73,9 +73,9 @@ COARSE = {"bf16": None, "why": "bfloat16 angles are coarse"}
 CASES = [
     Case(expectation, [f(2, 4)], by_matrices, second=False, **COARSE),
     Case(expectation, [f(2, 4), f(2, 8)], by_matrices, second=False, **COARSE),
-    Case(gradient, [f(2, 2), f(2, 4), f(2, 8)], gradient_by_matrices, grad=(), **COARSE),
+    Case(gradient, [f(2, 2), f(2, 4), f(2, 8)], gradient_by_matrices, differentiable=(), **COARSE),
     Case(state, [f(2, 4)], state_by_matrices, second=False, **COARSE),
     Case(state, [f(2, 4), f(2, 8)], state_by_matrices, second=False, **COARSE),
-    Case(state_gradient, [f(2, 2, 8), f(2, 4), f(2, 8)], state_gradient_by_matrices, grad=(), **COARSE),
-    Case(words, [f(2, 4), i(5, 3, high=4)], words_by_matrices, grad=(), **COARSE),
+    Case(state_gradient, [f(2, 2, 8), f(2, 4), f(2, 8)], state_gradient_by_matrices, differentiable=(), **COARSE),
+    Case(words, [f(2, 4), i(5, 3, high=4)], words_by_matrices, differentiable=(), **COARSE),
 ]

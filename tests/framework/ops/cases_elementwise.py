@@ -7,7 +7,7 @@ from scipy import special
 
 import pdl
 
-from .case import Case, b, c, distinct, f, i
+from .case import Case, b, c, distinct, f, forward, i
 
 
 def table(rows: list[tuple], **common: object) -> list[Case]:
@@ -57,6 +57,9 @@ ANY = table([
     (pdl.atanh, [f(5, low=-0.8, high=0.8)], np.arctanh),
     (pdl.erf, [f(9, low=-5, high=5)], special.erf),
     (pdl.erfc, [f(9, low=-5, high=5)], special.erfc),
+])  # fmt: skip
+
+STEPS = table([
     (pdl.floor, [distinct(3, 4)], np.floor),
     (pdl.ceil, [distinct(3, 4)], np.ceil),
     (pdl.trunc, [distinct(3, 4)], np.trunc),
@@ -67,7 +70,7 @@ ANY = table([
     (pdl.isfinite, [np.array([1.0, np.nan, np.inf])], np.isfinite),
     (pdl.logical_not, [b(3, 4)], np.logical_not),
     (pdl.bitwise_invert, [i(3, 4)], np.invert),
-])  # fmt: skip
+], differentiable=())  # fmt: skip
 
 COMPLEX = table([
     (pdl.conj, [c(3, 4)], np.conj),
@@ -136,6 +139,8 @@ TWO = table([
 for case in TWO:
     if case.function in (pdl.floor_divide, pdl.remainder):
         case.bf16, case.why = None, "the quotient of rounded inputs may cross an integer"
+    if case.function in (pdl.floor_divide, pdl.less, pdl.greater):
+        case.differentiable = ()
 
 OTHERS = [
     Case(pdl.where, [b(3, 4), f(3, 4), f(4)], np.where),
@@ -152,7 +157,7 @@ OTHERS = [
     Case(pdl.astype, [f(3)], lambda x, dtype: x.astype(dtype), {"dtype": "complex128"}, float32=None, bf16=None,
          why="the result has its own dtype"),
     Case(pdl.astype, [c(3)], lambda x, dtype: x.real, {"dtype": "float64"}),
-    Case(pdl.astype, [f(3) * 9], lambda x, dtype: x.astype(dtype), {"dtype": "int32"}),
+    forward(pdl.astype, [f(3) * 9], lambda x, dtype: x.astype(dtype), {"dtype": "int32"}),
     Case(pdl.sum_to, [f(2, 3, 4)], lambda x, shape: x.sum((0, 2), keepdims=True)[0], {"shape": (3, 1)}),
     Case(pdl.sum_to, [f(30, 50, 4)], lambda x, shape: x.sum((0, 1)), {"shape": (4,)}, grad=[]),
     Case(pdl.pow, [away(3, 4)], lambda x, b: x ** float(b), {"b": 3}),
@@ -162,4 +167,4 @@ OTHERS = [
     Case(pdl.pow, [away(3)], lambda x, b: x ** float(b), {"b": -1}),
 ]  # fmt: skip
 
-CASES = [*POSITIVE, *ANY, *COMPLEX, *TWO, *OTHERS]
+CASES = [*POSITIVE, *ANY, *STEPS, *COMPLEX, *TWO, *OTHERS]

@@ -9,7 +9,7 @@ from pdl.ops.base import apply
 from pdl.ops.conv import _conv_op
 from pdl.ops.packed import PackedConv, PackedLinear, pack
 
-from .case import Case, f
+from .case import f, forward
 from .cases_inference import conv_parts, linear_parts
 
 
@@ -42,22 +42,22 @@ def linear_reference(x, b=None, residual=None, *, features, **how):
 
 
 CASES = [
-    Case(packed_conv, [f(2, 5, 5, 3), f(4), f(2, 5, 5, 4)], conv_reference,
+    forward(packed_conv, [f(2, 5, 5, 3), f(4), f(2, 5, 5, 4)], conv_reference,
          {"kernel": (3, 3, 3, 4), "padding": 1, "activation": "relu"}, bf16=8e-2),
-    Case(packed_conv, [f(1, 9, 7, 5), f(37), None], conv_reference,
+    forward(packed_conv, [f(1, 9, 7, 5), f(37), None], conv_reference,
          {"kernel": (1, 1, 5, 37), "activation": "hardswish"}, bf16=8e-2),
-    Case(packed_conv, [f(2, 9, 8, 6), None, None], conv_reference,
+    forward(packed_conv, [f(2, 9, 8, 6), None, None], conv_reference,
          {"kernel": (2, 3, 6, 40), "stride": (2, 1), "padding": (1, 0), "dilation": (1, 2)}, bf16=8e-2),
-    Case(packed_conv, [f(2, 12, 6), f(5), f(2, 10, 5)], conv_reference, {"kernel": (3, 6, 5)}, bf16=8e-2),
-    Case(packed_conv, [f(1, 4, 5, 6, 3), f(5), None], conv_reference,
+    forward(packed_conv, [f(2, 12, 6), f(5), f(2, 10, 5)], conv_reference, {"kernel": (3, 6, 5)}, bf16=8e-2),
+    forward(packed_conv, [f(1, 4, 5, 6, 3), f(5), None], conv_reference,
          {"kernel": (2, 2, 3, 3, 5), "activation": "gelu"}, bf16=8e-2),
-    *[Case(packed_conv, [f(2, 9, 7, 16), f(32), f(2, 9, 7, 32)], conv_reference,
+    *[forward(packed_conv, [f(2, 9, 7, 16), f(32), f(2, 9, 7, 32)], conv_reference,
            {"kernel": (3, 3, 16, 32), "padding": 1, "form": form, "activation": activation}, atol=1e-4, float32=2e-5,
            bf16=8e-2)
       for form in ("winograd4", "winograd2") for activation in ("relu", "gelu")],
-    Case(packed_linear, [f(3, 4), f(6), f(3, 6)], linear_reference,
+    forward(packed_linear, [f(3, 4), f(6), f(3, 6)], linear_reference,
          {"features": (4, 6), "activation": "leaky_relu", "parameters": (0.1,)}, bf16=8e-2),
-    Case(packed_linear, [f(2, 3, 70), None, None], linear_reference, {"features": (70, 45)}, bf16=8e-2),
-    Case(packed_linear, [f(33, 70), f(35), None], linear_reference,
+    forward(packed_linear, [f(2, 3, 70), None, None], linear_reference, {"features": (70, 45)}, bf16=8e-2),
+    forward(packed_linear, [f(33, 70), f(35), None], linear_reference,
          {"features": (70, 35), "activation": "silu"}, bf16=8e-2),
 ]  # fmt: skip

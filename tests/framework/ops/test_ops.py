@@ -19,7 +19,15 @@ from .case import Case
 
 TABLES = sorted(p.stem for p in Path(__file__).parent.glob("cases_*.py"))
 CASES: list[Case] = [case for t in TABLES for case in importlib.import_module(f"{__package__}.{t}").CASES]
-every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+
+
+def each(cases: list[Case]) -> pytest.MarkDecorator:
+    """A test of every one of these cases."""
+    return pytest.mark.parametrize("case", cases, ids=lambda case: case.id)
+
+
+every_case = each(CASES)
+every_traceable_case = each([case for case in CASES if not case.untraceable])
 
 
 def outputs(value: object) -> tuple[pdl.Tensor, ...]:
@@ -51,56 +59,55 @@ def test_value_and_dtype(case: Case) -> None:
         np.testing.assert_allclose(y.numpy(), want, atol=case.atol, rtol=1e-7)
 
 
-def carries_gradient(case: Case) -> bool:
-    return any(y.requires_grad for y in outputs(case.call(*case.tensors(grad=True))))
-
-
 @every_case
 def test_gradients(case: Case) -> None:
-    if not carries_gradient(case):
-        return
-    gradcheck(case.call, case.tensors(grad=True))
-    if case.second:
-        gradgradcheck(case.call, case.tensors(grad=True))
+    """The outputs that should carry a gradient do, no others do, and the gradients equal central differences."""
+    made = outputs(case.call(*case.tensors(grad=True, every=True)))
+    assert [number for number, y in enumerate(made) if y.requires_grad] == case.carriers(made)
+    inputs = case.tensors(grad=True)
+    if case.carriers(made) and any(x is not None and x.requires_grad for x in inputs):
+        gradcheck(case.call, inputs)
+        if case.second:
+            gradgradcheck(case.call, inputs)
 
 
-@every_case
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_narrow_dtypes(case: Case, dtype: str) -> None:
-    tolerance = case.float32 if dtype == "float32" else case.bf16
-    if tolerance is None:
-        assert case.why, "a skipped dtype needs a reason"
-        return
-    if not any(x is not None and x.dtype.kind == "f" for x in case.inputs):
-        return
-    target = bfloat16 if dtype == "bfloat16" else np.dtype(np.float32)
-    narrow = case.tensors(target, grad=True)
-    found = outputs(case.call(*narrow))
-    with no_grad():
-        wide = outputs(
-            case.call(
-                *[
-                    None
-                    if t is None
-                    else pdl.Tensor(t.data.astype(np.float64))
-                    if is_differentiable(t.dtype) and t.dtype.kind != "c"
-                    else t
-                    for t in narrow
-                ]
-            )
-        )
-    for y, want in zip(found, wide, strict=True):
-        assert y.dtype != np.float64 or want.dtype.kind != "f"
-        if is_differentiable(y.dtype):
-            scale = max(1.0, float(np.abs(want.data).max(initial=0)))
-            np.testing.assert_allclose(y.data.astype(want.dtype), want.data, atol=tolerance * scale, rtol=tolerance)
-    carrying = [y for y in found if y.requires_grad]
-    if carrying:
-        total = sum((y.real() if y.dtype.kind == "c" else y).sum().astype("float64") for y in carrying)
-        total.backward()  # type: ignore[union-attr]
-        for t in narrow:
-            if t is not None and t.grad is not None:
-                assert t.grad.dtype == t.dtype
+def wide(tensor: pdl.Tensor | None) -> pdl.Tensor | None:
+    """The same values in float64 or complex128; asks for a gradient if the tensor does."""
+    if tensor is None or not is_differentiable(tensor.dtype):
+        return tensor
+    dtype = np.complex128 if tensor.dtype.kind == "c" else np.float64
+    return pdl.Tensor(tensor.data.astype(dtype), requires_grad=tensor.requires_grad)
+
+
+def values_and_gradients(case: Case, inputs: list[pdl.Tensor | None]) -> list[list[pdl.Tensor | None]]:
+    """The outputs, and the gradients of their weighted sum for the inputs that ask for one."""
+    made = outputs(case.call(*inputs))
+    asked = [x for x in inputs if x is not None and x.requires_grad]
+    carrying = [y for y in made if y.requires_grad]
+    if not carrying:
+        return [list(made), [None] * len(asked)]
+    rng = np.random.default_rng(7)
+    weights = [pdl.Tensor(np.asarray(rng.choice([0.5, 0.75, 1.0], y.shape), y.dtype)) for y in carrying]
+    return [list(made), list(pdl.autograd.grad(carrying, asked, weights, allow_unused=True))]
+
+
+@each([case for case in CASES if case.floating])
+def test_narrow_dtypes(case: Case) -> None:
+    """Values and gradients in float32 and bfloat16 against those of the same inputs in float64."""
+    for dtype, tolerance in ((np.dtype(np.float32), case.float32), (bfloat16, case.bf16)):
+        if tolerance is None:
+            continue
+        narrow = case.tensors(dtype, grad=True)
+        found, expected = (values_and_gradients(case, inputs) for inputs in (narrow, [wide(t) for t in narrow]))
+        for y, want in zip(found[0], expected[0], strict=True):
+            assert y.dtype != np.float64 or want.dtype.kind != "f"
+        asked = [t for t in narrow if t is not None and t.requires_grad]
+        assert all(g is None or g.dtype == t.dtype for g, t in zip(found[1], asked, strict=True))
+        for y, want in zip(found[0] + found[1], expected[0] + expected[1], strict=True):
+            assert (y is None) == (want is None)
+            if y is not None and is_differentiable(y.dtype):
+                scale = max(1.0, float(np.abs(want.data).max(initial=0)))
+                np.testing.assert_allclose(y.data.astype(want.dtype), want.data, atol=tolerance * scale, rtol=tolerance)
 
 
 def test_every_op_has_a_case() -> None:
