@@ -44,6 +44,15 @@ def test_halves_are_drawn_by_the_seed(tmp_path: Path) -> None:
     assert len(BlogCatalog("train", train=0.1, path=path)) == 42
 
 
+def test_val_is_cut_out_of_the_training_half(tmp_path: Path) -> None:
+    path = BlogCatalog.stand_in(tmp_path, {}).settings["path"]
+    whole = BlogCatalog("train", path=path).nodes
+    train, val, test = (BlogCatalog(split, val=0.2, path=path).nodes for split in ("train", "val", "test"))  # type: ignore[arg-type]
+    assert (len(train), len(val)) == (168, 42)
+    assert sorted([*train, *val]) == whole.tolist()
+    np.testing.assert_array_equal(test, BlogCatalog("test", path=path).nodes)
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [

@@ -26,7 +26,9 @@ class BlogCatalog(NodeData):
     """Bloggers by the groups they are in, one or several each (labels bool [N, 39]); edges are friendships,
     in both directions: 10,312 nodes, 333,983 edges.
 
-    split  train or test: nodes drawn at random with `seed`, a share of `train` of all; None: all nodes
+    split  train, val or test: a share of `train` of all nodes, drawn at random with `seed`, is for training, the rest for
+           the test; None: all nodes
+    val    share of the nodes for training that are kept for validation: to choose settings on
     path   of a zip or folder with nodes.csv, edges.csv, groups.csv and group-edges.csv (numbers from 1 on); by default
            blogcatalog.zip, looked for under PDL_DATA and its folder graph
 
@@ -36,9 +38,10 @@ class BlogCatalog(NodeData):
 
     def __init__(
         self,
-        split: Literal["train", "test"] | None = None,
+        split: Literal["train", "val", "test"] | None = None,
         *,
         train: Annotated[float, Range(above=0, below=1)] = 0.5,
+        val: Annotated[float, Range(0, below=1)] = 0.0,
         seed: Annotated[int, Range(0)] = 0,
         path: str | Path | None = None,
     ) -> None:
@@ -46,9 +49,11 @@ class BlogCatalog(NodeData):
         graph = shared(found, "blogcatalog", lambda: _read(found))
         super().__init__(graph, None, source=found)
         if split is not None:
-            cut = round(train * graph.num_nodes)
+            last = round(train * graph.num_nodes)
+            first = last - round(val * last)
             order = np.random.default_rng(seed).permutation(graph.num_nodes)
-            self.split, self.nodes = split, np.sort(order[:cut] if split == "train" else order[cut:])
+            parts = {"train": order[:first], "val": order[first:last], "test": order[last:]}
+            self.split, self.nodes = split, np.sort(parts[split])
 
     @classmethod
     def stand_in(cls, folder: Path, settings: Mapping[str, Any]) -> StandIn:
