@@ -12,6 +12,7 @@ import pdl
 from pdl.autograd import gradcheck
 from pdl.errors import ConfigError
 from pdl_rec import BPRMax, CrossEntropy, SequenceModel, TOP1Max
+from pdl_rec.sampled_softmax import sampled_softmax
 from pdl_rec.sequential.losses import ItemLoss
 
 ITEMS, WIDTH = 9, 4
@@ -62,8 +63,10 @@ def stated(loss: Any, model: Table, sessions: np.ndarray) -> float:
             if loss.negatives is None:
                 rest = np.delete(scores[row], [0, target])
             elif loss.logq:
-                expected = loss.negatives * chance + (len(TARGETS) * counts / counts.sum() if loss.in_batch else 0)
-                own, rest = own - loss.logq * np.log(expected[target]), rest - loss.logq * np.log(expected[others])
+                expected = loss.negatives * chance + (
+                    (len(TARGETS) - 1) * counts / counts.sum() if loss.in_batch else 0
+                )
+                rest = rest - loss.logq * np.log(expected[others])  # the target was not drawn and keeps its score
             lse = np.log(np.exp(own) + np.exp(rest).sum())
             smooth = loss.label_smoothing and loss.label_smoothing * (lse - scores[row, 1:].mean())
             values.append((1 - loss.label_smoothing) * (lse - own) + smooth)
@@ -124,14 +127,36 @@ def test_gradients(name: str) -> None:
     assert rows == set(range(1, ITEMS + 1)) if loss.negatives is None else rows <= used
 
 
-def test_a_sampled_softmax_with_logq_estimates_the_full_one() -> None:
-    """With many draws the sum of exp(score - ln expected count) comes near the sum of exp(score) over all items."""
-    loss = CrossEntropy(negatives=4000, in_batch=False, sample_alpha=0.6, logq=1.0)
+@pytest.mark.parametrize("in_batch", [True, False])
+@pytest.mark.parametrize("popular", [True, False])
+def test_a_sampled_softmax_with_logq_estimates_the_full_one(in_batch: bool, popular: bool) -> None:
+    """Bengio & Senecal, by hand: over many batches the mean of exp(loss) - 1 is the sum of exp(s_j - s_i) over all j
+    but the target i, be it frequent or rare; the loss itself comes near the full one with many draws."""
+    loss, model, draws = CrossEntropy(negatives=4, in_batch=in_batch, sample_alpha=0.6, logq=1.0), Table(), 4000
     loss.prepare(COUNTS)
-    scores = np.random.default_rng(2).standard_normal(ITEMS + 1)
-    drawn = np.random.default_rng(3).choice(ITEMS + 1, 4000, p=loss.chance)
-    estimate = np.exp(scores[drawn] - loss.log_expected(1)[drawn]).sum()
-    np.testing.assert_allclose(estimate, np.exp(scores[1:]).sum(), rtol=0.05)
+    rng = np.random.default_rng(3)
+    target = int(COUNTS.argmax() if popular else 1 + COUNTS[1:].argmin())
+    session = rng.standard_normal((1, WIDTH))
+    scores = session[0] @ model.table.data.T + model.bias.data  # type: ignore[union-attr]
+    rest = np.exp(np.delete(scores, [0, target]) - scores[target]).sum()
+    beside = rng.choice(ITEMS + 1, (draws, 2), p=COUNTS / COUNTS.sum())  # the other targets of its batch
+    sampled = rng.choice(ITEMS + 1, (draws, 4), p=loss.chance)
+    positive, candidate = (
+        np.full(draws, scores[target]),
+        np.concatenate([beside, sampled] if in_batch else [sampled], 1),
+    )
+    found = sampled_softmax(
+        pdl.Tensor(positive),
+        pdl.Tensor(scores[candidate]),
+        pdl.Tensor(candidate == target),
+        pdl.Tensor(loss.log_expected(3)[candidate]),
+    )
+    np.testing.assert_allclose((np.exp(found.data) - 1).mean(), rest, rtol=0.05)
+    wide = CrossEntropy(negatives=40_000, in_batch=in_batch, sample_alpha=0.6, logq=1.0)
+    wide.prepare(COUNTS)
+    drawn = pdl.Tensor(rng.choice(ITEMS + 1, 40_000, p=wide.chance))
+    value = wide(model, pdl.Tensor(session), pdl.Tensor(np.array([target])), drawn).item()
+    np.testing.assert_allclose(value, np.log1p(rest), rtol=0.03)
 
 
 def test_alpha_moves_from_uniform_to_popular() -> None:

@@ -13,9 +13,9 @@ import numpy as np
 import pdl
 from pdl.tensor import Tensor
 from pdl_rec.models.matching import Compared
+from pdl_rec.sampled_softmax import NEVER, sampled_softmax
 
 Kind: TypeAlias = Literal["bpr", "bce", "hinge", "warp", "softmax"]
-_NEVER = -1e9  # the score of what counts for nothing
 
 
 def matching_loss(
@@ -33,10 +33,10 @@ def matching_loss(
     bce      log loss, 1 for the fitting and 0 for the others, mean over all of them (He et al., arXiv 1708.05031)
     hinge    max(0, margin - fitting + other), mean over others
     warp     see `warp`; of `num_items` items
-    softmax  see `sampled_softmax`; `log_draws` [K] or [N, K] is the logQ correction
+    softmax  see `pdl_rec.sampled_softmax`; `log_draws` [K] or [N, K] is the logQ correction
     """
     if kind == "softmax":
-        return sampled_softmax(compared, known, log_draws)
+        return sampled_softmax(compared.fitting, compared.others, known, log_draws).mean()
     fitting, others = pdl.expand_dims(compared.fitting, axis=1), compared.others
     if kind == "warp":
         return warp(fitting, others, known, margin, num_items)
@@ -46,17 +46,6 @@ def matching_loss(
         return _mean(pdl.relu(others - fitting + margin), known)
     k = others.shape[1]
     return (pdl.softplus(-fitting).mean() + _mean(pdl.softplus(others), known) * k) / (1 + k)
-
-
-def sampled_softmax(compared: Compared, known: Tensor | None = None, log_draws: Tensor | None = None) -> Tensor:
-    """Mean of -s + log(exp(s) + sum_j exp(o_j) / E_j): cross-entropy over all items, whose sum is estimated from the
-    drawn ones; E_j is how often item j is drawn on average (`log_draws` its logarithm; 1 without it): the importance
-    sampling of Bengio & Senecal, "Adaptive importance sampling", IEEE TNN 2008."""
-    others = compared.others if log_draws is None else compared.others - log_draws
-    if known is not None:
-        others = pdl.where(known, _NEVER, others)
-    logits = pdl.concat([pdl.expand_dims(compared.fitting, axis=1), others], axis=1)
-    return (pdl.logsumexp(logits, axis=1) - compared.fitting).mean()
 
 
 def warp(fitting: Tensor, others: Tensor, known: Tensor | None, margin: float, num_items: int) -> Tensor:
@@ -89,7 +78,7 @@ def all_items(scores: Tensor, items: Tensor, known: Tensor | None = None) -> Ten
     nothing = pdl.as_tensor(np.arange(columns) == 0)
     own = pdl.equal(pdl.as_tensor(np.arange(columns)), pdl.expand_dims(items, axis=1))
     out = nothing if known is None else pdl.logical_or(known, nothing)
-    return pdl.cross_entropy(pdl.where(pdl.logical_and(out, pdl.logical_not(own)), _NEVER, scores), items)
+    return pdl.cross_entropy(pdl.where(pdl.logical_and(out, pdl.logical_not(own)), NEVER, scores), items)
 
 
 def _mean(loss: Tensor, known: Tensor | None) -> Tensor:
@@ -100,4 +89,4 @@ def _mean(loss: Tensor, known: Tensor | None) -> Tensor:
     return (loss * counts).sum() / pdl.maximum(counts.sum(), 1.0)
 
 
-__all__ = ["Kind", "all_items", "matching_loss", "sampled_softmax", "warp", "warp_weights"]
+__all__ = ["Kind", "all_items", "matching_loss", "warp", "warp_weights"]

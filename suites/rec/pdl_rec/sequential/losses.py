@@ -20,9 +20,9 @@ from pdl.errors import ConfigError
 from pdl.hints import Range
 from pdl.tensor import Tensor
 from pdl_rec.models.base import SequenceModel
+from pdl_rec.sampled_softmax import NEVER, sampled_softmax
 
 Activation = Literal["linear", "relu", "leaky_relu", "elu", "tanh"]
-AWAY = -1e30  # in place of a score that is none, before a softmax
 
 
 class ItemLoss:
@@ -53,32 +53,32 @@ class ItemLoss:
         """sessions [M, C], targets int64 [M], sampled int64 [K] -> the mean loss, []."""
         raise NotImplementedError(f"{type(self).__name__} must define __call__")
 
+    def candidates(self, targets: Tensor, sampled: Tensor | None) -> Tensor:
+        """The J items that all sessions of a batch are told from, int64 [J]."""
+        lists = [*([targets] if self.in_batch else []), *([] if sampled is None else [sampled])]
+        return lists[0] if len(lists) == 1 else pdl.concat(lists, axis=0)
+
     def contest(
-        self, model: SequenceModel, sessions: Tensor, targets: Tensor, sampled: Tensor | None, logq: float = 0.0
+        self, model: SequenceModel, sessions: Tensor, targets: Tensor, candidates: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Scores of the targets [M], of the J candidates [M, J], and where a candidate is none (bool [M, J])."""
-        lists = [*([targets] if self.in_batch else []), *([] if sampled is None else [sampled])]
-        candidates = lists[0] if len(lists) == 1 else pdl.concat(lists, axis=0)
         own, own_bias = model.item_rows(targets)
         rows, bias = model.item_rows(candidates)
         positive, scores = pdl.sum(sessions * own, axis=1), pdl.matmul(sessions, pdl.matrix_transpose(rows))
         if bias is not None and own_bias is not None:
             positive, scores = positive + own_bias, scores + bias
-        if logq:
-            expected = Tensor(self.log_expected(targets.shape[0]) * np.float32(logq))
-            positive, scores = positive - pdl.take(expected, targets), scores - pdl.take(expected, candidates)
         across = pdl.expand_dims(candidates, axis=0)
         out = pdl.logical_or(pdl.equal(across, pdl.expand_dims(targets, axis=1)), pdl.equal(across, 0))
         return positive, scores, out
 
     def log_expected(self, batch: int) -> np.ndarray:
-        """ln of how often each item is to be expected among the candidates of a batch of so many targets: float32
-        [num_items + 1]."""
+        """ln of how often each item that is not a session's own target is expected among its candidates, in a batch of
+        so many targets: float32 [num_items + 1]."""
         return self._log_expected(batch)
 
     @lru_cache(maxsize=8)  # noqa: B019 - one array for each size of batch, as long as the task lives
     def _log_expected(self, batch: int) -> np.ndarray:
-        count = (self.negatives or 0) * self.chance + (batch * self.share if self.in_batch else 0.0)
+        count = (self.negatives or 0) * self.chance + ((batch - 1) * self.share if self.in_batch else 0.0)
         return np.log(np.maximum(count, 1e-12)).astype(np.float32)
 
 
@@ -86,9 +86,9 @@ class CrossEntropy(ItemLoss):
     """-log softmax of the target among all items, or with `negatives` among the candidates.
 
     negatives        None: all items (full softmax)
-    logq             how much of ln(expected count among the candidates) is taken off the scores, in training: 1 makes
-                     the sampled softmax estimate the full one (Bengio & Senecal, IEEE TNN 19, 2008; Yi et al., RecSys
-                     2019), 0 is GRU4Rec's own choice
+    logq             how much of ln(expected count among the candidates) is taken off the candidates' scores, in
+                     training: 1 makes the sampled softmax estimate the full one (see `pdl_rec.sampled_softmax`), 0 is
+                     GRU4Rec's own choice
     label_smoothing  share of the target that is spread evenly over all items (Szegedy et al., arXiv 1512.00567); full
                      softmax only
     """
@@ -110,27 +110,22 @@ class CrossEntropy(ItemLoss):
     def __call__(self, model: SequenceModel, sessions: Tensor, targets: Tensor, sampled: Tensor | None) -> Tensor:
         if self.negatives is None:
             return full_cross_entropy(model, sessions, targets, self.label_smoothing)
-        if self.in_batch:
-            return self.among_candidates(model, sessions, targets, sampled)
-        positive, scores, out = self.contest(model, sessions, targets, sampled, self.logq)
-        own = pdl.expand_dims(positive, axis=1)
-        both = pdl.concat((own, pdl.where(out, AWAY, scores)), axis=1)
-        return mean_of(pdl.logsumexp(both, axis=1) - positive, targets)
-
-    def among_candidates(
-        self, model: SequenceModel, sessions: Tensor, targets: Tensor, sampled: Tensor | None
-    ) -> Tensor:
-        """The loss where the targets are candidates, session i's the i-th: no matrix of scores is made."""
-        candidates = targets if sampled is None else pdl.concat((targets, sampled), axis=0)
-        rows, bias = model.item_rows(candidates)
+        candidates = self.candidates(targets, sampled)
+        if self.in_batch and not self.logq:
+            return self.in_blocks(model, sessions, targets, candidates)
+        positive, scores, out = self.contest(model, sessions, targets, candidates)
+        expected = None
         if self.logq:
-            expected = Tensor(self.log_expected(targets.shape[0]) * np.float32(self.logq))
-            taken_off = pdl.astype(pdl.take(expected, candidates), rows.dtype)
-            bias = -taken_off if bias is None else bias - taken_off
+            every = Tensor(self.log_expected(targets.shape[0]) * np.float32(self.logq))
+            expected = pdl.take(every, candidates)
+        return mean_of(sampled_softmax(positive, scores, out, expected), targets)
+
+    def in_blocks(self, model: SequenceModel, sessions: Tensor, targets: Tensor, candidates: Tensor) -> Tensor:
+        """The loss where the targets are candidates, session i's the i-th: no matrix of scores is made."""
         places = pdl.where(pdl.equal(targets, 0), -1, pdl.arange(targets.shape[0]))
         ids = pdl.where(pdl.equal(candidates, 0), -1, candidates)
         total = pdl.linear_cross_entropy(
-            sessions, rows, bias, places, ids=ids, ignore_index=-1, transposed=True, reduction="sum"
+            sessions, *model.item_rows(candidates), places, ids=ids, ignore_index=-1, transposed=True, reduction="sum"
         )
         return total / counted(targets, total)
 
@@ -158,10 +153,10 @@ class BPRMax(ItemLoss):
         self.bpreg, self.final_activation, self.slope = bpreg, final_activation, slope
 
     def __call__(self, model: SequenceModel, sessions: Tensor, targets: Tensor, sampled: Tensor | None) -> Tensor:
-        positive, scores, out = self.contest(model, sessions, targets, sampled)
+        positive, scores, out = self.contest(model, sessions, targets, self.candidates(targets, sampled))
         own = pdl.expand_dims(activated(positive, self.final_activation, self.slope), axis=1)
         others = activated(scores, self.final_activation, self.slope)
-        weight = pdl.softmax(pdl.where(out, AWAY, others), axis=1)
+        weight = pdl.softmax(pdl.where(out, NEVER, others), axis=1)
         won = pdl.sum(weight * pdl.sigmoid(own - others), axis=1)
         rows = -pdl.log(won + 1e-24)
         if self.bpreg:
@@ -185,10 +180,10 @@ class TOP1Max(ItemLoss):
         self.final_activation, self.slope = final_activation, slope
 
     def __call__(self, model: SequenceModel, sessions: Tensor, targets: Tensor, sampled: Tensor | None) -> Tensor:
-        positive, scores, out = self.contest(model, sessions, targets, sampled)
+        positive, scores, out = self.contest(model, sessions, targets, self.candidates(targets, sampled))
         own = pdl.expand_dims(activated(positive, self.final_activation, self.slope), axis=1)
         others = activated(scores, self.final_activation, self.slope)
-        weight = pdl.softmax(pdl.where(out, AWAY, others), axis=1)
+        weight = pdl.softmax(pdl.where(out, NEVER, others), axis=1)
         lost = pdl.sigmoid(others - own) + pdl.sigmoid(others * others)
         return mean_of(pdl.sum(weight * lost, axis=1), targets)
 
