@@ -7,7 +7,7 @@ file stands below both.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, SupportsFloat, TypeAlias
 
@@ -15,9 +15,6 @@ import numpy as np
 
 from pdl.dtype import Array, DType, as_dtype, is_differentiable, of_scalar
 from pdl.errors import GradientError, ShapeError
-
-if TYPE_CHECKING:
-    from pdl.autograd.tape import Node
 
 Scalar: TypeAlias = bool | int | float | complex
 Hook: TypeAlias = "Callable[[Tensor], Tensor | None]"
@@ -86,8 +83,23 @@ class HookHandle:
             self._hooks.remove(self._hook)
 
 
-class _HasArray(Protocol):
-    def __array__(self) -> Array: ...
+class TapeNode(Protocol):
+    """The op on the tape that made a tensor, as the tensor knows it: `pdl.autograd.tape.Node`."""
+
+    op: Any
+    order: int
+    inputs: tuple[Tensor | None, ...] | None
+    outputs: tuple[Array, ...]
+    where: str | None
+
+    def hooks_of(self, index: int) -> list[Hook]:
+        """The hooks on output `index`."""
+
+    def parents(self) -> Iterable[Tensor]:
+        """The inputs that gradients flow to."""
+
+    def vjp(self, grads: list[Tensor | None]) -> list[tuple[Tensor, Tensor]]:
+        """Gradients of the inputs from those of the outputs."""
 
 
 TensorLike: TypeAlias = "Tensor | Array | Scalar | list[Any] | tuple[Any, ...] | SupportsFloat"
@@ -108,7 +120,7 @@ class Tensor:
 
     def __init__(self, data: TensorLike, *, dtype: Any = None, requires_grad: bool = False) -> None:
         self._data = _as_array(data, None if dtype is None else as_dtype(dtype))
-        self._node: Node | None = None
+        self._node: TapeNode | None = None
         self._index = 0
         self._hooks: list[Hook] | None = None
         self.grad: Tensor | None = None
@@ -116,7 +128,7 @@ class Tensor:
         self.requires_grad = requires_grad
 
     @classmethod
-    def _wrap(cls, data: Array, node: Node | None = None, index: int = 0) -> Tensor:
+    def _wrap(cls, data: Array, node: TapeNode | None = None, index: int = 0) -> Tensor:
         """A tensor around an array, without copy or check; `node` says which op made it."""
         self = cls.__new__(Tensor)
         self._data = data

@@ -115,7 +115,7 @@ def _from_environment() -> int | None:
     return int(text) if text.isdecimal() and int(text) > 0 else None
 
 
-def demand_environment() -> None:
+def check_environment() -> None:
     """Raise UsageError where PDL_NUM_THREADS or PDL_CPU asked for what cannot be had.
 
     Not raised on import, so that the command line can say it in one line; the first op of a process calls it too.

@@ -9,18 +9,23 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from pdl.dtype import Array
 from pdl.errors import GradientError, ShapeError
-from pdl.tensor import Hook, Tensor, casting, set_grad_enabled
-
-if TYPE_CHECKING:
-    from pdl.ops.base import Op
+from pdl.tensor import Hook, TapeNode, Tensor, casting, set_grad_enabled
 
 _order = count()
+
+
+class Differentiable(Protocol):
+    """What the tape knows of an op: ``vjp(g, y, *inputs)``, the gradients of the inputs from that of the output."""
+
+    @property
+    def vjp(self) -> Any:
+        """The op's own rule."""
 
 
 class Node:
@@ -29,7 +34,7 @@ class Node:
     __slots__ = ("_hooks", "inputs", "op", "order", "outputs", "where")
 
     def __init__(
-        self, op: Op, inputs: tuple[Tensor | None, ...], outputs: tuple[Array, ...], where: str | None
+        self, op: Differentiable, inputs: tuple[Tensor | None, ...], outputs: tuple[Array, ...], where: str | None
     ) -> None:
         self.op = op
         self.inputs: tuple[Tensor | None, ...] | None = inputs
@@ -52,7 +57,7 @@ class Node:
             )
         return (x for x in self.inputs if x is not None and x._requires_grad)
 
-    def pull(self, grads: list[Tensor | None]) -> list[tuple[Tensor, Tensor]]:
+    def vjp(self, grads: list[Tensor | None]) -> list[tuple[Tensor, Tensor]]:
         """Gradients of the inputs from those of the outputs: (input, gradient) pairs."""
         if self._hooks is not None:
             for index, hooks in self._hooks.items():
@@ -76,7 +81,7 @@ class Node:
         return pairs
 
 
-def _checked(g: Tensor, x: Tensor, op: Op) -> Tensor:
+def _checked(g: Tensor, x: Tensor, op: Differentiable) -> Tensor:
     if g.shape != x.shape:
         raise GradientError(f"{type(op).__name__}.vjp gave a gradient of shape {g.shape} for an input {x.shape}")
     return g
@@ -155,8 +160,8 @@ def _sweep(
     useful = None if wanted is None else _on_the_way(ys, wanted)
     targets = None if wanted is None else {_key(x): x for x in wanted}
     results: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
-    pending: dict[int, tuple[Node, list[Tensor | None]]] = {}
-    heap: list[tuple[int, Node]] = []
+    pending: dict[int, tuple[TapeNode, list[Tensor | None]]] = {}
+    heap: list[tuple[int, TapeNode]] = []
 
     def arrive(x: Tensor, g: Tensor) -> None:
         node = x._node
@@ -186,7 +191,7 @@ def _sweep(
                         results[id(node), index] = (targets[id(node), index], g)
                 if useful is not None and id(node) not in useful:
                     continue
-            node_pairs = _pull(node, grads, create_graph)
+            node_pairs = _vjp(node, grads, create_graph)
             for x, g in node_pairs:
                 arrive(x, g)
             if not retain:
@@ -199,9 +204,9 @@ def _sweep(
     return list(results.values())
 
 
-def _pull(node: Node, grads: list[Tensor | None], create_graph: bool) -> list[tuple[Tensor, Tensor]]:
+def _vjp(node: TapeNode, grads: list[Tensor | None], create_graph: bool) -> list[tuple[Tensor, Tensor]]:
     try:
-        return node.pull(grads)
+        return node.vjp(grads)
     except ArithmeticError as error:
         if node.where is not None:
             error.args = (f"{error.args[0]}\n  in the gradient of {type(node.op).__name__}, called at {node.where}",)
@@ -210,7 +215,7 @@ def _pull(node: Node, grads: list[Tensor | None], create_graph: bool) -> list[tu
 
 def _on_the_way(ys: list[Tensor], wanted: list[Tensor]) -> set[int]:
     """The nodes (by id) through which some wanted tensor is reached from `ys`."""
-    nodes: dict[int, Node] = {}
+    nodes: dict[int, TapeNode] = {}
     stack = [y._node for y in ys if y._node is not None]
     while stack:
         node = stack.pop()

@@ -94,7 +94,7 @@ def _telling() -> Iterator[None]:
 def _run(arguments: list[str]) -> int:
     streams = sys.stdout, sys.stderr
     try:
-        threads.demand_environment()
+        threads.check_environment()
         result = typer.main.get_command(app).main(arguments, prog_name="pdl", standalone_mode=False)
         style.flush()
         code = result if isinstance(result, int) else 0

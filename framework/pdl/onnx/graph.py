@@ -19,7 +19,7 @@ from pdl.errors import DtypeError, PdlError, ShapeError, TraceError, UsageError
 from pdl.onnx import values
 from pdl.onnx.registry import Context, NeedsValue, find
 from pdl.onnx.values import array, dtype_named, is_known, plain, widened, widened_dtype
-from pdl.ops.base import room
+from pdl.ops.base import allocation_limit
 from pdl.program.tracing import Symbol
 from pdl.tensor import Tensor, _Tracing
 
@@ -179,11 +179,11 @@ class Interpreter:
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """The outputs for values in the order of the inputs."""
-        before, room.largest = room.largest, values.LARGEST
+        before, allocation_limit.bytes = allocation_limit.bytes, values.LARGEST
         try:
             return Frame(self, self.graph, inputs, None).run()
         finally:
-            room.largest = before
+            allocation_limit.bytes = before
 
 
 class _Steps(threading.local):

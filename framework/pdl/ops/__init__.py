@@ -7,6 +7,7 @@ the file come from ``from pdl.ops.sort import ...``.
 from pdl.ops import activation as _activation
 from pdl.ops import attention as _attention
 from pdl.ops import batchnorm as _batchnorm
+from pdl.ops import broadcast as _broadcast
 from pdl.ops import cast as _cast
 from pdl.ops import chain as _chain  # noqa: F401 - an op that inference passes make
 from pdl.ops import circuit as _circuit
@@ -33,6 +34,7 @@ from pdl.ops import methods as _methods  # noqa: F401 - binds the operators and 
 from pdl.ops import norm as _norm
 from pdl.ops import norm_conv as _norm_conv
 from pdl.ops import packed as _packed  # noqa: F401 - ops that inference passes make
+from pdl.ops import pad as _pad
 from pdl.ops import pairs as _pairs
 from pdl.ops import pauli_words as _pauli_words
 from pdl.ops import pool as _pool
@@ -46,18 +48,18 @@ from pdl.ops import shape as _shape
 from pdl.ops import softmax as _softmax
 from pdl.ops import sort as _sort
 from pdl.ops import sparse as _sparse
-from pdl.ops import table as _table
 
 _FAMILIES = (
-    _activation, _attention, _cast, _circuit, _classifier, _conv, _create, _cross_entropy, _csr, _ctc, _decompose,
-    _distance, _dropout, _einsum, _elementwise, _embedding, _index, _layer_norm, _linalg, _logic, _loss, _norm,
-    _batchnorm, _norm_conv, _pairs, _pauli_words, _pool, _precision, _quant, _reduce, _resize, _rnn, _segment, _shape,
-    _softmax, _sort, _sparse, _table,
+    _activation, _attention, _broadcast, _cast, _circuit, _classifier, _conv, _create, _cross_entropy, _csr, _ctc,
+    _decompose, _distance, _dropout, _einsum, _elementwise, _embedding, _index, _layer_norm, _linalg, _logic, _loss,
+    _batchnorm, _norm, _norm_conv, _pad, _pairs, _pauli_words, _pool, _precision, _quant, _reduce, _resize, _rnn,
+    _segment, _shape, _softmax, _sort, _sparse,
 )  # fmt: skip
 
 from pdl.ops.activation import *  # noqa: E402, F403
 from pdl.ops.attention import *  # noqa: E402, F403
 from pdl.ops.batchnorm import *  # noqa: E402, F403
+from pdl.ops.broadcast import *  # noqa: E402, F403
 from pdl.ops.cast import *  # noqa: E402, F403
 from pdl.ops.circuit import *  # noqa: E402, F403
 from pdl.ops.classifier import *  # noqa: E402, F403
@@ -79,6 +81,7 @@ from pdl.ops.logic import *  # noqa: E402, F403
 from pdl.ops.loss import *  # noqa: E402, F403
 from pdl.ops.norm import *  # noqa: E402, F403
 from pdl.ops.norm_conv import *  # noqa: E402, F403
+from pdl.ops.pad import *  # noqa: E402, F403
 from pdl.ops.pairs import *  # noqa: E402, F403
 from pdl.ops.pauli_words import *  # noqa: E402, F403
 from pdl.ops.pool import *  # noqa: E402, F403
@@ -92,6 +95,5 @@ from pdl.ops.shape import *  # noqa: E402, F403
 from pdl.ops.softmax import *  # noqa: E402, F403
 from pdl.ops.sort import *  # noqa: E402, F403
 from pdl.ops.sparse import *  # noqa: E402, F403
-from pdl.ops.table import *  # noqa: E402, F403
 
 __all__: list[str] = [name for family in _FAMILIES for name in family.__all__]

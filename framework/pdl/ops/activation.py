@@ -14,8 +14,9 @@ from typing import ClassVar, cast
 from pdl.errors import ShapeError, UsageError
 from pdl.kernels import pointwise
 from pdl.kernels.copies import contiguous
-from pdl.ops.base import OPS, Arrays, Fused, Op, Spec, apply, demand_floating, normalize_axis
+from pdl.ops.base import OPS, Arrays, Fused, Op, Spec, apply
 from pdl.ops.cast import astype
+from pdl.ops.checks import check_floating, normalize_axis
 from pdl.ops.create import ones_like
 from pdl.ops.elementwise import abs, erf, exp, minimum, square, tanh, where
 from pdl.ops.logic import greater, less, logical_and
@@ -31,7 +32,7 @@ class Activation(Op, abstract=True):
 
     def infer(self, x: Spec) -> Spec:
         if x.dtype.kind != "f":
-            demand_floating(self.kernel, x=x)
+            check_floating(self.kernel, x=x)
         return x
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:

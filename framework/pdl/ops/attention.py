@@ -12,14 +12,15 @@ from pdl.errors import DtypeError, ShapeError
 from pdl.kernels import attention as kernels
 from pdl.kernels.copies import contiguous
 from pdl.kernels.launch import now
-from pdl.ops.base import Arrays, Fused, Spec, apply, as_tensors, broadcast_shapes, compose_vjp, demand_floating
-from pdl.ops.cast import astype
+from pdl.ops.base import Arrays, Fused, Spec, apply, compose_vjp
+from pdl.ops.broadcast import unbroadcast
+from pdl.ops.cast import as_tensors, astype
+from pdl.ops.checks import broadcast_shapes, check_floating
 from pdl.ops.dropout import Dropout, check_seed, draw_seed
 from pdl.ops.elementwise import exp, where
 from pdl.ops.linalg import matmul
 from pdl.ops.reduce import logsumexp, sum
 from pdl.ops.shape import concat, expand_dims, reshape, split, swapaxes
-from pdl.ops.table import unbroadcast
 from pdl.tensor import Tensor, TensorLike, as_tensor
 
 _NAME = "scaled_dot_product_attention"
@@ -252,7 +253,7 @@ def _broadcasts(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
 
 def _check(heads: int, q: Spec, k: Spec | None, v: Spec | None) -> tuple[tuple[int, ...], int, int]:
     """Leading dimensions, rows and columns of the result; raises where the operands do not fit."""
-    demand_floating(_NAME, q=q, k=k, v=v)
+    check_floating(_NAME, q=q, k=k, v=v)
     if k is None or v is None:
         return q.shape[:-2], q.shape[-2], q.shape[-1] // 3
     if min(len(q.shape), len(k.shape), len(v.shape)) < 2:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 import time
 from collections.abc import Callable
 from contextvars import Context, copy_context
@@ -16,13 +15,13 @@ import numpy as np
 from pdl import threads
 from pdl.autograd import anomaly, tape
 from pdl.dims import Dim
-from pdl.dtype import Array, DType, as_dtype, bfloat16, float32, is_differentiable, promote
-from pdl.errors import DtypeError, ShapeError, UsageError
+from pdl.dtype import Array, DType, as_dtype, bfloat16, float32, is_differentiable
+from pdl.errors import ShapeError, UsageError
 from pdl.kernels.copies import contiguous, copy
 from pdl.kernels.memory import empty
 from pdl.kernels.pointwise import cast
 from pdl.kernels.runtime import flushed
-from pdl.tensor import Tensor, TensorLike, _Autocast, _GradMode, _Tracing, as_tensor
+from pdl.tensor import Tensor, _Autocast, _GradMode, _Tracing
 
 OPS: dict[str, type[Op]] = {}
 Arrays: TypeAlias = "tuple[Array, ...]"
@@ -82,7 +81,7 @@ class Op:
         cls.defaults = inherited | {n: cls.__dict__[n] for n in own if n in cls.__dict__}
         if abstract:
             return
-        _demand_parts(cls)
+        _check_parts(cls)
         cls.native = cls.native or (cls.view is not None and cls.cpu is Op.cpu)
         cls.differentiable = not isinstance(cls.vjp, not_differentiable)
         OPS[cls.__name__] = cls
@@ -168,11 +167,11 @@ class Op:
         found = _plans.get(key)
         if found is None:
             if not _plans:
-                threads.demand_environment()
+                threads.check_environment()
             made = self.infer(*[None if x is None else Spec(x.shape, x.dtype) for x in ins])  # type: ignore[arg-type]
             upcast = not self.native_bf16 and any(x is not None and x.dtype == bfloat16 for x in ins)
-            if room.largest is not None:
-                room.demand(self, (made,) if isinstance(made, Spec) else made)
+            if allocation_limit.bytes is not None:
+                allocation_limit.check(self, (made,) if isinstance(made, Spec) else made)
             found = ((made,) if isinstance(made, Spec) else tuple(made), upcast)
             if len(_plans) > 20_000:
                 _plans.clear()
@@ -247,9 +246,7 @@ def compose_vjp(function: Callable[..., Any], g: Any, ins: tuple[Tensor | None, 
 
 
 def _alias(x: Tensor) -> Tensor:
-    from pdl.ops.shape import identity
-
-    return identity(x) if x.requires_grad else x
+    return apply(Identity(), x) if x.requires_grad else x  # type: ignore[no-any-return]
 
 
 def _leaf(x: Tensor) -> Tensor:
@@ -265,21 +262,21 @@ def cast_array(x: Array, dtype: DType) -> Array:
     return y
 
 
-class _Room(local):
+class _AllocationLimit(local):
     """The most bytes that an op may make in this thread, looked at before it is run; None: any number."""
 
-    largest: int | None = None
+    bytes: int | None = None
 
-    def demand(self, op: Op, specs: tuple[Spec, ...]) -> None:
+    def check(self, op: Op, specs: tuple[Spec, ...]) -> None:
         """ShapeError where the outputs of an op are larger."""
         for shape, dtype in specs:
-            if self.largest is not None and math.prod(map(int, shape)) * dtype.itemsize > self.largest:
+            if self.bytes is not None and math.prod(map(int, shape)) * dtype.itemsize > self.bytes:
                 name = type(op).__name__
-                raise ShapeError(f"{name} would make an array of shape {shape}, over {self.largest / 2**30:.2g} GiB")
+                raise ShapeError(f"{name} would make an array of shape {shape}, over {self.bytes / 2**30:.2g} GiB")
 
 
 #: set while graphs from files that nobody has vouched for are run or folded
-room = _Room()
+allocation_limit = _AllocationLimit()
 _plans: dict[Any, tuple[tuple[Spec, ...], bool]] = {}
 
 
@@ -344,68 +341,7 @@ def assign(target: Tensor, value: Tensor) -> None:
     target._data[...] = value._data
 
 
-# -- helpers that op files share ---------------------------------------------------------------------------------------
-def as_tensors(*values: TensorLike) -> tuple[Tensor, ...]:
-    """Tensors of one common dtype; Python scalars take it from the tensors beside them."""
-    from pdl.ops.cast import astype
-
-    common: DType | None = None
-    for v in values:
-        if not isinstance(v, bool | int | float | complex):
-            dtype = as_tensor(v).dtype
-            common = dtype if common is None else promote(common, dtype)
-    tensors = tuple(as_tensor(v, beside=common) for v in values)
-    if _Autocast.active is not None:
-        tensors, common = _Autocast.active.meet(tensors), None
-    for t in tensors:
-        common = t.dtype if common is None else promote(common, t.dtype)
-    return tuple(t if t.dtype == common else astype(t, common) for t in tensors)
-
-
-def broadcast_shapes(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The common shape under NumPy's broadcasting rule, or a `ShapeError` that shows all of them."""
-    made: list[int] = []
-    for place in range(1, max(map(len, shapes), default=0) + 1):
-        size = 1
-        for shape in shapes:
-            n = shape[-place] if place <= len(shape) else 1
-            if n != 1 and size not in (1, n):
-                shown = " and ".join(str(s) for s in shapes)
-                raise ShapeError(f"{name}: shapes {shown} do not broadcast; sizes must be equal or 1, from the right")
-            if n != 1 or (type(size) is int and size == 1):  # a symbolic size whose example is 1 stays symbolic
-                size = n
-        made.append(size)
-    return tuple(reversed(made))
-
-
-def normalize_axis(name: str, axis: int, ndim: int) -> int:
-    """`axis` counted from the front; raises where it is outside [-ndim, ndim)."""
-    if not -ndim <= axis < ndim:
-        if not ndim:
-            raise ShapeError(f"{name}: axis {axis} of a tensor without dimensions")
-        raise ShapeError(f"{name}: axis {axis} is outside [{-ndim}, {ndim - 1}] of a tensor with {ndim} dimensions")
-    return axis % ndim
-
-
-def normalize_axes(name: str, axis: int | tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
-    """All axes (None) or the given ones, from the front, sorted, without repeats."""
-    if axis is None:
-        return tuple(range(ndim))
-    axes = tuple(axis) if isinstance(axis, tuple | list) else (operator.index(axis),)
-    found = tuple(sorted(normalize_axis(name, a, ndim) for a in axes))
-    if len(set(found)) != len(found):
-        raise ShapeError(f"{name}: axis {axes} names a dimension twice")
-    return found
-
-
-def demand_floating(name: str, **specs: Spec | None) -> None:
-    """Raise unless every given spec has a floating dtype."""
-    for label, spec in specs.items():
-        if spec is not None and spec.dtype.kind != "f" and spec.dtype != bfloat16:
-            raise DtypeError(f"{name}: {label} is {spec.dtype.name}; expected float32, float64 or bfloat16")
-
-
-def _demand_parts(cls: type[Op]) -> None:
+def _check_parts(cls: type[Op]) -> None:
     lacks = []
     if not cls.__doc__ or cls.__doc__ == Op.__doc__:
         lacks.append("a docstring")
@@ -444,4 +380,17 @@ def _from_json(value: Any) -> Any:
     return tuple(_from_json(v) for v in value) if isinstance(value, list) else value
 
 
-__all__ = ["OPS", "Fused", "Op", "Spec", "apply", "as_tensors", "not_differentiable", "observers", "timers"]
+class Identity(Op):
+    """The same values as a new place in the graph (a view)."""
+
+    def infer(self, x: Spec) -> Spec:
+        return x
+
+    def view(self, x: Array) -> Array:
+        return x.view()
+
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+        return g
+
+
+__all__ = ["OPS", "Fused", "Op", "Spec", "apply", "not_differentiable", "observers", "timers"]

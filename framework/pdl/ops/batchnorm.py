@@ -35,7 +35,7 @@ ACTIVATIONS: dict[str, Activation] = {
 _FROM_VALUE = (None, "relu", "relu6")
 
 
-def demand_activation(name: str, activation: str | None) -> None:
+def check_activation(name: str, activation: str | None) -> None:
     """Raise unless the kernels know `activation`."""
     if activation is not None and activation not in ACTIVATIONS:
         raise UsageError(f"{name}: activation is {activation!r}; expected None or one of {', '.join(ACTIVATIONS)}")
@@ -46,7 +46,7 @@ def activate(activation: str | None, z: Tensor) -> Tensor:
     return z if activation is None else cast(Tensor, apply(ACTIVATIONS[activation], z))
 
 
-def pull(activation: str | None, g: Tensor, z: Tensor) -> Tensor:
+def activation_vjp(activation: str | None, g: Tensor, z: Tensor) -> Tensor:
     """g f'(z)."""
     return g if activation is None else g * ACTIVATIONS[activation].slope(z)
 
@@ -74,8 +74,8 @@ class WideOutputs:
                 convert(y, wide)
 
 
-def _demand_residual(x: Spec, residual: Spec | None, activation: str | None) -> None:
-    demand_activation("batch_norm", activation)
+def _check_residual(x: Spec, residual: Spec | None, activation: str | None) -> None:
+    check_activation("batch_norm", activation)
     if residual is None:
         return
     if residual != x:
@@ -98,7 +98,7 @@ class BatchNorm(Op):
 
     def infer(self, x: Spec, scale: Spec | None, shift: Spec | None, residual: Spec | None) -> tuple[Spec, ...]:
         channels = _check("batch_norm", x, scale=scale, shift=shift)
-        _demand_residual(x, residual, self.activation)
+        _check_residual(x, residual, self.activation)
         if math.prod(x.shape) == channels:
             raise ShapeError(
                 f"batch_norm: x {x.shape} has one value for each channel, which has no variance; use a larger batch"
@@ -166,7 +166,7 @@ class BatchNormGrad(Fused):
         axes, n = tuple(range(x.ndim - 1)), x.size // x.shape[-1]
         root = rsqrt(var + self.eps)
         hat = (x - mu) * root
-        g = pull(self.activation, g, _affine(hat, scale, shift) if y is None else y)
+        g = activation_vjp(self.activation, g, _affine(hat, scale, shift) if y is None else y)
         dshift, dscale = sum(g, axis=axes), sum(g * hat, axis=axes)
         dx = (g - dshift / n - hat * (dscale / n)) * (root if scale is None else root * scale)
         return (dx, dscale, dshift) if y is None else (dx, dscale, dshift, g)
@@ -183,7 +183,7 @@ class BatchNormEval(Fused):
         self, x: Spec, mean: Spec, var: Spec, scale: Spec | None, shift: Spec | None, residual: Spec | None
     ) -> Spec:
         _check("batch_norm_eval", x, mean=mean, var=var, scale=scale, shift=shift)
-        _demand_residual(x, residual, self.activation)
+        _check_residual(x, residual, self.activation)
         return x
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
@@ -239,7 +239,7 @@ class BatchNormEvalGrad(Fused):
         axes = tuple(range(x.ndim - 1))
         root = rsqrt(var + self.eps)
         centre, slope = x - mu, root if scale is None else root * scale
-        g = pull(self.activation, g, _affine(centre * root, scale, shift) if y is None else y)
+        g = activation_vjp(self.activation, g, _affine(centre * root, scale, shift) if y is None else y)
         dshift, moment = sum(g, axis=axes), sum(g * centre, axis=axes)
         made = g * slope, dshift * slope * -1, moment * slope * square(root) * -0.5, moment * root, dshift
         return made if y is None else (*made, g)
@@ -294,7 +294,7 @@ def batch_norm(
     ``var * n / (n - 1)``. `residual` (like x) is added to the result, then the `activation` applied (relu, relu6,
     hardswish, silu): both in the same pass over memory. Ioffe and Szegedy, arXiv 1502.03167.
     """
-    demand_activation("batch_norm", activation)
+    check_activation("batch_norm", activation)
     now, late = _split(activation, residual)
     y, mu, var, _ = apply(BatchNorm(float(eps), now), as_tensor(x), scale, shift, residual)
     return activate(late, y), mu, var
@@ -312,7 +312,7 @@ def batch_norm_eval(
     residual: Tensor | None = None,
 ) -> Tensor:
     """`batch_norm` of x [N, ..., C] with given statistics mean, var [C]: y alone."""
-    demand_activation("batch_norm_eval", activation)
+    check_activation("batch_norm_eval", activation)
     now, late = _split(activation, residual)
     op = BatchNormEval(float(eps), now)
     return activate(late, cast(Tensor, apply(op, as_tensor(x), mean, var, scale, shift, residual)))

@@ -6,21 +6,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from pdl.dtype import Array, DType, as_dtype, bool_, complex_of, is_complex, kind, real_of
-from pdl.errors import DtypeError, ShapeError
+from pdl.dtype import Array, DType, as_dtype, complex_of, is_complex, promote, real_of
+from pdl.errors import ShapeError
 from pdl.kernels.copies import contiguous, convert, copy
-from pdl.ops.base import Arrays, Op, Spec, apply, as_tensors
-from pdl.tensor import Tensor, TensorLike, as_tensor
-
-_KINDS = {"b": "bool", "i": "integers", "f": "floats", "c": "complex numbers"}
-
-
-def demand_kind(name: str, kinds: str, dtype: DType) -> None:
-    """Raise unless the dtype is of one of these kinds ("b", "i", "f", "c")."""
-    if kind(dtype) not in kinds:
-        takes = " or ".join(_KINDS[k] for k in kinds)
-        hint = "; use logical_and/or/xor, or astype first" if dtype == bool_ else ""
-        raise DtypeError(f"{name}: takes {takes}, not {dtype.name}{hint}")
+from pdl.ops.base import Arrays, Op, Spec, apply
+from pdl.ops.checks import check_kind
+from pdl.tensor import Tensor, TensorLike, _Autocast, as_tensor
 
 
 class AsType(Op):
@@ -47,7 +38,7 @@ class Complex(Op):
     """y = real + i imag."""
 
     def infer(self, real: Spec, imag: Spec) -> Spec:
-        demand_kind("complex", "f", real.dtype)
+        check_kind("complex", "f", real.dtype)
         if real != imag:
             raise ShapeError(
                 f"complex: real part {real.shape} {real.dtype.name}, imaginary {imag.shape} {imag.dtype.name}"
@@ -65,7 +56,7 @@ class Conj(Op):
     """Complex conjugate."""
 
     def infer(self, x: Spec) -> Spec:
-        demand_kind("conj", "c", x.dtype)
+        check_kind("conj", "c", x.dtype)
         return x
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
@@ -79,7 +70,7 @@ class Real(Op):
     """Real part (a view) of a complex tensor."""
 
     def infer(self, x: Spec) -> Spec:
-        demand_kind("real", "c", x.dtype)
+        check_kind("real", "c", x.dtype)
         return Spec(x.shape, real_of(x.dtype))
 
     def view(self, x: Array) -> Array:
@@ -93,7 +84,7 @@ class Imag(Op):
     """Imaginary part (a view) of a complex tensor."""
 
     def infer(self, x: Spec) -> Spec:
-        demand_kind("imag", "c", x.dtype)
+        check_kind("imag", "c", x.dtype)
         return Spec(x.shape, real_of(x.dtype))
 
     def view(self, x: Array) -> Array:
@@ -110,6 +101,21 @@ def astype(x: TensorLike, dtype: Any) -> Tensor:
     """`x` with the dtype named (a dtype or its name); `x` itself if it has it. Integers drop a float's fraction."""
     x, dtype = as_tensor(x), as_dtype(dtype)
     return x if x.dtype == dtype else apply(AsType(dtype), x)
+
+
+def as_tensors(*values: TensorLike) -> tuple[Tensor, ...]:
+    """Tensors of one common dtype; Python scalars take it from the tensors beside them."""
+    common: DType | None = None
+    for v in values:
+        if not isinstance(v, bool | int | float | complex):
+            dtype = as_tensor(v).dtype
+            common = dtype if common is None else promote(common, dtype)
+    tensors = tuple(as_tensor(v, beside=common) for v in values)
+    if _Autocast.active is not None:
+        tensors, common = _Autocast.active.meet(tensors), None
+    for t in tensors:
+        common = t.dtype if common is None else promote(common, t.dtype)
+    return tuple(t if t.dtype == common else astype(t, common) for t in tensors)
 
 
 def make_complex(real: TensorLike, imag: TensorLike) -> Tensor:

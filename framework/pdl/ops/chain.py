@@ -9,7 +9,8 @@ from pdl.errors import ShapeError, UsageError
 from pdl.kernels import chain as kernels
 from pdl.kernels.copies import contiguous
 from pdl.kernels.pointwise import BINARY, UNARY
-from pdl.ops.base import Arrays, Op, Spec, demand_floating
+from pdl.ops.base import Arrays, Op, Spec
+from pdl.ops.checks import check_floating
 from pdl.ops.inference import NO_GRADIENT
 
 Step: TypeAlias = "tuple[str | float | bool, ...]"
@@ -29,7 +30,7 @@ class Chain(Op):
     vjp: ClassVar[Any] = NO_GRADIENT
 
     def infer(self, x: Spec, *operands: Spec) -> Spec:
-        demand_floating("chain", x=x)
+        check_floating("chain", x=x)
         if layout(x.shape, [s.shape for s in operands]) is None:
             shown = ", ".join(str(s.shape) for s in operands)
             raise ShapeError(
@@ -38,7 +39,7 @@ class Chain(Op):
         if any(s.dtype != x.dtype for s in operands):
             raise ShapeError(f"chain: operands are {x.dtype.name} as x is, got {[s.dtype.name for s in operands]}")
         for step in self.steps:
-            demand_step(step, len(operands) + 1)
+            check_step(step, len(operands) + 1)
         return x
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
@@ -48,7 +49,7 @@ class Chain(Op):
         kernels.chain(outs[0], tuple(map(contiguous, ins)), ("same", *beside), sizes, self.steps)
 
 
-def demand_step(step: Step, inputs: int) -> None:
+def check_step(step: Step, inputs: int) -> None:
     """Raise unless a step names a function and, of two operands, one of the inputs."""
     name, *values = step
     if name in UNARY and len(values) <= 3 and not any(isinstance(v, str) for v in values):

@@ -19,7 +19,8 @@ from pdl.circuits.simulate import evolved
 from pdl.dtype import Array
 from pdl.errors import ShapeError, UsageError
 from pdl.kernels import statevector as kernels
-from pdl.ops.base import Arrays, Op, Spec, apply, demand_floating, not_differentiable
+from pdl.ops.base import Arrays, Op, Spec, apply, not_differentiable
+from pdl.ops.checks import check_floating
 from pdl.tensor import Tensor, TensorLike, as_tensor
 
 KEPT = 64 << 20
@@ -66,7 +67,7 @@ class _OfCircuit:
 
     def _fit(self, p: Spec, s: Spec | None) -> Circuit:
         name = "circuit_state" if isinstance(self, CircuitState) else "circuit_expectation"
-        demand_floating(name, p=p)
+        check_floating(name, p=p)
         circuit = held_circuit(self.circuit)
         if len(p.shape) != 2 or p.shape[1] != circuit.num_parameters:
             raise ShapeError(

@@ -10,8 +10,9 @@ import numpy as np
 from pdl.dtype import bfloat16, float32, int64
 from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.kernels import classifier as kernels
-from pdl.ops.base import Arrays, Fused, Spec, apply, compose_vjp, demand_floating
+from pdl.ops.base import Arrays, Fused, Spec, apply, compose_vjp
 from pdl.ops.cast import astype
+from pdl.ops.checks import check_floating
 from pdl.ops.create import arange
 from pdl.ops.cross_entropy import check_reduction, cross_entropy
 from pdl.ops.elementwise import where
@@ -37,7 +38,7 @@ class LinearCrossEntropy(Fused):
     first: int = 0
 
     def infer(self, x: Spec, w: Spec, b: Spec | None, labels: Spec, ids: Spec | None) -> tuple[Spec, ...]:
-        demand_floating("linear_cross_entropy", x=x)
+        check_floating("linear_cross_entropy", x=x)
         form = "[classes, C]" if self.transposed else "[C, classes]"
         inputs, *classes = reversed(w.shape) if self.transposed else w.shape
         if len(x.shape) != 2 or len(w.shape) != 2 or x.shape[1] != inputs or not all(w.shape):

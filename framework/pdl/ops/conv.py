@@ -17,7 +17,9 @@ from pdl.dtype import Array
 from pdl.errors import DtypeError, ShapeError
 from pdl.kernels import conv as kernels
 from pdl.kernels.copies import contiguous
-from pdl.ops.base import Arrays, Op, Spec, apply, as_tensors, demand_floating
+from pdl.ops.base import Arrays, Op, Spec, apply
+from pdl.ops.cast import as_tensors
+from pdl.ops.checks import check_floating
 from pdl.ops.window import Pads, Sizes, each_axis, pad_pairs
 from pdl.tensor import Tensor, TensorLike
 
@@ -60,9 +62,9 @@ class _Window(Op, abstract=True):
         """The public function's name, for messages."""
         return f"conv{len(self.stride)}d"
 
-    def demand_ranks(self, **specs: Spec) -> None:
+    def check_ranks(self, **specs: Spec) -> None:
         """Raise unless every input has one dimension for each of the window's and two more, and floats."""
-        demand_floating(self.name(), **specs)
+        check_floating(self.name(), **specs)
         for label, spec in specs.items():
             if len(spec.shape) != len(self.stride) + 2:
                 form = "[*kernel, C/groups, O]" if label == "w" else "[N, *spatial, C]"
@@ -72,7 +74,7 @@ class _Window(Op, abstract=True):
         if len({spec.dtype for spec in specs.values()}) > 1:
             raise DtypeError(f"{self.name()}: dtypes differ: {', '.join(f'{k} {s.dtype}' for k, s in specs.items())}")
 
-    def demand_channels(self, x: tuple[int, ...], w: tuple[int, ...]) -> None:
+    def check_channels(self, x: tuple[int, ...], w: tuple[int, ...]) -> None:
         """Raise unless weights `w` fit inputs `x` and the groups."""
         if w[-2] * self.groups != x[-1]:
             with_groups = f" with groups={self.groups}" if self.groups != 1 else ""
@@ -101,8 +103,8 @@ class Conv(_Window):
     """y[n, j, o] = sum over k, c of x[n, j * stride + k * dilation - before, c] w[k, c, o] (+ b[o]), group by group."""
 
     def infer(self, x: Spec, w: Spec, b: Spec | None = None) -> Spec:
-        self.demand_ranks(x=x, w=w)
-        self.demand_channels(x.shape, w.shape)
+        self.check_ranks(x=x, w=w)
+        self.check_channels(x.shape, w.shape)
         if b is not None and b.shape != w.shape[-1:]:
             raise ShapeError(
                 f"{self.name()}: b {b.shape} must be ({w.shape[-1]},), one value for each output of w {w.shape}"
@@ -128,9 +130,9 @@ class ConvDx(_Window):
     size: tuple[int, ...]
 
     def infer(self, g: Spec, w: Spec) -> Spec:
-        self.demand_ranks(g=g, w=w)
+        self.check_ranks(g=g, w=w)
         x = (g.shape[0], *self.size, w.shape[-2] * self.groups)
-        self.demand_channels(x, w.shape)
+        self.check_channels(x, w.shape)
         if g.shape[-1] != w.shape[-1]:
             raise ShapeError(
                 f"{self.name()}_dx: w {w.shape} makes {w.shape[-1]} channels, g {g.shape} has {g.shape[-1]}"
@@ -155,9 +157,9 @@ class ConvDw(_Window):
     kernel: tuple[int, ...]
 
     def infer(self, x: Spec, g: Spec) -> Spec:
-        self.demand_ranks(x=x, g=g)
+        self.check_ranks(x=x, g=g)
         w = (*self.kernel, x.shape[-1] // self.groups, g.shape[-1])
-        self.demand_channels(x.shape, w)
+        self.check_channels(x.shape, w)
         out = self.out_sizes(x.shape[1:-1], self.kernel)
         if (x.shape[0], *out) != g.shape[:-1]:
             raise ShapeError(

@@ -11,8 +11,11 @@ from pdl import random
 from pdl.dtype import DType, as_dtype, bfloat16, float32, is_floating, of_scalar
 from pdl.errors import DtypeError, ShapeError
 from pdl.kernels import attention as kernels
-from pdl.ops.base import Arrays, Op, Spec, apply, as_tensors, demand_floating, not_differentiable
-from pdl.ops.shape import broadcast_to, reshape
+from pdl.ops.base import Arrays, Op, Spec, apply, not_differentiable
+from pdl.ops.broadcast import broadcast_to
+from pdl.ops.cast import as_tensors
+from pdl.ops.checks import check_floating
+from pdl.ops.shape import reshape
 from pdl.tensor import Scalar, Tensor, TensorLike, as_tensor
 
 Shape: TypeAlias = "int | Sequence[int]"
@@ -136,7 +139,7 @@ class DropoutMask(Op):
     vjp = not_differentiable("random numbers depend on no input")
 
     def infer(self) -> Spec:
-        demand_floating("dropout_mask", mask=Spec(self.shape, self.dtype))
+        check_floating("dropout_mask", mask=Spec(self.shape, self.dtype))
         return Spec(self.shape, self.dtype)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:

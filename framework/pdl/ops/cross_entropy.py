@@ -11,8 +11,9 @@ import numpy as np
 from pdl.dtype import Array, bfloat16, float32, int64, is_floating
 from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.kernels import softmax as kernels
-from pdl.ops.base import Arrays, Fused, Op, Spec, apply, demand_floating
+from pdl.ops.base import Arrays, Fused, Op, Spec, apply
 from pdl.ops.cast import astype
+from pdl.ops.checks import check_floating
 from pdl.ops.create import one_hot
 from pdl.ops.elementwise import where
 from pdl.ops.logic import not_equal
@@ -50,7 +51,7 @@ class CrossEntropy(Op):
     native_bf16 = True
 
     def infer(self, x: Spec, labels: Spec, weight: Spec | None) -> tuple[Spec, ...]:
-        demand_floating("cross_entropy", logits=x)
+        check_floating("cross_entropy", logits=x)
         if labels.dtype != int64:
             raise DtypeError(
                 f"cross_entropy: labels are {labels.dtype.name}; expected int64 (or float probabilities like the "
@@ -177,7 +178,7 @@ class SoftCrossEntropy(Op):
     native_bf16 = True
 
     def infer(self, x: Spec, target: Spec, weight: Spec | None) -> tuple[Spec, ...]:
-        demand_floating("cross_entropy", logits=x, target=target)
+        check_floating("cross_entropy", logits=x, target=target)
         wide = float32 if x.dtype == bfloat16 else x.dtype
         if not x.shape or not x.shape[-1] or target != Spec(x.shape, wide):
             raise ShapeError(

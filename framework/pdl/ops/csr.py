@@ -16,8 +16,8 @@ import numpy as np
 from pdl import graphs
 from pdl.dtype import Array, float32, float64
 from pdl.errors import ShapeError, UsageError
-from pdl.ops.base import apply, as_tensors
-from pdl.ops.cast import astype
+from pdl.ops.base import apply
+from pdl.ops.cast import as_tensors, astype
 from pdl.ops.shape import reshape
 from pdl.ops.spmm import SDDMM, EdgeSoftmax, InverseSizes, SpMM, SpMMExtremum, TakeEnds
 from pdl.tensor import Tensor, as_tensor, is_grad_enabled

@@ -9,14 +9,16 @@ import numpy as np
 from pdl.dtype import Array, bool_
 from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.kernels import ctc as kernels
-from pdl.ops.base import Arrays, Fused, Spec, apply, compose_vjp, demand_floating
+from pdl.ops.base import Arrays, Fused, Spec, apply, compose_vjp
+from pdl.ops.broadcast import broadcast_to
 from pdl.ops.cast import astype
+from pdl.ops.checks import check_floating
 from pdl.ops.elementwise import maximum, where
 from pdl.ops.index import take_along_axis
 from pdl.ops.logic import isinf
 from pdl.ops.reduce import logsumexp, mean
 from pdl.ops.reduce import sum as total
-from pdl.ops.shape import broadcast_to, concat, stack
+from pdl.ops.shape import concat, stack
 from pdl.tensor import Tensor
 
 NEVER = -1e30  # the log of no chance at all: finite, so that gradients stay finite
@@ -30,7 +32,7 @@ class _Ctc(Fused, abstract=True):
 
     def batch(self, log_p: Spec, *integers: Spec) -> tuple[int, ...]:
         """The shape (N, T, C); raises where the five inputs do not fit together."""
-        demand_floating("ctc_loss", log_probs=log_p)
+        check_floating("ctc_loss", log_probs=log_p)
         for label, x, rank in zip(("targets", "input_lengths", "target_lengths"), integers, (2, 1, 1), strict=True):
             if x.dtype.kind not in "iu":
                 raise DtypeError(f"ctc_loss: {label} is {x.dtype.name}; expected an integer dtype")

@@ -9,13 +9,14 @@ import numpy as np
 
 from pdl.dtype import Array, kind
 from pdl.errors import DtypeError, NumericalError, ShapeError
-from pdl.ops.base import Arrays, Op, Spec, apply, as_tensors, broadcast_shapes
-from pdl.ops.cast import conj
+from pdl.ops.base import Arrays, Op, Spec, apply
+from pdl.ops.broadcast import unbroadcast
+from pdl.ops.cast import as_tensors, conj
+from pdl.ops.checks import broadcast_shapes
 from pdl.ops.create import tril
 from pdl.ops.elementwise import where
 from pdl.ops.linalg import adjoint, diag, diagonal
 from pdl.ops.shape import concat, expand_dims, matrix_transpose, squeeze
-from pdl.ops.table import unbroadcast
 from pdl.tensor import Tensor, TensorLike, as_tensor
 
 
@@ -25,7 +26,7 @@ class Lapack(Op, abstract=True):
     kinds: ClassVar[str] = "fc"
     square: ClassVar[bool] = True
 
-    def demand(self, x: Spec) -> None:
+    def check(self, x: Spec) -> None:
         """Raise unless x holds such matrices."""
         name = type(self).__name__.lower()
         if len(x.shape) < 2 or (self.square and x.shape[-1] != x.shape[-2]):
@@ -47,7 +48,7 @@ class Inv(Lapack):
     """The inverse of square matrices."""
 
     def infer(self, x: Spec) -> Spec:
-        self.demand(x)
+        self.check(x)
         return x
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
@@ -62,7 +63,7 @@ class Det(Lapack):
     """The determinant of square matrices; its gradient needs them invertible."""
 
     def infer(self, x: Spec) -> Spec:
-        self.demand(x)
+        self.check(x)
         return Spec(x.shape[:-2], x.dtype)
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
@@ -78,7 +79,7 @@ class LogAbsDet(Lapack):
     kinds = "f"
 
     def infer(self, x: Spec) -> tuple[Spec, Spec]:
-        self.demand(x)
+        self.check(x)
         return Spec(x.shape[:-2], x.dtype), Spec(x.shape[:-2], x.dtype)
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
@@ -92,7 +93,7 @@ class Solve(Lapack):
     """The y [..., N, K] with a [..., N, N] @ y = b [..., N, K]; the leading dimensions broadcast."""
 
     def infer(self, a: Spec, b: Spec) -> Spec:
-        self.demand(a)
+        self.check(a)
         if len(b.shape) < 2 or b.shape[-2] != a.shape[-1] or a.dtype != b.dtype:
             raise ShapeError(
                 f"solve: a {a.shape} {a.dtype.name}, b {b.shape} {b.dtype.name}; b needs {a.shape[-1]} rows, one dtype"
@@ -111,7 +112,7 @@ class Cholesky(Lapack):
     """Lower-triangular l with l @ l^H = x, for Hermitian positive-definite x (the lower triangle is read)."""
 
     def infer(self, x: Spec) -> Spec:
-        self.demand(x)
+        self.check(x)
         return x
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
@@ -132,7 +133,7 @@ class QR(Lapack):
     square, kinds = False, "f"
 
     def infer(self, x: Spec) -> tuple[Spec, Spec]:
-        self.demand(x)
+        self.check(x)
         rows, columns = x.shape[-2:]
         if rows < columns:
             raise ShapeError(f"qr: {x.shape} has fewer rows ({rows}) than columns ({columns})")
@@ -169,7 +170,7 @@ class EigH(Lapack):
     kinds = "f"
 
     def infer(self, x: Spec) -> tuple[Spec, Spec]:
-        self.demand(x)
+        self.check(x)
         return Spec(x.shape[:-1], x.dtype), x
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
@@ -189,7 +190,7 @@ class SVD(Lapack):
     square, kinds = False, "f"
 
     def infer(self, x: Spec) -> tuple[Spec, Spec, Spec]:
-        self.demand(x)
+        self.check(x)
         *batch, rows, columns = x.shape
         k = min(rows, columns)
         return Spec((*batch, rows, k), x.dtype), Spec((*batch, k), x.dtype), Spec((*batch, k, columns), x.dtype)

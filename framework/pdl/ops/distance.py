@@ -7,7 +7,8 @@ from typing import Any, Literal, get_args
 from pdl.errors import ShapeError, UsageError
 from pdl.kernels import distance as kernels
 from pdl.kernels.copies import contiguous
-from pdl.ops.base import Arrays, Fused, Spec, apply, demand_floating
+from pdl.ops.base import Arrays, Fused, Spec, apply
+from pdl.ops.checks import check_floating
 from pdl.ops.elementwise import abs, sign, sqrt, square, where
 from pdl.ops.logic import equal
 from pdl.ops.reduce import sum
@@ -24,7 +25,7 @@ class CDist(Fused):
     native = True
 
     def infer(self, x: Spec, y: Spec) -> Spec:
-        demand_floating("cdist", x=x, y=y)
+        check_floating("cdist", x=x, y=y)
         if len(x.shape) != 2 or len(y.shape) != 2 or x.shape[1] != y.shape[1] or x.dtype != y.dtype:
             raise ShapeError(
                 f"cdist: x {x.shape} {x.dtype.name} and y {y.shape} {y.dtype.name}; expected [N, D] and [K, D] of one "

@@ -10,7 +10,8 @@ from pdl import random
 from pdl.dtype import int64
 from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.kernels import attention as kernels
-from pdl.ops.base import OPS, Arrays, Fused, Op, Spec, apply, demand_floating, not_differentiable
+from pdl.ops.base import OPS, Arrays, Fused, Op, Spec, apply, not_differentiable
+from pdl.ops.checks import check_floating
 from pdl.tensor import Tensor, TensorLike, as_tensor
 
 
@@ -35,7 +36,7 @@ class Dropout(Op):
     inplace = True
 
     def infer(self, x: Spec, seed: Spec) -> Spec:
-        demand_floating("dropout", x=x)
+        check_floating("dropout", x=x)
         check_seed("dropout", seed)
         return x
 
@@ -57,7 +58,7 @@ class ActivatedDropout(Fused):
     inplace = True
 
     def infer(self, x: Spec, seed: Spec) -> Spec:
-        demand_floating("dropout", x=x)
+        check_floating("dropout", x=x)
         check_seed("dropout", seed)
         return x
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from pdl.errors import ShapeError
-from pdl.ops.base import as_tensors
+from pdl.ops.cast import as_tensors
 from pdl.ops.linalg import diagonal, matmul
 from pdl.ops.reduce import sum
 from pdl.ops.shape import moveaxis, permute_dims, reshape

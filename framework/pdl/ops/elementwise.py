@@ -17,14 +17,16 @@ from pdl.kernels.copies import contiguous, select
 from pdl.kernels.launch import now
 from pdl.kernels.pointwise import unary as unary_kernel
 from pdl.ops import special
-from pdl.ops.base import Arrays, Op, Spec, apply, broadcast_shapes, not_differentiable
+from pdl.ops.base import Arrays, Op, Spec, apply, not_differentiable
+from pdl.ops.broadcast import unbroadcast
 from pdl.ops.cast import astype as astype  # op files find all elementwise functions here
-from pdl.ops.cast import conj, demand_kind, real
+from pdl.ops.cast import conj, real
 from pdl.ops.cast import imag as imag
 from pdl.ops.cast import make_complex as make_complex
+from pdl.ops.checks import broadcast_shapes, check_kind
 from pdl.ops.logic import *  # noqa: F403
 from pdl.ops.logic import equal, greater
-from pdl.ops.table import SCALARS, Unary, beside, binary, pair, unary, unbroadcast
+from pdl.ops.table import SCALARS, Unary, beside, binary, pair, unary
 from pdl.tensor import Scalar, Tensor, TensorLike, as_tensor
 
 STEP = not_differentiable("it is piecewise constant")
@@ -229,7 +231,7 @@ class Clip(Op):
     native_bf16 = native = True
 
     def infer(self, x: Spec) -> Spec:
-        demand_kind("clip", "if", x.dtype)
+        check_kind("clip", "if", x.dtype)
         return x
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:

@@ -10,7 +10,8 @@ from pdl.dtype import int64
 from pdl.errors import ShapeError, UsageError
 from pdl.kernels import rows
 from pdl.kernels.copies import contiguous
-from pdl.ops.base import Arrays, Op, Spec, apply, demand_floating, not_differentiable
+from pdl.ops.base import Arrays, Op, Spec, apply, not_differentiable
+from pdl.ops.checks import check_floating
 from pdl.ops.create import arange
 from pdl.ops.elementwise import where
 from pdl.ops.logic import equal
@@ -31,7 +32,7 @@ class Embedding(Op):
     native_bf16 = native = True
 
     def infer(self, table: Spec, index: Spec) -> Spec:
-        demand_floating("embedding", table=table)
+        check_floating("embedding", table=table)
         check_ids("embedding", "index", index)
         if len(table.shape) != 2:
             raise ShapeError(

@@ -19,7 +19,11 @@ from pdl.errors import DtypeError, IndexRangeError, ShapeError
 from pdl.kernels.copies import contiguous, copy
 from pdl.kernels.launch import constant
 from pdl.kernels.rows import add as add_rows
-from pdl.ops.base import Arrays, Op, Spec, apply, as_tensors, broadcast_shapes, normalize_axis
+from pdl.ops.base import Arrays, Op, Spec, apply, not_differentiable
+from pdl.ops.broadcast import broadcast_to
+from pdl.ops.cast import as_tensors
+from pdl.ops.checks import broadcast_shapes, normalize_axis
+from pdl.ops.shape import reshape
 from pdl.tensor import Tensor, TensorLike, as_tensor
 
 # one entry of a basic key, fit for JSON: an int, (start, stop, step), None for a new dimension
@@ -186,6 +190,16 @@ def _check_range(shape: tuple[int, ...], axes: tuple[int, ...], index: Any) -> N
             raise IndexRangeError(f"index {worst} is outside axis {axis} of {shape}, which has {n} elements")
 
 
+class NonZero(Op):
+    """Indices of the elements that are not 0, one row a dimension, in row-major order."""
+
+    dynamic = True
+    vjp = not_differentiable("indices are integers")
+
+    def run(self, ins: tuple[Any, ...]) -> Arrays:
+        return (np.array(np.nonzero(ins[0]), np.int64).reshape(ins[0].ndim, -1),)
+
+
 # -- x[key] ------------------------------------------------------------------------------------------------------------
 def getitem(x: Tensor, key: Any) -> Tensor:
     """``x[key]``: see the module."""
@@ -250,8 +264,6 @@ def _width(entry: Any) -> int:
 
 
 def _where_true(mask: Tensor, shape: tuple[int, ...]) -> tuple[Tensor, ...]:
-    from pdl.ops.sort import nonzero
-
     if mask.shape != shape:
         raise ShapeError(f"x[...]: a bool index of shape {mask.shape} for dimensions of sizes {shape}")
     return nonzero(mask)
@@ -271,7 +283,7 @@ class Gather(Op):
     native_bf16 = True
 
     def infer(self, x: Spec, index: Spec) -> Spec:
-        _demand_along("gather", self.axis, x, index)
+        _check_along("gather", self.axis, x, index)
         return Spec(index.shape, x.dtype)
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
@@ -289,7 +301,7 @@ class ScatterAdd(Op):
     axis: int = -1
 
     def infer(self, x: Spec, index: Spec, updates: Spec) -> Spec:
-        return _demand_updates("scatter_add", self.axis, x, index, updates)
+        return _check_updates("scatter_add", self.axis, x, index, updates)
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
         x, index, updates = ins
@@ -308,7 +320,7 @@ class Scatter(Op):
     native_bf16 = True
 
     def infer(self, x: Spec, index: Spec, updates: Spec) -> Spec:
-        return _demand_updates("scatter", self.axis, x, index, updates)
+        return _check_updates("scatter", self.axis, x, index, updates)
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
         x, index, updates = ins
@@ -321,7 +333,7 @@ class Scatter(Op):
         return lambda: scatter(g, index, nothing, axis=self.axis), None, lambda: gather(g, index, axis=self.axis)
 
 
-def _demand_along(name: str, axis: int, x: Spec, index: Spec) -> None:
+def _check_along(name: str, axis: int, x: Spec, index: Spec) -> None:
     axis = normalize_axis(name, axis, len(x.shape))
     if index.dtype.kind not in "iu":
         raise DtypeError(f"{name}: indices are {index.dtype.name}, not integers")
@@ -330,8 +342,8 @@ def _demand_along(name: str, axis: int, x: Spec, index: Spec) -> None:
         raise ShapeError(f"{name}: x is {x.shape}, indices are {index.shape}; sizes must be equal but for axis {axis}")
 
 
-def _demand_updates(name: str, axis: int, x: Spec, index: Spec, updates: Spec) -> Spec:
-    _demand_along(name, axis, x, index)
+def _check_updates(name: str, axis: int, x: Spec, index: Spec, updates: Spec) -> Spec:
+    _check_along(name, axis, x, index)
     if updates.shape != index.shape or updates.dtype != x.dtype:
         raise ShapeError(
             f"{name}: updates are {updates.shape} {updates.dtype.name}; expected the indices' shape {index.shape} "
@@ -347,6 +359,13 @@ def _along(index: Array, axis: int) -> tuple[Array, ...]:
     return tuple(key)
 
 
+def nonzero(x: TensorLike) -> tuple[Tensor, ...]:
+    """Indices (int64) of the elements that are not 0 (or True), one 1-D tensor a dimension, in row-major order."""
+    x = as_tensor(x)
+    rows = cast(Tensor, apply(NonZero(), x if x.ndim else reshape(x, 1)))
+    return tuple(rows[i] for i in range(rows.shape[0]))
+
+
 def gather(x: TensorLike, indices: TensorLike, *, axis: int = -1) -> Tensor:
     """y[i][j] = x[i][indices[i][j]] along `axis` (here the last), for any rank; the other sizes are equal."""
     return cast(Tensor, apply(Gather(axis), as_tensor(x), as_tensor(indices)))
@@ -354,8 +373,6 @@ def gather(x: TensorLike, indices: TensorLike, *, axis: int = -1) -> Tensor:
 
 def take_along_axis(x: TensorLike, indices: TensorLike, *, axis: int = -1) -> Tensor:
     """`gather`, with sizes other than that of `axis` broadcast."""
-    from pdl.ops.shape import broadcast_to
-
     x, index = as_tensor(x), as_tensor(indices)
     along = normalize_axis("take_along_axis", axis, x.ndim)
     if index.ndim != x.ndim:
@@ -382,4 +399,4 @@ def scatter(x: TensorLike, indices: TensorLike, updates: TensorLike, *, axis: in
     return cast(Tensor, apply(Scatter(axis), x, as_tensor(indices), updates))
 
 
-__all__ = ["gather", "getitem", "scatter", "scatter_add", "take", "take_along_axis"]
+__all__ = ["gather", "getitem", "nonzero", "scatter", "scatter_add", "take", "take_along_axis"]

@@ -22,7 +22,7 @@ _linear = Linear()
 NO_GRADIENT = not_differentiable("made by inference passes, after gradients")
 
 
-def demand_then(name: str, activation: str, y: Spec, residual: Spec | None) -> Spec:
+def check_then(name: str, activation: str, y: Spec, residual: Spec | None) -> Spec:
     """`y`; raises unless the kernels know the activation and the residual is like y."""
     if activation and activation not in UNARY:
         raise UsageError(f"{name}: activation is {activation!r}; expected '' or one of {', '.join(UNARY)}")
@@ -51,7 +51,7 @@ class ConvThen(_Window):
 
     def infer(self, x: Spec, w: Spec, b: Spec | None, residual: Spec | None) -> Spec:
         y = Conv(self.stride, self.padding, self.dilation, self.groups).infer(x, w, b)
-        return demand_then(f"{self.name()}_then", self.activation, y, residual)
+        return check_then(f"{self.name()}_then", self.activation, y, residual)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         x, w, b, residual = ins
@@ -68,7 +68,7 @@ class LinearThen(Op):
     vjp: ClassVar[Any] = NO_GRADIENT
 
     def infer(self, x: Spec, w: Spec, b: Spec | None, residual: Spec | None) -> Spec:
-        return demand_then("linear_then", self.activation, _linear.infer(x, w, b), residual)
+        return check_then("linear_then", self.activation, _linear.infer(x, w, b), residual)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         x, w, b, residual = ins

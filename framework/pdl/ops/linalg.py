@@ -13,12 +13,13 @@ from pdl.errors import DtypeError, ShapeError
 from pdl.kernels.copies import contiguous
 from pdl.kernels.gemm import matmul as gemm
 from pdl.kernels.launch import now
-from pdl.ops.base import Arrays, Op, Spec, apply, as_tensors, broadcast_shapes, normalize_axis
-from pdl.ops.cast import conj
+from pdl.ops.base import Arrays, Op, Spec, apply
+from pdl.ops.broadcast import unbroadcast
+from pdl.ops.cast import as_tensors, conj
+from pdl.ops.checks import broadcast_shapes, normalize_axis
 from pdl.ops.elementwise import multiply
 from pdl.ops.reduce import sum
 from pdl.ops.shape import expand_dims, matrix_transpose, permute_dims, reshape, squeeze
-from pdl.ops.table import unbroadcast
 from pdl.tensor import Tensor, TensorLike, as_tensor
 
 

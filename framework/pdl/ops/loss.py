@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pdl.errors import ShapeError, UsageError
 from pdl.ops.activation import log_sigmoid, relu, softplus
-from pdl.ops.base import as_tensors, broadcast_shapes
-from pdl.ops.cast import astype
+from pdl.ops.cast import as_tensors, astype
+from pdl.ops.checks import broadcast_shapes
 from pdl.ops.create import one_hot
 from pdl.ops.cross_entropy import check_reduction
 from pdl.ops.elementwise import abs, exp, log, maximum, square, where

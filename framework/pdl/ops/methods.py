@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pdl.ops import cast, elementwise, index, linalg, logic, reduce, shape
+from pdl.ops import broadcast, cast, elementwise, index, linalg, logic, reduce, shape
 from pdl.tensor import Tensor
 
 _OPERANDS = (Tensor, bool, int, float, complex, np.ndarray, np.generic, list, tuple)
@@ -30,7 +30,8 @@ _METHODS = {
     logic: ("isfinite", "isinf", "isnan"),
     reduce: ("all", "any", "argmax", "argmin", "cumprod", "cumsum", "logsumexp", "max", "mean", "min", "norm", "prod",
              "std", "sum", "var"),
-    shape: ("broadcast_to", "chunk", "expand_dims", "flatten", "flip", "moveaxis", "repeat", "roll", "split", "squeeze",
+    broadcast: ("broadcast_to",),
+    shape: ("chunk", "expand_dims", "flatten", "flip", "moveaxis", "repeat", "roll", "split", "squeeze",
             "swapaxes", "tile", "unstack"),
     index: ("gather", "scatter", "scatter_add", "take"),
     linalg: ("diagonal", "matmul", "trace"),

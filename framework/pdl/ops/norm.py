@@ -14,8 +14,9 @@ from pdl.dtype import DType, bfloat16, float32
 from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.kernels import norm as kernels
 from pdl.kernels.copies import contiguous as _c
-from pdl.ops.base import Arrays, Fused, Op, Spec, apply, demand_floating
+from pdl.ops.base import Arrays, Fused, Op, Spec, apply
 from pdl.ops.cast import astype
+from pdl.ops.checks import check_floating
 from pdl.ops.elementwise import maximum, rsqrt, sqrt, square
 from pdl.ops.linalg import matmul
 from pdl.ops.reduce import mean, sum
@@ -30,7 +31,7 @@ def _wide(dtype: DType) -> DType:
 
 def _check(name: str, x: Spec, **channels: Spec | None) -> int:
     """The number of channels; raises where x is no float, empty, or a per-channel input does not fit."""
-    demand_floating(name, x=x)
+    check_floating(name, x=x)
     if not x.shape or 0 in x.shape:
         raise ShapeError(f"{name}: x {x.shape} has no values to normalise")
     for label, spec in channels.items():

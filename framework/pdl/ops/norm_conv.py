@@ -18,7 +18,7 @@ from pdl.kernels import norm_conv as kernels
 from pdl.kernels.copies import contiguous as _c
 from pdl.kernels.memory import empty
 from pdl.ops.base import Arrays, Fused, Spec, apply
-from pdl.ops.batchnorm import WideOutputs, activate, demand_activation, pull, wide_parameter
+from pdl.ops.batchnorm import WideOutputs, activate, activation_vjp, check_activation, wide_parameter
 from pdl.ops.cast import astype
 from pdl.ops.conv import Conv, ConvDw, ConvDx, Padding, _conv_op
 from pdl.ops.elementwise import rsqrt, square
@@ -90,7 +90,7 @@ class NormConv(_NormConv):
     def infer(
         self, x: Spec, mean: Spec | None, var: Spec | None, scale: Spec | None, shift: Spec | None, w: Spec
     ) -> Any:
-        demand_activation("norm_conv", self.activation)
+        check_activation("norm_conv", self.activation)
         _check("norm_conv", x, mean=mean, var=var, scale=scale, shift=shift)
         if (mean is None) != (var is None):
             raise ShapeError("norm_conv: mean and var belong together")
@@ -222,7 +222,7 @@ class NormConvGrad(_NormConv):
             return dh, dw
         axes = tuple(range(x.ndim - 1))
         root = rsqrt(var + self.eps)
-        slope, u = root if scale is None else root * scale, pull(self.activation, dh, z)
+        slope, u = root if scale is None else root * scale, activation_vjp(self.activation, dh, z)
         dshift, moment = sum(u, axis=axes), sum(u * (x - mu), axis=axes)
         return u * slope, dw, dshift * slope * -1, moment * slope * square(root) * -0.5, moment * root, dshift
 

@@ -17,7 +17,7 @@ from pdl.kernels import packed as kernels
 from pdl.kernels.copies import contiguous
 from pdl.ops.base import Arrays, Op, Spec, not_differentiable
 from pdl.ops.conv import Conv, _Window
-from pdl.ops.inference import _optional, _then, demand_then
+from pdl.ops.inference import _optional, _then, check_then
 from pdl.ops.linalg import Linear
 
 _ONES, _ZEROS = (1, 1, 1), (0, 0, 0)
@@ -46,7 +46,7 @@ def deep(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (1,) * (5 - len(shape)) + tuple(shape)
 
 
-def demand_packed(name: str, form: str, shape: tuple[int, ...], x: Spec, packed: Spec) -> None:
+def check_packed(name: str, form: str, shape: tuple[int, ...], x: Spec, packed: Spec) -> None:
     """Raise unless `packed` may be weights of this shape for x."""
     if form not in kernels.FORMS:
         raise UsageError(f"{name}: form is {form!r}; expected one of {', '.join(kernels.FORMS)}")
@@ -80,10 +80,10 @@ class PackedConv(_Window):
             raise UsageError(f"{name}: groups={self.groups}; weights are packed for one group")
         conv = Conv(self.stride, self.padding, self.dilation, 1)
         y = conv.infer(x, Spec(self.kernel, x.dtype), b)
-        demand_packed(name, self.form, self.kernel, x, packed)
+        check_packed(name, self.form, self.kernel, x, packed)
         if self.form != "rows" and any(s != 1 for s in (*self.stride, *self.dilation)):
             raise UsageError(f"{name}: {self.form} takes stride and dilation 1, not {self.stride} and {self.dilation}")
-        return demand_then(name, self.activation, y, residual)
+        return check_then(name, self.activation, y, residual)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         x, packed, b, residual = ins
@@ -105,8 +105,8 @@ class PackedLinear(Op):
 
     def infer(self, x: Spec, packed: Spec, b: Spec | None, residual: Spec | None) -> Spec:
         y = _linear.infer(x, Spec(self.features, x.dtype), b)
-        demand_packed("linear_packed", "rows", self.features, x, packed)
-        return demand_then("linear_packed", self.activation, y, residual)
+        check_packed("linear_packed", "rows", self.features, x, packed)
+        return check_then("linear_packed", self.activation, y, residual)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         x, packed, b, residual = ins

@@ -9,11 +9,12 @@ import numpy as np
 from pdl.errors import ShapeError
 from pdl.kernels import chain as kernels
 from pdl.kernels.copies import contiguous
-from pdl.ops.base import Arrays, Fused, Spec, apply, demand_floating
+from pdl.ops.base import Arrays, Fused, Spec, apply
+from pdl.ops.broadcast import sum_into
+from pdl.ops.checks import check_floating
 from pdl.ops.elementwise import square
 from pdl.ops.reduce import sum
 from pdl.ops.shape import expand_dims, reshape
-from pdl.ops.table import sum_into
 from pdl.tensor import Tensor, TensorLike, as_tensor
 
 
@@ -21,7 +22,7 @@ class PairProducts(Fused):
     """y [N] = sum_{i<j} <v_i, v_j> of v [N, F, C], and total [N, C] = sum_i v_i."""
 
     def infer(self, v: Spec) -> tuple[Spec, Spec]:
-        demand_floating("pair_products", v=v)
+        check_floating("pair_products", v=v)
         if len(v.shape) != 3:
             raise ShapeError(f"pair_products: v {v.shape} has {len(v.shape)} dimensions; expected [rows, fields, dim]")
         return Spec(v.shape[:1], v.dtype), Spec((v.shape[0], v.shape[2]), v.dtype)

@@ -11,7 +11,8 @@ from pdl.circuits.paulis import PauliSum
 from pdl.circuits.plain import dumps, held_circuit
 from pdl.circuits.simulate import states
 from pdl.errors import ShapeError, UsageError
-from pdl.ops.base import Arrays, Op, Spec, apply, demand_floating, not_differentiable
+from pdl.ops.base import Arrays, Op, Spec, apply, not_differentiable
+from pdl.ops.checks import check_floating
 from pdl.tensor import Tensor, TensorLike, as_tensor
 
 LETTERS = "IXYZ"
@@ -25,7 +26,7 @@ class PauliWords(Op):
     vjp = not_differentiable("it answers questions about a trained circuit; circuit_expectation has gradients")  # type: ignore[assignment]
 
     def infer(self, p: Spec, w: Spec) -> Spec:
-        demand_floating("pauli_words", p=p)
+        check_floating("pauli_words", p=p)
         circuit = held_circuit(self.circuit)
         if len(p.shape) != 2 or p.shape[1] != circuit.num_parameters:
             raise ShapeError(f"pauli_words: parameters {p.shape}; expected [R, {circuit.num_parameters}]")

@@ -17,7 +17,8 @@ from pdl.dtype import Array, int32
 from pdl.errors import DtypeError, ShapeError
 from pdl.kernels import pooling
 from pdl.kernels.copies import contiguous
-from pdl.ops.base import Arrays, Op, Spec, apply, demand_floating
+from pdl.ops.base import Arrays, Op, Spec, apply
+from pdl.ops.checks import check_floating
 from pdl.ops.window import Pads, Sizes, each_axis, pad_pairs
 from pdl.tensor import Tensor
 
@@ -65,7 +66,7 @@ class _Pool(Op, abstract=True):
     def spatial(self, x: Spec) -> tuple[int, ...]:
         """Spatial sizes of `x`; raises where its dimensions do not fit the op."""
         name, rank = _name(self), self.rank()
-        demand_floating(name, x=x)
+        check_floating(name, x=x)
         if len(x.shape) != rank + 2:
             raise ShapeError(
                 f"{name}: x {x.shape} has {len(x.shape)} dimensions; {rank} spatial ones need [N, *spatial, C]"
@@ -345,7 +346,7 @@ def _flat(x: Array) -> Array:
 
 
 def _check_index(name: str, x: Spec, index: Spec) -> None:
-    demand_floating(name, x=x)
+    check_floating(name, x=x)
     if index.dtype != int32:
         raise DtypeError(f"{name}: index is {index.dtype.name}; expected int32, as max_pool returns it")
     if (x.shape[0], x.shape[-1]) != (index.shape[0], index.shape[-1]):

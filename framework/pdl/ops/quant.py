@@ -20,7 +20,8 @@ from pdl.dtype import Array, float32, int8, int32, uint8
 from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.kernels import int8 as kernels
 from pdl.kernels.copies import contiguous
-from pdl.ops.base import Arrays, Op, Spec, apply, normalize_axis, not_differentiable
+from pdl.ops.base import Arrays, Op, Spec, apply, not_differentiable
+from pdl.ops.checks import normalize_axis
 from pdl.ops.conv import _Window
 from pdl.ops.pool import _Counted, _Dilated, _five, _windows
 from pdl.tensor import Tensor, TensorLike, as_tensor
@@ -37,7 +38,7 @@ class _Linear(Op, abstract=True):
     axis: int = 1
     vjp: ClassVar[Any] = ROUNDED
 
-    def demand(self, x: Spec, scale: Spec, zero: Spec) -> None:
+    def check(self, x: Spec, scale: Spec, zero: Spec) -> None:
         """Raise unless scale and zero point fit x."""
         name = type(self).__name__
         if scale.dtype != float32:
@@ -69,7 +70,7 @@ class QuantizeLinear(_Linear):
             raise DtypeError(f"QuantizeLinear: x is {x.dtype.name}, expected float32")
         if zero.dtype not in (uint8, int8):
             raise DtypeError(f"QuantizeLinear: the zero point is {zero.dtype.name}, expected uint8 or int8")
-        self.demand(x, scale, zero)
+        self.check(x, scale, zero)
         return Spec(x.shape, zero.dtype)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
@@ -89,7 +90,7 @@ class DequantizeLinear(_Linear):
                 f"DequantizeLinear: q is {q.dtype.name} and the zero point {zero.dtype.name}; "
                 "expected one dtype of uint8, int8 and int32"
             )
-        self.demand(q, scale, zero)
+        self.check(q, scale, zero)
         return Spec(q.shape, float32)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
@@ -117,7 +118,7 @@ class _Bytes(Op, abstract=True):
 
     def out(self, shape: tuple[int, ...]) -> Spec:
         """The output; raises where scale, zero point or activation make no sense."""
-        demand_scale(type(self).__name__, "y", 1.0 if self.y_scale is None else self.y_scale, self.y_zero)
+        check_scale(type(self).__name__, "y", 1.0 if self.y_scale is None else self.y_scale, self.y_zero)
         count = {"": 0, "relu": 0, "hardswish": 0, "clip": 2}.get(self.activation)
         if count is None or len(self.parameters) != count or any(math.isnan(p) for p in self.parameters):
             raise UsageError(
@@ -148,13 +149,13 @@ class _Bytes(Op, abstract=True):
         return 1.0 if self.y_scale is None or self.activation == "hardswish" else self.y_scale
 
 
-def demand_scale(name: str, label: str, scale: float, zero: int) -> None:
+def check_scale(name: str, label: str, scale: float, zero: int) -> None:
     """Raise unless the scale is a positive number and the zero point a byte."""
     if not (0 < scale < math.inf) or not 0 <= zero <= 255:
         raise UsageError(f"{name}: {label} has scale {scale} and zero point {zero}; expected a positive one and a byte")
 
 
-def demand_bytes(name: str, **specs: Spec) -> None:
+def check_bytes(name: str, **specs: Spec) -> None:
     """Raise unless all are uint8."""
     for label, spec in specs.items():
         if spec.dtype != uint8:
@@ -172,11 +173,11 @@ class _Product(_Bytes, abstract=True):
     def finish(self, x: Spec, shape: tuple[int, ...], residual: Spec | None) -> Spec:
         """The output; raises where inputs or attributes do not fit."""
         name = type(self).__name__
-        demand_bytes(name, x=x)
-        demand_scale(name, "x", self.x_scale, self.x_zero)
+        check_bytes(name, x=x)
+        check_scale(name, "x", self.x_scale, self.x_zero)
         if residual is not None:
-            demand_bytes(name, residual=residual)
-            demand_scale(name, "the residual", self.residual_scale, self.residual_zero)
+            check_bytes(name, residual=residual)
+            check_scale(name, "the residual", self.residual_scale, self.residual_zero)
             if residual.shape != shape:
                 raise ShapeError(f"{name}: residual {residual.shape} is not like y {shape}")
         return self.out(shape)
@@ -190,7 +191,7 @@ class _Product(_Bytes, abstract=True):
                 f"b {'none' if b is None else f'{b.dtype.name} {b.shape}'}; "
                 f"expected int8, and float32 and int32 of {outputs}"
             )
-        demand_inputs(name, math.prod(w.shape[:-1]))
+        check_inputs(name, math.prod(w.shape[:-1]))
 
     def pack(self, w: Array, scale: Array, b: Array | None, dilation: tuple[int, ...], groups: int) -> Array:
         """Weights [KD, KH, KW, C/groups, O], bias and multipliers as the kernel of this CPU reads them."""
@@ -212,7 +213,7 @@ class _Product(_Bytes, abstract=True):
         kernels.convolution(y, contiguous(x), packed, *window, self.x_zero, zero, *self.bounds(), **more)
 
 
-def demand_inputs(name: str, inputs: int) -> None:
+def check_inputs(name: str, inputs: int) -> None:
     """Raise where a sum of so many products could leave int32."""
     if inputs > MOST_INPUTS:
         raise ShapeError(f"{name}: an output sums {inputs} products; more than {MOST_INPUTS} may overflow int32")
@@ -233,7 +234,7 @@ class _QWindow(_Window, _Product, abstract=True):  # type: ignore[misc]
             raise ShapeError(
                 f"{self.name()}: x {x.shape} and a kernel {kernel}; expected [N, *spatial, C] and as many sizes"
             )
-        self.demand_channels(x.shape, (inputs, outputs))
+        self.check_channels(x.shape, (inputs, outputs))
         return (x.shape[0], *self.out_sizes(x.shape[1:-1], kernel), outputs)
 
 
@@ -268,7 +269,7 @@ class QConvPacked(_QWindow):  # type: ignore[misc]
 
     def infer(self, x: Spec, packed: Spec, residual: Spec | None) -> Spec:
         shape = self.shape(x, self.kernel, x.shape[-1] // self.groups, self.outputs)
-        _demand_packed(self, packed, self._kernel(), int(x.shape[-1]), self.geometry()[2], self.groups)
+        _check_packed(self, packed, self._kernel(), int(x.shape[-1]), self.geometry()[2], self.groups)
         return self.finish(x, shape, residual)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
@@ -305,7 +306,7 @@ class QLinearPacked(_Product):
     outputs: int = 0
 
     def infer(self, x: Spec, packed: Spec, residual: Spec | None) -> Spec:
-        _demand_packed(self, packed, (1, 1, 1), int(x.shape[-1]), (1, 1, 1), 1)
+        _check_packed(self, packed, (1, 1, 1), int(x.shape[-1]), (1, 1, 1), 1)
         return self.finish(x, (*x.shape[:-1], self.outputs), residual)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
@@ -319,7 +320,7 @@ def _multiply(op: _Product, y: Array, x: Array, packed: Array, residual: Array |
     op.convolve(out, rows, packed, residual, one, one, (0, 0, 0), one, 1)
 
 
-def _demand_packed(op: Any, packed: Spec, kernel: Any, channels: int, dilation: Any, groups: int) -> None:
+def _check_packed(op: Any, packed: Spec, kernel: Any, channels: int, dilation: Any, groups: int) -> None:
     wanted = Spec((kernels.packed_bytes(kernel, channels, op.outputs, dilation, groups),), int8)
     if packed != wanted:
         raise ShapeError(f"{type(op).__name__}: packed weights are {packed}; this CPU packs them as {wanted}")
@@ -335,9 +336,9 @@ class QAdd(_Bytes):
     b_zero: int = 0
 
     def infer(self, a: Spec, b: Spec) -> Spec:
-        demand_bytes("QAdd", a=a, b=b)
-        demand_scale("QAdd", "a", self.a_scale, self.a_zero)
-        demand_scale("QAdd", "b", self.b_scale, self.b_zero)
+        check_bytes("QAdd", a=a, b=b)
+        check_scale("QAdd", "a", self.a_scale, self.a_zero)
+        check_scale("QAdd", "b", self.b_scale, self.b_zero)
         if a.shape != b.shape or self.y_scale is None or self.activation == "hardswish":
             raise ShapeError(f"QAdd: a {a.shape} and b {b.shape} must have one shape, y a scale, and no hardswish")
         return self.out(a.shape)
@@ -355,7 +356,7 @@ class QMap(Op):
     vjp: ClassVar[Any] = ROUNDED
 
     def infer(self, x: Spec, table: Spec) -> Spec:
-        demand_bytes("QMap", x=x, table=table)
+        check_bytes("QMap", x=x, table=table)
         if table.shape != (256,):
             raise ShapeError(f"QMap: table {table.shape} must be (256,)")
         return x
@@ -371,7 +372,7 @@ class QMaxPool(_Dilated):
     vjp: ClassVar[Any] = ROUNDED
 
     def infer(self, x: Spec) -> Spec:
-        demand_bytes("QMaxPool", x=x)
+        check_bytes("QMaxPool", x=x)
         return Spec(self.pooled(Spec(x.shape, float32)), uint8)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
@@ -387,8 +388,8 @@ class _QMean(_Bytes, abstract=True):
 
     def mean_of(self, x: Spec, shape: tuple[int, ...]) -> Spec:
         """The output; raises where inputs or attributes do not fit."""
-        demand_bytes(type(self).__name__, x=x)
-        demand_scale(type(self).__name__, "x", self.x_scale, self.x_zero)
+        check_bytes(type(self).__name__, x=x)
+        check_scale(type(self).__name__, "x", self.x_scale, self.x_zero)
         if self.activation == "hardswish":
             raise UsageError(f"{type(self).__name__}: hardswish does not follow a mean")
         return self.out(shape)

@@ -13,12 +13,14 @@ import numpy as np
 
 from pdl.dtype import Array, DType, as_dtype, bool_, float32, int64, is_complex, is_differentiable, kind
 from pdl.errors import DtypeError, ShapeError
-from pdl.ops.base import Arrays, Op, Spec, apply, normalize_axes, normalize_axis, not_differentiable
+from pdl.ops.base import Arrays, Op, Spec, apply, not_differentiable
+from pdl.ops.broadcast import broadcast_to, sum_into
 from pdl.ops.cast import astype, conj
+from pdl.ops.checks import normalize_axes, normalize_axis
 from pdl.ops.elementwise import abs, exp, sqrt, square, where
 from pdl.ops.logic import equal
-from pdl.ops.shape import broadcast_to, concat, flip, moveaxis, reshape
-from pdl.ops.table import pair, sum_into
+from pdl.ops.shape import concat, flip, moveaxis, reshape
+from pdl.ops.table import pair
 from pdl.tensor import Tensor, TensorLike, as_tensor
 
 Axis: TypeAlias = "int | Sequence[int] | None"

@@ -18,8 +18,9 @@ from pdl.dtype import Array, int64
 from pdl.errors import ShapeError, UsageError
 from pdl.kernels import rows
 from pdl.kernels.copies import contiguous
-from pdl.ops.base import Arrays, Op, Spec, apply, demand_floating
+from pdl.ops.base import Arrays, Op, Spec, apply
 from pdl.ops.cast import astype
+from pdl.ops.checks import check_floating
 from pdl.ops.create import arange
 from pdl.ops.elementwise import abs as absolute
 from pdl.ops.elementwise import clip, floor, remainder, round, where
@@ -115,7 +116,7 @@ class Resize(Op):
     native = True
 
     def infer(self, x: Spec) -> Spec:
-        demand_floating("resize", x=x)
+        check_floating("resize", x=x)
         if x.shape[self.axis] < 1 or self.size < 1:
             raise ShapeError(
                 f"resize: axis {self.axis} of x {x.shape} cannot go from {x.shape[self.axis]} to {self.size} cells"

@@ -15,7 +15,8 @@ from pdl.dtype import bfloat16, float32, int64
 from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.kernels import cells
 from pdl.kernels.copies import contiguous
-from pdl.ops.base import Arrays, Fused, Op, Spec, apply, compose_vjp, demand_floating
+from pdl.ops.base import Arrays, Fused, Op, Spec, apply, compose_vjp
+from pdl.ops.checks import check_floating
 from pdl.ops.elementwise import tanh, where
 from pdl.ops.linalg import linear
 from pdl.ops.logic import greater
@@ -99,7 +100,7 @@ class Recurrent(Fused):
         name = self.cell
         if name not in cells.CELLS:
             raise UsageError(f"recurrent: cell {name!r} must be one of {', '.join(cells.CELLS)}")
-        demand_floating(name, gates=gates, w=w)
+        check_floating(name, gates=gates, w=w)
         _, count, kept = cells.CELLS[name]
         if len(gates.shape) != 3 or len(w.shape) != 2 or (w.shape[1], gates.shape[2]) != (count * w.shape[0],) * 2:
             raise ShapeError(f"{name}: gates {gates.shape} [N, L, {count} H] do not fit w {w.shape} [H, {count} H]")

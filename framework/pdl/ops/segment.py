@@ -15,8 +15,9 @@ from pdl.errors import DtypeError, ShapeError
 from pdl.kernels import rows
 from pdl.kernels.copies import contiguous, copy
 from pdl.kernels.launch import constant
-from pdl.ops.base import Arrays, Op, Spec, apply, demand_floating, not_differentiable
+from pdl.ops.base import Arrays, Op, Spec, apply, not_differentiable
 from pdl.ops.cast import astype
+from pdl.ops.checks import check_floating
 from pdl.ops.elementwise import exp, maximum
 from pdl.ops.pool import Place
 from pdl.ops.shape import reshape
@@ -25,7 +26,7 @@ from pdl.tensor import Tensor
 
 def _members(name: str, x: Spec, ids: Spec) -> tuple[int, ...]:
     """The shape of one row; raises where `ids` does not number the rows of `x`."""
-    demand_floating(name, x=x)
+    check_floating(name, x=x)
     check_ids(name, "ids", ids)
     if len(ids.shape) != 1 or x.shape[:1] != ids.shape:
         raise ShapeError(f"{name}: ids {ids.shape} must hold one number for each row of x {x.shape}")

@@ -1,4 +1,4 @@
-"""Shape ops: most are views in eager mode (no copy); joins, pads and rolls copy."""
+"""Shape ops: most are views in eager mode (no copy); joins and rolls copy."""
 
 from __future__ import annotations
 
@@ -13,23 +13,11 @@ from pdl import dims
 from pdl.dtype import Array
 from pdl.errors import DtypeError, ShapeError
 from pdl.kernels.copies import copy
-from pdl.kernels.launch import constant
-from pdl.ops.base import Arrays, Op, Spec, apply, as_tensors, broadcast_shapes, normalize_axes, normalize_axis
-from pdl.ops.table import unbroadcast
+from pdl.ops.base import Arrays, Identity, Op, Spec, apply
+from pdl.ops.broadcast import broadcast_to
+from pdl.ops.cast import as_tensors
+from pdl.ops.checks import normalize_axes, normalize_axis
 from pdl.tensor import Tensor, TensorLike, as_tensor
-
-
-class Identity(Op):
-    """The same values as a new place in the graph (a view)."""
-
-    def infer(self, x: Spec) -> Spec:
-        return x
-
-    def view(self, x: Array) -> Array:
-        return x.view()
-
-    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
-        return g
 
 
 class Reshape(Op):
@@ -116,23 +104,6 @@ class Squeeze(Op):
         return reshape(g, x.shape)
 
 
-class BroadcastTo(Op):
-    """x repeated (without a copy) along new leading dimensions and those of size 1."""
-
-    shape: tuple[int, ...]
-
-    def infer(self, x: Spec) -> Spec:
-        if broadcast_shapes("broadcast_to", x.shape, self.shape) != self.shape:
-            raise ShapeError(f"broadcast_to: {x.shape} does not broadcast to the smaller {self.shape}")
-        return Spec(self.shape, x.dtype)
-
-    def view(self, x: Array) -> Array:
-        return np.broadcast_to(x, self.shape)
-
-    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
-        return unbroadcast(g, x.shape)
-
-
 class Flip(Op):
     """The order of elements reversed along `axes` (a view)."""
 
@@ -179,7 +150,7 @@ class Concat(Op):
     def infer(self, *ins: Spec) -> Spec:
         first = ins[0]
         axis = normalize_axis("concat", self.axis, len(first.shape))
-        _demand_alike("concat", ins, axis)
+        _check_alike("concat", ins, axis)
         return Spec((*first.shape[:axis], sum(x.shape[axis] for x in ins), *first.shape[axis + 1 :]), first.dtype)
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
@@ -207,7 +178,7 @@ class Stack(Op):
     def infer(self, *ins: Spec) -> Spec:
         first = ins[0]
         axis = normalize_axis("stack", self.axis, len(first.shape) + 1)
-        _demand_alike("stack", ins, None)
+        _check_alike("stack", ins, None)
         return Spec((*first.shape[:axis], len(ins), *first.shape[axis:]), first.dtype)
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
@@ -220,7 +191,7 @@ class Stack(Op):
         return [lambda i=i: g[(*part, i)] for i in range(len(ins))]
 
 
-def _demand_alike(name: str, ins: Sequence[Spec], free_axis: int | None) -> None:
+def _check_alike(name: str, ins: Sequence[Spec], free_axis: int | None) -> None:
     first = ins[0]
     for number, x in enumerate(ins):
         sizes = len(x.shape) == len(first.shape)
@@ -231,31 +202,6 @@ def _demand_alike(name: str, ins: Sequence[Spec], free_axis: int | None) -> None
             raise ShapeError(f"{name}: input 0 is {first.shape}, input {number} is {x.shape}; sizes must be equal{but}")
         if x.dtype != first.dtype:
             raise DtypeError(f"{name}: input 0 is {first.dtype.name}, input {number} is {x.dtype.name}")
-
-
-class Pad(Op):
-    """`value` put before and after each dimension, ``widths[i] = (before, after)`` times."""
-
-    widths: tuple[tuple[int, int], ...]
-    value: float = 0
-    native_bf16 = native = True
-
-    def infer(self, x: Spec) -> Spec:
-        if len(self.widths) != len(x.shape):
-            raise ShapeError(f"pad: {len(self.widths)} widths for the {len(x.shape)} dimensions of {x.shape}")
-        if any(n < 0 for w in self.widths for n in w):
-            raise ShapeError(f"pad: widths {self.widths} must not be negative; index to crop")
-        return Spec(tuple(n + before + after for n, (before, after) in zip(x.shape, self.widths, strict=True)), x.dtype)
-
-    def cpu(self, outs: Arrays, ins: Arrays) -> None:
-        copy(outs[0], np.broadcast_to(constant(np.array(self.value, outs[0].dtype)), outs[0].shape))
-        copy(outs[0][self._inner(ins[0].shape)], ins[0])
-
-    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
-        return g[self._inner(x.shape)]
-
-    def _inner(self, shape: tuple[int, ...]) -> tuple[slice, ...]:
-        return tuple(slice(before, before + n) for n, (before, _) in zip(shape, self.widths, strict=True))
 
 
 # -- the public functions ----------------------------------------------------------------------------------------------
@@ -322,19 +268,6 @@ def squeeze(x: TensorLike, axis: int | Sequence[int] | None = None) -> Tensor:
     x = as_tensor(x)
     axes = tuple(i for i, n in enumerate(x.shape) if n == 1) if axis is None else _sizes(axis)
     return cast(Tensor, apply(Squeeze(axes), x))
-
-
-def broadcast_to(x: TensorLike, shape: Sequence[int]) -> Tensor:
-    """`x` repeated along new leading dimensions and those of size 1, without a copy."""
-    x, shape = as_tensor(x), tuple(shape)
-    return x if x.shape == shape else cast(Tensor, apply(BroadcastTo(shape), x))
-
-
-def broadcast_arrays(*xs: TensorLike) -> tuple[Tensor, ...]:
-    """All inputs broadcast to their common shape."""
-    tensors = [as_tensor(x) for x in xs]
-    shape = broadcast_shapes("broadcast_arrays", *[t.shape for t in tensors])
-    return tuple(broadcast_to(t, shape) for t in tensors)
 
 
 def concat(xs: Sequence[TensorLike], *, axis: int | None = 0) -> Tensor:
@@ -427,45 +360,12 @@ def tile(x: TensorLike, repetitions: int | Sequence[int]) -> Tensor:
     return reshape(wide, tuple(t * n for t, n in zip(times, shape, strict=True)))
 
 
-def pad(
-    x: TensorLike, widths: int | Sequence[int | Sequence[int]], *, mode: str = "constant", value: float = 0
-) -> Tensor:
-    """`x` made larger: ``widths[i] = (before, after)`` for each dimension, or one pair or number for all.
-
-    `mode`: "constant" (`value`), "reflect" (without the edge), "symmetric" (with it), "edge" or "wrap".
-    """
-    from pdl.ops.index import take
-
-    x = as_tensor(x)
-    pairs = _pairs(widths, x.ndim)
-    if mode == "constant":
-        return cast(Tensor, apply(Pad(pairs, value), x))
-    if mode not in ("reflect", "symmetric", "edge", "wrap"):
-        raise ShapeError(f"pad: mode {mode!r} is not one of constant, reflect, symmetric, edge, wrap")
-    for axis, (before, after) in enumerate(pairs):
-        if before or after:
-            if x.shape[axis] <= (mode == "reflect") * max(before, after) or not x.shape[axis]:
-                raise ShapeError(
-                    f"pad: {mode} by {(before, after)} needs more than the {x.shape[axis]} elements of axis {axis}"
-                )
-            x = take(x, np.pad(np.arange(x.shape[axis]), (before, after), mode), axis=axis)  # type: ignore[call-overload]
-    return x
-
-
-def _pairs(widths: int | Sequence[int | Sequence[int]], ndim: int) -> tuple[tuple[int, int], ...]:
-    if isinstance(widths, int):
-        return ((widths, widths),) * ndim
-    if len(widths) == 2 and all(isinstance(w, int) for w in widths):
-        return (cast("tuple[int, int]", tuple(widths)),) * ndim
-    return tuple((w, w) if isinstance(w, int) else cast("tuple[int, int]", tuple(w)) for w in widths)
-
-
 def _sizes(value: int | Sequence[int]) -> tuple[int, ...]:
     return tuple(map(dims.index, value)) if isinstance(value, tuple | list) else (dims.index(value),)  # type: ignore[arg-type]
 
 
 __all__ = [
-    "broadcast_arrays", "broadcast_to", "chunk", "concat", "expand_dims", "flatten", "flip", "identity",
-    "matrix_transpose", "moveaxis", "pad", "permute_dims", "repeat", "reshape", "roll", "split", "squeeze", "stack",
+    "chunk", "concat", "expand_dims", "flatten", "flip", "identity",
+    "matrix_transpose", "moveaxis", "permute_dims", "repeat", "reshape", "roll", "split", "squeeze", "stack",
     "swapaxes", "tile", "unstack",
 ]  # fmt: skip

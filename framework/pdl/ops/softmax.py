@@ -11,7 +11,8 @@ from pdl.errors import ShapeError
 from pdl.kernels import softmax as kernels
 from pdl.kernels.copies import contiguous, copy
 from pdl.kernels.memory import empty
-from pdl.ops.base import Arrays, Fused, Op, Spec, apply, demand_floating, normalize_axis
+from pdl.ops.base import Arrays, Fused, Op, Spec, apply
+from pdl.ops.checks import check_floating, normalize_axis
 from pdl.ops.elementwise import exp
 from pdl.ops.reduce import sum
 from pdl.tensor import Tensor, TensorLike, as_tensor
@@ -31,7 +32,7 @@ class Softmax(Op):
 
     def infer(self, x: Spec) -> Spec:
         name = "log_softmax" if self.logarithm else "softmax"
-        demand_floating(name, x=x)
+        check_floating(name, x=x)
         normalize_axis(name, self.axis, len(x.shape))
         return x
 

@@ -1,4 +1,4 @@
-"""Order: sort, argsort, topk, searchsorted; and the ops whose output shape depends on values: unique, nonzero."""
+"""Order: sort, argsort, topk, searchsorted; and unique, whose output shape depends on values."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import numpy as np
 
 from pdl.dtype import Array, bfloat16, int64, kind
 from pdl.errors import DtypeError, ShapeError
-from pdl.ops.base import Arrays, Op, Spec, apply, as_tensors, normalize_axis, not_differentiable
+from pdl.ops.base import Arrays, Op, Spec, apply, not_differentiable
+from pdl.ops.cast import as_tensors
+from pdl.ops.checks import normalize_axis
 from pdl.ops.index import gather
-from pdl.ops.shape import reshape
 from pdl.tensor import Tensor, TensorLike, as_tensor
 
 
@@ -22,7 +23,7 @@ class ArgSort(Op):
     vjp = not_differentiable("indices are integers; sort() carries the gradient")
 
     def infer(self, x: Spec) -> Spec:
-        _demand_ordered("argsort", x)
+        _check_ordered("argsort", x)
         normalize_axis("argsort", self.axis, len(x.shape))
         return Spec(x.shape, int64)
 
@@ -38,7 +39,7 @@ def _descending(x: Array) -> Array:
     return x.shape[-1] - 1 - np.argsort(x[..., ::-1], -1, kind="stable")[..., ::-1]
 
 
-def _demand_ordered(name: str, x: Spec) -> None:
+def _check_ordered(name: str, x: Spec) -> None:
     if kind(x.dtype) == "c":
         raise DtypeError(f"{name}: {x.dtype.name} has no order; sort by abs or real")
 
@@ -52,7 +53,7 @@ class ArgTopK(Op):
     vjp = not_differentiable("indices are integers; topk() carries the gradient")
 
     def infer(self, x: Spec) -> Spec:
-        _demand_ordered("topk", x)
+        _check_ordered("topk", x)
         axis = normalize_axis("topk", self.axis, len(x.shape))
         if not 0 <= self.k <= x.shape[axis]:
             raise ShapeError(f"topk: k is {self.k}, axis {axis} of {x.shape} has {x.shape[axis]} elements")
@@ -102,16 +103,6 @@ class Unique(Op):
         return values.astype(ins[0].dtype), inverse.reshape(x.shape), counts
 
 
-class NonZero(Op):
-    """Indices of the elements that are not 0, one row a dimension, in row-major order."""
-
-    dynamic = True
-    vjp = not_differentiable("indices are integers")
-
-    def run(self, ins: tuple[Any, ...]) -> Arrays:
-        return (np.array(np.nonzero(ins[0]), np.int64).reshape(ins[0].ndim, -1),)
-
-
 # -- the public functions ----------------------------------------------------------------------------------------------
 def argsort(x: TensorLike, *, axis: int = -1, descending: bool = False) -> Tensor:
     """Indices (int64) that sort `x` along `axis`; equal elements keep their order, NaN counts as the largest."""
@@ -146,11 +137,4 @@ def unique_all(x: TensorLike) -> tuple[Tensor, Tensor, Tensor]:
     return cast("tuple[Tensor, Tensor, Tensor]", apply(Unique(), as_tensor(x)))
 
 
-def nonzero(x: TensorLike) -> tuple[Tensor, ...]:
-    """Indices (int64) of the elements that are not 0 (or True), one 1-D tensor a dimension, in row-major order."""
-    x = as_tensor(x)
-    rows = cast(Tensor, apply(NonZero(), x if x.ndim else reshape(x, 1)))
-    return tuple(rows[i] for i in range(rows.shape[0]))
-
-
-__all__ = ["argsort", "nonzero", "searchsorted", "sort", "topk", "unique", "unique_all"]
+__all__ = ["argsort", "searchsorted", "sort", "topk", "unique", "unique_all"]

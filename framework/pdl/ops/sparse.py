@@ -11,7 +11,8 @@ from pdl.dtype import DType, int64
 from pdl.errors import ShapeError, UsageError
 from pdl.kernels import rows as kernels
 from pdl.kernels.copies import contiguous, copy
-from pdl.ops.base import Arrays, Op, Spec, apply, demand_floating, not_differentiable
+from pdl.ops.base import Arrays, Op, Spec, apply, not_differentiable
+from pdl.ops.checks import check_floating
 from pdl.ops.segment import as_index, as_rows, check_ids, segment_sum, segment_take
 from pdl.ops.shape import concat, reshape
 from pdl.tensor import Tensor, TensorLike
@@ -29,7 +30,7 @@ class EmbeddingGradRows(Op):
 
     def infer(self, index: Spec, g: Spec) -> tuple[Spec, Spec]:
         check_ids("embedding", "index", index)
-        demand_floating("embedding", g=g)
+        check_floating("embedding", g=g)
         if g.shape[:-1] != index.shape:
             raise ShapeError(f"embedding: a gradient {g.shape} does not fit index {index.shape}")
         n = math.prod(index.shape)

@@ -18,8 +18,9 @@ from pdl.kernels import csr as kernels
 from pdl.kernels import rows
 from pdl.kernels.copies import contiguous
 from pdl.kernels.launch import constant
-from pdl.ops.base import Arrays, Fused, Spec, apply, demand_floating, not_differentiable
+from pdl.ops.base import Arrays, Fused, Spec, apply, not_differentiable
 from pdl.ops.cast import astype
+from pdl.ops.checks import check_floating
 from pdl.ops.elementwise import maximum, reciprocal
 from pdl.ops.pool import Place
 from pdl.ops.reduce import sum as sum_
@@ -84,7 +85,7 @@ class SpMM(Fused):
     native = True
 
     def infer(self, x: Spec, value: Spec | None, indptr: Spec, indices: Spec, row: Spec, *turned: Spec | None) -> Spec:
-        demand_floating("spmm", x=x)
+        check_floating("spmm", x=x)
         check_pattern("spmm", indptr, indices, row, *turned[1:])
         check_values("spmm", value, x, indices)
         rows, columns = indptr.shape[0] - 1, None if turned[0] is None else turned[0].shape[0] - 1
@@ -138,7 +139,7 @@ class SDDMM(Fused):
     native = True
 
     def infer(self, q: Spec, k: Spec, indptr: Spec, indices: Spec, row: Spec, *turned: Spec | None) -> Spec:
-        demand_floating("sddmm", q=q, k=k)
+        check_floating("sddmm", q=q, k=k)
         check_pattern("sddmm", indptr, indices, row, *turned[1:])
         if q.dtype != k.dtype:
             raise DtypeError(f"sddmm: q is {q.dtype.name} and k {k.dtype.name}; expected one dtype")
@@ -197,7 +198,7 @@ class TakeEndsGrad(Fused):
     native = True
 
     def infer(self, g: Spec, indptr: Spec, indices: Spec, row: Spec, *turned: Spec | None) -> Spec:
-        demand_floating("at_ends", g=g)
+        check_floating("at_ends", g=g)
         check_pattern("at_ends", indptr, indices, row, *turned[1:])
         if g.shape[:1] != indices.shape:
             raise ShapeError(f"at_ends: g {g.shape} must have a row for each nonzero, {indices.shape}")
@@ -228,7 +229,7 @@ class EdgeSoftmax(Fused):
     inplace = True
 
     def infer(self, score: Spec, indptr: Spec, indices: Spec, row: Spec) -> Spec:
-        demand_floating("edge_softmax", score=score)
+        check_floating("edge_softmax", score=score)
         check_pattern("edge_softmax", indptr, indices, row)
         if score.shape[:1] != indices.shape:
             raise ShapeError(f"edge_softmax: score {score.shape} must have a row for each nonzero, {indices.shape}")

@@ -6,22 +6,22 @@ Two tensors of one dtype go straight to the op; other pairs are first brought to
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from pdl.dtype import Array, DType, bfloat16, bool_, float32, is_differentiable, of_scalar
-from pdl.errors import DtypeError, ShapeError
+from pdl.dtype import DType, bfloat16, bool_, float32, is_differentiable, of_scalar
+from pdl.errors import DtypeError
 from pdl.kernels.copies import contiguous
 from pdl.kernels.launch import now, recording
-from pdl.kernels.pointwise import BINARY, UNARY, fits, sums
+from pdl.kernels.pointwise import BINARY, UNARY, fits
 from pdl.kernels.pointwise import binary as binary_kernel
 from pdl.kernels.pointwise import unary as unary_kernel
-from pdl.ops.base import Arrays, Op, Spec, apply, as_tensors, broadcast_shapes, cast_array, not_differentiable
-from pdl.ops.cast import astype, demand_kind
+from pdl.ops.base import Arrays, Op, Spec, apply, not_differentiable
+from pdl.ops.broadcast import unbroadcast
+from pdl.ops.cast import as_tensors, astype
+from pdl.ops.checks import broadcast_shapes, check_kind
 from pdl.tensor import Scalar, Tensor, TensorLike, _Autocast, as_tensor
 
 Unary: TypeAlias = Callable[[TensorLike], Tensor]
@@ -31,10 +31,12 @@ SCALARS = (bool, int, float, complex)
 
 
 def same(dtype: DType) -> DType:
+    """The result has the dtype of the operand."""
     return dtype
 
 
 def to_bool(_dtype: DType) -> DType:
+    """The result is bool, as of comparisons."""
     return bool_
 
 
@@ -50,7 +52,7 @@ class UnaryOp(Op, abstract=True):
     result: ClassVar[Any]
 
     def infer(self, x: Spec) -> Spec:
-        demand_kind(self.label, self.kinds, x.dtype)
+        check_kind(self.label, self.kinds, x.dtype)
         return Spec(x.shape, self.result(x.dtype))
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
@@ -98,67 +100,6 @@ def _named(function: Any, name: str, doc: str) -> Any:
     return function
 
 
-class SumTo(Op):
-    """Sum x over the dimensions along which `shape` was broadcast to x's shape."""
-
-    shape: tuple[int, ...]
-    native_bf16 = native = True
-
-    def infer(self, x: Spec) -> Spec:
-        if broadcast_shapes("sum_to", self.shape, x.shape) != x.shape:
-            raise ShapeError(f"sum_to: {self.shape} does not broadcast to {x.shape}")
-        return Spec(self.shape, x.dtype)
-
-    def cpu(self, outs: Arrays, ins: Arrays) -> None:
-        (x,), (y,) = ins, outs
-        lead = x.ndim - len(self.shape)
-        axes = tuple(i for i in range(x.ndim) if i < lead or (self.shape[i - lead] == 1 and x.shape[i] != 1))
-        sum_into(y.reshape((1,) * lead + self.shape), x, axes)
-
-    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
-        from pdl.ops.shape import broadcast_to
-
-        return broadcast_to(g, x.shape)
-
-
-def sum_into(out: Array, x: Array, axes: tuple[int, ...], divisor: float = 1.0) -> None:
-    """Sum of x over `axes` into `out`, which keeps them with size 1, divided by `divisor`."""
-    if x.dtype == bfloat16 or x.dtype.kind == "f":
-        sizes = _around(x.shape, axes)
-        if sizes is not None and out.flags.c_contiguous:
-            return sums(out, contiguous(x), *sizes, divisor)
-    now("a sum over axes that are no neighbours is left to NumPy")
-    if x.dtype == bfloat16:
-        wide = np.empty(out.shape, np.float32)
-        sum_into(wide, cast_array(x, float32), axes, divisor)
-        return np.copyto(out, wide, casting="unsafe")
-    np.add.reduce(x, axis=axes, out=out, keepdims=True)
-    if divisor != 1:
-        np.divide(out, divisor, out)
-
-
-@lru_cache(maxsize=4096)
-def _around(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, int, int] | None:
-    """The number of elements before, along and after `axes`; None where these are not neighbours."""
-    along = [i for i in axes if shape[i] != 1]
-    if not along:
-        return math.prod(shape), 1, 1
-    first, last = along[0], along[-1]
-    if any(shape[i] != 1 and i not in axes for i in range(first, last)):
-        return None
-    return math.prod(shape[:first]), math.prod(shape[first : last + 1]), math.prod(shape[last + 1 :])
-
-
-def unbroadcast(g: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """The gradient of broadcasting from `shape`: `g` summed over what was repeated."""
-    return g if g.shape == shape else apply(SumTo(shape), g)
-
-
-def sum_to(x: TensorLike, shape: tuple[int, ...]) -> Tensor:
-    """Sum `x` down to `shape`, which must broadcast to x's shape: the adjoint of `broadcast_to`."""
-    return unbroadcast(as_tensor(x), tuple(shape))
-
-
 class BinaryOp(Op, abstract=True):
     """y = f(a, b) element by element, broadcast; a and b have one dtype. The parts are those of `UnaryOp`."""
 
@@ -171,7 +112,7 @@ class BinaryOp(Op, abstract=True):
         name = self.label
         if a.dtype != b.dtype:
             raise DtypeError(f"{name}: {a.dtype.name} meets {b.dtype.name}; astype one of them")
-        demand_kind(name, self.kinds, a.dtype)
+        check_kind(name, self.kinds, a.dtype)
         shape = a.shape if a.shape == b.shape else broadcast_shapes(name, a.shape, b.shape)
         return Spec(shape, self.result(a.dtype))
 
@@ -237,6 +178,7 @@ def pair(a: TensorLike, b: TensorLike) -> tuple[Tensor, Tensor]:
 
 
 def beside(x: Tensor, scalar: Scalar) -> tuple[Tensor, Tensor]:
+    """A tensor and a Python scalar as two tensors of one dtype; DtypeError where the scalar does not fit it."""
     dtype = of_scalar(scalar, x.dtype)
     try:
         other = Tensor._wrap(np.array(scalar, dtype))
@@ -246,6 +188,3 @@ def beside(x: Tensor, scalar: Scalar) -> tuple[Tensor, Tensor]:
             f"the scalar {scalar} does not fit {dtype.name} [{info.min}, {info.max}]; astype first"
         ) from None
     return (x if x.dtype == dtype else astype(x, dtype)), other
-
-
-__all__ = ["sum_to"]

@@ -58,7 +58,7 @@ class Executable:
         frozen: bool = False,
         arena: Array | None = None,
     ) -> None:
-        threads.demand_environment()
+        threads.check_environment()
         self.program = program
         self.plan = plan or plan_memory(program)
         self.profile: Profile | None = None

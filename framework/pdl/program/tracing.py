@@ -12,8 +12,7 @@ from pdl.autograd.anomaly import begins_trace, user_line
 from pdl.dims import symbolic
 from pdl.dtype import DType
 from pdl.errors import GradientError, TraceError
-from pdl.ops.base import Op, Spec, apply
-from pdl.ops.shape import Identity
+from pdl.ops.base import Identity, Op, Spec, apply
 from pdl.ops.sparse import SparseGrad
 from pdl.program.ir import Node, Program, Value, is_state
 from pdl.program.tree import is_plain, leaves, rebuild
@@ -278,11 +277,11 @@ class Recorder:
             for node in reversed(self.program.nodes[start:]):
                 if node.differentiable and any(v in grads for v in node.outputs):
                     self._where = node.where
-                    self._pull(node, grads)
+                    self._vjp(node, grads)
         self._where = outer
         return [None if x is None else grads.get(self.value_of(x)) for x in wanted]
 
-    def _pull(self, node: Node, grads: dict[Value, Tensor]) -> None:
+    def _vjp(self, node: Node, grads: dict[Value, Tensor]) -> None:
         """Move the gradients of a node's outputs to its inputs."""
         ins = tuple(None if v is None else self._operand(v) for v in node.inputs)
         outs = tuple(Symbol(v, True) for v in node.outputs)

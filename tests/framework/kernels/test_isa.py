@@ -30,7 +30,7 @@ def test_other_instruction_sets(isa: str) -> None:
     found = run(
         isa,
         "-c",
-        "from pdl import threads as t; t.demand_environment(); from pdl.kernels import runtime as r; print(r.isa())",
+        "from pdl import threads as t; t.check_environment(); from pdl.kernels import runtime as r; print(r.isa())",
     )
     if found.returncode:
         assert "lacks the instruction set" in found.stderr

@@ -10,8 +10,9 @@ from pdl.export.onnx.graph import Body, Graph, symbolic
 from pdl.export.onnx.registry import NOT_WRITTEN, First, Result, emits
 from pdl.ops import reduce as ops
 from pdl.ops.base import Spec
-from pdl.ops.sort import ArgSort, ArgTopK, NonZero
-from pdl.ops.table import SumTo
+from pdl.ops.broadcast import SumTo
+from pdl.ops.index import NonZero
+from pdl.ops.sort import ArgSort, ArgTopK
 from pdl.program.ir import Value
 
 #: op class -> ONNX operator

@@ -251,7 +251,7 @@ def _entry(x: Any) -> Array:
 @onnx_op("Expand", since=8)
 def _expand(ctx: Context, x: Any, shape: Any) -> Any:
     wanted = ctx.ints(shape, "its shape")
-    from pdl.ops.base import broadcast_shapes
+    from pdl.ops.checks import broadcast_shapes
 
     sizes = broadcast_shapes("expand", tuple(x.shape), wanted)
     demand_room(ctx.node.label(), sizes, x.dtype.itemsize)

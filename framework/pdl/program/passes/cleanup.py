@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pdl.ops.shape import Identity
+from pdl.ops.base import Identity
 from pdl.program.ir import Program, Value, symbolic
 
 

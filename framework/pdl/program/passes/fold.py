@@ -12,10 +12,11 @@ import numpy as np
 
 from pdl.dims import symbolic
 from pdl.dtype import bfloat16
-from pdl.ops.base import OPS, Op, _quiet
+from pdl.ops.base import OPS, Identity, Op, _quiet
+from pdl.ops.broadcast import BroadcastTo
 from pdl.ops.cast import AsType
 from pdl.ops.dropout import Dropout
-from pdl.ops.shape import BroadcastTo, ExpandDims, Identity, PermuteDims, Reshape, Squeeze
+from pdl.ops.shape import ExpandDims, PermuteDims, Reshape, Squeeze
 from pdl.ops.table import BinaryOp
 from pdl.program.ir import Node, Program, Value
 from pdl.program.passes.rewrite import Rewriter, Rule, rewrite, same_shape, same_spec

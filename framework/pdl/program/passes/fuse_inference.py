@@ -13,7 +13,7 @@ from pdl.ops.conv import Conv
 from pdl.ops.elementwise import Clip
 from pdl.ops.inference import ConvThen, LinearThen
 from pdl.ops.linalg import Linear
-from pdl.ops.shape import Pad
+from pdl.ops.pad import Pad
 from pdl.ops.table import UnaryOp
 from pdl.program.ir import Node, Program, Value
 from pdl.program.passes.affine import row_of

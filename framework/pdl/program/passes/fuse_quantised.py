@@ -16,12 +16,13 @@ import numpy as np
 
 from pdl.dtype import Array, int8, uint8
 from pdl.ops.activation import Activation
-from pdl.ops.base import OPS, Op, Spec, _quiet
+from pdl.ops.base import OPS, Identity, Op, Spec, _quiet
 from pdl.ops.conv import Conv
 from pdl.ops.elementwise import Clip
 from pdl.ops.index import GetItem
 from pdl.ops.inference import ConvThen, LinearThen
 from pdl.ops.linalg import Linear
+from pdl.ops.pad import Pad
 from pdl.ops.pool import AdaptiveAvgPool, AvgPool, MaxPool
 from pdl.ops.quant import (
     MOST_INPUTS,
@@ -36,7 +37,7 @@ from pdl.ops.quant import (
     QuantizeLinear,
 )  # fmt: skip
 from pdl.ops.reduce import Mean
-from pdl.ops.shape import Concat, ExpandDims, Identity, Pad, PermuteDims, Reshape, Squeeze
+from pdl.ops.shape import Concat, ExpandDims, PermuteDims, Reshape, Squeeze
 from pdl.ops.table import BinaryOp, UnaryOp
 from pdl.program.ir import Node, Program, Value
 from pdl.program.passes.fuse_inference import Function, activate_product, add_into_product, function_of

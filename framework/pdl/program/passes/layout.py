@@ -18,15 +18,17 @@ import numpy as np
 from pdl import dims
 from pdl.ops.activation import Activation
 from pdl.ops.base import Op
+from pdl.ops.broadcast import BroadcastTo
 from pdl.ops.cast import AsType
 from pdl.ops.elementwise import Clip, Where
 from pdl.ops.index import GetItem
 from pdl.ops.inference import LinearThen
 from pdl.ops.layer_norm import LayerNorm
 from pdl.ops.linalg import Linear
+from pdl.ops.pad import Pad
 from pdl.ops.quant import DequantizeLinear, QuantizeLinear
 from pdl.ops.reduce import ArgMax, ArgMin, Reduction, Running
-from pdl.ops.shape import BroadcastTo, Concat, ExpandDims, Flip, Pad, PermuteDims, Reshape, Squeeze
+from pdl.ops.shape import Concat, ExpandDims, Flip, PermuteDims, Reshape, Squeeze
 from pdl.ops.softmax import LogSoftmax, Softmax
 from pdl.ops.table import BinaryOp, UnaryOp
 from pdl.program.ir import Node, Program, Value

@@ -20,10 +20,11 @@ from pdl.ops.conv import Conv
 from pdl.ops.elementwise import Clip
 from pdl.ops.inference import ConvThen, LinearThen
 from pdl.ops.linalg import Linear
+from pdl.ops.pad import Pad
 from pdl.ops.pool import AdaptiveAvgPool, MaxPool
 from pdl.ops.quant import MOST_INPUTS, DequantizeLinear, QuantizeLinear
 from pdl.ops.reduce import Mean
-from pdl.ops.shape import Concat, Pad
+from pdl.ops.shape import Concat
 from pdl.ops.table import BinaryOp
 from pdl.program.ir import Node, Program, Value
 from pdl.program.passes.fuse_quantised import MEANS, MOVES, PRODUCTS, Add, _functions
