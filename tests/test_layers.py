@@ -3,80 +3,126 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
-
-import pytest
 
 import pdl
 
 PACKAGE = Path(pdl.__file__).parent
 SUITES = Path(__file__).parents[1] / "suites"
 
-#: lower layers first; a module may import from its own layer and from those before it
+#: the packages and files of pdl from the ground up: one imports only what stands before it
 LAYERS = [
-    ["circuits", "errors", "files", "hints", "dims", "dtype", "graphs", "hashing", "random", "threads", "kernels",
-     "packages",     "ranking", "suites", "tensor", "vocabulary", "watch"],
-    ["autograd"],
-    ["ops"],
-    ["program"],
-    ["onnx"],
-    ["runtime"],
-    ["nn", "optim", "data"],
-    ["jit"],
-    ["checkpoint"],
-    ["config", "export", "hub", "report", "train", "workflow"],
-    ["cli", "__main__"],
-]
-LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+    "version", "errors", "hints", "files", "dims", "dtype", "random", "kernels", "threads", "vocabulary", "hashing",
+    "ranking", "packages", "suites", "events", "watch", "graphs", "tensor", "autograd", "circuits", "ops", "program",
+    "nn", "optim", "jit", "onnx", "runtime", "report", "data", "checkpoint", "config", "hub", "export", "train",
+    "workflow", "cli", "__main__",
+]  # fmt: skip
+LEVEL = {name: level for level, name in enumerate(LAYERS)}
+#: arrows that still point up
+OPEN = {("pdl.config.checks", "pdl.train.recipe"), ("pdl.train.task", "pdl.workflow.answering")}
+#: the template of a suite is a suite: it imports from any layer
+TEMPLATE = PACKAGE / "workflow/template"
+FILES = {
+    ".".join(("pdl", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__"): path
+    for path in sorted(PACKAGE.rglob("*.py*"))
+    if path.suffix in (".py", ".pyx") and TEMPLATE not in path.parents and path != PACKAGE / "__init__.py"
+}
 
 
-def imported_modules(path: Path) -> set[str]:
-    """Absolute names imported anywhere in a file, but for those under ``if TYPE_CHECKING``."""
+def imported_names(path: Path) -> set[str]:
+    """What a file imports anywhere, in functions and for type checkers too: modules, and names in them."""
+    if path.suffix == ".pyx":
+        return set(re.findall(r"^\s*(?:from|c?import)\s+(pdl[\w.]*)", path.read_text(), re.MULTILINE))
     found: set[str] = set()
-
-    class Visitor(ast.NodeVisitor):
-        def visit_If(self, node: ast.If) -> None:
-            if "TYPE_CHECKING" not in ast.unparse(node.test):
-                self.generic_visit(node)
-
-        def visit_Import(self, node: ast.Import) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
             found.update(a.name for a in node.names)
-
-        def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-            module = node.module or ""
-            found.add(module)
-            if module == "pdl":
-                found.update(f"pdl.{a.name}" for a in node.names)
-
-    Visitor().visit(ast.parse(path.read_text()))
+        elif isinstance(node, ast.ImportFrom):
+            found.update(f"{node.module}.{a.name}" for a in node.names)
     return found
 
 
-def layer_of(module: str) -> int | None:
-    parts = module.split(".")
-    return LEVEL.get(parts[1]) if parts[0] == "pdl" and len(parts) > 1 else None
+def module_of(name: str) -> str:
+    """The module that an imported name is, or is found in."""
+    while name not in FILES and "." in name:
+        name = name.rpartition(".")[0]
+    return name
 
 
-#: the template of a suite is a suite: it imports from any layer
-TEMPLATE = PACKAGE / "workflow/template"
-FILES = sorted(p for p in PACKAGE.rglob("*.py") if p != PACKAGE / "__init__.py" and TEMPLATE not in p.parents)
+ARROWS = {
+    module: {module_of(name) for name in imported_names(path) if name.partition(".")[0] == "pdl"} - {module}
+    for module, path in FILES.items()
+}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_no_import_points_up(path: Path) -> None:
-    own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-    assert own in LEVEL, f"{own} has no layer; add it to LAYERS and to ARCHITECTURE.md"
-    up = [m for m in imported_modules(path) if (layer_of(m) or 0) > LEVEL[own]]
-    assert not up, f"{own} stands below {up}"
+def package_of(module: str) -> str:
+    return module.split(".")[1] if "." in module else "pdl itself"
 
 
-@pytest.mark.parametrize("path", sorted(SUITES.rglob("*.py")), ids=lambda p: p.name)
-def test_suites_import_pdl_only(path: Path) -> None:
-    own = path.relative_to(SUITES).parts[1]
-    foreign = {m.split(".")[0] for m in imported_modules(path) if m.startswith("pdl_")} - {own}
-    assert not foreign, f"{own} imports from another suite: {foreign}"
+def test_every_package_has_a_layer() -> None:
+    assert {package_of(module) for module in FILES} - LEVEL.keys() == set(), "add it to LAYERS and to ARCHITECTURE.md"
+
+
+def test_no_import_points_up() -> None:
+    """Not to the front door `pdl` either, which knows everything: the version is in `pdl.version`."""
+    found = []
+    for module, targets in ARROWS.items():
+        own = package_of(module)
+        for target in sorted(targets):
+            other = package_of(target)
+            if other != own and LEVEL.get(other, len(LAYERS)) >= LEVEL[own] and (module, target) not in OPEN:
+                found.append(f"{module} imports {target}")
+    assert not found, found
+
+
+def circles() -> list[set[str]]:
+    """Files that import one another, directly or through others (Tarjan's strongly connected components)."""
+    order: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found = []
+
+    def visit(module: str) -> None:
+        order[module] = low[module] = len(order)
+        stack.append(module)
+        for target in ARROWS.get(module, ()):
+            if (module, target) in OPEN:
+                continue
+            if target not in order:
+                visit(target)
+            if target in stack:
+                low[module] = min(low[module], low[target])
+        if low[module] == order[module]:
+            members = set(stack[stack.index(module) :])
+            del stack[stack.index(module) :]
+            if len(members) > 1:
+                found.append(members)
+
+    for module in ARROWS:
+        if module not in order:
+            visit(module)
+    return found
+
+
+def test_no_files_of_different_packages_import_one_another() -> None:
+    assert [sorted(each) for each in circles() if len({package_of(module) for module in each}) > 1] == []
+
+
+def test_the_ground_has_no_circles_at_all() -> None:
+    ground = set(LAYERS[: LAYERS.index("program") + 1]) - {"circuits"}
+    assert [sorted(each) for each in circles() if any(package_of(module) in ground for module in each)] == []
+
+
+def test_suites_import_pdl_only() -> None:
+    found = []
+    for path in sorted(SUITES.rglob("*.py")):
+        own = path.relative_to(SUITES).parts[1]
+        foreign = {name.split(".")[0] for name in imported_names(path) if name.startswith("pdl_")} - {own}
+        found += [f"{path.relative_to(SUITES)} imports {name}" for name in sorted(foreign)]
+    assert not found, found
 
 
 def modules_after(statement: str) -> set[str]:

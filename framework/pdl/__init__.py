@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pdl import threads
+from pdl.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from pdl import autograd, config, data, dtype, export, hub, jit, nn, ops, optim, report, runtime, train, workflow
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
         "uint8", "workflow",
     ]  # fmt: skip
     __all__ += ops.__all__
-
-__version__ = "0.1.0"
 
 _PUBLIC_MODULES = (
     "autograd", "config", "data", "dtype", "export", "hub", "jit", "nn", "ops", "optim", "report", "runtime", "train",

@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from pdl.errors import ConfigError
+from pdl.version import __version__
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -150,7 +151,7 @@ def fits(versions: str, version: str | None = None) -> bool:
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     try:
-        return SpecifierSet(versions).contains(version or _own_version(), prereleases=True)
+        return SpecifierSet(versions).contains(version or __version__, prereleases=True)
     except InvalidSpecifier:
         raise ValueError(f"{versions!r} is no range of versions like '>=0.1,<0.2'") from None
 
@@ -161,7 +162,7 @@ def series(version: str | None = None) -> str:
     """
     from packaging.version import Version
 
-    own = Version(version or _own_version())
+    own = Version(version or __version__)
     lowest = own.public if own.is_prerelease else f"{own.major}.{own.minor}"
     return f">={lowest},<{own.major + 1}" if own.major else f">={lowest},<0.{own.minor + 1}"
 
@@ -171,7 +172,7 @@ def remedy(versions: str, distribution: str) -> str:
     from packaging.specifiers import SpecifierSet
 
     lower = [each for each in SpecifierSet(versions) if each.operator in (">", ">=", "~=", "==", "===")]
-    if all(each.contains(_own_version(), prereleases=True) for each in lower):
+    if all(each.contains(__version__, prereleases=True) for each in lower):
         return f"type: pip install --upgrade {distribution}"
     return f"type: pip install '{CORE}{versions}'"
 
@@ -213,7 +214,7 @@ def _misfit(entry: EntryPoint) -> tuple[str, str] | None:
             continue
         versions = ",".join(sorted(map(str, wants.specifier), reverse=True))
         if not fits(versions):
-            return f"it works with pdl {versions}, and this is pdl {_own_version()}", remedy(versions, distribution)
+            return f"it works with pdl {versions}, and this is pdl {__version__}", remedy(versions, distribution)
     return None
 
 
@@ -261,8 +262,3 @@ def _names(entry: EntryPoint) -> tuple[str, str]:
     known = entry.dist
     return (known.name or entry.value, known.version or "unknown") if known else (entry.value, "unknown")
 
-
-def _own_version() -> str:
-    import pdl
-
-    return pdl.__version__

@@ -17,6 +17,7 @@ from pdl import packages, threads, watch
 from pdl.cli import style
 from pdl.cli.overview import COMMANDS, overview
 from pdl.errors import PdlError
+from pdl.version import __version__
 
 INTERRUPTED = 130
 
@@ -56,9 +57,7 @@ app = typer.Typer(cls=LazyGroup, rich_markup_mode=None, pretty_exceptions_enable
 
 def _version(wanted: bool) -> None:
     if wanted:
-        import pdl
-
-        style.out(f"pdl {pdl.__version__}")
+        style.out(f"pdl {__version__}")
         raise typer.Exit
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from pdl import __version__, suites, watch
+from pdl import suites, watch
 from pdl.config import build as build_node
 from pdl.config.signature import TARGET
 from pdl.dims import Dim
@@ -36,6 +36,7 @@ from pdl.ops.base import Spec
 from pdl.runtime import load
 from pdl.runtime.bundle import SUFFIX, read
 from pdl.runtime.pipeline import Pipeline
+from pdl.version import __version__
 
 GRAPHS, METADATA = (".onnx",), "metadata:"
 

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
-from pdl import __version__
 from pdl.errors import DataError
 from pdl.hub.cache import CHUNK, fault, write, writing
 from pdl.hub.entries import Entry
+from pdl.version import __version__
 
 Progress = Callable[[int], None]
 """Called with the bytes that are there by now."""

@@ -8,11 +8,12 @@ import functools
 from collections.abc import Iterable
 from pathlib import Path
 
-from pdl import __version__, packages, suites
+from pdl import packages, suites
 from pdl.errors import ConfigError, UsageError
 from pdl.hub.entries import Entry, Source, System, Wheel
 from pdl.hub.schema import FILE
 from pdl.packages import Package
+from pdl.version import __version__
 
 __all__ = ["Entry", "Source", "Wheel", "broken", "entry", "incompatible", "index", "offering"]
 

@@ -31,7 +31,7 @@ _METHODS = {
     reduce: ("all", "any", "argmax", "argmin", "cumprod", "cumsum", "logsumexp", "max", "mean", "min", "norm", "prod",
              "std", "sum", "var"),
     broadcast: ("broadcast_to",),
-    shape: ("chunk", "expand_dims", "flatten", "flip", "moveaxis", "repeat", "roll", "split", "squeeze",
+    shape: ("chunk", "clone", "expand_dims", "flatten", "flip", "moveaxis", "repeat", "roll", "split", "squeeze",
             "swapaxes", "tile", "unstack"),
     index: ("gather", "scatter", "scatter_add", "take"),
     linalg: ("diagonal", "matmul", "trace"),
@@ -63,13 +63,6 @@ def _transpose(self: Tensor) -> Tensor:
     return shape.permute_dims(self, tuple(reversed(range(self.ndim))))
 
 
-def _clone(self: Tensor) -> Tensor:
-    """A copy of the values, with the gradient."""
-    made = shape.identity(self)
-    made._data = self._data.copy()
-    return made
-
-
 def bind() -> None:
     """Give `Tensor` its operators and methods."""
     for name, function in _BINARY.items():
@@ -84,7 +77,7 @@ def bind() -> None:
             setattr(Tensor, name, getattr(module, name))
     others = {
         "__getitem__": index.getitem, "reshape": _reshape, "permute_dims": _permute_dims, "to": cast.astype,
-        "clone": _clone, "T": property(_transpose), "mT": property(shape.matrix_transpose),
+        "T": property(_transpose), "mT": property(shape.matrix_transpose),
     }  # fmt: skip
     for name, value in others.items():
         setattr(Tensor, name, value)

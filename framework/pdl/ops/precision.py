@@ -114,8 +114,8 @@ POLICY: dict[Rule | None, str] = {
     widest: "Equal NotEqual Less LessEqual Greater GreaterEqual SearchSorted",
     like_first: "BatchNorm BatchNormEval LayerNorm AddLayerNorm GroupNorm",
     None: """
-        AsType Real Imag Conj Identity Reshape PermuteDims ExpandDims Squeeze BroadcastTo Flip Roll Pad Tril Triu OneHot
-        DropoutMask Diagonal DiagEmbed GetItem GetAt Gather Steps Embedding BagNumbers SegmentSum SegmentTake
+        AsType Real Imag Conj Identity Clone Reshape PermuteDims ExpandDims Squeeze BroadcastTo Flip Roll Pad Tril Triu
+        OneHot DropoutMask Diagonal DiagEmbed GetItem GetAt Gather Steps Embedding BagNumbers SegmentSum SegmentTake
         SegmentExtremum SegmentCount RunningAverage ArgSort ArgTopK Unique NonZero ArgMax ArgMin Max Min AllTrue AnyTrue
         Resize Pick Place
         Negative Abs Sign Square Sqrt Sin Cos Tanh Erf Erfc Floor Ceil Trunc Round Clip

@@ -20,6 +20,21 @@ from pdl.ops.checks import normalize_axes, normalize_axis
 from pdl.tensor import Tensor, TensorLike, as_tensor
 
 
+class Clone(Op):
+    """The same values in memory of their own."""
+
+    native_bf16 = native = True
+
+    def infer(self, x: Spec) -> Spec:
+        return x
+
+    def cpu(self, outs: Arrays, ins: Arrays) -> None:
+        copy(outs[0], ins[0])
+
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+        return g
+
+
 class Reshape(Op):
     """The same elements, in row-major order, with another shape; one -1 is worked out."""
 
@@ -210,6 +225,11 @@ def identity(x: TensorLike) -> Tensor:
     return cast(Tensor, apply(Identity(), as_tensor(x)))
 
 
+def clone(x: TensorLike) -> Tensor:
+    """A copy of `x`, with its gradient."""
+    return cast(Tensor, apply(Clone(), as_tensor(x)))
+
+
 def reshape(x: TensorLike, shape: int | Sequence[int]) -> Tensor:
     """The elements of `x` in row-major order with another shape; one size may be -1."""
     return cast(Tensor, apply(Reshape(_sizes(shape)), as_tensor(x)))
@@ -365,7 +385,7 @@ def _sizes(value: int | Sequence[int]) -> tuple[int, ...]:
 
 
 __all__ = [
-    "chunk", "concat", "expand_dims", "flatten", "flip", "identity",
+    "chunk", "clone", "concat", "expand_dims", "flatten", "flip", "identity",
     "matrix_transpose", "moveaxis", "permute_dims", "repeat", "reshape", "roll", "split", "squeeze", "stack",
     "swapaxes", "tile", "unstack",
 ]  # fmt: skip

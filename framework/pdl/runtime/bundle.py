@@ -38,6 +38,7 @@ from pdl.program import Program
 from pdl.runtime import archive, weights
 from pdl.runtime.checked import program_of
 from pdl.runtime.strict import demand, demand_keys, fault, parse
+from pdl.version import __version__
 from pdl.vocabulary import Vocabulary
 
 Source: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview"
@@ -194,8 +195,6 @@ def pack(
 
     `pipeline` is {"pre": {input: [steps]}, "post": {output: [steps]}}.
     """
-    import pdl
-
     wrong = next((label for label in labels if "\n" in label or "\x00" in label), None)
     if wrong is not None:
         raise UsageError(f"label {wrong!r} holds a line break; labels are stored one a line")
@@ -213,7 +212,7 @@ def pack(
     meta = {
         "format": FORMAT,
         "name": name,
-        "pdl": pdl.__version__,
+        "pdl": __version__,
         "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "licence": licence,
         "metrics": {

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any
 
 from pdl.errors import DataError
 from pdl.train.log import duration
+from pdl.version import __version__
 
 if TYPE_CHECKING:
     from pdl.config import Config
@@ -151,10 +152,9 @@ def versions() -> dict[str, str]:
     """Of Python, NumPy, pdl and the installed suites."""
     import numpy
 
-    import pdl
     from pdl import suites
 
-    mine = {"pdl": pdl.__version__, "python": platform.python_version(), "numpy": numpy.__version__}
+    mine = {"pdl": __version__, "python": platform.python_version(), "numpy": numpy.__version__}
     return mine | {suite.package: suite.version for suite in suites.installed().values()}
 
 

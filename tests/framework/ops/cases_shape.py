@@ -36,6 +36,7 @@ def joined(*xs):
 PADDED = ("reflect", "symmetric", "edge", "wrap")
 CASES = [
     Case(pdl.identity, [f(2, 3)], lambda x: x),
+    Case(pdl.clone, [f(2, 3)], lambda x: x),
     Case(pdl.reshape, [f(2, 3, 4)], np.reshape, {"shape": (4, 6)}),
     Case(pdl.reshape, [f(2, 3, 4)], np.reshape, {"shape": (-1, 2)}),
     Case(pdl.flatten, [f(2, 3, 4, 2)], flatten, {"start": 1, "end": 2}),

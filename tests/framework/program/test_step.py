@@ -11,6 +11,7 @@ import pytest
 import pdl
 from pdl import nn
 from pdl.errors import GradientError, ShapeError, TraceError, UsageError
+from pdl.ops.base import assign
 from pdl.program import CompiledForward, CompiledStep, Executable, Node, trace, verify
 from pdl.program.memory import plan_memory
 
@@ -148,6 +149,28 @@ def test_every_way_to_read_a_buffer_in_python_is_refused(name: str) -> None:
     read(net.steps)  # an ordinary read outside of a trace
     with pytest.raises(TraceError, match=r"test_step\.py:\d+: Python reads the values of (steps|scale), which change"):
         trace(code, X, modules=[net])
+
+
+def test_clones_are_traced_with_their_gradient() -> None:
+    net = nn.Linear(6, 3)
+    step = CompiledStep(lambda x: (net.weight.clone() * net.weight + x.clone().sum()).sum(), net, told=pytest.fail)
+    step(pdl.tensor(X))
+    np.testing.assert_allclose(net.weight.grad.numpy(), 2 * net.weight.detach().numpy(), rtol=1e-6)
+
+
+def test_a_clone_keeps_what_a_buffer_held_before_the_program_changes_it() -> None:
+    buffer = nn.Buffer(np.ones(3, np.float32))
+
+    def code(x: pdl.Tensor) -> pdl.Tensor:
+        old = buffer.clone()
+        assign(buffer, x)
+        return old
+
+    run = Executable(trace(code, np.full(3, 5, np.float32)))
+    (old,) = run(np.full(3, 5, np.float32))
+    assert old is not None
+    np.testing.assert_array_equal(old, np.ones(3))
+    np.testing.assert_array_equal(buffer.numpy(), np.full(3, 5))
 
 
 @pytest.mark.parametrize("read", [lambda t: t.detach().numpy(), lambda t: t.detach().item(), lambda t: t.data])

@@ -9,9 +9,12 @@ import numpy as np
 from pdl.export.onnx.graph import Graph, fixed, symbolic, to_first
 from pdl.export.onnx.registry import First, Result, emits
 from pdl.ops import shape as ops
+from pdl.ops.base import Identity
+from pdl.ops.broadcast import BroadcastTo
 from pdl.ops.create import OneHot, Tril, Triu
 from pdl.ops.index import GetItem
 from pdl.ops.linalg import DiagEmbed, Diagonal
+from pdl.ops.pad import Pad
 from pdl.ops.rnn import Steps
 from pdl.program.ir import Value
 
@@ -20,8 +23,8 @@ END = np.iinfo(np.int64).max
 START = np.iinfo(np.int64).min + 1
 
 
-@emits(ops.Identity)
-def identity(g: Graph, op: ops.Identity, x: Value) -> Result:
+@emits(Identity, ops.Clone)
+def identity(g: Graph, op: Identity | ops.Clone, x: Value) -> Result:
     """The same value."""
     g.same(g.outputs[0], x)
     return None
@@ -103,8 +106,8 @@ def squeeze(g: Graph, op: ops.Squeeze, x: Value) -> Result:
     return wrap(g.node("Squeeze", name, g.constant(places, np.int64)))
 
 
-@emits(ops.BroadcastTo)
-def broadcast_to(g: Graph, op: ops.BroadcastTo, x: Value) -> Result:
+@emits(BroadcastTo)
+def broadcast_to(g: Graph, op: BroadcastTo, x: Value) -> Result:
     """Expand."""
     return g.node("Expand", g.plain(x), g.sizes(op.shape))
 
@@ -153,8 +156,8 @@ def stack(g: Graph, op: ops.Stack, *ins: Value) -> Result:
     return g.node("Concat", *[g.node("Unsqueeze", g.plain(x), at) for x in ins], axis=axis)
 
 
-@emits(ops.Pad)
-def pad(g: Graph, op: ops.Pad, x: Value) -> Result:
+@emits(Pad)
+def pad(g: Graph, op: Pad, x: Value) -> Result:
     """Pad with a constant."""
     name, wrap = g.either(x)
     order = to_first(len(op.widths)) if wrap is First else range(len(op.widths))

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pdl
 from pdl.dtype import Array
 from pdl.errors import CheckError, PdlError, UsageError
 from pdl.export.onnx.graph import FIRST, PLAIN, Body, Graph, Written, onnx_dtype, symbolic, to_first
@@ -16,6 +15,7 @@ from pdl.export.onnx.walk import write_nodes
 from pdl.files import write_atomic
 from pdl.program.ir import Program, Value
 from pdl.program.passes import FINAL, run_passes
+from pdl.version import __version__
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
@@ -240,8 +240,8 @@ def _model(
     )  # fmt: skip
     domains = [helper.make_opsetid("", opset)]
     model = helper.make_model(made, opset_imports=domains, ir_version=helper.find_min_ir_version_for(domains))
-    model.producer_name, model.producer_version = "pdl", pdl.__version__
-    told = {"pdl_version": pdl.__version__, **{k: v for k, v in metadata.items() if v not in ("", None)}}
+    model.producer_name, model.producer_version = "pdl", __version__
+    told = {"pdl_version": __version__, **{k: v for k, v in metadata.items() if v not in ("", None)}}
     helper.set_model_props(model, {k: v if isinstance(v, str) else json.dumps(v) for k, v in told.items()})
     return model
 

@@ -16,7 +16,7 @@ from pdl.ops.base import OPS, Identity, Op, _quiet
 from pdl.ops.broadcast import BroadcastTo
 from pdl.ops.cast import AsType
 from pdl.ops.dropout import Dropout
-from pdl.ops.shape import ExpandDims, PermuteDims, Reshape, Squeeze
+from pdl.ops.shape import Clone, ExpandDims, PermuteDims, Reshape, Squeeze
 from pdl.ops.table import BinaryOp
 from pdl.program.ir import Node, Program, Value
 from pdl.program.passes.rewrite import Rewriter, Rule, rewrite, same_shape, same_spec
@@ -51,7 +51,7 @@ def drop_identity(node: Node, walk: Rewriter) -> Value | None:
     if x is None:
         return None
     idle = (
-        isinstance(op, Identity)
+        isinstance(op, Identity | Clone)
         or (isinstance(op, AsType) and op.dtype == x.spec.dtype)
         or (isinstance(op, Dropout) and op.p == 0)
         or (isinstance(op, PermuteDims) and _axes(op) == tuple(range(len(op.axes))))
