@@ -16,35 +16,30 @@ from pdl.data import Dataset, IterableDataset, Transform
 from pdl.optim import Optimizer, Schedule
 from pdl.train import Task
 
-MODULES = ["pdl.nn", "pdl.optim", "pdl.data", "pdl.data.transforms"]
-PARTS = [f"{module}.{name}" for module in MODULES for name in suites.public_names(importlib.import_module(module))]
-
-
 KINDS = (nn.Module, Optimizer, Schedule, Dataset, IterableDataset, Transform, Task)
+SUITES = [suite.package for suite in suites.installed().values()]
+PARTS = {
+    f"{module}.{name}": part
+    for module in ("pdl.nn", "pdl.optim", "pdl.data", "pdl.data.transforms", *SUITES)
+    for name in suites.public_names(importlib.import_module(module))
+    if inspect.isclass(part := suites.locate(f"{module}.{name}")) and issubclass(part, KINDS)
+}
 
 
-def _judge(path: str) -> None:
-    part = suites.locate(path)
-    if not (inspect.isclass(part) and issubclass(part, KINDS)):
-        return
-    written = inspect.signature(part).parameters
-    for name, argument in signature(part).arguments.items():
+def test_every_module_has_parts() -> None:
+    assert len(SUITES) >= 5
+    assert {path.rpartition(".")[0] for path in PARTS} >= {"pdl.nn", "pdl.optim", "pdl.data", "pdl.data.transforms"}
+
+
+@pytest.mark.parametrize("path", PARTS)
+def test_annotations_can_be_resolved(path: str) -> None:
+    written = inspect.signature(PARTS[path]).parameters
+    for name, argument in signature(PARTS[path]).arguments.items():
         if name == "params":  # never in a recipe
             continue
         annotation = written[name].annotation
         assert argument.hint is not Any or annotation in ("Any", Any, inspect.Parameter.empty), f"{path}: {annotation}"
         assert describe(argument.hint)
-
-
-@pytest.mark.parametrize("path", PARTS)
-def test_annotations_can_be_resolved(path: str) -> None:
-    _judge(path)
-
-
-def test_annotations_of_suites_can_be_resolved() -> None:
-    for suite in suites.installed().values():
-        for name in suites.public_names(suite.module()):
-            _judge(f"{suite.package}.{name}")
 
 
 def test_yaml_of_nothing() -> None:

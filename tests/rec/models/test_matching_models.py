@@ -174,7 +174,7 @@ def test_a_model_scores_as_its_formula_says(name: str) -> None:
     model = made(name)
     asked = query(model)
     scores = numpy_of(model(asked))
-    if name in BY_HAND:
+    if name != "simnet gru":  # its gates: tests/framework/nn/test_layers.py
         by_hand = BY_HAND[name](model, {key: x.data for key, x in asked.items()})
         np.testing.assert_allclose(scores, by_hand, rtol=1e-4, atol=1e-5)
     assert np.ptp(scores[:, 1:], axis=1).min() > 1e-4  # the formula is not one of zeros
