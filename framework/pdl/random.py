@@ -1,4 +1,4 @@
-"""Random numbers of the framework: one seeded generator for initialisers and dropout.
+"""Random numbers of the framework: a seeded generator for initialisers and dropout, one in each thread.
 
 Data pipelines do not draw from here: they use counters (seed, epoch, index), see `pdl.data`.
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import local
+from itertools import count
+from threading import current_thread, local, main_thread
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,32 +17,34 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
 
-class _Refusal(local):
-    call: Callable[[], None] | None = None
+class _Thread(local):
+    generator: Generator | None = None  # made on first use: numpy.random is a tenth of pdl's import time
+    refuse: Callable[[], None] | None = None
 
 
-_refusal = _Refusal()
-_generator: Generator | None = None  # made on first use: numpy.random is a tenth of pdl's import time
+_thread = _Thread()
+_unseeded = count(1)  # of threads beside the main one
 
 
-def _fresh(value: int) -> Generator:
-    return np.random.Generator(np.random.Philox(value))
+def _fresh(seed: Any) -> Generator:
+    return np.random.Generator(np.random.Philox(seed))
 
 
 def seed(value: int) -> None:
-    """Restart the framework's generator; same seed, same numbers on every machine."""
-    global _generator
-    _generator = _fresh(value)
+    """Restart this thread's generator; same seed, same numbers in every thread and on every machine."""
+    _thread.generator = _fresh(value)
 
 
 def generator() -> Generator:
-    """The generator in use; seeded with 0 until `seed` is called."""
-    global _generator
-    if _refusal.call is not None:
-        _refusal.call()
-    if _generator is None:
-        _generator = _fresh(0)
-    return _generator
+    """The generator of this thread. Until `seed` is called that of the main thread is seeded with 0, and those of other
+    threads, so that they differ, in the order of their first use.
+    """
+    if _thread.refuse is not None:
+        _thread.refuse()
+    if _thread.generator is None:
+        main = current_thread() is main_thread()
+        _thread.generator = _fresh(0 if main else np.random.SeedSequence(0, spawn_key=(next(_unseeded),)))
+    return _thread.generator
 
 
 def get_state() -> dict[str, Any]:
@@ -59,20 +62,19 @@ def set_state(state: dict[str, Any]) -> None:
 
 @contextmanager
 def fork_seed(value: int) -> Iterator[None]:
-    """Draw from a fresh generator inside the block, and leave the outer one as it was."""
-    global _generator
-    outer, _generator = _generator, _fresh(value)
+    """This thread draws from a fresh generator inside the block; its outer one is left as it was."""
+    outer, _thread.generator = _thread.generator, _fresh(value)
     try:
         yield
     finally:
-        _generator = outer
+        _thread.generator = outer
 
 
 @contextmanager
 def refused(call: Callable[[], None]) -> Iterator[None]:
     """Inside the block this thread calls `call`, which raises, instead of drawing numbers."""
-    outer, _refusal.call = _refusal.call, call
+    outer, _thread.refuse = _thread.refuse, call
     try:
         yield
     finally:
-        _refusal.call = outer
+        _thread.refuse = outer

@@ -6,6 +6,7 @@ import os.path
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import local
 from types import CodeType
 from typing import Any, TypeVar
 
@@ -21,15 +22,19 @@ _TRACES: set[CodeType] = set()
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Anomaly:
-    """Whether the check is on; read by `pdl.ops.base.apply`."""
+class _Mode(local):
+    """Whether the check is on in this thread; read by `pdl.ops.base.apply`."""
 
     enabled = False
 
 
+Anomaly = _Mode()
+
+
 @contextmanager
 def detect_anomaly() -> Iterator[None]:
-    """Inside the block the first op that makes a NaN or infinity out of finite numbers raises `NumericalError`.
+    """Inside the block the first op of this thread that makes a NaN or infinity out of finite numbers raises
+    `NumericalError`.
 
     The error names the op and the line of user code that called it, also when it happens in the gradient.
     """

@@ -169,12 +169,8 @@ def _run(model: Module, arguments: list[Tensor], rows: dict[int, Row]) -> None:
         if running:
             running[-1].multiply_adds += multiply_adds(op, ins, outs)
 
-    base.observers.append(observe)
-    try:
-        with _shapes(model, rows, running):
-            model(*arguments)
-    finally:
-        base.observers.remove(observe)
+    with base.observed(observe), _shapes(model, rows, running):
+        model(*arguments)
 
 
 @contextmanager

@@ -179,11 +179,8 @@ class Interpreter:
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """The outputs for values in the order of the inputs."""
-        before, allocation_limit.bytes = allocation_limit.bytes, values.LARGEST
-        try:
+        with allocation_limit(values.LARGEST):
             return Frame(self, self.graph, inputs, None).run()
-        finally:
-            allocation_limit.bytes = before
 
 
 class _Steps(threading.local):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import Context, copy_context
 from functools import partial
 from threading import local
@@ -30,10 +31,31 @@ JSON_KINDS: dict[str, Callable[[Any], Any]] = {"dtype": as_dtype, "float": float
 Observer: TypeAlias = "Callable[[Op, tuple[Array | None, ...], Arrays], None]"
 Timer: TypeAlias = "Callable[[Op, tuple[Array | None, ...], Arrays, float, float], None]"
 
-#: called after every op with (op, inputs, outputs): the FLOP counter and the profiler listen here
-observers: list[Observer] = []
-#: called after every op with (op, inputs, outputs, begin, end), in seconds of `time.perf_counter`
-timers: list[Timer] = []
+
+class _Listeners(local):
+    """Who hears of the ops that run in this thread: the FLOP counter, the profiler.
+
+    observers   called after every op with (op, inputs, outputs)
+    timers      called after every op with (op, inputs, outputs, begin, end), in seconds of `time.perf_counter`
+    """
+
+    def __init__(self) -> None:
+        self.observers: list[Observer] = []
+        self.timers: list[Timer] = []
+
+
+listeners = _Listeners()
+
+
+@contextmanager
+def observed(observer: Observer) -> Iterator[None]:
+    """Inside the block `observer` is called after every op of this thread, with (op, inputs, outputs)."""
+    observers = listeners.observers
+    observers.append(observer)
+    try:
+        yield
+    finally:
+        observers.remove(observer)
 
 
 class Spec(NamedTuple):
@@ -141,7 +163,7 @@ class Op:
     # -- running -----------------------------------------------------------------------------------------------------
     def run(self, ins: tuple[Any, ...]) -> Arrays:
         """Outputs for arrays: a view where the op is one, else `infer`, allocate, `cpu`."""
-        specs, upcast = self._plan(ins)
+        specs, upcast, _ = self._plan(ins)
         if self.view is not None:
             return (self.view(*ins),)
         if upcast:
@@ -159,23 +181,25 @@ class Op:
 
     def specs(self, ins: tuple[Any, ...]) -> tuple[Spec, ...]:
         """`infer` for arrays, remembered per op and input shapes."""
-        return self._plan(ins)[0]
+        return self._plan(ins).specs
 
-    def _plan(self, ins: tuple[Any, ...]) -> tuple[tuple[Spec, ...], bool]:
-        """The specs of the outputs, and whether the body runs in float32 for bfloat16 inputs."""
+    def _plan(self, ins: tuple[Any, ...]) -> _Plan:
+        """What is known of the outputs before the op runs."""
         key = (self, *[None if x is None else (x.shape, x.dtype) for x in ins])
         found = _plans.get(key)
         if found is None:
             if not _plans:
                 threads.check_environment()
             made = self.infer(*[None if x is None else Spec(x.shape, x.dtype) for x in ins])  # type: ignore[arg-type]
+            specs = (made,) if isinstance(made, Spec) else tuple(made)
             upcast = not self.native_bf16 and any(x is not None and x.dtype == bfloat16 for x in ins)
-            if allocation_limit.bytes is not None:
-                allocation_limit.check(self, (made,) if isinstance(made, Spec) else made)
-            found = ((made,) if isinstance(made, Spec) else tuple(made), upcast)
+            largest = max((math.prod(map(int, s.shape)) * s.dtype.itemsize for s in specs), default=0)
+            found = _Plan(specs, upcast, largest)
             if len(_plans) > 20_000:
                 _plans.clear()
             _plans[key] = found
+        if found.largest > _SMALL and _limit.nbytes is not None and found.largest > _limit.nbytes:
+            raise _over_the_limit(self, found.specs, _limit.nbytes)
         return found
 
     def silent(self) -> Op:
@@ -262,22 +286,40 @@ def cast_array(x: Array, dtype: DType) -> Array:
     return y
 
 
-class _AllocationLimit(local):
-    """The most bytes that an op may make in this thread, looked at before it is run; None: any number."""
+class _Plan(NamedTuple):
+    """What an op makes of inputs of some shapes: specs of the outputs, whether the body runs in float32 for bfloat16
+    inputs, and the bytes of the largest output."""
 
-    bytes: int | None = None
-
-    def check(self, op: Op, specs: tuple[Spec, ...]) -> None:
-        """ShapeError where the outputs of an op are larger."""
-        for shape, dtype in specs:
-            if self.bytes is not None and math.prod(map(int, shape)) * dtype.itemsize > self.bytes:
-                name = type(op).__name__
-                raise ShapeError(f"{name} would make an array of shape {shape}, over {self.bytes / 2**30:.2g} GiB")
+    specs: tuple[Spec, ...]
+    upcast: bool
+    largest: int
 
 
-#: set while graphs from files that nobody has vouched for are run or folded
-allocation_limit = _AllocationLimit()
-_plans: dict[Any, tuple[tuple[Spec, ...], bool]] = {}
+_plans: dict[Any, _Plan] = {}
+
+
+class _Limit(local):
+    nbytes: int | None = None
+
+
+_limit = _Limit()
+_SMALL = 1 << 20  # bytes that are never over a limit, so that small ops need not ask
+
+
+@contextmanager
+def allocation_limit(nbytes: int) -> Iterator[None]:
+    """Inside the block an op of this thread whose output has more bytes (a limit is 1 MiB at least) raises ShapeError
+    before it is run: for graphs from files that nobody has vouched for."""
+    before, _limit.nbytes = _limit.nbytes, nbytes
+    try:
+        yield
+    finally:
+        _limit.nbytes = before
+
+
+def _over_the_limit(op: Op, specs: tuple[Spec, ...], limit: int) -> ShapeError:
+    shape = max(specs, key=lambda spec: math.prod(spec.shape) * spec.dtype.itemsize).shape
+    return ShapeError(f"{type(op).__name__} would make an array of shape {shape}, over {limit / 2**30:.2g} GiB")
 
 
 class _Quiet(local):
@@ -308,10 +350,10 @@ def apply(op: Op, *inputs: Tensor | None) -> Any:
         if traced is not None:
             return traced
     ins = tuple([None if x is None else x._data for x in inputs])
-    outs = _timed(op, ins) if timers else _quiet.run(op.run, ins)
+    outs = _timed(op, ins) if listeners.timers else _quiet.run(op.run, ins)
     if anomaly.Anomaly.enabled:
         anomaly.check(op, ins, outs)
-    for observe in observers:
+    for observe in listeners.observers:
         observe(op, ins, outs)
     node = None
     if _GradMode.enabled and op.differentiable:
@@ -329,7 +371,7 @@ def _timed(op: Op, ins: tuple[Any, ...]) -> Arrays:
     begin = time.perf_counter()
     outs: Arrays = _quiet.run(op.run, ins)
     end = time.perf_counter()
-    for timer in timers:
+    for timer in listeners.timers:
         timer(op, ins, outs, begin, end)
     return outs
 
@@ -393,4 +435,4 @@ class Identity(Op):
         return g
 
 
-__all__ = ["OPS", "Fused", "Op", "Spec", "apply", "not_differentiable", "observers", "timers"]
+__all__ = ["OPS", "Fused", "Op", "Spec", "allocation_limit", "apply", "listeners", "not_differentiable", "observed"]

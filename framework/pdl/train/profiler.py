@@ -1,13 +1,12 @@
 """Where a training step's time goes: per op, forward and backward, and per phase; as tables and as a Chrome trace.
 
-Eager ops are timed where they run (`pdl.ops.base.timers`), compiled ones by the executor. What a phase took beyond its
-ops is Python, copies into the program, and, in the update, the optimiser's kernels, which are no ops.
+Eager ops are timed where they run (`pdl.ops.base.listeners`), compiled ones by the executor. What a phase took beyond
+its ops is Python, copies into the program, and, in the update, the optimiser's kernels, which are no ops.
 """
 
 from __future__ import annotations
 
 import json
-import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,13 +56,11 @@ class Profiler(Hook):
         self._step: list[Event] = []
         self._seen, self._misses = 0, 0
         self._phase, self._since = "", 0.0
-        self._thread = 0
         self._backward: dict[int, set[int]] = {}
 
     # -- the phases of a step ------------------------------------------------------------------------------------------
     def on_start(self, trainer: Trainer) -> None:
-        self._thread = threading.get_ident()
-        base.timers.append(self._on_op)
+        base.listeners.timers.append(self._on_op)
         self._enter("data")
 
     def on_batch(self, trainer: Trainer) -> None:
@@ -101,8 +98,8 @@ class Profiler(Hook):
         self.messages.append(line)
 
     def close(self) -> None:
-        if self._on_op in base.timers:
-            base.timers.remove(self._on_op)
+        if self._on_op in base.listeners.timers:
+            base.listeners.timers.remove(self._on_op)
 
     def _enter(self, phase: str, at: float | None = None) -> None:
         """The phase under way ends and another begins, now or at a given time."""
@@ -113,9 +110,8 @@ class Profiler(Hook):
 
     # -- ops -----------------------------------------------------------------------------------------------------------
     def _on_op(self, op: base.Op, ins: Any, outs: Any, begin: float, end: float) -> None:
-        if threading.get_ident() == self._thread:
-            moved = 0 if op.view is not None else traffic(op, ins, outs)
-            self._step.append(_event(self._phase, op, ins, outs, begin, end, moved))
+        moved = 0 if op.view is not None else traffic(op, ins, outs)
+        self._step.append(_event(self._phase, op, ins, outs, begin, end, moved))
 
     def _watch(self, made: Any) -> None:
         """Have a compiled step tell of its nodes."""

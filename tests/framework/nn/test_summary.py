@@ -50,7 +50,7 @@ def test_nothing_is_changed() -> None:
     assert [m.training for m in model.modules()] == modes
     assert all(np.array_equal(v.data, before[n]) for n, v in model.state_dict().items())
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
-    assert not pdl.ops.base.observers
+    assert not pdl.ops.base.listeners.observers
 
 
 def test_what_a_container_computes_itself_is_its_own_row() -> None:

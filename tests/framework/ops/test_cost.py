@@ -9,7 +9,7 @@ import pytest
 
 import pdl
 from pdl.ops.attention import ScaledDotProductAttention, ScaledDotProductAttentionGrad
-from pdl.ops.base import OPS, Fused, Op, Spec
+from pdl.ops.base import OPS, Fused, Op, Spec, listeners, observed
 from pdl.ops.conv import Conv, ConvDw, ConvDx
 from pdl.ops.cost import MULTIPLY_ADDS, SELECTING, multiply_adds, traffic
 from pdl.ops.embedding import Embedding
@@ -104,14 +104,11 @@ def test_no_fused_op_hides_its_products() -> None:
             op.compose(*[None if x is None else pdl.Tensor(x) for x in ins])
             counts[type(op).__name__] = (multiply_adds(op, ins, outs), inside.pop())
 
-    pdl.ops.base.observers.append(observe)
-    try:
+    with observed(observe):
         for case in CASES:
             for y in outputs(case.call(*case.tensors(grad=True))):
                 if y.requires_grad:
                     y.backward(pdl.Tensor(np.ones(y.shape, y.dtype)), retain_graph=True)
-    finally:
-        pdl.ops.base.observers.remove(observe)
     assert {name: pair for name, pair in counts.items() if pair[1] and not pair[0]} == {}
     different = {name: pair for name, pair in counts.items() if pair[0] != pair[1] and not name.endswith("Grad")}
     assert different == {}
@@ -130,10 +127,10 @@ def test_timers_hear_of_every_op() -> None:
     def timer(op: Op, ins: Any, outs: Any, begin: float, end: float) -> None:
         heard.append((type(op).__name__, end - begin))
 
-    pdl.ops.base.timers.append(timer)
+    listeners.timers.append(timer)
     try:
         pdl.relu(pdl.ones(3)) + 1.0
     finally:
-        pdl.ops.base.timers.remove(timer)
+        listeners.timers.remove(timer)
     assert [name for name, _ in heard] == ["Relu", "Add"]
     assert all(seconds >= 0 for _, seconds in heard)

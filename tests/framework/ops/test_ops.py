@@ -12,7 +12,7 @@ import pytest
 import pdl
 from pdl.autograd import gradcheck, gradgradcheck
 from pdl.dtype import bfloat16, is_differentiable
-from pdl.ops.base import OPS, Fused, Op, observers
+from pdl.ops.base import OPS, Fused, Op, observed
 from pdl.tensor import no_grad
 
 from .case import Case
@@ -45,12 +45,8 @@ def test_value_and_dtype(case: Case) -> None:
                 assert (y.shape, y.dtype) == spec, f"{op}: infer says {spec}, the body made {y.shape} {y.dtype}"
         assert Op.from_dict(json.loads(json.dumps(op.to_dict()))) == op
 
-    observers.append(observe)
-    try:
-        with no_grad():
-            found = outputs(case.call(*case.tensors()))
-    finally:
-        observers.remove(observe)
+    with observed(observe), no_grad():
+        found = outputs(case.call(*case.tensors()))
     assert seen or case.why, "the function ran no op"
     expected = case.expected()
     assert len(found) == len(expected)
@@ -121,13 +117,10 @@ def test_every_op_has_a_case() -> None:
         if new and isinstance(op, Fused):  # the ops that only gradients of gradients meet
             op.compose(*[None if x is None else pdl.Tensor(x) for x in ins])
 
-    observers.append(observe)
-    try:
+    with observed(observe):
         for case in CASES:
             made = outputs(case.call(*case.tensors(grad=True)))
             for y in made:
                 if y.requires_grad:
                     y.backward(pdl.Tensor(np.ones(y.shape, y.dtype)), retain_graph=True)
-    finally:
-        observers.remove(observe)
     assert not set(OPS) - seen, f"ops without a case: {sorted(set(OPS) - seen)}"

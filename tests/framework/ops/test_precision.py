@@ -14,7 +14,7 @@ from pdl import nn, optim
 from pdl.dtype import bfloat16, float32, float64
 from pdl.errors import UsageError
 from pdl.ops import precision
-from pdl.ops.base import OPS
+from pdl.ops.base import OPS, observed
 from pdl.tensor import Tensor
 
 RNG = np.random.default_rng(7)
@@ -85,6 +85,7 @@ def test_comparison_of_mixed_dtypes_does_not_round() -> None:
 
 
 def test_master_weights_get_float32_gradients() -> None:
+    pdl.seed(0)
     net = nn.Sequential(
         nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(32, 4)
     )
@@ -104,12 +105,10 @@ def test_master_weights_get_float32_gradients() -> None:
         assert gap <= 0.04 * np.abs(p.grad.data).max() + 1e-3, name
 
 
-def test_a_weight_is_cast_once_in_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_weight_is_cast_once_in_a_block() -> None:
     casts: list[Any] = []
-    pdl.ops.base.observers.append(lambda op, ins, outs: casts.append(type(op).__name__))
-    monkeypatch.setattr(pdl.ops.base, "observers", pdl.ops.base.observers)
     w, x = f32(4, 4, requires_grad=True), bf(2, 4)
-    try:
+    with observed(lambda op, ins, outs: casts.append(type(op).__name__)):
         with pdl.autocast():
             y = (x @ w) @ w + x @ w
         assert casts.count("AsType") == 1
@@ -119,8 +118,6 @@ def test_a_weight_is_cast_once_in_a_block(monkeypatch: pytest.MonkeyPatch) -> No
         with pdl.autocast():
             x @ w
         assert casts.count("AsType") >= 3  # a new block sees the weight of now
-    finally:
-        pdl.ops.base.observers.pop()
 
 
 def test_a_cast_without_gradient_is_not_taken_for_one_with() -> None:
