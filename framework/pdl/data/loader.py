@@ -16,9 +16,10 @@ from pdl.data.faults import DataFault, Fault
 from pdl.data.pipeline import Pipeline, Transform, one_opencv_thread
 from pdl.data.randomness import BatchRandom, SampleRandom
 from pdl.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
-from pdl.errors import ConfigError, PdlError, UsageError
+from pdl.errors import ConfigError, DataError, PdlError, UsageError
 
 MAX_FAULTS_KEPT = 1000
+_ADVICE = "repair or remove it, or set on_error='skip' to leave such samples out"
 
 
 class _Job(NamedTuple):
@@ -50,7 +51,7 @@ class DataLoader:
     workers     threads that build batches (0: the caller builds them); OpenCV and NumPy release the GIL
     prefetch    batches that each worker may be ahead
     on_error    "error": a sample that cannot be read raises DataError with path and index;
-                "skip": it is left out of its batch, counted in `skipped` and kept in `faults`
+                "skip": it is left out of its batch, counted in `skipped` and kept in `faults` (not for streams)
     rank, world this process's part: of each `batch_size * world` samples of the global order, every world-th
 
     `position` counts samples of the global order that were delivered in this epoch (by all ranks together), including
@@ -92,6 +93,8 @@ class DataLoader:
             (self.shuffle and sampler is not None, "shuffle and sampler both decide the order; give one of them"),
             (stream and (self.shuffle or sampler is not None), "a stream (IterableDataset) has its own order; "
                                                                "leave out shuffle and sampler"),
+            (stream and self.on_error == "skip", "a stream (IterableDataset) that fails has ended; on_error='skip' "
+                                                 "cannot leave out one of its samples"),
         ] if wrong]
         if problems:
             raise ConfigError([f"DataLoader: {text}" for text in problems])
@@ -200,11 +203,13 @@ class DataLoader:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def _build(self, job: _Job) -> _Built:
-        indices, faults = job.indices, list[Fault]()
+        faults: list[Fault] = []
         get_batch = getattr(self.dataset, "get_batch", None)
-        if get_batch is not None and self.pipeline.stacked and self._stack and len(indices):
-            stacked = {**self._guard(get_batch, indices, int(indices[0])), "index": indices}
-            batch = self.pipeline.run_stacked(stacked, BatchRandom(self.seed, job.epoch, indices))
+        if get_batch is not None and self.pipeline.stacked and self._stack and len(job.indices):
+            whole = self._read_whole(get_batch, job.indices, faults)
+            if whole is None:
+                return _Built(None, faults, job.end)
+            batch = self.pipeline.run_stacked(whole, BatchRandom(self.seed, job.epoch, whole["index"]))
         else:
             samples = self._read(job, faults)
             if not samples:
@@ -215,13 +220,35 @@ class DataLoader:
         rng = SampleRandom(self.seed, job.epoch, job.start).fork("batch")
         return _Built(self.pipeline.mix(batch, rng), faults, job.end)
 
+    def _read_whole(self, get_batch: Callable[[Any], Batch], indices: np.ndarray, faults: list[Fault]) -> Batch | None:
+        """A batch read at once, None if nothing is left of it. Where that fails, each sample is asked for alone."""
+        try:
+            return {**self._guard(get_batch, indices), "index": indices}
+        except DataFault as error:
+            together = error
+        good = [index for index in indices.tolist() if self._fine(get_batch, index, faults)]
+        if len(good) == len(indices):
+            raise together
+        return self._read_whole(get_batch, np.array(good, np.int64), faults) if good else None
+
+    def _fine(self, get_batch: Callable[[Any], Batch], index: int, faults: list[Fault]) -> bool:
+        """Whether a sample can be read alone; its fault is kept, or raised where none is left out."""
+        try:
+            self._guard(get_batch, np.array([index]))
+        except DataFault as error:
+            if self.on_error == "error":
+                raise
+            faults.append(error.fault)
+            return False
+        return True
+
     def _read(self, job: _Job, faults: list[Fault]) -> list[Sample]:
         if job.samples is not None:
             return [{**s, "index": int(i)} for s, i in zip(job.samples, job.indices, strict=True)]
         samples: list[Sample] = []
         for index in job.indices.tolist():
             try:
-                samples.append({**self._guard(self._get, index, index), "index": index})
+                samples.append({**self._guard(self._get, index), "index": index})
             except DataFault as error:
                 if self.on_error == "error":
                     raise
@@ -233,18 +260,24 @@ class DataLoader:
             raise UsageError("DataLoader: a stream has no sample by index")
         return self.dataset[index]
 
-    def _guard(self, read: Callable[[Any], Any], key: Any, index: int) -> Any:
-        """Call the data set; whatever goes wrong in there becomes a DataFault with path and index."""
+    def _guard(self, read: Callable[[Any], Any], key: Any) -> Any:
+        """Call the data set for one sample, or several; whatever is wrong with the data becomes a DataFault, with path
+        and index where it is one sample's."""
+        numbers = np.atleast_1d(key).tolist()
+        index = numbers[0] if len(numbers) == 1 else None
+        path = None if index is None else self._path(index)
         try:
             return read(key)
         except DataFault as error:
-            raise error.at(path=self._path(index), index=index) from error.__cause__
+            raise error.at(path=path, index=index) from error.__cause__
+        except DataError as error:
+            raise DataFault(Fault(path, index, str(error), _ADVICE)) from error
         except PdlError:
             raise
         except Exception as error:
-            what = f"{type(self.dataset).__name__} failed to read the sample: {type(error).__name__}: {error}"
-            advice = "repair or remove it, or set on_error='skip' to leave such samples out"
-            raise DataFault(Fault(self._path(index), index, what, advice)) from error
+            which = "sample" if index is not None else f"samples {', '.join(map(str, numbers))}"
+            what = f"{type(self.dataset).__name__} failed to read the {which}: {type(error).__name__}: {error}"
+            raise DataFault(Fault(path, index, what, _ADVICE)) from error
 
     def _path(self, index: int) -> str | None:
         path_of = getattr(self.dataset, "path_of", None)

@@ -194,6 +194,61 @@ def test_broken_samples_are_skipped_and_counted(workers: int) -> None:
     assert loader.faults[9].path == "pictures/9.png"
 
 
+class InBatches(OneByOne):
+    """The same, read in whole batches."""
+
+    def get_batch(self, indices: np.ndarray) -> Batch:
+        rows = [self[int(i)] for i in indices]
+        return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_broken_samples_are_left_out_of_whole_batches(workers: int) -> None:
+    """As out of those that are built sample by sample, augmented with the same random numbers."""
+    bad = (4, 5, 6, 7, 9)
+    options: dict[str, Any] = {"batch_size": 4, "workers": workers, "on_error": "skip", "transforms": PIPELINE}
+    loader = DataLoader(InBatches(bad), **options)
+    assert loader.pipeline.stacked
+    for _ in range(2):
+        seen = np.concatenate([b["index"] for b in loader])
+        assert seen.tolist() == [i for i in range(N) if i not in bad]
+        assert loader.skipped == 5
+    assert sorted(loader.faults) == [4, 5, 6, 7, 9]
+    assert loader.faults[9].path == "pictures/9.png"
+    same(list(DataLoader(InBatches(bad), **options)), list(DataLoader(OneByOne(bad), **options)))
+
+
+def test_a_broken_sample_of_a_whole_batch_is_named() -> None:
+    with pytest.raises(DataError, match=r"pictures/6.png \(index 6\): .*ValueError: broken bits.*on_error='skip'"):
+        list(DataLoader(InBatches(bad=(6, 7)), batch_size=4))
+
+
+@pytest.mark.parametrize("on_error", ["error", "skip"])
+def test_what_fails_only_together_is_no_broken_sample(on_error: Any) -> None:
+    class Unequal(InBatches):
+        def get_batch(self, indices: np.ndarray) -> Batch:
+            if len(indices) > 1:
+                raise ValueError("rows of unequal length")
+            return super().get_batch(indices)
+
+    with pytest.raises(DataError, match=r"Unequal failed to read the samples 0, 1, 2, 3: .*unequal length"):
+        list(DataLoader(Unequal(), batch_size=4, on_error=on_error))
+
+
+def test_data_errors_of_a_data_set_are_of_a_sample_too() -> None:
+    class Refusing(OneByOne):
+        def __getitem__(self, index: int) -> dict[str, Any]:
+            if index == 3:
+                raise DataError("the picture is empty")
+            return super().__getitem__(index)
+
+    with pytest.raises(DataError, match=r"pictures/3.png \(index 3\): the picture is empty"):
+        list(DataLoader(Refusing(), batch_size=4))
+    loader = DataLoader(Refusing(), batch_size=4, on_error="skip")
+    assert 3 not in np.concatenate([b["index"] for b in loader])
+    assert loader.skipped == 1
+
+
 def test_faults_in_a_transform_are_not_data_faults() -> None:
     def wrong(sample: Batch, rng: Any) -> Batch:
         raise ZeroDivisionError("a bug")
@@ -280,5 +335,7 @@ def test_arguments(arguments: dict[str, Any], words: str) -> None:
 def test_streams_have_no_order_and_no_length() -> None:
     with pytest.raises(ConfigError, match="own order"):
         DataLoader(Stream(), batch_size=2, shuffle=True)
+    with pytest.raises(ConfigError, match="on_error='skip'"):
+        DataLoader(Stream(), batch_size=2, on_error="skip")
     with pytest.raises(TypeError, match="no len"):
         len(DataLoader(Stream(), batch_size=2))
