@@ -64,7 +64,9 @@ class Package:
         if known is not None:
             raise ConfigError(str(known))
         try:
-            return importlib.import_module(name)
+            found = importlib.import_module(name)
+            getattr(found, "__all__", None)  # of a lazy package (`pdl.lazy`): its parts are imported now
+            return found
         except (Exception, SystemExit) as error:
             _broken[name] = LeftOut(self.group, self.name, (self.package,), self._who(inner), *_why(self, name, error))
             _say(_broken[name])

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from pdl_ocr.reading import Reader
+from typing import TYPE_CHECKING
+
+from pdl.lazy import names_of
+
+if TYPE_CHECKING:
+    from pdl_ocr.api import *  # noqa: F403
 
 __version__ = "0.1.0"
 
 MOVED: dict[str, str] = {}
 """Import paths that moved: {"pdl_ocr.OldName": "pdl_ocr.NewName"}; recipes with the old ones keep working."""
 
-__all__ = ["MOVED", "Reader"]
+__getattr__, __dir__ = names_of("pdl_ocr.api")

@@ -2,75 +2,12 @@
 
 from __future__ import annotations
 
-from pdl.circuits import (
-    Angle,
-    Channel,
-    Circuit,
-    NoiseModel,
-    Parameter,
-    PauliSum,
-    Shots,
-    amplitude_damping,
-    bandwidths,
-    bit_flip,
-    bit_phase_flip,
-    bit_probabilities,
-    density,
-    density_expectations,
-    density_of,
-    depolarizing,
-    entropy,
-    expectations,
-    fidelity,
-    finite_differences,
-    generalized_amplitude_damping,
-    gradients,
-    hessian,
-    hessian_vector,
-    kraus_channel,
-    metric_tensor,
-    mixed_expectation,
-    noisy,
-    parameter_shift,
-    partial_trace,
-    pauli_channel,
-    phase_damping,
-    phase_flip,
-    purity,
-    quantum_fisher,
-    reset_channel,
-    root_fidelity,
-    run,
-    sample,
-    state_fidelity,
-    states,
-    thermal_relaxation,
-    trace_distance,
-    zero_states,
-)
-from pdl_quantum.adapt import AdaptAnsatz, AdaptVQE
-from pdl_quantum.algorithms import (
-    CliffordShadow,
-    GibbsState,
-    LinearSolver,
-    PauliShadow,
-    QuantumAutoencoder,
-    StateDiagonalization,
-    dynamics,
-    learn_state,
-    learn_unitary,
-)
-from pdl_quantum.chemistry import FermionSum, uccsd
-from pdl_quantum.classifier import QuantumClassifier, QuantumKernel
-from pdl_quantum.encodings import AmplitudeEncoding, AngleEncoding, BasisEncoding, Encoding, IQPEncoding
-from pdl_quantum.excited import SSVQE, VQD, SubspaceAnsatz
-from pdl_quantum.layer import Layer
-from pdl_quantum.mixed import VQSD, GibbsPreparation, PreparedAnsatz
-from pdl_quantum.models import VSQL, KernelClassifier, VariationalClassifier
-from pdl_quantum.problems import QUBO, TSP, MaxCut, Portfolio
-from pdl_quantum.qaoa import QAOA, QAOACircuit, solve
-from pdl_quantum.variational import Ansatz, Eigenproblem, Eigenproblems, Variational
-from pdl_quantum.vqe import VQE
+from typing import TYPE_CHECKING
+
+from pdl.lazy import names_of
+
+if TYPE_CHECKING:
+    from pdl_quantum.api import *  # noqa: F403
 
 __version__ = "0.1.0"
 
@@ -80,92 +17,4 @@ MOVED: dict[str, str] = {}
 INIT = {"maxcut": "pdl_quantum.qaoa.init:write_recipe", "rows": "pdl_quantum.classifier.init:write_recipe"}
 """What `pdl init quantum.TASK` writes recipes with."""
 
-__all__ = [
-    "SSVQE",
-    "SubspaceAnsatz",
-    "VQD",
-    "AdaptAnsatz",
-    "AdaptVQE",
-    "AmplitudeEncoding",
-    "Angle",
-    "AngleEncoding",
-    "Ansatz",
-    "BasisEncoding",
-    "Channel",
-    "Circuit",
-    "CliffordShadow",
-    "Eigenproblem",
-    "Eigenproblems",
-    "Encoding",
-    "FermionSum",
-    "GibbsPreparation",
-    "GibbsState",
-    "LinearSolver",
-    "IQPEncoding",
-    "KernelClassifier",
-    "Layer",
-    "MOVED",
-    "MaxCut",
-    "NoiseModel",
-    "Parameter",
-    "PauliShadow",
-    "PauliSum",
-    "Portfolio",
-    "PreparedAnsatz",
-    "QAOA",
-    "QAOACircuit",
-    "QUBO",
-    "QuantumAutoencoder",
-    "QuantumClassifier",
-    "QuantumKernel",
-    "Shots",
-    "StateDiagonalization",
-    "TSP",
-    "VQE",
-    "VQSD",
-    "VSQL",
-    "Variational",
-    "VariationalClassifier",
-    "amplitude_damping",
-    "bandwidths",
-    "bit_flip",
-    "bit_phase_flip",
-    "bit_probabilities",
-    "density",
-    "density_expectations",
-    "density_of",
-    "depolarizing",
-    "dynamics",
-    "entropy",
-    "expectations",
-    "fidelity",
-    "finite_differences",
-    "generalized_amplitude_damping",
-    "gradients",
-    "hessian",
-    "hessian_vector",
-    "kraus_channel",
-    "learn_state",
-    "learn_unitary",
-    "metric_tensor",
-    "mixed_expectation",
-    "noisy",
-    "parameter_shift",
-    "partial_trace",
-    "pauli_channel",
-    "phase_damping",
-    "phase_flip",
-    "purity",
-    "quantum_fisher",
-    "reset_channel",
-    "root_fidelity",
-    "run",
-    "sample",
-    "solve",
-    "state_fidelity",
-    "states",
-    "thermal_relaxation",
-    "trace_distance",
-    "uccsd",
-    "zero_states",
-]
+__getattr__, __dir__ = names_of("pdl_quantum.api")

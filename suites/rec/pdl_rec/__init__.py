@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from pdl_rec.ctr import ClickThrough
-from pdl_rec.matching.tags import ItemTags
-from pdl_rec.matching.task import Matching
-from pdl_rec.models import *  # noqa: F403
-from pdl_rec.models import __all__ as _models
-from pdl_rec.sequential import *  # noqa: F403
-from pdl_rec.sequential import __all__ as _sequential
+from typing import TYPE_CHECKING
+
+from pdl.lazy import names_of
+
+if TYPE_CHECKING:
+    from pdl_rec.api import *  # noqa: F403
 
 __version__ = "0.1.0"
 
@@ -19,4 +18,4 @@ MOVED: dict[str, str] = {}
 INIT = {"next_item": "pdl_rec.sequential.init:write_recipe"}
 """What `pdl init rec.<task>` calls."""
 
-__all__ = ["INIT", "MOVED", "ClickThrough", "ItemTags", "Matching", *_models, *_sequential]
+__getattr__, __dir__ = names_of("pdl_rec.api")

@@ -1,0 +1,35 @@
+"""The names of pdl_graph: `pdl_graph` has them all, and imports this module when the first is asked for."""
+
+from __future__ import annotations
+
+from pdl_graph.batch import GraphBatch, SparseFeatures
+from pdl_graph.embedding import NodeEmbedding
+from pdl_graph.graph import Graph, batch_graphs, sparse_features
+from pdl_graph.graphs import GraphPrediction
+from pdl_graph.hetero import HeteroGraph
+from pdl_graph.knowledge import KnowledgeGraph
+from pdl_graph.link.around import SubgraphLinks
+from pdl_graph.link.task import LinkPrediction
+from pdl_graph.message_passing import Message, MessagePassing
+from pdl_graph.models import *  # noqa: F403
+from pdl_graph.models import __all__ as _models
+from pdl_graph.node import GraphInfomax, NodeClassification
+
+__all__ = [
+    "Graph",
+    "GraphBatch",
+    "GraphInfomax",
+    "GraphPrediction",
+    "HeteroGraph",
+    "KnowledgeGraph",
+    "LinkPrediction",
+    "Message",
+    "MessagePassing",
+    "NodeClassification",
+    "NodeEmbedding",
+    "SparseFeatures",
+    "SubgraphLinks",
+    "batch_graphs",
+    "sparse_features",
+    *_models,
+]
