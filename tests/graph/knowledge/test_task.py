@@ -85,7 +85,7 @@ def test_the_filter_knows_splits_that_are_not_measured(cfg: dict[str, Any]) -> N
 
 
 def test_batches_of_training_share_entities_that_do_not_answer(cfg: dict[str, Any]) -> None:
-    task = KnowledgeGraph(num_negatives=20, weigh=True)
+    task = KnowledgeGraph(num_negatives=20, subsampling=True)
     parts = task.build(cfg, splits=("train",), seed=3)
     known, seen, weights = set(facts_of(parts, ["train"])), [], []
     loader: Any = parts.loaders["train"]
@@ -116,7 +116,7 @@ def test_batches_of_training_share_entities_that_do_not_answer(cfg: dict[str, An
         ("ComplEx", {"loss": "softmax", "n3": 0.01}),
         ("ComplEx", {"loss": "softmax", "negatives": "all"}),
         ("RotatE", {"loss": "softmax", "negatives": "all"}),
-        ("RotatE", {"loss": "margin", "margin": 0.5, "weigh": True}),
+        ("RotatE", {"loss": "margin", "margin": 0.5, "subsampling": True}),
     ],
     ids=str,
 )

@@ -22,6 +22,7 @@ from pdl.train import Loss, Metric, Task
 from pdl.train.loop import Evaluation
 from pdl.train.metrics import Accuracy, ConfusionMatrix, TopK
 from pdl.train.task import first_samples
+from pdl_cv.classification.baselines import baselines
 from pdl_cv.classification.metric import Mistakes
 from pdl_cv.models.blocks import Auxiliary
 
@@ -156,6 +157,10 @@ class Classification(Task):
 
     def remember(self) -> dict[str, Any]:
         return {"task": {"classes": self.classes, "mode": self.mode}, "model": {"num_classes": len(self.classes)}}
+
+    def baselines(self, cfg: Any, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
+        """The most frequent class, logistic regression and the nearest neighbour."""
+        return baselines(self, cfg, datasets, split)
 
     def num_classes(self, cfg: Any) -> int | None:
         number = cfg["model"].get("num_classes")

@@ -26,6 +26,7 @@ from pdl.train.task import Tiny
 from pdl_graph import deploy
 from pdl_graph.data.graphs import Chosen
 from pdl_graph.graphs import use
+from pdl_graph.graphs.baselines import baselines
 from pdl_graph.graphs.loader import Batches, Passes
 from pdl_graph.graphs.metrics import PairAUC, PerTarget, auc, mae, right_side, rmse
 
@@ -225,6 +226,10 @@ class GraphPrediction(Task):
         from pdl_graph.graphs.check import check_recipe
 
         return check_recipe(cfg, progress)
+
+    def baselines(self, cfg: Any, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
+        """The most frequent answer or the mean, and a linear model of the numbers of nodes and edges of each kind."""
+        return baselines(self, datasets, split)
 
     def tiny(self, cfg: Any) -> Tiny:
         return Tiny(train=96, test=40, epochs=6, batch_size=32)

@@ -40,20 +40,28 @@ class Training(Questions):
     """Questions that can be learned from; and, where `k` negatives are drawn, what a batch shares: "others" int64 [k],
     different entities, and "known" bool [N, k], which of them answer the question, too.
 
-    With `weigh` a batch has "weight" float32 [N], 1 / sqrt(facts with the question + facts with the fact's other
-    question), of mean 1 over all: facts that are many of a kind count less (Mikolov et al., arXiv 1310.4546, and the
-    RotatE paper's code).
+    With `subsampling` a batch has "weight" float32 [N], 1 / sqrt(facts with the question + facts with the fact's other
+    question), of mean 1 over all: the weights that stand for word2vec's subsampling of frequent words (Mikolov et
+    al., arXiv 1310.4546) in the RotatE paper's code, subsampling_weight there.
 
     Draws are a function of (seed, epoch, the first question of the batch).
     """
 
     def __init__(
-        self, facts: np.ndarray, known: Known, num_entities: int, *, k: int | None, weigh: bool, seed: int, source: Any
+        self,
+        facts: np.ndarray,
+        known: Known,
+        num_entities: int,
+        *,
+        k: int | None,
+        subsampling: bool,
+        seed: int,
+        source: Any,
     ) -> None:
         super().__init__(facts, source)
         self.known, self.num_entities, self.seed, self.epoch = known, num_entities, seed, 0
         self.k = None if k is None else min(k, num_entities)
-        self.weight = self._weights() if weigh else None
+        self.weight = self._weights() if subsampling else None
 
     def set_epoch(self, epoch: int) -> None:
         """New draws for every epoch."""

@@ -25,6 +25,7 @@ from pdl.train.task import SPLITS, Tiny, first_samples
 from pdl_graph.data.triples import KINDS, triples_of, vocabularies_of
 from pdl_graph.data.triples_check import check_recipe
 from pdl_graph.knowledge import use
+from pdl_graph.knowledge.baselines import baselines
 from pdl_graph.knowledge.known import Known
 from pdl_graph.knowledge.loader import Questions, Ranked, Training
 from pdl_graph.knowledge.losses import NEVER, Kind, margin_loss, n3, self_adversarial, softmax
@@ -44,7 +45,7 @@ class KnowledgeGraph(Task):
     temperature    of the self-adversarial weights (the RotatE paper's alpha)
     margin         of the margin loss
     n3             weight of the nuclear 3-norm of the vectors that take part
-    weigh          whether facts that are many of a kind count less (see `Training`)
+    subsampling    whether frequent facts count less, as in the RotatE paper's code (see `Training`)
     cutoffs        hits@k is measured for these k
     ties           entities that score the same as the answer: it shares their mean rank ("average"), or stands behind
                    ("conservative") or before them ("optimistic")
@@ -67,14 +68,14 @@ class KnowledgeGraph(Task):
         temperature: Annotated[float, Range(0)] = 1.0,
         margin: Annotated[float, Range(0)] = 1.0,
         n3: Annotated[float, Range(0)] = 0.0,
-        weigh: bool = False,
+        subsampling: bool = False,
         cutoffs: Sequence[Annotated[int, Range(1)]] = (1, 3, 10),
         ties: Ties = "average",
     ) -> None:
         if negatives == "all" and loss != "softmax":
             raise ConfigError(f"task: negatives=all goes with loss=softmax, not {loss}; draw some for {loss}")
         self.loss, self.negatives, self.num_negatives, self.temperature = loss, negatives, num_negatives, temperature
-        self.margin, self.n3, self.weigh, self.cutoffs, self.ties = margin, n3, weigh, tuple(cutoffs), ties
+        self.margin, self.n3, self.subsampling, self.cutoffs, self.ties = margin, n3, subsampling, tuple(cutoffs), ties
         self.told: dict[str, int] = {}
         self.facts: dict[str, np.ndarray] = {}
 
@@ -196,7 +197,7 @@ class KnowledgeGraph(Task):
             known = Known([facts], *sizes)
             k = None if self.negatives == "all" else self.num_negatives
             facts = facts[(facts > 0).all(axis=1)]
-            source = Training(facts, known, sizes[0], k=k, weigh=self.weigh, seed=seed, source=dataset)
+            source = Training(facts, known, sizes[0], k=k, subsampling=self.subsampling, seed=seed, source=dataset)
         else:
             source = Ranked(facts, Known(list(self.facts.values()), *sizes), dataset)
         size = data.get("batch_size", 512)
@@ -209,6 +210,12 @@ class KnowledgeGraph(Task):
             prefetch=data.get("prefetch", 2),
             drop_last=training and bool(data.get("drop_last", False)),
         )
+
+    def baselines(self, cfg: Any, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
+        """Answers by frequency and by rules of one step, ranked by the same protocol."""
+        sizes = [len(self.vocabularies[kind]) for kind in KINDS]
+        asked = Ranked(triples_of(datasets[split])[1], Known(list(self.facts.values()), *sizes), datasets[split])
+        return baselines(self.facts["train"], asked, *sizes, cutoffs=self.cutoffs, ties=self.ties)
 
     def remember(self) -> dict[str, Any]:
         return {"model": self.told}

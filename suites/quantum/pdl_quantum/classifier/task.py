@@ -22,6 +22,7 @@ from pdl.train.loop import Evaluation
 from pdl.train.metrics import Accuracy, ConfusionMatrix
 from pdl.train.task import Tiny, first_samples
 from pdl_quantum.classifier import report, use
+from pdl_quantum.classifier.baselines import baselines
 from pdl_quantum.classifier.scaling import Scaling, fitted
 
 
@@ -142,6 +143,10 @@ class QuantumClassifier(Task):
 
     def tiny(self, cfg: Any) -> Tiny:
         return Tiny(train=96, test=40, epochs=6, batch_size=16)
+
+    def baselines(self, cfg: Any, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
+        """The most frequent class, logistic regression and the nearest neighbour."""
+        return baselines(self, cfg, datasets, split)
 
     def num_classes(self, cfg: Any) -> int | None:
         number = cfg["model"].get("num_classes")

@@ -18,6 +18,7 @@ from pdl.runtime.readers import Reader
 from pdl.tensor import no_grad
 from pdl.train import Loss, Metric, Task
 from pdl.train.task import Tiny
+from pdl_rec.ctr.baselines import baselines
 from pdl_rec.ctr.fields import Encoding, FieldSpec, LabelSpec, Learned, expanded, learn
 from pdl_rec.ctr.loader import StreamLoader
 from pdl_rec.ctr.metrics import AUC, GAUC, BinaryAccuracy, LogLoss, MeanAUC
@@ -157,6 +158,10 @@ class ClickThrough(Task):
             seed=seed,
             drop_last=training and bool(data.get("drop_last", False)),
         )
+
+    def baselines(self, cfg: Any, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
+        """The prior and logistic regression."""
+        return baselines(self, cfg, datasets, split)
 
     def remember(self) -> dict[str, Any]:
         return {"task": {"columns": self.columns, "learned": self.learned}}
