@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os.path
+import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
@@ -54,6 +55,7 @@ class StaticFunction:
         self.programs: OrderedDict[Any, list[_Traced]] = OrderedDict()
         self.stopped: dict[Any, TraceError] = {}  # kinds of arguments that cannot be traced
         self._told: set[str] = set()
+        self._lock = threading.Lock()  # of `programs`
         functools.update_wrapper(self, function, updated=())
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -88,17 +90,20 @@ class StaticFunction:
     def _find(self, key: Any) -> _Traced | None:
         for traced in self.programs.get(key, ()):
             if traced.holds():
-                self.programs.move_to_end(key)
+                with self._lock:
+                    if key in self.programs:  # else another thread has just let it go
+                        self.programs.move_to_end(key)
                 return traced
         return None
 
     def _make(self, key: Any, args: Any, kwargs: Any) -> _Traced:
         made = _Traced(self.body, args, kwargs, getattr(self.function, "__name__", type(self.function).__name__))
-        kept = [t for t in self.programs.get(key, ()) if t.may_hold_again()]
-        self.programs[key] = [*kept[-3:], made]
-        self.programs.move_to_end(key)
-        while len(self.programs) > self.capacity:
-            self.programs.popitem(last=False)
+        with self._lock:
+            kept = [t for t in self.programs.get(key, ()) if t.may_hold_again()]
+            self.programs[key] = [*kept[-3:], made]
+            self.programs.move_to_end(key)
+            while len(self.programs) > self.capacity:
+                self.programs.popitem(last=False)
         return made
 
     def _stop(self, key: Any, error: TraceError) -> None:

@@ -41,7 +41,7 @@ class Paired:
         program.outputs = [*program.outputs, *found]
         self.specs = tuple(v.spec for v in found if v is not None)
         self._program, self._gradients = program, len(gs)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a collection inside may drop a call of this very thread
         self._free: list[tuple[TwoPart, list[Tensor]]] = []
         self._running: dict[int, tuple[TwoPart, list[Tensor]]] = {}
         self._count = 0

@@ -42,29 +42,34 @@ class Graphs(Plans):
 
     def __call__(self, arrays: Sequence[Array], timer: Timer | None = None) -> list[Array]:
         """The outputs for these inputs, in the graph's order."""
-        plan = self._planned(arrays)
-        if plan is None:
-            found = self.graph.run(dict(zip((p.name for p in self.graph.inputs), arrays, strict=True)))
-            return list(found.values())
-        return plan.run([a for i, a in enumerate(arrays) if i not in self.deciding], timer)
-
-    def _planned(self, arrays: Sequence[Array]) -> Plan | None:
-        """The plan for inputs of these shapes, and of these values where they decide; None: interpret."""
         with self._lock:
             self._calls += 1
+        found = self._found(arrays) or self._planned(arrays)
+        if found is None:
+            by_name = self.graph.run(dict(zip((p.name for p in self.graph.inputs), arrays, strict=True)))
+            return list(by_name.values())
+        plan, deciding = found
+        return self.run(plan, [a for i, a in enumerate(arrays) if i not in deciding], timer)
+
+    def _found(self, arrays: Sequence[Array]) -> tuple[Plan, tuple[int, ...]] | None:
+        """The plan that is kept for such inputs, and which of them decide."""
+        deciding = self.deciding
+        plan = self._kept(_key(arrays, deciding))
+        return None if plan is None else (plan, deciding)
+
+    def _planned(self, arrays: Sequence[Array]) -> tuple[Plan, tuple[int, ...]] | None:
+        """A plan for inputs of these shapes, and of these values where they decide; None: interpret."""
+        with self._making:
             while not self.interpreted:
-                key = (*[a.shape for a in arrays], *[arrays[i].tobytes() for i in self.deciding])
-                found = self._plans.get(key)
+                found = self._found(arrays)  # made by another thread in the meantime
                 if found is not None:
-                    self._plans.move_to_end(key)
                     return found
                 try:
-                    made = self._plans[key] = self._traced(arrays)
+                    made = self._traced(arrays)
                 except TraceError as error:
                     self._decide(arrays, error.reason)
-                    continue
-                self._evict()
-                return made
+                else:
+                    return self._keep(_key(arrays, self.deciding), made), self.deciding
         return None
 
     def _traced(self, arrays: Sequence[Array]) -> Plan:
@@ -91,8 +96,13 @@ class Graphs(Plans):
         small = tuple(i for i, a in enumerate(arrays) if a.dtype.kind in "iub" and a.size <= SMALL)
         if self.deciding or not small or self._traces > PATIENCE:
             self.interpreted = reason
-            self._plans.clear()
+            with self._lock:
+                self._plans.clear()
         self.deciding = small if not self.interpreted else ()
+
+
+def _key(arrays: Sequence[Array], deciding: tuple[int, ...]) -> Any:
+    return (*[a.shape for a in arrays], *[arrays[i].tobytes() for i in deciding])
 
 
 def _dtype(port: Any) -> DType | None:

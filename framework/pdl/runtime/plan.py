@@ -39,36 +39,25 @@ LARGE = 4 << 20
 
 
 class Plan:
-    """A program for fixed shapes, with as many executables as threads have run it at the same time."""
+    """A program for fixed shapes; `Plans` makes as many executables of it as threads run it at the same time.
+
+    free   executables that no thread is running
+    made   of those that there are
+    """
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.memory = plan_memory(program)
-        self._free: list[Executable] = []
-        self._made = 0
-        self._lock = threading.Lock()
+        self.free: list[Executable] = []
+        self.made = 0
 
     @property
     def nbytes(self) -> int:
-        """Memory of all its executables, without weights."""
-        return max(1, self._made) * self.memory.arena_bytes
+        """Memory of all its executables (of one, before it has run), without weights."""
+        return max(1, self.made) * self.memory.arena_bytes
 
-    def run(self, arrays: Sequence[Array], timer: Timer | None = None) -> list[Array]:
-        """The outputs for these inputs, as arrays of their own."""
-        executable = self._take()
-        try:
-            executable.profile = timer
-            return [_own(y) for y in executable(*arrays) if y is not None]
-        finally:
-            executable.profile = None
-            with self._lock:
-                self._free.append(executable)
-
-    def _take(self) -> Executable:
-        with self._lock:
-            if self._free:
-                return self._free.pop()
-            self._made += 1
+    def executable(self) -> Executable:
+        """A new one, with memory of its own."""
         return Executable(self.program, self.memory, frozen=True, arena=pages(self.memory.arena_bytes))
 
 
@@ -97,33 +86,72 @@ def _own(y: Array) -> Array:
 
 
 class Plans:
-    """``plans(*arrays)`` runs a model on arrays of any shapes that its symbolic sizes allow.
+    """``plans(*arrays)`` runs a model on arrays of any shapes that its symbolic sizes allow. Any number of threads may;
+    one that needs a new plan makes it while the others go on.
 
     program   of the model; its captured tensors are constants from now on
-    memory    bytes that plans not in use may hold: the least recently used ones go first
+    memory    bytes that plans may keep between runs: those of the least recently used go first, and what several
+              threads needed at once goes when they have left
     """
 
     def __init__(self, program: Program, *, memory: int = MEMORY) -> None:
         self.program = run_passes(frozen(program), INFERENCE_ONCE)
         self.memory = memory
+        self.nbytes = 0  # of all plans that are kept
         self.pack_weights = PackCache()
         self._plans: OrderedDict[Any, Plan] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # held for moments: what is kept, what is free
+        self._making = threading.Lock()  # held while a plan is made
 
     def __call__(self, arrays: Sequence[Array], timer: Timer | None = None) -> list[Array]:
         """The outputs for these inputs, in the program's order."""
-        return self.plan(tuple([a.shape for a in arrays])).run(arrays, timer)
+        return self.run(self.plan(tuple([a.shape for a in arrays])), arrays, timer)
 
     def plan(self, shapes: Shapes) -> Plan:
         """The plan for inputs of these shapes; raises ShapeError where the model does not take them."""
+        found = self._kept(shapes)
+        if found is not None:
+            return found
+        with self._making:
+            return self._kept(shapes) or self._keep(shapes, self._make(shapes))
+
+    def run(self, plan: Plan, arrays: Sequence[Array], timer: Timer | None = None) -> list[Array]:
+        """The outputs of a plan for these inputs, as arrays of their own."""
+        executable = self._take(plan)
+        try:
+            executable.profile = timer
+            return [_own(y) for y in executable(*arrays) if y is not None]
+        finally:
+            executable.profile = None
+            with self._lock:
+                plan.free.append(executable)
+                if plan.made > 1:
+                    self._evict()
+
+    def _kept(self, key: Any) -> Plan | None:
         with self._lock:
-            found = self._plans.get(shapes)
+            found = self._plans.get(key)
             if found is not None:
-                self._plans.move_to_end(shapes)
-                return found
-            made = self._plans[shapes] = self._make(shapes)
+                self._plans.move_to_end(key)
+            return found
+
+    def _keep(self, key: Any, plan: Plan) -> Plan:
+        with self._lock:
+            self._plans[key] = plan
             self._evict()
-            return made
+        return plan
+
+    def _take(self, plan: Plan) -> Executable:
+        with self._lock:
+            if plan.free:
+                return plan.free.pop()
+            plan.made += 1
+        try:
+            return plan.executable()
+        except BaseException:
+            with self._lock:
+                plan.made -= 1
+            raise
 
     def _make(self, shapes: Shapes) -> Plan:
         program = specialise(self.program, bind(self.program, shapes))
@@ -132,11 +160,17 @@ class Plans:
         return made
 
     def _evict(self) -> None:
-        """Forget the plans used longest ago until the others fit; the newest stays whatever its size."""
-        total = sum(plan.nbytes for plan in self._plans.values())
-        while total > self.memory and len(self._plans) > 1:
+        """Until the rest fits, let go what only threads side by side needed, then the plans used longest ago; of the
+        newest one executable stays, whatever its size."""
+        self.nbytes = sum(plan.nbytes for plan in self._plans.values())
+        for plan in self._plans.values():
+            while self.nbytes > self.memory and plan.made > 1 and plan.free:
+                plan.free.pop()
+                plan.made -= 1
+                self.nbytes -= plan.memory.arena_bytes
+        while self.nbytes > self.memory and len(self._plans) > 1:
             _, gone = self._plans.popitem(last=False)
-            total -= gone.nbytes
+            self.nbytes -= gone.nbytes
 
 
 def frozen(program: Program) -> Program:

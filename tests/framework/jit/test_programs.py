@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -355,3 +357,24 @@ def test_blocks_compare_by_content() -> None:
     assert hash(block(2.0)) == hash(block(2.0))
     assert block(2.0) != block(3.0)
     assert isinstance(block(2.0).program.inputs[0], Value)
+
+
+def test_threads_share_a_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One finds its program, which another lets go before it is used."""
+    f = jit.compile(lambda x: x + 1, capacity=1)
+    one, two = tensor(1), tensor(1, 2)
+    f(one)
+    (found,) = f.programs.values()
+    inside, go_on = threading.Event(), threading.Event()
+
+    def holds() -> bool:
+        inside.set()
+        return go_on.wait(20)
+
+    monkeypatch.setattr(found[0], "holds", holds)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(f, one)
+        assert inside.wait(20)
+        f(two)
+        go_on.set()
+        assert waiting.result(20).tolist() == [2]

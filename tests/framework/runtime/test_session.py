@@ -1,5 +1,6 @@
 """Sessions of programs: numbers of the eager model, shapes as they come, many threads, bounded memory."""
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -75,6 +76,54 @@ def test_plans_used_longest_ago_are_forgotten(program):
     assert 1 <= len(kept) < 32
     assert sum(plan.nbytes for plan in kept) <= 100_000
     assert ((1, 39, 39, 3),) in plans._plans
+
+
+def test_a_cached_shape_does_not_wait_for_a_new_one(program, monkeypatch):
+    plans = Session.of(program).engine
+    small, large = image(1, 8, 8, 3), image(1, 24, 24, 3)
+    expected = plans([small])[0]
+    compiling, finish = threading.Event(), threading.Event()
+    make = plans._make
+
+    def slowly(*arguments):
+        compiling.set()
+        assert finish.wait(20)
+        return make(*arguments)
+
+    monkeypatch.setattr(plans, "_make", slowly)
+    with ThreadPoolExecutor(3) as pool:
+        new = [pool.submit(plans, [large]) for _ in range(2)]
+        assert compiling.wait(20)
+        np.testing.assert_array_equal(pool.submit(plans, [small]).result(20)[0], expected)
+        assert not any(future.done() for future in new)
+        finish.set()
+        np.testing.assert_array_equal(*[future.result(20)[0] for future in new])
+    assert len(plans._plans) == 2, "both threads share the plan that one of them made"
+
+
+def test_memory_of_threads_that_have_left_is_given_back(program):
+    plans = Session.of(program, memory=100_000).engine
+    x = image(1, 30, 30, 3)
+    one = plans.plan((x.shape,)).memory.arena_bytes
+    assert 8 * one > 100_000 > 3 * one
+    inside = threading.Barrier(8)
+
+    def run(_: int) -> None:
+        plans([x], lambda *told: together())
+
+    def together() -> None:
+        if not getattr(seen, "once", False):  # all eight are in the middle of a run
+            seen.once = True
+            inside.wait(20)
+
+    seen = threading.local()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(run, range(8)))
+    plan = plans.plan((x.shape,))
+    assert 1 <= len(plan.free) == plan.made <= 100_000 // one
+    assert plans.nbytes == plan.nbytes <= 100_000
+    plans([image(1, 8, 8, 3)])
+    assert plans.nbytes == sum(each.nbytes for each in plans._plans.values()) <= 100_000
 
 
 def test_symbolic_ports(program):
