@@ -8,6 +8,7 @@ from typing import Any
 from pdl import watch
 from pdl.errors import PdlError
 from pdl.train.task import Task
+from pdl.workflow import selection
 from pdl.workflow.result import Result
 
 Baselines = dict[str, dict[str, float]]
@@ -51,7 +52,9 @@ def comparison(result: Result) -> tuple[list[str], list[list[Any]]]:
 
 
 def in_card(card: str, result: Result) -> str:
-    """The card with a section about the baselines, before that about the licence; the same where there are none."""
+    """The card with what chose the weights, and with a section about the baselines, where there are any, before that
+    about the licence."""
+    card = selection.in_card(card, result.selection)
     if not result.baselines:
         return card
     names, rows = comparison(result)

@@ -13,6 +13,8 @@ The schema of result.json (also in `FIELDS`, which a test holds it to):
     samples_per_second  training samples over those seconds
     parameters          numbers in the model that are trained
     weights             which weights the test used: "best" or "last", and of which epoch
+    selection           what chose these weights, and whether the test split had a part in it; "" where nothing was
+                        trained
     pretrained          what became of the weights it began with: a `pdl.hub.Report` each, [] for a fresh start
     metrics             {"test/accuracy": 0.98, "test/loss": ..., "val/...": ..., "train/loss": ...}; a task may name
                         further ones without a split (`Task.figures`): {"energy": -1.137, ...}
@@ -42,7 +44,8 @@ if TYPE_CHECKING:
 FIELDS: dict[str, type | tuple[type, ...]] = {
     "schema": int, "recipe": str, "task": str, "model": str, "run": str, "status": str, "seed": int, "epochs": int,
     "steps": int, "seconds": float, "samples_per_second": (float, type(None)), "parameters": int, "weights": str,
-    "pretrained": list, "metrics": dict, "baselines": dict, "versions": dict, "machine": dict, "next": str,
+    "selection": str, "pretrained": list, "metrics": dict, "baselines": dict, "versions": dict, "machine": dict,
+    "next": str,
 }  # fmt: skip
 
 
@@ -64,6 +67,7 @@ class Result:
     weights: str
     metrics: dict[str, float]
     next: str = ""
+    selection: str = ""
     pretrained: list[dict[str, Any]] = field(default_factory=list)
     baselines: dict[str, dict[str, float]] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)

@@ -31,6 +31,7 @@ from pdl.workflow.baselines import has_baselines, in_card, measured
 from pdl.workflow.report import write_report
 from pdl.workflow.result import Result, identity
 from pdl.workflow.run import Run
+from pdl.workflow.selection import selection
 
 # What may differ between a run and its resumption: nothing that a weight depends on.
 FREE = (
@@ -222,6 +223,8 @@ def _finish(folder: Run, config: Config, trainer: Trainer, parts: Parts, status:
     figures = trainer.task.figures(evaluation)
     metrics = {**figures, **evaluation.metrics, **validation, "train/loss": trainer.state.train_loss}
     result = _result(folder, config, trainer, status, weights, metrics)
+    stopped = trainer.state.stopped and trainer.settings.early_stop is not None
+    result.selection = selection(which, trainer.monitor, parts.datasets, stopped_early=stopped)
     result.save(folder.result)
     if status in ("finished", "stopped early") and has_baselines(trainer.task):
         _beside(result, trainer, config, parts, split)
@@ -238,7 +241,8 @@ def _finish(folder: Run, config: Config, trainer: Trainer, parts: Parts, status:
 
 def _beside(result: Result, trainer: Trainer, config: Config, parts: Parts, split: str) -> None:
     """Measure the baselines; a fault there costs their numbers and not the run's."""
-    trainer.emit("on_message", f"measuring the baselines on {split}")
+    reached = ", ".join(f"{name} {value:.4g}" for name, value in result.metrics.items() if name.startswith(f"{split}/"))
+    trainer.emit("on_message", f"{reached}; measuring the baselines on {split}")
     try:
         result.baselines = measured(trainer.task, config, parts.datasets, split)
     except PdlError as error:

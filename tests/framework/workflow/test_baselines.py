@@ -90,6 +90,6 @@ def test_the_card_has_them_before_the_licence(calls: Any) -> None:
     card = in_card("# Net\n\n## Metrics\n\nx\n\n## Licence\n\nMIT\n", result)
     assert card.index("## Metrics") < card.index("## Baselines") < card.index("| 0.7500 | 2.5000 |")
     assert card.endswith("\n\n## Licence\n\nMIT\n")
-    assert in_card("# Net\n", result).startswith("# Net\n\n## Baselines\n")
-    result.baselines = {}
+    assert "\n\n## Baselines\n" in in_card("# Net\n", result)
+    result.baselines, result.selection = {}, ""
     assert in_card(card, result) is card

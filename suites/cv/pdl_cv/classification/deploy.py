@@ -76,7 +76,7 @@ def card(task: Classification, model: Module, cfg: Any, metrics: Mapping[str, fl
     source = cfg["data"].get("train") or cfg["data"].get("test") or {}
     measured = {name: value for name, value in metrics.items() if name.startswith(("test/", "val/"))}
     rows = [f"| {name} | {'-' if value is None else f'{value:.4f}'} |" for name, value in measured.items()]
-    how = "One pass over each split, single crop, in float32; weights were chosen without the test split."
+    how = "One pass over each split, single crop, in float32."
     table = [how, "| metric | value |", "|---|---|", *rows]
     named = ", ".join(task.classes[:20]) + (", ..." if len(task.classes) > 20 else "")
     parts = [

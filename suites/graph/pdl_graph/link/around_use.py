@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 GRAPH, PARTS = "graph", ("size", "node", "edge")
 PROTOCOL = (
     "Areas under curves over the edges of a split and as many pairs without an edge (ties count a half). The net sees "
-    "the graph without the test edges, and of a pair's own edge nothing; weights were chosen without the test split."
+    "the graph without the test edges, and of a pair's own edge nothing."
 )
 
 

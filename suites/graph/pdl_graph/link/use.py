@@ -31,7 +31,7 @@ OUTPUT, LABELS = "logit", ["edge"]
 POST = ({"step": "chances"},)
 PROTOCOL = (
     "Areas under curves over the edges of a split and as many pairs without an edge (ties count a half). The net sees "
-    "the training edges alone; weights were chosen without the test split."
+    "the training edges alone."
 )
 
 

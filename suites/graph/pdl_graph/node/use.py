@@ -34,12 +34,10 @@ if TYPE_CHECKING:
     from pdl_graph.node.task import NodeClassification
 
 PROTOCOL = (
-    "Transductive: the net sees all nodes and edges of the graph, and the labels of the training nodes alone. Weights "
-    "were chosen without the test split."
+    "Transductive: the net sees all nodes and edges of the graph, and the labels of the training nodes alone."
 )
 INDUCTIVE = (
-    "Inductive: training sees the training nodes and the edges between them alone; measured on the whole graph. "
-    "Weights were chosen without the test split."
+    "Inductive: training sees the training nodes and the edges between them alone; measured on the whole graph."
 )
 
 

@@ -72,7 +72,7 @@ def deployment(
     card = card_of(
         f"{type(model).__name__}, {len(task.classes)} classes", what, cfg,
         {k: v for k, v in metrics.items() if k.startswith(("val/", "test/"))},
-        protocol="All samples of a split, exact expectations (no shots); weights were chosen without the test split.",
+        protocol="All samples of a split, exact expectations (no shots).",
         use=f"`session = pdl.runtime.load('model.pdl')` takes {use}.",
         licence=licence,
     )  # fmt: skip
