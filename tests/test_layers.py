@@ -15,10 +15,10 @@ SUITES = Path(__file__).parents[1] / "suites"
 
 #: the packages and files of pdl from the ground up: one imports only what stands before it
 LAYERS = [
-    "version", "lazy", "errors", "hints", "files", "dims", "dtype", "random", "kernels", "threads", "vocabulary", "hashing",
-    "ranking", "packages", "suites", "events", "watch", "graphs", "tensor", "autograd", "circuits", "ops", "program",
-    "nn", "optim", "jit", "onnx", "runtime", "report", "data", "checkpoint", "config", "hub", "export", "train",
-    "workflow", "cli", "__main__",
+    "version", "lazy", "errors", "hints", "files", "dims", "dtype", "random", "kernels", "threads", "vocabulary",
+    "hashing", "ranking", "packages", "suites", "events", "watch", "graphs", "tensor", "autograd", "circuits", "ops",
+    "program", "nn", "optim", "jit", "onnx", "runtime", "report", "data", "checkpoint", "config", "hub", "export",
+    "train", "workflow", "testing", "cli", "__main__",
 ]  # fmt: skip
 LEVEL = {name: level for level, name in enumerate(LAYERS)}
 #: arrows that still point up

@@ -1,4 +1,5 @@
-"""Installed distributions that add to pdl: task suites (entry points `pdl.suites`) and packaged models (`pdl.models`).
+"""Installed distributions that add to pdl: task suites (entry points `pdl.suites`), packaged models (`pdl.models`), and
+classes that bundles ask for by name, such as the steps of a pipeline (`pdl.steps`).
 
 Found by their metadata; nothing is imported. One that cannot be used is left out, said once (`tell`), and disturbs no
 other: its entry point leads nowhere, two distributions claim one name, its `Requires-Dist: pdl-core...` excludes the
@@ -16,9 +17,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from pdl.errors import ConfigError
+from pdl.errors import ConfigError, PackageError
 from pdl.version import __version__
 
 if TYPE_CHECKING:
@@ -27,7 +28,10 @@ if TYPE_CHECKING:
 
 CORE = "pdl-core"  # the distribution that holds the package `pdl`
 SUITES, MODELS = "pdl.suites", "pdl.models"
-KINDS = {SUITES: "suite", MODELS: "packaged model"}
+STEPS, OPS = "pdl.steps", "pdl.ops"
+KINDS = {SUITES: "suite", MODELS: "packaged model", STEPS: "step", OPS: "op"}
+CLASSES = (STEPS, OPS)
+"""Groups whose entry points name a class, `module:Class`; those of the others name an import package."""
 _CORE = re.compile(r"pdl[-_.]core(?![\w.-])", re.IGNORECASE)  # a requirement on it
 
 
@@ -94,10 +98,42 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
-class Found:
+class Provided:
+    """A class that a distribution provides under a name: that of its entry point, `module:qualified name`."""
+
+    group: str
+    name: str
+    value: str
+    distribution: str
+    version: str
+
+    def load(self) -> Any:
+        """The class, imported now; PackageError says why it cannot be."""
+        module, _, names = self.value.partition(":")
+        try:
+            found: Any = importlib.import_module(module)
+            for name in names.split("."):
+                found = getattr(found, name)
+        except Exception as error:
+            said = f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")
+            raise PackageError(
+                f"{self} cannot be used: import {self.value} failed: {said}; "
+                f"type: pip install --force-reinstall {self.distribution}"
+            ) from error
+        return found
+
+    def __str__(self) -> str:
+        return f"the {KINDS[self.group]} {self.name!r} ({self.distribution} {self.version})"
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Found(Generic[T]):
     """What the metadata tell of one group: what can be used, and what cannot, by name."""
 
-    good: dict[str, Package]
+    good: dict[str, T]
     bad: dict[str, LeftOut]
 
 
@@ -120,29 +156,52 @@ def installed(group: str) -> dict[str, Package]:
     return found.good
 
 
+def provided(group: str, name: str) -> Provided | None:
+    """What a distribution provides under a name of a group of `CLASSES`; None where none does. PackageError where it is
+    left out, such as a name that two distributions claim."""
+    found = read(group)
+    if name in found.bad:
+        raise PackageError(str(found.bad[name]))
+    return found.good.get(name)
+
+
+def missing(distributions: Iterable[str]) -> list[str]:
+    """Those of these distributions that are not installed."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    absent = []
+    for name in distributions:
+        try:
+            distribution(name)
+        except PackageNotFoundError:
+            absent.append(name)
+    return absent
+
+
 def left_out(group: str | None = None) -> list[LeftOut]:
-    """All that is known to be unusable by now, of a group or of both."""
+    """All that is known to be unusable by now, of one group or of all."""
     groups = [group] if group else list(KINDS)
     known = [each for name in groups for each in read(name).bad.values()]
     return known + [each for each in _broken.values() if each.group in groups]
 
 
 @functools.cache
-def read(group: str) -> Found:
-    """What is installed in a group, by its metadata."""
+def read(group: str) -> Found[Any]:
+    """What is installed in a group, by its metadata: a `Provided` each of `CLASSES`, a `Package` each of the others."""
     from importlib.metadata import entry_points
 
     claims: dict[str, list[EntryPoint]] = {}
     for entry in entry_points(group=group):
         claims.setdefault(entry.name, []).append(entry)
-    good: dict[str, Package] = {}
+    judge = _judge_class if group in CLASSES else _judge
+    good: dict[str, Any] = {}
     bad: dict[str, LeftOut] = {}
     for name, entries in sorted(claims.items()):
-        judged = _judge(group, entries[0]) if len(entries) == 1 else _contested(group, name, entries)
-        if isinstance(judged, Package):
-            good[name] = judged
-        else:
+        judged = judge(group, entries[0]) if len(entries) == 1 else _contested(group, name, entries)
+        if isinstance(judged, LeftOut):
             bad[name] = judged
+        else:
+            good[name] = judged
     return Found(good, bad)
 
 
@@ -197,6 +256,18 @@ def _judge(group: str, entry: EntryPoint) -> Package | LeftOut:
         return fault(*wrong)
     folder = Path(next(iter(spec.submodule_search_locations)))
     return Package(entry.name, entry.value, version, folder, distribution, group)
+
+
+def _judge_class(group: str, entry: EntryPoint) -> Provided | LeftOut:
+    distribution, version = _names(entry)
+    module, colon, names = entry.value.partition(":")
+    wrong = _misfit(entry)
+    if not (colon and all(part.isidentifier() for part in (*module.split("."), *names.split(".")))):
+        again = f"type: pip install --force-reinstall {distribution}, or: pip uninstall {distribution}"
+        wrong = f"its entry point is {entry.value!r}, expected module:Class", again
+    if wrong:
+        return LeftOut(group, entry.name, (entry.value,), f"{distribution} {version}", *wrong)
+    return Provided(group, entry.name, entry.value, distribution, version)
 
 
 def _misfit(entry: EntryPoint) -> tuple[str, str] | None:

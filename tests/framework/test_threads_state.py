@@ -12,7 +12,8 @@ import pytest
 import pdl
 from pdl import nn
 from pdl.errors import NumericalError, ShapeError
-from pdl.ops import base
+from pdl.ops.limit import allocation_limit
+from pdl.ops.listeners import observed
 from pdl.train import TrainSettings
 from tests.framework.train.toy import regression, weights_hash
 
@@ -109,7 +110,7 @@ def test_the_nan_check_is_of_the_thread_that_asks() -> None:
 
 def test_listeners_hear_the_ops_of_their_thread() -> None:
     heard: list[str] = []
-    with base.observed(lambda op, ins, outs: heard.append(type(op).__name__)):
+    with observed(lambda op, ins, outs: heard.append(type(op).__name__)):
         pdl.ones(3) + 1.0
         elsewhere(lambda: pdl.ones(3) * 2.0)
         elsewhere(lambda: nn.summary(nn.Linear(3, 2), (4, 3)))
@@ -120,7 +121,7 @@ def test_listeners_hear_the_ops_of_their_thread() -> None:
 def test_the_allocation_limit_holds_for_ops_that_ran_before() -> None:
     x = pdl.ones((1 << 10, 1 << 10))
     x + x
-    with base.allocation_limit(1 << 21), pytest.raises(ShapeError, match=r"Add would make an array of shape \(1024"):
+    with allocation_limit(1 << 21), pytest.raises(ShapeError, match=r"Add would make an array of shape \(1024"):
         x + x
-    with base.allocation_limit(1 << 21):
+    with allocation_limit(1 << 21):
         assert elsewhere(lambda: (x + x).shape) == x.shape

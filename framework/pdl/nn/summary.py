@@ -12,9 +12,9 @@ import numpy as np
 from pdl.dtype import float32
 from pdl.errors import TraceError
 from pdl.nn.module import HookHandle, Module
-from pdl.ops import base
 from pdl.ops.base import Op, Spec
 from pdl.ops.cost import multiply_adds
+from pdl.ops.listeners import observed
 from pdl.tensor import Tensor, no_grad
 
 
@@ -169,7 +169,7 @@ def _run(model: Module, arguments: list[Tensor], rows: dict[int, Row]) -> None:
         if running:
             running[-1].multiply_adds += multiply_adds(op, ins, outs)
 
-    with base.observed(observe), _shapes(model, rows, running):
+    with observed(observe), _shapes(model, rows, running):
         model(*arguments)
 
 

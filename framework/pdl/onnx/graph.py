@@ -19,7 +19,7 @@ from pdl.errors import DtypeError, PdlError, ShapeError, TraceError, UsageError
 from pdl.onnx import values
 from pdl.onnx.registry import Context, NeedsValue, find
 from pdl.onnx.values import array, dtype_named, is_known, plain, widened, widened_dtype
-from pdl.ops.base import allocation_limit
+from pdl.ops.limit import allocation_limit
 from pdl.program.tracing import Symbol
 from pdl.tensor import Tensor, _Tracing
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from contextvars import Context, copy_context
 from functools import partial
 from threading import local
@@ -15,47 +14,22 @@ import numpy as np
 
 from pdl import threads
 from pdl.autograd import anomaly, tape
-from pdl.dims import Dim
-from pdl.dtype import Array, DType, as_dtype, bfloat16, float32, is_differentiable
-from pdl.errors import ShapeError, UsageError
+from pdl.dtype import Array, DType, bfloat16, float32, is_differentiable
+from pdl.errors import PackageError, UsageError
 from pdl.kernels.copies import contiguous, copy
 from pdl.kernels.memory import empty
 from pdl.kernels.pointwise import cast
 from pdl.kernels.runtime import flushed
+from pdl.ops.attributes import from_json, frozen, to_json
+from pdl.ops.limit import SMALL, check_size
+from pdl.ops.listeners import listeners
 from pdl.tensor import Tensor, _Autocast, _GradMode, _Tracing
 
+#: the classes of all ops that are imported, by their names in files (`Op.op_name`)
 OPS: dict[str, type[Op]] = {}
 Arrays: TypeAlias = "tuple[Array, ...]"
-#: how attributes that are no plain values are read from JSON, where they stand as {kind: content}
-JSON_KINDS: dict[str, Callable[[Any], Any]] = {"dtype": as_dtype, "float": float}
-Observer: TypeAlias = "Callable[[Op, tuple[Array | None, ...], Arrays], None]"
-Timer: TypeAlias = "Callable[[Op, tuple[Array | None, ...], Arrays, float, float], None]"
-
-
-class _Listeners(local):
-    """Who hears of the ops that run in this thread: the FLOP counter, the profiler.
-
-    observers   called after every op with (op, inputs, outputs)
-    timers      called after every op with (op, inputs, outputs, begin, end), in seconds of `time.perf_counter`
-    """
-
-    def __init__(self) -> None:
-        self.observers: list[Observer] = []
-        self.timers: list[Timer] = []
-
-
-listeners = _Listeners()
-
-
-@contextmanager
-def observed(observer: Observer) -> Iterator[None]:
-    """Inside the block `observer` is called after every op of this thread, with (op, inputs, outputs)."""
-    observers = listeners.observers
-    observers.append(observer)
-    try:
-        yield
-    finally:
-        observers.remove(observer)
+#: what `Op.autocast` may say: a rule of `pdl.ops.precision`, or nothing
+AUTOCAST = ("", "narrow", "narrow_first", "wide", "together", "widest", "like_first")
 
 
 class Spec(NamedTuple):
@@ -72,14 +46,26 @@ class not_differentiable:
         self.reason = reason
 
 
+class not_exported:
+    """Stands where `onnx` would: ``onnx = not_exported("ONNX has no quantum circuits")``."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+
 @dataclass_transform(frozen_default=True)
 class Op:
     """One operation. Subclasses annotate their attributes and define `infer`, `cpu` (or `run`) and `vjp`.
 
     A class that lacks a part, or a docstring, fails at import. Subclasses become frozen value classes (equality, hash,
     `to_dict`) without `@dataclass`, whose generated code would cost half of pdl's import time.
+
+    An op may live outside of pdl. Its name in files then begins with its package (`acme.Scale`), its distribution
+    declares it under the entry point group `pdl.ops` (``"acme.Scale" = "acme.ops:Scale"``), by which a bundle finds it,
+    and it says itself what tables of pdl say of pdl's own ops: `autocast`, `multiply_adds`, `onnx`.
     """
 
+    op_name: ClassVar[str] = ""  # in files and tables: the name of the class, behind that of a package other than pdl
     fields: ClassVar[tuple[str, ...]] = ()
     defaults: ClassVar[dict[str, Any]] = {}
     differentiable: ClassVar[bool] = True
@@ -94,8 +80,13 @@ class Op:
     #: `kernels.launch.now` first
     native: ClassVar[bool] = False
     view: ClassVar[Callable[..., Array] | None] = None  # eager mode may answer with a view of the first input
+    autocast: ClassVar[str] = ""  # the rule of `pdl.ops.precision` for its inputs; "": they are left as they are
+    #: ``onnx(g, *inputs)`` writes it as ONNX nodes, see `pdl.export.onnx.registry`; a `Fused` op can do without
+    onnx: ClassVar[Any] = None
 
     def __init_subclass__(cls, abstract: bool = False) -> None:
+        package = cls.__module__.partition(".")[0]
+        cls.op_name = cls.__name__ if package == "pdl" else f"{package}.{cls.__name__}"
         own = [n for n, a in cls.__dict__.get("__annotations__", {}).items() if not str(a).startswith("ClassVar")]  # noqa: RUF063
         ops = [base for base in cls.__bases__ if issubclass(base, Op)]
         cls.fields = tuple(dict.fromkeys([n for base in ops for n in base.fields] + own))
@@ -106,14 +97,14 @@ class Op:
         _check_parts(cls)
         cls.native = cls.native or (cls.view is not None and cls.cpu is Op.cpu)
         cls.differentiable = not isinstance(cls.vjp, not_differentiable)
-        OPS[cls.__name__] = cls
+        OPS[cls.op_name] = cls
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         values = args if len(args) == len(self.fields) and not kwargs else self._arrange(args, kwargs)
         try:
             own_hash = hash((type(self), *values))
         except TypeError:
-            values = tuple(_frozen(v) for v in values)
+            values = tuple(frozen(v) for v in values)
             own_hash = hash((type(self), *values))
         state = self.__dict__
         state.update(zip(self.fields, values, strict=True))
@@ -198,27 +189,49 @@ class Op:
             if len(_plans) > 20_000:
                 _plans.clear()
             _plans[key] = found
-        if found.largest > _SMALL and _limit.nbytes is not None and found.largest > _limit.nbytes:
-            raise _over_the_limit(self, found.specs, _limit.nbytes)
+        if found.largest > SMALL:
+            check_size(type(self).__name__, found.specs, found.largest)
         return found
 
     def silent(self) -> Op:
         """The same op without effects inside, for running it again."""
         return self
 
+    def multiply_adds(self, ins: Sequence[Any], outs: Sequence[Any]) -> int:
+        """Multiply-adds of one call, from what has `shape` and `dtype`; for pdl's own ops see `pdl.ops.cost`."""
+        return 0
+
     # -- the serialised form -----------------------------------------------------------------------------------------
     def to_dict(self) -> dict[str, Any]:
-        """``{"op": class name, attribute: value, ...}``, fit for JSON."""
-        return {"op": type(self).__name__, **{n: _to_json(getattr(self, n)) for n in self.fields}}
+        """``{"op": its name, attribute: value, ...}``, fit for JSON."""
+        return {"op": self.op_name, **{n: to_json(getattr(self, n)) for n in self.fields}}
 
     @staticmethod
     def from_dict(data: dict[str, Any]) -> Op:
-        """The op that `to_dict` wrote."""
+        """The op that `to_dict` wrote. UsageError for a name that no op has."""
         values = dict(data)
         name = values.pop("op", None)
-        if name not in OPS:
-            raise UsageError(f"unknown op {name!r}; this pdl has {len(OPS)} ops, see pdl.ops.base.OPS")
-        return OPS[name](**{n: _from_json(v) for n, v in values.items()})
+        found = find_op(name) if isinstance(name, str) else None
+        if found is None:
+            raise UsageError(f"unknown op {name!r}; there are {len(OPS)}, see pdl.ops.base.OPS")
+        return found(**{n: from_json(v) for n, v in values.items()})
+
+
+def find_op(name: str) -> type[Op] | None:
+    """The op of this name, imported from the installed distribution that provides it if need be; None where there is
+    none. PackageError where the distribution is broken."""
+    found = OPS.get(name)
+    if found is not None or "." not in name:
+        return found
+    from pdl import packages  # only for ops of others
+
+    provided = packages.provided(packages.OPS, name)
+    if provided is None:
+        return None
+    made = provided.load()
+    if OPS.get(name) is not made:
+        raise PackageError(f"{provided} cannot be used: {provided.value} is no op of that name")
+    return made
 
 
 class Fused(Op, abstract=True):
@@ -298,30 +311,6 @@ class _Plan(NamedTuple):
 _plans: dict[Any, _Plan] = {}
 
 
-class _Limit(local):
-    nbytes: int | None = None
-
-
-_limit = _Limit()
-_SMALL = 1 << 20  # bytes that are never over a limit, so that small ops need not ask
-
-
-@contextmanager
-def allocation_limit(nbytes: int) -> Iterator[None]:
-    """Inside the block an op of this thread whose output has more bytes (a limit is 1 MiB at least) raises ShapeError
-    before it is run: for graphs from files that nobody has vouched for."""
-    before, _limit.nbytes = _limit.nbytes, nbytes
-    try:
-        yield
-    finally:
-        _limit.nbytes = before
-
-
-def _over_the_limit(op: Op, specs: tuple[Spec, ...], limit: int) -> ShapeError:
-    shape = max(specs, key=lambda spec: math.prod(spec.shape) * spec.dtype.itemsize).shape
-    return ShapeError(f"{type(op).__name__} would make an array of shape {shape}, over {limit / 2**30:.2g} GiB")
-
-
 class _Quiet(local):
     """Runs op bodies without NumPy's floating-point warnings: a NaN is a value here, and `detect_anomaly` finds it.
     Denormal numbers count as 0, in NumPy's loops as in kernels: they slow some CPUs down a hundred times.
@@ -393,33 +382,14 @@ def _check_parts(cls: type[Op]) -> None:
         lacks.append("cpu")
     if not hasattr(cls, "vjp"):
         lacks.append("vjp (or vjp = not_differentiable('reason'))")
+    if any(not isinstance(a, str) for a in cls.__dict__.get("__annotations__", {}).values()):  # noqa: RUF063
+        lacks.append("`from __future__ import annotations` in its module: files are checked against their text")
     if lacks:
         raise TypeError(f"op {cls.__name__} lacks {', '.join(lacks)}")
-    if cls.__name__ in OPS:
-        raise TypeError(f"two ops are named {cls.__name__}: {OPS[cls.__name__].__module__} and {cls.__module__}")
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(_frozen(v) for v in value) if isinstance(value, list | tuple) else value
-
-
-def _to_json(value: Any) -> Any:
-    if isinstance(value, Dim):
-        return {"dim": value.text}
-    if isinstance(value, np.dtype):
-        return {"dtype": value.name}
-    if isinstance(value, float) and value - value != 0:  # JSON lacks infinity and NaN
-        return {"float": str(value)}
-    if hasattr(value, "to_json"):
-        return value.to_json()
-    return [_to_json(v) for v in value] if isinstance(value, tuple) else value
-
-
-def _from_json(value: Any) -> Any:
-    if isinstance(value, dict):
-        ((kind, inner),) = value.items()
-        return JSON_KINDS[kind](inner)
-    return tuple(_from_json(v) for v in value) if isinstance(value, list) else value
+    if cls.autocast not in AUTOCAST:
+        raise TypeError(f"op {cls.__name__}: autocast is {cls.autocast!r}, not one of {', '.join(AUTOCAST[1:])}")
+    if cls.op_name in OPS:
+        raise TypeError(f"two ops are named {cls.op_name}: {OPS[cls.op_name].__module__} and {cls.__module__}")
 
 
 class Identity(Op):
@@ -435,4 +405,4 @@ class Identity(Op):
         return g
 
 
-__all__ = ["OPS", "Fused", "Op", "Spec", "allocation_limit", "apply", "listeners", "not_differentiable", "observed"]
+__all__ = ["OPS", "Fused", "Op", "Spec", "apply", "find_op", "not_differentiable", "not_exported"]

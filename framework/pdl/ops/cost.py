@@ -28,7 +28,7 @@ def _attention(op: Any, q: Any, k: Any, y: Any) -> int:
     return keys * (width + _size(y))
 
 
-#: by the name of the op's class: (op, inputs, outputs) -> multiply-adds
+#: of pdl's own products, by name: (op, inputs, outputs) -> multiply-adds
 MULTIPLY_ADDS: dict[str, Callable[[Any, Values, Values], int]] = {
     "Conv": lambda op, ins, outs: _size(outs[0]) * math.prod(ins[1].shape[:-1]),
     "ConvDx": lambda op, ins, outs: _size(ins[0]) * math.prod(ins[1].shape[:-1]),
@@ -61,13 +61,13 @@ SELECTING = ("Embedding", "Gather", "GetAt")
 
 def multiply_adds(op: Op, ins: Values, outs: Values) -> int:
     """Multiply-adds of one call; 0 for ops that are no products."""
-    count = MULTIPLY_ADDS.get(type(op).__name__)
-    return 0 if count is None else count(op, ins, outs)
+    count = MULTIPLY_ADDS.get(op.op_name)
+    return op.multiply_adds(ins, outs) if count is None else count(op, ins, outs)
 
 
 def traffic(op: Op, ins: Values, outs: Values) -> int:
     """Bytes of one call that computes: every input is read and every output written once."""
     sizes = [0 if x is None else _size(x) * x.dtype.itemsize for x in (*ins, *outs)]
-    if type(op).__name__ in SELECTING:
+    if op.op_name in SELECTING:
         sizes[0] = sizes[len(ins)]
     return sum(sizes)

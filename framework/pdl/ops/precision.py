@@ -41,7 +41,7 @@ class Casting:
 
     def inputs(self, op: Op, ins: Inputs) -> Inputs:
         """The inputs of an op as its rule wants them."""
-        rule = RULES.get(type(op).__name__)
+        rule = rule_of(op)
         return ins if rule is None else rule(self, ins)
 
     def meet(self, ins: Inputs) -> Inputs:
@@ -134,6 +134,12 @@ POLICY: dict[Rule | None, str] = {
         QConv QConvPacked QLinear QLinearPacked QAdd QMap QMaxPool QAvgPool QGlobalMean""",
 }
 RULES: dict[str, Rule] = {name: rule for rule, names in POLICY.items() if rule is not None for name in names.split()}
+_BY_NAME: dict[str, Rule] = {rule.__name__: rule for rule in POLICY if rule is not None}
+
+
+def rule_of(op: Op) -> Rule | None:
+    """What `autocast` does to the inputs of an op: what `POLICY` says, or, of an op from outside of pdl, it itself."""
+    return RULES.get(op.op_name) or _BY_NAME.get(op.autocast)
 
 
 @contextmanager

@@ -15,7 +15,8 @@ import numpy as np
 
 from pdl.dtype import Array, as_dtype, is_differentiable
 from pdl.errors import TraceError
-from pdl.ops.base import JSON_KINDS, Arrays, Op, Spec, apply
+from pdl.ops.attributes import JSON_KINDS
+from pdl.ops.base import Arrays, Op, Spec, apply
 from pdl.ops.sparse import SparseGrad
 from pdl.program.executor import Executable
 from pdl.program.ir import Program, Value, is_state

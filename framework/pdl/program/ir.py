@@ -284,7 +284,7 @@ def show_op(op: Op) -> str:
         for name in op.fields
         if name not in op.defaults or getattr(op, name) != op.defaults[name]
     ]
-    return type(op).__name__ + (f"{{{', '.join(shown)}}}" if shown else "")
+    return op.op_name + (f"{{{', '.join(shown)}}}" if shown else "")
 
 
 def _brief(value: Any) -> str:

@@ -1,6 +1,6 @@
 """Where a training step's time goes: per op, forward and backward, and per phase; as tables and as a Chrome trace.
 
-Eager ops are timed where they run (`pdl.ops.base.listeners`), compiled ones by the executor. What a phase took beyond
+Eager ops are timed where they run (`pdl.ops.listeners`), compiled ones by the executor. What a phase took beyond
 its ops is Python, copies into the program, and, in the update, the optimiser's kernels, which are no ops.
 """
 
@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from pdl.ops import base
+from pdl.ops.base import Op
 from pdl.ops.cost import multiply_adds, traffic
+from pdl.ops.listeners import listeners
 from pdl.program import Node, Program
 from pdl.train.hooks import Hook
 from pdl.train.loop import Trainer
@@ -60,7 +61,7 @@ class Profiler(Hook):
 
     # -- the phases of a step ------------------------------------------------------------------------------------------
     def on_start(self, trainer: Trainer) -> None:
-        base.listeners.timers.append(self._on_op)
+        listeners.timers.append(self._on_op)
         self._enter("data")
 
     def on_batch(self, trainer: Trainer) -> None:
@@ -98,8 +99,8 @@ class Profiler(Hook):
         self.messages.append(line)
 
     def close(self) -> None:
-        if self._on_op in base.listeners.timers:
-            base.listeners.timers.remove(self._on_op)
+        if self._on_op in listeners.timers:
+            listeners.timers.remove(self._on_op)
 
     def _enter(self, phase: str, at: float | None = None) -> None:
         """The phase under way ends and another begins, now or at a given time."""
@@ -109,7 +110,7 @@ class Profiler(Hook):
         self._phase, self._since = phase, now
 
     # -- ops -----------------------------------------------------------------------------------------------------------
-    def _on_op(self, op: base.Op, ins: Any, outs: Any, begin: float, end: float) -> None:
+    def _on_op(self, op: Op, ins: Any, outs: Any, begin: float, end: float) -> None:
         moved = 0 if op.view is not None else traffic(op, ins, outs)
         self._step.append(_event(self._phase, op, ins, outs, begin, end, moved))
 
@@ -213,7 +214,7 @@ def backward_nodes(program: Program, results: int) -> set[int]:
     return {id(node) for node in program.nodes} - forward
 
 
-def _event(phase: str, op: base.Op, ins: Any, outs: Any, begin: float, end: float, moved: int) -> Event:
+def _event(phase: str, op: Op, ins: Any, outs: Any, begin: float, end: float, moved: int) -> Event:
     shapes = [[list(x.shape) for x in values if x is not None] for values in (ins, outs)]
     about = {"in": str(shapes[0]), "out": str(shapes[1]), "dtype": outs[0].dtype.name, "op": repr(op)[:300]}
     return Event(phase, type(op).__name__, begin, end, 2 * multiply_adds(op, ins, outs), moved, about)

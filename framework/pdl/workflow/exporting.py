@@ -298,7 +298,7 @@ def unfit(program: Program) -> list[str]:
     """Ops that no bundle holds, each with its line: random numbers, results whose size is known only when they run."""
     found = []
     for node in program.nodes:
-        op, name = node.op, type(node.op).__name__
+        op, name = node.op, node.op.op_name
         if op.dynamic or (type(op).cpu is Op.cpu and op.view is None and type(op).run is Op.run):
             found.append(f"{node.where}: {name} makes results whose size depends on values")
         elif name in ("DropoutMask", "Noise", "Seed"):

@@ -7,6 +7,7 @@ import pytest
 
 import pdl
 from pdl import nn
+from pdl.ops.listeners import listeners
 
 NET = [
     ("Conv2d", (1, 4, 4, 6), 3 * 3 * 2 * 6 + 6, 16 * 6 * 18),
@@ -50,7 +51,7 @@ def test_nothing_is_changed() -> None:
     assert [m.training for m in model.modules()] == modes
     assert all(np.array_equal(v.data, before[n]) for n, v in model.state_dict().items())
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
-    assert not pdl.ops.base.listeners.observers
+    assert not listeners.observers
 
 
 def test_what_a_container_computes_itself_is_its_own_row() -> None:

@@ -9,14 +9,16 @@ import pytest
 
 import pdl
 from pdl.ops.attention import ScaledDotProductAttention, ScaledDotProductAttentionGrad
-from pdl.ops.base import OPS, Fused, Op, Spec, listeners, observed
+from pdl.ops.base import OPS, Fused, Op, Spec
 from pdl.ops.conv import Conv, ConvDw, ConvDx
 from pdl.ops.cost import MULTIPLY_ADDS, SELECTING, multiply_adds, traffic
 from pdl.ops.embedding import Embedding
 from pdl.ops.linalg import Linear, MatMul
+from pdl.ops.listeners import listeners, observed
 from pdl.ops.rnn import Recurrent, RecurrentGrad
 from pdl.program import trace
-from tests.framework.ops.test_ops import CASES, outputs
+from pdl.testing.ops import as_tuple
+from tests.framework.ops.test_ops import CASES
 
 F = np.dtype(np.float32)
 
@@ -106,7 +108,7 @@ def test_no_fused_op_hides_its_products() -> None:
 
     with observed(observe):
         for case in CASES:
-            for y in outputs(case.call(*case.tensors(grad=True))):
+            for y in as_tuple(case.call(*case.tensors(grad=True))):
                 if y.requires_grad:
                     y.backward(pdl.Tensor(np.ones(y.shape, y.dtype)), retain_graph=True)
     assert {name: pair for name, pair in counts.items() if pair[1] and not pair[0]} == {}

@@ -14,7 +14,8 @@ from pdl import nn, optim
 from pdl.dtype import bfloat16, float32, float64
 from pdl.errors import UsageError
 from pdl.ops import precision
-from pdl.ops.base import OPS, observed
+from pdl.ops.base import OPS
+from pdl.ops.listeners import observed
 from pdl.tensor import Tensor
 
 RNG = np.random.default_rng(7)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pdl.ops.base import listeners
+from pdl.ops.listeners import listeners
 from pdl.train import TrainSettings
 from pdl.train.profiler import PHASES, Profiler
 from tests.framework.train.toy import regression

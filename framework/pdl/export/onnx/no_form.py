@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pdl.ops.base import OPS
+from pdl.export.onnx.registry import emitter_of
+from pdl.ops.base import Fused, Op, not_exported
 
 _COMPLEX = "ONNX has no operators on complex numbers"
 _LAPACK = "ONNX has no such operator on matrices"
@@ -61,10 +62,20 @@ NO_FORM: dict[str, str] = {
 }
 
 
-def reason_of(name: str) -> str:
+def reason_of(kind: type[Op]) -> str:
     """Why an op is not written; "" where a setting of it is at fault or it is not known here."""
-    if name.endswith("Grad"):
+    if isinstance(kind.onnx, not_exported):
+        return kind.onnx.reason
+    if kind.__name__.endswith("Grad"):
         return "a gradient, which belongs to training"
-    if name in OPS and OPS[name].__module__ in PASSES:
+    if kind.__module__ in PASSES:
         return "made by passes of pdl's own runtime; export the program that they were run on"
-    return NO_FORM.get(name, "")
+    if "." in kind.op_name and unwritten(kind):
+        return "it brings no ONNX form: its class may define `onnx`, or `compose` as a `Fused` op"
+    return NO_FORM.get(kind.op_name, "")
+
+
+def unwritten(kind: type[Op]) -> bool:
+    """Whether nothing says how an op is written, nor why it is not."""
+    told = kind.op_name in NO_FORM or kind.__name__.endswith("Grad") or kind.__module__ in PASSES
+    return not (told or issubclass(kind, Fused) or kind.onnx is not None or emitter_of(kind))

@@ -3,14 +3,15 @@
 An emitter is ``f(g: Graph, op, *inputs) -> result``: the inputs are program values (None where an optional one is
 absent), the result is one entry per output of the op. An entry is a name (the output in the program's own layout),
 `First(name)` (channels first), or None: not written, which is fine while nobody reads that output. `NOT_WRITTEN` as
-the whole result says that this setting of the op has no ONNX form.
+the whole result says that this setting of the op has no ONNX form. An op from outside of pdl brings its emitter as its
+method ``onnx(self, g, *inputs)``; g is a `Graph`, whose `node` writes a node and whose `plain` names a value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from pdl.ops.base import Op
 
@@ -52,5 +53,9 @@ def emits(*kinds: type[Op]) -> Callable[[Emitter], Emitter]:
 
 
 def emitter_of(kind: type[Op]) -> Emitter | None:
-    """The emitter of an op class, or None."""
-    return EMITTERS.get(kind)
+    """The emitter of an op class: of this table, or the op's own method `onnx`; None where it has neither."""
+    return EMITTERS.get(kind) or (_own if callable(kind.onnx) else None)
+
+
+def _own(g: Any, op: Op, *inputs: Any) -> Result:
+    return op.onnx(g, *inputs)  # type: ignore[no-any-return]

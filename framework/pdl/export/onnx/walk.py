@@ -44,10 +44,10 @@ def write_nodes(g: Graph, nodes: Sequence[Node]) -> None:
 def _write(g: Graph, node: Node) -> None:
     """One node, by its emitter or composed."""
     with _standing_at(g, node):
-        name = type(node.op).__name__
+        name = node.op.op_name
         why = _emitted(g, node)
         if why == "":
-            why = reason_of(name)
+            why = reason_of(type(node.op))
             if not why and isinstance(node.op, Fused):
                 why = _composed(g, node, node.op)
         if why is not None:

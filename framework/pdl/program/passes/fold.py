@@ -72,7 +72,7 @@ _NEUTRAL: dict[str, tuple[float | None, ...]] = {
 
 def drop_neutral(node: Node, walk: Rewriter) -> Value | None:
     """x for x + 0, x - 0, x * 1, x / 1 and x^1."""
-    for place, neutral in enumerate(_NEUTRAL.get(type(node.op).__name__, ())):
+    for place, neutral in enumerate(_NEUTRAL.get(node.op.op_name, ())):
         x, number = node.inputs[place], node.inputs[1 - place]
         if neutral is None or x is None or walk.scalar(number) != neutral:
             continue
@@ -156,7 +156,7 @@ def _axes(op: Any) -> tuple[int, ...]:
 
 def plain_power(node: Node, walk: Rewriter) -> Value | None:
     """x^2, x^(1/2), x^(-1/2) and 1 / x have kernels of their own, as in `pdl.pow`."""
-    x, name = node.inputs[0] if node.inputs else None, type(node.op).__name__
+    x, name = node.inputs[0] if node.inputs else None, node.op.op_name
     if x is None or name not in ("Pow", "Divide") or x.spec.dtype.kind != "f":
         return None
     exponent = walk.scalar(node.inputs[1])

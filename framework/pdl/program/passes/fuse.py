@@ -127,9 +127,9 @@ def linear_then_cross_entropy(node: Node, graph: Graph) -> Fusion | None:
 def product_then_activation(node: Node, graph: Graph) -> Fusion | None:
     """f(x w + b), and f(conv(x, w) + b) where f's gradient follows from its value."""
     op = node.op
-    if not isinstance(op, Activation) or type(op).__name__ not in OPS:
+    if not isinstance(op, Activation) or "." in op.op_name:  # others' may be in files that are read without them
         return None
-    name, values = type(op).__name__, tuple(getattr(op, field) for field in op.fields)
+    name, values = op.op_name, tuple(getattr(op, field) for field in op.fields)
     layer = graph.made_for(node.inputs[0], Linear)
     if layer is not None:
         inputs = (*layer.inputs, *[None] * (3 - len(layer.inputs)))

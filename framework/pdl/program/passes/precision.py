@@ -56,7 +56,7 @@ def to_bf16(program: Program) -> Program:
 
 def _again(node: Node, tensors: dict[Value, Tensor], block: _Constants) -> tuple[Tensor, ...]:
     """The outputs of a node, written once more."""
-    if type(node.op).__name__ in _NAMED:
+    if node.op.op_name in _NAMED or "." in node.op.op_name:
         with casting(block):
             made = apply(node.op, *(None if v is None else tensors[v] for v in node.inputs))
     else:
