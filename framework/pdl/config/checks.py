@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pdl.config.places import resolve
 from pdl.config.schema import Checker
 from pdl.config.tree import Config, Fault, Items, Node
 from pdl.errors import ConfigError
@@ -14,19 +15,22 @@ def check(config: Config) -> Config:
     was probably meant.
 
     A tree without faults comes back with small things put right in place: numbers written as text (`"1e-3"`) become
-    numbers, names that moved become their present names (with a line in `config.notices`).
+    numbers, names that moved become their present names (with a line in `config.notices`), and relative paths of files
+    that are there become absolute ones (see `pdl.config.places`).
     """
-    found = faults(config)
+    checker = Checker()
+    found = faults(config, checker)
     if found:
         raise ConfigError([config.line(fault) for fault in found])
+    resolve(config, checker.paths)
     return config
 
 
-def faults(config: Config) -> list[Fault]:
+def faults(config: Config, checker: Checker | None = None) -> list[Fault]:
     """Every fault of the tree, in the order of the recipe's keys; `check` without the exception."""
     from pdl.train.recipe import Recipe
 
-    checker = Checker()
+    checker = Checker() if checker is None else checker
     checker.arguments(config.tree, Recipe, ())
     config.notices += [notice for notice in checker.notices if notice not in config.notices]
     unresolved = {fault.path for fault in config.faults}

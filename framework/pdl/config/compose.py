@@ -21,7 +21,8 @@ _DEEPEST = 40  # nesting beyond this is an interpolation that contains itself
 def load(path: str | Path, overrides: Sequence[str] = (), *, told_as: Path | None = None) -> Config:
     """Compose a recipe (its file, or its name: `cv/digits_lenet`; or a run folder) with overrides in hydra's grammar.
 
-    Parts named in its defaults list are looked for beside the recipe, then in the parts of the installed suites.
+    Parts named in its defaults list are looked for beside the recipe, then in the parts of the installed suites, then
+    among their recipes: a recipe may build on a whole one (`defaults: [/rec/yoochoose64_srgnn, _self_]`).
     `told_as` is the path that faults are told of, where the file is a copy. Raises ConfigError for text that is not
     YAML, parts that do not exist and overrides that cannot be read; whether keys and values make sense is said by
     `pdl.config.check`.
@@ -95,8 +96,11 @@ def _compose(file: Path, folders: list[Path], overrides: list[str]) -> tuple[Any
     from hydra.types import RunMode
     from omegaconf.errors import OmegaConfBaseException
 
+    from pdl.config import recipe_source
+
     quoted = [str(folder).replace("\\", "\\\\").replace("'", "\\'") for folder in folders[1:]]
-    search = "hydra.searchpath=[" + ",".join(f"'file://{folder}'" for folder in quoted) + "]"
+    places = [*(f"file://{folder}" for folder in quoted), recipe_source.offered()]
+    search = "hydra.searchpath=[" + ",".join(f"'{place}'" for place in places) + "]"
     try:
         with initialize_config_dir(str(folders[0]), job_name="pdl", version_base="1.3"):
             composed = compose(file.stem, overrides=[search, *overrides])
@@ -105,6 +109,8 @@ def _compose(file: Path, folders: list[Path], overrides: list[str]) -> tuple[Any
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         raise ConfigError(source.syntax(Path(mark.name) if mark else file, error)) from None
+    except RecursionError:
+        raise ConfigError(f"{shown(file)}: defaults: it builds on itself; take the entry out") from None
     except (HydraException, OmegaConfBaseException, ValueError, AttributeError, TypeError) as error:
         raise ConfigError(_complaint(error, file, overrides, folders)) from None
     mine = [entry for entry in defaults if not str(entry.config_path).startswith("hydra/")]
@@ -115,7 +121,8 @@ def _layer(entry: Any, folders: list[Path]) -> _Layer:
     if entry.primary:
         return _Layer(None, entry.package or "")
     candidates = [folder / f"{entry.config_path}.yaml" for folder in folders]
-    file = next((file for file in candidates if file.is_file()), candidates[0])
+    recipe = named.shipped().get(entry.config_path)
+    file = next((file for file in candidates if file.is_file()), recipe or candidates[0])
     return _Layer(file, entry.package or "")
 
 
@@ -166,13 +173,14 @@ def _missing_part(name: str, file: Path, folders: list[Path]) -> str:
     have = {
         str(found.relative_to(folder).with_suffix("")) for folder in folders[1:] for found in folder.rglob("*.yaml")
     }
+    have |= named.shipped().keys()
     lines = source.read(file)
     text = file.read_text(encoding="utf-8").splitlines()
     entries = [
         place for key, place in lines.items() if key[0] == "defaults" and name.strip("/") in text[place.line - 1]
     ]
     place = str(entries[0]) if entries else shown(file)
-    hint = suites.suggest(name.strip("/"), have) or (f"; parts: {', '.join(sorted(have))}" if have else "")
+    hint = suites.suggest(name.strip("/"), have) or (f"; parts and recipes: {', '.join(sorted(have))}" if have else "")
     looked = ", ".join(shown(folder) for folder in folders)
     return f"{place}: defaults: there is no part '{name}'{hint} (looked in {looked})"
 

@@ -25,11 +25,12 @@ from pdl.hints import Choice, Range, Told
 
 
 class Checker:
-    """Walks values and hints together; `faults` and `notices` grow as it goes."""
+    """Walks values and hints together; `faults`, `notices` and `paths` grow as it goes."""
 
     def __init__(self) -> None:
         self.faults: list[Fault] = []
         self.notices: list[str] = []
+        self.paths: list[Key] = []  # of values that are places of files
 
     def value(self, value: Any, hint: Any, path: Key) -> Any:
         """The value as the constructor should get it; faults are collected."""
@@ -81,6 +82,8 @@ class Checker:
         """The first member that takes the value as it is, else the first that takes it at all."""
         if value is None and type(None) in get_args(hint):
             return None
+        if isinstance(value, str) and any(unwrap(member)[0] is Path for member in get_args(hint)):
+            self.paths.append(path)
         members = [_annotate(member, extras) for member in get_args(hint) if member is not type(None)]
         trials = []
         for member in members:
@@ -92,6 +95,7 @@ class Checker:
             return self._no_member(value, hint, path, [each[0] for each in trials], members)
         chosen = (same or good)[0]
         self.notices += chosen[0].notices
+        self.paths += chosen[0].paths
         return chosen[1]
 
     def _no_member(self, value: Any, hint: Any, path: Key, trials: list[Checker], members: list[Any]) -> Any:
@@ -158,6 +162,7 @@ class Checker:
         if origin in MAPPINGS:
             return self._mapping(value, bare, path)
         if origin in (Path, os.PathLike):
+            self.paths.append(path)
             return value if isinstance(value, str) else self._expected(value, hint, path)
         if inspect.isclass(origin) and issubclass(origin, enum.Enum):
             names = [member.name for member in origin]
