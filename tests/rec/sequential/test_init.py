@@ -47,6 +47,19 @@ def test_recipe_trains(tmp_path):
     assert result.metrics["test/recall@20"] > 0.35  # a third of the 60 items by chance
 
 
+def test_a_line_for_each_session_is_recognised(tmp_path):
+    lines = [" ".join(f"p{item}" for item in items) for _, items, _ in standin.draw("clicks", 480)]
+    data = tmp_path / "sessions.txt"
+    data.write_text("\n".join(lines) + "\n")
+    cfg = pdl.config.load(init("rec.next_item", data=data, out=tmp_path / "r.yaml"), ["train.epochs=1"])
+    assert cfg["data"]["train"]["_target_"] == "pdl_rec.data.PairFile"
+    result = pdl.workflow.train(cfg, run=tmp_path / "run", progress=False)
+    assert result.metrics["test/recall@20"] > 0.35  # a third of the 60 items by chance
+    (tmp_path / "pairs.txt").write_text("p1 p2\tp3\np1\tp2\n" * 40)
+    with pytest.raises(UsageError, match="which column holds sessions"):
+        init("rec.next_item", data=tmp_path / "pairs.txt", out=tmp_path / "s.yaml")
+
+
 def test_what_cannot_be_told_is_asked(tmp_path):
     (tmp_path / "a.csv").write_text("a,item\n1,2\n")
     with pytest.raises(UsageError, match=r"which column holds sessions\? its first line says a, item"):

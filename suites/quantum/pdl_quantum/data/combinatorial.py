@@ -60,7 +60,7 @@ class MaxCutGraph(OneProblem):
         self,
         *,
         name: str | None = None,
-        file: str | None = None,
+        file: str | Path | None = None,
         nodes: Annotated[int, Range(2)] | None = None,
         degree: Annotated[int, Range(1)] = 3,
         probability: Annotated[float, Range(above=0, high=1)] | None = None,
@@ -99,7 +99,7 @@ class CostFunction(OneProblem):
         *,
         terms: Mapping[str, float] | None = None,
         matrix: Sequence[Sequence[float]] | None = None,
-        file: str | None = None,
+        file: str | Path | None = None,
     ) -> None:
         options = {"terms": terms, "matrix": matrix, "file": file}
         given = [each for each, value in options.items() if value]
@@ -128,7 +128,7 @@ class TSPCities(OneProblem):
         self,
         *,
         places: Sequence[Sequence[float]] | None = None,
-        file: str | None = None,
+        file: str | Path | None = None,
         distances: Sequence[Sequence[float]] | None = None,
         cities: Annotated[int, Range(3)] | None = None,
         seed: int = 0,
@@ -162,7 +162,7 @@ class PortfolioAssets(OneProblem):
     def __init__(
         self,
         *,
-        file: str | None = None,
+        file: str | Path | None = None,
         assets: Annotated[int, Range(2)] | None = None,
         seed: int = 0,
         budget: Annotated[int, Range(1)],

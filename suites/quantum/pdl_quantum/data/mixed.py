@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
@@ -59,7 +60,7 @@ class MixedState(Eigenproblems):
     spectrum   eigenvalues of a matrix with eigenvectors at random, of this `seed`
     """
 
-    def __init__(self, *, file: str | None = None, spectrum: Sequence[float] | None = None, seed: int = 0) -> None:
+    def __init__(self, *, file: str | Path | None = None, spectrum: Sequence[float] | None = None, seed: int = 0) -> None:
         if (file is None) == (spectrum is None):
             raise DataError("MixedState: give either file or spectrum")
         if file is not None:

@@ -36,7 +36,7 @@ class Molecule(Eigenproblems):
 
     def __init__(
         self,
-        source: str = "H2",
+        source: str | Path = "H2",
         length: float | None = None,
         *,
         active: Sequence[Annotated[int, Range(1)]] | None = None,
@@ -70,10 +70,11 @@ class DissociationCurve(Eigenproblems):
         super().__init__([each.problem(mapping, reduced=reduced, tapered=tapered) for each in self.molecules])
 
 
-def one(source: str, length: float | None = None, active: Sequence[int] | None = None) -> MolecularHamiltonian:
+def one(source: str | Path, length: float | None = None, active: Sequence[int] | None = None) -> MolecularHamiltonian:
     """The molecule of a name or a file."""
     if active is not None and len(active) != 2:
         raise DataError(f"active={list(active)} must be two numbers: electrons and orbitals")
+    source = str(source)
     if source not in names():
         if length is not None:
             raise DataError(f"{source}: a file holds one molecule; leave length out")

@@ -92,7 +92,7 @@ class TableFile(Table):
     def __init__(
         self,
         *,
-        path: str,
+        path: str | Path,
         label: str = "label",
         columns: Sequence[str] | None = None,
         split: Literal["train", "val", "test", "all"] = "all",
@@ -129,7 +129,7 @@ class TableFile(Table):
         return StandIn({**settings, "path": str(path)}, "three groups of points drawn around three places")
 
 
-def _found(path: str) -> Path:
+def _found(path: str | Path) -> Path:
     given = Path(path).expanduser()
     places = [given] if given.is_absolute() else [given, data_root() / given]
     for place in places:
