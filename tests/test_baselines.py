@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pdl import suites
-from pdl.config import check, load
+from pdl.config import load
 from pdl.config.named import shipped
 from pdl.train import Task
 from pdl.workflow.training import train
@@ -41,7 +41,7 @@ def test_every_task_of_the_recipes_has_something_to_stand_beside_it() -> None:
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_run_has_them_with_the_metrics_of_the_model(recipe: str, tmp_path: Path) -> None:
     quick = ["train.epochs=1", "train.report=false", "train.export=false"]
-    result = train(check(load(recipe, quick)), run=tmp_path / "run", progress=False)
+    result = train(load(recipe, quick), run=tmp_path / "run", progress=False)
     assert set(result.baselines) == RECIPES[recipe]
     for metrics in result.baselines.values():
         assert metrics

@@ -22,7 +22,7 @@ LAYERS = [
 ]  # fmt: skip
 LEVEL = {name: level for level, name in enumerate(LAYERS)}
 #: arrows that still point up
-OPEN = {("pdl.config.checks", "pdl.train.recipe"), ("pdl.train.task", "pdl.workflow.answering")}
+OPEN = {("pdl.train.task", "pdl.workflow.answering")}
 #: the template of a suite is a suite: it imports from any layer
 TEMPLATE = PACKAGE / "workflow/template"
 FILES = {

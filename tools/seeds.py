@@ -18,11 +18,12 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from pdl.config import check, load
+from pdl.config import load
+from pdl.train import Recipe
 from pdl.workflow import train
 from pdl.workflow.result import Result
 from pdl.workflow.run import Run
-from pdl.workflow.training import demand_same
+from pdl.workflow.training import check_same
 
 QUIET = ("train.report=false", "train.export=false")
 
@@ -31,13 +32,13 @@ def trained(recipe: str, overrides: Sequence[str], seeds: int, runs: Path) -> li
     """The results of all seeds, from RUNS/<recipe>-seed<k>."""
     found = []
     for seed in range(seeds):
-        config = check(load(recipe, [*QUIET, *overrides, f"train.seed={seed}"]))
+        loaded = Recipe(load(recipe, [*QUIET, *overrides, f"train.seed={seed}"]))
         folder = Run(runs / f"{Path(recipe).stem}-seed{seed}")
         begun = (folder.path / "config.yaml").is_file()
         if begun:
-            demand_same(folder, config)
+            check_same(folder, loaded)
         done = folder.result.is_file()
-        result = Result.load(folder.result) if done else train(config, run=folder.path, resume=begun, progress=False)
+        result = Result.load(folder.result) if done else train(loaded, run=folder.path, resume=begun, progress=False)
         told = ", ".join(f"{name} {result.metrics[name]:.4f}" for name in shown(result, None))
         print(f"seed {seed}: {told}, {result.epochs} epochs, {result.seconds:.1f} s", file=sys.stderr, flush=True)
         found.append(result)

@@ -69,9 +69,9 @@ class Choice:
         return f"Choice({self.values!r})"
 
 
-class Told:
+class Inferred:
     """Arguments of a part that the data tells where the recipe leaves them open: a module that takes
-    `circuit: Annotated[Circuit, Told("num_qubits")]` is given circuits that the recipe names without num_qubits."""
+    `circuit: Annotated[Circuit, Inferred("num_qubits")]` is given circuits that the recipe names without num_qubits."""
 
     __slots__ = ("names",)
 
@@ -79,4 +79,4 @@ class Told:
         self.names = frozenset(names)
 
     def __repr__(self) -> str:
-        return f"Told({', '.join(map(repr, sorted(self.names)))})"
+        return f"Inferred({', '.join(map(repr, sorted(self.names)))})"

@@ -14,8 +14,11 @@ import numpy as np
 import pytest
 
 import pdl
+from pdl.config import load
 from pdl.errors import CheckError, ConfigError, DataError, NumericalError, UsageError
-from pdl.train import Hook
+from pdl.hub.pretrained import deferred
+from pdl.train import Hook, Recipe
+from pdl.train.assembly import restored
 from pdl.workflow.result import FIELDS, Result
 from pdl_cv import Classification
 
@@ -319,7 +322,7 @@ def test_init_writes_a_recipe_that_trains(photos: Path, tmp_path: Path, monkeypa
 
     monkeypatch.chdir(tmp_path)
     written = init("cv.classification", data=photos, out=tmp_path / "photos.yaml")
-    cfg = pdl.config.check(pdl.config.load(written))
+    cfg = Recipe(pdl.config.load(written)).config
     assert cfg["data"]["train"]["root"] == str(photos)
     result = pdl.workflow.train(cfg, fast_dev_run=True, progress=False)
     assert Path(result.run) == tmp_path / "runs" / "photos-1"
@@ -328,6 +331,8 @@ def test_init_writes_a_recipe_that_trains(photos: Path, tmp_path: Path, monkeypa
 def test_the_model_of_a_run_is_restored_without_drawing_weights() -> None:
     pdl.seed(0)
     before = str(pdl.random.generator().bit_generator.state)
-    model = Classification().restore({"model": {"_target_": "pdl_cv.LeNet", "pretrained": "cv/not_asked_for"}})
+    recipe = Recipe(load("cv/digits_lenet", ["+model.pretrained=cv/not_asked_for"]))
+    with deferred():
+        model = restored(Classification(classes=list("0123456789")), recipe)
     assert str(pdl.random.generator().bit_generator.state) == before
     assert not model.get_parameter("conv1.weight").data.any()

@@ -14,13 +14,14 @@ import pytest
 import pdl
 from pdl.data.transforms import Grayscale, Normalize, Resize
 from pdl.errors import CheckError, DataError, UsageError
-from pdl.export import run as exporting
 from pdl.export.bundle import TOLERANCE, compare, to_bytes, write
 from pdl.export.imported import import_model
 from pdl.export.symbolic import trace_symbolic
 from pdl.runtime.bundle import read as read_bundle
 from pdl.runtime.use import info
-from pdl.train import Task
+from pdl.train import Recipe, Task
+from pdl.train.recipe import Data
+from pdl.workflow import exporting
 from pdl_cv import LeNet
 from tests.cv.test_classification import photos, recipe, run  # noqa: F401 - fixtures
 from tests.cv.test_recipes import RECIPES
@@ -44,18 +45,18 @@ def overrides(path: Path) -> list[str]:
     return ["data.train.root=photos"] if path.stem.startswith("image_folder") else []
 
 
-def built(path: Path) -> tuple[Task, pdl.nn.Module, Any]:
-    cfg = pdl.config.load(path, overrides(path))
-    grayscale = cfg["model"].get("in_channels", 1 if "LeNet" in cfg["model"]["_target_"] else 3) == 1
-    task = pdl.config.build(cfg["task"], classes=[f"class {i}" for i in range(10)], mode="gray" if grayscale else "rgb")
+def built(path: Path) -> tuple[Task, pdl.nn.Module, Recipe]:
+    recipe = Recipe(pdl.config.load(path, overrides(path)))
+    grayscale = recipe.model.get("in_channels", 1 if "LeNet" in recipe.model.target else 3) == 1
+    task = recipe.task.build(classes=[f"class {i}" for i in range(10)], mode="gray" if grayscale else "rgb")
     with pdl.random.fork_seed(0):
-        return task, shaken(task.model(cfg)), cfg
+        return task, shaken(task.model(recipe)), recipe
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda p: p.stem)
 def test_every_recipe_exports(path: Path, tmp_path: Path) -> None:
-    task, model, cfg = built(path)
-    deployment = task.deployment(model, cfg, licence="CC0-1.0")
+    task, model, loaded = built(path)
+    deployment = task.deployment(model, loaded, licence="CC0-1.0")
     made = write(tmp_path / "model.pdl", deployment, name=path.stem, config="a: 1\n")
     assert made.comparison.difference < TOLERANCE
     assert made.comparison.levels < 1.001
@@ -65,7 +66,7 @@ def test_every_recipe_exports(path: Path, tmp_path: Path) -> None:
     session = pdl.runtime.load(tmp_path / "model.pdl")
     for sample in deployment.samples:
         answer = session(sample)
-        (theirs,) = task.predict(model.eval(), [sample], cfg=cfg, topk=5)
+        (theirs,) = task.predict(model.eval(), [sample], recipe=loaded, topk=5)
         assert answer["label"] == theirs["label"]
         assert answer["score"] == pytest.approx(theirs["score"], abs=1e-4)
     assert session.bundle.labels == task.classes
@@ -161,9 +162,8 @@ def test_weights_in_half_the_bytes(run: Path, tmp_path: Path, store: str, dtype:
 def test_the_cost_of_halves_is_what_the_bundle_scores(run: Path, tmp_path: Path) -> None:  # noqa: F811
     """The stored metric is recomputed by hand, from the file, one picture after the other."""
     made = exporting.export(run, tmp_path / "half.pdl", store="bf16")
-    config = pdl.train.Run.open(run).config()
-    task = pdl.config.build(config["task"])
-    data = task.datasets(config, ("test",))["test"]
+    opened = pdl.workflow.Run.open(run).opened()
+    task, data = opened.task, opened.recipe.data.datasets(("test",))["test"]
     session = pdl.runtime.load(made.path)
     right = [session(sample["image"])["label"] == task.classes[int(sample["label"])] for sample in data]
     assert np.mean(right) == pytest.approx(session.bundle.meta["metrics"]["test/accuracy"], abs=1e-9)
@@ -180,10 +180,9 @@ def test_a_bundle_says_with_which_weights_its_run_began(run: Path, photos: Path,
 
 
 def test_storage_that_damages_is_refused(run: Path, tmp_path: Path) -> None:  # noqa: F811
-    config = pdl.train.Run.open(run).config()
-    task = pdl.config.build(config["task"])
-    model = task.restore(config)
-    deployment = task.deployment(model, config)
+    opened = pdl.workflow.Run.open(run).opened()
+    task, model = opened.task, opened.model
+    deployment = task.deployment(model, opened.recipe)
     model.fc3.weight._data[0, 0] = 1e5
     with pytest.raises(CheckError, match=r"fc3.weight holds 1e\+05, more than the 65504 of float16.*--store bf16"):
         write(tmp_path / "model.pdl", deployment, store="fp16")
@@ -199,10 +198,9 @@ def test_storage_that_damages_is_refused(run: Path, tmp_path: Path) -> None:  # 
 
 
 def test_what_disagrees_is_not_written(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
-    config = pdl.train.Run.open(run).config()
-    task = pdl.config.build(config["task"])
-    model = task.restore(config)
-    deployment = task.deployment(model, config)
+    opened = pdl.workflow.Run.open(run).opened()
+    task, model = opened.task, opened.model
+    deployment = task.deployment(model, opened.recipe)
     program, _ = trace_symbolic(model, deployment.inputs)
     data = to_bytes(program, deployment)
     model.fc3.bias._data[0] += 1e-3
@@ -221,14 +219,13 @@ def test_what_disagrees_is_not_written(run: Path, tmp_path: Path, monkeypatch: p
     assert not (tmp_path / "model.pdl").exists()
 
 
-def test_transforms_without_a_form_are_all_named() -> None:
-    path = next(p for p in RECIPES if p.stem == "digits_lenet")
-    cfg = pdl.config.load(path)
-    task = pdl.config.build(cfg["task"], classes=["a", "b"], mode="gray")
+def test_transforms_without_a_form_are_all_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = Recipe(pdl.config.load(next(p for p in RECIPES if p.stem == "digits_lenet")))
+    task = loaded.task.build(classes=["a", "b"], mode="gray")
     stages = [Resize(8, interpolation="cubic"), pdl.data.transforms.GaussianBlur(), Normalize(0.5, 0.5)]
-    task.transforms = lambda *_, **__: stages
+    monkeypatch.setattr(Data, "transforms", lambda *_, **__: stages)
     with pytest.raises(UsageError, match=r"Resize with interpolation='cubic'.*\n.*eval: GaussianBlur has no form"):
-        task.deployment(pdl.nn.Flatten(), cfg)
+        task.deployment(pdl.nn.Flatten(), loaded)
     assert Grayscale(3).deployed() == [{"step": "gray", "channels": 3}]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pdl import config, train
+from pdl import config, workflow
 from pdl.errors import UsageError
 from pdl.workflow.new_recipe import init
 
@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(("task", "metric"), [("graph.nodes", "test/accuracy"), ("graph.links", "test/auc")])
 def test_the_recipe_trains_as_it_is(folder: Path, tmp_path: Path, task: str, metric: str) -> None:
     recipe = config.load(init(task, data=folder, out=tmp_path / "r.yaml"), ["train.epochs=60"])
-    result = train.train(recipe, run=tmp_path / "run", progress=False)
+    result = workflow.train(recipe, run=tmp_path / "run", progress=False)
     assert result.metrics[metric] > 0.8
 
 
@@ -41,7 +41,7 @@ def test_lists_of_edges(folder: Path, tmp_path: Path) -> None:
     lines = (folder / "edges.csv").read_text().splitlines()[1:]
     edges.write_text("# from to\n" + "\n".join(line.replace("n", "").replace(",", "\t") for line in lines) + "\n")
     recipe = config.load(init("graph.links", data=edges, out=tmp_path / "r.yaml"), ["train.epochs=60"])
-    assert train.train(recipe, run=tmp_path / "run", progress=False).metrics["test/auc"] > 0.8
+    assert workflow.train(recipe, run=tmp_path / "run", progress=False).metrics["test/auc"] > 0.8
 
 
 def test_the_column_split_is_used(folder: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Circuits as models: initial values, rows, what they keep of their problems, what the data tells them."""
+"""Circuits as models: initial values, rows, what they keep of their problems, what is inferred from data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 import pdl
 from pdl.circuits import Circuit, PauliSum, expectations
-from pdl.config.told import filled, told
+from pdl.config.inferred import filled, infer
 from pdl.errors import ConfigError, DataError
 from pdl_quantum import Ansatz, Eigenproblem, Eigenproblems, uccsd
 from pdl_quantum.data import Molecule
@@ -54,10 +54,10 @@ def test_hamiltonians_are_kept() -> None:
     assert [each.terms for each in again.held()] == [each.terms for each in SUMS]
 
 
-def test_the_data_tells_what_the_recipe_leaves_open() -> None:
+def test_what_the_recipe_leaves_open_comes_from_the_data() -> None:
     node = {"_target_": "pdl_quantum.Ansatz", "circuit": {"_target_": "pdl_quantum.uccsd", "num_electrons": 2}}
     facts = {"num_qubits": 8, "num_electrons": 4, "rows": 1, "nothing": 0}
-    found = told(node, facts)
+    found = infer(node, facts)
     assert found == {"rows": 1, "circuit": {"num_qubits": 8}}
     assert filled(node, found)["circuit"] == {"_target_": "pdl_quantum.uccsd", "num_electrons": 2, "num_qubits": 8}
     assert "rows" not in node

@@ -10,7 +10,7 @@ import pytest
 
 import pdl
 import pdl.runtime
-from pdl.config import check, load
+from pdl.config import load
 from pdl.errors import ConfigError, DataError, UsageError
 from pdl.workflow import predict, train
 from pdl.workflow.new_recipe import init
@@ -95,7 +95,7 @@ ROWS = {
 def test_a_run_and_its_bundle_say_the_same_of_rows(tmp_path: Path) -> None:
     recipe = tmp_path / "rows.yaml"
     recipe.write_text(json.dumps(ROWS | {"data": {**ROWS["data"], "val": {**ROWS["data"]["train"], "split": "val"}}}))
-    train(check(load(recipe)), run=tmp_path / "run", progress=False)
+    train(load(recipe), run=tmp_path / "run", progress=False)
     rows = ["x=0.5,y=-0.25", '{"x": -1, "y": 0.1}']
     found = predict(tmp_path / "run", rows)
     session = pdl.runtime.load(tmp_path / "run" / "model.pdl")
@@ -118,7 +118,7 @@ def test_splits_of_other_columns_are_refused(tmp_path: Path) -> None:
     recipe.write_text(json.dumps(ROWS | {"data": {**ROWS["data"], "val": {"_target_": "pdl_quantum.data.TableFile",
                                                                          "path": other}}}))  # fmt: skip
     with pytest.raises(DataError, match=r"data.val: classes \['lower', 'upper'\] and columns \['u', 'v'\]"):
-        train(check(load(recipe)), run=tmp_path / "run", progress=False)
+        train(load(recipe), run=tmp_path / "run", progress=False)
 
 
 @pytest.mark.parametrize("ansatz", ["basic_entangler", "hardware_efficient", "real_amplitudes", "strongly_entangling"])
@@ -138,7 +138,7 @@ def test_a_recipe_for_a_table_trains_unedited(tmp_path: Path) -> None:
         rows = [",".join([*(f"{v:.3f}" for v in each), "ab"[k % 2]]) for k, each in enumerate(values)]
         path = Path(write(tmp_path / f"{width}.csv", "\n".join([",".join([*map(str, range(width)), "kind"]), *rows])))
         made = init("quantum.rows", data=path, out=tmp_path / f"{width}.yaml")
-        result = train(check(load(made, ["train.epochs=2", "train.report=false"])), run=tmp_path / str(width),
+        result = train(load(made, ["train.epochs=2", "train.report=false"]), run=tmp_path / str(width),
                        progress=False)  # fmt: skip
         assert set(result.metrics) >= {"val/accuracy", "test/accuracy"}
     with pytest.raises(UsageError, match="the rarest class of column 'kind' has 1 rows"):

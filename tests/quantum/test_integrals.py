@@ -105,7 +105,7 @@ def test_what_is_no_symmetry_is_refused() -> None:
 
 
 def test_uccsd_asks_for_jordan_wigner(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"pdl_quantum.uccsd needs num_electrons, .* the data tells num_qubits"):
+    with pytest.raises(ConfigError, match=r"pdl_quantum.uccsd needs num_electrons, .* the data gives num_qubits"):
         train(load("quantum/h2_vqe", ["+data.train.mapping=parity"]), run=tmp_path / "run", progress=False)
 
 

@@ -54,8 +54,10 @@ def pdl_worker(args: argparse.Namespace, mode: str, folder: Path | None) -> dict
     import pdl
     from pdl import threads
     from pdl.program import CompiledStep
+    from pdl.train.recipe import Data
     from pdl_graph import GraphSAGE, NodeClassification
     from pdl_graph.data import PowerLaw
+    from pdl_graph.node.sampled import Sampler, drawn
 
     threads.set_num_threads(args.threads)
     pdl.seed(0)
@@ -67,9 +69,10 @@ def pdl_worker(args: argparse.Namespace, mode: str, folder: Path | None) -> dict
     for own, given in zip(learned, weights(args), strict=True):
         own.data[...] = given
     task = NodeClassification(neighbours=args.fanouts)
-    loader: Any = task.loader({"data": {"batch_size": args.batch}}, data, training=True, seed=0)
+    sampler = Sampler(data.graph, seed=0)
+    loader = drawn(data, sampler, args.fanouts, Data({"batch_size": args.batch}), training=True, seed=0)
     first = data.get_batch(np.arange(COMPARED))
-    loss = task.step(model, {**first, "blocks": task.samplers[0].blocks(first["node"], (-1, -1), epoch=0, step=0)})
+    loss = task.step(model, {**first, "blocks": sampler.blocks(first["node"], (-1, -1), epoch=0, step=0)})
     model.dropout = DROPOUT
     step = CompiledStep(lambda batch: task.step(model, batch), model)
     optimizer = pdl.optim.Adam(model, lr=LR)

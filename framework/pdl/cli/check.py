@@ -19,10 +19,10 @@ def command(config: Recipe = None, overrides: Overrides = None, json: Json = Fal
     fault in the recipe, 3 for one in the data;
     warnings leave it at 0.
     """
-    from pdl.config import build
+    from pdl.train import recipe as known
 
-    loaded = recipe(config, overrides)
-    found = build(loaded["task"]).check(loaded)
+    checked = known.Recipe(recipe(config, overrides))
+    found = checked.task.build().check(checked)
     errors = [fault for fault in found if fault.severity == "error"]
     if json:
         style.json({"good": not errors, "faults": [vars(fault) for fault in found]})

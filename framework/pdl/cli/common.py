@@ -79,13 +79,14 @@ class Interrupted(PdlError):
 def recipe(path: Path | None, overrides: Sequence[str] | None, *, checked: bool = True) -> Any:
     """Load a recipe and check it whole; tells of names that moved. UsageError when no recipe is named."""
     from pdl import config
+    from pdl.train.recipe import check
 
     words = list(overrides or ())
     if path is None:
         raise UsageError(which(words))
     loaded = config.load(path, words)
     if checked:
-        config.check(loaded)
+        check(loaded)
         for notice in loaded.notices:
             style.note(notice)
     return loaded

@@ -40,8 +40,8 @@ def show(
     json: Json = False,
 ) -> None:
     """The resolved recipe: parts, overrides and interpolations applied. What is wrong with it is said afterwards."""
-    from pdl.config import check
     from pdl.config import show as text
+    from pdl.train.recipe import check
 
     loaded = recipe(config, overrides, checked=False)
     style.json(loaded.plain()) if json else style.out(text(loaded, origins=origins).rstrip("\n"))

@@ -1,7 +1,7 @@
 """Recipes: composed by hydra, checked as a whole, then built.
 
     cfg = pdl.config.load("configs/cv/digits_lenet.yaml", ["train.epochs=3"])   # text -> tree; knows file and line
-    pdl.config.check(cfg)                         # every fault at once, before anything is built
+    pdl.config.check(cfg, Schema)                 # every fault at once, before anything is built; Schema is a dataclass
     model = pdl.config.build(cfg["model"])        # tree -> objects
     pdl.config.dump(cfg, "runs/digits")           # resolved config.yaml; load("runs/digits") equals cfg
 

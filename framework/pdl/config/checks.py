@@ -1,4 +1,4 @@
-"""The whole tree against the schema of a recipe, before anything is built."""
+"""The whole tree against a schema, before anything is built."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pdl.config.tree import Config, Fault, Items, Node
 from pdl.errors import ConfigError
 
 
-def check(config: Config) -> Config:
+def check(config: Config, schema: type) -> Config:
     """Raise ConfigError with every fault of the tree, each with file, line, key path, what was expected and what
     was probably meant.
 
@@ -19,19 +19,17 @@ def check(config: Config) -> Config:
     that are there become absolute ones (see `pdl.config.places`).
     """
     checker = Checker()
-    found = faults(config, checker)
+    found = faults(config, schema, checker)
     if found:
         raise ConfigError([config.line(fault) for fault in found])
     resolve(config, checker.paths)
     return config
 
 
-def faults(config: Config, checker: Checker | None = None) -> list[Fault]:
+def faults(config: Config, schema: type, checker: Checker | None = None) -> list[Fault]:
     """Every fault of the tree, in the order of the recipe's keys; `check` without the exception."""
-    from pdl.train.recipe import Recipe
-
     checker = Checker() if checker is None else checker
-    checker.arguments(config.tree, Recipe, ())
+    checker.arguments(config.tree, schema, ())
     config.notices += [notice for notice in checker.notices if notice not in config.notices]
     unresolved = {fault.path for fault in config.faults}
     found = [*config.faults, *(fault for fault in checker.faults if fault.path not in unresolved)]

@@ -21,7 +21,7 @@ from pdl.config.signature import SECTION, TARGET, Supplied, signature, unwrap
 from pdl.config.tree import MISSING, Fault, Key, dotted
 from pdl.config.words import MAPPINGS, NUMBER, SEQUENCES, WORDS, advice, describe, name_of, show, unknown_key
 from pdl.errors import ConfigError
-from pdl.hints import Choice, Range, Told
+from pdl.hints import Choice, Inferred, Range
 
 
 class Checker:
@@ -125,7 +125,7 @@ class Checker:
             )
         supplied, told = (
             frozenset[str]().union(*(extra.names for extra in extras if isinstance(extra, kind)))
-            for kind in (Supplied, Told)
+            for kind in (Supplied, Inferred)
         )
         self.arguments(node, part, path, supplied, told)
         return node

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from pdl.export.deployment import Deployment
+from pdl.train.assembly import Parts, assemble
 from pdl.train.deployed import Deployed
 from pdl.train.hooks import EarlyStop, Hook
 from pdl.train.loop import Evaluation, State, Trainer
 from pdl.train.metrics import Metric
+from pdl.train.recipe import Recipe
 from pdl.train.settings import TrainSettings
-from pdl.train.task import Loss, Parts, Task, Tiny
+from pdl.train.task import Loss, SmokeTest, Task
 
 __all__ = [
-    "Deployed", "Deployment", "EarlyStop", "Evaluation", "Hook", "Loss", "Metric", "Parts", "State", "Task", "Tiny",
-    "TrainSettings", "Trainer",
+    "Deployed", "EarlyStop", "Evaluation", "Hook", "Loss", "Metric", "Parts", "Recipe", "SmokeTest", "State", "Task",
+    "TrainSettings", "Trainer", "assemble",
 ]  # fmt: skip

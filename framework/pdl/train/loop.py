@@ -361,7 +361,7 @@ def evaluate(task: Task, model: Module, loader: Iterable[Any], *, split: str, li
             one = task.evaluate(model, batch)
             one.outputs = tuple(x.data if isinstance(x, Tensor) else x for x in one.outputs)
             loss.update(float(one.value.item()), float(one.weight))
-            task.observe(metrics, one, batch)
+            task.update_metrics(metrics, one, batch)
     values = {"loss": loss.compute(), **{name: metric.compute() for name, metric in metrics.items()}}
     numbers = {f"{split}/{name}": float(value) for name, value in values.items() if isinstance(value, float | int)}
     details = {name: value for name, value in values.items() if not isinstance(value, float | int)}

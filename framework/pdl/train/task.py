@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from pdl.data import DataLoader, Dataset, Fault, IterableDataset, Sample, Subset
-from pdl.errors import ConfigError, DataError, UsageError
-from pdl.nn import init
+from pdl.data import DataLoader, Fault, IterableDataset, Sample, Subset, check
+from pdl.errors import ConfigError, UsageError
 from pdl.tensor import Tensor
 from pdl.train.metrics import Metric
 from pdl.vocabulary import Vocabulary
@@ -27,7 +26,9 @@ if TYPE_CHECKING:
     from pdl.nn import Module
     from pdl.report import Section
     from pdl.runtime.readers import Reader
+    from pdl.train.assembly import Parts
     from pdl.train.loop import Evaluation
+    from pdl.train.recipe import Recipe
 
 SPLITS = ("train", "val", "test")
 
@@ -54,7 +55,7 @@ class Loss:
 
 
 @dataclass(frozen=True)
-class Tiny:
+class SmokeTest:
     """What `pdl selftest` makes of a recipe so that all of it takes seconds.
 
     train, test   samples of the training data, and of each other split
@@ -70,21 +71,6 @@ class Tiny:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass
-class Parts:
-    """What a task builds: a model, and a re-iterable source of batches for every split it has ("train", and maybe
-    "val" and "test"); `datasets` are what these read, as `prepare` left them.
-
-    A loader may offer `set_epoch(e)`, `len()`, and `state_dict` / `load_state_dict` for its position
-    (`pdl.data.DataLoader` does);
-    without the latter a resumed run skips the batches it has seen.
-    """
-
-    model: Module
-    loaders: dict[str, Iterable[Any]]
-    datasets: Mapping[str, Any] = field(default_factory=dict)
-
-
 class Task:
     """Base of all tasks. A subclass must define `step`; what else it overrides is up to it.
 
@@ -94,6 +80,13 @@ class Task:
     monitor: ClassVar[str] = "val/loss"
     """The validation metric that decides which weights are best, unless the recipe names another."""
     monitor_mode: ClassVar[Literal["max", "min"]] = "min"
+    overfits: ClassVar[Literal["evaluation", "training", ""]] = "evaluation"
+    """What `--overfit` learns the few samples from: batches as for evaluation (in order, not augmented), batches as for
+    training, or "" where there are no samples that could be learned by heart."""
+
+    outermost: ClassVar[tuple[str, ...]] = ()
+    """Names among `facts` that are for the model itself and not for parts nested in it: an encoder has outputs of its
+    own."""
 
     @cached_property
     def vocabularies(self) -> dict[str, Vocabulary]:
@@ -115,102 +108,67 @@ class Task:
         """Fresh accumulators by name, for one evaluation. The mean loss is always there without being named."""
         return {}
 
-    def observe(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
+    def update_metrics(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
         """Show one evaluated batch to the accumulators; override where they need more than `loss.outputs`."""
         for metric in metrics.values():
             metric.update(*loss.outputs)
 
-    # -- building ------------------------------------------------------------------------------------------------------
-    def build(
-        self, cfg: Any, *, seed: int = 0, splits: Sequence[str] = SPLITS, training: bool = True, overfit: int = 0
-    ) -> Parts:
-        """Data sets, then the model, from the recipe's `data` and `model` sections.
+    def summary_metrics(self, evaluation: Evaluation) -> dict[str, float]:
+        """What a run is known by beyond its splits, from its final evaluation: {"energy": -1.137}. Their names have no
+        split in front; they stand first in result.json, and `pdl eval` gives them, too."""
+        return {}
 
-        Without `training` the training data, too, comes in order and unchanged. With `overfit` every split is that
-        many such samples of it.
-        """
-        datasets = self.datasets(cfg, ("train",) if overfit else splits)
-        if overfit:
-            few = first_samples(datasets["train"], overfit)
-            datasets = dict.fromkeys(("train", "val"), few)
-        self.prepare(cfg, datasets)
-        model = self.model(cfg)
-        self.verify(model, datasets, cfg)
-        learning = training and not overfit
-        loaders = {
-            name: self.loader(cfg, data, training=learning and name == "train", seed=seed)
-            for name, data in datasets.items()
-        }
-        return Parts(model, loaders, datasets)
-
-    def datasets(self, cfg: Any, splits: Sequence[str] = SPLITS) -> dict[str, Any]:
-        """The data set of each of these splits that the recipe has."""
-        from pdl.config import build
-
-        found = {split: build(cfg["data"][split]) for split in splits if cfg["data"].get(split) is not None}
-        for split, dataset in found.items():
-            if isinstance(dataset, Dataset) and len(dataset) == 0:
-                raise DataError(f"data.{split}: the data set has no samples; give it some, or set data.{split}=null")
-        return found
-
-    def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
+    # -- data and model ------------------------------------------------------------------------------------------------
+    def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
         """Look at the data before the model is built: class names, vocabularies, sizes."""
 
-    def model(self, cfg: Any) -> Module:
-        """The model, with fresh weights."""
-        from pdl.config import build
+    def facts(self, recipe: Recipe) -> Mapping[str, Any]:
+        """What the data says of arguments that the recipe's model may leave open: {"num_classes": 10}."""
+        return {}
 
-        made: Module = build(cfg["model"])
+    def model(self, recipe: Recipe) -> Module:
+        """The model, with fresh weights: the recipe's, with what it leaves open from `facts`."""
+        made: Module = recipe.model.completed(self.facts(recipe), outer=self.outermost).build()
         return made
 
-    def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
+    def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
         """Raise ConfigError where model and data do not fit, before any time is spent."""
 
-    def loader(self, cfg: Any, dataset: Any, *, training: bool, seed: int) -> Iterable[Any]:
+    def loader(self, dataset: Any, recipe: Recipe, *, training: bool, seed: int) -> Iterable[Any]:
         """Batches of a data set: shuffled and augmented for training, otherwise in order."""
-        data = cfg["data"]
-        batch_size = data.get("batch_size", 32)
+        data = recipe.data
         return DataLoader(
             dataset,
-            batch_size=batch_size if training else data.get("eval_batch_size") or batch_size,
+            batch_size=data.size(training=training),
             shuffle=training and not isinstance(dataset, IterableDataset),
-            transforms=self.transforms(data.get("transforms") or {}, training),
+            transforms=data.transforms(training=training),
             seed=seed,
-            workers=data.get("workers", 0),
-            prefetch=data.get("prefetch", 2),
-            drop_last=training and bool(data.get("drop_last", False)),
-            on_error=data.get("on_error", "error"),
+            workers=data.workers,
+            prefetch=data.prefetch,
+            drop_last=training and data.drop_last,
+            on_error=data.on_error,
         )
 
-    def transforms(self, stages: Mapping[str, Any], training: bool) -> list[Any]:
-        """The list of transforms for training (`train`, then `batch`) or for everything else (`eval`)."""
-        from pdl.config import build
+    def assembled(self, parts: Parts, recipe: Recipe, *, training: bool) -> None:
+        """Called once model, data sets and loaders are there; `training`: whether the model is to be trained."""
 
-        names = ("train", "batch") if training else ("eval",)
-        return [build(node) for name in names for node in stages.get(name) or ()]
+    def learned_config(self) -> dict[str, Any]:
+        """Arguments of the task that the data told and prediction needs: {"classes": [...]}.
 
-    # -- using ---------------------------------------------------------------------------------------------------------
-    def remember(self) -> dict[str, Any]:
-        """What the data told and prediction needs, as config keys to lay over the recipe: {"task": {"classes": [...]}}.
-
-        It is written into the run's config.yaml, so that the run can be used where the data is not.
+        They are written into the run's config.yaml, as the model's from `facts` are, so that the run can be used where
+        the data is not.
         """
         return {}
 
-    def restore(self, cfg: Any) -> Module:
-        """The model of a run, from its config alone: no data set is opened. The run's weights follow, so none are
-        drawn."""
-        with init.skipped():
-            return self.model(cfg)
-
-    def reader(self, cfg: Any) -> Reader | None:
+    # -- use -----------------------------------------------------------------------------------------------------------
+    def reader(self, recipe: Recipe) -> Reader | None:
         """What says what an input of `predict` is, where it is no file: the first step of the bundle's pipeline, bound
         to the task's vocabularies. `pdl predict` then takes such inputs, and files of them.
         """
         return None
 
     def predict(
-        self, model: Module, inputs: Sequence[Any], *, cfg: Any, batch_size: int = 32, **options: Any
+        self, model: Module, inputs: Sequence[Any], *, recipe: Recipe, batch_size: int = 32, **options: Any
     ) -> Iterator[dict[str, Any]]:
         """One dict for each input, in order: plain values, fit for JSON; what only `render` needs has names that
         begin with "_". By default through the steps that the bundle would have; `topk` is an option of steps with k.
@@ -220,12 +178,12 @@ class Task:
         unknown = sorted(set(options) - {"topk"})
         if unknown:
             raise UsageError(f"{type(self).__name__} has no option {', '.join(unknown)}; it takes topk")
-        return Answering(self.deployment(model, cfg), **options).predict(inputs, batch_size)
+        return Answering(self.deployment(model, recipe), **options).predict(inputs, batch_size)
 
     def deployment(
         self,
         model: Module,
-        cfg: Any,
+        recipe: Recipe,
         *,
         dataset: Any = None,
         metrics: Mapping[str, float | None] | None = None,
@@ -257,12 +215,7 @@ class Task:
         """Sections of report.html on the log (the lines of metrics.jsonl), beyond a chart for each metric."""
         return []
 
-    def figures(self, evaluation: Evaluation) -> dict[str, float]:
-        """What a run is known by beyond its splits, from its final evaluation: {"energy": -1.137}. Their names have no
-        split in front; they stand first in result.json, and `pdl eval` gives them, too."""
-        return {}
-
-    def baselines(self, cfg: Any, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
+    def baselines(self, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
         """What simple methods reach on a split, with the model's protocol: {"popularity": {"recall@20": 0.09}}.
 
         They are fitted on datasets["train"] and measured on datasets[split], both as `prepare` leaves them. Computed
@@ -270,22 +223,14 @@ class Task:
         """
         return {}
 
-    def check(self, cfg: Any, progress: Any = None) -> list[Fault]:
+    def check(self, recipe: Recipe, progress: Any = None) -> list[Fault]:
         """What is wrong with the data of the recipe; an empty list is good news (`pdl check`)."""
-        from pdl.config import build
-        from pdl.data import check
+        sources = {split: part.build for split, part in recipe.data.splits.items()}
+        return check(sources, num_classes=recipe.model.get("num_classes"), progress=progress)
 
-        nodes = {split: cfg["data"][split] for split in SPLITS if cfg["data"].get(split) is not None}
-        sources = {split: (lambda node=node: build(node)) for split, node in nodes.items()}
-        return check(sources, num_classes=self.num_classes(cfg), progress=progress)
-
-    def tiny(self, cfg: Any) -> Tiny:
+    def smoke_test(self, recipe: Recipe) -> SmokeTest:
         """How `pdl selftest` cuts this recipe down. The loss must still fall."""
-        return Tiny()
-
-    def num_classes(self, cfg: Any) -> int | None:
-        """How many classes the recipe's model tells apart, where that is a question."""
-        return None
+        return SmokeTest()
 
 
 class _First(IterableDataset):

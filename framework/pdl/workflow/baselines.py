@@ -7,6 +7,7 @@ from typing import Any
 
 from pdl import watch
 from pdl.errors import PdlError
+from pdl.train.recipe import Recipe
 from pdl.train.task import Task
 from pdl.workflow import selection
 from pdl.workflow.result import Result
@@ -19,28 +20,28 @@ def has_baselines(task: Task) -> bool:
     return type(task).baselines is not Task.baselines
 
 
-def measured(task: Task, cfg: Any, datasets: Mapping[str, Any], split: str) -> Baselines:
+def measured(task: Task, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> Baselines:
     """The baselines of a task on a split, metrics named "split/metric"; {} where it has none."""
     if not has_baselines(task):
         return {}
-    found = task.baselines(cfg, datasets, split)
+    found = task.baselines(recipe, datasets, split)
     return {name: {f"{split}/{key}": float(v) for key, v in metrics.items()} for name, metrics in found.items()}
 
 
-def measured_anew(task: Task, cfg: Any, dataset: Any, split: str) -> Baselines:
+def measured_anew(task: Task, recipe: Recipe, dataset: Any, split: str) -> Baselines:
     """The same where the training data has not been opened yet; where it is not to be had, a line says so."""
     if not has_baselines(task):
         return {}
     try:
-        training = {} if split == "train" else task.datasets(cfg, ("train",))
+        training = {} if split == "train" else recipe.data.datasets(("train",))
         if split != "train" and not training:
             watch.note("no baselines beside it: the recipe has no data.train")
             return {}
-        task.prepare(cfg, training)
+        task.prepare(recipe, training)
     except (PdlError, OSError) as error:
         watch.note(f"no baselines beside it: the training data is not here ({str(error).splitlines()[0]})")
         return {}
-    return measured(task, cfg, {**training, split: dataset}, split)
+    return measured(task, recipe, {**training, split: dataset}, split)
 
 
 def comparison(result: Result) -> tuple[list[str], list[list[Any]]]:

@@ -15,8 +15,6 @@ from typing import Any
 import numpy as np
 
 from pdl import random
-from pdl.config import Config, check
-from pdl.config.tree import plain
 from pdl.data import Dataset, Subset
 from pdl.errors import CheckError, UsageError
 from pdl.export.bundle import to_bytes
@@ -31,7 +29,8 @@ from pdl.program import Program
 from pdl.program.passes.fuse_quantised import PRODUCTS
 from pdl.runtime.session import Session, load
 from pdl.tensor import as_tensor, no_grad
-from pdl.train.settings import TrainSettings
+from pdl.train.assembly import assemble
+from pdl.train.recipe import Recipe
 from pdl.train.task import Task
 from pdl.workflow.measuring import demand_same_net, measure
 from pdl.workflow.run import Run
@@ -118,25 +117,24 @@ def compress(
     if to != "int8":
         raise UsageError(f"--to {to}: expected int8")
     folder = Run.open(run)
-    config = check(folder.config(overrides))
-    source = None if images is not None else _calibration_split(config, split)
-    task = folder.task(config)
-    settings = TrainSettings(**plain(config.get("train") or {}))
-    with random.fork_seed(settings.seed):
-        wanted = [each for each in (split, source) if each is not None and config["data"].get(each) is not None]
+    recipe = folder.recipe(overrides)
+    source = None if images is not None else _calibration_split(recipe, split)
+    task, seed = folder.task(recipe), recipe.settings.seed
+    with random.fork_seed(seed):
+        wanted = [each for each in recipe.data.splits if each in (split, source)]
         with deferred():
-            parts = task.build(config, seed=settings.seed, splits=tuple(dict.fromkeys(wanted)), training=False)
+            parts = assemble(task, recipe, seed=seed, splits=wanted, training=False)
         folder.load_weights(parts.model, weights)
         if split not in parts.loaders:
             raise UsageError(f"{run}: its recipe has no data.{split} to measure on; choose another --split, or give it")
         dataset = getattr(parts.loaders[split], "dataset", None)
-        deployment = task.deployment(parts.model, config, dataset=dataset)
+        deployment = task.deployment(parts.model, recipe, dataset=dataset)
         program, notes = trace_symbolic(deployment.module, deployment.inputs)
         if source is None:
             batches = _of_images(Path(str(images)), deployment, program, samples)
         else:
             data = getattr(parts.loaders[source], "dataset", None)
-            batches = _of_split(task, parts.model, deployment, config, data, samples)
+            batches = _of_split(task, parts.model, deployment, recipe, data, samples)
         made = calibrate(program, batches, method=method, keep=keep)
         before = Session.of(program, inputs=list(deployment.inputs), outputs=list(deployment.outputs))
         after = Session.of(made.program, inputs=list(deployment.inputs), outputs=list(deployment.outputs))
@@ -169,10 +167,10 @@ def _to_onnx(made: Calibration, path: Path, deployment: Deployment) -> str:
     return f"{path}: {report.nbytes / 1e3:,.1f} kB, opset {report.opset}, {report.nodes} nodes"
 
 
-def _calibration_split(config: Config, measured: str) -> str:
+def _calibration_split(recipe: Recipe, measured: str) -> str:
     """The split that gives samples for ranges: never the one that is measured."""
     for split in CALIBRATION:
-        if split != measured and config["data"].get(split) is not None:
+        if split != measured and split in recipe.data.splits:
             return split
     raise UsageError(f"the recipe has no data but data.{measured}, which is measured; give --images FOLDER for ranges")
 
@@ -196,7 +194,7 @@ class _Listening(Module):
         return self.net(*xs)
 
 
-def _of_split(task: Task, model: Module, deployment: Deployment, config: Config, dataset: Any, n: int) -> list[Batch]:
+def _of_split(task: Task, model: Module, deployment: Deployment, recipe: Recipe, dataset: Any, n: int) -> list[Batch]:
     """What the task gives the net for n samples of a split, spread over the whole of it: files are often in the order
     of their classes.
     """
@@ -207,7 +205,7 @@ def _of_split(task: Task, model: Module, deployment: Deployment, config: Config,
     listening.eval()
     count = 0
     with no_grad():
-        for batch in task.loader(config, dataset, training=False, seed=0):
+        for batch in task.loader(dataset, recipe, training=False, seed=0):
             task.evaluate(listening, batch)
             count += len(listening.seen[-1][0])
             if count >= n:

@@ -8,16 +8,16 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from pdl import random
-from pdl.config import Config, build, check, load
-from pdl.config.tree import plain
+from pdl.config import load
 from pdl.errors import UsageError
 from pdl.hub.pretrained import deferred
 from pdl.runtime.bundle import Bundle, is_bundle, read
 from pdl.runtime.session import of_bundle
+from pdl.train.assembly import assemble
 from pdl.train.deployed import Deployed
 from pdl.train.loop import Evaluation
 from pdl.train.loop import evaluate as evaluate_split
-from pdl.train.settings import TrainSettings
+from pdl.train.recipe import Recipe
 from pdl.train.task import SPLITS, Task
 from pdl.workflow.baselines import measured_anew
 from pdl.workflow.result import Result, identity
@@ -42,21 +42,20 @@ def evaluate(
             raise UsageError(f"{run}: a bundle holds one set of weights; leave out --weights")
         return evaluate_bundle(run, split=split, overrides=overrides, baselines=baselines)
     folder = Run.open(run)
-    config = check(folder.config(overrides))
-    demand_split(config, split, run)
-    task = folder.task(config)
-    settings = TrainSettings(**plain(config.get("train") or {}))
-    with random.fork_seed(settings.seed):
+    recipe = folder.recipe(overrides)
+    check_split(recipe, split, run)
+    task, seed = folder.task(recipe), recipe.settings.seed
+    with random.fork_seed(seed):
         with deferred():
-            parts = task.build(config, seed=settings.seed, splits=(split,), training=False)
+            parts = assemble(task, recipe, seed=seed, splits=(split,), training=False)
         named = folder.load_weights(parts.model, weights)
         evaluation = evaluate_split(task, parts.model, parts.loaders[split], split=split)
         others = _known_baselines(folder, split) if baselines and not overrides else {}
         if baselines and not others:
-            others = measured_anew(task, config, parts.datasets[split], split)
+            others = measured_anew(task, recipe, parts.datasets[split], split)
     parameters = sum(p.size for p in parts.model.parameters())
-    names = identity(folder.describe()["recipe"], folder.path, config)
-    facts: dict[str, Any] = {"seed": settings.seed, "parameters": parameters, "baselines": others}
+    names = identity(folder.describe()["recipe"], folder.path, recipe)
+    facts: dict[str, Any] = {"seed": seed, "parameters": parameters, "baselines": others}
     return evaluated(task, names, evaluation, weights=named, **facts)
 
 
@@ -76,23 +75,22 @@ def evaluate_bundle(
     With `baselines` those of its task are measured, too. UsageError for a bundle without a recipe (an imported one).
     """
     bundle = read(path)
-    config = check(recipe_of(bundle, overrides))
-    demand_split(config, split, bundle.source)
-    task: Task = build(config["task"])
+    recipe = recipe_of(bundle, overrides)
+    check_split(recipe, split, bundle.source)
+    task: Task = recipe.task.build()
     task.vocabularies.update(bundle.vocabularies)
     model = Deployed(of_bundle(bundle))
-    settings = config.get("train") or {}
-    seed = int(settings.get("seed") or 0)
+    seed = recipe.settings.seed
     with random.fork_seed(seed):
-        datasets = task.datasets(config, (split,))
-        task.prepare(config, datasets)
-        task.verify(model, datasets, config)
-        loader = task.loader(config, datasets[split], training=False, seed=seed)
+        datasets = recipe.data.datasets((split,))
+        task.prepare(recipe, datasets)
+        task.check_model(model, datasets, recipe)
+        loader = task.loader(datasets[split], recipe, training=False, seed=seed)
         measured = evaluate_split(task, model, loader, split=split)
-        others = measured_anew(task, config, datasets[split], split) if baselines else {}
+        others = measured_anew(task, recipe, datasets[split], split) if baselines else {}
     about = bundle.meta["about"]
     parameters, weights = int(about.get("parameters", 0)), str(about.get("weights", "of the bundle"))
-    names = identity(str(bundle.meta["name"]), Path(path), config)
+    names = identity(str(bundle.meta["name"]), Path(path), recipe)
     return evaluated(task, names, measured, seed=seed, parameters=parameters, weights=weights, baselines=others)
 
 
@@ -105,27 +103,27 @@ def evaluated(task: Task, names: Mapping[str, Any], measured: Evaluation, **fact
         steps=0,
         seconds=round(measured.seconds, 3),
         samples_per_second=None,
-        metrics={**task.figures(measured), **measured.metrics},
+        metrics={**task.summary_metrics(measured), **measured.metrics},
         **facts,
     )
 
 
-def recipe_of(bundle: Bundle, overrides: Sequence[str] = ()) -> Config:
-    """The resolved recipe that a bundle carries."""
+def recipe_of(bundle: Bundle, overrides: Sequence[str] = ()) -> Recipe:
+    """The checked recipe that a bundle carries."""
     if not bundle.config.strip():
         raise UsageError(f"{bundle.source}: holds no recipe, so nothing says with what data to measure it")
     with TemporaryDirectory() as folder:
         file = Path(folder) / "config.yaml"
         file.write_text(bundle.config, encoding="utf-8")
-        return load(file, list(overrides), told_as=Path(bundle.source) / file.name)
+        return Recipe(load(file, list(overrides), told_as=Path(bundle.source) / file.name))
 
 
-def demand_split(config: Config, split: str, name: str | Path) -> None:
+def check_split(recipe: Recipe, split: str, name: str | Path) -> None:
     """UsageError, with the splits there are, unless the recipe has data for this one."""
     if split not in SPLITS:
         raise UsageError(f"there is no split {split!r}; splits are {', '.join(SPLITS)}")
-    if config["data"].get(split) is None:
-        have = [each for each in SPLITS if config["data"].get(each) is not None]
+    if split not in recipe.data.splits:
+        have = list(recipe.data.splits)
         raise UsageError(
             f"{name}: its recipe has no data.{split}; choose {' or '.join(have)} (--split), or give data.{split}"
         )

@@ -10,9 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pdl import random
-from pdl.config import Config, build
-from pdl.config import check as check_config
-from pdl.config.tree import plain
+from pdl.config import Config
 from pdl.dtype import Array
 from pdl.errors import PdlError, TraceError, UsageError
 from pdl.export.bundle import Comparison, Store, Written, to_bytes, write
@@ -26,8 +24,9 @@ from pdl.runtime.bundle import read
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.session import Session, load, of_bundle
 from pdl.runtime.use import random_inputs
-from pdl.train.settings import TrainSettings
-from pdl.train.task import SPLITS, Task
+from pdl.train.assembly import assemble
+from pdl.train.recipe import Recipe
+from pdl.train.task import Task
 from pdl.workflow.baselines import in_card
 from pdl.workflow.measuring import measure
 from pdl.workflow.result import Result
@@ -67,23 +66,20 @@ def export(
     The file is checked against the model on samples of the run's data, or, where these are gone, on made-up ones.
     """
     folder = Run.open(run)
-    config = folder.config()
     if to == "onnx" and store != "fp32":
         raise UsageError("--store belongs to bundles; --to onnx writes float32")
-    task = folder.task(config)
-    with deferred():
-        model = task.restore(config)
-    named = folder.load_weights(model, weights)
+    opened = folder.opened(weights)
+    recipe, task, model = opened.recipe, opened.task, opened.model
     metrics: Mapping[str, float | None] = Result.load(folder.result).metrics if folder.result.is_file() else {}
-    split, dataset, notes = _data(task, config)
-    deployment = task.deployment(model, config, dataset=dataset, metrics=metrics, licence=licence)
+    split, dataset, notes = _data(task, recipe)
+    deployment = task.deployment(model, recipe, dataset=dataset, metrics=metrics, licence=licence)
     cost: list[tuple[str, Any]] = []
     if store != "fp32" and split in MEASURED:
-        metrics, cost = _costs(task, config, deployment, dataset, split, store)
-        deployment = task.deployment(model, config, dataset=dataset, metrics=metrics, licence=licence)
+        metrics, cost = _costs(task, recipe, deployment, dataset, split, store)
+        deployment = task.deployment(model, recipe, dataset=dataset, metrics=metrics, licence=licence)
     if folder.result.is_file():
         deployment.card = in_card(deployment.card, Result.load(folder.result))
-    deployment.about |= {"weights": named}
+    deployment.about |= {"weights": opened.weights}
     name = str(folder.describe()["recipe"])
     if to == "onnx":
         return _to_onnx(Path(out) if out else folder.path / "model.onnx", deployment, name, metrics, opset, notes)
@@ -108,7 +104,7 @@ def write_bundle(
 
 def _costs(
     task: Task,
-    config: Config,
+    recipe: Recipe,
     deployment: Deployment,
     dataset: Any,
     split: str,
@@ -124,7 +120,7 @@ def _costs(
             load(to_bytes(program, deployment, store=each)),
             deployment,
             deployment.module,
-            task.loader(config, dataset, training=False, seed=0),
+            task.loader(dataset, recipe, training=False, seed=0),
             split,
         )
         for each in ("fp32", store)
@@ -154,13 +150,13 @@ def _levels(compared: Comparison) -> str:
     return "" if compared.levels is None else f", {compared.levels:.2g} grey levels of pictures"
 
 
-def _data(task: Task, config: Config) -> tuple[str, Any, list[str]]:
+def _data(task: Task, recipe: Recipe) -> tuple[str, Any, list[str]]:
     """The first split that is there, its name, and a line where none is."""
     said = "the recipe names none"
     for split in ("test", "val", "train"):
         try:
-            found = task.datasets(config, (split,))
-            task.prepare(config, found)
+            found = recipe.data.datasets((split,))
+            task.prepare(recipe, found)
         except (PdlError, OSError) as error:
             said = str(error).splitlines()[0]
             continue
@@ -261,13 +257,12 @@ class Checked:
 
 def check(config: Config, *, to: Target = "bundle", opset: int | None = None) -> Checked:
     """Whether the model of a recipe exports, before it is trained: fresh weights, one sample of the data, no file."""
-    config = check_config(config)
-    settings = TrainSettings(**plain(config.get("train") or {}))
-    task: Task = build(config["task"])
-    with random.fork_seed(settings.seed), deferred():
-        parts = task.build(config, seed=settings.seed, splits=_one_split(config))
+    recipe = Recipe(config)
+    task, seed = recipe.task.build(), recipe.settings.seed
+    with random.fork_seed(seed), deferred():
+        parts = assemble(task, recipe, seed=seed, splits=tuple(recipe.data.splits)[:1])
         dataset = getattr(next(iter(parts.loaders.values())), "dataset", None)
-        faults, program, notes = _program_of(task, parts.model, config, dataset)
+        faults, program, notes = _program_of(task, parts.model, recipe, dataset)
     if program is None:
         return Checked(faults, notes)
     faults += unfit(program)
@@ -279,13 +274,9 @@ def check(config: Config, *, to: Target = "bundle", opset: int | None = None) ->
     return Checked(faults, notes, inputs)
 
 
-def _one_split(config: Config) -> tuple[str, ...]:
-    return tuple(split for split in SPLITS if config["data"].get(split) is not None)[:1]
-
-
-def _program_of(task: Task, model: Module, config: Config, dataset: Any) -> tuple[list[str], Program | None, list[str]]:
+def _program_of(task: Task, model: Module, recipe: Recipe, dataset: Any) -> tuple[list[str], Program | None, list[str]]:
     try:
-        deployment = task.deployment(model, config, dataset=dataset)
+        deployment = task.deployment(model, recipe, dataset=dataset)
         program, notes = trace_symbolic(deployment.module, deployment.inputs)
     except TraceError as error:
         return [f"{error.where}: {error.reason}"], None, []

@@ -11,13 +11,14 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from pdl.config import Config, check, load
+from pdl.config import load
 from pdl.config.named import find, shipped
 from pdl.errors import DataError, PdlError, UsageError
 from pdl.train.log import duration
+from pdl.train.recipe import Recipe
 from pdl.workflow.result import Result, machine, versions
 from pdl.workflow.run import Run
-from pdl.workflow.training import demand_same, train
+from pdl.workflow.training import check_same, train
 
 Tell = Callable[[str], None]
 #: metrics of which less is better, by their last word
@@ -152,11 +153,11 @@ def leaderboard(
     plans = [plan for file in recipes(words) for plan in _plans(file, overrides, seeds, Path(runs))]
     found: dict[str, Row] = {}
     results: list[tuple[str, Result]] = []
-    for number, (name, seed, config, folder) in enumerate(plans, 1):
+    for number, (name, seed, recipe, folder) in enumerate(plans, 1):
         row = found.setdefault(name, Row(name, {}))
         try:
             tell(f"[{number}/{len(plans)}] {name}, seed {seed}: {_state(folder)} {folder.path}")
-            result = _result(config, folder, progress)
+            result = _result(recipe, folder, progress)
         except PdlError as error:
             row.failures.append(f"seed {seed}: {error}")
             tell(f"{name}, seed {seed} failed: {error}")
@@ -165,20 +166,20 @@ def leaderboard(
         results.append((name, result))
     chosen = list(metrics) or _of_the_test([result for _, result in results])
     rows = sorted([*found.values(), *_baselines(results)], key=_order(chosen, [plan[2] for plan in plans]))
-    return Board(chosen, rows, _notes({name: config for name, _, config, _ in plans}))
+    return Board(chosen, rows, _notes({name: recipe for name, _, recipe, _ in plans}))
 
 
-def _plans(file: Path, overrides: Sequence[str], seeds: int, runs: Path) -> list[tuple[str, int, Config, Run]]:
+def _plans(file: Path, overrides: Sequence[str], seeds: int, runs: Path) -> list[tuple[str, int, Recipe, Run]]:
     """(name, seed, recipe, run folder) for each seed; all are checked before anything is trained."""
     first = load(file, list(overrides))
     begin = int((first.get("train") or {}).get("seed") or 0)
     made = []
     for seed in range(begin, begin + seeds):
-        config = check(load(file, [*overrides, f"train.seed={seed}"]))
+        recipe = Recipe(load(file, [*overrides, f"train.seed={seed}"]))
         folder = Run(runs / f"{file.stem}-seed{seed}")
         if (folder.path / "config.yaml").is_file():
-            demand_same(folder, config, tested=True)
-        made.append((file.stem, seed, config, folder))
+            check_same(folder, recipe, tested=True)
+        made.append((file.stem, seed, recipe, folder))
     return made
 
 
@@ -188,11 +189,11 @@ def _state(folder: Run) -> str:
     return "going on in" if folder.resumable else "training into"
 
 
-def _result(config: Config, folder: Run, progress: bool) -> Result:
+def _result(recipe: Recipe, folder: Run, progress: bool) -> Result:
     """The result of the run in this folder, trained if it is not there."""
     if not folder.result.is_file():
         begun = (folder.path / "config.yaml").is_file()
-        return train(config, run=folder.path, resume=begun, progress=progress)
+        return train(recipe, run=folder.path, resume=begun, progress=progress)
     result = Result.load(folder.result)
     if result.status not in ("finished", "stopped early"):
         raise DataError(f"{folder.path}: the run there is no whole one ({result.status}); move it away")
@@ -236,14 +237,14 @@ def _baselines(results: Sequence[tuple[str, Result]]) -> list[Row]:
     return list(rows.values())
 
 
-def _order(metrics: Sequence[str], configs: Sequence[Config]) -> Callable[[Row], tuple[bool, float]]:
+def _order(metrics: Sequence[str], recipes: Sequence[Recipe]) -> Callable[[Row], tuple[bool, float]]:
     """Best first by the first metric; rows without it last."""
     first = metrics[0] if metrics else ""
-    settings = [config.get("train") or {} for config in configs]
+    settings = [recipe.settings for recipe in recipes]
     said = {
-        str(each.get("monitor_mode"))
+        each.monitor_mode
         for each in settings
-        if each.get("monitor_mode") and str(each.get("monitor")).rpartition("/")[2] == first.rpartition("/")[2]
+        if each.monitor_mode and str(each.monitor).rpartition("/")[2] == first.rpartition("/")[2]
     }
     less = said == {"min"} or (not said and first.rpartition("/")[2].partition("@")[0] in LESS)
 
@@ -254,12 +255,12 @@ def _order(metrics: Sequence[str], configs: Sequence[Config]) -> Callable[[Row],
     return key
 
 
-def _notes(configs: Mapping[str, Config]) -> list[str]:
+def _notes(recipes: Mapping[str, Recipe]) -> list[str]:
     """A line where the recipes are measured on different data: their numbers are not to be compared."""
     measured: dict[str, list[str]] = {}
-    for name, config in configs.items():
-        data = config.plain()["data"]
-        node = next((data[split] for split in ("test", "val", "train") if data.get(split) is not None), None)
+    for name, recipe in recipes.items():
+        splits = recipe.data.splits
+        node = next((splits[split].node for split in ("test", "val", "train") if split in splits), None)
         measured.setdefault(str(node), []).append(name)
     if len(measured) < 2:
         return []

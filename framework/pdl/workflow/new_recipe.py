@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pdl import suites
-from pdl.config.checks import check
 from pdl.config.compose import load
 from pdl.config.tree import shown
 from pdl.errors import ConfigError, UsageError
+from pdl.train.recipe import check
 
 Writer = Callable[[Path], str]
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from pdl.errors import UsageError
-from pdl.hub.pretrained import deferred
 from pdl.runtime.use import Given, OnError, answered, items
 from pdl.workflow.run import Run
 
@@ -21,14 +20,9 @@ class Predictor:
     """
 
     def __init__(self, run: str | Path, *, weights: str | None = None, batch_size: int = 32, **options: Any) -> None:
-        folder = Run.open(run)
-        self.config = folder.config()
-        self.task = folder.task(self.config)
-        with deferred():
-            self.model = self.task.restore(self.config)
-        folder.load_weights(self.model, weights)
-        self.model.eval()
-        self.reader = self.task.reader(self.config)
+        opened = Run.open(run).opened(weights)
+        self.recipe, self.task, self.model = opened.recipe, opened.task, opened.model.eval()
+        self.reader = self.task.reader(self.recipe)
         self.batch_size, self.options = batch_size, options
 
     def answers(
@@ -55,7 +49,7 @@ class Predictor:
         return [{name: value for name, value in each.items() if name != "input"} for each in self._predict(items)]
 
     def _predict(self, inputs: Sequence[Any]) -> Iterator[dict[str, Any]]:
-        return self.task.predict(self.model, inputs, cfg=self.config, batch_size=self.batch_size, **self.options)
+        return self.task.predict(self.model, inputs, recipe=self.recipe, batch_size=self.batch_size, **self.options)
 
 
 def predict(

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pdl.config import Config, to_yaml
+from pdl.config import to_yaml
 from pdl.files import write_atomic
 from pdl.report import Section, document, escape, line_chart, table
 from pdl.train.log import read_log
 from pdl.train.loop import Evaluation
+from pdl.train.recipe import Recipe
 from pdl.train.task import Task
 from pdl.workflow.baselines import comparison
 from pdl.workflow.result import Result
@@ -19,7 +20,7 @@ Line = dict[str, Any]
 
 
 def write_report(
-    folder: Path, config: Config, result: Result, task: Task, evaluation: Evaluation, dataset: Any
+    folder: Path, recipe: Recipe, result: Result, task: Task, evaluation: Evaluation, dataset: Any
 ) -> Path:
     """Write `folder`/report.html and return its path."""
     lines = read_log(folder / "metrics.jsonl")
@@ -29,7 +30,7 @@ def write_report(
         Section("Curves", curves(lines)),
         *task.log_report(lines),
         *task.report(evaluation, dataset),
-        Section("Recipe", f"<pre>{escape(to_yaml(config.tree))}</pre>"),
+        Section("Recipe", f"<pre>{escape(to_yaml(recipe.config.tree))}</pre>"),
         Section(
             "Made with",
             table(

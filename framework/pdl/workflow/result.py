@@ -17,7 +17,7 @@ The schema of result.json (also in `FIELDS`, which a test holds it to):
                         trained
     pretrained          what became of the weights it began with: a `pdl.hub.Report` each, [] for a fresh start
     metrics             {"test/accuracy": 0.98, "test/loss": ..., "val/...": ..., "train/loss": ...}; a task may name
-                        further ones without a split (`Task.figures`): {"energy": -1.137, ...}
+                        further ones without a split (`Task.summary_metrics`): {"energy": -1.137, ...}
     baselines           what simple methods reach on the split of the test, {} where the task knows of none:
                         {"popularity": {"test/recall@20": 0.09, ...}, ...}
     versions            {"pdl": ..., "python": ..., "numpy": ..., and the suites'}
@@ -32,14 +32,12 @@ import platform
 import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pdl.errors import DataError
 from pdl.train.log import duration
+from pdl.train.recipe import Recipe
 from pdl.version import __version__
-
-if TYPE_CHECKING:
-    from pdl.config import Config
 
 FIELDS: dict[str, type | tuple[type, ...]] = {
     "schema": int, "recipe": str, "task": str, "model": str, "run": str, "status": str, "seed": int, "epochs": int,
@@ -140,12 +138,11 @@ def _short(folder: str) -> str:
         return folder
 
 
-def identity(recipe: str, path: Path, config: Config) -> dict[str, Any]:
+def identity(name: str, path: Path, recipe: Recipe) -> dict[str, Any]:
     """The fields of a result that say what and where."""
     return {
-        "recipe": recipe,
-        "task": config["task"]["_target_"],
-        "model": config["model"]["_target_"],
+        "recipe": name,
+        **recipe.identity(),
         "run": str(path.resolve()),
         "versions": versions(),
         "machine": machine(),

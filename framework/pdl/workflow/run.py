@@ -24,10 +24,13 @@ from typing import Any
 
 from pdl import checkpoint
 from pdl.checkpoint import LAST
-from pdl.config import Config, build, dump, from_dict, load
+from pdl.config import Config, dump, from_dict, load
 from pdl.errors import UsageError
 from pdl.files import write_atomic
+from pdl.hub.pretrained import deferred
 from pdl.nn import Module
+from pdl.train.assembly import learned_config, restored
+from pdl.train.recipe import Recipe
 from pdl.train.task import Task
 from pdl.vocabulary import Vocabulary
 
@@ -85,11 +88,23 @@ class Run:
         files = sorted((self.path / "vocabularies").glob("*.txt"))
         return {file.stem: Vocabulary.read(file.read_text(encoding="utf-8"), str(file)) for file in files}
 
-    def task(self, config: Config) -> Task:
-        """The task of the run, with the names it has learned; `config` is the run's own, maybe with other data."""
-        task: Task = build(config["task"])
+    def recipe(self, overrides: Sequence[str] = ()) -> Recipe:
+        """The checked recipe of the run, maybe with other data."""
+        return Recipe(self.config(overrides))
+
+    def task(self, recipe: Recipe) -> Task:
+        """The task of a recipe of the run, with the names it has learned."""
+        task: Task = recipe.task.build()
         task.vocabularies.update(self.vocabularies)
         return task
+
+    def opened(self, weights: str | None = None) -> OpenRun:
+        """The run ready for use, by its folder alone: no data set is opened. `weights` as in `load_weights`."""
+        recipe = self.recipe()
+        task = self.task(recipe)
+        with deferred():
+            model = restored(task, recipe)
+        return OpenRun(recipe, task, model, self.load_weights(model, weights))
 
     def load_weights(self, model: Module, which: str | None = None) -> str:
         """Give the model the weights of a checkpoint, "best" or "last" (None: those the run's own test used).
@@ -108,12 +123,12 @@ class Run:
 
     def open_for(
         self,
-        config: Config,
+        recipe: Recipe,
         task: Task,
         mode: dict[str, Any],
         pretrained: Sequence[dict[str, Any]] = (),
     ) -> None:
-        """Make the folder, with config.yaml (the recipe, and laid over it what the data told the task), the task's
+        """Make the folder, with config.yaml (the recipe, and laid over it what the data told), the task's
         vocabularies, and run.json, which also keeps what became of pretrained weights.
 
         The folder of a resumed run has them already, and must be of the same `mode` (fast_dev_run, overfit).
@@ -128,22 +143,32 @@ class Run:
                 raise UsageError(f"{self.path}: this run was begun {how}; go on with: "
                                  f"pdl train --resume {self.path}{options}")  # fmt: skip
             return
-        told = task.remember()
+        config, learned = recipe.config, learned_config(task, recipe)
         for name, vocabulary in task.vocabularies.items():
             (self.path / "vocabularies").mkdir(exist_ok=True)
             text = vocabulary.text().encode()
             write_atomic(self.path / "vocabularies" / f"{name}.txt", text)
-        whole = from_dict(overlaid(config.plain(), told))
+        whole = from_dict(overlaid(config.plain(), learned))
         dump(Config(whole.tree, config.path, config.overrides), self.path)
         began = time.strftime("%Y-%m-%dT%H:%M:%S%z")
         about: dict[str, Any] = {
-            "recipe": config.path.stem if config.path else "run",
+            "recipe": recipe.name,
             "started": began,
-            "told": told,
+            "learned": learned,
             "mode": mode,
         }
         about["pretrained"] = list(pretrained)
         write_atomic(self.path / "run.json", (json.dumps(about) + "\n").encode())
+
+
+@dataclass(frozen=True)
+class OpenRun:
+    """A run ready for use. `weights` says which they are, and of when: "best (epoch 3)"."""
+
+    recipe: Recipe
+    task: Task
+    model: Module
+    weights: str
 
 
 def overlaid(tree: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:

@@ -6,8 +6,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from pdl import random
-from pdl.config import Config, build, check
-from pdl.config.tree import plain
+from pdl.config import Config
 from pdl.errors import DataError, TraceError
 from pdl.hub.pretrained import deferred
 from pdl.nn import Module
@@ -15,8 +14,9 @@ from pdl.ops.cost import multiply_adds
 from pdl.ops.precision import autocast
 from pdl.program import CompiledStep, Program, trace, verify
 from pdl.program.passes import FORWARD, run_passes
+from pdl.train.assembly import assemble
 from pdl.train.freeze import Frozen
-from pdl.train.settings import TrainSettings
+from pdl.train.recipe import Recipe
 from pdl.train.task import Loss, Task
 
 
@@ -24,12 +24,12 @@ class TracedRecipe:
     """The model of a recipe (fresh weights) and the first batch of its training data."""
 
     def __init__(self, config: Config) -> None:
-        config = check(config)
-        self.settings = TrainSettings(**plain(config.get("train") or {}))
-        self.task: Task = build(config["task"])
+        recipe = Recipe(config)
+        self.settings = recipe.settings
+        self.task: Task = recipe.task.build()
         with random.fork_seed(self.settings.seed):
             with deferred():
-                parts = self.task.build(config, seed=self.settings.seed, splits=("train",))
+                parts = assemble(self.task, recipe, seed=self.settings.seed, splits=("train",))
             self.model: Module = parts.model
             self.batch: Any = next(iter(parts.loaders["train"]), None)
         if self.batch is None:

@@ -12,11 +12,11 @@ from typing import Any
 
 from pdl import checkpoint, random
 from pdl.checkpoint import LAST
-from pdl.config import Config, build, check, diff, from_dict
-from pdl.config.tree import plain
+from pdl.config import Config, diff
 from pdl.errors import CheckError, NumericalError, PdlError, UsageError
 from pdl.files import write_atomic
 from pdl.hub.pretrained import collected, deferred
+from pdl.train.assembly import Parts, assemble
 from pdl.train.checkpoints import Checkpoints
 from pdl.train.freeze import Frozen
 from pdl.train.hooks import EarlyStop, Hook
@@ -24,10 +24,12 @@ from pdl.train.log import MetricsLog, Progress, append_log
 from pdl.train.loop import Evaluation, Trainer
 from pdl.train.loop import evaluate as evaluate_split
 from pdl.train.profiler import Profiler
+from pdl.train.recipe import Recipe
 from pdl.train.settings import TrainSettings
-from pdl.train.task import Parts, Task
+from pdl.train.task import Task
 from pdl.train.tensorboard import TensorBoard
 from pdl.workflow.baselines import has_baselines, in_card, measured
+from pdl.workflow.exporting import FILE, write_bundle
 from pdl.workflow.report import write_report
 from pdl.workflow.result import Result, identity
 from pdl.workflow.run import Run
@@ -46,7 +48,7 @@ OVERFIT_EPOCHS, OVERFIT_RATIO = 300, 0.1
 
 
 def train(
-    cfg: Config | dict[str, Any],
+    recipe: Recipe | Config | dict[str, Any],
     *,
     run: str | Path | None = None,
     resume: bool = False,
@@ -64,69 +66,68 @@ def train(
     hooks         of your own, before the trainer's
     progress      tell how far it is, on standard error
     """
-    config = check(cfg if isinstance(cfg, Config) else from_dict(cfg))
-    folder = _folder(config, run, resume)
-    settings = _settings(config, fast_dev_run, overfit)
-    task = folder.task(config)
+    recipe = recipe if isinstance(recipe, Recipe) else Recipe(recipe)
+    folder = _folder(recipe, run, resume)
+    settings = _settings(recipe, fast_dev_run, overfit)
+    task = folder.task(recipe)
     fresh = not folder.path.exists()
     with random.fork_seed(settings.seed):
         going_on = resume and folder.resumable
         with deferred() if going_on else nullcontext(), collected() as reports:
-            parts = task.build(config, seed=settings.seed, overfit=overfit)
+            parts = assemble(task, recipe, seed=settings.seed, overfit=overfit)
         trainer = _trainer(
-            config, task, parts, settings, limit=FAST_BATCHES if fast_dev_run else None, plain_lr=overfit > 0
+            recipe, task, parts, settings, limit=FAST_BATCHES if fast_dev_run else None, plain_lr=overfit > 0
         )
         trainer.notes = [line for report in reports for line in report.lines()]
         trainer.hooks = [*hooks, *_hooks(folder, settings, overfit, progress)]
         mode = {"fast_dev_run": fast_dev_run, "overfit": overfit}
-        folder.open_for(config, task, mode, [report.to_dict() for report in reports])
+        folder.open_for(recipe, task, mode, [report.to_dict() for report in reports])
         if going_on:
             trainer.load_state_dict(checkpoint.load(folder.checkpoints / LAST))
         with _explained(folder, fresh):
             trainer.fit()
     stopped = "stopped early" if trainer.state.stopped else "finished"
     status = "fast dev run" if fast_dev_run else "overfit" if overfit else stopped
-    return _finish(folder, config, trainer, parts, status)
+    return _finish(folder, recipe, trainer, parts, status)
 
 
-def profile(cfg: Config | dict[str, Any], *, run: str | Path | None = None, steps: int = 20) -> Profiler:
+def profile(recipe: Recipe | Config | dict[str, Any], *, run: str | Path | None = None, steps: int = 20) -> Profiler:
     """Train a recipe for a few steps and record where their time goes, into trace.json and profile.json of a new run
     folder (`run`; by default runs/<recipe>-<n>). Nothing is evaluated and no weights are kept.
     """
-    config = check(cfg if isinstance(cfg, Config) else from_dict(cfg))
-    folder = _folder(config, run, resume=False)
-    settings = TrainSettings(**plain(config.get("train") or {}))
-    task: Task = build(config["task"])
+    recipe = recipe if isinstance(recipe, Recipe) else Recipe(recipe)
+    folder, settings = _folder(recipe, run, resume=False), recipe.settings
+    task: Task = recipe.task.build()
     profiler = Profiler(steps)
     with random.fork_seed(settings.seed):
-        parts = task.build(config, seed=settings.seed, splits=("train",))
-        trainer = _trainer(config, task, parts, replace(settings, max_steps=None), limit=None, plain_lr=False)
+        parts = assemble(task, recipe, seed=settings.seed, splits=("train",))
+        trainer = _trainer(recipe, task, parts, replace(settings, max_steps=None), limit=None, plain_lr=False)
         trainer.settings = replace(trainer.settings, epochs=10**9)  # it ends when enough steps are recorded
         trainer.hooks = [profiler]
-        folder.open_for(config, task, {"profile": steps})
+        folder.open_for(recipe, task, {"profile": steps})
         trainer.fit()
     profiler.write_trace(folder.path / TRACE)
     write_atomic(folder.path / PROFILE, (json.dumps(profiler.to_dict()) + "\n").encode())
     return profiler
 
 
-def _folder(config: Config, run: str | Path | None, resume: bool) -> Run:
+def _folder(recipe: Recipe, run: str | Path | None, resume: bool) -> Run:
     """A new folder, or the one to go on in, whose recipe must be this one."""
     if not resume:
-        return Run.new(run, config.path.stem if config.path else "run")
+        return Run.new(run, recipe.name)
     if run is None:
         raise UsageError("resume: which run? name its folder (pdl train --resume RUN)")
     folder = Run.open(run)
-    demand_same(folder, config)
+    check_same(folder, recipe)
     return folder
 
 
-def demand_same(folder: Run, config: Config, *, tested: bool = False) -> None:
-    """UsageError where a recipe is not that of a run, but for what no weight depends on and what the data told; where
-    the run has been `tested`, not for what its test depends on either."""
-    told = {f"{section}.{key}" for section, keys in folder.describe().get("told", {}).items() for key in keys}
-    free = tuple(key for key in FREE if not (tested and key in TEST)) + tuple(told)
-    changed = [each for each in diff(folder.config(), config) if not each.key.startswith(free)]
+def check_same(folder: Run, recipe: Recipe, *, tested: bool = False) -> None:
+    """UsageError where a recipe is not that of a run, but for what no weight depends on and what was learned from the
+    data; where the run has been `tested`, not for what its test depends on either."""
+    learned = {f"{section}.{key}" for section, keys in folder.describe().get("learned", {}).items() for key in keys}
+    free = tuple(key for key in FREE if not (tested and key in TEST)) + tuple(learned)
+    changed = [each for each in diff(folder.config(), recipe.config) if not each.key.startswith(free)]
     if changed:
         lines = "\n".join(f"  {each}" for each in changed)
         raise UsageError(
@@ -135,8 +136,8 @@ def demand_same(folder: Run, config: Config, *, tested: bool = False) -> None:
         )
 
 
-def _settings(config: Config, fast_dev_run: bool, overfit: int) -> TrainSettings:
-    settings = TrainSettings(**plain(config.get("train") or {}))
+def _settings(recipe: Recipe, fast_dev_run: bool, overfit: int) -> TrainSettings:
+    settings = recipe.settings
     if fast_dev_run:
         return replace(settings, epochs=1, eval_every=1, log_every=1, early_stop=None)
     if overfit:
@@ -146,11 +147,11 @@ def _settings(config: Config, fast_dev_run: bool, overfit: int) -> TrainSettings
 
 
 def _trainer(
-    config: Config, task: Task, parts: Parts, settings: TrainSettings, *, limit: int | None, plain_lr: bool
+    recipe: Recipe, task: Task, parts: Parts, settings: TrainSettings, *, limit: int | None, plain_lr: bool
 ) -> Trainer:
     frozen = Frozen(parts.model, settings.freeze)  # before the optimiser, which takes what is left
-    optimizer = build(config["optim"], params=parts.model)
-    schedule = None if plain_lr or config.get("schedule") is None else build(config["schedule"])
+    optimizer = recipe.optim.build(params=parts.model)
+    schedule = None if plain_lr or recipe.schedule is None else recipe.schedule.build()
     return Trainer(task, parts.model, optimizer, parts.loaders, settings, schedule=schedule, limit=limit, frozen=frozen)
 
 
@@ -213,48 +214,46 @@ def _explained(folder: Run, fresh: bool) -> Iterator[None]:
         raise
 
 
-def _finish(folder: Run, config: Config, trainer: Trainer, parts: Parts, status: str) -> Result:
+def _finish(folder: Run, recipe: Recipe, trainer: Trainer, parts: Parts, status: str) -> Result:
     """Load the weights the test is to use, test, measure the baselines, and write result and report."""
     which = trainer.settings.test_weights if trainer.state.best is not None else "last"
     weights = folder.load_weights(trainer.model, which) + (f", by {trainer.monitor}" if which == "best" else "")
     split = next(each for each in ("test", "val", "train") if each in trainer.loaders)
     evaluation = evaluate_split(trainer.task, trainer.model, trainer.loaders[split], split=split, limit=trainer.limit)
     validation = trainer.state.best_metrics if which == "best" else trainer.state.metrics
-    figures = trainer.task.figures(evaluation)
+    figures = trainer.task.summary_metrics(evaluation)
     metrics = {**figures, **evaluation.metrics, **validation, "train/loss": trainer.state.train_loss}
-    result = _result(folder, config, trainer, status, weights, metrics)
+    result = _result(folder, recipe, trainer, status, weights, metrics)
     stopped = trainer.state.stopped and trainer.settings.early_stop is not None
     result.selection = selection(which, trainer.monitor, parts.datasets, stopped_early=stopped)
     result.save(folder.result)
     if status in ("finished", "stopped early") and has_baselines(trainer.task):
-        _beside(result, trainer, config, parts, split)
+        _beside(result, trainer, recipe, parts, split)
         result.save(folder.result)
     line = {"kind": "test", "step": trainer.state.step, **result.metrics, "weights": weights}
     append_log(folder.path / "metrics.jsonl", line)
     if trainer.settings.report:
         dataset = getattr(trainer.loaders[split], "dataset", None)
-        write_report(folder.path, config, result, trainer.task, evaluation, dataset)
+        write_report(folder.path, recipe, result, trainer.task, evaluation, dataset)
     if trainer.settings.export and status != "overfit":
-        _export(folder, config, trainer, result, getattr(trainer.loaders[split], "dataset", None))
+        _export(folder, recipe, trainer, result, getattr(trainer.loaders[split], "dataset", None))
     return result
 
 
-def _beside(result: Result, trainer: Trainer, config: Config, parts: Parts, split: str) -> None:
+def _beside(result: Result, trainer: Trainer, recipe: Recipe, parts: Parts, split: str) -> None:
     """Measure the baselines; a fault there costs their numbers and not the run's."""
     reached = ", ".join(f"{name} {value:.4g}" for name, value in result.metrics.items() if name.startswith(f"{split}/"))
     trainer.emit("on_message", f"{reached}; measuring the baselines on {split}")
     try:
-        result.baselines = measured(trainer.task, config, parts.datasets, split)
+        result.baselines = measured(trainer.task, recipe, parts.datasets, split)
     except PdlError as error:
         trainer.emit("on_message", f"no baselines: {str(error).splitlines()[0]}")
 
 
-def _export(folder: Run, config: Config, trainer: Trainer, result: Result, dataset: Any) -> None:
+def _export(folder: Run, recipe: Recipe, trainer: Trainer, result: Result, dataset: Any) -> None:
     """Write model.pdl; where that cannot be, one line says why."""
-    from pdl.workflow.exporting import FILE, write_bundle
-
     try:
-        deployment = trainer.task.deployment(trainer.model, config, dataset=dataset, metrics=result.metrics)
+        deployment = trainer.task.deployment(trainer.model, recipe, dataset=dataset, metrics=result.metrics)
         deployment.card = in_card(deployment.card, result)
         deployment.about |= {"weights": result.weights}
         write_bundle(folder.path / FILE, deployment, folder, result.metrics)
@@ -263,11 +262,11 @@ def _export(folder: Run, config: Config, trainer: Trainer, result: Result, datas
 
 
 def _result(
-    folder: Run, config: Config, trainer: Trainer, status: str, weights: str, metrics: dict[str, float]
+    folder: Run, recipe: Recipe, trainer: Trainer, status: str, weights: str, metrics: dict[str, float]
 ) -> Result:
     state = trainer.state
     return Result(
-        **identity(folder.describe()["recipe"], folder.path, config),
+        **identity(folder.describe()["recipe"], folder.path, recipe),
         status=status,
         seed=trainer.settings.seed,
         epochs=state.epoch,

@@ -24,6 +24,7 @@ from pdl.runtime.graph_input import Form, GraphPart, opened
 from pdl.runtime.molecules import MoleculeForm, SmilesPart
 from pdl.runtime.pipeline import Pipeline
 from pdl.tensor import Tensor, no_grad
+from pdl.train import Recipe
 from pdl_graph.batch import GraphBatch
 from pdl_graph.features import dense
 from pdl_graph.graph import Graph
@@ -282,16 +283,15 @@ def metric_table(metrics: Mapping[str, float | None]) -> str:
 
 
 def card_of(
-    title: str, what: str, cfg: Any, metrics: Mapping[str, float | None], *, protocol: str, use: str, licence: str
+    title: str, what: str, recipe: Recipe, metrics: Mapping[str, float | None], *, protocol: str, use: str, licence: str
 ) -> str:
     """A model card, in markdown."""
-    source = cfg["data"].get("train") or {}
+    source = recipe.data.splits["train"]
     parts = [
         f"# {title}",
         what,
         "## Data",
-        f"Learned from {source.get('_target_', 'data that the recipe names')} {source.get('name') or ''}; config.yaml "
-        "in this bundle holds the whole recipe.",
+        f"Learned from {source.target} {source.get('name') or ''}; config.yaml in this bundle holds the whole recipe.",
         "## Metrics",
         f"{protocol}\n\n{metric_table(metrics)}",
         "## Licence",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pdl.report import Section, table
+from pdl.train import Recipe
 from pdl.train.loop import Evaluation
 from pdl_quantum.chemistry.mappings import jordan_wigner
 from pdl_quantum.chemistry.operators import electron_number, spin_squared, spin_z
@@ -22,7 +23,7 @@ class VQE(Variational):
     def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
         return [*super().report(evaluation, dataset), *electrons(self, self.state_names())]
 
-    def title(self, cfg: Any) -> str:
+    def title(self, recipe: Recipe) -> str:
         return "Ground state of a molecule, by a circuit that was trained (VQE)"
 
 

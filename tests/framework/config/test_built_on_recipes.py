@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pdl.config import check, load
+from pdl.config import load
 from pdl.config.named import shipped
 from pdl.errors import ConfigError
+from pdl.train.recipe import check
 
 SOME = [name for name in shipped() if name.endswith(("digits_lenet", "usair_seal", "h2_vqe", "ml100k_dssm"))]
 

@@ -11,6 +11,7 @@ import pytest
 from pdl import config
 from pdl.cli import main
 from pdl.errors import ConfigError, DataError, UsageError
+from pdl.train.recipe import check
 from tests.framework.config.broken import GOOD
 
 pytestmark = pytest.mark.usefixtures("demo")
@@ -30,7 +31,7 @@ def test_layers(recipe: Path) -> None:
     assert cfg.get("data.batch_size") == 4
     assert cfg.get("train.tensorboard") is True
     assert cfg.get("train.nope") is None
-    config.check(cfg)
+    check(cfg)
 
 
 def test_origins(recipe: Path) -> None:
@@ -60,7 +61,7 @@ def test_origins(recipe: Path) -> None:
     ],
 )
 def test_overrides(override: str, key: str, value: Any, recipe: Path) -> None:
-    cfg = config.check(config.load(recipe, [override]))
+    cfg = check(config.load(recipe, [override]))
     assert cfg.get(key) == value
 
 
@@ -68,7 +69,7 @@ def test_interpolation_and_environment(recipe: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("PDL_WIDTH", "7")
     recipe.write_text(GOOD.replace("width: 8", "width: ${oc.decode:${oc.env:PDL_WIDTH}}"))
     cfg = config.load(recipe)
-    assert config.check(cfg)["model"]["width"] == 7
+    assert check(cfg)["model"]["width"] == 7
 
 
 def test_a_folder_with_spaces_and_quotes(tmp_path: Path) -> None:
@@ -84,10 +85,10 @@ def test_parts_beside_the_recipe(recipe: Path) -> None:
     (recipe.parent / "mine" / "big.yaml").write_text("# @package _global_\nmodel:\n  width: wide\n")
     recipe.write_text(GOOD.replace("  width: 8\n", "").replace("  - /demo/base\n", "  - /demo/base\n  - /mine/big\n"))
     with pytest.raises(ConfigError, match=r"mine/big.yaml:3: model.width: expected a whole number"):
-        config.check(config.load(recipe))
+        check(config.load(recipe))
     (recipe.parent / "mine" / "big.yaml").write_text("model:\n  width: 3\n")
     with pytest.raises(ConfigError, match=r"mine/big.yaml:1: mine: unknown key.*# @package _global_"):
-        config.check(config.load(recipe))
+        check(config.load(recipe))
     (recipe.parent / "mine" / "big.yaml").write_text("# @package _global_\nmodel:\n\twidth: 3\n")
     with pytest.raises(ConfigError, match=r"mine/big.yaml:3: not valid YAML"):
         config.load(recipe)
@@ -95,7 +96,7 @@ def test_parts_beside_the_recipe(recipe: Path) -> None:
 
 def test_moved_names_stay_alive(recipe: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recipe.write_text(GOOD.replace("pdl_demo.Net", "pdl_demo.OldNet"))
-    cfg = config.check(config.load(recipe))
+    cfg = check(config.load(recipe))
     assert cfg["model"]["_target_"] == "pdl_demo.Net"
     assert len(cfg.notices) == 1
     assert "pdl_demo.OldNet is now pdl_demo.Net" in cfg.notices[0]
@@ -104,7 +105,7 @@ def test_moved_names_stay_alive(recipe: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_build(recipe: Path) -> None:
-    cfg = config.check(
+    cfg = check(
         config.load(recipe, ["model.kernel=[3,5]", "model.norm._target_=pdl_demo.Norm", "model.stages=[1]"])
     )
     net = config.build(cfg["model"])
@@ -157,9 +158,9 @@ def test_dump_and_load_give_the_same_tree(tmp_path: Path) -> None:
 
 
 def test_dump_of_a_recipe(recipe: Path, tmp_path: Path) -> None:
-    cfg = config.check(config.load(recipe, ["optim.lr=1e-5", "train.epochs=7"]))
+    cfg = check(config.load(recipe, ["optim.lr=1e-5", "train.epochs=7"]))
     config.dump(cfg, tmp_path / "run")
-    again = config.check(config.load(tmp_path / "run"))
+    again = check(config.load(tmp_path / "run"))
     assert again.plain() == cfg.plain()
     assert config.diff(cfg, again) == []
 
@@ -179,7 +180,7 @@ def test_show_with_origins(recipe: Path) -> None:
 
 def test_from_dict_is_checked_like_a_recipe() -> None:
     with pytest.raises(ConfigError, match=r"train\.epochz: unknown key"):
-        config.check(config.from_dict({"train": {"epochz": 3}}))
+        check(config.from_dict({"train": {"epochz": 3}}))
 
 
 def test_errors_are_usage_errors(recipe: Path) -> None:

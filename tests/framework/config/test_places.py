@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pdl.config import check, load
+from pdl.config import load
 from pdl.config.places import there
 from pdl.report import png
+from pdl.train.recipe import check
 from pdl.workflow import predict
 from pdl.workflow.training import train
 from pdl_cv.data import Digits

@@ -14,7 +14,7 @@ import pytest
 from pdl.config.schema import Checker
 from pdl.config.signature import signature, wants_tuple
 from pdl.config.words import describe
-from pdl.hints import Choice, Range, Told
+from pdl.hints import Choice, Inferred, Range
 from pdl.nn import Linear
 
 
@@ -115,13 +115,14 @@ def test_signature_resolves_annotations() -> None:
     assert found.makes is int
 
 
-def test_what_the_data_tells_may_be_left_open() -> None:
-    """Not what it does not tell; and what is given is checked as ever."""
+def test_what_the_data_gives_may_be_left_open() -> None:
+    """Nothing else may; and what is given is checked as ever."""
+    inferred = Annotated[Linear, Inferred("in_features")]
     for hint, node, says in [
-        (Annotated[Linear, Told("in_features")], {"out_features": 2}, None),
-        (Annotated[Linear, Told("in_features")], {"in_features": 3, "out_features": 2}, None),
-        (Annotated[Linear, Told("in_features")], {"in_features": "x", "out_features": 2}, "expected a whole number"),
-        (Annotated[Linear, Told("in_features")], {}, "missing"),
+        (inferred, {"out_features": 2}, None),
+        (inferred, {"in_features": 3, "out_features": 2}, None),
+        (inferred, {"in_features": "x", "out_features": 2}, "expected a whole number"),
+        (inferred, {}, "missing"),
         (Linear, {"out_features": 2}, "missing"),
     ]:
         checker = Checker()

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pdl.config import check, load
+from pdl.config import load
 from pdl.runtime import bundle
+from pdl.train.recipe import check
 from pdl.workflow.selection import in_card, same_samples, selection
 from pdl.workflow.training import train
 

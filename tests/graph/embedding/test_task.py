@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pdl import config, train
+from pdl import config, workflow
 from pdl.cli import main
-from pdl.config import from_dict
 from pdl.errors import ConfigError, DataError, UsageError
 from pdl.runtime.use import predict as predict_with_bundle
+from pdl.train import Recipe, assemble
 from pdl.workflow import Run
 from pdl_graph import DeepWalk, NodeEmbedding
 from pdl_graph.data import BlogCatalog, CaAstroPh, EdgeSplit
@@ -34,12 +34,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         where = [f"{place.format(split)}={stand.settings['path']}" for split in ("train", "test")]
         recipe = config.load(f"graph/{name}", [*SMALL, *dict.fromkeys(where)])
         found[name.partition("_")[0]] = root / name
-        train.train(recipe, run=root / name, progress=False)
+        workflow.train(recipe, run=root / name, progress=False)
     return found
 
 
 def test_pairs_are_told_and_labels_too(runs: dict[str, Path]) -> None:
-    links, labels = (train.Result.load(Run(runs[name]).result) for name in ("ca", "blogcatalog"))
+    links, labels = (workflow.Result.load(Run(runs[name]).result) for name in ("ca", "blogcatalog"))
     assert links.metrics["test/auc"] > 0.6
     assert {"test/ap", "test/mrr", "test/hits@10"} <= set(links.metrics)
     assert "preferential attachment" in links.baselines
@@ -53,7 +53,7 @@ def test_pairs_are_told_and_labels_too(runs: dict[str, Path]) -> None:
 
 
 def test_a_run_answers_for_nodes_and_pairs_together(runs: dict[str, Path]) -> None:
-    found = train.predict(runs["ca"], ["3", {"pair": ["3", "4"]}, {"node": "5"}], topk=4)
+    found = workflow.predict(runs["ca"], ["3", {"pair": ["3", "4"]}, {"node": "5"}], topk=4)
     assert [each["input"] for each in found] == ["3", "3:4", "5"]
     scores = [item["score"] for item in found[0]["items"]]
     assert len(scores) == 4
@@ -61,14 +61,14 @@ def test_a_run_answers_for_nodes_and_pairs_together(runs: dict[str, Path]) -> No
     assert "3" not in [item["item"] for item in found[0]["items"]]
     assert 0 < found[1]["edge"] < 1
     with pytest.raises(DataError, match="node 'nobody' is not among the"):
-        train.predict(runs["ca"], ["nobody"])
+        workflow.predict(runs["ca"], ["nobody"])
     with pytest.raises(UsageError, match="knows no chance of an edge"):
-        train.predict(runs["blogcatalog"], [{"pair": ["3", "4"]}])
+        workflow.predict(runs["blogcatalog"], [{"pair": ["3", "4"]}])
 
 
 def test_bundles_say_what_runs_say(runs: dict[str, Path]) -> None:
     for name, asked in (("ca", [{"pair": ["3", "4"]}, {"pair": ["8", "1"]}]), ("blogcatalog", ["3", "77"])):
-        ours = train.predict(runs[name], asked)
+        ours = workflow.predict(runs[name], asked)
         theirs = [each for _, _, each in predict_with_bundle(runs[name] / "model.pdl", asked)]
         for a, b in zip(ours, theirs, strict=True):
             assert a.keys() == b.keys()
@@ -127,18 +127,18 @@ def test_faults(tmp_path: Path) -> None:
     data = {"train": {**blogs, "split": "train"}, "test": {**blogs, "split": "test"}}
     pairs = {"_target_": "pdl_graph.data.EdgeSplit", "graph": blogs, "split": "test"}
     with pytest.raises(ConfigError, match=r"data\.test: .*(same graph|same kind)"):
-        train.train(from_dict(recipe(data={**data, "test": pairs})), run=tmp_path / "a", progress=False)
+        workflow.train(Recipe(recipe(data={**data, "test": pairs})), run=tmp_path / "a", progress=False)
     edges = CaAstroPh.stand_in(tmp_path, {})
     whole = {"_target_": "pdl_graph.data.CaAstroPh", "path": edges.settings["path"]}
     with pytest.raises(ConfigError, match="asks nothing of nodes"):
-        train.train(from_dict(recipe(data={"train": whole})), run=tmp_path / "b", progress=False)
+        workflow.train(Recipe(recipe(data={"train": whole})), run=tmp_path / "b", progress=False)
     wrong = {"_target_": "pdl_graph.GCN", "num_features": 3, "num_classes": 2}
     with pytest.raises(ConfigError, match=r"no pdl_graph\.SkipGram"):
-        train.train(from_dict(recipe(data=data, model=wrong)), run=tmp_path / "c", progress=False)
-    with pytest.raises(ConfigError, match="overfit"):
-        NodeEmbedding().build(from_dict(recipe(data=data)), overfit=4)
+        workflow.train(Recipe(recipe(data=data, model=wrong)), run=tmp_path / "c", progress=False)
+    with pytest.raises(UsageError, match="overfit"):
+        assemble(NodeEmbedding(), Recipe(recipe(data=data)), overfit=4)
     with pytest.raises(ConfigError, match="the task tells it"):
         DeepWalk(dim=3)
-    assert not [fault for fault in check(from_dict(recipe(data=data))) if fault.severity == "error"]
+    assert not [fault for fault in check(Recipe(recipe(data=data))) if fault.severity == "error"]
     twice = {"train": data["train"], "test": {**data["test"], "seed": 5}}
-    assert any("are in train too" in fault.what for fault in check(from_dict(recipe(data=twice))))
+    assert any("are in train too" in fault.what for fault in check(Recipe(recipe(data=twice))))

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pdl.config import from_dict, load
+from pdl.config import load
 from pdl.data import Few
+from pdl.train import Recipe
 from pdl_graph import Graph, GraphPrediction
 from pdl_graph.data import GraphSet
 from pdl_graph.graphs.check import LISTED, check_sets
+from tests.graph.recipes import recipe_of
 
 
 def path(length: int, **about: Any) -> Graph:
@@ -77,7 +79,6 @@ def test_of_many_faulty_graphs_a_few_are_listed() -> None:
 
 
 def test_the_task_checks_its_recipe() -> None:
-    good = load("graph/mutag_gin")
+    good = Recipe(load("graph/mutag_gin"))
     assert not [f for f in GraphPrediction().check(good) if f.severity == "error"]
-    nodes = from_dict({"data": {"train": {"_target_": "pdl_graph.data.PowerLaw", "nodes": 20, "edges": 40}}})
-    assert [f.what for f in GraphPrediction().check(nodes)] == ["PowerLaw gives no graphs"]
+    assert [f.what for f in GraphPrediction().check(recipe_of())] == ["PowerLaw gives no graphs"]

@@ -17,6 +17,7 @@ from pdl.workflow.run import Run
 from pdl_graph import GraphPrediction
 from pdl_graph.data import Molecules, TUGraphs
 from pdl_graph.graphs.loader import Batches, chosen_of
+from tests.graph.recipes import recipe_of
 
 pytest.importorskip("rdkit", reason='needs RDKit: pip install "pdl-graph[molecules]"')
 
@@ -60,20 +61,20 @@ def test_runs_and_bundles_answer_for_smiles(trained: Path, tmp_path: Path) -> No
 
 
 def test_a_run_remembers_how_molecules_became_graphs(trained: Path) -> None:
-    config = Run(trained).config()
-    assert config["task"]["molecules"]["bonds"] == ["type", "conjugated", "ring", "stereo"]
-    task = Run(trained).task(config)
+    recipe = Run(trained).recipe()
+    assert recipe.task.get("molecules")["bonds"] == ["type", "conjugated", "ring", "stereo"]
+    task = Run(trained).task(recipe)
     other = Molecules("ESOL", targets=["Molecular Weight", "Number of Rings"], bonds=["type"])
     other.names = ["a", "b"]
     with pytest.raises(DataError, match="give all splits the same elements, atoms and bonds"):
-        task.prepare(config, {"test": other})
+        task.prepare(recipe, {"test": other})
 
 
 def test_molecules_and_other_graphs_do_not_mix() -> None:
     esol, mutag = Molecules("ESOL"), TUGraphs("MUTAG")
     mutag.names, mutag.targets = esol.names, np.ones((len(mutag), 1), np.float32)
     with pytest.raises(DataError, match="give all splits the same"):
-        GraphPrediction(kind="regression").prepare({}, {"train": esol, "val": mutag})
+        GraphPrediction(kind="regression").prepare(recipe_of(), {"train": esol, "val": mutag})
 
 
 def test_the_loader_knows_its_molecules() -> None:

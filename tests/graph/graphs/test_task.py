@@ -14,7 +14,9 @@ from pdl.data import Few
 from pdl.errors import ConfigError, DataError
 from pdl.nn import Module
 from pdl.optim import Adam
-from pdl.train import Task, Trainer, TrainSettings
+from pdl.train import Recipe, Task, Trainer, TrainSettings, assemble
+from pdl.train.assembly import learned_config
+from pdl.train.recipe import Data
 from pdl.train.task import SPLITS
 from pdl.workflow import train
 from pdl.workflow.run import Run
@@ -22,6 +24,7 @@ from pdl_graph import GraphPrediction
 from pdl_graph.data import GraphSet, TUGraphs
 from pdl_graph.graphs import use
 from tests.graph.graphs.samples import drawn
+from tests.graph.recipes import recipe_of
 
 
 class Drawn(GraphSet):
@@ -68,13 +71,13 @@ class Fixed(Module):
 
 def prepared(kind: str, data: GraphSet) -> GraphPrediction:
     task = GraphPrediction(kind=kind)  # type: ignore[arg-type]
-    task.prepare({}, {"train": data})
+    task.prepare(recipe_of(), {"train": data})
     return task
 
 
 def evaluated(task: Task, model: Module, batch: Any) -> dict[str, Any]:
     metrics, found = task.metrics(), task.evaluate(model, batch)
-    task.observe(metrics, found, batch)
+    task.update_metrics(metrics, found, batch)
     return {"loss": float(found.value.item()), **{name: metric.compute() for name, metric in metrics.items()}}
 
 
@@ -109,12 +112,12 @@ def test_numbers_are_standardised_and_measured_in_their_units() -> None:
 
 def said(task: GraphPrediction, outputs: np.ndarray) -> dict[str, Any]:
     """What the steps of a bundle make of a model's outputs for one graph."""
-    steps = use.answering(task, nn.Identity(), {}).pipeline(use.labels(task))
+    steps = use.answering(task, nn.Identity()).pipeline(use.labels(task))
     return steps.finish({steps_output(task): outputs})  # type: ignore[no-any-return]
 
 
 def steps_output(task: GraphPrediction) -> str:
-    return next(iter(use.answering(task, nn.Identity(), {}).steps()["post"]))
+    return next(iter(use.answering(task, nn.Identity()).steps()["post"]))
 
 
 def test_questions_with_unknown_answers() -> None:
@@ -150,30 +153,22 @@ def test_a_training_and_its_run(tmp_path: Path) -> None:
     value = result.metrics["test/accuracy"]
     assert value is not None
     assert value > 0.6
-    run = Run(tmp_path / "run")
-    config = run.config()
-    assert config["model"]["encoder"]["num_features"] == 7
-    assert config["task"]["classes"] == ["not mutagenic", "mutagenic"]
-    task = run.task(config)
-    model = task.restore(config)
-    run.load_weights(model, "best")
-    again = evaluated(task, model.eval(), batch_of(TUGraphs("MUTAG", "test")))
+    opened = Run(tmp_path / "run").opened("best")
+    assert opened.recipe.model.get("encoder")["num_features"] == 7
+    assert "num_classes" not in opened.recipe.model.get("encoder")
+    assert opened.recipe.task.get("classes") == ["not mutagenic", "mutagenic"]
+    again = evaluated(opened.task, opened.model.eval(), batch_of(TUGraphs("MUTAG", "test")))
     assert again["accuracy"] == pytest.approx(value)
 
 
-class Own(GraphPrediction):
-    """With data made here."""
-
-    def datasets(self, cfg: Any, splits: Any = SPLITS) -> dict[str, Any]:
-        return {split: Drawn(n=120, seed=seed) for seed, split in enumerate(splits)}
-
-
-def test_numbers_are_learned() -> None:
-    task = Own(kind="regression")
-    config = recipe("regression")
-    config["model"]["dropout"] = 0.0
+def test_numbers_are_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = {split: Drawn(n=120, seed=seed) for seed, split in enumerate(SPLITS)}
+    monkeypatch.setattr(Data, "datasets", lambda self, splits: made)
+    task = GraphPrediction(kind="regression")
+    tree = recipe("regression")
+    tree["model"]["dropout"] = 0.0
     pdl.seed(0)
-    parts = task.build(config, seed=0)
+    parts = assemble(task, Recipe(tree), seed=0)
     trainer = Trainer(
         task,
         parts.model,
@@ -185,9 +180,9 @@ def test_numbers_are_learned() -> None:
     trainer.fit()
     assert trainer.evaluate("test").metrics["test/rmse"] < 0.7 * blind
     assert trainer.monitor == "val/rmse"
-    told = task.remember()
-    assert told["model"] == {"num_classes": 2, "encoder": {"num_features": 3}}
-    assert Own(kind="regression", **told["task"]).remember()["task"] == told["task"]
+    learned = learned_config(task, Recipe(tree))
+    assert learned["model"] == {"num_classes": 2, "encoder": {"num_features": 3}}
+    assert GraphPrediction(kind="regression", **learned["task"]).learned_config() == learned["task"]
 
 
 def test_few_of_a_set_are_those_samples() -> None:

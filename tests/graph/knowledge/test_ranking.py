@@ -11,11 +11,13 @@ import pytest
 
 import pdl
 from pdl.ranking import Lists, Ties
+from pdl.train import assemble
 from pdl_graph import KnowledgeGraph
 from pdl_graph.data.triples import triples_of, write_stand_in
 from pdl_graph.knowledge.known import Known, questions, without
 from pdl_graph.knowledge.loader import Ranked
 from pdl_graph.knowledge.ranking import Measure, Ranks, measure, names
+from tests.graph.recipes import recipe_of
 
 E, R = 12, 3
 TIES: dict[Ties, float] = {"average": 0.5, "conservative": 1.0, "optimistic": 0.0}
@@ -115,13 +117,13 @@ def test_an_evaluation_is_that_of_the_formulas(kind: str, reciprocal: bool, tmp_
     model = {"_target_": f"pdl_graph.{kind}", "dim": 8, "reciprocal": reciprocal}
     pdl.seed(1)
     task = KnowledgeGraph()
-    parts = task.build({"data": {**source, "batch_size": 9}, "model": model}, training=False)
+    parts = assemble(task, recipe_of({"data": {**source, "batch_size": 9}, "model": model}), training=False)
     net: Any = parts.model
     for table_ in (net.entities.weight.data, net.relations.weight.data):
         table_[...] = np.random.default_rng(table_.shape[1]).standard_normal(table_.shape) * 0.3
     measures = task.metrics()
     for batch in parts.loaders["test"]:
-        task.observe(measures, task.evaluate(net, batch), batch)
+        task.update_metrics(measures, task.evaluate(net, batch), batch)
 
     entity, relation = net.entities.weight.data.astype(np.float64), net.relations.weight.data.astype(np.float64)
     facts = {split: triples_of(data)[1] for split, data in parts.datasets.items()}

@@ -14,13 +14,15 @@ from pdl.config import load
 from pdl.config.named import shipped
 from pdl.data import Few
 from pdl.errors import ConfigError
-from pdl.train.loop import Evaluation
+from pdl.train import Evaluation, assemble
+from pdl.train.assembly import learned_config, restored
 from pdl.workflow import selftest
 from pdl_graph import KnowledgeGraph, RotatE
 from pdl_graph.data import Triples
 from pdl_graph.data.triples import write_stand_in
 from pdl_graph.knowledge.ranking import Ranks, measure
 from pdl_graph.knowledge.report import cardinality
+from tests.graph.recipes import recipe_of
 
 CONFIGS = Path(__file__).parents[3] / "configs" / "graph"
 RECIPES = sorted(p for p in CONFIGS.glob("*.yaml") if load(p).get("task._target_") == "pdl_graph.KnowledgeGraph")
@@ -62,12 +64,12 @@ def by_loop(task: KnowledgeGraph, model: Any, parts: Any, split: str) -> list[fl
 
 def test_filtered_ranks_are_those_of_a_loop(cfg: dict[str, Any]) -> None:
     task = KnowledgeGraph()
-    parts = task.build(cfg, training=False)
+    parts = assemble(task, recipe_of(cfg), training=False)
     table: Any = parts.model.entities.weight  # type: ignore[attr-defined]
     table.data[5:9] = table.data[5]  # entities that tie
     measures = task.metrics()
     for batch in parts.loaders["test"]:
-        task.observe(measures, task.evaluate(parts.model, batch), batch)
+        task.update_metrics(measures, task.evaluate(parts.model, batch), batch)
     expected = np.array(by_loop(task, parts.model, parts, "test"))
     np.testing.assert_array_equal(measures["ranks"].compute(), expected)
     assert any(rank % 1 for rank in expected)
@@ -78,15 +80,15 @@ def test_filtered_ranks_are_those_of_a_loop(cfg: dict[str, Any]) -> None:
 
 def test_the_filter_knows_splits_that_are_not_measured(cfg: dict[str, Any]) -> None:
     whole, alone = KnowledgeGraph(), KnowledgeGraph()
-    batches = list(whole.build(cfg, training=False).loaders["test"])
-    for one, other in zip(batches, alone.build(cfg, splits=("test",)).loaders["test"], strict=True):
+    batches = list(assemble(whole, recipe_of(cfg), training=False).loaders["test"])
+    for one, other in zip(batches, assemble(alone, recipe_of(cfg), splits=("test",)).loaders["test"], strict=True):
         np.testing.assert_array_equal(one["excluded"].values, other["excluded"].values)
         np.testing.assert_array_equal(one["excluded"].start, other["excluded"].start)
 
 
 def test_batches_of_training_share_entities_that_do_not_answer(cfg: dict[str, Any]) -> None:
     task = KnowledgeGraph(num_negatives=20, subsampling=True)
-    parts = task.build(cfg, splits=("train",), seed=3)
+    parts = assemble(task, recipe_of(cfg), splits=("train",), seed=3)
     known, seen, weights = set(facts_of(parts, ["train"])), [], []
     loader: Any = parts.loaders["train"]
     batches = list(loader)
@@ -103,7 +105,7 @@ def test_batches_of_training_share_entities_that_do_not_answer(cfg: dict[str, An
             assert batch["known"][row].tolist() == [fact in known for fact in facts]
     assert sorted(seen) == sorted(2 * facts_of(parts, ["train"]))
     np.testing.assert_allclose(weights, weights[0], rtol=1e-5)
-    again = task.build(cfg, splits=("train",), seed=3).loaders["train"]
+    again = assemble(task, recipe_of(cfg), splits=("train",), seed=3).loaders["train"]
     np.testing.assert_array_equal(next(iter(again))["others"], batches[0]["others"])
     loader.set_epoch(1)
     assert not np.array_equal(next(iter(loader))["others"], batches[0]["others"])
@@ -124,7 +126,7 @@ def test_every_loss_is_learned(cfg: dict[str, Any], model: str, options: dict[st
     cfg["model"] = {"_target_": f"pdl_graph.{model}", "dim": 16, "reciprocal": model == "ComplEx"}
     pdl.seed(0)
     task = KnowledgeGraph(num_negatives=16, **options)
-    parts = task.build(cfg, splits=("train",))
+    parts = assemble(task, recipe_of(cfg), splits=("train",))
     optimizer = pdl.optim.Adagrad(parts.model.parameters(), lr=0.1)
     losses: list[float] = []
     for epoch in range(8):
@@ -145,7 +147,7 @@ def test_sampled_softmax_over_all_others_is_the_whole(cfg: dict[str, Any]) -> No
     for model in ("RotatE", "DistMult"):
         cfg["model"] = {"_target_": f"pdl_graph.{model}", "dim": 8}
         whole, drawn = KnowledgeGraph(loss="softmax", negatives="all"), KnowledgeGraph(loss="softmax", num_negatives=99)
-        parts = drawn.build(cfg, splits=("train",))
+        parts = assemble(drawn, recipe_of(cfg), splits=("train",))
         batch = next(iter(parts.loaders["train"]))
         keep = np.array([name not in ("others", "known") for name in batch])
         assert keep.sum() >= 4
@@ -166,11 +168,11 @@ def test_sampled_softmax_over_all_others_is_the_whole(cfg: dict[str, Any]) -> No
 
 def test_unknown_names_are_missed(cfg: dict[str, Any]) -> None:
     task = KnowledgeGraph()
-    parts = task.build(cfg, training=False)
+    parts = assemble(task, recipe_of(cfg), training=False)
     test: Any = parts.datasets["test"]
     test.known[:2] = [[0, 1, 1], [1, 0, 1]]
     ranks = Ranks()
-    for batch in task.loader(cfg, test, training=False, seed=0):
+    for batch in task.loader(test, recipe_of(cfg), training=False, seed=0):
         loss = task.evaluate(parts.model, batch)
         assert np.isfinite(loss.value.item())
         ranks.update(*loss.outputs)
@@ -184,7 +186,7 @@ def test_unknown_names_are_missed(cfg: dict[str, Any]) -> None:
 
 def test_the_report_says_where_it_is_right(cfg: dict[str, Any]) -> None:
     task = KnowledgeGraph()
-    parts = task.build(cfg, training=False)
+    parts = assemble(task, recipe_of(cfg), training=False)
     loader: Any = parts.loaders["test"]
     ranks = Ranks()
     for batch in loader:
@@ -205,8 +207,10 @@ def test_kinds_of_relations() -> None:
 
 def test_what_is_remembered_restores_the_model(cfg: dict[str, Any]) -> None:
     task = KnowledgeGraph()
-    parts = task.build(cfg, splits=("train",))
-    again = KnowledgeGraph().restore({"model": {**cfg["model"], **task.remember()["model"]}})
+    parts = assemble(task, recipe_of(cfg), splits=("train",))
+    learned = learned_config(task, recipe_of(cfg))
+    assert learned == {"model": {"num_entities": 48, "num_relations": 5}}
+    again = restored(KnowledgeGraph(), recipe_of({**cfg, "model": {**cfg["model"], **learned["model"]}}))
     assert isinstance(again, RotatE)
     again.load_state_dict(parts.model.state_dict())
     question = {"entity": np.array([3]), "relation": np.array([1]), "inverse": np.array([1])}
@@ -218,13 +222,13 @@ def test_what_does_not_fit_is_told(cfg: dict[str, Any]) -> None:
         KnowledgeGraph(loss="margin", negatives="all")
     cfg["model"] = {"_target_": "pdl.nn.Linear", "in_features": 1, "out_features": 1}
     with pytest.raises(ConfigError):
-        KnowledgeGraph().build(cfg)
+        assemble(KnowledgeGraph(), recipe_of(cfg))
 
 
 def test_few_facts_of_training_are_all_that_training_knows(cfg: dict[str, Any]) -> None:
     task = KnowledgeGraph()
-    task.prepare(cfg, {"train": Few(Triples(cfg["data"]["train"]["source"]), 30)})
-    assert [len(task.facts[split]) for split in SPLITS] == [30, 12, 12]
+    task.prepare(recipe_of(cfg), {"train": Few(Triples(cfg["data"]["train"]["source"]), 30)})
+    assert [len(task.known[split]) for split in SPLITS] == [30, 12, 12]
     assert len(task.vocabularies["entities"]) == 48
 
 

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pdl import config, train
+from pdl import config, workflow
 from pdl.cli import main
 from pdl.errors import DataError, UsageError
 from pdl.runtime import bundle, load
 from pdl.runtime.use import bench
 from pdl.runtime.use import predict as predict_with_bundle
-from pdl.train.deployed import evaluate_bundle
+from pdl.train import assemble
+from pdl.workflow.evaluation import evaluate_bundle
 from pdl_graph import KnowledgeGraph
 from pdl_graph.data.triples import ROUND, STEPS, write_stand_in
 
@@ -36,13 +37,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data = [f"data.{split}.source={root / 'data'}" for split in ("train", "val", "test")]
     settings = ["model.dim=32", "task.num_negatives=16", "data.batch_size=64", "optim.lr=0.03", "train.epochs=40"]
     recipe = config.load("graph/wn18rr_rotate", [*data, *settings, "train.eval_every=20"])
-    train.train(recipe, run=root / "run", progress=False)
+    workflow.train(recipe, run=root / "run", progress=False)
     (root / "asked.csv").write_text("head,relation,tail\nplace3,next,\n,before,place40\nplace99,next,\n")
     return root
 
 
 def test_a_run_answers(place: Path) -> None:
-    found = train.predict(place / "run", QUESTIONS, topk=3)
+    found = workflow.predict(place / "run", QUESTIONS, topk=3)
     assert [each["input"] for each in found] == [
         "place3,next,?", "?,before,place40", "place47,third,?", "?,opposite,place9"
     ]  # fmt: skip
@@ -52,14 +53,14 @@ def test_a_run_answers(place: Path) -> None:
         assert len(scores) == 3
         assert scores == sorted(scores, reverse=True)
     with pytest.raises(UsageError, match="has no option depth; it takes topk"):
-        train.predict(place / "run", QUESTIONS, depth=3)
+        workflow.predict(place / "run", QUESTIONS, depth=3)
 
 
 def test_a_bundle_answers_as_its_run(place: Path) -> None:
     file = place / "run" / "model.pdl"
     for topk in (None, 7, 1000):
         options = {} if topk is None else {"topk": topk}
-        ours = train.predict(place / "run", QUESTIONS, **options)
+        ours = workflow.predict(place / "run", QUESTIONS, **options)
         theirs = [each for _, _, each in predict_with_bundle(file, QUESTIONS, topk=topk)]
         assert len(ours[0]["items"]) == min(topk or 10, ROUND)
         for a, b in zip(ours, theirs, strict=True):
@@ -84,7 +85,7 @@ def test_scores_of_a_bundle_are_the_models(place: Path) -> None:
 
 
 def test_a_bundle_is_measured_as_its_run(place: Path) -> None:
-    ours = train.evaluate(place / "run", split="test").metrics
+    ours = workflow.evaluate(place / "run", split="test").metrics
     theirs = evaluate_bundle(place / "run" / "model.pdl", split="test").metrics
     assert ours.keys() == theirs.keys()
     assert theirs == pytest.approx(ours, abs=1e-5)
@@ -114,7 +115,7 @@ def test_the_card_says_what_it_answers(place: Path) -> None:
 )
 def test_questions_without_an_answer_are_told(place: Path, question: Any, error: type[Exception], message: str) -> None:
     for ask in (
-        lambda: train.predict(place / "run", [question]),
+        lambda: workflow.predict(place / "run", [question]),
         lambda: list(predict_with_bundle(place / "run" / "model.pdl", [question])),
     ):
         with pytest.raises(error, match=message):
@@ -154,8 +155,8 @@ def test_the_example_of_a_run_works(
 ) -> None:
     monkeypatch.chdir(place)
     task = KnowledgeGraph()
-    recipe = config.load(place / "run" / "config.yaml")
-    said = task.example(task.build(recipe, splits=("test",)).loaders, place)
+    recipe = workflow.Run(place / "run").recipe()
+    said = task.example(assemble(task, recipe, splits=("test",)).loaders, place)
     assert main(["predict", "run", *shlex.split(said)]) == 0
     assert "place" in capsys.readouterr().out
 
@@ -166,12 +167,12 @@ def test_names_with_commas_and_quotes_survive(tmp_path: Path, capsys: Any) -> No
     data = [f"data.{split}.source={tmp_path / 'data.tsv'}" for split in ("train", "val", "test")]
     ratios = [f"+data.{split}.ratios={{train: 0.8, val: 0.1, test: 0.1}}" for split in ("train", "val", "test")]
     small = ["model.dim=8", "task.num_negatives=4", "train.epochs=1"]
-    train.train(config.load("graph/fb15k237_distmult", [*data, *ratios, *small]), run=tmp_path / "run", progress=False)
     run = tmp_path / "run"
+    workflow.train(config.load("graph/fb15k237_distmult", [*data, *ratios, *small]), run=run, progress=False)
     names = bundle.read(run / "model.pdl").vocabularies
     question = {"head": names["entities"].name(3), "relation": names["relations"].name(1)}
     assert "," in question["head"]
     from pdl_graph.knowledge.use import as_option
 
     assert main(["predict", str(run), *shlex.split(as_option(question)), "--topk", "2"]) == 0
-    assert len(train.predict(run, [question])[0]["items"]) == 10
+    assert len(workflow.predict(run, [question])[0]["items"]) == 10

@@ -12,13 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pdl
-from pdl.config import from_dict
 from pdl.errors import ConfigError, DataError
 from pdl.ops import CSR
 from pdl.runtime import load
 from pdl.runtime.use import bench
-from pdl.train.deployed import evaluate_bundle
+from pdl.train import Recipe, assemble
+from pdl.train.assembly import learned_config
 from pdl.workflow import predict, train
+from pdl.workflow.evaluation import evaluate_bundle
 from pdl.workflow.exporting import export
 from pdl_graph import SEAL, Graph, GraphBatch, SubgraphLinks
 from pdl_graph.data import EdgeSplit, Planetoid
@@ -165,12 +166,11 @@ def recipe(root: Path, **task: Any) -> dict[str, Any]:
 
 
 def test_seal_learns_who_is_joined(tmp_path: Path) -> None:
-    result = train(from_dict(recipe(tmp_path, hops=2, max_nodes=20)), run=tmp_path / "run", progress=False)
+    result = train(Recipe(recipe(tmp_path, hops=2, max_nodes=20)), run=tmp_path / "run", progress=False)
     assert result.metrics["test/auc"] > 0.65, result.metrics
     task = SubgraphLinks()
-    cfg = from_dict(recipe(tmp_path))
-    parts = task.build(cfg)
-    assert task.remember()["model"].keys() == {"num_labels", "k"}
+    parts = assemble(task, Recipe(recipe(tmp_path)))
+    assert learned_config(task, Recipe(recipe(tmp_path)))["model"].keys() == {"num_labels", "k"}
     train_set = parts.datasets["train"]
     around = task.around(train_set, training=True)
     assert around.targets.sum() * 2 == len(around) == 2 * len(train_set)
@@ -179,7 +179,7 @@ def test_seal_learns_who_is_joined(tmp_path: Path) -> None:
 def test_a_run_and_its_bundle_answer_for_pairs_of_their_own_graph_and_of_others(tmp_path: Path) -> None:
     cfg = recipe(tmp_path, hops=2, max_nodes=6)
     cfg["train"]["max_steps"] = 3
-    train(from_dict(cfg), run=tmp_path / "run", progress=False)
+    train(Recipe(cfg), run=tmp_path / "run", progress=False)
     other = tmp_path / "other"
     other.mkdir()
     (other / "edges.csv").write_text("source,target\na,b\nb,c\na,c\nc,d\n")
@@ -205,14 +205,14 @@ def test_a_run_and_its_bundle_answer_for_pairs_of_their_own_graph_and_of_others(
 def test_a_bundle_measures_what_its_run_does(tmp_path: Path) -> None:
     cfg = recipe(tmp_path)
     cfg["train"]["max_steps"] = 5
-    result = train(from_dict(cfg), run=tmp_path / "run", progress=False)
+    result = train(Recipe(cfg), run=tmp_path / "run", progress=False)
     measured = evaluate_bundle(export(tmp_path / "run").path).metrics
     assert measured["test/auc"] == pytest.approx(result.metrics["test/auc"], abs=1e-3)  # near ties may turn
     assert measured["test/loss"] == pytest.approx(result.metrics["test/loss"], rel=1e-5)
 
 
 def test_other_models_are_refused(tmp_path: Path) -> None:
-    wrong = from_dict({**recipe(tmp_path), "model": {"_target_": "pdl_graph.GAE", "num_features": 3}})
+    wrong = Recipe({**recipe(tmp_path), "model": {"_target_": "pdl_graph.GAE", "num_features": 3}})
     with pytest.raises(ConfigError, match=r"use pdl_graph\.SEAL"):
-        SubgraphLinks().build(wrong)
+        assemble(SubgraphLinks(), wrong)
     assert len(EdgeSplit(drawn(20, 60, 0), "test")) > 0

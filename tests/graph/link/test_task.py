@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import pdl
-from pdl.config import from_dict
 from pdl.errors import ConfigError
+from pdl.train import Recipe, assemble
+from pdl.train.assembly import learned_config, restored
 from pdl.workflow import train
 from pdl_graph import VGAE, BilinearDecoder, DotDecoder, Graph, LinkPrediction, MLPDecoder
 from pdl_graph.data import EdgeSplit, Planetoid
@@ -54,7 +55,7 @@ def recipe(root: Path, model: str, **settings: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_every_kind_learns_who_is_joined(model: str, tmp_path: Path) -> None:
-    result = train(from_dict(recipe(tmp_path, model)), run=tmp_path / "run", progress=False)
+    result = train(Recipe(recipe(tmp_path, model)), run=tmp_path / "run", progress=False)
     assert result.metrics["test/auc"] > 0.75, result.metrics
     assert {"test/ap", "test/mrr", "test/hits@10"} <= set(result.metrics)
     assert set(result.baselines) == {"common neighbours", "Adamic-Adar", "preferential attachment", "PageRank"}
@@ -66,16 +67,16 @@ def test_every_kind_learns_who_is_joined(model: str, tmp_path: Path) -> None:
 def test_batches_and_bits_of_a_split_do(tmp_path: Path) -> None:
     few = {"_target_": "pdl.data.Few", "n": 30, "dataset": recipe(tmp_path, "gae")["data"]["val"]}
     made = recipe(tmp_path, "gae", epochs=2, data={"batch_size": 200, "eval_batch_size": 16, "val": few})
-    assert train(from_dict(made), run=tmp_path / "run", progress=False).metrics["val/loss"] > 0
+    assert train(Recipe(made), run=tmp_path / "run", progress=False).metrics["val/loss"] > 0
 
 
 def test_a_run_is_used_without_its_data(tmp_path: Path) -> None:
-    cfg = from_dict(recipe(tmp_path, "vgae"))
+    tree = recipe(tmp_path, "vgae")
     task = LinkPrediction()
-    parts = task.build(cfg)
-    cfg["model"].update(task.remember()["model"])
+    parts = assemble(task, Recipe(tree))
+    tree["model"] = {**tree["model"], **learned_config(task, Recipe(tree))["model"]}
     (tmp_path / "cora.npz").unlink()
-    again = LinkPrediction().restore(cfg)
+    again = restored(LinkPrediction(), Recipe(tree))
     again.load_state_dict(parts.model.state_dict())
     batch = parts.datasets["val"].get_batch(np.arange(20))
     parts.model.eval()
@@ -171,16 +172,16 @@ def test_baselines_count_what_they_say() -> None:
 
 def test_splits_that_do_not_fit_are_told(tmp_path: Path) -> None:
     good = recipe(tmp_path, "gae")
-    assert not [fault for fault in check(from_dict(good)) if fault.severity == "error"]
+    assert not [fault for fault in check(Recipe(good)) if fault.severity == "error"]
     other = {**good["data"]["test"], "seed": 2}
-    bad = from_dict(recipe(tmp_path, "gae", data={"test": other}))
+    bad = Recipe(recipe(tmp_path, "gae", data={"test": other}))
     told = " | ".join(fault.what for fault in check(bad))
     assert "are in train, too" in told
     with pytest.raises(ConfigError, match="its messages use other edges"):
-        LinkPrediction().build(bad)
+        assemble(LinkPrediction(), bad)
     kept = {name: {**good["data"][name], "val_messages": True} for name in ("train", "val", "test")}
     with pytest.raises(ConfigError, match="val_messages"):
-        LinkPrediction().build(from_dict({**good, "data": kept}))
+        assemble(LinkPrediction(), Recipe({**good, "data": kept}))
 
 
 def test_edges_to_be_found_in_the_message_graph_are_leaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,6 +193,6 @@ def test_edges_to_be_found_in_the_message_graph_are_leaks(tmp_path: Path, monkey
         self.targets = np.ones_like(self.targets)
 
     monkeypatch.setattr(EdgeSplit, "__init__", leaky)
-    told = " | ".join(fault.what for fault in check(from_dict(recipe(tmp_path, "gae"))))
+    told = " | ".join(fault.what for fault in check(Recipe(recipe(tmp_path, "gae"))))
     assert "of test are in the message graph" in told
     assert "have a label that is not the graph's" in told

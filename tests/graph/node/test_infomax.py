@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import pdl
-from pdl.config import from_dict
 from pdl.errors import ConfigError
 from pdl.random import fork_seed
+from pdl.train import Recipe, assemble
 from pdl.workflow import Run, evaluate, predict, train
 from pdl_graph import DGI, GraphInfomax
 from pdl_graph.data import Planetoid
@@ -74,15 +74,13 @@ def test_what_is_hard_to_minimise() -> None:
 
 
 def test_a_run_is_resumed_measured_and_used(file: str, tmp_path: Path) -> None:
-    config = from_dict(recipe(file, checkpoint_every=1, max_steps=9))
+    config = Recipe(recipe(file, checkpoint_every=1, max_steps=9))
     result = train(config, run=tmp_path / "run", progress=False)
     assert result.metrics["train/loss"] < np.log(2), "nodes are told from those with shuffled features"
     assert result.metrics["test/accuracy"] > max(result.baselines["majority"]["test/accuracy"], 0.5)
     again = evaluate(tmp_path / "run").metrics
     assert again["test/accuracy"] == result.metrics["test/accuracy"], "the regression is kept with the weights"
-    run = Run.open(tmp_path / "run")
-    model = run.task(run.config()).restore(run.config())
-    run.load_weights(model, "best")
+    model = Run.open(tmp_path / "run").opened("best").model
     assert isinstance(model, DGI)
     assert np.abs(model.weight.data).max() > 0
     ours = predict(tmp_path / "run", ["3"])[0]
@@ -94,7 +92,7 @@ def test_a_run_is_resumed_measured_and_used(file: str, tmp_path: Path) -> None:
 
 def test_shuffles_follow_seed_and_epoch(file: str) -> None:
     task = GraphInfomax()
-    loader: Any = task.build(from_dict(recipe(file)), seed=5).loaders["train"]
+    loader: Any = assemble(task, Recipe(recipe(file)), seed=5).loaders["train"]
     orders = []
     for epoch in (0, 1, 0):
         loader.set_epoch(epoch)
@@ -111,4 +109,4 @@ def test_shuffles_follow_seed_and_epoch(file: str) -> None:
 )
 def test_what_does_not_fit_is_refused(file: str, change: dict[str, Any], match: str) -> None:
     with pytest.raises(ConfigError, match=match):
-        GraphInfomax().build(from_dict(recipe(file, **change)))
+        assemble(GraphInfomax(), Recipe(recipe(file, **change)))

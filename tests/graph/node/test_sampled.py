@@ -11,15 +11,17 @@ import numpy as np
 import pytest
 
 import pdl
-from pdl.config import from_dict
 from pdl.errors import ConfigError, DataError
-from pdl.train import Hook
+from pdl.train import Hook, Recipe
+from pdl.train.assembly import learned_config
+from pdl.train.recipe import Data
 from pdl.workflow import train
 from pdl_graph import RGCN, Graph, GraphSAGE, NodeClassification
 from pdl_graph.data import NodeData
 from pdl_graph.features import sparse_features
 from pdl_graph.node import sampled
 from pdl_graph.node.sampled import Sampler, drawn, one_by_one
+from tests.graph.recipes import recipe_of
 
 N, E, F, C, R = 60, 400, 5, 3, 2
 
@@ -92,7 +94,7 @@ def test_blocks_hold_what_belongs_to_their_nodes_and_edges() -> None:
 def batches(workers: int, *, seed: int = 0, epochs: int = 1, of: Graph | None = None) -> list[Any]:
     data = NodeData(of or graph(), "train")
     settings = {"batch_size": 16, "workers": workers}
-    loader = drawn(data, Sampler(data.graph, seed=seed), (3, 3), settings, training=True, seed=seed)
+    loader = drawn(data, Sampler(data.graph, seed=seed), (3, 3), Data(settings), training=True, seed=seed)
     return [batch for _ in range(epochs) for batch in loader]
 
 
@@ -154,7 +156,7 @@ def recipe(task: dict[str, Any] | None = None, **model: Any) -> dict[str, Any]:
 def test_a_recipe_learns_from_neighbours_what_nodes_do_not_tell(inference: str, tmp_path: Path) -> None:
     settings = recipe({"inference": inference})
     settings["train"]["report"] = True
-    config = from_dict(settings)
+    config = Recipe(settings)
     whole = train(config, run=tmp_path / "whole", progress=False)
     assert whole.steps == 6 * 5
     assert "Nodes in the plane" in (tmp_path / "whole" / "report.html").read_text()
@@ -180,7 +182,7 @@ def test_a_step_that_is_to_be_compiled_says_why_it_is_not(tmp_path: Path) -> Non
 
     settings = recipe()
     settings["train"] |= {"compile": True, "epochs": 1}
-    train(from_dict(settings), run=tmp_path / "run", progress=False, hooks=[Heard()])
+    train(Recipe(settings), run=tmp_path / "run", progress=False, hooks=[Heard()])
     assert [line for line in lines if "another shape in every batch" in line]
 
 
@@ -198,7 +200,7 @@ def test_refused(task: dict[str, Any], model: dict[str, Any], message: str, tmp_
     if model:
         settings["model"] = {"_target_": model["_target_"], "hidden": 8}
     with pytest.raises(ConfigError, match=message):
-        train(from_dict(settings), run=tmp_path / "run", progress=False)
+        train(Recipe(settings), run=tmp_path / "run", progress=False)
 
 
 class Relations(NodeData):
@@ -215,7 +217,7 @@ class Relations(NodeData):
 
 def test_a_net_that_needs_features_says_so() -> None:
     with pytest.raises(DataError, match="the nodes have no features"):
-        NodeClassification().prepare({"model": {"_target_": "pdl_graph.GCN"}}, {"train": Relations("train")})
+        NodeClassification().prepare(recipe_of(), {"train": Relations("train")})
 
 
 def test_rgcn_without_features_learns_what_the_types_of_edges_tell() -> None:
@@ -224,16 +226,15 @@ def test_rgcn_without_features_learns_what_the_types_of_edges_tell() -> None:
         pdl.random.seed(0)
         task = NodeClassification(neighbours=neighbours)
         data = {split: Relations(split) for split in ("train", "test")}
-        cfg: dict[str, Any] = {"model": {"_target_": "pdl_graph.RGCN", "hidden": 16}, "data": {}}
-        task.prepare(cfg, data)
-        assert task.remember()["model"] == {
+        settings = {"batch_size": 50} if neighbours else {}
+        given = recipe_of({"model": {"_target_": "pdl_graph.RGCN", "hidden": 16}, "data": settings})
+        task.prepare(given, data)
+        assert learned_config(task, given)["model"] == {
             "num_features": 0, "num_classes": 3, "num_nodes": 300, "num_relations": 3
         }  # fmt: skip
-        net: Any = task.model(cfg)
-        task.verify(net, data, cfg)
-        if neighbours:
-            cfg["data"]["batch_size"] = 50
-        loaders = {split: task.loader(cfg, data[split], training=split == "train", seed=0) for split in data}
+        net: Any = task.model(given)
+        task.check_model(net, data, given)
+        loaders = {split: task.loader(data[split], given, training=split == "train", seed=0) for split in data}
         optimizer = pdl.optim.Adam(net, lr=2e-2)
         for _ in range(40 if neighbours is None else 10):
             for batch in loaders["train"]:

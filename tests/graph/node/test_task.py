@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import pdl
-from pdl.config import from_dict
 from pdl.errors import ConfigError, DataError
-from pdl.train import Hook
+from pdl.train import Hook, Recipe, assemble
 from pdl.workflow import Run, evaluate, train
 from pdl_graph import GCN, Graph, NodeClassification
 from pdl_graph.data import NodeData, Planetoid
 from pdl_graph.node.loader import among
+from tests.graph.recipes import recipe_of
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def recipe(file: str, *, task: dict[str, Any] | None = None, **settings: Any) ->
 
 
 def test_a_recipe_trains_is_resumed_measured_and_restored(file: str, tmp_path: Path) -> None:
-    whole = train(from_dict(recipe(file)), run=tmp_path / "whole", progress=False)
+    whole = train(Recipe(recipe(file)), run=tmp_path / "whole", progress=False)
     lines = [json.loads(line) for line in (tmp_path / "whole" / "metrics.jsonl").read_text().splitlines()]
     losses = [line["train/loss"] for line in lines if line["kind"] == "epoch"]
     assert whole.steps == 12
@@ -45,7 +45,7 @@ def test_a_recipe_trains_is_resumed_measured_and_restored(file: str, tmp_path: P
     assert whole.metrics["test/accuracy"] > max(whole.baselines["majority"]["test/accuracy"], 0.5)
     assert set(whole.baselines) == {"majority", "label propagation", "features alone"}
     assert "Confusion matrix" in (tmp_path / "whole" / "report.html").read_text()
-    config = from_dict(recipe(file, checkpoint_every=1))
+    config = Recipe(recipe(file, checkpoint_every=1))
 
     class Stop(Hook):
         def on_batch(self, trainer: Any) -> None:
@@ -57,12 +57,10 @@ def test_a_recipe_trains_is_resumed_measured_and_restored(file: str, tmp_path: P
     resumed = train(config, run=tmp_path / "broken", resume=True, progress=False)
     assert resumed.metrics == whole.metrics, "a resumed run ends with the same bits"
     assert evaluate(tmp_path / "whole").metrics["test/accuracy"] == whole.metrics["test/accuracy"]
-    run = Run.open(tmp_path / "whole")
-    task = run.task(run.config())
+    opened = Run.open(tmp_path / "whole").opened("best")
+    task, model = opened.task, opened.model
     assert isinstance(task, NodeClassification)
-    model = task.restore(run.config())
     assert isinstance(model, GCN)
-    run.load_weights(model, "best")
     graph = Planetoid(path=file).graph
     assert graph.y is not None
     model.eval()
@@ -73,9 +71,9 @@ def test_a_recipe_trains_is_resumed_measured_and_restored(file: str, tmp_path: P
 
 def test_the_graph_is_held_once_and_without_hidden_edges_where_it_is_to_be_new(file: str) -> None:
     for inductive, held in ((False, 1), (True, 2)):
-        config = from_dict(recipe(file, task={"inductive": inductive}))
+        config = Recipe(recipe(file, task={"inductive": inductive}))
         task = NodeClassification(inductive=inductive)
-        parts = task.build(config)
+        parts = assemble(task, config)
         numbers = {split: next(iter(loader))["graph"] for split, loader in parts.loaders.items()}
         assert len(task.graphs) == held
         assert numbers == {"train": 0, "val": held - 1, "test": held - 1}
@@ -108,11 +106,11 @@ def graph_with(y: np.ndarray, **about: Any) -> Graph:
 def built(graph: Graph, **options: Any) -> tuple[NodeClassification, Any]:
     task = NodeClassification(**options)
     datasets = {split: NodeData(graph, split) for split in ("train", "val")}
-    cfg = {"model": {"_target_": "pdl_graph.GCN"}, "data": {}}
-    task.prepare(cfg, datasets)
-    model = task.model(cfg)
-    task.verify(model, datasets, cfg)
-    loaders = {name: task.loader(cfg, data, training=name == "train", seed=0) for name, data in datasets.items()}
+    given = recipe_of()
+    task.prepare(given, datasets)
+    model = task.model(given)
+    task.check_model(model, datasets, given)
+    loaders = {name: task.loader(data, given, training=name == "train", seed=0) for name, data in datasets.items()}
     return task, (model, loaders, datasets)
 
 
@@ -122,7 +120,7 @@ def test_nodes_may_have_several_labels(dtype: Any) -> None:
     graph = graph_with(rng.random((40, 3)).round().astype(dtype), classes=("a", "b", "c"))
     task, (model, loaders, datasets) = built(graph)
     told = {"classes": ["a", "b", "c"], "multi_label": True, "directed": True, "weighted": False}
-    assert task.remember()["task"] == told
+    assert task.learned_config() == told
     loss = task.evaluate(model.eval(), next(iter(loaders["val"])))
     logits = model(task.graphs[0]).data[20:]
     y = np.asarray(graph.y, np.float64)[20:]
@@ -133,7 +131,7 @@ def test_nodes_may_have_several_labels(dtype: Any) -> None:
         metric.update(*[np.asarray(getattr(x, "data", x)) for x in loss.outputs])
     hit = ((p > 0.5) & (y > 0)).sum()
     assert metrics["micro_f1"].compute() == 2 * hit / ((p > 0.5).sum() + y.sum())
-    assert set(task.baselines({}, datasets, "val")) == {"majority", "label propagation", "features alone"}
+    assert set(task.baselines(recipe_of(), datasets, "val")) == {"majority", "label propagation", "features alone"}
 
 
 def test_two_classes_have_an_area_under_the_curve() -> None:
@@ -164,18 +162,18 @@ def test_settings_that_do_not_fit_are_refused(file: str) -> None:
         built(graph, multi_label=True)
     task, (_, _, datasets) = built(graph)
     with pytest.raises(ConfigError, match=r"batch_size: 7, but a full batch holds all 20"):
-        task.loader({"data": {"batch_size": 7}}, datasets["train"], training=True, seed=0)
+        task.loader(datasets["train"], recipe_of({"data": {"batch_size": 7}}), training=True, seed=0)
     with pytest.raises(ConfigError, match=r"model.num_features: 5, but the data has 6"):
-        task.verify(GCN(5, 2), datasets, {"model": {"_target_": "pdl_graph.GCN"}})
+        task.check_model(GCN(5, 2), datasets, recipe_of())
     with pytest.raises(ConfigError, match="reads no graph"):
-        task.verify(pdl.nn.Linear(2, 2), datasets, {"model": {"_target_": "pdl.nn.Linear"}})
+        task.check_model(pdl.nn.Linear(2, 2), datasets, recipe_of())
     with pytest.raises(ConfigError, match="GCN needs num_features"):
         GCN(num_classes=2)
 
 
 def test_the_task_checks_its_recipe(file: str) -> None:
     made = recipe(file)
-    assert not [fault for fault in NodeClassification().check(from_dict(made)) if fault.severity == "error"]
+    assert not [fault for fault in NodeClassification().check(Recipe(made)) if fault.severity == "error"]
     made["data"]["test"] = {**made["data"]["train"]}
-    told = [fault.what for fault in NodeClassification().check(from_dict(made)) if fault.severity == "error"]
+    told = [fault.what for fault in NodeClassification().check(Recipe(made)) if fault.severity == "error"]
     assert any("nodes are in train too" in each for each in told)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pdl import config, train
+from pdl import config, workflow
 from pdl.cli import main
 from pdl.errors import DataError
 from pdl.runtime.use import predict as predict_with_bundle
@@ -26,7 +26,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert found is not None
     data = {f"data.{split}.path": found.settings["path"] for split in ("train", "val", "test")}
     recipe = config.load("graph/cora_gcn", [f"{k}={v}" for k, v in data.items()] + ["train.epochs=30"])
-    train.train(recipe, run=root / "run", progress=False)
+    workflow.train(recipe, run=root / "run", progress=False)
     features = Planetoid(name="cora", split="test", path=found.settings["path"]).graph.num_features
     folder = root / "new"
     folder.mkdir()
@@ -37,7 +37,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_run_and_its_bundle_say_the_same(place: Path) -> None:
-    ours = train.predict(place / "run", [{"graph": place / "new", "node": name} for name in "abcd"], topk=7)
+    ours = workflow.predict(place / "run", [{"graph": place / "new", "node": name} for name in "abcd"], topk=7)
     theirs = [each for _, _, each in predict_with_bundle(place / "run" / "model.pdl", [place / "new"], topk=7)]
     assert [each["input"] for each in ours] == [each["input"] for each in theirs] == list("abcd")
     for a, b in zip(ours, theirs, strict=True):
@@ -46,13 +46,13 @@ def test_a_run_and_its_bundle_say_the_same(place: Path) -> None:
 
 
 def test_nodes_of_the_runs_own_graph(place: Path, tmp_path: Path) -> None:
-    known = train.predict(place / "run", ["7", {"node": "12"}], topk=2, save=tmp_path)
+    known = workflow.predict(place / "run", ["7", {"node": "12"}], topk=2, save=tmp_path)
     assert [len(each["top"]) for each in known] == [2, 2]
     drawn = (tmp_path / "7.svg").read_text()
     assert drawn.startswith("<svg")
     assert known[0]["label"] in drawn
     with pytest.raises(DataError, match=r"no node '9999999' among its \d"):
-        train.predict(place / "run", ["9999999"])
+        workflow.predict(place / "run", ["9999999"])
 
 
 @pytest.mark.parametrize(
@@ -98,14 +98,14 @@ def test_the_principal_plane_keeps_what_varies_most() -> None:
 def test_a_net_that_knows_its_own_nodes_answers_by_name(place: Path, tmp_path: Path) -> None:
     path = {f"data.{split}.path": str(place / "data" / "cora.npz") for split in ("train", "val", "test")}
     settings = [*(f"{k}={v}" for k, v in path.items()), "train.epochs=3", "model.hidden=8"]
-    result = train.train(config.load("graph/cora_rgcn", settings), run=tmp_path / "run", progress=False)
+    result = workflow.train(config.load("graph/cora_rgcn", settings), run=tmp_path / "run", progress=False)
     assert set(result.baselines) == {"majority", "label propagation"}, "there are no features to compare with"
-    ours = train.predict(tmp_path / "run", ["7", "word2"], topk=7)
+    ours = workflow.predict(tmp_path / "run", ["7", "word2"], topk=7)
     theirs = [each for _, _, each in predict_with_bundle(tmp_path / "run" / "model.pdl", ["7", "word2"], topk=7)]
     for a, b in zip(ours, theirs, strict=True):
         assert a["input"] == b["input"]
         assert [x["score"] for x in a["top"]] == pytest.approx([x["score"] for x in b["top"]], abs=1e-5)
-    again = train.evaluate(tmp_path / "run" / "model.pdl").metrics
+    again = workflow.evaluate(tmp_path / "run" / "model.pdl").metrics
     assert again["test/loss"] == pytest.approx(result.metrics["test/loss"], abs=1e-5)
     with pytest.raises(DataError, match="node 'word99999' is not among"):
-        train.predict(tmp_path / "run", ["word99999"])
+        workflow.predict(tmp_path / "run", ["word99999"])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pdl_rec import ClickThrough
+from pdl.train import Recipe
 
 
 def table(rows: int, seed: int) -> dict[str, list[Any]]:
@@ -26,7 +26,13 @@ def told(folder: Path, splits: dict[str, dict[str, list[Any]]], kind: str = "Cli
         (folder / f"{split}.csv").write_text("\n".join(lines) + "\n")
         data[split] = {"_target_": f"pdl_rec.data.{kind}", "path": str(folder / f"{split}.csv")}
     fields: dict[str, Any] = {name: {} for name in splits["train"] if name not in ("label", "price")}
-    found = ClickThrough(fields=fields).check({"data": data})
+    recipe = Recipe({
+        "task": {"_target_": "pdl_rec.ClickThrough", "fields": fields},
+        "model": {"_target_": "pdl_rec.LR"},
+        "data": data,
+        "optim": {"_target_": "pdl.optim.Adam"},
+    })  # fmt: skip
+    found = recipe.task.build().check(recipe)
     return "\n".join(f"{fault.severity} {fault}" for fault in found)
 
 

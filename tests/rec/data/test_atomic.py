@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 import pdl
 from pdl.data import DataFault, Few, Subset
 from pdl.errors import ConfigError, UsageError
+from pdl.train import Recipe, assemble
+from pdl.train.assembly import learned_config, restored
 from pdl_rec import SSR, NextItem
 from pdl_rec.data import Atomic, AtomicSessions, ClickFile, bind, interactions_of, sessions_of, vocabulary_of
 from pdl_rec.data.splits import part_of
@@ -119,21 +121,26 @@ def test_histories_know_their_items(folder: Path) -> None:
 
 def test_a_model_of_fields_is_told_of_them(folder: Path) -> None:
     """The task gives SSR the sizes, which go into the config, and the values, which go with the weights."""
-    data, task = AtomicSessions(name="shop", item_fields=["class", "vector"]), NextItem()
-    cfg: dict[str, Any] = {"model": {"_target_": "pdl_rec.SSR", "width": 4, "hidden": 4}, "data": {}}
-    task.prepare(cfg, {"train": data})
-    model = task.model(cfg)
+    task, source = NextItem(), {"name": "shop", "item_fields": ["class", "vector"]}
+    recipe: dict[str, Any] = {
+        "task": {"_target_": "pdl_rec.NextItem"},
+        "model": {"_target_": "pdl_rec.SSR", "width": 4, "hidden": 4},
+        "data": {"train": {"_target_": "pdl_rec.data.AtomicSessions", **source}},
+        "optim": {"_target_": "pdl.optim.Adam"},
+    }
+    parts = assemble(task, Recipe(recipe))
+    model, data = parts.model, parts.datasets["train"]
     assert isinstance(model, SSR)
     for name, values in data.item_fields.items():
         np.testing.assert_allclose(model.about.all()[name].data, values)
-    remembered = task.remember()["model"]
-    assert remembered["fields"] == {"class": [3, 3], "vector": [0, 3]}
+    learned = learned_config(task, Recipe(recipe))["model"]
+    assert learned["fields"] == {"class": [3, 3], "vector": [0, 3]}
     again = NextItem()
     again.vocabularies["items"] = task.vocabularies["items"]
-    restored = again.restore({"model": {**cfg["model"], **remembered}, "data": {}})
-    restored.load_state_dict(model.state_dict())
+    net = restored(again, Recipe({**recipe, "model": {**recipe["model"], **learned}}))
+    net.load_state_dict(model.state_dict())
     items = pdl.tensor(np.array([[1, 4, 2]]))
-    np.testing.assert_array_equal(restored.eval()(items).data, model.eval()(items).data)
+    np.testing.assert_array_equal(net.eval()(items).data, model.eval()(items).data)
 
 
 def test_unseen_users_and_items(folder: Path) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pdl.config import build, check, from_dict
 from pdl.errors import ConfigError, DataError
+from pdl.train import Recipe, assemble
 from pdl.train.hooks import Hook
 from pdl.train.loop import Trainer
 from pdl.workflow import evaluate, predict, train
@@ -87,10 +87,10 @@ def test_own_items_are_left_out_where_they_may_not_be_recommended(tmp_path: Path
 
 
 def test_vocabulary_is_that_of_training(tmp_path: Path) -> None:
-    cfg = recipe(tmp_path)
+    checked = Recipe(recipe(tmp_path))
     write_cycles(tmp_path / "test.csv", sessions=5, seed=9, items=20)  # items 12 to 19 are new
-    task = build(check(from_dict(cfg))["task"])
-    parts = task.build(check(from_dict(cfg)))
+    task = checked.task.build()
+    parts = assemble(task, checked)
     assert len(task.vocabularies["items"]) == 12
     assert max(int(b["items"].max()) for b in parts.loaders["test"]) <= 12
 

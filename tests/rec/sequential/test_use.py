@@ -49,12 +49,8 @@ def test_run_and_bundle_answer_the_same(run: Path) -> None:
 
 
 def test_scores_are_those_of_the_model(run: Path) -> None:
-    folder = Run.open(run)
-    config = folder.config()
-    task = folder.task(config)
-    model = task.restore(config)
-    folder.load_weights(model)
-    model.eval()
+    opened = Run.open(run).opened()
+    task, model = opened.task, opened.model.eval()
     items = task.vocabularies["items"]
     scores = model(pdl.as_tensor(items.numbers(["item4", "item5"])[None])).detach().numpy()[0]
     (found,) = pdl.workflow.predict(run, ["item4,item5"], topk=3)

@@ -4,7 +4,7 @@
     outcome.status                  "passed", "failed" or "skipped"; outcome.reason says why
 
 A recipe's own data is used where it is on this machine, otherwise a stand-in that its data sets write
-(`Dataset.stand_in`). What a task makes of a recipe to keep it short is said by `Task.tiny`. Nothing is fetched.
+(`Dataset.stand_in`). What a task makes of a recipe to keep it short is said by `Task.smoke_test`. Nothing is fetched.
 """
 
 from __future__ import annotations

@@ -192,12 +192,9 @@ def _inputs(trial: Trial) -> tuple[list[Any], dict[str, Any]]:
     """A few inputs as people give them: samples of the split that the run was tested on, and the file it suggests. And
     the options with which the run answers as its bundle."""
     folder = Run.open(trial.path)
-    config = folder.config()
-    task = folder.task(config)
-    model = task.restore(config)
-    folder.load_weights(model)
-    dataset = task.datasets(config, (trial.split,))[trial.split]
-    deployment = task.deployment(model, config, dataset=dataset)
+    run = folder.opened()
+    dataset = run.recipe.data.datasets((trial.split,))[trial.split]
+    deployment = run.task.deployment(run.model, run.recipe, dataset=dataset)
     example = Path((Result.load(folder.result).next or "").rpartition(" ")[2])
     return [*deployment.samples[:INPUTS], *([example] if example.is_file() else [])], deployment.options
 

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from pdl import hub, suites
-from pdl.config import Config, build, check, faults, from_dict, load
+from pdl.config import Config, build, from_dict, load
 from pdl.config.tree import MISSING, dotted, leaves, split
 from pdl.data import DataFault, IterableDataset, StandIn
 from pdl.errors import ConfigError, DataError, PdlError
-from pdl.train.task import SPLITS, Task, Tiny
+from pdl.train.recipe import Recipe, check, faults
+from pdl.train.task import SPLITS, SmokeTest, Task
 
 TARGET = "_target_"
 OWN = "own data"
@@ -43,9 +44,10 @@ def cut_down(recipe: str | Path, overrides: Sequence[str], folder: Path) -> Cut:
     why = _absent(whole)
     stands = _stand_ins(whole, folder, why) if why else {}
     _check_but(whole, stands)
-    _demand_weights(whole)
-    task: Task = build(whole["task"])
-    made = check(from_dict(_smaller(whole, task.tiny(whole), stands)))
+    _check_weights(whole)
+    known = Recipe(from_dict(_standing(whole, stands)))
+    task: Task = known.task.build()
+    made = check(from_dict(_smaller(whole, task.smoke_test(known), stands)))
     made.path = whole.path
     return Cut(made, "; ".join(dict.fromkeys(stand.what for stand in stands.values())) or OWN, why)
 
@@ -96,7 +98,7 @@ def _check_but(config: Config, stands: Mapping[str, StandIn]) -> None:
         raise ConfigError([config.line(fault) for fault in found])
 
 
-def _demand_weights(config: Config) -> None:
+def _check_weights(config: Config) -> None:
     """Skipped where pretrained weights that the recipe begins with are not on this machine."""
     for key, value in leaves(config.tree):
         if key[-1] == "pretrained" and isinstance(value, str) and not Path(value).exists():
@@ -106,13 +108,20 @@ def _demand_weights(config: Config) -> None:
                 raise Skipped(f"{dotted(key)}: {error}") from error
 
 
-def _smaller(config: Config, tiny: Tiny, stands: Mapping[str, StandIn]) -> dict[str, Any]:
-    """The recipe's tree with few samples, small batches and few epochs."""
+def _standing(config: Config, stands: Mapping[str, StandIn]) -> dict[str, Any]:
+    """The recipe's tree with what stands in for its data."""
     tree = config.plain()
+    for name, stand in stands.items():
+        tree["data"][name] = {**tree["data"][name], **stand.settings}
+    return tree
+
+
+def _smaller(config: Config, tiny: SmokeTest, stands: Mapping[str, StandIn]) -> dict[str, Any]:
+    """The recipe's tree with few samples, small batches and few epochs."""
+    tree = _standing(config, stands)
     data = tree["data"]
     for name in _splits(config):
-        node = {**data[name], **(stands[name].settings if name in stands else {})}
-        data[name] = _few(node, tiny.train if name == "train" else tiny.test)
+        data[name] = _few(data[name], tiny.train if name == "train" else tiny.test)
     _smaller_batches(tree, tiny)
     short = {"epochs": tiny.epochs, "max_steps": None, "early_stop": None, "eval_every": 1, "export": False}
     tree["train"] = {**(tree.get("train") or {}), **short}
@@ -121,7 +130,7 @@ def _smaller(config: Config, tiny: Tiny, stands: Mapping[str, StandIn]) -> dict[
     return tree
 
 
-def _smaller_batches(tree: dict[str, Any], tiny: Tiny) -> None:
+def _smaller_batches(tree: dict[str, Any], tiny: SmokeTest) -> None:
     """Fewer samples in a step; the learning rate falls with the square root (Krizhevsky, arXiv 1404.5997), so that a
     recipe for large batches stays stable.
     """

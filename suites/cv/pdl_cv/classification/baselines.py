@@ -8,30 +8,30 @@ from typing import Any
 import numpy as np
 
 from pdl.data import Dataset, Subset
-from pdl.train import Task
+from pdl.train import Recipe, Task
 from pdl.train.classical import classifiers, scored, spread
 
 SIDE = 16  # pixels are averaged until no side is longer
 Array = np.ndarray
 
 
-def baselines(task: Task, cfg: Any, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
+def baselines(task: Task, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
     """The most frequent class, logistic regression and the nearest neighbour, on pictures as they are prepared for
     evaluation, averaged to at most 16 x 16 pixels, and at most 10,000 of the training data."""
     train = datasets["train"]
     if not isinstance(train, Dataset):
         return {}
     rows = spread(len(train))
-    x, y = _read(task, cfg, Subset(train, rows))
-    asked, labels = _read(task, cfg, datasets[split])
+    x, y = _read(task, recipe, Subset(train, rows))
+    asked, labels = _read(task, recipe, datasets[split])
     made = classifiers(x, y, asked, len(task.classes), seen=len(train))  # type: ignore[attr-defined]
     wanted = {name: {k: m for k, m in task.metrics().items() if k in ("accuracy", "top5")} for name in made}
     return {name: scored(wanted[name], scores, labels) for name, scores in made.items()}
 
 
-def _read(task: Task, cfg: Any, dataset: Any) -> tuple[Array, Array]:
+def _read(task: Task, recipe: Recipe, dataset: Any) -> tuple[Array, Array]:
     """Numbers float32 [N, D] and labels of all samples."""
-    batches = list(task.loader(cfg, dataset, training=False, seed=0))
+    batches = list(task.loader(dataset, recipe, training=False, seed=0))
     small = [averaged(np.asarray(batch["image"], np.float32)).reshape(len(batch["label"]), -1) for batch in batches]
     return np.concatenate(small), np.concatenate([np.asarray(batch["label"]) for batch in batches])
 

@@ -16,6 +16,7 @@ from pdl.dtype import as_dtype
 from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.ops.base import Spec
+from pdl.train import Recipe
 from pdl.train.task import first_samples
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ SAMPLES = 8
 def deployment(
     task: Classification,
     model: Module,
-    cfg: Any,
+    recipe: Recipe,
     *,
     dataset: Any = None,
     metrics: Mapping[str, float | None] | None = None,
@@ -35,13 +36,13 @@ def deployment(
 ) -> Deployment:
     """Logits of pictures [N, H, W, C], prepared as for evaluation; softmax and the five best classes afterwards."""
     mode: Mode = task.mode or "rgb"
-    transforms = task.transforms(cfg["data"].get("transforms") or {}, training=False)
+    transforms = recipe.data.transforms(training=False)
     steps = [{"step": "mode", "mode": mode}, *deployed_steps(transforms)]
     samples = [change_mode(image, mode) for image in _pictures(dataset, mode)]
     prepare = prepares(transforms)
     first = prepare(samples[0])["image"]
     sizes = (Dim.symbol("n", 3), Dim.symbol("h", first.shape[0]), Dim.symbol("w", first.shape[1]))
-    about = {"task": cfg["task"]["_target_"], "model": cfg["model"]["_target_"], "parameters": _count(model)}
+    about = {**recipe.identity(), "parameters": _count(model)}
     return Deployment(
         module=model,
         inputs={"image": Spec((*sizes, first.shape[2]), as_dtype(first.dtype))},
@@ -51,7 +52,7 @@ def deployment(
         samples=samples,
         prepare=prepare,
         labels=task.classes,
-        card=card(task, model, cfg, metrics or {}, licence),
+        card=card(task, model, recipe, metrics or {}, licence),
         licence=licence,
         about=about,
     )
@@ -71,9 +72,9 @@ def _count(model: Module) -> int:
     return sum(p.size for p in model.parameters())
 
 
-def card(task: Classification, model: Module, cfg: Any, metrics: Mapping[str, float | None], licence: str) -> str:
+def card(task: Classification, model: Module, recipe: Recipe, metrics: Mapping[str, float | None], licence: str) -> str:
     """The model card, in markdown."""
-    source = cfg["data"].get("train") or cfg["data"].get("test") or {}
+    source = recipe.data.source
     measured = {name: value for name, value in metrics.items() if name.startswith(("test/", "val/"))}
     rows = [f"| {name} | {'-' if value is None else f'{value:.4f}'} |" for name, value in measured.items()]
     how = "One pass over each split, single crop, in float32."
@@ -81,9 +82,9 @@ def card(task: Classification, model: Module, cfg: Any, metrics: Mapping[str, fl
     named = ", ".join(task.classes[:20]) + (", ..." if len(task.classes) > 20 else "")
     parts = [
         f"# {type(model).__name__}, {len(task.classes)} classes",
-        f"An image classifier ({cfg['model']['_target_']}, {_count(model):,} parameters). Classes: {named}.",
+        f"An image classifier ({recipe.model.target}, {_count(model):,} parameters). Classes: {named}.",
         "## Data",
-        f"Trained on {source.get('_target_', 'data that the recipe names')}; config.yaml in this bundle holds the "
+        f"Trained on {source.target if source else 'data that the recipe names'}; config.yaml in this bundle holds the "
         "whole recipe, with splits and preparation.",
         "## Metrics",
         *(table if rows else ["Not measured."]),

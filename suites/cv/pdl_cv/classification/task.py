@@ -10,15 +10,14 @@ import numpy as np
 
 import pdl
 from pdl import Tensor
-from pdl.config import build
 from pdl.data import Dataset
 from pdl.errors import ConfigError, DataError, ShapeError
 from pdl.export.deployment import Deployment
 from pdl.hints import Range
-from pdl.nn import Module, init
+from pdl.nn import Module
 from pdl.report import Section, png
 from pdl.tensor import no_grad
-from pdl.train import Loss, Metric, Task
+from pdl.train import Loss, Metric, Recipe, Task
 from pdl.train.loop import Evaluation
 from pdl.train.metrics import Accuracy, ConfusionMatrix, TopK
 from pdl.train.task import first_samples
@@ -81,12 +80,12 @@ class Classification(Task):
             "mistakes": Mistakes(self.mistakes),
         }
 
-    def observe(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
+    def update_metrics(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
         for metric in metrics.values():
             metric.update(*loss.outputs, *((batch["index"],) if isinstance(metric, Mistakes) else ()))
 
     # -- building ------------------------------------------------------------------------------------------------------
-    def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
+    def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
         """Agree on the class names, and on gray or colour."""
         for split, dataset in datasets.items():
             names = list(dataset.classes)
@@ -107,23 +106,14 @@ class Classification(Task):
             have = f"{len(self.classes)} classes ({_few(self.classes)})"
             raise DataError(f"the data has {have}; at least 2 are needed to tell them apart")
 
-    def model(self, cfg: Any) -> Module:
-        """The recipe's model, with as many outputs as there are classes unless the recipe says otherwise."""
-        known = {} if cfg["model"].get("num_classes") is not None else {"num_classes": len(self.classes)}
-        made: Module = build(cfg["model"], **known)
-        return made
+    def facts(self, recipe: Recipe) -> Mapping[str, Any]:
+        return {"num_classes": len(self.classes)}
 
-    def restore(self, cfg: Any) -> Module:
-        """The model of a run; its own weights follow, so none are drawn, and pretrained ones are not asked for."""
-        with init.skipped():
-            made: Module = build(cfg["model"], **({"pretrained": None} if "pretrained" in cfg["model"] else {}))
-        return made
-
-    def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
+    def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
         """Run one picture of each split through its transforms and the model."""
         for split, dataset in datasets.items():
             training = split == "train"
-            loader = self.loader(cfg, first_samples(dataset, 1), training=training, seed=0)
+            loader = self.loader(first_samples(dataset, 1), recipe, training=training, seed=0)
             loader.workers, loader.drop_last = 0, False  # type: ignore[attr-defined]
             batch = next(iter(loader), None)
             if batch is None:  # an unreadable first picture, with on_error=skip
@@ -131,15 +121,15 @@ class Classification(Task):
             if self.mode is None:
                 self.mode = "gray" if first_samples(dataset, 1)[0]["image"].shape[-1] == 1 else "rgb"
             self._fits(
-                model, batch["image"], f"data.{split} after data.transforms.{'train' if training else 'eval'}", cfg
+                model, batch["image"], f"data.{split} after data.transforms.{'train' if training else 'eval'}", recipe
             )
 
-    def _fits(self, model: Module, images: Any, source: str, cfg: Any) -> None:
+    def _fits(self, model: Module, images: Any, source: str, recipe: Recipe) -> None:
         if images.dtype.kind != "f":
             raise ConfigError(
                 f"{source} gives {images.dtype} images; add pdl.data.transforms.Normalize or ToFloat to the list"
             )
-        name, training = cfg["model"]["_target_"], model.training
+        name, training = recipe.model.target, model.training
         model.eval()
         try:
             with no_grad():
@@ -155,20 +145,23 @@ class Classification(Task):
                 f"({_few(self.classes)}); set model.num_classes={len(self.classes)}, or leave it out"
             )
 
-    def remember(self) -> dict[str, Any]:
-        return {"task": {"classes": self.classes, "mode": self.mode}, "model": {"num_classes": len(self.classes)}}
+    def learned_config(self) -> dict[str, Any]:
+        return {"classes": self.classes, "mode": self.mode}
 
-    def baselines(self, cfg: Any, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
+    def baselines(self, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
         """The most frequent class, logistic regression and the nearest neighbour."""
-        return baselines(self, cfg, datasets, split)
-
-    def num_classes(self, cfg: Any) -> int | None:
-        number = cfg["model"].get("num_classes")
-        return None if number is None else int(number)
+        return baselines(self, recipe, datasets, split)
 
     # -- using ---------------------------------------------------------------------------------------------------------
     def predict(
-        self, model: Module, inputs: Sequence[Any], *, cfg: Any, batch_size: int = 32, topk: int = 5, **options: Any
+        self,
+        model: Module,
+        inputs: Sequence[Any],
+        *,
+        recipe: Recipe,
+        batch_size: int = 32,
+        topk: int = 5,
+        **options: Any,
     ) -> Iterator[dict[str, Any]]:
         """{"input", "label", "class", "score", "top": [{"label", "class", "score"}, ...]} for each picture.
 
@@ -178,7 +171,7 @@ class Classification(Task):
         """
         from pdl_cv.classification.predict import predict
 
-        transforms = self.transforms(cfg["data"].get("transforms") or {}, training=False)
+        transforms = recipe.data.transforms(training=False)
         return predict(
             model, inputs, transforms, self.classes, mode=self.mode or "rgb", topk=topk, batch_size=batch_size
         )
@@ -186,7 +179,7 @@ class Classification(Task):
     def deployment(
         self,
         model: Module,
-        cfg: Any,
+        recipe: Recipe,
         *,
         dataset: Any = None,
         metrics: Mapping[str, float | None] | None = None,
@@ -195,7 +188,7 @@ class Classification(Task):
         """Logits of prepared pictures; the pipeline resizes and normalises before, and names the best classes after."""
         from pdl_cv.classification.deploy import deployment
 
-        return deployment(self, model, cfg, dataset=dataset, metrics=metrics, licence=licence)
+        return deployment(self, model, recipe, dataset=dataset, metrics=metrics, licence=licence)
 
     def render(self, prediction: dict[str, Any], folder: Path) -> Path:
         from pdl_cv.classification.predict import render

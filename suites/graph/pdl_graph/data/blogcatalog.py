@@ -26,8 +26,8 @@ class BlogCatalog(NodeData):
     """Bloggers by the groups they are in, one or several each (labels bool [N, 39]); edges are friendships,
     in both directions: 10,312 nodes, 333,983 edges.
 
-    split  train, val or test: a share of `train` of all nodes, drawn at random with `seed`, is for training, the rest for
-           the test; None: all nodes
+    split  train, val or test: a share of `train` of all nodes, drawn at random with `seed`, is for training, the rest
+           for the test; None: all nodes
     val    share of the nodes for training that are kept for validation: to choose settings on
     path   of a zip or folder with nodes.csv, edges.csv, groups.csv and group-edges.csv (numbers from 1 on); by default
            blogcatalog.zip, looked for under PDL_DATA and its folder graph

@@ -7,28 +7,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
-from pdl.config import build
 from pdl.data.checks import Progress, Source, open_all
 from pdl.data.faults import Fault
+from pdl.train import Recipe
 from pdl_graph.batch import SparseFeatures
 from pdl_graph.data.base import GraphData, NodeData, known, unwrap
 from pdl_graph.graph import Graph
 
-SPLITS = ("train", "val", "test")
 Finding = tuple[str, str, bool]
 """(what, advice, whether it is an error and no warning)."""
 
 
-def check_recipe(cfg: Any, progress: Progress | None = None) -> list[Fault]:
+def check_recipe(recipe: Recipe, progress: Progress | None = None) -> list[Fault]:
     """The faults of a recipe with data sets of nodes: those of its graphs, of each split, and between splits."""
-    nodes = {split: cfg["data"][split] for split in SPLITS if cfg["data"].get(split) is not None}
-    return check_nodes({split: partial(build, node) for split, node in nodes.items()}, progress=progress)
+    return check_nodes({split: part.build for split, part in recipe.data.splits.items()}, progress=progress)
 
 
 def check_nodes(datasets: Mapping[str, Source], *, progress: Progress | None = None) -> list[Fault]:

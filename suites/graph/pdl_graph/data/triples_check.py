@@ -4,15 +4,13 @@ relation turned round."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
-from pdl.config import build
 from pdl.data.checks import Progress, Source, open_all
 from pdl.data.faults import Fault
+from pdl.train import Recipe
 from pdl_graph.data.triples import Triples, triples_of, vocabularies_of
 
 INVERSE = 0.8  # of the facts of a relation: so many turned round make it another's inverse
@@ -50,10 +48,9 @@ def check_triples(datasets: Mapping[str, Source], *, progress: Progress | None =
     return faults
 
 
-def check_recipe(cfg: Any, progress: Progress | None = None) -> list[Fault]:
+def check_recipe(recipe: Recipe, progress: Progress | None = None) -> list[Fault]:
     """`check_triples` of the data sets that a recipe names."""
-    nodes = {split: node for split in ("train", "val", "test") if (node := cfg["data"].get(split)) is not None}
-    return check_triples({split: partial(build, node) for split, node in nodes.items()}, progress=progress)
+    return check_triples({split: part.build for split, part in recipe.data.splits.items()}, progress=progress)
 
 
 def _placed(dataset: Triples, split: str, findings: Iterator[Finding]) -> list[Fault]:

@@ -9,20 +9,14 @@ from typing import Annotated, Any
 import numpy as np
 
 import pdl
-from pdl.config import build
-from pdl.config.signature import signature
 from pdl.data import DataLoader, Fault
 from pdl.errors import ConfigError, UsageError
 from pdl.export.deployment import Deployment
 from pdl.hints import Range
-from pdl.nn import Module, init
+from pdl.nn import Module
 from pdl.report import Section
 from pdl.runtime.readers import Reader
-from pdl.suites import locate
-from pdl.train import Loss, Metric, Parts, Task
-from pdl.train.deployed import Deployed
-from pdl.train.loop import Evaluation
-from pdl.train.task import SPLITS, Tiny
+from pdl.train import Deployed, Evaluation, Loss, Metric, Recipe, SmokeTest, Task
 from pdl_graph import named
 from pdl_graph.data.base import NodeData, class_names, graph_of, nodes_of, unwrap
 from pdl_graph.data.edges import EdgeSplit
@@ -57,6 +51,8 @@ class NodeEmbedding(Task):
     node2vec's r are `train.epochs`. Test edges and labels decide nothing: without data.val the last weights are used.
     """
 
+    overfits = ""  # it learns of walks over a graph, and not of samples
+
     def __init__(
         self,
         *,
@@ -72,10 +68,9 @@ class NodeEmbedding(Task):
         self.examples, self.hits = examples, tuple(hits)
         self.classes = list(classes or ())  # empty: pairs are asked for
         self.graph: Graph | None = None
-        self.told: dict[str, int] = {}
         self.evaluated: SkipGram | None = None  # what was evaluated last: the report draws its vectors
         self._train: Any = None  # what the regression learns of
-        self._cfg: Any = None
+        self._recipe: Recipe | None = None  # which names that, where only other splits were opened
         self._found: tuple[np.ndarray, Linear] | None = None  # the vectors, and the regression that was fitted to them
 
     # -- training ------------------------------------------------------------------------------------------------------
@@ -120,33 +115,25 @@ class NodeEmbedding(Task):
     def training_data(self) -> Any:
         """What the regression learns of; opened where only other splits were."""
         if self._train is None:
-            if self._cfg is None or self._cfg["data"].get("train") is None:
+            if self._recipe is None or "train" not in self._recipe.data.splits:
                 raise ConfigError("data.train: what the vectors are good for is learned of it; name it")
-            self._train = self.datasets(self._cfg, ("train",))["train"]
+            self._train = self._recipe.data.datasets(("train",))["train"]
         return self._train
 
     def metrics(self) -> dict[str, Metric]:
         return {name: TopF1(name[:5]) for name in ("micro_f1", "macro_f1")} if self.classes else link_metrics(self.hits)  # type: ignore[arg-type]
 
-    def observe(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
+    def update_metrics(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
         first = next(iter(metrics.values()))
         if isinstance(first, Measure):
             first.scores.update(*loss.outputs)  # which the others share
         else:
-            super().observe(metrics, loss, batch)
+            super().update_metrics(metrics, loss, batch)
 
     # -- building ------------------------------------------------------------------------------------------------------
-    def build(
-        self, cfg: Any, *, seed: int = 0, splits: Sequence[str] = SPLITS, training: bool = True, overfit: int = 0
-    ) -> Parts:
-        """As `Task.build`; there are no few samples to overfit."""
-        if overfit:
-            raise ConfigError("overfit: NodeEmbedding learns of walks over a graph, and not of samples; leave it out")
-        return super().build(cfg, seed=seed, splits=splits, training=training)
-
-    def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
+    def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
         """Find the graph, which all splits must share, and what is asked of its nodes."""
-        self._cfg, self._train = cfg, datasets.get("train", self._train)
+        self._train = datasets.get("train", self._train)
         for split, dataset in datasets.items():
             base, graph = unwrap(dataset)[0], graph_of(dataset)
             if not isinstance(base, EdgeSplit | NodeData) or (isinstance(base, NodeData) and not class_names(graph)):
@@ -163,15 +150,15 @@ class NodeEmbedding(Task):
         if self.graph is not None:
             self.vocabularies.setdefault(named.NODES, named.names_of(self.graph))
 
-    def model(self, cfg: Any) -> Module:
-        """The recipe's model; the data tells how many nodes there are."""
-        takes = signature(locate(cfg["model"]["_target_"])).arguments
-        if self.graph is not None and "num_nodes" in takes and not cfg["model"].get("num_nodes"):
-            self.told = {"num_nodes": self.graph.num_nodes}
-        made: Module = build(cfg["model"], **self.told)
-        return made
+    def model(self, recipe: Recipe) -> Module:
+        """The recipe's model; `training_data` is that of the same recipe."""
+        self._recipe = recipe
+        return super().model(recipe)
 
-    def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
+    def facts(self, recipe: Recipe) -> Mapping[str, Any]:
+        return {} if self.graph is None else {"num_nodes": self.graph.num_nodes}
+
+    def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
         if isinstance(model, Deployed):
             return
         if not isinstance(model, SkipGram):
@@ -181,43 +168,38 @@ class NodeEmbedding(Task):
             raise ConfigError(f"model.num_nodes: {has}; leave it out")
         self._learner = model
 
-    def loader(self, cfg: Any, dataset: Any, *, training: bool, seed: int) -> Iterable[Any]:
+    def loader(self, dataset: Any, recipe: Recipe, *, training: bool, seed: int) -> Iterable[Any]:
         """Sequences of nodes for training; otherwise the samples of a split, in order."""
-        data = cfg["data"]
-        source, size = dataset, data.get("eval_batch_size") or len(dataset)
+        data = recipe.data
+        source, size = dataset, data.eval_batch_size or len(dataset)
         if training:
             source = Sequences(graph_of(dataset), self._learner, self.shared, seed=seed, origin=dataset)
-            size = data.get("batch_size", 32)
+            size = data.batch_size
         return DataLoader(
             source,
             batch_size=size,
             shuffle=training,
             seed=seed,
-            workers=data.get("workers", 0),
-            prefetch=data.get("prefetch", 2),
+            workers=data.workers,
+            prefetch=data.prefetch,
         )
 
-    def remember(self) -> dict[str, Any]:
-        return {"task": {"classes": self.classes}, "model": self.told}
+    def learned_config(self) -> dict[str, Any]:
+        return {"classes": self.classes}
 
-    def restore(self, cfg: Any) -> Module:
-        """The model of a run; its own weights follow, so none are drawn."""
-        self._cfg = cfg
-        with init.skipped():
-            made: Module = build(cfg["model"])
-        return made
+    def check(self, recipe: Recipe, progress: Any = None) -> list[Fault]:
+        return use.check(recipe, progress)
 
-    def check(self, cfg: Any, progress: Any = None) -> list[Fault]:
-        return use.check(cfg, progress)
-
-    def tiny(self, cfg: Any) -> Tiny:
+    def smoke_test(self, recipe: Recipe) -> SmokeTest:
         """Walks as long, and as many nodes told from them, as in the recipe: with less the loss falls too late."""
-        edges = cfg["model"]["_target_"].endswith("LINE")
+        edges = recipe.model.target.endswith("LINE")
         settings = {"model.dim": 32, "optim.lr": 0.05 if edges else 0.01}
-        return Tiny(train=600, test=200, epochs=4 if edges else 3, batch_size=2048 if edges else 32, settings=settings)
+        return SmokeTest(
+            train=600, test=200, epochs=4 if edges else 3, batch_size=2048 if edges else 32, settings=settings
+        )
 
     # -- telling -------------------------------------------------------------------------------------------------------
-    def baselines(self, cfg: Any, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
+    def baselines(self, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
         """Of pairs those of `LinkPrediction`; of labels the most frequent ones, and what neighbours have."""
         return use.baselines(self, datasets, split)
 
@@ -228,7 +210,7 @@ class NodeEmbedding(Task):
         return sections(self, evaluation, dataset)
 
     # -- using ---------------------------------------------------------------------------------------------------------
-    def reader(self, cfg: Any) -> Reader:
+    def reader(self, recipe: Recipe) -> Reader:
         return use.Asked(self.vocabularies[named.NODES], pairs=not self.classes)
 
     def predict(
@@ -236,7 +218,7 @@ class NodeEmbedding(Task):
         model: Module,
         inputs: Sequence[Any],
         *,
-        cfg: Any,
+        recipe: Recipe,
         batch_size: int = 32,
         topk: int | None = None,
         **options: Any,
@@ -254,13 +236,13 @@ class NodeEmbedding(Task):
     def deployment(
         self,
         model: Module,
-        cfg: Any,
+        recipe: Recipe,
         *,
         dataset: Any = None,
         metrics: Mapping[str, float | None] | None = None,
         licence: str = "",
     ) -> Deployment:
-        return use.deployment(self, model, cfg, metrics=metrics or {}, licence=licence)
+        return use.deployment(self, model, recipe, metrics=metrics or {}, licence=licence)
 
 
 __all__ = ["NodeEmbedding"]

@@ -14,8 +14,8 @@ from pdl.errors import UsageError
 from pdl.export.deployment import Deployment
 from pdl.runtime.names import csv_line
 from pdl.runtime.node_names import NodeNames
-from pdl.suites import locate
 from pdl.tensor import Tensor
+from pdl.train import Recipe
 from pdl.vocabulary import Vocabulary
 from pdl_graph import deploy, named
 from pdl_graph.data.base import graph_of, nodes_of, unwrap
@@ -121,7 +121,7 @@ def _answers(
 
 
 def deployment(
-    task: NodeEmbedding, model: Any, cfg: Any, *, metrics: Mapping[str, float | None], licence: str
+    task: NodeEmbedding, model: Any, recipe: Recipe, *, metrics: Mapping[str, float | None], licence: str
 ) -> Deployment:
     """A bundle: of a run on pairs the chance of an edge, of one on labels the nodes most like a node (and the labels'
     logits, as an output of its own)."""
@@ -132,16 +132,15 @@ def deployment(
     ask, command = ('{"pair": ["a", "b"]}', "--pairs a:b") if links else ('"a"', "--nodes a")
     card = deploy.card_of(
         f"{type(model).__name__}: vectors of {len(how.names):,} nodes",
-        f"{what}, for the nodes of its own graph, by name ({cfg['model']['_target_']}, {model.dim} numbers a node).",
-        cfg,
+        f"{what}, for the nodes of its own graph, by name ({recipe.model.target}, {model.dim} numbers a node).",
+        recipe,
         metrics,
         protocol=LINKS if links else LABELS,
         use=f'    session = pdl.runtime.load("model.pdl")\n    session({ask})\n\nor `pdl predict model.pdl {command}`.',
         licence=licence,
     )
-    about = {"task": cfg["task"]["_target_"], "model": cfg["model"]["_target_"]}
     beside = {} if links else {SCORES: task.decoder(model)}
-    return named.deployment(how, card=card, licence=licence, about=about, beside=beside)
+    return named.deployment(how, card=card, licence=licence, about=recipe.identity(), beside=beside)
 
 
 def deployed_logits(model: Any, batch: Mapping[str, Any]) -> Tensor:
@@ -158,14 +157,13 @@ def example(task: NodeEmbedding) -> str:
     return f"--nodes {shlex.quote(csv_line(task.vocabularies[named.NODES].names[:2]))}"
 
 
-def check(cfg: Any, progress: Any = None) -> list[Fault]:
+def check(recipe: Recipe, progress: Any = None) -> list[Fault]:
     """What is wrong with the pairs, or the nodes, of a recipe."""
-    node = next((cfg["data"][name] for name in ("train", "val", "test") if cfg["data"].get(name) is not None), None)
-    if node is not None and issubclass(locate(node["_target_"]), EdgeSplit):
+    if recipe.data.source is not None and issubclass(recipe.data.source.cls, EdgeSplit):
         from pdl_graph.link.check import check as check_links
 
-        return check_links(cfg, progress)
-    return check_recipe(cfg, progress)
+        return check_links(recipe, progress)
+    return check_recipe(recipe, progress)
 
 
 def baselines(task: NodeEmbedding, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
-from pdl.config import build
 from pdl.data.checks import Progress, Source, open_all
 from pdl.data.faults import Fault
-from pdl.train.task import SPLITS
+from pdl.train import Recipe
 from pdl_graph.data.base import unwrap
 from pdl_graph.data.check import check_graph
 from pdl_graph.data.graphs import Chosen, GraphSet
@@ -23,10 +20,9 @@ Finding = tuple[int | None, str, str, bool]
 LISTED = 5  # graphs with errors of their own that are listed
 
 
-def check_recipe(cfg: Any, progress: Progress | None = None) -> list[Fault]:
+def check_recipe(recipe: Recipe, progress: Progress | None = None) -> list[Fault]:
     """The faults of a recipe with data sets of whole graphs."""
-    nodes = {split: cfg["data"][split] for split in SPLITS if cfg["data"].get(split) is not None}
-    return check_sets({split: partial(build, node) for split, node in nodes.items()}, progress=progress)
+    return check_sets({split: part.build for split, part in recipe.data.splits.items()}, progress=progress)
 
 
 def check_sets(datasets: Mapping[str, Source], *, progress: Progress | None = None) -> list[Fault]:

@@ -22,13 +22,14 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from pdl.config import check, load
+from pdl.config import load
 from pdl.errors import ConfigError, DataError
+from pdl.train import Recipe
 from pdl.train.task import SPLITS
 from pdl.workflow import train
 from pdl.workflow.result import Result
 from pdl.workflow.run import Run
-from pdl.workflow.training import demand_same
+from pdl.workflow.training import check_same
 
 Validate = Literal["held_out", "inner"]
 
@@ -90,14 +91,14 @@ def cross_validate(
     for fold in range(folds):
         settings = {"fold": fold, "folds": folds, "validate": validate}
         own = [f"data.{split}.{key}={value}" for split in SPLITS for key, value in settings.items()]
-        config = check(load(recipe, [*overrides, *own]))
+        of_fold = Recipe(load(recipe, [*overrides, *own]))
         folder = Run(Path(runs) / f"{Path(recipe).stem}-{validate}-fold{fold}")
         begun = (folder.path / "config.yaml").is_file()
         if begun:
-            demand_same(folder, config)
+            check_same(folder, of_fold)
         tell(f"fold {fold + 1} of {folds}: {folder.path}")
         done = folder.result.is_file()
-        result = Result.load(folder.result) if done else train(config, run=folder.path, resume=begun, progress=False)
+        result = Result.load(folder.result) if done else train(of_fold, run=folder.path, resume=begun, progress=False)
         found, curve = _curve(folder.path / "metrics.jsonl", f"val/{metric}")
         if epochs is not None and found != epochs:
             raise DataError(f"{folder.path}: evaluations at other epochs than in the folds before; start anew")

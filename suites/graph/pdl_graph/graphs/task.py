@@ -9,20 +9,16 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 import pdl
-from pdl.config import build
-from pdl.config.told import filled, told
 from pdl.data import DataLoader, Fault
 from pdl.errors import ConfigError, DataError, ShapeError, UsageError
 from pdl.export.deployment import Deployment
 from pdl.hints import Range
-from pdl.nn import Module, init
+from pdl.nn import Module
 from pdl.runtime.molecules import MoleculeForm
 from pdl.runtime.readers import Reader
 from pdl.tensor import Tensor, no_grad
-from pdl.train import Loss, Metric, Task
-from pdl.train.deployed import Deployed
+from pdl.train import Deployed, Loss, Metric, Recipe, SmokeTest, Task
 from pdl.train.metrics import Accuracy, ConfusionMatrix
-from pdl.train.task import Tiny
 from pdl_graph import deploy
 from pdl_graph.data.graphs import Chosen
 from pdl_graph.graphs import use
@@ -55,6 +51,8 @@ class GraphPrediction(Task):
     follow from the data where the recipe leaves them out.
     """
 
+    outermost = ("num_classes",)
+
     def __init__(
         self,
         *,
@@ -78,7 +76,6 @@ class GraphPrediction(Task):
         self.directed, self.weighted = directed, weighted
         self.sizes: dict[str, int] = dict(features or {})
         self.molecules = None if molecules is None else MoleculeForm.read(molecules)
-        self.told: dict[str, Any] = {}
 
     @property
     def outputs(self) -> int:
@@ -135,7 +132,7 @@ class GraphPrediction(Task):
         return {"accuracy": Accuracy(), **two, "confusion": ConfusionMatrix(len(self.classes))}
 
     # -- building ------------------------------------------------------------------------------------------------------
-    def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
+    def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
         """Agree on classes or targets and on the widths of features; standardise by the training data."""
         for split, dataset in datasets.items():
             found = Chosen(dataset)
@@ -179,14 +176,16 @@ class GraphPrediction(Task):
         if self.kind == "binary" and not np.isin(told[~np.isnan(told)], (0, 1)).all():
             raise DataError(f"data.{split}: targets of task.kind=binary are 0 and 1; for other numbers use regression")
 
-    def model(self, cfg: Any) -> Module:
-        """The recipe's model, with the sizes that the data tells where the recipe leaves them out."""
-        self.told = told(cfg["model"], {**self.sizes, "num_classes": self.outputs}, outer=("num_classes",))
-        made: Module = build(filled(cfg["model"], self.told))
+    def facts(self, recipe: Recipe) -> Mapping[str, Any]:
+        return {**self.sizes, "num_classes": self.outputs}
+
+    def model(self, recipe: Recipe) -> Module:
+        """The recipe's model; loaders give its graphs self-loops where it wants them."""
+        made = super().model(recipe)
         self.self_loops = bool(getattr(made, "self_loops", False))
         return made
 
-    def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
+    def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
         if isinstance(model, Deployed):
             self.self_loops = any(step.get("self_loops") for step in model.steps())
             return
@@ -207,49 +206,41 @@ class GraphPrediction(Task):
                     "graphs is pdl_graph.GraphNet, which takes any net of nodes as its encoder"
                 )
 
-    def loader(self, cfg: Any, dataset: Any, *, training: bool, seed: int) -> Iterable[Any]:
-        data, source = cfg["data"], Batches(Chosen(dataset), self_loops=self.self_loops)
-        size = data.get("batch_size", 32)
-        many = training and self.epoch_steps is not None
+    def loader(self, dataset: Any, recipe: Recipe, *, training: bool, seed: int) -> Iterable[Any]:
+        data, source = recipe.data, Batches(Chosen(dataset), self_loops=self.self_loops)
+        if not training or self.epoch_steps is None:
+            return super().loader(source, recipe, training=training, seed=seed)
         return DataLoader(
             source,
-            batch_size=size if training else data.get("eval_batch_size") or size,
-            shuffle=training and not many,
-            sampler=Passes(len(source), size * self.epoch_steps, seed=seed) if many and self.epoch_steps else None,
+            batch_size=data.batch_size,
+            sampler=Passes(len(source), data.batch_size * self.epoch_steps, seed=seed),
             seed=seed,
-            workers=data.get("workers", 0),
-            prefetch=data.get("prefetch", 2),
-            drop_last=training and bool(data.get("drop_last", False)),
+            workers=data.workers,
+            prefetch=data.prefetch,
+            drop_last=data.drop_last,
         )
 
-    def check(self, cfg: Any, progress: Any = None) -> list[Fault]:
+    def check(self, recipe: Recipe, progress: Any = None) -> list[Fault]:
         from pdl_graph.graphs.check import check_recipe
 
-        return check_recipe(cfg, progress)
+        return check_recipe(recipe, progress)
 
-    def baselines(self, cfg: Any, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
+    def baselines(self, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
         """The most frequent answer or the mean, and a linear model of the numbers of nodes and edges of each kind."""
         return baselines(self, datasets, split)
 
-    def tiny(self, cfg: Any) -> Tiny:
-        return Tiny(train=96, test=40, epochs=6, batch_size=32)
+    def smoke_test(self, recipe: Recipe) -> SmokeTest:
+        return SmokeTest(train=96, test=40, epochs=6, batch_size=32)
 
     # -- using ---------------------------------------------------------------------------------------------------------
-    def remember(self) -> dict[str, Any]:
+    def learned_config(self) -> dict[str, Any]:
         named = {"classes": self.classes} if self.kind == "classification" else {"targets": self.targets}
         scale = {"mean": self.mean, "std": self.std} if self.kind == "regression" else {}
         used_on = {"directed": self.directed, "weighted": self.weighted, "features": self.sizes}
         molecules = {} if self.molecules is None else {"molecules": self.molecules.plain()}
-        return {"task": {**named, **scale, **used_on, **molecules}, "model": self.told}
+        return {**named, **scale, **used_on, **molecules}
 
-    def restore(self, cfg: Any) -> Module:
-        """The model of a run; its own weights follow, so none are drawn."""
-        with init.skipped():
-            made: Module = build(cfg["model"])
-        self.self_loops = bool(getattr(made, "self_loops", False))
-        return made
-
-    def reader(self, cfg: Any) -> Reader:
+    def reader(self, recipe: Recipe) -> Reader:
         return use.reader(self)
 
     def predict(
@@ -257,7 +248,7 @@ class GraphPrediction(Task):
         model: Module,
         inputs: Sequence[Any],
         *,
-        cfg: Any,
+        recipe: Recipe,
         batch_size: int = 32,
         topk: int | None = None,
         **options: Any,
@@ -266,7 +257,7 @@ class GraphPrediction(Task):
         molecule: SMILES, or {"smiles": text}."""
         if options:
             raise UsageError(f"a model of graphs has no option {', '.join(options)}; it takes topk")
-        how, asked = use.answering(self, model, cfg), use.reader(self)
+        how, asked = use.answering(self, model), use.reader(self)
         return deploy.predict(how, asked, inputs, use.labels(self), batch_size=batch_size, topk=topk)
 
     def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
@@ -275,13 +266,13 @@ class GraphPrediction(Task):
     def deployment(
         self,
         model: Module,
-        cfg: Any,
+        recipe: Recipe,
         *,
         dataset: Any = None,
         metrics: Mapping[str, float | None] | None = None,
         licence: str = "",
     ) -> Deployment:
-        return use.deployment(self, model, cfg, dataset=dataset, metrics=metrics or {}, licence=licence)
+        return use.deployment(self, model, recipe, dataset=dataset, metrics=metrics or {}, licence=licence)
 
 
 def _widths(found: Chosen) -> dict[str, int]:

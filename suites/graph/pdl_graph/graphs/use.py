@@ -15,6 +15,7 @@ from pdl.nn import Module
 from pdl.ops import CSR
 from pdl.runtime.graph_folder import GraphFolder
 from pdl.runtime.graph_input import Form
+from pdl.train import Recipe
 from pdl_graph import deploy
 from pdl_graph.batch import GraphBatch
 from pdl_graph.graphs.loader import chosen_of
@@ -36,7 +37,7 @@ _MOLECULES = (
 )
 
 
-def answering(task: GraphPrediction, model: Module, cfg: Any) -> deploy.Answering:
+def answering(task: GraphPrediction, model: Module) -> deploy.Answering:
     """Scores of classes, probabilities or numbers for a graph."""
     return deploy.Answering(
         model=model,
@@ -92,14 +93,14 @@ def nothing() -> GraphFolder:
 def deployment(
     task: GraphPrediction,
     model: Module,
-    cfg: Any,
+    recipe: Recipe,
     *,
     dataset: Any = None,
     metrics: Mapping[str, float | None],
     licence: str,
 ) -> Deployment:
     """A bundle that answers for graphs."""
-    how = answering(task, model, cfg)
+    how = answering(task, model)
     known = None if dataset is None else chosen_of(dataset)
     graphs = [] if known is None else known.graphs[:SAMPLES]
     told = ", ".join(labels(task)[:20])
@@ -107,21 +108,20 @@ def deployment(
     card = deploy.card_of(
         f"{type(model).__name__}: {what.lower()}",
         f"{what}, from {how.form.features} features of its nodes and {how.form.attributes} of its edges "
-        f"({cfg['model']['_target_']}): {told}.",
-        cfg,
+        f"({recipe.model.target}): {told}.",
+        recipe,
         metrics,
         protocol="Over all graphs of a split; weights were chosen as the recipe says (train.monitor and test_weights).",
         use=_FOLDERS if task.molecules is None else _MOLECULES,
         licence=licence,
     )
-    about = {"task": cfg["task"]["_target_"], "model": cfg["model"]["_target_"]}
     samples: Sequence[Any] = [
         {"graph": deploy.folder_of(graph, f"graph {number}")} for number, graph in enumerate(graphs)
     ]
     if task.molecules is not None:
         samples = [{"smiles": each} for each in (SOME if known is None else known.smiles[:SAMPLES])]
     return deploy.deployment(
-        how, graphs[0] if graphs else None, labels=labels(task), card=card, licence=licence, about=about,
+        how, graphs[0] if graphs else None, labels=labels(task), card=card, licence=licence, about=recipe.identity(),
         samples=samples or None,
     )  # fmt: skip
 

@@ -9,19 +9,16 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 import pdl
-from pdl.config import build
 from pdl.data import DataLoader, Fault
 from pdl.errors import ConfigError, UsageError
 from pdl.export.deployment import Deployment
 from pdl.hints import Range
-from pdl.nn import Module, init
+from pdl.nn import Module
 from pdl.ranking import Ties
 from pdl.report import Section
 from pdl.runtime.readers import Reader
-from pdl.train import Loss, Metric, Parts, Task
-from pdl.train.deployed import Deployed
-from pdl.train.loop import Evaluation
-from pdl.train.task import SPLITS, Tiny, first_samples
+from pdl.train import Deployed, Evaluation, Loss, Metric, Recipe, SmokeTest, Task
+from pdl.train.task import SPLITS
 from pdl_graph.data.triples import KINDS, triples_of, vocabularies_of
 from pdl_graph.data.triples_check import check_recipe
 from pdl_graph.knowledge import use
@@ -58,6 +55,7 @@ class KnowledgeGraph(Task):
 
     monitor = "val/mrr"
     monitor_mode = "max"
+    overfits = "training"
 
     def __init__(
         self,
@@ -76,8 +74,7 @@ class KnowledgeGraph(Task):
             raise ConfigError(f"task: negatives=all goes with loss=softmax, not {loss}; draw some for {loss}")
         self.loss, self.negatives, self.num_negatives, self.temperature = loss, negatives, num_negatives, temperature
         self.margin, self.n3, self.subsampling, self.cutoffs, self.ties = margin, n3, subsampling, tuple(cutoffs), ties
-        self.told: dict[str, int] = {}
-        self.facts: dict[str, np.ndarray] = {}
+        self.known: dict[str, np.ndarray] = {}  # facts int32 [T, 3] by split
 
     # -- training ------------------------------------------------------------------------------------------------------
     def step(self, model: Module, batch: Any) -> Loss:
@@ -132,7 +129,7 @@ class KnowledgeGraph(Task):
         ranks = Ranks(self.ties)
         return {"ranks": ranks, **{name: Measure(ranks, name) for name in names(self.cutoffs)}}
 
-    def observe(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
+    def update_metrics(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
         if loss.outputs:
             metrics["ranks"].update(*loss.outputs)
 
@@ -146,28 +143,10 @@ class KnowledgeGraph(Task):
         )
 
     # -- building ------------------------------------------------------------------------------------------------------
-    def build(
-        self, cfg: Any, *, seed: int = 0, splits: Sequence[str] = SPLITS, training: bool = True, overfit: int = 0
-    ) -> Parts:
-        """As `Task.build`; to overfit means that some facts of training serve as validation data, too."""
-        if not overfit:
-            return super().build(cfg, seed=seed, splits=splits, training=training)
-        datasets = {"train": first_samples(self.datasets(cfg, ("train",))["train"], overfit)}
-        self.prepare(cfg, datasets)
-        model = self.model(cfg)
-        self.verify(model, datasets, cfg)
-        datasets["val"] = datasets["train"]
-        loaders = {
-            name: self.loader(cfg, data, training=training and name == "train", seed=seed)
-            for name, data in datasets.items()
-        }
-        return Parts(model, loaders, datasets)
-
-    def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
+    def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
         """Number entities and relations by all splits, and keep the facts of each for filtering: a split that is not
         measured is opened for that, too."""
-        missing = [split for split in SPLITS if split not in datasets and cfg["data"].get(split) is not None]
-        every = {**datasets, **self.datasets(cfg, missing)}
+        every = {**datasets, **recipe.data.datasets([split for split in SPLITS if split not in datasets])}
         every = {split: every[split] for split in SPLITS if split in every}
         found = vocabularies_of(list(every.values()))
         for kind in KINDS:
@@ -175,22 +154,18 @@ class KnowledgeGraph(Task):
         for split, dataset in every.items():
             base, _ = triples_of(dataset)
             base.bind(self.vocabularies)
-            self.facts[split] = triples_of(dataset)[1] if split == "train" else base.known
+            self.known[split] = triples_of(dataset)[1] if split == "train" else base.known
 
-    def model(self, cfg: Any) -> Module:
-        """The recipe's model; what it leaves open of num_entities and num_relations, the data tells."""
-        told = {f"num_{kind}": len(self.vocabularies[kind]) for kind in KINDS}
-        self.told = {name: value for name, value in told.items() if not cfg["model"].get(name)}
-        made: Module = build(cfg["model"], **self.told)
-        return made
+    def facts(self, recipe: Recipe) -> Mapping[str, Any]:
+        return {f"num_{kind}": len(names) for kind, names in self.vocabularies.items()}
 
-    def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
+    def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
         if not isinstance(model, KnowledgeModel | Deployed):  # a bundle is measured as it is deployed
             raise ConfigError(f"model: {type(model).__name__} is no pdl_graph.KnowledgeModel, such as pdl_graph.RotatE")
 
-    def loader(self, cfg: Any, dataset: Any, *, training: bool, seed: int) -> Iterable[Any]:
+    def loader(self, dataset: Any, recipe: Recipe, *, training: bool, seed: int) -> Iterable[Any]:
         """Questions, shuffled anew in each epoch for training; otherwise in order, with the answers to leave out."""
-        data, facts = cfg["data"], triples_of(dataset)[1]
+        data, facts = recipe.data, triples_of(dataset)[1]
         sizes = [len(self.vocabularies[kind]) for kind in KINDS]
         source: Questions
         if training:
@@ -199,38 +174,30 @@ class KnowledgeGraph(Task):
             facts = facts[(facts > 0).all(axis=1)]
             source = Training(facts, known, sizes[0], k=k, subsampling=self.subsampling, seed=seed, source=dataset)
         else:
-            source = Ranked(facts, Known(list(self.facts.values()), *sizes), dataset)
-        size = data.get("batch_size", 512)
+            source = Ranked(facts, Known(list(self.known.values()), *sizes), dataset)
         return DataLoader(
             source,
-            batch_size=size if training else data.get("eval_batch_size") or size,
+            batch_size=data.size(training=training, default=512),
             shuffle=training,
             seed=seed,
-            workers=data.get("workers", 0),
-            prefetch=data.get("prefetch", 2),
-            drop_last=training and bool(data.get("drop_last", False)),
+            workers=data.workers,
+            prefetch=data.prefetch,
+            drop_last=training and data.drop_last,
         )
 
-    def baselines(self, cfg: Any, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
+    def baselines(self, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
         """Answers by frequency and by rules of one step, ranked by the same protocol."""
         sizes = [len(self.vocabularies[kind]) for kind in KINDS]
-        asked = Ranked(triples_of(datasets[split])[1], Known(list(self.facts.values()), *sizes), datasets[split])
-        return baselines(self.facts["train"], asked, *sizes, cutoffs=self.cutoffs, ties=self.ties)
+        asked = Ranked(triples_of(datasets[split])[1], Known(list(self.known.values()), *sizes), datasets[split])
+        return baselines(self.known["train"], asked, *sizes, cutoffs=self.cutoffs, ties=self.ties)
 
-    def remember(self) -> dict[str, Any]:
-        return {"model": self.told}
+    def check(self, recipe: Recipe, progress: Any = None) -> list[Fault]:
+        return check_recipe(recipe, progress)
 
-    def restore(self, cfg: Any) -> Module:
-        """The model of a run; its own weights follow, so none are drawn."""
-        with init.skipped():
-            made: Module = build(cfg["model"])
-        return made
-
-    def check(self, cfg: Any, progress: Any = None) -> list[Fault]:
-        return check_recipe(cfg, progress)
-
-    def tiny(self, cfg: Any) -> Tiny:
-        return Tiny(train=200, test=20, epochs=8, batch_size=64, settings={"model.dim": 32, "task.num_negatives": 16})
+    def smoke_test(self, recipe: Recipe) -> SmokeTest:
+        return SmokeTest(
+            train=200, test=20, epochs=8, batch_size=64, settings={"model.dim": 32, "task.num_negatives": 16}
+        )
 
     def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
         """Measures by direction, by kind of relation and by relation."""
@@ -239,13 +206,13 @@ class KnowledgeGraph(Task):
             evaluation,
             dataset,
             relations,
-            train=self.facts.get("train"),
+            train=self.known.get("train"),
             cutoffs=self.cutoffs,
             protocol=self.protocol(),
         )
 
     # -- using ---------------------------------------------------------------------------------------------------------
-    def reader(self, cfg: Any) -> Reader:
+    def reader(self, recipe: Recipe) -> Reader:
         """Questions by name: {"head": "a", "relation": "r"} or {"relation": "r", "tail": "b"}."""
         return use.reader(self)
 
@@ -254,7 +221,7 @@ class KnowledgeGraph(Task):
         model: Module,
         inputs: Sequence[Any],
         *,
-        cfg: Any,
+        recipe: Recipe,
         batch_size: int = 32,
         topk: int | None = None,
         **options: Any,
@@ -270,13 +237,13 @@ class KnowledgeGraph(Task):
     def deployment(
         self,
         model: Module,
-        cfg: Any,
+        recipe: Recipe,
         *,
         dataset: Any = None,
         metrics: Mapping[str, float | None] | None = None,
         licence: str = "",
     ) -> Deployment:
-        return use.deployment(self, model, cfg, dataset=dataset, metrics=metrics, licence=licence)
+        return use.deployment(self, model, recipe, dataset=dataset, metrics=metrics, licence=licence)
 
 
 def all_entities(model: KnowledgeModel, query: pdl.Tensor, answer: pdl.Tensor) -> pdl.Tensor:

@@ -19,6 +19,7 @@ from pdl.runtime.names import csv_line
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.questions import PARTS, Question
 from pdl.tensor import no_grad
+from pdl.train import Recipe
 from pdl_graph.data.triples import KINDS, triples_of
 from pdl_graph.deploy import card_of
 from pdl_graph.knowledge.loader import Questions
@@ -73,7 +74,7 @@ def predict(
 def deployment(
     task: KnowledgeGraph,
     model: Module,
-    cfg: Any,
+    recipe: Recipe,
     *,
     dataset: Any = None,
     metrics: Mapping[str, float | None] | None = None,
@@ -87,9 +88,9 @@ def deployment(
     card = card_of(
         f"{type(model).__name__}: what a knowledge graph does not say yet",
         f"Ranks the {len(entities):,} entities of one knowledge graph as tails of (head, relation, ?) or heads of "
-        f"(?, relation, tail) ({cfg['model']['_target_']}). It knows {len(relations):,} relations: {shown}. {KNOWN} "
+        f"(?, relation, tail) ({recipe.model.target}). It knows {len(relations):,} relations: {shown}. {KNOWN} "
         "Scores order the answers to one question; they are no probabilities.",
-        cfg,
+        recipe,
         metrics or {},
         protocol=task.protocol(),
         use=f'    session = pdl.runtime.load("model.pdl")\n    session({samples[0]!r})["items"]\n\n'
@@ -108,11 +109,7 @@ def deployment(
         vocabularies={kind: task.vocabularies[kind] for kind in KINDS},
         card=card,
         licence=licence,
-        about={
-            "task": cfg["task"]["_target_"],
-            "model": cfg["model"]["_target_"],
-            "parameters": sum(p.size for p in model.parameters()),
-        },
+        about={**recipe.identity(), "parameters": sum(p.size for p in model.parameters())},
     )
 
 

@@ -8,18 +8,13 @@ from typing import Annotated, Any
 import numpy as np
 
 import pdl
-from pdl.config import build
-from pdl.config.signature import signature
 from pdl.data import DataLoader
 from pdl.errors import ConfigError, UsageError
 from pdl.export.deployment import Deployment
 from pdl.hints import Range
 from pdl.nn import Module
 from pdl.runtime.readers import Reader
-from pdl.suites import locate
-from pdl.train import Loss
-from pdl.train.deployed import Deployed
-from pdl.train.task import Tiny
+from pdl.train import Deployed, Loss, Recipe, SmokeTest
 from pdl_graph.data.pairs import edge_keys, non_edges, pairs_of
 from pdl_graph.link import around_use
 from pdl_graph.link.loader import split_of
@@ -69,23 +64,18 @@ class SubgraphLinks(LinkPrediction):
         return self.step(model, batch)
 
     # -- building ------------------------------------------------------------------------------------------------------
-    def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
-        super().prepare(cfg, datasets)
+    def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
+        super().prepare(recipe, datasets)
         self.train = datasets.get("train", self.train)
 
-    def model(self, cfg: Any) -> Module:
-        """The recipe's model; the labels and sizes of the training subgraphs tell num_labels and k."""
-        node = cfg["model"]
-        takes = signature(locate(node["_target_"])).arguments
-        open_ = [name for name in ("num_labels", "k") if name in takes and not node.get(name)]
-        if open_ and self.train is not None:
-            parts = self.around(self.train, training=True).parts
-            known = {"num_labels": int(parts.label.max()) + 1, "k": kept(parts, self.keep)}
-            self.told = {name: known[name] for name in open_}
-        made: Module = build(node, **self.told)
-        return made
+    def facts(self, recipe: Recipe) -> Mapping[str, Any]:
+        """The labels and sizes of the training subgraphs, which are cut where the recipe's model leaves them open."""
+        if self.train is None or all(recipe.model.get(name) is not None for name in ("num_labels", "k")):
+            return {}
+        parts = self.around(self.train, training=True).parts
+        return {"num_labels": int(parts.label.max()) + 1, "k": kept(parts, self.keep)}
 
-    def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
+    def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
         if not isinstance(model, SubgraphModel | Deployed):
             raise ConfigError(f"model: {type(model).__name__} is no pdl_graph.SubgraphModel; use pdl_graph.SEAL")
 
@@ -110,44 +100,43 @@ class SubgraphLinks(LinkPrediction):
         cut = enclosing(split.graph, pairs, hops=self.hops, max_nodes=self.max_nodes, seed=split.seed)
         return Surroundings(cut, targets, dataset)
 
-    def loader(self, cfg: Any, dataset: Any, *, training: bool, seed: int) -> Iterable[Any]:
-        data = cfg["data"]
-        size = data.get("batch_size") or 50
+    def loader(self, dataset: Any, recipe: Recipe, *, training: bool, seed: int) -> Iterable[Any]:
+        data = recipe.data
         return DataLoader(
             self.around(dataset, training=training),
-            batch_size=size if training else data.get("eval_batch_size") or size,
+            batch_size=data.size(training=training, default=50),
             shuffle=training,
             seed=seed,
-            workers=data.get("workers", 0),
-            prefetch=data.get("prefetch", 2),
+            workers=data.workers,
+            prefetch=data.prefetch,
         )
 
-    def remember(self) -> dict[str, Any]:
-        return {"model": self.told}
+    def learned_config(self) -> dict[str, Any]:
+        return {}  # pairs of any graph are read alike
 
-    def tiny(self, cfg: Any) -> Tiny:
-        return Tiny(train=200, test=60, epochs=6, batch_size=50, settings={"optim.lr": 0.005})
+    def smoke_test(self, recipe: Recipe) -> SmokeTest:
+        return SmokeTest(train=200, test=60, epochs=6, batch_size=50, settings={"optim.lr": 0.005})
 
     # -- using ---------------------------------------------------------------------------------------------------------
-    def reader(self, cfg: Any) -> Reader:
+    def reader(self, recipe: Recipe) -> Reader:
         """Reads pairs of the run's own graph, or of another: the nets know no nodes, only their surroundings."""
-        reader = around_use.pipeline(self, around_use.OwnGraph(self, cfg)).reader
+        reader = around_use.pipeline(self, around_use.OwnGraph(self, recipe)).reader
         assert reader is not None
         return reader
 
     def predict(
-        self, model: Module, inputs: Sequence[Any], *, cfg: Any, batch_size: int = 32, **options: Any
+        self, model: Module, inputs: Sequence[Any], *, recipe: Recipe, batch_size: int = 32, **options: Any
     ) -> Iterator[dict[str, Any]]:
         """{"input": "a:b", "edge": probability} for each pair, as `LinkPrediction.predict`; an edge that is known
         between the two counts as not there."""
         if options.keys() - {"topk"}:
             raise UsageError(f"a model of links has no option {', '.join(options)}")
-        return around_use.predict(self, model, inputs, cfg, batch_size=batch_size)
+        return around_use.predict(self, model, inputs, recipe, batch_size=batch_size)
 
     def deployment(
         self,
         model: Module,
-        cfg: Any,
+        recipe: Recipe,
         *,
         dataset: Any = None,
         metrics: Mapping[str, float | None] | None = None,
@@ -155,7 +144,7 @@ class SubgraphLinks(LinkPrediction):
     ) -> Deployment:
         if self.graph is None and dataset is not None:
             self.graph = split_of(dataset)[0].graph
-        return around_use.deployment(self, model, cfg, metrics=metrics or {}, licence=licence)
+        return around_use.deployment(self, model, recipe, metrics=metrics or {}, licence=licence)
 
 
 def kept(parts: Enclosing, share: float) -> int:

@@ -21,6 +21,7 @@ from pdl.ops import CSR
 from pdl.ops.base import Spec
 from pdl.runtime.pipeline import Pipeline
 from pdl.tensor import Tensor, no_grad
+from pdl.train import Recipe
 from pdl_graph import deploy, named
 from pdl_graph.batch import GraphBatch
 from pdl_graph.link import use
@@ -72,12 +73,12 @@ def steps(task: SubgraphLinks) -> dict[str, Any]:
 class OwnGraph(Mapping[str, np.ndarray]):
     """The arrays of the graph of a run, which is opened when it is first asked for: the constants of its bundle."""
 
-    def __init__(self, task: SubgraphLinks, cfg: Any) -> None:
-        self.task, self.cfg = task, cfg
+    def __init__(self, task: SubgraphLinks, recipe: Recipe) -> None:
+        self.task, self.recipe = task, recipe
 
     @cached_property
     def arrays(self) -> dict[str, np.ndarray]:
-        lists = lists_of(use.message_graph(self.task, self.cfg))
+        lists = lists_of(use.message_graph(self.task, self.recipe))
         return {f"{GRAPH}.start": lists.start, f"{GRAPH}.neighbours": lists.neighbours}
 
     def __getitem__(self, name: str) -> np.ndarray:
@@ -101,10 +102,10 @@ def pipeline(task: SubgraphLinks, constants: Mapping[str, np.ndarray]) -> Pipeli
 
 
 def predict(
-    task: SubgraphLinks, model: Module, inputs: Sequence[Any], cfg: Any, *, batch_size: int
+    task: SubgraphLinks, model: Module, inputs: Sequence[Any], recipe: Recipe, *, batch_size: int
 ) -> Iterator[dict[str, Any]]:
     """{"input": "a:b", "edge": probability} for each pair."""
-    asks, net, waiting = pipeline(task, OwnGraph(task, cfg)), BySurroundings(model).eval(), iter(inputs)
+    asks, net, waiting = pipeline(task, OwnGraph(task, recipe)), BySurroundings(model).eval(), iter(inputs)
     assert asks.reader is not None
     while group := list(islice(waiting, batch_size)):
         samples = [asks.take(item) for item in group]
@@ -116,17 +117,16 @@ def predict(
 
 
 def deployment(
-    task: SubgraphLinks, model: Module, cfg: Any, *, metrics: Mapping[str, float | None], licence: str
+    task: SubgraphLinks, model: Module, recipe: Recipe, *, metrics: Mapping[str, float | None], licence: str
 ) -> Deployment:
     """A bundle that holds the graph and answers for pairs of its nodes, and for those of other graphs."""
-    own = OwnGraph(task, cfg)
-    about = {"task": cfg["task"]["_target_"], "model": cfg["model"]["_target_"]}
+    own = OwnGraph(task, recipe)
     card = deploy.card_of(
         f"{type(model).__name__}: which nodes are joined",
-        f"The probability of an edge between two nodes, read from the subgraph around them ({about['model']}): for the "
-        "nodes of the graph in this bundle, by name, and for any other graph. It was learned with as many edges as "
-        "pairs without one; among all pairs edges are rarer.",
-        cfg,
+        f"The probability of an edge between two nodes, read from the subgraph around them ({recipe.model.target}): "
+        "for the nodes of the graph in this bundle, by name, and for any other graph. It was learned with as many "
+        "edges as pairs without one; among all pairs edges are rarer.",
+        recipe,
         metrics,
         protocol=PROTOCOL,
         use='    session = pdl.runtime.load("model.pdl")\n    session({"pair": ["a", "b"]})\n    '
@@ -149,7 +149,7 @@ def deployment(
         constants=own,
         card=card,
         licence=licence,
-        about={**about, "parameters": sum(p.size for p in model.parameters())},
+        about={**recipe.identity(), "parameters": sum(p.size for p in model.parameters())},
     )
 
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pdl.config import build
 from pdl.data.faults import DataFault, Fault
 from pdl.errors import DataError
-from pdl.train.task import SPLITS
+from pdl.train import Recipe
 from pdl_graph.data.edges import EdgeSplit
 from pdl_graph.data.pairs import edge_keys, keys_of, member
 from pdl_graph.link.loader import split_of
@@ -18,26 +17,25 @@ from pdl_graph.link.loader import split_of
 Array = np.ndarray
 
 
-def check(cfg: Any, progress: Any = None) -> list[Fault]:
+def check(recipe: Recipe, progress: Any = None) -> list[Fault]:
     """What is wrong with the splits of a recipe: data that cannot be read, edges to be found that messages use, pairs
     in two splits, labels that the graph does not bear out, nodes that no message reaches."""
     faults, splits = list[Fault](), dict[str, EdgeSplit]()
-    for name in SPLITS:
-        if cfg["data"].get(name) is None:
-            continue
+    for name, part in recipe.data.splits.items():
         try:
-            splits[name] = split_of(build(cfg["data"][name]))[0]
+            splits[name] = split_of(part.build())[0]
         except DataError as error:
             own = error.fault if isinstance(error, DataFault) else Fault(None, None, str(error), "correct data." + name)
             faults.append(Fault(own.path, own.index, own.what, own.advice, split=name))
             continue
         if progress is not None:
             progress(name, len(splits[name]), len(splits[name]))
+    earlier = dict[str, EdgeSplit]()
     for name, split in splits.items():
-        earlier = {other: splits[other] for other in SPLITS[: SPLITS.index(name)] if other in splits}
         path = None if split.source is None else str(split.source)
         told = [*_labels(split), *_leaks(name, split), *_again(split, earlier), *_alone(name, split)]
         faults += [Fault(path, None, what, advice, split=name, severity=how) for what, advice, how in told]
+        earlier[name] = split
     return faults
 
 

@@ -9,22 +9,16 @@ from typing import Annotated, Any
 import numpy as np
 
 import pdl
-from pdl.config import build
-from pdl.config.signature import signature
 from pdl.data import DataLoader, Fault
 from pdl.errors import ConfigError, UsageError
 from pdl.export.deployment import Deployment
 from pdl.hints import Range
-from pdl.nn import Module, init
+from pdl.nn import Module
 from pdl.program.tree import rebuild
 from pdl.report import Section
 from pdl.runtime.readers import Reader
-from pdl.suites import locate
 from pdl.tensor import no_grad
-from pdl.train import Loss, Metric, Task
-from pdl.train.deployed import Deployed
-from pdl.train.loop import Evaluation
-from pdl.train.task import Tiny
+from pdl.train import Deployed, Evaluation, Loss, Metric, Recipe, SmokeTest, Task
 from pdl_graph import named
 from pdl_graph.batch import GraphBatch
 from pdl_graph.features import identity_features
@@ -65,7 +59,6 @@ class LinkPrediction(Task):
     ) -> None:
         self.negatives, self.hits = negatives, tuple(hits)
         self.features, self.directed, self.weighted = features or 0, directed, weighted
-        self.told: dict[str, Any] = {}
         self.graph: Graph | None = None  # that messages may use
         self.constant: GraphBatch | None = None  # its arrays as the model reads them
         self.evaluated: Module | None = None  # what was evaluated last: the report draws its vectors
@@ -90,19 +83,19 @@ class LinkPrediction(Task):
     def messages(self) -> GraphBatch:
         """The message graph as the model reads it."""
         if self.constant is None:
-            raise UsageError("LinkPrediction has no message graph; build it with data (Task.build)")
+            raise UsageError("LinkPrediction has no message graph; assemble it with data (pdl.train.assemble)")
         return self.constant
 
     def metrics(self) -> dict[str, Metric]:
         return link_metrics(self.hits)
 
-    def observe(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
+    def update_metrics(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
         first = next(iter(metrics.values()))
         assert isinstance(first, Measure)
         first.scores.update(*loss.outputs)  # which the others share
 
     # -- building ------------------------------------------------------------------------------------------------------
-    def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
+    def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
         """Find the message graph, which all splits must share."""
         splits = {name: split_of(dataset)[0] for name, dataset in datasets.items()}
         for name, split in splits.items():
@@ -118,22 +111,10 @@ class LinkPrediction(Task):
             self.weighted = self.graph.edge_weight is not None if self.weighted is None else self.weighted
             self.vocabularies.setdefault(named.NODES, named.names_of(self.graph))
 
-    def model(self, cfg: Any) -> Module:
-        """The recipe's model; its encoder, or itself, is told the number of features where the recipe says nothing."""
-        node = cfg["model"]
-        if self.graph is None:
-            made: Module = build(node)
-            return made
-        takes = signature(locate(node["_target_"])).arguments
-        width = {"num_features": self.graph.num_features or self.graph.num_nodes}
-        if "encoder" in takes:
-            inner = {} if node["encoder"].get("num_features") else width
-            self.told = {"encoder": inner} if inner else {}
-            return build({**node, "encoder": {**node["encoder"], **inner}})  # type: ignore[no-any-return]
-        self.told = width if "num_features" in takes and not node.get("num_features") else {}
-        return build(node, **self.told)  # type: ignore[no-any-return]
+    def facts(self, recipe: Recipe) -> Mapping[str, Any]:
+        return {} if self.graph is None else {"num_features": self.graph.num_features or self.graph.num_nodes}
 
-    def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
+    def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
         if isinstance(model, Deployed):
             if self.graph is not None:
                 self.constant = constant(self.graph, self_loops=any(step.get("self_loops") for step in model.steps()))
@@ -146,26 +127,17 @@ class LinkPrediction(Task):
         if self.graph is not None:
             self.constant = constant(self.graph, self_loops=model.self_loops)
 
-    def loader(self, cfg: Any, dataset: Any, *, training: bool, seed: int) -> Iterable[Any]:
+    def loader(self, dataset: Any, recipe: Recipe, *, training: bool, seed: int) -> Iterable[Any]:
         """All pairs of a split at once, unless data.batch_size (eval_batch_size) says otherwise."""
-        data = cfg["data"]
         source = TrainingPairs(dataset, self.negatives, seed=seed) if training else dataset
-        size = data.get("batch_size") if training else data.get("eval_batch_size") or data.get("batch_size")
-        return DataLoader(source, batch_size=size or len(source), shuffle=training, seed=seed)
+        size = recipe.data.size(training=training, default=len(source))
+        return DataLoader(source, batch_size=size, shuffle=training, seed=seed)
 
-    def remember(self) -> dict[str, Any]:
-        return {
-            "task": {name: getattr(self, name) for name in ("features", "directed", "weighted")},
-            "model": self.told,
-        }
-
-    def restore(self, cfg: Any) -> Module:
-        with init.skipped():
-            made: Module = build(cfg["model"])
-        return made
+    def learned_config(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("features", "directed", "weighted")}
 
     # -- telling -------------------------------------------------------------------------------------------------------
-    def baselines(self, cfg: Any, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
+    def baselines(self, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
         """Common neighbours, Adamic-Adar, preferential attachment and personalised PageRank."""
         from pdl_graph.link.baselines import baselines
 
@@ -183,26 +155,26 @@ class LinkPrediction(Task):
         with no_grad():
             return self.evaluated.eval().embed(self.constant).numpy()  # type: ignore[no-any-return]
 
-    def check(self, cfg: Any, progress: Any = None) -> list[Fault]:
+    def check(self, recipe: Recipe, progress: Any = None) -> list[Fault]:
         from pdl_graph.link.check import check
 
-        return check(cfg, progress)
+        return check(recipe, progress)
 
-    def tiny(self, cfg: Any) -> Tiny:
-        return Tiny(train=600, test=200, epochs=12, batch_size=600)
+    def smoke_test(self, recipe: Recipe) -> SmokeTest:
+        return SmokeTest(train=600, test=200, epochs=12, batch_size=600)
 
     # -- using ---------------------------------------------------------------------------------------------------------
-    def reader(self, cfg: Any) -> Reader:
-        return use.reader(self, cfg)
+    def reader(self, recipe: Recipe) -> Reader:
+        return use.reader(self, recipe)
 
     def predict(
-        self, model: Module, inputs: Sequence[Any], *, cfg: Any, batch_size: int = 32, **options: Any
+        self, model: Module, inputs: Sequence[Any], *, recipe: Recipe, batch_size: int = 32, **options: Any
     ) -> Iterator[dict[str, Any]]:
         """{"input": "a:b", "edge": probability} for each pair: "a:b" or {"pair": [a, b]} of the run's own graph,
         {"graph": folder, "pair": [a, b]} of another."""
         if options.keys() - {"topk"}:
             raise UsageError(f"a model of links has no option {', '.join(options)}")
-        return use.predict(self, model, inputs, cfg, batch_size=batch_size)
+        return use.predict(self, model, inputs, recipe, batch_size=batch_size)
 
     def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
         return use.example(
@@ -212,7 +184,7 @@ class LinkPrediction(Task):
     def deployment(
         self,
         model: Module,
-        cfg: Any,
+        recipe: Recipe,
         *,
         dataset: Any = None,
         metrics: Mapping[str, float | None] | None = None,
@@ -220,7 +192,7 @@ class LinkPrediction(Task):
     ) -> Deployment:
         if self.graph is None and dataset is not None:
             self.graph = split_of(dataset)[0].graph
-        return use.deployment(self, model, cfg, metrics=metrics or {}, licence=licence)
+        return use.deployment(self, model, recipe, metrics=metrics or {}, licence=licence)
 
 
 def balanced_loss(logits: Any, label: Any) -> pdl.Tensor:

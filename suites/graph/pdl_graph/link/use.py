@@ -18,6 +18,8 @@ from pdl.runtime.graph_folder import GraphFolder
 from pdl.runtime.graph_input import Form
 from pdl.runtime.readers import Reader
 from pdl.tensor import no_grad
+from pdl.train import Recipe
+from pdl.train.assembly import restored
 from pdl_graph import deploy, named
 from pdl_graph.graph import Graph
 from pdl_graph.link.loader import split_of
@@ -35,38 +37,38 @@ PROTOCOL = (
 )
 
 
-def form_of(task: LinkPrediction, model: LinkModel, cfg: Any) -> Form:
+def form_of(task: LinkPrediction, model: LinkModel, recipe: Recipe) -> Form:
     """How folders become what the model reads."""
-    source = (cfg["data"].get("train") or {}).get("graph") or {}
+    graph = recipe.data.splits["train"].part("graph")
     return Form(
         features=task.features,
         directed=bool(task.directed),
         self_loops=bool(model.self_loops),
-        normalize=bool(source.get("normalize", False)),
+        normalize=graph is not None and bool(graph.get("normalize")),
     )
 
 
-def answering(task: LinkPrediction, model: LinkModel, cfg: Any) -> deploy.Answering:
+def answering(task: LinkPrediction, model: LinkModel, recipe: Recipe) -> deploy.Answering:
     """The logit of an edge between two nodes of a graph; its probability afterwards."""
     return deploy.Answering(
         model=model,
         kind="pair",
         encode=model.embed,
         answer=model.decode,
-        form=form_of(task, model, cfg),
+        form=form_of(task, model, recipe),
         weighted=bool(task.weighted),
         output=OUTPUT,
         post=POST,
     )
 
 
-def known(task: LinkPrediction, model: LinkModel, cfg: Any) -> named.Known:
+def known(task: LinkPrediction, model: LinkModel, recipe: Recipe) -> named.Known:
     """The same from the vectors of the run's own nodes."""
     from pdl_graph.link.task import constant
 
     model.eval()
     with no_grad():
-        vectors = model.embed(constant(message_graph(task, cfg), self_loops=model.self_loops))
+        vectors = model.embed(constant(message_graph(task, recipe), self_loops=model.self_loops))
     return named.Known(
         kind="pair",
         names=task.vocabularies[named.NODES],
@@ -79,67 +81,66 @@ def known(task: LinkPrediction, model: LinkModel, cfg: Any) -> named.Known:
     )
 
 
-def message_graph(task: LinkPrediction, cfg: Any) -> Graph:
+def message_graph(task: LinkPrediction, recipe: Recipe) -> Graph:
     """The graph whose edges the run's net may use."""
-    return task.graph if task.graph is not None else split_of(own_data(task, cfg))[0].graph
+    return task.graph if task.graph is not None else split_of(own_data(recipe))[0].graph
 
 
-def reader(task: LinkPrediction, cfg: Any) -> Reader:
+def reader(task: LinkPrediction, recipe: Recipe) -> Reader:
     """What reads questions to a run."""
     if not task.features:
         return named.reader(task.vocabularies[named.NODES], "pair")
-    model = task.restore(cfg)
+    model = restored(task, recipe)
     assert isinstance(model, LinkModel)
     found: list[GraphFolder] = []
 
     def own() -> GraphFolder:
         if not found:
-            found.append(deploy.folder_of(message_graph(task, cfg)))
+            found.append(deploy.folder_of(message_graph(task, recipe)))
         return found[0]
 
-    return deploy.Asked("pair", form_of(task, model, cfg), own)
+    return deploy.Asked("pair", form_of(task, model, recipe), own)
 
 
 def predict(
-    task: LinkPrediction, model: Module, inputs: Sequence[Any], cfg: Any, *, batch_size: int
+    task: LinkPrediction, model: Module, inputs: Sequence[Any], recipe: Recipe, *, batch_size: int
 ) -> Iterator[dict[str, Any]]:
     """{"input": "a:b", "edge": probability} for each pair."""
     assert isinstance(model, LinkModel)
     if not task.features:
-        return named.predict(known(task, model, cfg), inputs, batch_size=batch_size, topk=None)
-    asked = reader(task, cfg)
+        return named.predict(known(task, model, recipe), inputs, batch_size=batch_size, topk=None)
+    asked = reader(task, recipe)
     assert isinstance(asked, deploy.Asked)
-    return deploy.predict(answering(task, model, cfg), asked, inputs, LABELS, batch_size=batch_size, topk=None)
+    return deploy.predict(answering(task, model, recipe), asked, inputs, LABELS, batch_size=batch_size, topk=None)
 
 
 def deployment(
     task: LinkPrediction,
     model: Module,
-    cfg: Any,
+    recipe: Recipe,
     *,
     metrics: Mapping[str, float | None],
     licence: str,
 ) -> Deployment:
     """A bundle that answers for pairs of nodes."""
     assert isinstance(model, LinkModel)
-    about = {"task": cfg["task"]["_target_"], "model": cfg["model"]["_target_"]}
     graphs = "any graph whose nodes have such features" if task.features else "the nodes of its own graph, by name"
     ask = '{"graph": "folder", "pair": ["a", "b"]}' if task.features else '{"pair": ["a", "b"]}'
     command = "--new-graph folder --pairs pairs.csv" if task.features else "--pairs pairs.csv"
     card = deploy.card_of(
         f"{type(model).__name__}: which nodes are joined",
-        f"The probability of an edge between two nodes, for {graphs} ({cfg['model']['_target_']}). It was learned with "
+        f"The probability of an edge between two nodes, for {graphs} ({recipe.model.target}). It was learned with "
         "as many edges as pairs without one; among all pairs edges are rarer.",
-        cfg,
+        recipe,
         metrics,
         protocol=PROTOCOL,
         use=f'    session = pdl.runtime.load("model.pdl")\n    session({ask})\n\nor `pdl predict model.pdl {command}`.',
         licence=licence,
     )
     if not task.features:
-        return named.deployment(known(task, model, cfg), card=card, licence=licence, about=about)
-    how = answering(task, model, cfg)
-    return deploy.deployment(how, task.graph, labels=LABELS, card=card, licence=licence, about=about)
+        return named.deployment(known(task, model, recipe), card=card, licence=licence, about=recipe.identity())
+    how = answering(task, model, recipe)
+    return deploy.deployment(how, task.graph, labels=LABELS, card=card, licence=licence, about=recipe.identity())
 
 
 def deployed_logits(model: Any, task: LinkPrediction, pair: Any) -> pdl.Tensor:

@@ -12,9 +12,7 @@ from pdl.errors import ConfigError, DataError
 from pdl.hints import Range
 from pdl.nn import Module
 from pdl.ops.base import assign
-from pdl.train import Loss
-from pdl.train.deployed import Deployed
-from pdl.train.task import SPLITS, Parts, Tiny
+from pdl.train import Deployed, Loss, Parts, Recipe, SmokeTest
 from pdl_graph.data.base import graph_of, nodes_of
 from pdl_graph.models.dgi import DGI
 from pdl_graph.node.loader import WholeSplit
@@ -73,14 +71,8 @@ class GraphInfomax(NodeClassification):
         assign(model.bias, pdl.as_tensor(bias.astype(np.float32)))
 
     # -- building ------------------------------------------------------------------------------------------------------
-    def build(
-        self, cfg: Any, *, seed: int = 0, splits: Sequence[str] = SPLITS, training: bool = True, overfit: int = 0
-    ) -> Parts:
-        self.learning = training
-        return super().build(cfg, seed=seed, splits=splits, training=training, overfit=overfit)
-
-    def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
-        super().prepare(cfg, datasets)
+    def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
+        super().prepare(recipe, datasets)
         if self.multi_label:
             raise DataError("data: nodes have several labels, but the regression of GraphInfomax tells one class")
         first = next(iter(datasets.values()), None)
@@ -90,25 +82,27 @@ class GraphInfomax(NodeClassification):
             nodes = nodes_of(datasets["train"])
             self.labelled = nodes, np.asarray(graph_of(datasets["train"]).y)[nodes]
 
-    def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
-        super().verify(model, datasets, cfg)
+    def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
+        super().check_model(model, datasets, recipe)
         if isinstance(model, Deployed):
             return
         if not isinstance(model, DGI):
-            raise ConfigError(f"model: {cfg['model']['_target_']} has nothing to contrast; GraphInfomax takes a DGI")
-        if (cfg.get("train") or {}).get("ema") is not None:
+            raise ConfigError(f"model: {recipe.model.target} has nothing to contrast; GraphInfomax takes a DGI")
+        if recipe.settings.ema is not None:
             raise ConfigError("train.ema: averages of weights have no regression of their own; leave it out")
 
-    def loader(self, cfg: Any, dataset: Any, *, training: bool, seed: int) -> Iterable[Any]:
-        whole = super().loader(cfg, dataset, training=training, seed=seed)
+    def loader(self, dataset: Any, recipe: Recipe, *, training: bool, seed: int) -> Iterable[Any]:
+        whole = super().loader(dataset, recipe, training=training, seed=seed)
         return Shuffles(whole, graph_of(dataset).num_nodes, seed) if training else whole
 
-    def remember(self) -> dict[str, Any]:
-        told = {name: getattr(self, name) for name in ("classes", "directed", "weighted")}
-        return {"task": told, "model": self.told}
+    def assembled(self, parts: Parts, recipe: Recipe, *, training: bool) -> None:
+        self.learning = training
 
-    def tiny(self, cfg: Any) -> Tiny:
-        return Tiny(train=120, test=60, epochs=20, batch_size=1 << 20)
+    def learned_config(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("classes", "directed", "weighted")}
+
+    def smoke_test(self, recipe: Recipe) -> SmokeTest:
+        return SmokeTest(train=120, test=60, epochs=20, batch_size=1 << 20)
 
 
 class Shuffles:

@@ -9,9 +9,9 @@ import numpy as np
 
 from pdl.config.text import quoted
 from pdl.errors import UsageError
+from pdl.train.task import SPLITS
 from pdl_graph.batch import SparseFeatures
 from pdl_graph.data.base import known
-from pdl_graph.data.check import SPLITS
 from pdl_graph.data.folder import read_graph
 from pdl_graph.graph import Graph
 

@@ -12,6 +12,7 @@ import pdl
 from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.tensor import Tensor, no_grad
+from pdl.train import Recipe
 from pdl_graph import deploy, named
 from pdl_graph.data.base import graph_of
 from pdl_graph.models.base import GraphModel
@@ -22,16 +23,17 @@ if TYPE_CHECKING:
     from pdl_graph.node.task import NodeClassification
 
 
-def by_name(task: NodeClassification, cfg: Any) -> bool:
+def by_name(task: NodeClassification, recipe: Recipe) -> bool:
     """Whether the recipe's net is such a one."""
-    return any(cfg["model"].get(key) or task.told.get(key) for key in ("num_nodes", "num_relations"))
+    net = recipe.model.completed(task.facts(recipe))
+    return any(net.get(key) for key in ("num_nodes", "num_relations"))
 
 
-def scores_of(task: NodeClassification, model: GraphModel, cfg: Any) -> np.ndarray:
+def scores_of(task: NodeClassification, model: GraphModel, recipe: Recipe) -> np.ndarray:
     """Scores of all nodes of the run's graph, [N, num_classes]."""
     model.eval()
     task.self_loops = model.self_loops
-    graph = graph_of(own_data(task, cfg))
+    graph = graph_of(own_data(recipe))
     held = task.hold(graph)
     with no_grad():
         if not task.neighbours:
@@ -40,13 +42,13 @@ def scores_of(task: NodeClassification, model: GraphModel, cfg: Any) -> np.ndarr
         return task.samplers[held].scores(model, np.arange(graph.num_nodes)).numpy()
 
 
-def answering(task: NodeClassification, model: Module, cfg: Any, post: list[dict[str, Any]]) -> named.Known:
+def answering(task: NodeClassification, model: Module, recipe: Recipe, post: list[dict[str, Any]]) -> named.Known:
     """The scores of nodes that the net knows, computed once."""
     assert isinstance(model, GraphModel)
     return named.Known(
         kind="node",
         names=task.vocabularies[named.NODES],
-        vectors=named.with_none(scores_of(task, model, cfg)),
+        vectors=named.with_none(scores_of(task, model, recipe)),
         answer=lambda scores, ask: pdl.take(scores, ask[:, 0]),
         output="logits",
         post=post,
@@ -57,7 +59,7 @@ def answering(task: NodeClassification, model: Module, cfg: Any, post: list[dict
 def deployment(
     task: NodeClassification,
     model: Module,
-    cfg: Any,
+    recipe: Recipe,
     post: list[dict[str, Any]],
     *,
     protocol: str,
@@ -65,19 +67,19 @@ def deployment(
     licence: str,
 ) -> Deployment:
     """A bundle that holds the scores of the graph's nodes and answers by their names."""
-    net = cfg["model"]["_target_"]
     card = deploy.card_of(
         f"{type(model).__name__}, {len(task.classes)} classes of nodes",
-        f"Tells of which class a node of its own graph is ({net}). Classes: {', '.join(task.classes[:20])}.",
-        cfg,
+        f"Tells of which class a node of its own graph is ({recipe.model.target}). Classes: "
+        f"{', '.join(task.classes[:20])}.",
+        recipe,
         metrics,
         protocol=protocol,
         use='    session = pdl.runtime.load("model.pdl")\n    session({"node": "name"})\n\n'
         "or `pdl predict model.pdl --nodes name`.",
         licence=licence,
     )
-    about = {"task": cfg["task"]["_target_"], "model": net}
-    return named.deployment(answering(task, model, cfg, post), card=card, licence=licence, about=about)
+    how = answering(task, model, recipe, post)
+    return named.deployment(how, card=card, licence=licence, about=recipe.identity())
 
 
 def deployed_scores(model: Any, nodes: Any) -> Tensor:

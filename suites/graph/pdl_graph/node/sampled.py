@@ -21,6 +21,7 @@ from pdl.ops import CSR
 from pdl.program.tracing import is_tracing
 from pdl.program.tree import rebuild
 from pdl.tensor import Tensor
+from pdl.train.recipe import Data
 from pdl_graph.batch import GraphBatch, SparseFeatures
 from pdl_graph.data.base import NodeData, nodes_of, unwrap
 from pdl_graph.features import take_rows
@@ -137,19 +138,17 @@ def one_by_one(model: Module, blocks: Sequence[GraphBatch]) -> Tensor:
 
 
 def drawn(
-    dataset: Any, sampler: Sampler, fanouts: Sequence[int], data: Any, *, training: bool, seed: int
+    dataset: Any, sampler: Sampler, fanouts: Sequence[int], data: Data, *, training: bool, seed: int
 ) -> DataLoader:
     """Batches of `DrawnBatches`, made by a thread beside the step unless the recipe's `data` says otherwise."""
-    size = data.get("batch_size", 1024)
-    workers = data.get("workers")
     return DataLoader(
         DrawnBatches(dataset, sampler, fanouts),
-        batch_size=size if training else data.get("eval_batch_size") or size,
+        batch_size=data.size(training=training, default=1024),
         shuffle=training,
         seed=seed,
-        workers=1 if workers is None else workers,
-        prefetch=data.get("prefetch", 2),
-        drop_last=training and bool(data.get("drop_last", False)),
+        workers=data.workers if data.gives("workers") else 1,
+        prefetch=data.prefetch,
+        drop_last=training and data.drop_last,
     )
 
 

@@ -11,8 +11,6 @@ import numpy as np
 
 import pdl
 from pdl import Tensor
-from pdl.config import build
-from pdl.config.signature import signature
 from pdl.data import Fault
 from pdl.errors import ConfigError, DataError, UsageError
 from pdl.export.deployment import Deployment
@@ -22,12 +20,8 @@ from pdl.program import CompiledForward
 from pdl.program.tree import rebuild
 from pdl.report import Section, class_sections
 from pdl.runtime.readers import Reader
-from pdl.suites import locate
-from pdl.train import Loss, Metric, Task
-from pdl.train.deployed import Deployed
-from pdl.train.loop import Evaluation
+from pdl.train import Deployed, Evaluation, Loss, Metric, Recipe, SmokeTest, Task
 from pdl.train.metrics import Accuracy, ConfusionMatrix, FScore
-from pdl.train.task import Tiny
 from pdl_graph import deploy, named
 from pdl_graph.batch import GraphBatch
 from pdl_graph.data.base import graph_of, nodes_of, unwrap
@@ -87,7 +81,7 @@ class NodeClassification(Task):
         self.neighbours = tuple(neighbours or ())
         self.chances, self.replace, self.inference = chances, replace, inference
         self.self_loops = False
-        self.told: dict[str, int] = {}
+        self.sizes: dict[str, int] = {}  # what nets may want to know of the data
         self.graphs: list[GraphBatch] = []  # as tensors; what batches mean by "graph"
         self.samplers: list[Sampler] = []  # the same where neighbours are drawn
         self.asked: deploy.Asked | None = None  # what reads questions, and has the graphs they are about
@@ -135,10 +129,9 @@ class NodeClassification(Task):
         return {"accuracy": Accuracy(), "macro_f1": FScore(k), **binary, "confusion": ConfusionMatrix(k)}
 
     # -- building ------------------------------------------------------------------------------------------------------
-    def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
+    def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
         """Agree on classes and on the widths of features and labels."""
-        settings = cfg.get("train") or {}
-        self.compile = bool(settings.get("compile", True)) and not settings.get("nan_check", False)
+        self.compile = recipe.settings.compile and not recipe.settings.nan_check
         for split, dataset in datasets.items():
             graph, (base, _) = graph_of(dataset), unwrap(dataset)
             labels = np.asarray(base.y)[nodes_of(dataset)]
@@ -146,30 +139,24 @@ class NodeClassification(Task):
                 self.multi_label = labels.ndim == 2
             self.classes = self.classes or list(base.classes) or [str(k) for k in range(graph.num_classes)]
             self._demand_labels(split, labels, nodes_of(dataset))
-            told = self._facts(graph)
-            if not graph.num_features and "num_nodes" not in self._takes(cfg):
+            sizes = self._sizes(graph)
+            if not graph.num_features and "num_nodes" not in recipe.model.takes:
                 raise DataError(f"data.{split}: the nodes have no features, and the net needs some; give the graph x")
-            if self.told and self.told != told:
-                raise DataError(f"data.{split}: has {told}, but the splits before it {self.told}; all need the same")
-            self.told = told
+            if self.sizes and self.sizes != sizes:
+                raise DataError(f"data.{split}: has {sizes}, but the splits before it {self.sizes}; all need the same")
+            self.sizes = sizes
             self.directed = graph.directed if self.directed is None else self.directed
             self.weighted = graph.edge_weight is not None if self.weighted is None else self.weighted
-        self.told = {name: value for name, value in self.told.items() if name in self._takes(cfg)}
-        if datasets and known.by_name(self, cfg):
+        if datasets and known.by_name(self, recipe):
             self.vocabularies.setdefault(named.NODES, named.names_of(graph_of(next(iter(datasets.values())))))
 
-    def _facts(self, graph: Graph) -> dict[str, int]:
-        """What nets may want to know of the data."""
+    def _sizes(self, graph: Graph) -> dict[str, int]:
         found = {"num_features": graph.num_features, "num_classes": len(self.classes)}
         if not graph.num_features:
             found["num_nodes"] = graph.num_nodes
         if graph.edge_type is not None:
             found["num_relations"] = int(graph.edge_type.max(initial=-1)) + 1
         return found
-
-    def _takes(self, cfg: Any) -> Mapping[str, Any]:
-        arguments: Mapping[str, Any] = signature(locate(cfg["model"]["_target_"])).arguments
-        return arguments
 
     def _demand_labels(self, split: str, labels: np.ndarray, nodes: np.ndarray) -> None:
         """Every node of a split has a label, and one that the classes know."""
@@ -188,35 +175,30 @@ class NodeClassification(Task):
                 "classes in task.classes"
             )
 
-    def model(self, cfg: Any) -> Module:
-        """The recipe's model; what it leaves open of num_features, num_classes, ..., the data tells."""
-        node = cfg["model"]
-        open_ = {name: value for name, value in self.told.items() if node.get(name) is None}
-        made: Module = build(node, **open_)
-        return made
+    def facts(self, recipe: Recipe) -> Mapping[str, Any]:
+        return self.sizes
 
-    def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
-        name = cfg["model"]["_target_"]
+    def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
         if isinstance(model, Deployed):
             self.neighbours = ()  # a bundle reads whole graphs
-            self.self_loops = use.form_of(self, cfg).self_loops
+            self.self_loops = use.form_of(self, recipe).self_loops
             return
         if not isinstance(model, GraphModel):
-            raise ConfigError(f"model: {name} is no pdl_graph.GraphModel, so it reads no graph")
-        for key, value in self.told.items():
-            if getattr(model, key) != value:
+            raise ConfigError(f"model: {recipe.model.target} is no pdl_graph.GraphModel, so it reads no graph")
+        for key, value in self.sizes.items():
+            if key in recipe.model.takes and getattr(model, key) != value:
                 raise ConfigError(f"model.{key}: {getattr(model, key)}, but the data has {value}; leave it out")
         if self.neighbours:
             demand_layers(model, self.neighbours)
         self.self_loops = model.self_loops
 
-    def loader(self, cfg: Any, dataset: Any, *, training: bool, seed: int) -> Iterable[Any]:
+    def loader(self, dataset: Any, recipe: Recipe, *, training: bool, seed: int) -> Iterable[Any]:
         """All nodes of a split at once; with `neighbours` batches of them with what is drawn around each."""
         if self.neighbours and (training or self.inference == "drawn"):
             sampler = self.samplers[self.hold(graph_of(dataset), self._inside(dataset, training), seed)]
-            return drawn(dataset, sampler, self.neighbours, cfg["data"], training=training, seed=seed)
-        nodes, size = nodes_of(dataset), cfg["data"].get("batch_size")
-        if training and size is not None and size < len(nodes):
+            return drawn(dataset, sampler, self.neighbours, recipe.data, training=training, seed=seed)
+        nodes, size = nodes_of(dataset), recipe.data.batch_size
+        if training and recipe.data.gives("batch_size") and size < len(nodes):
             raise ConfigError(
                 f"data.batch_size: {size}, but a full batch holds all {len(nodes)} training nodes; leave it out, "
                 "or train on drawn neighbourhoods (task.neighbours)"
@@ -247,27 +229,22 @@ class NodeClassification(Task):
         made: GraphBatch = rebuild((graph.with_self_loops() if self_loops else graph).batch(), pdl.as_tensor)
         return made
 
-    def remember(self) -> dict[str, Any]:
-        told = {name: getattr(self, name) for name in ("classes", "multi_label", "directed", "weighted")}
-        return {"task": told, "model": self.told}
+    def learned_config(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("classes", "multi_label", "directed", "weighted")}
 
-    def num_classes(self, cfg: Any) -> int | None:
-        number = cfg["model"].get("num_classes")
-        return None if number is None else int(number)
-
-    def check(self, cfg: Any, progress: Any = None) -> list[Fault]:
+    def check(self, recipe: Recipe, progress: Any = None) -> list[Fault]:
         from pdl_graph.data.check import check_recipe
 
-        return check_recipe(cfg, progress)
+        return check_recipe(recipe, progress)
 
-    def tiny(self, cfg: Any) -> Tiny:
+    def smoke_test(self, recipe: Recipe) -> SmokeTest:
         """Full batch, as in the recipe: an epoch is one step; drawn neighbourhoods in a few of them."""
         if self.neighbours:
-            return Tiny(train=256, test=60, epochs=8, batch_size=64)
-        return Tiny(train=120, test=60, epochs=20, batch_size=1 << 20)
+            return SmokeTest(train=256, test=60, epochs=8, batch_size=64)
+        return SmokeTest(train=120, test=60, epochs=20, batch_size=1 << 20)
 
     # -- beside the model ----------------------------------------------------------------------------------------------
-    def baselines(self, cfg: Any, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
+    def baselines(self, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
         """The most frequent class, label propagation (edges alone) and ridge regression (features alone)."""
         graph, nodes, asked = graph_of(datasets["train"]), nodes_of(datasets["train"]), nodes_of(datasets[split])
         if graph_of(datasets[split]) is not graph:
@@ -301,18 +278,18 @@ class NodeClassification(Task):
         return [*made, *use.pictures(self, self.evaluated, dataset, evaluation.split)]
 
     # -- using ---------------------------------------------------------------------------------------------------------
-    def reader(self, cfg: Any) -> Reader:
+    def reader(self, recipe: Recipe) -> Reader:
         """Names of nodes, of the graph that was learned from or of a new one."""
-        if known.by_name(self, cfg):
+        if known.by_name(self, recipe):
             return named.reader(self.vocabularies[named.NODES], "node")
-        return use.reader(self, cfg)
+        return use.reader(self, recipe)
 
     def predict(
         self,
         model: Module,
         inputs: Sequence[Any],
         *,
-        cfg: Any,
+        recipe: Recipe,
         batch_size: int = 32,
         topk: int | None = None,
         **options: Any,
@@ -321,11 +298,11 @@ class NodeClassification(Task):
         another, which nets that know their own nodes alone do not take."""
         if options:
             raise UsageError(f"a model of nodes has no option {', '.join(options)}; it takes topk")
-        if known.by_name(self, cfg):
-            held = known.answering(self, model, cfg, use.post_of(self))
+        if known.by_name(self, recipe):
+            held = known.answering(self, model, recipe, use.post_of(self))
             return named.predict(held, inputs, batch_size=batch_size, topk=topk)
-        self.asked = use.reader(self, cfg) if self.asked is None else self.asked
-        how = use.answering(self, model, cfg)
+        self.asked = use.reader(self, recipe) if self.asked is None else self.asked
+        how = use.answering(self, model, recipe)
         return deploy.predict(how, self.asked, inputs, self.classes, batch_size=batch_size, topk=topk)
 
     def render(self, prediction: dict[str, Any], folder: Path) -> Path:
@@ -339,13 +316,13 @@ class NodeClassification(Task):
     def deployment(
         self,
         model: Module,
-        cfg: Any,
+        recipe: Recipe,
         *,
         dataset: Any = None,
         metrics: Mapping[str, float | None] | None = None,
         licence: str = "",
     ) -> Deployment:
-        return use.deployment(self, model, cfg, dataset=dataset, metrics=metrics, licence=licence)
+        return use.deployment(self, model, recipe, dataset=dataset, metrics=metrics, licence=licence)
 
 
 __all__ = ["NodeClassification"]

@@ -17,9 +17,8 @@ from pdl.report.answers import caption
 from pdl.runtime.graph_folder import GraphFolder
 from pdl.runtime.graph_input import Form
 from pdl.runtime.names import csv_line
-from pdl.suites import locate
 from pdl.tensor import no_grad
-from pdl.train.deployed import Deployed
+from pdl.train import Deployed, Recipe
 from pdl_graph import deploy
 from pdl_graph.batch import GraphBatch
 from pdl_graph.data.base import graph_of, nodes_of
@@ -41,14 +40,14 @@ INDUCTIVE = (
 )
 
 
-def answering(task: NodeClassification, model: Module, cfg: Any) -> deploy.Answering:
+def answering(task: NodeClassification, model: Module, recipe: Recipe) -> deploy.Answering:
     """Logits of nodes; the steps of `post_of` afterwards."""
     return deploy.Answering(
         model=model,
         kind="node",
         encode=lambda graph: model(graph),
         answer=lambda logits, nodes: pdl.take(logits, nodes),
-        form=form_of(task, cfg),
+        form=form_of(task, recipe),
         weighted=bool(task.weighted),
         output="logits",
         post=post_of(task),
@@ -62,33 +61,33 @@ def post_of(task: NodeClassification) -> list[dict[str, Any]]:
     return [{"step": "softmax"}, {"step": "top", "k": min(5, len(task.classes))}]
 
 
-def form_of(task: Any, cfg: Any) -> Form:
+def form_of(task: Any, recipe: Recipe) -> Form:
     """How folders become what the recipe's net reads."""
-    net = locate(cfg["model"]["_target_"])
+    net = recipe.model.completed(task.facts(recipe))
     return Form(
-        features=int(cfg["model"].get("num_features") or task.told.get("num_features", 0)),
+        features=int(net.get("num_features") or 0),
         directed=bool(task.directed),
-        self_loops=bool(getattr(net, "self_loops", False)),
-        normalize=bool((cfg["data"].get("train") or {}).get("normalize", False)),
+        self_loops=bool(getattr(net.cls, "self_loops", False)),
+        normalize=bool(recipe.data.splits["train"].get("normalize")),
     )
 
 
-def reader(task: Any, cfg: Any, kind: deploy.Kind = "node") -> deploy.Asked:
+def reader(task: Any, recipe: Recipe, kind: deploy.Kind = "node") -> deploy.Asked:
     """What reads questions to a run; its own graph is opened where one is not about a new graph."""
     found: list[GraphFolder] = []
 
     def own() -> GraphFolder:
         if not found:
-            found.append(deploy.folder_of(graph_of(own_data(task, cfg))))
+            found.append(deploy.folder_of(graph_of(own_data(recipe))))
         return found[0]
 
-    return deploy.Asked(kind, form_of(task, cfg), own)
+    return deploy.Asked(kind, form_of(task, recipe), own)
 
 
 def deployment(
     task: NodeClassification,
     model: Module,
-    cfg: Any,
+    recipe: Recipe,
     *,
     dataset: Any = None,
     metrics: Mapping[str, float | None] | None = None,
@@ -96,17 +95,17 @@ def deployment(
 ) -> Deployment:
     """A bundle that answers for the nodes of any graph with such features, or of its own by name."""
     protocol = INDUCTIVE if task.inductive else PROTOCOL
-    if known.by_name(task, cfg):
+    if known.by_name(task, recipe):
         return known.deployment(
-            task, model, cfg, post_of(task), protocol=protocol, metrics=metrics or {}, licence=licence
+            task, model, recipe, post_of(task), protocol=protocol, metrics=metrics or {}, licence=licence
         )
-    how = answering(task, model, cfg)
+    how = answering(task, model, recipe)
     shown = ", ".join(task.classes[:20]) + (", ..." if len(task.classes) > 20 else "")
     card = deploy.card_of(
         f"{type(model).__name__}, {len(task.classes)} classes of nodes",
         f"Tells of which class a node is, from its {how.form.features:,} features and its neighbours "
-        f"({cfg['model']['_target_']}). Classes: {shown}.",
-        cfg,
+        f"({recipe.model.target}). Classes: {shown}.",
+        recipe,
         metrics or {},
         protocol=protocol,
         use='    session = pdl.runtime.load("model.pdl")\n    session({"graph": "folder", "node": "name"})\n\n'
@@ -115,8 +114,7 @@ def deployment(
         licence=licence,
     )
     graph = None if dataset is None else graph_of(dataset)
-    about = {"task": cfg["task"]["_target_"], "model": cfg["model"]["_target_"]}
-    return deploy.deployment(how, graph, labels=task.classes, card=card, licence=licence, about=about)
+    return deploy.deployment(how, graph, labels=task.classes, card=card, licence=licence, about=recipe.identity())
 
 
 def render(asked: deploy.Asked, prediction: Mapping[str, Any], folder: Path) -> Path:

@@ -9,11 +9,11 @@ import numpy as np
 
 from pdl.circuits import Circuit, PauliSum, states
 from pdl.errors import ConfigError
-from pdl.hints import Range, Told
+from pdl.hints import Inferred, Range
 from pdl.nn import Buffer
 from pdl_quantum.chemistry.pool import Pool
 from pdl_quantum.chemistry.uccsd import rotate
-from pdl_quantum.variational.ansatz import TOLD, Ansatz
+from pdl_quantum.variational.ansatz import INFERRED, Ansatz
 
 Array = np.ndarray
 NAME = "theta"
@@ -22,7 +22,7 @@ NAME = "theta"
 class AdaptAnsatz(Ansatz):
     """exp(theta_k A_k) ... exp(theta_1 A_1) |start>, each A chosen from a pool (Grimsley et al., arXiv 1812.11173).
 
-    pool        made by a function, whose arguments the problem tells where they are left open
+    pool        made by a function, whose open arguments come from the problem
     operators   how many at most
     rows, terms as in `Ansatz`, for one problem
 
@@ -33,7 +33,7 @@ class AdaptAnsatz(Ansatz):
 
     def __init__(
         self,
-        pool: Annotated[Pool, Told(*TOLD)],
+        pool: Annotated[Pool, Inferred(*INFERRED)],
         operators: Annotated[int, Range(1)],
         *,
         rows: Annotated[int, Range(1)] | None = None,
@@ -68,6 +68,11 @@ class AdaptAnsatz(Ansatz):
     @property
     def circuit(self) -> Circuit:
         return self.with_operators(self.operators_chosen)
+
+    def settled(self) -> Ansatz:
+        made = Ansatz(self.circuit, terms=len(self.words))
+        made.theta, made.words, made.coefficients = self.theta, self.words, self.coefficients
+        return made
 
     # -- growing -------------------------------------------------------------------------------------------------------
     def gradients(self, hamiltonian: PauliSum) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 import pdl
@@ -10,10 +10,9 @@ from pdl.errors import ConfigError
 from pdl.hints import Range
 from pdl.nn import Module
 from pdl.report import Section, table
-from pdl.train import Loss, Metric, Parts
+from pdl.train import Loss, Metric, Parts, Recipe, SmokeTest
 from pdl.train.deployed import Deployed
 from pdl.train.loop import Evaluation
-from pdl.train.task import SPLITS, Tiny
 from pdl_quantum.adapt.ansatz import AdaptAnsatz
 from pdl_quantum.adapt.loader import Growing
 from pdl_quantum.vqe import VQE
@@ -51,32 +50,30 @@ class AdaptVQE(VQE):
         made = super().metrics()
         return {**made, "operators": Operators(self.ansatz)} if isinstance(self.ansatz, AdaptAnsatz) else made
 
-    def figures(self, evaluation: Evaluation) -> dict[str, float]:
+    def summary_metrics(self, evaluation: Evaluation) -> dict[str, float]:
         """Those of `Variational`, and how many `operators` the circuit has."""
         count = evaluation.metrics.get(f"{evaluation.split}/operators")
-        return {**super().figures(evaluation), **({} if count is None else {"operators": count})}
+        return {**super().summary_metrics(evaluation), **({} if count is None else {"operators": count})}
 
-    def build(
-        self, cfg: Any, *, seed: int = 0, splits: Sequence[str] = SPLITS, training: bool = True, overfit: int = 0
-    ) -> Parts:
-        parts = super().build(cfg, seed=seed, splits=splits, training=training, overfit=overfit)
-        loader = parts.loaders.get("train")
-        if isinstance(loader, Growing) and isinstance(parts.model, AdaptAnsatz):
-            loader.model = parts.model
-        return parts
-
-    def verify(self, model: Module, datasets: Any, cfg: Any) -> None:
-        super().verify(model, datasets, cfg)
+    def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
+        super().check_model(model, datasets, recipe)
         if not isinstance(model, AdaptAnsatz | Deployed):
             raise ConfigError(f"model: {type(model).__name__} does not grow; name a pdl_quantum.AdaptAnsatz")
 
-    def loader(self, cfg: Any, dataset: Any, *, training: bool, seed: int) -> Iterable[Any]:
+    def loader(self, dataset: Any, recipe: Recipe, *, training: bool, seed: int) -> Iterable[Any]:
         if not training:
-            return super().loader(cfg, dataset, training=training, seed=seed)
+            return super().loader(dataset, recipe, training=training, seed=seed)
         return Growing(self.epoch_steps, dataset, self.problems[0].hamiltonian, self.threshold)
 
-    def tiny(self, cfg: Any) -> Tiny:
-        return Tiny(train=1, test=1, epochs=3, settings={"task.epoch_steps": 5})
+    def assembled(self, parts: Parts, recipe: Recipe, *, training: bool) -> None:
+        """The training steps let the model grow."""
+        super().assembled(parts, recipe, training=training)
+        loader = parts.loaders.get("train")
+        if isinstance(loader, Growing) and isinstance(parts.model, AdaptAnsatz):
+            loader.model = parts.model
+
+    def smoke_test(self, recipe: Recipe) -> SmokeTest:
+        return SmokeTest(train=1, test=1, epochs=3, settings={"task.epoch_steps": 5})
 
     def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
         """As `Variational`, and the operators in the order in which they came."""

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pdl.circuits import Angle, Circuit, PauliSum
 from pdl.errors import UsageError
-from pdl.hints import Range, Told
+from pdl.hints import Inferred, Range
 from pdl_quantum.chemistry.excitations import Excitation, excitations
 
 
@@ -38,11 +38,11 @@ def uccsd(
     return circuit
 
 
-def after_hartree_fock(circuit: Annotated[Circuit, Told("num_qubits")], occupied: str) -> Circuit:
+def after_hartree_fock(circuit: Annotated[Circuit, Inferred("num_qubits")], occupied: str) -> Circuit:
     """The Hartree-Fock state, then another circuit, such as `pdl_quantum.templates.hardware_efficient` with
     `entangler="cz"`, which leaves that state where all angles are 0.
 
-    occupied   its qubits, such as "1100": those of the occupations in the problem's mapping (told by it)
+    occupied   its qubits, such as "1100": those of the occupations in the problem's mapping (from the data)
     """
     if len(occupied) != circuit.num_qubits or set(occupied) - {"0", "1"}:
         raise UsageError(f"occupied={occupied!r} must have a 0 or 1 for each of {circuit.num_qubits} qubits")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pdl.data import Subset
+from pdl.train import Recipe
 from pdl.train.classical import classifiers, scored, spread
 
 if TYPE_CHECKING:
@@ -17,19 +18,19 @@ Array = np.ndarray
 
 
 def baselines(
-    task: QuantumClassifier, cfg: Any, datasets: Mapping[str, Any], split: str
+    task: QuantumClassifier, recipe: Recipe, datasets: Mapping[str, Any], split: str
 ) -> dict[str, dict[str, float]]:
     """The most frequent class, logistic regression and the nearest neighbour, on the model's own inputs, laid flat, and
     at most 10,000 of the training data."""
     train = datasets["train"]
-    x, y = _read(task, cfg, Subset(train, spread(len(train))))
-    asked, labels = _read(task, cfg, datasets[split])
+    x, y = _read(task, recipe, Subset(train, spread(len(train))))
+    asked, labels = _read(task, recipe, datasets[split])
     made = classifiers(x, y, asked, len(task.classes), seen=len(train))
     return {name: scored(task.metrics(), scores, labels) for name, scores in made.items()}
 
 
-def _read(task: QuantumClassifier, cfg: Any, dataset: Any) -> tuple[Array, Array]:
-    batches = list(task.loader(cfg, dataset, training=False, seed=0))
+def _read(task: QuantumClassifier, recipe: Recipe, dataset: Any) -> tuple[Array, Array]:
+    batches = list(task.loader(dataset, recipe, training=False, seed=0))
     flat = [np.asarray(task.inputs(batch).data, np.float32).reshape(len(batch["label"]), -1) for batch in batches]
     return np.concatenate(flat), np.concatenate([np.asarray(batch["label"]) for batch in batches])
 

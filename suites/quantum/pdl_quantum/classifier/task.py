@@ -9,18 +9,16 @@ from typing import Any, Literal
 import numpy as np
 
 import pdl
-from pdl.config import build
-from pdl.config.told import filled, told
 from pdl.errors import ConfigError, DataError, ShapeError
 from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.report import Section
 from pdl.runtime.readers import Reader
 from pdl.tensor import Tensor, no_grad
-from pdl.train import Loss, Metric, Task
+from pdl.train import Loss, Metric, Recipe, SmokeTest, Task
 from pdl.train.loop import Evaluation
 from pdl.train.metrics import Accuracy, ConfusionMatrix
-from pdl.train.task import Tiny, first_samples
+from pdl.train.task import first_samples
 from pdl_quantum.classifier import report, use
 from pdl_quantum.classifier.baselines import baselines
 from pdl_quantum.classifier.scaling import Scaling, fitted
@@ -38,7 +36,7 @@ class QuantumClassifier(Task):
     classes   names of the classes in the order of the labels,
     columns   names of the numbers of a row (none: samples are pictures),
     mode      "gray" or "rgb": how `pdl predict` reads pictures, and
-    shift, factor  of each column, (value - shift) / factor being what the model reads: the data tells
+    shift, factor  of each column, (value - shift) / factor being what the model reads: from the data
     """
 
     monitor = "val/accuracy"
@@ -57,7 +55,7 @@ class QuantumClassifier(Task):
         self.scale = scale
         self.classes, self.columns, self.mode = list(classes or ()), list(columns or ()), mode
         self.scaling = Scaling(shift or (), factor or ())
-        self.told: dict[str, Any] = {}
+        self.sizes: dict[str, int] = {}
         self.evaluated: Module | None = None
 
     # -- training ------------------------------------------------------------------------------------------------------
@@ -79,7 +77,7 @@ class QuantumClassifier(Task):
         return {"accuracy": Accuracy(), "confusion": ConfusionMatrix(len(self.classes))}
 
     # -- building ------------------------------------------------------------------------------------------------------
-    def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
+    def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
         """Agree on classes and columns; scale by the training data."""
         for split, dataset in datasets.items():
             names, columns = list(dataset.classes), _columns(dataset)
@@ -96,35 +94,30 @@ class QuantumClassifier(Task):
             if self.scale != "none" and "train" not in datasets:
                 raise DataError("data.train is needed to scale columns; give it, or use a run that was trained")
             self.scaling = fitted(self.scale, datasets.get("train"), len(self.columns))
-        self.told = told(cfg["model"], self.facts(cfg, datasets))
+        width = len(self.columns) or self._pixels(recipe, next(iter(datasets.values())))
+        self.sizes = {"num_features": width, "num_classes": len(self.classes)}
 
-    def facts(self, cfg: Any, datasets: Mapping[str, Any]) -> dict[str, Any]:
-        """What the data tells the model, by the names of its arguments."""
-        width = len(self.columns) or self._pixels(cfg, next(iter(datasets.values())))
-        return {"num_features": width, "num_classes": len(self.classes)}
+    def facts(self, recipe: Recipe) -> dict[str, int]:
+        return self.sizes
 
-    def _pixels(self, cfg: Any, dataset: Any) -> int:
+    def _pixels(self, recipe: Recipe, dataset: Any) -> int:
         if self.mode is None:
             self.mode = "gray" if dataset[0]["image"].shape[-1] == 1 else "rgb"
-        image = self._first(cfg, dataset)["image"]
+        image = self._first(recipe, dataset)["image"]
         if image.dtype.kind != "f":
             raise ConfigError(f"data.transforms.eval gives {image.dtype} images; add pdl.data.transforms.ToFloat")
         return int(np.prod(image.shape[1:]))
 
-    def _first(self, cfg: Any, dataset: Any) -> Any:
+    def _first(self, recipe: Recipe, dataset: Any) -> Any:
         """A batch of one sample, prepared as for evaluation."""
-        loader: Any = self.loader(cfg, first_samples(dataset, 1), training=False, seed=0)
+        loader: Any = self.loader(first_samples(dataset, 1), recipe, training=False, seed=0)
         loader.workers = 0
         return next(iter(loader))
 
-    def model(self, cfg: Any) -> Module:
-        made: Module = build(filled(cfg["model"], self.told))
-        return made
-
-    def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
+    def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
         """Run a sample of each split through the model."""
         for split, dataset in datasets.items():
-            batch, training = self._first(cfg, dataset), model.training
+            batch, training = self._first(recipe, dataset), model.training
             model.eval()
             try:
                 with no_grad():
@@ -136,24 +129,19 @@ class QuantumClassifier(Task):
                 raise ConfigError(f"model: gives {shape} for one sample of data.{split}, expected "
                                   f"{(1, len(self.classes))}; leave model.num_classes out")  # fmt: skip
 
-    def remember(self) -> dict[str, Any]:
+    def learned_config(self) -> dict[str, Any]:
         rows = {"columns": self.columns, "shift": self.scaling.shift.tolist(), "factor": self.scaling.factor.tolist()}
-        pictures = {"mode": self.mode}
-        return {"task": {"classes": self.classes, **(rows if self.columns else pictures)}, "model": self.told}
+        return {"classes": self.classes, **(rows if self.columns else {"mode": self.mode})}
 
-    def tiny(self, cfg: Any) -> Tiny:
-        return Tiny(train=96, test=40, epochs=6, batch_size=16)
+    def smoke_test(self, recipe: Recipe) -> SmokeTest:
+        return SmokeTest(train=96, test=40, epochs=6, batch_size=16)
 
-    def baselines(self, cfg: Any, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
+    def baselines(self, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
         """The most frequent class, logistic regression and the nearest neighbour."""
-        return baselines(self, cfg, datasets, split)
-
-    def num_classes(self, cfg: Any) -> int | None:
-        number = cfg["model"].get("num_classes")
-        return None if number is None else int(number)
+        return baselines(self, recipe, datasets, split)
 
     # -- using ---------------------------------------------------------------------------------------------------------
-    def reader(self, cfg: Any) -> Reader | None:
+    def reader(self, recipe: Recipe) -> Reader | None:
         return use.reader(self)
 
     def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
@@ -162,14 +150,14 @@ class QuantumClassifier(Task):
     def deployment(
         self,
         model: Module,
-        cfg: Any,
+        recipe: Recipe,
         *,
         dataset: Any = None,
         metrics: Mapping[str, float | None] | None = None,
         licence: str = "",
     ) -> Deployment:
         """Scores of rows or pictures; softmax and the best classes afterwards."""
-        return use.deployment(self, model, cfg, dataset=dataset, metrics=metrics or {}, licence=licence)
+        return use.deployment(self, model, recipe, dataset=dataset, metrics=metrics or {}, licence=licence)
 
     def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
         return report.sections(self, evaluation, dataset)

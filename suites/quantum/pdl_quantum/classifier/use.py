@@ -17,6 +17,7 @@ from pdl.nn import Module
 from pdl.ops.base import Spec
 from pdl.report import png
 from pdl.runtime.fields import Number, RowFields, plain
+from pdl.train import Recipe
 from pdl.train.task import first_samples
 from pdl_quantum.card import card_of
 
@@ -43,7 +44,7 @@ def reader(task: QuantumClassifier) -> RowFields | None:
 def deployment(
     task: QuantumClassifier,
     model: Module,
-    cfg: Any,
+    recipe: Recipe,
     *,
     dataset: Any,
     metrics: Mapping[str, float | None],
@@ -58,19 +59,16 @@ def deployment(
         use = "a row (`session({'x': 0.1, ...})`), or `pdl predict model.pdl --row x=0.1,...`, or a csv file of rows"
     else:
         name = "image"
-        transforms = task.transforms(cfg["data"].get("transforms") or {}, training=False)
+        transforms = recipe.data.transforms(training=False)
         prepare = prepares(transforms)
         steps = [{"step": "mode", "mode": task.mode or "gray"}, *deployed_steps(transforms)]
         samples = _pictures(dataset, 1 if task.mode == "gray" else 3)
         spec = Spec((batch, *prepare(samples[0])["image"].shape), float32)
         use = "a picture (`session('digit.png')`), or `pdl predict model.pdl digit.png`"
-    about = {
-        "task": cfg["task"]["_target_"], "model": cfg["model"]["_target_"],
-        "parameters": sum(p.size for p in model.parameters()),
-    }  # fmt: skip
-    what = f"Classes {', '.join(task.classes[:20])}, by the simulated circuits of {cfg['model']['_target_']}."
+    about = {**recipe.identity(), "parameters": sum(p.size for p in model.parameters())}
+    what = f"Classes {', '.join(task.classes[:20])}, by the simulated circuits of {recipe.model.target}."
     card = card_of(
-        f"{type(model).__name__}, {len(task.classes)} classes", what, cfg,
+        f"{type(model).__name__}, {len(task.classes)} classes", what, recipe,
         {k: v for k, v in metrics.items() if k.startswith(("val/", "test/"))},
         protocol="All samples of a split, exact expectations (no shots).",
         use=f"`session = pdl.runtime.load('model.pdl')` takes {use}.",

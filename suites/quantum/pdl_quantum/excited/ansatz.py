@@ -10,8 +10,8 @@ import numpy as np
 import pdl
 from pdl.circuits import Circuit, PauliSum, states
 from pdl.errors import ConfigError
-from pdl.hints import Range, Told
-from pdl_quantum.variational.ansatz import TOLD, Ansatz
+from pdl.hints import Inferred, Range
+from pdl_quantum.variational.ansatz import INFERRED, Ansatz
 
 Array = np.ndarray
 
@@ -27,7 +27,7 @@ class SubspaceAnsatz(Ansatz):
 
     def __init__(
         self,
-        circuit: Annotated[Circuit, Told(*TOLD)],
+        circuit: Annotated[Circuit, Inferred(*INFERRED)],
         references: Sequence[str],
         *,
         initial: Literal["zeros", "normal", "uniform"] | Sequence[float] = "zeros",

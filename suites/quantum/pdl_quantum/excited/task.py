@@ -16,7 +16,7 @@ from pdl.hints import Range
 from pdl.nn import Module
 from pdl.report import Section
 from pdl.tensor import Tensor
-from pdl.train import Loss, Metric
+from pdl.train import Loss, Metric, Recipe
 from pdl.train.deployed import Deployed
 from pdl.train.loop import Evaluation
 from pdl_quantum.excited.ansatz import SubspaceAnsatz
@@ -46,8 +46,8 @@ class Levels(Variational):
     def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
         return [*super().report(evaluation, dataset), *electrons(self, self.state_names())]
 
-    def prepare(self, cfg: Any, datasets: Any) -> None:
-        super().prepare(cfg, datasets)
+    def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
+        super().prepare(recipe, datasets)
         if len(self.problems) > 1:
             raise ConfigError(f"data.train: has {len(self.problems)} problems; levels are found of one")
 
@@ -57,8 +57,8 @@ class Levels(Variational):
         assert isinstance(energies, Energies)
         return {**made, "energy": Lowest(energies)}
 
-    def figures(self, evaluation: Evaluation) -> dict[str, float]:
-        made = super().figures(evaluation)
+    def summary_metrics(self, evaluation: Evaluation) -> dict[str, float]:
+        made = super().summary_metrics(evaluation)
         return made if self.exact is None else {**made, "exact": self.exact[0]}
 
 
@@ -94,15 +94,15 @@ class SSVQE(Levels):
     def total(self, energies: Tensor) -> Tensor:
         return (energies * pdl.as_tensor(self.weights)).sum() * (1.0 / float(self.weights.sum()))
 
-    def verify(self, model: Module, datasets: Any, cfg: Any) -> None:
-        super().verify(model, datasets, cfg)
+    def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
+        super().check_model(model, datasets, recipe)
         if isinstance(model, Deployed):
             return
         if not isinstance(model, SubspaceAnsatz) or model.num_states != self.count:
             raise ConfigError(f"model: task.weights has {self.count} numbers; name a pdl_quantum.SubspaceAnsatz with "
                               "as many references")  # fmt: skip
 
-    def title(self, cfg: Any) -> str:
+    def title(self, recipe: Recipe) -> str:
         return f"The {self.count} lowest levels of a Hamiltonian, by one circuit (SSVQE)"
 
 
@@ -139,7 +139,7 @@ class VQD(Levels):
     def total(self, energies: Tensor) -> Tensor:
         return energies.sum()
 
-    def title(self, cfg: Any) -> str:
+    def title(self, recipe: Recipe) -> str:
         return f"The {self.count} lowest levels of a Hamiltonian, by deflation (VQD)"
 
 

@@ -9,21 +9,21 @@ import numpy as np
 
 from pdl.circuits import Circuit
 from pdl.errors import ConfigError
-from pdl.hints import Range, Told
+from pdl.hints import Inferred, Range
 from pdl_quantum.templates.prepared import prepared_state
-from pdl_quantum.variational.ansatz import TOLD, Ansatz
+from pdl_quantum.variational.ansatz import INFERRED, Ansatz
 
 
 class PreparedAnsatz(Ansatz):
     """A circuit that acts on the first qubits of a given pure state: on a mixed state, where the others are traced out.
 
     circuit   on the first qubits, its parameters are learned;    initial, scale  as of `Ansatz`
-    state     [real parts, imaginary parts] of the amplitudes,    rows, terms  told by the data
+    state     [real parts, imaginary parts] of the amplitudes,    rows, terms  from the data
     """
 
     def __init__(
         self,
-        circuit: Annotated[Circuit, Told(*TOLD)],
+        circuit: Annotated[Circuit, Inferred(*INFERRED)],
         *,
         initial: Literal["zeros", "normal", "uniform"] | Sequence[float] = "zeros",
         scale: Annotated[float, Range(above=0)] = 0.1,
@@ -32,7 +32,7 @@ class PreparedAnsatz(Ansatz):
         terms: Annotated[int, Range(1)] | None = None,
     ) -> None:
         if state is None or len(state) != 2:
-            raise ConfigError("model: a PreparedAnsatz needs a state; leave it out and let the data tell it")
+            raise ConfigError("model: a PreparedAnsatz needs a state; leave it out, and it comes from the data")
         self.state = [[float(part) for part in parts] for parts in state]
         whole = prepared_state(np.array(state[0], np.float64) + 1j * np.array(state[1], np.float64))
         whole.append(circuit)

@@ -12,7 +12,7 @@ from pdl.errors import DataError
 from pdl.hints import Range
 from pdl.nn import Module
 from pdl.tensor import Tensor
-from pdl.train import Loss, Metric
+from pdl.train import Loss, Metric, Recipe
 from pdl.train.deployed import Deployed
 from pdl.train.loop import Evaluation
 from pdl_quantum.algorithms.gibbs import truncated_entropy
@@ -78,24 +78,24 @@ class GibbsPreparation(Variational):
     def metrics(self) -> dict[str, Metric]:
         return {**super().metrics(), **fidelities(self.thermal.state)}
 
-    def observe(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
-        super().observe(metrics, loss, batch)
+    def update_metrics(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
+        super().update_metrics(metrics, loss, batch)
         for name in FIDELITIES:
             metrics[name].update(*loss.outputs)
 
-    def figures(self, evaluation: Evaluation) -> dict[str, float]:
+    def summary_metrics(self, evaluation: Evaluation) -> dict[str, float]:
         """`fidelity` and `root_fidelity`, then as `Variational`."""
         mine = {name: evaluation.metrics[f"{evaluation.split}/{name}"] for name in FIDELITIES}
-        return {**mine, **super().figures(evaluation)}
+        return {**mine, **super().summary_metrics(evaluation)}
 
-    def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
-        super().prepare(cfg, datasets)
+    def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
+        super().prepare(recipe, datasets)
         if len(self.problems) != 1 or not isinstance(self.problems[0], Thermal):
             raise DataError(
                 "data.train: a Gibbs state is that of one Hamiltonian; give a pdl_quantum.data.ThermalState"
             )
 
-    def title(self, cfg: Any) -> str:
+    def title(self, recipe: Recipe) -> str:
         return "A Gibbs state, by a circuit that was trained"
 
 

@@ -11,7 +11,7 @@ import pdl
 from pdl.errors import ConfigError, DataError
 from pdl.nn import Module
 from pdl.report import Section, table
-from pdl.train import Loss, Metric
+from pdl.train import Loss, Metric, Recipe
 from pdl.train.deployed import Deployed
 from pdl.train.loop import Evaluation
 from pdl_quantum.mixed.ansatz import PreparedAnsatz
@@ -62,23 +62,23 @@ class VQSD(Variational):
         }
         return {**super().metrics(), **mine}
 
-    def observe(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
-        super().observe(metrics, loss, batch)
+    def update_metrics(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
+        super().update_metrics(metrics, loss, batch)
         for name in ("spectrum", *FIDELITIES):
             metrics[name].update(*loss.outputs)
 
-    def figures(self, evaluation: Evaluation) -> dict[str, float]:
+    def summary_metrics(self, evaluation: Evaluation) -> dict[str, float]:
         """`fidelity`, `root_fidelity` and `spectrum_error`, then as `Variational`."""
         mine = {name: evaluation.metrics[f"{evaluation.split}/{name}"] for name in (*FIDELITIES, "spectrum_error")}
-        return {**mine, **super().figures(evaluation)}
+        return {**mine, **super().summary_metrics(evaluation)}
 
-    def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
-        super().prepare(cfg, datasets)
+    def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
+        super().prepare(recipe, datasets)
         if len(self.problems) != 1 or not isinstance(self.problems[0], Spectral):
             raise DataError("data.train: VQSD diagonalises one density matrix; give a pdl_quantum.data.MixedState")
 
-    def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
-        super().verify(model, datasets, cfg)
+    def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
+        super().check_model(model, datasets, recipe)
         if isinstance(model, Deployed):
             return
         if not isinstance(model, PreparedAnsatz):
@@ -86,9 +86,9 @@ class VQSD(Variational):
         if model.state != self.spectral.facts["state"]:
             raise ConfigError("model.state: that of another density matrix than data.train; leave it out")
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self, recipe: Recipe) -> dict[str, Any]:
         """As `Variational`; the circuit is on the qubits of the density matrix."""
-        return {**super().facts(), "num_qubits": self.spectral.system} if self.problems else {}
+        return {**super().facts(recipe), "num_qubits": self.spectral.system} if self.problems else {}
 
     def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
         """The spectrum beside the eigenvalues, then as `Variational`."""
@@ -100,7 +100,7 @@ class VQSD(Variational):
         made = [Section("Spectrum", table(rows, head=("", "found", "exact", "difference")))] if rows else []
         return [*made, *super().report(evaluation, dataset)]
 
-    def title(self, cfg: Any) -> str:
+    def title(self, recipe: Recipe) -> str:
         return "The eigenvalues of a density matrix, by a circuit that was trained (VQSD)"
 
 

@@ -14,7 +14,9 @@ class Classifier(Module):
 
     def __init__(self, num_features: int | None, num_classes: int | None) -> None:
         if num_features is None or num_classes is None:
-            raise ConfigError(f"{type(self).__name__} needs num_features and num_classes; the task tells them")
+            raise ConfigError(
+                f"{type(self).__name__} needs num_features and num_classes, which its task takes from the data"
+            )
         self.num_features, self.num_classes = num_features, num_classes
 
     def forward(self, x: Tensor) -> Tensor:

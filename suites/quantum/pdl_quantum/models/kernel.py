@@ -44,7 +44,7 @@ class KernelClassifier(Classifier):
     ) -> None:
         super().__init__(num_features, num_classes)
         if num_landmarks is None:
-            raise ConfigError("KernelClassifier needs num_landmarks; the task tells it")
+            raise ConfigError("KernelClassifier needs num_landmarks, which its task takes from the data")
         self.encoding = encoding or IQPEncoding()
         self.kernel, self.gamma = kernel, gamma
         self.landmarks = Buffer(pdl.zeros((num_landmarks, self.num_features)))

@@ -28,7 +28,7 @@ class QAOACircuit(Ansatz):
              are optimised, and so on (arXiv 1812.01041), each in `grow_steps` steps of Adam at `grow_lr`
     gamma, beta  of the ramp, at its ends
     cost     {word of I and Z: coefficient},    kept  {"groups", "ones" in each, "cost" without their penalties},
-    rows, terms   told by the data
+    rows, terms   from the data
 
     C is the cost over the root mean square of the fields that its bits feel, so that angles mean the same for all.
     """
@@ -49,7 +49,7 @@ class QAOACircuit(Ansatz):
         terms: Annotated[int, Range(1)] | None = None,
     ) -> None:
         if not cost:
-            raise ConfigError("model: a QAOA circuit needs a cost; leave it out and let the data tell it")
+            raise ConfigError("model: a QAOA circuit needs a cost; leave it out, and it comes from the data")
         if rows not in (None, 1):
             raise ConfigError(f"model: a QAOA circuit is that of one cost, and there are {rows} problems")
         if mixer == "xy" and not kept:

@@ -16,10 +16,9 @@ from pdl.hints import Range
 from pdl.nn import Module
 from pdl.report import Section
 from pdl.runtime.readers import Reader
-from pdl.train import Loss, Metric
+from pdl.train import Loss, Metric, Recipe, SmokeTest
 from pdl.train.deployed import Deployed
 from pdl.train.loop import Evaluation
-from pdl.train.task import Tiny
 from pdl_quantum.problems import BinaryProblem
 from pdl_quantum.problems.diagonal import MOST
 from pdl_quantum.qaoa import report, use
@@ -35,7 +34,7 @@ class QAOA(Variational):
 
     shots         samples that are drawn at an evaluation;    sample_seed  of them
     epoch_steps   optimiser steps in an epoch
-    bits, energy  what bits mean, and the name, scale and shift of the value of an energy (told by the data)
+    bits, energy  what bits mean, and the name, scale and shift of the value of an energy (from the data)
 
     The model is a `pdl_quantum.QAOACircuit`, or a `pdl_quantum.Ansatz` of any circuit. The loss is the expected energy.
     Metrics beside it: the same in the problem's units (`cut`), the best sample (`best_cut`, `best_length`,
@@ -90,12 +89,12 @@ class QAOA(Variational):
                 made["optimum_probability"] = OptimumProbability(samples, problem)
         return made
 
-    def observe(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
-        super().observe(metrics, loss, batch)
+    def update_metrics(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
+        super().update_metrics(metrics, loss, batch)
         if "samples" in metrics:
             metrics["samples"].update(*loss.outputs)
 
-    def figures(self, evaluation: Evaluation) -> dict[str, float]:
+    def summary_metrics(self, evaluation: Evaluation) -> dict[str, float]:
         """The expected value, the best sample, `optimum` where it is known, and the rest of the metrics; then those of
         `Variational`."""
         problem = self.problem
@@ -103,11 +102,11 @@ class QAOA(Variational):
         known = {} if problem.num_qubits > MOST else {"optimum": problem.optimum}
         found = {name: evaluation.metrics.get(f"{evaluation.split}/{name}", known.get(str(name))) for name in names}
         mine = {str(name): float(value) for name, value in found.items() if value is not None}
-        return {**mine, **super().figures(evaluation)}
+        return {**mine, **super().summary_metrics(evaluation)}
 
     # -- building ------------------------------------------------------------------------------------------------------
-    def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
-        super().prepare(cfg, datasets)
+    def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
+        super().prepare(recipe, datasets)
         found = self.problems[0]
         if len(self.problems) != 1 or not isinstance(found, Combinatorial):
             raise DataError("data.train: QAOA takes one combinatorial problem, such as pdl_quantum.data.MaxCutGraph")
@@ -122,30 +121,29 @@ class QAOA(Variational):
         self.bits = problem.bit_names
         self.energy = {"measure": problem.expected or "energy", "scale": scale, "shift": shift}
 
-    def model(self, cfg: Any) -> Module:
-        made = super().model(cfg)
+    def model(self, recipe: Recipe) -> Module:
+        made = super().model(recipe)
         if isinstance(made, QAOACircuit) and self.problems:
             made.grow()
         return made
 
-    def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
-        super().verify(model, datasets, cfg)
+    def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
+        super().check_model(model, datasets, recipe)
         if isinstance(model, QAOACircuit):
             facts = self.problems[0].facts
-            told = facts["kept"]["cost"] if model.kept else facts["cost"]
-            if PauliSum(self.problem.num_qubits, told).terms != model.cost.terms:
+            cost = facts["kept"]["cost"] if model.kept else facts["cost"]
+            if PauliSum(self.problem.num_qubits, cost).terms != model.cost.terms:
                 raise ConfigError("model.cost: that of another problem than data.train; leave cost and kept out")
 
-    def remember(self) -> dict[str, Any]:
-        kept = super().remember()
-        return {**kept, "task": {**kept["task"], "bits": self.bits, "energy": self.energy}}
+    def learned_config(self) -> dict[str, Any]:
+        return {**super().learned_config(), "bits": self.bits, "energy": self.energy}
 
-    def tiny(self, cfg: Any) -> Tiny:
-        layers = {"model.layers": min(3, cfg["model"]["layers"])} if "layers" in cfg["model"] else {}
-        return Tiny(train=4, test=4, epochs=3, settings={"task.epoch_steps": 4, **layers})
+    def smoke_test(self, recipe: Recipe) -> SmokeTest:
+        layers = {"model.layers": min(3, recipe.model.get("layers"))} if "layers" in recipe.model else {}
+        return SmokeTest(train=4, test=4, epochs=3, settings={"task.epoch_steps": 4, **layers})
 
     # -- using ---------------------------------------------------------------------------------------------------------
-    def baselines(self, cfg: Any, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
+    def baselines(self, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
         """Classical methods, and the best of as many bit strings drawn evenly."""
         problem, name = self.problem, f"best_{self.problem.measure}"
         found = {method: problem.value(bits) for method, bits in problem.classical(self.sample_seed).items()}
@@ -160,17 +158,19 @@ class QAOA(Variational):
         """The best sample drawn, the most frequent ones, the angles; then as `Variational`."""
         return [*report.sections(self, evaluation), *super().report(evaluation, dataset)]
 
-    def reader(self, cfg: Any) -> Reader:
+    def reader(self, recipe: Recipe) -> Reader:
         """Bit strings, or "likely", or "best"."""
         return use.reader(self._ansatz().circuit.num_qubits)
 
     def predict(
-        self, model: Module, inputs: Sequence[Any], *, cfg: Any, batch_size: int = 32, topk: int | None = None,
+        self, model: Module, inputs: Sequence[Any], *, recipe: Recipe, batch_size: int = 32, topk: int | None = None,
         **options: Any,
     ) -> Iterator[dict[str, Any]]:  # fmt: skip
         """As the bundle answers: energy, value and probability of a bit string; of the likely ones, or the best of
         these, the first `topk`."""
-        return super(Variational, self).predict(model, inputs, cfg=cfg, batch_size=batch_size, topk=topk, **options)
+        return super(Variational, self).predict(
+            model, inputs, recipe=recipe, batch_size=batch_size, topk=topk, **options
+        )
 
     def render(self, prediction: dict[str, Any], folder: Path) -> Path:
         """The graph with the cut of a bit string, or of the first of several, as an SVG; of a run of Max-Cut."""
@@ -180,13 +180,13 @@ class QAOA(Variational):
         return "best"
 
     def deployment(
-        self, model: Module, cfg: Any, *, dataset: Any = None, metrics: Mapping[str, float | None] | None = None,
+        self, model: Module, recipe: Recipe, *, dataset: Any = None, metrics: Mapping[str, float | None] | None = None,
         licence: str = "",
     ) -> Deployment:  # fmt: skip
         assert isinstance(model, Ansatz)
-        return use.deployment(self, model, cfg, metrics=metrics or {}, licence=licence)
+        return use.deployment(self, model, recipe, metrics=metrics or {}, licence=licence)
 
-    def title(self, cfg: Any) -> str:
+    def title(self, recipe: Recipe) -> str:
         return "Answers of a combinatorial problem, by a circuit that was trained (QAOA)"
 
 

@@ -17,6 +17,7 @@ from pdl.nn import Module
 from pdl.ops.base import Spec
 from pdl.runtime.bit_strings import BEST, LIKELY, PARTS, BitString
 from pdl.runtime.pipeline import Pipeline
+from pdl.train import Recipe
 from pdl_quantum.card import card_of
 from pdl_quantum.problems import Edges, MaxCut
 from pdl_quantum.problems.bits import bits_of, text_of
@@ -79,7 +80,9 @@ def reader(num_qubits: int) -> BitString:
     return BitString(PARTS[0], num_qubits)
 
 
-def deployment(task: QAOA, model: Ansatz, cfg: Any, *, metrics: Mapping[str, float | None], licence: str) -> Deployment:
+def deployment(
+    task: QAOA, model: Ansatz, recipe: Recipe, *, metrics: Mapping[str, float | None], licence: str
+) -> Deployment:
     """A bundle that answers for bit strings."""
     n, count = model.circuit.num_qubits, Dim.symbol("n", 3)
     pre = {part: [{"step": "bit_string", "part": part, "num_qubits": n}] for part in PARTS}
@@ -88,11 +91,11 @@ def deployment(task: QAOA, model: Ansatz, cfg: Any, *, metrics: Mapping[str, flo
     assert steps is not None
     what = ", ".join(task.names)
     card = card_of(
-        task.title(cfg),
+        task.title(recipe),
         f"A circuit of {n} qubits, {len(model.circuit)} gates and {model.circuit.num_parameters} parameters, trained "
         f"for {what}: its samples are answers. It tells the energy and the probability of bit strings, the likeliest "
         f'ones ("{LIKELY}"), and these by energy ("{BEST}").',
-        cfg,
+        recipe,
         metrics,
         protocol=f"Energies and probabilities are exact; the best sample is that of {task.shots} draws.",
         use=f'    session = pdl.runtime.load("model.pdl")\n    session("{BEST}")\n\n'
@@ -111,7 +114,7 @@ def deployment(task: QAOA, model: Ansatz, cfg: Any, *, metrics: Mapping[str, flo
         labels=task.bits,
         card=card,
         licence=licence,
-        about={"task": cfg["task"]["_target_"], "model": cfg["model"]["_target_"], "parameters": model.theta.size},
+        about={**recipe.identity(), "parameters": model.theta.size},
     )
 
 

@@ -10,21 +10,21 @@ import numpy as np
 import pdl
 from pdl.circuits import Circuit, PauliSum, states
 from pdl.errors import ConfigError, UsageError
-from pdl.hints import Range, Told
+from pdl.hints import Inferred, Range
 from pdl.nn import Buffer, Module, Parameter, init
 from pdl.ops.pauli_words import LETTERS
 
 Array = np.ndarray
-TOLD = ("num_qubits", "num_electrons", "occupied", "symmetries")
+INFERRED = ("num_qubits", "num_electrons", "occupied", "symmetries")
 
 
 class Ansatz(Module):
     """The state of a circuit, for problems that each have a row of its parameters.
 
-    circuit   made by a template, whose arguments the problem tells where they are left open
+    circuit   made by a template, whose open arguments come from the problem
     initial   "zeros", "normal" (deviation `scale`), "uniform" (within `scale`), or a value for each parameter
-    rows      how many problems (told by the data)
-    terms     Pauli words in their Hamiltonians (told by the data): the module keeps these, so that a run can be asked
+    rows      how many problems (from the data)
+    terms     Pauli words in their Hamiltonians (from the data): the module keeps these, so that a run can be asked
               for its energy without its data
 
     theta [rows, P] is float64, as the engine computes. `forward` gives expectations [rows, K] of K observables.
@@ -32,7 +32,7 @@ class Ansatz(Module):
 
     def __init__(
         self,
-        circuit: Annotated[Circuit, Told(*TOLD)],
+        circuit: Annotated[Circuit, Inferred(*INFERRED)],
         *,
         initial: Literal["zeros", "normal", "uniform"] | Sequence[float] = "zeros",
         scale: Annotated[float, Range(above=0)] = 0.1,
@@ -50,6 +50,10 @@ class Ansatz(Module):
     def circuit(self) -> Circuit:
         """As it is now."""
         return self.fixed
+
+    def settled(self) -> Ansatz:
+        """The model as it is now, with a circuit that stays: what a bundle is made of."""
+        return self
 
     def _start(self, initial: str | Sequence[float], scale: float) -> Array:
         count = self.fixed.num_parameters
@@ -119,4 +123,4 @@ def num_terms(hamiltonians: Sequence[PauliSum]) -> int:
     return len({word for each in hamiltonians for word in each.terms})
 
 
-__all__ = ["Ansatz", "TOLD", "num_terms", "own"]
+__all__ = ["Ansatz", "INFERRED", "num_terms", "own"]

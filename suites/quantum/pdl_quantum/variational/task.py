@@ -9,8 +9,6 @@ from typing import Annotated, Any
 import numpy as np
 
 from pdl.circuits import PauliSum
-from pdl.config import build
-from pdl.config.told import demand_whole, filled, told
 from pdl.data import Fault
 from pdl.errors import ConfigError, UsageError
 from pdl.export.deployment import Deployment
@@ -19,10 +17,9 @@ from pdl.nn import Module
 from pdl.report import Section
 from pdl.runtime.readers import Reader
 from pdl.tensor import Tensor
-from pdl.train import Loss, Metric, Parts, Task
+from pdl.train import Loss, Metric, Parts, Recipe, SmokeTest, Task
 from pdl.train.deployed import Deployed
 from pdl.train.loop import Evaluation
-from pdl.train.task import SPLITS, Tiny
 from pdl_quantum.variational import report, use
 from pdl_quantum.variational.ansatz import Ansatz, num_terms
 from pdl_quantum.variational.eigenproblem import Eigenproblem, problems_of
@@ -34,7 +31,7 @@ class Variational(Task):
     """Least energies <psi(theta)|H|psi(theta)> (the variational quantum eigensolver: Peruzzo et al., arXiv 1304.3061).
 
     epoch_steps   optimiser steps in an epoch; after each the energy is measured
-    names         of the states (told by the data)
+    names         of the states (from the data)
 
     The data is no set of samples but a problem, or several of one kind (`pdl_quantum.Eigenproblems`), each with a row
     of parameters; data.val and data.test name the same as data.train. A step is value and gradient of the mean energy.
@@ -43,11 +40,11 @@ class Variational(Task):
 
     monitor = "val/energy"
     monitor_mode = "min"
+    overfits = ""
 
     def __init__(self, *, epoch_steps: Annotated[int, Range(1)] = 10, names: Sequence[str] = ()) -> None:
         self.epoch_steps, self.names = epoch_steps, list(names)
         self.problems: list[Eigenproblem] = []
-        self.told: dict[str, Any] = {}
         self.ansatz: Module | None = None
 
     @property
@@ -90,11 +87,11 @@ class Variational(Task):
             made["energy_error"] = EnergyError(energies, self.exact)
         return made
 
-    def observe(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
+    def update_metrics(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
         for metric in (metrics["energies"], metrics["theta"]):
             metric.update(*loss.outputs)
 
-    def figures(self, evaluation: Evaluation) -> dict[str, float]:
+    def summary_metrics(self, evaluation: Evaluation) -> dict[str, float]:
         """`energy`, and beside it `exact` and `energy_error` where these are known."""
         found = {name: evaluation.metrics.get(f"{evaluation.split}/{name}") for name in ("energy", "energy_error")}
         exact = {} if self.exact is None else {"exact": float(np.mean(self.exact))}
@@ -102,17 +99,7 @@ class Variational(Task):
         return {name: value for name, value in made.items() if value is not None}
 
     # -- building ------------------------------------------------------------------------------------------------------
-    def build(
-        self, cfg: Any, *, seed: int = 0, splits: Sequence[str] = SPLITS, training: bool = True, overfit: int = 0
-    ) -> Parts:
-        if overfit:
-            raise UsageError("overfit: a variational problem has no samples of which some could be learned by heart")
-        parts = super().build(cfg, seed=seed, splits=splits, training=training)
-        if isinstance(parts.model, Ansatz):
-            parts.model.hold(self.hamiltonians)
-        return parts
-
-    def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
+    def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
         """Take the problems; every split has the same."""
         found = {split: problems_of(dataset) for split, dataset in datasets.items()}
         split, self.problems = next(iter(found.items()))
@@ -125,25 +112,19 @@ class Variational(Task):
                     f'measured on: write data.{other}: "${{data.train}}"'
                 )
 
-    def facts(self) -> dict[str, Any]:
-        """What the problems tell the parts of a model, by the names of their arguments."""
+    def facts(self, recipe: Recipe) -> dict[str, Any]:
+        """What the problems say of the arguments of a model and its parts."""
         if not self.problems:
             return {}
         held = self.hamiltonians
         own = {"num_qubits": self.problems[0].num_qubits, "rows": len(held), "terms": num_terms(held)}
         return {**own, **self.problems[0].facts}
 
-    def model(self, cfg: Any) -> Module:
-        """The recipe's model; what it leaves open, the data tells."""
-        facts = self.facts()
-        self.told = told(cfg["model"], facts)
-        whole = filled(cfg["model"], self.told)
-        demand_whole(whole, facts)
-        made: Module = build(whole)
-        self.ansatz = made
-        return made
+    def model(self, recipe: Recipe) -> Module:
+        self.ansatz = super().model(recipe)
+        return self.ansatz
 
-    def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
+    def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
         if isinstance(model, Deployed):  # a bundle is measured as it is deployed
             return
         if not isinstance(model, Ansatz):
@@ -155,19 +136,24 @@ class Variational(Task):
                 "out"
             )
 
-    def loader(self, cfg: Any, dataset: Any, *, training: bool, seed: int) -> Iterable[Any]:
+    def loader(self, dataset: Any, recipe: Recipe, *, training: bool, seed: int) -> Iterable[Any]:
         return Steps(self.epoch_steps if training else 1, dataset)
 
-    def remember(self) -> dict[str, Any]:
-        return {"model": self.told, "task": {"names": self.state_names()}}
+    def assembled(self, parts: Parts, recipe: Recipe, *, training: bool) -> None:
+        """The model keeps the Hamiltonians."""
+        if isinstance(parts.model, Ansatz):
+            parts.model.hold(self.hamiltonians)
 
-    def check(self, cfg: Any, progress: Any = None) -> list[Fault]:
+    def learned_config(self) -> dict[str, Any]:
+        return {"names": self.state_names()}
+
+    def check(self, recipe: Recipe, progress: Any = None) -> list[Fault]:
         """Whether the problems fit together; data that is none says so when it is built."""
-        self.prepare(cfg, self.datasets(cfg))
+        self.prepare(recipe, recipe.data.datasets())
         return []
 
-    def tiny(self, cfg: Any) -> Tiny:
-        return Tiny(train=4, test=4, epochs=4)
+    def smoke_test(self, recipe: Recipe) -> SmokeTest:
+        return SmokeTest(train=4, test=4, epochs=4)
 
     # -- using ---------------------------------------------------------------------------------------------------------
     def log_report(self, lines: Sequence[Mapping[str, Any]]) -> list[Section]:
@@ -177,7 +163,7 @@ class Variational(Task):
         """The energies beside the exact ones, the circuit, and the states that it makes."""
         return report.sections(self, evaluation)
 
-    def reader(self, cfg: Any) -> Reader:
+    def reader(self, recipe: Recipe) -> Reader:
         """Observables: Pauli words such as "Z0 Z1", or "energy"."""
         return use.reader(self._ansatz().circuit.num_qubits)
 
@@ -186,7 +172,7 @@ class Variational(Task):
         return self.ansatz
 
     def predict(
-        self, model: Module, inputs: Sequence[Any], *, cfg: Any, batch_size: int = 32, topk: int | None = None,
+        self, model: Module, inputs: Sequence[Any], *, recipe: Recipe, batch_size: int = 32, topk: int | None = None,
         **options: Any,
     ) -> Iterator[dict[str, Any]]:  # fmt: skip
         """The expectation of each observable in the trained state; `topk` says nothing here."""
@@ -199,14 +185,14 @@ class Variational(Task):
         return use.ENERGY
 
     def deployment(
-        self, model: Module, cfg: Any, *, dataset: Any = None, metrics: Mapping[str, float | None] | None = None,
+        self, model: Module, recipe: Recipe, *, dataset: Any = None, metrics: Mapping[str, float | None] | None = None,
         licence: str = "",
     ) -> Deployment:  # fmt: skip
         assert isinstance(model, Ansatz)
         names = self.state_names() or self.names
-        return use.deployment(self, model, names, cfg, metrics=metrics or {}, licence=licence)
+        return use.deployment(self, model, names, recipe, metrics=metrics or {}, licence=licence)
 
-    def title(self, cfg: Any) -> str:
+    def title(self, recipe: Recipe) -> str:
         """Of the model card."""
         return f"{type(self).__name__}: least energies by a circuit that was trained"
 

@@ -18,6 +18,7 @@ from pdl.runtime.pauli_words import PARTS, PauliWord
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.session import answers
 from pdl.tensor import no_grad
+from pdl.train import Recipe
 from pdl_quantum.card import card_of
 from pdl_quantum.variational.ansatz import Ansatz
 
@@ -33,7 +34,7 @@ class Asked(Module):
     expectations [N, states]."""
 
     def __init__(self, model: Ansatz) -> None:
-        self.model = model
+        self.model = model.settled()
         self.hamiltonians = model.held()
 
     def forward(self, word: pdl.Tensor, named: pdl.Tensor) -> pdl.Tensor:
@@ -94,7 +95,7 @@ def written(word: str) -> str:
 
 
 def deployment(
-    task: Variational, model: Ansatz, names: Sequence[str], cfg: Any, *, metrics: Mapping[str, float | None],
+    task: Variational, model: Ansatz, names: Sequence[str], recipe: Recipe, *, metrics: Mapping[str, float | None],
     licence: str,
 ) -> Deployment:  # fmt: skip
     """A bundle that answers questions about the trained state."""
@@ -102,11 +103,11 @@ def deployment(
     around, said = steps(circuit.num_qubits), labels(names, model.num_states)
     about = ", ".join(list(names)[:8]) + (", ..." if len(names) > 8 else "")
     card = card_of(
-        task.title(cfg),
+        task.title(recipe),
         f"The state of a circuit of {circuit.num_qubits} qubits, {len(circuit)} gates and {circuit.num_parameters} "
         f"parameters, trained for {about or 'a problem of its own'}. It answers for products of Pauli matrices "
         f'("Z0 Z1") and for "{ENERGY}" with their expectation, computed without sampling error.',
-        cfg,
+        recipe,
         metrics,
         protocol="Energies are expectations of the Hamiltonian; energy_error is the largest distance from exact.",
         use=f'    session = pdl.runtime.load("model.pdl")\n    session("{ENERGY}")\n\n'
@@ -124,7 +125,7 @@ def deployment(
         labels=said,
         card=card,
         licence=licence,
-        about={"task": cfg["task"]["_target_"], "model": cfg["model"]["_target_"], "parameters": model.theta.size},
+        about={**recipe.identity(), "parameters": model.theta.size},
     )
 
 

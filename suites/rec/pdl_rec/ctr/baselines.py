@@ -11,7 +11,7 @@ import pdl
 from pdl import optim
 from pdl.nn import Module, ModuleList
 from pdl.tensor import Tensor, no_grad
-from pdl.train import Loss
+from pdl.train import Loss, Recipe
 from pdl_rec.models.lr import LR
 
 if TYPE_CHECKING:
@@ -32,15 +32,17 @@ class Regressions(Module):
         return pdl.stack([one(*inputs) for one in self.each], axis=1)
 
 
-def baselines(task: ClickThrough, cfg: Any, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
+def baselines(
+    task: ClickThrough, recipe: Recipe, datasets: Mapping[str, Any], split: str
+) -> dict[str, dict[str, float]]:
     """The prior, and `pdl_rec.LR` on the same fields, fitted with AdamW to 200,000 rows (or 20 passes). Without the
     regression where it is the model."""
-    train = task.loader(cfg, datasets["train"], training=True, seed=0)
+    train = task.loader(datasets["train"], recipe, training=True, seed=0)
     measured = {"prior": _prior(train)}
-    if not cfg["model"]["_target_"].endswith(".LR"):
+    if not recipe.model.target.endswith(".LR"):
         with pdl.random.fork_seed(0):
             measured["logistic regression"] = _regression(task, train)
-    asked = task.loader(cfg, datasets[split], training=False, seed=0)
+    asked = task.loader(datasets[split], recipe, training=False, seed=0)
     return {name: _measured(task, asked, logits) for name, logits in measured.items()}
 
 
@@ -82,7 +84,7 @@ def _regression(task: ClickThrough, train: Any) -> Callable[[Any], Array]:
 def _measured(task: ClickThrough, asked: Any, logits: Callable[[Any], Array]) -> dict[str, float]:
     metrics = task.metrics()
     for batch in asked:
-        task.observe(metrics, Loss(pdl.tensor(0.0), 1, (logits(batch), batch["label"])), batch)
+        task.update_metrics(metrics, Loss(pdl.tensor(0.0), 1, (logits(batch), batch["label"])), batch)
     found = {name: metric.compute() for name, metric in metrics.items()}
     return {name: value for name, value in found.items() if isinstance(value, float)}
 

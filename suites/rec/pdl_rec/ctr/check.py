@@ -4,15 +4,14 @@ splits."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pdl.config import build
 from pdl.data.checks import Progress
 from pdl.data.faults import DataFault, Fault
 from pdl.errors import DataError
-from pdl.train.task import SPLITS
+from pdl.train import Recipe
 from pdl_rec.data.click_file import Clicks, ClickStream
 
 if TYPE_CHECKING:
@@ -24,14 +23,14 @@ SAME = 0.05  # of the rows of a split: so many may be like one of training, besi
 Arrays = dict[str, np.ndarray]
 
 
-def check(task: ClickThrough, cfg: Any, progress: Progress | None = None) -> list[Fault]:
+def check(task: ClickThrough, recipe: Recipe, progress: Progress | None = None) -> list[Fault]:
     """What is wrong with the tables of a recipe; of a `ClickStream` the first buffer is looked at.
 
     Looked for are files, columns and labels that cannot be read, splits with labels of one kind, fields with one value,
     with a value for each row, or from whose value the label follows, and rows that are in training too.
     """
     faults: list[Fault] = []
-    tables = dict(_opened(task, cfg, faults))
+    tables = dict(_opened(task, recipe, faults))
     arrays: dict[str, Arrays] = {}
     for split, table in tables.items():
         try:
@@ -39,30 +38,28 @@ def check(task: ClickThrough, cfg: Any, progress: Progress | None = None) -> lis
         except DataError as error:
             faults.append(_fault(error, split))
             continue
-        told = [*_labels(task, arrays[split]), *(_fields(task, arrays[split]) if split == "train" else ())]
+        found = [*_labels(task, arrays[split]), *(_fields(task, arrays[split]) if split == "train" else ())]
         if split != "train" and "train" in arrays:
-            told += _again(arrays["train"], arrays[split])
+            found += _again(arrays["train"], arrays[split])
         path = str(table.source.path)
-        faults += [Fault(path, None, what, advice, split=split, severity=severity) for what, advice, severity in told]
+        faults += [Fault(path, None, what, advice, split=split, severity=severity) for what, advice, severity in found]
         if progress is not None:
             progress(split, len(arrays[split]["label"]), len(arrays[split]["label"]))
     return faults
 
 
-def _opened(task: ClickThrough, cfg: Any, faults: list[Fault]) -> Mapping[str, Clicks]:
+def _opened(task: ClickThrough, recipe: Recipe, faults: list[Fault]) -> Mapping[str, Clicks]:
     from pdl_rec.ctr.task import table_of
 
     tables, datasets = {}, {}
-    for split in SPLITS:
-        if cfg["data"].get(split) is None:
-            continue
+    for split, part in recipe.data.splits.items():
         try:
-            datasets[split] = build(cfg["data"][split])
+            datasets[split] = part.build()
             tables[split] = table_of(datasets[split], split)
         except DataError as error:
             faults.append(_fault(error, split))
     try:
-        task.prepare(cfg, datasets)
+        task.prepare(recipe, datasets)
     except DataError as error:
         if not faults:  # else they are the reason
             faults.append(_fault(error, "train"))

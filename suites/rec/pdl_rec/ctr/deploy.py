@@ -13,6 +13,7 @@ from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.ops.base import Spec
 from pdl.runtime.fields import Number, RowFields, plain
+from pdl.train import Recipe
 from pdl_rec.data.click_file import ClickFile
 from pdl_rec.data.reading import CRITEO
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 SAMPLES = 16
 
 
-def steps(task: ClickThrough, cfg: Any) -> dict[str, list[dict[str, Any]]]:
+def steps(task: ClickThrough, recipe: Recipe) -> dict[str, list[dict[str, Any]]]:
     """The first step of each input: which fields it is made of, and how files of rows are written."""
     encoding = task.encoding
     parts: dict[str, dict[str, Any]] = {"ids": {}, "numbers": {}}
@@ -30,25 +31,24 @@ def steps(task: ClickThrough, cfg: Any) -> dict[str, list[dict[str, Any]]]:
         part = "numbers" if isinstance(encoder, Number) and encoder.edges is None else "ids"
         vocabulary = encoding.specs[name].like or name
         parts[part][name] = plain(encoder, encoding.fields.column(name), vocabulary)
-    written = {"known": encoding.inputs_from, **_written(cfg)}
+    written = {"known": encoding.inputs_from, **_written(recipe)}
     return {part: [{"step": "fields", "part": part, "fields": each, **written}] for part, each in parts.items() if each}
 
 
-def reader(task: ClickThrough, cfg: Any) -> RowFields:
+def reader(task: ClickThrough, recipe: Recipe) -> RowFields:
     """What says what an input of `predict` is."""
-    (first, *_) = steps(task, cfg).values()
+    (first, *_) = steps(task, recipe).values()
     made = RowFields(**{name: value for name, value in first[0].items() if name != "step"})
     made.bind(list(task.labels), task.vocabularies)
     return made
 
 
-def _written(cfg: Any) -> dict[str, Any]:
+def _written(recipe: Recipe) -> dict[str, Any]:
     """How files in the form of the recipe's data are read, beyond csv with a header."""
-    nodes: Mapping[str, Any] = cfg.get("data") or {}
-    node: Mapping[str, Any] = next((nodes[s] for s in ("test", "val", "train") if nodes.get(s) is not None), {})
-    if node.get("form") == "criteo":
+    *_, source = recipe.data.splits.values()
+    if source.get("form") == "criteo":
         return {"columns": list(CRITEO), "separator": "\t"}
-    names, separator = node.get("names"), node.get("separator")
+    names, separator = source.get("names"), source.get("separator")
     found: dict[str, Any] = {} if names is None else {"columns": list(names)}
     return found if separator is None else {**found, "separator": separator}
 
@@ -56,7 +56,7 @@ def _written(cfg: Any) -> dict[str, Any]:
 def deployment(
     task: ClickThrough,
     model: Module,
-    cfg: Any,
+    recipe: Recipe,
     *,
     dataset: Any = None,
     metrics: Mapping[str, float | None] | None = None,
@@ -72,19 +72,15 @@ def deployment(
         module=model,
         inputs=inputs,
         outputs=("logits",),
-        pre=steps(task, cfg),
+        pre=steps(task, recipe),
         post={"logits": [{"step": "chances"}]},
         samples=_samples(task, dataset),
         prepare=_prepare(task),
         labels=list(task.labels),
         vocabularies={name: v for name, v in task.vocabularies.items() if name in used},
-        card=_card(task, model, cfg, metrics or {}, licence),
+        card=_card(task, model, recipe, metrics or {}, licence),
         licence=licence,
-        about={
-            "task": cfg["task"]["_target_"],
-            "model": cfg["model"]["_target_"],
-            "parameters": sum(p.size for p in model.parameters()),
-        },
+        about={**recipe.identity(), "parameters": sum(p.size for p in model.parameters())},
     )
 
 
@@ -116,9 +112,9 @@ def _made_up(task: ClickThrough, column: str, rng: np.random.Generator) -> Any:
     return str(names[int(rng.integers(len(names)))])
 
 
-def _card(task: ClickThrough, model: Module, cfg: Any, metrics: Mapping[str, float | None], licence: str) -> str:
+def _card(task: ClickThrough, model: Module, recipe: Recipe, metrics: Mapping[str, float | None], licence: str) -> str:
     """The model card, in markdown."""
-    source = cfg["data"].get("train") or cfg["data"].get("test") or {}
+    source = recipe.data.splits["train"]
     rows = [
         f"| {k} | {'-' if v is None else f'{v:.4f}'} |" for k, v in metrics.items() if k.startswith(("test/", "val/"))
     ]
@@ -128,7 +124,7 @@ def _card(task: ClickThrough, model: Module, cfg: Any, metrics: Mapping[str, flo
         f"# {type(model).__name__}: {', '.join(task.labels)}",
         "",
         f"The probability of {' and of '.join(task.labels)} for a row of {len(columns)} columns "
-        f"({cfg['model']['_target_']}): {', '.join(columns[:40])}.",
+        f"({recipe.model.target}): {', '.join(columns[:40])}.",
         "",
         "## Data",
         "",

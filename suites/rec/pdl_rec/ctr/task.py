@@ -7,17 +7,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pdl
-from pdl import suites
-from pdl.config import build
-from pdl.config.signature import SECTION, signature
+from pdl.config.signature import SECTION
 from pdl.data import Fault
 from pdl.errors import ConfigError, DataError
 from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.runtime.readers import Reader
 from pdl.tensor import no_grad
-from pdl.train import Loss, Metric, Task
-from pdl.train.task import Tiny
+from pdl.train import Loss, Metric, Recipe, SmokeTest, Task
 from pdl_rec.ctr.baselines import baselines
 from pdl_rec.ctr.fields import Encoding, FieldSpec, LabelSpec, Learned, expanded, learn
 from pdl_rec.ctr.loader import StreamLoader
@@ -34,7 +31,7 @@ class ClickThrough(Task):
     labels    name -> what counts as yes (`LabelSpec`), in the order of the model's outputs; by default click, of the
               column label. None is named "label": answers keep that word for classes
     group     a column: AUC is also told within its groups (gauc), such as a user's rows
-    columns, learned   what the data told; the run keeps them
+    columns, learned   from the data; the run keeps them
 
     Metrics are auc, logloss, accuracy and, with `group`, gauc: of several labels by name (auc_click), and auc their
     mean. Batches are {"ids" int64 [N, W], "numbers" float32 [N, D], "label" float32 [N, labels], "group" int64 [N]}.
@@ -82,13 +79,13 @@ class ClickThrough(Task):
         each = {f"{k}_{label}": kind(i) for i, label in enumerate(self.labels) for k, kind in kinds.items()}
         return {"auc": MeanAUC(len(self.labels)), **each}
 
-    def observe(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
+    def update_metrics(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
         groups = (batch["group"],) if "group" in batch else ()
         for metric in metrics.values():
             metric.update(*loss.outputs, *groups)
 
     # -- building ------------------------------------------------------------------------------------------------------
-    def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
+    def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
         """Learn the fields from the training data where that is not done, and bind every split to them."""
         tables = {split: table_of(dataset, split) for split, dataset in datasets.items()}
         if self.columns is None:
@@ -123,17 +120,16 @@ class ClickThrough(Task):
             )
         return Encoding(specs, self.labels, Learned(self.vocabularies, self.learned), self.group)
 
-    def model(self, cfg: Any) -> Module:
-        """The recipe's model, told of the fields and the number of labels unless the recipe says so itself."""
-        takes = signature(suites.locate(cfg["model"]["_target_"])).arguments
+    def model(self, recipe: Recipe) -> Module:
+        """The recipe's model for these fields and labels. They are not among the `facts`, which config.yaml keeps:
+        where a run's recipe is given other data, its fields are learned anew."""
         known = {"fields": self.encoding.schema.plain(), "labels": len(self.labels)}
-        given = {name: value for name, value in known.items() if name in takes and cfg["model"].get(name) is None}
-        made: Module = build(cfg["model"], **given)
+        made: Module = recipe.model.completed(known).build()
         return made
 
-    def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
+    def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
         """Run one row through the model."""
-        batch = next(iter(self.loader(cfg, next(iter(datasets.values())), training=False, seed=0)))
+        batch = next(iter(self.loader(next(iter(datasets.values())), recipe, training=False, seed=0)))
         training = model.training
         model.eval()
         with no_grad():
@@ -142,56 +138,54 @@ class ClickThrough(Task):
         width = 1 if len(shape) == 1 else shape[1]
         if width != len(self.labels):
             raise ConfigError(
-                f"model: {cfg['model']['_target_']} gives {width} logits a row, the task has {len(self.labels)} labels "
+                f"model: {recipe.model.target} gives {width} logits a row, the task has {len(self.labels)} labels "
                 f"({', '.join(self.labels)})"
             )
 
-    def loader(self, cfg: Any, dataset: Any, *, training: bool, seed: int) -> Iterable[Any]:
+    def loader(self, dataset: Any, recipe: Recipe, *, training: bool, seed: int) -> Iterable[Any]:
         if not isinstance(dataset, ClickStream):
-            return super().loader(cfg, dataset, training=training, seed=seed)
-        data = cfg["data"]
-        size = data.get("batch_size", 32)
+            return super().loader(dataset, recipe, training=training, seed=seed)
         return StreamLoader(
             dataset,
-            batch_size=size if training else data.get("eval_batch_size") or size,
+            batch_size=recipe.data.size(training=training),
             shuffle=training,
             seed=seed,
-            drop_last=training and bool(data.get("drop_last", False)),
+            drop_last=training and recipe.data.drop_last,
         )
 
-    def baselines(self, cfg: Any, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
+    def baselines(self, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
         """The prior and logistic regression."""
-        return baselines(self, cfg, datasets, split)
+        return baselines(self, recipe, datasets, split)
 
-    def remember(self) -> dict[str, Any]:
-        return {"task": {"columns": self.columns, "learned": self.learned}}
+    def learned_config(self) -> dict[str, Any]:
+        return {"columns": self.columns, "learned": self.learned}
 
-    def check(self, cfg: Any, progress: Any = None) -> list[Fault]:
+    def check(self, recipe: Recipe, progress: Any = None) -> list[Fault]:
         from pdl_rec.ctr.check import check
 
-        return check(self, cfg, progress)
+        return check(self, recipe, progress)
 
-    def tiny(self, cfg: Any) -> Tiny:
-        return Tiny(train=400, test=100, epochs=6, batch_size=50)
+    def smoke_test(self, recipe: Recipe) -> SmokeTest:
+        return SmokeTest(train=400, test=100, epochs=6, batch_size=50)
 
     # -- using ---------------------------------------------------------------------------------------------------------
     def predict(
-        self, model: Module, inputs: Sequence[Any], *, cfg: Any, batch_size: int = 32, **options: Any
+        self, model: Module, inputs: Sequence[Any], *, recipe: Recipe, batch_size: int = 32, **options: Any
     ) -> Iterator[dict[str, Any]]:
         """{"input", label: probability, ...} for each row: {column: value}, JSON, or "column=value,..."."""
         from pdl_rec.ctr.predict import predict
 
         return predict(self, model, inputs, batch_size=batch_size)
 
-    def reader(self, cfg: Any) -> Reader:
+    def reader(self, recipe: Recipe) -> Reader:
         from pdl_rec.ctr.deploy import reader
 
-        return reader(self, cfg)
+        return reader(self, recipe)
 
     def deployment(
         self,
         model: Module,
-        cfg: Any,
+        recipe: Recipe,
         *,
         dataset: Any = None,
         metrics: Mapping[str, float | None] | None = None,
@@ -200,7 +194,7 @@ class ClickThrough(Task):
         """Logits of a row; the pipeline finds the numbers of its names before, and tells probabilities after."""
         from pdl_rec.ctr.deploy import deployment
 
-        return deployment(self, model, cfg, dataset=dataset, metrics=metrics, licence=licence)
+        return deployment(self, model, recipe, dataset=dataset, metrics=metrics, licence=licence)
 
     def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
         from pdl_rec.ctr.predict import example

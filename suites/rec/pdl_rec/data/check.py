@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from pdl.config import build
 from pdl.data.checks import Progress, Source, open_all
 from pdl.data.faults import Fault
+from pdl.train import Recipe
 from pdl_rec.data.interactions import InteractionData
 from pdl_rec.data.sessions import SessionData, Sessions, unwrap
-from pdl_rec.data.splits import SPLITS
 
 ALONE = 0.9  # of the events: so many different sessions or items are no sessions or items
 EARLY = 0.01  # of the sessions: so many may begin before training ends, where days meet
@@ -42,10 +40,9 @@ def check(datasets: Mapping[str, Source], *, progress: Progress | None = None) -
     return faults
 
 
-def check_recipe(cfg: Any, progress: Progress | None = None) -> list[Fault]:
+def check_recipe(recipe: Recipe, progress: Progress | None = None) -> list[Fault]:
     """`check` of the data sets that a recipe names."""
-    nodes = {split: cfg["data"][split] for split in SPLITS if cfg["data"].get(split) is not None}
-    return check({split: partial(build, node) for split, node in nodes.items()}, progress=progress)
+    return check({split: part.build for split, part in recipe.data.splits.items()}, progress=progress)
 
 
 Finding = tuple[str, str, bool]
@@ -69,7 +66,7 @@ def _alone(dataset: Any) -> Iterator[Finding]:
 
 
 def _file(dataset: SessionData) -> Iterator[Finding]:
-    """What the whole file shows; told once, by the split that begins it."""
+    """What the whole file shows; said once, by the split that begins it."""
     origin = dataset.origin
     if getattr(dataset, "split", None) not in (None, "train"):
         return

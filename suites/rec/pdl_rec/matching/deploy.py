@@ -16,6 +16,7 @@ from pdl.nn import Module
 from pdl.ops.base import Spec
 from pdl.runtime.pipeline import Pipeline
 from pdl.tensor import Tensor
+from pdl.train import Recipe
 from pdl_rec.data.interactions import interactions_of
 from pdl_rec.data.sessions import bind
 from pdl_rec.matching.loader import Histories, Queries
@@ -85,7 +86,7 @@ def pipeline(task: Matching, model: MatchingModel) -> Pipeline:
 def deployment(
     task: Matching,
     model: Module,
-    cfg: Any,
+    recipe: Recipe,
     *,
     dataset: Any = None,
     metrics: Mapping[str, float | None] | None = None,
@@ -106,13 +107,9 @@ def deployment(
         samples=samples(task, model, dataset),
         prepare=pipeline(task, model).prepare,
         vocabularies={kind: task.vocabularies[kind] for kind in sorted({"items", *(KINDS.get(n, n) for n in names)})},
-        card=_card(task, model, cfg, metrics or {}, licence),
+        card=_card(task, model, recipe, metrics or {}, licence),
         licence=licence,
-        about={
-            "task": cfg["task"]["_target_"],
-            "model": cfg["model"]["_target_"],
-            "parameters": sum(p.size for p in model.parameters()),
-        },
+        about={**recipe.identity(), "parameters": sum(p.size for p in model.parameters())},
         options={"repeat": True} if names == ["user"] else {},  # a bundle does not hold who had what
     )
 
@@ -143,8 +140,8 @@ def _of_data(task: Matching, names: list[str], dataset: Any) -> list[dict[str, l
         tables["history"] = Histories.of(known, size).newest(np.arange(size), task.history)
     users = np.unique(data.users[data.users > 0])
     rows = [{name: _names(task, name, tables[name][user]) for name in names} for user in users]
-    told = [row for row in rows if len(names) > 1 or all(row.values())]
-    return [told[at * len(told) // SAMPLES] for at in range(min(SAMPLES, len(told)))]
+    whole = [row for row in rows if len(names) > 1 or all(row.values())]
+    return [whole[at * len(whole) // SAMPLES] for at in range(min(SAMPLES, len(whole)))]
 
 
 def _made_up(task: Matching, names: list[str]) -> list[dict[str, list[str]]]:
@@ -163,19 +160,20 @@ def _names(task: Matching, name: str, numbers: np.ndarray) -> list[str]:
 
 
 # -- words -------------------------------------------------------------------------------------------------------------
-def _card(task: Matching, model: MatchingModel, cfg: Any, metrics: Mapping[str, float | None], licence: str) -> str:
+def _card(
+    task: Matching, model: MatchingModel, recipe: Recipe, metrics: Mapping[str, float | None], licence: str
+) -> str:
     """The model card, in markdown."""
     names = given(model)
-    source = cfg["data"].get("train") or {}
+    source = recipe.data.splits["train"]
     measured = {key: value for key, value in metrics.items() if key.startswith(("test/", "val/"))}
     rows = [f"| {key} | {'-' if value is None else f'{value:.4f}'} |" for key, value in measured.items()]
     table = "\n".join(["| metric | value |", "|---|---|", *rows])
     parts = [
         f"# {type(model).__name__}, {len(task.vocabularies['items']):,} items",
-        f"Which items fit a given {' with '.join(names)} ({cfg['model']['_target_']}). {_seen(task, names)}".rstrip(),
+        f"Which items fit a given {' with '.join(names)} ({recipe.model.target}). {_seen(task, names)}".rstrip(),
         "## Data",
-        f"Trained on {source.get('_target_', 'data that the recipe names')} {source.get('name', '')}; config.yaml in "
-        "this bundle holds the whole recipe.",
+        f"Trained on {source.target} {source.get('name', '')}; config.yaml in this bundle holds the whole recipe.",
         "## Metrics",
         f"{task.protocol()}\n\n{table}" if rows else "Not measured.",
         "## Licence",

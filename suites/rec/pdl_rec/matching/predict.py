@@ -17,6 +17,7 @@ from pdl.runtime.names import csv_line, filled
 from pdl.runtime.readers import Reader
 from pdl.suites import suggest
 from pdl.tensor import no_grad
+from pdl.train import Recipe
 from pdl_rec.data.interactions import Interactions, interactions_of
 from pdl_rec.data.sessions import bind
 from pdl_rec.matching.deploy import given, pipeline
@@ -28,13 +29,20 @@ if TYPE_CHECKING:
 
 
 def predict(
-    task: Matching, model: Module, inputs: Sequence[Any], *, cfg: Any, batch_size: int, topk: int, repeat: bool | None
+    task: Matching,
+    model: Module,
+    inputs: Sequence[Any],
+    *,
+    recipe: Recipe,
+    batch_size: int,
+    topk: int,
+    repeat: bool | None,
 ) -> Iterator[dict[str, Any]]:
     """One dict for each input, in order."""
     if topk < 1 or batch_size < 1:
         raise UsageError(f"topk={topk} and batch_size={batch_size} must be at least 1")
     assert isinstance(model, MatchingModel)
-    asking = Asking(task, model, cfg, leave_out=not (task.repeat if repeat is None else repeat))
+    asking = Asking(task, model, recipe, leave_out=not (task.repeat if repeat is None else repeat))
     waiting = iter(inputs)
     model.eval()
     while group := list(islice(waiting, batch_size)):
@@ -68,23 +76,23 @@ class Asking:
     given is read by the bundle's own steps; of a user who is given by name the rest comes from the training data.
     """
 
-    def __init__(self, task: Matching, model: MatchingModel, cfg: Any, *, leave_out: bool) -> None:
-        self.task, self.model, self.cfg, self.leave_out = task, model, cfg, leave_out
+    def __init__(self, task: Matching, model: MatchingModel, recipe: Recipe, *, leave_out: bool) -> None:
+        self.task, self.model, self.recipe, self.leave_out = task, model, recipe, leave_out
         self.names, self.steps = given(model), pipeline(task, model).pre
         self._trained: tuple[Interactions, Histories] | None = None
 
     def read(self, item: Any) -> tuple[dict[str, np.ndarray], np.ndarray, dict[str, Any]]:
         """(the query's rows, numbers of items that are not to be recommended, what is worth telling)."""
         parts = self._parts(item)
-        told: dict[str, Any] = {}
+        notes: dict[str, Any] = {}
         user = self._user(parts["user"]) if "user" in parts else 0
-        query = {name: self._row(name, parts, user, told) for name in self.model.inputs}
+        query = {name: self._row(name, parts, user, notes) for name in self.model.inputs}
         seen = np.zeros(0, np.int64)
         if self.leave_out and "history" in query and "history" in parts:
             seen = query["history"][query["history"] > 0]
         elif self.leave_out and user:
-            seen = self._seen(user, told)
-        return query, seen, told
+            seen = self._seen(user, notes)
+        return query, seen, notes
 
     def _parts(self, item: Any) -> Mapping[str, Any]:
         """The input as a mapping."""
@@ -109,7 +117,7 @@ class Asking:
             raise DataError(f"user {name!r} is not among the {len(names):,} that training had{near}")
         return number
 
-    def _row(self, name: str, parts: Mapping[str, Any], user: int, told: dict[str, Any]) -> np.ndarray:
+    def _row(self, name: str, parts: Mapping[str, Any], user: int, notes: dict[str, Any]) -> np.ndarray:
         if name == "user":
             if not user:
                 raise UsageError("the model knows users by name; give one")
@@ -119,7 +127,7 @@ class Asking:
         if name in parts or not user:
             (reader, *_) = self.steps[name]
             assert isinstance(reader, Reader)
-            return reader.read(parts, told)
+            return reader.read(parts, notes)
         if name == "history":
             return filled(self._of_user(user)[-self.task.history :], self.task.history)
         width = self.model.user_fields[name][1]
@@ -129,7 +137,7 @@ class Asking:
     def _data(self) -> tuple[Interactions, Histories]:
         """The training data of the run, opened when it is first needed."""
         if self._trained is None:
-            dataset = self.task.datasets(self.cfg, ("train",))["train"]
+            dataset = self.recipe.data.datasets(("train",))["train"]
             bind(dataset, self.task.vocabularies)
             found = interactions_of(dataset)
             self.task.read_fields("train", found)
@@ -140,12 +148,12 @@ class Asking:
         histories = self._data()[1]
         return histories.items[histories.start[user] : histories.start[user + 1]]
 
-    def _seen(self, user: int, told: dict[str, Any]) -> np.ndarray:
+    def _seen(self, user: int, notes: dict[str, Any]) -> np.ndarray:
         """What a user had in training; where the data is gone the answer says that it is not left out."""
         try:
             return self._of_user(user)
         except DataError as error:
-            told["note"] = f"items that the user had before are not left out: {error}"
+            notes["note"] = f"items that the user had before are not left out: {error}"
             return np.zeros(0, np.int64)
 
 

@@ -8,19 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 import pdl
-from pdl.config import build
-from pdl.config.signature import signature
-from pdl.data import DataLoader, Fault
+from pdl.data import Fault
 from pdl.errors import ConfigError, DataError
 from pdl.export.deployment import Deployment
 from pdl.hints import Range
-from pdl.nn import Module, init
+from pdl.nn import Module
 from pdl.ranking import Lists
 from pdl.runtime.words import spelled, trigrams
-from pdl.suites import locate
-from pdl.train import Loss, Metric, Parts, Task
+from pdl.train import Loss, Metric, Recipe, SmokeTest, Task
+from pdl.train.assembly import restored
 from pdl.train.deployed import Deployed
-from pdl.train.task import SPLITS, Tiny, first_samples
 from pdl_rec.data.check import check_recipe
 from pdl_rec.data.interactions import Interactions, interactions_of
 from pdl_rec.data.sessions import bind, vocabulary_of
@@ -59,6 +56,7 @@ class Matching(Task):
 
     monitor = "val/recall@10"
     monitor_mode = "max"
+    overfits = "training"
 
     def __init__(
         self,
@@ -92,7 +90,6 @@ class Matching(Task):
         self.repeat, self.cutoffs = repeat, tuple(cutoffs)
         self.inputs: tuple[str, ...] = ()
         self.widths: dict[str, int] = {}
-        self.told: dict[str, Any] = {}
         self.item_words: dict[str, np.ndarray] = {}
         self.user_words: dict[str, np.ndarray] = {}
 
@@ -159,44 +156,25 @@ class Matching(Task):
             "what is relevant; items that training does not have are missed."
         )
 
-    def observe(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
+    def update_metrics(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
         if loss.outputs:
-            super().observe(metrics, loss, batch)
+            super().update_metrics(metrics, loss, batch)
 
     # -- building ------------------------------------------------------------------------------------------------------
-    def build(
-        self, cfg: Any, *, seed: int = 0, splits: Sequence[str] = SPLITS, training: bool = True, overfit: int = 0
-    ) -> Parts:
-        """As `Task.build`; to overfit means that the examples of training serve as validation data, too."""
-        datasets = self.datasets(cfg, ("train",) if overfit else splits)
-        if overfit:
-            datasets = {"train": first_samples(datasets["train"], overfit)}
-        self.prepare(cfg, datasets)
-        model = self.model(cfg)
-        self.verify(model, datasets, cfg)
-        loaders = {
-            name: self.loader(cfg, data, training=training and name == "train", seed=seed)
-            for name, data in datasets.items()
-        }
-        if overfit:
-            datasets["val"] = datasets["train"]
-            loaders["val"] = self.loader(cfg, datasets["val"], training=False, seed=seed)
-        return Parts(model, loaders, dict(datasets))
-
-    def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
+    def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
         """Number users, items and the words of fields as they are in the training data."""
         for kind in ("users", "items", *self.user_fields, *self.item_fields):
             if kind not in self.vocabularies:
-                self.vocabularies[kind] = vocabulary_of(self._training_data(cfg, datasets, kind), kind)
+                self.vocabularies[kind] = vocabulary_of(self._training_data(recipe, datasets, kind), kind)
         for split, dataset in datasets.items():
             bind(dataset, self.vocabularies)
             self.read_fields(split, interactions_of(dataset))
 
-    def _training_data(self, cfg: Any, datasets: Mapping[str, Any], kind: str) -> Any:
+    def _training_data(self, recipe: Recipe, datasets: Mapping[str, Any], kind: str) -> Any:
         """Bundles hold names of users where these are asked for, and no words of items, so they are looked up where a
         bundle is measured."""
-        told = kind != "users" and kind not in self.item_fields
-        found = datasets if "train" in datasets or told else self.datasets(cfg, ("train",))
+        in_bundles = kind != "users" and kind not in self.item_fields
+        found = datasets if "train" in datasets or in_bundles else recipe.data.datasets(("train",))
         if "train" not in found:
             raise DataError(f"data.train is needed to know the {kind}; give it, or use a run that was trained")
         return found["train"]
@@ -226,23 +204,23 @@ class Matching(Task):
         rows = {name: self.trigrams or self.vocabularies[name].size for name in fields}
         return {name: [rows[name], values.shape[1]] for name, values in fields.items()}
 
-    def model(self, cfg: Any) -> Module:
-        """The recipe's model; what it leaves open of num_users, num_items and the shapes of fields, the data tells."""
-        told: dict[str, Any] = {
+    def facts(self, recipe: Recipe) -> dict[str, Any]:
+        """Numbers of users and items, and the shapes of their fields."""
+        return {
             "num_users": len(self.vocabularies["users"]),
             "num_items": len(self.vocabularies["items"]),
             "user_fields": self._shapes(self.user_words),
             "item_fields": self._shapes(self.item_words),
         }
-        node = cfg["model"]
-        takes = signature(locate(node["_target_"])).arguments
-        self.told = {name: value for name, value in told.items() if name in takes and not node.get(name)}
-        made: Module = build(node, **self.told)
+
+    def model(self, recipe: Recipe) -> Module:
+        """The model, with the words of items in it."""
+        made = super().model(recipe)
         if hasattr(made, "fill") and self.item_words:
             made.fill(self.item_words)
         return made
 
-    def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
+    def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
         name = type(model).__name__
         if isinstance(model, Deployed):  # a bundle in the model's place
             self.inputs = tuple(port.name for port in model.session.inputs)
@@ -269,9 +247,9 @@ class Matching(Task):
             fields[name] = np.pad(words, ((0, 0), (0, width - words.shape[1])))
         return Reading(self.inputs, fields, self.history)
 
-    def loader(self, cfg: Any, dataset: Any, *, training: bool, seed: int) -> Iterable[Any]:
+    def loader(self, dataset: Any, recipe: Recipe, *, training: bool, seed: int) -> Iterable[Any]:
         """Pairs for training, shuffled anew in each epoch; otherwise users with all their relevant items."""
-        data, found = cfg["data"], interactions_of(dataset)
+        found = interactions_of(dataset)
         users = max(len(self.vocabularies["users"]), int(found.users.max(initial=0)))  # of texts each split has its own
         items = len(self.vocabularies["items"])
         source: Any = self._pairs(found.seen(), users, items, seed) if training else None
@@ -281,16 +259,7 @@ class Matching(Task):
             raise DataError(
                 "no user of a split has an item of the vocabulary left to be found; check how data is split"
             )
-        size = data.get("batch_size", 32)
-        return DataLoader(
-            source,
-            batch_size=size if training else data.get("eval_batch_size") or size,
-            shuffle=training,
-            seed=seed,
-            workers=data.get("workers", 0),
-            prefetch=data.get("prefetch", 2),
-            drop_last=training and bool(data.get("drop_last", False)),
-        )
+        return super().loader(source, recipe, training=training, seed=seed)
 
     def _pairs(self, train: Interactions, users: int, items: int, seed: int) -> Pairs:
         return Pairs(
@@ -306,7 +275,7 @@ class Matching(Task):
             seed=seed,
         )
 
-    def baselines(self, cfg: Any, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
+    def baselines(self, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
         """Popularity and item-kNN, by the same protocol."""
         from pdl_rec.matching.baselines import baselines
 
@@ -316,28 +285,19 @@ class Matching(Task):
         known = split == "train" or data.known is not None  # else they are others than those of training
         return baselines(interactions_of(datasets["train"]).seen(), queries, items, self.ranking, known=known)
 
-    def remember(self) -> dict[str, Any]:
-        return {"model": self.told}
+    def check(self, recipe: Recipe, progress: Any = None) -> list[Fault]:
+        return check_recipe(recipe, progress)
 
-    def check(self, cfg: Any, progress: Any = None) -> list[Fault]:
-        return check_recipe(cfg, progress)
-
-    def tiny(self, cfg: Any) -> Tiny:
-        return Tiny(train=2000, test=400, epochs=6, batch_size=200)
+    def smoke_test(self, recipe: Recipe) -> SmokeTest:
+        return SmokeTest(train=2000, test=400, epochs=6, batch_size=200)
 
     # -- using ---------------------------------------------------------------------------------------------------------
-    def restore(self, cfg: Any) -> Module:
-        """The model of a run; its own weights follow, so none are drawn."""
-        with init.skipped():
-            made: Module = build(cfg["model"])
-        return made
-
     def predict(
         self,
         model: Module,
         inputs: Sequence[Any],
         *,
-        cfg: Any,
+        recipe: Recipe,
         batch_size: int = 32,
         topk: int = 10,
         repeat: bool | None = None,
@@ -348,18 +308,18 @@ class Matching(Task):
         task's own) says otherwise."""
         from pdl_rec.matching.predict import predict
 
-        return predict(self, model, inputs, cfg=cfg, batch_size=batch_size, topk=topk, repeat=repeat)
+        return predict(self, model, inputs, recipe=recipe, batch_size=batch_size, topk=topk, repeat=repeat)
 
-    def reader(self, cfg: Any) -> Reader | None:
+    def reader(self, recipe: Recipe) -> Reader | None:
         """What reads users, histories, texts or rows of several of these."""
         from pdl_rec.matching.deploy import pipeline
 
-        return pipeline(self, self.restore(cfg)).reader  # type: ignore[arg-type]
+        return pipeline(self, restored(self, recipe)).reader  # type: ignore[arg-type]
 
     def deployment(
         self,
         model: Module,
-        cfg: Any,
+        recipe: Recipe,
         *,
         dataset: Any = None,
         metrics: Mapping[str, float | None] | None = None,
@@ -368,7 +328,7 @@ class Matching(Task):
         """Scores of all items for users, or for histories; by name on both sides."""
         from pdl_rec.matching.deploy import deployment
 
-        return deployment(self, model, cfg, dataset=dataset, metrics=metrics, licence=licence)
+        return deployment(self, model, recipe, dataset=dataset, metrics=metrics, licence=licence)
 
     def example(self, loaders: Mapping[str, Any], folder: Any) -> str:
         """The name of a user; for a model of histories or texts, what `pdl predict` reads instead."""

@@ -8,7 +8,7 @@ import pdl
 from pdl.hints import Range
 from pdl.nn import Embedding, init
 from pdl.tensor import Tensor
-from pdl_rec.models.matching import Query, TwoTower, told
+from pdl_rec.models.matching import Query, TwoTower, inferred
 
 
 class BPRMF(TwoTower):
@@ -33,7 +33,7 @@ class BPRMF(TwoTower):
         std: Annotated[float, Range(above=0)] = 0.01,
         sparse: bool = False,
     ) -> None:
-        num_users, num_items = told("BPRMF", num_users=num_users), told("BPRMF", num_items=num_items)
+        num_users, num_items = inferred("BPRMF", num_users=num_users), inferred("BPRMF", num_items=num_items)
         self.num_users, self.num_items = num_users, num_items
         self.users = Embedding(num_users + 1, dim, sparse=sparse)
         self.items = Embedding(num_items + 1, dim, sparse=sparse)

@@ -13,7 +13,7 @@ from pdl.errors import ConfigError
 from pdl.hints import Range
 from pdl.nn import Linear, Module, ModuleList, init
 from pdl.tensor import Tensor
-from pdl_rec.models.matching import Bags, Fields, ItemFields, Query, TwoTower, told, unit
+from pdl_rec.models.matching import Bags, Fields, ItemFields, Query, TwoTower, inferred, unit
 
 
 class DSSM(TwoTower):
@@ -43,7 +43,7 @@ class DSSM(TwoTower):
         dim: Annotated[int, Range(1)] = 64,
         gamma: Annotated[float, Range(above=0)] = 10.0,
     ) -> None:
-        num_items = told("DSSM", num_items=num_items)
+        num_items = inferred("DSSM", num_items=num_items)
         self.num_items, self.scale = num_items, gamma
         self.user_fields, self.item_fields = dict(user_fields or {}), dict(item_fields or {})
         self.history, self.identity = history, identity

@@ -57,7 +57,7 @@ class GRU4Rec(SequenceModel):
         num_items: Width | None = None,
     ) -> None:
         if num_items is None:
-            raise ConfigError("GRU4Rec needs num_items; the task tells it where data is there")
+            raise ConfigError("GRU4Rec needs num_items, which the task takes from the data")
         if not layers:
             raise ConfigError("layers must name the width of one layer at least")
         self.num_items, self.widths, self.embedding, self.sparse = num_items, tuple(layers), embedding, sparse

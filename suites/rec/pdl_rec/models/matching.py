@@ -155,11 +155,11 @@ class ItemFields(Module):
         return tables if items is None else {name: pdl.take(table, items, axis=0) for name, table in tables.items()}
 
 
-def told(model: str, **number: int | None) -> int:
-    """The one number given by name; ConfigError where neither the recipe nor the data told it."""
+def inferred(model: str, **number: int | None) -> int:
+    """The one number given by name; ConfigError where neither the recipe nor the data gives it."""
     ((name, value),) = number.items()
     if value is None:
-        raise ConfigError(f"{model} needs {name}; the task tells it where data is there")
+        raise ConfigError(f"{model} needs {name}, which the task takes from the data")
     return value
 
 
@@ -185,6 +185,6 @@ __all__ = [
     "Query",
     "TwoTower",
     "mean_rows",
-    "told",
+    "inferred",
     "unit",
 ]

@@ -10,7 +10,7 @@ import pdl
 from pdl.hints import Range
 from pdl.nn import Dropout, Embedding, Linear, Module, ModuleList, init
 from pdl.tensor import Tensor
-from pdl_rec.models.matching import MatchingModel, Query, told
+from pdl_rec.models.matching import MatchingModel, Query, inferred
 
 
 class NCF(MatchingModel):
@@ -38,7 +38,7 @@ class NCF(MatchingModel):
         dropout: Annotated[float, Range(0, below=1)] = 0.0,
         std: Annotated[float, Range(above=0)] = 0.01,
     ) -> None:
-        num_users, num_items = told("NCF", num_users=num_users), told("NCF", num_items=num_items)
+        num_users, num_items = inferred("NCF", num_users=num_users), inferred("NCF", num_items=num_items)
         self.num_users, self.num_items = num_users, num_items
         self.product = _Product(num_users, num_items, dim, std) if variant != "mlp" else None
         self.perceptron = _Perceptron(num_users, num_items, layers, dropout, std) if variant != "gmf" else None

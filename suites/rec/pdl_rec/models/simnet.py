@@ -12,7 +12,7 @@ from pdl.errors import ConfigError
 from pdl.hints import Range
 from pdl.nn import GRU, Conv1d, Embedding, Linear, Module, ModuleDict
 from pdl.tensor import Tensor
-from pdl_rec.models.matching import Fields, ItemFields, Query, TwoTower, told, unit
+from pdl_rec.models.matching import Fields, ItemFields, Query, TwoTower, inferred, unit
 
 Encoder = Literal["bow", "cnn", "gru"]
 
@@ -43,7 +43,7 @@ class SimNet(TwoTower):
         window: Annotated[int, Range(1)] = 3,
         dim: Annotated[int, Range(1)] = 64,
     ) -> None:
-        num_items = told("SimNet", num_items=num_items)
+        num_items = inferred("SimNet", num_items=num_items)
         self.num_items, self.history = num_items, history
         self.user_fields, self.item_fields = dict(user_fields or {}), dict(item_fields or {})
         of_users = {**self.user_fields, **({"history": (num_items + 1, 1)} if history else {})}

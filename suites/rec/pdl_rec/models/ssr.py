@@ -52,7 +52,7 @@ class SSR(SequenceModel):
         num_items: Width | None = None,
     ) -> None:
         if num_items is None:
-            raise ConfigError("SSR needs num_items; the task tells it where data is there")
+            raise ConfigError("SSR needs num_items, which the task takes from the data")
         if not (fields or ids):
             raise ConfigError("SSR: without fields and with ids=false there is nothing to know items by")
         self.num_items, self.cosine = num_items, cosine

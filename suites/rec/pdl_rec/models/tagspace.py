@@ -9,7 +9,7 @@ from pdl.errors import ConfigError
 from pdl.hints import Range
 from pdl.nn import Conv1d, Dropout, Embedding, Linear, init
 from pdl.tensor import Tensor
-from pdl_rec.models.matching import Fields, Query, TwoTower, told
+from pdl_rec.models.matching import Fields, Query, TwoTower, inferred
 
 
 class TagSpace(TwoTower):
@@ -36,7 +36,7 @@ class TagSpace(TwoTower):
         dim: Annotated[int, Range(1)] = 64,
         dropout: Annotated[float, Range(0, below=1)] = 0.0,
     ) -> None:
-        num_items = told("TagSpace", num_items=num_items)
+        num_items = inferred("TagSpace", num_items=num_items)
         self.num_items, self.user_fields = num_items, dict(user_fields or {})
         if len(self.user_fields) != 1:
             names = ", ".join(self.user_fields) or "none"

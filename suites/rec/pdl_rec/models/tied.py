@@ -30,7 +30,7 @@ class TiedModel(SequenceModel):
         self, num_items: int | None, width: int, *, dropout: float, cosine: float | None, sparse: bool
     ) -> None:
         if num_items is None:
-            raise ConfigError(f"{type(self).__name__} needs num_items; the task tells it where data is there")
+            raise ConfigError(f"{type(self).__name__} needs num_items, which the task takes from the data")
         self.num_items, self.width, self.cosine = num_items, width, cosine
         self.items = nn.Embedding(num_items + 1, width, padding_idx=0, sparse=sparse)
         self.drop = nn.Dropout(dropout)

@@ -10,7 +10,7 @@ import pdl
 from pdl.hints import Range
 from pdl.nn import Dropout, Embedding, Linear, ModuleList, init
 from pdl.tensor import Tensor
-from pdl_rec.models.matching import Bags, Fields, Query, TwoTower, mean_rows, told
+from pdl_rec.models.matching import Bags, Fields, Query, TwoTower, inferred, mean_rows
 
 
 class YouTubeDNN(TwoTower):
@@ -41,7 +41,7 @@ class YouTubeDNN(TwoTower):
         dropout: Annotated[float, Range(0, below=1)] = 0.0,
         std: Annotated[float, Range(above=0)] = 0.05,
     ) -> None:
-        num_items = told("YouTubeDNN", num_items=num_items)
+        num_items = inferred("YouTubeDNN", num_items=num_items)
         self.num_items, self.user_fields = num_items, dict(user_fields or {})
         self.items = Embedding(num_items + 1, dim)
         self.history = self.items if tied else Embedding(num_items + 1, dim)

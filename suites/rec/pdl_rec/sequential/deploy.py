@@ -16,7 +16,7 @@ from pdl.ops.base import Spec
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.readers import Reader
 from pdl.runtime.tables import DEFAULTS
-from pdl.suites import locate
+from pdl.train import Recipe
 from pdl_rec.data.sessions import SessionData, Sessions, bind, sessions_of, unwrap
 
 if TYPE_CHECKING:
@@ -25,36 +25,34 @@ if TYPE_CHECKING:
 SAMPLES, ANSWERS = 8, 20
 
 
-def steps(task: NextItem, cfg: Any) -> dict[str, dict[str, list[dict[str, Any]]]]:
+def steps(task: NextItem, recipe: Recipe) -> dict[str, dict[str, list[dict[str, Any]]]]:
     """Sessions to numbers before the net, scores to names behind it."""
-    session = {"step": "session", "vocabulary": "items", "max_length": task.max_length, "columns": columns(cfg)}
+    session = {"step": "session", "vocabulary": "items", "max_length": task.max_length, "columns": columns(recipe)}
     top: dict[str, Any] = {"step": "top_items", "vocabulary": "items", "k": ANSWERS}
     if not task.self_recommendation:
         top["exclude"] = "items"
     return {"pre": {"items": [session]}, "post": {"scores": [top]}}
 
 
-def columns(cfg: Any) -> list[str]:
+def columns(recipe: Recipe) -> list[str]:
     """The columns of session, item and time as the recipe's data has them."""
-    node: Any = next(
-        (cfg["data"][split] for split in ("test", "val", "train") if cfg["data"].get(split) is not None), {}
-    )
-    known = inspect.signature(locate(node["_target_"])).parameters if "_target_" in node else {}
+    *_, source = recipe.data.splits.values()
+    known = inspect.signature(source.cls).parameters
     defaults = {name: known[name].default for name in DEFAULTS if name in known}
-    found = [node.get(name, defaults.get(name)) for name in DEFAULTS]
+    found = [source.get(name, defaults.get(name)) for name in DEFAULTS]
     return [own if isinstance(own, str) else name for own, name in zip(found, DEFAULTS, strict=True)]
 
 
-def pipeline(task: NextItem, cfg: Any) -> Pipeline:
+def pipeline(task: NextItem, recipe: Recipe) -> Pipeline:
     """The bundle's pipeline, with the vocabulary of the task."""
-    made = Pipeline.read(steps(task, cfg), (), "the task's pipeline", task.vocabularies)
+    made = Pipeline.read(steps(task, recipe), (), "the task's pipeline", task.vocabularies)
     assert made is not None
     return made
 
 
-def reader(task: NextItem, cfg: Any) -> Reader:
+def reader(task: NextItem, recipe: Recipe) -> Reader:
     """What reads sessions."""
-    found = pipeline(task, cfg).reader
+    found = pipeline(task, recipe).reader
     assert found is not None
     return found
 
@@ -62,15 +60,15 @@ def reader(task: NextItem, cfg: Any) -> Reader:
 def deployment(
     task: NextItem,
     model: Module,
-    cfg: Any,
+    recipe: Recipe,
     *,
     dataset: Any = None,
     metrics: Mapping[str, float | None] | None = None,
     licence: str = "",
 ) -> Deployment:
     """Scores of all items for sessions [N, T] of any length; the best by name afterwards."""
-    around = steps(task, cfg)
-    about = {"task": cfg["task"]["_target_"], "model": cfg["model"]["_target_"], "parameters": _count(model)}
+    around = steps(task, recipe)
+    about = {**recipe.identity(), "parameters": _count(model)}
     return Deployment(
         module=model,
         inputs={"items": Spec((Dim.symbol("n", 3), Dim.symbol("t", 4)), int64)},
@@ -80,7 +78,7 @@ def deployment(
         samples=samples(task, dataset),
         prepare=lambda names: {"items": prepared(task, names)},
         vocabularies={"items": task.vocabularies["items"]},
-        card=card(task, model, cfg, metrics or {}, licence),
+        card=card(task, model, recipe, metrics or {}, licence),
         licence=licence,
         about=about,
     )
@@ -122,18 +120,18 @@ def _count(model: Module) -> int:
     return sum(p.size for p in model.parameters())
 
 
-def card(task: NextItem, model: Module, cfg: Any, metrics: Mapping[str, float | None], licence: str) -> str:
+def card(task: NextItem, model: Module, recipe: Recipe, metrics: Mapping[str, float | None], licence: str) -> str:
     """The model card, in markdown."""
     items = task.vocabularies["items"]
-    source = cfg["data"].get("train") or cfg["data"].get("test") or {}
+    source = recipe.data.splits["train"]
     measured = {name: value for name, value in metrics.items() if name.startswith(("test/", "val/"))}
     rows = [f"| {name} | {'-' if value is None else f'{value:.4f}'} |" for name, value in measured.items()]
     example = ",".join(items.names[:2])
     parts = [
         f"# {type(model).__name__}, {len(items):,} items",
-        f"Which item comes next in a session ({cfg['model']['_target_']}, {_count(model):,} parameters).",
+        f"Which item comes next in a session ({recipe.model.target}, {_count(model):,} parameters).",
         "## Data",
-        f"Trained on {source.get('_target_', 'data that the recipe names')} ({source.get('path', 'see config.yaml')}); "
+        f"Trained on {source.target} ({source.get('path', 'see config.yaml')}); "
         "config.yaml in this bundle holds the whole recipe. Items that training did not have are unknown.",
         "## Metrics",
         *(

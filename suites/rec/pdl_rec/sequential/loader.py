@@ -16,6 +16,7 @@ from pdl.data.negatives import Negatives
 from pdl.data.randomness import SampleRandom
 from pdl.data.sampler import BatchSampler, RandomSampler, SequentialSampler
 from pdl.errors import ConfigError, UsageError
+from pdl.train.recipe import Data
 from pdl_rec.data.sessions import Sessions
 
 Order = Literal["random", "time"]
@@ -265,11 +266,10 @@ class WithNegatives:
         self.loader.load_state_dict(state)
 
 
-def loader_of(dataset: Padded, batch_size: int, *, training: bool, seed: int, data: Any) -> DataLoader:
+def loader_of(dataset: Padded, data: Data, *, training: bool, seed: int) -> DataLoader:
     """A `DataLoader` over prefixes or stretches, batched by length."""
-    sampler = ByLength(dataset, batch_size, shuffle=training, seed=seed)
-    workers, prefetch = data.get("workers", 0), data.get("prefetch", 2)
-    return DataLoader(dataset, sampler=sampler, seed=seed, workers=workers, prefetch=prefetch)
+    sampler = ByLength(dataset, data.size(training=training), shuffle=training, seed=seed)
+    return DataLoader(dataset, sampler=sampler, seed=seed, workers=data.workers, prefetch=data.prefetch)
 
 
 __all__ = ["ByLength", "Prefixes", "SessionParallel", "Stretches", "WithNegatives", "parallel", "sizes_up_to"]

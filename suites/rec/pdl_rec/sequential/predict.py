@@ -12,6 +12,7 @@ from pdl.nn import Module
 from pdl.runtime.names import csv_line
 from pdl.runtime.pipeline import Pipeline
 from pdl.tensor import no_grad
+from pdl.train import Recipe
 from pdl_rec.sequential.deploy import pipeline
 
 if TYPE_CHECKING:
@@ -19,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def predict(
-    task: NextItem, model: Module, inputs: Sequence[Any], cfg: Any, *, batch_size: int, topk: int | None
+    task: NextItem, model: Module, inputs: Sequence[Any], recipe: Recipe, *, batch_size: int, topk: int | None
 ) -> Iterator[dict[str, Any]]:
     """One dict for each session, in order."""
     if batch_size < 1 or (topk is not None and topk < 1):
         raise UsageError(f"topk={topk} and batch_size={batch_size} must be at least 1")
-    steps = pipeline(task, cfg)
+    steps = pipeline(task, recipe)
     if topk is not None:
         steps.set(k=topk)
     model.eval()

@@ -10,8 +10,6 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 import pdl
-from pdl.config import build
-from pdl.config.signature import signature
 from pdl.data import Fault
 from pdl.errors import ConfigError, DataError
 from pdl.export.deployment import Deployment
@@ -20,10 +18,10 @@ from pdl.nn import Module
 from pdl.report import Section
 from pdl.runtime.names import csv_line
 from pdl.runtime.readers import Reader
-from pdl.suites import locate
-from pdl.train import Loss, Metric, Task
+from pdl.train import Loss, Metric, Recipe, Task
 from pdl.train.deployed import Deployed
 from pdl.train.loop import Evaluation
+from pdl.train.recipe import Data
 from pdl.vocabulary import Vocabulary
 from pdl_rec.data.check import check_recipe
 from pdl_rec.data.sessions import Sessions, bind, sessions_of, unwrap, vocabulary_of
@@ -127,7 +125,7 @@ class NextItem(Task):
         """A fresh measure of rankings, with the task's protocol."""
         return Ranking(self.cutoffs, self_recommendation=self.self_recommendation)
 
-    def observe(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
+    def update_metrics(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
         for name, metric in metrics.items():
             metric.update(*loss.outputs, batch["items"], *((batch["index"],) if name == "places" else ()))
 
@@ -138,7 +136,7 @@ class NextItem(Task):
         return self.ranking().protocol(len(self.vocabularies["items"]), read, missed)
 
     # -- building ------------------------------------------------------------------------------------------------------
-    def prepare(self, cfg: Any, datasets: Mapping[str, Any]) -> None:
+    def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
         """Number the items of the training data, and those of all splits by them; count them for sampling."""
         if "items" not in self.vocabularies:
             if "train" not in datasets:
@@ -158,24 +156,23 @@ class NextItem(Task):
             held = sessions_of(datasets["train"]).items
             self.loss.prepare(np.bincount(held, minlength=self.vocabularies["items"].size))
 
-    def model(self, cfg: Any) -> Module:
-        """The recipe's model for the items of the vocabulary; what the recipe leaves open of `num_items`, and of
-        `slots`, `sparse` and `fields` where the model has them, follows from data and task."""
-        told: dict[str, Any] = {"num_items": len(self.vocabularies["items"])}
+    def facts(self, recipe: Recipe) -> dict[str, Any]:
+        """`num_items`, and for models that have them `slots`, `sparse` and `fields`."""
+        found: dict[str, Any] = {"num_items": len(self.vocabularies["items"])}
         if self.batches == "session_parallel":
-            told["slots"] = cfg["data"].get("batch_size", 32)
-        told["sparse"] = self.loss.negatives is not None
+            found["slots"] = recipe.data.batch_size
+        found["sparse"] = self.loss.negatives is not None
         if self.item_fields:
-            told["fields"] = kinds(self.item_fields, self.vocabularies)
-        takes = signature(locate(cfg["model"]["_target_"])).arguments
-        known = {name: value for name, value in told.items() if name in takes and cfg["model"].get(name) is None}
-        self.told = known
-        made: Module = build(cfg["model"], **known)
+            found["fields"] = kinds(self.item_fields, self.vocabularies)
+        return found
+
+    def model(self, recipe: Recipe) -> Module:
+        made = super().model(recipe)
         if self.item_fields and hasattr(made, "describe"):
             made.describe(self.item_fields)
         return made
 
-    def verify(self, model: Module, datasets: Mapping[str, Any], cfg: Any) -> None:
+    def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
         name = type(model).__name__
         if isinstance(model, Deployed):  # a bundle, measured as it is deployed
             return
@@ -186,46 +183,41 @@ class NextItem(Task):
         if self.batches == "sequences" and type(model).encode_steps is SequenceModel.encode_steps:
             raise ConfigError(f"task.batches: {name} reads whole sessions only; use pairs")
 
-    def loader(self, cfg: Any, dataset: Any, *, training: bool, seed: int) -> Iterable[Any]:
+    def loader(self, dataset: Any, recipe: Recipe, *, training: bool, seed: int) -> Iterable[Any]:
         """Batches of a data set; see `pdl_rec.sequential.loader`."""
-        data, sessions = cfg["data"], sessions_of(dataset)
-        size = data.get("batch_size", 32)
+        sessions = sessions_of(dataset)
         if not training:
-            prefixes = Prefixes(sessions, self.max_length)
-            return loader_of(prefixes, data.get("eval_batch_size") or size, training=False, seed=seed, data=data)
-        made = self._training_loader(sessions, size, seed, data)
+            return loader_of(Prefixes(sessions, self.max_length), recipe.data, training=False, seed=seed)
+        made = self._training_loader(sessions, recipe.data, seed)
         if not self.loss.negatives:
             return made
         return WithNegatives(made, self.loss.draws(seed), self.loss.negatives)
 
-    def _training_loader(self, sessions: Sessions, size: int, seed: int, data: Any) -> Any:
+    def _training_loader(self, sessions: Sessions, data: Data, seed: int) -> Any:
         if self.batches == "session_parallel":
-            return SessionParallel(sessions, size, order=self.order, seed=seed)
+            return SessionParallel(sessions, data.batch_size, order=self.order, seed=seed)
         sizes = sizes_up_to(self.max_length)
         if self.batches == "pairs":
             stretches: Any = Prefixes(sessions, self.max_length, sizes=sizes, unknown=False)
         else:
             stretches = Stretches(sessions, self.max_length, sizes=sizes)
-        return loader_of(stretches, size, training=True, seed=seed, data=data)
+        return loader_of(stretches, data, training=True, seed=seed)
 
-    def remember(self) -> dict[str, Any]:
-        return {"model": self.told}
-
-    def check(self, cfg: Any, progress: Any = None) -> list[Fault]:
-        return check_recipe(cfg, progress)
+    def check(self, recipe: Recipe, progress: Any = None) -> list[Fault]:
+        return check_recipe(recipe, progress)
 
     # -- using ---------------------------------------------------------------------------------------------------------
-    def reader(self, cfg: Any) -> Reader | None:
+    def reader(self, recipe: Recipe) -> Reader | None:
         from pdl_rec.sequential.deploy import reader
 
-        return reader(self, cfg)
+        return reader(self, recipe)
 
     def predict(
         self,
         model: Module,
         inputs: Sequence[Any],
         *,
-        cfg: Any,
+        recipe: Recipe,
         batch_size: int = 32,
         topk: int | None = None,
         **options: Any,
@@ -235,12 +227,12 @@ class NextItem(Task):
         session of no others."""
         from pdl_rec.sequential.predict import predict
 
-        return predict(self, model, inputs, cfg, batch_size=batch_size, topk=topk)
+        return predict(self, model, inputs, recipe, batch_size=batch_size, topk=topk)
 
     def deployment(
         self,
         model: Module,
-        cfg: Any,
+        recipe: Recipe,
         *,
         dataset: Any = None,
         metrics: Mapping[str, float | None] | None = None,
@@ -248,9 +240,9 @@ class NextItem(Task):
     ) -> Deployment:
         from pdl_rec.sequential.deploy import deployment
 
-        return deployment(self, model, cfg, dataset=dataset, metrics=metrics, licence=licence)
+        return deployment(self, model, recipe, dataset=dataset, metrics=metrics, licence=licence)
 
-    def baselines(self, cfg: Any, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
+    def baselines(self, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
         """Popularity, rules and neighbours (`pdl_rec.baselines`), by the protocol of the model."""
         from pdl_rec.baselines import BASELINES, baselines
 

@@ -87,7 +87,7 @@ def test_what_goes_wrong_is_said(overrides: list[str], step: str, says: str, tmp
 def test_a_bug_is_a_finding_with_its_line(tmp_path: Path, monkeypatch: Patch) -> None:
     import pdl_demo
 
-    monkeypatch.setattr(pdl_demo.Fit, "tiny", lambda self, cfg: {}["no such key"])
+    monkeypatch.setattr(pdl_demo.Fit, "smoke_test", lambda self, recipe: {}["no such key"])
     outcome = selftest.run("points", folder=tmp_path)
     assert outcome.status == "failed"
     assert outcome.reason.startswith("KeyError: 'no such key' (")

@@ -20,7 +20,7 @@ from pdl.report import png
 from pdl.runtime.pictures import picture
 from pdl.runtime.use import items
 from pdl.tensor import no_grad
-from pdl.train import Loss, Metric, Task
+from pdl.train import Loss, Metric, Recipe, Task
 from pdl.train.task import first_samples
 
 
@@ -46,10 +46,10 @@ class Locate(Task):
 
     # -- using ---------------------------------------------------------------------------------------------------------
     def predict(
-        self, model: Module, inputs: Sequence[Any], *, cfg: Any, batch_size: int = 32, **options: Any
+        self, model: Module, inputs: Sequence[Any], *, recipe: Recipe, batch_size: int = 32, **options: Any
     ) -> Iterator[dict[str, Any]]:
         """{"input": name, "output": [x, y]} for each picture; inputs are paths, folders, patterns, bytes or arrays."""
-        prepare = self._prepare(cfg)
+        prepare = self._prepare(recipe)
         for name, item in items(inputs):
             image = prepare(picture(item, "gray"))["image"]
             with no_grad():
@@ -59,17 +59,17 @@ class Locate(Task):
     def deployment(
         self,
         model: Module,
-        cfg: Any,
+        recipe: Recipe,
         *,
         dataset: Any = None,
         metrics: Mapping[str, float | None] | None = None,
         licence: str = "",
     ) -> Deployment:
         """Points of prepared pictures; the pipeline does what the transforms for evaluation do."""
-        prepare = self._prepare(cfg)
+        prepare = self._prepare(recipe)
         samples = [sample["image"] for sample in first_samples(dataset, min(4, len(dataset)))] if dataset else _noise()
         image = prepare(samples[0])["image"]
-        transforms = self.transforms(cfg["data"].get("transforms") or {}, training=False)
+        transforms = recipe.data.transforms(training=False)
         steps = [{"step": "mode", "mode": "gray"}, *(step for each in transforms for step in each.deployed())]
         measured = "".join(f"- {name}: {value:.4f}\n" for name, value in (metrics or {}).items() if value is not None)
         return Deployment(
@@ -82,7 +82,7 @@ class Locate(Task):
             prepare=prepare,
             card=f"# Where the dot is\n\nx and y as parts of width and height.\n\n## Metrics\n\n{measured}",
             licence=licence,
-            about={"task": cfg["task"]["_target_"], "model": cfg["model"]["_target_"]},
+            about=recipe.identity(),
         )
 
     def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
@@ -91,9 +91,9 @@ class Locate(Task):
         path.write_bytes(png(loaders.get("test", loaders["train"]).dataset[0]["image"]))
         return str(path)
 
-    def _prepare(self, cfg: Any) -> Callable[[Any], dict[str, Any]]:
+    def _prepare(self, recipe: Recipe) -> Callable[[Any], dict[str, Any]]:
         """A picture uint8 [H, W, C] -> the model's input, without a batch axis."""
-        pipeline = Pipeline(self.transforms(cfg["data"].get("transforms") or {}, training=False))
+        pipeline = Pipeline(recipe.data.transforms(training=False))
 
         def prepare(image: np.ndarray) -> dict[str, Any]:
             sample = {"image": change_mode(image, "gray"), "index": 0}

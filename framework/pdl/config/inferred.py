@@ -1,7 +1,7 @@
-"""What the data tells the parts of a model: arguments that the recipe leaves open.
+"""Arguments that the recipe leaves open and the data gives: the number of classes, of features, of items.
 
-    found = told(cfg["model"], {"num_features": 1433, "num_classes": 7})
-    model = build(filled(cfg["model"], found))          # and a run remembers `found`
+    found = infer(cfg["model"], {"num_features": 1433, "num_classes": 7})
+    model = build(filled(cfg["model"], found))          # and a run's config.yaml keeps `found`
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from pdl.config.tree import Node, dotted
 from pdl.errors import ConfigError
 
 
-def told(node: Mapping[str, Any], facts: Mapping[str, Any], *, outer: Collection[str] = ()) -> dict[str, Any]:
-    """The facts that the part of a node takes, and those within it, where the node does not give them:
+def infer(node: Mapping[str, Any], facts: Mapping[str, Any], *, outer: Collection[str] = ()) -> dict[str, Any]:
+    """The facts that the part of a node, or a part nested in it, takes and the node does not give:
     {"rows": 1, "circuit": {"num_qubits": 4}}.
 
-    outer   names of facts about the whole, which parts within it are not told: parts of a classifier have outputs of
-            their own
+    outer   names of facts for the outermost part only: a part nested in a classifier has outputs of its own
     """
     found: dict[str, Any] = {}
     if TARGET in node:
@@ -28,7 +27,7 @@ def told(node: Mapping[str, Any], facts: Mapping[str, Any], *, outer: Collection
         found |= {name: value for name, value in facts.items() if name in takes and node.get(name) is None}
     inside = {name: value for name, value in facts.items() if name not in outer}
     for name, value in node.items():
-        if isinstance(value, Mapping) and (inner := told(value, inside)):
+        if isinstance(value, Mapping) and (inner := infer(value, inside)):
             found[name] = inner
     return found
 
@@ -43,21 +42,21 @@ def filled(node: Any, values: Mapping[str, Any]) -> Any:
     return made
 
 
-def demand_whole(node: Any, facts: Collection[str]) -> None:
-    """ConfigError where the part of a node, or one within it, still lacks an argument that it needs; `facts` are the
-    names of what the data told."""
+def check_complete(node: Any, facts: Collection[str]) -> None:
+    """ConfigError where the part of a node, or one nested in it, lacks a required argument; `facts` names what the data
+    gives."""
     if TARGET in node:
         takes = signature(suites.locate(node[TARGET])).arguments
         missing = [name for name, argument in takes.items() if argument.required and name not in node]
         if missing:
             known = ", ".join(facts) or "nothing"
             raise ConfigError(
-                f"{dotted(getattr(node, 'path', ()))}: {node[TARGET]} needs {', '.join(missing)}, and neither the "
-                f"recipe nor the data gives that; the data tells {known}"
+                f"{dotted(getattr(node, 'path', ()))}: {node[TARGET]} needs {', '.join(missing)}, which neither the "
+                f"recipe nor the data gives; the data gives {known}"
             )
     for value in node.values():
         if isinstance(value, Mapping):
-            demand_whole(value, facts)
+            check_complete(value, facts)
 
 
-__all__ = ["demand_whole", "filled", "told"]
+__all__ = ["check_complete", "filled", "infer"]
