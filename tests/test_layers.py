@@ -16,7 +16,7 @@ SUITES = Path(__file__).parents[1] / "suites"
 #: the packages and files of pdl from the ground up: one imports only what stands before it
 LAYERS = [
     "version", "lazy", "errors", "hints", "files", "dims", "dtype", "random", "kernels", "threads", "vocabulary",
-    "hashing", "ranking", "packages", "suites", "events", "watch", "graphs", "tensor", "autograd", "circuits", "ops",
+    "hashing", "ranking", "packages", "suites", "events", "watch", "graphs", "tensor", "autograd", "ops",
     "program", "nn", "optim", "jit", "onnx", "runtime", "report", "data", "checkpoint", "config", "hub", "export",
     "train", "workflow", "testing", "cli", "__main__",
 ]  # fmt: skip
@@ -112,7 +112,7 @@ def test_no_files_of_different_packages_import_one_another() -> None:
 
 
 def test_the_ground_has_no_circles_at_all() -> None:
-    ground = set(LAYERS[: LAYERS.index("program") + 1]) - {"circuits"}
+    ground = set(LAYERS[: LAYERS.index("program") + 1])
     assert [sorted(each) for each in circles() if any(package_of(module) in ground for module in each)] == []
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pdl.circuits import Angle, Circuit, expectations, states
 from pdl.config import load
 from pdl.errors import ConfigError
 from pdl.workflow import evaluate, train
 from pdl_quantum import AdaptAnsatz
 from pdl_quantum.chemistry import Excitation, excitation_pool, givens, k_upccgsd, qubit_pool
 from pdl_quantum.chemistry.uccsd import rotate
+from pdl_quantum.circuits import Angle, Circuit, expectations, states
 from pdl_quantum.data.molecule import one
 from pdl_quantum.spectrum import Sector
 

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 
 import pdl
-from pdl.circuits import root_fidelity
-from pdl.circuits import states as run
 from pdl.errors import UsageError
 from pdl_quantum import Circuit, Parameter, PauliSum
 from pdl_quantum.algorithms import (
@@ -30,6 +28,8 @@ from pdl_quantum.algorithms import (
 from pdl_quantum.algorithms.clifford_shadows import random_basis
 from pdl_quantum.algorithms.shadows import median_of_means
 from pdl_quantum.algorithms.states import ensemble, evolve, mixture, reduced, unitary
+from pdl_quantum.circuits import root_fidelity
+from pdl_quantum.circuits import states as run
 from pdl_quantum.problems import heisenberg, transverse_ising
 
 linalg = pytest.importorskip("scipy.linalg", reason="SciPy checks the matrices")

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import pdl
-from pdl.circuits import Circuit, PauliSum, expectations
 from pdl.config.inferred import filled, infer
 from pdl.errors import ConfigError, DataError
 from pdl_quantum import Ansatz, Eigenproblem, Eigenproblems, uccsd
+from pdl_quantum.circuits import Circuit, PauliSum, expectations
 from pdl_quantum.data import Molecule
 from pdl_quantum.templates import real_amplitudes
 from pdl_quantum.variational.eigenproblem import problems_of

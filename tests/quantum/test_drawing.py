@@ -9,12 +9,12 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from pdl.circuits import Circuit, Parameter, amplitude_damping, depolarizing
-from pdl.circuits.drawing.labels import Labels, number
-from pdl.circuits.drawing.layout import columns
 from pdl.errors import UsageError
+from pdl_quantum.circuits import Circuit, Parameter, amplitude_damping, depolarizing
 from pdl_quantum.drawing import histogram, svg, text
-from tests.framework.circuits.reference import random_circuit
+from pdl_quantum.drawing.labels import Labels, number
+from pdl_quantum.drawing.layout import columns
+from tests.quantum.circuits.reference import random_circuit
 
 THETA = Parameter("theta", (2, 3))
 

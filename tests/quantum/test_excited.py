@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import pdl
-from pdl.circuits import Circuit, states
 from pdl.config import load
 from pdl.errors import ConfigError, DataError
 from pdl.workflow import evaluate, predict, train
 from pdl_quantum import SSVQE, SubspaceAnsatz
+from pdl_quantum.circuits import Circuit, states
 from pdl_quantum.data import Hamiltonian, RandomHamiltonian
 from pdl_quantum.data.molecule import one
 from pdl_quantum.excited.task import overlaps

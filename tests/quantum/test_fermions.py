@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pdl.circuits import PauliSum
 from pdl.errors import UsageError
 from pdl_quantum.chemistry import (
     FermionSum,
@@ -20,6 +19,7 @@ from pdl_quantum.chemistry import (
 from pdl_quantum.chemistry.mappings import mapped, mapped_bits, reordered, without_parities
 from pdl_quantum.chemistry.masks import orthogonal, span
 from pdl_quantum.chemistry.uccsd import uccsd
+from pdl_quantum.circuits import PauliSum
 from pdl_quantum.data.molecule import one
 from pdl_quantum.spectrum import Sector, levels
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pdl.circuits import PauliSum
 from pdl.config import load
 from pdl.errors import ConfigError, DataError, PackageError, UsageError
 from pdl.workflow import train
 from pdl_quantum.chemistry import tapered
 from pdl_quantum.chemistry.integrals import Integrals
+from pdl_quantum.circuits import PauliSum
 from pdl_quantum.data import Atoms, Molecule
 from pdl_quantum.data import atoms as by_pyscf
 from pdl_quantum.data.molecule import one

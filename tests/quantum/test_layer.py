@@ -7,11 +7,11 @@ import pytest
 
 import pdl
 from pdl.autograd import gradcheck
-from pdl.circuits import Circuit, Parameter, PauliSum, states
 from pdl.errors import ConfigError, PdlError, ShapeError, UsageError
 from pdl.nn import Linear, Sequential
 from pdl_quantum import AmplitudeEncoding, AngleEncoding, BasisEncoding, IQPEncoding, Layer, kernels
-from tests.framework.circuits.reference import dense_state, dense_sum
+from pdl_quantum.circuits import Circuit, Parameter, PauliSum, states
+from tests.quantum.circuits.reference import dense_state, dense_sum
 
 RNG = np.random.default_rng(0)
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pdl.circuits import fidelity, root_fidelity, states
 from pdl.config import load
 from pdl.errors import ConfigError, DataError
 from pdl.workflow import evaluate, predict, train
+from pdl_quantum.circuits import fidelity, root_fidelity, states
 from pdl_quantum.data import MixedState, ThermalState
 from pdl_quantum.mixed.metrics import fidelities
 from pdl_quantum.mixed.problem import spectral

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pdl.circuits import PauliSum
 from pdl.errors import DataError, UsageError
 from pdl_quantum import QUBO, TSP, MaxCut, Portfolio
+from pdl_quantum.circuits import PauliSum
 from pdl_quantum.problems import diagonal, least, moments, random_regular, read_edges, table
 from pdl_quantum.problems.bits import bits_of, index_of, read_bits, text_of
 

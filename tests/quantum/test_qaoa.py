@@ -11,15 +11,16 @@ import numpy as np
 import pytest
 
 import pdl
-from pdl.circuits import Circuit, expectations
 from pdl.config import from_dict, load
 from pdl.errors import ConfigError, DataError
 from pdl.runtime import load as load_bundle
 from pdl.workflow import evaluate, predict, train
 from pdl_quantum import solve
 from pdl_quantum.algorithms import descend
+from pdl_quantum.circuits import Circuit, expectations
 from pdl_quantum.data import CostFunction, MaxCutGraph, PortfolioAssets, TSPCities
 from pdl_quantum.data.combinatorial import known_cuts
+from pdl_quantum.ops import circuit_expectation
 from pdl_quantum.problems import diagonal
 from pdl_quantum.problems.bits import bits_of
 from pdl_quantum.problems.pictures import layout
@@ -104,7 +105,7 @@ def test_more_layers_are_better() -> None:
         assert [len(part) for part in model.angles] == [layers, layers]
 
         def energy(theta: pdl.Tensor, circuit: Circuit = model.circuit) -> pdl.Tensor:
-            return pdl.circuit_expectation(circuit, [problem.hamiltonian], theta.reshape((1, -1))).sum()
+            return circuit_expectation(circuit, [problem.hamiltonian], theta.reshape((1, -1))).sum()
 
         ratios.append(problem.ratio(descend(energy, begun, steps=60, lr=0.1).loss))
     assert ratios[0] >= 0.6924  # the bound for one layer and degree 3 (arXiv 1411.4028)

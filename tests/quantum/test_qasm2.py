@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pdl.circuits import Circuit, depolarizing
 from pdl.errors import DataError, UsageError
+from pdl_quantum.circuits import Circuit, depolarizing
 from pdl_quantum.qasm import dumps, load, loads
-from tests.framework.circuits.reference import random_circuit
+from tests.quantum.circuits.reference import random_circuit
 
 Array = np.ndarray
 HEAD = 'OPENQASM 2.0;\ninclude "qelib1.inc";\n'

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from pdl import config
-from pdl.circuits import Circuit, Parameter, PauliSum
 from pdl.errors import DataError, PackageError
+from pdl_quantum.circuits import Circuit, Parameter, PauliSum
 from pdl_quantum.qasm import dumps, loads
-from tests.framework.circuits.reference import random_circuit
+from tests.quantum.circuits.reference import random_circuit
 
 pytest.importorskip("openqasm3", reason="OpenQASM 3 is read with the package openqasm3")
 Array = np.ndarray

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from pdl.circuits import Circuit
 from pdl.errors import DataError
+from pdl_quantum.circuits import Circuit
 from pdl_quantum.qasm import dumps, loads
 
 WORDS = (

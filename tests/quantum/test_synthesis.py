@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pdl.circuits import Circuit
 from pdl.errors import UsageError
+from pdl_quantum.circuits import Circuit
 from pdl_quantum.qasm.synthesis import synthesise
-from tests.framework.circuits.reference import random_unitary
+from tests.quantum.circuits.reference import random_unitary
 
 Array = np.ndarray
 

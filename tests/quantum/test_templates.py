@@ -10,10 +10,10 @@ import pytest
 from scipy.linalg import expm
 
 from pdl import config
-from pdl.circuits import Circuit, PauliSum, states
 from pdl.errors import UsageError
 from pdl_quantum import templates
-from tests.framework.circuits.reference import dense_sum, random_sum
+from pdl_quantum.circuits import Circuit, PauliSum, states
+from tests.quantum.circuits.reference import dense_sum, random_sum
 
 Array = np.ndarray
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pdl.circuits import PauliSum, gradients, states
 from pdl.config import load
 from pdl.errors import ConfigError, DataError
 from pdl.runtime import load as load_bundle
@@ -18,6 +17,7 @@ from pdl_quantum import uccsd
 from pdl_quantum.chemistry import excitations
 from pdl_quantum.chemistry.mappings import reordered
 from pdl_quantum.chemistry.uccsd import shared
+from pdl_quantum.circuits import PauliSum, gradients, states
 from pdl_quantum.data.molecule import one, shipped
 from pdl_quantum.spectrum import Sector, levels
 

@@ -57,8 +57,8 @@ def memory_of(n: int) -> dict[str, Any]:
     """The peak of this process after a circuit, an expectation and 1000 samples; and what it had before them."""
     from quantum_sides import pdl_circuit
 
-    from pdl.circuits import PauliSum, sample, states
-    from pdl.circuits.simulate import program_of
+    from pdl_quantum.circuits import PauliSum, sample, states
+    from pdl_quantum.circuits.simulate import program_of
 
     gates, angles = random_gates(n, DEPTH)
     circuit = pdl_circuit(n, gates, len(angles))
@@ -137,7 +137,7 @@ def share_of_triad(runs: Rows, threads: int) -> Rows:
     from bandwidth import triad_rate
     from quantum_sides import pdl_circuit
 
-    from pdl.circuits.schedule import local_qubits
+    from pdl_quantum.circuits.schedule import local_qubits
 
     triad, made = triad_rate(threads), []
     for row in runs:

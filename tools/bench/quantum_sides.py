@@ -58,7 +58,7 @@ def strided(state: Array) -> Array:
 # -- pdl ---------------------------------------------------------------------------------------------------------------
 def pdl_circuit(n: int, gates: list[Gate], count: int) -> Any:
     """The circuit, its angles entries of one parameter."""
-    from pdl.circuits import Circuit, Parameter
+    from pdl_quantum.circuits import Circuit, Parameter
 
     theta, circuit = Parameter("theta", (count,)), Circuit(n)
     for kind, a, b in gates:
@@ -70,14 +70,14 @@ def pdl_circuit(n: int, gates: list[Gate], count: int) -> Any:
 
 
 def pdl_run(n: int, gates: list[Gate], angles: Array) -> Side:
-    from pdl.circuits import states
+    from pdl_quantum.circuits import states
 
     circuit = pdl_circuit(n, gates, len(angles))
     return lambda: seconds(lambda: states(circuit, angles)), lambda: strided(states(circuit, angles))
 
 
 def pdl_gradient(n: int, gates: list[Gate], angles: Array) -> Side:
-    from pdl.circuits import PauliSum, gradients
+    from pdl_quantum.circuits import PauliSum, gradients
 
     circuit = pdl_circuit(n, gates, len(angles))
     chain = PauliSum(n, {"I" * q + "ZZ" + "I" * (n - q - 2): 1.0 for q in range(n - 1)})

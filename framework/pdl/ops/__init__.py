@@ -10,7 +10,6 @@ from pdl.ops import batchnorm as _batchnorm
 from pdl.ops import broadcast as _broadcast
 from pdl.ops import cast as _cast
 from pdl.ops import chain as _chain  # noqa: F401 - an op that inference passes make
-from pdl.ops import circuit as _circuit
 from pdl.ops import classifier as _classifier
 from pdl.ops import conv as _conv
 from pdl.ops import create as _create
@@ -36,7 +35,6 @@ from pdl.ops import norm_conv as _norm_conv
 from pdl.ops import packed as _packed  # noqa: F401 - ops that inference passes make
 from pdl.ops import pad as _pad
 from pdl.ops import pairs as _pairs
-from pdl.ops import pauli_words as _pauli_words
 from pdl.ops import pool as _pool
 from pdl.ops import precision as _precision
 from pdl.ops import quant as _quant
@@ -50,9 +48,9 @@ from pdl.ops import sort as _sort
 from pdl.ops import sparse as _sparse
 
 _FAMILIES = (
-    _activation, _attention, _broadcast, _cast, _circuit, _classifier, _conv, _create, _cross_entropy, _csr, _ctc,
+    _activation, _attention, _broadcast, _cast, _classifier, _conv, _create, _cross_entropy, _csr, _ctc,
     _decompose, _distance, _dropout, _einsum, _elementwise, _embedding, _index, _layer_norm, _linalg, _logic, _loss,
-    _batchnorm, _norm, _norm_conv, _pad, _pairs, _pauli_words, _pool, _precision, _quant, _reduce, _resize, _rnn,
+    _batchnorm, _norm, _norm_conv, _pad, _pairs, _pool, _precision, _quant, _reduce, _resize, _rnn,
     _segment, _shape, _softmax, _sort, _sparse,
 )  # fmt: skip
 
@@ -61,7 +59,6 @@ from pdl.ops.attention import *  # noqa: E402, F403
 from pdl.ops.batchnorm import *  # noqa: E402, F403
 from pdl.ops.broadcast import *  # noqa: E402, F403
 from pdl.ops.cast import *  # noqa: E402, F403
-from pdl.ops.circuit import *  # noqa: E402, F403
 from pdl.ops.classifier import *  # noqa: E402, F403
 from pdl.ops.conv import *  # noqa: E402, F403
 from pdl.ops.create import *  # noqa: E402, F403
@@ -83,7 +80,6 @@ from pdl.ops.norm import *  # noqa: E402, F403
 from pdl.ops.norm_conv import *  # noqa: E402, F403
 from pdl.ops.pad import *  # noqa: E402, F403
 from pdl.ops.pairs import *  # noqa: E402, F403
-from pdl.ops.pauli_words import *  # noqa: E402, F403
 from pdl.ops.pool import *  # noqa: E402, F403
 from pdl.ops.precision import *  # noqa: E402, F403
 from pdl.ops.quant import *  # noqa: E402, F403

@@ -10,7 +10,7 @@ from typing import Any
 
 from pdl.dtype import ALL, Array
 from pdl.errors import PdlError
-from pdl.ops.base import OPS, Op
+from pdl.ops.base import OPS, Op, find_op
 from pdl.program import Program, verify
 from pdl.runtime.strict import demand, demand_keys, fault, kind
 from pdl.runtime.weights import widened
@@ -91,7 +91,7 @@ def _check_refs(refs: Any, source: str, where: str) -> None:
 def _check_node(node: Any, source: str, where: str) -> None:
     demand(isinstance(node, dict), source, where, f"expected an object, found {kind(node)}")
     name = node.get("op")
-    op = OPS.get(name) if isinstance(name, str) else None
+    op = find_op(name) if isinstance(name, str) else None
     if op is None:
         raise fault(source, where, f"unknown op {str(name)[:60]!r}; this pdl has {len(OPS)} ops", "update pdl")
     where = f"{where} ({name})"

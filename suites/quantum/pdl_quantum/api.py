@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from pdl.circuits import (
+from pdl_quantum.adapt import AdaptAnsatz, AdaptVQE
+from pdl_quantum.algorithms import (
+    CliffordShadow,
+    GibbsState,
+    LinearSolver,
+    PauliShadow,
+    QuantumAutoencoder,
+    StateDiagonalization,
+    dynamics,
+    learn_state,
+    learn_unitary,
+)
+from pdl_quantum.chemistry import FermionSum, uccsd
+from pdl_quantum.circuits import (
     Angle,
     Channel,
     Circuit,
@@ -48,19 +61,6 @@ from pdl.circuits import (
     trace_distance,
     zero_states,
 )
-from pdl_quantum.adapt import AdaptAnsatz, AdaptVQE
-from pdl_quantum.algorithms import (
-    CliffordShadow,
-    GibbsState,
-    LinearSolver,
-    PauliShadow,
-    QuantumAutoencoder,
-    StateDiagonalization,
-    dynamics,
-    learn_state,
-    learn_unitary,
-)
-from pdl_quantum.chemistry import FermionSum, uccsd
 from pdl_quantum.classifier import QuantumClassifier, QuantumKernel
 from pdl_quantum.encodings import AmplitudeEncoding, AngleEncoding, BasisEncoding, Encoding, IQPEncoding
 from pdl_quantum.excited import SSVQE, VQD, SubspaceAnsatz

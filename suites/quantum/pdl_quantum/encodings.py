@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 import numpy as np
 
 import pdl
-from pdl.circuits import Circuit, Parameter
 from pdl.errors import ConfigError
 from pdl.hints import Range
 from pdl.tensor import Tensor
+from pdl_quantum.circuits import Circuit, Parameter
 
 Qubits = Annotated[int, Range(1, 26)] | None
 

@@ -7,10 +7,11 @@ from typing import Literal
 import numpy as np
 
 import pdl
-from pdl.circuits import Circuit
 from pdl.errors import ShapeError, UsageError
 from pdl.tensor import Tensor, TensorLike, as_tensor
+from pdl_quantum.circuits import Circuit
 from pdl_quantum.encodings import Encoding
+from pdl_quantum.ops import circuit_state
 
 Kind = Literal["fidelity", "projected"]
 
@@ -26,7 +27,7 @@ def encoded(encoding: Encoding, x: TensorLike) -> Tensor:
         if states is None or circuit.gates:
             raise UsageError(f"{type(encoding).__name__} gives neither angles nor states")
         return pdl.stack([states, pdl.zeros_like(states)], axis=1)
-    return pdl.circuit_state(circuit, angles, states)
+    return circuit_state(circuit, angles, states)
 
 
 def fidelity(a: Tensor, b: Tensor) -> Tensor:

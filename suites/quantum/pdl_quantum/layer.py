@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Literal
 
 import pdl
-from pdl.circuits import Circuit, PauliSum
 from pdl.errors import ShapeError, UsageError
 from pdl.nn import Module, Parameter, init
 from pdl.tensor import Tensor
+from pdl_quantum.circuits import Circuit, PauliSum
+from pdl_quantum.ops import circuit_expectation
 
 
 class Layer(Module):
@@ -28,7 +29,8 @@ class Layer(Module):
     initial      of the weights: "uniform" in [0, 2 pi), "small" normal with deviation 0.1, "zeros"
 
     `forward(x, states)` begins with real states [B, 2^n] instead of |0...0>; x may be None where there are no inputs.
-    Gradients, those of x and of the states too, are adjoint (`pdl.circuit_expectation`). Computed in complex128.
+    Gradients, those of x and of the states too, are adjoint
+    (`pdl_quantum.ops.circuit_expectation`). Computed in complex128.
     """
 
     def __init__(
@@ -66,7 +68,7 @@ class Layer(Module):
         return len(self.observables)
 
     def forward(self, x: Tensor | None = None, states: Tensor | None = None) -> Tensor:
-        return pdl.circuit_expectation(self.circuit, self.observables, self.rows(x, states), states)
+        return circuit_expectation(self.circuit, self.observables, self.rows(x, states), states)
 
     def rows(self, x: Tensor | None = None, states: Tensor | None = None) -> Tensor:
         """The parameters of the circuit [B, P]: columns of x and weights, in the circuit's order."""

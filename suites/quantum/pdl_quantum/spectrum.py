@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pdl.circuits import PauliSum
 from pdl.errors import UsageError
+from pdl_quantum.circuits import PauliSum
 
 Array = np.ndarray
 DENSE, BLOCK = 1024, 64

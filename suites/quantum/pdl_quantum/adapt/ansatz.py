@@ -7,12 +7,12 @@ from typing import Annotated
 
 import numpy as np
 
-from pdl.circuits import Circuit, PauliSum, states
 from pdl.errors import ConfigError
 from pdl.hints import Inferred, Range
 from pdl.nn import Buffer
 from pdl_quantum.chemistry.pool import Pool
 from pdl_quantum.chemistry.uccsd import rotate
+from pdl_quantum.circuits import Circuit, PauliSum, states
 from pdl_quantum.variational.ansatz import INFERRED, Ansatz
 
 Array = np.ndarray

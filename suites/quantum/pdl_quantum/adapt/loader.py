@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pdl.circuits import PauliSum
 from pdl.data import Batch
 from pdl_quantum.adapt.ansatz import AdaptAnsatz
+from pdl_quantum.circuits import PauliSum
 from pdl_quantum.variational.loader import Steps
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
-import pdl
 from pdl.errors import ConfigError
 from pdl.hints import Range
 from pdl.nn import Module
@@ -15,6 +14,7 @@ from pdl.train.deployed import Deployed
 from pdl.train.loop import Evaluation
 from pdl_quantum.adapt.ansatz import AdaptAnsatz
 from pdl_quantum.adapt.loader import Growing
+from pdl_quantum.ops import circuit_expectation
 from pdl_quantum.vqe import VQE
 
 
@@ -43,7 +43,7 @@ class AdaptVQE(VQE):
         """The energy of the circuit as the batch says it is, so that each has a program of its own."""
         assert isinstance(model, AdaptAnsatz)
         circuit = model.with_operators(batch["operators"])
-        energies = pdl.circuit_expectation(circuit, [self.problems[0].hamiltonian], model.theta)
+        energies = circuit_expectation(circuit, [self.problems[0].hamiltonian], model.theta)
         return Loss(energies.mean(), 1)
 
     def metrics(self) -> dict[str, Metric]:

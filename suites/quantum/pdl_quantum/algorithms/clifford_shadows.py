@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pdl.circuits import PauliSum
 from pdl.errors import UsageError
 from pdl_quantum.algorithms.shadows import checked_state, median_of_means
+from pdl_quantum.circuits import PauliSum
 
 Array = np.ndarray
 Word = tuple[int, int]

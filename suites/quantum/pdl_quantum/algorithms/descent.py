@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pdl import nn, optim
-from pdl.circuits import Circuit
 from pdl.errors import UsageError
 from pdl.tensor import Tensor
+from pdl_quantum.circuits import Circuit
 
 Array = np.ndarray
 Method = Callable[[nn.Parameter], optim.Optimizer]

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pdl.circuits import Circuit, PauliSum, states
 from pdl.errors import UsageError
+from pdl_quantum.circuits import Circuit, PauliSum, states
 from pdl_quantum.templates.trotter import trotter
 
 Array = np.ndarray

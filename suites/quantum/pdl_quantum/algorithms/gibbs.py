@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 import pdl
-from pdl.circuits import Circuit, PauliSum, fidelity
 from pdl.errors import UsageError
 from pdl.tensor import Tensor, no_grad
 from pdl_quantum.algorithms.descent import Fit, angles, best_of, descend
 from pdl_quantum.algorithms.states import evolve, reduced
+from pdl_quantum.circuits import Circuit, PauliSum, fidelity
 
 Array = np.ndarray
 

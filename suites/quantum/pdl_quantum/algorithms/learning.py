@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 import pdl
-from pdl.circuits import Circuit
 from pdl.errors import UsageError
 from pdl.tensor import Tensor
 from pdl_quantum.algorithms.descent import Fit, angles, best_of, descend
 from pdl_quantum.algorithms.states import evolve, unitary
+from pdl_quantum.circuits import Circuit
 
 Array = np.ndarray
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 import pdl
-from pdl.circuits import Circuit, PauliSum, states
 from pdl.errors import UsageError
 from pdl.tensor import Tensor
 from pdl_quantum.algorithms.descent import Fit, angles, best_of, descend
 from pdl_quantum.algorithms.states import evolve
+from pdl_quantum.circuits import Circuit, PauliSum, states
 
 Array = np.ndarray
 

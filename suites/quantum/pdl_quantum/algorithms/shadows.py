@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from pdl.circuits import Circuit, PauliSum, sample, states
 from pdl.errors import UsageError
+from pdl_quantum.circuits import Circuit, PauliSum, sample, states
 
 Array = np.ndarray
 LETTERS = "XYZ"

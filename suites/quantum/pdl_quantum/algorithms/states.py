@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 import pdl
-from pdl.circuits import Circuit
 from pdl.errors import UsageError
 from pdl.tensor import Tensor
+from pdl_quantum.circuits import Circuit
+from pdl_quantum.ops import circuit_state
 
 Array = np.ndarray
 
@@ -21,13 +22,13 @@ def evolve(circuit: Circuit, parameters: Tensor, states: Any = None) -> Tensor:
     states   complex [K, 2^n], constants
     """
     if states is None:
-        return _complex(pdl.circuit_state(circuit, pdl.reshape(parameters, (1, -1))))
+        return _complex(circuit_state(circuit, pdl.reshape(parameters, (1, -1))))
     given = np.atleast_2d(np.asarray(states, np.complex128))
     if given.ndim != 2 or given.shape[1] != 1 << circuit.num_qubits:
         raise UsageError(f"states {given.shape} for {circuit.num_qubits} qubits; give [K, {1 << circuit.num_qubits}]")
     parts = np.concatenate([given.real, given.imag])  # U is linear: it acts on both parts
     rows = pdl.broadcast_to(pdl.reshape(parameters, (1, -1)), (len(parts), circuit.num_parameters))
-    found = _complex(pdl.circuit_state(circuit, rows, parts))
+    found = _complex(circuit_state(circuit, rows, parts))
     return found[: len(given)] + 1j * found[len(given) :]
 
 

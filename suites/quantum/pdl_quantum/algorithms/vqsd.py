@@ -8,11 +8,11 @@ from typing import Any, Literal
 import numpy as np
 
 import pdl
-from pdl.circuits import Circuit
 from pdl.errors import UsageError
 from pdl.tensor import Tensor, no_grad
 from pdl_quantum.algorithms.descent import Fit, angles, best_of, descend
 from pdl_quantum.algorithms.states import ensemble, evolve
+from pdl_quantum.circuits import Circuit
 
 Array = np.ndarray
 Cost = Literal["ordered", "dephased"]

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Annotated
 
-from pdl.circuits import Circuit
 from pdl.hints import Range
 from pdl_quantum.chemistry.excitations import Excitation, excitations
 from pdl_quantum.chemistry.uccsd import doubles_first, hartree_fock, rotate
+from pdl_quantum.circuits import Circuit
 
 
 def givens(

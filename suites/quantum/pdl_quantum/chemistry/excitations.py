@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from pdl.circuits import PauliSum
 from pdl.errors import UsageError
 from pdl_quantum.chemistry.fermions import FermionSum
 from pdl_quantum.chemistry.mappings import jordan_wigner
+from pdl_quantum.circuits import PauliSum
 
 
 @dataclass(frozen=True)

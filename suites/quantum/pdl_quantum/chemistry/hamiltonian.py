@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from pdl.circuits import PauliSum
 from pdl.errors import DataError
 from pdl_quantum.chemistry import tapering
 from pdl_quantum.chemistry.mappings import MappingName, mapped, mapped_bits, reordered, without_parities
 from pdl_quantum.chemistry.masks import masks_of, orthogonal, word_of
+from pdl_quantum.circuits import PauliSum
 from pdl_quantum.spectrum import Sector, levels
 from pdl_quantum.variational.eigenproblem import Eigenproblem
 

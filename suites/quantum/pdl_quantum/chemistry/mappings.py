@@ -12,11 +12,11 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from pdl.circuits import PauliSum
 from pdl.errors import UsageError
 from pdl.suites import suggest
 from pdl_quantum.chemistry.fermions import FermionSum
 from pdl_quantum.chemistry.masks import Masks, sum_of, terms_of, times
+from pdl_quantum.circuits import PauliSum
 
 Array = np.ndarray
 MappingName = Literal["jordan_wigner", "parity", "bravyi_kitaev"]

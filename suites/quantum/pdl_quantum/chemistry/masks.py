@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from pdl.circuits import PauliSum
+from pdl_quantum.circuits import PauliSum
 
 Masks = tuple[int, int]
 

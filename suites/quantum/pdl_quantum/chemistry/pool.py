@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from pdl.circuits import Circuit, PauliSum
 from pdl.hints import Range
 from pdl_quantum.chemistry.excitations import excitations
 from pdl_quantum.chemistry.uccsd import hartree_fock
+from pdl_quantum.circuits import Circuit, PauliSum
 
 
 @dataclass(frozen=True)

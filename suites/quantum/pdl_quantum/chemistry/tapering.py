@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pdl.circuits import PauliSum
 from pdl_quantum.chemistry.mappings import transformed, without
 from pdl_quantum.chemistry.masks import masks_of, span
+from pdl_quantum.circuits import PauliSum
 
 
 def tapered(paulis: PauliSum, symmetries: Sequence[str], bits: Sequence[int]) -> tuple[PauliSum, list[int]]:

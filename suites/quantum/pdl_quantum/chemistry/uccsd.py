@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
-from pdl.circuits import Angle, Circuit, PauliSum
 from pdl.errors import UsageError
 from pdl.hints import Inferred, Range
 from pdl_quantum.chemistry.excitations import Excitation, excitations
+from pdl_quantum.circuits import Angle, Circuit, PauliSum
 
 
 def uccsd(

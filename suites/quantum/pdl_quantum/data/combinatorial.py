@@ -11,10 +11,10 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from pdl.circuits import PauliSum
 from pdl.errors import DataError, UsageError
 from pdl.hints import Range
 from pdl.suites import suggest
+from pdl_quantum.circuits import PauliSum
 from pdl_quantum.data.columns import read_columns, read_matrix
 from pdl_quantum.problems import (
     QUBO,

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import numpy as np
 
-from pdl.circuits import PauliSum
 from pdl.errors import DataError, UsageError
 from pdl.hints import Range
+from pdl_quantum.circuits import PauliSum
 from pdl_quantum.spectrum import Sector, levels
 from pdl_quantum.variational.eigenproblem import Eigenproblem, Eigenproblems
 

@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from pdl.circuits import PauliSum
 from pdl.errors import DataError, UsageError
 from pdl.hints import Range
 from pdl_quantum.algorithms.states import checked_density
+from pdl_quantum.circuits import PauliSum
 from pdl_quantum.mixed.problem import Spectral, Thermal, spectral, thermal
 from pdl_quantum.problems.spins import heisenberg, transverse_ising
 from pdl_quantum.variational.eigenproblem import Eigenproblems

@@ -10,12 +10,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
 
-from pdl.circuits import PauliSum
 from pdl.errors import DataError
 from pdl.hints import Range
 from pdl.suites import suggest
 from pdl_quantum.chemistry.hamiltonian import MolecularHamiltonian
 from pdl_quantum.chemistry.mappings import MappingName
+from pdl_quantum.circuits import PauliSum
 from pdl_quantum.data.molecule_file import read_molecule
 from pdl_quantum.variational.eigenproblem import Eigenproblems
 

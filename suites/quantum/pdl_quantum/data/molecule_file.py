@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from pdl.circuits import PauliSum
 from pdl.errors import DataError, UsageError
 from pdl_quantum.chemistry.hamiltonian import MolecularHamiltonian
 from pdl_quantum.chemistry.integrals import Integrals
+from pdl_quantum.circuits import PauliSum
 from pdl_quantum.data.fcidump import read_fcidump
 
 _LETTER = re.compile(r"([XYZ])(\d+)")

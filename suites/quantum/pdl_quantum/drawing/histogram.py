@@ -23,7 +23,7 @@ def histogram(
     most: int = 32,
     width: float = 720,
 ) -> str:
-    """The shares of outcomes as an SVG, such as `pdl.circuits.counts` or `Shots.counts` gives them.
+    """The shares of outcomes as an SVG, such as `pdl_quantum.circuits.counts` or `Shots.counts` gives them.
 
     expected  probabilities to compare with, drawn as marks;    marked  outcomes in another colour
     most      columns: up to so many outcomes stand in the order of their names, of more the most frequent in the order

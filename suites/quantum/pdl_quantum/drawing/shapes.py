@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from pdl.circuits.drawing.layout import Mark, Symbol
+from pdl_quantum.drawing.layout import Mark, Symbol
 from pdl_quantum.drawing.style import SMALL, SUB, TITLE, rich, width
 
 PITCH, BOX, LEAST, GAP = 47.0, 35.0, 36.0, 15.0

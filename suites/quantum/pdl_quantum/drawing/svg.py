@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pdl.circuits import Circuit
-from pdl.circuits.drawing.labels import Labels
-from pdl.circuits.drawing.layout import Mark, columns, folded
+from pdl_quantum.circuits import Circuit
+from pdl_quantum.drawing.labels import Labels
+from pdl_quantum.drawing.layout import Mark, columns, folded
 from pdl_quantum.drawing.shapes import BOX, GAP, PITCH, draw, widths
 from pdl_quantum.drawing.style import TITLE, rich, sheet, width
 

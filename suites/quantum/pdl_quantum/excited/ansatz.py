@@ -8,9 +8,10 @@ from typing import Annotated, Literal
 import numpy as np
 
 import pdl
-from pdl.circuits import Circuit, PauliSum, states
 from pdl.errors import ConfigError
 from pdl.hints import Inferred, Range
+from pdl_quantum.circuits import Circuit, PauliSum, states
+from pdl_quantum.ops import circuit_expectation, pauli_words
 from pdl_quantum.variational.ansatz import INFERRED, Ansatz
 
 Array = np.ndarray
@@ -48,10 +49,10 @@ class SubspaceAnsatz(Ansatz):
 
     def forward(self, observables: Sequence[PauliSum]) -> pdl.Tensor:
         """Expectations [num_states, K]."""
-        return pdl.concat([pdl.circuit_expectation(each, observables, self.theta) for each in self.circuits], axis=0)
+        return pdl.concat([circuit_expectation(each, observables, self.theta) for each in self.circuits], axis=0)
 
     def ask(self, words: pdl.Tensor) -> pdl.Tensor:
-        return pdl.concat([pdl.pauli_words(each, self.theta, words) for each in self.circuits], axis=1)
+        return pdl.concat([pauli_words(each, self.theta, words) for each in self.circuits], axis=1)
 
     def states(self) -> Array:
         return np.concatenate([states(each, self.theta.detach().numpy()) for each in self.circuits])

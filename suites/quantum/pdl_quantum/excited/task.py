@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import numpy as np
 
 import pdl
-from pdl.circuits import PauliSum
 from pdl.errors import ConfigError
 from pdl.hints import Range
 from pdl.nn import Module
@@ -19,7 +18,9 @@ from pdl.tensor import Tensor
 from pdl.train import Loss, Metric, Recipe
 from pdl.train.deployed import Deployed
 from pdl.train.loop import Evaluation
+from pdl_quantum.circuits import PauliSum
 from pdl_quantum.excited.ansatz import SubspaceAnsatz
+from pdl_quantum.ops import circuit_state
 from pdl_quantum.variational import Ansatz, Variational, report
 from pdl_quantum.variational.metrics import Energies
 from pdl_quantum.vqe import electrons
@@ -133,7 +134,7 @@ class VQD(Levels):
     def step(self, model: Module, batch: Any) -> Loss:
         assert isinstance(model, Ansatz)
         energies = model.energies([self.problems[0].hamiltonian])
-        squares = overlaps(pdl.circuit_state(model.circuit, model.theta)).sum()
+        squares = overlaps(circuit_state(model.circuit, model.theta)).sum()
         return Loss(energies.sum() + squares * self.penalty, self.count, parts={"overlaps": squares.detach()})
 
     def total(self, energies: Tensor) -> Tensor:

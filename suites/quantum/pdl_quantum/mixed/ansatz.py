@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from pdl.circuits import Circuit
 from pdl.errors import ConfigError
 from pdl.hints import Inferred, Range
+from pdl_quantum.circuits import Circuit
 from pdl_quantum.templates.prepared import prepared_state
 from pdl_quantum.variational.ansatz import INFERRED, Ansatz
 

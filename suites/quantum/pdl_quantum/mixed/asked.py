@@ -12,6 +12,7 @@ import numpy as np
 import pdl
 from pdl.tensor import Tensor
 from pdl_quantum.algorithms.states import reduced
+from pdl_quantum.ops import circuit_state
 from pdl_quantum.variational.ansatz import Ansatz
 
 Array = np.ndarray
@@ -20,7 +21,7 @@ PAULIS = np.array([[[1, 0], [0, 1]], [[0, 1], [1, 0]], [[0, -1j], [1j, 0]], [[1,
 
 def state_of(model: Ansatz, kept: Sequence[int]) -> Tensor:
     """The density matrix complex128 [2^k, 2^k] of some qubits of the first state."""
-    pairs = pdl.circuit_state(model.circuit, model.theta)
+    pairs = circuit_state(model.circuit, model.theta)
     return reduced(pdl.make_complex(pairs[:, 0], pairs[:, 1]), model.circuit.num_qubits, kept)[0]
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pdl.circuits import fidelity, root_fidelity
 from pdl.train import Metric
+from pdl_quantum.circuits import fidelity, root_fidelity
 
 Array = np.ndarray
 FIDELITIES = ("fidelity", "root_fidelity")

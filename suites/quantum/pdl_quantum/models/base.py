@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pdl.circuits import Circuit
 from pdl.errors import ConfigError
 from pdl.nn import Module
 from pdl.tensor import Tensor
+from pdl_quantum.circuits import Circuit
 
 
 class Classifier(Module):

@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 import numpy as np
 
 import pdl
-from pdl.circuits import Circuit
 from pdl.errors import ConfigError
 from pdl.hints import Range
 from pdl.nn import Buffer, Parameter
 from pdl.tensor import Tensor
 from pdl_quantum import kernels
+from pdl_quantum.circuits import Circuit
 from pdl_quantum.encodings import Encoding, IQPEncoding
 from pdl_quantum.models.base import Classifier
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import pdl
-from pdl.circuits import Circuit, PauliSum
 from pdl.errors import ConfigError
 from pdl.hints import Range
 from pdl.nn import Linear, Parameter
 from pdl.tensor import Tensor
+from pdl_quantum.circuits import Circuit, PauliSum
 from pdl_quantum.encodings import AngleEncoding, Encoding
 from pdl_quantum.layer import Layer
 from pdl_quantum.models.base import Classifier

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Annotated
 
 import pdl
-from pdl.circuits import Circuit, PauliSum
 from pdl.errors import ConfigError
 from pdl.hints import Range
 from pdl.nn import Linear
 from pdl.tensor import Tensor
+from pdl_quantum.circuits import Circuit, PauliSum
 from pdl_quantum.encodings import AmplitudeEncoding
 from pdl_quantum.layer import Layer
 from pdl_quantum.models.base import Classifier
+from pdl_quantum.ops import circuit_expectation
 
 
 class VSQL(Classifier):
@@ -55,7 +56,7 @@ class VSQL(Classifier):
         states = self.encoding.states(x)
         rows = self.local.rows(None, states)
         features = [
-            pdl.circuit_expectation(circuit, [observable], rows, states)
+            circuit_expectation(circuit, [observable], rows, states)
             for circuit, observable in zip(self.circuits, self.observables, strict=True)
         ]
         return self.head(pdl.concat(features, axis=1))

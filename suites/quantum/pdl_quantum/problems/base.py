@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from pdl.circuits import PauliSum
+from pdl_quantum.circuits import PauliSum
 from pdl_quantum.problems import diagonal
 from pdl_quantum.problems.bits import bits_of, text_of
 from pdl_quantum.problems.qubo import QUBO

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from pdl.circuits import PauliSum
+from pdl_quantum.circuits import PauliSum
 from pdl_quantum.problems.base import BinaryProblem
 from pdl_quantum.problems.edges import Edges
 from pdl_quantum.problems.search import greedy, local_search

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pdl.circuits import PauliSum
 from pdl.errors import UsageError
+from pdl_quantum.circuits import PauliSum
 
 Array = np.ndarray
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pdl.circuits import PauliSum
 from pdl.errors import UsageError
+from pdl_quantum.circuits import PauliSum
 
 
 def heisenberg(n: int, *, j: float | Sequence[float] = 1.0, field: float = 0.0, ring: bool = False) -> PauliSum:

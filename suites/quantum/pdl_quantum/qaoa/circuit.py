@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from pdl.circuits import Circuit, PauliSum
 from pdl.errors import ConfigError
 from pdl.hints import Range
+from pdl_quantum.circuits import Circuit, PauliSum
 from pdl_quantum.qaoa.schedule import field, grown, ramp
 from pdl_quantum.templates import dicke_state, qaoa
 from pdl_quantum.variational.ansatz import Ansatz

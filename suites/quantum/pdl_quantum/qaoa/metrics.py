@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pdl.circuits import Circuit, sample, states
 from pdl.train import Metric
+from pdl_quantum.circuits import Circuit, sample, states
 from pdl_quantum.problems import BinaryProblem
 from pdl_quantum.problems.bits import bits_of
 from pdl_quantum.variational.metrics import Energies

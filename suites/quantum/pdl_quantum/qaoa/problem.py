@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pdl.circuits import PauliSum
 from pdl_quantum import problems
+from pdl_quantum.circuits import PauliSum
 from pdl_quantum.problems.diagonal import MOST
 from pdl_quantum.variational.eigenproblem import Eigenproblem
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-import pdl
-from pdl.circuits import Circuit, PauliSum
 from pdl.tensor import Tensor
 from pdl_quantum.algorithms.descent import descend
+from pdl_quantum.circuits import Circuit, PauliSum
+from pdl_quantum.ops import circuit_expectation
 
 Array = np.ndarray
 
@@ -59,7 +59,7 @@ def grown(
         circuit = build(number)
 
         def energy(theta: Tensor, circuit: Circuit = circuit) -> Tensor:
-            return pdl.circuit_expectation(circuit, [cost], theta.reshape((1, -1))).sum()
+            return circuit_expectation(circuit, [cost], theta.reshape((1, -1))).sum()
 
         found = descend(energy, np.concatenate([gamma, beta]), steps=steps, lr=lr)
         gamma, beta = (interpolated(part) for part in np.split(found.parameters, 2))

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-import pdl
-from pdl.circuits import sample, states
 from pdl.tensor import Tensor
 from pdl_quantum.algorithms.descent import descend
+from pdl_quantum.circuits import sample, states
+from pdl_quantum.ops import circuit_expectation
 from pdl_quantum.problems import BinaryProblem
 from pdl_quantum.problems.bits import bits_of
 from pdl_quantum.qaoa.circuit import QAOACircuit
@@ -58,7 +58,7 @@ def solve(
     model.grow()
 
     def energy(theta: Tensor) -> Tensor:
-        return pdl.circuit_expectation(model.circuit, [problem.hamiltonian], theta.reshape((1, -1))).sum()
+        return circuit_expectation(model.circuit, [problem.hamiltonian], theta.reshape((1, -1))).sum()
 
     found = descend(energy, model.theta.detach().numpy()[0], steps=steps, lr=lr)
     model.theta._data[...] = found.parameters

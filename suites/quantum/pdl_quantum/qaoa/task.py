@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from pdl.circuits import PauliSum
 from pdl.errors import ConfigError, DataError
 from pdl.export.deployment import Deployment
 from pdl.hints import Range
@@ -19,6 +18,7 @@ from pdl.runtime.readers import Reader
 from pdl.train import Loss, Metric, Recipe, SmokeTest
 from pdl.train.deployed import Deployed
 from pdl.train.loop import Evaluation
+from pdl_quantum.circuits import PauliSum
 from pdl_quantum.problems import BinaryProblem
 from pdl_quantum.problems.diagonal import MOST
 from pdl_quantum.qaoa import report, use

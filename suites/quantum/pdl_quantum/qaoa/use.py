@@ -19,6 +19,7 @@ from pdl.runtime.bit_strings import BEST, LIKELY, PARTS, BitString
 from pdl.runtime.pipeline import Pipeline
 from pdl.train import Recipe
 from pdl_quantum.card import card_of
+from pdl_quantum.ops import circuit_state
 from pdl_quantum.problems import Edges, MaxCut
 from pdl_quantum.problems.bits import bits_of, text_of
 from pdl_quantum.problems.pictures import cut
@@ -43,7 +44,7 @@ class Asked(Module):
 
     def forward(self, bits: pdl.Tensor, asked: pdl.Tensor) -> tuple[pdl.Tensor, pdl.Tensor]:
         model, n, rows = self.model, self.model.circuit.num_qubits, self.largest
-        state = pdl.circuit_state(model.circuit, model.theta)[0]
+        state = circuit_state(model.circuit, model.theta)[0]
         chances = (state * state).sum(axis=0)
         shifts = pdl.as_tensor(1 << np.arange(n - 1, -1, -1, dtype=np.int64))
         _, index = pdl.topk(pdl.round(chances * RESOLUTION), rows)  # equal ones by their bits, whatever the last digit

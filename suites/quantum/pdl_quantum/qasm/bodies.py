@@ -8,10 +8,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from pdl.circuits import Gate
-from pdl.circuits.angles import angle_of
-from pdl.circuits.gates import matrix_of
-from pdl.circuits.lowering import as_gates, primitives_of
+from pdl_quantum.circuits import Gate
+from pdl_quantum.circuits.angles import angle_of
+from pdl_quantum.circuits.gates import matrix_of
+from pdl_quantum.circuits.lowering import as_gates, primitives_of
 from pdl_quantum.qasm.literals import number
 from pdl_quantum.qasm.synthesis import synthesise, zyz
 

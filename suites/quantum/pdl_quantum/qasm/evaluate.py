@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pdl.circuits import Angle, Parameter
 from pdl.errors import DataError
+from pdl_quantum.circuits import Angle, Parameter
 from pdl_quantum.qasm.values import Value, binary, call, finite, lookup, negative, whole
 
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from pdl.circuits import Circuit, Gate
-from pdl.circuits.angles import angle_of
-from pdl.circuits.building import MOST_DENSE
-from pdl.circuits.gates import inverse_of
 from pdl.errors import DataError
+from pdl_quantum.circuits import Circuit, Gate
+from pdl_quantum.circuits.angles import angle_of
+from pdl_quantum.circuits.building import MOST_DENSE
+from pdl_quantum.circuits.gates import inverse_of
 from pdl_quantum.qasm.synthesis import eigen
 
 GENERATED = ("rx", "ry", "rz", "rxx", "ryy", "rzz", "rzx", "pauli")

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from pdl.circuits import Angle, Gate
-from pdl.circuits.angles import angle_of
-from pdl.circuits.gates import CONTROLLED, KINDS
+from pdl_quantum.circuits import Angle, Gate
+from pdl_quantum.circuits.angles import angle_of
+from pdl_quantum.circuits.gates import CONTROLLED, KINDS
 
 Make = Callable[[Sequence[Any], Sequence[int]], list[Gate]]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from pdl.circuits import Circuit, Gate, Parameter
 from pdl.errors import DataError
 from pdl.suites import suggest
+from pdl_quantum.circuits import Circuit, Gate, Parameter
 from pdl_quantum.qasm.modifiers import settled
 from pdl_quantum.qasm.names import Meaning, ours
 from pdl_quantum.qasm.values import Value

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from pdl.circuits import Circuit
 from pdl.errors import DataError
+from pdl_quantum.circuits import Circuit
 from pdl_quantum.qasm import read2, read3
 
 MOST_TEXT = 16_000_000

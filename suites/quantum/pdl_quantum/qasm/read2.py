@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from pdl.circuits import Circuit, Gate
 from pdl.errors import DataError, PdlError
+from pdl_quantum.circuits import Circuit, Gate
 from pdl_quantum.qasm.names import BUILT_IN_2, QELIB, QELIB_SINCE, Meaning
 from pdl_quantum.qasm.program import Condition, Program, together
 from pdl_quantum.qasm.values import MOST_DEPTH, OF_TWO, Value, binary, call, finite, lookup, negative

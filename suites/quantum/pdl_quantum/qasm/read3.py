@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pdl.circuits import Angle, Circuit, Gate, Parameter
 from pdl.errors import DataError, PackageError, PdlError
+from pdl_quantum.circuits import Angle, Circuit, Gate, Parameter
 from pdl_quantum.qasm.conditions import Bits, condition_of
 from pdl_quantum.qasm.evaluate import evaluate, number_of
 from pdl_quantum.qasm.modifiers import controlled, inverse, power

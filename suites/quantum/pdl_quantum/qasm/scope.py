@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pdl.circuits import Parameter
 from pdl.errors import DataError
+from pdl_quantum.circuits import Parameter
 from pdl_quantum.qasm.evaluate import evaluate, number_of
 from pdl_quantum.qasm.values import Value, whole
 

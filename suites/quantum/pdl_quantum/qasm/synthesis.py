@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pdl.circuits import Circuit
 from pdl.errors import UsageError
+from pdl_quantum.circuits import Circuit
 
 Array = np.ndarray
 MOST_QUBITS = 8

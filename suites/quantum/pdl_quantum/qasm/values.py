@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pdl.circuits import Angle
 from pdl.errors import DataError
 from pdl.suites import suggest
+from pdl_quantum.circuits import Angle
 
 Value = int | float | bool | Angle
 MOST_DEPTH = 50

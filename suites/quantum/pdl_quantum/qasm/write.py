@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pdl.circuits import Angle, Circuit, Gate
-from pdl.circuits.gates import KINDS
 from pdl.errors import UsageError
+from pdl_quantum.circuits import Angle, Circuit, Gate
+from pdl_quantum.circuits.gates import KINDS
 from pdl_quantum.qasm.bodies import body_of, falls_into
 from pdl_quantum.qasm.literals import number
 from pdl_quantum.qasm.names import BUILT_IN_3, QELIB, STDGATES

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import numpy as np
 
-from pdl.circuits import Circuit
 from pdl.errors import UsageError
 from pdl.hints import Range
+from pdl_quantum.circuits import Circuit
 from pdl_quantum.templates.patterns import demand_count
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal
 
-from pdl.circuits import Angle, Circuit
-from pdl.circuits.gates import CONTROLLED, KINDS
 from pdl.errors import UsageError
 from pdl.hints import Range
 from pdl.suites import suggest
+from pdl_quantum.circuits import Angle, Circuit
+from pdl_quantum.circuits.gates import CONTROLLED, KINDS
 from pdl_quantum.templates.patterns import Pattern, demand_count, pairs
 
 Qubits = Annotated[int, Range(1)]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pdl.circuits import Circuit
 from pdl.errors import UsageError
 from pdl.hints import Range
+from pdl_quantum.circuits import Circuit
 from pdl_quantum.templates.patterns import demand_count, subsets
 from pdl_quantum.templates.words import turn_word
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pdl.circuits import Circuit
 from pdl.errors import UsageError
+from pdl_quantum.circuits import Circuit
 
 LEAST = 1e-14
 

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from pdl.circuits import Circuit, PauliSum
 from pdl.errors import UsageError
 from pdl.hints import Range
+from pdl_quantum.circuits import Circuit, PauliSum
 from pdl_quantum.templates.patterns import demand_count
 from pdl_quantum.templates.words import demand_hermitian, turn_word
 

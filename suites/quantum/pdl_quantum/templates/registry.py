@@ -6,10 +6,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from pdl.circuits import Circuit
 from pdl.errors import UsageError
 from pdl.suites import suggest
 from pdl_quantum.chemistry.uccsd import uccsd
+from pdl_quantum.circuits import Circuit
 from pdl_quantum.templates.dicke import dicke_state
 from pdl_quantum.templates.entangling import (
     basic_entangler,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pdl.circuits import Circuit, PauliSum
-from pdl.circuits.angles import angle_of
 from pdl.errors import UsageError
 from pdl.hints import Range
+from pdl_quantum.circuits import Circuit, PauliSum
+from pdl_quantum.circuits.angles import angle_of
 from pdl_quantum.templates.patterns import demand_count
 from pdl_quantum.templates.words import demand_hermitian, turn_word
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pdl.circuits import Circuit, PauliSum
 from pdl.errors import UsageError
+from pdl_quantum.circuits import Circuit, PauliSum
 
 
 def turn_word(circuit: Circuit, word: str, angle: Any) -> None:

@@ -8,11 +8,12 @@ from typing import Annotated, Literal
 import numpy as np
 
 import pdl
-from pdl.circuits import Circuit, PauliSum, states
 from pdl.errors import ConfigError, UsageError
 from pdl.hints import Inferred, Range
 from pdl.nn import Buffer, Module, Parameter, init
-from pdl.ops.pauli_words import LETTERS
+from pdl_quantum.circuits import Circuit, PauliSum, states
+from pdl_quantum.ops import circuit_expectation, pauli_words
+from pdl_quantum.ops.pauli_words import LETTERS
 
 Array = np.ndarray
 INFERRED = ("num_qubits", "num_electrons", "occupied", "symmetries")
@@ -71,7 +72,7 @@ class Ansatz(Module):
 
     def forward(self, observables: Sequence[PauliSum]) -> pdl.Tensor:
         """Expectations [rows, K]."""
-        return pdl.circuit_expectation(self.circuit, observables, self.theta)
+        return circuit_expectation(self.circuit, observables, self.theta)
 
     @property
     def num_states(self) -> int:
@@ -83,8 +84,8 @@ class Ansatz(Module):
         return own(self(hamiltonians), self.num_states)
 
     def ask(self, words: pdl.Tensor) -> pdl.Tensor:
-        """Expectations of Pauli words int64 [N, n] as `pdl.pauli_words` takes them, [N, num_states]."""
-        return pdl.pauli_words(self.circuit, self.theta, words)
+        """Expectations of Pauli words int64 [N, n] as `pdl_quantum.ops.pauli_words` takes them, [N, num_states]."""
+        return pauli_words(self.circuit, self.theta, words)
 
     def states(self) -> Array:
         """The states as they are now, complex128 [num_states, 2^n]."""

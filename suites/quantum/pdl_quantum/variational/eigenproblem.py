@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pdl.circuits import PauliSum
 from pdl.data import Dataset, Sample, Subset
 from pdl.errors import DataError
+from pdl_quantum.circuits import PauliSum
 from pdl_quantum.spectrum import Sector, levels
 
 

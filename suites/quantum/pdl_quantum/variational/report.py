@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pdl.circuits import Circuit, counts, sample
 from pdl.report import Section, line_chart, table
 from pdl.train.loop import Evaluation
+from pdl_quantum.circuits import Circuit, counts, sample
 from pdl_quantum.drawing import histogram, svg
 from pdl_quantum.variational.ansatz import Ansatz
 

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from pdl.circuits import PauliSum
 from pdl.data import Fault
 from pdl.errors import ConfigError, UsageError
 from pdl.export.deployment import Deployment
@@ -20,6 +19,7 @@ from pdl.tensor import Tensor
 from pdl.train import Loss, Metric, Parts, Recipe, SmokeTest, Task
 from pdl.train.deployed import Deployed
 from pdl.train.loop import Evaluation
+from pdl_quantum.circuits import PauliSum
 from pdl_quantum.variational import report, use
 from pdl_quantum.variational.ansatz import Ansatz, num_terms
 from pdl_quantum.variational.eigenproblem import Eigenproblem, problems_of
