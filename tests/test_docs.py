@@ -113,8 +113,28 @@ def test_the_two_commands_are_what_ci_runs() -> None:
         assert core in script, f"{core!r} is not in .ci/run"
 
 
-def test_files_that_the_documents_name_exist() -> None:
-    for document in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CONVENTIONS.md"):
-        for name in re.findall(r"\]\(([^)#:]+)\)", (ROOT / document).read_text()):
-            assert (ROOT / name).exists(), f"{document} links to {name}"
+def documents() -> list[Path]:
+    """The Markdown files of the checkout that people read."""
+    return [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+
+
+@pytest.mark.parametrize("document", documents(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_relative_links_lead_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", document.read_text()):
+        name, _, anchor = target.partition("#")
+        if "://" in target:
+            continue
+        place = document if not name else document.parent / name
+        assert place.exists(), f"{document.name} links to {name}"
+        if anchor:
+            assert anchor in anchors(place), f"{document.name}: {place.name} has no heading #{anchor}"
+
+
+def anchors(document: Path) -> set[str]:
+    """What headings are linked by, as on GitHub."""
+    headings = re.findall(r"^#+ (.*)$", document.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_ci_can_be_started() -> None:
     assert os.access(ROOT / ".ci/run", os.X_OK)
