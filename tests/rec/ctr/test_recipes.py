@@ -18,6 +18,7 @@ from pdl.runtime.fields import Number, RowFields, plain
 from pdl.train import Recipe
 from pdl.vocabulary import Vocabulary
 from pdl.workflow import selftest
+from pdl_rec.data import Adult
 
 CONFIGS = Path(__file__).parents[3] / "configs" / "rec"
 RECIPES = sorted(p for p in CONFIGS.glob("*.yaml") if "/rec/ctr" in p.read_text())
@@ -162,3 +163,12 @@ def test_step_reads_what_plain_writes() -> None:
     assert (ids[0], ids[3], ids[4]) == (2, 0, 2)
     with pytest.raises(UsageError, match="no vocabulary 'names'"):
         step.bind([], {})
+
+
+def test_adult_keeps_its_official_test() -> None:
+    parts = {split: Adult(split=split) for split in ("train", "val", "test")}  # type: ignore[arg-type]
+    assert len(parts["test"]) == 16_281
+    assert len(parts["train"]) + len(parts["val"]) == 32_561
+    assert 3000 < len(parts["val"]) < 3500
+    assert parts["test"].record(0)["fnlwgt"] == "226802"  # the first row of adult.test
+    assert len(Adult(split="train", val=0.0)) == 32_561
