@@ -5,5 +5,6 @@ from pdl_cv.data.digits import Digits
 from pdl_cv.data.folder import ImageFolder
 from pdl_cv.data.idx import MNIST, FashionMNIST, read_idx
 from pdl_cv.data.listing import ImageList
+from pdl_cv.data.medmnist import MedMNIST
 
-__all__ = ["CIFAR10", "MNIST", "Digits", "FashionMNIST", "ImageFolder", "ImageList", "read_idx"]
+__all__ = ["CIFAR10", "MNIST", "Digits", "FashionMNIST", "ImageFolder", "ImageList", "MedMNIST", "read_idx"]

@@ -86,8 +86,8 @@ def _recipe(data: Path, sessions: Sessions, kind: str, columns: str, rule: str) 
 
 
 def one_session_a_line(data: Path) -> bool:
-    """Whether the first lines are sessions, items parted by spaces and by nothing else, as `PairFile` reads them. (Lines
-    of prefixes and targets are not told: cut by line, prefixes of one session would be in two splits.)"""
+    """Whether the first lines are sessions, items parted by spaces and by nothing else, as `PairFile` reads them.
+    Lines of prefixes and targets are none: cut by line, prefixes of one session would be in two splits."""
     lines = [line for line in source(data).first_lines() if line.strip()]
     if any(mark in line for line in lines for mark in ",;\t"):
         return False
