@@ -2,9 +2,11 @@
 
     python tools/graph_folds.py graph/mutag_gin                      # the GIN paper's protocol: 10 folds
     python tools/graph_folds.py graph/mutag_gin --validate inner     # the epoch is chosen on another fold
+    python tools/graph_folds.py graph/mutag_gin --validate inner --either model.encoder.hidden=16 model.encoder.hidden=32
     python tools/graph_folds.py graph/mutag_gin --folds 5 train.epochs=50 --json out.json
 
-See `pdl_graph.graphs.folds` for what the numbers are; progress goes to standard error. Runs are kept below --runs, and
+With --either every fold chooses among settings by its own validation fold; several keys of one setting are joined by
+commas. See `pdl_graph.graphs.folds` for what the numbers are; progress goes to standard error. Runs are kept below --runs, and
 what is there is not trained again.
 """
 
@@ -14,7 +16,7 @@ import argparse
 import json
 import sys
 
-from pdl_graph.graphs.folds import cross_validate
+from pdl_graph.graphs.folds import Folds, chosen_within, cross_validate
 
 
 def main() -> None:
@@ -27,16 +29,31 @@ def main() -> None:
     parser.add_argument("--metric", default="accuracy")
     parser.add_argument("--runs", default="runs")
     parser.add_argument("--json", help="a file for all curves")
+    parser.add_argument("--either", nargs="+", default=[], metavar="SETTING", help="choose among these within each fold")
     args = parser.parse_intermixed_args()
-    found = cross_validate(
-        args.recipe,
-        validate=args.validate,
-        folds=args.folds,
-        metric=args.metric,
-        overrides=args.overrides,
-        runs=args.runs,
-        tell=lambda line: print(line, file=sys.stderr, flush=True),
-    )
+    if args.either and args.validate != "inner":
+        parser.error("--either goes with --validate inner: the held-out fold must choose nothing")
+
+    def measured(setting: str, runs: str) -> Folds:
+        return cross_validate(
+            args.recipe,
+            validate=args.validate,
+            folds=args.folds,
+            metric=args.metric,
+            overrides=[*args.overrides, *(setting.split(",") if setting else [])],
+            runs=runs,
+            tell=lambda line: print(line, file=sys.stderr, flush=True),
+        )
+
+    if args.either:
+        every = [measured(setting, f"{args.runs}/setting{k}") for k, setting in enumerate(args.either)]
+        test, pick = chosen_within(every)
+        for setting, one in zip(args.either, every, strict=True):
+            print(f"{setting}: val {one.curves.max(axis=1).mean():.4f}, test {one.test.mean():.4f}")
+        names = [args.either[k] for k in pick]
+        print(f"nested    {args.metric} {test.mean():.4f} +- {test.std():.4f} over {args.folds} folds; {names}")
+        return
+    found = measured("", args.runs)
     for name, epoch, mean, std in found.rows(args.validate):
         at = "" if epoch is None else f"  epoch {epoch}"
         print(f"{name:10}{args.metric} {mean:.4f} +- {std:.4f} over {args.folds} folds{at}")

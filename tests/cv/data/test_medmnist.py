@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pdl.config import check, load
+from pdl.config import load
 from pdl.data import DataFault
 from pdl.errors import ConfigError
 from pdl.workflow.training import train
@@ -91,5 +91,5 @@ def test_a_recipe_trains_on_one_beside_it(tmp_path: Path) -> None:
     text = f"defaults: [/cv/digits_lenet, _self_]\nmodel: {{image_size: 28}}\ndata:\n{splits}\ntrain: {{epochs: 1}}\n"
     (tmp_path / "mine.yaml").write_text(text.replace("epochs: 1", "epochs: 1, report: false, export: false"))
     overrides = ["data.transforms.eval.0.size=28"]
-    result = train(check(load(tmp_path / "mine.yaml", overrides)), run=tmp_path / "run", progress=False)
+    result = train(load(tmp_path / "mine.yaml", overrides), run=tmp_path / "run", progress=False)
     assert result.metrics["test/accuracy"] > 0.2

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pdl.errors import ConfigError, UsageError
-from pdl_graph.graphs.folds import Folds, cross_validate
+from pdl_graph.graphs.folds import Folds, chosen_within, cross_validate
 from pdl_graph.graphs.loader import Passes
 
 OWN = ("train.epochs=2", "task.epoch_steps=2", "model.encoder.hidden=4", "train.report=false", "train.export=false")
@@ -49,3 +49,13 @@ def test_epochs_are_cut_out_of_whole_passes(size: int) -> None:
     assert len(order) == 14 * size == 14 * len(passes)
     assert (np.sort(order.reshape(-1, 7), axis=1) == np.arange(7)).all()
     assert (order[:7] != order[7:14]).any()
+
+
+def test_each_fold_chooses_by_its_own_validation_fold() -> None:
+    one = Folds("accuracy", np.array([[0.5, 0.9], [0.6, 0.6]]), [1, 2], np.array([0.1, 0.2]))
+    other = Folds("accuracy", np.array([[0.8, 0.7], [0.6, 0.7]]), [1, 2], np.array([0.3, 0.4]))
+    test, pick = chosen_within([one, other])
+    assert pick.tolist() == [0, 1]
+    assert test.tolist() == [0.1, 0.4]
+    less = [Folds("rmse", f.curves, f.epochs, f.test, less=True) for f in (one, other)]
+    assert chosen_within(less)[1].tolist() == [0, 0]

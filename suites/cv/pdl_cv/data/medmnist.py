@@ -65,7 +65,7 @@ class MedMNIST(ImageArrays):
         for split in ("train", "val", "test"):
             images, labels = standin.digits(split)
             arrays |= {f"{split}_images": standin.enlarged(images, 28), f"{split}_labels": labels[:, None]}
-        np.savez(folder / "digits.npz", **arrays)
+        np.savez(folder / "digits.npz", **arrays)  # type: ignore[arg-type]
         return StandIn({"path": str(folder / "digits.npz"), **standin.whole(settings)}, "digits as MedMNIST has images")
 
 

@@ -9,7 +9,9 @@ held_out  the GIN paper's protocol (arXiv 1810.00826, section 7): the held-out f
           flatters a little, the more so the smaller the folds
 last      the same runs at their last epoch, which nobody chose
 inner     another fold is the validation data and left out of training; each fold is tested once, with the weights that
-          were best on it: the honest number, from less training data
+          were best on it: the honest number, from less training data, as long as nothing else was chosen by it
+nested    as inner, of several settings: each fold is tested with the setting, and the weights, that were best on its
+          validation fold (`chosen_within`). The honest number where settings were compared at all
 """
 
 from __future__ import annotations
@@ -110,6 +112,14 @@ def cross_validate(
     return Folds(metric, np.array(curves, np.float64), epochs or [], np.array(tests, np.float64), less)
 
 
+def chosen_within(settings: Sequence[Folds]) -> tuple[np.ndarray, np.ndarray]:
+    """The test values float64 [folds] of several settings on the same inner folds, each fold with the setting that its
+    own validation fold liked best (of equal ones the first), and which that was: int64 [folds]."""
+    best = np.stack([(one.curves.min(axis=1) if one.less else one.curves.max(axis=1)) for one in settings])
+    pick = best.argmin(axis=0) if settings[0].less else best.argmax(axis=0)
+    return np.stack([one.test for one in settings])[pick, np.arange(best.shape[1])], pick
+
+
 def _curve(path: Path, name: str) -> tuple[list[int], list[float]]:
     """Epochs and values of a metric in a run's metrics.jsonl; of an epoch that was run twice the later one."""
     held: dict[int, float] = {}
@@ -122,4 +132,4 @@ def _curve(path: Path, name: str) -> tuple[list[int], list[float]]:
     return list(held), list(held.values())
 
 
-__all__ = ["Folds", "Validate", "cross_validate"]
+__all__ = ["Folds", "Validate", "chosen_within", "cross_validate"]

@@ -20,6 +20,10 @@ def loads(text: str) -> Circuit:
     out, but for those that are a gate of pdl by name and matrix. OpenQASM 3 is parsed by the package `openqasm3`; its
     inputs of angle or float become parameters, its loops with constant bounds are unrolled.
 
+    Qubit 0 is the most significant of a state's index, of a bit string and of a Pauli word: |q0 q1 ...>. That is the
+    reverse of Qiskit, which writes q[n-1] ... q[0]: to compare counts, states or observables of the same program with
+    it, turn the strings round, and reverse the axes of the state.
+
     Errors: DataError with the line for what is no program, or what a circuit cannot hold (loops that depend on
     measurements, subroutines, classical arithmetic, timing); PackageError for version 3 without `openqasm3`.
     """

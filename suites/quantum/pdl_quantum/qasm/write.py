@@ -39,6 +39,7 @@ def dumps(circuit: Circuit, values: Any = None, *, version: Literal[2, 3] = 3) -
 
     Qubit k is q[k], classical bit k is c[k]. Gates that the standard library lacks are defined in the program, matrices
     by rotations and CX (arXiv quant-ph/0406176); in OpenQASM 2 gates with many controls are written out.
+    Programs say nothing of the order of qubits in a state: see `loads` for what is reversed in Qiskit.
 
     Errors: UsageError for channels and errors of readout, which OpenQASM has no word for; for parameters without values
     in version 2; for conditions that version 2 cannot say.
