@@ -24,8 +24,9 @@ from pdl.train.recipe import Data
 from pdl.workflow import exporting
 from pdl_cv import LeNet
 from tests.cv.test_classification import photos, recipe, run  # noqa: F401 - fixtures
-from tests.cv.test_recipes import RECIPES
 from tests.framework.runtime.made import whole
+
+RECIPES = sorted((Path(__file__).parents[2] / "configs/cv").glob("*.yaml"))
 
 #: sizes that each recipe's net may leave open
 OPEN = {"LeNet": ["n"], "CifarResNet": ["n", "h", "w"], "MobileNetV3": ["n", "h", "w"], "MobileNetV2": ["n", "h", "w"]}

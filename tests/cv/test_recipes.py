@@ -1,5 +1,5 @@
-"""Every recipe in configs/cv: short, and taken whole through the self-test on real data, with stand-ins where its own
-is not at hand.
+"""What a recipe of images reaches, what its self-test finds, and what stands in for its data; tests/test_recipes.py has
+the table of all recipes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import pytest
 
 import pdl
 from pdl import hub
-from pdl.config.named import shipped
 from pdl.data import StandIn
 from pdl.errors import DataError
 from pdl.workflow import selftest
@@ -21,50 +20,6 @@ from pdl.workflow.selftest import chain
 from pdl_cv import data
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "cv"
-RECIPES = sorted(CONFIGS.glob("*.yaml"))
-
-
-@pytest.fixture
-def no_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A machine that has nothing below PDL_DATA."""
-    monkeypatch.setenv("PDL_DATA", str(tmp_path / "nothing"))
-
-
-@pytest.fixture
-def test_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The test data, where the environment or the place beside the checkout has it."""
-    beside = CONFIGS.parents[2] / "shared" / "data"
-    folder = os.environ.get("PDL_TEST_DATA") or (str(beside) if beside.is_dir() else None)
-    if folder:
-        monkeypatch.setenv("PDL_DATA", folder)
-
-
-@pytest.mark.parametrize("path", RECIPES, ids=lambda p: p.stem)
-def test_recipe_is_short_and_has_a_name(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= 40
-    assert f"cv/{path.stem}" in shipped()
-
-
-def passes(path: Path, folder: Path) -> selftest.Outcome:
-    outcome = selftest.run(path, folder=folder)
-    if outcome.status == "skipped":
-        pytest.skip(outcome.reason)
-    assert outcome.status == "passed", f"{outcome.step}: {outcome.reason}"
-    assert (folder / "run/report.html").is_file()
-    return outcome
-
-
-@pytest.mark.parametrize("path", RECIPES, ids=lambda p: p.stem)
-def test_recipe_passes_the_selftest(path: Path, tmp_path: Path, no_data: None) -> None:
-    passes(path, tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("path", RECIPES, ids=lambda p: p.stem)
-def test_recipe_passes_the_selftest_on_its_own_data(path: Path, tmp_path: Path, test_data: None) -> None:
-    outcome = passes(path, tmp_path)
-    if outcome.data != selftest.OWN:
-        pytest.skip(f"its data is not here: {outcome.notes[0]}")
 
 
 @pytest.mark.slow

@@ -10,13 +10,10 @@ import numpy as np
 import pytest
 
 import pdl
-from pdl.config import load
-from pdl.config.named import shipped
 from pdl.data import Few
 from pdl.errors import ConfigError
 from pdl.train import Evaluation, assemble
 from pdl.train.assembly import learned_config, restored
-from pdl.workflow import selftest
 from pdl_graph import KnowledgeGraph, RotatE
 from pdl_graph.data import Triples
 from pdl_graph.data.triples import write_stand_in
@@ -24,8 +21,6 @@ from pdl_graph.knowledge.ranking import Ranks, measure
 from pdl_graph.knowledge.report import cardinality
 from tests.graph.recipes import recipe_of
 
-CONFIGS = Path(__file__).parents[3] / "configs" / "graph"
-RECIPES = sorted(p for p in CONFIGS.glob("*.yaml") if load(p).get("task._target_") == "pdl_graph.KnowledgeGraph")
 SPLITS = ("train", "val", "test")
 
 
@@ -230,17 +225,3 @@ def test_few_facts_of_training_are_all_that_training_knows(cfg: dict[str, Any]) 
     task.prepare(recipe_of(cfg), {"train": Few(Triples(cfg["data"]["train"]["source"]), 30)})
     assert [len(task.known[split]) for split in SPLITS] == [30, 12, 12]
     assert len(task.vocabularies["entities"]) == 48
-
-
-def test_there_are_recipes_of_the_models() -> None:
-    models, sets = ("rotate", "complex", "transe", "distmult"), ("wn18rr", "fb15k237")
-    assert {path.stem for path in RECIPES} >= {f"{name}_{model}" for name in sets for model in models}
-
-
-@pytest.mark.parametrize("path", RECIPES, ids=lambda p: p.stem)
-def test_recipe_passes_the_selftest(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PDL_DATA", str(tmp_path / "nothing"))
-    assert len(path.read_text().splitlines()) <= 40
-    assert f"graph/{path.stem}" in shipped()
-    outcome = selftest.run(path, folder=tmp_path)
-    assert outcome.status == "passed", f"{outcome.step}: {outcome.reason}"

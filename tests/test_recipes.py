@@ -1,0 +1,91 @@
+"""Every recipe of every suite: short, named, with a comment at its head, accepted by the check; and taken whole through
+the self-test on what stands in for its data, a few of each task in every run and all of them with -m slow.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pdl.config import faults, load
+from pdl.config.named import shipped
+from pdl.workflow import selftest
+
+ROOT = Path(__file__).parents[1]
+RECIPES = {f"{path.parent.name}/{path.stem}": path for path in sorted(ROOT.glob("configs/*/*.yaml"))}
+
+#: task -> the recipes of it that every run takes whole: the cheapest that differ in kind
+QUICK = {
+    "pdl_cv.Classification": ("cv/cifar10_resnet20", "cv/digits_lenet"),
+    "pdl_graph.GraphInfomax": ("graph/cora_dgi",),
+    "pdl_graph.GraphPrediction": ("graph/esol_gin", "graph/mutag_gin"),
+    "pdl_graph.KnowledgeGraph": ("graph/wn18rr_rotate", "graph/wn18rr_distmult"),
+    "pdl_graph.LinkPrediction": ("graph/celegans_vgae",),
+    "pdl_graph.NodeClassification": ("graph/cora_gcn", "graph/cora_rgcn"),
+    "pdl_graph.NodeEmbedding": ("graph/blogcatalog_node2vec",),
+    "pdl_graph.SubgraphLinks": ("graph/ns_seal",),
+    "pdl_quantum.AdaptVQE": ("quantum/lih_adapt_vqe",),
+    "pdl_quantum.GibbsPreparation": ("quantum/gibbs_tfi",),
+    "pdl_quantum.QAOA": ("quantum/maxcut_qaoa",),
+    "pdl_quantum.QuantumClassifier": ("quantum/circles_classifier",),
+    "pdl_quantum.QuantumKernel": ("quantum/moons_kernel",),
+    "pdl_quantum.SSVQE": ("quantum/h2_ssvqe",),
+    "pdl_quantum.VQD": ("quantum/h2_vqd",),
+    "pdl_quantum.VQE": ("quantum/h2_vqe",),
+    "pdl_quantum.VQSD": ("quantum/vqsd",),
+    "pdl_rec.ClickThrough": ("rec/adult_mmoe", "rec/criteo_deepfm"),
+    "pdl_rec.Matching": ("rec/ml100k_bpr", "rec/ml100k_dssm"),
+    "pdl_rec.NextItem": ("rec/ml100k_gru4rec", "rec/ml100k_sasrec"),
+}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_is_short_and_accepted(name: str) -> None:
+    lines = RECIPES[name].read_text().splitlines()
+    assert lines[0].startswith("# ")
+    assert len(lines) <= 40
+    assert name in shipped()
+    recipe = load(RECIPES[name])
+    found = [fault.message for fault in faults(recipe)]
+    left_open = sum("???" in line for line in lines)  # for the reader to fill in
+    assert len(found) == left_open
+    assert all(message.startswith("a value must be given") for message in found)
+    task = recipe["task"]["_target_"]
+    assert task in QUICK, "a task without a recipe in the quick self-tests"
+    assert (name in QUICK[task]) == (name in quick())
+
+
+def quick() -> set[str]:
+    return {name for names in QUICK.values() for name in names}
+
+
+def passes(name: str, folder: Path) -> selftest.Outcome:
+    outcome = selftest.run(RECIPES[name], folder=folder)
+    assert outcome.status == "passed", f"{outcome.step}: {outcome.reason}"
+    return outcome
+
+
+@pytest.mark.parametrize("name", [n if n in quick() else pytest.param(n, marks=pytest.mark.slow) for n in RECIPES])
+def test_a_recipe_passes_the_selftest(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine that has nothing below PDL_DATA."""
+    monkeypatch.setenv("PDL_DATA", str(tmp_path / "nothing"))
+    passes(name, tmp_path)
+    assert (tmp_path / "run/report.html").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("PDL_TEST_DATA" not in os.environ, reason="PDL_TEST_DATA names no folder of real data")
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_passes_the_selftest_on_its_own_data(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PDL_DATA", os.environ["PDL_TEST_DATA"])
+    outcome = passes(name, tmp_path)
+    if outcome.data != selftest.OWN:
+        pytest.skip(f"its data is not here: {outcome.notes[0]}")
+
+
+def test_the_quick_recipes_are_recipes() -> None:
+    assert quick() <= set(RECIPES)
