@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pdl.config import faults, load
+from pdl.config import load
 from pdl.config.named import shipped
+from pdl.train.recipe import faults
 from pdl.workflow import selftest
 
 ROOT = Path(__file__).parents[1]
