@@ -2,12 +2,12 @@
 
     python tools/graph_folds.py graph/mutag_gin                      # the GIN paper's protocol: 10 folds
     python tools/graph_folds.py graph/mutag_gin --validate inner     # the epoch is chosen on another fold
-    python tools/graph_folds.py graph/mutag_gin --validate inner --either model.encoder.hidden=16 model.encoder.hidden=32
+    python tools/graph_folds.py graph/mutag_gin --validate inner --either data.batch_size=32 data.batch_size=128
     python tools/graph_folds.py graph/mutag_gin --folds 5 train.epochs=50 --json out.json
 
 With --either every fold chooses among settings by its own validation fold; several keys of one setting are joined by
-commas. See `pdl_graph.graphs.folds` for what the numbers are; progress goes to standard error. Runs are kept below --runs, and
-what is there is not trained again.
+commas. See `pdl_graph.graphs.folds` for what the numbers are; progress goes to standard error. Runs are kept below
+--runs, and what is there is not trained again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("--metric", default="accuracy")
     parser.add_argument("--runs", default="runs")
     parser.add_argument("--json", help="a file for all curves")
-    parser.add_argument("--either", nargs="+", default=[], metavar="SETTING", help="choose among these within each fold")
+    parser.add_argument("--either", nargs="+", default=[], metavar="SETTING", help="each fold chooses among these")
     args = parser.parse_intermixed_args()
     if args.either and args.validate != "inner":
         parser.error("--either goes with --validate inner: the held-out fold must choose nothing")

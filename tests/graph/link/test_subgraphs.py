@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pdl
+from pdl import config
 from pdl.errors import ConfigError, DataError
 from pdl.ops import CSR
 from pdl.runtime import load
@@ -23,6 +24,7 @@ from pdl.workflow.evaluation import evaluate_bundle
 from pdl.workflow.exporting import export
 from pdl_graph import SEAL, Graph, GraphBatch, SubgraphLinks
 from pdl_graph.data import EdgeSplit, Planetoid
+from pdl_graph.link.around import hops_by_validation
 from pdl_graph.link.subgraphs import enclosing, side_by_side
 from pdl_graph.models.seal import sort_pool
 
@@ -216,3 +218,34 @@ def test_other_models_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"use pdl_graph\.SEAL"):
         assemble(SubgraphLinks(), wrong)
     assert len(EdgeSplit(drawn(20, 60, 0), "test")) > 0
+
+
+def split_of_edges(edges: list[tuple[int, int]], n: int) -> dict[str, EdgeSplit]:
+    source, target = np.array(edges).T
+    graph = Graph.from_edges(source, target, n, directed=False)
+    return {split: EdgeSplit(graph, split, val=0.2, test=0.1, seed=0) for split in ("train", "val")}  # type: ignore[arg-type]
+
+
+def test_hops_are_chosen_by_the_validation_pairs() -> None:
+    """In cliques two nodes share neighbours, and no more is needed; in a grid no two that are joined share any."""
+    cliques = [(16 * c + i, 16 * c + j) for c in range(3) for i in range(16) for j in range(i)]
+    parts = split_of_edges(cliques, 48)
+    assert hops_by_validation(parts["train"], parts["val"]) == 1
+    grid = [(10 * i + j, 10 * i + j + 1) for i in range(10) for j in range(9)]
+    grid += [(10 * i + j, 10 * i + j + 10) for i in range(9) for j in range(10)]  # no triangles
+    parts = split_of_edges(grid, 100)
+    assert hops_by_validation(parts["train"], parts["val"]) == 2
+
+
+def test_a_run_keeps_the_hops_that_it_chose(tmp_path: Path) -> None:
+    cfg = recipe(tmp_path, max_nodes=6)
+    cfg["train"]["max_steps"] = 3
+    train(Recipe(cfg), run=tmp_path / "run", progress=False)
+    kept = config.load(tmp_path / "run").get("task.hops")
+    assert kept in (1, 2)
+    session = load(export(tmp_path / "run").path)
+    assert 0 < session("0:1")["edge"] < 1
+    task = SubgraphLinks()
+    cfg["data"]["val"] = None
+    with pytest.raises(ConfigError, match=r"task.hops: 1 or 2 is chosen on data.val"):
+        assemble(task, Recipe(cfg))

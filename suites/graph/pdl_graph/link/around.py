@@ -13,10 +13,13 @@ from pdl.errors import ConfigError, UsageError
 from pdl.export.deployment import Deployment
 from pdl.hints import Range
 from pdl.nn import Module
+from pdl.ranking import auc
 from pdl.runtime.readers import Reader
 from pdl.train import Deployed, Loss, Recipe, SmokeTest
 from pdl_graph.data.pairs import edge_keys, non_edges, pairs_of
+from pdl_graph.graph import Graph
 from pdl_graph.link import around_use
+from pdl_graph.link.baselines import heuristics
 from pdl_graph.link.loader import split_of
 from pdl_graph.link.subgraphs import Enclosing, Surroundings, enclosing
 from pdl_graph.link.task import LinkPrediction
@@ -29,7 +32,8 @@ class SubgraphLinks(LinkPrediction):
     """Whether two nodes are joined, learned from the subgraphs around edges and around pairs without one: SEAL (Zhang &
     Chen, arXiv 1802.09691). Loss, metrics and baselines are those of `LinkPrediction`.
 
-    hops        nodes within so many steps of either node are read
+    hops        nodes within so many steps of either node are read: 1 or more; None: 1 or 2, chosen on the validation
+                pairs (`hops_by_validation`)
     max_nodes   so many, drawn at random, of those that are new in a hop; all by default
     negatives   pairs without an edge for each edge of training, drawn once, by the split's seed, among those that the
                 message graph does not join
@@ -43,7 +47,7 @@ class SubgraphLinks(LinkPrediction):
     def __init__(
         self,
         *,
-        hops: Annotated[int, Range(1)] = 1,
+        hops: Annotated[int, Range(1)] | None = None,
         max_nodes: Annotated[int, Range(1)] | None = None,
         negatives: Annotated[int, Range(1)] = 1,
         hits: Sequence[Annotated[int, Range(1)]] = (10, 50),
@@ -51,6 +55,7 @@ class SubgraphLinks(LinkPrediction):
     ) -> None:
         super().__init__(negatives=negatives, hits=hits)
         self.hops, self.max_nodes, self.keep = hops, max_nodes, keep
+        self._chosen = False  # whether the data chose hops
         self.train: Any = None  # the data set
         self._cut: dict[tuple[int, bool], tuple[Any, Surroundings]] = {}
 
@@ -67,6 +72,12 @@ class SubgraphLinks(LinkPrediction):
     def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
         super().prepare(recipe, datasets)
         self.train = datasets.get("train", self.train)
+        if self.hops is None:
+            missing = [split for split in ("train", "val") if split not in datasets]
+            both = {**datasets, **recipe.data.datasets(missing)}
+            if "train" not in both or "val" not in both:
+                raise ConfigError("task.hops: 1 or 2 is chosen on data.val, which is not there; name it, or give hops")
+            self.hops, self._chosen = hops_by_validation(both["train"], both["val"]), True
 
     def facts(self, recipe: Recipe) -> Mapping[str, Any]:
         """The labels and sizes of the training subgraphs, which are cut where the recipe's model leaves them open."""
@@ -97,6 +108,7 @@ class SubgraphLinks(LinkPrediction):
             others = non_edges(edge_keys(graph), graph.num_nodes, count, rng, directed=graph.directed)
             pairs = np.concatenate([pairs, pairs_of(others, graph.num_nodes)])
             targets = np.concatenate([targets, np.zeros(count, np.int64)])
+        assert self.hops is not None  # since `prepare`
         cut = enclosing(split.graph, pairs, hops=self.hops, max_nodes=self.max_nodes, seed=split.seed)
         return Surroundings(cut, targets, dataset)
 
@@ -112,7 +124,7 @@ class SubgraphLinks(LinkPrediction):
         )
 
     def learned_config(self) -> dict[str, Any]:
-        return {}  # pairs of any graph are read alike
+        return {"hops": self.hops} if self._chosen else {}  # pairs of any graph are read alike
 
     def smoke_test(self, recipe: Recipe) -> SmokeTest:
         return SmokeTest(train=200, test=60, epochs=6, batch_size=50, settings={"optim.lr": 0.005})
@@ -147,10 +159,27 @@ class SubgraphLinks(LinkPrediction):
         return around_use.deployment(self, model, recipe, metrics=metrics or {}, licence=licence)
 
 
+def hops_by_validation(train: Any, val: Any) -> int:
+    """2 where heuristics that look further than the neighbours that two nodes share, Adamic-Adar or PageRank, have a
+    higher AUC on the validation pairs than the number of these, else 1; of the edges of training alone.
+
+    The paper's rule (section 4) compares Adamic-Adar alone, which hardly differs where few pairs share anything: on
+    sparse graphs."""
+    split, rows = split_of(train)
+    pairs, targets = (split.pairs, split.targets) if rows is None else (split.pairs[rows], split.targets[rows])
+    edges = pairs[targets == 1]
+    graph = Graph.from_edges(edges[:, 0], edges[:, 1], split.graph.num_nodes, directed=False)
+    asked, few = split_of(val)
+    which = slice(None) if few is None else few
+    found = {name: auc(scores, asked.targets[which]) for name, scores in heuristics(graph, asked.pairs[which]).items()}
+    further = max(found["Adamic-Adar"], found.get("PageRank", 0.0))
+    return 2 if further > found["common neighbours"] else 1
+
+
 def kept(parts: Enclosing, share: float) -> int:
     """The size that so many of the subgraphs do not exceed, at least `SMALLEST`."""
     sizes = np.sort(parts.sizes)
     return max(SMALLEST, int(sizes[max(0, int(np.ceil(share * len(sizes))) - 1)]))
 
 
-__all__ = ["SubgraphLinks"]
+__all__ = ["SubgraphLinks", "hops_by_validation"]

@@ -28,14 +28,15 @@ def baselines(dataset: Any, ks: Sequence[int]) -> dict[str, dict[str, float]]:
     if rows is not None:
         pairs, labels = pairs[rows], labels[rows]
     found = {}
-    for name, scores in _scores(split.graph, pairs).items():
+    for name, scores in heuristics(split.graph, pairs).items():
         metrics = link_metrics(ks)
         next(iter(metrics.values())).scores.update(scores, labels)  # type: ignore[attr-defined]
         found[name] = {key: float(metric.compute()) for key, metric in metrics.items()}
     return found
 
 
-def _scores(graph: Graph, pairs: Array) -> dict[str, Array]:
+def heuristics(graph: Graph, pairs: Array) -> dict[str, Array]:
+    """Scores float64 [P] of pairs [P, 2] by each method."""
     rare = 1 / np.log(np.maximum(graph.in_degree(), 2))  # who is shared has two edges
     common, adamic = shared_neighbours(graph, pairs, np.stack([np.ones_like(rare), rare]))
     made = {

@@ -60,7 +60,9 @@ class MixedState(Eigenproblems):
     spectrum   eigenvalues of a matrix with eigenvectors at random, of this `seed`
     """
 
-    def __init__(self, *, file: str | Path | None = None, spectrum: Sequence[float] | None = None, seed: int = 0) -> None:
+    def __init__(
+        self, *, file: str | Path | None = None, spectrum: Sequence[float] | None = None, seed: int = 0
+    ) -> None:
         if (file is None) == (spectrum is None):
             raise DataError("MixedState: give either file or spectrum")
         if file is not None:
