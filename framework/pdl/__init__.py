@@ -35,7 +35,7 @@ _PUBLIC_MODULES = (
     "workflow",
 )  # fmt: skip
 _MODULES = (
-    *_PUBLIC_MODULES, "checkpoint", "cli", "dims", "errors", "files", "graphs", "hints", "kernels", "onnx", "packages",
+    *_PUBLIC_MODULES, "checkpoint", "cli", "dims", "errors", "files", "hints", "kernels", "onnx", "packages",
     "program", "random", "ranking", "suites", "vocabulary", "watch",
 )  # fmt: skip
 _NAMES = {

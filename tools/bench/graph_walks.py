@@ -16,18 +16,20 @@ from typing import Any
 
 import numpy as np
 
-from pdl import graphs, threads
+from pdl import threads
+from pdl.compressed import from_coo, rows_of
+from pdl_graph import Neighbours
 
 
-def power_law(nodes: int, degree: int, seed: int = 0) -> graphs.Neighbours:
+def power_law(nodes: int, degree: int, seed: int = 0) -> Neighbours:
     """An undirected graph in which the chance of an end falls with its rank as rank^-0.7."""
     rng = np.random.default_rng(seed)
     source = np.repeat(np.arange(nodes, dtype=np.int32), degree // 2)
     target = (nodes * rng.random(len(source)) ** (1 / 0.3)).astype(np.int32)
     target = rng.permutation(nodes).astype(np.int32)[target]
     both = np.concatenate([source, target]), np.concatenate([target, source])
-    indptr, indices, _ = graphs.from_edges(*both, (nodes, nodes), ascending=True)
-    return graphs.Neighbours(indptr, indices)
+    indptr, indices, _ = from_coo(*both, (nodes, nodes), ascending=True)
+    return Neighbours(indptr, indices)
 
 
 def rate(run: Callable[[], Any], steps: int, repeat: int = 3) -> float:
@@ -40,9 +42,7 @@ def rate(run: Callable[[], Any], steps: int, repeat: int = 3) -> float:
     return steps / best
 
 
-def torch_cluster_walk(
-    near: graphs.Neighbours, starts: np.ndarray, length: int, p: float, q: float
-) -> Callable[[], Any]:
+def torch_cluster_walk(near: Neighbours, starts: np.ndarray, length: int, p: float, q: float) -> Callable[[], Any]:
     """torch_cluster's kernel, which PyG's Node2Vec walks with."""
     import torch
     import torch_cluster  # noqa: F401 (its import registers the operator)
@@ -51,12 +51,12 @@ def torch_cluster_walk(
     return lambda: torch.ops.torch_cluster.random_walk(*arrays, length, p, q)
 
 
-def python_walk(near: graphs.Neighbours, starts: np.ndarray, length: int) -> Callable[[], Any]:
+def python_walk(near: Neighbours, starts: np.ndarray, length: int) -> Callable[[], Any]:
     """A walk over networkx's adjacency in Python, as reference implementations of DeepWalk do."""
     import networkx
 
     graph = networkx.Graph()
-    ends = graphs.rows_of(near.indptr)
+    ends = rows_of(near.indptr)
     graph.add_edges_from(zip(ends.tolist(), near.indices.tolist(), strict=True))
     lists = {node: list(graph.adj[node]) for node in graph.adj}
 
@@ -81,7 +81,7 @@ def main() -> None:
     near = power_law(args.nodes, args.degree)
     starts = np.random.default_rng(1).integers(0, args.nodes, args.walks)
     steps = args.walks * args.length
-    weighted = graphs.Neighbours(near.indptr, near.indices, weights=np.ones(len(near.indices)))
+    weighted = Neighbours(near.indptr, near.indices, weights=np.ones(len(near.indices)))
     own = {
         "deepwalk": lambda: near.walks(starts, args.length),
         "deepwalk, weighted": lambda: weighted.walks(starts, args.length),
@@ -101,7 +101,7 @@ def main() -> None:
         print(json.dumps(line), flush=True)
 
 
-def peers(name: str, near: graphs.Neighbours, starts: np.ndarray, args: argparse.Namespace) -> dict[str, float]:
+def peers(name: str, near: Neighbours, starts: np.ndarray, args: argparse.Namespace) -> dict[str, float]:
     """Millions of steps in a second of what is installed."""
     found, pq = {}, {"deepwalk": (1.0, 1.0), "node2vec p=0.25 q=4": (0.25, 4.0)}.get(name)
     if pq is None:

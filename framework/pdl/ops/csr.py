@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pdl import graphs
+from pdl.compressed import from_coo, rows_of, transpose
 from pdl.dtype import Array, float32, float64
 from pdl.errors import ShapeError, UsageError
 from pdl.ops.base import apply
@@ -35,7 +35,7 @@ class CSR:
     t_indptr   int64 [columns + 1], t_indices int32 [E]: the same of the transposed matrix
     t_edges    int32 [E], the place among the E that each nonzero of the transposed matrix has here
 
-    A tree of arrays (or tensors): it may stand in batches and go through compiled steps. Make one with `from_edges`.
+    A tree of arrays (or tensors): it may stand in batches and go through compiled steps. Make one with `from_coo`.
     """
 
     indptr: Any
@@ -46,10 +46,10 @@ class CSR:
     t_edges: Any
 
     @staticmethod
-    def from_edges(row: Array, column: Array, shape: tuple[int, int]) -> tuple[CSR, Array]:
+    def from_coo(row: Array, column: Array, shape: tuple[int, int]) -> tuple[CSR, Array]:
         """The pattern with a nonzero for each pair (row[e], column[e]), repeated pairs too, and the order of the given
         pairs in it, int [E]: values v of the pairs become `v[order]`. Within a row the given order is kept."""
-        indptr, indices, order = graphs.from_edges(row, column, shape)
+        indptr, indices, order = from_coo(row, column, shape)
         return CSR.from_rows(indptr, indices, shape[1]), order
 
     @staticmethod
@@ -58,7 +58,7 @@ class CSR:
         indptr, indices = np.asarray(indptr, np.int64), np.asarray(indices, np.int32)
         if len(indices) >= 2**31:
             raise ShapeError(f"CSR: {len(indices)} nonzeros; one pattern holds less than 2**31, work on parts")
-        return CSR(indptr, indices, graphs.rows_of(indptr), *graphs.transpose(indptr, indices, columns))
+        return CSR(indptr, indices, rows_of(indptr), *transpose(indptr, indices, columns))
 
     @property
     def shape(self) -> tuple[int, int]:

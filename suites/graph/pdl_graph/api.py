@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pdl_graph.analysis import page_rank
 from pdl_graph.batch import GraphBatch, SparseFeatures
 from pdl_graph.embedding import NodeEmbedding
 from pdl_graph.graph import Graph, batch_graphs, sparse_features
@@ -13,6 +14,7 @@ from pdl_graph.link.task import LinkPrediction
 from pdl_graph.message_passing import Message, MessagePassing
 from pdl_graph.models import *  # noqa: F403
 from pdl_graph.models import __all__ as _models
+from pdl_graph.neighbours import Neighbours
 from pdl_graph.node import GraphInfomax, NodeClassification
 
 __all__ = [
@@ -25,11 +27,13 @@ __all__ = [
     "LinkPrediction",
     "Message",
     "MessagePassing",
+    "Neighbours",
     "NodeClassification",
     "NodeEmbedding",
     "SparseFeatures",
     "SubgraphLinks",
     "batch_graphs",
+    "page_rank",
     "sparse_features",
     *_models,
 ]

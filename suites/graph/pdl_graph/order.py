@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pdl import graphs
+from pdl.compressed import from_coo
+from pdl_graph.analysis import components
 from pdl_graph.structure import rows_of
 
 if TYPE_CHECKING:
@@ -21,10 +22,10 @@ def cuthill_mckee(graph: Graph) -> Array:
     The rim is where a first search ends (George and Liu 1979). Directions of edges do not count.
     """
     (source, target), n, indptr, indices = graph.edges(), graph.num_nodes, graph.indptr, graph.indices
-    part = graphs.components(source, target, n)[0]
+    part = components(source, target, n)[0]
     if graph.directed:
         both = np.concatenate([target, source]), np.concatenate([source, target])
-        indptr, indices, _ = graphs.from_edges(*both, (n, n))
+        indptr, indices, _ = from_coo(*both, (n, n))
     degree = np.diff(indptr)
     by_part = np.lexsort((degree, part))
     seeds = by_part[np.flatnonzero(np.diff(part[by_part], prepend=-1))]

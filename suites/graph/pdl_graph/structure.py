@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from pdl import graphs
+from pdl.compressed import from_coo
 from pdl.data.faults import fault
 from pdl.errors import UsageError
 from pdl.ops import CSR
+from pdl_graph import analysis
 from pdl_graph.batch import GraphBatch
 from pdl_graph.features import stack_rows, take_rows
 
@@ -92,7 +93,7 @@ def with_edges(graph: Graph, source: Array, target: Array, at: Array | None, **e
     if at is not None:
         edge = {k: getattr(graph, k)[at] for k in EDGE if getattr(graph, k) is not None} | edge
     if edge:
-        indptr, indices, order = graphs.from_edges(target, source, (n, n), ascending=True)
+        indptr, indices, order = from_coo(target, source, (n, n), ascending=True)
         edge = {k: v[order] for k, v in edge.items()}
     else:
         indptr, indices = by_target(source, target, n)
@@ -282,7 +283,7 @@ def _joined(graphs: Sequence[Graph], name: str) -> Array | None:
 # -- facts -------------------------------------------------------------------------------------------------------------
 def components(graph: Graph) -> Array:
     """The part of each node that hangs together (whatever the direction of edges): its smallest node, int64 [N]."""
-    number, _ = graphs.components(*graph.edges(), graph.num_nodes)
+    number, _ = analysis.components(*graph.edges(), graph.num_nodes)
     return np.unique(number, return_index=True)[1][number]
 
 

@@ -67,6 +67,7 @@ from pdl_quantum.excited import SSVQE, VQD, SubspaceAnsatz
 from pdl_quantum.layer import Layer
 from pdl_quantum.mixed import VQSD, GibbsPreparation, PreparedAnsatz
 from pdl_quantum.models import VSQL, KernelClassifier, VariationalClassifier
+from pdl_quantum.ops import circuit_expectation, circuit_state, pauli_words
 from pdl_quantum.problems import QUBO, TSP, MaxCut, Portfolio
 from pdl_quantum.qaoa import QAOA, QAOACircuit, solve
 from pdl_quantum.variational import Ansatz, Eigenproblem, Eigenproblems, Variational
@@ -122,6 +123,8 @@ __all__ = [
     "bit_flip",
     "bit_phase_flip",
     "bit_probabilities",
+    "circuit_expectation",
+    "circuit_state",
     "density",
     "density_expectations",
     "density_of",
@@ -144,6 +147,7 @@ __all__ = [
     "parameter_shift",
     "partial_trace",
     "pauli_channel",
+    "pauli_words",
     "phase_damping",
     "phase_flip",
     "purity",

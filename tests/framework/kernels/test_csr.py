@@ -22,7 +22,7 @@ def random_pattern(rows: int, columns: int, edges: int, seed: int) -> CSR:
     """Nonzeros anywhere, repeated ones too; most of them in the first rows."""
     rng = np.random.default_rng(seed)
     row = (rows * rng.random(edges) ** 3).astype(np.int64) if rows else np.zeros(0, np.int64)
-    return CSR.from_edges(row, rng.integers(0, max(columns, 1), len(row)), (rows, columns))[0]
+    return CSR.from_coo(row, rng.integers(0, max(columns, 1), len(row)), (rows, columns))[0]
 
 
 def matrix(a: CSR, value: np.ndarray) -> sparse.csr_matrix:
@@ -77,7 +77,7 @@ def test_the_number_of_threads_changes_no_bit(columns: int, shape: tuple[int, ..
 
 
 def test_extrema_take_the_first_of_equals_and_nan() -> None:
-    a, _ = CSR.from_edges(np.array([0, 0, 0]), np.array([1, 0, 1]), (2, 2))
+    a, _ = CSR.from_coo(np.array([0, 0, 0]), np.array([1, 0, 1]), (2, 2))
     x = pdl.Tensor(np.array([[1.0, np.nan], [1.0, 2.0]]), requires_grad=True)
     y = pdl.spmm(a, x, reduce="max")
     np.testing.assert_array_equal(y.detach().numpy(), [[1, np.nan], [0, 0]])
@@ -87,7 +87,7 @@ def test_extrema_take_the_first_of_equals_and_nan() -> None:
 
 
 def test_softmax_of_large_scores() -> None:
-    a, _ = CSR.from_edges(np.array([0, 0, 1]), np.array([0, 1, 1]), (3, 2))
+    a, _ = CSR.from_coo(np.array([0, 0, 1]), np.array([0, 1, 1]), (3, 2))
     score = pdl.Tensor(np.array([[1e4, -1e4], [0, -1e4], [-1e4, 1e4]], np.float32))
     np.testing.assert_allclose(pdl.edge_softmax(a, score).numpy(), [[1, 0.5], [0, 0.5], [1, 1]], atol=1e-30)
 
@@ -111,7 +111,7 @@ def test_patterns_are_arguments_of_programs() -> None:
         made(arrays[0], np.where(np.arange(15) == 3, 6, arrays[1]).astype(np.int32), *arrays[2:], x)
 
 
-A, _ = CSR.from_edges(np.array([0, 0, 2]), np.array([1, 0, 1]), (3, 2))
+A, _ = CSR.from_coo(np.array([0, 0, 2]), np.array([1, 0, 1]), (3, 2))
 X, VALUE = pdl.Tensor(np.ones((2, 4))), pdl.Tensor(np.ones(3))
 
 

@@ -12,10 +12,10 @@ from .case import Case, draws
 f, _ = draws(41)
 # row 1 and the last are empty, column 4 too; (2, 1) is there twice
 ROW, COLUMN = np.array([2, 0, 2, 0, 3, 2, 0]), np.array([1, 3, 1, 1, 2, 0, 0])
-A, _ORDER = CSR.from_edges(ROW, COLUMN, (5, 5))
+A, _ORDER = CSR.from_coo(ROW, COLUMN, (5, 5))
 PAIRS = list(zip(A.row, A.indices, strict=True))
 #: so many nonzeros to three columns that the transposed product is scattered
-TALL, _ = CSR.from_edges(np.arange(240) % 40, np.arange(240) // 7 % 3, (40, 3))
+TALL, _ = CSR.from_coo(np.arange(240) % 40, np.arange(240) // 7 % 3, (40, 3))
 
 
 def lifted(value, x):

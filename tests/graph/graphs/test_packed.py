@@ -21,7 +21,7 @@ def test_a_batch_is_the_graphs_side_by_side() -> None:
         source = np.concatenate([graph.indices + at for graph, at in zip(chosen, start, strict=False)])
         target = np.concatenate([graph.targets + at for graph, at in zip(chosen, start, strict=False)])
         batch = packed.take(ids)
-        expected, order = CSR.from_edges(target, source, (start[-1], start[-1]))
+        expected, order = CSR.from_coo(target, source, (start[-1], start[-1]))
         assert order.tolist() == list(range(len(source)))
         for name in ("indptr", "indices", "row", "t_indptr", "t_indices", "t_edges"):
             held, wanted = getattr(batch.adjacency, name), getattr(expected, name)

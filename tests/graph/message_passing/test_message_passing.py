@@ -176,14 +176,14 @@ def test_trees_of_features_and_two_kinds_of_nodes() -> None:
         def message(self, source: Any, target: Any, edge: Any) -> Any:
             return source["h"] * source["scale"][:, None] + target
 
-    a, _ = CSR.from_edges(np.array([0, 0, 1]), np.array([3, 1, 2]), (2, 4))
+    a, _ = CSR.from_coo(np.array([0, 0, 1]), np.array([3, 1, 2]), (2, 4))
     h, own = np.arange(8, dtype=np.float32).reshape(4, 2), np.ones((2, 2), np.float32)
     y = Rated()(a, {"h": h, "scale": np.array([1, 2, 3, 4], np.float32)}, target=own)
     np.testing.assert_allclose(y.data, [(h[3] * 4 + h[1] * 2) / 2 + 1, h[2] * 3 + 1])
 
 
 def test_receiving_nodes_are_the_first_of_the_sending() -> None:
-    a, _ = CSR.from_edges(np.array([0, 1, 1]), np.array([2, 3, 0]), (2, 4))
+    a, _ = CSR.from_coo(np.array([0, 1, 1]), np.array([2, 3, 0]), (2, 4))
 
     class Gap(MessagePassing):
         def message(self, source: Any, target: Any, edge: Any) -> Any:

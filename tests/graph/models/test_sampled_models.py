@@ -180,7 +180,7 @@ def blocks_of(g: Graph, seeds: np.ndarray, layers: int, x: Any) -> list[GraphBat
         sending = np.concatenate([nodes, np.setdiff1d(g.indices[edges], nodes)])
         number = np.empty(N, np.int64)
         number[sending] = np.arange(len(sending))
-        pattern, order = CSR.from_edges(row, number[g.indices[edges]], (len(nodes), len(sending)))
+        pattern, order = CSR.from_coo(row, number[g.indices[edges]], (len(nodes), len(sending)))
         assert g.edge_type is not None
         found.insert(0, GraphBatch(pattern, edge_type=g.edge_type[edges][order]))
         nodes = sending

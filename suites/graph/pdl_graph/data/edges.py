@@ -14,9 +14,9 @@ import numpy as np
 from pdl.data import Dataset, StandIn, digest
 from pdl.data.faults import fault
 from pdl.errors import ConfigError
-from pdl.graphs import components
 from pdl.hints import Range
 from pdl.suites import locate, moved
+from pdl_graph.analysis import components
 from pdl_graph.data.base import GraphData, graph_of
 from pdl_graph.data.pairs import edge_keys, keys_of, member, non_edges, pairs_of
 from pdl_graph.graph import Graph

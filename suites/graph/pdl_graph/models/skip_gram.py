@@ -10,11 +10,11 @@ import numpy as np
 
 import pdl
 from pdl.errors import ConfigError
-from pdl.graphs import Neighbours
 from pdl.hints import Range
 from pdl.nn import Embedding, Module, init
 from pdl.tensor import Tensor
 from pdl_graph.graph import Graph
+from pdl_graph.neighbours import Neighbours
 
 Array = np.ndarray
 
@@ -38,7 +38,7 @@ class Sampler:
 
 
 class Walks(Sampler):
-    """A walk from each of some nodes, int64 [S]; see `pdl.graphs.Neighbours.walks`."""
+    """A walk from each of some nodes, int64 [S]; see `pdl_graph.Neighbours.walks`."""
 
     def __init__(
         self,

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 import pdl
+from pdl.compressed import rows_of, transpose
 from pdl.data import Batch, DataLoader
 from pdl.errors import ConfigError, TraceError
-from pdl.graphs import Block, Neighbours, rows_of, transpose
 from pdl.nn import Module
 from pdl.ops import CSR
 from pdl.program.tracing import is_tracing
@@ -28,6 +28,7 @@ from pdl_graph.features import take_rows
 from pdl_graph.graph import Graph
 from pdl_graph.models.base import GraphModel
 from pdl_graph.models.layered import LayeredModel
+from pdl_graph.neighbours import Block, Neighbours
 
 PIECE_EDGES = 1 << 20  # edges of a piece of exact scores
 _EDGE = ("edge_weight", "edge_attr", "edge_type")

@@ -1,4 +1,8 @@
-"""Lists of neighbours from edges, turned round and cleaned; components."""
+"""Compressed sparse rows: the pattern of a sparse matrix from pairs of numbers, and transposed. NumPy in, NumPy out.
+
+The entries of row i are indices[indptr[i]:indptr[i + 1]], with indptr int64 [rows + 1] and indices int32 [E];
+`pdl.ops.CSR` is such a pattern that tensors are multiplied by.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,27 @@ from typing import Any
 
 import numpy as np
 
+from pdl.dtype import Array
 from pdl.errors import ShapeError, UsageError
-from pdl.graphs.given import int32s, integers
 from pdl.kernels import graph as kernels
 
-Array = np.ndarray[Any, Any]
+
+def integers(ids: Array) -> Array:
+    """Ids as int32 where they are, else as int64."""
+    ids = np.asarray(ids)
+    if ids.dtype.kind not in "iu":
+        raise UsageError(f"ids are whole numbers, not {ids.dtype}")
+    return np.ascontiguousarray(ids, np.int32 if ids.dtype == np.int32 else np.int64)
+
+
+def int32s(ids: Array) -> Array:
+    """Ids as int32; UsageError for those that do not fit."""
+    ids = np.asarray(ids)
+    if ids.size and ids.dtype.kind not in "iu":
+        raise UsageError(f"ids are whole numbers, not {ids.dtype}")
+    if ids.size and not -(2**31) <= int(ids.min()) <= int(ids.max()) < 2**31:
+        raise UsageError(f"ids are below 2**31; there are {ids.min()} to {ids.max()}")
+    return np.ascontiguousarray(ids, np.int32)
 
 
 def group(ids: Array, n: int) -> tuple[Array, Array]:
@@ -30,17 +50,17 @@ def _group(ids: Array, n: int, before: Array | None = None) -> tuple[Array, Arra
     return indptr, order
 
 
-def from_edges(
+def from_coo(
     row: Array, column: Array, shape: tuple[int, int], *, ascending: bool = False
 ) -> tuple[Array, Array, Array]:
-    """(indptr, indices, order) of the lists with an entry for each pair (row[e], column[e]), repeated pairs too.
+    """(indptr, indices, order) of the rows with an entry for each pair (row[e], column[e]), repeated pairs too.
 
     order [E]   the place of each entry among the pairs: values v of the pairs become v[order]
-    ascending   lists by id; otherwise, and among equal pairs, in the order given
+    ascending   entries of a row by column; otherwise, and among equal pairs, in the order given
     """
     row, column = integers(row), integers(column)
     if row.shape != column.shape or row.ndim != 1:
-        raise ShapeError(f"edges need two columns of one length, got {row.shape} and {column.shape}")
+        raise ShapeError(f"pairs need two columns of one length, got {row.shape} and {column.shape}")
     indptr, order = _group(row, shape[0], _group(column, shape[1])[1] if ascending else None)
     indices = column[order].astype(np.int32, copy=False)
     if not ascending and len(column) and not 0 <= int(column.min()) <= int(column.max()) < shape[1]:
@@ -69,28 +89,8 @@ def transpose(indptr: Array, indices: Array, columns: int) -> tuple[Array, Array
     return t_indptr, t_indices, t_edges
 
 
-def coalesce(indptr: Array, indices: Array) -> tuple[Array, Array, Array]:
-    """(indptr, indices, first): ascending lists with each id once, and the place of the first of each run of equals,
-    so that values are added up by np.add.reduceat(values, first)."""
-    new = np.ones(len(indices), bool)
-    new[1:] = indices[1:] != indices[:-1]
-    new[indptr[:-1][np.diff(indptr) > 0]] = True
-    first = np.flatnonzero(new)
-    return np.concatenate([[0], np.cumsum(new)])[indptr].astype(np.int64), indices[first], first
-
-
-def components(source: Array, target: Array, n: int) -> tuple[Array, Array]:
-    """(label int64 [n], tree bool [E]): the component of each node, whatever the direction of edges, numbered by their
-    lowest nodes; and whether an edge joined two when all are taken in order, which makes a spanning forest."""
-    source, target = integers(source), integers(target)
-    wide = np.promote_types(source.dtype, target.dtype)
-    label, tree = np.empty(n, np.int64), np.empty(len(source), np.uint8)
-    kernels.components(label, tree, source.astype(wide, copy=False), target.astype(wide, copy=False))
-    return label, tree.astype(bool)
-
-
 def _place(count: int) -> Any:
     return np.int32 if count < 2**31 else np.int64
 
 
-__all__ = ["coalesce", "components", "from_edges", "group", "rows_of", "transpose"]
+__all__ = ["from_coo", "group", "int32s", "integers", "rows_of", "transpose"]

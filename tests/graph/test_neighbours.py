@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pdl import graphs, threads
+from pdl import threads
+from pdl.compressed import from_coo, rows_of
 from pdl.errors import ShapeError, UsageError
-from pdl.graphs import Neighbours
+from pdl_graph import Neighbours, page_rank
+from pdl_graph.analysis import components
 
 
 def edges_of(seed: int, n: int, e: int) -> tuple[np.ndarray, np.ndarray]:
@@ -22,14 +24,14 @@ def edges_of(seed: int, n: int, e: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def made(edges: int, n: int, e: int, **options: Any) -> Neighbours:
-    indptr, indices, _ = graphs.from_edges(*edges_of(edges, n, e), (n, n), ascending=True)
+    indptr, indices, _ = from_coo(*edges_of(edges, n, e), (n, n), ascending=True)
     return Neighbours(indptr, indices, **options)
 
 
 def simple(seed: int, n: int, e: int) -> Neighbours:
     """Ascending lists, each id once."""
-    whole = made(seed, n, e)
-    return Neighbours(*graphs.coalesce(whole.indptr, whole.indices)[:2])
+    row, column = np.divmod(np.unique(np.ravel_multi_index(edges_of(seed, n, e), (n, n))), n)
+    return Neighbours(*from_coo(row, column, (n, n))[:2])
 
 
 def lists(near: Neighbours) -> list[list[int]]:
@@ -53,68 +55,25 @@ def fits(counts: np.ndarray, chances: np.ndarray) -> bool:
 sizes = st.tuples(st.integers(0, 2**31), st.integers(1, 12), st.integers(0, 60))
 
 
-class TestRows:
-    @given(sizes, st.booleans(), st.sampled_from([np.int32, np.int64]))
-    def test_edges_to_lists(self, size: tuple[int, int, int], ascending: bool, dtype: Any) -> None:
-        row, column = (a.astype(dtype) for a in edges_of(*size))
-        n = size[1]
-        indptr, indices, order = graphs.from_edges(row, column, (n, n), ascending=ascending)
-        wanted = np.lexsort((column, row)) if ascending else np.argsort(row, kind="stable")
-        np.testing.assert_array_equal(order, wanted)
-        np.testing.assert_array_equal(indices, column[wanted])
-        np.testing.assert_array_equal(np.diff(indptr), np.bincount(row, minlength=n))
+def test_lists_are_checked() -> None:
+    with pytest.raises(ShapeError, match="outside"):
+        Neighbours(np.array([0, 1]), np.array([3]))
+    with pytest.raises(ShapeError, match="ascend"):
+        Neighbours(np.array([0, 2, 1]), np.array([0]))
 
-    @given(sizes)
-    def test_transpose_twice_is_the_same(self, size: tuple[int, int, int]) -> None:
-        n = size[1]
-        indptr, indices, _ = graphs.from_edges(*edges_of(*size), (n, n), ascending=True)
-        t_indptr, t_indices, t_edges = graphs.transpose(indptr, indices, n)
-        np.testing.assert_array_equal(t_indices, graphs.rows_of(indptr)[t_edges])
-        np.testing.assert_array_equal(indices[t_edges], graphs.rows_of(t_indptr))
-        for got, want in zip(graphs.transpose(t_indptr, t_indices, n)[:2], (indptr, indices), strict=True):
-            np.testing.assert_array_equal(got, want)
 
-    def test_many_edges_on_any_number_of_threads(self) -> None:
-        row, column = edges_of(0, 1000, 400_000)
-        found = []
-        for count in (1, 2):
-            with threads.limit(count):
-                found.append(graphs.from_edges(row, column, (1000, 1000), ascending=True))
-        np.testing.assert_array_equal(found[0][2], np.lexsort((column, row)))
-        for one, two in zip(*found, strict=True):
-            np.testing.assert_array_equal(one, two)
-
-    @given(sizes)
-    def test_coalesce(self, size: tuple[int, int, int]) -> None:
-        near = made(*size)
-        indptr, indices, first = graphs.coalesce(near.indptr, near.indices)
-        once = [sorted(set(row)) for row in lists(near)]
-        assert lists(Neighbours(indptr, indices)) == once
-        runs = np.diff(np.append(first, len(near.indices)))
-        assert list(runs) == [count for row in lists(near) for _, count in sorted(Counter(row).items())]
-
-    def test_ids_out_of_range_are_named(self) -> None:
-        with pytest.raises(UsageError, match="id 7 at place 1 is outside"):
-            graphs.group(np.array([0, 7, 2]), 5)
-        with pytest.raises(UsageError, match="id -1 at place 0"):
-            graphs.from_edges(np.array([0, 1]), np.array([-1, 1]), (2, 2))
-        with pytest.raises(ShapeError, match="outside"):
-            Neighbours(np.array([0, 1]), np.array([3]))
-        with pytest.raises(ShapeError, match="ascend"):
-            Neighbours(np.array([0, 2, 1]), np.array([0]))
-
-    @given(sizes)
-    def test_components(self, size: tuple[int, int, int]) -> None:
-        source, target = edges_of(size[0], size[1], size[2] // 4)
-        n = size[1]
-        label, tree = graphs.components(source, target, n)
-        reach = np.eye(n, dtype=bool)
-        reach[source, target] = reach[target, source] = True
-        for _ in range(n):
-            reach = reach @ reach
-        np.testing.assert_array_equal(label[:, None] == label, reach)
-        assert tree.sum() == n - (label.max() + 1)
-        np.testing.assert_array_equal(graphs.components(source[tree], target[tree], n)[0], label)
+@given(sizes)
+def test_components(size: tuple[int, int, int]) -> None:
+    source, target = edges_of(size[0], size[1], size[2] // 4)
+    n = size[1]
+    label, tree = components(source, target, n)
+    reach = np.eye(n, dtype=bool)
+    reach[source, target] = reach[target, source] = True
+    for _ in range(n):
+        reach = reach @ reach
+    np.testing.assert_array_equal(label[:, None] == label, reach)
+    assert tree.sum() == n - (label.max() + 1)
+    np.testing.assert_array_equal(components(source[tree], target[tree], n)[0], label)
 
 
 class TestBlocks:
@@ -131,9 +90,7 @@ class TestBlocks:
             assert len(np.unique(block.nodes)) == len(block.nodes)
             senders = block.nodes[block.indices]
             np.testing.assert_array_equal(near.indices[block.edges], senders)
-            np.testing.assert_array_equal(
-                graphs.rows_of(near.indptr)[block.edges], wanted[graphs.rows_of(block.indptr)]
-            )
+            np.testing.assert_array_equal(rows_of(near.indptr)[block.edges], wanted[rows_of(block.indptr)])
             degree = near.degrees[wanted]
             many = replace and fanout >= 0
             want = degree if fanout < 0 else np.where(degree > 0, fanout, 0) if many else np.minimum(degree, fanout)
@@ -254,9 +211,9 @@ class TestWalks:
             lambda: near.walks(starts, 30),
             lambda: near.walks(starts, 30, p=0.5, q=2.0),
             lambda: near.blocks(starts, (5, 5))[0].edges,
-            lambda: near.strangers(starts, 4),
-            lambda: near.around(starts[:300, None], hops=1).edges,
-            lambda: graphs.page_rank(near.indptr, near.indices),
+            lambda: near.negatives(starts, 4),
+            lambda: near.enclosing_subgraphs(starts[:300, None], hops=1).edges,
+            lambda: page_rank(near.indptr, near.indices),
         ):
             found = []
             for count in (1, 2):
@@ -279,20 +236,20 @@ class TestWalks:
         with pytest.raises(UsageError, match="fanout is -2"):
             near.blocks(np.array([0]), [-2])
         wide = Neighbours(np.array([0, 1]), np.array([4]), columns=5)  # node 4 has no list: nothing to read there
-        for use in (lambda: wide.walks(np.array([0]), 3), lambda: wide.around(np.array([[0]]), hops=2)):
+        for use in (lambda: wide.walks(np.array([0]), 3), lambda: wide.enclosing_subgraphs(np.array([[0]]), hops=2)):
             with pytest.raises(UsageError, match="only 1 have a list"):
                 use()
         with pytest.raises(ShapeError, match="one for each of 4 nodes"):
             star(3).to_type(np.zeros(3), 0)
 
 
-class TestStrangers:
+class TestNegatives:
     @given(sizes)
     def test_none_is_a_neighbour(self, size: tuple[int, int, int]) -> None:
         near = simple(*size)
         rows = lists(near)
         free = [v for v in range(size[1]) if len({*rows[v], v}) < size[1]]
-        drawn = near.strangers(np.array(free, np.int64), 8)
+        drawn = near.negatives(np.array(free, np.int64), 8)
         for v, row in zip(free, drawn, strict=True):
             assert not {*row} & {*rows[v], v}
             assert ((row >= 0) & (row < size[1])).all()
@@ -301,46 +258,27 @@ class TestStrangers:
         near = star(9)  # node 1 has nobody on its list
         near = Neighbours(np.array([0, 2] + [2] * 9), np.array([3, 5]))
         degrees = np.arange(10.0)
-        drawn = near.strangers(np.zeros(5000, np.int64), 2, chances=degrees)
+        drawn = near.negatives(np.zeros(5000, np.int64), 2, weights=degrees)
         left = np.where(np.isin(np.arange(10), [0, 3, 5]), 0, degrees)
         assert fits(np.bincount(drawn.ravel(), minlength=10), left / left.sum())
 
     def test_the_last_one_left_is_found(self) -> None:
         n = 500
         near = Neighbours(np.array([0] + [n - 2] * n), np.setdiff1d(np.arange(n), [0, 123]))
-        assert (near.strangers(np.zeros(3, np.int64), 2) == 123).all()
+        assert (near.negatives(np.zeros(3, np.int64), 2) == 123).all()
         full = Neighbours(np.array([0, 1, 2]), np.array([1, 0]))
         with pytest.raises(UsageError, match="joined to every node"):
-            full.strangers(np.array([0]), 1)
-
-    def test_the_last_non_edges_are_found(self) -> None:
-        n = 300
-        joined = ~np.eye(n, dtype=bool)
-        joined[[3, 7, 10], [7, 3, 20]] = False
-        near = Neighbours(np.append(0, np.cumsum(joined.sum(1))), np.nonzero(joined)[1])
-        assert [end.tolist() for end in near.non_edges(1)] == [[3], [7]]
-        assert sorted(zip(*near.non_edges(3, directed=True), strict=True)) == [(3, 7), (7, 3), (10, 20)]
-
-    @given(sizes, st.booleans())
-    def test_non_edges(self, size: tuple[int, int, int], directed: bool) -> None:
-        near, n = simple(*size), size[1]
-        edge = np.zeros((n, n), bool)
-        edge[graphs.rows_of(near.indptr), near.indices] = True
-        free = ~(edge | np.eye(n, dtype=bool)) if directed else np.triu(~(edge | edge.T), 1)
-        source, target = near.non_edges(int(free.sum()), directed=directed)
-        np.testing.assert_array_equal(np.sort(source * n + target), np.flatnonzero(free))
-        with pytest.raises(UsageError, match="no edges were not found"):
-            near.non_edges(int(free.sum()) + 1, directed=directed)
+            full.negatives(np.array([0]), 1)
 
 
 class TestParts:
     @given(sizes, st.integers(0, 3))
-    def test_around(self, size: tuple[int, int, int], hops: int) -> None:
+    def test_enclosing_subgraphs(self, size: tuple[int, int, int], hops: int) -> None:
         near, n = made(*size), size[1]
         seeds = edges_of(size[0] + 2, n, 3)
-        parts = near.around(np.stack(seeds, axis=1), hops=hops)
+        parts = near.enclosing_subgraphs(np.stack(seeds, axis=1), hops=hops)
         step = np.zeros((n, n), bool)
-        step[graphs.rows_of(near.indptr), near.indices] = True
+        step[rows_of(near.indptr), near.indices] = True
         for i in range(3):
             far = np.full(n, hops + 1)
             reached = np.zeros(n, bool)
@@ -361,12 +299,12 @@ class TestParts:
     def test_induced(self) -> None:
         near = made(6, 30, 300)
         nodes = np.array([4, 1, 9, 20, 3])
-        part = near.induced(nodes)
+        part = near.induced_subgraph(nodes)
         np.testing.assert_array_equal(part.nodes, nodes)
         dense = np.zeros((30, 30), int)
-        np.add.at(dense, (graphs.rows_of(near.indptr), near.indices), 1)
+        np.add.at(dense, (rows_of(near.indptr), near.indices), 1)
         found = np.zeros((5, 5), int)
-        np.add.at(found, (graphs.rows_of(part.indptr), part.indices), 1)
+        np.add.at(found, (rows_of(part.indptr), part.indices), 1)
         np.testing.assert_array_equal(found, dense[np.ix_(nodes, nodes)])
 
 
@@ -377,21 +315,21 @@ def test_page_rank(size: tuple[int, int, int], weighted: bool, personal: bool) -
     weight = rng.uniform(0.5, 2, len(near.indices)) if weighted else np.ones(len(near.indices))
     jump = rng.uniform(0.1, 1, n) if personal else np.ones(n)
     links = np.zeros((n, n))
-    np.add.at(links, (graphs.rows_of(near.indptr), near.indices), weight)
+    np.add.at(links, (rows_of(near.indptr), near.indices), weight)
     total, jump = links.sum(0), jump / jump.sum()
     links = np.where(total > 0, links / np.where(total > 0, total, 1), jump[:, None])
     exact = np.linalg.solve(np.eye(n) - 0.85 * links, 0.15 * jump)
-    rank = graphs.page_rank(near.indptr, near.indices, weights=weight if weighted else None, teleport=jump)
+    rank = page_rank(near.indptr, near.indices, weights=weight if weighted else None, teleport=jump)
     np.testing.assert_allclose(rank, exact, atol=1e-9)
 
 
 def test_page_rank_faults() -> None:
     near = star(3)
-    assert graphs.page_rank(np.zeros(1, int), np.zeros(0, int)).shape == (0,)
+    assert page_rank(np.zeros(1, int), np.zeros(0, int)).shape == (0,)
     for fields, told in (
         ({"teleport": np.zeros(4)}, "teleport must be 4"), ({"teleport": np.ones(3)}, "teleport must be 4"),
         ({"weights": np.ones(2)}, "weights must be"), ({"weights": -np.ones(len(near.indices))}, "weights must be"),
         ({"damping": 1.5}, "damping=1.5"), ({"steps": 0}, "steps is 0"), ({"steps": 1}, "give more, or less tolerance"),
     ):  # fmt: skip
         with pytest.raises(UsageError, match=told):
-            graphs.page_rank(near.indptr, near.indices, **fields)  # type: ignore[arg-type]
+            page_rank(near.indptr, near.indices, **fields)  # type: ignore[arg-type]

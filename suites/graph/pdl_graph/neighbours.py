@@ -1,24 +1,32 @@
-"""What is drawn from lists of neighbours: blocks, walks, strangers; and parts of a graph."""
+"""What is drawn from lists of neighbours: blocks, walks, nodes that are no neighbours; and parts of a graph.
+
+NumPy in, NumPy out. A graph is its lists of neighbours: `indptr` int64 [N + 1] and `indices` int32 [E], those of node v
+being indices[indptr[v]:indptr[v + 1]]; `pdl.ops.CSR` and `pdl_graph.Graph` have them by these names. Which direction an
+edge has is the caller's business: walks and samples go from v to the ids on its list.
+
+    near = Neighbours(graph.indptr, graph.indices, seed=0)
+    outer, inner = near.blocks(nodes, (10, 25), epoch=0, step=17)   # two hops, the outermost block first
+    Neighbours(...).walks(starts, 80, epoch=0)                      # int32 [W, 81]
+
+What is drawn is a function of (seed, epoch, step) and of the node, walk or row that it is drawn for: any number of
+threads gives the same, and a resumed run goes on as it would have.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from pdl.compressed import int32s, rows_of
+from pdl.dtype import Array
 from pdl.errors import ShapeError, UsageError
-from pdl.graphs import given
-from pdl.graphs.rows import rows_of
 from pdl.kernels import graph as kernels
 from pdl.kernels import sampling
 
-Array = np.ndarray[Any, Any]
-
-_LISTED = 8192  # nodes up to which pairs that are hard to hit are listed
-_BLOCKS, _WALKS, _STRANGERS, _PAIRS = range(4)  # draws of one kind say nothing about those of another
+_BLOCKS, _WALKS, _NEGATIVES = range(3)  # draws of one kind say nothing about those of another
 
 
 @dataclass(frozen=True)
@@ -73,7 +81,7 @@ class Neighbours:
         self, indptr: Array, indices: Array, *, weights: Array | None = None, columns: int | None = None, seed: int = 0
     ) -> None:
         self.indptr = np.ascontiguousarray(indptr, np.int64)
-        self.indices = given.int32s(indices)
+        self.indices = int32s(indices)
         self.columns = len(self.indptr) - 1 if columns is None else columns
         self.seed = seed
         self.ascending = kernels.check(self.indptr, self.indices, self.columns)
@@ -111,8 +119,8 @@ class Neighbours:
         What a node gets depends on (seed, epoch, step, hop) and the node, not on its company.
         """
         numbers, found = kernels.Numbers(), []
-        fanouts = [given.whole("blocks: a fanout", each, -1) for each in fanouts]
-        ids = given.int32s(nodes)
+        fanouts = [count("blocks: a fanout", each, -1) for each in fanouts]
+        ids = int32s(nodes)
         own = np.empty(len(ids), np.int32)
         numbers.add(own, ids)
         if len(ids) and own[-1] != len(ids) - 1:
@@ -151,20 +159,18 @@ class Neighbours:
         """
         layers = list(along) if along is not None else [self]
         for layer in layers:
-            layer._demand_square("walks")
-        length = given.whole("walks: length", length)
+            layer._check_square("walks")
+        length = count("walks: length", length)
         if (p != 1 or q != 1) and not all(layer.ascending for layer in layers):
-            raise UsageError(
-                "walks with p or q look neighbours up: lists must be ascending; see from_edges(ascending=)"
-            )
-        starts = given.int32s(starts)
+            raise UsageError("walks with p or q look neighbours up: lists must be ascending; see from_coo(ascending=)")
+        starts = int32s(starts)
         out = np.empty((len(starts), length + 1), np.int32)
         numbers = np.arange(len(starts)) if streams is None else np.ascontiguousarray(streams, np.int64)
         lists = [(layer.indptr, layer.indices, *layer._weights.values()) for layer in layers]
         kernels.walks(out, lists, starts, numbers, key=self._key(_WALKS, epoch), p=p, q=q)
         return out
 
-    def _demand_square(self, name: str) -> None:
+    def _check_square(self, name: str) -> None:
         """Where the next list is that of the node on this one, every node needs a list."""
         if self.columns > self.num_nodes:
             raise UsageError(f"{name}: lists name {self.columns} nodes, but only {self.num_nodes} have a list")
@@ -179,8 +185,8 @@ class Neighbours:
         weights = self._weights["weight"][keep] if self._weights else None
         return Neighbours(indptr, self.indices[keep], weights=weights, columns=self.columns, seed=self.seed)
 
-    # -- pairs that are no edges ---------------------------------------------------------------------------------------
-    def strangers(
+    # -- nodes that are no neighbours ----------------------------------------------------------------------------------
+    def negatives(
         self,
         nodes: Array,
         k: int,
@@ -188,109 +194,53 @@ class Neighbours:
         epoch: int = 0,
         step: int = 0,
         streams: Array | None = None,
-        chances: Array | None = None,
-        self_too: bool = False,
+        weights: Array | None = None,
+        include_self: bool = False,
     ) -> Array:
         """k nodes for each of `nodes` (int [R]) that are not on its list, with repetition: int32 [R, k].
 
-        streams    the numbers of the rows' random streams, int64 [R]; 0, 1, ... if not given
-        chances    float [columns], what a node's chance is in proportion to, such as degrees ** 0.75
-        self_too   whether a node may be its own stranger
+        streams        the numbers of the rows' random streams, int64 [R]; 0, 1, ... if not given
+        weights        float [columns], what nodes are drawn in proportion to, such as degrees ** 0.75
+        include_self   whether a node may be drawn for itself
 
         Raises UsageError where a node is joined to all.
         """
         if not self.ascending:
             raise UsageError(
-                "strangers: neighbours are looked up, so lists must be ascending; see from_edges(ascending=)"
+                "negatives: neighbours are looked up, so lists must be ascending; see from_coo(ascending=)"
             )
-        nodes = given.int32s(nodes)
-        out = np.empty((len(nodes), given.whole("strangers: k", k)), np.int32)
+        nodes = int32s(nodes)
+        out = np.empty((len(nodes), count("negatives: k", k)), np.int32)
         numbers = np.arange(len(nodes)) if streams is None else np.ascontiguousarray(streams, np.int64)
-        tables = {} if chances is None else self._tables(chances)
+        tables = {} if weights is None else self._tables(weights)
         kernels.strangers(
-            out, self.indptr, self.indices, nodes, numbers, key=self._key(_STRANGERS, epoch, step),
-            columns=self.columns, self_too=self_too, **tables,
+            out, self.indptr, self.indices, nodes, numbers, key=self._key(_NEGATIVES, epoch, step),
+            columns=self.columns, self_too=include_self, **tables,
         )  # fmt: skip
         return out
 
-    def _tables(self, chances: Array) -> dict[str, Array]:
-        weight = np.asarray(chances, np.float64)
-        given.demand_chances("strangers: chances", weight, self.columns)
+    def _tables(self, weights: Array) -> dict[str, Array]:
+        weight = np.asarray(weights, np.float64)
+        check_weights("negatives: weights", weight, self.columns)
         weight = weight / weight.sum()
         keep, other = np.empty(self.columns), np.empty(self.columns, np.int64)
         sampling.alias(keep, other, weight)
         return {"keep": keep, "other": other, "weight": weight}
 
-    def non_edges(self, count: int, *, directed: bool = False, epoch: int = 0) -> tuple[Array, Array]:
-        """`count` pairs (source, target) that are no edges, each once, drawn evenly from all such: int32 [count] each.
-
-        directed   False: pairs are unordered, source < target, and joined in neither direction. No node is joined to
-                   itself in any case.
-
-        Raises UsageError where there are not so many.
-        """
-        if not self.ascending or self.columns != self.num_nodes:
-            raise UsageError("non_edges needs ascending lists of the graph's own nodes; see from_edges(ascending=)")
-        n, found, count = self.num_nodes, np.empty(0, np.int64), given.whole("non_edges: count", count)
-        for step in range(64 if n > 1 and count else 0):
-            more = self._random(2 * (count - len(found)) + 16, n * (n - 1), epoch, step)
-            source, target = more // (n - 1), more % (n - 1)
-            target += target >= source
-            if not directed:
-                source, target = np.minimum(source, target), np.maximum(source, target)
-            free = ~self.joined(source, target)
-            if not directed:
-                free &= ~self.joined(target, source)
-            pairs = np.concatenate([found, (source * n + target)[free]])
-            found = pairs[np.sort(np.unique(pairs, return_index=True)[1])][:count]
-            if len(found) == count:
-                break
-        if len(found) < count and n <= _LISTED:
-            found = self._free(directed)
-            if len(found) >= count:
-                rng = np.random.Generator(np.random.PCG64(self._key(_PAIRS, epoch)))
-                found = rng.choice(found, count, replace=False)
-        if len(found) < count:
-            raise UsageError(f"non_edges: {count} pairs that are no edges were not found; {len(found)} were")
-        return (found // n).astype(np.int32), (found % n).astype(np.int32)
-
-    def _free(self, directed: bool) -> Array:
-        """All pairs that are no edges, as source * N + target."""
-        n = self.num_nodes
-        free = np.ones((n, n), bool)
-        np.fill_diagonal(free, False)
-        free[rows_of(self.indptr), self.indices] = False
-        return np.flatnonzero(free if directed else np.triu(free & free.T))
-
-    def _random(self, count: int, below: int, epoch: int, step: int) -> Array:
-        rng = np.random.Generator(np.random.PCG64(self._key(_PAIRS, epoch, step)))
-        return rng.integers(0, max(1, below), count)
-
-    def joined(self, source: Array, target: Array) -> Array:
-        """Whether target[i] is on the list of source[i], bool; lists must be ascending."""
-        key = self._pairs
-        wanted = np.asarray(source, np.int64) * self.columns + np.asarray(target, np.int64)
-        at = np.searchsorted(key, wanted)
-        return (at < len(key)) & (key[np.minimum(at, len(key) - 1)] == wanted) if len(key) else np.zeros(len(at), bool)
-
-    @cached_property
-    def _pairs(self) -> Array:
-        return rows_of(self.indptr).astype(np.int64) * self.columns + self.indices
-
     # -- parts ---------------------------------------------------------------------------------------------------------
-    def induced(self, nodes: Array) -> Subgraphs:
+    def induced_subgraph(self, nodes: Array) -> Subgraphs:
         """The part with these nodes (each once, numbered in this order) and all entries between them."""
-        nodes = given.int32s(nodes)
-        return self.around(nodes[None], hops=0)
+        nodes = int32s(nodes)
+        return self.enclosing_subgraphs(nodes[None], hops=0)
 
-    def around(self, seeds: Array | Sequence[Array], *, hops: int) -> Subgraphs:
+    def enclosing_subgraphs(self, seeds: Array | Sequence[Array], *, hops: int) -> Subgraphs:
         """A part for each row of seeds (int [P, S], or P arrays): all within `hops` steps of one of them and every
         entry between two such nodes. With two seeds this is the enclosing subgraph of a pair (SEAL, arXiv 1802.09691).
         """
-        self._demand_square("around")
+        self._check_square("enclosing_subgraphs")
         rows = [np.asarray(row) for row in seeds]
         lengths = list(map(len, rows))
-        flat = given.int32s(np.concatenate(rows or [np.empty(0, np.int32)]))
+        flat = int32s(np.concatenate(rows or [np.empty(0, np.int32)]))
         start = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
         size, nodes, far, degree, local, edges = kernels.enclosing(
             self.indptr, self.indices, start, flat, hops=hops
@@ -299,6 +249,19 @@ class Neighbours:
         indptr = np.concatenate([[0], np.cumsum(degree)])
         offsets = np.repeat(node_start[:-1], np.diff(indptr[node_start]))
         return Subgraphs(node_start, indptr, (local + offsets).astype(np.int32), nodes, far, edges)
+
+
+def count(name: str, value: Any, minimum: int = 0) -> int:
+    """A whole number. UsageError, with its name, for anything else."""
+    if not isinstance(value, int | np.integer) or value < minimum:
+        raise UsageError(f"{name} is {value!r}; expected a whole number from {minimum} on")
+    return int(value)
+
+
+def check_weights(name: str, weights: Array, n: int) -> None:
+    """UsageError unless these are n numbers that things can be drawn in proportion to."""
+    if weights.shape != (n,) or not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
+        raise UsageError(f"{name} must be {n} finite numbers, not negative and not all 0")
 
 
 __all__ = ["Block", "Neighbours", "Subgraphs"]
