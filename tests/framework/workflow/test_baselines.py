@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,9 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, demo: None) -> list[t
 def test_from_training_to_report(calls: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "-c", "recipe.yaml", "--run", "run"]) == 0
     assert calls == [({"train": 64, "val": 16}, "val")], "once, on the data that is there"
-    table = capsys.readouterr().out.split("\n\n")[1].splitlines()
+    told = capsys.readouterr()
+    assert re.search(r"^val/loss 0\.\d+; measuring the baselines on val$", told.err, re.MULTILINE), "results do not wait"
+    table = told.out.split("\n\n")[1].splitlines()
     assert table[0].split() == ["Net", "mean", "nothing"]
     data = json.loads(Path("run/result.json").read_text())
     assert data.keys() == FIELDS.keys()
