@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from pdl.config import load
+from pdl.errors import DataError
 from pdl.runtime import bundle
 from pdl.train.recipe import check
 from pdl.workflow.selection import in_card, same_samples, selection
@@ -45,6 +46,15 @@ def test_samples_are_compared_not_objects() -> None:
     assert not same_samples(A, A[:39])
     assert not same_samples(A, [*A[:20], *B[20:]])
     assert not same_samples(iter(A), iter(A))
+    assert not same_samples(Unreadable(), Unreadable())
+
+
+class Unreadable:
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, index: int) -> Any:
+        raise DataError(f"{index}.png: is damaged")
 
 
 @pytest.mark.parametrize(
