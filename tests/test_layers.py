@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pdl
@@ -52,10 +53,13 @@ def module_of(name: str) -> str:
     return name
 
 
-ARROWS = {
-    module: {module_of(name) for name in imported_names(path) if name.partition(".")[0] == "pdl"} - {module}
-    for module, path in FILES.items()
-}
+@cache
+def arrows() -> dict[str, set[str]]:
+    """The modules of pdl that each of them imports."""
+    return {
+        module: {module_of(name) for name in imported_names(path) if name.partition(".")[0] == "pdl"} - {module}
+        for module, path in FILES.items()
+    }
 
 
 def package_of(module: str) -> str:
@@ -69,7 +73,7 @@ def test_every_package_has_a_layer() -> None:
 def test_no_import_points_up() -> None:
     """Not to the front door `pdl` either, which knows everything: the version is in `pdl.version`."""
     found = []
-    for module, targets in ARROWS.items():
+    for module, targets in arrows().items():
         own = package_of(module)
         for target in sorted(targets):
             other = package_of(target)
@@ -88,7 +92,7 @@ def circles() -> list[set[str]]:
     def visit(module: str) -> None:
         order[module] = low[module] = len(order)
         stack.append(module)
-        for target in ARROWS.get(module, ()):
+        for target in arrows().get(module, ()):
             if (module, target) in OPEN:
                 continue
             if target not in order:
@@ -101,7 +105,7 @@ def circles() -> list[set[str]]:
             if len(members) > 1:
                 found.append(members)
 
-    for module in ARROWS:
+    for module in arrows():
         if module not in order:
             visit(module)
     return found
