@@ -70,7 +70,7 @@ def pdl_step(args: argparse.Namespace, mode: str) -> Step:
     def told(line: str) -> None:
         raise RuntimeError(line)
 
-    program = CompiledStep(lambda batch: task.step(model, batch).value, model, told=told)
+    program = CompiledStep(lambda batch: task.step(model, batch).value, model, notify=told)
     optimizer = pdl.optim.Adam(model, lr=LR)
 
     def step(batch: Batch) -> float:

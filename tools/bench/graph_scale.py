@@ -100,7 +100,7 @@ def measured(kind: str, edges: int, args: argparse.Namespace) -> dict[str, Any]:
     def told(line: str) -> None:
         raise RuntimeError(line)
 
-    program = CompiledStep(lambda: model(adjacency, norm), model, told=told)
+    program = CompiledStep(lambda: model(adjacency, norm), model, notify=told)
     step = best(program, args.seconds)
     program.programs.clear()
     with pdl.no_grad():

@@ -94,7 +94,7 @@ def pdl_step(args: argparse.Namespace, net: str, mode: str, data: Arrays, p: flo
     def told(line: str) -> None:
         raise RuntimeError(line)
 
-    program = CompiledStep(lambda batch: task.step(model, batch), model, told=told)
+    program = CompiledStep(lambda batch: task.step(model, batch), model, notify=told)
     optimizer = pdl.optim.Adam(model, lr=LR)
 
     def step() -> float:

@@ -106,7 +106,7 @@ def compiled(loss_of: Loss, net: nn.Module, optimizer: Any) -> Step:
     def told(line: str) -> None:
         raise RuntimeError(line)
 
-    program = CompiledStep(loss_of, net, told=told)
+    program = CompiledStep(loss_of, net, notify=told)
 
     def step(x: pdl.Tensor, labels: pdl.Tensor) -> None:
         program(x, labels)

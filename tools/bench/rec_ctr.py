@@ -12,6 +12,7 @@ the end beside it. "sparse" has gradients of the tables by rows (torch.nn.Embedd
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import resource
@@ -79,7 +80,8 @@ def pdl_step(args: argparse.Namespace, kind: str, data: Any) -> Any:
         "adam": lambda: pdl.optim.Adam(model, lr=1e-3),
     }
     optimizer = made[kind]()
-    program = CompiledStep(lambda batch: task.step(model, batch), model, told=lambda line: print(line, file=sys.stderr))
+    notify = functools.partial(print, file=sys.stderr)
+    program = CompiledStep(lambda batch: task.step(model, batch), model, notify=notify)
 
     def step(number: int) -> float:
         ids, labels = data[number % len(data)]

@@ -46,7 +46,7 @@ def worker(items: int, args: argparse.Namespace) -> dict[str, Any]:
     def told(line: str) -> None:
         raise RuntimeError(line)
 
-    program = CompiledStep(loss, net, told=told)
+    program = CompiledStep(loss, net, notify=told)
     batches = session_parallel(zipf_sessions(items, max(400_000, BATCH * STEPS * 2)), BATCH, STEPS)
     drawn = np.random.default_rng(1).integers(1, items + 1, (STEPS, SAMPLES))
     times = []

@@ -71,7 +71,7 @@ def pdl_step(items: int, loss: str, logq: np.ndarray, mode: str, threads: int) -
     def told(line: str) -> None:
         raise RuntimeError(line)
 
-    program = CompiledStep(full if loss == "full" else sampled, net, told=told)
+    program = CompiledStep(full if loss == "full" else sampled, net, notify=told)
     optimizer = pdl.optim.Adagrad(net, lr=LR)
 
     def step(*batch: np.ndarray) -> float:

@@ -31,7 +31,7 @@ from pdl.tensor import Tensor, TensorLike, as_tensor
 ACTIVATIONS: dict[str, Activation] = {
     "relu": Relu(), "relu6": Hardtanh(0.0, 6.0), "hardswish": Hardswish(), "silu": Silu(),
 }  # fmt: skip
-#: those whose slope can be told from their value, so that a residual may come before them
+#: those whose slope follows from their value, so that a residual may come before them
 _FROM_VALUE = (None, "relu", "relu6")
 
 

@@ -132,8 +132,8 @@ def edge_softmax(a: CSR, score: Any) -> Tensor:
 def pattern_of(a: CSR, *operands: Tensor | None) -> tuple[Tensor | None, ...]:
     """The arrays of a pattern as the ops read them; those of the transposed one only where a gradient is wanted."""
     flows = is_grad_enabled() and any(x is not None and x.requires_grad for x in operands)
-    turned = (a.t_indptr, a.t_indices, a.t_edges) if flows else (None, None, None)
-    return tuple(None if x is None else as_tensor(x) for x in (a.indptr, a.indices, a.row, *turned))
+    transposed = (a.t_indptr, a.t_indices, a.t_edges) if flows else (None, None, None)
+    return tuple(None if x is None else as_tensor(x) for x in (a.indptr, a.indices, a.row, *transposed))
 
 
 def _narrowed(value: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from pdl.ops.reduce import sum as total
 from pdl.ops.shape import concat, stack
 from pdl.tensor import Tensor
 
-NEVER = -1e30  # the log of no chance at all: finite, so that gradients stay finite
+NEVER = -1e30  # the log of probability 0: finite, so that gradients stay finite
 _LONGEST = 1e29
 
 
@@ -88,7 +88,7 @@ class CtcLoss(_Ctc):
 
 
 class CtcLossGrad(_Ctc):
-    """dlog_p [N, T, C] of `CtcLoss`: -g [N] times the chance that the alignment emits the class at the step; 0 where no
+    """dlog_p [N, T, C] of `CtcLoss`: -g [N] times the probability that the class is emitted at the step; 0 where no
     alignment exists."""
 
     blank: int = 0
@@ -136,7 +136,7 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
-    """-log of the chance of `targets` under all alignments.
+    """-log of the probability of `targets` under all alignments.
 
     log_probs [N, T, C]: log-probabilities, from log_softmax; targets int [N, U], padded at will; input_lengths [N] up
     to T; target_lengths [N] up to U. Labels are in [0, C) and not `blank`. An alignment emits one class a step;

@@ -84,11 +84,13 @@ class SpMM(Fused):
     transposed: bool = False
     native = True
 
-    def infer(self, x: Spec, value: Spec | None, indptr: Spec, indices: Spec, row: Spec, *turned: Spec | None) -> Spec:
+    def infer(
+        self, x: Spec, value: Spec | None, indptr: Spec, indices: Spec, row: Spec, *transposed: Spec | None
+    ) -> Spec:
         check_floating("spmm", x=x)
-        check_pattern("spmm", indptr, indices, row, *turned[1:])
+        check_pattern("spmm", indptr, indices, row, *transposed[1:])
         check_values("spmm", value, x, indices)
-        rows, columns = indptr.shape[0] - 1, None if turned[0] is None else turned[0].shape[0] - 1
+        rows, columns = indptr.shape[0] - 1, None if transposed[0] is None else transposed[0].shape[0] - 1
         have, made = (rows, columns) if self.transposed else (columns, rows)
         if not x.shape or (have is not None and x.shape[0] != have):
             raise ShapeError(f"spmm: x {x.shape} must have {have} rows, as many as the matrix has columns")
@@ -97,7 +99,7 @@ class SpMM(Fused):
         return Spec((made, *x.shape[1:]), x.dtype)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        x, value, indptr, indices, _, *turned = ins
+        x, value, indptr, indices, _, *transposed = ins
         y, x, heads = as_rows(outs[0]), as_rows(x), heads_of(value)
         values = _columns(value, len(indices))
         if not self.transposed:
@@ -105,7 +107,7 @@ class SpMM(Fused):
         elif heads == 1 and y.nbytes <= SCATTERED_BYTES and len(indices) >= 16 * len(y):
             kernels.spmm_scattered(y, x, values, contiguous(indptr), contiguous(indices))
         else:
-            kernels.spmm(y, x, values, *[contiguous(t) for t in turned], heads=heads)
+            kernels.spmm(y, x, values, *[contiguous(t) for t in transposed], heads=heads)
 
     def compose(self, x: Tensor, value: Tensor | None, *pattern: Any) -> Tensor:
         """Rows gathered, weighed and added."""
@@ -138,15 +140,15 @@ class SDDMM(Fused):
     lead: int = 0
     native = True
 
-    def infer(self, q: Spec, k: Spec, indptr: Spec, indices: Spec, row: Spec, *turned: Spec | None) -> Spec:
+    def infer(self, q: Spec, k: Spec, indptr: Spec, indices: Spec, row: Spec, *transposed: Spec | None) -> Spec:
         check_floating("sddmm", q=q, k=k)
-        check_pattern("sddmm", indptr, indices, row, *turned[1:])
+        check_pattern("sddmm", indptr, indices, row, *transposed[1:])
         if q.dtype != k.dtype:
             raise DtypeError(f"sddmm: q is {q.dtype.name} and k {k.dtype.name}; expected one dtype")
         if q.shape[1:] != k.shape[1:] or len(q.shape) <= self.lead or q.shape[0] != indptr.shape[0] - 1:
             raise ShapeError(f"sddmm: q {q.shape} must be [{indptr.shape[0] - 1} rows, ...], k {k.shape} like its rows")
-        if turned[0] is not None and k.shape[0] != turned[0].shape[0] - 1:
-            raise ShapeError(f"sddmm: k {k.shape} must have {turned[0].shape[0] - 1} rows, one for each column")
+        if transposed[0] is not None and k.shape[0] != transposed[0].shape[0] - 1:
+            raise ShapeError(f"sddmm: k {k.shape} must have {transposed[0].shape[0] - 1} rows, one for each column")
         return Spec((*indices.shape, *q.shape[1 : 1 + self.lead]), q.dtype)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
@@ -171,9 +173,9 @@ class TakeEnds(Fused):
     columns: bool = False
     native_bf16 = native = True
 
-    def infer(self, x: Spec, indptr: Spec, indices: Spec, row: Spec, *turned: Spec | None) -> Spec:
-        check_pattern("at_ends", indptr, indices, row, *turned[1:])
-        have = (None if turned[0] is None else turned[0].shape[0] - 1) if self.columns else indptr.shape[0] - 1
+    def infer(self, x: Spec, indptr: Spec, indices: Spec, row: Spec, *transposed: Spec | None) -> Spec:
+        check_pattern("at_ends", indptr, indices, row, *transposed[1:])
+        have = (None if transposed[0] is None else transposed[0].shape[0] - 1) if self.columns else indptr.shape[0] - 1
         if not x.shape or (have is not None and x.shape[0] != have):
             which = "columns" if self.columns else "rows"
             raise ShapeError(f"at_{which}: x {x.shape} must be [{have}, ...], as the matrix has {have} {which}")
@@ -197,12 +199,12 @@ class TakeEndsGrad(Fused):
     columns: bool = False
     native = True
 
-    def infer(self, g: Spec, indptr: Spec, indices: Spec, row: Spec, *turned: Spec | None) -> Spec:
+    def infer(self, g: Spec, indptr: Spec, indices: Spec, row: Spec, *transposed: Spec | None) -> Spec:
         check_floating("at_ends", g=g)
-        check_pattern("at_ends", indptr, indices, row, *turned[1:])
+        check_pattern("at_ends", indptr, indices, row, *transposed[1:])
         if g.shape[:1] != indices.shape:
             raise ShapeError(f"at_ends: g {g.shape} must have a row for each nonzero, {indices.shape}")
-        starts = turned[0] if self.columns else indptr
+        starts = transposed[0] if self.columns else indptr
         if starts is None:
             raise ShapeError("at_ends: sums over columns need the pattern by columns")
         return Spec((starts.shape[0] - 1, *g.shape[1:]), g.dtype)
@@ -313,8 +315,9 @@ class SpMMExtremumXGrad(Fused):
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         g, winner, value, *pattern = ins
-        turned, values = [contiguous(t) for t in pattern[3:]], _columns(value, len(pattern[1]))
-        kernels.extremum_grad_x(as_rows(outs[0]), as_rows(g), as_rows(winner), values, *turned, heads=heads_of(value))
+        transposed, values = [contiguous(t) for t in pattern[3:]], _columns(value, len(pattern[1]))
+        dx, heads = as_rows(outs[0]), heads_of(value)
+        kernels.extremum_grad_x(dx, as_rows(g), as_rows(winner), values, *transposed, heads=heads)
 
     def compose(self, g: Tensor, winner: Tensor, value: Tensor | None, *pattern: Any) -> Tensor:
         """What each nonzero has won, weighed and added to its column."""

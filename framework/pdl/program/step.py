@@ -34,7 +34,7 @@ class CompiledStep:
                compiles anew
     capacity   programs kept, the latest used; where shapes keep changing, so that programs are not used again, it
                gives up and stays in eager mode
-    told       called with one line where it does, or where code cannot be traced: such steps run in eager mode
+    notify     called with one line where it does, or where code cannot be traced: such steps run in eager mode
 
     Tensors in the result and gradients are windows on the program's memory: the next call overwrites them.
     """
@@ -45,10 +45,10 @@ class CompiledStep:
         module: Any,
         *,
         capacity: int = 8,
-        told: Callable[[str], None] | None = None,
+        notify: Callable[[str], None] | None = None,
         name: str = "step",
     ) -> None:
-        self.function, self.module, self.capacity, self.told, self.name = function, module, capacity, told, name
+        self.function, self.module, self.capacity, self.notify, self.name = function, module, capacity, notify, name
         self.programs: OrderedDict[Any, StepProgram | None] = OrderedDict()
         self.stopped: TraceError | None = None  # why the latest batch could not be traced
         self.hits = self.misses = self.failures = 0
@@ -100,16 +100,16 @@ class CompiledStep:
 
     def _untraced(self, error: TraceError) -> None:
         """Say once for each place why it is eager; after a few failures stop trying."""
-        if self.told is not None and (self.stopped is None or self.stopped.where != error.where):
-            self.told(f"running in eager mode, {error.where} cannot be compiled: {error.reason}")
+        if self.notify is not None and (self.stopped is None or self.stopped.where != error.where):
+            self.notify(f"running in eager mode, {error.where} cannot be compiled: {error.reason}")
         self.stopped = error
         self.failures += 1
 
     def _give_up(self, why: str) -> None:
         self.failures = _PATIENCE
         self.programs.clear()
-        if self.told is not None:
-            self.told(f"running in eager mode: {why}")
+        if self.notify is not None:
+            self.notify(f"running in eager mode: {why}")
 
     @property
     def peak_bytes(self) -> int | None:

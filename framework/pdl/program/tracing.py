@@ -246,7 +246,7 @@ class Recorder:
         return found
 
     def alias(self, x: Tensor) -> Tensor:
-        """x under a value of its own, so that what one use of it owes is told from another's."""
+        """x under a value of its own, so that the gradients of its uses are kept apart."""
         if x.dtype.kind in "iub" or not x.requires_grad:
             return x
         made: Symbol = apply(Identity(), x)

@@ -223,7 +223,7 @@ def onnx_programs(case: Case) -> list[tuple[Program, list[Array]]]:
 
 
 def check_onnx(case: Case) -> None:
-    """ONNX Runtime computes what pdl does, or every reason why the op is not written is told."""
+    """ONNX Runtime computes what pdl does, or says why the op is not written."""
     from pdl.export.onnx import missing, to_onnx
 
     with tempfile.TemporaryDirectory() as folder:

@@ -122,7 +122,7 @@ class Trainer:
         self._clock = time.monotonic()
 
     def _compiled(self) -> CompiledStep:
-        return CompiledStep(self.loss, self.model, told=lambda line: self.emit("on_message", line))
+        return CompiledStep(self.loss, self.model, notify=lambda line: self.emit("on_message", line))
 
     # -- the loop
     # --------------------------------------------------------------------------------------------------------

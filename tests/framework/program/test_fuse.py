@@ -111,7 +111,7 @@ def test_step_equals_eager(name: str) -> None:
 
     net = Net()
     net.scale = nn.Parameter(np.full(6, 0.7, np.float32))
-    step = CompiledStep(loss, net, told=pytest.fail)
+    step = CompiledStep(loss, net, notify=pytest.fail)
     running = {name: b.data.copy() for name, b in net.named_buffers()}
     found = []
     for run in (step, step.eager):

@@ -19,7 +19,7 @@ X = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
 
 
 def step_of(net: nn.Module) -> CompiledStep:
-    return CompiledStep(lambda x: (net(x) ** 2).mean(), net, told=pytest.fail)
+    return CompiledStep(lambda x: (net(x) ** 2).mean(), net, notify=pytest.fail)
 
 
 def test_new_programs_for_new_shapes_flags_and_dtypes() -> None:
@@ -53,7 +53,7 @@ def test_weights_are_read_at_every_run() -> None:
 def test_a_forward_reads_the_weights_and_leaves_gradients_alone() -> None:
     net = nn.Sequential(nn.Linear(6, 3), nn.Dropout(0.5))
     table = pdl.tensor(X)  # a constant of the program
-    forward = CompiledForward(lambda rows: {"y": pdl.take(net(table), rows), "n": len(rows)}, net, told=pytest.fail)
+    forward = CompiledForward(lambda rows: {"y": pdl.take(net(table), rows), "n": len(rows)}, net, notify=pytest.fail)
     rows, net[0].weight.grad = np.array([2, 0]), pdl.ones((6, 3))
     net.eval()
     for scale in (1.0, 2.0):
@@ -77,14 +77,14 @@ def test_a_constant_that_only_a_dead_node_and_a_gradient_read() -> None:
         y.sum() + 0.0  # is thrown away, and 0.0 with it; the gradient of logsumexp reads one
         return pdl.logsumexp(y, axis=1).mean()
 
-    step = CompiledStep(loss, net, told=pytest.fail)
+    step = CompiledStep(loss, net, notify=pytest.fail)
     compiled = float(step(pdl.tensor(X)))
     assert compiled == pytest.approx(float(loss(pdl.tensor(X))), rel=1e-6)
 
 
 def test_shapes_that_keep_changing_end_in_eager_mode() -> None:
     net, told = nn.Linear(6, 3), []
-    step = CompiledStep(lambda x: net(x).sum(), net, capacity=2, told=told.append)
+    step = CompiledStep(lambda x: net(x).sum(), net, capacity=2, notify=told.append)
     for n in range(1, 12):
         step(pdl.tensor(np.ones((n, 6), np.float32)))
     assert not step.programs
@@ -99,7 +99,7 @@ def test_code_that_reads_values_is_named() -> None:
         y = net(x).sum()
         return y if float(y) > 0 else -y
 
-    step = CompiledStep(loss, net, told=told.append)
+    step = CompiledStep(loss, net, notify=told.append)
     for _ in range(3):
         step(pdl.tensor(X))
         assert net.weight.grad is not None
@@ -153,7 +153,7 @@ def test_every_way_to_read_a_buffer_in_python_is_refused(name: str) -> None:
 
 def test_clones_are_traced_with_their_gradient() -> None:
     net = nn.Linear(6, 3)
-    step = CompiledStep(lambda x: (net.weight.clone() * net.weight + x.clone().sum()).sum(), net, told=pytest.fail)
+    step = CompiledStep(lambda x: (net.weight.clone() * net.weight + x.clone().sum()).sum(), net, notify=pytest.fail)
     step(pdl.tensor(X))
     np.testing.assert_allclose(net.weight.grad.numpy(), 2 * net.weight.detach().numpy(), rtol=1e-6)
 
@@ -203,7 +203,7 @@ def test_a_step_that_counts_in_a_buffer_stays_eager_and_right() -> None:
     def loss(x: pdl.Tensor) -> pdl.Tensor:
         return (x * net.scale).sum() * (1.0 if net.steps.item() < 4 else 2.0)
 
-    step = CompiledStep(loss, net, told=told.append)
+    step = CompiledStep(loss, net, notify=told.append)
     first = float(step(pdl.tensor(X)))
     net.steps.data[...] = 4
     assert float(step(pdl.tensor(X))) == pytest.approx(2 * first)

@@ -271,7 +271,7 @@ def test_the_example_trains_and_compiled_steps_agree() -> None:
         scores = net(graph)
         return Loss(pdl.cross_entropy(scores, pdl.as_tensor(y)), outputs=(scores,))
 
-    step = CompiledStep(loss, net, told=pytest.fail)
+    step = CompiledStep(loss, net, notify=pytest.fail)
     net.eval()
     eager = loss(graph)
     eager.value.backward()

@@ -210,7 +210,7 @@ def test_a_compiled_step_is_the_eager_one(name: str) -> None:
     results = []
     for compiled in (False, True):
         told: list[str] = []
-        program = CompiledStep(step, net, told=told.append)
+        program = CompiledStep(step, net, notify=told.append)
         with fork_seed(3):
             value = program(np.arange(5)) if compiled else program.eager(np.arange(5))
         assert not told

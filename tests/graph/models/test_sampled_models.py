@@ -212,7 +212,7 @@ def test_compiled_steps_agree(name: str) -> None:
 
     loss(pdl.as_tensor(y)).backward()
     expected = [p.grad.data.copy() for p in net.parameters()]
-    step = CompiledStep(loss, net, told=pytest.fail)
+    step = CompiledStep(loss, net, notify=pytest.fail)
     step(y)
     assert len(step.programs) == 1
     for p, g in zip(net.parameters(), expected, strict=True):

@@ -181,7 +181,7 @@ def test_gradients_reach_every_weight(name: str) -> None:
 def test_the_compiled_step_is_the_eager_one(name: str) -> None:
     model, items, targets = made(name), padded(SESSIONS), pdl.tensor(np.array([1, 2, 3, 4, 5]))
     told: list[str] = []
-    step = CompiledStep(lambda x, y: pdl.cross_entropy(model(x), y), model, told=told.append)
+    step = CompiledStep(lambda x, y: pdl.cross_entropy(model(x), y), model, notify=told.append)
     found = []
     for run in (step, step.eager):
         loss = float(run(items, targets).data)
