@@ -1,5 +1,5 @@
-"""How the tests run: the whole suite in a process a core, tests that are named in this process. Property tests are judged
-by what code does and not by how long it takes, so that a busy machine fails none.
+"""How the tests run: the whole suite in a process a core, tests that are named in this process. Property tests are
+judged by what code does and not by how long it takes, so that a busy machine fails none.
 """
 
 from __future__ import annotations
