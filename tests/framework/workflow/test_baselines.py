@@ -40,7 +40,7 @@ def test_from_training_to_report(calls: Any, capsys: pytest.CaptureFixture[str])
     assert main(["train", "-c", "recipe.yaml", "--run", "run"]) == 0
     assert calls == [({"train": 64, "val": 16}, "val")], "once, on the data that is there"
     told = capsys.readouterr()
-    assert re.search(r"^val/loss 0\.\d+; measuring the baselines on val$", told.err, re.MULTILINE), "results do not wait"
+    assert re.search(r"^val/loss 0\.\d+; measuring the baselines on val$", told.err, re.MULTILINE), "before them"
     table = told.out.split("\n\n")[1].splitlines()
     assert table[0].split() == ["Net", "mean", "nothing"]
     data = json.loads(Path("run/result.json").read_text())

@@ -26,7 +26,7 @@ def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, demo: None) -> None:
     def log_report(self: Any, lines: Sequence[Mapping[str, Any]]) -> list[Section]:
         return [Section("Log", f"{sum(line['kind'] == 'epoch' for line in lines)} epochs")]
 
-    monkeypatch.setattr(Fit, "figures", figures)
+    monkeypatch.setattr(Fit, "summary_metrics", figures)
     monkeypatch.setattr(Fit, "log_report", log_report)
     monkeypatch.chdir(tmp_path)
     Path("recipe.yaml").write_text(GOOD)
