@@ -138,7 +138,7 @@ class Progress(Hook):
         numbers = "  ".join(
             f"{name} {_short(value)}" for name, value in trainer.epoch_log.items() if not name.startswith("lr")
         )
-        best = "  *" if trainer.improved and "val" in trainer.loaders else ""
+        best = "  *" if trainer.improved else ""
         self._say(trainer, f"epoch {trainer.state.epoch}/{trainer.settings.epochs}  {numbers}{best}")
 
     def on_evaluate(self, trainer: Trainer, evaluation: Evaluation) -> None:

@@ -223,6 +223,7 @@ class Trainer:
         self.state.epoch += 1
         self.state.train_loss = self.state.loss / self.state.weight if self.state.weight else math.nan
         self.epoch_log = {"train/loss": self.state.train_loss, "lr": self.lr, **lowest_rate(self.optimizer)}
+        self.improved = False
         if "val" in self.loaders and (self.state.epoch % self.settings.eval_every == 0 or self.finished):
             self.validate()
         self.state.batch, self.state.loss, self.state.weight = 0, 0.0, 0.0

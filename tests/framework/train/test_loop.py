@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -15,6 +16,7 @@ from pdl.data import DataLoader
 from pdl.errors import NumericalError, UsageError
 from pdl.ops.sparse import SparseGrad
 from pdl.train import EarlyStop, Hook, Loss, Metric, Task, Trainer, TrainSettings
+from pdl.train.log import Progress
 from pdl.train.loop import better, total_steps
 from pdl.train.metrics import MeanSquaredError
 from tests.framework.train.toy import BagOfWords, Regression, Sentiment, Words, arrays, net, regression, weights_hash
@@ -60,6 +62,15 @@ def test_of_equal_ones_the_one_with_less_loss_is_best() -> None:
     best = trainer.state.best_metrics
     assert (best["val/rmse"], best["val/loss"]) == min(seen)
     assert [rmse for rmse, _ in seen].index(best["val/rmse"]) < seen.index(min(seen)), "the first of them was not it"
+
+
+def test_the_star_of_the_best_stands_at_evaluations_only() -> None:
+    said = io.StringIO()
+    trainer = trained(TrainSettings(epochs=6, eval_every=3), hooks=[Progress(said)])
+    epochs = [line for line in said.getvalue().splitlines() if line.startswith("epoch")]
+    assert trainer.state.best_step is not None
+    assert "*" in epochs[2]
+    assert not any("*" in line for i, line in enumerate(epochs) if i not in (2, 5))
 
 
 def test_a_stream_of_sentences_is_learned() -> None:
