@@ -5,8 +5,9 @@ the origins.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +16,7 @@ from pdl.config import named, source
 from pdl.config.tree import MISSING, Config, Fault, Items, Key, Node, Origin, dotted, shown, split
 from pdl.errors import ConfigError
 
-_DEEPEST = 40  # nesting beyond this is an interpolation that contains itself
+_INTERPOLATION = 100  # values in the time that an interpolation takes
 
 
 def load(path: str | Path, overrides: Sequence[str] = (), *, told_as: Path | None = None) -> Config:
@@ -45,7 +46,7 @@ def load(path: str | Path, overrides: Sequence[str] = (), *, told_as: Path | Non
     if told_as is not None:
         config.path = told_as
         config.origins = {k: replace(o, file=told_as) if o.file == file else o for k, o in config.origins.items()}
-    config.tree = cast(Node, _resolve(composed, (), config))
+    config.tree = cast(Node, _resolve(composed, (), config, iter(range(source.MOST))))
     return config
 
 
@@ -90,22 +91,20 @@ def _forced(override: Any, folders: list[Path]) -> str:
 
 def _compose(file: Path, folders: list[Path], overrides: list[str]) -> tuple[Any, list[_Layer]]:
     import yaml
-    from hydra import compose, initialize_config_dir
-    from hydra.core.global_hydra import GlobalHydra
     from hydra.errors import HydraException
     from hydra.types import RunMode
+    from omegaconf import open_dict
     from omegaconf.errors import OmegaConfBaseException
 
-    from pdl.config import recipe_source
+    from pdl.config import hydra_sources
 
-    quoted = [str(folder).replace("\\", "\\\\").replace("'", "\\'") for folder in folders[1:]]
-    places = [*(f"file://{folder}" for folder in quoted), recipe_source.offered()]
-    search = "hydra.searchpath=[" + ",".join(f"'{place}'" for place in places) + "]"
+    given = ["hydra.job.name=pdl", *overrides]
     try:
-        with initialize_config_dir(str(folders[0]), job_name="pdl", version_base="1.3"):
-            composed = compose(file.stem, overrides=[search, *overrides])
-            loader = GlobalHydra.instance().config_loader()
-            defaults = loader.compute_defaults_list(file.stem, [search, *overrides], RunMode.RUN).defaults
+        loader = hydra_sources.loader(folders)
+        composed = loader.load_configuration(file.stem, given, RunMode.RUN, from_shell=False)
+        defaults = loader.compute_defaults_list(file.stem, given, RunMode.RUN).defaults
+        with open_dict(composed):
+            del composed["hydra"]
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         raise ConfigError(source.syntax(Path(mark.name) if mark else file, error)) from None
@@ -222,29 +221,32 @@ def _forget(origins: dict[Key, Origin], where: Key) -> None:
         del origins[key]
 
 
-def _resolve(node: Any, path: Key, config: Config) -> Node | Items:
+def _resolve(node: Any, path: Key, config: Config, budget: Iterator[int]) -> Node | Items:
     """OmegaConf's containers as Node and Items, with interpolations replaced; what cannot be replaced becomes a
-    fault.
+    fault. `budget` counts the values.
     """
     from omegaconf import DictConfig
 
     result: Node | Items
-    if len(path) > _DEEPEST:
+    if len(path) > source.DEEPEST:
         config.faults.append(Fault(path[:2], "an interpolation that contains itself"))
         result = Items()
     elif isinstance(node, DictConfig):
         keys: list[Any] = list(node)
-        result = Node({key: _value(node, key, (*path, key), config) for key in keys})
+        result = Node({key: _value(node, key, (*path, key), config, budget) for key in keys})
     else:
-        result = Items(_value(node, index, (*path, index), config) for index in range(len(node)))
+        result = Items(_value(node, index, (*path, index), config, budget) for index in range(len(node)))
     result.path, result.origin = path, config.origin(path)
     return result
 
 
-def _value(node: Any, key: Any, path: Key, config: Config) -> Any:
+def _value(node: Any, key: Any, path: Key, config: Config, budget: Iterator[int]) -> Any:
     from omegaconf import OmegaConf
     from omegaconf.errors import InterpolationToMissingValueError
 
+    taken = _INTERPOLATION if OmegaConf.is_interpolation(node, key) else 1
+    if sum(1 for _ in islice(budget, taken)) < taken:
+        raise ConfigError(f"{config.origin(path)}: {dotted(path[:1])}: interpolations stand for too many values")
     try:
         value = MISSING if OmegaConf.is_missing(node, key) else node[key]
     except InterpolationToMissingValueError:  # the missing value itself is a fault already
@@ -253,7 +255,7 @@ def _value(node: Any, key: Any, path: Key, config: Config) -> Any:
     except Exception as error:  # resolvers may raise anything
         config.faults.append(Fault(path, _interpolation(error)))
         return None
-    return _resolve(value, path, config) if OmegaConf.is_config(value) else value
+    return _resolve(value, path, config, budget) if OmegaConf.is_config(value) else value
 
 
 def _interpolation(error: Exception) -> str:

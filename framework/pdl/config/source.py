@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import difflib
+import functools
 from pathlib import Path
 from typing import Any
 
 from pdl.config import named
 from pdl.config.tree import Fault, Key, Origin, shown
 from pdl.errors import ConfigError
+
+DEEPEST = 40
+"""Levels of nesting in a recipe."""
+
+MOST = 100_000
+"""Values in a recipe, with those that aliases and interpolations repeat."""
 
 _MERGE = "tag:yaml.org,2002:merge"
 
@@ -21,7 +28,7 @@ def read(path: Path) -> dict[Key, Origin]:
 
     written = text(path)
     try:
-        root = yaml.compose(written, Loader=yaml.SafeLoader)
+        root = yaml.compose(written, Loader=_loader())
     except yaml.YAMLError as error:
         raise ConfigError(syntax(path, error)) from None
     if root is None:
@@ -36,14 +43,66 @@ def read(path: Path) -> dict[Key, Origin]:
     return marks
 
 
+@functools.cache
+def _loader() -> Any:
+    """A YAML loader that stops where text is nested too deeply."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        depth = 0
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            self.depth += 1
+            if self.depth > DEEPEST:
+                raise yaml.composer.ComposerError(None, None, _TOO_DEEP, self.peek_event().start_mark)
+            found = super().compose_node(parent, index)
+            self.depth -= 1
+            return found
+
+    return Loader
+
+
 def keys(root: Any, path: Path) -> tuple[dict[Key, Origin], list[Fault]]:
     """The line of every key below a YAML node, and what is wrong with keys: written twice, or of another kind than
-    text.
+    text. Nodes that no program can hold are a fault of their own: an alias inside of what it stands for, or aliases of
+    aliases that stand for millions of values.
     """
     marks: dict[Key, Origin] = {}
     faults: list[Fault] = []
+    try:
+        _measure(root, {}, path)
+    except _Boundless as error:
+        return marks, [Fault((), str(error), error.origin)]
     _walk(root, (), path, marks, faults)
     return marks, faults
+
+
+_TOO_DEEP = f"nested more than {DEEPEST} levels deep"
+
+
+class _Boundless(Exception):
+    def __init__(self, message: str, node: Any, file: Path) -> None:
+        super().__init__(message)
+        self.origin = Origin(file, _line(node))
+
+
+def _measure(node: Any, known: dict[int, tuple[int, int] | None], file: Path) -> tuple[int, int]:
+    """Values and levels at and below a node, where each alias counts as what it stands for; raises _Boundless."""
+    if id(node) in known:
+        found = known[id(node)]
+        if found is None:
+            raise _Boundless("an alias (*name) stands inside of what it is an alias of (&name)", node, file)
+        return found
+    known[id(node)] = None  # under way
+    pairs = node.value if isinstance(node.value, list) else ()
+    below = [_measure(x, known, file) for pair in pairs for x in (pair if isinstance(pair, tuple) else (pair,))]
+    values, levels = 1 + sum(n for n, _ in below), 1 + max((deep for _, deep in below), default=0)
+    if levels > DEEPEST:
+        raise _Boundless(_TOO_DEEP, node, file)
+    if values > MOST:
+        raise _Boundless(f"stands for more than {MOST:,} values, as aliases (*name) repeat them", node, file)
+    known[id(node)] = values, levels
+    return values, levels
 
 
 def syntax(path: Path, error: Any) -> str:

@@ -105,6 +105,15 @@ BROKEN = [
     _edit("part without a target", "  _target_: pdl_demo.Net\n", "", "{recipe}:4: model: expected a pdl.nn.Module", "_target_"),
     _edit("unknown defaults part", "/demo/base", "/demo/bass", "{recipe}:2: defaults: there is no part 'demo/bass'", "'demo/base'?"),
     _edit("defaults without self", "  - _self_\n", "", "{recipe}:2: the defaults list has no `- _self_`"),
+    # aliases and depth
+    _edit("alias inside itself", "dropout: 0.1", "stages: &a [*a]", "{recipe}:7: an alias (*name) stands inside of what it is an alias of (&name)"),
+    _edit("mapping inside itself", "train:\n  epochs", "train: &t\n  early: {stop: *t}\n  epochs", "{recipe}:14: an alias (*name) stands inside"),
+    _edit("merged with itself", "train:\n  epochs", "train: &t\n  <<: *t\n  epochs", "{recipe}:14: an alias (*name) stands inside"),
+    _edit("aliases of aliases", "  width: 8\n", "  width: 8\n  stages:\n    - &x0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(f"    - &x{i} [{', '.join([f'*x{i - 1}'] * 10)}]\n" for i in range(1, 12)), "{recipe}:12: stands for more than 100,000 values"),
+    _edit("deeply nested", "dropout: 0.1", f"stages: {'[' * 60}{']' * 60}", "{recipe}:7: not valid YAML: nested more than 40 levels deep"),
+    _edit("nested without end", "dropout: 0.1", f"stages: {'[' * 1500}{']' * 1500}", "{recipe}:7: not valid YAML: nested more than 40 levels deep"),
+    _edit("a chain of aliases", "  width: 8\n", "  width: 8\n  stages:\n    - &x0 [1]\n" + "".join(f"    - &x{i} [*x{i - 1}]\n" for i in range(1, 50)), "nested more than 40 levels deep"),
+    _edit("interpolations of interpolations", "  width: 8\n", "  width: 8\n  stages:\n    x0: [1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join("    x" + str(i) + ": [" + ", ".join([f"'${{model.stages.x{i - 1}}}'"] * 8) + "]\n" for i in range(1, 12)), "{recipe}:", "interpolations stand for too many values"),
     # interpolation
     _edit("interpolation of no key", "width: 8", "width: ${train.width}", "{recipe}:6: model.width", "'train.width' not found"),
     _edit("interpolation of no variable", "width: 8", "width: ${oc.env:PDL_NOT_SET}", "{recipe}:6: model.width", "PDL_NOT_SET"),

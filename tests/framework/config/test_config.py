@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -186,3 +187,32 @@ def test_from_dict_is_checked_like_a_recipe() -> None:
 def test_errors_are_usage_errors(recipe: Path) -> None:
     with pytest.raises(UsageError):
         config.load(recipe.with_name("nope.yaml"))
+
+
+def test_threads_compose_side_by_side(tmp_path: Path) -> None:
+    """Recipes of the same name in folders of their own, with parts beside them and overrides of their own."""
+
+    def compose(number: int) -> tuple[int, int, float]:
+        folder = tmp_path / str(number)
+        (folder / "width").mkdir(parents=True)
+        (folder / "width/own.yaml").write_text(f"# @package _global_\nmodel: {{width: {number + 1}}}\n")
+        (folder / "recipe.yaml").write_text(GOOD.replace("  - _self_", "  - _self_\n  - width: own"))
+        cfg = config.load(folder / "recipe.yaml", [f"train.epochs={number + 1}"])
+        check(cfg)
+        assert cfg.origin("model.width").file == folder / "width/own.yaml"
+        return cfg["model"]["width"], cfg["train"]["epochs"], cfg["data"]["transforms"]["train"][0]["sigma"]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(compose, range(24))) == [(n + 1, n + 1, 0.1) for n in range(24)]
+
+
+def test_an_application_of_hydra_keeps_its_state(recipe: Path) -> None:
+    from hydra import initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.core.utils import JobRuntime
+
+    with initialize_config_dir(str(recipe.parent), job_name="theirs", version_base="1.3"):
+        theirs = GlobalHydra.instance().hydra
+        assert config.load(recipe)["model"]["width"] == 8
+        assert GlobalHydra.instance().hydra is theirs
+        assert JobRuntime.instance().get("name") == "theirs"

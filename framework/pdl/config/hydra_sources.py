@@ -1,0 +1,107 @@
+"""Where hydra finds what recipes name: parts in folders, and the recipes of the suites as parts of others
+(`defaults: [/rec/yoochoose64_srgnn, _self_]`). Every file is read by `pdl.config.source` first, which refuses what
+hydra would not get to the end of.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra import version
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.config_search_path_impl import ConfigSearchPathImpl
+from hydra._internal.core_plugins.file_config_source import FileConfigSource
+from hydra._internal.sources_registry import SourcesRegistry
+from hydra.core.plugins import Plugins
+from hydra.core.utils import setup_globals
+from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSource
+from omegaconf import OmegaConf
+
+from pdl.config import source
+from pdl.config.named import shipped
+
+HEADER = {"package": "_global_"}  # a recipe's keys are top-level keys, whatever its folder is called
+
+
+def file_of(name: str) -> Path | None:
+    """The file of a shipped recipe, by its full name."""
+    return shipped().get(name.strip("/").removesuffix(".yaml"))
+
+
+class PartSource(FileConfigSource):  # type: ignore[misc]
+    """Parts in a folder."""
+
+    @staticmethod
+    def scheme() -> str:
+        """What stands before ://."""
+        return "pdl-parts"
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        """The part."""
+        source.read(Path(self.path, self._normalize_file_name(config_path)))
+        return super().load_config(config_path)
+
+
+class RecipeSource(ConfigSource):
+    """Shipped recipes by their full names, in groups that are called as the suites."""
+
+    @staticmethod
+    def scheme() -> str:
+        """What stands before ://."""
+        return "pdl-recipes"
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        """The recipe, as a part with top-level keys."""
+        file = file_of(config_path)
+        if file is None:
+            raise ConfigLoadError(f"there is no recipe {config_path}")
+        source.read(file)
+        held: Any = OmegaConf.load(file)
+        path = f"{self.scheme()}://{file}"
+        return ConfigResult(config=held, path=path, provider=self.provider, header=dict(HEADER))
+
+    def available(self) -> bool:
+        """Suites may have none."""
+        return True
+
+    def is_group(self, config_path: str) -> bool:
+        """Whether recipes have names that begin so."""
+        return config_path == "" or any(name.startswith(f"{config_path.strip('/')}/") for name in shipped())
+
+    def is_config(self, config_path: str) -> bool:
+        """Whether it is a recipe's full name."""
+        return file_of(config_path) is not None
+
+    def list(self, config_path: str, results_filter: Any) -> list[str]:
+        """Names in a group; groups themselves are those of the parts."""
+        inside = f"{config_path.strip('/')}/"
+        return sorted(name.removeprefix(inside) for name in shipped() if name.startswith(inside))
+
+
+def loader(folders: Sequence[Path]) -> ConfigLoaderImpl:
+    """What composes the recipes of the first folder with parts of all. `hydra.compose` would do that by way of one
+    state for the whole process.
+    """
+    with _preparing:  # what hydra does keep for the process
+        version.setbase("1.3")
+        known = SourcesRegistry.instance()
+        if PartSource.scheme() not in known.types:
+            setup_globals()
+            Plugins.instance()
+            known.register(PartSource)
+            known.register(RecipeSource)
+    path = ConfigSearchPathImpl()
+    path.append("hydra", "pkg://hydra.conf")
+    for folder in folders:
+        path.append("main" if folder is folders[0] else "pdl", f"{PartSource.scheme()}://{folder}")
+    path.append("pdl", f"{RecipeSource.scheme()}://recipes")
+    path.append("schema", "structured://")
+    return ConfigLoaderImpl(path)
+
+
+_preparing = threading.Lock()
+
+__all__ = ["PartSource", "RecipeSource", "file_of", "loader"]
