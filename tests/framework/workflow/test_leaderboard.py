@@ -96,7 +96,7 @@ def test_a_recipe_that_fails_has_a_row_that_says_so(files: Path, capsys: pytest.
     assert "failed: bad" in said.err
     rows = [line.split() for line in said.out.splitlines()]
     assert rows[0][:2] == ["val/loss", "test/accuracy"]
-    assert {row[0] for row in rows[1:]} == {"good", "bad", "majority", "logistic", "nearest"}  # the baselines of the one
+    assert {row[0] for row in rows[1:]} == {"good", "bad", "majority", "logistic", "nearest"}  # with one's baselines
     assert next(row[1:] for row in rows if row[0] == "bad") == ["-", "-", "-", "-", "failed"]
 
 

@@ -67,7 +67,7 @@ class MixedState(Eigenproblems):
             raise DataError("MixedState: give either file or spectrum")
         if file is not None:
             try:
-                name, density = file, np.load(file, allow_pickle=False)
+                name, density = str(file), np.load(file, allow_pickle=False)
             except (OSError, ValueError) as error:
                 raise DataError(f"{file}: no array of NumPy's: {error}") from None
         else:
