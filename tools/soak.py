@@ -41,7 +41,7 @@ def small_net() -> bytes:
     program, notes = trace_symbolic(net, {"image": Spec(sizes, pdl.float32)})
     assert not notes, notes
     content, arrays = content_of(program, ["image"], ["logits"])
-    steps = [{"step": "mode", "mode": "rgb"}, {"step": "normalize", "mean": [0.5], "std": [0.25]}]
+    steps = [{"step": "image", "mode": "rgb"}, {"step": "normalize", "mean": [0.5], "std": [0.25]}]
     post = [{"step": "softmax"}, {"step": "top", "k": 3}]
     return bundle.pack(content, arrays, pipeline={"pre": {"image": steps}, "post": {"logits": post}})
 

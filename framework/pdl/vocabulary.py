@@ -14,8 +14,8 @@ from pdl.errors import DataError, UsageError
 class Vocabulary(Sequence[str]):
     """Names, each once; name i has the number i + 1, and 0 is whatever is not among them (or padding).
 
-    A table of vectors for it has `size` rows: the names and row 0. As text (`text`, `read`) it is one name a line, the
-    backslash and line ends written as in Python.
+    A table of vectors for it has `len(vocabulary) + 1` rows: row 0, and those of the names. As text (`text`, `read`) it
+    is one name a line, the backslash and line ends written as in Python.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -27,11 +27,6 @@ class Vocabulary(Sequence[str]):
     @cached_property
     def _numbers(self) -> dict[str, int]:
         return {name: i + 1 for i, name in enumerate(self.names)}
-
-    @property
-    def size(self) -> int:
-        """Rows that a table needs: one more than there are names."""
-        return len(self.names) + 1
 
     def __len__(self) -> int:
         return len(self.names)
@@ -45,12 +40,12 @@ class Vocabulary(Sequence[str]):
     def __contains__(self, name: object) -> bool:
         return name in self._numbers
 
-    def numbers(self, names: Iterable[str]) -> np.ndarray:
-        """int64, one for each name; 0 for the unknown."""
+    def encode(self, names: Iterable[str]) -> np.ndarray:
+        """Names to numbers: int64, one for each; 0 for the unknown."""
         find = self._numbers.get
         return np.array([find(name, 0) for name in names], np.int64)
 
-    def name(self, number: int) -> str:
+    def decode(self, number: int) -> str:
         """The name behind a number from 1 on."""
         if not 1 <= number <= len(self.names):
             raise UsageError(f"number {number} has no name; they run from 1 to {len(self.names)}")

@@ -10,6 +10,7 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
+from pdl.runtime.use import info
 
 import pdl
 from pdl.data.transforms import Grayscale, Normalize, Resize
@@ -18,7 +19,6 @@ from pdl.export.bundle import TOLERANCE, compare, to_bytes, write
 from pdl.export.imported import import_model
 from pdl.export.symbolic import trace_symbolic
 from pdl.runtime.bundle import read as read_bundle
-from pdl.runtime.use import info
 from pdl.train import Recipe, Task
 from pdl.train.recipe import Data
 from pdl.workflow import exporting

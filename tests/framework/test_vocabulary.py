@@ -16,18 +16,18 @@ def test_text_and_numbers_round_trip(names):
     made = Vocabulary(names)
     again = Vocabulary.read(made.text(), "v.txt")
     assert list(again) == names
-    numbers = made.numbers(names)
-    assert numbers.tolist() == list(range(1, made.size))
-    assert [made.name(int(n)) for n in numbers] == names
+    numbers = made.encode(names)
+    assert numbers.tolist() == list(range(1, len(made) + 1))
+    assert [made.decode(int(n)) for n in numbers] == names
 
 
 def test_unknown_names_are_zero():
     made = Vocabulary(["a", "b"])
-    np.testing.assert_array_equal(made.numbers(["b", "x", "a"]), [2, 0, 1])
+    np.testing.assert_array_equal(made.encode(["b", "x", "a"]), [2, 0, 1])
     assert "a" in made
     assert "x" not in made
     with pytest.raises(UsageError, match="from 1 to 2"):
-        made.name(0)
+        made.decode(0)
 
 
 @pytest.mark.parametrize(

@@ -44,9 +44,8 @@ def load(name: str) -> Any:
     group = getattr(module, "app", None)
     if group is None:
         group = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-        group.command(name, epilog=module.EXAMPLE, no_args_is_help=getattr(module, "NO_ARGS_IS_HELP", True))(
-            module.command
-        )
+        no_args, settings = getattr(module, "NO_ARGS_IS_HELP", True), getattr(module, "SETTINGS", None)
+        group.command(name, epilog=module.EXAMPLE, no_args_is_help=no_args, context_settings=settings)(module.command)
     command = typer.main.get_command(group)
     command.name = name
     return command

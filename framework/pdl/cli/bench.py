@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pdl.cli import style
-from pdl.cli.common import Json, located
+from pdl.cli.common import Json
 from pdl.errors import UsageError
 
 EXAMPLE = "Example:  pdl bench runs/digits/model.pdl --batch 32 --threads 1"
@@ -23,7 +23,8 @@ def command(
     json: Json = False,
 ) -> None:
     """Measure a bundle on random inputs: latency, throughput, memory, and where the time goes. No pipeline runs."""
-    from pdl.runtime.use import bench
+    from pdl.runtime.bench import bench
+    from pdl.workflow.locating import located
 
     wanted = sizes(size)
     found = bench(

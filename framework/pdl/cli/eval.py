@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pdl.cli import common, style
-from pdl.cli.common import Json, Overrides, located
+from pdl.cli.common import Json, Overrides
 
 EXAMPLE = "Example:  pdl eval runs/digits --split val"
 
@@ -29,6 +29,7 @@ def command(
 ) -> None:
     """Measure a trained run, its bundle, or a pretrained model on a split of its data, or of other data (overrides)."""
     from pdl.workflow import evaluate
+    from pdl.workflow.locating import located
 
     result = evaluate(located(run), split=split, overrides=overrides or [], weights=weights, baselines=baselines)
     if json:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from pdl.cli import style
-from pdl.cli.common import Json, Recipe, demand_store, located, recipe
+from pdl.cli.common import Json, Recipe, demand_store, recipe
 from pdl.errors import UsageError
 
 EXAMPLE = "Example:  pdl export runs/digits        pdl export --check -c cv/digits_lenet"
@@ -54,6 +54,7 @@ def command(
     if len(given) != 1:
         raise UsageError("which run? write: pdl export RUN")
     from pdl.workflow.exporting import bundle_to_onnx, export
+    from pdl.workflow.locating import located
 
     source = located(given[0])
     if source.is_file():

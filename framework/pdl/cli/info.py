@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from pdl.cli import style
-from pdl.cli.common import Json, located
+from pdl.cli.common import Json
 
 EXAMPLE = "Example:  pdl info        pdl info runs/digits        pdl info model.pdl"
 NO_ARGS_IS_HELP = False
@@ -28,9 +28,12 @@ def command(
 
     PDL_LOG=plan shows what the runtime makes of a bundle's program when it runs: PDL_LOG=plan pdl bench model.pdl.
     """
+    from pdl.runtime.bundle import is_bundle
+    from pdl.workflow.locating import located
+
     path = None if run is None else located(run)
-    if path is not None and _is_bundle(path):
-        from pdl.runtime.use import info
+    if path is not None and is_bundle(path):
+        from pdl.runtime.info import info
 
         known = info(path)
         return style.json(known) if json else style.pairs(_flat(known))
@@ -46,12 +49,6 @@ def _readable(facts: dict[str, Any]) -> dict[str, Any]:
     if "flops" in step:
         step["flops"] = f"{step['flops'] / 1e9:,.3f} GFLOP"
     return facts | {"step": step}
-
-
-def _is_bundle(path: Path) -> bool:
-    from pdl.runtime.bundle import is_bundle
-
-    return is_bundle(path)
 
 
 def _of_run(run: Path) -> dict[str, Any]:

@@ -2,10 +2,10 @@
 
 The check runs on real samples, in float32, one by one and together:
 
-- the pipeline of the bundle gives the arrays that training's gives: of a picture within one of 256 grey levels, of
-  anything else exactly;
+- the pipeline of the bundle gives the arrays that training's gives, exactly or as near as the input step allows: of an
+  image within one of 256 grey levels;
 - on the same arrays the outputs differ by at most 1e-5 of the larger of 1 and the largest output;
-- the answers (label, labels, text or items) are the same; items whose scores are that close may change places.
+- the answers are the same, as the last step of an output compares them (`PostStep.agrees`).
 
 A bundle that fails any of these is not written.
 
@@ -19,7 +19,7 @@ been damaged by the storage. What the rounding costs in the task's own metric is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -36,10 +36,8 @@ from pdl.runtime import bundle
 from pdl.runtime.sample import Sample
 from pdl.runtime.session import Session, load
 from pdl.runtime.weights import HALVES
-from pdl.tensor import as_tensor, no_grad
 
 TOLERANCE = 1e-5
-ANSWERS = ("label", "labels", "text")
 Store = Literal["fp32", "bf16", "fp16"]
 #: the largest relative error of one rounding
 ROUNDING = {"bf16": 2.0**-8, "fp16": 2.0**-11}
@@ -49,12 +47,12 @@ _FAULT = "This is a fault in pdl: please report it with the recipe"
 
 @dataclass(frozen=True)
 class Comparison:
-    """Bundle against model: number of samples, largest difference of outputs (see the module), and of prepared
-    pictures in grey levels (None where inputs are none)."""
+    """Bundle against model: number of samples, largest difference of outputs (see the module), and of prepared inputs
+    as a share of what their steps allow (None where they must be equal)."""
 
     samples: int
     difference: float
-    levels: float | None
+    prepared: float | None
 
 
 @dataclass(frozen=True)
@@ -169,35 +167,22 @@ def content_of(program: Program, inputs: list[str], outputs: list[str]) -> tuple
 
 def compare(session: Session, deployment: Deployment, tolerance: float = TOLERANCE, reason: str = _FAULT) -> Comparison:
     """Hold a session to the model on the deployment's samples; CheckError, with the reason, beyond the tolerance."""
-    wanted = [deployment.prepare(sample) for sample in deployment.samples]
-    levels = _compare_inputs(session, deployment, wanted)
+    wanted = [deployment.prepared(sample) for sample in deployment.samples]
+    prepared = _compare_inputs(session, deployment, wanted)
     worst = 0.0
     for members in _batches(session, wanted):
         for group in [*([i] for i in members), members] if len(members) > 1 else [members]:
             samples = [wanted[i] for i in group]
-            arrays = _joined(session, samples)
-            ours, theirs = session.run(arrays), run_model(deployment, arrays)
+            arrays = _collated(session, samples)
+            ours, theirs = session.run(arrays), deployment.run(arrays)
             worst = max(worst, _difference(ours, theirs))
-            _demand_same_answers(session, ours, theirs, samples, tolerance)
+            _check_answers(session, ours, theirs, [deployment.samples[i] for i in group], tolerance)
     if not worst <= tolerance:
         raise CheckError(
             f"the bundle's outputs differ from the model's by {worst:.2g} of the largest, more than {tolerance:g}; "
             f"nothing was written. {reason}"
         )
-    return Comparison(len(wanted), worst, levels)
-
-
-def run_model(deployment: Deployment, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """The outputs of the model itself, by name, in evaluation mode."""
-    module, training = deployment.module, deployment.module.training
-    module.eval()
-    try:
-        with no_grad():
-            made = module(*[as_tensor(arrays[name]) for name in deployment.inputs])
-    finally:
-        module.train(training)
-    tensors = made if isinstance(made, tuple | list) else (made,)
-    return {name: t.numpy() for name, t in zip(deployment.outputs, tensors, strict=True)}
+    return Comparison(len(wanted), worst, prepared)
 
 
 def _batches(session: Session, inputs: list[dict[str, Array]]) -> Iterator[list[int]]:
@@ -208,29 +193,28 @@ def _batches(session: Session, inputs: list[dict[str, Array]]) -> Iterator[list[
         yield from (members for members, _ in session.pipeline.batches([Sample(each) for each in inputs]))
 
 
-def _joined(session: Session, samples: list[dict[str, Array]]) -> dict[str, Array]:
+def _collated(session: Session, samples: list[dict[str, Array]]) -> dict[str, Array]:
     """Samples as one batch."""
     if session.pipeline is not None:
-        return session.pipeline.joined(samples)
+        return session.pipeline.collate(samples)
     return {name: np.stack([each[name] for each in samples]) for name in samples[0]}
 
 
 def _compare_inputs(session: Session, deployment: Deployment, wanted: list[dict[str, Array]]) -> float | None:
-    """The largest difference between both pipelines, in grey levels of a picture; what is no picture must be equal."""
-    if session.pipeline is None:
-        return 0.0
-    level = _level(next(iter(deployment.pre.values()))) if session.pipeline.reader is None else None
-    worst = 0.0
-    for sample, theirs in zip(deployment.samples, wanted, strict=True):
-        ours = session.pipeline.prepare(sample)
+    """The largest difference between both pipelines, as a share of what is allowed; None where nothing is."""
+    pipeline, worst, exact = session.pipeline, 0.0, True
+    for sample, theirs in zip(deployment.samples, wanted, strict=True) if pipeline is not None else ():
+        ours = pipeline.prepare(sample)  # type: ignore[union-attr]
         for name, array in theirs.items():
             if ours[name].shape != array.shape or ours[name].dtype != array.dtype:
                 raise CheckError(
                     f"the bundle's pipeline makes {ours[name].dtype} {ours[name].shape} of a sample, training's "
                     f"{array.dtype} {array.shape}; nothing was written"
                 )
-            if level is not None:
-                worst = max(worst, float(np.abs(ours[name].astype(np.float64) - array).max(initial=0)) / level)
+            allowed = pipeline.tolerance(name)  # type: ignore[union-attr]
+            exact = exact and not allowed
+            if allowed:
+                worst = max(worst, float(np.abs(ours[name].astype(np.float64) - array).max(initial=0)) / allowed)
             elif not np.array_equal(ours[name], array):
                 raise CheckError(
                     f"the bundle's pipeline makes another {name} of {str(sample)[:60]} than training's; nothing was "
@@ -238,20 +222,10 @@ def _compare_inputs(session: Session, deployment: Deployment, wanted: list[dict[
                 )
     if worst > 1.001:
         raise CheckError(
-            f"the bundle's pipeline differs from training's by {worst:.2g} grey levels, more than 1; "
-            "nothing was written"
+            f"the bundle's pipeline differs from training's by {worst:.2g} of what its input allows (of an image, one "
+            "of 256 grey levels); nothing was written"
         )
-    return None if level is None else worst
-
-
-def _level(steps: list[dict[str, Any]]) -> float:
-    """What one of 256 grey levels becomes in the prepared array."""
-    for step in steps:
-        if step["step"] == "normalize":
-            return 1 / 255 / min(step["std"])
-        if step["step"] == "to_float":
-            return 1 / 255
-    return 1.0
+    return None if exact else worst
 
 
 def _difference(ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> float:
@@ -266,40 +240,21 @@ def _difference(ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> float
     return worst
 
 
-def _demand_same_answers(
+def _check_answers(
     session: Session,
     ours: Mapping[str, Array],
     theirs: Mapping[str, Array],
-    samples: list[dict[str, Array]],
+    items: Sequence[Any],
     tolerance: float,
 ) -> None:
-    if session.pipeline is None:
-        return
-    for row, inputs in enumerate(samples):
-        sample = Sample(inputs)
-        a, b = (session.pipeline.finish({name: y[row] for name, y in each.items()}, sample) for each in (ours, theirs))
-        if not isinstance(a, dict):
-            continue
-        for key in ANSWERS:
-            if key in a and _names(a[key]) != _names(b[key]):
-                raise CheckError(
-                    f"the bundle answers {a[key]!r} where the model answers {b[key]!r}; nothing was written"
-                )
-        if "items" in a and not _same_items(a["items"], b["items"], tolerance):
+    """CheckError where the answers made of two sets of outputs differ; `items` are the samples they are for."""
+    pipeline = session.pipeline
+    for row, item in enumerate(items if pipeline is not None else ()):
+        sample = pipeline.parse(item)  # type: ignore[union-attr]
+        a, b = ({name: y[row] for name, y in each.items()} for each in (ours, theirs))
+        largest = max((float(np.nanmax(np.abs(y.astype(np.float64)), initial=0.0)) for y in b.values()), default=0.0)
+        if not pipeline.agree(a, b, sample, 2 * tolerance * max(1.0, largest)):  # type: ignore[union-attr]
+            said, wanted = (pipeline.finish(each, sample) for each in (a, b))  # type: ignore[union-attr]
             raise CheckError(
-                f"the bundle ranks {_names(a['items'], 'item')} where the model ranks {_names(b['items'], 'item')}; "
-                "nothing was written"
+                f"the bundle answers {str(said)[:300]} where the model answers {str(wanted)[:300]}; nothing was written"
             )
-
-
-def _same_items(a: list[dict[str, Any]], b: list[dict[str, Any]], tolerance: float) -> bool:
-    """Whether two rankings are the same but for items whose scores are as close as outputs may be."""
-    most = 2 * tolerance * max([1.0, *(abs(each["score"]) for each in b)])
-    return len(a) == len(b) and all(
-        x["item"] == y["item"] or abs(x["score"] - y["score"]) <= most for x, y in zip(a, b, strict=True)
-    )
-
-
-def _names(answer: Any, key: str = "label") -> Any:
-    """An answer without its scores."""
-    return [each[key] for each in answer] if isinstance(answer, list) else answer

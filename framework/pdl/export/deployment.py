@@ -1,34 +1,42 @@
-"""`Deployment`: what goes into a bundle."""
+"""`Deployment`: what goes into a bundle, and what a run answers by before there is one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+from pdl.dtype import Array
 from pdl.nn import Module
 from pdl.ops.base import Spec
+from pdl.runtime.pipeline import Pipeline
+from pdl.runtime.steps import Resources
+from pdl.tensor import as_tensor, no_grad
 from pdl.vocabulary import Vocabulary
 
 
 @dataclass
 class Deployment:
-    """What goes into a bundle, and what it is checked with.
+    """What goes into a bundle, and what it is checked with. It is a `pdl.runtime.predict.Predictor`: a run answers by
+    what its bundle would hold, so both say the same by construction.
 
     module     the function that is traced, in evaluation mode
     inputs     name -> shape and dtype of each of its arguments; sizes that may change are `pdl.dims.Dim` symbols
     outputs    names of what it returns
     pre, post  steps of `pdl.runtime.steps`, as plain values, for one input and for outputs: {"image": [{"step": ...}]}
-    samples    real inputs as people give them (pictures uint8 [H, W, C], sessions ["a", "b"]), to compare bundle and
+    samples    real inputs as people give them (images uint8 [H, W, C], rows {"column": value}), to compare bundle and
                model with
-    prepare    a sample as training prepares it: the inputs by name, without a batch axis
+    prepare    a sample as training prepares it: the inputs by name, without a batch axis; None where training has no
+               other way than the pipeline
     labels     names of classes or characters, in the order of their numbers
     vocabularies  names by number that the steps speak of, by kind: {"items": ...}
     constants  arrays that the steps read, by name, such as a graph
     card       markdown for people: what it is, data, metrics and how they were measured, licence, how to use it
     licence    of the weights
     about      further plain facts for people
-    options    of `Task.predict`, with which a run answers as its bundle does: {"repeat": True}
+    memory     objects by name that a run hands to its own steps and that no bundle holds, such as the data it was
+               trained on
     """
 
     module: Module
@@ -37,14 +45,39 @@ class Deployment:
     pre: dict[str, list[dict[str, Any]]]
     post: dict[str, list[dict[str, Any]]]
     samples: Sequence[Any]
-    prepare: Callable[[Any], dict[str, Any]]
+    prepare: Callable[[Any], dict[str, Any]] | None = None
     labels: Sequence[str] = ()
     card: str = ""
     licence: str = ""
     about: dict[str, Any] = field(default_factory=dict)
-    options: dict[str, Any] = field(default_factory=dict)
     vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
     constants: Mapping[str, Any] = field(default_factory=dict)
+    memory: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def pipeline(self) -> Pipeline | None:
+        """The pipeline, with what a run has in memory; None where no input has steps."""
+        resources = Resources(self.labels, self.vocabularies, self.constants, self.memory)
+        return Pipeline.read({"pre": self.pre, "post": self.post}, resources, "this model")
+
+    def prepared(self, sample: Any) -> dict[str, Any]:
+        """A sample as training prepares it, or where it has no other way, as the pipeline does."""
+        if self.prepare is not None:
+            return self.prepare(sample)
+        assert self.pipeline is not None, "a deployment has steps for its inputs, or says how they are prepared"
+        return self.pipeline.prepare(sample)
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs of the module by name, for a batch of inputs by name, in evaluation mode."""
+        module, training = self.module, self.module.training
+        module.eval()
+        try:
+            with no_grad():
+                made = module(*[as_tensor(inputs[name]) for name in self.inputs])
+        finally:
+            module.train(training)
+        tensors = made if isinstance(made, tuple | list) else (made,)
+        return {name: t.numpy() for name, t in zip(self.outputs, tensors, strict=True)}
 
 
 __all__ = ["Deployment"]

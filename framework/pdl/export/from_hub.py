@@ -36,6 +36,7 @@ from pdl.ops.base import Spec
 from pdl.runtime import load
 from pdl.runtime.bundle import SUFFIX, read
 from pdl.runtime.pipeline import Pipeline
+from pdl.runtime.steps import Resources
 from pdl.version import __version__
 
 GRAPHS, METADATA = (".onnx",), "metadata:"
@@ -166,12 +167,11 @@ def _deployment(entry: Entry, build: Build, model: Module, facts: dict[str, Any]
     """The net with its pipeline; sizes stay open where the net allows it."""
     steps = {"pre": {}, "post": {}, **(_pipeline(entry, build) or {})}
     labels = _inside(entry, name).read_text(encoding="utf-8").splitlines() if (name := _labels_file(build)) else []
-    pipeline = Pipeline.read(steps, labels, entry.name)
-    if pipeline is None:
-        raise UsageError(f"{entry.name}: weights need build.pipeline, which says what the net's input is called")
-    rng = np.random.default_rng(0)
-    pictures = [rng.integers(0, 256, (h, w, 3), dtype=np.uint8) for h, w in ((256, 320), (300, 240))]
-    ((takes, first),) = pipeline.prepare(pictures[0]).items()
+    pipeline = Pipeline.read(steps, Resources(labels), entry.name)
+    samples = pipeline.input.samples(np.random.default_rng(0)) if pipeline is not None else []
+    if pipeline is None or not samples:
+        raise UsageError(f"{entry.name}: weights need build.pipeline, which makes the net's input of an image")
+    ((takes, first),) = pipeline.prepare(samples[0]).items()
     sizes = (Dim.symbol("n", 3), *(Dim.symbol(axis, size) for axis, size in zip("hw", first.shape, strict=False)))
     return Deployment(
         module=model,
@@ -179,8 +179,7 @@ def _deployment(entry: Entry, build: Build, model: Module, facts: dict[str, Any]
         outputs=tuple(steps["post"]) or ("y",),
         pre=steps["pre"],
         post=steps["post"],
-        samples=pictures,
-        prepare=pipeline.prepare,
+        samples=samples,
         labels=labels,
         card=facts["card"],
         licence=facts["licence"],
@@ -190,7 +189,8 @@ def _deployment(entry: Entry, build: Build, model: Module, facts: dict[str, Any]
 
 # -- systems -----------------------------------------------------------------------------------------------------------
 def open_system(system: System, **options: Any) -> Any:
-    """The predictor of a system, with a session for each part (fetched and built on first use); it has `batch`.
+    """The predictor of a system (`pdl.runtime.predict.Predictor`), with a session for each part, which is fetched and
+    built on first use.
 
     options   those of `pdl.runtime.load`, for every part
     """

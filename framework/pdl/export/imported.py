@@ -19,6 +19,7 @@ from pdl.onnx.values import dtype_named
 from pdl.runtime import bundle
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.session import Session, of_bundle
+from pdl.runtime.steps import Resources
 
 #: largest difference to ONNX Runtime, as a part of the spread of an output (which counts as at least `LEAST_SPREAD`:
 #: on random inputs many nets answer with numbers near 0)
@@ -126,7 +127,7 @@ def steps_in(given: str | Path | Mapping[str, Any] | None, model: Imported, labe
         names = [p.name for p in ports]
         if unknown := sorted(found.get(part, {}).keys() - set(names)):
             raise UsageError(f"{path}: {part} names {', '.join(unknown)}; the model has {', '.join(names)}")
-    Pipeline.read({"pre": {}, "post": {}, **found}, labels, str(path))
+    Pipeline.read({"pre": {}, "post": {}, **found}, Resources(labels), str(path))
     return dict(found)
 
 

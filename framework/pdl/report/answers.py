@@ -1,6 +1,7 @@
-"""A picture with the answer drawn on it: a label below it, outlines where the answer names places, texts beside them.
+"""Drawings of answers as files: an image with a label below it, outlines where the answer names places, texts beside
+them; or an SVG that a step made.
 
-Labels become a PNG. Texts become an SVG with the picture inside, because they may be in any script: the viewer has the
+Labels become a PNG. Texts become an SVG with the image inside, because they may be in any script: the viewer has the
 fonts, OpenCV has none.
 """
 
@@ -8,50 +9,34 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from pdl.dtype import Array
-from pdl.errors import UsageError
 from pdl.report.page import png
-from pdl.runtime.pictures import picture
+from pdl.runtime.drawing import Drawing, Mark
 
 COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf")
-#: keys of answers that are a list of {"polygon": [[x, y], ...], ...}, and what one of it is; lines have a "text" too
-PLACES = {"lines": "line", "boxes": "box"}
 
 
-def draw(item: Any, prediction: dict[str, Any], folder: Path) -> Path:
-    """Save `item` (a path, bytes or an array) with the prediction, under a name that is free in `folder`."""
-    image, stem = picture(item, "rgb"), Path(prediction["input"]).stem.strip("-") or "stdin"
-    places: Sequence[Mapping[str, Any]] = next((prediction[key] for key in PLACES if key in prediction), ())
-    if "lines" in prediction or "text" in prediction:
-        text = "" if places else caption(prediction)
-        return _write(folder, stem, ".svg", svg(image, places, text).encode())
-    return save(outlined(image, places), caption(prediction), folder, stem)
+def save(drawing: Drawing, folder: Path, name: str) -> Path:
+    """Write a drawing under the name of its input, without what a file's name cannot hold, or with a number where that
+    exists."""
+    file = Path(name).stem if drawing.image is not None else name
+    stem = "".join(c if c.isalnum() or c in "-_." else "_" for c in file).strip("-.")[:80] or "stdin"
+    if drawing.image is None:
+        return _write(folder, stem, ".svg", drawing.svg.encode())
+    if drawing.any_script or any(mark.text is not None for mark in drawing.marks):
+        below = "" if drawing.marks else drawing.caption
+        return _write(folder, stem, ".svg", svg(drawing.image, drawing.marks, below).encode())
+    return _write(folder, stem, ".png", png(labelled(outlined(drawing.image, drawing.marks), drawing.caption)))
 
 
-def caption(prediction: dict[str, Any]) -> str:
-    """The answer in one line; UsageError where a prediction is nothing that can be drawn."""
-    if "label" in prediction:
-        return f"{prediction['label']}  {prediction['score']:.1%}"
-    if "text" in prediction:
-        return f"{prediction['text']}  {prediction['score']:.1%}"
-    if "labels" in prediction:
-        return ", ".join(f"{each['label']} {each['score']:.0%}" for each in prediction["labels"]) or "nothing"
-    for several, one in PLACES.items():
-        if several in prediction:
-            return f"{len(prediction[several])} {several if len(prediction[several]) != 1 else one}"
-    raise UsageError("this model's answers are arrays, which cannot be drawn; leave out --save")
-
-
-def save(image: np.ndarray, text: str, folder: Path, stem: str) -> Path:
-    """image uint8 [H, W, 3], at least 256 wide, with a line of text below it, as folder/stem.png, or with a number
-    where that exists."""
+def labelled(image: Array, text: str) -> Array:
+    """image uint8 [H, W, 3], at least 256 wide, with a line of text below it."""
     import cv2
 
     height, width = image.shape[:2]
@@ -61,33 +46,33 @@ def save(image: np.ndarray, text: str, folder: Path, stem: str) -> Path:
     canvas[: large.shape[0]] = large
     place = (8, canvas.shape[0] - 10)
     cv2.putText(canvas, text, place, cv2.FONT_HERSHEY_SIMPLEX, 0.6, (20, 20, 20), 1, cv2.LINE_AA)
-    return _write(folder, stem, ".png", png(canvas))
+    return canvas
 
 
-def outlined(image: Array, places: Sequence[Mapping[str, Any]]) -> Array:
-    """A copy of the picture with the polygons of `places` drawn on it."""
-    if not places:
+def outlined(image: Array, marks: Sequence[Mark]) -> Array:
+    """A copy of the image with the polygons of the marks drawn on it."""
+    if not marks:
         return image
     import cv2
 
     drawn = np.ascontiguousarray(image).copy()
     thickness = max(1, round(max(image.shape[:2]) / 600))
-    for number, each in enumerate(places):
-        points = np.rint(np.array(each["polygon"], np.float64)).astype(np.int32)
+    for number, mark in enumerate(marks):
+        points = np.rint(np.array(mark.polygon, np.float64)).astype(np.int32)
         colour = bytes.fromhex(COLOURS[number % len(COLOURS)][1:])
         cv2.polylines(drawn, [points], True, tuple(colour), thickness, cv2.LINE_AA)
     return drawn
 
 
-def svg(image: Array, places: Sequence[Mapping[str, Any]], below: str = "") -> str:
-    """The picture with outlines, and beside it each text at the same place; or with a line of text below it."""
+def svg(image: Array, marks: Sequence[Mark], below: str = "") -> str:
+    """The image with outlines, and beside it each text at the same place; or with a line of text below it."""
     height, width = image.shape[:2]
     zoom = max(1.0, 256 / width)
     inside = f"data:image/png;base64,{base64.b64encode(png(np.ascontiguousarray(image))).decode()}"
     parts = [f'<image width="{width}" height="{height}" href="{inside}"/>']
-    for number, each in enumerate(places):
-        parts.append(_outline(each, COLOURS[number % len(COLOURS)], width))
-    wide, high = (2 * width if places else width), height + (32 / zoom if below else 0)
+    for number, mark in enumerate(marks):
+        parts.append(_outline(mark, COLOURS[number % len(COLOURS)], width))
+    wide, high = (2 * width if marks else width), height + (32 / zoom if below else 0)
     if below:
         parts.append(f'<text x="{8 / zoom}" y="{height + 22 / zoom}" font-size="{16 / zoom}">{escape(below)}</text>')
     return (
@@ -97,12 +82,12 @@ def svg(image: Array, places: Sequence[Mapping[str, Any]], below: str = "") -> s
     )
 
 
-def _outline(place: Mapping[str, Any], colour: str, right: int) -> str:
+def _outline(mark: Mark, colour: str, right: int) -> str:
     """A polygon, and its text in the copy of it that lies `right` pixels to the right."""
-    points = [(float(x), float(y)) for x, y in place["polygon"]]
+    points = [(float(x), float(y)) for x, y in mark.polygon]
     corners = " ".join(f"{x:g},{y:g}" for x, y in points)
     shape = f'<polygon points="{corners}" fill="none" stroke="{colour}" stroke-width="2"/>'
-    if "text" not in place:
+    if mark.text is None:
         return shape
     (x, y), (x1, y1), _, (x3, y3) = points[:4]
     length, size = math.hypot(x1 - x, y1 - y), math.hypot(x3 - x, y3 - y)
@@ -110,7 +95,7 @@ def _outline(place: Mapping[str, Any], colour: str, right: int) -> str:
     return (
         f'{shape}<g transform="translate({right + x:g} {y:g}) rotate({angle:.1f})"><text y="{0.8 * size:.1f}" '
         f'font-size="{0.8 * size:.1f}" textLength="{length:.1f}" lengthAdjust="spacingAndGlyphs" fill="{colour}">'
-        f"{escape(place['text'])}</text></g>"
+        f"{escape(mark.text)}</text></g>"
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
-from pdl.runtime.strict import demand, fault
+from pdl.runtime.strict import check, fault
 
 ALIGN = 64  # bytes: where the content of each member begins
 MAX_BYTES = 2**32 - 2**16  # without zip64
@@ -33,7 +33,7 @@ def pack(members: Mapping[str, bytes]) -> bytes:
         body += LOCAL.pack(b"PK\x03\x04", *common) + label + extra + data
         directory += CENTRAL.pack(b"PK\x01\x02", _VERSION, *common[:-1], 0, 0, 0, 0, 0, at) + label
     size = len(body) + len(directory) + END.size
-    demand(
+    check(
         size <= MAX_BYTES, "bundle", "size", f"{size} bytes, more than the limit of {MAX_BYTES}", "use a smaller model"
     )
     end = END.pack(b"PK\x05\x06", 0, 0, len(members), len(members), len(directory), len(body), 0)
@@ -49,27 +49,27 @@ def unpack(
     may be there or not. DataError for anything else: a cut-off file, unknown, repeated or missing names, compressed or
     encrypted members, offsets out of range or overlapping, local headers that contradict the directory.
     """
-    demand(len(data) <= MAX_BYTES, source, "size", f"{len(data)} bytes, more than the limit of {MAX_BYTES}")
+    check(len(data) <= MAX_BYTES, source, "size", f"{len(data)} bytes, more than the limit of {MAX_BYTES}")
     count, start = _directory(data, source)
     found: dict[str, memoryview] = {}
     spans: list[tuple[int, int, str]] = []
     at, limit = start, start
     for _ in range(count):
-        demand(at + CENTRAL.size <= len(data) - END.size, source, "zip directory", "it is cut off")
+        check(at + CENTRAL.size <= len(data) - END.size, source, "zip directory", "it is cut off")
         entry = CENTRAL.unpack_from(data, at)
         label = bytes(data[at + CENTRAL.size :][: entry[10]])
         name, size, extra, where = _entry(entry, label, source, allowed, more)
-        demand(name not in found, source, name, "stands twice in the archive")
+        check(name not in found, source, name, "stands twice in the archive")
         begin = _local(data, where, name, entry, limit, source)
         found[name] = data[begin : begin + size]
         spans.append((where, begin + size, name))
         at += CENTRAL.size + entry[10] + extra
-    demand(at == len(data) - END.size, source, "zip directory", "its size is not what its entries take")
+    check(at == len(data) - END.size, source, "zip directory", "its size is not what its entries take")
     spans.sort()
     for (_, end, first), (begin, _, second) in pairwise(spans):
-        demand(end <= begin, source, second, f"overlaps {first} in the archive")
+        check(end <= begin, source, second, f"overlaps {first} in the archive")
     missing = [name for name in allowed if name not in found]
-    demand(not missing, source, "archive", f"it lacks {', '.join(missing)}")
+    check(not missing, source, "archive", f"it lacks {', '.join(missing)}")
     return found
 
 
@@ -79,9 +79,9 @@ def _directory(data: memoryview, source: str) -> tuple[int, int]:
     if len(data) < END.size or bytes(data[:4]) != b"PK\x03\x04":
         raise fault(source, "archive", f"not a zip archive ({len(data)} bytes)", todo)
     sign, disk, first, here, count, size, start, comment = END.unpack_from(data, len(data) - END.size)
-    demand(sign == b"PK\x05\x06" and comment == 0, source, "archive", "its end record is not at the end", todo)
-    demand(disk == first == 0 and here == count, source, "archive", "it is one part of several")
-    demand(
+    check(sign == b"PK\x05\x06" and comment == 0, source, "archive", "its end record is not at the end", todo)
+    check(disk == first == 0 and here == count, source, "archive", "it is one part of several")
+    check(
         start + size == len(data) - END.size, source, "zip directory", f"{size} bytes at {start} do not fit the file"
     )
     return count, start
@@ -96,28 +96,28 @@ def _entry(
 ) -> tuple[str, int, int, int]:
     """Name, size, bytes behind the name, and place of a member, from its line in the directory."""
     sign, _, _, flags, method, _, _, _, packed, size, length, extra, comment, disk, _, _, where = entry
-    demand(sign == b"PK\x01\x02" and len(label) == length, source, "zip directory", "a damaged entry")
+    check(sign == b"PK\x01\x02" and len(label) == length, source, "zip directory", "a damaged entry")
     name = label.decode("ascii", "backslashreplace")
     shown = name if len(name) <= 80 else name[:77] + "..."
     limit = allowed[name] if name in allowed else more(name)
     if limit is None:
         raise fault(source, repr(shown), f"no member of a bundle, which has {', '.join(allowed)}")
-    demand(flags & ~_UTF8 == 0, source, name, f"encrypted or streamed (zip flags {flags:#x}); expected a plain member")
-    demand(method == 0 and packed == size, source, name, f"compressed (zip method {method}); expected a stored member")
-    demand(disk == 0, source, name, "lies on another disk")
-    demand(size <= limit, source, name, f"{size} bytes, more than the limit of {limit}")
+    check(flags & ~_UTF8 == 0, source, name, f"encrypted or streamed (zip flags {flags:#x}); expected a plain member")
+    check(method == 0 and packed == size, source, name, f"compressed (zip method {method}); expected a stored member")
+    check(disk == 0, source, name, "lies on another disk")
+    check(size <= limit, source, name, f"{size} bytes, more than the limit of {limit}")
     return name, size, extra + comment, where
 
 
 def _local(data: memoryview, where: int, name: str, entry: tuple[Any, ...], limit: int, source: str) -> int:
     """Where a member's content begins; its own header must say what the directory says, and it must end before it."""
-    demand(where + LOCAL.size <= limit, source, name, f"its offset {where} is outside the archive")
+    check(where + LOCAL.size <= limit, source, name, f"its offset {where} is outside the archive")
     local = LOCAL.unpack_from(data, where)
     begin = where + LOCAL.size + local[9] + local[10]
-    demand(begin + entry[9] <= limit, source, name, f"{entry[9]} bytes at {begin} reach beyond the members")
+    check(begin + entry[9] <= limit, source, name, f"{entry[9]} bytes at {begin} reach beyond the members")
     label = bytes(data[where + LOCAL.size :][: local[9]])
     same = (
         local[0] == b"PK\x03\x04" and label == name.encode() and local[2:4] == entry[3:5] and local[6:9] == entry[7:10]
     )
-    demand(same, source, name, "its header contradicts the directory")
+    check(same, source, name, "its header contradicts the directory")
     return begin

@@ -13,7 +13,8 @@ A zip archive of stored members (`archive.py`):
     constants.safetensors  arrays that steps of the pipeline read, by name, such as a graph; or none
     card.md               what it is, data, metrics and how they were measured, licence, how to use it
     config.yaml           the resolved recipe it was trained with
-    meta.json             format number, name, versions, licence, metrics, and size and sha256 of all other members
+    meta.json             format number, name, versions, licence, metrics, the distributions it requires beside pdl's
+                          own (those of its steps), and size and sha256 of all other members
 
 `read` believes nothing: sizes, names, offsets, hashes, format numbers, JSON and tensors are checked, and a fault is one
 `DataError` with file, part, what is wrong and what to do. No member holds code.
@@ -37,7 +38,8 @@ from pdl.errors import DataError, UsageError
 from pdl.program import Program
 from pdl.runtime import archive, weights
 from pdl.runtime.checked import program_of
-from pdl.runtime.strict import demand, demand_keys, fault, parse
+from pdl.runtime.steps import registry
+from pdl.runtime.strict import check, check_keys, fault, parse
 from pdl.version import __version__
 from pdl.vocabulary import Vocabulary
 
@@ -58,10 +60,12 @@ MEMBERS = {
 }
 MOST_VOCABULARIES, VOCABULARY_BYTES = 1024, 512 * MIB
 CONSTANTS = "constants.safetensors"
+MOST_REQUIRED = 32
+_DISTRIBUTION = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
 _VOCABULARY = re.compile(r"vocabularies/([A-Za-z0-9][A-Za-z0-9_.-]{0,99})\.txt")
 _META: dict[str, type | tuple[type, ...]] = {
     "format": int, "name": str, "pdl": str, "created": str, "licence": str, "metrics": dict, "about": dict,
-    "members": dict,
+    "requires": list, "members": dict,
 }  # fmt: skip
 _MEMBER: dict[str, type | tuple[type, ...]] = {"size": int, "sha256": str}
 _PROGRAM: dict[str, type | tuple[type, ...]] = {
@@ -137,7 +141,7 @@ class Bundle:
         for what, values in (("inputs", made.inputs), ("outputs", made.outputs)):
             names = self.program[what]
             same = len(names) == len(values) and len(set(names)) == len(names)
-            demand(same, self.source, f"program.json: {what}", f"{len(names)} names for {len(values)} values")
+            check(same, self.source, f"program.json: {what}", f"{len(names)} names for {len(values)} values")
         for value, name in zip(made.inputs, self.program["inputs"], strict=True):
             value.name = name
         return made
@@ -150,17 +154,17 @@ def read(source: Source) -> Bundle:
     meta = _meta(members, name)
     program = _json(members, "program.json", name)
     kind = program.get("kind") if isinstance(program, dict) else None
-    demand(
+    check(
         kind in ("program", "onnx"), name, "program.json", f"kind is {kind!r:.40}, expected 'program' or 'onnx'", _NEWER
     )
-    demand_keys(program, _PROGRAM if kind == "program" else _GRAPH, name, "program.json")
+    check_keys(program, _PROGRAM if kind == "program" else _GRAPH, name, "program.json")
     pipeline = _json(members, "pipeline.json", name)
-    demand_keys(pipeline, _PIPELINE, name, "pipeline.json")
+    check_keys(pipeline, _PIPELINE, name, "pipeline.json")
     for part, value in (("program.json", program), ("pipeline.json", pipeline)):
-        demand(value["format"] == FORMAT, name, part, f"format {value['format']}, this pdl reads {FORMAT}", _NEWER)
+        check(value["format"] == FORMAT, name, part, f"format {value['format']}, this pdl reads {FORMAT}", _NEWER)
     if kind == "program":
         texts = [*program["inputs"], *program["outputs"]]
-        demand(all(isinstance(each, str) for each in texts), name, "program.json", "a name that is no text")
+        check(all(isinstance(each, str) for each in texts), name, "program.json", "a name that is no text")
     return Bundle(
         source=name,
         program=program,
@@ -193,7 +197,7 @@ def pack(
 ) -> bytes:
     """The file of these parts, with sizes and hashes; `read` checks the rest. `about`: further plain facts for people.
 
-    `pipeline` is {"pre": {input: [steps]}, "post": {output: [steps]}}.
+    `pipeline` is {"pre": {input: [steps]}, "post": {output: [steps]}}; the distributions of its steps are written down.
     """
     wrong = next((label for label in labels if "\n" in label or "\x00" in label), None)
     if wrong is not None:
@@ -219,13 +223,14 @@ def pack(
             key: value if value is None or value - value == 0 else None for key, value in (metrics or {}).items()
         },
         "about": dict(about or {}),
+        "requires": registry.requires(steps),
         "members": {part: {"size": len(data), "sha256": _sha256(data)} for part, data in contents.items()},
     }
     for part, data in contents.items():
         most = MEMBERS.get(part) or _more(part)
         if most is None:
             raise UsageError(f"{part}: a vocabulary's name is of letters, digits and _ . -, at most 100 of them")
-        demand(len(data) <= most, "bundle", part, f"{len(data)} bytes, more than {most}", "make it smaller")
+        check(len(data) <= most, "bundle", part, f"{len(data)} bytes, more than {most}", "make it smaller")
     return archive.pack({"meta.json": _dumps(meta, indent=1), **contents})
 
 
@@ -274,22 +279,28 @@ def _meta(members: Mapping[str, memoryview], source: str) -> dict[str, Any]:
     """meta.json, after every other member has been found as it says."""
     meta = _json(members, "meta.json", source)
     number = meta.get("format") if isinstance(meta, dict) else None
-    demand(number == FORMAT, source, "meta.json", f"bundle format {number!r:.40}, this pdl reads {FORMAT}", _NEWER)
-    demand_keys(meta, _META, source, "meta.json")
+    check(number == FORMAT, source, "meta.json", f"bundle format {number!r:.40}, this pdl reads {FORMAT}", _NEWER)
+    check_keys(meta, _META, source, "meta.json")
     metrics = meta["metrics"].values()
-    demand(
+    check(
         all(v is None or type(v) in (int, float) for v in metrics), source, "meta.json", "a metric that is no number"
     )
+    good = len(meta["requires"]) <= MOST_REQUIRED and all(_is_distribution(name) for name in meta["requires"])
+    check(good, source, "meta.json", f"requires is {str(meta['requires'])[:60]}, expected names of distributions")
     gone = [name for name in meta["members"] if name not in members]
-    demand(not gone, source, "archive", f"it lacks {', '.join(gone[:8])}, of which meta.json tells")
+    check(not gone, source, "archive", f"it lacks {', '.join(gone[:8])}, of which meta.json tells")
     for name, data in members.items():
         if name == "meta.json":
             continue
         entry = meta["members"].get(name)
-        demand_keys(entry, _MEMBER, source, f"meta.json: members: {name}")
-        demand(entry["size"] == len(data), source, name, f"{len(data)} bytes, meta.json says {entry['size']}")
-        demand(entry["sha256"] == _sha256(data), source, name, "its sha256 is not the one in meta.json")
+        check_keys(entry, _MEMBER, source, f"meta.json: members: {name}")
+        check(entry["size"] == len(data), source, name, f"{len(data)} bytes, meta.json says {entry['size']}")
+        check(entry["sha256"] == _sha256(data), source, name, "its sha256 is not the one in meta.json")
     return meta  # type: ignore[no-any-return]
+
+
+def _is_distribution(name: Any) -> bool:
+    return isinstance(name, str) and _DISTRIBUTION.fullmatch(name) is not None
 
 
 def _sha256(data: bytes | memoryview) -> str:
@@ -322,12 +333,12 @@ def _vocabularies(members: Mapping[str, memoryview], source: str) -> Vocabularie
     """Those that are there; what can be seen without parsing is checked now."""
     found = {match[1]: data for name, data in members.items() if (match := _VOCABULARY.fullmatch(name))}
     said = f"{len(found)} vocabularies, more than the limit of {MOST_VOCABULARIES}"
-    demand(len(found) <= MOST_VOCABULARIES, source, "archive", said)
+    check(len(found) <= MOST_VOCABULARIES, source, "archive", said)
     for name, data in found.items():
-        demand(not len(data) or data[-1] == 10, source, f"vocabularies/{name}.txt", "the last line is cut off")
+        check(not len(data) or data[-1] == 10, source, f"vocabularies/{name}.txt", "the last line is cut off")
     return Vocabularies(found, source)
 
 
 def _labels(text: str, source: str) -> list[str]:
-    demand(not text or text.endswith("\n"), source, "labels.txt", "the last line has no end")
+    check(not text or text.endswith("\n"), source, "labels.txt", "the last line has no end")
     return text.split("\n")[:-1]

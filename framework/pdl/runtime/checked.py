@@ -12,7 +12,7 @@ from pdl.dtype import ALL, Array
 from pdl.errors import PdlError
 from pdl.ops.base import OPS, Op, find_op
 from pdl.program import Program, verify
-from pdl.runtime.strict import demand, demand_keys, fault, kind
+from pdl.runtime.strict import check, check_keys, fault, kind
 from pdl.runtime.weights import widened
 from pdl.tensor import Tensor
 
@@ -34,11 +34,11 @@ def program_of(data: dict[str, Any], weights: Mapping[str, Array], source: str) 
     """
     _check_program(data, source, _WHERE)
     names = [value["name"] for value in data["captures"]]
-    demand(len(set(names)) == len(names), source, _WHERE, "two captured tensors share a name")
-    demand(None not in names, source, _WHERE, "a captured tensor without a name")
+    check(len(set(names)) == len(names), source, _WHERE, "two captured tensors share a name")
+    check(None not in names, source, _WHERE, "a captured tensor without a name")
     unknown, unused = [n for n in names if n not in weights], weights.keys() - set(names)
-    demand(not unknown, source, _WHERE, f"captures {_few(unknown)}, which weights.safetensors lacks")
-    demand(not unused, source, "weights.safetensors", f"holds {_few(unused)}, which the program does not read")
+    check(not unknown, source, _WHERE, f"captures {_few(unknown)}, which weights.safetensors lacks")
+    check(not unused, source, "weights.safetensors", f"holds {_few(unused)}, which the program does not read")
     tensors = {
         value["name"]: Tensor._wrap(widened(weights[value["name"]], ALL[value["dtype"]])) for value in data["captures"]
     }
@@ -49,47 +49,47 @@ def program_of(data: dict[str, Any], weights: Mapping[str, Array], source: str) 
     except Exception as error:  # whatever an op's infer meets in attributes that nobody would write
         raise fault(source, _WHERE, f"it does not verify ({type(error).__name__}: {error})") from error
     for value in program._values():
-        demand(value.nbytes <= MAX_VALUE, source, _WHERE, f"{value!r} takes {value.nbytes} bytes, limit {MAX_VALUE}")
+        check(value.nbytes <= MAX_VALUE, source, _WHERE, f"{value!r} takes {value.nbytes} bytes, limit {MAX_VALUE}")
     return program
 
 
 def _check_program(data: dict[str, Any], source: str, where: str) -> None:
     """Structure, and every op and attribute by its annotation; nothing is built."""
-    demand_keys({k: v for k, v in data.items() if k != "constants"}, _PARTS, source, where)
+    check_keys({k: v for k, v in data.items() if k != "constants"}, _PARTS, source, where)
     sizes = data["sizes"].values()
     good = len(sizes) <= MAX_RANK and all(type(n) is int and 1 <= n <= MAX_SIZE for n in sizes)
-    demand(good, source, f"{where}: sizes", f"examples of sizes must be from 1 to {MAX_SIZE}")
-    demand(not data["effects"], source, where, "it changes tensors in place, which only training may")
+    check(good, source, f"{where}: sizes", f"examples of sizes must be from 1 to {MAX_SIZE}")
+    check(not data["effects"], source, where, "it changes tensors in place, which only training may")
     for part in ("inputs", "captures"):
         for value in data[part]:
-            demand_keys(value, _VALUE, source, f"{where}: {part}")
-            demand(len(value["name"] or "") <= MAX_NAME, source, f"{where}: {part}", "a name that is too long")
+            check_keys(value, _VALUE, source, f"{where}: {part}")
+            check(len(value["name"] or "") <= MAX_NAME, source, f"{where}: {part}", "a name that is too long")
             _check_spec([value["shape"], value["dtype"]], source, f"{where}: {part}")
     for number, node in enumerate(data["nodes"]):
         _check_node(node, source, f"{where}: node {number}")
     _check_refs(data["outputs"], source, f"{where}: outputs")
-    demand(None not in data["outputs"], source, f"{where}: outputs", "an output that is nothing")
+    check(None not in data["outputs"], source, f"{where}: outputs", "an output that is nothing")
 
 
 def _check_spec(spec: Any, source: str, where: str) -> None:
     """[shape, dtype name]; sizes are numbers, or expressions of sizes known at run time."""
     good = isinstance(spec, list) and len(spec) == 2 and isinstance(spec[0], list) and isinstance(spec[1], str)
-    demand(good, source, where, "expected [shape, dtype]")
+    check(good, source, where, "expected [shape, dtype]")
     shape, dtype = spec
-    demand(dtype in ALL, source, where, f"dtype {dtype[:20]!r} is not one of {', '.join(ALL)}")
-    demand(len(shape) <= MAX_RANK, source, where, f"{len(shape)} dimensions, limit {MAX_RANK}")
+    check(dtype in ALL, source, where, f"dtype {dtype[:20]!r} is not one of {', '.join(ALL)}")
+    check(len(shape) <= MAX_RANK, source, where, f"{len(shape)} dimensions, limit {MAX_RANK}")
     for n in shape:
         size = isinstance(n, str) or (type(n) is int and 0 <= n <= MAX_INTEGER)
-        demand(size, source, where, f"the size {str(n)[:40]!r} of a dimension")
+        check(size, source, where, f"the size {str(n)[:40]!r} of a dimension")
 
 
 def _check_refs(refs: Any, source: str, where: str) -> None:
     good = isinstance(refs, list) and all(r is None or (type(r) is int and r >= 0) for r in refs)
-    demand(good, source, where, "expected a list of numbers of values")
+    check(good, source, where, "expected a list of numbers of values")
 
 
 def _check_node(node: Any, source: str, where: str) -> None:
-    demand(isinstance(node, dict), source, where, f"expected an object, found {kind(node)}")
+    check(isinstance(node, dict), source, where, f"expected an object, found {kind(node)}")
     name = node.get("op")
     op = find_op(name) if isinstance(name, str) else None
     if op is None:
@@ -97,19 +97,19 @@ def _check_node(node: Any, source: str, where: str) -> None:
     where = f"{where} ({name})"
     _check_refs(node.get("in"), source, f"{where}: in")
     outs = node.get("out")
-    demand(isinstance(outs, list) and outs, source, where, "it lacks its outputs")
+    check(isinstance(outs, list) and outs, source, where, "it lacks its outputs")
     for spec in outs:
         _check_spec(spec, source, f"{where}: out")
     hints = attributes(op)  # type: ignore[arg-type]
-    demand(op.cpu is not Op.cpu or op.view is not None, source, where, "its results have no size known beforehand")
+    check(op.cpu is not Op.cpu or op.view is not None, source, where, "its results have no size known beforehand")
     given = {key: value for key, value in node.items() if key not in ("op", "in", "out")}
     unknown = given.keys() - hints.keys()
-    demand(not unknown, source, where, f"has the attribute {_few(unknown)}, known are {', '.join(hints) or 'none'}")
+    check(not unknown, source, where, f"has the attribute {_few(unknown)}, known are {', '.join(hints) or 'none'}")
     missing = [field for field in op.fields if field not in given and field not in op.defaults]
-    demand(not missing, source, where, f"lacks the attribute {_few(missing)}")
+    check(not missing, source, where, f"lacks the attribute {_few(missing)}")
     for key, value in given.items():
         good = _fits(value, hints[key], source, where)
-        demand(good, source, where, f"{key} is {str(value)[:60]!r}, expected {ast.unparse(hints[key])}")
+        check(good, source, where, f"{key} is {str(value)[:60]!r}, expected {ast.unparse(hints[key])}")
 
 
 @cache
@@ -169,7 +169,7 @@ def _fits_object(value: dict[str, Any], name: str, source: str, where: str) -> b
         return False
     ((what, content),) = value.items()
     if what == "program" and name == "Block":
-        demand(isinstance(content, dict), source, where, "its inner program is no object")
+        check(isinstance(content, dict), source, where, "its inner program is no object")
         _check_program(content, source, f"{where}: inner program")
         return True
     allowed = {"int": ("dim",), "DType": ("dtype",), "float": ("float",), "Scalar": ("float",)}

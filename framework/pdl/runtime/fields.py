@@ -13,9 +13,8 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,9 +22,6 @@ import numpy as np
 from pdl.dtype import Array
 from pdl.errors import DataError, UsageError
 from pdl.hashing import hash_buckets
-from pdl.runtime import tables
-from pdl.runtime.readers import Reader
-from pdl.runtime.steps import POST, PRE, Labelled
 from pdl.vocabulary import Vocabulary
 
 SCALES = ("none", "log")
@@ -46,12 +42,12 @@ class Category:
     @property
     def rows(self) -> int:
         """Rows that a table needs: one more than there are numbers."""
-        return self.hash + 1 if self.hash is not None else self.vocabulary.size if self.vocabulary is not None else 1
+        return self.hash + 1 if self.hash is not None else 1 + len(self.vocabulary or ())
 
-    def numbers(self, names: Sequence[str]) -> Array:
+    def encode(self, names: Sequence[str]) -> Array:
         """int64, one for each name."""
         if self.hash is None:
-            return np.zeros(len(names), np.int64) if self.vocabulary is None else self.vocabulary.numbers(names)
+            return np.zeros(len(names), np.int64) if self.vocabulary is None else self.vocabulary.encode(names)
         hashed = hash_buckets(list(names), self.hash, seed=self.seed) + 1
         hashed[[i for i, name in enumerate(names) if not name]] = 0
         return hashed
@@ -74,7 +70,7 @@ class Number:
         """Rows that a table of the intervals needs."""
         return len(self.edges or ()) + 2
 
-    def values(self, x: Array) -> Array:
+    def encode(self, x: Array) -> Array:
         """float64 [n] -> float32 [n], or int64 [n] of the intervals."""
         missing = np.isnan(x)
         if self.edges is not None:
@@ -97,11 +93,11 @@ class Names:
     length: int
     separator: str = " "
 
-    def numbers(self, texts: Sequence[str]) -> Array:
+    def encode(self, texts: Sequence[str]) -> Array:
         """int64 [n, length]."""
         lists = [[name for name in text.split(self.separator) if name][-self.length :] for text in texts]
         counts = np.array([len(each) for each in lists], np.int64)
-        return padded(self.category.numbers([name for each in lists for name in each]), counts, self.length)
+        return padded(self.category.encode([name for each in lists for name in each]), counts, self.length)
 
 
 Encoder = Category | Number | Names
@@ -122,15 +118,15 @@ class Fields:
         """The column of the data that a field reads: that of its name, unless told otherwise."""
         return self.columns.get(name, name)
 
-    def rows(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Array]:
+    def encode(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Array]:
         """The inputs for rows as people give them: {column: text or number}; what a row lacks is missing."""
         parts = {}
         for name, encoder in self.encoders.items():
             cells = [row.get(self.column(name)) for row in rows]
             if isinstance(encoder, Number):
-                parts[name] = encoder.values(np.array([as_number(cell) for cell in cells], np.float64))
+                parts[name] = encoder.encode(np.array([as_number(cell) for cell in cells], np.float64))
             else:
-                parts[name] = encoder.numbers([as_text(cell, encoder) for cell in cells])
+                parts[name] = encoder.encode([as_text(cell, encoder) for cell in cells])
         return joined(parts, len(rows))
 
 
@@ -211,106 +207,8 @@ def as_text(cell: Any, encoder: Category | Names) -> str:
     return "" if cell is None else str(cell)
 
 
-class RowFields(Reader, table=PRE, name="fields"):
-    """A row of a table -> the part "ids" (int64 [W]) or "numbers" (float32 [D]) of its fields.
-
-    An item is a row as `as_row` takes it; columns that it lacks are missing. `fields` are those of the part, in order:
-    {name: {"column", "kind": "category" | "names" | "number", and the arguments of that class}}, vocabularies by name.
-    `known` are the columns of all parts, of which a row must have one; with `complete`, all of this part's, and numbers
-    where these are asked for. `columns` and `separator` are those of files without a header.
-    """
-
-    takes = "row"
-
-    def __init__(
-        self,
-        part: str,
-        fields: Mapping[str, Mapping[str, Any]],
-        known: Sequence[str] = (),
-        columns: Sequence[str] | None = None,
-        separator: str | None = None,
-        complete: bool = False,
-    ) -> None:
-        if type(complete) is not bool:
-            raise UsageError(f"complete={complete!r:.40} must be true or false")
-        if part not in ("ids", "numbers") or not isinstance(fields, Mapping) or not fields:
-            raise UsageError(f"part={part!r} must be ids or numbers, and have fields")
-        if not all(isinstance(name, str) for name in (*known, *(columns or ()))):
-            raise UsageError("known and columns must be names")
-        if separator is not None and (not isinstance(separator, str) or len(separator) != 1):
-            raise UsageError(f"separator={separator!r} must be one character")
-        self.part, self.specs, self.columns, self.separator = part, dict(fields), columns, separator
-        self.known, self.complete = list(known), complete
-        for name, spec in self.specs.items():
-            _encoder(name, spec, {spec.get("vocabulary", ""): Vocabulary([])} if isinstance(spec, Mapping) else {})
-        self._known: Mapping[str, Vocabulary] = {}
-        self._fields: Fields | None = None
-
-    def bind(self, labels: Sequence[str], vocabularies: Mapping[str, Vocabulary]) -> None:
-        absent = [v for spec in self.specs.values() if (v := spec.get("vocabulary")) and v not in vocabularies]
-        if absent:
-            raise UsageError(f"fields: no vocabulary {absent[0]!r:.60}; there are: {', '.join(vocabularies) or 'none'}")
-        self._known = vocabularies
-
-    @property
-    def fields(self) -> Fields:
-        """The encoders; vocabularies are parsed when they are first asked for."""
-        if self._fields is None:
-            encoders = {name: _encoder(name, spec, self._known) for name, spec in self.specs.items()}
-            self._fields = Fields(encoders, {name: spec["column"] for name, spec in self.specs.items()})
-        return self._fields
-
-    def read(self, item: Any, told: dict[str, Any]) -> Array:
-        row = known_row(item, self.known or list(self.fields.columns.values()))
-        if self.complete:
-            self._demand(item, row)
-        array: Array = self.fields.rows([row])[self.part][0]
-        return array
-
-    def _demand(self, item: Any, row: Mapping[str, Any]) -> None:
-        for name, encoder in self.fields.encoders.items():
-            column = self.fields.column(name)
-            cell = row.get(column)
-            given = cell not in (None, "")
-            if given and (not isinstance(encoder, Number) or math.isfinite(as_number(cell))):
-                continue
-            what = f"{cell!r:.40}, which is no number," if given else "nothing"
-            reads = ", ".join(map(self.fields.column, self.fields.encoders))
-            raise DataError(f"the row {str(item)[:60]!r} says {what} of {column!r}; the model reads {reads}")
-
-    def rows(self, path: str | Path) -> Iterator[tuple[str, Any]]:
-        """See `pdl.runtime.tables.rows`."""
-        return tables.rows(path, self.columns, self.separator)
-
-    def random(self, shape: tuple[int, ...], rng: np.random.Generator, sizes: Mapping[str, int]) -> Array:
-        if self.part == "numbers":
-            return rng.standard_normal(shape).astype(np.float32)
-        return rng.integers(0, 2, shape)
-
-
-class Chances(Labelled, table=POST, name="chances"):
-    """{label: probability, ...} of one logit for each label."""
-
-    def __call__(self, value: Any) -> Any:
-        chances = 0.5 * (1 + np.tanh(0.5 * np.asarray(value, np.float64).reshape(-1)))
-        return {self.label(number): float(p) for number, p in enumerate(chances)}
-
-
-class Values(Labelled, table=POST, name="values"):
-    """{label: number, ...} of one number for each label: x scale + shift, both one for each label."""
-
-    def __init__(self, scale: Sequence[float] = (1.0,), shift: Sequence[float] = (0.0,)) -> None:
-        for name, numbers in (("scale", scale), ("shift", shift)):
-            if not numbers or not all(type(x) in (int, float) and math.isfinite(x) for x in numbers):
-                raise UsageError(f"{name}={numbers!r} must be a list of finite numbers")
-        self.scale, self.shift = list(scale), list(shift)
-
-    def __call__(self, value: Any) -> Any:
-        numbers = np.asarray(value, np.float64).reshape(-1) * self.scale + self.shift
-        return {self.label(number): float(x) for number, x in enumerate(numbers)}
-
-
-def plain(encoder: Encoder, column: str, vocabulary: str | None) -> dict[str, Any]:
+# -- encoders as plain values ------------------------------------------------------------------------------------------
+def to_plain(encoder: Encoder, column: str, vocabulary: str | None) -> dict[str, Any]:
     """An encoder as plain values, its vocabulary by name."""
     if isinstance(encoder, Number):
         about = {"scale": encoder.scale, "mean": encoder.mean, "std": encoder.std}
@@ -333,8 +231,8 @@ _KEYS = {
 }
 
 
-def _encoder(name: str, spec: Any, vocabularies: Mapping[str, Vocabulary]) -> Encoder:
-    """The encoder of plain values; UsageError where they are none."""
+def from_plain(name: str, spec: Any, vocabularies: Mapping[str, Vocabulary]) -> Encoder:
+    """The encoder of the field `name` from `to_plain`; UsageError for what that never gives."""
     kind = spec.get("kind") if isinstance(spec, Mapping) else None
     if kind not in _KEYS or not isinstance(spec.get("column"), str):
         raise UsageError(f"fields: {name!r:.60} must have a column and be a category, names or a number")
@@ -372,16 +270,6 @@ def _number(name: str, given: Mapping[str, Any]) -> Number:
 
 
 __all__ = [
-    "Category",
-    "Chances",
-    "Fields",
-    "Names",
-    "Number",
-    "RowFields",
-    "as_row",
-    "joined",
-    "known_row",
-    "padded",
-    "part_of",
-    "plain",
-]
+    "Category", "Fields", "Names", "Number", "as_number", "as_row", "as_text", "from_plain", "joined", "known_row",
+    "padded", "part_of", "to_plain",
+]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Where the pixels of a net's input come from, so that places in it can be told in the original picture."""
+"""Where the pixels of a net's input come from, so that places in it can be told in the original image."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pdl.dtype import Array
 
 @dataclass(frozen=True)
 class Frame:
-    """A picture of `height` x `width` pixels, and a part of it at another size: x_picture = scale[0] x + offset[0],
-    y_picture = scale[1] y + offset[1]. Pixel (0, 0) covers the square from 0 to 1, so a resize is a scale alone."""
+    """An image of `height` x `width` pixels, and a part of it at another size: x_image = scale[0] x + offset[0],
+    y_image = scale[1] y + offset[1]. Pixel (0, 0) covers the square from 0 to 1, so a resize is a scale alone."""
 
     height: int
     width: int
@@ -30,6 +30,6 @@ class Frame:
         return replace(self, offset=(x - sx * left, y - sy * top))
 
     def back(self, points: Array) -> Array:
-        """The places [..., 2] (x, y) in the original picture, moved to its border where they lie outside."""
+        """The places [..., 2] (x, y) in the original image, moved to its border where they lie outside."""
         found = np.asarray(points, np.float64) * self.scale + self.offset
         return np.clip(found, 0.0, (self.width, self.height))

@@ -1,4 +1,4 @@
-"""What the headers of picture files tell before anything is decoded: damage, and sizes beyond all reason.
+"""What the headers of image files tell before anything is decoded: damage, and sizes beyond all reason.
 
 Decoders fill a cut-off JPEG up with gray and say nothing; these checks say it.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 
-#: names of files that are taken for pictures
+#: names of files that are taken for images
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".pgm", ".ppm")
 MAX_PIXELS = 1 << 28  # refuse what unpacks to more than 268 million pixels
 
@@ -34,7 +34,7 @@ def kind(data: bytes) -> str:
 
 def _size_trouble(width: int, height: int) -> str | None:
     if width == 0 or height == 0:
-        return f"the picture has no pixels ({width} x {height})"
+        return f"the image has no pixels ({width} x {height})"
     pixels = abs(width * height)
     return f"{width} x {height} pixels, more than the limit of {MAX_PIXELS}" if pixels > MAX_PIXELS else None
 

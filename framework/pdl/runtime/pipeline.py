@@ -1,199 +1,288 @@
 """The pipeline of a bundle: what happens to an input before the net, and to the net's outputs after it.
 
-pipeline.json names steps (`steps.py`) with their arguments, and nothing else can be named:
+pipeline.json names steps (`pdl.runtime.steps`) with their arguments, and nothing else can be named:
 
     {"format": 1,
-     "pre": {"image": [{"step": "mode", "mode": "rgb"}, {"step": "resize_short", "size": 184}, ...]},
+     "pre": {"image": [{"step": "image", "mode": "rgb"}, {"step": "resize_short", "size": 184}, ...]},
      "post": {"logits": [{"step": "softmax"}, {"step": "top", "k": 5}]}}
 
-The first step says what an input is: a picture, unless it is a reader (`readers.py`):
-
-    {"format": 1,
-     "pre": {"items": [{"step": "session", "vocabulary": "items", "max_length": 50}]},
-     "post": {"scores": [{"step": "top_items", "vocabulary": "items", "k": 20}]}}
-
-A model without steps for its inputs has no pipeline; its arrays go to `Session.run`.
+The first step of an input says what an input is (`InputStep`), the last one of an output gives the answer
+(`PostStep`). A model without steps for its inputs has no pipeline; its arrays go to `Session.run`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from pdl.dtype import Array
-from pdl.errors import PdlError, UsageError
-from pdl.runtime import (  # noqa: F401 - register steps
-    bit_strings,
-    boxes,
-    fields,
-    graph_input,
-    molecules,
-    names,
-    node_names,
-    pair_input,
-    pauli_words,
-    pictures,
-    questions,
-    words,
-)
+from pdl.errors import DataError, PdlError, UsageError
 from pdl.runtime.bundle import Bundle
-from pdl.runtime.frame import Frame
-from pdl.runtime.readers import Reader
+from pdl.runtime.drawing import Drawing
 from pdl.runtime.sample import Sample
-from pdl.runtime.steps import POST, PRE, Informed, Mode, Step
-from pdl.runtime.strict import demand, fault
-from pdl.vocabulary import Vocabulary
+from pdl.runtime.steps import registry
+from pdl.runtime.steps.base import Resources, Step
+from pdl.runtime.steps.inputs import InputStep, PreStep
+from pdl.runtime.steps.outputs import PostStep, Ranking
+from pdl.runtime.strict import check, fault
 
 MAX_STEPS = 32
 
 
-class Pipeline:
-    """The steps of a bundle: `take` an input, `batches` of them for the net, `finish` the outputs for each."""
+@dataclass(frozen=True)
+class Answer:
+    """What a model says of one input: a value made of some outputs, notes on the input, or why it says nothing."""
 
-    def __init__(self, pre: Mapping[str, list[Step]], post: Mapping[str, list[Step]]) -> None:
-        self.pre, self.post = dict(pre), dict(post)
+    value: Any = None
+    outputs: tuple[str, ...] = ()
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    error: str | None = None
+
+    def plain(self) -> Any:
+        """The value; of a dict with the notes in it."""
+        return {**self.value, **self.notes} if self.notes and isinstance(self.value, dict) else self.value
+
+
+class Pipeline:
+    """The steps of a bundle: `parse` an input, `batches` of them for the net, `finish` the outputs for each."""
+
+    def __init__(self, pre: Mapping[str, Sequence[Step]], post: Mapping[str, Sequence[PostStep]]) -> None:
+        self.inputs: dict[str, InputStep] = {}
+        self.pre: dict[str, list[PreStep]] = {}
+        for name, (first, *others) in pre.items():
+            assert isinstance(first, InputStep)
+            self.inputs[name], self.pre[name] = first, others  # type: ignore[assignment]
+        self.post = {name: list(steps) for name, steps in post.items()}
 
     @classmethod
     def of(cls, bundle: Bundle) -> Pipeline | None:
-        """The pipeline of a bundle; None where it has no steps for its input. DataError for one that is damaged."""
+        """The pipeline of a bundle; None where it has no steps for its input. DataError for one that is damaged,
+        PackageError where the distribution of a step is not installed."""
         known = bundle.program if bundle.kind == "program" else bundle.program["graph"]
         for when, side in (("pre", "inputs"), ("post", "outputs")):
             ports: Any = known.get(side)
-            demand(isinstance(ports, list), bundle.source, "program.json", f"it lacks its {side}")
+            check(isinstance(ports, list), bundle.source, "program.json", f"it lacks its {side}")
             have = [each.get("name") if isinstance(each, dict) else each for each in ports]
             for name in bundle.pipeline[when]:
                 what = f"has steps for {name!r}, the model has the {side} {', '.join(map(str, have))}"
-                demand(name in have, bundle.source, f"pipeline.json: {when}", what)
-        return cls.read(bundle.pipeline, bundle.labels, bundle.source, bundle.vocabularies, bundle.constants)
+                check(name in have, bundle.source, f"pipeline.json: {when}", what)
+        resources = Resources(bundle.labels, bundle.vocabularies, bundle.constants)
+        return cls.read(bundle.pipeline, resources, bundle.source, bundle.meta["requires"])
 
     @classmethod
     def read(
-        cls,
-        data: Mapping[str, Any],
-        labels: Sequence[str],
-        source: str,
-        vocabularies: Mapping[str, Vocabulary] = {},
-        constants: Mapping[str, Array] = {},
+        cls, data: Mapping[str, Any], resources: Resources, source: str, requires: Sequence[str] = ()
     ) -> Pipeline | None:
         """The pipeline that pipeline.json describes."""
-        pre = {name: _steps(steps, PRE, source, f"pre: {name}") for name, steps in data["pre"].items()}
-        post = {name: _steps(steps, POST, source, f"post: {name}") for name, steps in data["post"].items()}
-        pictured = sum(_reader(steps) is None for steps in pre.values())
-        demand(pictured <= 1, source, "pipeline.json", f"{pictured} inputs have steps for a picture; one may")
+        pre = {name: _steps(steps, source, f"pre: {name}", requires) for name, steps in data["pre"].items()}
+        post = {name: _steps(steps, source, f"post: {name}", requires) for name, steps in data["post"].items()}
         for where, sides in (("pre", pre), ("post", post)):
             for name, steps in sides.items():
-                _bind(steps, (labels, vocabularies), constants, source, f"pipeline.json: {where}: {name}")
-        return cls(pre, post) if pre else None
+                part = f"pipeline.json: {where}: {name}"
+                _check_order(steps, where, source, part)
+                _bind(steps, resources, source, part)
+        return cls(pre, post) if pre else None  # type: ignore[arg-type]
 
     @property
-    def mode(self) -> str:
-        """How files are decoded."""
-        found = [step.mode for steps in self.pre.values() for step in steps if isinstance(step, Mode)]
-        return found[0] if found else "rgb"
+    def input(self) -> InputStep:
+        """The step that says what an input is; where there are several, the first one."""
+        return next(iter(self.inputs.values()))
 
-    @property
-    def reader(self) -> Reader | None:
-        """What says what an input is; None where it is a picture."""
-        return next((r for r in map(_reader, self.pre.values()) if r is not None), None)
-
-    def prepare(self, item: Any) -> dict[str, Array]:
-        """The inputs by name for one item: what the reader takes, or else a picture: an array uint8 [H, W] or
-        [H, W, C], a path, or the bytes of a file."""
-        return self.take(item).inputs
-
-    def take(self, item: Any) -> Sample:
-        """The inputs for one item as `prepare` makes them, and what `finish` has to know about it."""
+    # -- before the net ------------------------------------------------------------------------------------------------
+    def parse(self, item: Any) -> Sample:
+        """The inputs of the net for one item, and what `finish` has to know about it. DataError where the item says
+        nothing that the model knows."""
         sample = Sample()
-        for name, steps in self.pre.items():
-            reader = _reader(steps)
-            if reader is None:
-                sample.inputs[name], sample.frame = self._pictured(item, steps)
-                continue
-            value: Any = reader.read(item, sample.told)
-            for step in steps[1:]:
-                value = _taken(step, value)
-            sample.inputs[name] = value
+        for name, first in self.inputs.items():
+            value: Any = first.parse(item, sample)
+            frame = first.frame(value)
+            for step in self.pre[name]:
+                before, value = value, _called(step, value)
+                frame = step.follow(frame, before, value) if frame is not None else None
+            sample.inputs[name], sample.frame = value, frame or sample.frame
         return sample
 
-    def _pictured(self, item: Any, steps: Sequence[Step]) -> tuple[Array, Frame]:
-        value = pictures.picture(item, self.mode)
-        frame = Frame(*value.shape[:2])
-        for step in steps:
-            before, value = value, _taken(step, value)
-            frame = step.follow(frame, before, value)
-        return value, frame
+    def prepare(self, item: Any) -> dict[str, Array]:
+        """The inputs of the net by name for one item, without a batch axis."""
+        return self.parse(item).inputs
+
+    def tolerance(self, name: str) -> float:
+        """How far two preparations of an input may differ, in numbers of the net's input."""
+        allowed = self.inputs[name].tolerance
+        for step in self.pre[name]:
+            allowed = step.error(allowed)
+        return allowed
 
     def batches(self, samples: Sequence[Sample]) -> Iterator[tuple[list[int], dict[str, Array]]]:
         """The samples as batches for the net: the numbers of those in it, and the inputs [N, ...] by name."""
         groups: dict[Any, list[int]] = {}
         for number, sample in enumerate(samples):
-            key = tuple((name, self._together(name, array)) for name, array in sample.inputs.items())
+            key = tuple(self.inputs[name].group(array) for name, array in sample.inputs.items())
             groups.setdefault(key, []).append(number)
         for members in groups.values():
-            yield members, self.joined([samples[i].inputs for i in members])
+            yield members, self.collate([samples[i].inputs for i in members])
 
-    def _together(self, name: str, array: Array) -> Any:
-        reader = _reader(self.pre[name])
-        return array.shape if reader is None else reader.together(array)
-
-    def joined(self, inputs: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+    def collate(self, inputs: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
         """One batch of the inputs of several samples."""
-        made = {}
-        for name, steps in self.pre.items():
-            arrays, reader = [each[name] for each in inputs], _reader(steps)
-            made[name] = np.stack(arrays) if reader is None else reader.joined(arrays)
-        return made
+        return {name: first.collate([each[name] for each in inputs]) for name, first in self.inputs.items()}
 
     def random(
         self, name: str, shape: tuple[int, ...], rng: np.random.Generator, sizes: Mapping[str, int]
     ) -> Array | None:
         """Made-up values that an input takes, where symbolic axes have these sizes; None where any will do."""
-        reader = _reader(self.pre.get(name, []))
-        return None if reader is None else reader.random(shape, rng, sizes)
+        return self.inputs[name].random(shape, rng, sizes) if name in self.inputs else None
 
-    def finish(self, outputs: Mapping[str, Array], sample: Sample | None = None) -> Any:
-        """The prediction, of outputs without a batch axis: what the steps made of them; arrays where there are none.
-
-        One output with steps gives its value, several a dict by name. `sample` is what `take` made of the input; steps
-        that tell places or items need it. What it tells of the input is part of an answer that is a dict.
+    # -- behind the net ------------------------------------------------------------------------------------------------
+    def finish(self, outputs: Mapping[str, Array], sample: Sample) -> Any:
+        """The answer for a sample, of outputs without a batch axis: what the steps made of them; arrays where there are
+        none. One output with steps gives its value, several a dict by name. What is not among the outputs is left out:
+        a predictor may answer some inputs by some outputs.
         """
-        sample = Sample() if sample is None else sample
         found: dict[str, Any] = {}
-        for name, steps in self.post.items():
+        for name in self._answering(outputs):
             value: Any = outputs[name]
-            for step in steps:
-                value = _taken(step, value, sample)
+            for step in self.post[name]:
+                value = _called(step, value, sample)
             found[name] = value
         if not found:
             return dict(outputs)
-        said = next(iter(found.values())) if len(found) == 1 else found
-        return {**said, **sample.told} if sample.told and isinstance(said, dict) else said
+        return next(iter(found.values())) if len(found) == 1 else found
 
-    def set(self, **arguments: Any) -> None:
-        """Change arguments of the last steps, such as ``set(k=3)`` of the step top; UsageError where none has them."""
-        for key, value in arguments.items():
-            holders = [step for steps in self.post.values() for step in steps if key in vars(step)]
-            if not holders:
-                raise UsageError(f"no step of this pipeline has the argument {key!r}")
-            for step in holders:
-                setattr(step, key, value)
+    def answers(
+        self,
+        items: Iterable[Any],
+        run: Callable[[dict[str, Array]], Mapping[str, Array]],
+        *,
+        skip_errors: bool = False,
+    ) -> list[Answer]:
+        """The answers for several items, in order; samples that fit go through `run` together, inputs and outputs by
+        name. With `skip_errors`, an item that says nothing that the model knows has an error for an answer."""
+        found: list[Answer] = []
+        samples: dict[int, Sample] = {}
+        for number, item in enumerate(items):
+            found.append(Answer())
+            try:
+                samples[number] = self.parse(item)
+            except DataError as error:
+                if not skip_errors:
+                    raise
+                found[number] = Answer(error=str(error))
+        places, parsed = list(samples), list(samples.values())
+        for members, inputs in self.batches(parsed):
+            outputs = run(inputs)
+            for row, i in enumerate(members):
+                value = self.finish({name: y[row] for name, y in outputs.items()}, parsed[i])
+                found[places[i]] = Answer(value, self._answering(outputs), parsed[i].notes)
+        return found
+
+    def limited(self, k: int) -> Pipeline:
+        """The same pipeline with at most `k` answers an input; UsageError where no step ranks."""
+        made = copy(self)
+        made.post = {
+            name: [step.limited(k) if isinstance(step, Ranking) else step for step in steps]
+            for name, steps in self.post.items()
+        }
+        if not self.ranks:
+            raise UsageError("this model does not rank answers; leave out --topk")
+        return made
+
+    @property
+    def ranks(self) -> bool:
+        """Whether `limited` can be said of it."""
+        return any(isinstance(step, Ranking) for steps in self.post.values() for step in steps)
+
+    # -- answers -------------------------------------------------------------------------------------------------------
+    def rows(self, answer: Answer) -> list[dict[str, Any]]:
+        """An answer as rows of a table, best first, none for an error; where several outputs have steps, each row says
+        of which it is."""
+        if answer.error is not None:
+            return []
+        last = self._last(answer.outputs)
+        if len(last) > 1:
+            return [{"output": name, **row} for name, step in last.items() for row in step.rows(answer.value[name])]
+        step = next(iter(last.values()), PostStep())
+        return step.rows(answer.value)
+
+    def draw(self, item: Any, answer: Answer) -> Drawing:
+        """An input with its answer, to look at; UsageError where there is nothing to draw."""
+        last = self._last(answer.outputs)
+        if len(last) != 1:
+            raise UsageError("this model's answers are several, or arrays, which are not drawn; leave out --save")
+        (step,) = last.values()
+        return step.draw(item, answer.value, self.input)
+
+    def agree(self, ours: Mapping[str, Array], theirs: Mapping[str, Array], sample: Sample, tolerance: float) -> bool:
+        """Whether the answers made of two sets of outputs, which may differ by `tolerance`, are the same."""
+        a, b = self.finish(ours, sample), self.finish(theirs, sample)
+        last = self._last(self._answering(ours))
+        if len(last) == 1:
+            (step,) = last.values()
+            return step.agrees(a, b, tolerance, sample)
+        return all(step.agrees(a[name], b[name], tolerance, sample) for name, step in last.items())
+
+    def _answering(self, outputs: Mapping[str, Any]) -> tuple[str, ...]:
+        """The outputs that an answer is made of."""
+        return tuple(name for name in self.post if name in outputs)
+
+    def _last(self, outputs: Iterable[str]) -> dict[str, PostStep]:
+        """The last step of each of these outputs that has steps."""
+        return {name: self.post[name][-1] for name in outputs if self.post[name]}
 
 
-def _reader(steps: Sequence[Step]) -> Reader | None:
-    return steps[0] if steps and isinstance(steps[0], Reader) else None
-
-
-def _taken(step: Step, value: Any, sample: Sample | None = None) -> Any:
+def _called(step: Any, value: Any, *sample: Sample) -> Any:
     """The value after a step; UsageError where it is none that the step takes, as in steps put in a wrong order."""
     try:
-        return step.inform(value, sample) if isinstance(step, Informed) and sample is not None else step(value)
+        return step(value, *sample)
     except (ValueError, TypeError, IndexError, AttributeError) as error:
         shown = f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
         raise UsageError(f"the step {step.name} of the pipeline cannot take {shown}: {error}") from error
 
 
+# -- reading -----------------------------------------------------------------------------------------------------------
+def _steps(entries: Any, source: str, where: str, requires: Sequence[str]) -> list[Step]:
+    part = f"pipeline.json: {where}"
+    check(isinstance(entries, list) and len(entries) <= MAX_STEPS, source, part, f"expected up to {MAX_STEPS} steps")
+    return [_step(entry, source, part, requires) for entry in entries]
+
+
+def _step(entry: Any, source: str, part: str, requires: Sequence[str]) -> Step:
+    check(isinstance(entry, dict), source, part, "expected steps, each an object with its name under step")
+    found = registry.find(entry.get("step"), source, part, requires)
+    try:
+        make: Callable[..., Step] = found
+        return make(**{key: value for key, value in entry.items() if key != "step"})
+    except (PdlError, TypeError) as error:
+        raise fault(source, f"{part}: {found.name}", str(error)) from None
+
+
+def _check_order(steps: Sequence[Step], where: str, source: str, part: str) -> None:
+    """An input begins with an input step, which stands nowhere else; steps of outputs belong to outputs."""
+    for number, step in enumerate(steps):
+        wanted = PostStep if where == "post" else InputStep if number == 0 else PreStep
+        check(isinstance(step, wanted), source, part, f"{step.name} cannot be step {number + 1}: {_ROLES[wanted]}")
+    check(steps or where == "post", source, part, _ROLES[InputStep])
+
+
+_ROLES: dict[type[Step], str] = {
+    InputStep: "the first step says what an input is, such as image or fields",
+    PreStep: "the steps behind the first prepare what it read",
+    PostStep: "steps of outputs make answers of them",
+}
+
+
+def _bind(steps: Sequence[Step], resources: Resources, source: str, part: str) -> None:
+    for step in steps:
+        try:
+            step.bind(resources)
+        except UsageError as error:
+            raise fault(source, part, str(error)) from None
+
+
+# -- for people --------------------------------------------------------------------------------------------------------
 def describe(steps: Sequence[Mapping[str, Any]]) -> str:
     """Steps for people: ``resize_short(size=184) > crop(size=[160, 160])``."""
     return " > ".join(
@@ -203,37 +292,3 @@ def describe(steps: Sequence[Mapping[str, Any]]) -> str:
 
 def _short(value: Any) -> str:
     return f"[{', '.join(map(_short, value))}]" if isinstance(value, list | tuple) else f"{value}"
-
-
-def _steps(entries: Any, table: Mapping[str, type[Step]], source: str, where: str) -> list[Step]:
-    part = f"pipeline.json: {where}"
-    demand(isinstance(entries, list) and len(entries) <= MAX_STEPS, source, part, f"expected up to {MAX_STEPS} steps")
-    return [_step(entry, table, source, part) for entry in entries]
-
-
-def _bind(
-    steps: Sequence[Step],
-    known: tuple[Sequence[str], Mapping[str, Vocabulary]],
-    constants: Mapping[str, Array],
-    source: str,
-    part: str,
-) -> None:
-    for number, step in enumerate(steps):
-        demand(number == 0 or not isinstance(step, Reader), source, part, f"{step.name} must be the first step")
-        try:
-            step.bind(*known)
-            step.hold(constants)
-        except UsageError as error:
-            raise fault(source, part, str(error)) from None
-
-
-def _step(entry: Any, table: Mapping[str, type[Step]], source: str, part: str) -> Step:
-    name = entry.get("step") if isinstance(entry, dict) else None
-    if not isinstance(name, str) or name not in table:
-        known = ", ".join(sorted(table))
-        raise fault(source, part, f"unknown step {str(name)[:40]!r}; this pdl has {known}", "update pdl")
-    try:
-        make: Callable[..., Step] = table[name]
-        return make(**{key: value for key, value in entry.items() if key != "step"})
-    except (PdlError, TypeError) as error:
-        raise fault(source, f"{part}: {name}", str(error)) from None

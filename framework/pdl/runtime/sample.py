@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,11 +14,20 @@ from pdl.runtime.frame import Frame
 class Sample:
     """What a pipeline made of one input, kept until the answer is there.
 
-    inputs   of the model by name, without a batch axis
-    frame    where the pixels of a picture come from
-    told     what is worth knowing about the input, such as {"unknown": [names that were left out]}; part of the answer
+    inputs    of the model by name, without a batch axis
+    frame     where the pixels of an image come from
+    excluded  numbers that steps which rank names leave out, such as those of items that a user had before
+    notes     what is worth knowing about the input, such as {"unknown": [names that were left out]}; part of the answer
+    memo      what input steps that read the same item share
     """
 
     inputs: dict[str, Array] = field(default_factory=dict)
     frame: Frame | None = None
-    told: dict[str, Any] = field(default_factory=dict)
+    excluded: Array | None = None
+    notes: dict[str, Any] = field(default_factory=dict)
+    memo: dict[Any, Any] = field(default_factory=dict)
+
+    def note_unknown(self, names: Sequence[str]) -> None:
+        """Note names in the input that the model does not know, and left out."""
+        if names:
+            self.notes["unknown"] = [*self.notes.get("unknown", ()), *names]

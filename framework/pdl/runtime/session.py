@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 
     from pdl.program import Program
     from pdl.runtime.bundle import Bundle
+    from pdl.runtime.pipeline import Pipeline
     from pdl.runtime.plan import Timer
-    from pdl.runtime.readers import Reader
-    from pdl.runtime.sample import Sample
 
 Precision = Literal["fp32", "bf16"]
 
@@ -43,48 +42,6 @@ class Engine(Protocol):
 
     def __call__(self, arrays: Sequence[Array], timer: Timer | None = None) -> list[Array]:
         """The outputs for the inputs, both in the order of the ports."""
-
-
-class Pipeline(Protocol):
-    """From what people have to the model's inputs, and from its outputs to what people want."""
-
-    @property
-    def reader(self) -> Reader | None:
-        """What says what an item is; None where it is a picture."""
-
-    def prepare(self, item: Any) -> dict[str, Array]:
-        """One sample: the inputs by name, without a batch axis."""
-
-    def take(self, item: Any) -> Sample:
-        """One sample, and what `finish` has to know about it."""
-
-    def batches(self, samples: Sequence[Sample]) -> Iterator[tuple[list[int], dict[str, Array]]]:
-        """The samples as batches: the numbers of those in it, and the inputs by name."""
-
-    def joined(self, inputs: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
-        """One batch of the inputs of several samples."""
-
-    def random(
-        self, name: str, shape: tuple[int, ...], rng: np.random.Generator, sizes: Mapping[str, int]
-    ) -> Array | None:
-        """Made-up values that an input takes, where symbolic axes have these sizes; None where any will do."""
-
-    def finish(self, outputs: Mapping[str, Array], sample: Sample | None = None) -> Any:
-        """The prediction for one sample: outputs by name, without a batch axis; `sample` as `take` made it."""
-
-
-def answers(
-    pipeline: Pipeline, items: Iterable[Any], run: Callable[[dict[str, Array]], Mapping[str, Array]]
-) -> list[Any]:
-    """The predictions for several items, in order; samples that fit go through `run` together, inputs and outputs by
-    name."""
-    samples = [pipeline.take(item) for item in items]
-    found: list[Any] = [None] * len(samples)
-    for members, inputs in pipeline.batches(samples):
-        outputs = run(inputs)
-        for row, i in enumerate(members):
-            found[i] = pipeline.finish({name: y[row] for name, y in outputs.items()}, samples[i])
-    return found
 
 
 class Session:
@@ -137,7 +94,7 @@ class Session:
         return cls(engine, takes, gives, **options)
 
     def __call__(self, item: Any) -> Any:
-        """The prediction for one input: a picture, or what the model's pipeline takes, such as "item1,item2"."""
+        """The prediction for one input: an image, a row, or whatever else the model's pipeline takes."""
         return self.batch([item])[0]
 
     def batch(self, items: Iterable[Any]) -> list[Any]:
@@ -145,7 +102,7 @@ class Session:
         if self.pipeline is None:
             names = ", ".join(str(port) for port in self.inputs)
             raise UsageError(f"this model has no pipeline; give arrays: session.run({{...}}) with {names}")
-        return answers(self.pipeline, items, self.run)
+        return [answer.plain() for answer in self.pipeline.answers(items, self.run)]
 
     def run(self, inputs: Mapping[str, Any], *, timer: Timer | None = None) -> dict[str, Array]:
         """The outputs by name, for arrays by name; the caller owns them.
@@ -193,7 +150,8 @@ def load(
     precision   "bf16" stores activations and weights in bfloat16 and computes sums in float32
     memory      bytes that plans for input shapes used earlier may keep; by default 256 MiB
 
-    Raises DataError where the file is damaged or no bundle.
+    Raises DataError where the file is damaged or no bundle, PackageError where it needs a step of a distribution that
+    is not installed.
     """
     from pdl.runtime.bundle import read
 
@@ -201,10 +159,13 @@ def load(
 
 
 def of_bundle(bundle: Bundle, *, precision: Precision = "fp32", memory: int | None = None, **options: Any) -> Session:
-    """The session of a bundle that has been read; the arguments are those of `load`."""
-    from pdl.runtime.pipeline import Pipeline as Steps
+    """The session of a bundle that has been read; the arguments are those of `load`. With `pipeline=None` none of its
+    steps are looked for."""
+    from pdl.runtime.pipeline import Pipeline
 
-    options = {"bundle": bundle, "pipeline": Steps.of(bundle), **options}
+    if "pipeline" not in options:
+        options["pipeline"] = Pipeline.of(bundle)
+    options["bundle"] = bundle
     stored = bundle.program
     if stored["kind"] == "onnx":
         return _of_graph(stored["graph"], bundle.weights, precision, memory, options)

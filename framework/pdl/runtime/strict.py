@@ -73,22 +73,22 @@ def _check(value: Any, source: str, part: str) -> None:
         depth += 1
 
 
-def demand(good: Any, source: str, part: str, what: str, todo: str = "") -> None:
+def check(good: Any, source: str, part: str, what: str, todo: str = "") -> None:
     """Raise `fault` unless `good`."""
     if not good:
         raise fault(source, part, what, todo)
 
 
-def demand_keys(value: Any, names: dict[str, type | tuple[type, ...]], source: str, part: str) -> None:
+def check_keys(value: Any, names: dict[str, type | tuple[type, ...]], source: str, part: str) -> None:
     """`value` is an object with exactly these keys, of these types."""
-    demand(isinstance(value, dict), source, part, f"expected an object with {', '.join(names)}, found {kind(value)}")
+    check(isinstance(value, dict), source, part, f"expected an object with {', '.join(names)}, found {kind(value)}")
     extra, lacks = [n for n in value if n not in names], [n for n in names if n not in value]
     said = f"has {_few(extra)}, lacks {_few(lacks)} of {', '.join(names)}"
-    demand(not extra and not lacks, source, part, said)
+    check(not extra and not lacks, source, part, said)
     for name, wanted in names.items():
         found = value[name]
         good = isinstance(found, wanted) and not (isinstance(found, bool) and wanted is int)
-        demand(good, source, part, f"{name} is {kind(found)}, expected {_type_names(wanted)}")
+        check(good, source, part, f"{name} is {kind(found)}, expected {_type_names(wanted)}")
 
 
 def kind(value: Any) -> str:

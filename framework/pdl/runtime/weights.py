@@ -15,7 +15,7 @@ import numpy as np
 
 from pdl.dtype import Array, DType, bfloat16
 from pdl.errors import DtypeError
-from pdl.runtime.strict import demand, demand_keys, parse
+from pdl.runtime.strict import check, check_keys, parse
 
 ALIGN = 64
 MAX_HEADER = 16 * 2**20
@@ -82,43 +82,43 @@ def _evenness(nbytes: int) -> int:
 
 def from_bytes(data: memoryview, source: str, part: str) -> dict[str, Array]:
     """The arrays, read-only windows on `data` (copies where they are not aligned). DataError for a damaged header."""
-    demand(len(data) >= 8, source, part, f"{len(data)} bytes, too short for safetensors")
+    check(len(data) >= 8, source, part, f"{len(data)} bytes, too short for safetensors")
     length = int.from_bytes(data[:8], "little")
-    demand(length <= min(len(data) - 8, MAX_HEADER), source, part, f"a header of {length} bytes in {len(data)}")
+    check(length <= min(len(data) - 8, MAX_HEADER), source, part, f"a header of {length} bytes in {len(data)}")
     header = parse(bytes(data[8 : 8 + length]), source, part)
-    demand(isinstance(header, dict), source, part, "its header is no object")
+    check(isinstance(header, dict), source, part, "its header is no object")
     header.pop("__metadata__", None)
     body = data[8 + length :]
     spans: list[tuple[int, int, str]] = []
     found = {name: _array(name, entry, body, spans, source, part) for name, entry in header.items()}
     at = 0
     for begin, end, name in sorted(spans):
-        demand(begin == at, source, part, f"tensor {name!r} begins at {begin}, the one before it ends at {at}")
+        check(begin == at, source, part, f"tensor {name!r} begins at {begin}, the one before it ends at {at}")
         at = end
-    demand(at == len(body), source, part, f"the tensors take {at} bytes, there are {len(body)}")
+    check(at == len(body), source, part, f"the tensors take {at} bytes, there are {len(body)}")
     return found
 
 
 def _array(name: str, entry: Any, body: memoryview, spans: list[tuple[int, int, str]], source: str, part: str) -> Array:
-    demand(len(name) <= MAX_NAME, source, part, f"a name of {len(name)} characters")
+    check(len(name) <= MAX_NAME, source, part, f"a name of {len(name)} characters")
     where = f"{part}: tensor {name!r}"
-    demand_keys(entry, _ENTRY, source, where)
+    check_keys(entry, _ENTRY, source, where)
     dtype = DTYPES.get(entry["dtype"])
     if dtype is None:
-        demand(False, source, where, f"dtype {entry['dtype'][:20]!r} is not one of {', '.join(DTYPES)}")
+        check(False, source, where, f"dtype {entry['dtype'][:20]!r} is not one of {', '.join(DTYPES)}")
     assert dtype is not None
     numbers = (*entry["shape"], *entry["data_offsets"])
     good = all(type(n) is int and n >= 0 for n in numbers) and len(entry["data_offsets"]) == 2
-    demand(good and len(entry["shape"]) <= MAX_RANK, source, where, "shape and offsets must be numbers of 0 and more")
+    check(good and len(entry["shape"]) <= MAX_RANK, source, where, "shape and offsets must be numbers of 0 and more")
     begin, end = entry["data_offsets"]
     size = math.prod(entry["shape"]) * dtype.itemsize
-    demand(math.prod(max(n, 1) for n in entry["shape"]) <= MAX_ELEMENTS, source, where, f"shape {entry['shape']}")
-    demand(begin <= end <= len(body), source, where, f"bytes {begin} to {end} of {len(body)}")
-    demand(end - begin == size, source, where, f"{end - begin} bytes for {dtype} {entry['shape']}, which takes {size}")
+    check(math.prod(max(n, 1) for n in entry["shape"]) <= MAX_ELEMENTS, source, where, f"shape {entry['shape']}")
+    check(begin <= end <= len(body), source, where, f"bytes {begin} to {end} of {len(body)}")
+    check(end - begin == size, source, where, f"{end - begin} bytes for {dtype} {entry['shape']}, which takes {size}")
     spans.append((begin, end, name))
     array = np.frombuffer(body[begin:end], np.uint8)
     if dtype.kind == "b":
-        demand(not array.size or array.max() <= 1, source, where, "a truth value that is neither 0 nor 1")
+        check(not array.size or array.max() <= 1, source, where, "a truth value that is neither 0 nor 1")
     if array.ctypes.data % dtype.itemsize:
         array = array.copy()
         array.flags.writeable = False

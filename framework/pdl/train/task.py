@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pdl.export.deployment import Deployment
     from pdl.nn import Module
     from pdl.report import Section
-    from pdl.runtime.readers import Reader
+    from pdl.runtime.predict import Predictor
     from pdl.train.assembly import Parts
     from pdl.train.loop import Evaluation
     from pdl.train.recipe import Recipe
@@ -161,25 +161,6 @@ class Task:
         return {}
 
     # -- use -----------------------------------------------------------------------------------------------------------
-    def reader(self, recipe: Recipe) -> Reader | None:
-        """What says what an input of `predict` is, where it is no file: the first step of the bundle's pipeline, bound
-        to the task's vocabularies. `pdl predict` then takes such inputs, and files of them.
-        """
-        return None
-
-    def predict(
-        self, model: Module, inputs: Sequence[Any], *, recipe: Recipe, batch_size: int = 32, **options: Any
-    ) -> Iterator[dict[str, Any]]:
-        """One dict for each input, in order: plain values, fit for JSON; what only `render` needs has names that
-        begin with "_". By default through the steps that the bundle would have; `topk` is an option of steps with k.
-        """
-        from pdl.workflow.answering import Answering
-
-        unknown = sorted(set(options) - {"topk"})
-        if unknown:
-            raise UsageError(f"{type(self).__name__} has no option {', '.join(unknown)}; it takes topk")
-        return Answering(self.deployment(model, recipe), **options).predict(inputs, batch_size)
-
     def deployment(
         self,
         model: Module,
@@ -199,13 +180,13 @@ class Task:
             "override Task.deployment"
         )
 
+    def predictor(self, model: Module, recipe: Recipe) -> Predictor:
+        """What a run answers by (`pdl predict RUN`): what its bundle would, unless a run knows more than that."""
+        return self.deployment(model, recipe)
+
     def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
         """What to put behind `pdl predict RUN` as a first try; a file made for it may be left in the run folder."""
         return "INPUT"
-
-    def render(self, prediction: dict[str, Any], folder: Path) -> Path:
-        """Draw a prediction into a file of the folder (`pdl predict --save`)."""
-        raise UsageError(f"{type(self).__name__} draws no predictions; leave out --save")
 
     def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
         """Sections of report.html on the final evaluation, beyond curves and tables."""

@@ -20,10 +20,9 @@ from pdl.hub.pretrained import deferred
 from pdl.nn import Module
 from pdl.ops.base import Op
 from pdl.program import Program
+from pdl.runtime.bench import random_inputs
 from pdl.runtime.bundle import read
-from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.session import Session, load, of_bundle
-from pdl.runtime.use import random_inputs
 from pdl.train.assembly import assemble
 from pdl.train.recipe import Recipe
 from pdl.train.task import Task
@@ -147,7 +146,7 @@ def facts_of(made: Written) -> list[tuple[str, Any]]:
 
 
 def _levels(compared: Comparison) -> str:
-    return "" if compared.levels is None else f", {compared.levels:.2g} grey levels of pictures"
+    return "" if compared.prepared is None else f", {compared.prepared:.2g} grey levels of images"
 
 
 def _data(task: Task, recipe: Recipe) -> tuple[str, Any, list[str]]:
@@ -176,7 +175,8 @@ def _to_onnx(
     from pdl.export.onnx import DEFAULT, to_onnx
 
     program, fixed = trace_symbolic(deployment.module, deployment.inputs)
-    batches = [_alone(deployment, sample) for sample in deployment.samples]
+    pipeline, alone = deployment.pipeline, [deployment.prepared(sample) for sample in deployment.samples]
+    batches = [pipeline.collate([each]) if pipeline else {k: x[None] for k, x in each.items()} for each in alone]
     samples = [[batch[name] for name in deployment.inputs] for batch in batches]
     metadata = {
         "name": name, "licence": deployment.licence, "labels": list(deployment.labels), "metrics": dict(metrics),
@@ -185,15 +185,6 @@ def _to_onnx(
     names: dict[str, Any] = {"inputs": list(deployment.inputs), "outputs": list(deployment.outputs)}
     made = to_onnx(program, path, opset=opset or DEFAULT, metadata=metadata, samples=samples, **names)
     return Exported(made.path, _facts_of_onnx(made), [*notes, *fixed, *made.notes])
-
-
-def _alone(deployment: Deployment, sample: Any) -> dict[str, Array]:
-    """A sample as a batch of its own."""
-    steps = {"pre": deployment.pre, "post": deployment.post}
-    names = deployment.labels, "the task's pipeline", deployment.vocabularies
-    pipeline = Pipeline.read(steps, *names, deployment.constants)
-    inputs = deployment.prepare(sample)
-    return {name: x[None] for name, x in inputs.items()} if pipeline is None else pipeline.joined([inputs])
 
 
 def bundle_to_onnx(bundle: str | Path, out: str | Path | None = None, *, opset: int | None = None) -> Exported:
@@ -222,13 +213,12 @@ def bundle_to_onnx(bundle: str | Path, out: str | Path | None = None, *, opset: 
 
 
 def _made_up(session: Session) -> list[Array]:
-    """Inputs for a net: those of a noisy picture, or values that the pipeline knows to be valid."""
-    rng, pipeline = np.random.default_rng(0), session.pipeline
+    """Inputs for a net: of an item that the input step makes up, or else values that it knows to be valid."""
+    pipeline = session.pipeline
     assert pipeline is not None
-    if pipeline.reader is None:
-        picture = rng.integers(0, 256, (240, 320, 3), dtype=np.uint8)
-        return [array[None] for array in pipeline.prepare(picture).values()]
-    return list(random_inputs(session, 1, {}).values())
+    items = pipeline.input.samples(np.random.default_rng(0))
+    made = pipeline.collate([pipeline.prepare(items[0])]) if items else random_inputs(session, 1, {})
+    return [made[port.name] for port in session.inputs]
 
 
 def _facts_of_onnx(made: Any) -> list[tuple[str, Any]]:

@@ -17,6 +17,7 @@ import keyword
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -27,7 +28,7 @@ from pdl.export.bundle import Store
 from pdl.files import write_atomic
 from pdl.runtime.bundle import Bundle, is_bundle, read, restate
 from pdl.runtime.session import of_bundle
-from pdl.runtime.steps import POST, PRE
+from pdl.runtime.steps import registry
 from pdl.workflow.exporting import FILE, export
 from pdl.workflow.result import Result
 from pdl.workflow.run import Run
@@ -220,7 +221,7 @@ def _task(bundle: Bundle) -> str:
     target = str(bundle.meta["about"].get("task", ""))
     if target:
         return re.sub(r"(?<!^)(?=[A-Z])", "_", target.rpartition(".")[2]).lower()
-    if any(step.get("step") == "top" for step in _steps(bundle)):
+    if "top" in registry.names(bundle.pipeline):
         return "classification"
     raise UsageError("the bundle does not say what its model is for; give it: --task classification")
 
@@ -265,20 +266,10 @@ def _recipe(bundle: Bundle) -> dict[str, Any]:
     return tree
 
 
-def _steps(bundle: Bundle) -> list[dict[str, Any]]:
-    return [step for side in ("pre", "post") for steps in bundle.pipeline[side].values() for step in steps]
-
-
 def _requires(bundle: Bundle) -> list[str]:
-    """This pdl's series, and the suites whose steps the pipeline takes."""
-    needs = [f"{packages.CORE}[train]{packages.series()}"]
-    known = {each.package: each for each in suites.installed().values()}
-    for step in _steps(bundle):
-        kind = PRE.get(step["step"]) or POST.get(step["step"])
-        suite = known.get(kind.__module__.partition(".")[0]) if kind else None
-        if suite is not None:
-            needs.append(f"{suite.distribution}{packages.series(suite.version)}")
-    return sorted(set(needs))
+    """This pdl's series, and those of the distributions that the bundle requires."""
+    others = (f"{name}{packages.series(version(name))}" for name in bundle.meta["requires"])
+    return sorted({f"{packages.CORE}[train]{packages.series()}", *others})
 
 
 def _wheel(project: str, release: str, model: str, entry: dict[str, Any], bundle: Bundle, data: bytes) -> Wheel:

@@ -1,71 +1,108 @@
-"""A run in use: its model, opened once, answers for inputs."""
+"""Models in use: a run folder, a bundle, or a name of the hub answers for new inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pdl.errors import UsageError
-from pdl.runtime.use import Given, OnError, answered, items
-from pdl.workflow.run import Run
+from pdl.report.answers import save as save_drawing
+from pdl.runtime.bundle import is_bundle
+from pdl.runtime.predict import Prediction, Predictor, pipeline_of
+from pdl.runtime.predict import predict as predict_each
+from pdl.runtime.session import load
+from pdl.runtime.steps import InputStep
 
 
-class Predictor:
-    """A run folder ready to predict: nothing but the folder is needed.
+def open_model(model: str | Path, *, weights: str | None = None) -> Predictor:
+    """What answers for a run folder, a bundle, or a name of the hub, which is fetched when it is first used.
 
-    weights   "best" or "last"; by default those the run's own test used
-    options   of `Task.predict`, such as topk
-    reader    what says what an input is; None where the task takes files, in a way of its own
+    weights   of a run: "best" or "last"; by default those its own test used
+
+    A bundle runs in pdl's runtime, without any training code. UsageError, with suggestions, for what is none of these.
     """
+    path = Path(model).expanduser()
+    if path.is_dir():
+        from pdl.workflow.run import Run
 
-    def __init__(self, run: str | Path, *, weights: str | None = None, batch_size: int = 32, **options: Any) -> None:
-        opened = Run.open(run).opened(weights)
-        self.recipe, self.task, self.model = opened.recipe, opened.task, opened.model.eval()
-        self.reader = self.task.reader(self.recipe)
-        self.batch_size, self.options = batch_size, options
+        run = Run.open(path).opened(weights)
+        return run.task.predictor(run.model.eval(), run.recipe)
+    if weights is not None:
+        raise UsageError(f"{model}: a bundle holds one set of weights, so there is nothing to choose from")
+    if is_bundle(path) and path.is_file():
+        return load(path)
+    from pdl.export.from_hub import open_system
+    from pdl.hub.systems import system
+    from pdl.workflow.locating import located
 
-    def answers(
-        self, inputs: Sequence[Any], *, save: str | Path | None = None, on_error: OnError = "raise"
-    ) -> Iterator[dict[str, Any]]:
-        """One dict for each input, in order; see `pdl.workflow.predict` and `pdl.runtime.use.predict`."""
-        for each in self._answers(inputs, on_error):
-            if save is not None:
-                Path(save).mkdir(parents=True, exist_ok=True)
-                each["saved"] = str(self.task.render(each, Path(save)))
-            yield {name: value for name, value in each.items() if not name.startswith("_")}
-
-    def _answers(self, inputs: Sequence[Any], on_error: OnError) -> Iterator[dict[str, Any]]:
-        if self.reader is not None:
-            found = answered(items(inputs, self.reader), self, self.batch_size, on_error)
-            return (answer for _, _, answer in found)
-        given = next((each for each in inputs if isinstance(each, Given)), None)
-        if given is not None:
-            raise UsageError(f"this model takes files, not a {given.kind}")
-        return iter(self._predict(inputs))
-
-    def batch(self, items: list[Any]) -> list[Any]:
-        """The answers for items that the reader takes, without their names."""
-        return [{name: value for name, value in each.items() if name != "input"} for each in self._predict(items)]
-
-    def _predict(self, inputs: Sequence[Any]) -> Iterator[dict[str, Any]]:
-        return self.task.predict(self.model, inputs, recipe=self.recipe, batch_size=self.batch_size, **self.options)
+    known = None if path.exists() else system(model)
+    return load(located(str(model))) if known is None else open_system(known)
 
 
 def predict(
-    run: str | Path,
+    model: str | Path | Predictor,
     inputs: Sequence[Any],
     *,
-    batch_size: int = 32,
+    topk: int | None = None,
+    batch_size: int | None = None,
     weights: str | None = None,
     save: str | Path | None = None,
-    **options: Any,
 ) -> list[dict[str, Any]]:
-    """Use a run on inputs, from its folder alone. What an input may be, and `options` such as `topk`, are the task's.
+    """The predictions of a run, a bundle, a name of the hub, or what `open_model` gave, as plain values; see
+    `pdl.runtime.predict.predict` for what an input may be.
 
     With `save` every prediction is drawn into that folder, and says where under "saved".
     """
-    return list(Predictor(run, weights=weights, batch_size=batch_size, **options).answers(inputs, save=save))
+    predictor = open_model(model, weights=weights) if isinstance(model, str | Path) else model
+    found = predict_each(predictor, inputs, topk=topk, batch_size=batch_size)
+    return [{**each.to_dict(), **({} if save is None else {"saved": str(drawn(each, save))})} for each in found]
 
 
-__all__ = ["Predictor", "predict"]
+def drawn(prediction: Prediction, folder: str | Path) -> Path:
+    """Draw a prediction into a file of the folder, which is made if need be."""
+    return save_drawing(prediction.draw(), Path(folder), prediction.name)
+
+
+def ask(
+    predictor: Predictor,
+    words: Sequence[str],
+    values: Mapping[str, Sequence[str]],
+    *,
+    topk: int | None = None,
+    batch_size: int | None = None,
+) -> Iterator[Prediction]:
+    """The predictions for inputs as they stand on a command line: `words`, and the values of the options of the model's
+    input step by name ({"--row": ["x=1"]}).
+
+    Where a word is a file of many inputs, one that the model can say nothing about gives an error and stops no other.
+    """
+    step = pipeline_of(predictor).input
+    given = [*(step.from_word(word) for word in words), *step.from_flags(values)]
+    many = any(isinstance(each, Path) for each in given)
+    return predict_each(predictor, given, topk=topk, batch_size=batch_size, skip_errors=many)
+
+
+def parse_options(step: InputStep, arguments: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
+    """Words, and the values of options, of arguments of a command line: "--row x=1" or "--row=x=1". UsageError, with
+    the options of this input, for one that it does not have."""
+    known = {flag.name: flag for flag in step.flags}
+    words: list[str] = []
+    values: dict[str, list[str]] = {}
+    waiting = iter(arguments)
+    for argument in waiting:
+        if not argument.startswith("--"):
+            words.append(argument)
+        else:
+            name, equals, value = argument.partition("=")
+            if name not in known:
+                have = "".join(f", or {flag.name} {flag.metavar}" for flag in step.flags)
+                raise UsageError(f"this model has no option {name}; it takes {step.about or step.takes}{have}")
+            given = value if equals else next(waiting, None)
+            if given is None:
+                raise UsageError(f"{name} needs a value: {name} {known[name].metavar}")
+            values.setdefault(name, []).append(given)
+    return words, values
+
+
+__all__ = ["ask", "drawn", "open_model", "parse_options", "predict"]

@@ -5,9 +5,9 @@ A run answers through the same steps as its bundle, for new graphs and for the g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -19,15 +19,13 @@ from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.ops import CSR
 from pdl.ops.base import Spec
-from pdl.runtime.graph_folder import GraphFolder
-from pdl.runtime.graph_input import Form, GraphPart, opened
-from pdl.runtime.molecules import MoleculeForm, SmilesPart
-from pdl.runtime.pipeline import Pipeline
-from pdl.tensor import Tensor, no_grad
+from pdl.tensor import Tensor
 from pdl.train import Recipe
 from pdl_graph.batch import GraphBatch
 from pdl_graph.features import dense
 from pdl_graph.graph import Graph
+from pdl_graph.steps.graph_folder import GraphFolder
+from pdl_graph.steps.graphs import Form
 
 Kind = Literal["node", "pair", "graph"]
 SAMPLES, SAMPLE_NODES = 8, 200
@@ -68,12 +66,6 @@ class Answering:
         pre = {part: [{**reads, "part": part}] for part in self.parts}
         return {"pre": pre, "post": {self.output: [dict(step) for step in self.post]}}
 
-    def pipeline(self, labels: Sequence[str] = ()) -> Pipeline:
-        """The bundle's pipeline."""
-        made = Pipeline.read(self.steps(), labels, "the task's pipeline", {})
-        assert made is not None
-        return made
-
     def graph(self, arrays: Mapping[str, Any]) -> GraphBatch:
         """What the model reads, of arrays by part. They are not differentiated, so the transposed pattern is not there:
         what stands for it has its shape alone."""
@@ -97,34 +89,6 @@ class ByPosition(Module):
         return found if self.how.kind == "graph" else self.how.answer(found, given["ask"])
 
 
-class Asked(GraphPart, table={}, name="graph"):
-    """What reads the questions put to a run: as `GraphPart`, but where an item names no graph the one that the run
-    learned from is meant, which `own` opens."""
-
-    def __init__(self, kind: Kind, form: Form, own: Callable[[], GraphFolder]) -> None:
-        super().__init__("x" if kind == "graph" else "ask", kind, **asdict(form))
-        self.own = own
-
-    def _folder(self, item: Any) -> Any:
-        if not isinstance(item, Mapping) or "graph" in item or self.takes == "graph":
-            return super()._folder(item)
-        return self.own()
-
-    def meant(self, item: Any) -> dict[str, Any]:
-        """An item of `pdl.workflow.predict`: a mapping, or the bare name of a node, or two of a pair."""
-        if isinstance(item, Mapping):
-            return dict(item)
-        if self.takes == "graph":
-            return {"graph": item}
-        if self.takes == "node":
-            return {"node": str(item)}
-        return {"pair": item.split(":") if isinstance(item, str) else [str(each) for each in item]}
-
-    def source(self, item: Any) -> tuple[GraphFolder, dict[str, np.ndarray]]:
-        """The graph that an item asks of, and its arrays."""
-        return opened(self._folder(item), self.form)
-
-
 def folder_of(graph: Graph, called: str = "the graph of this run") -> GraphFolder:
     """A graph as if it had been read from a folder."""
     source, target = graph.edges()
@@ -137,50 +101,6 @@ def folder_of(graph: Graph, called: str = "the graph of this run") -> GraphFolde
     return GraphFolder(called, names, x, [], *ends, weight, attributes)
 
 
-class AskedMolecules(SmilesPart, table={}, name="smiles"):
-    """What reads the molecules that a run is asked about, of which `steps` tell how."""
-
-    def __init__(self, molecules: MoleculeForm, *, self_loops: bool) -> None:
-        super().__init__("x", **molecules.plain(), self_loops=self_loops)
-
-    def meant(self, item: Any) -> dict[str, Any]:
-        """An item of `pdl.workflow.predict`: a mapping, or SMILES."""
-        return dict(item) if isinstance(item, Mapping) else {"smiles": item}
-
-    def source(self, item: Any) -> tuple[GraphFolder, dict[str, np.ndarray]]:
-        """The graph of a molecule, and its arrays."""
-        return opened(self._folder(item), self.form)
-
-
-def predict(
-    how: Answering,
-    reader: Asked | AskedMolecules,
-    inputs: Sequence[Any],
-    labels: Sequence[str],
-    *,
-    batch_size: int,
-    topk: int | None,
-) -> Iterator[dict[str, Any]]:
-    """One dict for each input, in order. A graph is encoded once, however many questions are put to it."""
-    pipeline = how.pipeline(labels)
-    if topk is not None and any("k" in step for step in how.post):
-        pipeline.set(k=topk)
-    encoded: dict[int, tuple[Any, Tensor]] = {}
-    waiting = iter(inputs)
-    how.model.eval()
-    while group := [reader.meant(each) for each in islice(waiting, batch_size)]:
-        for item in group:
-            arrays = reader.source(item)[1]
-            if id(arrays) not in encoded:
-                with no_grad():
-                    encoded = {id(arrays): (arrays, how.encode(how.graph(arrays)))}
-            found = encoded[id(arrays)][1]
-            if how.kind != "graph":
-                with no_grad():
-                    found = how.answer(found, pdl.as_tensor(reader.read(item, {})[None]))
-            yield {"input": reader.called(item), **pipeline.finish({how.output: found.numpy()[0]}), "_item": item}
-
-
 def deployment(
     how: Answering,
     graph: Graph | None,
@@ -190,8 +110,12 @@ def deployment(
     licence: str = "",
     about: Mapping[str, Any],
     samples: Sequence[Any] | None = None,
+    own: Callable[[], GraphFolder] | None = None,
 ) -> Deployment:
-    """The bundle, checked on `samples`, or on a part of `graph`, or, without one, of a made-up graph."""
+    """The bundle, checked on `samples`, or on a part of `graph`, or, without one, of a made-up graph.
+
+    own   opens the graph that a run learned from, of which it is asked where no other is given
+    """
     known = made_up(how.form) if graph is None else graph
     if samples is None:
         samples = questions(how.kind, folder_of(known.subgraph(few(known)), "a part of the graph of this run"))
@@ -213,11 +137,11 @@ def deployment(
         pre=steps["pre"],
         post=steps["post"],
         samples=samples,
-        prepare=how.pipeline(labels).prepare,
         labels=labels,
         card=card,
         licence=licence,
         about={**about, "parameters": sum(p.size for p in how.model.parameters())},
+        memory={} if own is None else {"graph": cache(own)},
     )
 
 
@@ -303,6 +227,6 @@ def card_of(
 
 
 __all__ = [
-    "Answering", "Asked", "AskedMolecules", "ByPosition", "as_inputs", "card_of", "deployment", "folder_of", "made_up",
-    "metric_table", "predict", "questions",
+    "Answering", "ByPosition", "as_inputs", "card_of", "deployment", "folder_of", "made_up", "metric_table",
+    "questions",
 ]  # fmt: skip

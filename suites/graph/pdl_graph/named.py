@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
@@ -15,9 +14,7 @@ from pdl.dtype import int64
 from pdl.export.deployment import Deployment
 from pdl.nn import Module, ModuleList
 from pdl.ops.base import Spec
-from pdl.runtime.node_names import NodeNames
-from pdl.runtime.pipeline import Pipeline
-from pdl.tensor import Tensor, no_grad
+from pdl.tensor import Tensor
 from pdl.vocabulary import Vocabulary
 from pdl_graph.graph import Graph
 
@@ -50,12 +47,6 @@ class Known:
         pre = {"ask": [{"step": "nodes", "vocabulary": NODES, "kind": self.kind}]}
         return {"pre": pre, "post": {self.output: [dict(step) for step in self.post]}}
 
-    def pipeline(self) -> Pipeline:
-        """The bundle's pipeline."""
-        made = Pipeline.read(self.steps(), self.labels, "the task's pipeline", {NODES: self.names})
-        assert made is not None
-        return made
-
 
 class Table(Module):
     """The vectors of the nodes, and what is answered from them."""
@@ -84,28 +75,6 @@ def with_none(vectors: Any) -> np.ndarray:
     return np.concatenate([np.zeros((1, rows.shape[1]), rows.dtype), rows])
 
 
-def reader(names: Vocabulary, kind: Literal["node", "pair"]) -> NodeNames:
-    """What reads questions to a run."""
-    made = NodeNames(NODES, kind)
-    made.bind((), {NODES: names})
-    return made
-
-
-def predict(known: Known, inputs: Sequence[Any], *, batch_size: int, topk: int | None) -> Iterator[dict[str, Any]]:
-    """One dict for each input, in order."""
-    pipeline, table = known.pipeline(), Table(known).eval()
-    if topk is not None and any("k" in step for step in known.post):
-        pipeline.set(k=topk)
-    asks, waiting = pipeline.reader, iter(inputs)
-    assert asks is not None
-    while group := list(islice(waiting, batch_size)):
-        samples = [pipeline.take(item) for item in group]
-        with no_grad():
-            found = table(pdl.as_tensor(pipeline.joined([each.inputs for each in samples])["ask"])).numpy()
-        for item, sample, row in zip(group, samples, found, strict=True):
-            yield {"input": asks.called(item), **pipeline.finish({known.output: row}, sample), "_item": item}
-
-
 def some_of(names: Vocabulary) -> list[str]:
     """A few names."""
     return [names[i * len(names) // SAMPLES] for i in range(min(SAMPLES, len(names)))]
@@ -130,7 +99,6 @@ def deployment(
         pre=steps["pre"],
         post=steps["post"],
         samples=pairs_to_try(known.names) if width == 2 else [{"node": each} for each in some_of(known.names)],
-        prepare=known.pipeline().prepare,
         labels=known.labels,
         vocabularies={NODES: known.names},
         card=card,
@@ -139,4 +107,4 @@ def deployment(
     )
 
 
-__all__ = ["NODES", "Known", "Table", "deployment", "names_of", "pairs_to_try", "predict", "reader", "with_none"]
+__all__ = ["NODES", "Known", "Table", "deployment", "names_of", "pairs_to_try", "with_none"]

@@ -2,25 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from pdl.dtype import Array
 from pdl.errors import UsageError
-from pdl.runtime.pictures import picture
+from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.session import Session
+from pdl.runtime.steps import Mark, PostStep, Sample
+from pdl.runtime.steps.images import ImageInput
 
 #: from this height on, as a part of its width, a line is one that runs downwards
 UPRIGHT = 1.5
 
 
+class Lines(PostStep):
+    """{"lines": [{"text", "score", "polygon"}]}: the lines of an image, as `Reader` found them."""
+
+    any_script = True
+
+    def __call__(self, value: Any, sample: Sample) -> Any:
+        return {"lines": value}
+
+    def rows(self, answer: Any) -> list[dict[str, Any]]:
+        return list(answer["lines"])
+
+    def caption(self, answer: Any) -> str:
+        count = len(answer["lines"])
+        return f"{count} {'line' if count == 1 else 'lines'}"
+
+    def marks(self, answer: Any) -> list[Mark]:
+        return [Mark(line["polygon"], line["text"]) for line in answer["lines"]]
+
+
 class Reader:
-    """{"lines": [{"text", "score", "polygon"}]} of a picture, in reading order; polygons as `db_boxes` tells them.
+    """{"lines": [{"text", "score", "polygon"}]} of an image, in reading order; polygons as `db_boxes` tells them. A
+    `pdl.runtime.predict.Predictor`.
 
     detect   finds lines: answers {"boxes": [{"polygon", "score"}]}
-    read     reads the picture of a line: answers {"text", "score"}
+    read     reads the image of a line: answers {"text", "score"}
     turn     tells lines upside down: answers {"label": "0" or "180", "score"}; None where all lines are upright
     score    lines read with less are left out
     sure     a line is turned where `turn` says 180 with more than this
@@ -32,27 +54,34 @@ class Reader:
         if not 0 <= score <= 1 or not 0 <= sure <= 1:
             raise UsageError(f"score={score} and sure={sure} must be from 0 to 1")
         self.detect, self.read, self.turn, self.score, self.sure = detect, read, turn, score, sure
+        self.pipeline = Pipeline({"image": [ImageInput("rgb")]}, {"lines": [Lines()]})
 
     def __call__(self, item: Any) -> dict[str, Any]:
-        """The text on one picture: an array uint8 [H, W] or [H, W, 3] (RGB), a path, or the bytes of a file."""
-        image = picture(item, "rgb")
+        """The text on one image: an array uint8 [H, W] or [H, W, 3] (RGB), a path, or the bytes of a file."""
+        return self.batch([item])[0]
+
+    def batch(self, items: Iterable[Any]) -> list[dict[str, Any]]:
+        """The answers for several images, in order."""
+        return [answer.plain() for answer in self.pipeline.answers(items, self.run)]
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Any]:
+        """The lines of each of several images uint8 [N, H, W, 3]."""
+        return {"lines": [self._page(image) for image in inputs["image"]]}
+
+    def _page(self, image: Array) -> list[dict[str, Any]]:
         boxes = self.detect(image)["boxes"]
         found = self.lines([straightened(image, box["polygon"]) for box in boxes])
         lines = [{**line, "polygon": box["polygon"]} for line, box in zip(found, boxes, strict=True)]
-        return {"lines": [line for line in lines if line["text"] and line["score"] >= self.score]}
+        return [line for line in lines if line["text"] and line["score"] >= self.score]
 
-    def batch(self, items: Iterable[Any]) -> list[dict[str, Any]]:
-        """The answers for several pictures, in order."""
-        return [self(item) for item in items]
-
-    def lines(self, pictures: Sequence[Array]) -> list[dict[str, Any]]:
-        """{"text", "score"} of pictures of single lines, turned upright first."""
-        if not pictures:
+    def lines(self, images: Sequence[Array]) -> list[dict[str, Any]]:
+        """{"text", "score"} of images of single lines, turned upright first."""
+        if not images:
             return []
         if self.turn is not None:
-            answers = self.turn.batch(pictures)
-            pictures = [self._upright(x, answer) for x, answer in zip(pictures, answers, strict=True)]
-        return self.read.batch(pictures)
+            answers = self.turn.batch(images)
+            images = [self._upright(x, answer) for x, answer in zip(images, answers, strict=True)]
+        return self.read.batch(images)
 
     def _upright(self, image: Array, answer: dict[str, Any]) -> Array:
         over = answer["label"] == "180" and answer["score"] > self.sure

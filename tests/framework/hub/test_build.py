@@ -24,7 +24,7 @@ BUILD = importlib.import_module("pdl.export.from_hub")
 PIPELINE = {
     "pre": {
         "image": [
-            {"step": "mode", "mode": "rgb"},
+            {"step": "image", "mode": "rgb"},
             {"step": "resize", "size": [8, 8]},
             {"step": "normalize", "mean": [0.5, 0.5, 0.5], "std": [0.25, 0.25, 0.25]},
         ]

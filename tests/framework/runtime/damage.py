@@ -26,7 +26,7 @@ from pdl.runtime import archive, weights
 from tests.framework.runtime import made
 from tests.framework.runtime.test_bundle import contents, rehashed
 
-PICTURE = np.random.default_rng(0).integers(0, 256, (11, 13, 3), dtype=np.uint8)
+IMAGE = np.random.default_rng(0).integers(0, 256, (11, 13, 3), dtype=np.uint8)
 VALUES: list[Any] = [
     None, True, False, 0, 1, -1, 2, 3, 7, 64, 255, 1000, 65536, 2**31 - 1, 2**31, 2**32, -(2**31), 2**48, 2**53,
     2**63 - 1, 0.0, -0.5, 1e-30, 1e30, "", "x", "n", "n*n", "n//0", "2*n", "-n", "n % 3", "float32", "int64", "bool",
@@ -191,12 +191,15 @@ KINDS: list[Damage] = [
 ]  # fmt: skip
 
 
-FUZZED = (*sorted(made.NETS), "graph", "sessions")
+FUZZED = (*sorted(made.NETS), "graph", "rows", "sessions")
 
 
 def good(name: str) -> bytes:
-    """A bundle of this name, with a pipeline."""
-    return made.sessions() if name == "sessions" else made.whole(name)
+    """A bundle of this name, with a pipeline: of images, of rows, and with the steps of a suite."""
+    if name == "sessions":
+        session = {"step": "session", "vocabulary": "items", "max_length": 5}
+        return made.ranking(session, {"step": "top_names", "vocabulary": "items", "k": 3, "exclude": "items"})
+    return made.rows() if name == "rows" else made.whole(name)
 
 
 def damaged(number: int) -> bytes:
@@ -212,7 +215,8 @@ def attempt(data: bytes) -> str:
     try:
         session = pdl.runtime.load(data, memory=1 << 26)
         if session.pipeline is not None:
-            session(PICTURE if session.pipeline.reader is None else ["apple", "eggs"])
+            item: Any = {"image": IMAGE, "row": {"items": "apple,eggs"}}.get(session.pipeline.input.takes, "apple,eggs")
+            session(item)
         else:
             shapes = {p.name: (2, *map(int, p.shape[1:])) if p.shape else () for p in session.inputs}
             session.run({p.name: np.ones(shapes[p.name], p.dtype) for p in session.inputs})

@@ -125,7 +125,7 @@ def whole(name: str) -> bytes:
     """A bundle with a pipeline; "graph" is one of an imported graph."""
     program, arrays = graph_parts() if name == "graph" else parts_of(name)
     pre = [
-        {"step": "mode", "mode": "rgb"},
+        {"step": "image", "mode": "rgb"},
         {"step": "resize_short", "size": 9},
         {"step": "crop", "size": [8, 8], "fill": [0]},
         {"step": "normalize", "mean": [0.5, 0.4, 0.3], "std": [0.2, 0.2, 0.2]},
@@ -140,28 +140,36 @@ ITEMS = Vocabulary(["apple", "bread", 'cheese, "old"', "dates", "eggs", "figs"])
 
 @functools.cache
 def _item_table() -> np.ndarray:
-    return np.random.default_rng(1).standard_normal((ITEMS.size, 4)).astype(np.float32)
+    return np.random.default_rng(1).standard_normal((len(ITEMS) + 1, 4)).astype(np.float32)
 
 
 def next_item(items: Any) -> Any:
-    """Scores [N, items + 1]: products of every item's vector with the mean of the session's."""
+    """Scores [N, items + 1]: products of every item's vector with the mean of the row's."""
     table = pdl.as_tensor(_item_table())
     there = pdl.astype(items > 0, float32)[:, :, None]
     mean = (pdl.take(table, items, axis=0) * there).sum(axis=1) / there.sum(axis=1)
     return pdl.matmul(mean, table.T)
 
 
+ROW = {"step": "fields", "part": "ids", "fields": {
+    "items": {"column": "items", "kind": "names", "vocabulary": "items", "length": 5, "separator": ","},
+}}  # fmt: skip
+"""A row with a column of names of `ITEMS` becomes their numbers, int64 [5]."""
+
+
 @functools.cache
-def sessions(k: int = 3, **arguments: Any) -> bytes:
-    """A bundle that takes sessions of `ITEMS` and ranks them."""
+def rows(k: int = 3) -> bytes:
+    """A bundle that takes rows of `ITEMS` and ranks them."""
+    return ranking(ROW, {"step": "top_names", "vocabulary": "items", "k": k})
+
+
+def ranking(pre: dict[str, Any], post: dict[str, Any]) -> bytes:
+    """A bundle that ranks `ITEMS`, for inputs that a step reads."""
     with pdl.no_grad():
         program = trace(next_item, Spec((Dim.symbol("n", 3), Dim.symbol("t", 4)), int64), name="next")
     for value, label in program.names().items():
         value.name = label
     arrays = {str(v.name): v.tensor._data for v in program.captures if v.tensor is not None}
     stored = {"kind": "program", "program": program.to_dict(), "inputs": ["items"], "outputs": ["scores"]}
-    steps = {
-        "pre": {"items": [{"step": "session", "vocabulary": "items", "max_length": 5}]},
-        "post": {"scores": [{"step": "top_items", "vocabulary": "items", "k": k, **arguments}]},
-    }
+    steps = {"pre": {"items": [pre]}, "post": {"scores": [post]}}
     return bundle.pack(stored, arrays, pipeline=steps, vocabularies={"items": ITEMS})

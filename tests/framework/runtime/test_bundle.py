@@ -343,3 +343,30 @@ def test_what_cannot_be_written() -> None:
     program, arrays = made.parts_of("conv")
     with pytest.raises(UsageError, match=r"label 'a\\nb' holds a line break"):
         bundle.pack(program, arrays, labels=["a\nb"])
+
+
+def test_vocabularies_are_hashed_and_checked() -> None:
+    members = contents(made.rows())
+    part = "vocabularies/items.txt"
+    for changed, message in (
+        ({**members, part: members[part] + b"kiwi\n"}, rf"{part}: \d+ bytes, meta.json says"),
+        ({name: data for name, data in members.items() if name != part}, f"it lacks {part}, of which meta.json tells"),
+        ({**members, "vocabularies/../x.txt": b""}, "no member of a bundle"),
+        ({**members, "vocabularies/.txt": b""}, "no member of a bundle"),
+    ):
+        with pytest.raises(DataError, match=message):
+            bundle.read(bundle.archive.pack(changed))
+    with pytest.raises(DataError, match=f"{part}: the last line is cut off"):
+        bundle.read(rehashed({**members, part: members[part][:-1]}))
+    for text, message in ((b"a\na\n", "twice"), (b"\\x\n", "backslash"), (b"\xff\n", "not UTF-8")):
+        damaged = bundle.read(rehashed({**members, part: text}))
+        with pytest.raises(DataError, match=rf"bytes: {part}: .*{message}"):
+            damaged.vocabularies["items"]
+    program, weights = made.parts_of("conv")
+    with pytest.raises(UsageError, match="a vocabulary's name is of letters"):
+        bundle.pack(program, weights, vocabularies={"a/b": made.ITEMS})
+
+
+def test_another_licence_keeps_the_vocabularies() -> None:
+    read = bundle.read(bundle.restate(made.rows(), licence="MIT", card="# Rows\n"))
+    assert list(read.vocabularies["items"]) == list(made.ITEMS)

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from pdl.errors import ConfigError, DataError, PackageError, UsageError
-from pdl.runtime.graph_input import Form
-from pdl.runtime.molecules import MoleculeForm, SmilesPart
+from pdl.runtime.steps import Sample
 from pdl.workflow.selftest import run
 from pdl_graph.data import Molecules
 from pdl_graph.data.scaffold import random_split, scaffold_split
+from pdl_graph.steps.graphs import Form
+from pdl_graph.steps.molecules import MoleculeForm, SmilesInput
 
 Chem = pytest.importorskip("rdkit.Chem", reason='needs RDKit: pip install "pdl-graph[molecules]"')
 
@@ -89,7 +90,7 @@ def test_the_step_gives_what_nets_are_trained_with() -> None:
     x, bonds = len(data.molecules.columns("atoms")), len(data.molecules.columns("bonds"))  # type: ignore[union-attr]
     for number in (0, 4, 700):
         graph, smiles = data.graphs[number], data.smiles[number]
-        found = {part: SmilesPart(part).read(smiles, {}) for part in ("x", "indptr", "indices", "attributes")}
+        found = {part: SmilesInput(part).parse(smiles, Sample()) for part in ("x", "indptr", "indices", "attributes")}
         assert (found["x"] == graph.x).all()
         assert (found["indptr"] == graph.indptr).all()
         assert (found["indices"] == graph.indices).all()
@@ -100,18 +101,18 @@ def test_the_step_gives_what_nets_are_trained_with() -> None:
 
 
 def test_the_step_reads_files(tmp_path: Path) -> None:
-    step = SmilesPart("x")
+    step = SmilesInput("x")
     (tmp_path / "a.csv").write_text("name,SMILES\nethanol, CCO\nbroken,C(\n")
     (tmp_path / "a.smi").write_text("CCO ethanol\n\nCC(=O)O\tacid\n")
     (tmp_path / "b.csv").write_text("name,structure\na,CCO\n")
-    assert [name for name, _ in step.rows(tmp_path / "a.smi")] == ["CCO", "CC(=O)O"]
-    rows = list(step.rows(tmp_path / "a.csv"))
-    assert step.read(rows[0][1], {}).shape == (3, 43)
-    assert step.called(rows[1][1]).strip() == "C("
+    assert [each.name for each in step.file(tmp_path / "a.smi")] == ["CCO", "CC(=O)O"]
+    rows = list(step.file(tmp_path / "a.csv"))
+    assert step.parse(rows[0].item, Sample()).shape == (3, 43)
+    assert step.title(rows[1].item).strip() == "C("
     with pytest.raises(DataError, match=r"b.csv:2: columns are name, structure; expected smiles"):
-        list(step.rows(tmp_path / "b.csv"))
+        list(step.file(tmp_path / "b.csv"))
     with pytest.raises(DataError, match="is no molecule"):
-        step.read({"pair": "a"}, {})
+        step.parse({"pair": "a"}, Sample())
 
 
 def test_scaffolds_are_split_largest_first() -> None:
@@ -162,7 +163,7 @@ def test_faults_of_files_have_a_line(tmp_path: Path) -> None:
 
 def test_without_rdkit_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "rdkit", None)
-    for use in (lambda: Molecules("ESOL"), lambda: SmilesPart("x").read("CCCCCCCO", {})):
+    for use in (lambda: Molecules("ESOL"), lambda: SmilesInput("x").parse("CCCCCCCO", Sample())):
         with pytest.raises(PackageError, match=r'pip install "pdl-graph\[molecules\]"'):
             use()
     outcome = run("graph/esol_gin", folder=tmp_path)

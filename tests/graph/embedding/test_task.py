@@ -11,7 +11,6 @@ import pytest
 from pdl import config, workflow
 from pdl.cli import main
 from pdl.errors import ConfigError, DataError, UsageError
-from pdl.runtime.use import predict as predict_with_bundle
 from pdl.train import Recipe, assemble
 from pdl.workflow import Run
 from pdl_graph import DeepWalk, NodeEmbedding
@@ -55,27 +54,27 @@ def test_pairs_are_told_and_labels_too(runs: dict[str, Path]) -> None:
 def test_a_run_answers_for_nodes_and_pairs_together(runs: dict[str, Path]) -> None:
     found = workflow.predict(runs["ca"], ["3", {"pair": ["3", "4"]}, {"node": "5"}], topk=4)
     assert [each["input"] for each in found] == ["3", "3:4", "5"]
-    scores = [item["score"] for item in found[0]["items"]]
+    scores = [node["score"] for node in found[0]["nodes"]]
     assert len(scores) == 4
     assert scores == sorted(scores, reverse=True)
-    assert "3" not in [item["item"] for item in found[0]["items"]]
+    assert "3" not in [node["node"] for node in found[0]["nodes"]]
     assert 0 < found[1]["edge"] < 1
     with pytest.raises(DataError, match="node 'nobody' is not among the"):
         workflow.predict(runs["ca"], ["nobody"])
-    with pytest.raises(UsageError, match="knows no chance of an edge"):
+    with pytest.raises(DataError, match="asks for no node"):
         workflow.predict(runs["blogcatalog"], [{"pair": ["3", "4"]}])
 
 
 def test_bundles_say_what_runs_say(runs: dict[str, Path]) -> None:
     for name, asked in (("ca", [{"pair": ["3", "4"]}, {"pair": ["8", "1"]}]), ("blogcatalog", ["3", "77"])):
         ours = workflow.predict(runs[name], asked)
-        theirs = [each for _, _, each in predict_with_bundle(runs[name] / "model.pdl", asked)]
+        theirs = workflow.predict(runs[name] / "model.pdl", asked)
         for a, b in zip(ours, theirs, strict=True):
             assert a.keys() == b.keys()
             if name == "ca":
                 assert a["edge"] == pytest.approx(b["edge"], abs=1e-5)
             else:
-                assert [x["item"] for x in a["items"]] == [x["item"] for x in b["items"]]
+                assert [x["node"] for x in a["nodes"]] == [x["node"] for x in b["nodes"]]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +83,7 @@ def test_bundles_say_what_runs_say(runs: dict[str, Path]) -> None:
         ("ca", ["--nodes", "3,4", "--topk", "2"], 0, "score"),
         ("ca", ["--pairs", "3:4"], 0, "edge"),
         ("blogcatalog", ["--nodes", "3"], 0, "score"),
-        ("blogcatalog", ["--pairs", "3:4"], 2, "takes a node, not a pair"),
+        ("blogcatalog", ["--pairs", "3:4"], 2, "this model has no option --pairs"),
     ],
 )
 def test_the_command_line(

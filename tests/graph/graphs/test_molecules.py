@@ -11,7 +11,7 @@ import pytest
 from pdl import runtime
 from pdl.data import DataLoader
 from pdl.errors import DataError
-from pdl.runtime.use import predict as predict_with_bundle
+from pdl.runtime.predict import predict as predict_each
 from pdl.workflow import predict, train
 from pdl.workflow.run import Run
 from pdl_graph import GraphPrediction
@@ -46,16 +46,16 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_runs_and_bundles_answer_for_smiles(trained: Path, tmp_path: Path) -> None:
     asked: list[Any] = ["CCO", {"smiles": "OCC"}, "[Na+].[Cl-]"]
     ours = predict(trained, asked)
-    theirs = [answer for _, _, answer in predict_with_bundle(trained / "model.pdl", asked)]
+    theirs = predict(trained / "model.pdl", asked)
     for one, other in zip(ours, theirs, strict=True):
         assert one["input"] == other["input"]
         assert [one[name] for name in "ab"] == pytest.approx([other[name] for name in "ab"], rel=1e-5)
     assert [ours[0][name] for name in "ab"] == pytest.approx([ours[1][name] for name in "ab"], rel=1e-5)
     assert runtime.load(trained / "model.pdl")("CCO")["a"] == pytest.approx(ours[0]["a"], rel=1e-5)
     (tmp_path / "asked.csv").write_text("smiles\nCCO\nC(\n")
-    known, broken = predict_with_bundle(trained / "model.pdl", [tmp_path / "asked.csv"], on_error="tell")
-    assert known[2]["a"] == pytest.approx(ours[0]["a"], rel=1e-5)
-    assert "is no SMILES" in broken[2]["error"]
+    known, broken = predict_each(trained / "model.pdl", [tmp_path / "asked.csv"], skip_errors=True)
+    assert known.to_dict()["a"] == pytest.approx(ours[0]["a"], rel=1e-5)
+    assert "is no SMILES" in str(broken.error)
     with pytest.raises(DataError, match="is no SMILES"):
         predict(trained, ["C("])
 

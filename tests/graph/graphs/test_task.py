@@ -14,6 +14,7 @@ from pdl.data import Few
 from pdl.errors import ConfigError, DataError
 from pdl.nn import Module
 from pdl.optim import Adam
+from pdl.runtime.steps import Sample
 from pdl.train import Recipe, Task, Trainer, TrainSettings, assemble
 from pdl.train.assembly import learned_config
 from pdl.train.recipe import Data
@@ -25,6 +26,7 @@ from pdl_graph.data import GraphSet, TUGraphs
 from pdl_graph.graphs import use
 from tests.graph.graphs.samples import drawn
 from tests.graph.recipes import recipe_of
+from tests.pipelines import pipeline
 
 
 class Drawn(GraphSet):
@@ -112,8 +114,8 @@ def test_numbers_are_standardised_and_measured_in_their_units() -> None:
 
 def said(task: GraphPrediction, outputs: np.ndarray) -> dict[str, Any]:
     """What the steps of a bundle make of a model's outputs for one graph."""
-    steps = use.answering(task, nn.Identity()).pipeline(use.labels(task))
-    return steps.finish({steps_output(task): outputs})  # type: ignore[no-any-return]
+    steps = pipeline(**use.answering(task, nn.Identity()).steps(), labels=use.labels(task))
+    return steps.finish({steps_output(task): outputs}, Sample())  # type: ignore[no-any-return]
 
 
 def steps_output(task: GraphPrediction) -> str:

@@ -11,10 +11,9 @@ import pytest
 
 from pdl import config, workflow
 from pdl.cli import main
-from pdl.errors import DataError, UsageError
+from pdl.errors import DataError
 from pdl.runtime import bundle, load
-from pdl.runtime.use import bench
-from pdl.runtime.use import predict as predict_with_bundle
+from pdl.runtime.bench import bench
 from pdl.train import assemble
 from pdl.workflow.evaluation import evaluate_bundle
 from pdl_graph import KnowledgeGraph
@@ -47,13 +46,11 @@ def test_a_run_answers(place: Path) -> None:
     assert [each["input"] for each in found] == [
         "place3,next,?", "?,before,place40", "place47,third,?", "?,opposite,place9"
     ]  # fmt: skip
-    assert [each["items"][0]["item"] for each in found] == ["place4", "place41", "place2", "place33"]
+    assert [each["entities"][0]["entity"] for each in found] == ["place4", "place41", "place2", "place33"]
     for each in found:
-        scores = [answer["score"] for answer in each["items"]]
+        scores = [answer["score"] for answer in each["entities"]]
         assert len(scores) == 3
         assert scores == sorted(scores, reverse=True)
-    with pytest.raises(UsageError, match="has no option depth; it takes topk"):
-        workflow.predict(place / "run", QUESTIONS, depth=3)
 
 
 def test_a_bundle_answers_as_its_run(place: Path) -> None:
@@ -61,26 +58,26 @@ def test_a_bundle_answers_as_its_run(place: Path) -> None:
     for topk in (None, 7, 1000):
         options = {} if topk is None else {"topk": topk}
         ours = workflow.predict(place / "run", QUESTIONS, **options)
-        theirs = [each for _, _, each in predict_with_bundle(file, QUESTIONS, topk=topk)]
-        assert len(ours[0]["items"]) == min(topk or 10, ROUND)
+        theirs = workflow.predict(file, QUESTIONS, topk=topk)
+        assert len(ours[0]["entities"]) == min(topk or 10, ROUND)
         for a, b in zip(ours, theirs, strict=True):
             assert a["input"] == b["input"]
-            assert [x["item"] for x in a["items"]] == [x["item"] for x in b["items"]]
-            assert [x["score"] for x in a["items"]] == pytest.approx([x["score"] for x in b["items"]], abs=1e-5)
+            assert [x["entity"] for x in a["entities"]] == [x["entity"] for x in b["entities"]]
+            assert [x["score"] for x in a["entities"]] == pytest.approx([x["score"] for x in b["entities"]], abs=1e-5)
 
 
 def test_scores_of_a_bundle_are_the_models(place: Path) -> None:
     file = place / "run" / "model.pdl"
     known, entities = bundle.read(file).vocabularies["relations"].names, bundle.read(file).vocabularies["entities"]
     assert sorted(known) == sorted(STEPS)
-    one = load(file)({"head": "place0", "relation": "next"})["items"]
+    one = load(file)({"head": "place0", "relation": "next"})["entities"]
     whole = load(file).run({name: np.array([n]) for name, n in (
-        ("entity", entities.numbers(["place0"])[0]), ("relation", known.index("next") + 1), ("inverse", 0)
+        ("entity", entities.encode(["place0"])[0]), ("relation", known.index("next") + 1), ("inverse", 0)
     )})  # fmt: skip
     scores = whole["scores"][0]
     assert scores.shape == (ROUND + 1,)
     order = 1 + np.argsort(-scores[1:], kind="stable")[:10]
-    assert [each["item"] for each in one] == [entities.name(int(n)) for n in order]
+    assert [each["entity"] for each in one] == [entities.decode(int(n)) for n in order]
     assert [each["score"] for each in one] == pytest.approx(scores[order].tolist())
 
 
@@ -116,7 +113,7 @@ def test_the_card_says_what_it_answers(place: Path) -> None:
 def test_questions_without_an_answer_are_told(place: Path, question: Any, error: type[Exception], message: str) -> None:
     for ask in (
         lambda: workflow.predict(place / "run", [question]),
-        lambda: list(predict_with_bundle(place / "run" / "model.pdl", [question])),
+        lambda: workflow.predict(place / "run" / "model.pdl", [question]),
     ):
         with pytest.raises(error, match=message):
             ask()
@@ -131,7 +128,7 @@ def test_questions_without_an_answer_are_told(place: Path, question: Any, error:
         (["asked.csv", "--topk", "1"], 0, ["place4", "place41", "entity 'place99' is not among the 48"]),
         (["asked.csv", "--out", "found.csv"], 0, ["1 of 3 inputs have no answer"]),
         (["--row", "head=place99,relation=next"], 3, ["entity 'place99' is not among the 48"]),
-        (["--nodes", "place3"], 2, ["this model takes a row, not a node"]),
+        (["--nodes", "place3"], 2, ["this model has no option --nodes; it takes a question: head", "--row head="]),
     ],
 )
 def test_on_the_command_line(
@@ -145,7 +142,7 @@ def test_on_the_command_line(
         assert each in shown
     if "--out" in arguments:
         lines = (place / "found.csv").read_text().splitlines()
-        assert lines[0] == "row,rank,item,score"
+        assert lines[0] == "row,rank,entity,score"
         assert lines[1].startswith('"place3,next,?",1,place4,')
         assert len(lines) == 1 + 2 * 10
 
@@ -170,9 +167,9 @@ def test_names_with_commas_and_quotes_survive(tmp_path: Path, capsys: Any) -> No
     run = tmp_path / "run"
     workflow.train(config.load("graph/fb15k237_distmult", [*data, *ratios, *small]), run=run, progress=False)
     names = bundle.read(run / "model.pdl").vocabularies
-    question = {"head": names["entities"].name(3), "relation": names["relations"].name(1)}
+    question = {"head": names["entities"].decode(3), "relation": names["relations"].decode(1)}
     assert "," in question["head"]
     from pdl_graph.knowledge.use import as_option
 
     assert main(["predict", str(run), *shlex.split(as_option(question)), "--topk", "2"]) == 0
-    assert len(workflow.predict(run, [question])[0]["items"]) == 10
+    assert len(workflow.predict(run, [question])[0]["entities"]) == 10

@@ -16,7 +16,7 @@ from pdl import config
 from pdl.errors import ConfigError, DataError
 from pdl.ops import CSR
 from pdl.runtime import load
-from pdl.runtime.use import bench
+from pdl.runtime.bench import bench
 from pdl.train import Recipe, assemble
 from pdl.train.assembly import learned_config
 from pdl.workflow import predict, train

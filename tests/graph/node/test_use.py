@@ -11,10 +11,9 @@ import pytest
 from pdl import config, workflow
 from pdl.cli import main
 from pdl.errors import DataError
-from pdl.runtime.use import predict as predict_with_bundle
 from pdl_graph import Graph
 from pdl_graph.data import Planetoid
-from pdl_graph.pictures import ego_network, principal_plane, spring_layout
+from pdl_graph.drawing import ego_network, principal_plane, spring_layout
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +37,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_run_and_its_bundle_say_the_same(place: Path) -> None:
     ours = workflow.predict(place / "run", [{"graph": place / "new", "node": name} for name in "abcd"], topk=7)
-    theirs = [each for _, _, each in predict_with_bundle(place / "run" / "model.pdl", [place / "new"], topk=7)]
+    theirs = workflow.predict(place / "run" / "model.pdl", [place / "new"], topk=7)
     assert [each["input"] for each in ours] == [each["input"] for each in theirs] == list("abcd")
     for a, b in zip(ours, theirs, strict=True):
         assert a["label"] == b["label"]
@@ -62,7 +61,7 @@ def test_nodes_of_the_runs_own_graph(place: Path, tmp_path: Path) -> None:
         (["run", "--new-graph", "new", "--nodes", "a"], 0, "score"),
         (["run/model.pdl", "--new-graph", "new"], 0, "score"),
         (["run/model.pdl", "--nodes", "a"], 3, "a bundle holds none"),
-        (["run", "--session", "a"], 2, "takes a node, not a session"),
+        (["run", "--session", "a"], 2, "this model has no option --session; it takes a folder of a graph"),
         (["run", "--nodes", ""], 2, "nothing is asked"),
         (["run", "--new-graph", "new/nodes.csv"], 3, "is no folder"),
         (["run", "--new-graph", "nowhere"], 3, "no such folder"),
@@ -101,7 +100,7 @@ def test_a_net_that_knows_its_own_nodes_answers_by_name(place: Path, tmp_path: P
     result = workflow.train(config.load("graph/cora_rgcn", settings), run=tmp_path / "run", progress=False)
     assert set(result.baselines) == {"majority", "label propagation"}, "there are no features to compare with"
     ours = workflow.predict(tmp_path / "run", ["7", "word2"], topk=7)
-    theirs = [each for _, _, each in predict_with_bundle(tmp_path / "run" / "model.pdl", ["7", "word2"], topk=7)]
+    theirs = workflow.predict(tmp_path / "run" / "model.pdl", ["7", "word2"], topk=7)
     for a, b in zip(ours, theirs, strict=True):
         assert a["input"] == b["input"]
         assert [x["score"] for x in a["top"]] == pytest.approx([x["score"] for x in b["top"]], abs=1e-5)

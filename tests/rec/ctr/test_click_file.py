@@ -58,7 +58,7 @@ def test_csv_becomes_numbers(tmp_path: Path) -> None:
     np.testing.assert_allclose(data.arrays["numbers"][:, 0], [np.log(2.5), 0, -np.log(4), np.log(11)], rtol=1e-6)
     assert data.arrays["label"][:, 0].tolist() == [1, 0, 0, 1]
     assert data.record(3) == {"click": "1", "user": "o'neill, x", "price": "10", "tags": "a c b d"}
-    one = encoding.fields.rows([data.record(i) for i in range(4)])
+    one = encoding.fields.encode([data.record(i) for i in range(4)])
     np.testing.assert_array_equal(one["ids"], data.arrays["ids"])
     np.testing.assert_array_equal(one["numbers"], data.arrays["numbers"])
 
@@ -161,8 +161,8 @@ def _records(data: ClickFile) -> list[dict[str, Any]]:
 
 def test_hashes_are_these() -> None:
     """Numbers of names are part of what a run remembers: they must not change."""
-    assert Category(hash=1000).numbers(["68fd1e64", "", "a"]).tolist() == [365, 0, 822]
-    assert Category(hash=1000, seed=1).numbers(["68fd1e64"]).tolist() != [365]
+    assert Category(hash=1000).encode(["68fd1e64", "", "a"]).tolist() == [365, 0, 822]
+    assert Category(hash=1000, seed=1).encode(["68fd1e64"]).tolist() != [365]
 
 
 def rows_of(batches: Sequence[Any]) -> list[int]:

@@ -44,7 +44,7 @@ def test_sequences_share_the_vocabulary_of_the_field_they_are_like() -> None:
     made = Encoding(expanded(fields, []), {}, found)
     assert made.schema.tables == {"item": 4}
     assert made.schema.ids == {"item": ["item", 0], "seen": ["item", 2]}
-    assert made.fields.rows([{"item": "x", "seen": ["z", "x"]}])["ids"].tolist() == [[2, 3, 2]]
+    assert made.fields.encode([{"item": "x", "seen": ["z", "x"]}])["ids"].tolist() == [[2, 3, 2]]
 
 
 @given(st.lists(st.floats(-1e6, 1e6) | st.just(float("nan")), min_size=3, max_size=60), st.integers(1, 4))
@@ -55,14 +55,14 @@ def test_means_do_not_depend_on_blocks(values: list[float], parts: int) -> None:
     np.testing.assert_allclose(found["mean"], mean, rtol=1e-9, atol=1e-6)
     if len(there) and there.std() > 1e-3 * max(1, abs(mean)):
         np.testing.assert_allclose(found["std"], there.std(), rtol=1e-3)
-        scaled = Number(mean=found["mean"], std=found["std"]).values(there)
+        scaled = Number(mean=found["mean"], std=found["std"]).encode(there)
         assert abs(scaled.mean()) < 1e-3
 
 
 def test_buckets_hold_equally_many() -> None:
     values = np.random.default_rng(0).exponential(size=10_000)
     found = learned({"x": {"kind": "number", "buckets": 5}}, {"x": values.tolist()}, 3).numbers["x"]
-    codes = Number(edges=tuple(found["edges"])).values(np.append(values, np.nan))
+    codes = Number(edges=tuple(found["edges"])).encode(np.append(values, np.nan))
     assert np.abs(np.bincount(codes) - [1, *[2000] * 5]).max() <= 2
     assert Number(edges=tuple(found["edges"])).rows == 6
 
@@ -77,11 +77,11 @@ def test_buckets_hold_equally_many() -> None:
     ],
 )
 def test_numbers(encoder: Number, values: list[float], expected: list[float]) -> None:
-    np.testing.assert_allclose(encoder.values(np.array(values, np.float64)), expected, rtol=1e-6)
+    np.testing.assert_allclose(encoder.encode(np.array(values, np.float64)), expected, rtol=1e-6)
 
 
 def test_hashes_fill_all_buckets_evenly() -> None:
-    numbers = Category(hash=50, seed=7).numbers([f"name {i}" for i in range(20_000)])
+    numbers = Category(hash=50, seed=7).encode([f"name {i}" for i in range(20_000)])
     counts = np.bincount(numbers, minlength=51)
     assert counts[0] == 0
     assert counts[1:].min() > 300  # 400 on average, deviation 20
@@ -90,7 +90,7 @@ def test_hashes_fill_all_buckets_evenly() -> None:
 
 def test_names_keep_the_last_ones() -> None:
     names = Names(Category(Vocabulary(["a", "b", "c"])), 2, "|")
-    assert names.numbers(["a|b|c", "c", "", "x|a"]).tolist() == [[2, 3], [3, 0], [0, 0], [0, 1]]
+    assert names.encode(["a|b|c", "c", "", "x|a"]).tolist() == [[2, 3], [3, 0], [0, 0], [0, 1]]
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,7 @@ import pytest
 import pdl
 from pdl.cli import main
 from pdl.config import load
-from pdl.errors import ConfigError, DataError, UsageError
-from pdl.runtime.fields import Number, RowFields, plain
-from pdl.vocabulary import Vocabulary
+from pdl.errors import ConfigError, DataError
 from pdl_rec.data import Adult
 
 CONFIGS = Path(__file__).parents[3] / "configs" / "rec"
@@ -94,45 +92,6 @@ def test_labels_and_logits_must_agree(tmp_path: Path) -> None:
     over = ["+task.labels={a: {column: label}, b: {column: label}}"]
     with pytest.raises(ConfigError, match=r"pdl_rec.LR gives 1 logits a row, the task has 2 labels \(a, b\)"):
         pdl.workflow.train(load(CONFIGS / "criteo_lr.yaml", over), run=tmp_path / "run", progress=False)
-
-
-FIELD: dict[str, Any] = {"column": "a", "kind": "category", "hash": 5}
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [
-        {"kind": "category", "hash": 5},
-        {**FIELD, "kind": "picture"},
-        {**FIELD, "hash": 0},
-        {**FIELD, "hash": 5.5},
-        {**FIELD, "vocabulary": "v"},
-        {"column": "a", "kind": "category"},
-        {**FIELD, "kind": "names", "length": 0, "separator": " "},
-        {**FIELD, "kind": "names", "length": 3},
-        {"column": "a", "kind": "number", "edges": [2, 1]},
-        {"column": "a", "kind": "number", "scale": "cubic"},
-        {"column": "a", "kind": "number", "code": "1"},
-        [],
-    ],
-)
-def test_a_damaged_step_is_refused(spec: Any) -> None:
-    with pytest.raises(UsageError, match=r"^fields: 'x'"):
-        RowFields("ids", {"x": spec})
-
-
-def test_step_reads_what_plain_writes() -> None:
-    from pdl.runtime.fields import Category, Names
-
-    vocabulary = Vocabulary(["u", "v"])
-    made = {"a": Category(vocabulary), "b": Names(Category(hash=9, seed=2), 3, "|"), "c": Number(edges=(0.0, 1.0))}
-    step = RowFields("ids", {name: plain(each, name.upper(), "names") for name, each in made.items()})
-    step.bind([], {"names": vocabulary})
-    assert step.fields.encoders == made
-    ids = step.read({"A": "v", "B": "x|y", "C": 0.5}, {})
-    assert (ids[0], ids[3], ids[4]) == (2, 0, 2)
-    with pytest.raises(UsageError, match="no vocabulary 'names'"):
-        step.bind([], {})
 
 
 def test_adult_keeps_its_official_test() -> None:

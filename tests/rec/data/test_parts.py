@@ -91,7 +91,7 @@ def test_the_chain_can_be_learned(tmp_path: Path) -> None:
         for arguments in ({k: v for k, v in node[split].items() if k != "_target_"} for split in ("train", "test"))
     )
     vocabulary = vocabulary_of(train)
-    follows = np.zeros((vocabulary.size, vocabulary.size))
+    follows = np.zeros((len(vocabulary) + 1, len(vocabulary) + 1))
     hits = []
     for data in (train, test):
         data.bind({"items": vocabulary})

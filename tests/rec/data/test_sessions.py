@@ -114,7 +114,7 @@ def test_leave_one_out(events: Path) -> None:
         sessions = sessions_of(data)
         rows, ends = sessions.targets()
         assert len(set(rows.tolist())) == len(rows)
-        assert vocabulary.name(sessions.items[ends[0]]) == target
+        assert vocabulary.decode(sessions.items[ends[0]]) == target
 
 
 tables = st.lists(

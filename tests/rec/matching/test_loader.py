@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from pdl.data import DataLoader
-from pdl.runtime.words import spelled, trigrams
 from pdl_rec.data.interactions import Interactions
 from pdl_rec.matching.loader import Histories, Pairs, Queries, Reading
+from pdl_rec.steps.words import spelled, trigrams
 
 USERS, ITEMS = 4, 12
 RNG = np.random.default_rng(0)

@@ -14,7 +14,7 @@ import pdl.runtime
 from pdl.config import from_dict
 from pdl.errors import ConfigError, DataError
 from pdl.train import Hook
-from pdl.workflow import evaluate, predict, train
+from pdl.workflow import Run, evaluate, predict, train
 from pdl.workflow.exporting import export
 from pdl_rec.data import Atomic, interactions_of, vocabulary_of
 
@@ -97,12 +97,12 @@ def _example(kind: str) -> str:
     return "1,2,3" if kind == "youtube_dnn" else "7"
 
 
-def test_items_that_a_user_had_are_left_out_unless_asked_for(root: Path, tmp_path: Path) -> None:
-    train(from_dict(recipe(root, "bpr")), run=tmp_path / "run", progress=False)
+def test_a_run_leaves_out_what_a_user_had_and_its_bundle_does_not_know(root: Path, tmp_path: Path) -> None:
+    train(from_dict(recipe(root, "bpr", export=True)), run=tmp_path / "run", progress=False)
     (answer,) = predict(tmp_path / "run", ["7"], topk=100)
     (tmp_path / "users.txt").write_text("7\n")
-    every, *same = predict(tmp_path / "run", ["7", ["7"], tmp_path / "users.txt"], topk=100, repeat=True)
-    assert same == [every, every]
+    assert predict(tmp_path / "run", [["7"], tmp_path / "users.txt"], topk=100) == [answer, answer]
+    (every,) = predict(tmp_path / "run" / "model.pdl", ["7"], topk=100)
     lines = (root / "shop.inter").read_text().splitlines()
     had = {line.split("\t")[1] for line in lines if line.startswith("7\t")}
     got, missing = {each["item"] for each in answer["items"]}, {each["item"] for each in every["items"]}
@@ -200,11 +200,11 @@ def test_a_bundle_ranks_as_its_run_does(root: Path, tmp_path: Path, kind: str) -
     for name in ("test/recall@10", "test/mrr@10", "test/loss"):
         assert bundle.metrics[name] == pytest.approx(whole.metrics[name], rel=1e-4)
     session = pdl.runtime.load(tmp_path / "run" / "model.pdl")
-    (user,) = (
-        predict(tmp_path / "run", ["7"], topk=20, repeat=kind in ("bpr", "ncf")) if kind != "youtube_dnn" else [{}]
-    )
+    run = Run(tmp_path / "run").opened()
+    deployed = run.task.deployment(run.model, run.recipe)  # what the bundle holds
+    (user,) = predict(tmp_path / "run", ["7"]) if kind not in ("youtube_dnn", "bpr", "ncf") else [{}]
     for asked in _as_people_write(root, recipe(root, kind)):
-        (answer,) = predict(tmp_path / "run", [asked], topk=20, repeat=True if kind in ("bpr", "ncf") else None)
+        (answer,) = predict(deployed, [asked])
         for known in (answer, user or answer):
             got = session(asked)["items"]
             assert [each["item"] for each in got] == [each["item"] for each in known["items"]]
@@ -219,13 +219,13 @@ def _as_people_write(root: Path, config: dict[str, Any]) -> list[Any]:
     train_data = Atomic(**{k: v for k, v in config["data"]["train"].items() if k != "_target_"})
     words = {kind: vocabulary_of(train_data, kind) for kind in ("users", "items", "age")}
     train_data.bind(words)
-    data, (user,) = interactions_of(train_data), words["users"].numbers(["7"])
+    data, (user,) = interactions_of(train_data), words["users"].encode(["7"])
     assert data.times is not None
     rows = np.flatnonzero(data.users == user)
-    had = [words["items"].name(int(i)) for i in data.items[rows[np.argsort(data.times[rows], kind="stable")]]]
+    had = [words["items"].decode(int(i)) for i in data.items[rows[np.argsort(data.times[rows], kind="stable")]]]
     if "user_fields" not in config["task"]:
         return [had, ",".join(had), {"history": had}]
-    age = words["age"].name(int(data.user_fields["age"][user][0]))
+    age = words["age"].decode(int(data.user_fields["age"][user][0]))
     whole = {"history": had, "age": age}
     return [whole, json.dumps(whole), {"history": ",".join(had), "age": [age]}, f'"history={",".join(had)}",age={age}']
 
@@ -242,8 +242,8 @@ def test_baselines_stand_beside_the_model(root: Path, tmp_path: Path) -> None:
         each.bind(words)
     had, held = interactions_of(train_data), interactions_of(test)
     assert held.known is not None
-    counts = np.bincount(had.items, minlength=words["items"].size)  # one who comes back counts twice
-    own = np.zeros((words["users"].size, words["items"].size))
+    counts = np.bincount(had.items, minlength=len(words["items"]) + 1)  # one who comes back counts twice
+    own = np.zeros((len(words["users"]) + 1, len(words["items"]) + 1))
     own[had.users, had.items] = 1
     norm = np.sqrt(np.maximum(own.sum(axis=0), 1))
     cosines = own.T @ own / np.outer(norm, norm)
@@ -255,7 +255,7 @@ def test_baselines_stand_beside_the_model(root: Path, tmp_path: Path) -> None:
             relevant = set(held.items[held.users == user].tolist()) - seen
             if not relevant:
                 continue
-            ranked = [(-scores[user, i], i in relevant) for i in range(1, words["items"].size) if i not in seen]
+            ranked = [(-scores[user, i], i in relevant) for i in range(1, len(words["items"]) + 1) if i not in seen]
             best = sorted(ranked)[:10]  # of equal scores those that are not relevant come first
             recalls.append(sum(hit for _, hit in best) / len(relevant))
         assert found[name]["test/recall@10"] == pytest.approx(np.mean(recalls), abs=2e-3)

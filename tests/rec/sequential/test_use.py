@@ -15,7 +15,8 @@ import pdl.train
 from pdl.cli import main
 from pdl.config import from_dict
 from pdl.errors import DataError
-from pdl.runtime import use
+from pdl.runtime.bench import bench
+from pdl.runtime.info import info
 from pdl.workflow.exporting import export
 from pdl.workflow.run import Run
 from pdl.workflow.selftest.compare import differences
@@ -39,7 +40,7 @@ SESSIONS = ["item3", "item4,item5", "item1,item2,item3,nothing", ["item9", "item
 
 def test_run_and_bundle_answer_the_same(run: Path) -> None:
     ours = pdl.workflow.predict(run, SESSIONS, topk=5)
-    theirs = [said for *_, said in use.predict(run / "model.pdl", SESSIONS, topk=5)]
+    theirs = pdl.workflow.predict(run / "model.pdl", SESSIONS, topk=5)
     assert differences(ours, theirs).lines == []
     assert [len(each["items"]) for each in ours] == [5] * 4
     assert [each.get("unknown") for each in ours] == [None, None, ["nothing"], None]
@@ -52,10 +53,10 @@ def test_scores_are_those_of_the_model(run: Path) -> None:
     opened = Run.open(run).opened()
     task, model = opened.task, opened.model.eval()
     items = task.vocabularies["items"]
-    scores = model(pdl.as_tensor(items.numbers(["item4", "item5"])[None])).detach().numpy()[0]
+    scores = model(pdl.as_tensor(items.encode(["item4", "item5"])[None])).detach().numpy()[0]
     (found,) = pdl.workflow.predict(run, ["item4,item5"], topk=3)
     order = 1 + np.argsort(-scores[1:], kind="stable")[:3]
-    assert items_of(found) == [items.name(int(n)) for n in order]
+    assert items_of(found) == [items.decode(int(n)) for n in order]
     assert [each["score"] for each in found["items"]] == pytest.approx(scores[order].tolist(), abs=1e-5)
 
 
@@ -74,9 +75,9 @@ def test_what_the_bundle_says_of_itself(run: Path) -> None:
     assert "full ranking over 12 items, ties count against the target" in card
     assert "up to their 6 newest items" in card
     assert "| test/recall@1 |" in card
-    steps = use.info(run / "model.pdl")["before"]["items"]
+    steps = info(run / "model.pdl")["before"]["items"]
     assert "columns=[session_id, item_id, timestamp]" in steps
-    assert use.bench(run / "model.pdl", batch=2, seconds=0.01, sizes={"t": 5}).inputs == {"items": (2, 5)}
+    assert bench(run / "model.pdl", batch=2, seconds=0.01, sizes={"t": 5}).inputs == {"items": (2, 5)}
 
 
 def test_baselines_stand_beside_the_model(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,7 +97,7 @@ def test_items_of_the_session_are_left_out_where_the_task_says_so(run: Path, tmp
     cfg = recipe(tmp_path, task={"self_recommendation": False}, train={"epochs": 1, "export": True})
     pdl.workflow.train(from_dict(cfg), run=tmp_path / "run", progress=False)
     ours = pdl.workflow.predict(tmp_path / "run", ["item4,item5"])
-    (theirs,) = [said for *_, said in use.predict(tmp_path / "run" / "model.pdl", ["item4,item5"])]
+    (theirs,) = pdl.workflow.predict(tmp_path / "run" / "model.pdl", ["item4,item5"])
     assert differences(ours, [theirs]).lines == []
     assert set(items_of(theirs)) == {f"item{k}" for k in range(12)} - {"item4", "item5"}
 
@@ -113,7 +114,7 @@ def test_export_without_the_data_and_in_halves(run: Path, tmp_path: Path) -> Non
         (run / "config.yaml").write_text(config)
     assert any("made-up samples" in note for note in made.notes)
     (ours,) = pdl.workflow.predict(run, ["item4"])
-    ((*_, theirs),) = use.predict(tmp_path / "again.pdl", ["item4"])
+    (theirs,) = pdl.workflow.predict(tmp_path / "again.pdl", ["item4"])
     assert differences([ours], [theirs]).lines == []
 
 

@@ -29,7 +29,7 @@ from pdl.data.transforms._args import (
 )
 from pdl.errors import ConfigError, UsageError
 from pdl.hints import Range
-from pdl.runtime.pictures import METHODS
+from pdl.runtime.images import METHODS
 
 _WARPS = get_args(WarpInterpolation)
 _RESIZES = get_args(Interpolation)

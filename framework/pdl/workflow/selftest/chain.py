@@ -20,11 +20,13 @@ from pdl.config import from_dict
 from pdl.config.named import find, name_of
 from pdl.config.tree import shown
 from pdl.errors import CheckError, PackageError, PdlError
-from pdl.runtime.use import predict as predict_with_bundle
+from pdl.export.deployment import Deployment
+from pdl.runtime.predict import pipeline_of, predict
 from pdl.train import Hook
 from pdl.train.log import read_log
 from pdl.train.task import SPLITS
-from pdl.workflow import Result, Run, evaluate, predict, train
+from pdl.workflow import Result, Run, evaluate, train
+from pdl.workflow import predict as ask
 from pdl.workflow.exporting import export
 from pdl.workflow.selftest.compare import differences
 from pdl.workflow.selftest.tiny import Cut, Skipped, cut_down
@@ -171,10 +173,14 @@ def _export(trial: Trial) -> None:
 def _predict(trial: Trial) -> None:
     """The bundle answers as the run does, and measures the same."""
     assert trial.bundle is not None
-    inputs, options = _inputs(trial)
-    ours = predict(trial.path, inputs, topk=ALL, **options)
-    theirs = [answer for _, _, answer in predict_with_bundle(trial.bundle, inputs, topk=ALL)]
+    deployment, inputs = _inputs(trial)
+    pipeline = pipeline_of(deployment)
+    topk = ALL if pipeline.ranks else None
+    ours, theirs = ([p.to_dict() for p in predict(model, inputs, topk=topk)] for model in (deployment, trial.bundle))
     found = differences(ours, theirs)
+    answers = ask(trial.path, inputs)  # of the run itself, which may know more than its bundle
+    if len(answers) != len(ours):
+        raise CheckError(f"the run gives {len(answers)} answers, its bundle {len(ours)}")
     trial.outcome.facts |= {"inputs": len(inputs), "difference": found.largest}
     if found.lines:
         more = f" (and {len(found.lines) - 1} more)" if found.lines[1:] else ""
@@ -188,15 +194,15 @@ STEPS: dict[str, Callable[[Trial], None]] = {
 """What a recipe is taken through, in order."""
 
 
-def _inputs(trial: Trial) -> tuple[list[Any], dict[str, Any]]:
-    """A few inputs as people give them: samples of the split that the run was tested on, and the file it suggests. And
-    the options with which the run answers as its bundle."""
+def _inputs(trial: Trial) -> tuple[Deployment, list[Any]]:
+    """What the run would deploy, and a few inputs as people give them: samples of the split that it was tested on, and
+    the file that it suggests."""
     folder = Run.open(trial.path)
     run = folder.opened()
     dataset = run.recipe.data.datasets((trial.split,))[trial.split]
     deployment = run.task.deployment(run.model, run.recipe, dataset=dataset)
     example = Path((Result.load(folder.result).next or "").rpartition(" ")[2])
-    return [*deployment.samples[:INPUTS], *([example] if example.is_file() else [])], deployment.options
+    return deployment, [*deployment.samples[:INPUTS], *([example] if example.is_file() else [])]
 
 
 def _compare_metrics(trial: Trial, what: Path, said: str) -> None:

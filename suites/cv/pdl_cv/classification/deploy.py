@@ -37,7 +37,7 @@ def deployment(
     """Logits of pictures [N, H, W, C], prepared as for evaluation; softmax and the five best classes afterwards."""
     mode: Mode = task.mode or "rgb"
     transforms = recipe.data.transforms(training=False)
-    steps = [{"step": "mode", "mode": mode}, *deployed_steps(transforms)]
+    steps = [{"step": "image", "mode": mode}, *deployed_steps(transforms)]
     samples = [change_mode(image, mode) for image in _pictures(dataset, mode)]
     prepare = prepares(transforms)
     first = prepare(samples[0])["image"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -153,29 +153,6 @@ class Classification(Task):
         return baselines(self, recipe, datasets, split)
 
     # -- using ---------------------------------------------------------------------------------------------------------
-    def predict(
-        self,
-        model: Module,
-        inputs: Sequence[Any],
-        *,
-        recipe: Recipe,
-        batch_size: int = 32,
-        topk: int = 5,
-        **options: Any,
-    ) -> Iterator[dict[str, Any]]:
-        """{"input", "label", "class", "score", "top": [{"label", "class", "score"}, ...]} for each picture.
-
-        An input is the path of a picture, a folder or a pattern (all pictures there), "-" (a picture on standard
-        input), the bytes of a
-        picture file, or an array uint8 [H, W] or [H, W, C], RGB.
-        """
-        from pdl_cv.classification.predict import predict
-
-        transforms = recipe.data.transforms(training=False)
-        return predict(
-            model, inputs, transforms, self.classes, mode=self.mode or "rgb", topk=topk, batch_size=batch_size
-        )
-
     def deployment(
         self,
         model: Module,
@@ -189,11 +166,6 @@ class Classification(Task):
         from pdl_cv.classification.deploy import deployment
 
         return deployment(self, model, recipe, dataset=dataset, metrics=metrics, licence=licence)
-
-    def render(self, prediction: dict[str, Any], folder: Path) -> Path:
-        from pdl_cv.classification.predict import render
-
-        return render(prediction, folder)
 
     def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
         """A picture of the test data, as a file."""

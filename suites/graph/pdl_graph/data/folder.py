@@ -13,7 +13,6 @@ from pdl.data.dataset import StandIn
 from pdl.data.faults import fault
 from pdl.errors import ConfigError
 from pdl.hints import Range
-from pdl.runtime.graph_folder import ENDS, NO_ATTRIBUTES, NO_FEATURES
 from pdl_graph.data import standin
 from pdl_graph.data.base import NodeData
 from pdl_graph.data.columns import Table, find_table, numbered, places, read_table
@@ -21,6 +20,7 @@ from pdl_graph.data.npz import read_arrays
 from pdl_graph.data.store import locate, naming, shared
 from pdl_graph.features import features_from_csr, normalize_rows
 from pdl_graph.graph import Graph
+from pdl_graph.steps.graph_folder import ENDS, NO_ATTRIBUTES, NO_FEATURES
 from pdl_graph.storage import HEADER
 
 FAR = 100  # a class with a number from here on is a name, unless there are many

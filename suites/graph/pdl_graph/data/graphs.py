@@ -9,9 +9,9 @@ import numpy as np
 
 from pdl.data import Dataset, Sample, digest
 from pdl.errors import ConfigError
-from pdl.runtime.molecules import MoleculeForm
 from pdl_graph.data.base import unwrap
 from pdl_graph.graph import Graph
+from pdl_graph.steps.molecules import MoleculeForm
 
 
 class GraphSet(Dataset):

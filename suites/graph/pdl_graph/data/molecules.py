@@ -16,11 +16,11 @@ from pdl.data.faults import fault
 from pdl.errors import ConfigError, DataError
 from pdl.hints import Range
 from pdl.runtime import tables
-from pdl.runtime.molecules import MoleculeForm, parsed, rdkit
 from pdl_graph.data.graphs import GraphSet
 from pdl_graph.data.scaffold import random_split, scaffold_of, scaffold_split
 from pdl_graph.data.store import locate, shared
 from pdl_graph.graph import Graph
+from pdl_graph.steps.molecules import MoleculeForm, parsed, rdkit
 
 Name = Literal["ESOL", "FreeSolv", "Lipophilicity", "BBBP"]
 Split = Literal["train", "val", "test"]
@@ -74,7 +74,7 @@ class Molecules(GraphSet):
     smiles      the column with the SMILES
     targets     the columns to learn. A cell that is empty or nan is not known; rows where none is known are left out
     unreadable  SMILES that RDKit does not read: "fault" stops and names the first of them, "skip" leaves them out
-    elements, atoms, bonds  what is told of atoms and bonds: see `pdl.runtime.molecules.MoleculeForm`
+    elements, atoms, bonds  what is told of atoms and bonds: see `pdl_graph.steps.molecules.MoleculeForm`
 
     Needs RDKit: pip install "pdl-graph[molecules]". PackageError without it; DataError with the line for what is wrong.
     """

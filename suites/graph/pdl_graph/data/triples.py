@@ -80,7 +80,7 @@ class Triples(Dataset):
 
     def bind(self, vocabularies: Mapping[str, Vocabulary]) -> None:
         """Number entities and relations by these vocabularies."""
-        entity, relation = (np.append(0, vocabularies[kind].numbers(self.names[kind])) for kind in KINDS)
+        entity, relation = (np.append(0, vocabularies[kind].encode(self.names[kind])) for kind in KINDS)
         head, between, tail = self.raw.T
         self._bound = np.stack([entity[head], relation[between], entity[tail]], axis=1).astype(np.int32)
 

@@ -11,11 +11,11 @@ import pdl
 from pdl.report import Section, table
 from pdl.train.loop import Evaluation
 from pdl_graph.data.base import graph_of, nodes_of, unwrap
+from pdl_graph.drawing import POINTS, principal_plane, scatter
 from pdl_graph.embedding.decoders import rows_of_labels
 from pdl_graph.embedding.metrics import TopF1
 from pdl_graph.embedding.use import LABELS
 from pdl_graph.graph import Graph
-from pdl_graph.pictures import POINTS, principal_plane, scatter
 
 if TYPE_CHECKING:
     from pdl_graph.embedding.task import NodeEmbedding

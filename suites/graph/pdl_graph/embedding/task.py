@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,12 +10,12 @@ import numpy as np
 
 import pdl
 from pdl.data import DataLoader, Fault
-from pdl.errors import ConfigError, UsageError
+from pdl.errors import ConfigError
 from pdl.export.deployment import Deployment
 from pdl.hints import Range
 from pdl.nn import Module
 from pdl.report import Section
-from pdl.runtime.readers import Reader
+from pdl.runtime.predict import Predictor
 from pdl.train import Deployed, Evaluation, Loss, Metric, Recipe, SmokeTest, Task
 from pdl_graph import named
 from pdl_graph.data.base import NodeData, class_names, graph_of, nodes_of, unwrap
@@ -24,6 +24,7 @@ from pdl_graph.embedding import use
 from pdl_graph.embedding.decoders import Linear, Operator, for_labels, for_pairs, rows_of_labels
 from pdl_graph.embedding.loader import Sequences
 from pdl_graph.embedding.metrics import TopF1
+from pdl_graph.embedding.predictor import predictor
 from pdl_graph.graph import Graph
 from pdl_graph.link.loader import split_of
 from pdl_graph.link.metrics import Measure, link_metrics
@@ -210,25 +211,9 @@ class NodeEmbedding(Task):
         return sections(self, evaluation, dataset)
 
     # -- using ---------------------------------------------------------------------------------------------------------
-    def reader(self, recipe: Recipe) -> Reader:
-        return use.Asked(self.vocabularies[named.NODES], pairs=not self.classes)
-
-    def predict(
-        self,
-        model: Module,
-        inputs: Sequence[Any],
-        *,
-        recipe: Recipe,
-        batch_size: int = 32,
-        topk: int | None = None,
-        **options: Any,
-    ) -> Iterator[dict[str, Any]]:
-        """For a node, "a" or {"node": "a"}: {"items": [{"item", "score"}, ...]}, the nodes that are most like it by the
-        cosine of their vectors. For a pair, {"pair": [a, b]}, of a run on pairs: {"edge": probability}."""
-        if options:
-            raise UsageError(f"an embedding has no option {', '.join(options)}; it takes topk")
-        assert isinstance(model, SkipGram)
-        return use.predict(self, model, inputs, batch_size=batch_size, topk=topk)
+    def predictor(self, model: Module, recipe: Recipe) -> Predictor:
+        """As the bundle; of a run on pairs for nodes, too."""
+        return predictor(self, model, recipe)
 
     def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
         return use.example(self)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import pdl
 from pdl.data import Fault
-from pdl.errors import UsageError
 from pdl.export.deployment import Deployment
-from pdl.runtime.names import csv_line
-from pdl.runtime.node_names import NodeNames
+from pdl.runtime.tables import csv_line
 from pdl.tensor import Tensor
 from pdl.train import Recipe
-from pdl.vocabulary import Vocabulary
 from pdl_graph import deploy, named
 from pdl_graph.data.base import graph_of, nodes_of, unwrap
 from pdl_graph.data.check import check_recipe
@@ -30,7 +27,8 @@ if TYPE_CHECKING:
     from pdl_graph.embedding.task import NodeEmbedding
 
 SIMILARITY, SCORES, LOGIT = "similarity", "scores", "logit"
-NEAREST = 10
+EDGE, POST = ["edge"], ({"step": "probabilities"},)
+NEAREST: dict[str, Any] = {"vocabulary": named.NODES, "k": 10, "exclude": "ask", "one": "node", "many": "nodes"}
 LINKS = (
     "Areas under curves over the edges of a split and as many pairs without an edge (ties count a half). Vectors were "
     "learned of the training edges alone, and a logistic regression on those of two nodes of these edges and as many "
@@ -40,33 +38,6 @@ LABELS = (
     "Vectors were learned of all edges and no labels; one logistic regression for each label of the training nodes. A "
     "node is given its best labels, as many as it has; F1 over all of them (micro) and its mean over labels (macro)."
 )
-
-
-class Asked(NodeNames, table={}, name="nodes"):
-    """What reads the questions put to a run: nodes, whose like are asked for, and pairs where it knows of them."""
-
-    def __init__(self, names: Vocabulary, *, pairs: bool) -> None:
-        super().__init__(named.NODES, "node")
-        self.pairs = pairs
-        self.of_pairs = NodeNames(named.NODES, "pair")
-        self.bind((), {named.NODES: names})
-        self.of_pairs.bind((), {named.NODES: names})
-
-    @property
-    def accepts(self) -> tuple[str, ...]:
-        return (*super().accepts, "pair") if self.pairs else super().accepts
-
-    def _of_pair(self, item: Any) -> bool:
-        asks = kind_of(item) == "pair"
-        if asks and not self.pairs:
-            raise UsageError("this embedding was measured on labels, and knows no chance of an edge; ask for nodes")
-        return asks
-
-    def read(self, item: Any, told: dict[str, Any]) -> Any:
-        return self.of_pairs.read(item, told) if self._of_pair(item) else super().read(item, told)
-
-    def called(self, item: Any) -> str:
-        return self.of_pairs.called(item) if self._of_pair(item) else super().called(item)
 
 
 def nearest(vectors: Tensor, ask: Tensor) -> Tensor:
@@ -84,40 +55,11 @@ def known(task: NodeEmbedding, model: SkipGram, kind: str) -> named.Known:
     if kind == "pair":
         decoder = task.decoder(model)
         return named.Known(
-            kind="pair", names=names, vectors=vectors, answer=decoder, output=LOGIT, post=({"step": "chances"},),
-            labels=["edge"], decoder=decoder,
+            kind="pair", names=names, vectors=vectors, answer=decoder, output=LOGIT, post=POST,
+            labels=EDGE, decoder=decoder,
         )  # fmt: skip
-    top = {"step": "top_items", "vocabulary": named.NODES, "k": NEAREST, "exclude": "ask"}
+    top = {"step": "top_names", **NEAREST}
     return named.Known(kind="node", names=names, vectors=vectors, answer=nearest, output=SIMILARITY, post=(top,))
-
-
-def predict(
-    task: NodeEmbedding, model: SkipGram, inputs: Sequence[Any], *, batch_size: int, topk: int | None
-) -> Iterator[dict[str, Any]]:
-    """One dict for each input, in order: runs of nodes and of pairs, each by what knows them."""
-    ready: dict[str, named.Known] = {}
-    waiting: list[Any] = []
-    for item in inputs:
-        if waiting and kind_of(item) != kind_of(waiting[0]):
-            yield from _answers(task, model, waiting, ready, batch_size, topk)
-            waiting = []
-        waiting.append(item)
-    if waiting:
-        yield from _answers(task, model, waiting, ready, batch_size, topk)
-
-
-def kind_of(item: Any) -> str:
-    """Whether a "node" or a "pair" is asked for."""
-    return "pair" if isinstance(item, Mapping) and "pair" in item else "node"
-
-
-def _answers(
-    task: NodeEmbedding, model: SkipGram, items: list[Any], ready: dict[str, named.Known], size: int, topk: int | None
-) -> Iterator[dict[str, Any]]:
-    kind = kind_of(items[0])
-    if kind not in ready:
-        ready[kind] = known(task, model, kind)
-    return named.predict(ready[kind], items, batch_size=size, topk=topk)
 
 
 def deployment(
@@ -189,14 +131,11 @@ def baselines(task: NodeEmbedding, datasets: Mapping[str, Any], split: str) -> d
 
 
 __all__ = [
-    "Asked",
     "baselines",
     "check",
     "deployed_logits",
     "deployment",
     "example",
-    "kind_of",
     "known",
     "nearest",
-    "predict",
 ]

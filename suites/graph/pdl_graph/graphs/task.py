@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,21 +10,19 @@ import numpy as np
 
 import pdl
 from pdl.data import DataLoader, Fault
-from pdl.errors import ConfigError, DataError, ShapeError, UsageError
+from pdl.errors import ConfigError, DataError, ShapeError
 from pdl.export.deployment import Deployment
 from pdl.hints import Range
 from pdl.nn import Module
-from pdl.runtime.molecules import MoleculeForm
-from pdl.runtime.readers import Reader
 from pdl.tensor import Tensor, no_grad
 from pdl.train import Deployed, Loss, Metric, Recipe, SmokeTest, Task
 from pdl.train.metrics import Accuracy, ConfusionMatrix
-from pdl_graph import deploy
 from pdl_graph.data.graphs import Chosen
 from pdl_graph.graphs import use
 from pdl_graph.graphs.baselines import baselines
 from pdl_graph.graphs.loader import Batches, Passes
 from pdl_graph.graphs.metrics import PairAUC, PerTarget, auc, mae, right_side, rmse
+from pdl_graph.steps.molecules import MoleculeForm
 
 Kind = Literal["classification", "binary", "regression"]
 _MONITOR = {"classification": ("val/accuracy", "max"), "binary": ("val/auc", "max"), "regression": ("val/rmse", "min")}
@@ -43,7 +41,7 @@ class GraphPrediction(Task):
     directed  whether edges go one way,
     weighted  whether they have weights, and
     features  how many numbers nodes (num_features) and edges (num_edge_features) have, and
-    molecules how SMILES become graphs (`pdl.runtime.molecules.MoleculeForm`, as plain values; None: graphs are no
+    molecules how SMILES become graphs (`pdl_graph.steps.molecules.MoleculeForm`, as plain values; None: graphs are no
               molecules), in the graphs that the model is used on; the data tells
 
     Targets that are not known (NaN) count in neither loss nor metrics; with several targets a metric is the mean over
@@ -239,26 +237,6 @@ class GraphPrediction(Task):
         used_on = {"directed": self.directed, "weighted": self.weighted, "features": self.sizes}
         molecules = {} if self.molecules is None else {"molecules": self.molecules.plain()}
         return {**named, **scale, **used_on, **molecules}
-
-    def reader(self, recipe: Recipe) -> Reader:
-        return use.reader(self)
-
-    def predict(
-        self,
-        model: Module,
-        inputs: Sequence[Any],
-        *,
-        recipe: Recipe,
-        batch_size: int = 32,
-        topk: int | None = None,
-        **options: Any,
-    ) -> Iterator[dict[str, Any]]:
-        """What is said of each graph: a folder (`pdl.runtime.graph_folder.GraphFolder`), or {"graph": folder}; of each
-        molecule: SMILES, or {"smiles": text}."""
-        if options:
-            raise UsageError(f"a model of graphs has no option {', '.join(options)}; it takes topk")
-        how, asked = use.answering(self, model), use.reader(self)
-        return deploy.predict(how, asked, inputs, use.labels(self), batch_size=batch_size, topk=topk)
 
     def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
         return use.write_example(self, loaders, folder)

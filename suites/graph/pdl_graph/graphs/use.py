@@ -13,12 +13,11 @@ import pdl
 from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.ops import CSR
-from pdl.runtime.graph_folder import GraphFolder
-from pdl.runtime.graph_input import Form
 from pdl.train import Recipe
 from pdl_graph import deploy
 from pdl_graph.batch import GraphBatch
 from pdl_graph.graphs.loader import chosen_of
+from pdl_graph.steps.graphs import Form
 
 if TYPE_CHECKING:
     from pdl_graph.graphs.task import GraphPrediction
@@ -59,7 +58,7 @@ def post(task: GraphPrediction) -> list[dict[str, Any]]:
     if task.kind == "classification":
         return [{"step": "softmax"}, {"step": "top", "k": min(5, len(task.classes))}]
     if task.kind == "binary":
-        return [{"step": "chances"}]
+        return [{"step": "probabilities"}]
     return [{"step": "values", "scale": list(map(float, task.std)), "shift": list(map(float, task.mean))}]
 
 
@@ -76,18 +75,6 @@ def form_of(task: GraphPrediction) -> Form:
         self_loops=task.self_loops,
         attributes=task.sizes.get("num_edge_features", 0),
     )
-
-
-def reader(task: GraphPrediction) -> deploy.Asked | deploy.AskedMolecules:
-    """What reads graphs, or molecules."""
-    if task.molecules is not None:
-        return deploy.AskedMolecules(task.molecules, self_loops=task.self_loops)
-    return deploy.Asked("graph", form_of(task), nothing)
-
-
-def nothing() -> GraphFolder:
-    """A model of whole graphs has no graph of its own."""
-    raise AssertionError("graphs are given")
 
 
 def deployment(
@@ -186,4 +173,4 @@ def _cell(value: Any) -> str:
     return f"{value:.9g}" if isinstance(value, float) else str(value)
 
 
-__all__ = ["answering", "deployed", "deployment", "form_of", "labels", "reader", "write_example"]
+__all__ = ["answering", "deployed", "deployment", "form_of", "labels", "write_example"]

@@ -71,7 +71,8 @@ def _by_kind(data: Questions, found: np.ndarray, train: np.ndarray, kinds: Seque
 def _by_relation(data: Questions, found: np.ndarray, relations: Vocabulary, kinds: Sequence[str]) -> str:
     number, count = np.unique(data.relation, return_counts=True)
     order = np.argsort(-count, kind="stable")[:SHOWN]
-    rows = [_row(relations.name(int(r)) if r else "(unknown)", found[data.relation == r], kinds) for r in number[order]]
+    names = {r: relations.decode(int(r)) if r else "(unknown)" for r in number[order]}
+    rows = [_row(name, found[data.relation == r], kinds) for r, name in names.items()]
     note = f"<p>The {SHOWN} most frequent of {len(number)}.</p>" if len(number) > SHOWN else ""
     return table(rows, head=("relation", *kinds, "questions")) + note
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,13 +10,12 @@ import numpy as np
 
 import pdl
 from pdl.data import DataLoader, Fault
-from pdl.errors import ConfigError, UsageError
+from pdl.errors import ConfigError
 from pdl.export.deployment import Deployment
 from pdl.hints import Range
 from pdl.nn import Module
 from pdl.ranking import Ties
 from pdl.report import Section
-from pdl.runtime.readers import Reader
 from pdl.train import Deployed, Evaluation, Loss, Metric, Recipe, SmokeTest, Task
 from pdl.train.task import SPLITS
 from pdl_graph.data.triples import KINDS, triples_of, vocabularies_of
@@ -212,25 +211,6 @@ class KnowledgeGraph(Task):
         )
 
     # -- using ---------------------------------------------------------------------------------------------------------
-    def reader(self, recipe: Recipe) -> Reader:
-        """Questions by name: {"head": "a", "relation": "r"} or {"relation": "r", "tail": "b"}."""
-        return use.reader(self)
-
-    def predict(
-        self,
-        model: Module,
-        inputs: Sequence[Any],
-        *,
-        recipe: Recipe,
-        batch_size: int = 32,
-        topk: int | None = None,
-        **options: Any,
-    ) -> Iterator[dict[str, Any]]:
-        """The best entities for each question (`pdl.runtime.questions.Question`), known answers among them."""
-        if options:
-            raise UsageError(f"a model of a knowledge graph has no option {', '.join(options)}; it takes topk")
-        return use.predict(self, model, inputs, batch_size=batch_size, topk=topk)
-
     def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
         return use.example(self, loaders)
 

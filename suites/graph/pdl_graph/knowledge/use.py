@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import pdl
 from pdl.dims import Dim
 from pdl.dtype import int64
 from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.ops.base import Spec
-from pdl.runtime.names import csv_line
-from pdl.runtime.pipeline import Pipeline
-from pdl.runtime.questions import PARTS, Question
-from pdl.tensor import no_grad
+from pdl.runtime.tables import csv_line
 from pdl.train import Recipe
 from pdl_graph.data.triples import KINDS, triples_of
 from pdl_graph.deploy import card_of
 from pdl_graph.knowledge.loader import Questions
+from pdl_graph.steps.triples import PARTS
 
 if TYPE_CHECKING:
     from pdl_graph.knowledge.task import KnowledgeGraph
 
-OUTPUT, ANSWERS, SAMPLES = "scores", 10, 8
+OUTPUT, SAMPLES = "scores", 8
+TOP = {"step": "top_names", "vocabulary": "entities", "k": 10, "one": "entity", "many": "entities"}
 KNOWN = (
     "Answers are not filtered: entities that training knows to answer stand among them, as the file does not hold the "
     "facts."
@@ -36,39 +33,8 @@ KNOWN = (
 
 def steps() -> dict[str, Any]:
     """The pipeline, as plain values: a question to its three numbers; scores to the best entities."""
-    pre = {part: [{"step": "question", "part": part}] for part in PARTS}
-    return {"pre": pre, "post": {OUTPUT: [{"step": "top_items", "vocabulary": "entities", "k": ANSWERS}]}}
-
-
-def pipeline(task: KnowledgeGraph) -> Pipeline:
-    """The same with the task's vocabularies."""
-    made = Pipeline.read(steps(), (), "the task's pipeline", task.vocabularies)
-    assert made is not None
-    return made
-
-
-def reader(task: KnowledgeGraph) -> Question:
-    """What reads questions to a run."""
-    made = Question(PARTS[0])
-    made.bind((), task.vocabularies)
-    return made
-
-
-def predict(
-    task: KnowledgeGraph, model: Module, inputs: Sequence[Any], *, batch_size: int, topk: int | None
-) -> Iterator[dict[str, Any]]:
-    """{"input": "head,relation,?", "items": [{"item", "score"}, ...]} for each question, in order."""
-    answers, asks, waiting = pipeline(task), reader(task), iter(inputs)
-    if topk is not None:
-        answers.set(k=topk)
-    model.eval()
-    while group := list(islice(waiting, batch_size)):
-        samples = [answers.take(item) for item in group]
-        numbers = answers.joined([sample.inputs for sample in samples])
-        with no_grad():
-            scores = model(*(pdl.as_tensor(numbers[part]) for part in PARTS)).numpy()
-        for item, sample, row in zip(group, samples, scores, strict=True):
-            yield {"input": asks.called(item), **answers.finish({OUTPUT: row}, sample), "_item": item}
+    pre = {part: [{"step": "triple_query", "part": part}] for part in PARTS}
+    return {"pre": pre, "post": {OUTPUT: [dict(TOP)]}}
 
 
 def deployment(
@@ -93,7 +59,7 @@ def deployment(
         recipe,
         metrics or {},
         protocol=task.protocol(),
-        use=f'    session = pdl.runtime.load("model.pdl")\n    session({samples[0]!r})["items"]\n\n'
+        use=f'    session = pdl.runtime.load("model.pdl")\n    session({samples[0]!r})["entities"]\n\n'
         f"or `pdl predict model.pdl {as_option(samples[0])}`, or `pdl predict model.pdl questions.csv`: a table with "
         "the columns head, relation, tail, of which head or tail is empty or not there.",
         licence=licence,
@@ -105,7 +71,6 @@ def deployment(
         pre=around["pre"],
         post=around["post"],
         samples=samples,
-        prepare=pipeline(task).prepare,
         vocabularies={kind: task.vocabularies[kind] for kind in KINDS},
         card=card,
         licence=licence,
@@ -140,8 +105,8 @@ def _question(task: KnowledgeGraph, fact: Any, *, inverse: bool) -> dict[str, st
     entities, relations = (task.vocabularies[kind] for kind in KINDS)
     head, relation, tail = (int(number) for number in fact)
     if inverse:
-        return {"relation": relations.name(relation), "tail": entities.name(tail)}
-    return {"head": entities.name(head), "relation": relations.name(relation)}
+        return {"relation": relations.decode(relation), "tail": entities.decode(tail)}
+    return {"head": entities.decode(head), "relation": relations.decode(relation)}
 
 
 def as_option(question: Mapping[str, str]) -> str:
@@ -156,4 +121,4 @@ def example(task: KnowledgeGraph, loaders: Mapping[str, Any]) -> str:
     return as_option(_question(task, known[0], inverse=False)) if len(known) else "--row head=...,relation=..."
 
 
-__all__ = ["as_option", "deployment", "example", "pipeline", "predict", "reader", "steps"]
+__all__ = ["as_option", "deployment", "example", "steps"]

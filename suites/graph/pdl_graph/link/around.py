@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 import numpy as np
 
 import pdl
 from pdl.data import DataLoader
-from pdl.errors import ConfigError, UsageError
+from pdl.errors import ConfigError
 from pdl.export.deployment import Deployment
 from pdl.hints import Range
 from pdl.nn import Module
 from pdl.ranking import auc
-from pdl.runtime.readers import Reader
 from pdl.train import Deployed, Loss, Recipe, SmokeTest
 from pdl_graph.data.pairs import edge_keys, non_edges, pairs_of
 from pdl_graph.graph import Graph
 from pdl_graph.link import around_use
 from pdl_graph.link.baselines import heuristics
 from pdl_graph.link.loader import split_of
-from pdl_graph.link.subgraphs import Enclosing, Surroundings, enclosing
+from pdl_graph.link.subgraphs import Enclosing, EnclosingSubgraphs, enclosing
 from pdl_graph.link.task import LinkPrediction
 from pdl_graph.models.seal import SubgraphModel
 
@@ -57,7 +56,7 @@ class SubgraphLinks(LinkPrediction):
         self.hops, self.max_nodes, self.keep = hops, max_nodes, keep
         self._chosen = False  # whether the data chose hops
         self.train: Any = None  # the data set
-        self._cut: dict[tuple[int, bool], tuple[Any, Surroundings]] = {}
+        self._cut: dict[tuple[int, bool], tuple[Any, EnclosingSubgraphs]] = {}
 
     # -- training ------------------------------------------------------------------------------------------------------
     def step(self, model: Module, batch: Any) -> Loss:
@@ -90,14 +89,14 @@ class SubgraphLinks(LinkPrediction):
         if not isinstance(model, SubgraphModel | Deployed):
             raise ConfigError(f"model: {type(model).__name__} is no pdl_graph.SubgraphModel; use pdl_graph.SEAL")
 
-    def around(self, dataset: Any, *, training: bool) -> Surroundings:
+    def around(self, dataset: Any, *, training: bool) -> EnclosingSubgraphs:
         """The subgraphs of the pairs of a data set; for training those of pairs without an edge, too. Cut once."""
         key = (id(dataset), training)
         if key not in self._cut:
             self._cut[key] = (dataset, self._make(dataset, training))
         return self._cut[key][1]
 
-    def _make(self, dataset: Any, training: bool) -> Surroundings:
+    def _make(self, dataset: Any, training: bool) -> EnclosingSubgraphs:
         split, rows = split_of(dataset)
         pairs, targets = split.pairs, split.targets
         if rows is not None:
@@ -110,7 +109,7 @@ class SubgraphLinks(LinkPrediction):
             targets = np.concatenate([targets, np.zeros(count, np.int64)])
         assert self.hops is not None  # since `prepare`
         cut = enclosing(split.graph, pairs, hops=self.hops, max_nodes=self.max_nodes, seed=split.seed)
-        return Surroundings(cut, targets, dataset)
+        return EnclosingSubgraphs(cut, targets, dataset)
 
     def loader(self, dataset: Any, recipe: Recipe, *, training: bool, seed: int) -> Iterable[Any]:
         data = recipe.data
@@ -130,21 +129,6 @@ class SubgraphLinks(LinkPrediction):
         return SmokeTest(train=200, test=60, epochs=6, batch_size=50, settings={"optim.lr": 0.005})
 
     # -- using ---------------------------------------------------------------------------------------------------------
-    def reader(self, recipe: Recipe) -> Reader:
-        """Reads pairs of the run's own graph, or of another: the nets know no nodes, only their surroundings."""
-        reader = around_use.pipeline(self, around_use.OwnGraph(self, recipe)).reader
-        assert reader is not None
-        return reader
-
-    def predict(
-        self, model: Module, inputs: Sequence[Any], *, recipe: Recipe, batch_size: int = 32, **options: Any
-    ) -> Iterator[dict[str, Any]]:
-        """{"input": "a:b", "edge": probability} for each pair, as `LinkPrediction.predict`; an edge that is known
-        between the two counts as not there."""
-        if options.keys() - {"topk"}:
-            raise UsageError(f"a model of links has no option {', '.join(options)}")
-        return around_use.predict(self, model, inputs, recipe, batch_size=batch_size)
-
     def deployment(
         self,
         model: Module,

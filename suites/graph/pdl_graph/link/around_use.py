@@ -1,13 +1,12 @@
 """A net of subgraphs in use: its answers for pairs of nodes, and its bundle, which holds the graph.
 
-The runtime cuts the subgraph around a pair (`pdl.runtime.pair_input`), in runs as in bundles.
+The step cuts the subgraph around a pair (`pdl_graph.steps.subgraphs`), in runs as in bundles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cached_property
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,13 +18,12 @@ from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.ops import CSR
 from pdl.ops.base import Spec
-from pdl.runtime.pipeline import Pipeline
-from pdl.tensor import Tensor, no_grad
+from pdl.tensor import Tensor
 from pdl.train import Recipe
 from pdl_graph import deploy, named
 from pdl_graph.batch import GraphBatch
 from pdl_graph.link import use
-from pdl_graph.link.subgraphs import lists_of
+from pdl_graph.link.subgraphs import neighbours_of
 
 if TYPE_CHECKING:
     from pdl_graph.link.around import SubgraphLinks
@@ -37,8 +35,8 @@ PROTOCOL = (
 )
 
 
-class BySurroundings(Module):
-    """A net of subgraphs with its inputs by position, as `pdl.runtime.pair_input` makes them: size int64 [n], node
+class BySubgraphs(Module):
+    """A net of subgraphs with its inputs by position, as `pdl_graph.steps.subgraphs` makes them: size int64 [n], node
     int64 [N, 3], edge int64 [E, 3] -> logits [n]."""
 
     def __init__(self, model: Module) -> None:
@@ -66,7 +64,7 @@ def as_inputs(graph: GraphBatch) -> list[Tensor]:
 def steps(task: SubgraphLinks) -> dict[str, Any]:
     """The pipeline, as plain values."""
     about = {"vocabulary": named.NODES, "graph": GRAPH, "hops": task.hops, "max_nodes": task.max_nodes}
-    pre = {part: [{"step": "surroundings", "part": part, **about}] for part in PARTS}
+    pre = {part: [{"step": "enclosing_subgraph", "part": part, **about}] for part in PARTS}
     return {"pre": pre, "post": {use.OUTPUT: [dict(step) for step in use.POST]}}
 
 
@@ -78,7 +76,7 @@ class OwnGraph(Mapping[str, np.ndarray]):
 
     @cached_property
     def arrays(self) -> dict[str, np.ndarray]:
-        lists = lists_of(use.message_graph(self.task, self.recipe))
+        lists = neighbours_of(use.message_graph(self.task, self.recipe))
         return {f"{GRAPH}.start": lists.start, f"{GRAPH}.neighbours": lists.neighbours}
 
     def __getitem__(self, name: str) -> np.ndarray:
@@ -92,28 +90,6 @@ class OwnGraph(Mapping[str, np.ndarray]):
 
     def __len__(self) -> int:
         return len(self.arrays)
-
-
-def pipeline(task: SubgraphLinks, constants: Mapping[str, np.ndarray]) -> Pipeline:
-    """What reads the questions to a run and words its answers."""
-    made = Pipeline.read(steps(task), use.LABELS, "the task's pipeline", task.vocabularies, constants)
-    assert made is not None
-    return made
-
-
-def predict(
-    task: SubgraphLinks, model: Module, inputs: Sequence[Any], recipe: Recipe, *, batch_size: int
-) -> Iterator[dict[str, Any]]:
-    """{"input": "a:b", "edge": probability} for each pair."""
-    asks, net, waiting = pipeline(task, OwnGraph(task, recipe)), BySurroundings(model).eval(), iter(inputs)
-    assert asks.reader is not None
-    while group := list(islice(waiting, batch_size)):
-        samples = [asks.take(item) for item in group]
-        arrays = asks.joined([each.inputs for each in samples])
-        with no_grad():
-            logits = net(*(pdl.as_tensor(arrays[part]) for part in PARTS)).numpy()
-        for item, sample, logit in zip(group, samples, logits, strict=True):
-            yield {"input": asks.reader.called(item), **asks.finish({use.OUTPUT: logit}, sample), "_item": item}
 
 
 def deployment(
@@ -137,13 +113,12 @@ def deployment(
     n, nodes, edges = Dim.symbol("n", 3), Dim.symbol("nodes", 40), Dim.symbol("edges", 160)
     told = steps(task)
     return Deployment(
-        module=BySurroundings(model),
+        module=BySubgraphs(model),
         inputs={"size": Spec((n,), int64), "node": Spec((nodes, 3), int64), "edge": Spec((edges, 3), int64)},
         outputs=(use.OUTPUT,),
         pre=told["pre"],
         post=told["post"],
         samples=named.pairs_to_try(task.vocabularies[named.NODES]),
-        prepare=pipeline(task, own).prepare,
         labels=use.LABELS,
         vocabularies={named.NODES: task.vocabularies[named.NODES]},
         constants=own,
@@ -153,4 +128,4 @@ def deployment(
     )
 
 
-__all__ = ["PARTS", "BySurroundings", "as_inputs", "deployment", "pipeline", "predict"]
+__all__ = ["PARTS", "BySubgraphs", "as_inputs", "deployment"]

@@ -11,9 +11,9 @@ import numpy as np
 
 from pdl.report import Section, line_chart, table
 from pdl.train.loop import Evaluation
+from pdl_graph.drawing import NODES, ego_network, principal_plane, scatter
 from pdl_graph.graph import Graph
 from pdl_graph.link.loader import split_of
-from pdl_graph.pictures import NODES, ego_network, principal_plane, scatter
 
 Array = np.ndarray
 BINS, POINTS = 40, 200

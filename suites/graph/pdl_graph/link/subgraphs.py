@@ -1,4 +1,4 @@
-"""The surroundings of pairs of nodes as nets read them: `pdl.runtime.surroundings` cuts and labels them."""
+"""The enclosing subgraphs of pairs of nodes as nets read them: `pdl_graph.steps.enclosing` cuts and labels them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import numpy as np
 
 from pdl.data import Dataset
 from pdl.ops import CSR
-from pdl.runtime import surroundings
-from pdl.runtime.surroundings import Enclosing, Lists, ranges
 from pdl_graph.batch import GraphBatch
 from pdl_graph.graph import Graph
+from pdl_graph.steps import enclosing as cutting
+from pdl_graph.steps.enclosing import Enclosing, Neighbours, ranges
 
 Array = np.ndarray
 
 
-class Surroundings(Dataset):
+class EnclosingSubgraphs(Dataset):
     """Pairs with their subgraphs; a batch is {"graph": GraphBatch, "label": float32 [B]}.
 
     origin  the data set of the pairs
@@ -41,14 +41,14 @@ class Surroundings(Dataset):
         return self.targets
 
 
-def lists_of(graph: Graph) -> Lists:
+def neighbours_of(graph: Graph) -> Neighbours:
     """Who is joined with whom, whatever the direction."""
-    return Lists.of(*graph.edges(), graph.num_nodes)
+    return Neighbours.of(*graph.edges(), graph.num_nodes)
 
 
 def enclosing(graph: Graph, pairs: Array, *, hops: int = 1, max_nodes: int | None = None, seed: int = 0) -> Enclosing:
-    """The subgraphs around pairs of a graph's nodes: see `pdl.runtime.surroundings.enclosing`."""
-    return surroundings.enclosing(lists_of(graph), pairs, hops=hops, max_nodes=max_nodes, seed=seed)
+    """The subgraphs around pairs of a graph's nodes: see `pdl_graph.steps.enclosing.enclosing`."""
+    return cutting.enclosing(neighbours_of(graph), pairs, hops=hops, max_nodes=max_nodes, seed=seed)
 
 
 def side_by_side(parts: Enclosing, rows: Array) -> GraphBatch:
@@ -67,4 +67,4 @@ def side_by_side(parts: Enclosing, rows: Array) -> GraphBatch:
     return GraphBatch(pattern, node_type=parts.label[at].astype(np.int64), graph=graph, num_graphs=len(rows))
 
 
-__all__ = ["Enclosing", "Surroundings", "enclosing", "lists_of", "side_by_side"]
+__all__ = ["Enclosing", "EnclosingSubgraphs", "enclosing", "neighbours_of", "side_by_side"]

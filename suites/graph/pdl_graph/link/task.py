@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +16,6 @@ from pdl.hints import Range
 from pdl.nn import Module
 from pdl.program.tree import rebuild
 from pdl.report import Section
-from pdl.runtime.readers import Reader
 from pdl.tensor import no_grad
 from pdl.train import Deployed, Evaluation, Loss, Metric, Recipe, SmokeTest, Task
 from pdl_graph import named
@@ -164,18 +163,6 @@ class LinkPrediction(Task):
         return SmokeTest(train=600, test=200, epochs=12, batch_size=600)
 
     # -- using ---------------------------------------------------------------------------------------------------------
-    def reader(self, recipe: Recipe) -> Reader:
-        return use.reader(self, recipe)
-
-    def predict(
-        self, model: Module, inputs: Sequence[Any], *, recipe: Recipe, batch_size: int = 32, **options: Any
-    ) -> Iterator[dict[str, Any]]:
-        """{"input": "a:b", "edge": probability} for each pair: "a:b" or {"pair": [a, b]} of the run's own graph,
-        {"graph": folder, "pair": [a, b]} of another."""
-        if options.keys() - {"topk"}:
-            raise UsageError(f"a model of links has no option {', '.join(options)}")
-        return use.predict(self, model, inputs, recipe, batch_size=batch_size)
-
     def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
         return use.example(
             {name: loader.dataset for name, loader in loaders.items()}, self.vocabularies[named.NODES].names

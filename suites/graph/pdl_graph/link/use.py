@@ -6,7 +6,7 @@ its own graph, by name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,23 +14,20 @@ import numpy as np
 import pdl
 from pdl.export.deployment import Deployment
 from pdl.nn import Module
-from pdl.runtime.graph_folder import GraphFolder
-from pdl.runtime.graph_input import Form
-from pdl.runtime.readers import Reader
 from pdl.tensor import no_grad
 from pdl.train import Recipe
-from pdl.train.assembly import restored
 from pdl_graph import deploy, named
 from pdl_graph.graph import Graph
 from pdl_graph.link.loader import split_of
 from pdl_graph.models.link import LinkModel
+from pdl_graph.steps.graphs import Form
 from pdl_graph.using import own_data
 
 if TYPE_CHECKING:
     from pdl_graph.link.task import LinkPrediction
 
 OUTPUT, LABELS = "logit", ["edge"]
-POST = ({"step": "chances"},)
+POST = ({"step": "probabilities"},)
 PROTOCOL = (
     "Areas under curves over the edges of a split and as many pairs without an edge (ties count a half). The net sees "
     "the training edges alone."
@@ -86,34 +83,6 @@ def message_graph(task: LinkPrediction, recipe: Recipe) -> Graph:
     return task.graph if task.graph is not None else split_of(own_data(recipe))[0].graph
 
 
-def reader(task: LinkPrediction, recipe: Recipe) -> Reader:
-    """What reads questions to a run."""
-    if not task.features:
-        return named.reader(task.vocabularies[named.NODES], "pair")
-    model = restored(task, recipe)
-    assert isinstance(model, LinkModel)
-    found: list[GraphFolder] = []
-
-    def own() -> GraphFolder:
-        if not found:
-            found.append(deploy.folder_of(message_graph(task, recipe)))
-        return found[0]
-
-    return deploy.Asked("pair", form_of(task, model, recipe), own)
-
-
-def predict(
-    task: LinkPrediction, model: Module, inputs: Sequence[Any], recipe: Recipe, *, batch_size: int
-) -> Iterator[dict[str, Any]]:
-    """{"input": "a:b", "edge": probability} for each pair."""
-    assert isinstance(model, LinkModel)
-    if not task.features:
-        return named.predict(known(task, model, recipe), inputs, batch_size=batch_size, topk=None)
-    asked = reader(task, recipe)
-    assert isinstance(asked, deploy.Asked)
-    return deploy.predict(answering(task, model, recipe), asked, inputs, LABELS, batch_size=batch_size, topk=None)
-
-
 def deployment(
     task: LinkPrediction,
     model: Module,
@@ -140,7 +109,10 @@ def deployment(
     if not task.features:
         return named.deployment(known(task, model, recipe), card=card, licence=licence, about=recipe.identity())
     how = answering(task, model, recipe)
-    return deploy.deployment(how, task.graph, labels=LABELS, card=card, licence=licence, about=recipe.identity())
+    return deploy.deployment(
+        how, task.graph, labels=LABELS, card=card, licence=licence, about=recipe.identity(),
+        own=lambda: deploy.folder_of(message_graph(task, recipe)),
+    )  # fmt: skip
 
 
 def deployed_logits(model: Any, task: LinkPrediction, pair: Any) -> pdl.Tensor:
@@ -158,4 +130,4 @@ def example(datasets: Mapping[str, Any], names: Sequence[str]) -> str:
     return f"--pairs {a}:{b}"
 
 
-__all__ = ["answering", "deployed_logits", "deployment", "example", "form_of", "known", "predict", "reader"]
+__all__ = ["answering", "deployed_logits", "deployment", "example", "form_of", "known"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,17 +12,16 @@ import numpy as np
 import pdl
 from pdl import Tensor
 from pdl.data import Fault
-from pdl.errors import ConfigError, DataError, UsageError
+from pdl.errors import ConfigError, DataError
 from pdl.export.deployment import Deployment
 from pdl.hints import Range
 from pdl.nn import Module
 from pdl.program import CompiledForward
 from pdl.program.tree import rebuild
 from pdl.report import Section, class_sections
-from pdl.runtime.readers import Reader
 from pdl.train import Deployed, Evaluation, Loss, Metric, Recipe, SmokeTest, Task
 from pdl.train.metrics import Accuracy, ConfusionMatrix, FScore
-from pdl_graph import deploy, named
+from pdl_graph import named
 from pdl_graph.batch import GraphBatch
 from pdl_graph.data.base import graph_of, nodes_of, unwrap
 from pdl_graph.graph import Graph
@@ -84,7 +83,6 @@ class NodeClassification(Task):
         self.sizes: dict[str, int] = {}  # what nets may want to know of the data
         self.graphs: list[GraphBatch] = []  # as tensors; what batches mean by "graph"
         self.samplers: list[Sampler] = []  # the same where neighbours are drawn
-        self.asked: deploy.Asked | None = None  # what reads questions, and has the graphs they are about
         self.evaluated: Module | None = None  # what was evaluated last: the report draws its vectors
         self._sources: list[tuple[Graph, bool]] = []  # what each was made of
         self.compile = True
@@ -278,38 +276,6 @@ class NodeClassification(Task):
         return [*made, *use.pictures(self, self.evaluated, dataset, evaluation.split)]
 
     # -- using ---------------------------------------------------------------------------------------------------------
-    def reader(self, recipe: Recipe) -> Reader:
-        """Names of nodes, of the graph that was learned from or of a new one."""
-        if known.by_name(self, recipe):
-            return named.reader(self.vocabularies[named.NODES], "node")
-        return use.reader(self, recipe)
-
-    def predict(
-        self,
-        model: Module,
-        inputs: Sequence[Any],
-        *,
-        recipe: Recipe,
-        batch_size: int = 32,
-        topk: int | None = None,
-        **options: Any,
-    ) -> Iterator[dict[str, Any]]:
-        """The classes of nodes: "name" or {"node": "name"} of the run's own graph, {"graph": folder, "node": "name"} of
-        another, which nets that know their own nodes alone do not take."""
-        if options:
-            raise UsageError(f"a model of nodes has no option {', '.join(options)}; it takes topk")
-        if known.by_name(self, recipe):
-            held = known.answering(self, model, recipe, use.post_of(self))
-            return named.predict(held, inputs, batch_size=batch_size, topk=topk)
-        self.asked = use.reader(self, recipe) if self.asked is None else self.asked
-        how = use.answering(self, model, recipe)
-        return deploy.predict(how, self.asked, inputs, self.classes, batch_size=batch_size, topk=topk)
-
-    def render(self, prediction: dict[str, Any], folder: Path) -> Path:
-        if self.asked is None:  # a net that knows its nodes by name
-            return super().render(prediction, folder)
-        return use.render(self.asked, prediction, folder)
-
     def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
         return use.example(loaders)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,20 +12,18 @@ import pdl
 from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.report import Section
-from pdl.report.answers import caption
-from pdl.runtime.graph_folder import GraphFolder
-from pdl.runtime.graph_input import Form
-from pdl.runtime.names import csv_line
+from pdl.runtime.tables import csv_line
 from pdl.tensor import no_grad
 from pdl.train import Deployed, Recipe
 from pdl_graph import deploy
 from pdl_graph.batch import GraphBatch
 from pdl_graph.data.base import graph_of, nodes_of
+from pdl_graph.drawing import NODES, POINTS, ego_network, principal_plane, scatter
 from pdl_graph.graph import Graph
 from pdl_graph.models.base import GraphModel
 from pdl_graph.models.layered import LayeredModel
 from pdl_graph.node import known
-from pdl_graph.pictures import NODES, POINTS, ego_network, principal_plane, scatter
+from pdl_graph.steps.graphs import Form
 from pdl_graph.using import own_data
 
 if TYPE_CHECKING:
@@ -72,18 +69,6 @@ def form_of(task: Any, recipe: Recipe) -> Form:
     )
 
 
-def reader(task: Any, recipe: Recipe, kind: deploy.Kind = "node") -> deploy.Asked:
-    """What reads questions to a run; its own graph is opened where one is not about a new graph."""
-    found: list[GraphFolder] = []
-
-    def own() -> GraphFolder:
-        if not found:
-            found.append(deploy.folder_of(graph_of(own_data(recipe))))
-        return found[0]
-
-    return deploy.Asked(kind, form_of(task, recipe), own)
-
-
 def deployment(
     task: NodeClassification,
     model: Module,
@@ -113,20 +98,10 @@ def deployment(
         "nodes.csv (id, then the features).",
         licence=licence,
     )
-    graph = None if dataset is None else graph_of(dataset)
-    return deploy.deployment(how, graph, labels=task.classes, card=card, licence=licence, about=recipe.identity())
-
-
-def render(asked: deploy.Asked, prediction: Mapping[str, Any], folder: Path) -> Path:
-    """The neighbourhood of a node, as NODE.svg."""
-    item = prediction["_item"]
-    graph, arrays = asked.source(item)
-    said = f"{prediction['input']}: {caption(dict(prediction))}"
-    drawn = ego_network(arrays["indptr"], arrays["indices"], graph.number(item["node"]), names=graph.names, title=said)
-    safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in str(prediction["input"]))[:80] or "node"
-    path = folder / f"{safe}.svg"
-    path.write_text(drawn, encoding="utf-8")
-    return path
+    return deploy.deployment(
+        how, None if dataset is None else graph_of(dataset), labels=task.classes, card=card, licence=licence,
+        about=recipe.identity(), own=lambda: deploy.folder_of(graph_of(own_data(recipe))),
+    )  # fmt: skip
 
 
 def pictures(task: NodeClassification, model: GraphModel, dataset: Any, split: str) -> list[Section]:
@@ -196,6 +171,4 @@ __all__ = [
     "form_of",
     "pictures",
     "post_of",
-    "reader",
-    "render",
 ]

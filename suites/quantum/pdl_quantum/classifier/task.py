@@ -13,7 +13,6 @@ from pdl.errors import ConfigError, DataError, ShapeError
 from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.report import Section
-from pdl.runtime.readers import Reader
 from pdl.tensor import Tensor, no_grad
 from pdl.train import Loss, Metric, Recipe, SmokeTest, Task
 from pdl.train.loop import Evaluation
@@ -141,9 +140,6 @@ class QuantumClassifier(Task):
         return baselines(self, recipe, datasets, split)
 
     # -- using ---------------------------------------------------------------------------------------------------------
-    def reader(self, recipe: Recipe) -> Reader | None:
-        return use.reader(self)
-
     def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
         return use.write_example(self, loaders, folder)
 

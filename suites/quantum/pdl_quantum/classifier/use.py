@@ -16,7 +16,7 @@ from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.ops.base import Spec
 from pdl.report import png
-from pdl.runtime.fields import Number, RowFields, plain
+from pdl.runtime.fields import Number, to_plain
 from pdl.train import Recipe
 from pdl.train.task import first_samples
 from pdl_quantum.card import card_of
@@ -30,15 +30,8 @@ SAMPLES, EXAMPLES = 8, 3
 def row_step(task: QuantumClassifier) -> dict[str, Any]:
     """The step that makes the model's numbers of a row."""
     scaling = zip(task.columns, task.scaling.shift.tolist(), task.scaling.factor.tolist(), strict=True)
-    fields = {name: plain(Number(mean=shift, std=factor), name, None) for name, shift, factor in scaling}
+    fields = {name: to_plain(Number(mean=shift, std=factor), name, None) for name, shift, factor in scaling}
     return {"step": "fields", "part": "numbers", "fields": fields, "known": task.columns, "complete": True}
-
-
-def reader(task: QuantumClassifier) -> RowFields | None:
-    """What reads rows; None where samples are pictures."""
-    if not task.columns:
-        return None
-    return RowFields(**{name: value for name, value in row_step(task).items() if name != "step"})
 
 
 def deployment(
@@ -61,7 +54,7 @@ def deployment(
         name = "image"
         transforms = recipe.data.transforms(training=False)
         prepare = prepares(transforms)
-        steps = [{"step": "mode", "mode": task.mode or "gray"}, *deployed_steps(transforms)]
+        steps = [{"step": "image", "mode": task.mode or "gray"}, *deployed_steps(transforms)]
         samples = _pictures(dataset, 1 if task.mode == "gray" else 3)
         spec = Spec((batch, *prepare(samples[0])["image"].shape), float32)
         use = "a picture (`session('digit.png')`), or `pdl predict model.pdl digit.png`"
@@ -135,4 +128,4 @@ def write_example(task: QuantumClassifier, loaders: Mapping[str, Any], folder: P
     return str(path)
 
 
-__all__ = ["deployment", "reader", "row_step", "write_example"]
+__all__ = ["deployment", "row_step", "write_example"]

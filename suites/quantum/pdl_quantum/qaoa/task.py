@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from pdl.export.deployment import Deployment
 from pdl.hints import Range
 from pdl.nn import Module
 from pdl.report import Section
-from pdl.runtime.readers import Reader
 from pdl.train import Loss, Metric, Recipe, SmokeTest
 from pdl.train.deployed import Deployed
 from pdl.train.loop import Evaluation
@@ -157,24 +155,6 @@ class QAOA(Variational):
     def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
         """The best sample drawn, the most frequent ones, the angles; then as `Variational`."""
         return [*report.sections(self, evaluation), *super().report(evaluation, dataset)]
-
-    def reader(self, recipe: Recipe) -> Reader:
-        """Bit strings, or "likely", or "best"."""
-        return use.reader(self._ansatz().circuit.num_qubits)
-
-    def predict(
-        self, model: Module, inputs: Sequence[Any], *, recipe: Recipe, batch_size: int = 32, topk: int | None = None,
-        **options: Any,
-    ) -> Iterator[dict[str, Any]]:  # fmt: skip
-        """As the bundle answers: energy, value and probability of a bit string; of the likely ones, or the best of
-        these, the first `topk`."""
-        return super(Variational, self).predict(
-            model, inputs, recipe=recipe, batch_size=batch_size, topk=topk, **options
-        )
-
-    def render(self, prediction: dict[str, Any], folder: Path) -> Path:
-        """The graph with the cut of a bit string, or of the first of several, as an SVG; of a run of Max-Cut."""
-        return use.render(self._ansatz(), self.bits, prediction, folder)
 
     def example(self, loaders: Mapping[str, Any], folder: Any) -> str:
         return "best"

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 import pdl
 from pdl.dims import Dim
 from pdl.dtype import int64
-from pdl.errors import UsageError
 from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.ops.base import Spec
-from pdl.runtime.bit_strings import BEST, LIKELY, PARTS, BitString
-from pdl.runtime.pipeline import Pipeline
 from pdl.train import Recipe
 from pdl_quantum.card import card_of
 from pdl_quantum.ops import circuit_state
-from pdl_quantum.problems import Edges, MaxCut
 from pdl_quantum.problems.bits import bits_of, text_of
-from pdl_quantum.problems.pictures import cut
+from pdl_quantum.steps.bit_strings import BEST, LIKELY, PARTS
 from pdl_quantum.variational.ansatz import Ansatz
 
 if TYPE_CHECKING:
@@ -76,20 +71,14 @@ def nothing(num_qubits: int) -> tuple[pdl.Tensor, pdl.Tensor]:
     return pdl.as_tensor(np.zeros((1, num_qubits), np.int64)), pdl.as_tensor(np.zeros(1, np.int64))
 
 
-def reader(num_qubits: int) -> BitString:
-    """What reads bit strings."""
-    return BitString(PARTS[0], num_qubits)
-
-
 def deployment(
     task: QAOA, model: Ansatz, recipe: Recipe, *, metrics: Mapping[str, float | None], licence: str
 ) -> Deployment:
     """A bundle that answers for bit strings."""
     n, count = model.circuit.num_qubits, Dim.symbol("n", 3)
     pre = {part: [{"step": "bit_string", "part": part, "num_qubits": n}] for part in PARTS}
-    post = {STRINGS: [{"step": "bit_strings", **task.energy}]}
-    steps = Pipeline.read({"pre": pre, "post": post}, task.bits, "the task's pipeline")
-    assert steps is not None
+    edges = edges_of(model)
+    post = {STRINGS: [{"step": "bit_strings", **task.energy, **({"edges": edges} if edges else {})}]}
     what = ", ".join(task.names)
     card = card_of(
         task.title(recipe),
@@ -111,7 +100,6 @@ def deployment(
         pre=pre,
         post=post,
         samples=[text_of(row) for row in bits_of(some, n)] + [LIKELY, BEST],
-        prepare=steps.prepare,
         labels=task.bits,
         card=card,
         licence=licence,
@@ -119,20 +107,15 @@ def deployment(
     )
 
 
-def render(model: Ansatz, names: Sequence[str], prediction: Mapping[str, Any], folder: Path) -> Path:
-    """The graph of a trained Max-Cut circuit with the cut of a prediction, as BITS.svg; UsageError for other costs."""
-    cost = model.held()[0]
-    edges = [
-        ([q for q, letter in enumerate(word) if letter != "I"], float(complex(c).real))
-        for word, c in cost.terms.items()
-    ]
-    if not edges or any(len(ends) != 2 for ends, _ in edges):
-        raise UsageError("this run's cost is that of no graph, so there is nothing to draw; leave out --save")
-    graph = Edges.of([(*ends, weight) for ends, weight in edges], cost.num_qubits, list(names))
-    text = str(prediction["bits"] if "bits" in prediction else prediction["strings"][0]["bits"])
-    path = folder / f"{text}.svg"
-    path.write_text(cut(MaxCut(graph), [int(bit) for bit in text]), encoding="utf-8")
-    return path
+def edges_of(model: Ansatz) -> list[list[float]]:
+    """[a, b, weight] of the edges of the graph whose cut the cost is; none where it is that of no graph."""
+    terms = model.held()[0].terms
+    edges = [[*_ends(word), float(complex(weight).real)] for word, weight in terms.items()]
+    return edges if all(len(edge) == 3 for edge in edges) else []
 
 
-__all__ = ["Asked", "deployment", "nothing", "reader", "render"]
+def _ends(word: str) -> list[int]:
+    return [qubit for qubit, letter in enumerate(word) if letter != "I"]
+
+
+__all__ = ["Asked", "deployment", "edges_of", "nothing"]

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 
 from pdl.data import Fault
-from pdl.errors import ConfigError, UsageError
+from pdl.errors import ConfigError
 from pdl.export.deployment import Deployment
 from pdl.hints import Range
 from pdl.nn import Module
 from pdl.report import Section
-from pdl.runtime.readers import Reader
 from pdl.tensor import Tensor
 from pdl.train import Loss, Metric, Parts, Recipe, SmokeTest, Task
 from pdl.train.deployed import Deployed
@@ -162,24 +161,6 @@ class Variational(Task):
     def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
         """The energies beside the exact ones, the circuit, and the states that it makes."""
         return report.sections(self, evaluation)
-
-    def reader(self, recipe: Recipe) -> Reader:
-        """Observables: Pauli words such as "Z0 Z1", or "energy"."""
-        return use.reader(self._ansatz().circuit.num_qubits)
-
-    def _ansatz(self) -> Ansatz:
-        assert isinstance(self.ansatz, Ansatz), "the model is made before it is asked"
-        return self.ansatz
-
-    def predict(
-        self, model: Module, inputs: Sequence[Any], *, recipe: Recipe, batch_size: int = 32, topk: int | None = None,
-        **options: Any,
-    ) -> Iterator[dict[str, Any]]:  # fmt: skip
-        """The expectation of each observable in the trained state; `topk` says nothing here."""
-        if options:
-            raise UsageError(f"a variational circuit has no option {', '.join(options)}")
-        assert isinstance(model, Ansatz)
-        return use.predict(model, self.names, inputs, batch_size=batch_size)
 
     def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
         return use.ENERGY

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,12 +13,9 @@ from pdl.dtype import int64
 from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.ops.base import Spec
-from pdl.runtime.pauli_words import PARTS, PauliWord
-from pdl.runtime.pipeline import Pipeline
-from pdl.runtime.session import answers
-from pdl.tensor import no_grad
 from pdl.train import Recipe
 from pdl_quantum.card import card_of
+from pdl_quantum.steps.pauli_words import PARTS
 from pdl_quantum.variational.ansatz import Ansatz
 
 if TYPE_CHECKING:
@@ -56,31 +52,6 @@ def steps(num_qubits: int) -> dict[str, Any]:
 def labels(names: Sequence[str], count: int) -> list[str]:
     """Names of the numbers of an answer: one for each state, where there are several."""
     return [ANSWER] if count == 1 else list(names) or [str(number) for number in range(count)]
-
-
-def pipeline(num_qubits: int, said: Sequence[str]) -> Pipeline:
-    """The same, ready to run."""
-    made = Pipeline.read(steps(num_qubits), said, "the task's pipeline")
-    assert made is not None
-    return made
-
-
-def reader(num_qubits: int) -> PauliWord:
-    """What reads observables to a run."""
-    return PauliWord(PARTS[0], num_qubits, [ENERGY])
-
-
-def predict(model: Ansatz, names: Sequence[str], inputs: Sequence[Any], *, batch_size: int) -> Iterator[dict[str, Any]]:
-    """{"input": "Z0 Z1", "expectation": 0.25} for each observable, in order."""
-    asks, net, waiting = pipeline(model.circuit.num_qubits, labels(names, model.num_states)), Asked(model), iter(inputs)
-
-    def run(arrays: dict[str, Any]) -> dict[str, Any]:
-        with no_grad():
-            return {OUTPUT: net(*(pdl.as_tensor(arrays[part]) for part in PARTS)).numpy()}
-
-    while group := list(islice(waiting, batch_size)):
-        for item, said in zip(group, answers(asks, group, run), strict=True):
-            yield {"input": str(item), **said, "_item": item}
 
 
 def questions(model: Ansatz) -> list[str]:
@@ -121,7 +92,6 @@ def deployment(
         pre=around["pre"],
         post=around["post"],
         samples=questions(model),
-        prepare=pipeline(circuit.num_qubits, said).prepare,
         labels=said,
         card=card,
         licence=licence,
@@ -129,5 +99,4 @@ def deployment(
     )
 
 
-__all__ = ["ENERGY", "Asked", "asked", "deployment", "labels", "pipeline", "predict", "questions", "reader", "steps",
-           "written"]  # fmt: skip
+__all__ = ["ENERGY", "Asked", "asked", "deployment", "labels", "questions", "steps", "written"]

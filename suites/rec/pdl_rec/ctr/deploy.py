@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from pdl.dtype import float32, int64
 from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.ops.base import Spec
-from pdl.runtime.fields import Number, RowFields, plain
+from pdl.runtime.fields import Number, to_plain
 from pdl.train import Recipe
 from pdl_rec.data.click_file import ClickFile
 from pdl_rec.data.reading import CRITEO
@@ -20,7 +22,7 @@ from pdl_rec.data.reading import CRITEO
 if TYPE_CHECKING:
     from pdl_rec.ctr.task import ClickThrough
 
-SAMPLES = 16
+SAMPLES, EXAMPLES = 16, 3
 
 
 def steps(task: ClickThrough, recipe: Recipe) -> dict[str, list[dict[str, Any]]]:
@@ -30,17 +32,9 @@ def steps(task: ClickThrough, recipe: Recipe) -> dict[str, list[dict[str, Any]]]
     for name, encoder in encoding.fields.encoders.items():
         part = "numbers" if isinstance(encoder, Number) and encoder.edges is None else "ids"
         vocabulary = encoding.specs[name].like or name
-        parts[part][name] = plain(encoder, encoding.fields.column(name), vocabulary)
+        parts[part][name] = to_plain(encoder, encoding.fields.column(name), vocabulary)
     written = {"known": encoding.inputs_from, **_written(recipe)}
     return {part: [{"step": "fields", "part": part, "fields": each, **written}] for part, each in parts.items() if each}
-
-
-def reader(task: ClickThrough, recipe: Recipe) -> RowFields:
-    """What says what an input of `predict` is."""
-    (first, *_) = steps(task, recipe).values()
-    made = RowFields(**{name: value for name, value in first[0].items() if name != "step"})
-    made.bind(list(task.labels), task.vocabularies)
-    return made
 
 
 def _written(recipe: Recipe) -> dict[str, Any]:
@@ -73,7 +67,7 @@ def deployment(
         inputs=inputs,
         outputs=("logits",),
         pre=steps(task, recipe),
-        post={"logits": [{"step": "chances"}]},
+        post={"logits": [{"step": "probabilities"}]},
         samples=_samples(task, dataset),
         prepare=_prepare(task),
         labels=list(task.labels),
@@ -86,7 +80,7 @@ def deployment(
 
 def _prepare(task: ClickThrough) -> Callable[[Any], dict[str, Any]]:
     fields = task.encoding.fields
-    return lambda row: {name: array[0] for name, array in fields.rows([row]).items()}
+    return lambda row: {name: array[0] for name, array in fields.encode([row]).items()}
 
 
 def _samples(task: ClickThrough, dataset: Any) -> list[dict[str, Any]]:
@@ -148,4 +142,22 @@ def _card(task: ClickThrough, model: Module, recipe: Recipe, metrics: Mapping[st
     ]) + "\n"  # fmt: skip
 
 
-__all__ = ["deployment", "reader", "steps"]
+def example(task: ClickThrough, loaders: Mapping[str, Any], folder: Path) -> str:
+    """A few rows of the test data, as a file."""
+    inner: Any = getattr(loaders.get("test") or loaders.get("val"), "dataset", None)
+    rows = np.arange(EXAMPLES)
+    while hasattr(inner, "indices"):
+        inner, rows = inner.dataset, inner.indices[rows[rows < len(inner)]]
+    if not isinstance(inner, ClickFile) or inner.source.form == "slots":
+        return "ROWS.csv"
+    encoding = task.encoding
+    with (folder / "example.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(encoding.inputs_from)
+        for index in rows[rows < len(inner)].tolist():
+            row = inner.record(index)
+            writer.writerow([row[name] for name in encoding.inputs_from])
+    return str(folder / "example.csv")
+
+
+__all__ = ["deployment", "example", "steps"]

@@ -205,16 +205,16 @@ class Encoding:
 def encode(encoder: Category | Number | Names, column: Text | np.ndarray) -> np.ndarray:
     """One column through its encoder; the different values of text go through it once."""
     if isinstance(encoder, Number):
-        return encoder.values(column.numbers() if isinstance(column, Text) else column)
+        return encoder.encode(column.numbers() if isinstance(column, Text) else column)
     assert isinstance(column, Text)
     if isinstance(encoder, Category):
-        return np.append(encoder.numbers(column.values), 0)[column.first().codes]
+        return np.append(encoder.encode(column.values), 0)[column.first().codes]
     if column.offsets is None:
-        return np.concatenate([encoder.numbers(column.values), np.zeros((1, encoder.length), np.int64)])[column.codes]
+        return np.concatenate([encoder.encode(column.values), np.zeros((1, encoder.length), np.int64)])[column.codes]
     counts = np.minimum(np.diff(column.offsets), encoder.length)
     last = Text(column.codes, column.values, column.offsets)
     places = np.repeat(last.offsets[1:] - np.cumsum(counts), counts) + np.arange(counts.sum())  # type: ignore[index]
-    return padded(encoder.category.numbers(column.values)[column.codes[places]], counts, encoder.length)
+    return padded(encoder.category.encode(column.values)[column.codes[places]], counts, encoder.length)
 
 
 def _encoder(name: str, spec: FieldSpec, specs: Mapping[str, FieldSpec], learned: Learned) -> Category | Number | Names:

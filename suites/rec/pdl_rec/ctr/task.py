@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +12,6 @@ from pdl.data import Fault
 from pdl.errors import ConfigError, DataError
 from pdl.export.deployment import Deployment
 from pdl.nn import Module
-from pdl.runtime.readers import Reader
 from pdl.tensor import no_grad
 from pdl.train import Loss, Metric, Recipe, SmokeTest, Task
 from pdl_rec.ctr.baselines import baselines
@@ -169,19 +168,6 @@ class ClickThrough(Task):
         return SmokeTest(train=400, test=100, epochs=6, batch_size=50)
 
     # -- using ---------------------------------------------------------------------------------------------------------
-    def predict(
-        self, model: Module, inputs: Sequence[Any], *, recipe: Recipe, batch_size: int = 32, **options: Any
-    ) -> Iterator[dict[str, Any]]:
-        """{"input", label: probability, ...} for each row: {column: value}, JSON, or "column=value,..."."""
-        from pdl_rec.ctr.predict import predict
-
-        return predict(self, model, inputs, batch_size=batch_size)
-
-    def reader(self, recipe: Recipe) -> Reader:
-        from pdl_rec.ctr.deploy import reader
-
-        return reader(self, recipe)
-
     def deployment(
         self,
         model: Module,
@@ -197,7 +183,7 @@ class ClickThrough(Task):
         return deployment(self, model, recipe, dataset=dataset, metrics=metrics, licence=licence)
 
     def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
-        from pdl_rec.ctr.predict import example
+        from pdl_rec.ctr.deploy import example
 
         return example(self, loaders, folder)
 

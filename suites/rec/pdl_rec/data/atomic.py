@@ -134,7 +134,7 @@ class AtomicSessions(SessionData):
     def bind(self, vocabularies: Mapping[str, Vocabulary]) -> None:
         """Number the items, and what is known of them: `item_fields`, as in `pdl_rec.data.Interactions`."""
         super().bind(vocabularies)
-        table = np.concatenate([[0], vocabularies["items"].numbers(self.known)])
+        table = np.concatenate([[0], vocabularies["items"].encode(self.known)])
         self.item_fields = numbered_fields(self.fields, "items", table, vocabularies)
 
     def counts(self, kind: str = "items", rows: np.ndarray | None = None) -> tuple[list[str], np.ndarray]:

@@ -166,7 +166,7 @@ def numbered_fields(
         if one.side != side or (one.names is not None and name not in vocabularies):
             continue
         values = one.values if one.names is None else _renumber(one.names, vocabularies[name])[one.values]
-        rows = np.zeros((vocabularies[side].size, values.shape[1]), values.dtype)
+        rows = np.zeros((len(vocabularies[side]) + 1, values.shape[1]), values.dtype)
         rows[table] = values
         rows[0] = 0
         found[name] = rows
@@ -179,7 +179,7 @@ def names_in(one: Field, rows: np.ndarray) -> np.ndarray:
 
 
 def _renumber(names: list[str], vocabulary: Vocabulary) -> np.ndarray:
-    return np.concatenate([[0], vocabulary.numbers(names)])
+    return np.concatenate([[0], vocabulary.encode(names)])
 
 
 def _numbered(raw: Interactions, tables: Mapping[str, np.ndarray]) -> Interactions:

@@ -187,7 +187,7 @@ class SessionData(Dataset):
 
     def bind(self, vocabularies: Mapping[str, Vocabulary]) -> None:
         """Number the items as vocabularies["items"] does."""
-        table = np.concatenate([[0], vocabularies["items"].numbers(self.known)]).astype(np.int64)
+        table = np.concatenate([[0], vocabularies["items"].encode(self.known)]).astype(np.int64)
         numbered = replace(self.raw, items=table[self.raw.items])
         self._bound = numbered if self.unseen == "keep" else numbered.where(numbered.items > 0)
 

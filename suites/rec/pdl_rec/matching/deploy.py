@@ -14,12 +14,12 @@ from pdl.errors import UsageError
 from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.ops.base import Spec
-from pdl.runtime.pipeline import Pipeline
 from pdl.tensor import Tensor
 from pdl.train import Recipe
 from pdl_rec.data.interactions import interactions_of
 from pdl_rec.data.sessions import bind
 from pdl_rec.matching.loader import Histories, Queries
+from pdl_rec.matching.users import Run, UserPipeline
 from pdl_rec.models.matching import MatchingModel
 
 if TYPE_CHECKING:
@@ -54,15 +54,15 @@ def given(model: MatchingModel) -> list[str]:
 
 
 def steps(task: Matching, model: MatchingModel) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """Names to numbers before the net, each input by a reader of its own; scores to names behind it."""
+    """Names to numbers before the net, each input by a step of its own; scores to names behind it."""
     names = given(model)
-    top: dict[str, Any] = {"step": "top_items", "vocabulary": "items", "k": ANSWERS}
+    top: dict[str, Any] = {"step": "top_names", "vocabulary": "items", "k": ANSWERS, "one": "item", "many": "items"}
     if "history" in names and not task.repeat:
         top["exclude"] = "history"
-    return {"pre": {name: [_reader(task, model, name, names)] for name in names}, "post": {"scores": [top]}}
+    return {"pre": {name: [_input(task, model, name, names)] for name in names}, "post": {"scores": [top]}}
 
 
-def _reader(task: Matching, model: MatchingModel, name: str, names: list[str]) -> dict[str, Any]:
+def _input(task: Matching, model: MatchingModel, name: str, names: list[str]) -> dict[str, Any]:
     part, length = {"part": name, "parts": names}, _width(task, model, name)
     if name in KINDS:
         about = {"step": "session", "vocabulary": KINDS[name], "max_length": length, "lengths": [length], **part}
@@ -76,13 +76,6 @@ def _width(task: Matching, model: MatchingModel, name: str) -> int:
     return 1 if name == "user" else task.history if name == "history" else int(model.user_fields[name][1])
 
 
-def pipeline(task: Matching, model: MatchingModel) -> Pipeline:
-    """The bundle's pipeline, with the vocabularies of the task."""
-    made = Pipeline.read(steps(task, model), (), "the task's pipeline", task.vocabularies)
-    assert made is not None
-    return made
-
-
 def deployment(
     task: Matching,
     model: Module,
@@ -94,10 +87,24 @@ def deployment(
 ) -> Deployment:
     """Scores of all items for users, or for histories, words or both; the best by name afterwards."""
     assert isinstance(model, MatchingModel)
-    around, names = steps(task, model), given(model)
+    names = given(model)
     if "user" in names and len(names) > 1:
         raise UsageError(f"{type(model).__name__} reads {', '.join(names)}; a bundle takes a user alone, or no user")
-    n = Dim.symbol("n", 3)
+    return _deployment(task, model, recipe, dataset, _card(task, model, recipe, metrics or {}, licence), licence)
+
+
+def predictor(task: Matching, model: Module, recipe: Recipe) -> Run:
+    """What a run answers by: it knows its users."""
+    assert isinstance(model, MatchingModel)
+    bundled = _deployment(task, model, recipe)
+    assert bundled.pipeline is not None
+    return Run(UserPipeline(bundled.pipeline, task, recipe), bundled.run)
+
+
+def _deployment(
+    task: Matching, model: MatchingModel, recipe: Recipe, dataset: Any = None, card: str = "", licence: str = ""
+) -> Deployment:
+    around, names, n = steps(task, model), given(model), Dim.symbol("n", 3)
     return Deployment(
         module=ByPosition(model),
         inputs={name: Spec((n, _width(task, model, name)), int64) for name in names},
@@ -105,12 +112,10 @@ def deployment(
         pre=around["pre"],
         post=around["post"],
         samples=samples(task, model, dataset),
-        prepare=pipeline(task, model).prepare,
         vocabularies={kind: task.vocabularies[kind] for kind in sorted({"items", *(KINDS.get(n, n) for n in names)})},
-        card=_card(task, model, recipe, metrics or {}, licence),
+        card=card,
         licence=licence,
         about={**recipe.identity(), "parameters": sum(p.size for p in model.parameters())},
-        options={"repeat": True} if names == ["user"] else {},  # a bundle does not hold who had what
     )
 
 
@@ -146,7 +151,7 @@ def _of_data(task: Matching, names: list[str], dataset: Any) -> list[dict[str, l
 
 def _made_up(task: Matching, names: list[str]) -> list[dict[str, list[str]]]:
     rng = np.random.default_rng(0)
-    sizes = {name: task.vocabularies[KINDS.get(name, name)].size for name in names}
+    sizes = {name: len(task.vocabularies[KINDS.get(name, name)]) + 1 for name in names}
     counts = {name: (1, 2, 3, 5, 8) if name == "history" else (1,) * 5 for name in names}
     return [
         {name: _names(task, name, rng.integers(1, sizes[name], counts[name][row])) for name in names}
@@ -156,7 +161,7 @@ def _made_up(task: Matching, names: list[str]) -> list[dict[str, list[str]]]:
 
 def _names(task: Matching, name: str, numbers: np.ndarray) -> list[str]:
     known = task.vocabularies[KINDS.get(name, name)]
-    return [known.name(int(number)) for number in numbers if number]
+    return [known.decode(int(number)) for number in numbers if number]
 
 
 # -- words -------------------------------------------------------------------------------------------------------------
@@ -205,4 +210,4 @@ def by_port(session: Any, query: Mapping[str, np.ndarray]) -> list[Tensor]:
     return [pdl.as_tensor(found[port.name]) for port in session.inputs]
 
 
-__all__ = ["ByPosition", "by_port", "deployment", "given", "pipeline", "samples", "steps"]
+__all__ = ["ByPosition", "by_port", "deployment", "given", "predictor", "samples", "steps"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -14,9 +14,7 @@ from pdl.export.deployment import Deployment
 from pdl.hints import Range
 from pdl.nn import Module
 from pdl.ranking import Lists
-from pdl.runtime.words import spelled, trigrams
 from pdl.train import Loss, Metric, Recipe, SmokeTest, Task
-from pdl.train.assembly import restored
 from pdl.train.deployed import Deployed
 from pdl_rec.data.check import check_recipe
 from pdl_rec.data.interactions import Interactions, interactions_of
@@ -25,9 +23,10 @@ from pdl_rec.matching.deploy import by_port
 from pdl_rec.matching.loader import Before, Others, Pairs, Queries, Reading
 from pdl_rec.matching.losses import Kind, all_items, matching_loss
 from pdl_rec.models.matching import MatchingModel
+from pdl_rec.steps.words import spelled, trigrams
 
 if TYPE_CHECKING:
-    from pdl.runtime.readers import Reader
+    from pdl.runtime.predict import Predictor
     from pdl_rec.evaluation import Ranking
 
 
@@ -201,7 +200,7 @@ class Matching(Task):
         return spelled(values, trigrams(self.vocabularies[name].names, self.trigrams))
 
     def _shapes(self, fields: Mapping[str, np.ndarray]) -> dict[str, list[int]]:
-        rows = {name: self.trigrams or self.vocabularies[name].size for name in fields}
+        rows = {name: self.trigrams or len(self.vocabularies[name]) + 1 for name in fields}
         return {name: [rows[name], values.shape[1]] for name, values in fields.items()}
 
     def facts(self, recipe: Recipe) -> dict[str, Any]:
@@ -292,30 +291,6 @@ class Matching(Task):
         return SmokeTest(train=2000, test=400, epochs=6, batch_size=200)
 
     # -- using ---------------------------------------------------------------------------------------------------------
-    def predict(
-        self,
-        model: Module,
-        inputs: Sequence[Any],
-        *,
-        recipe: Recipe,
-        batch_size: int = 32,
-        topk: int = 10,
-        repeat: bool | None = None,
-        **options: Any,
-    ) -> Iterator[dict[str, Any]]:
-        """{"input", "items": [{"item", "score"}, ...]} for each user, history or text (see
-        `pdl_rec.matching.predict.Asking`). Items that the user had before are left out, unless `repeat` (by default the
-        task's own) says otherwise."""
-        from pdl_rec.matching.predict import predict
-
-        return predict(self, model, inputs, recipe=recipe, batch_size=batch_size, topk=topk, repeat=repeat)
-
-    def reader(self, recipe: Recipe) -> Reader | None:
-        """What reads users, histories, texts or rows of several of these."""
-        from pdl_rec.matching.deploy import pipeline
-
-        return pipeline(self, restored(self, recipe)).reader  # type: ignore[arg-type]
-
     def deployment(
         self,
         model: Module,
@@ -330,9 +305,16 @@ class Matching(Task):
 
         return deployment(self, model, recipe, dataset=dataset, metrics=metrics, licence=licence)
 
+    def predictor(self, model: Module, recipe: Recipe) -> Predictor:
+        """As the bundle, but what users had before is left out (unless `task.repeat`), and a model of histories or
+        fields takes users, too."""
+        from pdl_rec.matching.deploy import predictor
+
+        return predictor(self, model, recipe)
+
     def example(self, loaders: Mapping[str, Any], folder: Any) -> str:
         """The name of a user; for a model of histories or texts, what `pdl predict` reads instead."""
-        from pdl_rec.matching.predict import example
+        from pdl_rec.matching.users import example
 
         return example(self, loaders)
 

@@ -13,11 +13,9 @@ from pdl.dtype import int64
 from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.ops.base import Spec
-from pdl.runtime.pipeline import Pipeline
-from pdl.runtime.readers import Reader
-from pdl.runtime.tables import DEFAULTS
 from pdl.train import Recipe
 from pdl_rec.data.sessions import SessionData, Sessions, bind, sessions_of, unwrap
+from pdl_rec.steps.session_file import COLUMNS
 
 if TYPE_CHECKING:
     from pdl_rec.sequential.task import NextItem
@@ -28,7 +26,7 @@ SAMPLES, ANSWERS = 8, 20
 def steps(task: NextItem, recipe: Recipe) -> dict[str, dict[str, list[dict[str, Any]]]]:
     """Sessions to numbers before the net, scores to names behind it."""
     session = {"step": "session", "vocabulary": "items", "max_length": task.max_length, "columns": columns(recipe)}
-    top: dict[str, Any] = {"step": "top_items", "vocabulary": "items", "k": ANSWERS}
+    top: dict[str, Any] = {"step": "top_names", "vocabulary": "items", "k": ANSWERS, "one": "item", "many": "items"}
     if not task.self_recommendation:
         top["exclude"] = "items"
     return {"pre": {"items": [session]}, "post": {"scores": [top]}}
@@ -38,23 +36,9 @@ def columns(recipe: Recipe) -> list[str]:
     """The columns of session, item and time as the recipe's data has them."""
     *_, source = recipe.data.splits.values()
     known = inspect.signature(source.cls).parameters
-    defaults = {name: known[name].default for name in DEFAULTS if name in known}
-    found = [source.get(name, defaults.get(name)) for name in DEFAULTS]
-    return [own if isinstance(own, str) else name for own, name in zip(found, DEFAULTS, strict=True)]
-
-
-def pipeline(task: NextItem, recipe: Recipe) -> Pipeline:
-    """The bundle's pipeline, with the vocabulary of the task."""
-    made = Pipeline.read(steps(task, recipe), (), "the task's pipeline", task.vocabularies)
-    assert made is not None
-    return made
-
-
-def reader(task: NextItem, recipe: Recipe) -> Reader:
-    """What reads sessions."""
-    found = pipeline(task, recipe).reader
-    assert found is not None
-    return found
+    defaults = {name: known[name].default for name in COLUMNS if name in known}
+    found = [source.get(name, defaults.get(name)) for name in COLUMNS]
+    return [own if isinstance(own, str) else name for own, name in zip(found, COLUMNS, strict=True)]
 
 
 def deployment(
@@ -90,11 +74,11 @@ def samples(task: NextItem, dataset: Any) -> list[list[str]]:
     held = _sessions(task, dataset)
     if held is None:
         rng = np.random.default_rng(0)
-        rows = [rng.integers(1, items.size, length) for length in (1, 2, 3, 5, 8, task.max_length + 3)]
+        rows = [rng.integers(1, len(items) + 1, length) for length in (1, 2, 3, 5, 8, task.max_length + 3)]
     else:
         count = min(SAMPLES, len(held))
         rows = [held.session(int(row)) for row in np.arange(count) * len(held) // max(count, 1)]
-    return [[items.name(int(number)) for number in row if number] for row in rows if row.any()]
+    return [[items.decode(int(number)) for number in row if number] for row in rows if row.any()]
 
 
 def _sessions(task: NextItem, dataset: Any) -> Sessions | None:
@@ -111,7 +95,7 @@ def _sessions(task: NextItem, dataset: Any) -> Sessions | None:
 def prepared(task: NextItem, names: Sequence[str]) -> np.ndarray:
     """A session as evaluation reads it, int64 [T]: known items, the newest `max_length` of them, zeros behind to the
     next power of two or `max_length`."""
-    numbers = task.vocabularies["items"].numbers(names)
+    numbers = task.vocabularies["items"].encode(names)
     known = numbers[numbers > 0][-task.max_length :]
     return np.pad(known, (0, min(task.max_length, 1 << (len(known) - 1).bit_length()) - len(known)))
 
@@ -149,4 +133,4 @@ def card(task: NextItem, model: Module, recipe: Recipe, metrics: Mapping[str, fl
     return "\n\n".join(parts) + "\n"
 
 
-__all__ = ["card", "columns", "deployment", "pipeline", "reader", "samples", "steps"]
+__all__ = ["card", "columns", "deployment", "samples", "steps"]

@@ -131,7 +131,7 @@ def _picked(index: int) -> int:
 
 
 def _name(items: Vocabulary, number: int) -> str:
-    return items.name(number) if number else "(unknown)"
+    return items.decode(number) if number else "(unknown)"
 
 
 __all__ = ["Found", "Places", "sections"]

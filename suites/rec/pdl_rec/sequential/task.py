@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,8 +16,7 @@ from pdl.export.deployment import Deployment
 from pdl.hints import Range
 from pdl.nn import Module
 from pdl.report import Section
-from pdl.runtime.names import csv_line
-from pdl.runtime.readers import Reader
+from pdl.runtime.tables import csv_line
 from pdl.train import Loss, Metric, Recipe, Task
 from pdl.train.deployed import Deployed
 from pdl.train.loop import Evaluation
@@ -154,7 +153,7 @@ class NextItem(Task):
                 )
         if "train" in datasets:
             held = sessions_of(datasets["train"]).items
-            self.loss.prepare(np.bincount(held, minlength=self.vocabularies["items"].size))
+            self.loss.prepare(np.bincount(held, minlength=len(self.vocabularies["items"]) + 1))
 
     def facts(self, recipe: Recipe) -> dict[str, Any]:
         """`num_items`, and for models that have them `slots`, `sparse` and `fields`."""
@@ -207,28 +206,6 @@ class NextItem(Task):
         return check_recipe(recipe, progress)
 
     # -- using ---------------------------------------------------------------------------------------------------------
-    def reader(self, recipe: Recipe) -> Reader | None:
-        from pdl_rec.sequential.deploy import reader
-
-        return reader(self, recipe)
-
-    def predict(
-        self,
-        model: Module,
-        inputs: Sequence[Any],
-        *,
-        recipe: Recipe,
-        batch_size: int = 32,
-        topk: int | None = None,
-        **options: Any,
-    ) -> Iterator[dict[str, Any]]:
-        """{"input", "items": [{"item", "score"}, ... the `topk` best, by default 20]} for each session: a text "a,b,c"
-        or a list of names of items, the newest last. "unknown" names those that training did not have; DataError for a
-        session of no others."""
-        from pdl_rec.sequential.predict import predict
-
-        return predict(self, model, inputs, recipe, batch_size=batch_size, topk=topk)
-
     def deployment(
         self,
         model: Module,
@@ -262,7 +239,7 @@ class NextItem(Task):
         split = next(each for each in ("test", "val", "train") if each in loaders)
         held = sessions_of(loaders[split].dataset) if split == "train" else loaders[split].dataset.sessions
         known = held.items[held.items > 0][:2]
-        return f"--session {shlex.quote(csv_line([self.vocabularies['items'].name(int(i)) for i in known]))}"
+        return f"--session {shlex.quote(csv_line([self.vocabularies['items'].decode(int(i)) for i in known]))}"
 
 
 def names_of_fields(dataset: Any) -> list[str]:

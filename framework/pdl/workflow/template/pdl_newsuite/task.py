@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,6 @@ from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.ops.base import Spec
 from pdl.report import png
-from pdl.runtime.pictures import picture
-from pdl.runtime.use import items
-from pdl.tensor import no_grad
 from pdl.train import Loss, Metric, Recipe, Task
 from pdl.train.task import first_samples
 
@@ -45,17 +42,6 @@ class Locate(Task):
         return {"distance": Distance()}
 
     # -- using ---------------------------------------------------------------------------------------------------------
-    def predict(
-        self, model: Module, inputs: Sequence[Any], *, recipe: Recipe, batch_size: int = 32, **options: Any
-    ) -> Iterator[dict[str, Any]]:
-        """{"input": name, "output": [x, y]} for each picture; inputs are paths, folders, patterns, bytes or arrays."""
-        prepare = self._prepare(recipe)
-        for name, item in items(inputs):
-            image = prepare(picture(item, "gray"))["image"]
-            with no_grad():
-                points = model(pdl.as_tensor(image[None]))
-            yield {"input": name, "output": points.numpy()[0]}
-
     def deployment(
         self,
         model: Module,
@@ -70,7 +56,7 @@ class Locate(Task):
         samples = [sample["image"] for sample in first_samples(dataset, min(4, len(dataset)))] if dataset else _noise()
         image = prepare(samples[0])["image"]
         transforms = recipe.data.transforms(training=False)
-        steps = [{"step": "mode", "mode": "gray"}, *(step for each in transforms for step in each.deployed())]
+        steps = [{"step": "image", "mode": "gray"}, *(step for each in transforms for step in each.deployed())]
         measured = "".join(f"- {name}: {value:.4f}\n" for name, value in (metrics or {}).items() if value is not None)
         return Deployment(
             module=model,

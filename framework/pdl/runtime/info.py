@@ -1,0 +1,66 @@
+"""`info`: what a bundle is, as plain values for people."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pdl import packages
+from pdl.dtype import Array
+from pdl.runtime.bundle import read
+from pdl.runtime.pipeline import describe
+from pdl.runtime.session import of_bundle
+
+
+def info(path: str | Path) -> dict[str, Any]:
+    """What a bundle is, as plain values."""
+    bundle = read(path)
+    session = of_bundle(bundle, pipeline=None)
+    meta, stored = bundle.meta, bundle.program
+    steps = {when: {name: describe(each) for name, each in bundle.pipeline[when].items()} for when in ("pre", "post")}
+    labels = bundle.labels
+    facts = {
+        "bundle": os.fspath(path),
+        "name": meta["name"],
+        **meta["about"],
+        "inputs": [str(port) for port in session.inputs],
+        "outputs": [str(port) for port in session.outputs],
+        "ops": len(stored["program"]["nodes"]) if bundle.kind == "program" else f"a graph of kind {bundle.kind}",
+        "weights": _numbers(bundle.weights),
+        "size": f"{bundle.size / 1000:,.1f} kB",
+        "before": steps["pre"],
+        "after": steps["post"],
+        **({"requires": _requires(meta["requires"])} if meta["requires"] else {}),
+        "labels": _few(labels) if labels else None,
+        "vocabularies": {name: _few(names) for name, names in bundle.vocabularies.items()},
+        **({"constants": _numbers(bundle.constants)} if bundle.constants else {}),
+        "metrics": meta["metrics"],
+        "licence": meta["licence"] or "not stated",
+        "created": f"{meta['created']} by pdl {meta['pdl']}",
+        "more": f"PDL_LOG=plan pdl bench {os.fspath(path)} tells what the runtime makes of it",
+    }
+    trained = meta["about"].get("weights")
+    return {**facts, "trained": trained} if trained else facts
+
+
+def _requires(distributions: Sequence[str]) -> str:
+    """`pdl-graph, pdl-x (not installed)`."""
+    absent = packages.missing(distributions)
+    return ", ".join(f"{name} (not installed)" if name in absent else name for name in distributions)
+
+
+def _few(names: Sequence[str]) -> str:
+    """`5: ant, bee, ...`."""
+    return f"{len(names):,}: {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}"
+
+
+def _numbers(arrays: Mapping[str, Array]) -> str:
+    """How many numbers, in which types."""
+    sizes: dict[str, int] = {}
+    for array in arrays.values():
+        sizes[array.dtype.name] = sizes.get(array.dtype.name, 0) + array.size
+    kinds = ", ".join(f"{count:,} {name}" for name, count in sorted(sizes.items(), key=lambda each: -each[1]))
+    of = f" ({kinds})" if kinds and list(sizes) != ["float32"] else ""
+    return f"{sum(sizes.values()):,} numbers in {len(arrays)} tensors{of}"

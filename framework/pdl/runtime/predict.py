@@ -1,0 +1,162 @@
+"""`predict`: a model in use on many inputs, whatever it is: a bundle, a run, several models together."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Protocol
+
+from pdl.dtype import Array
+from pdl.errors import UsageError
+from pdl.runtime.drawing import Drawing
+from pdl.runtime.pipeline import Answer, Pipeline
+from pdl.runtime.session import load
+from pdl.runtime.steps.inputs import Input, InputStep
+from pdl.runtime.tables import SEPARATORS
+
+
+class Predictor(Protocol):
+    """What answers for inputs: a pipeline, and what runs the arrays between its two halves. A session is one, and so is
+    a `pdl.export.Deployment`."""
+
+    @property
+    def pipeline(self) -> Pipeline | None:
+        """From what people have to arrays, and from arrays to what people want."""
+
+    def run(self, inputs: dict[str, Array], /) -> Mapping[str, Array]:
+        """The outputs by name of a batch of inputs by name."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model says of one input."""
+
+    name: str
+    item: Any
+    answer: Answer
+    pipeline: Pipeline
+
+    @property
+    def error(self) -> str | None:
+        """Why nothing is said of the input; None where something is."""
+        return self.answer.error
+
+    @property
+    def unknown(self) -> Sequence[str]:
+        """Names in the input that the model does not know, and left out."""
+        return self.answer.notes.get("unknown", ())
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values: {"input": name, ... the answer, ... notes}, or {"input": name, "error": why}."""
+        if self.answer.error is not None:
+            return {"input": self.name, "error": self.answer.error}
+        value = self.answer.value if isinstance(self.answer.value, dict) else {"output": self.answer.value}
+        return {"input": self.name, **value, **self.answer.notes}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The answer as rows of a table, best first."""
+        return self.pipeline.rows(self.answer)
+
+    def draw(self) -> Drawing:
+        """The input with its answer, to look at; UsageError where there is nothing to draw."""
+        return self.pipeline.draw(self.item, self.answer)
+
+
+def predict(
+    model: str | Path | Predictor,
+    inputs: Sequence[Any],
+    *,
+    topk: int | None = None,
+    batch_size: int | None = None,
+    skip_errors: bool = False,
+    **options: Any,
+) -> Iterator[Prediction]:
+    """A prediction for each input, in order, by a bundle or by another predictor.
+
+    An input is what the model takes: an image as an array uint8 [H, W] or [H, W, C] (RGB), as the bytes of a file, its
+    path, a folder or a pattern (all images there), or "-" (standard input); a row {"column": value}; ... The `Path` of
+    a file of many stands for all inputs in it. `options` are those of `pdl.runtime.load`.
+
+    topk         how many answers for each input; by default as many as the model's steps say
+    batch_size   how many inputs go through the model together; by default what suits its kind of input
+    skip_errors  an input that says nothing that the model knows gives a prediction with an error, and stops no other
+    """
+    if (batch_size is not None and batch_size < 1) or (topk is not None and topk < 1):
+        raise UsageError(f"topk={topk} and batch_size={batch_size} must be at least 1")
+    predictor = load(model, **options) if isinstance(model, str | Path) else model
+    pipeline = pipeline_of(predictor)
+    waiting = expanded(inputs, pipeline.input)
+    pipeline = pipeline if topk is None else pipeline.limited(topk)
+    while group := list(islice(waiting, batch_size or pipeline.input.batch_size)):
+        answers = pipeline.answers([each.item for each in group], predictor.run, skip_errors=skip_errors)
+        for each, answer in zip(group, answers, strict=True):
+            yield Prediction(each.name, each.item, answer, pipeline)
+
+
+def pipeline_of(predictor: Predictor) -> Pipeline:
+    """The pipeline of a predictor; UsageError where it has none."""
+    if predictor.pipeline is None:
+        raise UsageError("this model has no pipeline, so it takes arrays alone: session.run({...})")
+    return predictor.pipeline
+
+
+def expanded(inputs: Sequence[Any], step: InputStep) -> Iterator[Input]:
+    """All inputs that the things given to `predict` stand for, with names."""
+    if not len(inputs):
+        options = "".join(f", or {flag.name} {flag.metavar}" for flag in step.flags)
+        raise UsageError(f"predict: no input; this model takes {step.about or f'a {step.takes}'}{options}")
+    for number, given in enumerate(inputs):
+        yield from [given] if isinstance(given, Input) else step.expand(given, number)
+
+
+# -- files of answers --------------------------------------------------------------------------------------------------
+def write_answers(path: str | Path, predictions: Iterable[Prediction], name: str = "input") -> tuple[int, int]:
+    """Write predictions to a csv or tsv file, a row for each answer: what it is for, its rank, and what it says.
+
+    name   of the first column
+    Returns how many predictions and how many rows; one without answers has no row. The file is there whole or not at
+    all.
+    """
+    target = Path(path)
+    separator = SEPARATORS.get(target.suffix.lower())
+    if separator is None:
+        raise UsageError(f"--out {path}: answers are written to a file *.csv or *.tsv")
+    half = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with half.open("w", encoding="utf-8", newline="") as file:
+            counts = _write(csv.writer(file, delimiter=separator, lineterminator="\n"), predictions, name)
+        half.replace(target)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+    finally:
+        half.unlink(missing_ok=True)
+    return counts
+
+
+def _write(writer: Any, predictions: Iterable[Prediction], name: str) -> tuple[int, int]:
+    columns: list[str] = []
+    count = total = 0
+    for prediction in predictions:
+        count += 1
+        for rank, row in enumerate(prediction.rows(), 1):
+            if not columns:
+                columns = list(row)
+                writer.writerow([name, "rank", *columns])
+            writer.writerow([prediction.name, rank, *(_cell(row.get(each)) for each in columns)])
+            total += 1
+    if not columns:
+        writer.writerow([name, "rank"])
+    return count, total
+
+
+def _cell(value: Any) -> Any:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
+
+
+__all__ = ["Prediction", "Predictor", "expanded", "pipeline_of", "predict", "write_answers"]

@@ -1,0 +1,223 @@
+"""Steps that turn the outputs of a net into answers: probabilities, the best classes, names, numbers with labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pdl.errors import UsageError
+from pdl.ranking import Lists, top_k
+from pdl.runtime.sample import Sample
+from pdl.runtime.steps.arguments import are, check, count, number, text
+from pdl.runtime.steps.base import NamesOf
+from pdl.runtime.steps.outputs import Labelled, PostStep, Ranking, ranked_alike
+
+
+class Identity(PostStep):
+    """The array itself."""
+
+    name = "identity"
+
+    def __call__(self, value: Any, sample: Sample) -> Any:
+        return value
+
+
+class Softmax(PostStep):
+    """exp(x) / sum exp(x) over the last axis, in float64."""
+
+    name = "softmax"
+
+    def __call__(self, value: Any, sample: Sample) -> Any:
+        shifted = value.astype(np.float64) - value.max(axis=-1, keepdims=True)
+        weights = np.exp(shifted)
+        return weights / weights.sum(axis=-1, keepdims=True)
+
+
+class Sigmoid(PostStep):
+    """1 / (1 + exp(-x)), in float64."""
+
+    name = "sigmoid"
+
+    def __call__(self, value: Any, sample: Sample) -> Any:
+        return sigmoid(value)
+
+
+class _Classes(Labelled):
+    """A step whose answers are classes with scores."""
+
+    def answer(self, index: int, score: float) -> dict[str, Any]:
+        """One class as plain values."""
+        return {"label": self.label(index), "class": index, "score": score}
+
+
+class Top(_Classes, Ranking):
+    """{"label", "class", "score", "top": [the k best]} of scores [C]."""
+
+    name = "top"
+
+    def __init__(self, k: int = 5) -> None:
+        self.k = count("k", k, most=1 << 31)
+
+    def __call__(self, value: Any, sample: Sample) -> Any:
+        check_scores(self, value)
+        order = np.argsort(-value, kind="stable")[: self.k]
+        top = [self.answer(int(i), float(value[i])) for i in order]
+        return {**top[0], "top": top}
+
+    def rows(self, answer: Any) -> list[dict[str, Any]]:
+        return list(answer["top"])
+
+    def agrees(self, ours: Any, theirs: Any, tolerance: float, sample: Sample) -> bool:
+        """The best class is the same; further ones with scores that close may change places."""
+        return ours["label"] == theirs["label"] and ranked_alike(ours["top"], theirs["top"], "label", tolerance)
+
+    def caption(self, answer: Any) -> str:
+        return f"{answer['label']}  {answer['score']:.1%}"
+
+
+class Threshold(_Classes):
+    """{"labels": [classes whose score is at least `score`, best first]} of scores [C]: several answers, or none."""
+
+    name = "threshold"
+
+    def __init__(self, score: float = 0.5) -> None:
+        self.score = number("score", score)
+
+    def __call__(self, value: Any, sample: Sample) -> Any:
+        check_scores(self, value)
+        order = np.argsort(-value, kind="stable")
+        return {"labels": [self.answer(int(i), float(value[i])) for i in order if value[i] >= self.score]}
+
+    def rows(self, answer: Any) -> list[dict[str, Any]]:
+        return list(answer["labels"])
+
+    def agrees(self, ours: Any, theirs: Any, tolerance: float, sample: Sample) -> bool:
+        """The same classes; one whose score is that close to the threshold may be missing."""
+        left, right = ({each["label"]: each["score"] for each in answer["labels"]} for answer in (ours, theirs))
+        return all(abs(score - self.score) <= tolerance for label, score in {**left, **right}.items()
+                   if (label in left) != (label in right))  # fmt: skip
+
+    def caption(self, answer: Any) -> str:
+        return ", ".join(f"{each['label']} {each['score']:.0%}" for each in answer["labels"]) or "nothing"
+
+
+class Ctc(Labelled):
+    """{"text", "score"} of probabilities [T, C]: the best class of each step, repeats and `blank` dropped (greedy
+    decoding, Graves et al., ICML 2006); the score is the mean over the steps kept. Labels do not count the blank;
+    `more` are the characters of classes after the labels, such as the space that lists of characters leave out."""
+
+    name = "ctc"
+    any_script = True
+
+    def __init__(self, blank: int = 0, more: str = "") -> None:
+        self.blank, self.more = count("blank", blank, least=0, most=1 << 31), text("more", more)
+
+    def __call__(self, value: Any, sample: Sample) -> Any:
+        if value.ndim != 2:
+            raise UsageError(f"ctc: expected scores [steps, classes], got {value.shape}")
+        best = value.argmax(axis=1)
+        kept = (best != self.blank) & np.concatenate([[True], best[1:] != best[:-1]])
+        scores = value.max(axis=1)[kept]
+        said = "".join(self.label(int(c) - (c > self.blank)) for c in best[kept])
+        return {"text": said, "score": float(scores.mean()) if scores.size else 0.0}
+
+    def label(self, number: int) -> str:
+        after = number - len(self.labels)
+        return self.more[after] if 0 <= after < len(self.more) else super().label(number)
+
+    def caption(self, answer: Any) -> str:
+        return f"{answer['text']}  {answer['score']:.1%}"
+
+
+class TopNames(NamesOf, Ranking):
+    """{many: [{one, "score"}, ... the k best]} of scores [n + 1] of the n names of a vocabulary.
+
+    Column 0 stands for no name and is never ranked, nor is a score that is -inf or NaN. Of equal scores the lower
+    number comes first. `exclude` is the name of an input whose numbers are left out, such as a history; what the sample
+    says to leave out (`Sample.excluded`) is, too. `one` and `many` are what the names are called in an answer.
+    """
+
+    name = "top_names"
+
+    def __init__(
+        self, vocabulary: str, k: int = 10, exclude: str | None = None, one: str = "name", many: str = "names"
+    ) -> None:
+        self.vocabulary, self.k = text("vocabulary", vocabulary), count("k", k)
+        self.exclude = None if exclude is None else text("exclude", exclude)
+        self.one, self.many = text("one", one), text("many", many)
+
+    def __call__(self, value: Any, sample: Sample) -> Any:
+        size = len(self.names) + 1
+        if not isinstance(value, np.ndarray) or value.shape != (size,):
+            shown = f"{value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
+            raise UsageError(f"{self.name}: expected scores [{size}], got {shown}")
+        out = [] if self.exclude is None else [sample.inputs[self.exclude]]
+        out += [] if sample.excluded is None else [sample.excluded]
+        excluded = Lists.of_rows(np.concatenate(out)[None]) if out else None
+        scores, numbers = top_k(value[None], min(self.k, len(self.names)), excluded=excluded)
+        ranked = zip(numbers[0].tolist(), scores[0].tolist(), strict=True)
+        return {self.many: [{self.one: self.names.decode(i), "score": score} for i, score in ranked if i]}
+
+    def rows(self, answer: Any) -> list[dict[str, Any]]:
+        return list(answer[self.many])
+
+    def agrees(self, ours: Any, theirs: Any, tolerance: float, sample: Sample) -> bool:
+        """The same ranking; names with scores that close may change places."""
+        return ranked_alike(ours[self.many], theirs[self.many], self.one, tolerance)
+
+    def caption(self, answer: Any) -> str:
+        return ", ".join(f"{each[self.one]} {each['score']:.3g}" for each in answer[self.many][:3])
+
+
+class _Numbers(Labelled):
+    """A step whose answer is a number for each label."""
+
+    def caption(self, answer: Any) -> str:
+        return ", ".join(f"{name} {value:.4g}" for name, value in answer.items())
+
+
+class Probabilities(_Numbers):
+    """{label: probability, ...} of one logit for each label: 1 / (1 + exp(-x))."""
+
+    name = "probabilities"
+
+    def __call__(self, value: Any, sample: Sample) -> Any:
+        return {self.label(i): float(p) for i, p in enumerate(sigmoid(np.asarray(value).reshape(-1)))}
+
+
+class Values(_Numbers):
+    """{label: number, ...} of one number for each label: x scale + shift, both one for all or one for each label."""
+
+    name = "values"
+
+    def __init__(self, scale: Sequence[float] = (1.0,), shift: Sequence[float] = (0.0,)) -> None:
+        for name, values in (("scale", scale), ("shift", shift)):
+            check(are(values, (int, float)) and len(values) > 0, f"{name}={values!r:.60} must be a list of numbers")
+        self.scale, self.shift = [number("scale", x) for x in scale], [number("shift", x) for x in shift]
+
+    def __call__(self, value: Any, sample: Sample) -> Any:
+        numbers = np.asarray(value, np.float64).reshape(-1) * self.scale + self.shift
+        return {self.label(i): float(x) for i, x in enumerate(numbers)}
+
+    def agrees(self, ours: Any, theirs: Any, tolerance: float, sample: Sample) -> bool:
+        return super().agrees(ours, theirs, tolerance * max(1.0, *map(abs, self.scale)), sample)
+
+
+def sigmoid(x: Any) -> Any:
+    """1 / (1 + exp(-x)), in float64."""
+    return 0.5 * (1 + np.tanh(0.5 * x.astype(np.float64)))
+
+
+def check_scores(step: PostStep, value: Any) -> None:
+    """UsageError unless the value is an array [classes]."""
+    if not isinstance(value, np.ndarray):
+        raise UsageError(f"{step.name}: expected scores [classes], got an answer; such steps come last and once")
+    if value.ndim != 1 or not value.size:
+        raise UsageError(f"{step.name}: expected scores [classes], got an output of shape {value.shape}")
+
+
+STEPS = (Identity, Softmax, Sigmoid, Top, Threshold, Ctc, TopNames, Probabilities, Values)
+
+__all__ = ["STEPS", "check_scores", "sigmoid", *(step.__name__ for step in STEPS)]

@@ -1,0 +1,109 @@
+"""Steps behind the net: what becomes of its outputs, and all that there is to know about an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+from pdl.errors import UsageError
+from pdl.runtime.drawing import Drawing, Mark
+from pdl.runtime.sample import Sample
+from pdl.runtime.steps.base import Resources, Step
+from pdl.runtime.steps.inputs import InputStep
+
+
+class PostStep(Step):
+    """A step for one output of one sample. The last one of an output gives the answer, and says how it is written to a
+    table, compared and drawn.
+
+    any_script   captions are text of any script
+    """
+
+    any_script: ClassVar[bool] = False
+
+    def __call__(self, value: Any, sample: Sample) -> Any:
+        """The value after this step, of an output of the net for `sample`."""
+        raise NotImplementedError
+
+    def rows(self, answer: Any) -> list[dict[str, Any]]:
+        """The answer as rows of a table, best first: by default one, of its own keys."""
+        return [answer] if isinstance(answer, dict) else [{"output": answer}]
+
+    def agrees(self, ours: Any, theirs: Any, tolerance: float, sample: Sample) -> bool:
+        """Whether two answers for `sample` are the same, where the outputs they were made of differ by at most
+        `tolerance`. By default: the same keys and words, and numbers that differ by no more than the outputs."""
+        return alike(ours, theirs, tolerance)
+
+    def caption(self, answer: Any) -> str:
+        """The answer in one line; UsageError where it cannot be told so."""
+        raise UsageError("this model's answers are arrays, which cannot be drawn; leave out --save")
+
+    def marks(self, answer: Any) -> Sequence[Mark]:
+        """What an answer marks on an image."""
+        return ()
+
+    def draw(self, item: Any, answer: Any, source: InputStep) -> Drawing:
+        """The input with its answer, to look at: by default as its input step draws it, with caption and marks."""
+        return replace(source.draw(item, self.caption(answer), self.marks(answer)), any_script=self.any_script)
+
+
+class Ranking(PostStep):
+    """A step that ranks: it gives the `k` best answers, and `pdl predict --topk` says how many these are."""
+
+    k: int
+
+    def limited(self, k: int) -> Self:
+        """The same step with at most `k` answers."""
+        made = copy(self)
+        made.k = k
+        return made
+
+
+class Labelled(PostStep):
+    """A step that names classes: those of the bundle, or their numbers."""
+
+    labels: Sequence[str] = ()
+
+    def bind(self, resources: Resources) -> None:
+        super().bind(resources)
+        self.labels = resources.labels
+
+    def label(self, number: int) -> str:
+        """The name of a class."""
+        return self.labels[number] if number < len(self.labels) else str(number)
+
+
+def alike(ours: Any, theirs: Any, tolerance: float) -> bool:
+    """Whether two plain values are the same but for numbers, which may differ by `tolerance`. Arrays are outputs as
+    they are, which are compared as outputs: here their shapes are."""
+    if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
+        return ours.keys() == theirs.keys() and all(alike(ours[key], theirs[key], tolerance) for key in ours)
+    if isinstance(ours, list | tuple) and isinstance(theirs, list | tuple):
+        return len(ours) == len(theirs) and all(alike(a, b, tolerance) for a, b in zip(ours, theirs, strict=True))
+    if isinstance(ours, float) and isinstance(theirs, float):
+        return ours == theirs or abs(ours - theirs) <= tolerance or (ours != ours and theirs != theirs)
+    if hasattr(ours, "shape"):
+        return bool(ours.shape == getattr(theirs, "shape", None))
+    return bool(ours == theirs)
+
+
+def ranked_alike(
+    ours: Sequence[Mapping[str, Any]], theirs: Sequence[Mapping[str, Any]], key: str, tolerance: float
+) -> bool:
+    """Whether two rankings, best first, are the same: each name has the same score, within the tolerance; one that only
+    one of them holds is as close to the last of the other."""
+    if len(ours) != len(theirs):
+        return False
+    left, right = ({each[key]: each["score"] for each in ranking} for ranking in (ours, theirs))
+    kept = all(abs(left[name] - right[name]) <= tolerance for name in left.keys() & right.keys())
+    return kept and all(
+        score - other[-1]["score"] <= tolerance
+        for mine, names, other in ((left, right, theirs), (right, left, ours))
+        for name, score in mine.items()
+        if name not in names
+    )
+
+
+__all__ = ["Labelled", "PostStep", "Ranking", "alike", "ranked_alike"]

@@ -1,0 +1,1 @@
+"""The steps of recommendation: sessions and words by name in. They need NumPy and `pdl.runtime` alone."""
