@@ -33,9 +33,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
-from pdl.runtime.pictures import decode
 
 from pdl.errors import DataError
+from pdl.runtime.images import decode
 
 Numbers = dict[str, float]
 Predict = Callable[[list[Any]], list[Any]]

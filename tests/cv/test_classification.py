@@ -156,9 +156,9 @@ def test_annotated_pictures(run: Path, photos: Path, tmp_path: Path) -> None:
     [
         ("absent.png", DataError, r"absent.png: no such file"),
         ("none*.png", DataError, r"none\*.png: no file matches"),
-        (".", DataError, r"no pictures"),
+        (".", DataError, r"no images"),
         (np.zeros((4, 4, 3)), UsageError, r"float64 \(4, 4, 3\)"),
-        (b"GIF89a", DataError, r"not a picture.*; give a whole picture$"),
+        (b"GIF89a", DataError, r"not an image.*; give a whole image$"),
     ],
     ids=["file", "pattern", "folder", "array", "bytes"],
 )
@@ -313,7 +313,7 @@ def test_mixed_batches_train(photos: Path, tmp_path: Path) -> None:
 
 def test_check_finds_faults(photos: Path, tmp_path: Path) -> None:
     cfg = pdl.config.from_dict(recipe(photos, model__num_classes=4))
-    faults = Classification().check(cfg)
+    faults = Classification().check(Recipe(cfg))
     assert any("3 classes, the model is built for 4" in fault.what for fault in faults)
 
 

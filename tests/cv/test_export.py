@@ -10,7 +10,6 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-from pdl.runtime.use import info
 
 import pdl
 from pdl.data.transforms import Grayscale, Normalize, Resize
@@ -19,9 +18,12 @@ from pdl.export.bundle import TOLERANCE, compare, to_bytes, write
 from pdl.export.imported import import_model
 from pdl.export.symbolic import trace_symbolic
 from pdl.runtime.bundle import read as read_bundle
+from pdl.runtime.info import info
+from pdl.runtime.predict import predict
 from pdl.train import Recipe, Task
 from pdl.train.recipe import Data
 from pdl.workflow import exporting
+from pdl.workflow.exporting import describe
 from pdl_cv import LeNet
 from tests.cv.test_classification import photos, recipe, run  # noqa: F401 - fixtures
 from tests.framework.runtime.made import whole
@@ -57,7 +59,9 @@ def built(path: Path) -> tuple[Task, pdl.nn.Module, Recipe]:
 @pytest.mark.parametrize("path", RECIPES, ids=lambda p: p.stem)
 def test_every_recipe_exports(path: Path, tmp_path: Path) -> None:
     task, model, loaded = built(path)
-    deployment = task.deployment(model, loaded, licence="CC0-1.0")
+    deployer = task.deployer(loaded)
+    deployment = deployer.deployment(model)
+    describe(deployment, deployer.card(model), {}, None, licence="CC0-1.0")
     made = write(tmp_path / "model.pdl", deployment, name=path.stem, config="a: 1\n")
     assert made.comparison.difference < TOLERANCE
     assert made.comparison.levels < 1.001
@@ -67,7 +71,7 @@ def test_every_recipe_exports(path: Path, tmp_path: Path) -> None:
     session = pdl.runtime.load(tmp_path / "model.pdl")
     for sample in deployment.samples:
         answer = session(sample)
-        (theirs,) = task.predict(model.eval(), [sample], recipe=loaded, topk=5)
+        (theirs,) = (each.to_dict() for each in predict(deployment, [sample], topk=5))
         assert answer["label"] == theirs["label"]
         assert answer["score"] == pytest.approx(theirs["score"], abs=1e-4)
     assert session.bundle.labels == task.classes
@@ -78,8 +82,8 @@ def test_every_recipe_exports(path: Path, tmp_path: Path) -> None:
 
 def test_open_sizes_are_right_at_any_size(tmp_path: Path) -> None:
     path = next(p for p in RECIPES if p.stem == "cifar10_resnet20")
-    task, model, cfg = built(path)
-    deployment = task.deployment(model, cfg)
+    task, model, loaded = built(path)
+    deployment = task.deployer(loaded).deployment(model)
     session = pdl.runtime.load(to_bytes(trace_symbolic(model, deployment.inputs)[0], deployment))
     rng = np.random.default_rng(0)
     for shape in [(1, 32, 32, 3), (5, 47, 33, 3), (2, 64, 96, 3)]:
@@ -183,7 +187,7 @@ def test_a_bundle_says_with_which_weights_its_run_began(run: Path, photos: Path,
 def test_storage_that_damages_is_refused(run: Path, tmp_path: Path) -> None:  # noqa: F811
     opened = pdl.workflow.Run.open(run).opened()
     task, model = opened.task, opened.model
-    deployment = task.deployment(model, opened.recipe)
+    deployment = task.deployer(opened.recipe).deployment(model)
     model.fc3.weight._data[0, 0] = 1e5
     with pytest.raises(CheckError, match=r"fc3.weight holds 1e\+05, more than the 65504 of float16.*--store bf16"):
         write(tmp_path / "model.pdl", deployment, store="fp16")
@@ -201,7 +205,7 @@ def test_storage_that_damages_is_refused(run: Path, tmp_path: Path) -> None:  # 
 def test_what_disagrees_is_not_written(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     opened = pdl.workflow.Run.open(run).opened()
     task, model = opened.task, opened.model
-    deployment = task.deployment(model, opened.recipe)
+    deployment = task.deployer(opened.recipe).deployment(model)
     program, _ = trace_symbolic(model, deployment.inputs)
     data = to_bytes(program, deployment)
     model.fc3.bias._data[0] += 1e-3
@@ -226,7 +230,7 @@ def test_transforms_without_a_form_are_all_named(monkeypatch: pytest.MonkeyPatch
     stages = [Resize(8, interpolation="cubic"), pdl.data.transforms.GaussianBlur(), Normalize(0.5, 0.5)]
     monkeypatch.setattr(Data, "transforms", lambda *_, **__: stages)
     with pytest.raises(UsageError, match=r"Resize with interpolation='cubic'.*\n.*eval: GaussianBlur has no form"):
-        task.deployment(pdl.nn.Flatten(), loaded)
+        task.deployer(loaded).deployment(pdl.nn.Flatten())
     assert Grayscale(3).deployed() == [{"step": "gray", "channels": 3}]
 
 

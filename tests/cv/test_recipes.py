@@ -4,6 +4,7 @@ the table of all recipes.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pdl
 from pdl import hub
 from pdl.data import StandIn
 from pdl.errors import DataError
+from pdl.export.deployment import Deployment
 from pdl.workflow import selftest
 from pdl.workflow.selftest import chain
 from pdl_cv import data
@@ -33,14 +35,16 @@ QUICK = ["train.report=false"]
 
 
 def test_a_bundle_with_its_labels_out_of_order_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own = chain.predict_with_bundle
+    own = chain.predict
 
-    def mistaken(*arguments: Any, **options: Any) -> Any:
-        for name, item, answer in own(*arguments, **options):
+    def mistaken(model: Any, *arguments: Any, **options: Any) -> Any:
+        for found in own(model, *arguments, **options):
+            answer = found.answer.value
             top = [{**each, "label": str((int(each["label"]) + 1) % 10)} for each in answer["top"]]
-            yield name, item, {**answer, **top[0], "top": top}
+            wrong = dataclasses.replace(found.answer, value={**answer, **top[0], "top": top})
+            yield found if isinstance(model, Deployment) else dataclasses.replace(found, answer=wrong)
 
-    monkeypatch.setattr(chain, "predict_with_bundle", mistaken)
+    monkeypatch.setattr(chain, "predict", mistaken)
     outcome = selftest.run("cv/digits_lenet", QUICK, folder=tmp_path)
     assert (outcome.status, outcome.step) == ("failed", "predict")
     assert "the bundle answers otherwise than the run: array 0: top: " in outcome.reason

@@ -1,4 +1,4 @@
-"""`pdl init graph.nodes` and `graph.links`: recipes that train unedited."""
+"""`pdl init graph.node` and `graph.link`: recipes that train unedited."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> Path:
     return place
 
 
-@pytest.mark.parametrize(("task", "metric"), [("graph.nodes", "test/accuracy"), ("graph.links", "test/auc")])
+@pytest.mark.parametrize(("task", "metric"), [("graph.node", "test/accuracy"), ("graph.link", "test/auc")])
 def test_the_recipe_trains_as_it_is(folder: Path, tmp_path: Path, task: str, metric: str) -> None:
     recipe = config.load(init(task, data=folder, out=tmp_path / "r.yaml"), ["train.epochs=60"])
     result = workflow.train(recipe, run=tmp_path / "run", progress=False)
@@ -40,7 +40,7 @@ def test_lists_of_edges(folder: Path, tmp_path: Path) -> None:
     edges = tmp_path / "edges.txt"
     lines = (folder / "edges.csv").read_text().splitlines()[1:]
     edges.write_text("# from to\n" + "\n".join(line.replace("n", "").replace(",", "\t") for line in lines) + "\n")
-    recipe = config.load(init("graph.links", data=edges, out=tmp_path / "r.yaml"), ["train.epochs=5"])
+    recipe = config.load(init("graph.link", data=edges, out=tmp_path / "r.yaml"), ["train.epochs=5"])
     assert recipe.get("task._target_") == "pdl_graph.SubgraphLinks"  # without features SEAL is ahead
     assert workflow.train(recipe, run=tmp_path / "run", progress=False).metrics["test/auc"] > 0.8
 
@@ -49,7 +49,7 @@ def test_the_column_split_is_used(folder: Path, tmp_path: Path) -> None:
     head, *rows = (folder / "nodes.csv").read_text().splitlines()
     splits = [["train", "val", "test"][i % 7 % 3] for i in range(len(rows))]
     (folder / "nodes.csv").write_text("\n".join([head + ",split", *map(",".join, zip(rows, splits, strict=True))]))
-    text = init("graph.nodes", data=folder, out=tmp_path / "r.yaml").read_text()
+    text = init("graph.node", data=folder, out=tmp_path / "r.yaml").read_text()
     assert "ratios" not in text
     assert text.count("split:") == 3
 
@@ -57,9 +57,9 @@ def test_the_column_split_is_used(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("task", "nodes", "said"),
     [
-        ("graph.nodes", "id,label\n" + "".join(f"n{i},oak\n" for i in range(NODES)), "have no features"),
-        ("graph.nodes", "id,a\n" + "".join(f"n{i},1\n" for i in range(NODES)), "0 nodes have a label"),
-        ("graph.links", None, "39 edges; at least 40"),
+        ("graph.node", "id,label\n" + "".join(f"n{i},oak\n" for i in range(NODES)), "have no features"),
+        ("graph.node", "id,a\n" + "".join(f"n{i},1\n" for i in range(NODES)), "0 nodes have a label"),
+        ("graph.link", None, "39 edges; at least 40"),
     ],
 )
 def test_what_cannot_be_learned_from(folder: Path, tmp_path: Path, task: str, nodes: str | None, said: str) -> None:

@@ -11,8 +11,8 @@ from pdl.errors import ConfigError, DataError
 from pdl_quantum import Ansatz, Eigenproblem, Eigenproblems, uccsd
 from pdl_quantum.circuits import Circuit, PauliSum, expectations
 from pdl_quantum.data import Molecule
+from pdl_quantum.data.eigenproblems import problems_of
 from pdl_quantum.templates import real_amplitudes
-from pdl_quantum.variational.eigenproblem import problems_of
 
 SUMS = [PauliSum(2, {"ZZ": 1.0, "XI": 0.5}), PauliSum(2, {"ZZ": -1.0, "IY": 0.25})]
 

@@ -137,9 +137,9 @@ def test_a_recipe_for_a_table_trains_unedited(tmp_path: Path) -> None:
         values = rng.normal(0, 0.1, (60, width)) + (np.arange(60) % 2)[:, None]
         rows = [",".join([*(f"{v:.3f}" for v in each), "ab"[k % 2]]) for k, each in enumerate(values)]
         path = Path(write(tmp_path / f"{width}.csv", "\n".join([",".join([*map(str, range(width)), "kind"]), *rows])))
-        made = init("quantum.rows", data=path, out=tmp_path / f"{width}.yaml")
+        made = init("quantum.classifier", data=path, out=tmp_path / f"{width}.yaml")
         result = train(load(made, ["train.epochs=2", "train.report=false"]), run=tmp_path / str(width),
                        progress=False)  # fmt: skip
         assert set(result.metrics) >= {"val/accuracy", "test/accuracy"}
     with pytest.raises(UsageError, match="the rarest class of column 'kind' has 1 rows"):
-        init("quantum.rows", data=write(tmp_path / "few.csv", "a,kind\n1,x\n2,y\n"), out=tmp_path / "few.yaml")
+        init("quantum.classifier", data=write(tmp_path / "few.csv", "a,kind\n1,x\n2,y\n"), out=tmp_path / "few.yaml")

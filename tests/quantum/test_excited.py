@@ -15,8 +15,8 @@ from pdl_quantum import SSVQE, SubspaceAnsatz
 from pdl_quantum.circuits import Circuit, states
 from pdl_quantum.data import Hamiltonian, RandomHamiltonian
 from pdl_quantum.data.molecule import one
-from pdl_quantum.excited.task import overlaps
 from pdl_quantum.templates import strongly_entangling
+from pdl_quantum.vqd.losses import overlaps
 
 
 @pytest.mark.parametrize("recipe", ["h2_ssvqe", "h2_vqd", "random_ssvqe"])

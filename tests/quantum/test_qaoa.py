@@ -23,10 +23,10 @@ from pdl_quantum.data.combinatorial import known_cuts
 from pdl_quantum.ops import circuit_expectation
 from pdl_quantum.problems import diagonal
 from pdl_quantum.problems.bits import bits_of
-from pdl_quantum.problems.pictures import layout
 from pdl_quantum.qaoa.circuit import QAOACircuit
 from pdl_quantum.qaoa.init import write_recipe
 from pdl_quantum.qaoa.schedule import field, interpolated, ramp
+from pdl_quantum.steps.cuts import layout
 from pdl_quantum.templates import qaoa
 
 

@@ -57,7 +57,8 @@ def pdl_worker(args: argparse.Namespace, mode: str, folder: Path | None) -> dict
     from pdl.train.recipe import Data
     from pdl_graph import GraphSAGE, NodeClassification
     from pdl_graph.data import PowerLaw
-    from pdl_graph.node.sampled import Sampler, drawn
+    from pdl_graph.node.loader import sampled_loader
+    from pdl_graph.node.sampler import NeighbourSampler
 
     threads.set_num_threads(args.threads)
     pdl.seed(0)
@@ -69,8 +70,8 @@ def pdl_worker(args: argparse.Namespace, mode: str, folder: Path | None) -> dict
     for own, given in zip(learned, weights(args), strict=True):
         own.data[...] = given
     task = NodeClassification(neighbours=args.fanouts)
-    sampler = Sampler(data.graph, seed=0)
-    loader = drawn(data, sampler, args.fanouts, Data({"batch_size": args.batch}), training=True, seed=0)
+    sampler = NeighbourSampler(data.graph, seed=0)
+    loader = sampled_loader(data, sampler, args.fanouts, Data({"batch_size": args.batch}), training=True, seed=0)
     first = data.get_batch(np.arange(COMPARED))
     loss = task.step(model, {**first, "blocks": sampler.blocks(first["node"], (-1, -1), epoch=0, step=0)})
     model.dropout = DROPOUT

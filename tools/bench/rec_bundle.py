@@ -23,23 +23,23 @@ from typing import Any
 import numpy as np
 
 import pdl
+from pdl.config import load as load_recipe
 from pdl.export.bundle import Store, to_bytes
 from pdl.export.symbolic import trace_symbolic
 from pdl.runtime.session import Session, load
+from pdl.train import Recipe
 from pdl.vocabulary import Vocabulary
 
 
 def made_up(items: int, hidden: int, store: Store) -> bytes:
     """A bundle of GRU4Rec with fresh weights."""
     import pdl_rec
-    from pdl_rec.sequential.deploy import deployment
-
     pdl.random.seed(0)
     task = pdl_rec.NextItem()
     task.vocabularies["items"] = Vocabulary(str(214_500_000 + 7 * i) for i in range(items))
     model = pdl_rec.GRU4Rec(layers=[hidden], num_items=items).eval()
-    nodes = {"task": {"_target_": "pdl_rec.NextItem"}, "model": {"_target_": "pdl_rec.GRU4Rec"}, "data": {}}
-    given = deployment(task, model, nodes)
+    recipe = Recipe(load_recipe("rec/yoochoose100k_gru4rec"))
+    given = task.deployer(recipe).deployment(model)
     program, _ = trace_symbolic(given.module, given.inputs)
     return to_bytes(program, given, store=store)
 
@@ -64,12 +64,12 @@ def measure(session: Session, length: int, seconds: float) -> dict[str, float]:
     steps, names = session.pipeline, session.bundle.vocabularies["items"].names
     picked = np.random.default_rng(length).integers(0, len(names), length)
     text = ",".join(names[i] for i in picked)
-    sample = steps.take(text)
+    sample = steps.parse(text)
     ((_, inputs),) = steps.batches([sample])
     outputs = {name: array[0] for name, array in session.run(inputs).items()}
     whole = timed(lambda: session(text), seconds)
     parts = {
-        "read": timed(lambda: list(steps.batches([steps.take(text)])), seconds / 3),
+        "read": timed(lambda: list(steps.batches([steps.parse(text)])), seconds / 3),
         "net": timed(lambda: session.run(inputs), seconds / 3),
         "rank": timed(lambda: steps.finish(outputs, sample), seconds / 3),
     }

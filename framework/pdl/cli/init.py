@@ -11,7 +11,7 @@ from pdl.cli import style
 from pdl.errors import UsageError
 
 EXAMPLE = (
-    "Example:  pdl init cv.classification --data photos/        pdl init graph.nodes --data friends/"
+    "Example:  pdl init cv.classification --data photos/        pdl init graph.node --data friends/"
     "        pdl init suite audio"
 )
 SUITE = "suite"

@@ -59,9 +59,9 @@ def command(
     again.
     """
     if model is None or model.startswith("-"):
-        if help or model in (None, "--help"):
+        if help:
             return style.out(context.get_help())
-        raise UsageError(f"which model? write it first: pdl predict RUN {model} ...")
+        raise UsageError("which model? write it first: pdl predict RUN ...")
     if json and out is not None:
         raise UsageError("--json prints and --out writes a file; choose one")
     from pdl.runtime.predict import pipeline_of

@@ -1,10 +1,11 @@
 """Reports: one static HTML file, with curves as SVG and pictures inside; no script, no request to anywhere."""
 
+from pdl.report.card import Card
 from pdl.report.chart import line_chart
 from pdl.report.classes import class_sections
 from pdl.report.page import Section, document, escape, figure_grid, heat_table, picture, png, table
 
 __all__ = [
-    "Section", "class_sections", "document", "escape", "figure_grid", "heat_table", "line_chart", "picture", "png",
-    "table",
+    "Card", "Section", "class_sections", "document", "escape", "figure_grid", "heat_table", "line_chart", "picture",
+    "png", "table",
 ]  # fmt: skip

@@ -7,11 +7,12 @@ from pdl.train.deployed import Deployed
 from pdl.train.hooks import EarlyStop, Hook
 from pdl.train.loop import Evaluation, State, Trainer
 from pdl.train.metrics import Metric
+from pdl.train.parts import Deployer, Reporter, SmokeTest
 from pdl.train.recipe import Recipe
 from pdl.train.settings import TrainSettings
-from pdl.train.task import Loss, SmokeTest, Task
+from pdl.train.task import Loss, Task
 
 __all__ = [
-    "Deployed", "EarlyStop", "Evaluation", "Hook", "Loss", "Metric", "Parts", "Recipe", "SmokeTest", "State", "Task",
-    "TrainSettings", "Trainer", "assemble",
+    "Deployed", "Deployer", "EarlyStop", "Evaluation", "Hook", "Loss", "Metric", "Parts", "Recipe", "Reporter",
+    "SmokeTest", "State", "Task", "TrainSettings", "Trainer", "assemble",
 ]  # fmt: skip

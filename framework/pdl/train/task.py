@@ -6,11 +6,10 @@ The loop calls these methods and nothing else, so a batch may be anything the ta
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -19,13 +18,11 @@ from pdl.data import DataLoader, Fault, IterableDataset, Sample, Subset, check
 from pdl.errors import ConfigError, UsageError
 from pdl.tensor import Tensor
 from pdl.train.metrics import Metric
+from pdl.train.parts import Deployer, Reporter, SmokeTest
 from pdl.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from pdl.export.deployment import Deployment
     from pdl.nn import Module
-    from pdl.report import Section
-    from pdl.runtime.predict import Predictor
     from pdl.train.assembly import Parts
     from pdl.train.loop import Evaluation
     from pdl.train.recipe import Recipe
@@ -52,23 +49,6 @@ class Loss:
     weight: float | Tensor = 1.0
     outputs: tuple[Any, ...] = ()
     parts: dict[str, float | Tensor] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class SmokeTest:
-    """What `pdl selftest` makes of a recipe so that all of it takes seconds.
-
-    train, test   samples of the training data, and of each other split
-    epochs        passes over them
-    batch_size    at most so many samples in a step
-    settings      further settings by dotted key, such as {"model.depth": 2}
-    """
-
-    train: int = 192
-    test: int = 40
-    epochs: int = 8
-    batch_size: int = 32
-    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Task:
@@ -160,42 +140,23 @@ class Task:
         """
         return {}
 
-    # -- use -----------------------------------------------------------------------------------------------------------
-    def deployment(
-        self,
-        model: Module,
-        recipe: Recipe,
-        *,
-        dataset: Any = None,
-        metrics: Mapping[str, float | None] | None = None,
-        licence: str = "",
-    ) -> Deployment:
-        """What to put into a bundle (`pdl export`).
-
-        dataset   whose first samples the bundle is checked with; without one the task makes some up
-        metrics   for the card
-        """
+    # -- what a task hands over ----------------------------------------------------------------------------------------
+    def deployer(self, recipe: Recipe) -> Deployer:
+        """Who makes bundles of its models and answers with them."""
         raise UsageError(
-            f"{type(self).__name__} says nothing about deployment, so its models can be neither exported nor asked; "
-            "override Task.deployment"
+            f"{type(self).__name__} has no deployer, so its models can be neither exported nor asked; override "
+            "Task.deployer"
         )
 
-    def predictor(self, model: Module, recipe: Recipe) -> Predictor:
-        """What a run answers by (`pdl predict RUN`): what its bundle would, unless a run knows more than that."""
-        return self.deployment(model, recipe)
+    def reporter(self) -> Reporter:
+        """Who writes what report.html says beyond result and curves."""
+        return Reporter(self)
 
-    def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
-        """What to put behind `pdl predict RUN` as a first try; a file made for it may be left in the run folder."""
-        return "INPUT"
+    def smoke_test(self, recipe: Recipe) -> SmokeTest:
+        """How `pdl selftest` cuts this recipe down. The loss must still fall."""
+        return SmokeTest()
 
-    def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
-        """Sections of report.html on the final evaluation, beyond curves and tables."""
-        return []
-
-    def log_report(self, lines: Sequence[Mapping[str, Any]]) -> list[Section]:
-        """Sections of report.html on the log (the lines of metrics.jsonl), beyond a chart for each metric."""
-        return []
-
+    # -- data ----------------------------------------------------------------------------------------------------------
     def baselines(self, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
         """What simple methods reach on a split, with the model's protocol: {"popularity": {"recall@20": 0.09}}.
 
@@ -208,10 +169,6 @@ class Task:
         """What is wrong with the data of the recipe; an empty list is good news (`pdl check`)."""
         sources = {split: part.build for split, part in recipe.data.splits.items()}
         return check(sources, num_classes=recipe.model.get("num_classes"), progress=progress)
-
-    def smoke_test(self, recipe: Recipe) -> SmokeTest:
-        """How `pdl selftest` cuts this recipe down. The loss must still fall."""
-        return SmokeTest()
 
 
 class _First(IterableDataset):

@@ -9,7 +9,6 @@ from pdl import watch
 from pdl.errors import PdlError
 from pdl.train.recipe import Recipe
 from pdl.train.task import Task
-from pdl.workflow import selection
 from pdl.workflow.result import Result
 
 Baselines = dict[str, dict[str, float]]
@@ -52,20 +51,4 @@ def comparison(result: Result) -> tuple[list[str], list[list[Any]]]:
     return head, [[name, *(each.get(name) for each in methods)] for name in names]
 
 
-def in_card(card: str, result: Result) -> str:
-    """The card with what chose the weights, and with a section about the baselines, where there are any, before that
-    about the licence."""
-    card = selection.in_card(card, result.selection)
-    if not result.baselines:
-        return card
-    names, rows = comparison(result)
-    lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
-    lines += ["| " + " | ".join("-" if v is None else v if isinstance(v, str) else f"{v:.4f}" for v in row) + " |"
-              for row in rows]  # fmt: skip
-    section = "\n".join(["## Baselines", "", "Fitted on the same training data, on the same split and protocol.", "",
-                         *lines, "", ""])  # fmt: skip
-    before, mark, after = card.partition("## Licence")
-    return f"{before}{section}{mark}{after}" if mark else f"{card.rstrip()}\n\n{section}"
-
-
-__all__ = ["Baselines", "comparison", "has_baselines", "in_card", "measured", "measured_anew"]
+__all__ = ["Baselines", "comparison", "has_baselines", "measured", "measured_anew"]

@@ -32,6 +32,7 @@ from pdl.tensor import as_tensor, no_grad
 from pdl.train.assembly import assemble
 from pdl.train.recipe import Recipe
 from pdl.train.task import Task
+from pdl.workflow.exporting import deployment_of
 from pdl.workflow.measuring import demand_same_net, measure
 from pdl.workflow.run import Run
 
@@ -128,7 +129,7 @@ def compress(
         if split not in parts.loaders:
             raise UsageError(f"{run}: its recipe has no data.{split} to measure on; choose another --split, or give it")
         dataset = getattr(parts.loaders[split], "dataset", None)
-        deployment = task.deployment(parts.model, recipe, dataset=dataset)
+        deployment = deployment_of(task.deployer(recipe), parts.model, dataset)
         program, notes = trace_symbolic(deployment.module, deployment.inputs)
         if source is None:
             batches = _of_images(Path(str(images)), deployment, program, samples)

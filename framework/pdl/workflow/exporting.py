@@ -20,13 +20,15 @@ from pdl.hub.pretrained import deferred
 from pdl.nn import Module
 from pdl.ops.base import Op
 from pdl.program import Program
+from pdl.report import Card
 from pdl.runtime.bench import random_inputs
 from pdl.runtime.bundle import read
 from pdl.runtime.session import Session, load, of_bundle
 from pdl.train.assembly import assemble
+from pdl.train.parts import Deployer
 from pdl.train.recipe import Recipe
 from pdl.train.task import Task
-from pdl.workflow.baselines import in_card
+from pdl.workflow.baselines import comparison
 from pdl.workflow.measuring import measure
 from pdl.workflow.result import Result
 from pdl.workflow.run import Run
@@ -69,16 +71,15 @@ def export(
         raise UsageError("--store belongs to bundles; --to onnx writes float32")
     opened = folder.opened(weights)
     recipe, task, model = opened.recipe, opened.task, opened.model
-    metrics: Mapping[str, float | None] = Result.load(folder.result).metrics if folder.result.is_file() else {}
+    result = Result.load(folder.result) if folder.result.is_file() else None
+    metrics: Mapping[str, float | None] = {} if result is None else result.metrics
     split, dataset, notes = _data(task, recipe)
-    deployment = task.deployment(model, recipe, dataset=dataset, metrics=metrics, licence=licence)
+    deployer = task.deployer(recipe)
+    deployment = deployment_of(deployer, model, dataset)
     cost: list[tuple[str, Any]] = []
     if store != "fp32" and split in MEASURED:
         metrics, cost = _costs(task, recipe, deployment, dataset, split, store)
-        deployment = task.deployment(model, recipe, dataset=dataset, metrics=metrics, licence=licence)
-    if folder.result.is_file():
-        deployment.card = in_card(deployment.card, Result.load(folder.result))
-    deployment.about |= {"weights": opened.weights}
+    describe(deployment, deployer.card(model), metrics, result, licence=licence, weights=opened.weights)
     name = str(folder.describe()["recipe"])
     if to == "onnx":
         return _to_onnx(Path(out) if out else folder.path / "model.onnx", deployment, name, metrics, opset, notes)
@@ -86,6 +87,31 @@ def export(
         raise UsageError("--opset belongs to --to onnx")
     made = write_bundle(Path(out) if out else folder.path / FILE, deployment, folder, metrics, store)
     return Exported(made.path, [*facts_of(made), *cost], [*notes, *made.notes])
+
+
+def deployment_of(deployer: Deployer, model: Module, dataset: Any = None) -> Deployment:
+    """What the deployer makes of a model."""
+    made = deployer.deployment(model, dataset)
+    if not isinstance(made, Deployment):
+        raise UsageError(f"{type(deployer).__name__}.deployment gave {type(made).__name__}, expected a Deployment")
+    return made
+
+
+def describe(
+    deployment: Deployment,
+    card: Card,
+    metrics: Mapping[str, float | None],
+    result: Result | None,
+    *,
+    licence: str = "",
+    weights: str = "",
+) -> None:
+    """Give a deployment its card, with these metrics and what the run's result knows beside them."""
+    selection = "" if result is None else result.selection
+    beside = comparison(result) if result is not None and result.baselines else None
+    deployment.card = card.markdown(metrics=metrics, selection=selection, baselines=beside, licence=licence)
+    deployment.licence = licence
+    deployment.about |= {"weights": weights}
 
 
 def write_bundle(
@@ -266,7 +292,7 @@ def check(config: Config, *, to: Target = "bundle", opset: int | None = None) ->
 
 def _program_of(task: Task, model: Module, recipe: Recipe, dataset: Any) -> tuple[list[str], Program | None, list[str]]:
     try:
-        deployment = task.deployment(model, recipe, dataset=dataset)
+        deployment = deployment_of(task.deployer(recipe), model, dataset)
         program, notes = trace_symbolic(deployment.module, deployment.inputs)
     except TraceError as error:
         return [f"{error.where}: {error.reason}"], None, []

@@ -27,7 +27,7 @@ def open_model(model: str | Path, *, weights: str | None = None) -> Predictor:
         from pdl.workflow.run import Run
 
         run = Run.open(path).opened(weights)
-        return run.task.predictor(run.model.eval(), run.recipe)
+        return run.task.deployer(run.recipe).predictor(run.model.eval())
     if weights is not None:
         raise UsageError(f"{model}: a bundle holds one set of weights, so there is nothing to choose from")
     if is_bundle(path) and path.is_file():

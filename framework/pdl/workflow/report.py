@@ -28,8 +28,8 @@ def write_report(
         Section("Result", table(result.rows())),
         *([Section("Baselines", _baselines(result))] if result.baselines else []),
         Section("Curves", curves(lines)),
-        *task.log_report(lines),
-        *task.report(evaluation, dataset),
+        *task.reporter().log_sections(lines),
+        *task.reporter().sections(evaluation, dataset),
         Section("Recipe", f"<pre>{escape(to_yaml(recipe.config.tree))}</pre>"),
         Section(
             "Made with",

@@ -57,12 +57,4 @@ def _equal(one: Any, other: Any) -> bool:
     return one is other
 
 
-def in_card(card: str, told: str) -> str:
-    """The card with the sentences at the beginning of its section Metrics, or, without one, in a section at its end."""
-    if not told:
-        return card
-    before, mark, after = card.partition("## Metrics\n\n")
-    return f"{before}{mark}{told}\n\n{after}" if mark else f"{card.rstrip()}\n\n## Weights\n\n{told}\n"
-
-
-__all__ = ["in_card", "same_samples", "selection"]
+__all__ = ["same_samples", "selection"]

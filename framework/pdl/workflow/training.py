@@ -28,8 +28,8 @@ from pdl.train.recipe import Recipe
 from pdl.train.settings import TrainSettings
 from pdl.train.task import Task
 from pdl.train.tensorboard import TensorBoard
-from pdl.workflow.baselines import has_baselines, in_card, measured
-from pdl.workflow.exporting import FILE, write_bundle
+from pdl.workflow.baselines import has_baselines, measured
+from pdl.workflow.exporting import FILE, deployment_of, describe, write_bundle
 from pdl.workflow.report import write_report
 from pdl.workflow.result import Result, identity
 from pdl.workflow.run import Run
@@ -253,9 +253,9 @@ def _beside(result: Result, trainer: Trainer, recipe: Recipe, parts: Parts, spli
 def _export(folder: Run, recipe: Recipe, trainer: Trainer, result: Result, dataset: Any) -> None:
     """Write model.pdl; where that cannot be, one line says why."""
     try:
-        deployment = trainer.task.deployment(trainer.model, recipe, dataset=dataset, metrics=result.metrics)
-        deployment.card = in_card(deployment.card, result)
-        deployment.about |= {"weights": result.weights}
+        deployer = trainer.task.deployer(recipe)
+        deployment = deployment_of(deployer, trainer.model, dataset)
+        describe(deployment, deployer.card(trainer.model), result.metrics, result, weights=result.weights)
         write_bundle(folder.path / FILE, deployment, folder, result.metrics)
     except PdlError as error:
         trainer.emit("on_message", f"no {FILE} was written: {str(error).splitlines()[0]}")
@@ -277,5 +277,14 @@ def _result(
         weights=weights,
         pretrained=folder.describe().get("pretrained", []),
         metrics=metrics,
-        next=f"pdl predict {folder.path} {trainer.task.example(trainer.loaders, folder.path)}",
+        next=_next(folder, recipe, trainer),
     )
+
+
+def _next(folder: Run, recipe: Recipe, trainer: Trainer) -> str:
+    """The command to type next."""
+    try:
+        deployer = trainer.task.deployer(recipe)
+    except UsageError:  # a task that is only trained
+        return f"pdl info {folder.path}"
+    return f"pdl predict {folder.path} {deployer.example(trainer.loaders, folder.path)}"

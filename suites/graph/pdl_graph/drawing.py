@@ -1,4 +1,4 @@
-"""Pictures of graphs as SVG: the neighbourhood of a node, and nodes by their vectors in the plane."""
+"""Drawings of graphs as SVG: the neighbourhood of a node, and nodes by their vectors in the plane."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def _text(x: float, y: float, text: str) -> str:
 
 
 def _svg(parts: Sequence[Any], legend: Sequence[tuple[str, str]], title: str) -> str:
-    """The picture, with its title above and its legend below."""
+    """The drawing, with its title above and its legend below."""
     columns = 3 if max((len(name) for name, _ in legend), default=0) <= 18 else 2
     top, rows = (LINE + 6 if title else 0), -(-len(legend) // columns)
     height = top + SIDE + rows * LINE

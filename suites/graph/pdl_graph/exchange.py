@@ -44,7 +44,7 @@ def from_scipy(make: type[Graph], adjacency: Any, *, directed: bool, **about: An
     if weighted:
         about["edge_weight"] = value.astype(np.float32)
     if not directed:
-        _demand_symmetric(matrix)
+        _check_symmetric(matrix)
         keep, edge = source <= target, {k: np.asarray(v) for k, v in about.items() if k in EDGE and v is not None}
         if wrong := [k for k, v in edge.items() if len(v) != len(keep)]:
             what = f"{wrong[0]} has {len(edge[wrong[0]])} rows for {len(keep)} entries of the adjacency"
@@ -54,7 +54,7 @@ def from_scipy(make: type[Graph], adjacency: Any, *, directed: bool, **about: An
     return make.from_edges(source, target, matrix.shape[0], directed=directed, **about)
 
 
-def _demand_symmetric(matrix: Any) -> None:
+def _check_symmetric(matrix: Any) -> None:
     apart = (matrix.tocsr() - matrix.T.tocsr()).tocoo()
     bad = np.flatnonzero(apart.data)
     if len(bad):

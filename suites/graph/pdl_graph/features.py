@@ -10,6 +10,7 @@ import numpy as np
 from pdl.data.faults import fault
 from pdl.ops import CSR
 from pdl_graph.batch import SparseFeatures
+from pdl_graph.ranges import offsets, ranges
 
 Array = np.ndarray
 
@@ -29,21 +30,21 @@ def identity_features(n: int) -> SparseFeatures:
 
 
 def features_from_csr(
-    indptr: Any, indices: Any, value: Any, width: int, *, source: str | Path | None = None
+    indptr: Any, indices: Any, value: Any, width: int, *, path: str | Path | None = None
 ) -> SparseFeatures:
     """Features [N, width] from their nonzeros by rows: `indptr` [N + 1], `indices` and `value` [E].
 
-    DataFault, naming `source`, where they do not fit together.
+    DataFault, naming `path`, where they do not fit together.
     """
     indptr, indices, value = np.asarray(indptr), np.asarray(indices), np.asarray(value)
     advice = "write the matrix again, by rows (scipy.sparse.csr_matrix)"
     if indptr.ndim != 1 or not len(indptr) or indptr[0] != 0 or (np.diff(indptr) < 0).any():
-        raise fault(source, "the rows of the features do not begin one behind another (indptr)", advice)
+        raise fault(path, "the rows of the features do not begin one behind another (indptr)", advice)
     if not indptr[-1] == len(indices) == len(value):
         what = f"features with {indptr[-1]} entries by rows, {len(indices)} columns and {len(value)} values"
-        raise fault(source, what, advice)
+        raise fault(path, what, advice)
     if len(indices) and (indices.min() < 0 or indices.max() >= width):
-        raise fault(source, f"feature {indices.max()} of {width}: a column outside of the matrix", advice)
+        raise fault(path, f"feature {indices.max()} of {width}: a column outside of the matrix", advice)
     return SparseFeatures(CSR.from_rows(indptr, indices, width), np.ascontiguousarray(value, np.float32))
 
 
@@ -62,9 +63,8 @@ def take_rows(x: Any, rows: Array) -> Any:
     if not isinstance(x, SparseFeatures):
         return None if x is None else x[rows]
     counts = np.diff(x.pattern.indptr)[rows]
-    indptr = np.concatenate([[0], np.cumsum(counts)])
-    at = np.repeat(x.pattern.indptr[:-1][rows] - indptr[:-1], counts) + np.arange(indptr[-1])
-    return SparseFeatures(CSR.from_rows(indptr, x.pattern.indices[at], x.shape[1]), x.value[at])
+    at = ranges(x.pattern.indptr[:-1][rows], counts)
+    return SparseFeatures(CSR.from_rows(offsets(counts), x.pattern.indices[at], x.shape[1]), x.value[at])
 
 
 def stack_rows(parts: list[Any]) -> Any:

@@ -68,7 +68,7 @@ class Graph:
         have not one row for each node or edge.
         """
         source, target = np.asarray(source), np.asarray(target)
-        n = structure.demand_ids(source, target, num_nodes)
+        n = structure.check_ids(source, target, num_nodes)
         if not len(source) or "u" in source.dtype.kind + target.dtype.kind:  # an empty list is an array of floats
             source, target = source.astype(np.int64), target.astype(np.int64)
         about = {name: typed(name, value) for name, value in about.items() if value is not None}
@@ -80,7 +80,7 @@ class Graph:
             source, target, at = structure.both_ways(source, target, ordered=bool(edge))
             edge = {k: v[at] for k, v in edge.items()}
         empty = Graph(np.zeros(n + 1, np.int64), np.zeros(0, np.int32), directed=directed, **about)
-        structure.demand_lengths(empty)
+        structure.check_lengths(empty)
         return structure.with_edges(empty, source, target, None, **edge)
 
     @staticmethod

@@ -60,11 +60,11 @@ class HeteroGraph:
                     what = f"{name} of {kind!r} has {count} rows for {self.num_nodes[kind]} nodes"
                     raise fault(None, what, "give each node one row")
         for relation, ends in self.edges.items():
-            self._demand_edges(relation, np.asarray(ends))
+            self._check_edges(relation, np.asarray(ends))
         if unknown := [relation for relation in self.weight if relation not in self.edges]:
             raise fault(None, f"there are weights of {unknown[0]} and no such edges", "name them as the edges are")
 
-    def _demand_edges(self, relation: Relation, ends: Array) -> None:
+    def _check_edges(self, relation: Relation, ends: Array) -> None:
         if not isinstance(relation, tuple) or len(relation) != 3:
             advice = "name it (type of the source, name, type of the target)"
             raise fault(None, f"edges {relation!r} are of no relation", advice)
@@ -73,11 +73,11 @@ class HeteroGraph:
         for row, kind in ((ends[0], relation[0]), (ends[1], relation[2])):
             if kind not in self.num_nodes:
                 raise fault(None, f"edges {relation} join nodes {kind!r}", f"types are {', '.join(self.num_nodes)}")
-            self._demand_ids(relation, row, kind)
+            self._check_ids(relation, row, kind)
         if relation in self.weight and len(self.weight[relation]) != ends.shape[1]:
             raise fault(None, f"edges {relation} and their weights differ in number", "give each edge one weight")
 
-    def _demand_ids(self, relation: Relation, row: Array, kind: str) -> None:
+    def _check_ids(self, relation: Relation, row: Array, kind: str) -> None:
         n, whole = self.num_nodes[kind], row.dtype.kind in "iu"
         bad = np.flatnonzero((row < 0) | (row >= n)) if whole else np.arange(len(row))
         if len(bad):

@@ -90,7 +90,7 @@ def _name_array(names: Any) -> np.ndarray:
 def open_fields(folder: Path) -> dict[str, Any]:
     """The fields of the `Graph` that a folder holds. DataFault where header and files do not fit together."""
     header = _header(folder)
-    arrays = {name: _array(folder, name, told) for name, told in header["arrays"].items()}
+    arrays = {name: _array(folder, name, entry) for name, entry in header["arrays"].items()}
     _check(folder, arrays, header)
     fields: dict[str, Any] = {name: arrays[name] for name in ("indptr", "indices", "x", *_PLAIN) if name in arrays}
     if "x.value" in arrays:
@@ -121,23 +121,23 @@ def _header(folder: Path) -> dict[str, Any]:
     return header
 
 
-def _array(folder: Path, name: str, told: Any) -> np.ndarray:
+def _array(folder: Path, name: str, entry: Any) -> np.ndarray:
     path = folder / f"{name}.npy"
     known = name in _KINDS or name in ("y", "names") or name.startswith("mask.")
-    if not known or "/" in name or "\\" in name or not isinstance(told, dict):
+    if not known or "/" in name or "\\" in name or not isinstance(entry, dict):
         raise fault(folder / HEADER, f"names an array {name!r} that graphs do not have", _ADVICE)
     try:
         array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
     except OSError as error:
         raise unreadable(path, error) from error
     except (ValueError, EOFError) as error:
-        if path.stat().st_size and told.get("shape") and 0 in told["shape"]:
+        if path.stat().st_size and entry.get("shape") and 0 in entry["shape"]:
             array = np.load(path, allow_pickle=False)  # a map cannot hold nothing
         else:
             raise fault(path, f"is damaged: {error}", _ADVICE) from error
     found = {"dtype": array.dtype.str, "shape": list(array.shape)}
-    if found != {"dtype": told.get("dtype"), "shape": told.get("shape")}:
-        raise fault(path, f"holds {found}, the header says {told}", _ADVICE)
+    if found != {"dtype": entry.get("dtype"), "shape": entry.get("shape")}:
+        raise fault(path, f"holds {found}, the header says {entry}", _ADVICE)
     if name in _KINDS and array.dtype != np.dtype(_KINDS[name]):
         raise fault(path, f"holds {array.dtype}, not {np.dtype(_KINDS[name])}", _ADVICE)
     return array
@@ -147,9 +147,9 @@ def _check(folder: Path, arrays: dict[str, np.ndarray], header: dict[str, Any]) 
     """Borders that do not rise, ids outside of the graph, arrays of the wrong length."""
     indptr, indices = arrays["indptr"], arrays["indices"]
     nodes = len(indptr) - 1
-    _demand_borders(folder, "indptr", indptr, indices, nodes)
+    _check_borders(folder, "indptr", indptr, indices, nodes)
     if "x.value" in arrays:
-        _demand_borders(folder, "x.indptr", arrays["x.indptr"], arrays["x.indices"], header["features"])
+        _check_borders(folder, "x.indptr", arrays["x.indptr"], arrays["x.indices"], header["features"])
         if len(arrays["x.value"]) != len(arrays["x.indices"]) or len(arrays["x.indptr"]) != nodes + 1:
             raise fault(folder, "the features do not fit the nodes", _ADVICE)
     for name, array in arrays.items():
@@ -166,7 +166,7 @@ def _check(folder: Path, arrays: dict[str, np.ndarray], header: dict[str, Any]) 
             raise fault(folder / f"{name}.npy", f"holds {array.dtype} {array.shape}", _ADVICE)
 
 
-def _demand_borders(folder: Path, name: str, indptr: np.ndarray, indices: np.ndarray, width: int) -> None:
+def _check_borders(folder: Path, name: str, indptr: np.ndarray, indices: np.ndarray, width: int) -> None:
     good = indptr.ndim == indices.ndim == 1 and len(indptr) and indptr[0] == 0 and indptr[-1] == len(indices)
     if not good or (np.diff(indptr) < 0).any():
         raise fault(folder / f"{name}.npy", "does not say where rows begin", _ADVICE)

@@ -1,4 +1,4 @@
-"""What is done to the edges of graphs: put in order, cut out, turned round, merged, counted, laid side by side."""
+"""What is done to the edges of graphs: put in order, cut out, reversed, merged, counted, laid side by side."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pdl.ops import CSR
 from pdl_graph import analysis
 from pdl_graph.batch import GraphBatch
 from pdl_graph.features import stack_rows, take_rows
+from pdl_graph.ranges import ranges
 
 if TYPE_CHECKING:
     from pdl_graph.graph import Graph
@@ -24,7 +25,7 @@ Merge = Literal["sum", "mean", "max", "min", "first"]
 EDGE = ("edge_weight", "edge_attr", "edge_type")
 NODE = ("y", "node_type")
 MOST = 2**31 - 1  # nodes, which int32 numbers
-_SPARSE = 2**27  # nodes that nobody has told of are taken for a mistake from here on, where edges are few
+_SPARSE = 2**27  # nodes beyond a count that was not given are taken for a mistake from here on, where edges are few
 _HALF = np.int64(2**32 - 1)
 
 
@@ -48,7 +49,7 @@ def by_key(key: Array, n: int) -> tuple[Array, Array]:
     return indptr, key.astype(np.int32)
 
 
-def demand_ids(source: Array, target: Array, n: int | None = None) -> int:
+def check_ids(source: Array, target: Array, n: int | None = None) -> int:
     """The number of nodes, which without `n` is that of the largest id. DataFault unless these are two columns of whole
     numbers from 0 to n - 1."""
     if source.shape != target.shape or source.ndim != 1:
@@ -70,7 +71,7 @@ def demand_ids(source: Array, target: Array, n: int | None = None) -> int:
     return int(n)
 
 
-def demand_lengths(graph: Graph) -> None:
+def check_lengths(graph: Graph) -> None:
     """DataFault unless every array has a row for each node, or each edge."""
     for names, count, thing in (((*NODE, "x"), graph.num_nodes, "nodes"), (EDGE, graph.num_edges, "edges")):
         for name in names:
@@ -123,9 +124,9 @@ def both_ways(source: Array, target: Array, *, ordered: bool) -> tuple[Array, Ar
     at = np.concatenate([np.arange(len(source)), back])
     if ordered:
         order = np.argsort(at, kind="stable")
-        turned = order >= len(source)
+        backward = order >= len(source)
         at = at[order]
-        return np.where(turned, target[at], source[at]), np.where(turned, source[at], target[at]), at
+        return np.where(backward, target[at], source[at]), np.where(backward, source[at], target[at]), at
     return np.concatenate([source, target[back]]), np.concatenate([target, source[back]]), at
 
 
@@ -221,9 +222,7 @@ def subgraph(graph: Graph, nodes: Any) -> Graph:
 def rows_of(indptr: Array, rows: Array) -> tuple[Array, Array]:
     """The edges of some rows, and which of the rows each is of."""
     counts = np.diff(indptr)[rows]
-    starts = np.concatenate([[0], np.cumsum(counts)])
-    at = np.repeat(indptr[:-1][rows] - starts[:-1], counts) + np.arange(starts[-1])
-    return at, np.repeat(np.arange(len(rows)), counts)
+    return ranges(indptr[:-1][rows], counts), np.repeat(np.arange(len(rows)), counts)
 
 
 def _names(names: Any, nodes: Array) -> Any:

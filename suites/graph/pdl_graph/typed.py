@@ -1,4 +1,4 @@
-"""Arrays as the fields of a graph want them; what does not fit is told."""
+"""Arrays as the fields of a graph want them; what does not fit is a fault."""
 
 from __future__ import annotations
 

@@ -11,30 +11,11 @@ from pdl.dtype import Array
 from pdl.errors import UsageError
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.session import Session
-from pdl.runtime.steps import Mark, PostStep, Sample
 from pdl.runtime.steps.images import ImageInput
+from pdl_ocr.steps.lines import Lines
 
 #: from this height on, as a part of its width, a line is one that runs downwards
 UPRIGHT = 1.5
-
-
-class Lines(PostStep):
-    """{"lines": [{"text", "score", "polygon"}]}: the lines of an image, as `Reader` found them."""
-
-    any_script = True
-
-    def __call__(self, value: Any, sample: Sample) -> Any:
-        return {"lines": value}
-
-    def rows(self, answer: Any) -> list[dict[str, Any]]:
-        return list(answer["lines"])
-
-    def caption(self, answer: Any) -> str:
-        count = len(answer["lines"])
-        return f"{count} {'line' if count == 1 else 'lines'}"
-
-    def marks(self, answer: Any) -> list[Mark]:
-        return [Mark(line["polygon"], line["text"]) for line in answer["lines"]]
 
 
 class Reader:

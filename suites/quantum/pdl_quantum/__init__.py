@@ -14,7 +14,7 @@ __version__ = "0.1.0"
 MOVED: dict[str, str] = {}
 """Import paths that moved: {"pdl_quantum.OldName": "pdl_quantum.NewName"}; recipes with the old ones keep working."""
 
-INIT = {"maxcut": "pdl_quantum.qaoa.init:write_recipe", "rows": "pdl_quantum.classifier.init:write_recipe"}
+INIT = {"classifier": "pdl_quantum.classifier.init:write_recipe", "qaoa": "pdl_quantum.qaoa.init:write_recipe"}
 """What `pdl init quantum.TASK` writes recipes with."""
 
 __getattr__, __dir__ = names_of("pdl_quantum.api")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pdl_quantum.adapt import AdaptAnsatz, AdaptVQE
+from pdl_quantum.adapt_vqe import AdaptAnsatz, AdaptVQE
 from pdl_quantum.algorithms import (
     CliffordShadow,
     GibbsState,
@@ -61,17 +61,24 @@ from pdl_quantum.circuits import (
     trace_distance,
     zero_states,
 )
-from pdl_quantum.classifier import QuantumClassifier, QuantumKernel
+from pdl_quantum.classifier import QuantumClassifier
+from pdl_quantum.data.eigenproblems import Eigenproblems
+from pdl_quantum.eigenproblem import Eigenproblem
 from pdl_quantum.encodings import AmplitudeEncoding, AngleEncoding, BasisEncoding, Encoding, IQPEncoding
-from pdl_quantum.excited import SSVQE, VQD, SubspaceAnsatz
+from pdl_quantum.excited import SubspaceAnsatz
+from pdl_quantum.gibbs import GibbsPreparation
+from pdl_quantum.kernel import QuantumKernel
 from pdl_quantum.layer import Layer
-from pdl_quantum.mixed import VQSD, GibbsPreparation, PreparedAnsatz
+from pdl_quantum.mixed import PreparedAnsatz
 from pdl_quantum.models import VSQL, KernelClassifier, VariationalClassifier
 from pdl_quantum.ops import circuit_expectation, circuit_state, pauli_words
 from pdl_quantum.problems import QUBO, TSP, MaxCut, Portfolio
 from pdl_quantum.qaoa import QAOA, QAOACircuit, solve
-from pdl_quantum.variational import Ansatz, Eigenproblem, Eigenproblems, Variational
+from pdl_quantum.ssvqe import SSVQE
+from pdl_quantum.variational import Ansatz, Variational
+from pdl_quantum.vqd import VQD
 from pdl_quantum.vqe import VQE
+from pdl_quantum.vqsd import VQSD
 
 __all__ = [
     "SSVQE",

@@ -89,7 +89,8 @@ def test_version(capsys: Capture) -> None:
         (["train", "--epochs", "3"], "given without dashes: train.epochs=3"),
         (["config", "shwo"], "Did you mean 'show'?"),
         (["eval"], "Usage: pdl eval"),
-        (["predict", "nowhere"], "INPUT"),
+        (["predict", "--topk", "3"], "which model? write it first: pdl predict RUN"),
+        (["predict", "nowhere"], "'nowhere': no file or run folder of that name, and no pretrained model"),
         (["predict", "nowhere", "x.png", "--topk", "0"], "topk"),
         (["predict", "nowhere", "x.png"], "'nowhere': no file or run folder of that name, and no pretrained model"),
         (["predict", "digits_lnet", "x.png"], "did you mean 'digits_lenet'?"),
@@ -215,38 +216,43 @@ def test_the_life_of_a_bundle(tmp_path: Path, capsys: Capture, monkeypatch: pyte
         assert "model.pdl: archive: its end record is not at the end" in capsys.readouterr().err
 
 
-def test_a_bundle_of_sessions(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_options_of_a_model(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.framework.runtime import made
 
     monkeypatch.chdir(tmp_path)
-    Path("shop.pdl").write_bytes(made.sessions(k=3))
-    Path("in.txt").write_text("apple,dates\nkiwi\nfigs,aple\n")
-    assert main(["predict", "shop.pdl", "--session", "apple,dates", "--session", "figs,aple", "--json"]) == 0
-    said = capsys.readouterr()
-    found = json.loads(said.out)
-    assert [each["input"] for each in found] == ["apple,dates", "figs,aple"]
-    assert [len(each["items"]) for each in found] == [3, 3]
-    assert said.err == "figs,aple: aple is not known, and left out; did you mean 'apple'?\n"
-    assert main(["predict", "shop.pdl", "--session", "apple,dates", "--topk", "2"]) == 0
-    table = capsys.readouterr().out.splitlines()
-    best = [each["item"].split()[-1] for each in found[0]["items"][:2]]
-    assert [line.split()[-2] for line in table] == ["item", *best]
-    assert main(["predict", "shop.pdl", "in.txt", "--out", "answers.csv"]) == 0
-    said = capsys.readouterr()
-    assert "1 of 3 inputs have no answer" in said.err
-    assert "1 names are not known" in said.err
-    assert said.out.split() == ["answers", "answers.csv", "inputs", "3", "rows", "6"]
-    assert Path("answers.csv").read_text().startswith("session,rank,item,score\n1,1,")
-    assert main(["predict", "shop.pdl", "apple,dates", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == found[:1], "a word that is no file is a session"
+    Path("shop.pdl").write_bytes(made.rows(k=3))
+    Path("conv.pdl").write_bytes(made.whole("conv"))
+    assert main(["predict", "shop.pdl", "--help"]) == 0
+    said = capsys.readouterr().out
+    assert "Inputs of shop.pdl: " in said
+    assert "--row COLUMN=VALUE,..." in said
+    assert said.rstrip().endswith("It ranks, so --topk limits its answers.")
+    assert main(["predict", "shop.pdl", "--row", '"items=apple,dates"', "--row=items=figs", "--topk", "2"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 5
+    for arguments, says in (
+        (["shop.pdl", "--nodes", "3"], "this model has no option --nodes; it takes "),
+        (["shop.pdl", "--nodes", "3"], ", or --row COLUMN=VALUE,..."),
+        (["shop.pdl", "--row"], "--row needs a value: --row COLUMN=VALUE,..."),
+        (["conv.pdl", "--row", "x=1"], "this model has no option --row; it takes an image"),
+        (["shop.pdl"], "no input; this model takes "),
+        (["--topk", "2"], "which model?"),
+    ):
+        assert main(["predict", *arguments]) == 2, arguments
+        assert says in capsys.readouterr().err
+
+
+def test_answers_as_a_file(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.framework.runtime import made
+
+    monkeypatch.chdir(tmp_path)
+    Path("shop.pdl").write_bytes(made.rows(k=3))
+    Path("in.csv").write_text('items\n"apple,dates"\nfigs\n')
+    assert main(["predict", "shop.pdl", "in.csv", "--out", "answers.csv"]) == 0
+    assert capsys.readouterr().out.split() == ["answers", "answers.csv", "inputs", "2", "rows", "6"]
+    assert Path("answers.csv").read_text().startswith("row,rank,")
     assert main(["predict", "shop.pdl", "gone.csv"]) == 3
     assert "gone.csv: cannot be read" in capsys.readouterr().err
-    assert main(["predict", "shop.pdl", "--session", "kiwi,plum"]) == 3
-    assert "none of the items kiwi, plum is among the 6 that the model knows" in capsys.readouterr().err
-    assert main(["predict", "shop.pdl", "in.txt", "--out", "answers.csv", "--json"]) == 2
-    Path("conv.pdl").write_bytes(made.whole("conv"))
-    assert main(["predict", "conv.pdl", "--session", "apple"]) == 2
-    assert "this model takes a picture, not a session" in capsys.readouterr().err
+    assert main(["predict", "shop.pdl", "in.csv", "--out", "answers.csv", "--json"]) == 2
 
 
 def test_check_and_broken_data(recipe: str, capsys: Capture) -> None:

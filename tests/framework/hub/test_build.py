@@ -82,7 +82,7 @@ def no_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def logits_of(net: nn.Module) -> np.ndarray:
-    small = pdl.runtime.pictures.resize(PICTURE, (8, 8))
+    small = pdl.runtime.images.resize(PICTURE, (8, 8))
     with pdl.no_grad():
         return np.asarray(net(pdl.tensor(((small / 255 - 0.5) / 0.25)[None].astype(np.float32))).data)
 
@@ -186,7 +186,7 @@ def test_graphs(offered: Any, tmp_path: Path) -> None:
     steps = {"pre": {"image": pre}, "post": PIPELINE["post"]}
     offered("net.onnx", model.SerializeToString(), model=None, pipeline=steps, labels="metadata:names", sizes={"h": 8})
     path = bundle_of("net")
-    small = (pdl.runtime.pictures.resize(PICTURE, (8, 8)) / 255 - 0.5) / 0.25
+    small = (pdl.runtime.images.resize(PICTURE, (8, 8)) / 255 - 0.5) / 0.25
     assert load(path)(PICTURE)["label"] == ["ant", "bee", "cow", "dog"][int((small.mean((0, 1)) @ weight).argmax())]
     assert read(path).card == "# The card\n"
     assert read(path).meta["about"]["source"] == "ONNX"

@@ -18,21 +18,20 @@ from pdl.errors import ConfigError, UsageError
 from pdl.export.from_hub import open_system
 from pdl.hub import catalogue, schema, systems
 from pdl.packages import Package
+from pdl.report import png
 from tests.framework.hub.conftest import INDEX, model
 from tests.framework.runtime import made
 
 
 class Chain:
-    """A predictor of two sessions: the sums of what they answer."""
+    """A predictor of two sessions: the weighted sums of what they answer."""
 
     def __init__(self, first: Any, second: Any, *, factor: float = 1.0) -> None:
         self.first, self.second, self.factor = first, second, factor
+        self.pipeline = first.pipeline
 
-    def batch(self, items: list[Any]) -> list[Any]:
-        return [
-            {"sum": self.factor * sum(float(each.run({"image": x})["y"].sum()) for each in (self.first, self.second))}
-            for x in items
-        ]
+    def run(self, inputs: Any, /) -> dict[str, Any]:
+        return {"y": self.factor * (self.first.run(inputs)["y"] + self.second.run(inputs)["y"])}
 
 
 def system(**change: Any) -> dict[str, Any]:
@@ -58,7 +57,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path) -> Pac
 
 
 def write(package: Package, **given: Any) -> None:
-    content = made.good()
+    content = made.whole("conv")
     entry = model(content, file="net.pdl", sources=[{"package": "weights/net.pdl"}])
     (package.folder / "weights" / "net.pdl").write_bytes(content)
     tree = {"format": 1, "models": {"a": entry, "b": entry}, "systems": given}
@@ -129,23 +128,21 @@ def test_a_system_answers(package: Package, monkeypatch: pytest.MonkeyPatch) -> 
     assert found is not None
     chain = open_system(found, threads=1)
     x = np.ones((1, *made.SHAPE), np.float32)
-    alone = float(pdl.runtime.load(made.good()).run({"image": x})["y"].sum())
-    assert chain.batch([x]) == [{"sum": pytest.approx(4 * alone)}]
+    alone = pdl.runtime.load(made.whole("conv")).run({"image": x})["y"]
+    np.testing.assert_allclose(chain.run({"image": x})["y"], 4 * alone, rtol=1e-6)
 
 
 def test_the_command_line_takes_systems(
     package: Package, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    class Counting(Chain):
-        def batch(self, items: list[Any]) -> list[Any]:
-            return [{"label": Path(item).stem, "score": self.factor / 4} for item in items]
-
-    monkeypatch.setattr(suites, "locate", {"pdl_demo.Chain": Counting}.__getitem__)
+    monkeypatch.setattr(suites, "locate", {"pdl_demo.Chain": Chain}.__getitem__)
     write(package, both=system())
     for name in ("a.png", "b.png"):
-        (tmp_path / name).write_bytes(b"")
-    assert main(["predict", "demo/both", str(tmp_path / "*.png"), "--json"]) == 0
-    assert [each["label"] for each in json.loads(capsys.readouterr().out)] == ["a", "b"]
+        (tmp_path / name).write_bytes(png(np.full((9, 12, 3), ord(name[0]), np.uint8)))
+    assert main(["predict", "demo/both", str(tmp_path / "*.png"), "--topk", "1", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [Path(each["input"]).stem for each in found] == ["a", "b"]
+    assert [len(each["top"]) for each in found] == [1, 1]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "both").mkdir()  # what lies at the path comes first
     assert main(["predict", "both", "a.png"]) != 0

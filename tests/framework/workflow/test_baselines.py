@@ -14,7 +14,6 @@ import pdl.train
 from pdl import watch
 from pdl.cli import main
 from pdl.errors import DataError
-from pdl.workflow.baselines import comparison, in_card
 from pdl.workflow.result import FIELDS, Result
 from tests.framework.config.broken import GOOD
 
@@ -85,14 +84,3 @@ def test_a_line_says_why_there_are_none(calls: Any, monkeypatch: pytest.MonkeyPa
     assert len(told) == 1
     assert told[0].startswith("no baselines beside it: the training data is not here (")
     assert told[0].endswith("points.csv: no such file)")
-
-
-def test_the_card_has_them_before_the_licence(calls: Any) -> None:
-    result = pdl.workflow.train(pdl.config.load("recipe.yaml"), run="run", progress=False)
-    assert comparison(result)[0] == ["", "Net", "mean", "nothing"]
-    card = in_card("# Net\n\n## Metrics\n\nx\n\n## Licence\n\nMIT\n", result)
-    assert card.index("## Metrics") < card.index("## Baselines") < card.index("| 0.7500 | 2.5000 |")
-    assert card.endswith("\n\n## Licence\n\nMIT\n")
-    assert "\n\n## Baselines\n" in in_card("# Net\n", result)
-    result.baselines, result.selection = {}, ""
-    assert in_card(card, result) is card

@@ -12,7 +12,7 @@ from pdl.config import load
 from pdl.errors import DataError
 from pdl.runtime import bundle
 from pdl.train.recipe import check
-from pdl.workflow.selection import in_card, same_samples, selection
+from pdl.workflow.selection import same_samples, selection
 from pdl.workflow.training import train
 
 A, B = ([{"image": np.full((2, 2), i + off), "label": i} for i in range(40)] for off in (0, 7))
@@ -73,8 +73,3 @@ def test_the_card_of_a_run_says_so(settings: list[str], told: str, tmp_path: Pat
     card = bundle.read(tmp_path / "run" / "model.pdl").card
     assert card.count(told) == 1
     assert "without the test split" not in card
-
-
-def test_a_card_without_metrics_ends_with_it() -> None:
-    assert in_card("# A net\n", LAST) == f"# A net\n\n## Weights\n\n{LAST}\n"
-    assert in_card("# A net\n", "") == "# A net\n"

@@ -10,7 +10,8 @@ import pytest
 
 from pdl_graph import Graph
 from pdl_graph.data import GraphFolder, NodeData, Planetoid
-from pdl_graph.data.check import check_graph, check_nodes, check_pairs, notes
+from pdl_graph.data.check import check_graph, notes
+from pdl_graph.node.check import check_nodes
 
 MASKS = {"train": np.array([1, 1, 0, 0], bool), "test": np.array([0, 0, 1, 1], bool)}
 
@@ -76,21 +77,6 @@ def test_warnings(made: Graph, told: str) -> None:
 
 def test_notes_of_a_plain_graph_are_none() -> None:
     assert notes(graph()) == []
-
-
-@pytest.mark.parametrize(
-    ("directed", "pairs", "told"),
-    [
-        (True, [[1, 0], [2, 0]], None),
-        (True, [[2, 0], [0, 1]], "1 of 2 pairs are edges that messages use (first: 0, 1)"),
-        (False, [[1, 0]], "1 of 1 pairs are edges that messages use (first: 1, 0)"),
-        (True, [[0, 9]], "pair 0 joins 0 and 9, but the graph has 3 nodes"),
-    ],
-)
-def test_pairs_that_messages_know(directed: bool, pairs: list[list[int]], told: str | None) -> None:
-    made = Graph.from_edges([0, 1], [1, 2], directed=directed)
-    faults = check_pairs(made, np.array(pairs), split="test")
-    assert [f.what for f in faults] == ([] if told is None else [told])
 
 
 def test_data_that_cannot_be_opened_is_a_fault_among_others(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Graphs: made, cut, merged, turned, counted, and kept on disk; properties over drawn graphs, and faults."""
+"""Graphs: made, cut, merged, reversed, counted, and kept on disk; properties over drawn graphs, and faults."""
 
 from __future__ import annotations
 

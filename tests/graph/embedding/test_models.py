@@ -78,7 +78,7 @@ def test_walks_follow_edges_and_end_in_zeros() -> None:
     assert data.sampler.starts.tolist() == [0, 1, 2]
     batch = data.get_batch(np.arange(3))
     assert batch["sequence"].tolist() == [[1, 2, 3], [2, 3, 4], [3, 4, 0]]
-    assert set(batch["others"].tolist()) <= {1, 2, 3, 4}  # who has no edges is never drawn
+    assert set(batch["negatives"].tolist()) <= {1, 2, 3, 4}  # who has no edges is never drawn
 
 
 def test_sequences_depend_on_seed_epoch_and_number_alone() -> None:
@@ -137,7 +137,7 @@ def test_sparse_updates_are_those_of_whole_tables() -> None:
             data.set_epoch(epoch)
             batch = data.get_batch(np.arange(10))
             optimizer.zero_grad()
-            model.loss(pdl.as_tensor(batch["sequence"]), pdl.as_tensor(batch["others"]), 5).backward()
+            model.loss(pdl.as_tensor(batch["sequence"]), pdl.as_tensor(batch["negatives"]), 5).backward()
             optimizer.step()
         return np.array(model.vectors().data)
 

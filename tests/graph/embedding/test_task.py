@@ -15,8 +15,8 @@ from pdl.train import Recipe, assemble
 from pdl.workflow import Run
 from pdl_graph import DeepWalk, NodeEmbedding
 from pdl_graph.data import BlogCatalog, CaAstroPh, EdgeSplit
+from pdl_graph.embedding.check import check_recipe
 from pdl_graph.embedding.decoders import combined, for_pairs
-from pdl_graph.embedding.use import check
 
 SMALL = ["model.dim=32", "model.walk_length=20", "model.window=5"]
 SMALL += ["train.epochs=20", "data.batch_size=32"]
@@ -54,10 +54,10 @@ def test_pairs_are_told_and_labels_too(runs: dict[str, Path]) -> None:
 def test_a_run_answers_for_nodes_and_pairs_together(runs: dict[str, Path]) -> None:
     found = workflow.predict(runs["ca"], ["3", {"pair": ["3", "4"]}, {"node": "5"}], topk=4)
     assert [each["input"] for each in found] == ["3", "3:4", "5"]
-    scores = [node["score"] for node in found[0]["nodes"]]
+    scores = [item["score"] for item in found[0]["nodes"]]
     assert len(scores) == 4
     assert scores == sorted(scores, reverse=True)
-    assert "3" not in [node["node"] for node in found[0]["nodes"]]
+    assert "3" not in [item["node"] for item in found[0]["nodes"]]
     assert 0 < found[1]["edge"] < 1
     with pytest.raises(DataError, match="node 'nobody' is not among the"):
         workflow.predict(runs["ca"], ["nobody"])
@@ -83,7 +83,7 @@ def test_bundles_say_what_runs_say(runs: dict[str, Path]) -> None:
         ("ca", ["--nodes", "3,4", "--topk", "2"], 0, "score"),
         ("ca", ["--pairs", "3:4"], 0, "edge"),
         ("blogcatalog", ["--nodes", "3"], 0, "score"),
-        ("blogcatalog", ["--pairs", "3:4"], 2, "this model has no option --pairs"),
+        ("blogcatalog", ["--pairs", "3:4"], 2, "has no option --pairs"),
     ],
 )
 def test_the_command_line(
@@ -136,8 +136,8 @@ def test_faults(tmp_path: Path) -> None:
         workflow.train(Recipe(recipe(data=data, model=wrong)), run=tmp_path / "c", progress=False)
     with pytest.raises(UsageError, match="overfit"):
         assemble(NodeEmbedding(), Recipe(recipe(data=data)), overfit=4)
-    with pytest.raises(ConfigError, match="the task tells it"):
+    with pytest.raises(ConfigError, match="the task infers it"):
         DeepWalk(dim=3)
-    assert not [fault for fault in check(Recipe(recipe(data=data))) if fault.severity == "error"]
+    assert not [fault for fault in check_recipe(Recipe(recipe(data=data))) if fault.severity == "error"]
     twice = {"train": data["train"], "test": {**data["test"], "seed": 5}}
-    assert any("are in train too" in fault.what for fault in check(Recipe(recipe(data=twice))))
+    assert any("are in train too" in fault.what for fault in check_recipe(Recipe(recipe(data=twice))))

@@ -31,7 +31,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "own.csv").write_text("smiles,a,b\n" + ROWS * 4)
     data = {"_target_": "pdl_graph.data.Molecules", "path": str(folder / "own.csv"), "targets": ["a", "b"],
             "splitting": "random"}  # fmt: skip
-    encoder = {"_target_": "pdl_graph.GINE", "hidden": 8, "layers": 2}
+    encoder = {"_target_": "pdl_graph.GINE", "hidden": 8, "num_layers": 2}
     config = {
         "task": {"_target_": "pdl_graph.GraphPrediction", "kind": "regression"},
         "model": {"_target_": "pdl_graph.GraphNet", "encoder": encoder, "readout": ["mean", "max"]},

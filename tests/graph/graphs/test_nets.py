@@ -13,7 +13,7 @@ import pdl
 from pdl.errors import ConfigError
 from pdl.tensor import no_grad
 from pdl_graph import GAT, GCN, GIN, GINE, GINConv, GINEConv, GraphNet
-from pdl_graph.graphs.packed import Packed
+from pdl_graph.graphs.packing import Packed
 from pdl_graph.pooling import AttentionPool, MaxPool, MeanPool, Pools, SAGPool, SumPool
 from tests.graph.graphs.samples import drawn, matrix, permuted
 
@@ -82,12 +82,12 @@ def test_readouts() -> None:
 def nets() -> dict[str, GraphNet]:
     """A net of each kind for 3 features of nodes and 2 of edges."""
     pdl.seed(1)
-    gin = {jumping: GIN(3, hidden=8, layers=2, jumping=jumping) for jumping in ("concat", "last", "sum")}
+    gin = {jumping: GIN(3, hidden=8, num_layers=2, jumping=jumping) for jumping in ("concat", "last", "sum")}
     return {
         "gin": GraphNet(gin["concat"], 2),
-        "gin, last": GraphNet(gin["last"], 2, readout=["mean", "max"], head=[6]),
+        "gin, last": GraphNet(gin["last"], 2, readout=["mean", "max"], hidden=[6]),
         "gin, sum": GraphNet(gin["sum"], 2, readout="attention"),
-        "gine": GraphNet(GINE(3, num_edge_features=2, hidden=8, layers=2), 2, readout="mean"),
+        "gine": GraphNet(GINE(3, num_edge_features=2, hidden=8, num_layers=2), 2, readout="mean"),
         "gcn": GraphNet(GCN(3, 8, dropout=0.0), 2, readout="max"),
         "gat": GraphNet(GAT(3, 8, dropout=0.0), 2, readout=["mean", "max"], sag=0.4),
     }
@@ -144,5 +144,5 @@ def test_what_a_net_needs() -> None:
         GINE(3)
     with pytest.raises(ConfigError, match="num_classes"):
         GraphNet(GIN(3))
-    assert GIN(3, hidden=8, layers=2).num_classes == 19
-    assert GIN(3, 4, hidden=8, layers=2)(drawn(np.random.default_rng(0)).batch()).shape == (6, 4)
+    assert GIN(3, hidden=8, num_layers=2).num_classes == 19
+    assert GIN(3, 4, hidden=8, num_layers=2)(drawn(np.random.default_rng(0)).batch()).shape == (6, 4)

@@ -23,10 +23,9 @@ from pdl.workflow import train
 from pdl.workflow.run import Run
 from pdl_graph import GraphPrediction
 from pdl_graph.data import GraphSet, TUGraphs
-from pdl_graph.graphs import use
+from pdl_graph.graphs.deploy import GraphDeployer
 from tests.graph.graphs.samples import drawn
 from tests.graph.recipes import recipe_of
-from tests.pipelines import pipeline
 
 
 class Drawn(GraphSet):
@@ -54,7 +53,10 @@ def recipe(kind: str = "classification", **task: Any) -> dict[str, Any]:
     data = {"_target_": "pdl_graph.data.TUGraphs", "name": "MUTAG"}
     return {
         "task": {"_target_": "pdl_graph.GraphPrediction", "kind": kind, **task},
-        "model": {"_target_": "pdl_graph.GraphNet", "encoder": {"_target_": "pdl_graph.GIN", "hidden": 8, "layers": 2}},
+        "model": {
+            "_target_": "pdl_graph.GraphNet",
+            "encoder": {"_target_": "pdl_graph.GIN", "hidden": 8, "num_layers": 2},
+        },
         "data": {**{split: {**data, "split": split} for split in ("train", "val", "test")}, "batch_size": 16},
         "optim": {"_target_": "pdl.optim.Adam", "lr": 1e-2},
         "train": {"epochs": 8, "compile": False, "report": False, "export": False},
@@ -114,12 +116,9 @@ def test_numbers_are_standardised_and_measured_in_their_units() -> None:
 
 def said(task: GraphPrediction, outputs: np.ndarray) -> dict[str, Any]:
     """What the steps of a bundle make of a model's outputs for one graph."""
-    steps = pipeline(**use.answering(task, nn.Identity()).steps(), labels=use.labels(task))
-    return steps.finish({steps_output(task): outputs}, Sample())  # type: ignore[no-any-return]
-
-
-def steps_output(task: GraphPrediction) -> str:
-    return next(iter(use.answering(task, nn.Identity()).steps()["post"]))
+    deployment = GraphDeployer(task, recipe_of()).deployment(nn.Identity())
+    assert deployment.pipeline is not None
+    return deployment.pipeline.finish({deployment.outputs[0]: outputs}, Sample())  # type: ignore[no-any-return]
 
 
 def test_questions_with_unknown_answers() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from pdl_graph.knowledge.baselines import Counting, baselines
-from pdl_graph.knowledge.known import Known
-from pdl_graph.knowledge.loader import Ranked
+from pdl_graph.knowledge.loader import RankedQueries
+from pdl_graph.knowledge.queries import KnownAnswers
 
 RNG = np.random.default_rng(0)
 ENTITIES, RELATIONS = 12, 3
@@ -44,7 +44,7 @@ def test_a_symmetric_relation_is_a_rule() -> None:
     """Every fact stands in training the other way round; frequency knows nothing of it."""
     there = np.stack([np.arange(1, 11), np.ones(10), np.arange(11, 21)], axis=1).astype(np.int32)
     train = np.concatenate([there, there[:7, ::-1]])
-    asked = Ranked(there[7:, ::-1].copy(), Known([train], 20, 1))
+    asked = RankedQueries(there[7:, ::-1].copy(), KnownAnswers([train], 20, 1))
     found = baselines(train, asked, 20, 1, cutoffs=(1,), ties="conservative")
     assert found["rules"]["hits@1"] == 1.0
     assert found["frequency"]["hits@1"] == 0.0

@@ -1,4 +1,4 @@
-"""Losses against their formulas, one question at a time."""
+"""Losses against their formulas, one query at a time."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_scores_are_the_papers(kind: Any, options: dict[str, Any], formula: Call
             expected = formula(model, entity[head], relation[r], entity[tail])
             assert scores[row, other] == pytest.approx(expected, rel=1e-5, abs=1e-5)
     query = model.query(*model.vectors(asked([2, 7], [1, 2], [0, 1])))  # type: ignore[arg-type]
-    own = model.own(query, model.entities(*asked([4, 8]))).data
+    own = model.score(query, model.entities(*asked([4, 8]))).data
     np.testing.assert_allclose(own, scores[[0, 2], [4, 8]], rtol=1e-5, atol=1e-5)
 
 
@@ -98,7 +98,9 @@ def test_gradients_are_finite_differences(kind: Any, options: dict[str, Any], fo
     def value(entity: pdl.Tensor, relation: pdl.Tensor, others: pdl.Tensor, answer: pdl.Tensor) -> pdl.Tensor:
         query = model.query(entity, relation)
         sizes = sum(model.moduli(v).sum() for v in (entity, relation, answer))
-        return pdl.sin(model.among(query, others)).sum() + pdl.sin(model.own(query, answer)).sum() + pdl.sin(sizes)
+        return (
+            pdl.sin(model.score_all(query, others)).sum() + pdl.sin(model.score(query, answer)).sum() + pdl.sin(sizes)
+        )
 
     tensors = [pdl.tensor(v, requires_grad=True) for v in vectors]
     value(*tensors).backward()

@@ -17,7 +17,7 @@ from pdl.train.assembly import learned_config, restored
 from pdl_graph import KnowledgeGraph, RotatE
 from pdl_graph.data import Triples
 from pdl_graph.data.triples import write_stand_in
-from pdl_graph.knowledge.ranking import Ranks, measure
+from pdl_graph.knowledge.metrics import Ranks, measure
 from pdl_graph.knowledge.report import cardinality
 from tests.graph.recipes import recipe_of
 
@@ -25,7 +25,7 @@ SPLITS = ("train", "val", "test")
 
 
 def data(folder: Path, **more: Any) -> dict[str, Any]:
-    nodes = {s: {"_target_": "pdl_graph.data.Triples", "source": str(folder), "split": s} for s in SPLITS}
+    nodes = {s: {"_target_": "pdl_graph.data.Triples", "path": str(folder), "split": s} for s in SPLITS}
     return {"data": {**nodes, "batch_size": 50, "eval_batch_size": 7, **more},
             "model": {"_target_": "pdl_graph.RotatE", "dim": 8, "margin": 3.0}}  # fmt: skip
 
@@ -41,7 +41,7 @@ def facts_of(parts: Any, splits: Sequence[str] = SPLITS) -> list[tuple[int, int,
 
 
 def by_loop(task: KnowledgeGraph, model: Any, parts: Any, split: str) -> list[float]:
-    """The rank of every question, one entity at a time."""
+    """The rank of every query, one entity at a time."""
     known, found = set(facts_of(parts)), []
     test = facts_of(parts, [split])
     for inverse in (0, 1):
@@ -88,22 +88,22 @@ def test_batches_of_training_share_entities_that_do_not_answer(cfg: dict[str, An
     loader: Any = parts.loaders["train"]
     batches = list(loader)
     for batch in batches:
-        assert len(set(batch["others"].tolist())) == 20
-        assert batch["others"].min() >= 1
+        assert len(set(batch["negatives"].tolist())) == 20
+        assert batch["negatives"].min() >= 1
         for row, (e, r, inverse, answer) in enumerate(
             zip(*(batch[name].tolist() for name in ("entity", "relation", "inverse", "answer")), strict=True)
         ):
             seen.append((answer, r, e) if inverse else (e, r, answer))
             tails, heads = (sum((x[c], x[1]) == (seen[-1][c], r) for x in known) for c in (0, 2))
             weights.append(batch["weight"][row] * np.sqrt(tails + heads))
-            facts = [(x, r, e) if inverse else (e, r, x) for x in batch["others"].tolist()]
+            facts = [(x, r, e) if inverse else (e, r, x) for x in batch["negatives"].tolist()]
             assert batch["known"][row].tolist() == [fact in known for fact in facts]
     assert sorted(seen) == sorted(2 * facts_of(parts, ["train"]))
     np.testing.assert_allclose(weights, weights[0], rtol=1e-5)
     again = assemble(task, recipe_of(cfg), splits=("train",), seed=3).loaders["train"]
-    np.testing.assert_array_equal(next(iter(again))["others"], batches[0]["others"])
+    np.testing.assert_array_equal(next(iter(again))["negatives"], batches[0]["negatives"])
     loader.set_epoch(1)
-    assert not np.array_equal(next(iter(loader))["others"], batches[0]["others"])
+    assert not np.array_equal(next(iter(loader))["negatives"], batches[0]["negatives"])
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ def test_batches_of_training_share_entities_that_do_not_answer(cfg: dict[str, An
     [
         ("RotatE", {}),
         ("ComplEx", {"loss": "softmax", "n3": 0.01}),
-        ("ComplEx", {"loss": "softmax", "negatives": "all"}),
-        ("RotatE", {"loss": "softmax", "negatives": "all"}),
+        ("ComplEx", {"loss": "softmax", "negative_sampling": "all"}),
+        ("RotatE", {"loss": "softmax", "negative_sampling": "all"}),
         ("RotatE", {"loss": "margin", "margin": 0.5, "subsampling": True}),
     ],
     ids=str,
@@ -141,14 +141,17 @@ def test_sampled_softmax_over_all_others_is_the_whole(cfg: dict[str, Any]) -> No
     """With every entity among the negatives, the sampled loss differs from the whole only by what is known."""
     for model in ("RotatE", "DistMult"):
         cfg["model"] = {"_target_": f"pdl_graph.{model}", "dim": 8}
-        whole, drawn = KnowledgeGraph(loss="softmax", negatives="all"), KnowledgeGraph(loss="softmax", num_negatives=99)
+        whole, drawn = (
+            KnowledgeGraph(loss="softmax", negative_sampling="all"),
+            KnowledgeGraph(loss="softmax", num_negatives=99),
+        )
         parts = assemble(drawn, recipe_of(cfg), splits=("train",))
         batch = next(iter(parts.loaders["train"]))
-        keep = np.array([name not in ("others", "known") for name in batch])
+        keep = np.array([name not in ("negatives", "known") for name in batch])
         assert keep.sum() >= 4
         answer = batch["answer"]
-        batch["known"] = batch["others"][None] == answer[:, None]  # none but the answer is left out
-        size = len(batch["others"])
+        batch["known"] = batch["negatives"][None] == answer[:, None]  # none but the answer is left out
+        size = len(batch["negatives"])
         model_ = parts.model
         found = drawn.step(model_, batch).value.item()
         scores = drawn.scores(model_, batch)[:, 1:].astype(np.float64)
@@ -187,7 +190,7 @@ def test_the_report_says_where_it_is_right(cfg: dict[str, Any]) -> None:
     for batch in loader:
         ranks.update(*task.evaluate(parts.model, batch).outputs)
     evaluation = Evaluation("test", {}, {"ranks": ranks.compute()}, {}, 0.0)
-    titles = {section.title: section.html for section in task.report(evaluation, loader.dataset)}
+    titles = {section.title: section.html for section in task.reporter().sections(evaluation, loader.dataset)}
     assert list(titles) == ["Filtered ranking (test)", "By kind of relation", "By relation"]
     assert "All 48 entities are ranked but for other answers" in titles["Filtered ranking (test)"]
     assert "1-to-1, heads" in titles["By kind of relation"]
@@ -208,13 +211,13 @@ def test_what_is_remembered_restores_the_model(cfg: dict[str, Any]) -> None:
     again = restored(KnowledgeGraph(), recipe_of({**cfg, "model": {**cfg["model"], **learned["model"]}}))
     assert isinstance(again, RotatE)
     again.load_state_dict(parts.model.state_dict())
-    question = {"entity": np.array([3]), "relation": np.array([1]), "inverse": np.array([1])}
-    np.testing.assert_array_equal(task.scores(again, question), task.scores(parts.model, question))
+    query = {"entity": np.array([3]), "relation": np.array([1]), "inverse": np.array([1])}
+    np.testing.assert_array_equal(task.scores(again, query), task.scores(parts.model, query))
 
 
 def test_what_does_not_fit_is_told(cfg: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="negatives=all goes with loss=softmax, not margin"):
-        KnowledgeGraph(loss="margin", negatives="all")
+    with pytest.raises(ConfigError, match="negative_sampling=all goes with loss=softmax, not margin"):
+        KnowledgeGraph(loss="margin", negative_sampling="all")
     cfg["model"] = {"_target_": "pdl.nn.Linear", "in_features": 1, "out_features": 1}
     with pytest.raises(ConfigError):
         assemble(KnowledgeGraph(), recipe_of(cfg))
@@ -222,6 +225,6 @@ def test_what_does_not_fit_is_told(cfg: dict[str, Any]) -> None:
 
 def test_few_facts_of_training_are_all_that_training_knows(cfg: dict[str, Any]) -> None:
     task = KnowledgeGraph()
-    task.prepare(recipe_of(cfg), {"train": Few(Triples(cfg["data"]["train"]["source"]), 30)})
+    task.prepare(recipe_of(cfg), {"train": Few(Triples(cfg["data"]["train"]["path"]), 30)})
     assert [len(task.known[split]) for split in SPLITS] == [30, 12, 12]
     assert len(task.vocabularies["entities"]) == 48

@@ -18,7 +18,7 @@ from pdl.data import DataFault, Few
 from pdl.errors import ConfigError, DataError
 from pdl_graph.data import Triples
 from pdl_graph.data.triples import triples_of, vocabularies_of
-from pdl_graph.data.triples_check import check_triples, inverse_relations
+from pdl_graph.knowledge.check import check_triples, inverse_relations
 
 TEXT = {
     "train": "a\tlikes\tb\nb\tliked by\ta\nb\tlikes\tc\nc\tliked by\tb\nc\tlikes\ta\na\tliked by\tc\n",
@@ -161,7 +161,7 @@ def test_check_tells_what_misleads(store: Path) -> None:
     found = check_triples({split: Triples("shop", split=split) for split in ("train", "val", "test")})  # type: ignore[arg-type]
     told = [(fault.split, fault.severity, fault.what) for fault in found]
     assert told == [
-        ("train", "warning", "2 relations are, turned round, for 80% or more those of another one: likes of liked by "
+        ("train", "warning", "2 relations have 80% or more of their facts in an inverse one: likes of liked by "
          "(100%), liked by of likes (100%)"),
         ("val", "warning", "1 facts too many: stated twice (first: a, likes, c)"),
         ("test", "error", "1 of 2 facts are in train, too (first: b, likes, c)"),

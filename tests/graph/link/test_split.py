@@ -139,7 +139,7 @@ def test_others_of_training_are_new_in_each_epoch_and_no_edges_of_the_message_gr
         ({"split": "dev"}, ConfigError, "none of train, val, test"),
         ({"val": 0.5, "test": 0.5}, ConfigError, "leave no edge"),
         ({"split": "val", "val": 0.0}, DataError, "no edge of"),
-        ({"split": "test", "negatives": 1e4}, DataError, "ask for fewer"),
+        ({"split": "test", "negative_ratio": 1e4}, DataError, "ask for fewer"),
     ],
 )
 def test_what_cannot_be_split_is_refused(settings: dict[str, Any], error: type[Exception], match: str) -> None:

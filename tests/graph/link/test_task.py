@@ -16,10 +16,11 @@ from pdl.workflow import train
 from pdl_graph import VGAE, BilinearDecoder, DotDecoder, Graph, LinkPrediction, MLPDecoder
 from pdl_graph.data import EdgeSplit, Planetoid
 from pdl_graph.link.baselines import personalised_pagerank, shared_neighbours
-from pdl_graph.link.check import check
+from pdl_graph.link.check import check_recipe
+from pdl_graph.link.loader import as_constant
+from pdl_graph.link.losses import balanced_loss
 from pdl_graph.link.metrics import hits, reciprocal_rank
 from pdl_graph.link.report import neighbourhood
-from pdl_graph.link.task import balanced_loss, constant
 
 GCN = {"_target_": "pdl_graph.GCN", "hidden": 32, "num_classes": 16, "dropout": 0.0}
 MODELS: dict[str, dict[str, Any]] = {
@@ -34,7 +35,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "mlp on hidden": {
         "_target_": "pdl_graph.LinkPredictor",
         "encoder": GCN,
-        "hidden": True,
+        "penultimate": True,
         "decoder": {"_target_": "pdl_graph.MLPDecoder", "dim": 32, "hidden": 16},
     },
 }
@@ -80,7 +81,7 @@ def test_a_run_is_used_without_its_data(tmp_path: Path) -> None:
     again.load_state_dict(parts.model.state_dict())
     batch = parts.datasets["val"].get_batch(np.arange(20))
     parts.model.eval()
-    logits = again.eval()(constant(parts.datasets["val"].graph, self_loops=True), batch["pair"])
+    logits = again.eval()(as_constant(parts.datasets["val"].graph, self_loops=True), batch["pair"])
     np.testing.assert_allclose(task.evaluate(parts.model, batch).outputs[0].data, logits.data)
 
 
@@ -88,9 +89,9 @@ def test_graphs_without_features_have_those_of_the_identity() -> None:
     rng = np.random.default_rng(0)
     graph = Graph.from_edges(*rng.integers(0, 20, (2, 60)), 20, directed=False)
     model = VGAE(20, hidden=8, dim=4)
-    z = model.embed(constant(graph, self_loops=True)).data
+    z = model.embed(as_constant(graph, self_loops=True)).data
     plain = graph.with_(x=np.eye(20, dtype=np.float32))
-    np.testing.assert_allclose(z, model.embed(constant(plain, self_loops=True)).data, atol=1e-5)
+    np.testing.assert_allclose(z, model.embed(as_constant(plain, self_loops=True)).data, atol=1e-5)
 
 
 def test_decoders_follow_their_formulas() -> None:
@@ -110,7 +111,7 @@ def test_decoders_follow_their_formulas() -> None:
 
 
 def test_the_divergence_is_that_of_two_normal_distributions() -> None:
-    graph = constant(Graph.from_edges([0, 1], [1, 2], 3, directed=False), self_loops=True)
+    graph = as_constant(Graph.from_edges([0, 1], [1, 2], 3, directed=False), self_loops=True)
     model = VGAE(3, hidden=4, dim=2, kl=6.0)
     hidden, norm = model._hidden(graph)
     mean = model.embed(graph).data.astype(np.float64)
@@ -138,7 +139,7 @@ def test_ranks_of_edges_among_others() -> None:
     assert [hits(scores, labels, k) for k in (1, 2, 3, 4, 5)] == pytest.approx([1 / 3, 1 / 3, 2 / 3, 1, 1])
 
 
-def test_a_picture_shows_what_is_around_a_hidden_edge() -> None:
+def test_a_drawing_shows_what_is_around_a_hidden_edge() -> None:
     graph = Graph.from_edges([0, 1, 2, 3, 4, 4], [2, 2, 3, 4, 5, 6], 9, directed=False, names=list("abcdefghi"))
     pairs, labels = np.array([[7, 8], [0, 1], [5, 6]]), np.array([1, 1, 0])
     (section,) = neighbourhood(graph, pairs, np.array([0.0, 2.0, 0.0]), labels)
@@ -172,10 +173,10 @@ def test_baselines_count_what_they_say() -> None:
 
 def test_splits_that_do_not_fit_are_told(tmp_path: Path) -> None:
     good = recipe(tmp_path, "gae")
-    assert not [fault for fault in check(Recipe(good)) if fault.severity == "error"]
+    assert not [fault for fault in check_recipe(Recipe(good)) if fault.severity == "error"]
     other = {**good["data"]["test"], "seed": 2}
     bad = Recipe(recipe(tmp_path, "gae", data={"test": other}))
-    told = " | ".join(fault.what for fault in check(bad))
+    told = " | ".join(fault.what for fault in check_recipe(bad))
     assert "are in train, too" in told
     with pytest.raises(ConfigError, match="its messages use other edges"):
         assemble(LinkPrediction(), bad)
@@ -193,6 +194,6 @@ def test_edges_to_be_found_in_the_message_graph_are_leaks(tmp_path: Path, monkey
         self.targets = np.ones_like(self.targets)
 
     monkeypatch.setattr(EdgeSplit, "__init__", leaky)
-    told = " | ".join(fault.what for fault in check(Recipe(recipe(tmp_path, "gae"))))
+    told = " | ".join(fault.what for fault in check_recipe(Recipe(recipe(tmp_path, "gae"))))
     assert "of test are in the message graph" in told
     assert "have a label that is not the graph's" in told

@@ -159,7 +159,7 @@ CASES: dict[str, tuple[dict[str, Any], Dense, int]] = {  # options, the dense fo
     "SSGC": ({"hops": 4, "alpha": 0.1}, ssgc, F * K + K),
     "APPNP": ({"hidden": 5, "hops": 4, "alpha": 0.2}, appnp, F * 5 + 5 + 5 * K + K),
     "GPRGNN": ({"hidden": 5, "hops": 3, "alpha": 0.2}, gprgnn, F * 5 + 5 + 5 * K + K + 4),
-    "GCNII": ({"hidden": 5, "layers": 3}, gcnii, F * 5 + 5 + 3 * 25 + 5 * K + K),
+    "GCNII": ({"hidden": 5, "num_layers": 3}, gcnii, F * 5 + 5 + 3 * 25 + 5 * K + K),
 }  # fmt: skip
 SPECTRAL = [name for name in CASES if not name.startswith("GAT")]
 

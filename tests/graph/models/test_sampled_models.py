@@ -127,13 +127,13 @@ def test_rgcn_settings() -> None:
 
 
 NETS: dict[str, Any] = {
-    "sage": lambda: GraphSAGE(F, C, hidden=5, layers=2, dropout=0),
-    "sage_normalized": lambda: GraphSAGE(F, C, hidden=5, layers=3, dropout=0, normalize=True),
+    "sage": lambda: GraphSAGE(F, C, hidden=5, num_layers=2, dropout=0),
+    "sage_normalized": lambda: GraphSAGE(F, C, hidden=5, num_layers=3, dropout=0, normalize=True),
     "sage_max": lambda: GraphSAGE(F, C, hidden=5, aggregator="max", dropout=0),
     "sage_lstm": lambda: GraphSAGE(F, C, hidden=5, aggregator="lstm", dropout=0),
     "rgcn": lambda: RGCN(F, C, R, hidden=6),
     "rgcn_bases": lambda: RGCN(F, C, R, hidden=6, bases=2),
-    "rgcn_blocks": lambda: RGCN(F, C, R, hidden=4, blocks=2, layers=3),
+    "rgcn_blocks": lambda: RGCN(F, C, R, hidden=4, blocks=2, num_layers=3),
     "rgcn_nodes": lambda: RGCN(None, C, R, N, hidden=4),
 }
 

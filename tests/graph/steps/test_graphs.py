@@ -169,7 +169,7 @@ def test_a_bundle_answers_for_the_nodes_of_new_graphs(tmp_path: Path) -> None:
 NODE = {"step": "graph", "kind": "node", "features": 2}
 
 
-def test_flags_become_questions(tmp_path: Path) -> None:
+def test_flags_become_queries(tmp_path: Path) -> None:
     step = made_pipeline({"ask": [{**NODE, "part": "ask"}]}).input
     assert [flag.name for flag in step.flags] == ["--nodes", "--new-graph"]
     found = step.from_flags({"--nodes": ["x,y", '"a,b"'], "--new-graph": ["g"]})

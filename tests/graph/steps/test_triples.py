@@ -41,7 +41,7 @@ def step() -> InputStep:
         ('"head=bee, queen",relation=is', [2, 2, 0], '"bee, queen",is,?'),
     ],
 )
-def test_a_question_becomes_numbers(item: Any, numbers: list[int], called: str) -> None:
+def test_a_query_becomes_numbers(item: Any, numbers: list[int], called: str) -> None:
     found = pipeline().prepare(item)
     assert [(array.dtype, array.shape) for array in found.values()] == [(np.int64, ())] * 3
     assert [int(found[part]) for part in PARTS] == numbers
@@ -64,7 +64,7 @@ def test_a_question_becomes_numbers(item: Any, numbers: list[int], called: str) 
         (7, "a row is a mapping"),
     ],
 )
-def test_what_is_no_question_is_told(item: Any, message: str) -> None:
+def test_what_is_no_query_is_told(item: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         pipeline().parse(item)
 
@@ -83,7 +83,7 @@ LINES = '{"head": "ant", "relation": "is"}\n\n{"relation": "eats", "tail": "bee,
         ("a.jsonl.gz", LINES, ["ant,is,?", '?,eats,"bee, queen"']),
     ],
 )
-def test_questions_of_a_file(file: str, text: str, names: list[str], tmp_path: Path) -> None:
+def test_queries_of_a_file(file: str, text: str, names: list[str], tmp_path: Path) -> None:
     data = text.encode()
     (tmp_path / file).write_bytes(gzip.compress(data) if file.endswith(".gz") else data)
     found = list(step().file(tmp_path / file))
@@ -91,7 +91,7 @@ def test_questions_of_a_file(file: str, text: str, names: list[str], tmp_path: P
     assert pipeline().prepare(found[0].item) == {"entity": 1, "relation": 2, "inverse": 0}
 
 
-def test_questions_of_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queries_of_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", type("In", (), {"buffer": io.BytesIO(LINES.encode())}))
     assert [each.name for each in step().file("-")] == ["ant,is,?", '?,eats,"bee, queen"']
 
@@ -128,7 +128,7 @@ def test_wrong_steps_are_told(arguments: dict[str, Any], message: str) -> None:
         pipeline({"x": [{"step": "triple_query", **arguments}]})
 
 
-def test_made_up_questions_are_valid() -> None:
+def test_made_up_queries_are_valid() -> None:
     steps, rng = pipeline(), np.random.default_rng(0)
     for part, allowed in (("entity", {1, 2, 3}), ("relation", {1, 2}), ("inverse", {0, 1})):
         made = steps.random(part, (200,), rng, {"n": 200})

@@ -25,7 +25,7 @@ from pdl_rec.baselines import (
     measure,
 )
 from pdl_rec.data.sessions import Sessions
-from pdl_rec.evaluation import Ranking
+from pdl_rec.metrics import Ranking
 
 RNG = np.random.default_rng(8)
 ITEMS = 12

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import pdl
+from pdl.cli import main
 from pdl.errors import DataError, PdlError, UsageError
 from pdl.runtime.bench import bench, random_inputs
 from pdl.runtime.info import info
@@ -167,3 +169,37 @@ def test_from_file_to_file(tmp_path: Path) -> None:
     assert [line.split(",")[:2] for line in lines[1:5]] == [["s2", "1"], ["s2", "2"], ["s1", "1"], ["s1", "2"]]
     with pytest.raises(DataError, match="the item kiwi is not among"):
         list(predict(tmp_path / "model.pdl", ["kiwi"]))
+
+
+def test_sessions_on_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("shop.pdl").write_bytes(SESSIONS)
+    Path("in.txt").write_text("apple,dates\nkiwi\nfigs,aple\n")
+    assert main(["predict", "shop.pdl", "--session", "apple,dates", "--session", "figs,aple", "--json"]) == 0
+    said = capsys.readouterr()
+    found = json.loads(said.out)
+    assert [each["input"] for each in found] == ["apple,dates", "figs,aple"]
+    assert [len(each["items"]) for each in found] == [3, 3]
+    assert said.err == "figs,aple: aple is not known, and left out; did you mean 'apple'?\n"
+    assert main(["predict", "shop.pdl", "--session", "apple,dates", "--topk", "2"]) == 0
+    table = capsys.readouterr().out.splitlines()
+    best = [each["item"].split()[-1] for each in found[0]["items"][:2]]
+    assert [line.split()[-2] for line in table] == ["item", *best]
+    assert main(["predict", "shop.pdl", "in.txt", "--out", "answers.csv"]) == 0
+    said = capsys.readouterr()
+    assert "1 of 3 inputs have no answer" in said.err
+    assert "1 names are not known" in said.err
+    assert said.out.split() == ["answers", "answers.csv", "inputs", "3", "rows", "6"]
+    assert Path("answers.csv").read_text().startswith("session,rank,item,score\n1,1,")
+    assert main(["predict", "shop.pdl", "apple,dates", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == found[:1], "a word that is no file is a session"
+    assert main(["predict", "shop.pdl", "gone.csv"]) == 3
+    assert "gone.csv: cannot be read" in capsys.readouterr().err
+    assert main(["predict", "shop.pdl", "--session", "kiwi,plum"]) == 3
+    assert "none of the items kiwi, plum is among the 6 that the model knows" in capsys.readouterr().err
+    assert main(["predict", "shop.pdl", "in.txt", "--out", "answers.csv", "--json"]) == 2
+    Path("conv.pdl").write_bytes(made.whole("conv"))
+    assert main(["predict", "conv.pdl", "--session", "apple"]) == 2
+    assert "this model has no option --session; it takes an image" in capsys.readouterr().err

@@ -27,7 +27,7 @@ from pdl.train.log import read_log
 from pdl.train.task import SPLITS
 from pdl.workflow import Result, Run, evaluate, train
 from pdl.workflow import predict as ask
-from pdl.workflow.exporting import export
+from pdl.workflow.exporting import deployment_of, export
 from pdl.workflow.selftest.compare import differences
 from pdl.workflow.selftest.tiny import Cut, Skipped, cut_down
 
@@ -200,7 +200,7 @@ def _inputs(trial: Trial) -> tuple[Deployment, list[Any]]:
     folder = Run.open(trial.path)
     run = folder.opened()
     dataset = run.recipe.data.datasets((trial.split,))[trial.split]
-    deployment = run.task.deployment(run.model, run.recipe, dataset=dataset)
+    deployment = deployment_of(run.task.deployer(run.recipe), run.model, dataset)
     example = Path((Result.load(folder.result).next or "").rpartition(" ")[2])
     return deployment, [*deployment.samples[:INPUTS], *([example] if example.is_file() else [])]
 

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pdl.data import Dataset
 from pdl.report import Section, class_sections, figure_grid
-from pdl.train.loop import Evaluation
-from pdl_cv.classification.metric import Mistake
+from pdl.train import Evaluation, Reporter
+from pdl_cv.classification.metrics import Mistake
+
+if TYPE_CHECKING:
+    from pdl_cv.classification.task import Classification
+
+if TYPE_CHECKING:
+    pass
 
 
-def sections(evaluation: Evaluation, dataset: Any, classes: Sequence[str]) -> list[Section]:
-    """The sections on one evaluation; `dataset` gives the pictures of the mistakes."""
-    made = class_sections(evaluation.details["confusion"], classes, evaluation.split)
-    mistakes: list[Mistake] = evaluation.details["mistakes"]
-    if mistakes and isinstance(dataset, Dataset):
-        made.append(Section("Worst mistakes", figure_grid(_figure(each, dataset, classes) for each in mistakes)))
-    return made
+class ClassificationReporter(Reporter):
+    """Accuracy by class, confusions, and the worst mistakes with their images."""
+
+    task: Classification
+
+    def sections(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
+        classes = self.task.classes
+        made = class_sections(evaluation.details["confusion"], classes, evaluation.split)
+        mistakes: list[Mistake] = evaluation.details["mistakes"]
+        if mistakes and isinstance(dataset, Dataset):
+            made.append(Section("Worst mistakes", figure_grid(_figure(each, dataset, classes) for each in mistakes)))
+        return made
 
 
 def _figure(mistake: Mistake, dataset: Dataset, classes: Sequence[str]) -> tuple[np.ndarray, str]:

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
 
 import pdl
 from pdl import Tensor
-from pdl.data import Dataset
 from pdl.errors import ConfigError, DataError, ShapeError
-from pdl.export.deployment import Deployment
 from pdl.hints import Range
 from pdl.nn import Module
-from pdl.report import Section, png
 from pdl.tensor import no_grad
 from pdl.train import Loss, Metric, Recipe, Task
-from pdl.train.loop import Evaluation
 from pdl.train.metrics import Accuracy, ConfusionMatrix, TopK
 from pdl.train.task import first_samples
 from pdl_cv.classification.baselines import baselines
-from pdl_cv.classification.metric import Mistakes
+from pdl_cv.classification.deploy import ClassificationDeployer
+from pdl_cv.classification.metrics import Mistakes
+from pdl_cv.classification.report import ClassificationReporter
 from pdl_cv.models.blocks import Auxiliary
 
 
@@ -152,34 +149,12 @@ class Classification(Task):
         """The most frequent class, logistic regression and the nearest neighbour."""
         return baselines(self, recipe, datasets, split)
 
-    # -- using ---------------------------------------------------------------------------------------------------------
-    def deployment(
-        self,
-        model: Module,
-        recipe: Recipe,
-        *,
-        dataset: Any = None,
-        metrics: Mapping[str, float | None] | None = None,
-        licence: str = "",
-    ) -> Deployment:
-        """Logits of prepared pictures; the pipeline resizes and normalises before, and names the best classes after."""
-        from pdl_cv.classification.deploy import deployment
+    # -- what a task hands over ----------------------------------------------------------------------------------------
+    def deployer(self, recipe: Recipe) -> ClassificationDeployer:
+        return ClassificationDeployer(self, recipe)
 
-        return deployment(self, model, recipe, dataset=dataset, metrics=metrics, licence=licence)
-
-    def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
-        """A picture of the test data, as a file."""
-        loader = loaders.get("test") or loaders.get("val")
-        if loader is None or not isinstance(loader.dataset, Dataset):
-            return "IMAGE"
-        path = folder / "example.png"
-        path.write_bytes(png(loader.dataset[0]["image"]))
-        return str(path)
-
-    def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
-        from pdl_cv.classification.report import sections
-
-        return sections(evaluation, dataset, self.classes)
+    def reporter(self) -> ClassificationReporter:
+        return ClassificationReporter(self)
 
 
 def _cross_entropy(logits: Tensor, labels: Any, smoothing: float) -> Tensor:

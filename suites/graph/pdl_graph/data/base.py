@@ -19,12 +19,12 @@ class GraphData(Dataset):
     """A data set with one graph, which all its splits share (the same object); sample i is {"node": i}.
 
     graph   the whole graph
-    source  the file or folder it was read from, if any
+    path    the file or folder it was read from, if any
     split   which part of it this is, or None
     """
 
     graph: Graph
-    source: Path | None = None
+    path: Path | None = None
     split: str | None = None
 
     def __len__(self) -> int:
@@ -42,7 +42,7 @@ class GraphData(Dataset):
         return digest(type(self).__name__, self.graph.fingerprint)
 
     def path_of(self, index: int) -> str | None:
-        return None if self.source is None else str(self.source)
+        return None if self.path is None else str(self.path)
 
 
 class NodeData(GraphData):
@@ -54,14 +54,14 @@ class NodeData(GraphData):
     nodes  int64 [len], ascending: the ids of the split
     """
 
-    def __init__(self, graph: Graph, split: str | None = None, *, source: str | Path | None = None) -> None:
+    def __init__(self, graph: Graph, split: str | None = None, *, path: str | Path | None = None) -> None:
         self.graph, self.split = graph, split
-        self.source = None if source is None else Path(source)
+        self.path = None if path is None else Path(path)
         if split is not None and split not in graph.masks:
             have = ", ".join(graph.masks) or "none"
             raise ConfigError(f"{type(self).__name__}: split={split!r}, but the splits of the graph are: {have}")
         if graph.y is None and split is not None:
-            raise fault(self.source, "the nodes have no labels", "give labels, or use a task that needs none")
+            raise fault(self.path, "the nodes have no labels", "give labels, or use a task that needs none")
         self.y = graph.y
         every = np.ones(graph.num_nodes, bool) if graph.y is None else known(graph.y)
         self.nodes = np.flatnonzero(every if split is None else graph.masks[split])

@@ -47,7 +47,7 @@ class BlogCatalog(NodeData):
     ) -> None:
         found = locate("blogcatalog.zip" if path is None else path, ADDRESS, also=("BlogCatalog-dataset/data",))
         graph = shared(found, "blogcatalog", lambda: _read(found))
-        super().__init__(graph, None, source=found)
+        super().__init__(graph, None, path=found)
         if split is not None:
             last = round(train * graph.num_nodes)
             first = last - round(val * last)

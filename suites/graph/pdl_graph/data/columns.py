@@ -104,7 +104,7 @@ def _csv(path: Path) -> Table:
         raise fault(path, "is empty", "give a header and a row for each node or edge")
     rows = [[cell.strip() for cell in row] for row in rows]
     header = rows[0]
-    _demand_names(path, header)
+    _check_names(path, header)
     for row, line in zip(rows, lines, strict=True):
         if len(row) != len(header):
             raise fault(path, f"has {len(row)} values for {len(header)} columns", "correct the line", line=line)
@@ -119,11 +119,11 @@ def _parquet(path: Path) -> Table:
         table = parquet.read_table(path)
     except (arrow.ArrowException, OSError) as error:
         raise fault(path, f"cannot be read as parquet: {error}", "get or write it again") from error
-    _demand_names(path, table.column_names)
+    _check_names(path, table.column_names)
     return Table(path, {name: table[name].to_numpy() for name in table.column_names})
 
 
-def _demand_names(path: Path, header: Sequence[str]) -> None:
+def _check_names(path: Path, header: Sequence[str]) -> None:
     twice = sorted({name for name in header if list(header).count(name) > 1})
     if twice:
         raise fault(path, f"has two columns {twice[0]!r}", "name each column once", line=1)

@@ -42,8 +42,7 @@ class EdgeFile(GraphData):
         self_loops: Repeats = "keep",
         num_nodes: Annotated[int, Range(1)] | None = None,
     ) -> None:
-        self.source = locate(path)
-        found = self.source
+        self.path = found = locate(path)
         how: dict[str, Any] = {
             "directed": directed, "weighted": weighted, "repeats": repeats, "self_loops": self_loops,
             "num_nodes": num_nodes,
@@ -82,7 +81,7 @@ class LinkGraph(GraphData):
         self, name: Literal["USAir", "NS", "Yeast", "Celegans"] = "USAir", *, path: str | Path | None = None
     ) -> None:
         found = locate("linkpred_seal4.npz" if path is None else path, SEAL_ADDRESS)
-        self.source = found
+        self.path = found
         self.graph = shared(found, ("link", name), lambda: _pairs(found, name))
 
     @classmethod

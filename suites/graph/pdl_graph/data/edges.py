@@ -31,14 +31,14 @@ class EdgeSplit(GraphData):
 
     The edges (of an undirected graph each once, repeated ones once) are shuffled by `seed`; the first go to the test,
     the next to val, as many as their shares rounded down (Kipf and Welling, arXiv 1611.07308, whose shares are the
-    defaults). Val and test hold besides `negatives` times as many pairs that no edge of the whole graph joins, each
-    once, none of them in both. Those of training are drawn anew in each epoch, by the task.
+    defaults). Val and test hold besides `negative_ratio` times as many pairs that no edge of the whole graph joins,
+    each once, none of them in both. Those of training are drawn anew in each epoch, by the task.
 
     graph          a data set with a graph, or the graph
     split          train (edges alone), val or test
     val, test      shares of the edges
     seed           of the split and its negatives
-    negatives      pairs without an edge, for each edge of val and test
+    negative_ratio pairs without an edge, for each edge of val and test
     val_messages   leave the edges of val in the message graph, too: for models of subgraphs, which take the edge in
                    question out; others would see the answer
     connected      hide no edge of a spanning forest, so that what hangs together does so in the message graph, too
@@ -57,7 +57,7 @@ class EdgeSplit(GraphData):
         val: Annotated[float, Range(0, below=1)] = 0.05,
         test: Annotated[float, Range(0, below=1)] = 0.1,
         seed: Annotated[int, Range(0)] = 0,
-        negatives: Annotated[float, Range(0)] = 1.0,
+        negative_ratio: Annotated[float, Range(0)] = 1.0,
         val_messages: bool = False,
         connected: bool = False,
     ) -> None:
@@ -65,13 +65,13 @@ class EdgeSplit(GraphData):
             raise ConfigError(f"EdgeSplit: split={split!r} is none of train, val, test")
         if val + test >= 1:
             raise ConfigError(f"EdgeSplit: val={val} and test={test} leave no edge for training; lower them")
-        self.source = getattr(graph, "source", None)
+        self.path = getattr(graph, "path", None)
         self.whole = graph if isinstance(graph, Graph) else graph_of(graph)
         self.split, self.seed, self.val_messages = split, seed, val_messages
-        cut = _cut(self.whole, val, test, seed, negatives, val_messages, connected)
-        positive, negative = cut.edges[split], cut.others[split]
+        cut = _cut(self.whole, val, test, seed, negative_ratio, val_messages, connected)
+        positive, negative = cut.edges[split], cut.negatives[split]
         if not len(positive):
-            raise fault(self.source, f"no edge of {cut.total} is left for {split}", "raise its share, or leave it out")
+            raise fault(self.path, f"no edge of {cut.total} is left for {split}", "raise its share, or leave it out")
         self.graph = cut.messages
         self.pairs = pairs_of(np.concatenate([positive, negative]), self.whole.num_nodes)
         self.targets = np.repeat(np.array([1, 0]), [len(positive), len(negative)])
@@ -88,7 +88,7 @@ class EdgeSplit(GraphData):
 
     @property
     def labels(self) -> Array:
-        """1 for edges, 0 for others, int64 [P]."""
+        """1 for edges, 0 for pairs without one, int64 [P]."""
         return self.targets
 
     @property
@@ -111,7 +111,7 @@ class _Cut:
     whole: Graph
     messages: Graph
     edges: Mapping[str, Array]
-    others: Mapping[str, Array]
+    negatives: Mapping[str, Array]
 
     @property
     def total(self) -> int:
@@ -134,7 +134,7 @@ def _cut(graph: Graph, *about: Any) -> _Cut:
 
 
 def _make(
-    graph: Graph, val: float, test: float, seed: int, negatives: float, val_messages: bool, connected: bool
+    graph: Graph, val: float, test: float, seed: int, negative_ratio: float, val_messages: bool, connected: bool
 ) -> _Cut:
     rng, keys = np.random.default_rng(seed), edge_keys(graph)
     order = rng.permutation(len(keys))
@@ -143,11 +143,11 @@ def _make(
         order = _forest_last(order, keys, graph.num_nodes, sum(sizes.values()), rng)
     parts = np.split(keys[order], np.cumsum(list(sizes.values())))
     edges = dict(zip(("test", "val", "train"), parts, strict=True))
-    wanted = [int(size * negatives) for size in sizes.values()]
+    wanted = [int(size * negative_ratio) for size in sizes.values()]
     drawn = non_edges(keys, graph.num_nodes, sum(wanted), rng, directed=graph.directed, distinct=True)
-    others = {"test": drawn[: wanted[0]], "val": drawn[wanted[0] :], "train": keys[:0]}
+    negatives = {"test": drawn[: wanted[0]], "val": drawn[wanted[0] :], "train": keys[:0]}
     hidden = edges["test"] if val_messages else np.concatenate([edges["test"], edges["val"]])
-    return _Cut(graph, without(graph, np.sort(hidden)), edges, others)
+    return _Cut(graph, without(graph, np.sort(hidden)), edges, negatives)
 
 
 def _forest_last(order: Array, keys: Array, num_nodes: int, hidden: int, rng: np.random.Generator) -> Array:

@@ -63,9 +63,9 @@ class GraphFolder(NodeData):
         graph = shared(found, ("folder", *how), lambda: read_graph(found, directed=directed, target=target,
                                                                    normalize=normalize))  # fmt: skip
         if ratios is None:
-            super().__init__(graph, split, source=found)
+            super().__init__(graph, split, path=found)
             return
-        super().__init__(graph, None, source=found)
+        super().__init__(graph, None, path=found)
         parts = check_ratios("GraphFolder", ratios)
         if split is not None and split not in parts:
             raise ConfigError(f"GraphFolder: split={split!r} is none of the ratios {', '.join(parts)}")
@@ -226,8 +226,8 @@ def _feature_file(folder: Path, nodes: int) -> Any:
         rows, width = held["shape"].tolist()
         if rows != nodes:
             raise fault(sparse, f"has {rows} rows for {nodes} nodes", "give each node one row")
-        _demand_finite(sparse, held["data"])
-        return features_from_csr(held["indptr"], held["indices"], held["data"], width, source=sparse)
+        _check_finite(sparse, held["data"])
+        return features_from_csr(held["indptr"], held["indices"], held["data"], width, path=sparse)
     if not plain.is_file():
         return None
     try:
@@ -236,11 +236,11 @@ def _feature_file(folder: Path, nodes: int) -> Any:
         raise fault(plain, f"is no array of numbers: {error}", "save it again (numpy.save)") from error
     if x.ndim != 2 or len(x) != nodes or x.dtype.kind not in "fiub":
         raise fault(plain, f"holds {x.dtype} {x.shape}", f"give numbers [{nodes}, F], a row for each node")
-    _demand_finite(plain, x)
+    _check_finite(plain, x)
     return x
 
 
-def _demand_finite(path: Path, values: np.ndarray) -> None:
+def _check_finite(path: Path, values: np.ndarray) -> None:
     bad = np.argwhere(~np.isfinite(values))
     if len(bad):
         row = int(bad[0][0])

@@ -15,7 +15,7 @@ from pdl_graph.steps.molecules import MoleculeForm
 
 
 class GraphSet(Dataset):
-    """Graphs, and what is to be told of each: a class, or numbers.
+    """Graphs, and what is to be predicted of each: a class, or numbers.
 
     graphs    the samples
     classes   names of the classes, where there are classes: `labels` int64 [G] numbers them
@@ -42,9 +42,9 @@ class GraphSet(Dataset):
 
     @property
     def fingerprint(self) -> str:
-        told = self.labels if self.targets is None else self.targets
+        answers = self.labels if self.targets is None else self.targets
         sizes = np.array([(graph.num_nodes, graph.num_edges) for graph in self.graphs], np.int64)
-        return digest(type(self).__name__, *self.classes, *self.names, sizes, b"" if told is None else told)
+        return digest(type(self).__name__, *self.classes, *self.names, sizes, b"" if answers is None else answers)
 
 
 class Chosen:

@@ -61,7 +61,7 @@ class Read:
 
 
 class Molecules(GraphSet):
-    """Molecules and numbers told of them, in the rows of a table with a header.
+    """Molecules and numbers known of them, in the rows of a table with a header.
 
     name        ESOL (1,128 molecules: logarithm of the solubility in water, mol/l), FreeSolv (642: free energy of
                 hydration, kcal/mol), Lipophilicity (4,200: log D at pH 7.4), BBBP (2,039: whether one passes the
@@ -74,7 +74,7 @@ class Molecules(GraphSet):
     smiles      the column with the SMILES
     targets     the columns to learn. A cell that is empty or nan is not known; rows where none is known are left out
     unreadable  SMILES that RDKit does not read: "fault" stops and names the first of them, "skip" leaves them out
-    elements, atoms, bonds  what is told of atoms and bonds: see `pdl_graph.steps.molecules.MoleculeForm`
+    elements, atoms, bonds  what is read of atoms and bonds: see `pdl_graph.steps.molecules.MoleculeForm`
 
     Needs RDKit: pip install "pdl-graph[molecules]". PackageError without it; DataError with the line for what is wrong.
     """
@@ -97,9 +97,9 @@ class Molecules(GraphSet):
         rdkit()
         given = {"elements": elements, "atoms": atoms, "bonds": bonds}
         form = MoleculeForm.read({key: value for key, value in given.items() if value is not None})
-        self.source, self.names = _place(name, path), _targets(name, targets)
+        self.path, self.names = _place(name, path), _targets(name, targets)
         about = ("molecules", form, smiles, tuple(self.names), unreadable)
-        self.held = shared(self.source, about, lambda: _read(self.source, smiles, self.names, form, unreadable))
+        self.held = shared(self.path, about, lambda: _read(self.path, smiles, self.names, form, unreadable))
         self.molecules = form
         rows = np.arange(len(self.held.graphs))
         if split is not None:
@@ -110,7 +110,7 @@ class Molecules(GraphSet):
         self.smiles = [self.held.smiles[i] for i in rows.tolist()]
 
     def path_of(self, index: int) -> str:
-        return str(self.source)
+        return str(self.path)
 
     @property
     def fingerprint(self) -> str:
@@ -163,8 +163,8 @@ def _read(path: Path, column: str, targets: Sequence[str], form: MoleculeForm, u
         if column not in row or not set(targets) <= row.keys():
             what = f"columns are {', '.join(row)[:200]}; expected {', '.join([column, *targets])}"
             raise fault(path, what, "correct smiles and targets of the recipe, or the header", line=1)
-        told = [_number(path, int(line), name, row[name]) for name in targets]
-        if all(map(math.isnan, told)):
+        values_of = [_number(path, int(line), name, row[name]) for name in targets]
+        if all(map(math.isnan, values_of)):
             left_out.append(f"{line}: no target is known")
             continue
         text = row[column].strip()
@@ -178,7 +178,7 @@ def _read(path: Path, column: str, targets: Sequence[str], form: MoleculeForm, u
             continue
         smiles.append(text)
         graphs.append(_graph(form, molecule, text))
-        values.append(told)
+        values.append(values_of)
         scaffolds.append(scaffold_of(molecule))
     if not graphs:
         raise fault(path, "no molecules", "expected a header, and a row for each molecule")

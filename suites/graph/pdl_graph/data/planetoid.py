@@ -58,7 +58,7 @@ class Planetoid(NodeData):
         graph = shared(found, ("planetoid", name, normalize), lambda: _read(found, name, normalize))
         if words == "nodes":
             graph = shared(found, ("planetoid", name, normalize, words), partial(with_words, graph))
-        super().__init__(graph, split, source=found)
+        super().__init__(graph, split, path=found)
 
     @classmethod
     def stand_in(cls, folder: Path, settings: Mapping[str, Any]) -> StandIn:
@@ -93,7 +93,7 @@ def _read(path: Path, name: str, normalize: bool) -> Graph:
     n = len(held["y"])
     if rows != n:
         raise fault(path, f"features of {rows} nodes, labels of {n}", "give each node one row and one label")
-    x = features_from_csr(held["x_indptr"], held["x_indices"], held["x_data"], width, source=path)
+    x = features_from_csr(held["x_indptr"], held["x_indices"], held["x_data"], width, path=path)
     edges = held["edges"]
     if edges.ndim != 2 or edges.shape[1] != 2:
         raise fault(path, f"edges have shape {edges.shape}", "give one row of two nodes for each edge")

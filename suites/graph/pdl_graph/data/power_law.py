@@ -1,4 +1,4 @@
-"""Generated graphs, as large as wanted, whose degrees follow a power law and whose labels neighbourhoods tell."""
+"""Generated graphs, as large as wanted, whose degrees follow a power law and whose labels neighbourhoods predict."""
 
 from __future__ import annotations
 

@@ -20,9 +20,9 @@ KINDS = ("entities", "relations")
 
 
 class Triples(Dataset):
-    """Facts from text files: `head<TAB>relation<TAB>tail` a line (commas and the like are told apart, too).
+    """Facts from text files: `head<TAB>relation<TAB>tail` a line (commas and the like are recognised, too).
 
-    source     a folder or an archive (tar, tar.gz, zip) that holds train, valid and test as .txt, .tsv or .csv, such as
+    path       a folder or an archive (tar, tar.gz, zip) that holds train, valid and test as .txt, .tsv or .csv, such as
                WN18RR and FB15k-237 come; or one file. A relative one is also looked for under PDL_DATA and its folder
                graph; the ending of an archive may be left out
     split      train, val or test: which part of it; of a single file without `ratios` all of it
@@ -33,12 +33,12 @@ class Triples(Dataset):
     few        ask only so many of the facts, spread evenly, to save time; the others stay known (`known`)
 
     Sample i is {"head", "relation", "tail"}, int64, by the vocabularies "entities" and "relations": names have numbers
-    from 1 on and 0 is an unknown one. Until `bind` gives vocabularies, numbers are those of the source's own names.
+    from 1 on and 0 is an unknown one. Until `bind` gives vocabularies, numbers are those of the file's own names.
     """
 
     def __init__(
         self,
-        source: str | Path,
+        path: str | Path,
         *,
         split: Split = "train",
         columns: Sequence[str] | None = None,
@@ -51,7 +51,7 @@ class Triples(Dataset):
             raise ConfigError(f"Triples: split={split!r} is none of {', '.join(STEMS)}")
         if columns is not None and len(columns) != 3:
             raise ConfigError(f"Triples: columns={list(columns)} must name three: head, relation, tail")
-        self.file = read_triples(source, columns=columns, separator=separator)
+        self.file = read_triples(path, columns=columns, separator=separator)
         parts = dict(self.file.parts)
         if "" in parts and ratios is not None:
             parts = _cut(parts[""], ratios, seed)
@@ -106,7 +106,7 @@ class Triples(Dataset):
     def stand_in(cls, folder: Path, settings: Mapping[str, Any]) -> StandIn:
         write_stand_in(folder)
         plain = {"columns": None, "separator": None, "ratios": None}
-        return StandIn({"source": str(folder), **{key: plain[key] for key in plain if key in settings}}, WHAT)
+        return StandIn({"path": str(folder), **{key: plain[key] for key in plain if key in settings}}, WHAT)
 
 
 def _cut(rows: np.ndarray, ratios: Mapping[str, float], seed: int) -> dict[str, np.ndarray]:

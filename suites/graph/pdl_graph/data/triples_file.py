@@ -37,9 +37,9 @@ ADDRESSES = {
 
 @dataclass(frozen=True)
 class TripleFile:
-    """All facts of a source, by number.
+    """All facts of a file or folder, by number.
 
-    path       of the source
+    path       of it
     entities   their names, each once, in the order of appearance (train, val, test); number k is entities[k - 1]
     relations  likewise
     parts      split -> int32 [T, 3]: head, relation, tail, from 1 on; {"": ...} for a single file
@@ -51,11 +51,9 @@ class TripleFile:
     parts: Mapping[str, np.ndarray]
 
 
-def read_triples(
-    source: str | Path, *, columns: Sequence[str] | None = None, separator: str | None = None
-) -> TripleFile:
+def read_triples(path: str | Path, *, columns: Sequence[str] | None = None, separator: str | None = None) -> TripleFile:
     """The facts of a folder, an archive or a file (see `pdl_graph.data.Triples`); read once per process."""
-    path = place_of(source)
+    path = place_of(path)
     try:
         stamp = path.stat().st_mtime_ns
     except OSError as error:
@@ -91,10 +89,10 @@ class _Numbers:
 
 
 # -- where they are ----------------------------------------------------------------------------------------------------
-def place_of(source: str | Path) -> Path:
-    """The folder, archive or file that `source` names: as it stands, or below PDL_DATA or its folder graph, with or
+def place_of(path: str | Path) -> Path:
+    """The folder, archive or file that `path` names: as it stands, or below PDL_DATA or its folder graph, with or
     without the ending of an archive."""
-    given = Path(source).expanduser()
+    given = Path(path).expanduser()
     for root in (Path(), data_root(), data_root() / "graph"):
         for ending in ("", *ARCHIVES):
             place = root / given.with_name(given.name + ending)
@@ -104,7 +102,7 @@ def place_of(source: str | Path) -> Path:
     for ending in ARCHIVES:
         name = name.removesuffix(ending)
     get = f"get it from {ADDRESSES[name]}" if name in ADDRESSES else "correct the path, or set PDL_DATA"
-    raise fault(data_root() / "graph" / given, f"{source} is not there, nor in {data_root()} or its folder graph", get)
+    raise fault(data_root() / "graph" / given, f"{path} is not there, nor in {data_root()} or its folder graph", get)
 
 
 def _split_of(name: str) -> str | None:
@@ -144,7 +142,7 @@ def _tar_members(path: Path) -> Iterator[tuple[str, str, bytes]]:
     with tarfile.open(path) as archive:
         for count, member in enumerate(archive):
             split = _split_of(member.name)
-            _demand_size(path, count, member.size if split else 0)
+            _check_size(path, count, member.size if split else 0)
             stream = archive.extractfile(member) if split and member.isreg() else None
             if split and stream is not None:
                 yield split, f"{path}/{member.name}", stream.read()
@@ -154,12 +152,12 @@ def _zip_members(path: Path) -> Iterator[tuple[str, str, bytes]]:
     with zipfile.ZipFile(path) as archive:
         for count, member in enumerate(archive.infolist()):
             split = _split_of(member.filename)
-            _demand_size(path, count, member.file_size if split else 0)
+            _check_size(path, count, member.file_size if split else 0)
             if split:
                 yield split, f"{path}/{member.filename}", archive.read(member)
 
 
-def _demand_size(path: Path, count: int, size: int) -> None:
+def _check_size(path: Path, count: int, size: int) -> None:
     if count >= MAX_MEMBERS or size > MAX_BYTES:
         what = f"the archive passes the limits ({MAX_MEMBERS} members, {MAX_BYTES} bytes each)"
         raise fault(path, what, "unpack it yourself and name the folder")
@@ -212,7 +210,7 @@ def _order(name: str, header: list[str], columns: tuple[str, str, str]) -> tuple
 
 
 def _wrong(name: str, line: int, what: str) -> DataFault:
-    advice = "write head, relation and tail with tabs (or commas) between; a first line of names is told by columns="
+    advice = "write head, relation and tail with tabs (or commas) between; a first line of names is read with columns="
     return fault(name, what, advice, line=line)
 
 

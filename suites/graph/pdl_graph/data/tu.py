@@ -65,8 +65,8 @@ class TUGraphs(GraphSet):
     ) -> None:
         if fold >= folds:
             raise ConfigError(f"TUGraphs: fold={fold} of {folds} folds; they are numbered from 0 to {folds - 1}")
-        self.source = _place(name, path)
-        held = shared(self.source, ("tu", name, degrees), lambda: _read(self.source, name, degrees))
+        self.path = _place(name, path)
+        held = shared(self.path, ("tu", name, degrees), lambda: _read(self.path, name, degrees))
         known = CLASSES.get(name, {})
         self.classes = [known.get(number, str(number)) for number in held.numbers]
         parts = stratified_folds(held.labels, folds, seed)
@@ -79,7 +79,7 @@ class TUGraphs(GraphSet):
         return self._labels
 
     def path_of(self, index: int) -> str:
-        return str(self.source)
+        return str(self.path)
 
 
 def stratified_folds(labels: np.ndarray, folds: int, seed: int = 0) -> np.ndarray:

@@ -63,8 +63,8 @@ def for_pairs(
     if len(pairs) > most:
         pairs = pairs[np.arange(most) * len(pairs) // most]
     rng, n, graph = np.random.default_rng([split.seed, len(pairs)]), split.whole.num_nodes, split.graph
-    others = pairs_of(non_edges(edge_keys(graph), n, len(pairs), rng, directed=graph.directed), n)
-    both = np.concatenate([pairs, others]) + 1
+    negatives = pairs_of(non_edges(edge_keys(graph), n, len(pairs), rng, directed=graph.directed), n)
+    both = np.concatenate([pairs, negatives]) + 1
     label = np.arange(len(both)) < len(pairs)
     return PairDecoder(
         operator, *fit(combined(operator, vectors[both[:, 0]], vectors[both[:, 1]]), label[:, None], l2=l2)

@@ -17,10 +17,10 @@ POWER = 0.75  # of the degrees, in proportion to which nodes are drawn (arXiv 13
 
 
 class Sequences(Dataset):
-    """An epoch of a model's sequences over a graph; a batch is {"sequence": int64 [B, L], "others": int64 [k]}, rows
+    """An epoch of a model's sequences over a graph; a batch is {"sequence": int64 [B, L], "negatives": int64 [k]}, rows
     of the model's tables. Every epoch has sequences of its own, from the same starts.
 
-    A sequence is a function of (seed, epoch, its number), and "others" of the number of the batch's first one.
+    A sequence is a function of (seed, epoch, its number), and "negatives" of the number of the batch's first one.
     """
 
     def __init__(self, graph: Graph, model: SkipGram, k: int, *, seed: int, origin: Any = None) -> None:
@@ -43,8 +43,8 @@ class Sequences(Dataset):
     def get_batch(self, indices: np.ndarray) -> Batch:
         """The sequences with these numbers."""
         found = self.sampler.draw(indices, epoch=self.epoch)
-        others = self.negatives.shared(self.k, epoch=self.epoch, step=int(indices[0]))
-        return {"sequence": found, "others": others}
+        negatives = self.negatives.shared(self.k, epoch=self.epoch, step=int(indices[0]))
+        return {"sequence": found, "negatives": negatives}
 
 
 __all__ = ["Sequences"]

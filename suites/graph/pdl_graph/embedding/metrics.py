@@ -1,4 +1,4 @@
-"""How well the labels of nodes are told, of which each has as many as it is said to have."""
+"""How well the labels of nodes are predicted, where each gets as many as it has."""
 
 from __future__ import annotations
 

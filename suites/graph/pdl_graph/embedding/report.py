@@ -9,13 +9,14 @@ import numpy as np
 
 import pdl
 from pdl.report import Section, table
-from pdl.train.loop import Evaluation
+from pdl.train import Evaluation, Reporter
 from pdl_graph.data.base import graph_of, nodes_of, unwrap
 from pdl_graph.drawing import POINTS, principal_plane, scatter
 from pdl_graph.embedding.decoders import rows_of_labels
+from pdl_graph.embedding.deploy import LABEL_PROTOCOL
 from pdl_graph.embedding.metrics import TopF1
-from pdl_graph.embedding.use import LABELS
 from pdl_graph.graph import Graph
+from pdl_graph.link.report import link_sections
 
 if TYPE_CHECKING:
     from pdl_graph.embedding.task import NodeEmbedding
@@ -24,29 +25,35 @@ Array = np.ndarray
 SHOWN, COLOURED = 20, 9
 
 
-def sections(task: NodeEmbedding, evaluation: Evaluation, dataset: Any) -> list[Section]:
-    """Of one evaluation; `dataset` tells pairs or labels."""
-    graph = graph_of(dataset)
-    if task.classes:
-        made = [_by_label(task, evaluation, dataset)]
-        groups, names = _labels(graph, nodes_of(dataset), task.classes)
-        told = f"Colours are the {len(names)} most frequent labels of the split, of several the rarest; grey: others."
-    else:
-        from pdl_graph.link.report import sections as of_links
+class EmbeddingReporter(Reporter):
+    """What the regression makes of the vectors, and these in the plane."""
 
-        made = of_links(evaluation, dataset)
-        groups, names = _degrees(graph)
-        told = "Colours are quarters of the nodes by their number of edges."
-    if task.evaluated is None:  # a bundle was measured
-        return made
-    with pdl.no_grad():
-        vectors = np.array(task.evaluated.vectors().data)[1:]
-    shown = np.arange(graph.num_nodes) if not task.classes else nodes_of(dataset)
-    called = [str(graph.names[n]) for n in shown] if len(graph.names) else shown
-    drawn = scatter(principal_plane(vectors[shown]), groups[shown], names, names=called)
-    few = f" {POINTS:,} nodes are drawn." if len(shown) > POINTS else ""
-    told = f"The vectors by their two principal components. {told}{few}"
-    return [*made, Section("Nodes in the plane", f'<div class="charts">{drawn}</div><p>{escape(told)}</p>')]
+    task: NodeEmbedding
+
+    def sections(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
+        task = self.task
+        made = [_by_label(task, evaluation, dataset)] if task.classes else link_sections(evaluation, dataset)
+        if task.evaluated is None:  # a bundle was measured
+            return made
+        with pdl.no_grad():
+            vectors = np.array(task.evaluated.vectors().data)[1:]
+        return [*made, self._plane(graph_of(dataset), vectors, dataset)]
+
+    def _plane(self, graph: Graph, vectors: Array, dataset: Any) -> Section:
+        """The nodes by their vectors."""
+        if self.task.classes:
+            nodes = nodes_of(dataset)
+            groups, classes = _labels(graph, nodes, self.task.classes)
+            note = f"the {len(classes)} most frequent labels of the split, of several the rarest; grey: others."
+        else:
+            nodes = np.arange(graph.num_nodes)
+            groups, classes = _degrees(graph)
+            note = "quarters of the nodes by their number of edges."
+        names = [str(graph.names[n]) for n in nodes] if len(graph.names) else nodes
+        drawn = scatter(principal_plane(vectors[nodes]), groups[nodes], classes, names=names)
+        few = f" {POINTS:,} nodes are drawn." if len(nodes) > POINTS else ""
+        note = f"The vectors by their two principal components. Colours are {note}{few}"
+        return Section("Nodes in the plane", f'<div class="charts">{drawn}</div><p>{escape(note)}</p>')
 
 
 def _by_label(task: NodeEmbedding, evaluation: Evaluation, dataset: Any) -> Section:
@@ -59,7 +66,7 @@ def _by_label(task: NodeEmbedding, evaluation: Evaluation, dataset: Any) -> Sect
     f1 = 2 * counted.hits / np.maximum(counted.sizes, 1)
     rows = [(task.classes[k], f"{f1[k]:.4f}", int(frequent[k])) for k in order]
     more = f"The {SHOWN} most frequent of {len(task.classes)} labels. " if len(task.classes) > SHOWN else ""
-    body = table(rows, head=("label", "F1", "nodes")) + f"<p>{escape(more + LABELS)}</p>"
+    body = table(rows, head=("label", "F1", "nodes")) + f"<p>{escape(more + LABEL_PROTOCOL)}</p>"
     return Section(f"By label ({evaluation.split})", body)
 
 
@@ -83,4 +90,4 @@ def _degrees(graph: Graph) -> tuple[Array, list[str]]:
     return np.searchsorted(used, group), names
 
 
-__all__ = ["sections"]
+__all__ = ["EmbeddingReporter"]

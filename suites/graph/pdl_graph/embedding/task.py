@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -11,24 +10,23 @@ import numpy as np
 import pdl
 from pdl.data import DataLoader, Fault
 from pdl.errors import ConfigError
-from pdl.export.deployment import Deployment
 from pdl.hints import Range
 from pdl.nn import Module
-from pdl.report import Section
-from pdl.runtime.predict import Predictor
-from pdl.train import Deployed, Evaluation, Loss, Metric, Recipe, SmokeTest, Task
-from pdl_graph import named
+from pdl.train import Deployed, Loss, Metric, Recipe, SmokeTest, Task
 from pdl_graph.data.base import NodeData, class_names, graph_of, nodes_of, unwrap
 from pdl_graph.data.edges import EdgeSplit
-from pdl_graph.embedding import use
+from pdl_graph.embedding.baselines import baselines
+from pdl_graph.embedding.check import check_recipe
 from pdl_graph.embedding.decoders import Linear, Operator, for_labels, for_pairs, rows_of_labels
+from pdl_graph.embedding.deploy import EmbeddingDeployer, deployed_logits
 from pdl_graph.embedding.loader import Sequences
 from pdl_graph.embedding.metrics import TopF1
-from pdl_graph.embedding.predictor import predictor
+from pdl_graph.embedding.report import EmbeddingReporter
 from pdl_graph.graph import Graph
 from pdl_graph.link.loader import split_of
 from pdl_graph.link.metrics import Measure, link_metrics
 from pdl_graph.models.skip_gram import SkipGram
+from pdl_graph.node_table import NODES, names_of
 
 
 class NodeEmbedding(Task):
@@ -36,17 +34,17 @@ class NodeEmbedding(Task):
     logistic regression makes of them that learns of the training split:
 
         data of `EdgeSplit`   which pairs are joined: the vectors of two nodes become one (`operator`), and edges of
-                              training are told from pairs without one (Grover and Leskovec, arXiv 1607.00653, 4.4).
-                              Walks use the message graph
+                              training are told apart from pairs without one (Grover and Leskovec, arXiv 1607.00653,
+                              section 4.4). Walks use the message graph
         data of nodes         their labels, one against the rest, of half the nodes, say; the best are predicted, as
                               many as a node has (Perozzi et al., arXiv 1403.6652, 5.1.2). Walks use the whole graph
 
-    negatives   nodes that each context is told from, in the mean over
-    shared      nodes drawn for each batch, for all its contexts together
-    operator    hadamard, average, l1 or l2, see `pdl_graph.embedding.decoders`
-    l2          of the regression, see `pdl_graph.embedding.logistic`
-    examples    edges of training that it learns of, at most
-    hits        hits@k is measured for these k, of pairs
+    num_negatives  nodes that each context is compared with, in the mean over
+    num_shared     nodes drawn for each batch, for all its contexts together
+    operator       hadamard, average, l1 or l2, see `pdl_graph.embedding.decoders`
+    l2             of the regression, see `pdl_graph.embedding.logistic`
+    examples       edges of training that it learns of, at most
+    hits           hits@k is measured for these k, of pairs
 
     An epoch is one walk from every node that has neighbours (of LINE, as many edges as there are): DeepWalk's gamma and
     node2vec's r are `train.epochs`. Test edges and labels decide nothing: without data.val the last weights are used.
@@ -57,15 +55,15 @@ class NodeEmbedding(Task):
     def __init__(
         self,
         *,
-        negatives: Annotated[int, Range(1)] = 5,
-        shared: Annotated[int, Range(1)] = 50,
+        num_negatives: Annotated[int, Range(1)] = 5,
+        num_shared: Annotated[int, Range(1)] = 50,
         operator: Operator = "hadamard",
         l2: Annotated[float, Range(above=0)] = 1.0,
         examples: Annotated[int, Range(1)] = 200_000,
         hits: Sequence[Annotated[int, Range(1)]] = (10, 50),
         classes: Sequence[str] | None = None,
     ) -> None:
-        self.negatives, self.shared, self.operator, self.l2 = negatives, shared, operator, l2
+        self.num_negatives, self.num_shared, self.operator, self.l2 = num_negatives, num_shared, operator, l2
         self.examples, self.hits = examples, tuple(hits)
         self.classes = list(classes or ())  # empty: pairs are asked for
         self.graph: Graph | None = None
@@ -77,13 +75,13 @@ class NodeEmbedding(Task):
     # -- training ------------------------------------------------------------------------------------------------------
     def step(self, model: Module, batch: Any) -> Loss:
         assert isinstance(model, SkipGram)
-        sequence, others = pdl.as_tensor(batch["sequence"]), pdl.as_tensor(batch["others"])
-        return Loss(model.loss(sequence, others, self.negatives), sequence.shape[0])
+        sequence, negatives = pdl.as_tensor(batch["sequence"]), pdl.as_tensor(batch["negatives"])
+        return Loss(model.loss(sequence, negatives, self.num_negatives), sequence.shape[0])
 
     def evaluate(self, model: Module, batch: Any) -> Loss:
         """Logits of the regression and labels; the loss is its mean cross-entropy."""
         if isinstance(model, Deployed):  # a bundle, measured as it is deployed
-            logits = use.deployed_logits(model, batch)
+            logits = deployed_logits(model, batch)
         else:
             assert isinstance(model, SkipGram)
             self.evaluated = model
@@ -149,7 +147,7 @@ class NodeEmbedding(Task):
             if isinstance(base, NodeData) != bool(self.classes):
                 raise ConfigError(f"data.{split}: some splits hold pairs and others nodes; give all the same kind")
         if self.graph is not None:
-            self.vocabularies.setdefault(named.NODES, named.names_of(self.graph))
+            self.vocabularies.setdefault(NODES, names_of(self.graph))
 
     def model(self, recipe: Recipe) -> Module:
         """The recipe's model; `training_data` is that of the same recipe."""
@@ -174,7 +172,7 @@ class NodeEmbedding(Task):
         data = recipe.data
         source, size = dataset, data.eval_batch_size or len(dataset)
         if training:
-            source = Sequences(graph_of(dataset), self._learner, self.shared, seed=seed, origin=dataset)
+            source = Sequences(graph_of(dataset), self._learner, self.num_shared, seed=seed, origin=dataset)
             size = data.batch_size
         return DataLoader(
             source,
@@ -189,45 +187,26 @@ class NodeEmbedding(Task):
         return {"classes": self.classes}
 
     def check(self, recipe: Recipe, progress: Any = None) -> list[Fault]:
-        return use.check(recipe, progress)
+        return check_recipe(recipe, progress)
 
     def smoke_test(self, recipe: Recipe) -> SmokeTest:
-        """Walks as long, and as many nodes told from them, as in the recipe: with less the loss falls too late."""
+        """Walks as long, and as many negatives, as in the recipe: with less the loss falls too late."""
         edges = recipe.model.target.endswith("LINE")
         settings = {"model.dim": 32, "optim.lr": 0.05 if edges else 0.01}
         return SmokeTest(
             train=600, test=200, epochs=4 if edges else 3, batch_size=2048 if edges else 32, settings=settings
         )
 
-    # -- telling -------------------------------------------------------------------------------------------------------
+    # -- what a task hands over ----------------------------------------------------------------------------------------
     def baselines(self, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
         """Of pairs those of `LinkPrediction`; of labels the most frequent ones, and what neighbours have."""
-        return use.baselines(self, datasets, split)
+        return baselines(self, datasets, split)
 
-    def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
-        """What the regression makes of the vectors, and these in the plane."""
-        from pdl_graph.embedding.report import sections
+    def deployer(self, recipe: Recipe) -> EmbeddingDeployer:
+        return EmbeddingDeployer(self, recipe)
 
-        return sections(self, evaluation, dataset)
-
-    # -- using ---------------------------------------------------------------------------------------------------------
-    def predictor(self, model: Module, recipe: Recipe) -> Predictor:
-        """As the bundle; of a run on pairs for nodes, too."""
-        return predictor(self, model, recipe)
-
-    def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
-        return use.example(self)
-
-    def deployment(
-        self,
-        model: Module,
-        recipe: Recipe,
-        *,
-        dataset: Any = None,
-        metrics: Mapping[str, float | None] | None = None,
-        licence: str = "",
-    ) -> Deployment:
-        return use.deployment(self, model, recipe, metrics=metrics or {}, licence=licence)
+    def reporter(self) -> EmbeddingReporter:
+        return EmbeddingReporter(self)
 
 
 __all__ = ["NodeEmbedding"]

@@ -19,7 +19,7 @@ Array = np.ndarray
 
 
 def baselines(task: GraphPrediction, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
-    """Of classes and questions the most frequent answer and logistic regression, of numbers the mean and ridge
+    """Of classes and yes/no targets the most frequent answer and logistic regression, of numbers the mean and ridge
     regression, on `counts`."""
     train, asked = Chosen(datasets["train"]), Chosen(datasets[split])
     x, new = counts(train.graphs), counts(asked.graphs)

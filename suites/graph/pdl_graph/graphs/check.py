@@ -1,4 +1,4 @@
-"""Look data sets of whole graphs over before training: the graphs, what is told of them, what splits share."""
+"""Look data sets of whole graphs over before training: the graphs, what is known of them, what splits share."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def check_sets(datasets: Mapping[str, Source], *, progress: Progress | None = No
     prints = {}
     for split, found in opened.items():
         if len(found):
-            told = [*_graphs(found), *_widths(opened, found), *_labels(split, found), *_targets(split, found)]
-            faults += [_placed(found, split, each) for each in told]
+            found_faults = [*_graphs(found), *_widths(opened, found), *_labels(split, found), *_targets(split, found)]
+            faults += [_placed(found, split, each) for each in found_faults]
             prints[split] = [graph.fingerprint for graph in found.graphs]
         if progress is not None:
             progress(split, len(found), len(found))
@@ -123,11 +123,11 @@ def _targets(split: str, found: Chosen) -> Iterator[Finding]:
         endless = np.flatnonzero(np.isinf(values))
         if len(endless):
             yield int(endless[0]), f"{name} is infinite in {len(endless):,} graphs", "correct or remove it", True
-        told = values[np.isfinite(values)]
-        if not len(told):
+        finite = values[np.isfinite(values)]
+        if not len(finite):
             yield None, f"{name} is known of no graph", "give it, or take the target out", split == "train"
-        elif len(told) > 1 and (told == told[0]).all():
-            yield None, f"{name} is {told[0]:g} in all graphs", "there is nothing to tell; take it out", False
+        elif len(finite) > 1 and (finite == finite[0]).all():
+            yield None, f"{name} is {finite[0]:g} in all graphs", "there is nothing to learn; take it out", False
 
 
 def _twins(first: str, earlier: list[str], later: list[str]) -> Iterator[Finding]:

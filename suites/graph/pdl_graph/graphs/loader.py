@@ -8,7 +8,7 @@ import numpy as np
 
 from pdl.data import Batch, Dataset, RandomSampler, Sample, Sampler
 from pdl_graph.data.graphs import Chosen
-from pdl_graph.graphs.packed import Packed
+from pdl_graph.graphs.packing import Packed
 
 
 class Batches(Dataset):
@@ -24,13 +24,13 @@ class Batches(Dataset):
     def __init__(self, chosen: Chosen, *, self_loops: bool = False) -> None:
         self.chosen, graphs = chosen, chosen.graphs
         self.packed = Packed([graph.with_self_loops() for graph in graphs] if self_loops else graphs)
-        self.told: dict[str, np.ndarray] = {}
+        self.answers: dict[str, np.ndarray] = {}
         if chosen.targets is not None:
             known = ~np.isnan(chosen.targets)
             targets = np.where(known, chosen.targets, 0).astype(np.float32)
-            self.told = {"target": targets, "known": known.astype(np.float32)}
+            self.answers = {"target": targets, "known": known.astype(np.float32)}
         elif chosen.labels is not None:
-            self.told = {"label": chosen.labels}
+            self.answers = {"label": chosen.labels}
 
     def __len__(self) -> int:
         return len(self.packed)
@@ -39,9 +39,9 @@ class Batches(Dataset):
         return self.get_batch(np.array([index]))
 
     def get_batch(self, indices: np.ndarray) -> Batch:
-        """The graphs at `indices` as one, and what is told of each."""
-        told: dict[str, Any] = {name: values[indices] for name, values in self.told.items()}
-        return {"graph": self.packed.take(indices), **told}
+        """The graphs at `indices` as one, and what is known of each."""
+        answers: dict[str, Any] = {name: values[indices] for name, values in self.answers.items()}
+        return {"graph": self.packed.take(indices), **answers}
 
 
 def chosen_of(dataset: Any) -> Chosen:

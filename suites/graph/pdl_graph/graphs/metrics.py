@@ -1,4 +1,4 @@
-"""How good numbers told of graphs are, where some of them are not known (NaN): the mean over the targets of each one's
+"""How good predictions for graphs are, where some of them are not known (NaN): the mean over the targets of each one's
 AUC or error, as MoleculeNet measures (Wu et al., arXiv 1703.00564)."""
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -11,15 +10,15 @@ import numpy as np
 import pdl
 from pdl.data import DataLoader, Fault
 from pdl.errors import ConfigError, DataError, ShapeError
-from pdl.export.deployment import Deployment
 from pdl.hints import Range
 from pdl.nn import Module
 from pdl.tensor import Tensor, no_grad
 from pdl.train import Deployed, Loss, Metric, Recipe, SmokeTest, Task
 from pdl.train.metrics import Accuracy, ConfusionMatrix
 from pdl_graph.data.graphs import Chosen
-from pdl_graph.graphs import use
 from pdl_graph.graphs.baselines import baselines
+from pdl_graph.graphs.check import check_recipe
+from pdl_graph.graphs.deploy import GraphDeployer, deployed_outputs
 from pdl_graph.graphs.loader import Batches, Passes
 from pdl_graph.graphs.metrics import PairAUC, PerTarget, auc, mae, right_side, rmse
 from pdl_graph.steps.molecules import MoleculeForm
@@ -32,17 +31,17 @@ class GraphPrediction(Task):
     """Learn what whole graphs are.
 
     kind      "classification": one of several classes, by cross-entropy; metrics accuracy, and auc of two classes.
-              "binary": one or several yes/no questions, by binary cross-entropy; metrics auc and accuracy.
+              "binary": one or several yes/no targets, by binary cross-entropy; metrics auc and accuracy.
               "regression": one or several numbers, by squared error; metrics rmse and mae, in the units of the data
     loss      of regression: "mse", "l1" or "huber"
     epoch_steps  so many steps are an epoch, over whatever many passes; by default it is one pass
-    classes   names of the classes, targets names of the numbers or questions; by default the data set's
-    mean, std of each target over the training data: nets learn (target - mean) / std; by default the data tells them
+    classes   names of the classes, targets names of the numbers or yes/no targets; by default the data set's
+    mean, std of each target over the training data: nets learn (target - mean) / std; by default inferred from the data
     directed  whether edges go one way,
     weighted  whether they have weights, and
     features  how many numbers nodes (num_features) and edges (num_edge_features) have, and
     molecules how SMILES become graphs (`pdl_graph.steps.molecules.MoleculeForm`, as plain values; None: graphs are no
-              molecules), in the graphs that the model is used on; the data tells
+              molecules), in the graphs that the model is used on; inferred from the data
 
     Targets that are not known (NaN) count in neither loss nor metrics; with several targets a metric is the mean over
     them. The model maps a `GraphBatch` to [graphs, outputs]; its num_features, num_edge_features and num_classes
@@ -88,7 +87,7 @@ class GraphPrediction(Task):
     # -- training ------------------------------------------------------------------------------------------------------
     def step(self, model: Module, batch: Any) -> Loss:
         # a bundle in the model's place is measured as it is deployed
-        made = use.deployed(model, batch["graph"]) if isinstance(model, Deployed) else model(batch["graph"])
+        made = deployed_outputs(model, batch["graph"]) if isinstance(model, Deployed) else model(batch["graph"])
         if self.kind == "classification":
             labels = batch["label"]
             return Loss(pdl.cross_entropy(made, pdl.as_tensor(labels)), len(labels), (made.detach(), labels))
@@ -161,8 +160,8 @@ class GraphPrediction(Task):
 
     def _names(self, split: str, found: Chosen) -> None:
         own, held = (found.classes, "classes") if self.kind == "classification" else (found.names, "targets")
-        told = found.labels if self.kind == "classification" else found.targets
-        if told is None or not own:
+        values = found.labels if self.kind == "classification" else found.targets
+        if values is None or not own:
             raise ConfigError(
                 f"task.kind={self.kind} needs {held}, but data.{split} has {_have(found)}; "
                 "correct task.kind, or the data set's settings"
@@ -171,7 +170,7 @@ class GraphPrediction(Task):
             setattr(self, held, own)
         if own != getattr(self, held):
             raise DataError(f"data.{split} has the {held} {own}, expected {getattr(self, held)}")
-        if self.kind == "binary" and not np.isin(told[~np.isnan(told)], (0, 1)).all():
+        if self.kind == "binary" and not np.isin(values[~np.isnan(values)], (0, 1)).all():
             raise DataError(f"data.{split}: targets of task.kind=binary are 0 and 1; for other numbers use regression")
 
     def facts(self, recipe: Recipe) -> Mapping[str, Any]:
@@ -219,18 +218,11 @@ class GraphPrediction(Task):
         )
 
     def check(self, recipe: Recipe, progress: Any = None) -> list[Fault]:
-        from pdl_graph.graphs.check import check_recipe
-
         return check_recipe(recipe, progress)
-
-    def baselines(self, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
-        """The most frequent answer or the mean, and a linear model of the numbers of nodes and edges of each kind."""
-        return baselines(self, datasets, split)
 
     def smoke_test(self, recipe: Recipe) -> SmokeTest:
         return SmokeTest(train=96, test=40, epochs=6, batch_size=32)
 
-    # -- using ---------------------------------------------------------------------------------------------------------
     def learned_config(self) -> dict[str, Any]:
         named = {"classes": self.classes} if self.kind == "classification" else {"targets": self.targets}
         scale = {"mean": self.mean, "std": self.std} if self.kind == "regression" else {}
@@ -238,19 +230,13 @@ class GraphPrediction(Task):
         molecules = {} if self.molecules is None else {"molecules": self.molecules.plain()}
         return {**named, **scale, **used_on, **molecules}
 
-    def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
-        return use.write_example(self, loaders, folder)
+    # -- what a task hands over ----------------------------------------------------------------------------------------
+    def baselines(self, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
+        """The most frequent answer or the mean, and a linear model of the numbers of nodes and edges of each kind."""
+        return baselines(self, datasets, split)
 
-    def deployment(
-        self,
-        model: Module,
-        recipe: Recipe,
-        *,
-        dataset: Any = None,
-        metrics: Mapping[str, float | None] | None = None,
-        licence: str = "",
-    ) -> Deployment:
-        return use.deployment(self, model, recipe, dataset=dataset, metrics=metrics or {}, licence=licence)
+    def deployer(self, recipe: Recipe) -> GraphDeployer:
+        return GraphDeployer(self, recipe)
 
 
 def _widths(found: Chosen) -> dict[str, int]:

@@ -7,16 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from pdl.ranking import Ties
-from pdl_graph.knowledge.known import questions
-from pdl_graph.knowledge.loader import Ranked
-from pdl_graph.knowledge.ranking import Ranks, measure, names
+from pdl_graph.knowledge.loader import RankedQueries
+from pdl_graph.knowledge.metrics import Ranks, measure, names
+from pdl_graph.knowledge.queries import queries
+from pdl_graph.ranges import ranges
 
 Array = np.ndarray
-AT_ONCE = 256  # questions
+AT_ONCE = 256  # queries
 
 
 def baselines(
-    train: Array, asked: Ranked, num_entities: int, num_relations: int, *, cutoffs: Sequence[int], ties: Ties
+    train: Array, asked: RankedQueries, num_entities: int, num_relations: int, *, cutoffs: Sequence[int], ties: Ties
 ) -> dict[str, dict[str, float]]:
     """Metrics of both methods by filtered ranking, from facts of training int32 [T, 3]:
 
@@ -53,7 +54,7 @@ class Counting:
 
     def __init__(self, train: Array, num_entities: int, num_relations: int) -> None:
         wide, many = num_entities + 1, 2 * (num_relations + 1)
-        entity, relation, inverse, answer = questions(train[(train > 0).all(axis=1)])
+        entity, relation, inverse, answer = queries(train[(train > 0).all(axis=1)])
         which = inverse * (num_relations + 1) + relation
         counts = np.bincount(which * wide + answer, minlength=many * wide).reshape(many, wide)
         self.frequency = (counts / (1.0 + counts.max(initial=0))).astype(np.float32)
@@ -68,18 +69,17 @@ class Counting:
         begin = np.cumsum(lengths) - lengths
         times = lengths[pair]
         first = np.repeat(self.which, times)
-        ends = np.cumsum(times)
-        second = self.which[np.arange(ends[-1] if len(ends) else 0) + np.repeat(begin[pair] - (ends - times), times)]
+        second = self.which[ranges(begin[pair], times)]
         both = np.bincount(first * many + second, minlength=many * many).reshape(many, many).astype(np.float32)
         np.fill_diagonal(both, 0)
         return both / np.maximum(np.bincount(self.which, minlength=many), 1).astype(np.float32)[:, None]
 
     def add_rules(self, scores: Array, entity: Array, which: Array) -> None:
-        """Add to scores [N, num_entities + 1] what the facts at each entity say of the question."""
+        """Add to scores [N, num_entities + 1] what the facts at each entity say of the query."""
         first, last = self.start[entity], self.start[entity + 1]
         lengths = last - first
         rows = np.repeat(np.arange(len(entity)), lengths)
-        at = np.arange(lengths.sum()) + np.repeat(first - (np.cumsum(lengths) - lengths), lengths)
+        at = ranges(first, lengths)
         np.add.at(scores, (rows, self.answer[at]), self.confidence[self.which[at], which[rows]])
 
 

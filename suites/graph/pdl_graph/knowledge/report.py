@@ -4,41 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pdl.report import Section, table
-from pdl.train.loop import Evaluation
+from pdl.train import Evaluation, Reporter
 from pdl.vocabulary import Vocabulary
-from pdl_graph.knowledge.loader import Questions
-from pdl_graph.knowledge.ranking import measure, names
+from pdl_graph.knowledge.loader import Queries
+from pdl_graph.knowledge.metrics import measure, names
+
+if TYPE_CHECKING:
+    from pdl_graph.knowledge.task import KnowledgeGraph
 
 SHOWN = 40  # relations
 MANY = 1.5  # tails a head (or heads a tail), on average: from here on a relation is one to many
 
 
-def sections(
-    evaluation: Evaluation, dataset: Any, relations: Vocabulary, *, train: np.ndarray | None,
-    cutoffs: Sequence[int], protocol: str,
-) -> list[Section]:  # fmt: skip
-    """The sections on one evaluation; `dataset` tells the questions."""
-    found = evaluation.details.get("ranks")
-    if not isinstance(dataset, Questions) or found is None or len(found) != len(dataset):
-        return []
-    kinds = names(cutoffs)
-    head = ("", *kinds, "questions")
-    whole = [_row("all", found, kinds)]
-    whole += [_row(label, found[dataset.inverse == way], kinds) for way, label in ((0, "tails"), (1, "heads"))]
-    made = [Section(f"Filtered ranking ({evaluation.split})", f"{table(whole, head=head)}<p>{escape(protocol)}</p>")]
-    if train is not None and len(train):
-        made.append(Section("By kind of relation", _by_kind(dataset, found, train, kinds)))
-    made.append(Section("By relation", _by_relation(dataset, found, relations, kinds)))
-    return made
+class KnowledgeReporter(Reporter):
+    """Filtered ranking by direction, by kind of relation and by relation."""
+
+    task: KnowledgeGraph
+
+    def sections(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
+        found = evaluation.details.get("ranks")
+        if not isinstance(dataset, Queries) or found is None or len(found) != len(dataset):
+            return []
+        task, measures = self.task, names(self.task.cutoffs)
+        whole = [_row("all", found, measures)]
+        whole += [_row(label, found[dataset.inverse == way], measures) for way, label in ((0, "tails"), (1, "heads"))]
+        body = f"{table(whole, head=('', *measures, 'queries'))}<p>{escape(task.protocol())}</p>"
+        made = [Section(f"Filtered ranking ({evaluation.split})", body)]
+        train = task.known.get("train")
+        if train is not None and len(train):
+            made.append(Section("By kind of relation", _by_kind(dataset, found, train, measures)))
+        by_relation = _by_relation(dataset, found, task.vocabularies["relations"], measures)
+        return [*made, Section("By relation", by_relation)]
 
 
-def _row(label: str, found: np.ndarray, kinds: Sequence[str]) -> tuple[Any, ...]:
-    return (label, *(measure(found, kind) if len(found) else float("nan") for kind in kinds), len(found))
+def _row(label: str, found: np.ndarray, measures: Sequence[str]) -> tuple[Any, ...]:
+    return (label, *(measure(found, kind) if len(found) else float("nan") for kind in measures), len(found))
 
 
 def cardinality(facts: np.ndarray, num_relations: int) -> np.ndarray:
@@ -55,7 +60,7 @@ def cardinality(facts: np.ndarray, num_relations: int) -> np.ndarray:
     return kinds
 
 
-def _by_kind(data: Questions, found: np.ndarray, train: np.ndarray, kinds: Sequence[str]) -> str:
+def _by_kind(data: Queries, found: np.ndarray, train: np.ndarray, measures: Sequence[str]) -> str:
     size = int(max(train[:, 1].max(), data.relation.max(initial=0)))
     kind = cardinality(train, size)[data.relation]
     rows = []
@@ -63,18 +68,18 @@ def _by_kind(data: Questions, found: np.ndarray, train: np.ndarray, kinds: Seque
         for way, asked in ((0, "tails"), (1, "heads")):
             inside = (kind == number) & (data.inverse == way)
             if inside.any():
-                rows.append(_row(f"{label}, {asked}", found[inside], kinds))
+                rows.append(_row(f"{label}, {asked}", found[inside], measures))
     note = f"1-to-N: in training a head has {MANY} tails or more, on average."
-    return f"{table(rows, head=('', *kinds, 'questions'))}<p>{note}</p>"
+    return f"{table(rows, head=('', *measures, 'queries'))}<p>{note}</p>"
 
 
-def _by_relation(data: Questions, found: np.ndarray, relations: Vocabulary, kinds: Sequence[str]) -> str:
+def _by_relation(data: Queries, found: np.ndarray, relations: Vocabulary, measures: Sequence[str]) -> str:
     number, count = np.unique(data.relation, return_counts=True)
     order = np.argsort(-count, kind="stable")[:SHOWN]
     names = {r: relations.decode(int(r)) if r else "(unknown)" for r in number[order]}
-    rows = [_row(name, found[data.relation == r], kinds) for r, name in names.items()]
+    rows = [_row(name, found[data.relation == r], measures) for r, name in names.items()]
     note = f"<p>The {SHOWN} most frequent of {len(number)}.</p>" if len(number) > SHOWN else ""
-    return table(rows, head=("relation", *kinds, "questions")) + note
+    return table(rows, head=("relation", *measures, "queries")) + note
 
 
-__all__ = ["cardinality", "sections"]
+__all__ = ["KnowledgeReporter", "cardinality"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -11,42 +10,40 @@ import numpy as np
 import pdl
 from pdl.data import DataLoader, Fault
 from pdl.errors import ConfigError
-from pdl.export.deployment import Deployment
 from pdl.hints import Range
 from pdl.nn import Module
 from pdl.ranking import Ties
-from pdl.report import Section
-from pdl.train import Deployed, Evaluation, Loss, Metric, Recipe, SmokeTest, Task
+from pdl.train import Deployed, Loss, Metric, Recipe, SmokeTest, Task
 from pdl.train.task import SPLITS
 from pdl_graph.data.triples import KINDS, triples_of, vocabularies_of
-from pdl_graph.data.triples_check import check_recipe
-from pdl_graph.knowledge import use
 from pdl_graph.knowledge.baselines import baselines
-from pdl_graph.knowledge.known import Known
-from pdl_graph.knowledge.loader import Questions, Ranked, Training
+from pdl_graph.knowledge.check import check_recipe
+from pdl_graph.knowledge.deploy import KnowledgeDeployer
+from pdl_graph.knowledge.loader import Queries, RankedQueries, TrainingQueries
 from pdl_graph.knowledge.losses import NEVER, Kind, margin_loss, n3, self_adversarial, softmax
-from pdl_graph.knowledge.ranking import TIES, Measure, Ranks, names
-from pdl_graph.knowledge.report import sections
+from pdl_graph.knowledge.metrics import TIES, Measure, Ranks, names
+from pdl_graph.knowledge.queries import KnownAnswers
+from pdl_graph.knowledge.report import KnowledgeReporter
 from pdl_graph.models.knowledge import KnowledgeModel
 
 
 class KnowledgeGraph(Task):
     """Completion of a knowledge graph: for (head, relation, ?) and (?, relation, tail), which entity?
 
-    loss           self_adversarial, softmax or margin (`pdl_graph.knowledge.losses`)
-    negatives      what an answer is told from: "shared", `num_negatives` entities drawn for a batch, known answers left
-                   out; "all", all entities (softmax only; other answers of the training data count as wrong there, as
-                   in Lacroix et al., arXiv 1806.07297)
-    num_negatives  how many
-    temperature    of the self-adversarial weights (the RotatE paper's alpha)
-    margin         of the margin loss
-    n3             weight of the nuclear 3-norm of the vectors that take part
-    subsampling    whether frequent facts count less, as in the RotatE paper's code (see `Training`)
-    cutoffs        hits@k is measured for these k
-    ties           entities that score the same as the answer: it shares their mean rank ("average"), or stands behind
-                   ("conservative") or before them ("optimistic")
+    loss               self_adversarial, softmax or margin (`pdl_graph.knowledge.losses`)
+    negative_sampling  what an answer is compared with: "shared", `num_negatives` entities drawn for a batch, known
+                       answers left out; "all", all entities (softmax only; other answers of the training data count as
+                       wrong there, as in Lacroix et al., arXiv 1806.07297)
+    num_negatives      how many
+    temperature        of the self-adversarial weights (the RotatE paper's alpha)
+    margin             of the margin loss
+    n3                 weight of the nuclear 3-norm of the vectors that take part
+    subsampling        whether frequent facts count less, as in the RotatE paper's code (see `TrainingQueries`)
+    cutoffs            hits@k is measured for these k
+    ties               entities that score the same as the answer: it shares their mean rank ("average"), or stands
+                       behind ("conservative") or before them ("optimistic")
 
-    A sample is a question: every fact asks for its tail and for its head, so an epoch has two for each. Evaluation is
+    A sample is a query: every fact asks for its tail and for its head, so an epoch has two for each. Evaluation is
     by filtered ranking (Bordes et al., NIPS 2013): all entities compete but for other answers that train, val or test
     know. Entities and relations are those of all splits, as the benchmarks have it: one without a fact in training
     keeps the vector it began with.
@@ -60,7 +57,7 @@ class KnowledgeGraph(Task):
         self,
         *,
         loss: Kind = "self_adversarial",
-        negatives: Literal["shared", "all"] = "shared",
+        negative_sampling: Literal["shared", "all"] = "shared",
         num_negatives: Annotated[int, Range(1)] = 256,
         temperature: Annotated[float, Range(0)] = 1.0,
         margin: Annotated[float, Range(0)] = 1.0,
@@ -69,17 +66,18 @@ class KnowledgeGraph(Task):
         cutoffs: Sequence[Annotated[int, Range(1)]] = (1, 3, 10),
         ties: Ties = "average",
     ) -> None:
-        if negatives == "all" and loss != "softmax":
-            raise ConfigError(f"task: negatives=all goes with loss=softmax, not {loss}; draw some for {loss}")
-        self.loss, self.negatives, self.num_negatives, self.temperature = loss, negatives, num_negatives, temperature
+        if negative_sampling == "all" and loss != "softmax":
+            raise ConfigError(f"task: negative_sampling=all goes with loss=softmax, not {loss}; draw some for {loss}")
+        self.loss, self.negative_sampling, self.num_negatives = loss, negative_sampling, num_negatives
+        self.temperature = temperature
         self.margin, self.n3, self.subsampling, self.cutoffs, self.ties = margin, n3, subsampling, tuple(cutoffs), ties
         self.known: dict[str, np.ndarray] = {}  # facts int32 [T, 3] by split
 
     # -- training ------------------------------------------------------------------------------------------------------
     def step(self, model: Module, batch: Any) -> Loss:
         assert isinstance(model, KnowledgeModel)
-        question = (pdl.as_tensor(batch[name]) for name in ("entity", "relation", "inverse"))
-        entity, relation = model.vectors(tuple(question))  # type: ignore[arg-type]
+        given = (pdl.as_tensor(batch[name]) for name in ("entity", "relation", "inverse"))
+        entity, relation = model.vectors(tuple(given))  # type: ignore[arg-type]
         query, answer = model.query(entity, relation), model.entities(pdl.as_tensor(batch["answer"]))
         each = self._each(model, query, answer, batch)
         value = (each if "weight" not in batch else each * pdl.as_tensor(batch["weight"])).mean()
@@ -88,16 +86,16 @@ class KnowledgeGraph(Task):
         return Loss(value, query.shape[0])
 
     def _each(self, model: KnowledgeModel, query: pdl.Tensor, answer: pdl.Tensor, batch: Any) -> pdl.Tensor:
-        if self.negatives == "all":
+        if self.negative_sampling == "all":
             return all_entities(model, query, pdl.as_tensor(batch["answer"]))
-        others = model.among(query, model.entities(pdl.as_tensor(batch["others"])))
-        others = pdl.where(pdl.as_tensor(batch["known"]), NEVER, others)
-        own = model.own(query, answer)
+        negatives = model.score_all(query, model.entities(pdl.as_tensor(batch["negatives"])))
+        negatives = pdl.where(pdl.as_tensor(batch["known"]), NEVER, negatives)
+        positive = model.score(query, answer)
         if self.loss == "softmax":
-            return softmax(own, others, model.num_entities)
+            return softmax(positive, negatives, model.num_entities)
         if self.loss == "margin":
-            return margin_loss(own, others, self.margin)
-        return self_adversarial(own, others, self.temperature)
+            return margin_loss(positive, negatives, self.margin)
+        return self_adversarial(positive, negatives, self.temperature)
 
     def evaluate(self, model: Module, batch: Any) -> Loss:
         """Scores of all entities that are ranked, and what `Ranks` wants beside; the loss is the mean cross-entropy
@@ -113,10 +111,10 @@ class KnowledgeGraph(Task):
             loss = pdl.cross_entropy(pdl.as_tensor(scores[known]), pdl.as_tensor(answer[known]))
         return Loss(loss, int(known.sum()), (scores, answer, excluded, batch["index"]))
 
-    def scores(self, model: Module, question: Mapping[str, Any]) -> np.ndarray:
+    def scores(self, model: Module, query: Mapping[str, Any]) -> np.ndarray:
         """float32 [N, num_entities + 1] for "entity", "relation" and "inverse", int64 [N] each; -infinity for entity 0,
-        and for all where the question is of an unknown entity or relation."""
-        asked = [np.asarray(question[name]) for name in ("entity", "relation", "inverse")]
+        and for all where the query is of an unknown entity or relation."""
+        asked = [np.asarray(query[name]) for name in ("entity", "relation", "inverse")]
         with pdl.no_grad():
             made: pdl.Tensor = model(*(pdl.as_tensor(each) for each in asked))
         found = np.array(made.data)
@@ -163,17 +161,19 @@ class KnowledgeGraph(Task):
             raise ConfigError(f"model: {type(model).__name__} is no pdl_graph.KnowledgeModel, such as pdl_graph.RotatE")
 
     def loader(self, dataset: Any, recipe: Recipe, *, training: bool, seed: int) -> Iterable[Any]:
-        """Questions, shuffled anew in each epoch for training; otherwise in order, with the answers to leave out."""
+        """Queries, shuffled anew in each epoch for training; otherwise in order, with the answers to leave out."""
         data, facts = recipe.data, triples_of(dataset)[1]
         sizes = [len(self.vocabularies[kind]) for kind in KINDS]
-        source: Questions
+        source: Queries
         if training:
-            known = Known([facts], *sizes)
-            k = None if self.negatives == "all" else self.num_negatives
+            known = KnownAnswers([facts], *sizes)
+            k = None if self.negative_sampling == "all" else self.num_negatives
             facts = facts[(facts > 0).all(axis=1)]
-            source = Training(facts, known, sizes[0], k=k, subsampling=self.subsampling, seed=seed, source=dataset)
+            source = TrainingQueries(
+                facts, known, sizes[0], k=k, subsampling=self.subsampling, seed=seed, source=dataset
+            )
         else:
-            source = Ranked(facts, Known(list(self.known.values()), *sizes), dataset)
+            source = self._ranked(dataset)
         return DataLoader(
             source,
             batch_size=data.size(training=training, default=512),
@@ -184,11 +184,10 @@ class KnowledgeGraph(Task):
             drop_last=training and data.drop_last,
         )
 
-    def baselines(self, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
-        """Answers by frequency and by rules of one step, ranked by the same protocol."""
+    def _ranked(self, dataset: Any) -> RankedQueries:
+        """The queries of a data set, with the answers that any split knows."""
         sizes = [len(self.vocabularies[kind]) for kind in KINDS]
-        asked = Ranked(triples_of(datasets[split])[1], Known(list(self.known.values()), *sizes), datasets[split])
-        return baselines(self.known["train"], asked, *sizes, cutoffs=self.cutoffs, ties=self.ties)
+        return RankedQueries(triples_of(dataset)[1], KnownAnswers(list(self.known.values()), *sizes), dataset)
 
     def check(self, recipe: Recipe, progress: Any = None) -> list[Fault]:
         return check_recipe(recipe, progress)
@@ -198,32 +197,18 @@ class KnowledgeGraph(Task):
             train=200, test=20, epochs=8, batch_size=64, settings={"model.dim": 32, "task.num_negatives": 16}
         )
 
-    def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
-        """Measures by direction, by kind of relation and by relation."""
-        relations = self.vocabularies["relations"]
-        return sections(
-            evaluation,
-            dataset,
-            relations,
-            train=self.known.get("train"),
-            cutoffs=self.cutoffs,
-            protocol=self.protocol(),
-        )
+    # -- what a task hands over ----------------------------------------------------------------------------------------
+    def baselines(self, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
+        """Answers by frequency and by rules of one step, ranked by the same protocol."""
+        sizes = [len(self.vocabularies[kind]) for kind in KINDS]
+        asked = self._ranked(datasets[split])
+        return baselines(self.known["train"], asked, *sizes, cutoffs=self.cutoffs, ties=self.ties)
 
-    # -- using ---------------------------------------------------------------------------------------------------------
-    def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
-        return use.example(self, loaders)
+    def deployer(self, recipe: Recipe) -> KnowledgeDeployer:
+        return KnowledgeDeployer(self, recipe)
 
-    def deployment(
-        self,
-        model: Module,
-        recipe: Recipe,
-        *,
-        dataset: Any = None,
-        metrics: Mapping[str, float | None] | None = None,
-        licence: str = "",
-    ) -> Deployment:
-        return use.deployment(self, model, recipe, dataset=dataset, metrics=metrics, licence=licence)
+    def reporter(self) -> KnowledgeReporter:
+        return KnowledgeReporter(self)
 
 
 def all_entities(model: KnowledgeModel, query: pdl.Tensor, answer: pdl.Tensor) -> pdl.Tensor:
@@ -231,7 +216,7 @@ def all_entities(model: KnowledgeModel, query: pdl.Tensor, answer: pdl.Tensor) -
     table = model.entities.weight
     if model.metric is None:
         return pdl.linear_cross_entropy(query, table, None, answer, transposed=True, first=1, reduction="none")
-    scores = model.among(query, table[1:])
+    scores = model.score_all(query, table[1:])
     return pdl.cross_entropy(scores, answer - 1, reduction="none")
 
 

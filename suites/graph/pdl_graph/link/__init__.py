@@ -1,1 +1,5 @@
-"""Link prediction."""
+"""Which nodes are joined."""
+
+from pdl_graph.link.task import LinkPrediction
+
+__all__ = ["LinkPrediction"]

@@ -15,6 +15,7 @@ from pdl_graph.data.pairs import member
 from pdl_graph.graph import Graph
 from pdl_graph.link.loader import split_of
 from pdl_graph.link.metrics import link_metrics
+from pdl_graph.ranges import ranges
 
 Array = np.ndarray
 DAMPING, STEPS, BLOCK = 0.85, 12, 256  # of PageRank: 0.85 ** 12 of the walks are cut short
@@ -63,7 +64,7 @@ def shared_neighbours(graph: Graph, pairs: Array, weights: Array, *, at_once: in
     cuts = np.searchsorted(ends, np.arange(at_once, ends[-1] if len(ends) else 0, at_once))
     for part in np.split(np.arange(len(pairs)), cuts):
         pair = np.repeat(part, counts[part])
-        middle = into[_ranges(start[small[part]], counts[part])] % n
+        middle = into[ranges(start[small[part]], counts[part])] % n
         both = member(into, large[pair] * n + middle)
         for row, weight in zip(found, weights, strict=True):
             row += np.bincount(pair[both], weight[middle[both]], minlength=len(pairs))
@@ -93,13 +94,6 @@ def _each_once(graph: Graph) -> Array:
     source, target = graph.edges()
     apart = source != target
     return np.unique(target[apart].astype(np.int64) * graph.num_nodes + source[apart])
-
-
-def _ranges(starts: Array, counts: Array) -> Array:
-    """starts[0], starts[0] + 1, ... up to counts[0] of them, then those of the next."""
-    ends = np.cumsum(counts)
-    at: Array = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - counts), counts)
-    return at
 
 
 __all__ = ["baselines", "personalised_pagerank", "shared_neighbours"]

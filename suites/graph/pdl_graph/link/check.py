@@ -17,7 +17,7 @@ from pdl_graph.link.loader import split_of
 Array = np.ndarray
 
 
-def check(recipe: Recipe, progress: Any = None) -> list[Fault]:
+def check_recipe(recipe: Recipe, progress: Any = None) -> list[Fault]:
     """What is wrong with the splits of a recipe: data that cannot be read, edges to be found that messages use, pairs
     in two splits, labels that the graph does not bear out, nodes that no message reaches."""
     faults, splits = list[Fault](), dict[str, EdgeSplit]()
@@ -32,9 +32,9 @@ def check(recipe: Recipe, progress: Any = None) -> list[Fault]:
             progress(name, len(splits[name]), len(splits[name]))
     earlier = dict[str, EdgeSplit]()
     for name, split in splits.items():
-        path = None if split.source is None else str(split.source)
-        told = [*_labels(split), *_leaks(name, split), *_again(split, earlier), *_alone(name, split)]
-        faults += [Fault(path, None, what, advice, split=name, severity=how) for what, advice, how in told]
+        path = None if split.path is None else str(split.path)
+        found = [*_labels(split), *_leaks(name, split), *_again(split, earlier), *_alone(name, split)]
+        faults += [Fault(path, None, what, advice, split=name, severity=how) for what, advice, how in found]
         earlier[name] = split
     return faults
 
@@ -80,4 +80,4 @@ def _alone(name: str, split: EdgeSplit) -> Iterator[tuple[str, str, str]]:
         )
 
 
-__all__ = ["check"]
+__all__ = ["check_recipe"]

@@ -1,4 +1,4 @@
-"""A recipe for the links of a graph, as `pdl init graph.links --data DIR` writes it."""
+"""A recipe for the links of a graph, as `pdl init graph.link --data DIR` writes it."""
 
 from __future__ import annotations
 

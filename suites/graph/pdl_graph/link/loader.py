@@ -1,4 +1,4 @@
-"""What link prediction reads in training: the edges of the split, and as many others as wanted, new in each epoch."""
+"""What link prediction reads in training: the edges of the split, and pairs without one, new in each epoch."""
 
 from __future__ import annotations
 
@@ -8,9 +8,14 @@ import numpy as np
 
 from pdl.data import Dataset
 from pdl.errors import ConfigError
+from pdl.program.tree import rebuild
+from pdl.tensor import as_tensor
+from pdl_graph.batch import GraphBatch
 from pdl_graph.data.base import unwrap
 from pdl_graph.data.edges import EdgeSplit
 from pdl_graph.data.pairs import edge_keys, non_edges, pairs_of
+from pdl_graph.features import identity_features
+from pdl_graph.graph import Graph
 
 Array = np.ndarray
 
@@ -31,11 +36,11 @@ class TrainingPairs(Dataset):
     edges of val and test as likely as pairs without an edge, so nothing is learned of either.
     """
 
-    def __init__(self, dataset: Any, negatives: int, *, seed: int = 0) -> None:
+    def __init__(self, dataset: Any, num_negatives: int, *, seed: int = 0) -> None:
         self.origin = dataset
         split, rows = split_of(dataset)
         pairs, graph = split.pairs[split.targets == 1] if rows is None else split.pairs[rows], split.graph
-        self.pairs, self.negatives, self.seed = pairs, negatives, seed
+        self.pairs, self.num_negatives, self.seed = pairs, num_negatives, seed
         self.nodes, self.directed, self.joined = graph.num_nodes, graph.directed, edge_keys(graph)
         self.set_epoch(0)
 
@@ -45,19 +50,26 @@ class TrainingPairs(Dataset):
     def set_epoch(self, epoch: int) -> None:
         """Draw the pairs of this epoch."""
         rng = np.random.default_rng([self.seed, epoch])
-        count = len(self.pairs) * self.negatives
+        count = len(self.pairs) * self.num_negatives
         drawn = non_edges(self.joined, self.nodes, count, rng, directed=self.directed)
-        self.others = pairs_of(drawn, self.nodes).reshape(len(self.pairs), self.negatives, 2)
+        self.negatives = pairs_of(drawn, self.nodes).reshape(len(self.pairs), self.num_negatives, 2)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         return self.get_batch(np.array([index]))
 
     def get_batch(self, indices: Array) -> dict[str, Array]:
-        """Edges with these numbers, and their others."""
-        pair = np.concatenate([self.pairs[indices], self.others[indices].reshape(-1, 2)])
+        """Edges with these numbers, and their negatives."""
+        pair = np.concatenate([self.pairs[indices], self.negatives[indices].reshape(-1, 2)])
         label = np.zeros(len(pair), np.float32)
         label[: len(indices)] = 1
         return {"pair": pair, "label": label}
 
 
-__all__ = ["TrainingPairs", "split_of"]
+def as_constant(graph: Graph, *, self_loops: bool = False) -> GraphBatch:
+    """The arrays of a graph as tensors that compiled steps capture; nodes without features have the identity's."""
+    graph = graph if graph.x is not None else graph.with_(x=identity_features(graph.num_nodes))
+    made: GraphBatch = rebuild((graph.with_self_loops() if self_loops else graph).batch(), as_tensor)
+    return made
+
+
+__all__ = ["TrainingPairs", "as_constant", "split_of"]

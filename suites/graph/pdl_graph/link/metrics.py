@@ -1,4 +1,4 @@
-"""How well edges are told from pairs without one: AUC, AP, hits@k, MRR, over all pairs of a split."""
+"""How well edges are distinguished from pairs without one: AUC, AP, hits@k, MRR, over all pairs of a split."""
 
 from __future__ import annotations
 

@@ -5,23 +5,45 @@ from __future__ import annotations
 
 from html import escape
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pdl.report import Section, line_chart, table
-from pdl.train.loop import Evaluation
+from pdl.tensor import no_grad
+from pdl.train import Evaluation, Reporter
 from pdl_graph.drawing import NODES, ego_network, principal_plane, scatter
 from pdl_graph.graph import Graph
 from pdl_graph.link.loader import split_of
+from pdl_graph.models.link import LinkModel
+
+if TYPE_CHECKING:
+    from pdl_graph.link.task import LinkPrediction
 
 Array = np.ndarray
 BINS, POINTS = 40, 200
 DEGREES = (1, 2, 4, 8, 16, 32)  # where groups of nodes begin
 
 
-def sections(evaluation: Evaluation, dataset: Any, vectors: Array | None = None) -> list[Section]:
-    """Of one evaluation; `dataset` tells the pairs, `vectors` [N, C] are those of the nodes, where there are any."""
+class LinkReporter(Reporter):
+    """Scores of edges and of other pairs, the nodes by their vectors, the neighbourhood of a hidden edge."""
+
+    task: LinkPrediction
+
+    def sections(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
+        return link_sections(evaluation, dataset, self._vectors())
+
+    def _vectors(self) -> Array | None:
+        """Those of the nodes, of the model that was evaluated last."""
+        model, graph = self.task.evaluated, self.task.constant
+        if graph is None or not isinstance(model, LinkModel):
+            return None
+        with no_grad():
+            return model.eval().embed(graph).numpy()  # type: ignore[no-any-return]
+
+
+def link_sections(evaluation: Evaluation, dataset: Any, vectors: Array | None = None) -> list[Section]:
+    """Of one evaluation of the pairs of `dataset`; `vectors` [N, C] are those of the nodes, where there are any."""
     scores, labels = evaluation.observers["auc"].scores.arrays()
     if not len(scores):
         return []
@@ -29,13 +51,13 @@ def sections(evaluation: Evaluation, dataset: Any, vectors: Array | None = None)
     pairs = split.pairs if rows is None else split.pairs[rows]
     ones, zeros = int((labels == 1).sum()), int((labels != 1).sum())
     known = "training and val" if split.val_messages else "training"
-    told = (
+    note = (
         f"{ones:,} edges and {zeros:,} pairs without one, drawn by seed {split.seed}; messages use edges of {known} "
         "only. MRR and hits@k rank each edge among all those pairs."
     )
     numbers = table([(name, f"{value:.4f}") for name, value in evaluation.metrics.items()])
     return [
-        Section(f"Links ({evaluation.split})", f"{numbers}<p>{escape(told)}</p>"),
+        Section(f"Links ({evaluation.split})", f"{numbers}<p>{escape(note)}</p>"),
         Section(
             "Scores",
             _drawn(
@@ -55,8 +77,8 @@ def plane(graph: Graph, vectors: Array) -> Section:
     kinds = [str(a) if b == a + 1 else f"{a} to {b - 1}" for a, b in pairwise((0, *DEGREES))]
     kinds.append(f"{DEGREES[-1]} or more edges")
     drawn = scatter(principal_plane(vectors / length), groups, kinds, names=graph.names)
-    told = "The directions of the vectors by their two principal components; colours tell how many edges a node has."
-    return Section("Nodes in the plane", f'<div class="charts">{drawn}</div><p>{told}</p>')
+    note = "The directions of the vectors by their two principal components; colours show how many edges a node has."
+    return Section("Nodes in the plane", f'<div class="charts">{drawn}</div><p>{note}</p>')
 
 
 def neighbourhood(graph: Graph, pairs: Array, scores: Array, labels: Array) -> list[Section]:
@@ -74,11 +96,11 @@ def neighbourhood(graph: Graph, pairs: Array, scores: Array, labels: Array) -> l
     names = [str(graph.names[n]) if len(graph.names) else str(n) for n in nodes]
     kinds = ("the two", "neighbour of both", "neighbour of one")
     drawn = ego_network(whole.indptr, whole.indices, 0, groups=groups, classes=kinds, names=names)
-    told = (
+    note = (
         f"{names[0]} (ringed) and {names[1]}, whose edge was hidden and gets {_chance(scores[one]):.2f}, with their "
         f"neighbours in the graph that messages use."
     )
-    return [Section("Around an edge", f'<div class="charts">{drawn}</div><p>{escape(told)}</p>')]
+    return [Section("Around an edge", f'<div class="charts">{drawn}</div><p>{escape(note)}</p>')]
 
 
 def _chance(logit: Any) -> Any:
@@ -112,4 +134,4 @@ def precision_recall(scores: Array, labels: Array) -> list[tuple[float, float]]:
     return list(zip((hits[some] / hits[-1]).tolist(), (hits[some] / (some + 1)).tolist(), strict=True))
 
 
-__all__ = ["histogram", "neighbourhood", "plane", "precision_recall", "sections"]
+__all__ = ["LinkReporter", "histogram", "link_sections", "neighbourhood", "plane", "precision_recall"]

@@ -16,7 +16,7 @@ class ComplEx(KnowledgeModel):
 
         s(h, r, t) = Re(sum_d h_d r_d conj(t_d))
 
-    A question about heads has t conj(r) for its vector.
+    A query about heads has t conj(r) for its vector.
 
     scale   initial values U(-scale, scale)
     dim, reciprocal and sparse are those of `KnowledgeModel`: there are dim / 2 complex numbers.
@@ -37,7 +37,7 @@ class ComplEx(KnowledgeModel):
         super().__init__(num_entities, num_relations, dim, dim, reciprocal, sparse)
         self.draw(scale)
 
-    def turned(self, relation: Tensor, sign: Tensor) -> Tensor:
+    def inverse(self, relation: Tensor, sign: Tensor) -> Tensor:
         half = self.dim // 2
         return pdl.concat([relation[:, :half], relation[:, half:] * sign], axis=1)
 

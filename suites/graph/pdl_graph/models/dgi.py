@@ -12,7 +12,7 @@ from pdl_graph.batch import GraphBatch, project
 from pdl_graph.models.base import GraphModel
 from pdl_graph.models.gcn import GCNConv
 from pdl_graph.models.mlp import Size
-from pdl_graph.models.propagation import gcn_norm, told
+from pdl_graph.models.propagation import gcn_norm, required
 
 
 class DGI(GraphModel):
@@ -21,9 +21,9 @@ class DGI(GraphModel):
 
         H = prelu(S X W + b),   s = sigmoid(mean of the rows of H),   logit that h belongs to the graph: h^T M s
 
-    hidden  numbers in a vector;  layers  of the encoder, each as above
+    hidden  numbers in a vector;  num_layers  of the encoder, each as above
 
-    Classes are told by a linear map on the vectors, `weight` [hidden, num_classes] and `bias`: no parameters but
+    Classes are predicted by a linear map on the vectors, `weight` [hidden, num_classes] and `bias`: no parameters but
     buffers, which `pdl_graph.GraphInfomax` fits to labels after the fact.
     """
 
@@ -37,13 +37,13 @@ class DGI(GraphModel):
         num_classes: Size | None = None,
         *,
         hidden: Size = 512,
-        layers: Size = 1,
+        num_layers: Size = 1,
     ) -> None:
-        self.num_features = told(self, num_features=num_features)
-        self.num_classes = told(self, num_classes=num_classes)
-        sizes = [self.num_features, *[hidden] * layers]
+        self.num_features = required(self, num_features=num_features)
+        self.num_classes = required(self, num_classes=num_classes)
+        sizes = [self.num_features, *[hidden] * num_layers]
         self.convs = ModuleList(GCNConv(a, b) for a, b in pairwise(sizes))
-        self.activations = ModuleList(PReLU() for _ in range(layers))
+        self.activations = ModuleList(PReLU() for _ in range(num_layers))
         self.discriminator = Parameter(init.xavier_uniform_(pdl.zeros((hidden, hidden))))
         self.register_buffer("weight", pdl.zeros((hidden, self.num_classes)))
         self.register_buffer("bias", pdl.zeros((self.num_classes,)))

@@ -34,7 +34,7 @@ class DistMult(KnowledgeModel):
         super().__init__(num_entities, num_relations, dim, dim, reciprocal, sparse)
         self.draw(scale)
 
-    def turned(self, relation: Tensor, sign: Tensor) -> Tensor:
+    def inverse(self, relation: Tensor, sign: Tensor) -> Tensor:
         return relation
 
     def query(self, entity: Tensor, relation: Tensor) -> Tensor:

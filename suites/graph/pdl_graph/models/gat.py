@@ -13,7 +13,7 @@ from pdl.ops import CSR
 from pdl_graph.batch import GraphBatch, dropped, project
 from pdl_graph.models.base import GraphModel
 from pdl_graph.models.mlp import Rate, Size
-from pdl_graph.models.propagation import told
+from pdl_graph.models.propagation import required
 
 Slope = Annotated[float, Range(0)]
 
@@ -128,7 +128,7 @@ class GAT(GraphModel):
     section 3.3.
 
     hidden             width of each head between;  heads  how many there;  out_heads  and in the last layer
-    layers             how many there are in all
+    num_layers         how many there are in all
     dropout            before each layer;  attention_dropout  of the attention
     """
 
@@ -143,14 +143,14 @@ class GAT(GraphModel):
         hidden: Size = 8,
         heads: Size = 8,
         out_heads: Size = 1,
-        layers: Size = 2,
+        num_layers: Size = 2,
         dropout: Rate = 0.6,
         attention_dropout: Rate = 0.6,
         slope: Slope = 0.2,
     ) -> None:
-        self.num_features = told(self, num_features=num_features)
-        self.num_classes = told(self, num_classes=num_classes)
-        sizes = [self.num_features, *[hidden * heads] * (layers - 1)]
+        self.num_features = required(self, num_features=num_features)
+        self.num_classes = required(self, num_classes=num_classes)
+        sizes = [self.num_features, *[hidden * heads] * (num_layers - 1)]
         about: dict[str, Any] = {"dropout": dropout, "attention_dropout": attention_dropout, "slope": slope}
         convs = [self.conv(a, hidden, heads=heads, **about) for a, _ in pairwise(sizes)]
         last = self.conv(sizes[-1], self.num_classes, heads=out_heads, concat=False, **about)

@@ -12,7 +12,7 @@ from pdl.ops import CSR
 from pdl_graph.batch import GraphBatch, project
 from pdl_graph.models.base import GraphModel
 from pdl_graph.models.mlp import Rate, Size
-from pdl_graph.models.propagation import gcn_norm, told
+from pdl_graph.models.propagation import gcn_norm, required
 
 
 class GCNConv(Module):
@@ -40,7 +40,7 @@ class GCNConv(Module):
 class GCN(GraphModel):
     """Z = S relu(S X W_1 + b_1) W_2 + b_2 with dropout of X and of what is between: Kipf & Welling, arXiv 1609.02907.
 
-    hidden  width of the layers between;  layers  how many there are in all;  dropout  before each
+    hidden  width of the layers between;  num_layers  how many there are in all;  dropout  before each
     """
 
     self_loops = True
@@ -51,12 +51,12 @@ class GCN(GraphModel):
         num_classes: Size | None = None,
         *,
         hidden: Size = 16,
-        layers: Size = 2,
+        num_layers: Size = 2,
         dropout: Rate = 0.5,
     ) -> None:
-        self.num_features = told(self, num_features=num_features)
-        self.num_classes = told(self, num_classes=num_classes)
-        sizes = [self.num_features, *[hidden] * (layers - 1), self.num_classes]
+        self.num_features = required(self, num_features=num_features)
+        self.num_classes = required(self, num_classes=num_classes)
+        sizes = [self.num_features, *[hidden] * (num_layers - 1), self.num_classes]
         self.convs = ModuleList(GCNConv(a, b, dropout=dropout) for a, b in pairwise(sizes))
 
     def embed(self, graph: GraphBatch) -> Tensor:

@@ -15,7 +15,7 @@ from pdl.ops import CSR
 from pdl_graph.batch import GraphBatch
 from pdl_graph.models.base import GraphModel
 from pdl_graph.models.mlp import FeatureLinear, Rate, Size
-from pdl_graph.models.propagation import gcn_norm, told
+from pdl_graph.models.propagation import gcn_norm, required
 
 Share = Annotated[float, Range(0, 1)]
 
@@ -37,8 +37,8 @@ class GCNIIConv(Module):
 
 
 class GCNII(GraphModel):
-    """H_0 = relu(X W_in + b_in), then `layers` times relu of `GCNIIConv` with beta_l = log(lambda / l + 1), then W_out:
-    Chen et al., arXiv 2007.02133.
+    """H_0 = relu(X W_in + b_in), then `num_layers` times relu of `GCNIIConv` with beta_l = log(lambda / l + 1), then
+    W_out: Chen et al., arXiv 2007.02133.
 
     hidden      width of all layers
     alpha       share of H_0 in each;  lambda_  how fast the layers' own weights fade with depth
@@ -53,16 +53,16 @@ class GCNII(GraphModel):
         num_classes: Size | None = None,
         *,
         hidden: Size = 64,
-        layers: Size = 64,
+        num_layers: Size = 64,
         alpha: Share = 0.1,
         lambda_: Annotated[float, Range(above=0)] = 0.5,
         dropout: Rate = 0.6,
     ) -> None:
-        self.num_features = told(self, num_features=num_features)
-        self.num_classes = told(self, num_classes=num_classes)
+        self.num_features = required(self, num_features=num_features)
+        self.num_classes = required(self, num_classes=num_classes)
         self.dropout = dropout
         self.first = FeatureLinear(self.num_features, hidden, dropout=dropout, initial="fan_in")
-        betas = [math.log(lambda_ / layer + 1) for layer in range(1, layers + 1)]
+        betas = [math.log(lambda_ / layer + 1) for layer in range(1, num_layers + 1)]
         self.convs = ModuleList(GCNIIConv(hidden, alpha=alpha, beta=beta) for beta in betas)
         self.last = FeatureLinear(hidden, self.num_classes, dropout=dropout, initial="fan_in")
 

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import pdl
 from pdl import Tensor
 from pdl.errors import ConfigError
-from pdl.hints import Range
 from pdl.nn import BatchNorm1d, Linear, Module, ModuleList, Parameter
 from pdl.ops import CSR
 from pdl_graph.batch import GraphBatch
 from pdl_graph.models.base import GraphModel
+from pdl_graph.models.mlp import Rate, Size
+from pdl_graph.models.propagation import required
 
-Size = Annotated[int, Range(1)]
-Rate = Annotated[float, Range(0, below=1)]
 Jumping = Literal["concat", "last", "sum"]
 
 
 class GINMLP(Module):
-    """`layers` linear layers, all but the last followed by batch norm and relu: what the paper's code calls an MLP."""
+    """`num_layers` linear layers, all but the last followed by batch norm and relu: the MLP of the paper's code."""
 
-    def __init__(self, in_features: Size, hidden: Size, *, layers: Size = 2) -> None:
-        sizes = [in_features, *[hidden] * layers]
+    def __init__(self, in_features: Size, hidden: Size, *, num_layers: Size = 2) -> None:
+        sizes = [in_features, *[hidden] * num_layers]
         self.layers = ModuleList(Linear(a, b) for a, b in pairwise(sizes))
-        self.norms = ModuleList(BatchNorm1d(hidden) for _ in range(layers - 1))
+        self.norms = ModuleList(BatchNorm1d(hidden) for _ in range(num_layers - 1))
 
     def forward(self, x: Tensor) -> Tensor:
         """[N, in] -> [N, hidden]."""
@@ -41,8 +40,8 @@ class GINConv(Module):
     learn_eps  whether eps is learned, from 0 (GIN-eps), or stays 0 (GIN-0)
     """
 
-    def __init__(self, in_features: Size, hidden: Size, *, mlp_layers: Size = 2, learn_eps: bool = False) -> None:
-        self.mlp = GINMLP(in_features, hidden, layers=mlp_layers)
+    def __init__(self, in_features: Size, hidden: Size, *, num_mlp_layers: Size = 2, learn_eps: bool = False) -> None:
+        self.mlp = GINMLP(in_features, hidden, num_layers=num_mlp_layers)
         self.eps = Parameter(pdl.zeros((1,))) if learn_eps else None
 
     def forward(self, adjacency: CSR, x: Tensor, edge_weight: Any = None) -> Tensor:
@@ -72,17 +71,17 @@ class GINEConv(GINConv):
 
 
 class GIN(GraphModel):
-    """Graph isomorphism network: `layers` times x = relu(BatchNorm(GINConv(x))), arXiv 1810.00826.
+    """Graph isomorphism network: `num_layers` times x = relu(BatchNorm(GINConv(x))), arXiv 1810.00826.
 
-    num_classes  numbers for each node, from one linear layer at the end; None: there is none, as in an encoder, and
-                 `num_classes` is the width of what `embed` gives
-    layers       convolutions; the paper's "5 layers, the input included" are 4
-    mlp_layers   linear layers in each
-    learn_eps    GIN-eps, else GIN-0
-    jumping      what `embed` gives: "concat", x before the first layer and after each, side by side (Xu et al., arXiv
-                 1806.03536; a linear layer on the sums of these over a graph is the paper's equation 4.2); "sum" of all
-                 layers; or the "last"
-    dropout      after each layer
+    num_classes     numbers for each node, from one linear layer at the end; None: there is none, as in an encoder, and
+                    `num_classes` is the width of what `embed` gives
+    num_layers      convolutions; the paper's "5 layers, the input included" are 4
+    num_mlp_layers  linear layers in each
+    learn_eps       GIN-eps, else GIN-0
+    jumping         what `embed` gives: "concat", x before the first layer and after each, side by side (Xu et al.,
+                    arXiv 1806.03536; a linear layer on the sums of these over a graph is the paper's equation 4.2);
+                    "sum" of all layers; or the "last"
+    dropout         after each layer
     """
 
     def __init__(
@@ -91,19 +90,19 @@ class GIN(GraphModel):
         num_classes: Size | None = None,
         *,
         hidden: Size = 32,
-        layers: Size = 4,
-        mlp_layers: Size = 2,
+        num_layers: Size = 4,
+        num_mlp_layers: Size = 2,
         learn_eps: bool = False,
         jumping: Jumping = "concat",
         dropout: Rate = 0.0,
     ) -> None:
-        if num_features is None:
-            raise ConfigError(f"{type(self).__name__} needs num_features; a task tells it where it has the data")
-        self.num_features, self.jumping, self.dropout = num_features, jumping, dropout
-        options = {"mlp_layers": mlp_layers, "learn_eps": learn_eps}
-        self.convs = ModuleList(self._conv(hidden if i else self.entry(hidden), hidden, options) for i in range(layers))
-        self.norms = ModuleList(BatchNorm1d(hidden) for _ in range(layers))
-        width = self.entry(hidden) + layers * hidden if jumping == "concat" else hidden
+        self.num_features, self.jumping, self.dropout = required(self, num_features=num_features), jumping, dropout
+        options = {"num_mlp_layers": num_mlp_layers, "learn_eps": learn_eps}
+        self.convs = ModuleList(
+            self._conv(hidden if i else self.entry(hidden), hidden, options) for i in range(num_layers)
+        )
+        self.norms = ModuleList(BatchNorm1d(hidden) for _ in range(num_layers))
+        width = self.entry(hidden) + num_layers * hidden if jumping == "concat" else hidden
         self.head = None if num_classes is None else Linear(width, num_classes)
         self.num_classes = num_classes or width
 
@@ -151,8 +150,8 @@ class GINE(GIN):
         *,
         num_edge_features: Size | None = None,
         hidden: Size = 64,
-        layers: Size = 4,
-        mlp_layers: Size = 2,
+        num_layers: Size = 4,
+        num_mlp_layers: Size = 2,
         learn_eps: bool = True,
         jumping: Jumping = "last",
         dropout: Rate = 0.0,
@@ -166,8 +165,8 @@ class GINE(GIN):
             num_features,
             num_classes,
             hidden=hidden,
-            layers=layers,
-            mlp_layers=mlp_layers,
+            num_layers=num_layers,
+            num_mlp_layers=num_mlp_layers,
             learn_eps=learn_eps,
             jumping=jumping,
             dropout=dropout,

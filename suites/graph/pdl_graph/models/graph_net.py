@@ -13,7 +13,8 @@ from pdl.hints import Range
 from pdl.nn import Linear, Module, ModuleList
 from pdl_graph.batch import GraphBatch
 from pdl_graph.models.base import GraphModel
-from pdl_graph.models.gin import Rate, Size
+from pdl_graph.models.mlp import Rate, Size
+from pdl_graph.models.propagation import required
 from pdl_graph.pooling import Pools, Readout, SAGPool
 
 
@@ -24,8 +25,8 @@ class GraphNet(Module):
     num_classes  outputs for each graph
     readout      sum, mean, max or attention (`pdl_graph.pooling`), or several, side by side
     sag          before the readout keep this share of the nodes, those that matter (`SAGPool`; the paper's global form)
-    head         widths of layers with relu between readout and output
-    dropout      before each layer of the head
+    hidden       widths of layers with relu between readout and output
+    dropout      before each of these and before the output
     """
 
     def __init__(
@@ -35,20 +36,18 @@ class GraphNet(Module):
         *,
         readout: Readout | Sequence[Readout] = "sum",
         sag: Annotated[float, Range(above=0, high=1)] | None = None,
-        head: Sequence[Size] = (),
+        hidden: Sequence[Size] = (),
         dropout: Rate = 0.5,
     ) -> None:
-        if num_classes is None:
-            raise ConfigError("GraphNet needs num_classes; a task tells it where it has the data")
         if not isinstance(encoder, GraphModel):
             raise ConfigError(
                 f"GraphNet: the encoder {type(encoder).__name__} is no net of nodes, such as pdl_graph.GIN"
             )
-        self.encoder, self.num_classes, self.dropout = encoder, num_classes, dropout
+        self.encoder, self.num_classes, self.dropout = encoder, required(self, num_classes=num_classes), dropout
         self.self_loops = encoder.self_loops or sag is not None
         self.sag = None if sag is None else SAGPool(encoder.num_classes, ratio=sag)
         self.readout = Pools(readout, encoder.num_classes)
-        sizes = [self.readout.out_features, *head, num_classes]
+        sizes = [self.readout.out_features, *hidden, self.num_classes]
         self.head = ModuleList(Linear(a, b) for a, b in pairwise(sizes))
 
     def embed(self, graph: GraphBatch) -> Tensor:

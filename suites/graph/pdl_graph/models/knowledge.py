@@ -1,4 +1,4 @@
-"""What the models of knowledge graphs have in common: a question (an entity, a relation, a direction) becomes a vector,
+"""What the models of knowledge graphs have in common: a query (an entity, a relation, a direction) becomes a vector,
 and the score of an answer is a product of that vector and the answer's, or a distance between them."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pdl.nn import Embedding, Module, init
 from pdl.ops.distance import Metric
 from pdl.tensor import Tensor
 
-Question: TypeAlias = tuple[Tensor, Tensor, Tensor]
+Query: TypeAlias = tuple[Tensor, Tensor, Tensor]
 """(entity, relation, inverse), int64 [N] each: which tail does (entity, relation, ?) have where inverse is 0, and which
 head has (?, relation, entity) where it is 1? Entities and relations have numbers from 1 on; 0 is an unknown one."""
 
@@ -19,16 +19,16 @@ INNER = 2.0  # of the initial range of distances: (margin + INNER) / columns, as
 
 
 class KnowledgeModel(Module):
-    """Base of the models that answer questions about facts (head, relation, tail).
+    """Base of the models that answer queries about facts (head, relation, tail).
 
     num_entities, num_relations   names; tables have one row more, row 0 for the unknown
     dim         numbers in an entity's vector; models of complex vectors have dim / 2 complex numbers, all real parts
                 before the imaginary ones
-    reciprocal  a relation has a second vector for questions about heads (Lacroix et al., arXiv 1806.07297); without it
-                its one vector is turned round
+    reciprocal  a relation has a second vector for queries about heads (Lacroix et al., arXiv 1806.07297); without it
+                its one vector is inverted
     sparse      gradients and updates of the entities in use alone
 
-    A model defines how a relation is turned round (`turned`), how it changes an entity's vector (`query`), and sets
+    A model defines how a relation is inverted (`inverse`), how it changes an entity's vector (`query`), and sets
     `metric` where its score is margin - distance and no product.
     """
 
@@ -39,7 +39,7 @@ class KnowledgeModel(Module):
         self, num_entities: int | None, num_relations: int | None, dim: int, width: int, reciprocal: bool, sparse: bool
     ) -> None:
         if num_entities is None or num_relations is None:
-            raise ConfigError(f"{type(self).__name__} needs num_entities and num_relations; the task tells them")
+            raise ConfigError(f"{type(self).__name__} needs num_entities and num_relations; the task infers them")
         if self.paired and dim % 2:
             raise ConfigError(f"model.dim={dim}: {type(self).__name__} has complex vectors; dim must be even")
         self.num_entities, self.num_relations, self.dim = num_entities, num_relations, dim
@@ -56,26 +56,26 @@ class KnowledgeModel(Module):
             init.uniform_(table.weight, -bound, bound)
 
     # -- what a model defines ------------------------------------------------------------------------------------------
-    def turned(self, relation: Tensor, sign: Tensor) -> Tensor:
-        """The vectors [N, width] of relations, turned round where sign [N, 1] is -1."""
-        raise NotImplementedError(f"{type(self).__name__} must define turned")
+    def inverse(self, relation: Tensor, sign: Tensor) -> Tensor:
+        """The vectors [N, width] of relations, of the inverse ones where sign [N, 1] is -1."""
+        raise NotImplementedError(f"{type(self).__name__} must define inverse")
 
     def query(self, entity: Tensor, relation: Tensor) -> Tensor:
-        """The vectors of questions [N, dim], from those of their entities and relations."""
+        """The vectors of queries [N, dim], from those of their entities and relations."""
         raise NotImplementedError(f"{type(self).__name__} must define query")
 
     # -- what the task asks --------------------------------------------------------------------------------------------
-    def vectors(self, question: Question) -> tuple[Tensor, Tensor]:
-        """Those of the entities [N, dim], and of the relations as the questions' directions have them [N, width]."""
-        entity, relation, inverse = question
+    def vectors(self, query: Query) -> tuple[Tensor, Tensor]:
+        """Those of the entities [N, dim], and of the relations as the queries' directions have them [N, width]."""
+        entity, relation, inverse = query
         if self.reciprocal:
             row = relation + inverse * pdl.astype(pdl.greater(relation, 0), pdl.int64) * self.num_relations
             return self.entities(entity), self.relations(row)
         sign = pdl.expand_dims(1.0 - 2.0 * pdl.astype(inverse, pdl.float32), axis=1)
-        return self.entities(entity), self.turned(self.relations(relation), sign)
+        return self.entities(entity), self.inverse(self.relations(relation), sign)
 
-    def own(self, query: Tensor, answers: Tensor) -> Tensor:
-        """The score of one answer [N, dim] to each question [N, dim]: [N]."""
+    def score(self, query: Tensor, answers: Tensor) -> Tensor:
+        """The score of one answer [N, dim] to each query [N, dim]: [N]."""
         if self.metric is None:
             return (query * answers).sum(axis=-1)
         u = query - answers
@@ -87,8 +87,8 @@ class KnowledgeModel(Module):
         half = self.dim // 2
         return self.margin - _root(squares[:, :half] + squares[:, half:]).sum(axis=-1)
 
-    def among(self, query: Tensor, answers: Tensor) -> Tensor:
-        """The scores of all these answers [K, dim] to each question [N, dim]: [N, K]."""
+    def score_all(self, query: Tensor, answers: Tensor) -> Tensor:
+        """The scores of all these answers [K, dim] to each query [N, dim]: [N, K]."""
         if self.metric is None:
             return pdl.matmul(query, pdl.swapaxes(answers, 0, 1))
         return self.margin - pdl.cdist(query, answers, metric=self.metric)
@@ -102,7 +102,7 @@ class KnowledgeModel(Module):
 
     def forward(self, entity: Tensor, relation: Tensor, inverse: Tensor) -> Tensor:
         """Scores of all entities: [N, num_entities + 1]; that of column 0 means nothing."""
-        return self.among(self.query(*self.vectors((entity, relation, inverse))), self.entities.weight)
+        return self.score_all(self.query(*self.vectors((entity, relation, inverse))), self.entities.weight)
 
 
 def _root(squares: Tensor) -> Tensor:
@@ -119,4 +119,4 @@ def complex_product(a: Tensor, b_real: Tensor, b_imaginary: Tensor) -> Tensor:
     )  # fmt: skip
 
 
-__all__ = ["KnowledgeModel", "Question", "complex_product"]
+__all__ = ["KnowledgeModel", "Query", "complex_product"]

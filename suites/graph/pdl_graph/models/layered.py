@@ -32,10 +32,10 @@ class LayeredModel(GraphModel):
         """Scores of the nodes that receive in the last layer, [N, num_classes]."""
         return self._run(graph, self.num_layers)  # type: ignore[no-any-return]
 
-    def _run(self, graph: GraphBatch | Sequence[GraphBatch], layers: int) -> Any:
+    def _run(self, graph: GraphBatch | Sequence[GraphBatch], num_layers: int) -> Any:
         graphs = [graph] * self.num_layers if isinstance(graph, GraphBatch) else graph
         x = graphs[0].x
-        for index in range(layers):
+        for index in range(num_layers):
             x = self.layer(index, graphs[index], x)
         return x
 

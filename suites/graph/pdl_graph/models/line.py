@@ -61,13 +61,13 @@ class LINE(SkipGram):
     def sampler(self, graph: Graph, seed: int) -> Sampler:
         return Edges(graph, seed)
 
-    def loss(self, sequences: Tensor, others: Tensor, negatives: int) -> Tensor:
+    def loss(self, sequences: Tensor, negatives: Tensor, num_negatives: int) -> Tensor:
         tables = [(self.nodes, self.contexts)] + ([(self.joined, self.joined)] if self.order == "both" else [])
         total = None
         for nodes, contexts in tables:
-            x, c, n = nodes(sequences[:, 0]), contexts(sequences[:, 1]), contexts(others)
+            x, c, n = nodes(sequences[:, 0]), contexts(sequences[:, 1]), contexts(negatives)
             own = pdl.softplus(-(x * c).sum(axis=1)).mean()
-            drawn = pdl.softplus(pdl.matmul(x, pdl.swapaxes(n, 0, 1))).mean() * negatives
+            drawn = pdl.softplus(pdl.matmul(x, pdl.swapaxes(n, 0, 1))).mean() * num_negatives
             total = own + drawn if total is None else total + own + drawn
         assert total is not None
         return total

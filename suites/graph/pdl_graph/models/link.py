@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Annotated, Any
+from typing import Any
 
 import pdl
 from pdl import Tensor
-from pdl.hints import Range
 from pdl.nn import Linear, Module, ModuleList, Parameter, init
 from pdl_graph.batch import GraphBatch
 from pdl_graph.models.base import GraphModel
-
-Size = Annotated[int, Range(1)]
-Rate = Annotated[float, Range(0, below=1)]
+from pdl_graph.models.mlp import Rate, Size
 
 
 class Decoder(Module):
@@ -41,19 +38,19 @@ class BilinearDecoder(Decoder):
         self.bias = Parameter(pdl.zeros((1,)))
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        turned = source * self.weight if self.diagonal else pdl.matmul(source, self.weight)
-        return (turned * target).sum(axis=-1) + self.bias
+        mapped = source * self.weight if self.diagonal else pdl.matmul(source, self.weight)
+        return (mapped * target).sum(axis=-1) + self.bias
 
 
 class MLPDecoder(Decoder):
     """A perceptron on u * v, element by element (Hu et al., arXiv 2005.00687, section 4): the same in both directions.
 
-    hidden   width of the layers between;  layers  how many there are in all;  dropout  after each but the last
+    hidden   width of the layers between;  num_layers  how many there are in all;  dropout  after each but the last
     """
 
-    def __init__(self, dim: Size, *, hidden: Size = 64, layers: Size = 2, dropout: Rate = 0.0) -> None:
+    def __init__(self, dim: Size, *, hidden: Size = 64, num_layers: Size = 2, dropout: Rate = 0.0) -> None:
         self.dropout = dropout
-        self.layers = ModuleList(Linear(a, b) for a, b in pairwise([dim, *[hidden] * (layers - 1), 1]))
+        self.layers = ModuleList(Linear(a, b) for a, b in pairwise([dim, *[hidden] * (num_layers - 1), 1]))
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         x = source * target
@@ -90,19 +87,20 @@ class LinkModel(Module):
 class LinkPredictor(LinkModel):
     """Any graph net as the encoder, its outputs (`num_classes` numbers, which the recipe gives) as vectors of nodes.
 
-    encoder   a `GraphModel`, such as pdl_graph.GCN;  decoder  by default the dot product
-    hidden    take the encoder's vectors before its last layer (`embed`) instead of its outputs
+    encoder      a `GraphModel`, such as pdl_graph.GCN;  decoder  by default the dot product
+    penultimate  take the encoder's vectors before its last layer (`embed`) instead of its outputs
     """
 
-    def __init__(self, encoder: GraphModel, decoder: Decoder | None = None, *, hidden: bool = False) -> None:
-        self.encoder, self.decoder, self.hidden = encoder, DotDecoder() if decoder is None else decoder, hidden
+    def __init__(self, encoder: GraphModel, decoder: Decoder | None = None, *, penultimate: bool = False) -> None:
+        self.encoder, self.decoder = encoder, DotDecoder() if decoder is None else decoder
+        self.penultimate = penultimate
 
     @property
     def self_loops(self) -> bool:
         return self.encoder.self_loops
 
     def embed(self, graph: GraphBatch) -> Tensor:
-        return self.encoder.embed(graph) if self.hidden else self.encoder(graph)  # type: ignore[no-any-return]
+        return self.encoder.embed(graph) if self.penultimate else self.encoder(graph)  # type: ignore[no-any-return]
 
     def decode(self, vectors: Tensor, pair: Any) -> Tensor:
         return self.decoder(*ends(vectors, pair))  # type: ignore[no-any-return]

@@ -11,7 +11,7 @@ from pdl.hints import Range
 from pdl.nn import Module, ModuleList, Parameter, init
 from pdl_graph.batch import GraphBatch, project
 from pdl_graph.models.base import GraphModel
-from pdl_graph.models.propagation import told
+from pdl_graph.models.propagation import required
 
 Rate = Annotated[float, Range(0, below=1)]
 Size = Annotated[int, Range(1)]
@@ -71,7 +71,7 @@ class MLP(GraphModel):
 
         Z = W_2 relu(W_1 X + b_1) + b_2
 
-    hidden  width of the layers between;  layers  how many there are in all;  dropout  before each
+    hidden  width of the layers between;  num_layers  how many there are in all;  dropout  before each
     """
 
     def __init__(
@@ -80,12 +80,12 @@ class MLP(GraphModel):
         num_classes: Size | None = None,
         *,
         hidden: Size = 16,
-        layers: Size = 2,
+        num_layers: Size = 2,
         dropout: Rate = 0.5,
     ) -> None:
-        self.num_features = told(self, num_features=num_features)
-        self.num_classes = told(self, num_classes=num_classes)
-        sizes = [self.num_features, *[hidden] * (layers - 1), self.num_classes]
+        self.num_features = required(self, num_features=num_features)
+        self.num_classes = required(self, num_classes=num_classes)
+        sizes = [self.num_features, *[hidden] * (num_layers - 1), self.num_classes]
         self.mlp = FeatureMLP(sizes, dropout=dropout)
 
     def embed(self, graph: GraphBatch) -> Tensor:

@@ -40,12 +40,12 @@ def _rsqrt(degree: Tensor) -> Tensor:
     return pdl.where(there, 1.0 / pdl.sqrt(pdl.where(there, degree, 1.0)), 0.0)
 
 
-def told(model: object, **number: int | None) -> int:
-    """The one number given by name; ConfigError where neither the recipe nor the data told it."""
+def required(model: object, **number: int | None) -> int:
+    """The one number given by name; ConfigError where neither the recipe nor the data gives it."""
     ((name, value),) = number.items()
     if value is None:
-        raise ConfigError(f"{type(model).__name__} needs {name}; a task tells it where it has the data")
+        raise ConfigError(f"{type(model).__name__} needs {name}; a task infers it where it has the data")
     return value
 
 
-__all__ = ["degrees", "gcn_norm", "told"]
+__all__ = ["degrees", "gcn_norm", "required"]

@@ -14,7 +14,7 @@ from pdl.ops import CSR
 from pdl_graph.batch import GraphBatch, SparseFeatures, dropped, project
 from pdl_graph.models.layered import LayeredModel
 from pdl_graph.models.mlp import Rate, Size
-from pdl_graph.models.propagation import told
+from pdl_graph.models.propagation import required
 
 
 class RGCNConv(Module):
@@ -74,12 +74,12 @@ class RGCNConv(Module):
         """The products with all V_b at once; each edge weighs them as its type says."""
         count, width = self.weight.shape[0], self.out_features
         wide = pdl.reshape(pdl.permute_dims(self.weight, (1, 0, 2)), (self.in_features, count * width))
-        spread = project(x, wide)
+        projected = project(x, wide)
         if self.mix is None:  # one product is meant for each edge, that of its type
             at = pdl.astype(pdl.as_tensor(adjacency.indices), pdl.int64) * count + kind
-            return _summed(adjacency, pdl.segment_take(pdl.reshape(spread, (-1, width)), at), share)
+            return _summed(adjacency, pdl.segment_take(pdl.reshape(projected, (-1, width)), at), share)
         weight = pdl.take(self.mix, kind, axis=0) * pdl.expand_dims(share, axis=1)
-        return pdl.sum(pdl.spmm(adjacency, pdl.reshape(spread, (-1, count, width)), weight), axis=1)
+        return pdl.sum(pdl.spmm(adjacency, pdl.reshape(projected, (-1, count, width)), weight), axis=1)
 
     def _by_blocks(self, adjacency: CSR, x: Any, kind: Tensor, share: Tensor) -> Tensor:
         """The products of all nodes with all relations, or of each edge with its own: whichever are fewer numbers."""
@@ -90,9 +90,9 @@ class RGCNConv(Module):
         weight = pdl.reshape(self.weight, (relations, blocks, wide, narrow))
         parts = pdl.reshape(pdl.as_tensor(x), (columns, blocks, wide))
         if columns * relations <= adjacency.nonzeros * wide:
-            spread = pdl.reshape(pdl.einsum("nbi,rbio->nrbo", parts, weight), (columns * relations, width))
+            projected = pdl.reshape(pdl.einsum("nbi,rbio->nrbo", parts, weight), (columns * relations, width))
             at = pdl.astype(pdl.as_tensor(adjacency.indices), pdl.int64) * relations + kind
-            return _summed(adjacency, pdl.segment_take(spread, at), share)
+            return _summed(adjacency, pdl.segment_take(projected, at), share)
         sent = pdl.segment_take(parts, pdl.as_tensor(adjacency.indices))
         made = pdl.sum(pdl.expand_dims(sent, axis=3) * pdl.take(weight, kind, axis=0), axis=2)
         return _summed(adjacency, pdl.reshape(made, (adjacency.nonzeros, width)), share)
@@ -109,7 +109,7 @@ class RGCN(LayeredModel):
     num_relations   types of edges; the graph's `edge_type` names them by number. Edges that are to be followed both
                     ways stand in the graph twice, with two types
     num_nodes       nodes without features get a learned vector of `hidden` numbers each: how many nodes there are
-    hidden          width of the layers between;  layers  how many there are in all
+    hidden          width of the layers between;  num_layers  how many there are in all
     bases, blocks   how weights are saved, see `RGCNConv`; blocks only between hidden layers, where widths divide
     dropout         before each layer but the first
     """
@@ -122,19 +122,19 @@ class RGCN(LayeredModel):
         num_nodes: Size | None = None,
         *,
         hidden: Size = 16,
-        layers: Size = 2,
+        num_layers: Size = 2,
         bases: Size | None = None,
         blocks: Size | None = None,
         dropout: Rate = 0.0,
     ) -> None:
-        self.num_classes = told(self, num_classes=num_classes)
-        self.num_relations = relations = told(self, num_relations=num_relations)
-        self.num_features, self.num_layers, self.dropout = num_features or 0, layers, dropout
-        self.num_nodes = 0 if self.num_features else told(self, num_nodes=num_nodes)
+        self.num_classes = required(self, num_classes=num_classes)
+        self.num_relations = relations = required(self, num_relations=num_relations)
+        self.num_features, self.num_layers, self.dropout = num_features or 0, num_layers, dropout
+        self.num_nodes = 0 if self.num_features else required(self, num_nodes=num_nodes)
         self.embedding = Embedding(self.num_nodes, hidden) if self.num_nodes else None
         if self.embedding is not None:
             init.xavier_uniform_(self.embedding.weight)
-        sizes = [self.num_features or hidden, *[hidden] * (layers - 1), self.num_classes]
+        sizes = [self.num_features or hidden, *[hidden] * (num_layers - 1), self.num_classes]
         pairs = pairwise(sizes)
         self.convs = ModuleList(
             RGCNConv(a, b, relations, bases=bases, blocks=blocks if _divides(blocks, a, b) else None) for a, b in pairs

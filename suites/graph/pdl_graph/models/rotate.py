@@ -17,7 +17,7 @@ class RotatE(KnowledgeModel):
 
         s(h, r, t) = margin - sum_d |h_d e^(i a_d) - t_d|
 
-    Turned round, the angles are negative: |h e^(ia) - t| = |t e^(-ia) - h|.
+    Of the inverse relation the angles are negative: |h e^(ia) - t| = |t e^(-ia) - h|.
 
     margin  from which on distances count as true (the paper's gamma)
     dim, reciprocal and sparse are those of `KnowledgeModel`: there are dim / 2 complex numbers and as many angles (the
@@ -44,7 +44,7 @@ class RotatE(KnowledgeModel):
         self.angle = math.pi / bound
         self.draw(bound)
 
-    def turned(self, relation: Tensor, sign: Tensor) -> Tensor:
+    def inverse(self, relation: Tensor, sign: Tensor) -> Tensor:
         return relation * sign
 
     def query(self, entity: Tensor, relation: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from pdl.ops import CSR
 from pdl_graph.batch import GraphBatch, SparseFeatures, dropped, project
 from pdl_graph.models.layered import LayeredModel
 from pdl_graph.models.mlp import Rate, Size
-from pdl_graph.models.propagation import told
+from pdl_graph.models.propagation import required
 
 Aggregator = Literal["mean", "max", "lstm"]
 _GATHER = 16  # what it costs to fetch a number of another row, in multiplications
@@ -131,7 +131,7 @@ def orders(indptr: np.ndarray, indices: np.ndarray, seed: int) -> list[tuple[np.
 class GraphSAGE(LayeredModel):
     """Layers of `SAGEConv` with ReLU between them: Hamilton et al., arXiv 1706.02216, algorithm 1.
 
-    hidden          width of the layers between;  layers  how many there are in all
+    hidden          width of the layers between;  num_layers  how many there are in all
     aggregator      how neighbours are joined, see `SAGEConv`
     dropout         before each layer but the first;  input_dropout  before the first
     normalize       divide the vectors between by their length (line 7)
@@ -143,17 +143,17 @@ class GraphSAGE(LayeredModel):
         num_classes: Size | None = None,
         *,
         hidden: Size = 128,
-        layers: Size = 2,
+        num_layers: Size = 2,
         aggregator: Aggregator = "mean",
         dropout: Rate = 0.5,
         input_dropout: Rate = 0.0,
         normalize: bool = False,
     ) -> None:
-        self.num_features = told(self, num_features=num_features)
-        self.num_classes = told(self, num_classes=num_classes)
-        self.num_layers, self.normalize = layers, normalize
+        self.num_features = required(self, num_features=num_features)
+        self.num_classes = required(self, num_classes=num_classes)
+        self.num_layers, self.normalize = num_layers, normalize
         self.dropout, self.input_dropout = dropout, input_dropout
-        sizes = [self.num_features, *[hidden] * (layers - 1), self.num_classes]
+        sizes = [self.num_features, *[hidden] * (num_layers - 1), self.num_classes]
         pairs = pairwise(sizes)
         self.convs = ModuleList(
             SAGEConv(a, b, aggregator=aggregator, width=hidden, seed=i) for i, (a, b) in enumerate(pairs)

@@ -1,4 +1,4 @@
-"""Nets that read the surroundings of a pair of nodes."""
+"""Nets that read the enclosing subgraph of a pair of nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pdl.nn import Conv1d, Linear, Module, ModuleList, Parameter, init
 from pdl.ops import CSR
 from pdl_graph.batch import GraphBatch
 from pdl_graph.models.mlp import Rate, Size
-from pdl_graph.models.propagation import told
+from pdl_graph.models.propagation import required
 
 
 class SubgraphModel(Module):
@@ -30,10 +30,10 @@ class MeanConv(Module):
 
     def forward(self, adjacency: CSR, x: Tensor, scale: Tensor) -> Tensor:
         """x [N, in] -> [N, out]; scale [N, 1] is 1 / (degree + 1)."""
-        return _around(adjacency, pdl.matmul(x, self.weight), scale, self.bias)
+        return _mean_tanh(adjacency, pdl.matmul(x, self.weight), scale, self.bias)
 
 
-def _around(adjacency: CSR, y: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
+def _mean_tanh(adjacency: CSR, y: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
     return pdl.tanh((pdl.spmm(adjacency, y) + y) * scale + bias)
 
 
@@ -46,7 +46,7 @@ class SEAL(SubgraphModel):
     num_labels   how many labels there are; higher ones count as the last
     k            nodes kept of each graph; fewer are filled up with zeros
     hidden       channels of each convolution on the graph; the last has one more, of one channel
-    layers       how many there are, that one left out
+    num_layers   how many there are, that one left out
     dense        width of the hidden layer at the end;  dropout  behind it
     """
 
@@ -56,16 +56,16 @@ class SEAL(SubgraphModel):
         k: Annotated[int, Range(10)] | None = None,
         *,
         hidden: Size = 32,
-        layers: Size = 3,
+        num_layers: Size = 3,
         dense: Size = 128,
         dropout: Rate = 0.5,
     ) -> None:
-        self.num_labels, self.k = told(self, num_labels=num_labels), told(self, k=k)
+        self.num_labels, self.k = required(self, num_labels=num_labels), required(self, k=k)
         self.dropout = dropout
         self.labels = Parameter(init.xavier_uniform_(pdl.zeros((self.num_labels, hidden))))
         self.bias = Parameter(pdl.zeros((hidden,)))
-        self.convs = ModuleList(MeanConv(hidden, width) for width in [*[hidden] * (layers - 1), 1])
-        self.one = Conv1d(layers * hidden + 1, 16, 1)
+        self.convs = ModuleList(MeanConv(hidden, width) for width in [*[hidden] * (num_layers - 1), 1])
+        self.one = Conv1d(num_layers * hidden + 1, 16, 1)
         self.two = Conv1d(16, 32, 5)
         self.dense = Linear((self.k // 2 - 4) * 32, dense)
         self.last = Linear(dense, 1)
@@ -78,11 +78,11 @@ class SEAL(SubgraphModel):
         return self.last(x).squeeze(axis=-1)  # type: ignore[no-any-return]
 
     def embed(self, graph: GraphBatch) -> Tensor:
-        """What all convolutions say of each node, [N, layers hidden + 1]."""
+        """What all convolutions say of each node, [N, num_layers hidden + 1]."""
         pattern, ends = graph.adjacency, pdl.as_tensor(graph.adjacency.indptr)
         scale = 1.0 / (pdl.astype(ends[1:] - ends[:-1], pdl.float32) + 1.0).expand_dims(axis=-1)
         label = pdl.minimum(pdl.as_tensor(graph.node_type), self.num_labels - 1)
-        x = _around(pattern, pdl.segment_take(self.labels, label), scale, self.bias)  # one-hot labels times W
+        x = _mean_tanh(pattern, pdl.segment_take(self.labels, label), scale, self.bias)  # one-hot labels times W
         found = [x]
         for conv in self.convs:
             x = conv(pattern, x, scale)
@@ -91,11 +91,11 @@ class SEAL(SubgraphModel):
 
 
 def sort_pool(x: Tensor, graph: GraphBatch, k: int) -> Tensor:
-    """The k nodes of each graph with the highest last channels, falling, as [G, k, C]; zeros where it has fewer. Of
+    """The k nodes of each graph with the highest last channels, descending, as [G, k, C]; zeros where it has fewer. Of
     equal ones the earlier comes first."""
     belongs, graphs = pdl.as_tensor(graph.graph), graph.num_graphs
-    falling = pdl.argsort(x.detach()[:, -1], descending=True)
-    order = pdl.take(falling, pdl.argsort(pdl.take(belongs, falling)))
+    descending = pdl.argsort(x.detach()[:, -1], descending=True)
+    order = pdl.take(descending, pdl.argsort(pdl.take(belongs, descending)))
     count = pdl.segment_count(belongs, num_segments=graphs)
     place = (pdl.cumsum(count) - count).expand_dims(axis=-1) + pdl.as_tensor(np.arange(k))
     there = pdl.as_tensor(np.arange(k)) < count.expand_dims(axis=-1)

@@ -1,4 +1,4 @@
-"""Linear models on features that were spread over the graph."""
+"""Linear models on features that were propagated over the graph."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pdl.hints import Range
 from pdl_graph.batch import GraphBatch, project
 from pdl_graph.models.base import GraphModel
 from pdl_graph.models.mlp import FeatureLinear, Rate, Size
-from pdl_graph.models.propagation import gcn_norm, told
+from pdl_graph.models.propagation import gcn_norm, required
 
 
 class SGC(GraphModel):
     """Z = S^K X W + b with S = D^-1/2 (A + I) D^-1/2: Wu et al., "Simplifying graph convolutional networks", arXiv
-    1902.07153, equation 8. Computed as S^K (X W), which spreads scores over the graph and not features.
+    1902.07153, equation 8. Computed as S^K (X W), which propagates scores and not features.
 
     hops  K;  dropout  of X
     """
@@ -30,12 +30,12 @@ class SGC(GraphModel):
         hops: Size = 2,
         dropout: Rate = 0.0,
     ) -> None:
-        self.num_features = told(self, num_features=num_features)
-        self.num_classes = told(self, num_classes=num_classes)
+        self.num_features = required(self, num_features=num_features)
+        self.num_classes = required(self, num_classes=num_classes)
         self.hops = hops
         self.linear = FeatureLinear(self.num_features, self.num_classes, dropout=dropout, initial="fan_in")
 
-    def spread(self, graph: GraphBatch, h: Tensor) -> Tensor:
+    def propagate(self, graph: GraphBatch, h: Tensor) -> Tensor:
         """S^K h."""
         norm = gcn_norm(graph.adjacency, graph.edge_weight)
         for _ in range(self.hops):
@@ -49,7 +49,7 @@ class SGC(GraphModel):
     def forward(self, graph: GraphBatch) -> Tensor:
         weight, bias = self.linear.weight, self.linear.bias
         h = project(graph.x, weight, dropout=self.linear.dropout, training=self.training)
-        y = self.spread(graph, h)
+        y = self.propagate(graph, h)
         return y if bias is None else y + bias
 
 
@@ -72,7 +72,7 @@ class SSGC(SGC):
         super().__init__(num_features, num_classes, hops=hops, dropout=dropout)
         self.alpha = alpha
 
-    def spread(self, graph: GraphBatch, h: Tensor) -> Tensor:
+    def propagate(self, graph: GraphBatch, h: Tensor) -> Tensor:
         """1/K sum over k of ((1 - alpha) S^k h + alpha h)."""
         norm = gcn_norm(graph.adjacency, graph.edge_weight)
         hop = total = pdl.spmm(graph.adjacency, h, norm)

@@ -80,7 +80,7 @@ class SkipGram(Module):
 
     def __init__(self, num_nodes: int | None, dim: int, sparse: bool) -> None:
         if num_nodes is None:
-            raise ConfigError(f"{type(self).__name__} needs num_nodes; the task tells it")
+            raise ConfigError(f"{type(self).__name__} needs num_nodes; the task infers it")
         self.num_nodes, self.dim = num_nodes, dim
         self.nodes = self.table(dim, sparse)
         self.contexts = self.table(dim, sparse)
@@ -98,7 +98,7 @@ class SkipGram(Module):
         """What draws sequences from a graph."""
         raise NotImplementedError(f"{type(self).__name__} must define sampler")
 
-    def loss(self, sequences: Tensor, others: Tensor, negatives: int) -> Tensor:
+    def loss(self, sequences: Tensor, negatives: Tensor, num_negatives: int) -> Tensor:
         """The mean over the contexts of a batch: int64 [S, L], int64 [K] drawn nodes, the k of the formula."""
         raise NotImplementedError(f"{type(self).__name__} must define loss")
 
@@ -142,14 +142,14 @@ class DeepWalk(SkipGram):
         starts = np.flatnonzero(graph.out_degree() > 0)
         return Walks(neighbours_of(graph, seed), starts, self.walk_length, p=self.p, q=self.q)
 
-    def loss(self, sequences: Tensor, others: Tensor, negatives: int) -> Tensor:
-        x, c, n = self.nodes(sequences), self.contexts(sequences), self.contexts(others)
+    def loss(self, sequences: Tensor, negatives: Tensor, num_negatives: int) -> Tensor:
+        x, c, n = self.nodes(sequences), self.contexts(sequences), self.contexts(negatives)
         there = pdl.astype(pdl.greater(sequences, 0), pdl.float32)
         weight = pdl.as_tensor(self.band) * pdl.expand_dims(there, axis=1) * pdl.expand_dims(there, axis=2)
         contexts = weight.sum(axis=2, keepdims=True)
         own = pdl.softplus(-pdl.matmul(x, pdl.swapaxes(c, 1, 2))) * weight
         drawn = pdl.softplus(pdl.matmul(x, pdl.swapaxes(n, 0, 1))) * contexts
-        return (own.sum() + drawn.sum() * (negatives / others.shape[0])) / pdl.maximum(contexts.sum(), 1.0)
+        return (own.sum() + drawn.sum() * (num_negatives / negatives.shape[0])) / pdl.maximum(contexts.sum(), 1.0)
 
 
 class Node2Vec(DeepWalk):

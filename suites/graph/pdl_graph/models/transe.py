@@ -36,7 +36,7 @@ class TransE(KnowledgeModel):
         self.margin = margin
         self.draw((margin + INNER) / dim)
 
-    def turned(self, relation: Tensor, sign: Tensor) -> Tensor:
+    def inverse(self, relation: Tensor, sign: Tensor) -> Tensor:
         return relation * sign
 
     def query(self, entity: Tensor, relation: Tensor) -> Tensor:

@@ -9,8 +9,9 @@ from pdl import Tensor
 from pdl.hints import Range
 from pdl_graph.batch import GraphBatch
 from pdl_graph.models.gcn import GCNConv
-from pdl_graph.models.link import Decoder, DotDecoder, LinkModel, Rate, Size, ends
-from pdl_graph.models.propagation import gcn_norm, told
+from pdl_graph.models.link import Decoder, DotDecoder, LinkModel, ends
+from pdl_graph.models.mlp import Rate, Size
+from pdl_graph.models.propagation import gcn_norm, required
 
 MAX_LOGSTD = 10.0
 
@@ -37,7 +38,7 @@ class GAE(LinkModel):
         length: Annotated[float, Range(above=0)] | None = None,
         decoder: Decoder | None = None,
     ) -> None:
-        self.num_features = told(self, num_features=num_features)
+        self.num_features = required(self, num_features=num_features)
         self.length, self.decoder = length, DotDecoder() if decoder is None else decoder
         self.first = GCNConv(self.num_features, hidden, bias=False, dropout=dropout)
         self.mean = GCNConv(hidden, dim, bias=False, dropout=dropout)

@@ -2,18 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 import pdl
 from pdl.tensor import no_grad
 from pdl_graph.batch import project
+from pdl_graph.data.base import graph_of, nodes_of
 from pdl_graph.features import dense, take_rows
 from pdl_graph.graph import Graph
 from pdl_graph.models.propagation import gcn_norm
 
+if TYPE_CHECKING:
+    from pdl_graph.node.task import NodeClassification
+
 Array = np.ndarray
 ALPHA, ROUNDS = 0.9, 50
 RIDGE, FITTED = 1.0, 4096
+
+
+def baselines(task: NodeClassification, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
+    """Metrics of each method on a split of the graph that training sees."""
+    graph, nodes, asked = graph_of(datasets["train"]), nodes_of(datasets["train"]), nodes_of(datasets[split])
+    if graph_of(datasets[split]) is not graph:
+        return {}
+    y = np.asarray(graph.y)
+    targets = (y[nodes] > 0).astype(np.float64) if task.multi_label else np.eye(len(task.classes))[y[nodes]]
+    methods = {
+        "majority": majority(targets, graph.num_nodes),
+        "label propagation": label_propagation(graph, nodes, targets),
+        **({} if graph.x is None else {"features alone": ridge(graph, nodes, targets)}),
+    }
+    return {name: _measured(task, scores[asked], y[asked]) for name, scores in methods.items()}
+
+
+def _measured(task: NodeClassification, scores: Array, labels: Array) -> dict[str, float]:
+    """The metrics of scores between 0 and 1, of which a half is the border."""
+    found = {}
+    for name, metric in task.metrics().items():
+        metric.update(scores - 0.5, labels)
+        value = metric.compute()
+        if isinstance(value, float):
+            found[name] = value
+    return found
 
 
 def majority(targets: Array, num_nodes: int) -> Array:
@@ -50,4 +83,4 @@ def ridge(graph: Graph, nodes: Array, targets: Array) -> Array:
     return scores + mean
 
 
-__all__ = ["label_propagation", "majority", "ridge"]
+__all__ = ["baselines", "label_propagation", "majority", "ridge"]

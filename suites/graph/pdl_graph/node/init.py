@@ -1,4 +1,4 @@
-"""A recipe for a graph whose nodes have labels, as `pdl init graph.nodes --data DIR` writes it."""
+"""A recipe for a graph whose nodes have labels, as `pdl init graph.node --data DIR` writes it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pdl_graph.data.folder import read_graph
 from pdl_graph.graph import Graph
 
 RATIOS = "{train: 0.6, val: 0.2, test: 0.2}"
-LARGE = 5_000_000  # edges: from here on neighbourhoods are drawn
+LARGE = 5_000_000  # edges: from here on neighbourhoods are sampled
 FEWEST = 5  # nodes with a label in every split
 
 
 def write_recipe(data: Path) -> str:
     """The text of a recipe for the classes of the nodes of a folder (see `pdl_graph.data.GraphFolder`).
 
-    GCN on the whole graph, GraphSAGE on drawn neighbourhoods where that is large. The splits are those of the column
+    GCN on the whole graph, GraphSAGE on sampled neighbourhoods where that is large. The splits are those of the column
     split; without one, shares of each class. Raises UsageError where labels or features are missing.
     """
     if not data.is_dir():
@@ -33,7 +33,7 @@ def write_recipe(data: Path) -> str:
     if graph.x is None:
         raise UsageError(
             f"{data}: the nodes have no features; give them columns of numbers in nodes.csv, or features.npy. Links of "
-            "such a graph can be learned: pdl init graph.links"
+            "such a graph can be learned: pdl init graph.link"
         )
     if count < FEWEST * len(SPLITS):
         raise UsageError(f"{data}: {count} nodes have a label; at least {FEWEST * len(SPLITS)} are needed, in a column "

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from pdl_graph.data.base import unwrap
+from pdl.data import Batch, DataLoader
+from pdl.train.recipe import Data
+from pdl_graph.data.base import NodeData, nodes_of, unwrap
 from pdl_graph.graph import Graph
+from pdl_graph.node.sampler import NeighbourSampler
 
 
 class WholeSplit:
@@ -40,4 +43,41 @@ def among(graph: Graph, nodes: np.ndarray) -> Graph:
     return graph.with_(indptr=indptr, indices=graph.indices[keep], **edge)
 
 
-__all__ = ["WholeSplit", "among"]
+def sampled_loader(
+    dataset: Any, sampler: NeighbourSampler, fanouts: Sequence[int], data: Data, *, training: bool, seed: int
+) -> DataLoader:
+    """Batches of `SampledBatches`, made by a thread beside the step unless the recipe's `data` says otherwise."""
+    return DataLoader(
+        SampledBatches(dataset, sampler, fanouts),
+        batch_size=data.size(training=training, default=1024),
+        shuffle=training,
+        seed=seed,
+        workers=data.workers if data.gives("workers") else 1,
+        prefetch=data.prefetch,
+        drop_last=training and data.drop_last,
+    )
+
+
+class SampledBatches(NodeData):
+    """Nodes of a split, whose batches are {"node" [B], "label", "blocks": a `GraphBatch` for each layer}.
+
+    What is sampled is a function of (seed, epoch, the batch's first node): neither the number of threads that sample
+    nor where a run was resumed changes it.
+    """
+
+    def __init__(self, dataset: Any, sampler: NeighbourSampler, fanouts: Sequence[int]) -> None:
+        base, _ = unwrap(dataset)
+        self.sampler, self.fanouts, self.epoch, self.graph = sampler, tuple(fanouts), 0, sampler.graph
+        self.nodes, self.y, self.classes = nodes_of(dataset), base.y, base.classes
+
+    def set_epoch(self, epoch: int) -> None:
+        """New neighbours for every epoch."""
+        self.epoch = epoch
+
+    def get_batch(self, indices: np.ndarray) -> Batch:
+        held: Batch = super().get_batch(indices)
+        nodes = held["node"]
+        return {**held, "blocks": self.sampler.blocks(nodes, self.fanouts, epoch=self.epoch, step=int(nodes[0]))}
+
+
+__all__ = ["SampledBatches", "WholeSplit", "among", "sampled_loader"]

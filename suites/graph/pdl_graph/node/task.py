@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -13,24 +12,24 @@ import pdl
 from pdl import Tensor
 from pdl.data import Fault
 from pdl.errors import ConfigError, DataError
-from pdl.export.deployment import Deployment
 from pdl.hints import Range
 from pdl.nn import Module
 from pdl.program import CompiledForward
 from pdl.program.tree import rebuild
-from pdl.report import Section, class_sections
-from pdl.train import Deployed, Evaluation, Loss, Metric, Recipe, SmokeTest, Task
+from pdl.train import Deployed, Loss, Metric, Recipe, SmokeTest, Task
 from pdl.train.metrics import Accuracy, ConfusionMatrix, FScore
-from pdl_graph import named
 from pdl_graph.batch import GraphBatch
 from pdl_graph.data.base import graph_of, nodes_of, unwrap
 from pdl_graph.graph import Graph
 from pdl_graph.models.base import GraphModel
-from pdl_graph.node import known, use
-from pdl_graph.node.baselines import label_propagation, majority, ridge
-from pdl_graph.node.loader import WholeSplit, among
+from pdl_graph.node.baselines import baselines
+from pdl_graph.node.check import check_recipe
+from pdl_graph.node.deploy import NodeDeployer, deployed_scores
+from pdl_graph.node.loader import WholeSplit, among, sampled_loader
 from pdl_graph.node.metrics import AUC, LabelF1
-from pdl_graph.node.sampled import Sampler, demand_layers, drawn, one_by_one
+from pdl_graph.node.report import NodeReporter
+from pdl_graph.node.sampler import NeighbourSampler, check_layers, one_by_one
+from pdl_graph.node_table import NODES, names_of
 
 
 class NodeClassification(Task):
@@ -43,12 +42,12 @@ class NodeClassification(Task):
                  Evaluation is always on the whole graph
     directed     whether edges go one way, and
     weighted     whether they have weights, in the graphs that the model is used on; by default as in the data
-    neighbours   train on drawn neighbourhoods: so many neighbours of every node of a batch (`data.batch_size`), then so
-                 many of each of these, ...; -1: all. One number for each layer of a net whose layers take graphs of
-                 their own (`LayeredModel`: GraphSAGE, RGCN). They are drawn anew at every step, by a thread beside the
-                 step (`data.workers`: 1), by default
-    chances      all with the same chance, or in proportion to the weights of edges;    replace  with repetition
-    inference    how nodes are scored then: "exact", with all their neighbours, layer by layer; or "drawn", as in
+    neighbours   train on sampled neighbourhoods: so many neighbours of every node of a batch (`data.batch_size`), then
+                 so many of each of these, ...; -1: all. One number for each layer of a net whose layers take graphs of
+                 their own (`LayeredModel`: GraphSAGE, RGCN). They are sampled anew at every step, by a thread beside
+                 the step (`data.workers`: 1), by default
+    sampling     "uniform", or "weighted": in proportion to the weights of edges;    replace  with replacement
+    inference    how nodes are scored then: "exact", with all their neighbours, layer by layer; or "sampled", as in
                  training
 
     Full batch (without `neighbours`): every step and every evaluation is one pass over the whole graph, which the task
@@ -69,20 +68,20 @@ class NodeClassification(Task):
         directed: bool | None = None,
         weighted: bool | None = None,
         neighbours: Sequence[Annotated[int, Range(-1)]] | None = None,
-        chances: Literal["even", "weights"] = "even",
+        sampling: Literal["uniform", "weighted"] = "uniform",
         replace: bool = False,
-        inference: Literal["exact", "drawn"] = "exact",
+        inference: Literal["exact", "sampled"] = "exact",
     ) -> None:
         self.classes = list(classes or ())
         self.multi_label = multi_label
         self.inductive = inductive
         self.directed, self.weighted = directed, weighted
         self.neighbours = tuple(neighbours or ())
-        self.chances, self.replace, self.inference = chances, replace, inference
+        self.sampling, self.replace, self.inference = sampling, replace, inference
         self.self_loops = False
         self.sizes: dict[str, int] = {}  # what nets may want to know of the data
         self.graphs: list[GraphBatch] = []  # as tensors; what batches mean by "graph"
-        self.samplers: list[Sampler] = []  # the same where neighbours are drawn
+        self.samplers: list[NeighbourSampler] = []  # the same where neighbours are sampled
         self.evaluated: Module | None = None  # what was evaluated last: the report draws its vectors
         self._sources: list[tuple[Graph, bool]] = []  # what each was made of
         self.compile = True
@@ -112,7 +111,7 @@ class NodeClassification(Task):
     def scores(self, model: Module, batch: Any) -> Tensor:
         """Logits [B, num_classes] of the nodes of a batch."""
         if isinstance(model, Deployed):  # a bundle, measured as it is deployed
-            return use.deployed_scores(model, self.graphs[batch["graph"]], batch["node"])
+            return deployed_scores(model, self.graphs[batch["graph"]], batch["node"])
         if "blocks" in batch:
             return one_by_one(model, batch["blocks"])
         if self.neighbours:
@@ -136,7 +135,7 @@ class NodeClassification(Task):
             if self.multi_label is None:
                 self.multi_label = labels.ndim == 2
             self.classes = self.classes or list(base.classes) or [str(k) for k in range(graph.num_classes)]
-            self._demand_labels(split, labels, nodes_of(dataset))
+            self._check_labels(split, labels, nodes_of(dataset))
             sizes = self._sizes(graph)
             if not graph.num_features and "num_nodes" not in recipe.model.takes:
                 raise DataError(f"data.{split}: the nodes have no features, and the net needs some; give the graph x")
@@ -145,8 +144,8 @@ class NodeClassification(Task):
             self.sizes = sizes
             self.directed = graph.directed if self.directed is None else self.directed
             self.weighted = graph.edge_weight is not None if self.weighted is None else self.weighted
-        if datasets and known.by_name(self, recipe):
-            self.vocabularies.setdefault(named.NODES, named.names_of(graph_of(next(iter(datasets.values())))))
+        if datasets and self.deployer(recipe).by_name:
+            self.vocabularies.setdefault(NODES, names_of(graph_of(next(iter(datasets.values())))))
 
     def _sizes(self, graph: Graph) -> dict[str, int]:
         found = {"num_features": graph.num_features, "num_classes": len(self.classes)}
@@ -156,7 +155,7 @@ class NodeClassification(Task):
             found["num_relations"] = int(graph.edge_type.max(initial=-1)) + 1
         return found
 
-    def _demand_labels(self, split: str, labels: np.ndarray, nodes: np.ndarray) -> None:
+    def _check_labels(self, split: str, labels: np.ndarray, nodes: np.ndarray) -> None:
         """Every node of a split has a label, and one that the classes know."""
         rows, k = labels.ndim == 2, len(self.classes)
         if rows != self.multi_label or (rows and labels.shape[1] != k):
@@ -179,7 +178,7 @@ class NodeClassification(Task):
     def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
         if isinstance(model, Deployed):
             self.neighbours = ()  # a bundle reads whole graphs
-            self.self_loops = use.form_of(self, recipe).self_loops
+            self.self_loops = self.deployer(recipe).form.self_loops
             return
         if not isinstance(model, GraphModel):
             raise ConfigError(f"model: {recipe.model.target} is no pdl_graph.GraphModel, so it reads no graph")
@@ -187,19 +186,19 @@ class NodeClassification(Task):
             if key in recipe.model.takes and getattr(model, key) != value:
                 raise ConfigError(f"model.{key}: {getattr(model, key)}, but the data has {value}; leave it out")
         if self.neighbours:
-            demand_layers(model, self.neighbours)
+            check_layers(model, self.neighbours)
         self.self_loops = model.self_loops
 
     def loader(self, dataset: Any, recipe: Recipe, *, training: bool, seed: int) -> Iterable[Any]:
-        """All nodes of a split at once; with `neighbours` batches of them with what is drawn around each."""
-        if self.neighbours and (training or self.inference == "drawn"):
+        """All nodes of a split at once; with `neighbours` batches of them, each with its sampled neighbourhood."""
+        if self.neighbours and (training or self.inference == "sampled"):
             sampler = self.samplers[self.hold(graph_of(dataset), self._inside(dataset, training), seed)]
-            return drawn(dataset, sampler, self.neighbours, recipe.data, training=training, seed=seed)
+            return sampled_loader(dataset, sampler, self.neighbours, recipe.data, training=training, seed=seed)
         nodes, size = nodes_of(dataset), recipe.data.batch_size
         if training and recipe.data.gives("batch_size") and size < len(nodes):
             raise ConfigError(
                 f"data.batch_size: {size}, but a full batch holds all {len(nodes)} training nodes; leave it out, "
-                "or train on drawn neighbourhoods (task.neighbours)"
+                "or train on sampled neighbourhoods (task.neighbours)"
             )
         return WholeSplit(dataset, self.hold(graph_of(dataset), self._inside(dataset, training), seed))
 
@@ -216,7 +215,8 @@ class NodeClassification(Task):
         seen = graph if nodes is None else among(graph, nodes)
         if self.neighbours:
             seen = seen.with_self_loops() if self.self_loops else seen
-            self.samplers.append(Sampler(seen, seed=seed, weighted=self.chances == "weights", replace=self.replace))
+            weighted = self.sampling == "weighted"
+            self.samplers.append(NeighbourSampler(seen, seed=seed, weighted=weighted, replace=self.replace))
         else:
             self.graphs.append(self.read(seen, self.self_loops))
         self._sources.append((graph, nodes is not None))
@@ -231,64 +231,24 @@ class NodeClassification(Task):
         return {name: getattr(self, name) for name in ("classes", "multi_label", "directed", "weighted")}
 
     def check(self, recipe: Recipe, progress: Any = None) -> list[Fault]:
-        from pdl_graph.data.check import check_recipe
-
         return check_recipe(recipe, progress)
 
     def smoke_test(self, recipe: Recipe) -> SmokeTest:
-        """Full batch, as in the recipe: an epoch is one step; drawn neighbourhoods in a few of them."""
+        """Full batch, as in the recipe: an epoch is one step; sampled neighbourhoods in a few of them."""
         if self.neighbours:
             return SmokeTest(train=256, test=60, epochs=8, batch_size=64)
         return SmokeTest(train=120, test=60, epochs=20, batch_size=1 << 20)
 
-    # -- beside the model ----------------------------------------------------------------------------------------------
+    # -- what a task hands over ----------------------------------------------------------------------------------------
     def baselines(self, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
         """The most frequent class, label propagation (edges alone) and ridge regression (features alone)."""
-        graph, nodes, asked = graph_of(datasets["train"]), nodes_of(datasets["train"]), nodes_of(datasets[split])
-        if graph_of(datasets[split]) is not graph:
-            return {}
-        y = np.asarray(graph.y)
-        targets = (y[nodes] > 0).astype(np.float64) if self.multi_label else np.eye(len(self.classes))[y[nodes]]
-        methods = {
-            "majority": majority(targets, graph.num_nodes),
-            "label propagation": label_propagation(graph, nodes, targets),
-            **({} if graph.x is None else {"features alone": ridge(graph, nodes, targets)}),
-        }
-        return {name: self._measured(scores[asked], y[asked]) for name, scores in methods.items()}
+        return baselines(self, datasets, split)
 
-    def _measured(self, scores: np.ndarray, labels: np.ndarray) -> dict[str, float]:
-        """The metrics of scores between 0 and 1, of which a half is the border."""
-        found = {}
-        for name, metric in self.metrics().items():
-            metric.update(scores - 0.5, labels)
-            value = metric.compute()
-            if isinstance(value, float):
-                found[name] = value
-        return found
+    def deployer(self, recipe: Recipe) -> NodeDeployer:
+        return NodeDeployer(self, recipe)
 
-    def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
-        """How well each class is told, what it is taken for, and the nodes by the net's vectors."""
-        made = []
-        if "confusion" in evaluation.details:
-            made = class_sections(evaluation.details["confusion"], self.classes, evaluation.split)
-        if not isinstance(self.evaluated, GraphModel):
-            return made
-        return [*made, *use.pictures(self, self.evaluated, dataset, evaluation.split)]
-
-    # -- using ---------------------------------------------------------------------------------------------------------
-    def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
-        return use.example(loaders)
-
-    def deployment(
-        self,
-        model: Module,
-        recipe: Recipe,
-        *,
-        dataset: Any = None,
-        metrics: Mapping[str, float | None] | None = None,
-        licence: str = "",
-    ) -> Deployment:
-        return use.deployment(self, model, recipe, dataset=dataset, metrics=metrics, licence=licence)
+    def reporter(self) -> NodeReporter:
+        return NodeReporter(self)
 
 
 __all__ = ["NodeClassification"]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pdl.dtype import Array
+from pdl_graph.ranges import ranges
 
 _AT_ONCE = 1 << 23  # entries of the table that finds a node's place in a subgraph
 
@@ -187,11 +188,4 @@ def _joined(parts: list[Enclosing]) -> Enclosing:
     )  # fmt: skip
 
 
-def ranges(starts: Array, counts: Array) -> Array:
-    """starts[0], starts[0] + 1, ..., counts[0] of them, then those of the next: int64."""
-    ends = np.cumsum(counts)
-    at: Array = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - counts), counts)
-    return at
-
-
-__all__ = ["Enclosing", "Neighbours", "drnl", "enclosing", "ranges"]
+__all__ = ["Enclosing", "Neighbours", "drnl", "enclosing"]

@@ -117,9 +117,7 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
     """As `pdl.runtime.tables.rows`; spaces around names and values mean nothing."""
     if path.is_file() and not path.stat().st_size:
         raise DataError(f"{path}: is empty; expected a header and rows")
-    return (
-        (line, {name.strip(): value.strip() for name, value in row.items()}) for line, row in tables.rows(path)
-    )
+    return ((line, {name.strip(): value.strip() for name, value in row.items()}) for line, row in tables.rows(path))
 
 
 def _number(path: Path, line: str, column: str, text: str, thing: str, others: Sequence[str]) -> float:

@@ -17,12 +17,12 @@ from pdl.errors import DataError, UsageError
 from pdl.runtime.steps import Drawing, Flag, Input, InputStep, Mark, Resources, Sample
 from pdl.runtime.steps.arguments import MAX_COUNT, count, flag, one_of
 from pdl_graph.drawing import ego_network
-from pdl_graph.steps.asking import NEW_GRAPH, NODES, PAIRS, nodes_asked, pair_of, pairs_asked
 from pdl_graph.steps.graph_folder import GraphFolder
+from pdl_graph.steps.queries import NEW_GRAPH, NODES, PAIRS, node_queries, pair_of, pair_queries
 
 KINDS = ("node", "pair", "graph")
 PARTS = ("x", "indptr", "indices", "row", "weight", "attributes", "ask")
-TOGETHER = 1 << 14  # questions that are put to a graph at once: what a net computes for it is the same for all of them
+TOGETHER = 1 << 14  # queries that are put to a graph at once: what a net computes for it is the same for all of them
 KEPT = 4  # folders that are read once and asked several times
 
 
@@ -169,22 +169,22 @@ class GraphInput(GraphArrays):
 
     # -- reading -------------------------------------------------------------------------------------------------------
     def graph(self, item: Any) -> GraphFolder:
-        question = self._question(item)
-        if "graph" in question:
-            return opened(question["graph"])
+        query = self._query(item)
+        if "graph" in query:
+            return opened(query["graph"])
         if self._own is None:
             raise DataError(f"no graph is given for {item!r:.60}: a bundle holds none; give one (--new-graph DIR)")
         return self._own()
 
     def asked(self, item: Any, graph: GraphFolder) -> Array:
-        question = self._question(item)
+        query = self._query(item)
         if self.kind == "graph":
             return super().asked(item, graph)
         if self.kind == "node":
-            return np.array(graph.number(question["node"]), np.int64)
-        return np.array([graph.number(name) for name in question["pair"]], np.int64)
+            return np.array(graph.number(query["node"]), np.int64)
+        return np.array([graph.number(name) for name in query["pair"]], np.int64)
 
-    def _question(self, item: Any) -> Mapping[str, Any]:
+    def _query(self, item: Any) -> Mapping[str, Any]:
         """An item as a mapping."""
         if self.kind == "graph":
             return item if isinstance(item, Mapping) else {"graph": item}
@@ -195,8 +195,8 @@ class GraphInput(GraphArrays):
         return {**item, "pair": pair_of(item["pair"])} if self.kind == "pair" else item
 
     def title(self, item: Any) -> str:
-        question = self._question(item)
-        return ":".join(question["pair"]) if self.kind == "pair" else str(question.get(self.kind))
+        query = self._query(item)
+        return ":".join(query["pair"]) if self.kind == "pair" else str(query.get(self.kind))
 
     def file(self, path: str | Path) -> Iterator[Input]:
         """All that can be asked of a folder: each of its nodes, or the graph itself."""
@@ -214,14 +214,14 @@ class GraphInput(GraphArrays):
     def from_flags(self, values: Mapping[str, Sequence[str]]) -> list[Any]:
         if self.kind == "graph":
             return [Path(folder) for folder in values.get(NEW_GRAPH.name, ())]
-        return nodes_asked(values) if self.kind == "node" else pairs_asked(values)
+        return node_queries(values) if self.kind == "node" else pair_queries(values)
 
     # -- answers -------------------------------------------------------------------------------------------------------
     def draw(self, item: Any, caption: str, marks: Sequence[Mark]) -> Drawing:
         """The neighbourhood of a node."""
         if self.kind != "node":
             return super().draw(item, caption, marks)
-        graph, node = self.graph(item), self._question(item)["node"]
+        graph, node = self.graph(item), self._query(item)["node"]
         arrays, centre = self.form.arrays(graph), graph.number(node)
         title = f"{node}: {caption}"
         return Drawing(svg=ego_network(arrays["indptr"], arrays["indices"], centre, names=graph.names, title=title))

@@ -40,7 +40,7 @@ ATOMS: dict[str, Group] = {
     "ring": ((), lambda atom: atom.IsInRing()),
     "mass": ((), lambda atom: atom.GetMass() / 100),
 }
-"""What can be told of an atom. Its neighbours that are no hydrogens are its degree; chirality is R or S by the rules of
+"""What can be read of an atom. Its neighbours that are no hydrogens are its degree; chirality is R or S by the rules of
 Cahn, Ingold and Prelog, which do not depend on how a SMILES was written; mass is in 100 u."""
 
 BONDS: dict[str, Group] = {
@@ -49,15 +49,15 @@ BONDS: dict[str, Group] = {
     "ring": ((), lambda bond: bond.IsInRing()),
     "stereo": (("NONE", "ANY", "Z", "E"), lambda bond: str(bond.GetStereo()).removeprefix("STEREO")),
 }
-"""What can be told of a bond."""
+"""What can be read of a bond."""
 
 
 @dataclass(frozen=True)
 class MoleculeForm:
-    """How molecules become graphs: what is told of atoms and of bonds, as names of `ATOMS` and `BONDS`, side by side.
+    """How molecules become graphs: what is read of atoms and of bonds, as names of `ATOMS` and `BONDS`, side by side.
 
-    A property with values is one-hot, the last of its columns for any other value; hydrogens are told of the atoms that
-    hold them and are no nodes, unless a SMILES says more of one, such as [2H].
+    A property with values is one-hot, the last of its columns for any other value; hydrogens are counted at the atoms
+    that hold them and are no nodes, unless a SMILES says more of one, such as [2H].
 
     elements  the values of "element"
     """

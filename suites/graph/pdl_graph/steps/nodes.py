@@ -11,9 +11,9 @@ import numpy as np
 from pdl.dtype import Array
 from pdl.errors import DataError, UsageError
 from pdl.runtime import tables
-from pdl.runtime.steps import Flag, Input, InputStep, NamesOf, Sample
+from pdl.runtime.steps import Flag, Input, InputStep, NamesOf, Resources, Sample
 from pdl.runtime.steps.arguments import one_of, text
-from pdl_graph.steps.asking import NODES, PAIRS, nodes_asked, pair_of, pairs_asked, pairs_in
+from pdl_graph.steps.queries import NODES, PAIRS, node_queries, pair_of, pair_queries, pairs_of_file
 
 KINDS = ("node", "pair")
 OWN = "this model knows the nodes of its own graph alone, by name"
@@ -61,7 +61,7 @@ class NodeInput(NamesOf, InputStep):
         if Path(path).is_dir():
             raise UsageError(f"{path}: {OWN}; leave the graph out")
         if self.kind == "pair":
-            return pairs_in(path)
+            return pairs_of_file(path)
         return (Input(name, {"node": name}) for name, _ in tables.text_lines(path, "id"))
 
     @property
@@ -69,10 +69,43 @@ class NodeInput(NamesOf, InputStep):
         return (NODES,) if self.kind == "node" else (PAIRS,)
 
     def from_flags(self, values: Mapping[str, Sequence[str]]) -> list[Any]:
-        return nodes_asked(values) if self.kind == "node" else pairs_asked(values)
+        return node_queries(values) if self.kind == "node" else pair_queries(values)
 
     def random(self, shape: tuple[int, ...], rng: np.random.Generator, sizes: Mapping[str, int]) -> Array:
         return rng.integers(1, max(2, len(self.names) + 1), shape)
 
 
-__all__ = ["NodeInput"]
+class NodeOrPair(InputStep):
+    """Names of nodes, or of pairs of them: {"node": name} or a name, and {"pair": [name, name]}. For runs, and no
+    bundle: what is asked decides what is computed."""
+
+    name, takes, about = "node_or_pair", "node", "a file with a node on each line"
+
+    def __init__(self, vocabulary: str) -> None:
+        self.node, self.pair = NodeInput(vocabulary, "node"), NodeInput(vocabulary, "pair")
+
+    def bind(self, resources: Resources) -> None:
+        self.node.bind(resources)
+        self.pair.bind(resources)
+
+    def _step(self, item: Any) -> NodeInput:
+        return self.pair if isinstance(item, Mapping) and "pair" in item else self.node
+
+    def parse(self, item: Any, sample: Sample) -> np.ndarray:
+        return self._step(item).parse(item, sample)
+
+    def title(self, item: Any) -> str:
+        return self._step(item).title(item)
+
+    def file(self, path: str | Path) -> Iterator[Input]:
+        return self.node.file(path)
+
+    @property
+    def flags(self) -> tuple[Flag, ...]:
+        return (*self.node.flags, *self.pair.flags)
+
+    def from_flags(self, values: Mapping[str, Sequence[str]]) -> list[Any]:
+        return [*self.node.from_flags(values), *self.pair.from_flags(values)]
+
+
+__all__ = ["NodeInput", "NodeOrPair"]

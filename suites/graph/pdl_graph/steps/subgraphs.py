@@ -14,10 +14,10 @@ from pdl.dtype import Array
 from pdl.errors import DataError, UsageError
 from pdl.runtime.steps import Flag, Input, InputStep, NamesOf, Resources, Sample
 from pdl.runtime.steps.arguments import count, one_of, text
-from pdl_graph.steps.asking import NEW_GRAPH, PAIRS, pair_of, pairs_asked, pairs_in
 from pdl_graph.steps.enclosing import Enclosing, Neighbours, enclosing
 from pdl_graph.steps.graph_folder import GraphFolder
 from pdl_graph.steps.graphs import opened
+from pdl_graph.steps.queries import NEW_GRAPH, PAIRS, pair_of, pair_queries, pairs_of_file
 
 PARTS, ARRAYS = ("size", "node", "edge"), ("start", "neighbours")
 
@@ -102,14 +102,14 @@ class SubgraphInput(NamesOf, InputStep):
         """The pairs of a table with the columns source and target."""
         if Path(path).is_dir():
             raise UsageError(f"{path}: which pairs of this graph? give --pairs FILE (columns source, target)")
-        return pairs_in(path)
+        return pairs_of_file(path)
 
     @property
     def flags(self) -> tuple[Flag, ...]:
         return (PAIRS, NEW_GRAPH)
 
     def from_flags(self, values: Mapping[str, Sequence[str]]) -> list[Any]:
-        return pairs_asked(values)
+        return pair_queries(values)
 
     # -- batches -------------------------------------------------------------------------------------------------------
     def group(self, array: Array) -> Hashable:

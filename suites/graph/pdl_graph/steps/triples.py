@@ -1,4 +1,4 @@
-"""The input step for models of knowledge graphs: a question about a fact in, the numbers of its names out."""
+"""The input step for models of knowledge graphs: a query about a fact in, the numbers of its names out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ASKED = "?"
 
 
 class TripleQuery(InputStep):
-    """A question about a fact (head, relation, tail), of which one end is missing -> one of its numbers, int64 []:
+    """A query about a fact (head, relation, tail), of which one end is missing -> one of its numbers, int64 []:
 
         part      (head, relation, ?)   (?, relation, tail)
         entity    of the head           of the tail             in the vocabulary `entities`
@@ -36,7 +36,7 @@ class TripleQuery(InputStep):
 
     name = "triple_query"
     takes, metavar = "row", "head=...,relation=..."
-    about = "a question: head=...,relation=... or relation=...,tail=..., or JSON"
+    about = "a query: head=...,relation=... or relation=...,tail=..., or JSON"
 
     def __init__(self, part: str, entities: str = "entities", relations: str = "relations") -> None:
         self.part = one_of("part", part, PARTS)
@@ -70,7 +70,7 @@ class TripleQuery(InputStep):
         return tables.csv_line([ASKED if each is None else each for each in asked(item)])
 
     def file(self, path: str | Path) -> Iterator[Input]:
-        """The questions of a table *.csv or *.tsv with a header, or of lines of JSON (any other file, and "-"); one
+        """The queries of a table *.csv or *.tsv with a header, or of lines of JSON (any other file, and "-"); one
         that is none has the number of its line for a name."""
         found = tables.rows(path) if tables.is_table(path) else tables.json_lines(path)
         for line, row in found:
@@ -87,10 +87,10 @@ class TripleQuery(InputStep):
 
 
 def asked(item: Any) -> tuple[str | None, str, str | None]:
-    """(head, relation, tail) of a question, of which the one that is asked for is None; DataError for what is none."""
+    """(head, relation, tail) of a query, of which the one that is asked for is None; DataError for what is none."""
     row = as_row(item)
     head, relation, tail = (_name(row, column) for column in COLUMNS)
-    shown = f"the question {str(item)[:80]!r}"
+    shown = f"the query {str(item)[:80]!r}"
     if relation is None:
         raise DataError(f"{shown} names no relation{_typo(row)}; write head=...,relation=... or relation=...,tail=...")
     if head is not None and tail is not None:
@@ -112,7 +112,7 @@ def _name(row: Mapping[str, Any], column: str) -> str | None:
     cell = row.get(column)
     if cell is not None and type(cell) not in (str, int):
         kind = type(cell).__name__
-        raise DataError(f"the {column} {str(cell)[:60]!r} of a question is no name: expected a text, not {kind}")
+        raise DataError(f"the {column} {str(cell)[:60]!r} of a query is no name: expected a text, not {kind}")
     name = "" if cell is None else str(cell).strip()
     return None if name in ("", ASKED) else name
 

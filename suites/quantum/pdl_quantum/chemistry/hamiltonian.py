@@ -13,8 +13,8 @@ from pdl_quantum.chemistry import tapering
 from pdl_quantum.chemistry.mappings import MappingName, mapped, mapped_bits, reordered, without_parities
 from pdl_quantum.chemistry.masks import masks_of, orthogonal, word_of
 from pdl_quantum.circuits import PauliSum
+from pdl_quantum.eigenproblem import Eigenproblem
 from pdl_quantum.spectrum import Sector, levels
-from pdl_quantum.variational.eigenproblem import Eigenproblem
 
 SMALL = 1e-8
 """Hartree below which a term counts as absent where symmetries are looked for."""

@@ -1,4 +1,4 @@
-"""A recipe for a table of the user's, as `pdl init quantum.rows --data FILE` writes it."""
+"""A recipe for a table of the user's, as `pdl init quantum.classifier --data FILE` writes it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def write_recipe(data: Path) -> str:
     lines = [
         f"# {len(table):,} rows of {width} numbers, {len(table.classes)} classes: {', '.join(table.classes[:8])}.",
         "defaults:",
-        "  - /quantum/quantum_classifier",
+        "  - /quantum/classifier",
         "  - _self_",
         f"task: {{scale: {'angle' if width <= QUBITS else 'standard'}}}",
         "model:",

@@ -10,7 +10,7 @@ import numpy as np
 import pdl
 from pdl.nn import Module
 from pdl.report import Section, class_sections
-from pdl.train.loop import Evaluation
+from pdl.train import Evaluation, Reporter
 from pdl_quantum.classifier.plane import divided
 from pdl_quantum.classifier.scaling import rows_of
 from pdl_quantum.drawing import svg
@@ -23,15 +23,20 @@ Array = np.ndarray
 SIDE = 96
 
 
-def sections(task: QuantumClassifier, evaluation: Evaluation, dataset: Any) -> list[Section]:
-    """Of one evaluation; `dataset` gives the points that are drawn."""
-    made = class_sections(evaluation.details["confusion"], task.classes, evaluation.split)
-    model = task.evaluated
-    if not isinstance(model, Classifier):  # a bundle was measured
-        return made
-    if len(task.columns) == 2:
-        made.append(_plane(task, model, dataset))
-    return [*made, Section("Circuit", f'<div class="charts">{svg(model.drawn())}</div>')]
+class ClassifierReporter(Reporter):
+    """Classes, the plane that the model divides, and its circuit."""
+
+    task: QuantumClassifier
+
+    def sections(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
+        task = self.task
+        made = class_sections(evaluation.details["confusion"], task.classes, evaluation.split)
+        model = task.evaluated
+        if not isinstance(model, Classifier):  # a bundle was measured
+            return made
+        if len(task.columns) == 2:
+            made.append(_plane(task, model, dataset))
+        return [*made, Section("Circuit", f'<div class="charts">{svg(model.drawn())}</div>')]
 
 
 def _plane(task: QuantumClassifier, model: Module, dataset: Any) -> Section:
@@ -44,10 +49,10 @@ def _plane(task: QuantumClassifier, model: Module, dataset: Any) -> Section:
     grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
     model.eval()
     with pdl.no_grad():
-        chances = pdl.softmax(model(pdl.as_tensor(task.scaling(grid))), axis=-1).numpy()
-    drawn = divided((x, y), chances.reshape(SIDE, SIDE, -1), points, labels, task.classes, task.columns)
-    said = escape("The colour is the class that the model tells there, paler where it is less sure; dots are samples.")
+        probabilities = pdl.softmax(model(pdl.as_tensor(task.scaling(grid))), axis=-1).numpy()
+    drawn = divided((x, y), probabilities.reshape(SIDE, SIDE, -1), points, labels, task.classes, task.columns)
+    said = escape("The colour is the class that the model gives there, paler where it is less sure; dots are samples.")
     return Section("The plane", f'<div class="charts">{drawn}</div><p>{said}</p>')
 
 
-__all__ = ["sections"]
+__all__ = ["ClassifierReporter"]

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 import pdl
 from pdl.errors import ConfigError, DataError, ShapeError
-from pdl.export.deployment import Deployment
 from pdl.nn import Module
-from pdl.report import Section
 from pdl.tensor import Tensor, no_grad
-from pdl.train import Loss, Metric, Recipe, SmokeTest, Task
-from pdl.train.loop import Evaluation
+from pdl.train import Deployer, Loss, Metric, Recipe, Reporter, SmokeTest, Task
 from pdl.train.metrics import Accuracy, ConfusionMatrix
 from pdl.train.task import first_samples
-from pdl_quantum.classifier import report, use
 from pdl_quantum.classifier.baselines import baselines
+from pdl_quantum.classifier.deploy import ClassifierDeployer
+from pdl_quantum.classifier.report import ClassifierReporter
 from pdl_quantum.classifier.scaling import Scaling, fitted
 
 
@@ -139,24 +136,12 @@ class QuantumClassifier(Task):
         """The most frequent class, logistic regression and the nearest neighbour."""
         return baselines(self, recipe, datasets, split)
 
-    # -- using ---------------------------------------------------------------------------------------------------------
-    def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
-        return use.write_example(self, loaders, folder)
+    # -- what a task hands over ----------------------------------------------------------------------------------------
+    def deployer(self, recipe: Recipe) -> Deployer:
+        return ClassifierDeployer(self, recipe)
 
-    def deployment(
-        self,
-        model: Module,
-        recipe: Recipe,
-        *,
-        dataset: Any = None,
-        metrics: Mapping[str, float | None] | None = None,
-        licence: str = "",
-    ) -> Deployment:
-        """Scores of rows or pictures; softmax and the best classes afterwards."""
-        return use.deployment(self, model, recipe, dataset=dataset, metrics=metrics or {}, licence=licence)
-
-    def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
-        return report.sections(self, evaluation, dataset)
+    def reporter(self) -> Reporter:
+        return ClassifierReporter(self)
 
 
 def _columns(dataset: Any) -> list[str]:

@@ -12,7 +12,7 @@ from pdl.errors import DataError, PackageError
 from pdl.hints import Range
 from pdl_quantum.chemistry.integrals import Integrals
 from pdl_quantum.chemistry.mappings import MappingName
-from pdl_quantum.variational.eigenproblem import Eigenproblems
+from pdl_quantum.data.eigenproblems import Eigenproblems
 
 
 class Atoms(Eigenproblems):

@@ -16,6 +16,7 @@ from pdl.hints import Range
 from pdl.suites import suggest
 from pdl_quantum.circuits import PauliSum
 from pdl_quantum.data.columns import read_columns, read_matrix
+from pdl_quantum.data.eigenproblems import Eigenproblems
 from pdl_quantum.problems import (
     QUBO,
     TSP,
@@ -28,9 +29,8 @@ from pdl_quantum.problems import (
     random_regular,
     read_edges,
 )
+from pdl_quantum.problems.combinatorial import combinatorial
 from pdl_quantum.problems.diagonal import MOST
-from pdl_quantum.qaoa.problem import combinatorial
-from pdl_quantum.variational.eigenproblem import Eigenproblems
 
 DAYS = 252
 """Days of trading in a year: prices that are made up are those of one."""

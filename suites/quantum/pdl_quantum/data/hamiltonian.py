@@ -11,8 +11,9 @@ import numpy as np
 from pdl.errors import DataError, UsageError
 from pdl.hints import Range
 from pdl_quantum.circuits import PauliSum
+from pdl_quantum.data.eigenproblems import Eigenproblems
+from pdl_quantum.eigenproblem import Eigenproblem
 from pdl_quantum.spectrum import Sector, levels
-from pdl_quantum.variational.eigenproblem import Eigenproblem, Eigenproblems
 
 SOLVED = 14
 """The most qubits for which the exact energy is computed."""

@@ -12,9 +12,9 @@ from pdl.errors import DataError, UsageError
 from pdl.hints import Range
 from pdl_quantum.algorithms.states import checked_density
 from pdl_quantum.circuits import PauliSum
+from pdl_quantum.data.eigenproblems import Eigenproblems
 from pdl_quantum.mixed.problem import Spectral, Thermal, spectral, thermal
 from pdl_quantum.problems.spins import heisenberg, transverse_ising
-from pdl_quantum.variational.eigenproblem import Eigenproblems
 
 
 class ThermalState(Eigenproblems):

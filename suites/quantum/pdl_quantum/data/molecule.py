@@ -16,8 +16,8 @@ from pdl.suites import suggest
 from pdl_quantum.chemistry.hamiltonian import MolecularHamiltonian
 from pdl_quantum.chemistry.mappings import MappingName
 from pdl_quantum.circuits import PauliSum
+from pdl_quantum.data.eigenproblems import Eigenproblems
 from pdl_quantum.data.molecule_file import read_molecule
-from pdl_quantum.variational.eigenproblem import Eigenproblems
 
 NEAR = 1e-6
 

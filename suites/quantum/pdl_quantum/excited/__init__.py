@@ -1,6 +1,6 @@
-"""Excited states: SSVQE, which turns several basis states at once, and VQD, which keeps states apart by a penalty."""
+"""Excited states: what SSVQE and VQD share."""
 
 from pdl_quantum.excited.ansatz import SubspaceAnsatz
-from pdl_quantum.excited.task import SSVQE, VQD
+from pdl_quantum.excited.task import Levels
 
-__all__ = ["SSVQE", "VQD", "SubspaceAnsatz"]
+__all__ = ["Levels", "SubspaceAnsatz"]

@@ -9,8 +9,8 @@ import numpy as np
 from pdl_quantum.algorithms.gibbs import gibbs_state
 from pdl_quantum.algorithms.states import ensemble
 from pdl_quantum.circuits import PauliSum
+from pdl_quantum.eigenproblem import Eigenproblem
 from pdl_quantum.problems.diagonal import from_table
-from pdl_quantum.variational.eigenproblem import Eigenproblem
 
 Array = np.ndarray
 

@@ -1,4 +1,4 @@
-"""A recipe for a graph of the user's, as `pdl init quantum.maxcut --data FILE` writes it."""
+"""A recipe for a graph of the user's, as `pdl init quantum.qaoa --data FILE` writes it."""
 
 from __future__ import annotations
 

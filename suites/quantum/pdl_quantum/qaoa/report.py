@@ -9,20 +9,32 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pdl.report import Section, line_chart, table
-from pdl.train.loop import Evaluation
+from pdl.train import Evaluation
 from pdl_quantum.drawing import svg
 from pdl_quantum.problems import BinaryProblem
 from pdl_quantum.problems.bits import bits_of
 from pdl_quantum.problems.diagonal import MOST
 from pdl_quantum.problems.pictures import picture
 from pdl_quantum.qaoa.circuit import QAOACircuit
-from pdl_quantum.variational.report import DRAWN, figure
+from pdl_quantum.variational.report import DRAWN, VariationalReporter, figure
 
 if TYPE_CHECKING:
     from pdl_quantum.qaoa.task import QAOA
 
 FREQUENT, WIDTH = 24, 220
 """Bit strings of the histogram, and the pixels of its longest bar."""
+
+
+class QAOAReporter(VariationalReporter):
+    """The best sample drawn, the most frequent ones, the angles; then as of any variational problem."""
+
+    task: QAOA
+
+    def sections(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
+        return [*_samples(self.task, evaluation), *super().sections(evaluation, dataset)]
+
+    def log_sections(self, lines: Sequence[Mapping[str, Any]]) -> list[Section]:
+        return [*history(self.task.problem, lines), *super().log_sections(lines)]
 
 
 def history(problem: BinaryProblem, lines: Sequence[Mapping[str, Any]]) -> list[Section]:
@@ -42,7 +54,7 @@ def history(problem: BinaryProblem, lines: Sequence[Mapping[str, Any]]) -> list[
     return [Section(problem.measure.capitalize(), f'<div class="charts">{"".join(charts)}</div>')] if charts else []
 
 
-def sections(task: QAOA, evaluation: Evaluation) -> list[Section]:
+def _samples(task: QAOA, evaluation: Evaluation) -> list[Section]:
     """The sections on the final evaluation."""
     samples = evaluation.details.get("samples")
     if samples is None or not len(samples):
@@ -109,4 +121,4 @@ def _plain(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-__all__ = ["history", "sections"]
+__all__ = ["history", "QAOAReporter"]

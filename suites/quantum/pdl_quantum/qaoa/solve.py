@@ -13,8 +13,8 @@ from pdl_quantum.circuits import sample, states
 from pdl_quantum.ops import circuit_expectation
 from pdl_quantum.problems import BinaryProblem
 from pdl_quantum.problems.bits import bits_of
+from pdl_quantum.problems.combinatorial import combinatorial
 from pdl_quantum.qaoa.circuit import QAOACircuit
-from pdl_quantum.qaoa.problem import combinatorial
 
 Array = np.ndarray
 

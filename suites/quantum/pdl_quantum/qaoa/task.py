@@ -9,22 +9,21 @@ from typing import Annotated, Any
 import numpy as np
 
 from pdl.errors import ConfigError, DataError
-from pdl.export.deployment import Deployment
 from pdl.hints import Range
 from pdl.nn import Module
-from pdl.report import Section
-from pdl.train import Loss, Metric, Recipe, SmokeTest
+from pdl.train import Deployer, Evaluation, Loss, Metric, Recipe, Reporter, SmokeTest
 from pdl.train.deployed import Deployed
-from pdl.train.loop import Evaluation
 from pdl_quantum.circuits import PauliSum
 from pdl_quantum.problems import BinaryProblem
+from pdl_quantum.problems.combinatorial import Combinatorial
 from pdl_quantum.problems.diagonal import MOST
-from pdl_quantum.qaoa import report, use
 from pdl_quantum.qaoa.circuit import QAOACircuit
+from pdl_quantum.qaoa.deploy import QAOADeployer, any_query
 from pdl_quantum.qaoa.metrics import BestSample, Expected, OptimumProbability, Ratio, Samples, ValidShare
-from pdl_quantum.qaoa.problem import Combinatorial
-from pdl_quantum.variational import Ansatz, Variational
+from pdl_quantum.qaoa.report import QAOAReporter
+from pdl_quantum.variational.ansatz import Ansatz
 from pdl_quantum.variational.metrics import Energies
+from pdl_quantum.variational.task import Variational
 
 
 class QAOA(Variational):
@@ -65,7 +64,7 @@ class QAOA(Variational):
     def evaluate(self, model: Module, batch: Any) -> Loss:
         """As `Variational`; a bundle is asked for its energy."""
         if isinstance(model, Deployed):
-            energy = model(*use.nothing(self.problem.num_qubits))[1]
+            energy = model(*any_query(self.problem.num_qubits))[1]
             return Loss(energy.mean(), 1, (energy,))
         return super().evaluate(model, batch)
 
@@ -140,7 +139,6 @@ class QAOA(Variational):
         layers = {"model.layers": min(3, recipe.model.get("layers"))} if "layers" in recipe.model else {}
         return SmokeTest(train=4, test=4, epochs=3, settings={"task.epoch_steps": 4, **layers})
 
-    # -- using ---------------------------------------------------------------------------------------------------------
     def baselines(self, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
         """Classical methods, and the best of as many bit strings drawn evenly."""
         problem, name = self.problem, f"best_{self.problem.measure}"
@@ -149,24 +147,14 @@ class QAOA(Variational):
         found["even samples"] = problem.value(drawn[problem.best_of(drawn)])
         return {method: {name: float(value)} for method, value in found.items() if np.isfinite(value)}
 
-    def log_report(self, lines: Sequence[Mapping[str, Any]]) -> list[Section]:
-        return [*report.history(self.problem, lines), *super().log_report(lines)]
+    # -- what a task hands over ----------------------------------------------------------------------------------------
+    def deployer(self, recipe: Recipe) -> Deployer:
+        return QAOADeployer(self, recipe)
 
-    def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
-        """The best sample drawn, the most frequent ones, the angles; then as `Variational`."""
-        return [*report.sections(self, evaluation), *super().report(evaluation, dataset)]
+    def reporter(self) -> Reporter:
+        return QAOAReporter(self)
 
-    def example(self, loaders: Mapping[str, Any], folder: Any) -> str:
-        return "best"
-
-    def deployment(
-        self, model: Module, recipe: Recipe, *, dataset: Any = None, metrics: Mapping[str, float | None] | None = None,
-        licence: str = "",
-    ) -> Deployment:  # fmt: skip
-        assert isinstance(model, Ansatz)
-        return use.deployment(self, model, recipe, metrics=metrics or {}, licence=licence)
-
-    def title(self, recipe: Recipe) -> str:
+    def title(self) -> str:
         return "Answers of a combinatorial problem, by a circuit that was trained (QAOA)"
 
 

@@ -1,7 +1,6 @@
 """Variational problems on the shared trainer: what is minimised is the energy of a circuit's state."""
 
 from pdl_quantum.variational.ansatz import Ansatz
-from pdl_quantum.variational.eigenproblem import Eigenproblem, Eigenproblems, problems_of
 from pdl_quantum.variational.task import Variational
 
-__all__ = ["Ansatz", "Eigenproblem", "Eigenproblems", "Variational", "problems_of"]
+__all__ = ["Ansatz", "Variational"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pdl.report import Section, line_chart, table
-from pdl.train.loop import Evaluation
+from pdl.train import Evaluation, Reporter
 from pdl_quantum.circuits import Circuit, counts, sample
 from pdl_quantum.drawing import histogram, svg
 from pdl_quantum.variational.ansatz import Ansatz
@@ -21,6 +21,25 @@ Array = np.ndarray
 LARGEST, STATES, PROBLEMS, DRAWN = 16, 4, 40, 64
 """Basis states shown of a state, states shown, problems of a table, and gates of a circuit that is drawn."""
 SHOTS, NOTHING = 1024, 1e-12
+
+
+class VariationalReporter(Reporter):
+    """The energies beside the exact ones, the circuit, and the states that it makes."""
+
+    task: Variational
+
+    def sections(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
+        task = self.task
+        model, theta = task.ansatz, evaluation.details.get("theta")
+        if not isinstance(model, Ansatz) or theta is None or not theta.size:
+            return []
+        made = [_energies(task, evaluation.details["energies"])]
+        made += [_curve(task, evaluation.details["energies"])] if _along_axis(task) else []
+        named = list(zip(task.state_names(), model.states(), strict=True))[:STATES]
+        return [*made, _circuit(model.circuit, theta[0]), *(_state(state, name) for name, state in named)]
+
+    def log_sections(self, lines: Sequence[Mapping[str, Any]]) -> list[Section]:
+        return history(lines, self.task.exact)
 
 
 def history(lines: Sequence[Mapping[str, Any]], exact: Sequence[float] | None) -> list[Section]:
@@ -41,17 +60,6 @@ def history(lines: Sequence[Mapping[str, Any]], exact: Sequence[float] | None) -
 def figure(chart: str, caption: str) -> str:
     """A wide chart with what is below it."""
     return f'<figure class="wide">{chart}<figcaption>{escape(caption)}</figcaption></figure>'
-
-
-def sections(task: Variational, evaluation: Evaluation) -> list[Section]:
-    """The sections on the final evaluation."""
-    model, theta = task.ansatz, evaluation.details.get("theta")
-    if not isinstance(model, Ansatz) or theta is None or not theta.size:
-        return []
-    made = [_energies(task, evaluation.details["energies"])]
-    made += [_curve(task, evaluation.details["energies"])] if _along_axis(task) else []
-    named = list(zip(task.state_names(), model.states(), strict=True))[:STATES]
-    return [*made, _circuit(model.circuit, theta[0]), *(_state(state, name) for name, state in named)]
 
 
 def _energies(task: Variational, energies: Array) -> Section:
@@ -116,4 +124,4 @@ def _state(state: Array, name: str) -> Section:
     )
 
 
-__all__ = ["DRAWN", "figure", "history", "sections"]
+__all__ = ["DRAWN", "figure", "history", "VariationalReporter"]

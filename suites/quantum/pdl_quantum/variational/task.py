@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 
 from pdl.data import Fault
 from pdl.errors import ConfigError
-from pdl.export.deployment import Deployment
 from pdl.hints import Range
 from pdl.nn import Module
-from pdl.report import Section
 from pdl.tensor import Tensor
-from pdl.train import Loss, Metric, Parts, Recipe, SmokeTest, Task
+from pdl.train import Deployer, Loss, Metric, Parts, Recipe, Reporter, SmokeTest, Task
 from pdl.train.deployed import Deployed
 from pdl.train.loop import Evaluation
 from pdl_quantum.circuits import PauliSum
-from pdl_quantum.variational import report, use
+from pdl_quantum.data.eigenproblems import problems_of
+from pdl_quantum.eigenproblem import Eigenproblem
 from pdl_quantum.variational.ansatz import Ansatz, num_terms
-from pdl_quantum.variational.eigenproblem import Eigenproblem, problems_of
+from pdl_quantum.variational.deploy import VariationalDeployer, energy_query
 from pdl_quantum.variational.loader import Steps
 from pdl_quantum.variational.metrics import Energies, EnergyError, MeanEnergy, Trained
+from pdl_quantum.variational.report import VariationalReporter
 
 
 class Variational(Task):
@@ -73,7 +72,7 @@ class Variational(Task):
     def evaluate(self, model: Module, batch: Any) -> Loss:
         """The energies, and the parameters behind them; a bundle is asked for them by name."""
         if isinstance(model, Deployed):
-            energies = model(*use.asked(self.problems[0].num_qubits))[0]
+            energies = model(*energy_query(self.problems[0].num_qubits))[0]
             return Loss(self.total(energies), len(energies), (energies,))
         assert isinstance(model, Ansatz)
         energies = model.energies(self.hamiltonians)
@@ -154,26 +153,14 @@ class Variational(Task):
     def smoke_test(self, recipe: Recipe) -> SmokeTest:
         return SmokeTest(train=4, test=4, epochs=4)
 
-    # -- using ---------------------------------------------------------------------------------------------------------
-    def log_report(self, lines: Sequence[Mapping[str, Any]]) -> list[Section]:
-        return report.history(lines, self.exact)
+    # -- what a task hands over ----------------------------------------------------------------------------------------
+    def deployer(self, recipe: Recipe) -> Deployer:
+        return VariationalDeployer(self, recipe)
 
-    def report(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
-        """The energies beside the exact ones, the circuit, and the states that it makes."""
-        return report.sections(self, evaluation)
+    def reporter(self) -> Reporter:
+        return VariationalReporter(self)
 
-    def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
-        return use.ENERGY
-
-    def deployment(
-        self, model: Module, recipe: Recipe, *, dataset: Any = None, metrics: Mapping[str, float | None] | None = None,
-        licence: str = "",
-    ) -> Deployment:  # fmt: skip
-        assert isinstance(model, Ansatz)
-        names = self.state_names() or self.names
-        return use.deployment(self, model, names, recipe, metrics=metrics or {}, licence=licence)
-
-    def title(self, recipe: Recipe) -> str:
+    def title(self) -> str:
         """Of the model card."""
         return f"{type(self).__name__}: least energies by a circuit that was trained"
 

@@ -13,7 +13,7 @@ from pdl_rec.baselines.popularity import Popularity
 from pdl_rec.baselines.rules import AssociationRules, SequentialRules
 from pdl_rec.baselines.vs_knn import VSKNN
 from pdl_rec.data.sessions import Sessions
-from pdl_rec.evaluation import Ranking
+from pdl_rec.metrics import Ranking
 
 BASELINES: dict[str, Callable[[], Baseline]] = {
     "popularity": Popularity,

@@ -23,7 +23,7 @@ TOLD = 32 << 20  # bytes of a file from which on reading it is told of
 
 
 class Encoding(Protocol):
-    """What turns columns into the arrays of a batch (`pdl_rec.ctr.fields.Encoding`)."""
+    """What turns columns into the arrays of a batch (`pdl_rec.click_through.fields.Encoding`)."""
 
     @property
     def text(self) -> Sequence[str]:

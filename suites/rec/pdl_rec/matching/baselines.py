@@ -10,8 +10,8 @@ import numpy as np
 from pdl_rec.data.interactions import Interactions
 
 if TYPE_CHECKING:
-    from pdl_rec.evaluation import Ranking
     from pdl_rec.matching.loader import Queries
+    from pdl_rec.metrics import Ranking
 
 MOST_ITEMS = 20_000  # items whose similarities, a float32 matrix of both, are held in memory
 NEIGHBOURS = 100

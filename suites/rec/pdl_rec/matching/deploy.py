@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,12 +15,13 @@ from pdl.errors import UsageError
 from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.ops.base import Spec
+from pdl.report import Card
 from pdl.tensor import Tensor
-from pdl.train import Recipe
+from pdl.train import Deployer
 from pdl_rec.data.interactions import interactions_of
 from pdl_rec.data.sessions import bind
 from pdl_rec.matching.loader import Histories, Queries
-from pdl_rec.matching.users import Run, UserPipeline
+from pdl_rec.matching.users import Run, UserPipeline, example
 from pdl_rec.models.matching import MatchingModel
 
 if TYPE_CHECKING:
@@ -76,47 +78,55 @@ def _width(task: Matching, model: MatchingModel, name: str) -> int:
     return 1 if name == "user" else task.history if name == "history" else int(model.user_fields[name][1])
 
 
-def deployment(
-    task: Matching,
-    model: Module,
-    recipe: Recipe,
-    *,
-    dataset: Any = None,
-    metrics: Mapping[str, float | None] | None = None,
-    licence: str = "",
-) -> Deployment:
+class MatchingDeployer(Deployer):
     """Scores of all items for users, or for histories, words or both; the best by name afterwards."""
-    assert isinstance(model, MatchingModel)
-    names = given(model)
-    if "user" in names and len(names) > 1:
-        raise UsageError(f"{type(model).__name__} reads {', '.join(names)}; a bundle takes a user alone, or no user")
-    return _deployment(task, model, recipe, dataset, _card(task, model, recipe, metrics or {}, licence), licence)
 
+    task: Matching
 
-def predictor(task: Matching, model: Module, recipe: Recipe) -> Run:
-    """What a run answers by: it knows its users."""
-    assert isinstance(model, MatchingModel)
-    bundled = _deployment(task, model, recipe)
-    assert bundled.pipeline is not None
-    return Run(UserPipeline(bundled.pipeline, task, recipe), bundled.run)
+    def deployment(self, model: Module, dataset: Any = None) -> Deployment:
+        assert isinstance(model, MatchingModel)
+        names = given(model)
+        if "user" in names and len(names) > 1:
+            reads = f"{type(model).__name__} reads {', '.join(names)}"
+            raise UsageError(f"{reads}; a bundle takes a user alone, or no user")
+        return self._deployment(model, dataset)
 
+    def predictor(self, model: Module) -> Run:
+        """A run knows its users: what they had is left out, and a model of histories or fields takes users, too."""
+        assert isinstance(model, MatchingModel)
+        bundled = self._deployment(model)
+        assert bundled.pipeline is not None
+        return Run(UserPipeline(bundled.pipeline, self.task, self.recipe), bundled.run)
 
-def _deployment(
-    task: Matching, model: MatchingModel, recipe: Recipe, dataset: Any = None, card: str = "", licence: str = ""
-) -> Deployment:
-    around, names, n = steps(task, model), given(model), Dim.symbol("n", 3)
-    return Deployment(
-        module=ByPosition(model),
-        inputs={name: Spec((n, _width(task, model, name)), int64) for name in names},
-        outputs=("scores",),
-        pre=around["pre"],
-        post=around["post"],
-        samples=samples(task, model, dataset),
-        vocabularies={kind: task.vocabularies[kind] for kind in sorted({"items", *(KINDS.get(n, n) for n in names)})},
-        card=card,
-        licence=licence,
-        about={**recipe.identity(), "parameters": sum(p.size for p in model.parameters())},
-    )
+    def _deployment(self, model: MatchingModel, dataset: Any = None) -> Deployment:
+        task, names, n = self.task, given(model), Dim.symbol("n", 3)
+        around, kinds = steps(task, model), sorted({"items", *(KINDS.get(name, name) for name in names)})
+        return Deployment(
+            module=ByPosition(model),
+            inputs={name: Spec((n, _width(task, model, name)), int64) for name in names},
+            outputs=("scores",),
+            pre=around["pre"],
+            post=around["post"],
+            samples=samples(task, model, dataset),
+            vocabularies={kind: task.vocabularies[kind] for kind in kinds},
+            about={**self.recipe.identity(), "parameters": sum(p.size for p in model.parameters())},
+        )
+
+    def card(self, model: Module) -> Card:
+        assert isinstance(model, MatchingModel)
+        task, names = self.task, given(model)
+        fits = f"Which items fit a given {' with '.join(names)} ({self.recipe.model.target}). {_seen(task, names)}"
+        return Card(
+            title=f"{type(model).__name__}, {len(task.vocabularies['items']):,} items",
+            summary=fits.rstrip(),
+            protocol=task.protocol(),
+            use=f'    session = pdl.runtime.load("model.pdl")\n    session({_example(task, names)!r})["items"]',
+            data=self.learned_from,
+        )
+
+    def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
+        """Of the first query of the test data as much as the model reads."""
+        return example(self.task, loaders)
 
 
 # -- samples -----------------------------------------------------------------------------------------------------------
@@ -165,30 +175,6 @@ def _names(task: Matching, name: str, numbers: np.ndarray) -> list[str]:
 
 
 # -- words -------------------------------------------------------------------------------------------------------------
-def _card(
-    task: Matching, model: MatchingModel, recipe: Recipe, metrics: Mapping[str, float | None], licence: str
-) -> str:
-    """The model card, in markdown."""
-    names = given(model)
-    source = recipe.data.splits["train"]
-    measured = {key: value for key, value in metrics.items() if key.startswith(("test/", "val/"))}
-    rows = [f"| {key} | {'-' if value is None else f'{value:.4f}'} |" for key, value in measured.items()]
-    table = "\n".join(["| metric | value |", "|---|---|", *rows])
-    parts = [
-        f"# {type(model).__name__}, {len(task.vocabularies['items']):,} items",
-        f"Which items fit a given {' with '.join(names)} ({recipe.model.target}). {_seen(task, names)}".rstrip(),
-        "## Data",
-        f"Trained on {source.target} {source.get('name', '')}; config.yaml in this bundle holds the whole recipe.",
-        "## Metrics",
-        f"{task.protocol()}\n\n{table}" if rows else "Not measured.",
-        "## Licence",
-        licence or "Not stated: ask whoever gave you this file.",
-        "## Use",
-        f'    session = pdl.runtime.load("model.pdl")\n    session({_asked(task, names)!r})["items"]',
-    ]
-    return "\n\n".join(parts) + "\n"
-
-
 def _seen(task: Matching, names: list[str]) -> str:
     """What becomes of items that one had before."""
     if names == ["user"]:
@@ -196,7 +182,7 @@ def _seen(task: Matching, names: list[str]) -> str:
     return "Items of the history are not recommended again." if "history" in names and not task.repeat else ""
 
 
-def _asked(task: Matching, names: list[str]) -> Any:
+def _example(task: Matching, names: list[str]) -> Any:
     """An input to try."""
     if names == ["user"]:
         return task.vocabularies["users"].names[0]
@@ -210,4 +196,4 @@ def by_port(session: Any, query: Mapping[str, np.ndarray]) -> list[Tensor]:
     return [pdl.as_tensor(found[port.name]) for port in session.inputs]
 
 
-__all__ = ["ByPosition", "by_port", "deployment", "given", "predictor", "samples", "steps"]
+__all__ = ["ByPosition", "MatchingDeployer", "by_port", "given", "samples", "steps"]

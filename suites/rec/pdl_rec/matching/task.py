@@ -10,7 +10,6 @@ import numpy as np
 import pdl
 from pdl.data import Fault
 from pdl.errors import ConfigError, DataError
-from pdl.export.deployment import Deployment
 from pdl.hints import Range
 from pdl.nn import Module
 from pdl.ranking import Lists
@@ -19,15 +18,14 @@ from pdl.train.deployed import Deployed
 from pdl_rec.data.check import check_recipe
 from pdl_rec.data.interactions import Interactions, interactions_of
 from pdl_rec.data.sessions import bind, vocabulary_of
-from pdl_rec.matching.deploy import by_port
+from pdl_rec.matching.deploy import MatchingDeployer, by_port
 from pdl_rec.matching.loader import Before, Others, Pairs, Queries, Reading
 from pdl_rec.matching.losses import Kind, all_items, matching_loss
 from pdl_rec.models.matching import MatchingModel
 from pdl_rec.steps.words import spelled, trigrams
 
 if TYPE_CHECKING:
-    from pdl.runtime.predict import Predictor
-    from pdl_rec.evaluation import Ranking
+    from pdl_rec.metrics import Ranking
 
 
 class Matching(Task):
@@ -139,7 +137,7 @@ class Matching(Task):
 
     def ranking(self) -> Ranking:
         """Accumulators by the protocol of the task."""
-        from pdl_rec.evaluation import Ranking
+        from pdl_rec.metrics import Ranking
 
         return Ranking(self.cutoffs, names=("recall", "ndcg", "mrr", "hr"))
 
@@ -290,33 +288,9 @@ class Matching(Task):
     def smoke_test(self, recipe: Recipe) -> SmokeTest:
         return SmokeTest(train=2000, test=400, epochs=6, batch_size=200)
 
-    # -- using ---------------------------------------------------------------------------------------------------------
-    def deployment(
-        self,
-        model: Module,
-        recipe: Recipe,
-        *,
-        dataset: Any = None,
-        metrics: Mapping[str, float | None] | None = None,
-        licence: str = "",
-    ) -> Deployment:
-        """Scores of all items for users, or for histories; by name on both sides."""
-        from pdl_rec.matching.deploy import deployment
-
-        return deployment(self, model, recipe, dataset=dataset, metrics=metrics, licence=licence)
-
-    def predictor(self, model: Module, recipe: Recipe) -> Predictor:
-        """As the bundle, but what users had before is left out (unless `task.repeat`), and a model of histories or
-        fields takes users, too."""
-        from pdl_rec.matching.deploy import predictor
-
-        return predictor(self, model, recipe)
-
-    def example(self, loaders: Mapping[str, Any], folder: Any) -> str:
-        """The name of a user; for a model of histories or texts, what `pdl predict` reads instead."""
-        from pdl_rec.matching.users import example
-
-        return example(self, loaders)
+    # -- what a task hands over ----------------------------------------------------------------------------------------
+    def deployer(self, recipe: Recipe) -> MatchingDeployer:
+        return MatchingDeployer(self, recipe)
 
 
 def _tensors(query: Mapping[str, Any]) -> dict[str, pdl.Tensor]:

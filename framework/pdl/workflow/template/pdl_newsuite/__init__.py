@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pdl_newsuite.locate import Locate
 from pdl_newsuite.models import DotNet
-from pdl_newsuite.task import Locate
 
 __version__ = "0.1.0"
 
@@ -11,6 +11,7 @@ MOVED: dict[str, str] = {}
 """Import paths that moved: {"pdl_newsuite.OldName": "pdl_newsuite.NewName"}; recipes with the old ones keep working."""
 
 INIT: dict[str, str] = {}
-"""What `pdl init newsuite.TASK --data DIR` calls to write a recipe for a user's data: {"locate": "module:function"}."""
+"""What `pdl init newsuite.TASK --data DIR` calls to write a recipe for a user's data:
+{"locate": "pdl_newsuite.locate.init:write_recipe"}."""
 
 __all__ = ["INIT", "MOVED", "DotNet", "Locate"]

@@ -1,0 +1,93 @@
+"""What a task hands over beside training: who deploys its models, who reports on them, how its recipes are cut down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pdl.nn import Module
+from pdl.report import Card, Section
+from pdl.runtime.predict import Predictor
+
+if TYPE_CHECKING:
+    from pdl.train.loop import Evaluation
+    from pdl.train.recipe import Recipe
+
+
+class Deployer:
+    """What a task's models are outside of training: a bundle, a card, an answer. A subclass must define `deployment`.
+
+    One is made for a task and the recipe of its run; a subclass declares `task: ItsTask`.
+    """
+
+    task: Any
+    recipe: Recipe
+
+    def __init__(self, task: Any, recipe: Recipe) -> None:
+        self.task, self.recipe = task, recipe
+
+    def deployment(self, model: Module, dataset: Any = None) -> Predictor:
+        """The `pdl.export.Deployment` of a model, without its card.
+
+        dataset   whose first samples the bundle is checked with; without one they are made up
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define deployment")
+
+    def card(self, model: Module) -> Card:
+        """What the model card says beside metrics and licence."""
+        return Card(type(model).__name__, f"A model of {self.recipe.model.target}.", data=self.learned_from)
+
+    @property
+    def learned_from(self) -> str:
+        """The data set of the recipe, in a sentence."""
+        source = self.recipe.data.source
+        named = "" if source is None else str(source.get("name") or source.get("path") or "")
+        return "" if source is None else f"Learned from {source.target}{f' ({named})' if named else ''}."
+
+    def predictor(self, model: Module) -> Predictor:
+        """What a run answers with (`pdl predict RUN`): what its bundle would, unless a run knows more than that."""
+        return self.deployment(model)
+
+    def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
+        """What to put behind `pdl predict RUN` as a first try; a file made for it may be left in the run folder."""
+        return "INPUT"
+
+
+class Reporter:
+    """Sections of report.html beyond the result, curves and tables that every task has; a subclass declares
+    `task: ItsTask`."""
+
+    task: Any
+
+    def __init__(self, task: Any) -> None:
+        self.task = task
+
+    def sections(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
+        """On the final evaluation; `dataset` is what was evaluated."""
+        return []
+
+    def log_sections(self, lines: Sequence[Mapping[str, Any]]) -> list[Section]:
+        """On the log (the lines of metrics.jsonl), beyond a chart for each metric."""
+        return []
+
+
+@dataclass(frozen=True)
+class SmokeTest:
+    """What `pdl selftest` makes of a recipe so that all of it takes seconds.
+
+    train, test   samples of the training data, and of each other split
+    epochs        passes over them
+    batch_size    at most so many samples in a step
+    settings      further settings by dotted key, such as {"model.depth": 2}
+    """
+
+    train: int = 192
+    test: int = 40
+    epochs: int = 8
+    batch_size: int = 32
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+__all__ = ["Deployer", "Reporter", "SmokeTest"]

@@ -1,0 +1,6 @@
+"""ADAPT-VQE: circuits that grow while they are trained."""
+
+from pdl_quantum.adapt_vqe.ansatz import AdaptAnsatz
+from pdl_quantum.adapt_vqe.task import AdaptVQE
+
+__all__ = ["AdaptAnsatz", "AdaptVQE"]

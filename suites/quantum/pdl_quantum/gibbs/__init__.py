@@ -1,0 +1,5 @@
+"""Gibbs states."""
+
+from pdl_quantum.gibbs.task import GibbsPreparation
+
+__all__ = ["GibbsPreparation"]

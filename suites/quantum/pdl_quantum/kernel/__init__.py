@@ -1,0 +1,5 @@
+"""Which class numbers or images are of, by a quantum kernel."""
+
+from pdl_quantum.kernel.task import QuantumKernel
+
+__all__ = ["QuantumKernel"]

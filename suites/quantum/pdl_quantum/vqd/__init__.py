@@ -1,0 +1,5 @@
+"""Variational quantum deflation."""
+
+from pdl_quantum.vqd.task import VQD
+
+__all__ = ["VQD"]

@@ -1,0 +1,5 @@
+"""Variational quantum state diagonalisation."""
+
+from pdl_quantum.vqsd.task import VQSD
+
+__all__ = ["VQSD"]

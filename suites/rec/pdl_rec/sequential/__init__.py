@@ -1,6 +1,0 @@
-"""Which item comes next in a session."""
-
-from pdl_rec.sequential.losses import BPRMax, CrossEntropy, TOP1Max
-from pdl_rec.sequential.task import NextItem
-
-__all__ = ["BPRMax", "CrossEntropy", "NextItem", "TOP1Max"]
