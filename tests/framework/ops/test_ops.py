@@ -25,18 +25,17 @@ every_traceable_case = each([case for case in CASES if not case.untraceable])
 
 
 @every_case
-def test_value_and_dtype(case: Case) -> None:
+def test_an_op_in_eager_mode(case: Case) -> None:
     check_value(case)
-
-
-@every_case
-def test_gradients(case: Case) -> None:
     check_gradients(case)
+    if case.floating:
+        check_narrow_dtypes(case)
 
 
-@each([case for case in CASES if case.floating])
-def test_narrow_dtypes(case: Case) -> None:
-    check_narrow_dtypes(case)
+@pytest.mark.slow
+@each([case for case in CASES if case.learns and case.second])
+def test_second_gradients_element_by_element(case: Case) -> None:
+    check_gradients(case, fast_mode=False)
 
 
 def test_every_op_has_a_case() -> None:
