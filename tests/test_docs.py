@@ -1,4 +1,4 @@
-"""Every command and every Python example in the README is run."""
+"""The documents: every command and every Python example runs, every link and every name leads somewhere."""
 
 from __future__ import annotations
 
@@ -7,61 +7,71 @@ import re
 import shlex
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from pdl.cli import main
+
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text()
+README = ROOT / "README.md"
+SUITES = sorted((ROOT / "docs/suites").glob("*.md"))
+DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+EVERY = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+def blocks(document: Path, language: str) -> list[str]:
+    """The code blocks of a language; those that need the network are marked `sh` and `py`."""
+    return re.findall(rf"```{language}\n(.*?)```", document.read_text(), re.DOTALL)
 
 
-def commands(language: str = "bash") -> list[str]:
-    """The `pdl` lines of the shell examples, without their comments, in order; those marked `sh` need the network."""
-    lines = [line.strip() for block in blocks(language) for line in block.splitlines()]
-    return [line.split("  #")[0].strip() for line in lines if line.startswith("pdl ")]
+def commands(document: Path, language: str = "bash") -> list[str]:
+    """The `pdl` lines of the shell examples, without their comments, in order."""
+    lines = [line.strip() for block in blocks(document, language) for line in block.splitlines()]
+    return [re.split(r"\s+#", line)[0] for line in lines if line.startswith("pdl ")]
 
 
 def shortened(command: str) -> list[str]:
-    """A command as words; trainings take one epoch here."""
-    words = shlex.split(command)
-    if words[1] in ("train", "leaderboard") and "--resume" not in words:
+    """The arguments of a command; trainings take one epoch here."""
+    words = shlex.split(command)[1:]
+    if words[0] in ("train", "leaderboard") and "--profile" not in words:
         words = [w for w in words if not w.startswith("train.epochs=")] + ["train.epochs=1"]
     return words
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    """A folder with what the reader of the README has: the recipes, photos, a file of clicks, a graph, a table."""
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the reader of the documents has: the recipes, photos, a file of clicks, graphs, a table, a page."""
     import cv2
 
     from pdl_rec.data import standin
 
-    (tmp_path / "configs").symlink_to(ROOT / "configs")
+    place = tmp_path_factory.mktemp("docs")
+    (place / "configs").symlink_to(ROOT / "configs")
     rng = np.random.default_rng(0)
     for number, name in enumerate(["cat", "dog"]):
-        (tmp_path / "photos" / name).mkdir(parents=True)
+        (place / "photos" / name).mkdir(parents=True)
         for i in range(20):
             image = rng.integers(0, 60, (64, 80, 3), dtype=np.uint8)
             image[:, :, number] += 150
-            cv2.imwrite(str(tmp_path / f"photos/{name}/{i}.png"), image)
+            cv2.imwrite(str(place / f"photos/{name}/{i}.png"), image)
     clicks = ["visitor,product,time"]
     for number, items, times in standin.draw("clicks", sessions=300):
         clicks += [f"v{number},p{item},{time}" for item, time in zip(items, times, strict=True)]
-    (tmp_path / "clicks.csv").write_text("\n".join(clicks) + "\n")
-    _write_friends(tmp_path / "friends")
+    (place / "clicks.csv").write_text("\n".join(clicks) + "\n")
+    _write_friends(place / "friends")
     points = rng.normal(0, 0.3, (80, 2)) + (np.arange(80) % 2)[:, None]
     rows = [f"{x:.3f},{y:.3f},{'ab'[i % 2]}" for i, (x, y) in enumerate(points)]
-    (tmp_path / "points.csv").write_text("\n".join(["x,y,label", *rows]) + "\n")
+    (place / "points.csv").write_text("\n".join(["x,y,label", *rows]) + "\n")
+    (place / "streets.csv").write_text("source,target\na,b\nb,c\nc,d\nd,a\na,c\n")
     page = np.full((240, 480, 3), 255, np.uint8)
     cv2.putText(page, "TEXT 3457", (128, 114), cv2.FONT_HERSHEY_SIMPLEX, 1.0, (0, 0, 0), 2, cv2.LINE_AA)
-    cv2.imwrite(str(tmp_path / "page.png"), page)
-    cv2.imwrite(str(tmp_path / "line.png"), page[80:128, 120:350])
-    return tmp_path
+    cv2.imwrite(str(place / "page.png"), page)
+    cv2.imwrite(str(place / "line.png"), page[80:128, 120:350])
+    return place
 
 
 def _write_friends(folder: Path) -> None:
@@ -76,17 +86,46 @@ def _write_friends(folder: Path) -> None:
     (folder / "edges.csv").write_text("\n".join(["source,target", *edges]) + "\n")
 
 
-def test_commands_of_the_readme(place: Path) -> None:
-    assert len(commands()) > 8
-    for command in commands():
-        words = shortened(command)
-        assert words[0] == "pdl"
-        done = subprocess.run([sys.executable, "-m", *words], cwd=place, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{command}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+@pytest.fixture
+def place(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same folder for all documents, so that a run which two of them train is trained once."""
+    monkeypatch.chdir(folder)
+    return folder
+
+
+#: entry point groups, which look like names of modules
+GROUPS = ("pdl.suites", "pdl.steps", "pdl.ops", "pdl.models")
+DONE: set[str] = set()  # commands that ran in `folder`
+
+
+@EVERY
+def test_commands_and_python_examples_run(
+    document: Path,
+    place: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for command in commands(document):
+        if command in DONE:
+            continue
+        code = main(shortened(command))
+        said = capsys.readouterr()
+        assert code == 0, f"{command}\n{said.out[-2000:]}\n{said.err[-2000:]}"
+        DONE.add(command)
+    example = place / "example.py"  # a file, as readers have it: `to_static` needs the source
+    for block in blocks(document, "python"):
+        example.write_text(block)
+        ran = subprocess.run([sys.executable, example], capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stderr[-2000:]
+
+
+def test_the_documents_show_commands() -> None:
+    assert all(commands(document) for document in (README, *SUITES) if document.stem != "ocr")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", commands("sh"))
+@pytest.mark.parametrize(
+    "command", dict.fromkeys(command for document in DOCUMENTS for command in commands(document, "sh"))
+)
 def test_commands_that_need_the_network(command: str, place: Path) -> None:
     env = {**os.environ, "PDL_CACHE": str(place / "cache")}
     words = [sys.executable, "-m", *shlex.split(command)]
@@ -96,29 +135,16 @@ def test_commands_that_need_the_network(command: str, place: Path) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-def test_python_examples_of_the_readme(place: Path) -> None:
-    assert blocks("python")
-    example = place / "example.py"  # a file, as readers have it: `to_static` needs the source
-    for block in blocks("python"):
-        example.write_text(block)
-        done = subprocess.run([sys.executable, example], cwd=place, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr[-2000:]
-
-
 def test_the_two_commands_are_what_ci_runs() -> None:
     script = (ROOT / ".ci/run").read_text()
-    first, second = re.findall(r"^    (pip install .*)$", README, re.MULTILINE)[:2]
+    first, second = re.findall(r"^    (pip install .*)$", README.read_text(), re.MULTILINE)[:2]
     for command in (*first.split(" && "), *second.split(" && ")):
         core = command.replace("pip install ", "pip install --quiet ")
         assert core in script, f"{core!r} is not in .ci/run"
+    assert os.access(ROOT / ".ci/run", os.X_OK)
 
 
-def documents() -> list[Path]:
-    """The Markdown files of the checkout that people read."""
-    return [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
-
-
-@pytest.mark.parametrize("document", documents(), ids=lambda path: str(path.relative_to(ROOT)))
+@EVERY
 def test_relative_links_lead_somewhere(document: Path) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)", document.read_text()):
         name, _, anchor = target.partition("#")
@@ -136,5 +162,70 @@ def anchors(document: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_ci_can_be_started() -> None:
-    assert os.access(ROOT / ".ci/run", os.X_OK)
+@EVERY
+def test_names_of_modules_classes_and_functions_exist(document: Path) -> None:
+    if document.name != "CHANGELOG.md":
+        for name in re.findall(r"`(pdl(?:_\w+)?(?:\.\w+)+)(?:\(.*?\))?`", document.read_text()):
+            if not name.endswith((".pdl", ".py")) and name not in GROUPS:
+                assert found(name), f"{document.name}: {name}"
+
+
+@EVERY
+def test_files_of_the_tree_exist(document: Path) -> None:
+    inside = ("", "framework/pdl", "framework/pdl/kernels/src", "suites/cv/pdl_cv", "docs")
+    for name in re.findall(r"`([\w/.]+\.(?:py|h|cpp|pyx|yaml|md|toml))`", document.read_text()):
+        if document.name != "CHANGELOG.md" and "/" in name:
+            assert any((ROOT / place / name).exists() for place in inside), f"{document.name}: {name}"
+
+
+def found(name: str) -> bool:
+    """Whether a dotted name can be imported."""
+    words = name.split(".")
+    value: Any = import_module(words[0])
+    for number, word in enumerate(words[1:], 2):
+        try:
+            value = getattr(value, word)
+        except AttributeError:
+            try:
+                value = import_module(".".join(words[:number]))
+            except ModuleNotFoundError:
+                return False
+    return True
+
+
+@pytest.mark.parametrize("page", SUITES, ids=lambda path: path.stem)
+def test_pages_of_suites_name_every_recipe(page: Path) -> None:
+    said = set(re.findall(r"`(\w+)`", page.read_text()))
+    assert {path.stem for path in (ROOT / "configs" / page.stem).glob("*.yaml")} <= said
+
+
+def test_every_suite_has_a_page() -> None:
+    assert {path.stem for path in SUITES} == {path.name for path in (ROOT / "suites").iterdir() if path.is_dir()}
+
+
+def test_the_table_of_environment_variables_is_what_the_code_reads() -> None:
+    sources = [
+        *(ROOT / "framework").rglob("*.py"),
+        *(ROOT / "framework").rglob("*.cpp"),
+        *(ROOT / "suites").rglob("*.py"),
+    ]
+    reads = re.compile(r"(?:environ\S*?[\[(]|getenv\()\"(PDL_\w+)\"")
+    read = {name for path in sources for name in reads.findall(path.read_text())}
+    assert set(re.findall(r"^\| `(PDL_\w+)` \|", README.read_text(), re.MULTILINE)) == read
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.read_text().splitlines()) <= 150
+
+
+REFERENCE = re.findall(r"- reference/(\S+)\.md$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("module", REFERENCE)
+def test_what_the_reference_documents_can_be_imported_and_has_docstrings(module: str) -> None:
+    package = import_module(module)
+    assert package.__doc__
+    for name in package.__all__:
+        value = getattr(package, name)
+        if callable(value):
+            assert value.__doc__, f"{module}.{name}"

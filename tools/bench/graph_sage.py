@@ -125,9 +125,7 @@ def torch_worker(args: argparse.Namespace, mode: str, folder: Path | None) -> di
     class Net(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.convs = torch.nn.ModuleList(
-                [SAGEConv(args.features, args.hidden), SAGEConv(args.hidden, CLASSES)]
-            )
+            self.convs = torch.nn.ModuleList([SAGEConv(args.features, args.hidden), SAGEConv(args.hidden, CLASSES)])
             self.p = 0.0
 
         def forward(self, x: Any, layers: Any) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 COLOURS = ("#3366cc", "#dc7f18", "#2c9c5a", "#b5386e", "#7b52ab", "#8a6d3b")
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 520, 260, 56, 12, 14, 34
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 520, 260, 56, 20, 14, 34
 
 Points = Sequence[tuple[float, float]]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Sequence
 from html import escape
 
@@ -42,10 +43,10 @@ def divided(
     text = 'font-size="12" fill="currentColor" font-family="sans-serif"'
     for place, value in ((0.0, x[0]), (0.5, (x[0] + x[-1]) / 2), (1.0, x[-1])):
         at = LEFT + SIDE * place
-        parts.append(f'<text x="{at:.0f}" y="{SIDE + 24}" text-anchor="middle" {text}>{value:.3g}</text>')
+        parts.append(f'<text x="{at:.0f}" y="{SIDE + 24}" text-anchor="middle" {text}>{_written(value, x)}</text>')
     for place, value in ((0.0, y[0]), (0.5, (y[0] + y[-1]) / 2), (1.0, y[-1])):
         at = 12 + SIDE * (1 - place)
-        parts.append(f'<text x="{LEFT - 6}" y="{at:.0f}" text-anchor="end" {text}>{value:.3g}</text>')
+        parts.append(f'<text x="{LEFT - 6}" y="{at:.0f}" text-anchor="end" {text}>{_written(value, y)}</text>')
     parts.append(f'<text x="{LEFT + SIDE / 2}" y="{SIDE + 42}" text-anchor="middle" {text}>{escape(columns[0])}</text>')
     parts.append(f'<text x="12" y="{8 + SIDE / 4}" {text}>{escape(columns[1])}</text>')
     for number, name in enumerate(classes):
@@ -63,6 +64,12 @@ def _coloured(chances: Array) -> Array:
     share = (np.take_along_axis(chances, best[..., None], axis=2) - least) / (1 - least)
     colours = named[best % len(COLOURS)]
     return np.rint(255 - (255 - colours) * (0.08 + 0.5 * share)).astype(np.uint8)
+
+
+def _written(value: float, axis: Array) -> str:
+    """A number of an axis to a hundredth of its length or better: the middle of -1.1574 to 1.155 is 0."""
+    digits = 2 - math.floor(math.log10(axis[-1] - axis[0]))
+    return f"{round(float(value), digits) + 0.0:.4g}"
 
 
 def _colour(number: int) -> str:
