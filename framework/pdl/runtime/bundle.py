@@ -14,7 +14,7 @@ A zip archive of stored members (`archive.py`):
     card.md               what it is, data, metrics and how they were measured, licence, how to use it
     config.yaml           the resolved recipe it was trained with
     meta.json             format number, name, versions, licence, metrics, the distributions it requires beside pdl's
-                          own (those of its steps), and size and sha256 of all other members
+                          own (those of its steps and ops), and size and sha256 of all other members
 
 `read` believes nothing: sizes, names, offsets, hashes, format numbers, JSON and tensors are checked, and a fault is one
 `DataError` with file, part, what is wrong and what to do. No member holds code.
@@ -36,7 +36,7 @@ from typing import Any, TypeAlias
 from pdl.dtype import Array
 from pdl.errors import DataError, UsageError
 from pdl.program import Program
-from pdl.runtime import archive, weights
+from pdl.runtime import archive, required, weights
 from pdl.runtime.checked import program_of
 from pdl.runtime.steps import registry
 from pdl.runtime.strict import check, check_keys, fault, parse
@@ -137,6 +137,7 @@ class Bundle:
         """
         if self.kind != "program":
             raise UsageError(f"{self.source}: holds a graph of kind {self.kind!r}, which is no program")
+        required.import_ops(self.program, self.meta["requires"], self.source)
         made = program_of(self.program["program"], self.weights, self.source)
         for what, values in (("inputs", made.inputs), ("outputs", made.outputs)):
             names = self.program[what]
@@ -223,7 +224,7 @@ def pack(
             key: value if value is None or value - value == 0 else None for key, value in (metrics or {}).items()
         },
         "about": dict(about or {}),
-        "requires": registry.requires(steps),
+        "requires": sorted({*registry.requires(steps), *required.of_ops(program)}),
         "members": {part: {"size": len(data), "sha256": _sha256(data)} for part, data in contents.items()},
     }
     for part, data in contents.items():

@@ -10,6 +10,7 @@ import numpy as np
 from pdl import packages
 from pdl.ops.base import OPS, Fused, Op
 from pdl.ops.listeners import observed
+from pdl.runtime.required import declaration
 from pdl.tensor import Tensor
 from pdl.testing.case import Case
 from pdl.testing.ops import as_tuple
@@ -45,8 +46,7 @@ def op_faults(package: str, cases: Iterable[Case]) -> list[str]:
         if name not in seen:
             found.append(f"{name}: no case runs it")
         if not name.endswith("Grad") and packages.provided(packages.OPS, name) is None:
-            entry = f'[project.entry-points."{packages.OPS}"] "{name}" = "{kind.__module__}:{kind.__qualname__}"'
-            found.append(f"{name}: no bundle can hold it; its distribution lacks {entry}")
+            found.append(f"{name}: no bundle can hold it; its distribution lacks {declaration(kind)}")
         if unwritten(kind):
             found.append(f"{name}: neither compose nor onnx; say how it is written, or onnx = not_exported('reason')")
     return found

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from pdl.ops.base import apply
+from pdl.export.bundle import write
+from pdl.export.deployment import Deployment
+from pdl.ops.base import Spec, apply
 from pdl.testing import Case, OpCheck, draws, op_checks, op_faults
+from pdl_quantum import Layer
 from pdl_quantum.circuits import Circuit, Parameter, PauliSum
 from pdl_quantum.circuits.plain import dumps, sums_as_text
 from pdl_quantum.ops.circuit import CircuitExpectationGrad, CircuitStateGrad, circuit_expectation, circuit_state
@@ -88,3 +95,19 @@ def test_op(check: OpCheck) -> None:
 
 def test_every_op_has_a_case_and_is_found_by_bundles() -> None:
     assert op_faults("pdl_quantum", CASES) == []
+
+
+def test_a_bundle_of_a_circuit_imports_its_ops_alone(tmp_path: Path) -> None:
+    net = Layer(CIRCUIT, SUMS, inputs=("theta",)).eval()
+    deployment = Deployment(
+        net, {"x": Spec((1, 4), np.dtype(np.float32))}, ("y",), pre={}, post={},
+        samples=[np.ones((1, 4), np.float32)], prepare=lambda x: {"x": x[0]},
+    )  # fmt: skip
+    path = write(tmp_path / "net.pdl", deployment).path
+    code = (
+        f"import numpy, pdl.runtime, sys; session = pdl.runtime.load({str(path)!r})\n"
+        "print(session.bundle.meta['requires'], session.run({'x': numpy.ones((1, 4), 'f')})['y'].shape)\n"
+        "print({'hydra', 'cv2', 'scipy', 'pdl.nn', 'pdl.train', 'pdl_quantum.api'} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["['pdl-quantum'] (1, 2)", "set()"]

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 from pdl import packages
 from pdl.errors import PackageError
+from pdl.runtime.required import check_installed
 from pdl.runtime.steps import images, labels, rows
 from pdl.runtime.steps.base import Step
 from pdl.runtime.strict import fault
@@ -32,12 +33,7 @@ def find(name: Any, source: str, part: str, requires: Sequence[str] = ()) -> typ
 
 
 def _refuse(name: Any, source: str, part: str, requires: Sequence[str]) -> NoReturn:
-    absent = packages.missing(requires)
-    if absent:
-        raise PackageError(
-            f"{source} needs the step {name!r:.60} of {' or '.join(absent)}, which is not installed: "
-            f"pip install {' '.join(absent)}"
-        )
+    check_installed(requires, f"the step {name!r:.60}", source)
     others = packages.read(packages.STEPS).good
     update = " ".join(["pdl-core", *requires])
     said = f"unknown step {str(name)[:40]!r}; installed are {', '.join(sorted({*OWN, *others}))}"
