@@ -32,7 +32,7 @@ def ego_network(
 
     groups  of the nodes, int [N] (-1: none), whose colours a legend explains by `classes`
     """
-    nodes = _around(indptr, indices, node)
+    nodes = _neighbourhood(indptr, indices, node)
     source, target = _inside(indptr, indices, nodes)
     at = _fit(spring_layout(len(nodes), source, target, centre=0))
     parts = [_line(at[a], at[b]) for a, b in zip(source, target, strict=True)]
@@ -89,7 +89,7 @@ def spring_layout(
     return at
 
 
-def _around(indptr: Array, indices: Array, node: int) -> list[int]:
+def _neighbourhood(indptr: Array, indices: Array, node: int) -> list[int]:
     """The node, then its neighbours, then theirs, as many as are drawn."""
     found, edge = [node], [node]
     for _ in range(2):

@@ -19,9 +19,9 @@ from pdl.hints import Range
 from pdl.nn import Linear, Module, ModuleList
 from pdl_graph.batch import GraphBatch
 from pdl_graph.models.gcn import GCNConv
+from pdl_graph.models.mlp import Size
 
 Readout = Literal["sum", "mean", "max", "attention"]
-Size = Annotated[int, Range(1)]
 
 
 def members(graph: GraphBatch) -> Tensor:

@@ -19,16 +19,25 @@ _shared: OrderedDict[Hashable, Any] = OrderedDict()
 _lock = Lock()
 
 
-def locate(path: str | Path, address: str = "the place you have it from", *, also: Sequence[str] = ()) -> Path:
-    """A file or folder as given, or below PDL_DATA, or below its folder graph (and those of `also`).
+def locate(
+    path: str | Path,
+    address: str = "the place you have it from",
+    *,
+    also: Sequence[str] = (),
+    endings: Sequence[str] = (),
+) -> Path:
+    """A file or folder as given, or below PDL_DATA, or below its folder graph (and those of `also`); one of `endings`
+    may be left out.
 
     DataFault, with the places and the `address` to get it from, where it is in none of them.
     """
     given, root = Path(path).expanduser(), data_root()
     places = [given, root / given, root / "graph" / given, *(root / "graph" / each for each in also)]
     for place in places:
-        if place.exists():
-            return place
+        for ending in ("", *endings):
+            found = place.with_name(place.name + ending) if ending else place
+            if found.exists():
+                return found
     few = ", ".join(dict.fromkeys(str(place) for place in places))
     raise DataFault(
         Fault(str(places[-1]), None, f"{given.name} is not there; looked for {few}",

@@ -12,14 +12,13 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 
 from pdl.data.faults import DataFault, fault, unreadable
-from pdl.data.store import data_root
 from pdl.suites import suggest
+from pdl_graph.data.store import locate, shared
 
 STEMS = {"train": ("train",), "val": ("valid", "val", "validation", "dev"), "test": ("test",)}
 ENDINGS = (".txt", ".tsv", ".csv")
@@ -52,18 +51,16 @@ class TripleFile:
 
 
 def read_triples(path: str | Path, *, columns: Sequence[str] | None = None, separator: str | None = None) -> TripleFile:
-    """The facts of a folder, an archive or a file (see `pdl_graph.data.Triples`); read once per process."""
-    path = place_of(path)
-    try:
-        stamp = path.stat().st_mtime_ns
-    except OSError as error:
-        raise unreadable(path, error) from error
+    """The facts of a folder, an archive or a file (see `pdl_graph.data.Triples`); read once while unchanged."""
+    address = (
+        where for name, where in ADDRESSES.items() if Path(path).name in {name + each for each in ("", *ARCHIVES)}
+    )
+    found = locate(path, next(address, "the place you have it from"), endings=ARCHIVES)
     named = None if columns is None else (columns[0], columns[1], columns[2])
-    return _read(path, stamp, named, separator)
+    return shared(found, ("triples", named, separator), lambda: _read(found, named, separator))
 
 
-@lru_cache(maxsize=4)
-def _read(path: Path, stamp: int, columns: tuple[str, str, str] | None, separator: str | None) -> TripleFile:
+def _read(path: Path, columns: tuple[str, str, str] | None, separator: str | None) -> TripleFile:
     entities, relations = _Numbers(), _Numbers()
     parts: dict[str, np.ndarray] = {}
     for split, name, content in sorted(_texts(path), key=lambda each: list(STEMS).index(each[0] or "train")):
@@ -88,23 +85,7 @@ class _Numbers:
         return np.array([number.setdefault(name, len(number) + 1) for name in names], np.int32)
 
 
-# -- where they are ----------------------------------------------------------------------------------------------------
-def place_of(path: str | Path) -> Path:
-    """The folder, archive or file that `path` names: as it stands, or below PDL_DATA or its folder graph, with or
-    without the ending of an archive."""
-    given = Path(path).expanduser()
-    for root in (Path(), data_root(), data_root() / "graph"):
-        for ending in ("", *ARCHIVES):
-            place = root / given.with_name(given.name + ending)
-            if place.exists():
-                return place
-    name = given.name
-    for ending in ARCHIVES:
-        name = name.removesuffix(ending)
-    get = f"get it from {ADDRESSES[name]}" if name in ADDRESSES else "correct the path, or set PDL_DATA"
-    raise fault(data_root() / "graph" / given, f"{path} is not there, nor in {data_root()} or its folder graph", get)
-
-
+# -- files and archives ------------------------------------------------------------------------------------------------
 def _split_of(name: str) -> str | None:
     file = PurePosixPath(name).name
     if PurePosixPath(file).suffix in PACKED:
@@ -214,4 +195,4 @@ def _wrong(name: str, line: int, what: str) -> DataFault:
     return fault(name, what, advice, line=line)
 
 
-__all__ = ["TripleFile", "place_of", "read_triples"]
+__all__ = ["TripleFile", "read_triples"]

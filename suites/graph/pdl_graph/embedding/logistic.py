@@ -32,7 +32,7 @@ def fit(x: Array, y: Array, *, l2: float = 1.0) -> tuple[Array, Array]:
 
 def _one(x: Array, y: Array, l2: float) -> Array:
     at = np.zeros(x.shape[1] + 1)
-    value, gradient, curve = _around(x, y, at, l2)
+    value, gradient, curve = _derivatives(x, y, at, l2)
     small = SMALL * max(1.0, float(np.abs(gradient).max()))
     for _ in range(STEPS):
         if np.abs(gradient).max() <= small:
@@ -43,7 +43,7 @@ def _one(x: Array, y: Array, l2: float) -> Array:
             if _value(x, y, new, l2) <= value:
                 break
         at = new
-        value, gradient, curve = _around(x, y, at, l2)
+        value, gradient, curve = _derivatives(x, y, at, l2)
     advice = f"raise l2 ({l2:g}), or scale the vectors"
     raise NumericalError(f"logistic regression: no minimum after {STEPS} steps; {advice}")
 
@@ -53,7 +53,7 @@ def _value(x: Array, y: Array, at: Array, l2: float) -> float:
     return float(np.logaddexp(0, np.where(y, -z, z)).sum() + 0.5 * l2 * at @ at)
 
 
-def _around(x: Array, y: Array, at: Array, l2: float) -> tuple[float, Array, Array]:
+def _derivatives(x: Array, y: Array, at: Array, l2: float) -> tuple[float, Array, Array]:
     """The sum, its gradient and its second derivatives, of which float32 suffices where rows are such."""
     gradient, curve = l2 * at, l2 * np.eye(len(at))
     for first in range(0, len(x), ROWS):

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import numpy as np
 
 import pdl
 from pdl import Tensor
-from pdl.hints import Range
 from pdl.nn import Parameter
 from pdl_graph.batch import GraphBatch
 from pdl_graph.models.base import GraphModel
-from pdl_graph.models.mlp import FeatureMLP, Initial, Rate, Size
+from pdl_graph.models.mlp import FeatureMLP, Initial, Rate, Share, Size
 from pdl_graph.models.propagation import gcn_norm, required
-
-Share = Annotated[float, Range(0, 1)]
 
 
 class _PropagatedMLP(GraphModel):

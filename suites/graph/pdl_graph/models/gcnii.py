@@ -14,10 +14,8 @@ from pdl.nn import Module, ModuleList, Parameter, init
 from pdl.ops import CSR
 from pdl_graph.batch import GraphBatch
 from pdl_graph.models.base import GraphModel
-from pdl_graph.models.mlp import FeatureLinear, Rate, Size
+from pdl_graph.models.mlp import FeatureLinear, Rate, Share, Size
 from pdl_graph.models.propagation import gcn_norm, required
-
-Share = Annotated[float, Range(0, 1)]
 
 
 class GCNIIConv(Module):

@@ -14,6 +14,7 @@ from pdl_graph.models.base import GraphModel
 from pdl_graph.models.propagation import required
 
 Rate = Annotated[float, Range(0, below=1)]
+Share = Annotated[float, Range(0, 1)]
 Size = Annotated[int, Range(1)]
 Initial = Literal["glorot", "fan_in"]
 
