@@ -7,14 +7,25 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+#: what the command line is made with, and a plain install does not bring
+NEEDED = ("typer", "click", "rich")
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `pdl` with these arguments (those of the process by default) and return the exit code; raises nothing."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments == ["--help"]:
         return _help()
-    from pdl.cli.app import run
-
+    try:
+        from pdl.cli.app import run
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in NEEDED:
+            raise
+        sys.stderr.write(
+            f'error: the pdl command needs {error.name}: pip install "pdl-core[train]". Without it bundles run from '
+            'Python: pdl.runtime.load("model.pdl")\n'
+        )
+        return 2
     return run(arguments)
 
 

@@ -397,3 +397,10 @@ def test_profile(recipe: str, capsys: Capture) -> None:
     assert json.loads(capsys.readouterr().out)["trace"] == "runs/recipe-1/trace.json"
     assert main(["train", "-c", recipe, "--profile", "--overfit", "4"]) == 2
     assert "--profile stands alone" in capsys.readouterr().err
+
+
+def test_a_plain_install_says_what_the_command_needs(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setitem(sys.modules, "pdl.cli.app", None)
+    monkeypatch.setattr("pdl.cli.NEEDED", ("pdl", "typer"))
+    assert main(["info"]) == 2
+    assert 'pip install "pdl-core[train]"' in capsys.readouterr().err
