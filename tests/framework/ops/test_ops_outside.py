@@ -110,7 +110,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "acme/ops.py").write_text(OPS_PY)
     info = folder / "acme_ops-1.0.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-ops\nVersion: 1.0\n")
+    about = ["Metadata-Version: 2.1", "Name: acme-ops", "Version: 1.0", "Requires-Dist: pdl-core>=0.1", ""]
+    (info / "METADATA").write_text("\n".join(about))
     entries = [f"acme.{name} = acme.ops:{name}" for name in ("Scale", "Mix", "Hidden")]
     (info / "entry_points.txt").write_text("\n".join(["[pdl.ops]", *entries, ""]))
     return folder
@@ -240,7 +241,9 @@ def bundle(acme: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(code: str, path: list[str]) -> subprocess.CompletedProcess[str]:
-    begin = f"import sys; sys.path[:0] = {path!r}\n"
+    """Code in a fresh interpreter that has what the core depends on and nothing else."""
+    absent = ("hydra", "omegaconf", "cv2", "yaml", "rich", "typer", "scipy")
+    begin = f"import sys; sys.path[:0] = {path!r}; sys.modules.update(dict.fromkeys({absent!r}))\n"
     return subprocess.run([sys.executable, "-c", begin + code], capture_output=True, text=True, check=False)
 
 
