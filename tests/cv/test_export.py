@@ -64,7 +64,7 @@ def test_every_recipe_exports(path: Path, tmp_path: Path) -> None:
     describe(deployment, deployer.card(model), {}, None, licence="CC0-1.0")
     made = write(tmp_path / "model.pdl", deployment, name=path.stem, config="a: 1\n")
     assert made.comparison.difference < TOLERANCE
-    assert made.comparison.levels < 1.001
+    assert made.comparison.prepared < 1.001
     assert made.comparison.samples == len(deployment.samples) == 4
     assert list(made.program.sizes()) == OPEN[type(model).__name__]
     assert path.stem != "digits_lenet" or made.size < 300_000
@@ -213,10 +213,10 @@ def test_what_disagrees_is_not_written(run: Path, tmp_path: Path, monkeypatch: p
         compare(pdl.runtime.load(data), deployment)
     named = task.classes.index(pdl.runtime.load(data)(deployment.samples[0])["label"])
     model.fc3.bias._data[named - 1] += 100
-    with pytest.raises(CheckError, match=r"the bundle answers '.*' where the model answers"):
-        compare(pdl.runtime.load(data), deployment)
+    with pytest.raises(CheckError, match=r"the bundle answers {.*} where the model answers"):
+        compare(pdl.runtime.load(data), deployment, tolerance=10.0)
     deployment.prepare = lambda sample: {"image": np.zeros((16, 16, 3), np.float32)}
-    with pytest.raises(CheckError, match=r"differs from training's by .* grey levels"):
+    with pytest.raises(CheckError, match=r"differs from training's by .* grey levels\)"):
         write(tmp_path / "model.pdl", deployment)
     deployment.prepare = lambda sample: {"image": np.zeros((8, 16, 3), np.float32)}
     with pytest.raises(CheckError, match=r"training's float32 \(8, 16, 3\)"):

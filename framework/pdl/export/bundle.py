@@ -176,12 +176,12 @@ def compare(session: Session, deployment: Deployment, tolerance: float = TOLERAN
             arrays = _collated(session, samples)
             ours, theirs = session.run(arrays), deployment.run(arrays)
             worst = max(worst, _difference(ours, theirs))
+            if not worst <= tolerance:
+                raise CheckError(
+                    f"the bundle's outputs differ from the model's by {worst:.2g} of the largest, more than "
+                    f"{tolerance:g}; nothing was written. {reason}"
+                )
             _check_answers(session, ours, theirs, [deployment.samples[i] for i in group], tolerance)
-    if not worst <= tolerance:
-        raise CheckError(
-            f"the bundle's outputs differ from the model's by {worst:.2g} of the largest, more than {tolerance:g}; "
-            f"nothing was written. {reason}"
-        )
     return Comparison(len(wanted), worst, prepared)
 
 
