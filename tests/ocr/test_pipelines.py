@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from pdl.runtime.pipeline import Pipeline
+from pdl.runtime.steps import Resources, Sample
 from tests.ocr import synthetic
 
 FILES = sorted(synthetic.PIPELINES.glob("*.yaml"))
@@ -18,14 +19,14 @@ FILES = sorted(synthetic.PIPELINES.glob("*.yaml"))
 
 def pipeline(name: str) -> Pipeline:
     data = yaml.safe_load((synthetic.PIPELINES / f"{name}.yaml").read_text())
-    made = Pipeline.read(data, ["a", "b"], name)
+    made = Pipeline.read(data, Resources(["a", "b"]), name)
     assert made is not None
     return made
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_steps_can_be_made(path: Path) -> None:
-    assert pipeline(path.stem).mode == "rgb"
+    assert pipeline(path.stem).input.mode == "rgb"
 
 
 def lettering(height: int, width: int, seed: int = 0) -> np.ndarray:
@@ -77,4 +78,4 @@ def test_the_last_class_is_a_space() -> None:
     steps = yaml.safe_load((synthetic.PIPELINES / "ppocr_v4_rec.yaml").read_text())
     ((name, _),) = steps["post"].items()
     made = pipeline("ppocr_v4_rec")
-    assert made.finish({name: np.eye(4)[[1, 0, 3, 2]]})["text"] == "a b"
+    assert made.finish({name: np.eye(4)[[1, 0, 3, 2]]}, Sample())["text"] == "a b"

@@ -1,7 +1,7 @@
 """State vectors of qubits: programs of gates in place, adjoint gradients, sums of products of Pauli matrices, measurements.
 
 A batch of states is complex [B, 2^n]; programs speak of the bits of an amplitude's index. Programs, groups and the meaning of their slots
-are those of src/statevector.h, src/statevector_grad.h and src/pauli.h; `pdl_quantum.circuits` makes them, and what it makes is trusted here.
+are those of src/statevector.h, src/statevector_grad.h and src/pauli.h; `pdl_quantum.circuits` makes them and is trusted here.
 """
 
 include "checks.pxi"

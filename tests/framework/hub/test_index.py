@@ -107,7 +107,7 @@ def test_what_is_refused(name: str, tmp_path: Path) -> None:
         ("format: 2\nmodells: {}", ":1: format: this pdl reads format 1, the file is of format 2"),
         ("format: 1\nmodels: {a: 3}", ":2: models.a: expected a mapping, got 3"),
         ("format: 1\nmodels: {}\nmodels: {}", ":3: models: written twice (also on line 2)"),
-        ("format: 1\nmodels: &a {a: *a}", "not valid YAML"),
+        ("format: 1\nmodels: &a {a: *a}", "an alias (*name) stands inside of what it is an alias of"),
         ("format: 1\nmodels: {a: !!python/name:os.system {}}", ":2: not valid YAML: could not determine a constructor"),
         ("format: 1\nmodels: {2026-01-01: {}}", ":2: the key '2026-01-01' is read by YAML as a timestamp"),
     ],

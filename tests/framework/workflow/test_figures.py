@@ -11,7 +11,7 @@ import pytest
 
 from pdl.cli import main
 from pdl.report import Section
-from pdl.train.loop import Evaluation
+from pdl.train import Evaluation, Reporter
 from tests.framework.config.broken import GOOD
 
 
@@ -23,11 +23,12 @@ def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, demo: None) -> None:
     def figures(self: Any, evaluation: Evaluation) -> dict[str, float]:
         return {"halved": evaluation.metrics[f"{evaluation.split}/loss"] / 2}
 
-    def log_report(self: Any, lines: Sequence[Mapping[str, Any]]) -> list[Section]:
-        return [Section("Log", f"{sum(line['kind'] == 'epoch' for line in lines)} epochs")]
+    class Epochs(Reporter):
+        def log_sections(self, lines: Sequence[Mapping[str, Any]]) -> list[Section]:
+            return [Section("Log", f"{sum(line['kind'] == 'epoch' for line in lines)} epochs")]
 
     monkeypatch.setattr(Fit, "summary_metrics", figures)
-    monkeypatch.setattr(Fit, "log_report", log_report)
+    monkeypatch.setattr(Fit, "reporter", lambda self: Epochs(self))
     monkeypatch.chdir(tmp_path)
     Path("recipe.yaml").write_text(GOOD)
 

@@ -21,7 +21,7 @@ import pytest
 from pdl import config, hub, packages
 from pdl.cli import main
 from pdl.errors import ConfigError, DataError, UsageError
-from pdl.runtime import bundle, steps
+from pdl.runtime import bundle
 from pdl.workflow import train
 from pdl.workflow.packaging import Packaged, package
 from pdl.workflow.wheel import Wheel
@@ -39,8 +39,12 @@ def file(tmp_path: Path) -> Path:
     """A bundle as a training writes it."""
     program, arrays = made.parts_of("conv")
     given = {
-        "pipeline": {"pre": {"image": [{"step": "resize", "size": [8, 8]}, {"step": "to_float"}]},
-                     "post": {"y": [{"step": "softmax"}, {"step": "top", "k": 2}]}},
+        "pipeline": {
+            "pre": {
+                "image": [{"step": "image", "mode": "gray"}, {"step": "resize", "size": [8, 8]}, {"step": "to_float"}]
+            },
+            "post": {"y": [{"step": "softmax"}, {"step": "top", "k": 2}]},
+        },
         "labels": ["ant", "bee", "cow", "dog", "elk"],
         "card": "# Insects and more\n\nText.\n\n## Licence\n\nNot stated.\n\n## Use\n\n    old\n",
         "config": RECIPE, "about": {"task": "pdl_demo.LineFit", "weights": "best (epoch 3)"},
@@ -231,12 +235,10 @@ def test_steps_of_a_suite_make_it_a_dependency(
     file: Path, demo: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A step that a suite defines is known only where the suite is: the wheel asks for its series."""
-    step = type("Sharpest", (steps.Identity,), {"__module__": "pdl_demo.steps", "name": "sharpest"}, table={}, name="")
-    monkeypatch.setitem(steps.POST, "sharpest", step)
-    given = bundle.read(file)
+    monkeypatch.setattr(bundle.registry, "requires", lambda steps: ["pdl-demo"])
     own = tmp_path / "own.pdl"
-    pipeline = {"pre": given.pipeline["pre"], "post": {"y": [{"step": "sharpest"}]}}
-    own.write_bytes(bundle.pack(*made.parts_of("conv"), pipeline=pipeline))
+    own.write_bytes(bundle.pack(*made.parts_of("conv"), pipeline=bundle.read(file).pipeline))
+    assert bundle.read(own).meta["requires"] == ["pdl-demo"]
     with zipfile.ZipFile(wheel_of(own, task="sharpness", name="pdl-sharp").path) as archive:
         metadata = archive.read("pdl_sharp-1.0.dist-info/METADATA").decode()
     assert "Requires-Dist: pdl-core[train]>=0.1,<0.2\nRequires-Dist: pdl-demo>=1.0,<2\n" in metadata

@@ -201,7 +201,7 @@ def test_a_bundle_ranks_as_its_run_does(root: Path, tmp_path: Path, kind: str) -
         assert bundle.metrics[name] == pytest.approx(whole.metrics[name], rel=1e-4)
     session = pdl.runtime.load(tmp_path / "run" / "model.pdl")
     run = Run(tmp_path / "run").opened()
-    deployed = run.task.deployment(run.model, run.recipe)  # what the bundle holds
+    deployed = run.task.deployer(run.recipe).deployment(run.model)  # what the bundle holds
     (user,) = predict(tmp_path / "run", ["7"]) if kind not in ("youtube_dnn", "bpr", "ncf") else [{}]
     for asked in _as_people_write(root, recipe(root, kind)):
         (answer,) = predict(deployed, [asked])

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pdl.data import DataLoader
 from pdl.data.negatives import Negatives
 from pdl.errors import ConfigError, UsageError
+from pdl.train.recipe import Data
 from pdl_rec.next_item.loader import (
     ByLength,
     Prefixes,
@@ -80,14 +81,17 @@ def many(seed: int = 0) -> Any:
     return sessions(*(rng.integers(1, 50, rng.integers(1, 12)).tolist() for _ in range(60)))
 
 
+HERE, LOADED = Data({"batch_size": 8}), Data({"batch_size": 8, "workers": 2})
+
+
 def loaders(kind: str) -> Any:
     made = {
         "parallel": lambda: SessionParallel(many(), 4, seed=5),
-        "pairs": lambda: loader_of(Prefixes(many(), 5, sizes=[2, 5]), 8, training=True, seed=5, data={"workers": 2}),
-        "sequences": lambda: loader_of(Stretches(many(), 5, sizes=[2, 5]), 8, training=True, seed=5, data={}),
+        "pairs": lambda: loader_of(Prefixes(many(), 5, sizes=[2, 5]), LOADED, training=True, seed=5),
+        "sequences": lambda: loader_of(Stretches(many(), 5, sizes=[2, 5]), HERE, training=True, seed=5),
         "negatives": lambda: WithNegatives(SessionParallel(many(), 4, seed=5), Negatives(49, seed=5), 7),
         "negatives of pairs": lambda: WithNegatives(
-            loader_of(Prefixes(many(), 5), 8, training=True, seed=5, data={"workers": 2}), Negatives(49, seed=5), 7
+            loader_of(Prefixes(many(), 5), LOADED, training=True, seed=5), Negatives(49, seed=5), 7
         ),
     }
     return made[kind]()

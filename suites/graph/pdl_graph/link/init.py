@@ -45,7 +45,7 @@ def write_recipe(data: Path) -> str:
     lines = [
         f"# {graph.num_nodes:,} nodes, {edges:,} edges, {graph.num_features:,} features.",
         "defaults:",
-        f"  - /graph/{'link' if learned else 'seal'}",
+        f"  - /graph/{'link' if learned else 'subgraph'}",
         "  - _self_",
         model if learned else around,
         "data:",

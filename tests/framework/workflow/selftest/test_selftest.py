@@ -63,7 +63,7 @@ def test_a_task_that_is_not_deployable_fails_at_the_export(tmp_path: Path) -> No
     begun: list[str] = []
     outcome = selftest.run("points", folder=tmp_path, tell=begun.append)
     assert (outcome.recipe, outcome.status, outcome.step) == ("demo/points", "failed", "export")
-    assert "Fit says nothing about deployment" in outcome.reason
+    assert "Fit has no deployer" in outcome.reason
     assert begun == ["data", "train", "resume", "evaluate", "export"]
     assert outcome.facts["loss"][1] < outcome.facts["loss"][0]
     assert (tmp_path / "resumed/result.json").is_file()
@@ -154,7 +154,7 @@ def test_the_command_shows_each_recipe_and_ends_with_1(capsys: Capture, tmp_path
     said = capsys.readouterr()
     first, second, last = said.out.splitlines()
     assert first.startswith("✗ wrong.yaml   data: wrong.yaml:1: model.widht: unknown key")
-    assert second.startswith("✗ demo/points  export: Fit says nothing about deployment")
+    assert second.startswith("✗ demo/points  export: Fit has no deployer")
     assert last.startswith("2 failed in ")
     assert "    wrong.yaml: task" in said.err
     assert [each for each in os.listdir("/tmp") if each.startswith("pdl-selftest-") and each not in kept] == []
