@@ -1,7 +1,7 @@
 """Build the wheels of pdl-core and of every suite, and collect what they need, so that others install them offline.
 
     python tools/build_wheels.py                  # into dist/: our wheels, and those of all that they depend on
-    pip install --no-index --find-links dist pdl-cv
+    pip install --no-index --find-links dist "pdl-cv[train]"
 
 Suites are the folders suites/*/ with a pyproject.toml. Every wheel is built by its own backend in an environment of its
 own, which pip fills from the user's package index; --no-isolation builds with what is installed here. What the wheels
@@ -58,13 +58,13 @@ def build(out: Path, folders: Sequence[Path], *, isolated: bool = True, settings
 
 
 def collect(out: Path, wheels: Sequence[Path], extras: str) -> None:
-    """Wheels of everything that ours depend on, directly or not; `extras` are those of pdl-core that are wanted
-    whatever the suites ask for. pdl-core itself is the one in the folder.
+    """Wheels of everything that ours depend on, directly or not, with these `extras` of pdl-core and of the suites.
+    pdl-core itself is the one in the folder.
     """
     core = next(iter(out.glob("pdl_core-*.whl")), None)
     if core is None:
         raise SystemExit(f"{out} holds no wheel of pdl-core, which the suites need; add --only core")
-    suites = [str(wheel) for wheel in wheels if wheel != core]
+    suites = [f"{wheel}[{extras}]" if extras else str(wheel) for wheel in wheels if wheel != core]
     _pip("wheel", "--wheel-dir", str(out), f"{core}[{extras}]" if extras else str(core), *suites)
 
 
@@ -97,7 +97,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("dist"), help="the folder (default: dist)")
     parser.add_argument("--no-deps", action="store_true", help="our own wheels only")
     parser.add_argument("--no-isolation", action="store_true", help="build with the packages of this environment")
-    parser.add_argument("--extras", default="train", help="extras of pdl-core to collect, by comma (default: train)")
+    parser.add_argument("--extras", default="train", help="extras to collect, by comma (default: train)")
     parser.add_argument("--only", action="append", help="a suite (cv), or core; may be repeated")
     parser.add_argument("-C", dest="settings", action="append", default=[], metavar="KEY=VALUE",
                         help="for the build of pdl-core: -Csetup-args=-Dinstruction_sets=avx512")  # fmt: skip
@@ -121,7 +121,7 @@ def main() -> None:
         print(f"{each.file:<{width}}  {each.bytes / 1e6:8.2f} MB  {each.sha256}{'' if each.ours else '  (needed)'}")
     print(f"{len(found)} wheels, {sum(each.bytes for each in found) / 1e6:.1f} MB in {args.out}")
     names = [project(wheel).replace("_", "-") for wheel in wheels]
-    wanted = " ".join(name for name in names if name != "pdl-core") or "'pdl-core[train]'"
+    wanted = " ".join(f"'{name}[train]'" for name in names if name != "pdl-core") or "'pdl-core[train]'"
     print(f"next:  pip install --no-index --find-links {args.out} {wanted}")
 
 
