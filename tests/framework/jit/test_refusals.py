@@ -291,7 +291,7 @@ def test_errors_of_user_code_point_at_their_line() -> None:
                 x = x.reshape(7, i)
         return x
 
-    with pytest.raises(pdl.ops.base.ShapeError) as caught:
+    with pytest.raises(pdl.errors.ShapeError) as caught:
         jit.to_static(f)(X)
     lines = [f.line for f in traceback.extract_tb(caught.value.__traceback__) if f.filename == __file__]
     assert lines[-3:] == ["if x.sum() > 0:", "for i in range(2):", "x = x.reshape(7, i)"]

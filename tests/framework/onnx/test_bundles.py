@@ -88,6 +88,7 @@ def test_labels_and_pipeline(net: Path, tmp_path: Path) -> None:
     steps = {
         "pre": {
             "x": [
+                {"step": "image", "mode": "rgb"},
                 {"step": "resize", "size": [8, 8]},
                 {"step": "to_float"},
                 {"step": "layout", "order": "chw"},
