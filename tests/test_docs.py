@@ -19,7 +19,7 @@ from pdl.cli import main
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 SUITES = sorted((ROOT / "docs/suites").glob("*.md"))
-DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 EVERY = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 
 
