@@ -10,7 +10,7 @@ A zip archive of stored members (`archive.py`):
     pipeline.json         {"format": 1, "pre": {input: [steps]}, "post": {output: [steps]}}, see `pipeline.py`
     labels.txt            names of classes or characters, one a line
     vocabularies/NAME.txt names by number that are too many for labels (`pdl.vocabulary`); any number of them, or none
-    constants.safetensors  arrays that steps of the pipeline read, by name, such as a graph; or none
+    constants.safetensors  arrays that steps of the pipeline read, by name, such as a table; or none
     card.md               what it is, data, metrics and how they were measured, licence, how to use it
     config.yaml           the resolved recipe it was trained with
     meta.json             format number, name, versions, licence, metrics, the distributions it requires beside pdl's

@@ -46,7 +46,7 @@ def info(path: str | Path) -> dict[str, Any]:
 
 
 def _requires(distributions: Sequence[str]) -> str:
-    """`pdl-graph, pdl-x (not installed)`."""
+    """`pdl-a, pdl-b (not installed)`."""
     absent = packages.missing(distributions)
     return ", ".join(f"{name} (not installed)" if name in absent else name for name in distributions)
 

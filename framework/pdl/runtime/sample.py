@@ -16,7 +16,7 @@ class Sample:
 
     inputs    of the model by name, without a batch axis
     frame     where the pixels of an image come from
-    excluded  numbers that steps which rank names leave out, such as those of items that a user had before
+    excluded  numbers that steps which rank names leave out, such as those of a history
     notes     what is worth knowing about the input, such as {"unknown": [names that were left out]}; part of the answer
     memo      what input steps that read the same item share
     """

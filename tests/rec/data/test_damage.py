@@ -96,8 +96,8 @@ def test_numbers_after_the_first_may_have_fractions(tmp_path: Path) -> None:
         (GOOD.replace(b",a", b",\xff\xfe"), {}, r"events.txt:2: column 'item_id': not UTF-8 text"),
         (GOOD, {"min_length": 3}, "none of its 2 sessions is long enough"),
     ],
-    ids=["empty", "empty lines", "header only", "gz cut off", "gz of noise", "no item column", "separator", "no time", "empty time",
-         "empty item", "two columns", "not UTF-8", "short sessions"],
+    ids=["empty", "empty lines", "header only", "gz cut off", "gz of noise", "no item column", "separator", "no time",
+         "empty time", "empty item", "two columns", "not UTF-8", "short sessions"],
 )  # fmt: skip
 def test_damage_is_told_with_its_line(tmp_path: Path, content: bytes, arguments: dict[str, Any], told: str) -> None:
     (tmp_path / "events.txt").write_bytes(content)

@@ -5,7 +5,7 @@ others belong to the suite whose domain they know, or to anybody's package. It n
 `registry.find` imports them when a bundle asks for one:
 
     [project.entry-points."pdl.steps"]
-    smiles = "pdl_graph.steps.molecules:SmilesInput"
+    waveform = "pdl_audio.steps.waveforms:WaveformInput"
 
 Such a module imports NumPy, `pdl.runtime` and other light modules of its own package alone: it is what predicting
 takes, on machines where nobody trains.

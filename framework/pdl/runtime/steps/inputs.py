@@ -32,7 +32,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Flag:
-    """An option that `pdl predict` offers for a model: --nodes, how its value is written, and what it is for. It may be
+    """An option that `pdl predict` offers for a model: --row, how its value is written, and what it is for. It may be
     given several times."""
 
     name: str
@@ -43,7 +43,7 @@ class Flag:
 class InputStep(Step):
     """A step that makes an array of an input as people give it, and says all about inputs of its kind.
 
-    takes       what an input is, in a word: "image", "row", "session"; the name of its option, too
+    takes       what an input is, in a word: "image", "row"; the name of its option, too
     metavar     how one is written on the command line
     about       what one is, in a sentence: help for people
     batch_size  how many inputs are looked at together, unless the caller says otherwise

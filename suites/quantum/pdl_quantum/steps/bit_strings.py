@@ -87,10 +87,10 @@ class BitStrings(Labelled, Ranking):
         rows = np.asarray(value, np.float64)
         if rows.ndim != 2 or rows.shape[1] < 3:
             raise UsageError(f"bit_strings: expected rows of bits, probability and energy, got {rows.shape}")
-        told = [self._told(row) for row in rows[rows[:, -2] >= 0]]
-        return told[0] if len(told) == 1 else {"strings": told[: self.k]}
+        found = [self._described(row) for row in rows[rows[:, -2] >= 0]]
+        return found[0] if len(found) == 1 else {"strings": found[: self.k]}
 
-    def _told(self, row: Array) -> dict[str, Any]:
+    def _described(self, row: Array) -> dict[str, Any]:
         bits = row[:-2] > 0.5
         return {
             "bits": "".join("1" if bit else "0" for bit in bits),
