@@ -1,9 +1,10 @@
 """Build the native kernels inside the tree, for development: `python tools/build_inplace.py [--debug] [--isa ...]`.
 
-Compiles what changed into build/inplace-* and links the modules into framework/pdl/kernels. `--isa avx512` builds for
-one instruction set, in a third of the time. May be run by several people at once. Also writes the metadata of the
-framework and of every suite (entry points, version, requirements) beside their packages, so that with these folders on
-PYTHONPATH they are found as if installed; `--metadata` writes that alone.
+Compiles what changed into build/inplace-* and links the modules into framework/pdl/kernels: for the baseline and the
+best instruction set of this CPU; `--isa avx2` builds for one alone, `--isa all` as for wheels. May be run by several
+people at once. Also writes the metadata of the framework and of every suite (entry points, version, requirements)
+beside their packages, so that with these folders on PYTHONPATH they are found as if installed; `--metadata` writes
+that alone.
 """
 
 import argparse
@@ -23,7 +24,7 @@ def main() -> None:
     """Configure, compile, link into place."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--debug", action="store_true", help="bounds checks on")
-    parser.add_argument("--isa", help="instruction sets, by comma (default: all)")
+    parser.add_argument("--isa", help="instruction sets, by comma (default: native)")
     parser.add_argument("--metadata", action="store_true", help="write the metadata alone")
     args = parser.parse_args()
     write_metadata(ROOT / "pyproject.toml", ROOT / "framework")

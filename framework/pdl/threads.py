@@ -123,9 +123,9 @@ def check_environment() -> None:
     if _from_environment() is None:
         text = os.environ["PDL_NUM_THREADS"]
         raise UsageError(f"PDL_NUM_THREADS={text!r} must be a whole number of at least 1; unset it to use all cores")
-    if runtime.problem() is not None:
-        text = os.environ.get("PDL_CPU", "")
-        raise UsageError(f"PDL_CPU={text!r}: {runtime.problem()}; leave it unset for the best one")
+    problem, text = runtime.problem(), os.environ.get("PDL_CPU", "")
+    if problem is not None:
+        raise UsageError(f"PDL_CPU={text!r}: {problem}; leave it unset for the best one" if text else problem)
 
 
 runtime.set_num_threads(_from_environment() or 1)

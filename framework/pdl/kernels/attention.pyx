@@ -41,7 +41,7 @@ cdef extern from "table.h" namespace "pdl":
         void* backward
         void* dropout
     cdef cppclass Table:
-        AttentionTable[3] attention
+        const AttentionTable* attention[3]
     const Table& table() noexcept nogil
 
 

@@ -34,8 +34,8 @@ cdef extern from "table.h" namespace "pdl":
         void* narrow
         void* widen
     cdef cppclass Table:
-        CopyTable copying
-        CastTable cast
+        const CopyTable* copying
+        const CastTable* cast
     const Table& table() noexcept nogil
 
 cdef extern from "select.h" namespace "pdl::select":

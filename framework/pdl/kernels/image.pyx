@@ -13,7 +13,7 @@ cdef extern from "table.h" namespace "pdl":
                     const int32_t* columns) noexcept nogil
         void lookup(float* y, const uint8_t* x, const float* table, int64_t n, int64_t c) noexcept nogil
     cdef cppclass Table:
-        ImageTable image
+        const ImageTable* image
     const Table& table() noexcept nogil
 
 

@@ -1,7 +1,7 @@
 # How kernels are called: launch(table.kernel, arguments...) calls, or writes the call on this thread's tape.
 from libc.stdint cimport int64_t
 
-cimport numpy as cnp
+from pdl.kernels cimport arrays as cnp
 
 from pdl.kernels.launch import Unrecordable as _Unrecordable
 

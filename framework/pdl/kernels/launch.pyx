@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t, uint64_t
 
-cimport numpy as cnp
+from pdl.kernels cimport arrays as cnp
 
 cnp.import_array()
 

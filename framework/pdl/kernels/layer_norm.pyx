@@ -30,7 +30,7 @@ cdef extern from "table.h" namespace "pdl":
         void* forward
         void* backward
     cdef cppclass Table:
-        LayerNormTable[3] layer_norm
+        const LayerNormTable* layer_norm[3]
     const Table& table() noexcept nogil
 
 

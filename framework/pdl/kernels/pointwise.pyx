@@ -15,7 +15,7 @@ cdef extern from "table.h" namespace "pdl":
         void* narrow
         void* widen
     cdef cppclass Table:
-        CastTable cast
+        const CastTable* cast
     const Table& table() noexcept nogil
 
 # In the order of enum Unary and enum Binary in table.h.

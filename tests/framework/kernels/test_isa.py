@@ -34,7 +34,7 @@ def test_other_instruction_sets(isa: str) -> None:
     )
     if found.returncode:
         assert "lacks the instruction set" in found.stderr
-        pytest.skip(f"this CPU has no {isa}")
+        pytest.skip(found.stderr.splitlines()[-1])
     assert found.stdout.strip() == isa
     chosen = ("-k", "not isa")
     done = run(isa, "-m", "pytest", "-q", "-p", "no:cacheprovider", HERE, HERE.parent / "ops", *chosen)

@@ -93,7 +93,7 @@ void batch_norm_apply(S* y, const S* x, const Real<S>* mean, const Real<S>* var,
 }
 
 // The gradient of batch_norm, with g' = g f'(.): dshift = sum g', dscale = sum g' xhat, dresidual = g',
-// dx = scale rstd (g' - dshift / rows - xhat dscale / rows). f' comes from x, or from y where there was a residual (then f is none, relu or relu6).
+// dx = scale rstd (g' - dshift / rows - xhat dscale / rows). f' comes from x, or from y where there was a residual (then f is relu or relu6).
 // dx, dresidual (or null) OUT [rows, columns], dscale, dshift OUT [columns]; g, x, y IN [rows, columns] (y with dresidual);
 // mean, rstd, scale, shift (or null) IN [columns]
 template <class S>
@@ -129,14 +129,15 @@ void batch_norm_grad(S* dx, Real<S>* dscale, Real<S>* dshift, S* dresidual, cons
         leave(dx + at, u_of(at, lanes, d * p.of[1] + p.of[2]) * p.of[1] + (d * p.of[3] + p.of[4]), lanes);
       });
     };
-    if (dresidual != nullptr) {
-      reduce([=](int64_t at, int lanes, Vec<T>) {
-        const Vec<T> kept = f.pull(fetch(g + at, lanes), fetch(y + at, lanes));
-        leave(dresidual + at, kept, lanes);
-        return kept;
-      });
-      return spread_out([=](int64_t at, int lanes, Vec<T>) { return fetch(dresidual + at, lanes); });
-    }
+    if constexpr (decltype(f)::kOfValue)
+      if (dresidual != nullptr) {
+        reduce([=](int64_t at, int lanes, Vec<T>) {
+          const Vec<T> kept = f.pull(fetch(g + at, lanes), fetch(y + at, lanes));
+          leave(dresidual + at, kept, lanes);
+          return kept;
+        });
+        return spread_out([=](int64_t at, int lanes, Vec<T>) { return fetch(dresidual + at, lanes); });
+      }
     const auto again = [=](int64_t at, int lanes, Vec<T> z) { return f.pull(fetch(g + at, lanes), z); };
     reduce(again);
     spread_out(again);
@@ -168,12 +169,14 @@ void batch_norm_apply_grad(S* dx, Real<S>* dmean, Real<S>* dvar, Real<S>* dscale
         leave(dx + at, u * p.of[1], lanes);
       });
     };
-    if (dresidual == nullptr) return run([=](int64_t at, int lanes, Vec<T> z) { return f.pull(fetch(g + at, lanes), z); });
-    run([=](int64_t at, int lanes, Vec<T>) {
-      const Vec<T> kept = f.pull(fetch(g + at, lanes), fetch(y + at, lanes));
-      leave(dresidual + at, kept, lanes);
-      return kept;
-    });
+    if constexpr (decltype(f)::kOfValue)
+      if (dresidual != nullptr)
+        return run([=](int64_t at, int lanes, Vec<T>) {
+          const Vec<T> kept = f.pull(fetch(g + at, lanes), fetch(y + at, lanes));
+          leave(dresidual + at, kept, lanes);
+          return kept;
+        });
+    run([=](int64_t at, int lanes, Vec<T> z) { return f.pull(fetch(g + at, lanes), z); });
   });
   statistics_gradient<T>(dmean, dvar, dscale, dshift, dg, dgx, rstd, scale, columns);
 }

@@ -4,13 +4,12 @@
 
 namespace pdl::PDL_ISA {
 
-template void cell_forward<float>(int, const Recurrence<float>&);
-template void cell_forward<double>(int, const Recurrence<double>&);
-template void cell_backward<float>(int, const Recurrence<float>&);
-template void cell_backward<double>(int, const Recurrence<double>&);
-template void classifier_forward<float>(const Classifier<float>&);
-template void classifier_forward<double>(const Classifier<double>&);
-template void classifier_backward<float>(const Classifier<float>&);
-template void classifier_backward<double>(const Classifier<double>&);
+template <class T>
+const CellsTable<T> Kernels<T>::cells = {.forward = cell_forward<T>, .backward = cell_backward<T>};
+PDL_INSTANTIATE(Cells, cells)
+
+template <class T>
+const ClassifierTable<T> Kernels<T>::classifier = {.forward = classifier_forward<T>, .backward = classifier_backward<T>};
+PDL_INSTANTIATE(Classifier, classifier)
 
 }  // namespace pdl::PDL_ISA

@@ -11,9 +11,6 @@
 
 namespace pdl::PDL_ISA {
 
-extern template void matmul<float>(const Product<float>&, int64_t, const int64_t*);
-extern template void matmul<double>(const Product<double>&, int64_t, const int64_t*);
-
 namespace cells {
 
 constexpr int64_t kGroup = 56;               // rows that share one pass over w: their tiles stay in the first cache

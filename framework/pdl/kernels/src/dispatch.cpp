@@ -6,19 +6,24 @@
 
 namespace pdl {
 
+#define PDL_LEVEL(name) namespace name { PDL_DECLARE_KERNELS }
 #if defined(PDL_HAS_BASELINE)
-namespace baseline { extern const Table kTable; }
+PDL_LEVEL(baseline)
 #endif
 #if defined(PDL_HAS_AVX2)
-namespace avx2 { extern const Table kTable; }
+PDL_LEVEL(avx2)
 #endif
 #if defined(PDL_HAS_AVX512)
-namespace avx512 { extern const Table kTable; }
-namespace avx512_vnni { extern const Int8Table kInt8; }
-namespace avx512_bf16 { extern const DenseBf16 kDenseBf16; extern const StreamsBf16 kStreamsBf16; }
+PDL_LEVEL(avx512)
+#endif
+#if defined(PDL_HAS_AVX512_VNNI)
+PDL_LEVEL(avx512_vnni)
+#endif
+#if defined(PDL_HAS_AVX512_BF16)
+PDL_LEVEL(avx512_bf16)
 #endif
 #if defined(PDL_HAS_GENERIC)
-namespace generic { extern const Table kTable; }
+PDL_LEVEL(generic)
 #endif
 
 namespace {
@@ -26,55 +31,62 @@ namespace {
 const char* problem = nullptr;
 
 #if defined(__x86_64__)
-// Best first; the names are the values of PDL_CPU.
+constexpr const char* kNames[] = {"baseline", "avx2", "avx512", "avx512_vnni", "avx512_bf16"};  // the values of PDL_CPU
+
+// Best first.
 struct Level {
   const Table* table;
   bool here;
 };
 
-#if defined(PDL_HAS_AVX512)
+#if defined(PDL_HAS_AVX512_VNNI)
 // AVX-512 with its products of bytes replaced. A level of its own: Cascade Lake, Ice Lake and Rocket Lake have VNNI and no bf16, while every CPU
 // with AVX512-BF16 has VNNI.
-const Table& with_vnni() {
+const Table* with_vnni() {
   static const Table made = [] {
     Table table = avx512::kTable;
     table.isa = "avx512_vnni";
-    table.int8 = &avx512_vnni::kInt8;
+    table.int8 = &avx512_vnni::kInt8Table;
     return table;
   }();
-  return made;
+  return &made;
 }
+#endif
 
-// And with its bf16 products replaced too.
-const Table& with_bf16() {
+#if defined(PDL_HAS_AVX512_BF16)
+// And with what it does to bf16 replaced too.
+const Table* with_bf16() {
   static const Table made = [] {
-    Table table = with_vnni();
+    using Own = avx512_bf16::Kernels<bf16>;
+    Table table = *with_vnni();
     table.isa = "avx512_bf16";
-    table.gemm_bf16 = avx512_bf16::kDenseBf16.gemm;
-    table.conv_bf16 = avx512_bf16::kDenseBf16.conv;
-    table.attention[2] = avx512_bf16::kDenseBf16.attention;
-    table.packed_bf16 = avx512_bf16::kDenseBf16.packed;
-    table.layer_norm[2] = avx512_bf16::kDenseBf16.layer_norm;
-    table.pointwise_bf16 = avx512_bf16::kStreamsBf16.pointwise;
-    table.batch_norm_bf16 = avx512_bf16::kStreamsBf16.batch_norm;
-    table.softmax_bf16 = avx512_bf16::kStreamsBf16.softmax;
-    table.pooling_bf16 = avx512_bf16::kStreamsBf16.pooling;
-    table.cast = avx512_bf16::kStreamsBf16.cast;
+    table.gemm_bf16 = &Own::gemm;
+    table.conv_bf16 = &Own::conv;
+    table.packed_bf16 = &Own::packed;
+    table.attention[2] = &Own::attention;
+    table.layer_norm[2] = &Own::layer_norm;
+    table.pointwise_bf16 = &Own::pointwise;
+    table.batch_norm_bf16 = &Own::batch_norm;
+    table.softmax_bf16 = &Own::softmax;
+    table.pooling_bf16 = &Own::pooling;
+    table.cast = &avx512_bf16::kCastTable;
     return table;
   }();
-  return made;
+  return &made;
 }
 #endif
 
 const Table& choose() {
   __builtin_cpu_init();
-#if defined(PDL_HAS_AVX512)
-  const bool vnni = __builtin_cpu_supports("avx512vnni") != 0;
-#endif
+  [[maybe_unused]] const bool vnni = __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512vnni");
   const Level levels[] = {
+#if defined(PDL_HAS_AVX512_BF16)
+      {with_bf16(), vnni && __builtin_cpu_supports("avx512bf16")},
+#endif
+#if defined(PDL_HAS_AVX512_VNNI)
+      {with_vnni(), vnni},
+#endif
 #if defined(PDL_HAS_AVX512)
-      {&with_bf16(), __builtin_cpu_supports("x86-64-v4") != 0 && vnni && __builtin_cpu_supports("avx512bf16") != 0},
-      {&with_vnni(), __builtin_cpu_supports("x86-64-v4") != 0 && vnni},
       {&avx512::kTable, __builtin_cpu_supports("x86-64-v4") != 0},
 #endif
 #if defined(PDL_HAS_AVX2)
@@ -87,6 +99,8 @@ const Table& choose() {
   const char* wanted = std::getenv("PDL_CPU");
   if (wanted != nullptr && *wanted != 0) {
     problem = "PDL_CPU names no instruction set; it may be baseline, avx2, avx512, avx512_vnni or avx512_bf16";
+    for (const char* name : kNames)
+      if (std::strcmp(name, wanted) == 0) problem = "this build of pdl lacks the instruction set that PDL_CPU names (instruction_sets in meson.options)";
     for (const Level& level : levels) {
       if (std::strcmp(level.table->isa, wanted) != 0) continue;
       problem = level.here ? nullptr : "this CPU lacks the instruction set that PDL_CPU names";
@@ -95,7 +109,8 @@ const Table& choose() {
   }
   for (const Level& level : levels)
     if (level.here) return *level.table;
-  return *levels[0].table;  // reached only in a build that leaves the baseline out
+  problem = "this CPU lacks every instruction set that this build of pdl holds (instruction_sets in meson.options)";
+  return *levels[0].table;
 }
 #else
 const Table& choose() { return generic::kTable; }

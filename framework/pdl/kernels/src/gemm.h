@@ -202,4 +202,13 @@ void matmul(const Product<T>& first, int64_t batch, const int64_t* offsets) {
   }
 }
 
+// Instantiated in gemm.cpp alone.
+#define PDL_EXTERN(T) \
+  extern template void matmul_one<T>(Product<T>); \
+  extern template void matmul<T>(const Product<T>&, int64_t, const int64_t*);
+PDL_EXTERN(float)
+PDL_EXTERN(double)
+PDL_EXTERN(bf16)
+#undef PDL_EXTERN
+
 }  // namespace pdl::PDL_ISA

@@ -28,8 +28,7 @@ inline void convolution(const QuantThen& then, const uint8_t* x, int x_zero, con
 
 }  // namespace int8
 
-extern const Int8Table kInt8;
-const Int8Table kInt8 = {
+const Int8Table kInt8Table = {
     .packed_bytes = int8::packed_bytes,
     .pack = int8::pack,
     .convolution = int8::convolution,

@@ -55,6 +55,17 @@ struct Shape {
   int64_t rows, columns;  // of the folded matrix; the last row may be short
   int64_t fold, last;     // last: columns of the last row, `columns` where it is full
   int64_t block;          // rows in a block
+
+  // body(first, last, width): rows [begin, end), the last of the matrix apart where it is short. One place calls body, which is large.
+  template <class F>
+  PDL_INLINE void pieces(int64_t begin, int64_t end, const F& body) const {
+    const bool short_end = end == rows && last != columns;
+    for (int64_t first = begin, stop; first < end; first = stop) {
+      const bool apart = short_end && first == end - 1;
+      stop = short_end && !apart ? end - 1 : end;
+      body(first, stop, apart ? last : columns);
+    }
+  }
 };
 template <class T>
 Shape folded(int64_t rows, int64_t columns) {
@@ -156,7 +167,7 @@ void column_sums(double* u_sum, double* v_sum, int64_t rows, int64_t columns, co
     double *p = part_of + 2 * part * s.columns, *q = p + s.columns;
     for (int64_t b = begin; b < end; b += s.block) {
       const int64_t stop = b + s.block < end ? b + s.block : end;
-      const auto block = [&](int64_t first, int64_t last, int64_t width) {
+      s.pieces(b, stop, [&](int64_t first, int64_t last, int64_t width) {
         tiles<T>(width, [&](auto count, int64_t c, int lanes) {
           constexpr int N = decltype(count)::value;
           decltype(prepare(c, lanes)) ready[N];
@@ -174,10 +185,7 @@ void column_sums(double* u_sum, double* v_sum, int64_t rows, int64_t columns, co
           const int here = lanes ? lanes : N * kLanes<T>;
           for (int j = 0; j < here; j++) p[c + j] += us[j], q[c + j] += vs[j];
         });
-      };
-      const bool short_end = stop == s.rows && s.last != s.columns;
-      block(b, short_end ? stop - 1 : stop, s.columns);
-      if (short_end) block(stop - 1, stop, s.last);
+      });
     }
   });
   for (int64_t c = 0; c < columns; c++) {
@@ -202,8 +210,7 @@ void each(int64_t rows, int64_t columns, const P& prepare, const F& f) {
     const int64_t blocks = (end - begin + s.block - 1) / s.block;
     for (int64_t b = blocks - 1; b >= 0; b--) {
       const int64_t first = begin + b * s.block, stop = first + s.block < end ? first + s.block : end;
-      const bool short_end = stop == s.rows && s.last != s.columns;
-      const auto block = [&](int64_t from, int64_t to, int64_t width) {
+      s.pieces(first, stop, [&](int64_t from, int64_t to, int64_t width) {
         tiles<T>(width, [&](auto count, int64_t c, int lanes) {
           constexpr int N = decltype(count)::value;
           decltype(prepare(c, lanes)) ready[N];
@@ -211,9 +218,7 @@ void each(int64_t rows, int64_t columns, const P& prepare, const F& f) {
           for (int64_t r = from; r < to; r++)
             for (int j = 0; j < N; j++) f(ready[j], r * s.columns + c + j * kLanes<T>, lanes);
         });
-      };
-      block(first, short_end ? stop - 1 : stop, s.columns);
-      if (short_end) block(stop - 1, stop, s.last);
+      });
     }
   });
 }

@@ -81,7 +81,22 @@ PDL_INLINE void map_pixels(T* to, int64_t to_step, int64_t first, int64_t pixels
   }
 }
 
-// Pixels [first, first + pixels) of h as T.
+// Something that loads pixels: load(to, to_step, first, pixels) writes pixels [first, first + pixels) as T, to_step apart in whole vectors.
+// By reference and behind a pointer: the loops around it, which are long, are compiled once for all activations.
+template <class T>
+struct Pixels {
+  const void* load;
+  void (*call)(const void* load, T* to, int64_t to_step, int64_t first, int64_t pixels);
+
+  template <class Load>
+  Pixels(const Load& of)
+      : load(&of), call([](const void* self, T* to, int64_t to_step, int64_t first, int64_t pixels) {
+          (*static_cast<const Load*>(self))(to, to_step, first, pixels);
+        }) {}
+  void operator()(T* to, int64_t to_step, int64_t first, int64_t pixels) const { call(load, to, to_step, first, pixels); }
+};
+
+// Pixels of h.
 template <class S, class A>
 struct LoadInput {
   using T = Real<S>;
@@ -149,7 +164,7 @@ struct Statistics {
 // From dh, the gradient of h, to that of x: dx = dh f' slope, and the sums of dh f' and of dh f' (x - mean).
 //   dx OUT pixels [first, first + pixels), dh IN pixels dh_step apart, sums OUT [2][channels], added to
 template <class S, class A>
-void pull_pixels(S* dx, const Real<S>* dh, int64_t dh_step, const S* x, int64_t first, int64_t pixels, const Input<Real<S>>& in, const A& f,
+void pull_pixels(const A& f, S* dx, const Real<S>* dh, int64_t dh_step, const S* x, int64_t first, int64_t pixels, const Input<Real<S>>& in,
                  double* sums, bool streaming) {
   using T = Real<S>;
   const auto prepare = bunch_of<T>(in[0], in[1], in[2]);
@@ -174,6 +189,25 @@ void pull_pixels(S* dx, const Real<S>* dh, int64_t dh_step, const S* x, int64_t 
   });
 }
 
+// pull_pixels with an activation, behind a pointer as Pixels are.
+template <class S>
+struct Pull {
+  const void* f;
+  void (*call)(const void* f, S* dx, const Real<S>* dh, int64_t dh_step, const S* x, int64_t first, int64_t pixels, const Input<Real<S>>& in,
+               double* sums, bool streaming);
+
+  template <class A>
+  Pull(const A& of)
+      : f(&of), call([](const void* self, S* dx, const Real<S>* dh, int64_t dh_step, const S* x, int64_t first, int64_t pixels,
+                        const Input<Real<S>>& in, double* sums, bool streaming) {
+          pull_pixels(*static_cast<const A*>(self), dx, dh, dh_step, x, first, pixels, in, sums, streaming);
+        }) {}
+  void operator()(S* dx, const Real<S>* dh, int64_t dh_step, const S* x, int64_t first, int64_t pixels, const Input<Real<S>>& in, double* sums,
+                  bool streaming) const {
+    call(f, dx, dh, dh_step, x, first, pixels, in, sums, streaming);
+  }
+};
+
 // Everything that backward reads and writes.
 template <class S, class T = Real<S>>
 struct Gradients {
@@ -195,8 +229,8 @@ struct Gradients {
 };
 
 // -- depthwise
-template <class S, class Load>
-void depthwise_forward(S* y, Real<S>* mean, Real<S>* var, const Depthwise<Real<S>>& d, const Load& pixels) {
+template <class S>
+void depthwise_forward(S* y, Real<S>* mean, Real<S>* var, const Depthwise<Real<S>>& d, const Pixels<Real<S>>& pixels) {
   using T = Real<S>;
   constexpr int64_t kRun = 64;  // pixels of y that are taken together into the statistics
   const Geometry& g = d.g;
@@ -218,9 +252,9 @@ void depthwise_forward(S* y, Real<S>* mean, Real<S>* var, const Depthwise<Real<S
   if (mean != nullptr) statistics.finish(mean, var);
 }
 
-template <class S, class A, class LoadH, class LoadG>
-void depthwise_backward(const Gradients<S>& to, const Depthwise<Real<S>>& d, const Input<Real<S>>& in, const A& f, const LoadH& h_pixels,
-                        const LoadG& g_pixels) {
+template <class S>
+void depthwise_backward(const Gradients<S>& to, const Depthwise<Real<S>>& d, const Input<Real<S>>& in, const Pull<S>& pull,
+                        const Pixels<Real<S>>& h_pixels, const Pixels<Real<S>>& g_pixels) {
   using T = Real<S>;
   const Geometry& g = d.g;
   const int64_t rows = d.images() * g.in[1], total = d.taps() * d.padded, wide = g.in[2] * d.padded;
@@ -242,7 +276,7 @@ void depthwise_backward(const Gradients<S>& to, const Depthwise<Real<S>>& d, con
       d.add_weights(sums + part * total, row.row(0), ring, ih);
       if (to.normed()) {
         d.input_row(dh, d.padded, d.padded, ring, ih);
-        pull_pixels(to.dx, dh, d.padded, to.x, r * g.in[2], g.in[2], in, f, channel_sums + part * 2 * g.c, to.streaming);
+        pull(to.dx, dh, d.padded, to.x, r * g.in[2], g.in[2], in, channel_sums + part * 2 * g.c, to.streaming);
       } else {
         d.input_row(to.dx + r * g.in[2] * g.c, g.c, g.c, ring, ih);
       }
@@ -272,8 +306,9 @@ struct Pointwise {
   }
 };
 
-template <class S, class Load>
-void pointwise_forward(S* y, Real<S>* mean, Real<S>* var, const Pointwise<Real<S>>& p, const Real<S>* w, const S* direct, const Load& pixels) {
+template <class S>
+void pointwise_forward(S* y, Real<S>* mean, Real<S>* var, const Pointwise<Real<S>>& p, const Real<S>* w, const S* direct,
+                       const Pixels<Real<S>>& pixels) {
   using T = Real<S>;
   constexpr bool kStored = sizeof(S) == sizeof(T);
   T* packed = static_cast<T*>(scratch(7, packed_size<T>(p.c, p.o) * sizeof(T)));
@@ -315,9 +350,9 @@ void pointwise_forward(S* y, Real<S>* mean, Real<S>* var, const Pointwise<Real<S
   if (mean != nullptr) statistics.finish(mean, var);
 }
 
-template <class S, class A, class LoadH, class LoadG>
-void pointwise_backward(const Gradients<S>& to, const Pointwise<Real<S>>& p, const Input<Real<S>>& in, const A& f, const LoadH& h_pixels,
-                        const LoadG& g_pixels) {
+template <class S>
+void pointwise_backward(const Gradients<S>& to, const Pointwise<Real<S>>& p, const Input<Real<S>>& in, const Pull<S>& pull,
+                        const Pixels<Real<S>>& h_pixels, const Pixels<Real<S>>& g_pixels) {
   using T = Real<S>;
   constexpr bool kStored = sizeof(S) == sizeof(T);
   T* packed = static_cast<T*>(scratch(7, packed_size<T>(p.o, p.c) * sizeof(T)));
@@ -345,7 +380,7 @@ void pointwise_backward(const Gradients<S>& to, const Pointwise<Real<S>>& p, con
       }
       block_product(dh, p.padded_c, dy, p.padded_o, false, count, p.o, packed, p.c, false);
       if (to.normed()) {
-        pull_pixels(to.dx, dh, p.padded_c, to.x, first, count, in, f, channel_sums + part * 2 * p.c, to.streaming);
+        pull(to.dx, dh, p.padded_c, to.x, first, count, in, channel_sums + part * 2 * p.c, to.streaming);
       } else {
         for (int64_t i = 0; i < count; i++)
           for (int64_t c = 0; c < p.c; c += kLanes<T>)
@@ -372,7 +407,7 @@ template <class S>
 void forward(S* y, Real<S>* mean, Real<S>* var, const S* x, const NormInput<Real<S>>& in, const Real<S>* w, const Geometry& g) {
   using T = Real<S>;
   const Input<T> k(in, g.c);
-  const auto run = [&](const auto& pixels) {
+  const auto run = [&](const Pixels<T>& pixels) {
     if (!is_depthwise(g)) return pointwise_forward(y, mean, var, Pointwise<T>(g), w, in.mean == nullptr ? x : nullptr, pixels);
     Depthwise<T> d(g);
     norm::Scratch<T> packed(d.packed_size());
@@ -403,16 +438,16 @@ void backward(S* dx, Real<S>* dw, Real<S>* dmean, Real<S>* dvar, Real<S>* dscale
   }
   const bool streaming = streams(dx, s.n * s.in[1] * s.in[2] * s.c, s.c);
   const Gradients<S> to{dx, dw, dmean, dvar, dscale, dshift, g, y, &raw, x, &in, w, streaming};
-  const auto run = [&](const auto& f, const auto& h_pixels, const auto& g_pixels) {
-    if (!is_depthwise(s)) return pointwise_backward(to, Pointwise<T>(s), k, f, h_pixels, g_pixels);
+  const auto run = [&](const Pull<S>& pull, const Pixels<T>& h_pixels, const Pixels<T>& g_pixels) {
+    if (!is_depthwise(s)) return pointwise_backward(to, Pointwise<T>(s), k, pull, h_pixels, g_pixels);
     Depthwise<T> d(s);
     norm::Scratch<T> packed(d.packed_size());
     d.pack(static_cast<T*>(packed), w, static_cast<const T*>(nullptr));
-    depthwise_backward(to, d, k, f, h_pixels, g_pixels);
+    depthwise_backward(to, d, k, pull, h_pixels, g_pixels);
   };
-  const auto with_g = [&](const auto& f, const auto& h_pixels) {
-    if (g_mean == nullptr) run(f, h_pixels, LoadPlain<S>{g, s.o});
-    else run(f, h_pixels, LoadGradient<S>{g, y, &raw});
+  const auto with_g = [&](const Pull<S>& pull, const Pixels<T>& h_pixels) {
+    if (g_mean == nullptr) run(pull, h_pixels, LoadPlain<S>{g, s.o});
+    else run(pull, h_pixels, LoadGradient<S>{g, y, &raw});
   };
   if (in.mean == nullptr) return with_g(NoActivation<T>{}, LoadPlain<S>{x, s.c});
   with_activation<T>(in.act, [&](auto f) { with_g(f, LoadInput<S, decltype(f)>{x, &k, f}); });

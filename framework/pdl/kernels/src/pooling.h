@@ -259,24 +259,21 @@ struct MeanSpread {
   }
 };
 
-// All channels of one cell, U * L or L at a time. With fewer channels than L the lanes run into the next cell, which the same thread
-// writes later; `spare` says that there is room for that.
-template <int L, int H, int W, class Body>
-PDL_POOL_INLINE void channels(const Grid& g, const Body& body, const Window& w, int64_t to, int64_t from, bool spare) {
-  if (g.channels >= L) {
-    int64_t c = 0;
-    if constexpr (L > 1)
-      for (; c + 4 * L <= g.channels; c += 4 * L) body.template cell<L, 4, H, W>(g, w, to + c, from + c);
-    for (; c + L <= g.channels; c += L) body.template cell<L, 1, H, W>(g, w, to + c, from + c);
-    if (c < g.channels) body.template cell<L, 1, H, W>(g, w, to + g.channels - L, from + g.channels - L);
-  } else if (spare) {
-    body.template cell<L, 1, H, W>(g, w, to, from);
-  } else {
-    for (int64_t c = 0; c < g.channels; c++) body.template cell<1, 1, 0, 0>(g, w, to + c, from + c);
+// All channels of one cell, 4 L (where there may be so many) or L at a time. The last L overlap those before; with fewer channels than L the
+// lanes run into the next cell, which the same thread writes later.
+template <int L, bool kMany, int H, int W, class Body>
+PDL_POOL_INLINE void channels(const Grid& g, const Body& body, const Window& w, int64_t to, int64_t from) {
+  if constexpr (L == 1) return body.template cell<1, 1, H, W>(g, w, to, from);  // one channel
+  int64_t c = 0;
+  if constexpr (kMany)
+    for (; c + 4 * L <= g.channels; c += 4 * L) body.template cell<L, 4, H, W>(g, w, to + c, from + c);
+  for (; c < g.channels; c += L) {
+    const int64_t at = c == 0 || c + L <= g.channels ? c : g.channels - L;
+    body.template cell<L, 1, H, W>(g, w, to + at, from + at);
   }
 }
 
-template <int L, class Body>
+template <int L, bool kMany, class Body>
 __attribute__((noinline)) void walk_rows(const Grid& g, const Body& body, int64_t begin, int64_t end) {
   const int64_t from_cells = g.from[0] * g.from[1] * g.from[2], c = g.channels;
   const int64_t stop = end * g.to[2] * c, from_stop = g.batch * from_cells * c;
@@ -295,18 +292,20 @@ __attribute__((noinline)) void walk_rows(const Grid& g, const Body& body, int64_
       w.at[2] = i;
       w.lo[2] = g.lo[2][i];
       w.hi[2] = g.hi[2][i];
-      bool spare = last_row + (w.hi[2] - 1) * c + L <= from_stop;
+      bool spare = last_row + (w.hi[2] - 1) * c + L <= from_stop;  // room for lanes behind the last channel
       if constexpr (Body::scatters)
         spare = spare && i + 1 < g.to[2] && g.lo[2][i + 1] == w.hi[2] && to + L <= g.batch * g.to[0] * g.to[1] * g.to[2] * c;
       else
         spare = spare && to + L <= stop;
       const int64_t width = w.hi[2] - w.lo[2];
-      if (height == 2 && width == 2)
-        channels<L, 2, 2>(g, body, w, to, from, spare);
+      if (c < L && !spare)
+        for (int64_t k = 0; k < c; k++) body.template cell<1, 1, 0, 0>(g, w, to + k, from + k);
+      else if (height == 2 && width == 2)
+        channels<L, kMany, 2, 2>(g, body, w, to, from);
       else if (height == 3 && width == 3)
-        channels<L, 3, 3>(g, body, w, to, from, spare);
+        channels<L, kMany, 3, 3>(g, body, w, to, from);
       else
-        channels<L, 0, 0>(g, body, w, to, from, spare);
+        channels<L, kMany, 0, 0>(g, body, w, to, from);
     }
   }
 }
@@ -318,13 +317,13 @@ void walk(const Grid& g, const Body& body) {
   const int64_t c = g.channels, rows = g.batch * g.to[0] * g.to[1];
   parallel(rows, grain_of(4 * g.to[2] * c), [&](int64_t begin, int64_t end, int) {
     if (c == 1)
-      walk_rows<1>(g, body, begin, end);
+      walk_rows<1, false>(g, body, begin, end);
     else if (c <= quarter)
-      walk_rows<quarter>(g, body, begin, end);
+      walk_rows<quarter, quarter == full>(g, body, begin, end);
     else if (c <= half)
-      walk_rows<half>(g, body, begin, end);
+      walk_rows<half, half == full>(g, body, begin, end);
     else
-      walk_rows<full>(g, body, begin, end);
+      walk_rows<full, true>(g, body, begin, end);
   });
 }
 

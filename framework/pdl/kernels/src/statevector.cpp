@@ -2,17 +2,18 @@
 #include "measure.h"
 #include "pauli.h"
 #include "statevector_grad.h"
+#include "table.h"
 
-namespace pdl::PDL_ISA::statevector {
+namespace pdl::PDL_ISA {
 
-#define INSTANTIATE(T) \
-  template void run<T>(T*, int64_t, int, const int64_t*, const double*, int64_t, bool); \
-  template void backward<T>(T*, T*, int64_t, int, const int64_t*, const double*, int64_t, double*, int64_t); \
-  template void pauli_apply<T>(T*, const T*, int64_t, int, const int64_t*, const double*, int64_t, double*); \
-  template void probabilities<T>(double*, const T*, int64_t, int, const int64_t*, int); \
-  template void sample<T>(int64_t*, double*, const T*, int64_t, int, const double*, int64_t);
+template <class T>
+const StateVectorTable<T> Kernels<T>::statevector = {
+    .run = statevector::run<T>,
+    .backward = statevector::backward<T>,
+    .pauli = statevector::pauli_apply<T>,
+    .probabilities = statevector::probabilities<T>,
+    .sample = statevector::sample<T>,
+};
+PDL_INSTANTIATE(StateVector, statevector)
 
-INSTANTIATE(float)
-INSTANTIATE(double)
-
-}  // namespace pdl::PDL_ISA::statevector
+}  // namespace pdl::PDL_ISA

@@ -2,9 +2,9 @@
 //
 // How to add a family, say `fancy`:
 //   1. src/fancy.h     the kernels: templates on T (float, double) in namespace pdl::PDL_ISA, on vec.h
-//   2. here            template <class T> struct FancyTable { void (*fancy)(T* y, const T* x, int64_t n); };   a member pair in
-//                      Table (FAMILY(Fancy, fancy)) and an accessor (ACCESSOR(Fancy, fancy)), which picks by the type of a pointer: Cython's fused types want that
-//   3. src/isa.cpp     #include "fancy.h" and one line per member in the table at its end
+//   2. here            template <class T> struct FancyTable { void (*fancy)(T* y, const T* x, int64_t n); };   and a line in PDL_FAMILIES
+//   3. src/fancy.cpp   Kernels<T>::fancy and PDL_INSTANTIATE(Fancy, fancy), or both in the unit of a family like it; a new unit joins the
+//                      list in meson.build
 //   4. fancy.pyx       checks dtypes and shapes, calls fancy_table(&x[0]).fancy(...) with the GIL released; its name joins the list in
 //                      meson.build. Cython calls the pointers only if they are declared as methods: see pointwise.pyx
 #pragma once
@@ -440,14 +440,6 @@ struct ChainTable {
   void (*run)(const ChainCall& call);
 };
 
-#define FAMILY(Name, name) \
-  Name##Table<float> name##_f32; \
-  Name##Table<double> name##_f64;
-// with bfloat16 as a type of storage
-#define STORED_FAMILY(Name, name) \
-  FAMILY(Name, name) \
-  Name##Table<bf16> name##_bf16;
-
 // Quantised nets (int8.h). What is done to a scaled sum before it is stored: v = sum * multiplier (+ residual), perhaps hardswish, then clamped.
 struct QuantThen {
   uint8_t* y;               // OUT bytes: round(v) + zero; or null
@@ -474,51 +466,73 @@ struct Int8Table {
   void (*avg_pool)(const QuantThen& then, const uint8_t* x, int x_zero, float factor, const PoolGrid& grid);
 };
 
+// All families of the table: FAMILY(Name, name) for float32 and float64, STORED(Name, name) for bfloat16 as a type of storage, too.
+#define PDL_FAMILIES(FAMILY, STORED) \
+  STORED(Gemm, gemm) \
+  STORED(Conv, conv) \
+  STORED(Packed, packed) \
+  STORED(NormConv, norm_conv) \
+  STORED(BatchNorm, batch_norm) \
+  STORED(Pointwise, pointwise) \
+  STORED(Chain, chain) \
+  STORED(Softmax, softmax) \
+  STORED(Pooling, pooling) \
+  FAMILY(Norm, norm) \
+  FAMILY(Cells, cells) \
+  FAMILY(Classifier, classifier) \
+  FAMILY(Update, update) \
+  FAMILY(Rows, rows) \
+  FAMILY(Csr, csr) \
+  FAMILY(Ranking, ranking) \
+  FAMILY(Distance, distance) \
+  FAMILY(Ctc, ctc) \
+  FAMILY(StateVector, statevector)
+
 struct Table {
   const char* isa;
-  STORED_FAMILY(Gemm, gemm)
-  STORED_FAMILY(Conv, conv)
-  STORED_FAMILY(Pointwise, pointwise)
-  FAMILY(Norm, norm)
-  STORED_FAMILY(Softmax, softmax)
-  FAMILY(Update, update)
-  STORED_FAMILY(Pooling, pooling)
-  FAMILY(Rows, rows)
-  FAMILY(Ranking, ranking)
-  FAMILY(Distance, distance)
-  FAMILY(Ctc, ctc)
-  FAMILY(Cells, cells)
-  FAMILY(Classifier, classifier)
-  STORED_FAMILY(BatchNorm, batch_norm)
-  STORED_FAMILY(NormConv, norm_conv)
-  AttentionTable attention[3];
-  LayerNormTable layer_norm[3];
-  CastTable cast;
-  ImageTable image;
-  STORED_FAMILY(Packed, packed)
+#define FAMILY(Name, name) const Name##Table<float>* name##_f32; const Name##Table<double>* name##_f64;
+#define STORED(Name, name) FAMILY(Name, name) const Name##Table<bf16>* name##_bf16;
+  PDL_FAMILIES(FAMILY, STORED)
+#undef FAMILY
+#undef STORED
+  const AttentionTable* attention[3];
+  const LayerNormTable* layer_norm[3];
+  const CastTable* cast;
+  const CopyTable* copying;
+  const ImageTable* image;
   const Int8Table* int8;
-  CopyTable copying;
-  STORED_FAMILY(Chain, chain)
-  FAMILY(Csr, csr)
-  FAMILY(StateVector, statevector)
 };
 
-// The entries that a CPU with AVX512-BF16 has of its own.
-struct DenseBf16 {
-  GemmTable<bf16> gemm;
-  ConvTable<bf16> conv;
-  AttentionTable attention;
-  LayerNormTable layer_norm;
-  PackedTable<bf16> packed;
-};
+// What the table of an instruction set consists of, in its namespace. A family's unit defines its member and instantiates it by
+// PDL_INSTANTIATE(Name, name) or PDL_INSTANTIATE_STORED(Name, name); of the units that are compiled again for AVX512-BF16, bfloat16 alone.
+#define PDL_MEMBER(Name, name) static const Name##Table<T> name;
+#define PDL_DECLARE_KERNELS \
+  template <class T> \
+  struct Kernels { \
+    PDL_FAMILIES(PDL_MEMBER, PDL_MEMBER) \
+    static const AttentionTable attention; \
+    static const LayerNormTable layer_norm; \
+  }; \
+  extern const CastTable kCastTable; \
+  extern const CopyTable kCopyTable; \
+  extern const ImageTable kImageTable; \
+  extern const Int8Table kInt8Table; \
+  extern const Table kTable;
 
-struct StreamsBf16 {
-  PointwiseTable<bf16> pointwise;
-  BatchNormTable<bf16> batch_norm;
-  SoftmaxTable<bf16> softmax;
-  PoolingTable<bf16> pooling;
-  CastTable cast;
-};
+#if defined(PDL_ISA)
+namespace PDL_ISA { PDL_DECLARE_KERNELS }
+#endif
+#if defined(__AVX512BF16__)
+#define PDL_INSTANTIATE(Name, name)
+#define PDL_INSTANTIATE_STORED(Name, name) template const Name##Table<bf16> Kernels<bf16>::name;
+#else
+#define PDL_INSTANTIATE(Name, name) \
+  template const Name##Table<float> Kernels<float>::name; \
+  template const Name##Table<double> Kernels<double>::name;
+#define PDL_INSTANTIATE_STORED(Name, name) \
+  PDL_INSTANTIATE(Name, name) \
+  template const Name##Table<bf16> Kernels<bf16>::name;
+#endif
 
 // The table chosen when the library was loaded: the best the CPU has, or the one that PDL_CPU names.
 const Table& table();
@@ -526,37 +540,20 @@ const Table& table();
 // Why PDL_CPU could not be honoured, or nullptr.
 const char* isa_problem();
 
-#define ACCESSOR(Name, name) \
+// fancy_table(pointer) picks a family's table by the type of a pointer: Cython's fused types want that.
+#define FAMILY(Name, name) \
   template <class T> \
   const Name##Table<T>* name##_table(const T*); \
   template <> \
-  inline const Name##Table<float>* name##_table(const float*) { return &table().name##_f32; } \
+  inline const Name##Table<float>* name##_table(const float*) { return table().name##_f32; } \
   template <> \
-  inline const Name##Table<double>* name##_table(const double*) { return &table().name##_f64; }
-
-#define STORED_ACCESSOR(Name, name) \
-  ACCESSOR(Name, name) \
+  inline const Name##Table<double>* name##_table(const double*) { return table().name##_f64; }
+#define STORED(Name, name) \
+  FAMILY(Name, name) \
   template <> \
-  inline const Name##Table<bf16>* name##_table(const bf16*) { return &table().name##_bf16; }
-
-STORED_ACCESSOR(Gemm, gemm)
-STORED_ACCESSOR(Conv, conv)
-STORED_ACCESSOR(Pointwise, pointwise)
-ACCESSOR(Norm, norm)
-STORED_ACCESSOR(Packed, packed)
-STORED_ACCESSOR(Softmax, softmax)
-ACCESSOR(Update, update)
-STORED_ACCESSOR(Pooling, pooling)
-ACCESSOR(Rows, rows)
-ACCESSOR(Ranking, ranking)
-ACCESSOR(Distance, distance)
-ACCESSOR(Ctc, ctc)
-ACCESSOR(Cells, cells)
-ACCESSOR(Classifier, classifier)
-STORED_ACCESSOR(BatchNorm, batch_norm)
-STORED_ACCESSOR(NormConv, norm_conv)
-STORED_ACCESSOR(Chain, chain)
-ACCESSOR(Csr, csr)
-ACCESSOR(StateVector, statevector)
+  inline const Name##Table<bf16>* name##_table(const bf16*) { return table().name##_bf16; }
+PDL_FAMILIES(FAMILY, STORED)
+#undef FAMILY
+#undef STORED
 
 }  // namespace pdl

@@ -1,0 +1,47 @@
+// Compiled once per instruction set: kernels that go by indices, and those of rankings.
+#include "csr_edges.h"
+#include "ctc.h"
+#include "distance.h"
+#include "ranking.h"
+#include "rows.h"
+#include "table.h"
+
+namespace pdl::PDL_ISA {
+
+template <class T>
+const RowsTable<T> Kernels<T>::rows = {
+    .take = rows::take,
+    .add = rows::add<T>,
+    .extremum = rows::extremum<T>,
+    .mix = rows::mix<T>,
+    .combine = rows::combine<T>,
+};
+PDL_INSTANTIATE(Rows, rows)
+
+template <class T>
+const CsrTable<T> Kernels<T>::csr = {
+    .spmm = csr::spmm<T>,
+    .spmm_scattered = csr::spmm_scattered<T>,
+    .sddmm = csr::sddmm<T>,
+    .edge_softmax = csr::edge_softmax<T>,
+    .edge_softmax_grad = csr::edge_softmax_grad<T>,
+    .extremum = csr::extremum<T>,
+    .extremum_grad_x = csr::extremum_grad_x<T>,
+    .extremum_grad_value = csr::extremum_grad_value<T>,
+    .inverse_sizes = csr::inverse_sizes<T>,
+};
+PDL_INSTANTIATE(Csr, csr)
+
+template <class T>
+const RankingTable<T> Kernels<T>::ranking = {.count = ranking::count<T>, .top = ranking::top<T>, .products = ranking::products<T>};
+PDL_INSTANTIATE(Ranking, ranking)
+
+template <class T>
+const DistanceTable<T> Kernels<T>::distance = {.forward = distance::forward<T>, .backward = distance::backward<T>};
+PDL_INSTANTIATE(Distance, distance)
+
+template <class T>
+const CtcTable<T> Kernels<T>::ctc = {.row_size = ctc::row_size<T>, .loss = ctc::loss<T>, .gradient = ctc::gradient<T>};
+PDL_INSTANTIATE(Ctc, ctc)
+
+}  // namespace pdl::PDL_ISA
