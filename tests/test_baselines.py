@@ -25,8 +25,8 @@ RECIPES = {
     "quantum/digits01_vsql": {"majority", "logistic regression", "nearest neighbour"},
     "quantum/moons_kernel": {"majority", "logistic regression", "nearest neighbour"},
     "graph/mutag_gin": {"majority", "counts"},
-    "rec/criteo_deepfm": {"prior", "logistic regression"},
-    "rec/criteo_lr": {"prior"},
+    "rec/synthetic_deepfm": {"prior", "logistic regression"},
+    "rec/synthetic_lr": {"prior"},
     "rec/adult_mmoe": {"prior", "logistic regression"},
 }
 

@@ -36,7 +36,7 @@ QUICK = {
     "pdl_quantum.VQD": ("quantum/h2_vqd",),
     "pdl_quantum.VQE": ("quantum/h2_vqe",),
     "pdl_quantum.VQSD": ("quantum/vqsd",),
-    "pdl_rec.ClickThrough": ("rec/adult_mmoe", "rec/criteo_deepfm"),
+    "pdl_rec.ClickThrough": ("rec/adult_mmoe", "rec/synthetic_deepfm"),
     "pdl_rec.Matching": ("rec/ml100k_bpr",),
     "pdl_rec.NextItem": ("rec/ml100k_gru4rec", "rec/ml100k_sasrec"),
 }

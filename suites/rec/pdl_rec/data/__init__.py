@@ -7,22 +7,21 @@ from pdl_rec.data.interactions import InteractionData, Interactions, interaction
 from pdl_rec.data.pair_file import PairFile
 from pdl_rec.data.session_file import SessionFile
 from pdl_rec.data.sessions import SessionData, Sessions, bind, sessions_of, vocabulary_of
-from pdl_rec.data.shipped import Adult, AvazuSample, CriteoSample
+from pdl_rec.data.shipped import Adult, SyntheticClicks
 
 __all__ = [
     "Adult",
     "Atomic",
     "AtomicSessions",
-    "AvazuSample",
     "ClickFile",
     "ClickStream",
-    "CriteoSample",
     "InteractionData",
     "Interactions",
     "PairFile",
     "SessionData",
     "SessionFile",
     "Sessions",
+    "SyntheticClicks",
     "bind",
     "check",
     "check_recipe",
