@@ -35,9 +35,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages."""
     for source, page in ROOT_PAGES.items():
         files.append(File.generated(config, page, content=(ROOT / source).read_text()))
+    documented: dict[str, str] = {}
     for page in _pages(config.nav):
         if page.startswith("reference/"):
-            files.append(File.generated(config, page, content=reference(PurePosixPath(page).stem)))
+            content = reference(PurePosixPath(page).stem, documented)
+            files.append(File.generated(config, page, content=content))
     return files
 
 
@@ -59,13 +61,17 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     return re.sub(r"(?<!\!)\[([^]]*)\]\(([^)\s]+)\)", adapted, markdown)
 
 
-def reference(module: str) -> str:
-    """The page of a module: its docstring, then its public names, by the file that defines them."""
+def reference(module: str, documented: dict[str, str]) -> str:
+    """The page of a module: its docstring, then its public names, by the file that defines them.
+
+    `documented` says which module's page documents an object; an object that is public in two modules is on the first
+    of their pages, the second one links to it.
+    """
     lines = [f"# {module}", "", _docstring(module)]
     for place, names in groups(module).items():
         if place != module:
             lines += ["", f"## {place.removeprefix(module + '.')}", "", _docstring(place), ""]
-        lines += [_entry(module, name) for name in names]
+        lines += [_entry(module, name, documented) for name in names]
     return "\n".join(lines) + "\n"
 
 
@@ -95,15 +101,19 @@ def _file_of(value: Any, name: str) -> str:
     return modules[0]
 
 
-def _entry(module: str, name: str) -> str:
+def _entry(module: str, name: str, documented: dict[str, str]) -> str:
     """One name under the heading that users write it by, from its docstring."""
     value = getattr(import_module(module), name)
+    path = f"{value.__module__}.{value.__qualname__}"
+    first = documented.setdefault(path, module)
+    if first != module:
+        return f"### {module}.{name}\n\nThe same as [`{first}.{name}`]({first}.md#{path}).\n"
     if not hasattr(sys.modules[value.__module__], name):  # made at import, as elementwise ops are: not in the source
         signature = str(inspect.signature(value)).replace("'", "")
         said = listed(inspect.getdoc(value) or "")
         return f"### {module}.{name}\n\n```python\n{name}{signature}\n```\n\n{said}\n"
     options = f"    options:\n      heading: {module}.{name}\n      toc_label: {name}\n"
-    return f"::: {value.__module__}.{value.__qualname__}\n{options}"
+    return f"::: {path}\n{options}"
 
 
 def _docstring(module: str) -> str:

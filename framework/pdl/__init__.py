@@ -1,7 +1,7 @@
 """pdl: a compact deep-learning core and the trainer of its task suites.
 
-``import pdl`` loads next to nothing. The first name that is asked for brings tensors, ops and gradients; modules come
-one by one, as they are named, so ``import pdl.runtime`` costs little more than NumPy.
+``import pdl`` loads next to nothing. The first use of a name imports tensors, ops and gradients; submodules are
+imported one by one, when they are used, so ``import pdl.runtime`` costs little more than NumPy.
 """
 
 from __future__ import annotations

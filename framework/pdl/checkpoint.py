@@ -1,6 +1,7 @@
 """Checkpoints: one safetensors file holds all arrays, and in its header the JSON of everything else.
 
-A file appears whole or not at all: it is written beside its place, flushed to the disk, and renamed.
+A file appears whole or not at all: it is written under a temporary name in the same folder, flushed to the disk, and
+renamed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Symbolic sizes: a `Dim` is an integer that remembers how it follows from sizes known only when a program runs.
+"""Symbolic sizes: a `Dim` is an integer with an expression in sizes that are known only when a program runs.
 
 Its value is the example it was made with, so every line of code that computes with shapes takes it for a number; sums,
 products, quotients and remainders of it stay symbolic. Expressions are integer polynomials in canonical form whose

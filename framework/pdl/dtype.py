@@ -83,7 +83,7 @@ def _without_bf16(a: DType, b: DType) -> tuple[DType, DType]:
 
 
 def of_scalar(value: bool | int | float | complex, beside: DType | None = None) -> DType:
-    """The dtype a Python scalar takes beside a tensor of dtype `beside` (alone: bool, int64, float32, complex64)."""
+    """The dtype that a Python scalar takes with a tensor of dtype `beside` (alone: bool, int64, float32, complex64)."""
     alone = bool_ if isinstance(value, bool) else int64 if isinstance(value, int) else None
     if alone is None:
         alone = complex64 if isinstance(value, complex) else float32

@@ -1,6 +1,6 @@
 """The errors pdl raises: one class per kind of trouble, each with the exit code that the CLI returns for it.
 
-A message says what is wrong, where, which values met, and what to do about it.
+A message says what is wrong, where, with which values, and what to do about it.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class DtypeError(PdlError, TypeError):
 
 
 class NumericalError(PdlError, ArithmeticError):
-    """A NaN or infinity where the user asked to be told about one."""
+    """A NaN or infinity, found by a check that the user turned on."""
 
 
 class GradientError(PdlError, RuntimeError):
-    """A gradient was asked for where there is none to give."""
+    """A gradient was requested that does not exist."""
 
 
 class TraceError(UsageError):

@@ -37,7 +37,7 @@ def write_atomic(path: str | Path, data: bytes | str | Iterable[bytes | memoryvi
 
 
 def is_part(path: Path) -> bool:
-    """Whether a file is what a kill in the middle of `replacing` left behind."""
+    """Whether a file is a leftover of `replacing` that was killed before its end."""
     process, token, rest = [*path.name[1:].split(".", 2), "", ""][:3] if path.name.startswith(".") else ("", "", "")
     return process.isdigit() and len(token) == 8 and bool(rest)
 

@@ -15,10 +15,10 @@ def hash_buckets(values: Any, buckets: int, *, seed: int = 0) -> Array:
     """The bucket of each value, int64 [n] in [0, buckets).
 
     values   integers (an array or a list), strings (a list, or an array of NumPy's), or a pyarrow array of strings or
-             integers without nulls, chunked or not; strings are hashed in the memory where they lie
+             integers without nulls, chunked or not; strings are hashed in place, without copies
 
     A string's bucket is floor(h buckets / 2^64) with h = XXH64 of its UTF-8 bytes, an integer's with h = SplitMix64.
-    Collisions are what is paid for a table of fixed size (Weinberger et al., arXiv 0902.2206); `seed` chooses another
+    Collisions are the price of a table of fixed size (Weinberger et al., arXiv 0902.2206); `seed` chooses another
     function, so that two tables collide in different places.
     """
     if buckets < 1:

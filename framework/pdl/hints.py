@@ -70,7 +70,7 @@ class Choice:
 
 
 class Inferred:
-    """Arguments of a part that the data tells where the recipe leaves them open: a module that takes
+    """Arguments of a part that are inferred from the data where the recipe leaves them out: a module that takes
     `circuit: Annotated[Circuit, Inferred("num_qubits")]` is given circuits that the recipe names without num_qubits."""
 
     __slots__ = ("names",)

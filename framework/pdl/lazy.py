@@ -1,4 +1,4 @@
-"""Packages whose names come with the first of them that is asked for (PEP 562)."""
+"""Lazy packages: importing one imports nothing; the first use of a name does (PEP 562)."""
 
 from __future__ import annotations
 

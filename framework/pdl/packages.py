@@ -55,7 +55,7 @@ class Package:
 
     @property
     def recipes(self) -> Path:
-        """The folder of recipes that can be asked for by name."""
+        """The folder of recipes that have names (`-c cv/digits_lenet`)."""
         return self.folder / "recipes"
 
     def module(self, inner: str = "") -> ModuleType:
@@ -131,7 +131,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Found(Generic[T]):
-    """What the metadata tell of one group: what can be used, and what cannot, by name."""
+    """A group of entry points by its metadata: what can be used, and what cannot, by name."""
 
     good: dict[str, T]
     bad: dict[str, LeftOut]

@@ -112,7 +112,7 @@ def top_products(
 ) -> tuple[Array, Array]:
     """`top_k` of queries [N, C] @ table [M, C]^T + bias [M], exactly and without a matrix [N, M].
 
-    Memory beside the results grows with N k alone; the table is read once for every 128 queries.
+    Memory in addition to the results is proportional to N k; the table is read once for every 128 queries.
     """
     queries, table = np.ascontiguousarray(queries), np.ascontiguousarray(table)
     values, indices = _room(len(queries), k, queries.dtype)

@@ -4,7 +4,7 @@ A suite is a distribution with an entry point in the group `pdl.suites`: its nam
 and its value the import package (`pdl_cv`). What a suite offers, all of it optional:
 
     pdl_cv/parts/           recipe parts (package data), found by recipes as `/cv/classification`
-    pdl_cv/recipes/         whole recipes, asked for by name: `pdl train -c cv/digits_lenet`
+    pdl_cv/recipes/         whole recipes, by name: `pdl train -c cv/digits_lenet`
     pdl_cv.MOVED            {"pdl_cv.OldName": "pdl_cv.NewName"}: old import paths that keep working
     pdl_cv.INIT             {"classification": "pdl_cv.classification.init:write_recipe"}: see pdl.workflow.new_recipe
     pdl_cv.models           a package; every module in it with a VARIANTS table is a model family

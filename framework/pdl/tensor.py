@@ -1,4 +1,4 @@
-"""`Tensor`: a NumPy array that remembers where it came from.
+"""`Tensor`: a NumPy array with the node of the tape that made it.
 
 Only the object lives here. Its arithmetic is bound by `pdl.ops.methods`, its `backward` by `pdl.autograd`, so that this
 file stands below both.

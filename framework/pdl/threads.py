@@ -1,4 +1,4 @@
-"""The one owner of threads: how many there are, for kernels and for everyone who asks.
+"""The thread pool of the kernels: its size for the process, and limits for the calling thread.
 
 The count is `PDL_NUM_THREADS`, or the cores this process may use: its affinity mask, cut to the CPU quota of its
 cgroup.
@@ -70,7 +70,7 @@ def _quota_v1(folder: str) -> float | None:
 
 
 def get_num_threads() -> int:
-    """Threads that kernels use when the calling thread asks for them."""
+    """How many threads kernels use that are called from this thread."""
     return int(runtime.num_threads())
 
 
@@ -95,8 +95,8 @@ def num_threads(count: int) -> Iterator[None]:
 
 @contextmanager
 def limit(count: int) -> Iterator[None]:
-    """Let kernels that the calling thread starts use `count` threads inside the block, whatever others use: several
-    callers with counts of their own may run at once.
+    """Limit kernels that the calling thread starts to `count` threads inside the block; other threads are not affected:
+    several callers with counts of their own may run at once.
     """
     if count < 1:
         raise UsageError(f"the number of threads must be at least 1, not {count}")
@@ -108,7 +108,7 @@ def limit(count: int) -> Iterator[None]:
 
 
 def _from_environment() -> int | None:
-    """The count that PDL_NUM_THREADS asks for; None where it is no count."""
+    """The count in PDL_NUM_THREADS; None if it is not a positive number."""
     text = os.environ.get("PDL_NUM_THREADS", "")
     if not text:
         return available_cores()
@@ -116,7 +116,7 @@ def _from_environment() -> int | None:
 
 
 def check_environment() -> None:
-    """Raise UsageError where PDL_NUM_THREADS or PDL_CPU asked for what cannot be had.
+    """Raise UsageError if PDL_NUM_THREADS or PDL_CPU is invalid or names what this machine does not have.
 
     Not raised on import, so that the command line can say it in one line; the first op of a process calls it too.
     """

@@ -1,3 +1,3 @@
-"""The version of pdl, of which all that is read and written elsewhere tells."""
+"""The version of pdl."""
 
 __version__ = "0.1.0"

@@ -46,7 +46,7 @@ class Vocabulary(Sequence[str]):
         return np.array([find(name, 0) for name in names], np.int64)
 
     def decode(self, number: int) -> str:
-        """The name behind a number from 1 on."""
+        """The name of a number from 1 on."""
         if not 1 <= number <= len(self.names):
             raise UsageError(f"number {number} has no name; they run from 1 to {len(self.names)}")
         return self.names[number - 1]

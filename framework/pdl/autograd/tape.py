@@ -1,6 +1,6 @@
 """The tape: what backward needs of every recorded op, and the sweep over it.
 
-The tape knows an op only by its `vjp`, and a tensor by its `+`; so it stands below the ops. With `create_graph` the
+The tape knows an op only by its `vjp`, and a tensor by its `+`; so it is a layer below the ops. With `create_graph` the
 sweep records itself, and gradients of gradients come out of the same code.
 """
 

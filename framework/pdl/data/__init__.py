@@ -1,4 +1,4 @@
-"""Data: sets, samplers, the loader, and what is checked before training.
+"""Data sets, samplers, the loader, transforms, and checks before training.
 
 `pdl.data.transforms` and `pdl.data.image` need OpenCV and are loaded when named.
 """

@@ -22,12 +22,13 @@ Source = Dataset | Callable[[], Dataset]
 
 def check(datasets: Mapping[str, Source], *, num_classes: int | None = None, progress: Progress | None = None,
           limit: int = 20, workers: int = 2) -> list[Fault]:
-    """Read every sample of the named data sets (train, val, test) and return what is wrong; an empty list is good news.
+    """Read every sample of the named data sets (train, val, test) and return the faults found: an empty list if all is
+    well.
 
     A value may be a data set, or a function without arguments that makes one (so that one which cannot even be
-    opened is a fault among others). Looked for: splits that cannot be opened or are empty, samples that cannot be
-    read, pictures without pixels, class lists that differ, labels outside of 0..classes-1 (or num_classes-1), classes
-    without samples, and the same picture (by hash of its pixels) in train and in val or test. Of one kind of trouble
+    opened is one fault among others). Faults are: splits that cannot be opened or are empty, samples that cannot be
+    read, images without pixels, class lists that differ, labels outside of 0..classes-1 (or num_classes-1), classes
+    without samples, and the same image (by hash of its pixels) in train and in val or test. Of one kind of fault
     in one split the first `limit` are listed and the rest is counted in one more fault. `workers` threads read.
     """
     faults: list[Fault] = []
@@ -47,7 +48,7 @@ def check(datasets: Mapping[str, Source], *, num_classes: int | None = None, pro
 
 
 def open_all(datasets: Mapping[str, Source], faults: list[Fault]) -> dict[str, Dataset]:
-    """The data sets that can be opened; why the others cannot, and which are empty, is put into `faults`."""
+    """The data sets that can be opened; faults of the others, and of those that are empty, are added to `faults`."""
     return {split: dataset for split, source in datasets.items()
             if (dataset := _open(split, source, faults)) is not None}
 
@@ -114,7 +115,7 @@ def _labels(split: str, dataset: Dataset, num_classes: int | None) -> list[Fault
 
 def _contents(split: str, dataset: Dataset, progress: Progress | None,
               workers: int) -> tuple[dict[str, list[int]], list[Fault]]:
-    """Read every sample: the indices behind each content hash, and what could not be read."""
+    """Read every sample: the indices of each content hash, and the faults of those that cannot be read."""
     seen: dict[str, list[int]] = {}
     faults: list[Fault] = []
     total = len(dataset)
@@ -132,7 +133,7 @@ def _contents(split: str, dataset: Dataset, progress: Progress | None,
 
 
 def _content(dataset: Dataset, i: int) -> str | Fault | None:
-    """The hash of a sample's picture (None if it has none), or why it could not be read."""
+    """The hash of a sample's image (None if it has none), or why it could not be read."""
     try:
         image = dataset[i].get("image")
         if not isinstance(image, np.ndarray):

@@ -94,7 +94,7 @@ class IterableDataset:
 
 
 class ArrayDataset(Dataset):
-    """Samples that lie in arrays: `ArrayDataset(image=x, label=y)`; row i of each array is sample i."""
+    """Samples in arrays: `ArrayDataset(image=x, label=y)`; row i of each array is sample i."""
 
     def __init__(self, *, classes: Sequence[str] = (), **arrays: np.ndarray) -> None:
         if not arrays:

@@ -49,7 +49,7 @@ def fault(path: str | Path | None, what: str, advice: str, *, index: int | None 
 
 
 def unreadable(path: str | Path, error: OSError, *, index: int | None = None) -> DataFault:
-    """The `DataFault` for a file that the system would not hand over."""
+    """The `DataFault` for a file that the operating system refuses to read."""
     if isinstance(error, FileNotFoundError):
         return fault(path, "no such file", "restore it, or take it out of the list", index=index)
     if isinstance(error, PermissionError):

@@ -1,4 +1,4 @@
-"""Read pictures: bytes to uint8 [H, W, C], RGB or gray, with damaged files reported instead of half decoded."""
+"""Read images: bytes to uint8 [H, W, C], RGB or gray; damaged files are reported and never half decoded."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check_mode(owner: str, mode: str) -> Mode:
 
 
 def read_image(path: str | Path, *, mode: Mode = "rgb", index: int | None = None) -> np.ndarray:
-    """The picture in a file: uint8 [H, W, 3] RGB, or [H, W, 1] gray; turned upright as EXIF says. Raises DataFault."""
+    """The image in a file: uint8 [H, W, 3] RGB, or [H, W, 1] gray; rotated as its EXIF data says. Raises DataFault."""
     try:
         size = Path(path).stat().st_size
         if size > MAX_BYTES:
@@ -39,7 +39,7 @@ def read_image(path: str | Path, *, mode: Mode = "rgb", index: int | None = None
 
 def decode_image(data: bytes, *, mode: Mode = "rgb", path: str | Path | None = None,
                  index: int | None = None) -> np.ndarray:
-    """The picture in the bytes of a file (what OpenCV reads: JPEG, PNG, BMP, WebP, TIFF, PNM, ...).
+    """The image in the bytes of a file (what OpenCV reads: JPEG, PNG, BMP, WebP, TIFF, PNM, ...).
 
     Alpha is dropped, 16 bits become 8, gray becomes RGB by repetition, RGB becomes gray by ITU-R BT.601. Raises
     DataFault for empty, cut off, foreign or oversized files; a cut-off JPEG, which decoders fill up with gray, too.

@@ -130,11 +130,11 @@ class DataLoader:
             self.epoch, self.position, self._resume = epoch, 0, 0
 
     def state_dict(self) -> dict[str, int]:
-        """Where the loader stands, as plain numbers: the batch that the caller holds counts as done."""
+        """The position, as plain numbers: the batch that was yielded last counts as done."""
         return {"epoch": self.epoch, "position": self.position, "seed": self.seed, "samples": self._length()}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Make the next loop go on behind the batch after which `state` was taken, with identical batches."""
+        """Make the next loop continue after the batch at which `state` was taken, with identical batches."""
         for name, mine in (("seed", self.seed), ("samples", self._length())):
             if state.get(name, mine) != mine:
                 raise UsageError(f"DataLoader: the saved position belongs to {name}={state[name]}, this loader has "
@@ -221,7 +221,7 @@ class DataLoader:
         return _Built(self.pipeline.mix(batch, rng), faults, job.end)
 
     def _read_whole(self, get_batch: Callable[[Any], Batch], indices: np.ndarray, faults: list[Fault]) -> Batch | None:
-        """A batch read at once, None if nothing is left of it. Where that fails, each sample is asked for alone."""
+        """A batch read at once, None if nothing is left of it. If that fails, its samples are read one by one."""
         try:
             return {**self._guard(get_batch, indices), "index": indices}
         except DataFault as error:

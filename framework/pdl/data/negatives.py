@@ -26,9 +26,9 @@ class Negatives:
         draws.rows(256, 4, epoch=0, step=17, positives=seen, lists=users)  # int64 [256, 4], none that its user has seen
         scores - draws.log_chances[items]                                 # the logQ correction
 
-    An item's chance is in proportion to counts[item] ** alpha (int or float [num_items + 1], counts[0] is not read; an
-    item without a count is drawn only with alpha 0); without `counts`, or with alpha 0, all are as likely. A draw takes
-    the same time whatever the number of items (alias tables: Walker 1977, Vose 1991).
+    An item's probability is proportional to counts[item] ** alpha (int or float [num_items + 1], counts[0] is not read;
+    an item without a count is drawn only with alpha 0); without `counts`, or with alpha 0, all are as likely. A draw
+    takes the same time whatever the number of items (alias tables: Walker 1977, Vose 1991).
     """
 
     def __init__(self, num_items: int, *, counts: Array | None = None, alpha: float = 1.0, seed: int = 0) -> None:

@@ -25,7 +25,7 @@ from pdl.errors import ConfigError, UsageError
 class Transform:
     """Base of all transforms: a frozen dataclass whose fields are its config keys.
 
-    Most transforms only look at the picture and override `image(image, rng)`; others override `__call__`.
+    Most transforms only change the image and override `image(image, rng)`; others override `__call__`.
     """
 
     batch_level: ClassVar[bool] = False
@@ -38,7 +38,7 @@ class Transform:
         raise NotImplementedError(f"{type(self).__name__} must define image or __call__")
 
     def deployed(self) -> list[dict[str, Any]]:
-        """The steps (`pdl.runtime.steps`) that do the same to one picture in a bundle; UsageError where none do."""
+        """The steps (`pdl.runtime.steps`) that do the same to an image in a bundle; UsageError where there are none."""
         raise UsageError(f"{type(self).__name__} has no form that a bundle can hold")
 
     def config(self) -> dict[str, Any]:
@@ -206,7 +206,7 @@ def deployed_steps(transforms: Sequence[Any]) -> list[dict[str, Any]]:
 
 
 def prepares(transforms: Sequence[Any]) -> Callable[[Any], dict[str, Any]]:
-    """One picture -> {"image": what evaluation transforms make of it}, as `pdl.train.Deployment.prepare` gives it."""
+    """A function from one image to {"image": the image after the evaluation transforms}."""
     pipeline = Pipeline(transforms)
 
     def prepare(image: Any) -> dict[str, Any]:

@@ -69,7 +69,7 @@ class WeightedSampler(Sampler):
 
     @classmethod
     def balanced(cls, labels: np.ndarray, *, num_samples: int | None = None, seed: int = 0) -> WeightedSampler:
-        """Every class as likely as any other: a sample weighs 1 / (samples of its class)."""
+        """Weights that make every class equally likely: 1 / (samples of its class)."""
         counts = np.bincount(labels)
         return cls(1.0 / counts[labels], num_samples=num_samples, seed=seed)
 

@@ -1,4 +1,4 @@
-"""Stable splits: which samples belong to train, val and test when nobody has decided yet."""
+"""Stable splits into train, val and test for data that has no official ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where data sets lie on disk, and the cache of decoded arrays beside them."""
+"""Where data sets are on disk, and the cache of decoded arrays."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def _function(function: FunctionType) -> Any:
 
 
 class _Refused:
-    """A function that cannot be rewritten: called as it is, and if that stops the trace, the reason is told."""
+    """A function that cannot be rewritten: called as it is; if that stops the trace, the reason is reported."""
 
     def __init__(self, function: Callable[..., Any], error: ConversionError) -> None:
         self.function, self.error = function, error

@@ -215,7 +215,7 @@ class Rewriter(ast.NodeTransformer):
 
     # -- expressions ---------------------------------------------------------------------------------------------------
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
-        """``and_(a, lambda: b)``: the second is asked only where Python would ask it."""
+        """``and_(a, lambda: b)``: the second is evaluated only where Python would evaluate it."""
         if any(isinstance(n, ast.NamedExpr) for v in node.values[1:] for n in ast.walk(v)):
             return self.generic_visit(node)
         cheap = all(_cannot_fail(v) for v in node.values[1:])

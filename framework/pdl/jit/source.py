@@ -21,7 +21,7 @@ class Source(NamedTuple):
 
 
 def locate(function: FunctionType) -> Source:
-    """The tree of a function, found in its file by line; raises where the source is not to be had or has changed."""
+    """The tree of a function, found in its file by line; raises where the source is not available or has changed."""
     code = function.__code__
     place = Place(code.co_filename, code.co_firstlineno)
     linecache.checkcache(code.co_filename)
@@ -69,7 +69,7 @@ def _fits(node: FunctionNode, code: CodeType) -> bool:
 
 
 def _same_columns(node: FunctionNode, code: CodeType) -> bool:
-    """The code's instructions lie inside the body: tells lambdas on one line apart."""
+    """The code's instructions lie inside the body: distinguishes lambdas on one line."""
     body = node.body if isinstance(node, ast.Lambda) else node.body[0]
     inside = [p for p in code.co_positions() if p[0] == body.lineno and p[2] is not None and p[3] != p[2]]
     assert body.end_col_offset is not None

@@ -187,7 +187,7 @@ def _holds(value: Any) -> bool:
 
 # -- values ------------------------------------------------------------------------------------------------------------
 def alike(a: Any, b: Any) -> tuple[Tensor, Tensor]:
-    """Two numbers or tensors as tensors; a Python number takes the dtype of the tensor beside it."""
+    """Two numbers or tensors as tensors; a Python number takes the dtype of the other one, if that is a tensor."""
     if isinstance(a, Tensor) or not isinstance(b, Tensor):
         first = as_tensor(a, b)
         return first, as_tensor(b, first if isinstance(a, Tensor) else a)
@@ -195,7 +195,7 @@ def alike(a: Any, b: Any) -> tuple[Tensor, Tensor]:
 
 
 def as_tensor(value: Any, beside: Any = None) -> Tensor:
-    """A tensor; a number of its own dtype, or that of what is beside it where it can hold the value."""
+    """A tensor; a number takes the dtype of the other operand if that can hold the value, else its own."""
     if isinstance(value, Tensor):
         return value
     if isinstance(value, np.generic):

@@ -1,4 +1,4 @@
-"""Activations as layers; formulas and sources stand at the ops (`pdl.ops.activation`)."""
+"""Activations as layers; formulas and sources are those of the ops (`pdl.ops.activation`)."""
 
 from __future__ import annotations
 

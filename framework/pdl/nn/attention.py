@@ -75,8 +75,8 @@ class MultiHeadAttention(Module):
     ) -> Tensor:
         """q [N, L, embed_dim], k [N, S, kdim] (default q), v [N, S, vdim] (default k) -> [N, L, embed_dim].
 
-        `mask` broadcasts to [N, heads, L, S]: bool (False: kept out) or floats that are added. `is_causal`: position i
-        sees 0..i.
+        `mask` broadcasts to [N, heads, L, S]: bool (False: not attended to) or floats that are added. `is_causal`:
+        position i sees 0..i.
         """
         k = q if k is None else k
         v = k if v is None else v

@@ -27,7 +27,7 @@ class ModuleList(Module):
         return self
 
     def insert(self, index: int, module: Module) -> None:
-        """Put a module before number `index`; those behind it are renamed."""
+        """Insert a module before number `index`; later ones are renamed."""
         modules = list(self)
         modules.insert(index, module)
         self._become(modules)

@@ -1,5 +1,5 @@
-"""Dropout: values, channels or whole samples set to zero in training; the rest is scaled so that means stay. Nothing
-happens in evaluation.
+"""Dropout: values, channels or whole samples set to zero in training; the rest is scaled so that the mean is
+unchanged. In evaluation nothing is dropped.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Weights from elsewhere: PyTorch's layouts turned into pdl's.
+"""Weights of PyTorch: its layouts translated into pdl's, and back.
 
 PyTorch keeps a linear weight as [out, in] and a convolution's as [out, in / groups, *kernel]; pdl as [in, out] and
 [*kernel, in / groups, out].

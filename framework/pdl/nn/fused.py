@@ -1,4 +1,4 @@
-"""Chains of convolution, batch norm and activation that leave the normalisation to whoever reads the result.
+"""Chains of convolution, batch norm and activation that leave the normalisation to the next layer.
 
 A net's block calls `conv_norm` for its layers in turn and `finish` at its end, instead of the layers themselves: the
 same values and gradients in fewer passes over memory (`pdl.norm_conv`).
@@ -16,8 +16,8 @@ from pdl.tensor import Tensor
 
 
 class Raw(NamedTuple):
-    """The output of a convolution, and what is still to happen to it: (value - mean) / sqrt(var + eps) scale + shift,
-    then the activation.
+    """The output of a convolution, and what is still to be applied to it: (value - mean) / sqrt(var + eps) scale +
+    shift, then the activation.
     """
 
     value: Tensor

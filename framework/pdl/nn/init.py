@@ -202,7 +202,7 @@ def _fan(shape: tuple[int, ...], mode: Mode) -> int:
 
 def _fill(x: T, draw: Callable[[Array], object], factor: float, shift: float) -> T:
     """factor u + shift, float32 numbers u drawn in the order of the elements: piece by piece, so that a table needs no
-    memory beside its own."""
+    memory but its own."""
     if _drawing.skipped:
         return x
     target = x._data if x._data.flags.c_contiguous else np.empty(x.shape, x.dtype)

@@ -1,4 +1,4 @@
-"""Losses as modules; formulas and sources stand at the ops (`pdl.ops.loss`). `reduction` is mean, sum or none."""
+"""Losses as modules; formulas and sources are those of the ops (`pdl.ops.loss`). `reduction` is mean, sum or none."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ class MultiMarginLoss(_MarginLoss):
 
 
 class CTCLoss(_Loss):
-    """Connectionist temporal classification: -log of the chance of the targets under all alignments. Graves et al.,
+    """Connectionist temporal classification: -log of the probability of the targets over all alignments. Graves et al.,
     ICML 2006.
     """
 

@@ -1,8 +1,7 @@
 """`Module`: a function with parameters, made of other modules.
 
-Attributes are the whole registry. A `Parameter`, a `Buffer` or a `Module` set on a module belongs to it, found where it
-lies, in the instance's `__dict__`, in the order it was set; so reading one costs an ordinary attribute access, and
-nothing can fall out of step.
+There is no registry besides the attributes: a `Parameter`, a `Buffer` or a `Module` that is set on a module is found in
+the instance's `__dict__`, in the order of setting. Reading one costs an ordinary attribute access.
 """
 
 from __future__ import annotations
@@ -201,7 +200,7 @@ class Module:
     def state_dict(self, prefix: str = "") -> dict[str, Tensor]:
         """Parameters and persistent buffers by path, as detached tensors that share the module's memory.
 
-        A tensor with two names (tied weights) is there twice.
+        A tensor with two names (tied weights) appears twice.
         """
         return {name: Tensor._wrap(value.data) for name, value in _state(self, prefix)}
 

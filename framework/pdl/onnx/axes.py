@@ -38,7 +38,7 @@ def _name(own: str | None, port: Port, axis: int, taken: dict[str, str]) -> str:
 
 
 def _usual(port: Port, axis: int) -> str:
-    """n for the first axis; h and w for pictures; else the input's name and the axis."""
+    """n for the first axis; h and w for images; else the input's name and the axis."""
     pictures = {4: {2: "h", 3: "w"}, 5: {2: "d", 3: "h", 4: "w"}}
     rank = len(port.shape or ())
     return "n" if axis == 0 else pictures.get(rank, {}).get(axis) or _identifier(f"{port.name}_{axis}")

@@ -140,7 +140,7 @@ def reads(node: Node) -> Iterator[str]:
 
 # -- running -----------------------------------------------------------------------------------------------------------
 class Plan:
-    """What running one graph needs to know: functions of its nodes, and which values nobody reads after each."""
+    """What running one graph needs to know: functions of its nodes, and which values are not used after each."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -154,7 +154,7 @@ class Plan:
         self.dying = self._dying()
 
     def _dying(self) -> list[tuple[str, ...]]:
-        """For each node, the names made in this graph that nobody reads after it."""
+        """For each node, the names made in this graph that are not used after it."""
         kept = {p.name for p in self.graph.outputs} | self.constants.keys()
         seen: set[str] = set()
         found = []

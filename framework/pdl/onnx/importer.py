@@ -2,7 +2,7 @@
 
 The graph is traced with examples for its dynamic axes. Python code of the table may branch on a size, and shape
 arithmetic may leave what `pdl.dims` follows; so the program is compared, node by node, with fresh traces at other
-sizes. Where they differ the model stays a graph, which the runtime traces anew for each input shape.
+sizes. Where they differ the model stays a graph, which the runtime traces again for each input shape.
 """
 
 from __future__ import annotations

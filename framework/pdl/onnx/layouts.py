@@ -95,6 +95,6 @@ def _same(size: int, kernel: int, stride: int, dilation: int) -> int:
 
 
 def halves(total: int, odd_behind: bool) -> tuple[int, int]:
-    """A padding split in two; the odd cell goes behind or before."""
+    """A padding split in two; the odd cell goes to the end or to the beginning."""
     small = total // 2
     return (small, total - small) if odd_behind else (total - small, small)

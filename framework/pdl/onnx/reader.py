@@ -1,6 +1,6 @@
 """Reading ONNX files (with the `onnx` package) into `Graph`: weights, external data, functions expanded, order checked.
 
-A file is not trusted: sizes are compared with the bytes that are there before anything is allocated, external data
+A file is not trusted: sizes are compared with the bytes of the file before anything is allocated, external data
 stays inside the model's folder, and every fault is a UsageError that says where.
 """
 
@@ -193,7 +193,7 @@ class _Reader:
 
     # -- tensors -------------------------------------------------------------------------------------------------------
     def tensor(self, proto: Any, what: str) -> Array:
-        """The array of a TensorProto, its size checked against the bytes that are there."""
+        """The array of a TensorProto, its size checked against the bytes of the file."""
         dtype = dtype_of(proto.data_type, what)
         name = ELEMENTS[proto.data_type]
         shape = tuple(int(n) for n in proto.dims)

@@ -120,7 +120,7 @@ def load_table() -> None:
 
 
 class Context:
-    """What a table function may know beside its inputs.
+    """What a table function may know besides its inputs.
 
     node       the node
     opset      the version of the node's operator set

@@ -104,7 +104,7 @@ def astype(x: TensorLike, dtype: Any) -> Tensor:
 
 
 def as_tensors(*values: TensorLike) -> tuple[Tensor, ...]:
-    """Tensors of one common dtype; Python scalars take it from the tensors beside them."""
+    """Tensors of one common dtype; Python scalars take that of the tensors."""
     common: DType | None = None
     for v in values:
         if not isinstance(v, bool | int | float | complex):

@@ -157,7 +157,7 @@ def linear_cross_entropy(
     more go with that form:
 
     first   classes below this number take no part, such as the row of a table that is no item; no label is one
-    ids     int64 [K]: what each class is, where classes are drawn by chance (a sampled softmax: w are rows of a table,
+    ids     int64 [K]: the class of each column, where classes are sampled (a sampled softmax: w are rows of a table,
             b may hold minus the logarithm of what is expected of each). A class that has the id of a row's label but is
             not the label itself takes no part in that row's softmax, one with a negative id in none
     """

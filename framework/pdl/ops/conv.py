@@ -283,9 +283,9 @@ def conv2d(
     """Cross-correlate x [N, H, W, C] with w [KH, KW, C/groups, O] (+ b [O]) -> [N, H', W', O].
 
     stride, dilation: one number, or one a dimension. padding: one number, one a dimension, (before, after) pairs,
-    'valid' (none) or 'same' (stride 1: output sizes equal input sizes; the odd cell goes behind). groups: channels fall
-    into that many blocks, output block i reads input block i; groups == C is a depthwise convolution. H' = floor((H +
-    padding - dilation (KH - 1) - 1) / stride) + 1.
+    'valid' (none) or 'same' (stride 1: output sizes equal input sizes; the odd cell goes to the end). groups: channels
+    fall into that many blocks, output block i reads input block i; groups == C is a depthwise convolution. H' =
+    floor((H + padding - dilation (KH - 1) - 1) / stride) + 1.
     """
     return _conv(2, x, w, b, stride, padding, dilation, groups)
 

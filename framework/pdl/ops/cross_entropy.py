@@ -169,7 +169,7 @@ def cross_entropy(
 class SoftCrossEntropy(Op):
     """loss = sum_c q[c] (lse - x[c]) per row, q[c] = w[c] ((1 - s) target[c] + s / C), lse = log sum_c e^x[c].
 
-    x, target [..., C] (target float32 beside bfloat16), weight [C] or None. Outputs: the loss, reduced (the mean
+    x, target [..., C] (target float32 with bfloat16 x), weight [C] or None. Outputs: the loss, reduced (the mean
     divides by the number of rows); lse [...]; sum_c q[c] [...]. The weight carries no gradient.
     """
 

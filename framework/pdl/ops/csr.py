@@ -35,7 +35,8 @@ class CSR:
     t_indptr   int64 [columns + 1], t_indices int32 [E]: the same of the transposed matrix
     t_edges    int32 [E], the place among the E that each nonzero of the transposed matrix has here
 
-    A tree of arrays (or tensors): it may stand in batches and go through compiled steps. Make one with `from_coo`.
+    A tree of arrays (or tensors): it may be part of batches and of the inputs of compiled steps. Make one with
+    `from_coo`.
     """
 
     indptr: Any

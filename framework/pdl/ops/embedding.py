@@ -89,7 +89,7 @@ def embedding(table: Tensor, index: Tensor, *, padding_idx: int | None = None, s
 
     The gradient adds each row's shares in the order of `index` (the same bits for any number of threads); the row
     `padding_idx` receives none. With `sparse` it holds only the rows in use (`SparseGrad`), if table is a leaf: a large
-    table then costs what is used of it, in memory and in the optimiser's step. Raises ShapeError for a number outside
+    table then costs only its rows in use, in memory and in the optimiser's step. Raises ShapeError for a number outside
     the table.
     """
     return apply(Embedding(padding_idx, sparse), table, index)

@@ -367,7 +367,7 @@ def nonzero(x: TensorLike) -> tuple[Tensor, ...]:
 
 
 def gather(x: TensorLike, indices: TensorLike, *, axis: int = -1) -> Tensor:
-    """y[i][j] = x[i][indices[i][j]] along `axis` (here the last), for any rank; the other sizes are equal."""
+    """``y[i, j] = x[i, indices[i, j]]`` along `axis` (here the last), for any rank; the other sizes are equal."""
     return cast(Tensor, apply(Gather(axis), as_tensor(x), as_tensor(indices)))
 
 
@@ -385,15 +385,16 @@ def take_along_axis(x: TensorLike, indices: TensorLike, *, axis: int = -1) -> Te
 
 
 def scatter_add(x: TensorLike, indices: TensorLike, updates: TensorLike, *, axis: int = -1) -> Tensor:
-    """`x` with updates[i][j] added at [i][indices[i][j]] along `axis` (here the last); repeated places add up."""
+    """`x` with ``updates[i, j]`` added at ``[i, indices[i, j]]`` along `axis` (here the last); repeated places add
+    up."""
     x, updates = as_tensors(x, updates)
     return cast(Tensor, apply(ScatterAdd(axis), x, as_tensor(indices), updates))
 
 
 def scatter(x: TensorLike, indices: TensorLike, updates: TensorLike, *, axis: int = -1) -> Tensor:
-    """`x` with updates[i][j] put at [i][indices[i][j]] along `axis` (here the last).
+    """`x` with ``updates[i, j]`` stored at ``[i, indices[i, j]]`` along `axis` (here the last).
 
-    Of repeated places the last one stays; the gradient of `updates` is right only where none repeats.
+    Of repeated places the last one is kept; the gradient of `updates` is right only where no place repeats.
     """
     x, updates = as_tensors(x, updates)
     return cast(Tensor, apply(Scatter(axis), x, as_tensor(indices), updates))

@@ -1,4 +1,4 @@
-"""How large an output may be, for graphs from files that nobody has vouched for."""
+"""The allocation limit: how large an output may be, for graphs from files that are not trusted."""
 
 from __future__ import annotations
 

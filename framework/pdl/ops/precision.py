@@ -45,7 +45,7 @@ class Casting:
         return ins if rule is None else rule(self, ins)
 
     def meet(self, ins: Inputs) -> Inputs:
-        """bfloat16 beside float32, for functions that bring their arguments to one dtype before they call an op."""
+        """bfloat16 mixed with float32, for functions that bring their arguments to one dtype before they call an op."""
         return together(self, ins)
 
 

@@ -267,7 +267,7 @@ def swapaxes(x: TensorLike, axis1: int, axis2: int) -> Tensor:
 
 
 def moveaxis(x: TensorLike, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
-    """Dimensions `source` put at the places `destination`; the others keep their order."""
+    """Dimensions `source` moved to the positions `destination`; the others keep their order."""
     x = as_tensor(x)
     pairs = [[normalize_axis("moveaxis", a, x.ndim) for a in _sizes(v)] for v in (source, destination)]
     if len(pairs[0]) != len(pairs[1]):

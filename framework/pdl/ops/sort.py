@@ -123,7 +123,8 @@ def topk(x: TensorLike, k: int, *, axis: int = -1, largest: bool = True) -> tupl
 
 
 def searchsorted(x: TensorLike, v: TensorLike, *, side: str = "left") -> Tensor:
-    """Places (int64) where `v` would enter the ascending 1-D `x`: before equal elements, or behind ("right")."""
+    """Indices (int64) at which `v` would be inserted into the ascending 1-D `x`: before equal elements, or after
+    ("right")."""
     return cast(Tensor, apply(SearchSorted(side), *as_tensors(x, v)))
 
 

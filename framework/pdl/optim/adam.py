@@ -69,8 +69,8 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam whose weight decay acts on the weights: p -= lr weight_decay p, beside the step. Loshchilov & Hutter, arXiv
-    1711.05101.
+    """Adam whose weight decay acts on the weights: p -= lr weight_decay p, in addition to the step. Loshchilov &
+    Hutter, arXiv 1711.05101.
     """
 
     decoupled = True

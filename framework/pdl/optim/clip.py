@@ -22,7 +22,7 @@ def clip_grad_norm_(
     """Scale all gradients by min(1, max_norm / (norm + 1e-6)), where norm is that of all of them as one vector; returns
     norm.
 
-    `norm_type` is the p of the norm (inf: the largest magnitude). A norm that is not finite leaves NaN behind, or
+    `norm_type` is the p of the norm (inf: the largest magnitude). A norm that is not finite makes the gradients NaN, or
     raises.
     """
     if max_norm < 0 or norm_type <= 0:

@@ -1,11 +1,11 @@
 """Learning-rate schedules: pure functions of time.
 
-A schedule answers with the factor by which each group's own learning rate is multiplied:
+A schedule returns the factor by which each group's own learning rate is multiplied:
 
     factor = Cosine()(step, total)             # update `step` (from 0) of `total`
     factor = Warmup(Cosine(), steps=500)(step, total)
 
-Nothing is accumulated, so a resumed run is exact; `ReduceOnPlateau`, which reacts to what is measured, is the one with
+Nothing is accumulated, so a resumed run is exact; `ReduceOnPlateau`, which reacts to measurements, is the one with
 state. Durations are in `unit`s: "epochs" (the third argument says how many updates make one), "steps" (updates) or
 "fraction" (of the whole training).
 """
@@ -29,12 +29,12 @@ class Schedule(ABC):
 
     @abstractmethod
     def __call__(self, step: float, total: float | None = None, epoch: float = 1) -> float:
-        """The factor for update `step`, counted from 0, of `total` (None where nobody knows); `epoch` updates make an
+        """The factor for update `step`, counted from 0, of `total` (None if unknown); `epoch` updates make an
         epoch.
         """
 
     def observe(self, value: float, mode: Literal["min", "max"] = "min") -> None:  # noqa: B027 - most need not listen
-        """Hear of an evaluation: `value` was measured, and less ("min") or more ("max") of it is better."""
+        """Take in the result of an evaluation: `value`, of which less ("min") or more ("max") is better."""
 
     def state_dict(self) -> dict[str, Any]:
         """What `observe` changed; empty for pure schedules."""
@@ -200,7 +200,7 @@ class Warmup(Schedule):
         return (self.start + (1 - self.start) * step / length) * self.schedule(0, rest, epoch)
 
     def observe(self, value: float, mode: Literal["min", "max"] = "min") -> None:
-        """Tell the inner schedule."""
+        """Pass the value on to the inner schedule."""
         self.schedule.observe(value, mode)
 
     def state_dict(self) -> dict[str, Any]:
@@ -218,7 +218,7 @@ class _Several(Schedule):
     schedules: list[Schedule]
 
     def observe(self, value: float, mode: Literal["min", "max"] = "min") -> None:
-        """Tell every one."""
+        """Pass the value on to every schedule."""
         for schedule in self.schedules:
             schedule.observe(value, mode)
 

@@ -33,12 +33,12 @@ class Scheduler:
         return self.schedule(self.last_step, self.total_steps, self.steps_per_epoch)
 
     def step(self) -> None:
-        """An update was made; set the learning rate of the next."""
+        """Count an update, and set the learning rate of the next."""
         self.last_step += 1
         self._apply()
 
     def observe(self, value: float, mode: Literal["min", "max"] = "min") -> None:
-        """Tell the schedule what an evaluation measured."""
+        """Pass the result of an evaluation on to the schedule."""
         self.schedule.observe(value, mode)
         self._apply()
 
@@ -48,7 +48,7 @@ class Scheduler:
             group["lr"] = group["initial_lr"] * factor
 
     def state_dict(self) -> dict[str, Any]:
-        """The number of updates made, and what the schedule remembers."""
+        """The number of updates made, and the schedule's own state."""
         return {"last_step": self.last_step, "schedule": self.schedule.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -96,7 +96,7 @@ class BranchRecorder(Recorder):
         return found
 
     def input(self, spec: Spec, name: str, requires_grad: bool = False) -> Symbol:
-        """A new input; all that can be learned are, since who wants a gradient is known only to the caller."""
+        """A new input; it may need a gradient if its dtype can have one, because only the caller knows which do."""
         made = super().input(spec, name, is_differentiable(spec.dtype))
         self._own.add(made.value)
         return made
@@ -154,8 +154,8 @@ class Block:
 
     # -- running -------------------------------------------------------------------------------------------------------
     def run(self, outs: Arrays, ins: Sequence[Array], *, copied: int) -> None:
-        """Compute `outs`. The first `copied` inputs are copied into the program's own memory; the others are read where
-        they lie, which binds the program anew whenever they lie elsewhere.
+        """Compute `outs`. The first `copied` inputs are copied into the program's own memory; the others are read in
+        place, which binds the program again whenever their memory is another.
         """
         found = self._executables.get(copied)
         if found is None:

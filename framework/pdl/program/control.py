@@ -175,8 +175,8 @@ class WhileGrad(_Nested):
 class Call(_Nested):
     """The outputs of a traced function, run as a program; with gradients also the number of the call.
 
-    wanted   the inputs that gradients may be asked of
-    copied   how many of the inputs, the first ones, lie elsewhere at every call
+    wanted   the inputs that may need gradients
+    copied   how many of the inputs, the first ones, are in other memory at every call
     """
 
     block: Block

@@ -40,7 +40,7 @@ class _Step(NamedTuple):
 class Executable:
     """``executable(*arrays)`` runs a program and returns its outputs as arrays (None where the program has none).
 
-    All arrays of the program lie in one block that is kept, so a run allocates nothing; outputs are windows on that
+    All arrays of the program are in one block that is kept, so a run allocates nothing; outputs are views of that
     block and are overwritten by the next run. One thread at a time may run it; others wait.
 
     native    tape or not: False makes every call from Python
@@ -157,7 +157,7 @@ class Executable:
         raise RuntimeError(f"{step.node.op} stopped on the tape and not from Python")
 
     def _rebind_where_moved(self) -> None:
-        """Bind anew where a captured tensor has another array than before."""
+        """Bind again where a captured tensor has another array than before."""
         if not self.frozen and any(tensor._data is not array for tensor, array in self._bound):
             self._bind()
 

@@ -30,7 +30,7 @@ class Value:
 
     @property
     def constant(self) -> bool:
-        """A captured tensor that belongs to nobody's state: its values are part of the program."""
+        """A captured tensor that is no module's state: its values are part of the program."""
         return self.tensor is not None and not is_state(self.tensor)
 
     @property

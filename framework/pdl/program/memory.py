@@ -1,4 +1,4 @@
-"""The memory plan: where every array of a program lies, decided once.
+"""The memory plan: the place of every array of a program, decided once.
 
 Values whose lifetimes do not overlap share bytes of one block. Offsets are found greedily, largest array first, each at
 the lowest place that is free during its whole life (Pisarchyk & Lee, arXiv 2001.03288).
@@ -35,7 +35,7 @@ class Plan:
     storages      ranges of the arena
     owner         value -> its storage; captured values have none
     views         values that are windows on their node's first input
-    arena_bytes   size of the block: the peak memory of a run, beside captured tensors
+    arena_bytes   size of the block: the peak memory of a run, without captured tensors
     """
 
     storages: list[Storage]

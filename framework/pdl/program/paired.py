@@ -94,7 +94,7 @@ class Paired:
         return TwoPart(program, self.copied, len(self.block.specs)), tensors
 
     def _drop(self, number: int) -> None:
-        """The graph of a call is gone: nobody will ask for its gradient."""
+        """The graph of a call was freed: its gradient can no longer be requested."""
         with self._lock:
             executable = self._running.pop(number, None)
         if executable is not None:

@@ -20,7 +20,7 @@ from pdl.tensor import Tensor, TensorLike, _GradMode, _Tracing, casting, set_gra
 
 
 class Symbol(Tensor):
-    """A tensor in a trace: shape and dtype are known, values are not; asking for them raises `TraceError`."""
+    """A tensor in a trace: shape and dtype are known, values are not; reading them raises `TraceError`."""
 
     __slots__ = ("value",)
 
@@ -324,7 +324,7 @@ def _dense(g: Tensor | None) -> Tensor | None:
 
 
 def is_tracing() -> bool:
-    """Whether the code that asks is being traced into a program."""
+    """Whether the calling code is being traced into a program."""
     return _Tracing.recorder is not None
 
 

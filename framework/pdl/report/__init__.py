@@ -1,4 +1,4 @@
-"""Reports: one static HTML file, with curves as SVG and pictures inside; no script, no request to anywhere."""
+"""Reports: one static HTML file, with charts as SVG and embedded images; no scripts, no requests."""
 
 from pdl.report.card import Card
 from pdl.report.chart import line_chart

@@ -1,5 +1,5 @@
-"""Drawings of answers as files: an image with a label below it, outlines where the answer names places, texts beside
-them; or an SVG that a step made.
+"""Drawings of answers as files: an image with a label below it, outlines of what was detected, the texts that were read
+next to them; or an SVG that a step made.
 
 Labels become a PNG. Texts become an SVG with the image inside, because they may be in any script: the viewer has the
 fonts, OpenCV has none.
@@ -65,7 +65,7 @@ def outlined(image: Array, marks: Sequence[Mark]) -> Array:
 
 
 def svg(image: Array, marks: Sequence[Mark], below: str = "") -> str:
-    """The image with outlines, and beside it each text at the same place; or with a line of text below it."""
+    """The image with outlines, and to its right each text at the same place; or with a line of text below it."""
     height, width = image.shape[:2]
     zoom = max(1.0, 256 / width)
     inside = f"data:image/png;base64,{base64.b64encode(png(np.ascontiguousarray(image))).decode()}"

@@ -14,7 +14,7 @@ class Card:
     title     such as "LeNet, 10 classes"
     summary   what it answers, in a few sentences
     protocol  how its metrics are measured
-    use       how to ask it, in Python and on the command line
+    use       how to use it, in Python and on the command line
     data      what it was learned from
     """
 
@@ -57,7 +57,8 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 
 def _cell(value: Any, name: str) -> str:
-    """Metrics of a split with four digits; summary metrics, which stand beside exact values, with all that count."""
+    """Metrics of a split with four digits; summary metrics, which are compared with exact values, with all significant
+    ones."""
     if isinstance(value, str):
         return value
     return "-" if value is None else f"{value:.4f}" if "/" in name else f"{value:.9g}"

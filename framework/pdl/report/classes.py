@@ -1,4 +1,4 @@
-"""What a report says of classes: how well each is told, and which are taken for which."""
+"""Sections on classes: precision and recall of each, the confusion matrix, the most frequent confusions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ PAIRS = 25
 
 
 def class_sections(counts: np.ndarray, classes: Sequence[str], split: str) -> list[Section]:
-    """From counts [C, C] (row: the true class, column: the predicted one): each class, the matrix, what is confused."""
+    """Of counts [C, C] (row: the true class, column: the predicted one): a table of the classes, the matrix, the most
+    frequent confusions."""
     made = [Section(f"Classes ({split})", class_table(counts, classes))]
     if len(classes) <= MATRIX_CLASSES:
         made.append(Section("Confusion matrix", heat_table(counts, classes)))

@@ -1,4 +1,4 @@
-"""The parts of a page: tables, heat maps, pictures, and the document around them."""
+"""The parts of a page: tables, heat maps, images, and the document around them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pre { background: var(--soft); padding: .8rem; overflow-x: auto; font-size: .85r
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and what stands under it, as HTML (text from outside goes through `escape` first)."""
+    """A heading and the HTML below it (text from outside goes through `escape` first)."""
 
     title: str
     html: str

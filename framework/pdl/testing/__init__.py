@@ -12,7 +12,7 @@
     def test_ops_are_whole():
         assert op_faults("acme", CASES) == []
 
-What is wrong is said by an AssertionError; nothing here needs pytest.
+A failed check raises AssertionError; nothing here needs pytest.
 """
 
 from pdl.testing.case import Case, draws, forward

@@ -17,7 +17,7 @@ Draw: TypeAlias = "Callable[..., Array]"
 
 def draws(seed: int) -> tuple[Draw, Draw]:
     """Makers of float64 inputs, ``f(*shape)`` in [-1, 1), and of int64 inputs, ``i(*shape, high=5, low=0)``, from a
-    generator of their own: a case that is added later moves no number of the others, and puts none beside a kink."""
+    generator of their own: a case that is added later moves no number of the others, and puts none near a kink."""
     rng = np.random.default_rng(seed)
 
     def floats(*shape: int) -> Array:
@@ -92,7 +92,7 @@ class Case:
         return self.differentiable != () and any(x is not None and x.dtype.kind in "fc" for x in self.inputs)
 
     def carriers(self, outputs: Sequence[Tensor]) -> list[int]:
-        """Which of `outputs` should carry a gradient when every float and complex input asks for one."""
+        """Which of `outputs` should carry a gradient when every float and complex input requires one."""
         if not self.learns:
             return []
         floating = [number for number, y in enumerate(outputs) if is_differentiable(y.dtype)]
@@ -107,7 +107,7 @@ class Case:
     def tensors(self, dtype: Any = None, *, grad: bool = False, every: bool = False) -> list[Tensor | None]:
         """The inputs as tensors; float ones cast to `dtype`, complex ones to its complex partner.
 
-        With `grad` those of the case's `grad` ask for a gradient, with `every` all that are float or complex.
+        With `grad` those of the case's `grad` require a gradient, with `every` all that are float or complex.
         """
         made: list[Tensor | None] = []
         wanted = range(len(self.inputs)) if every or self.grad is None else self.grad

@@ -46,7 +46,7 @@ def as_tuple(value: Any) -> tuple[Tensor, ...]:
 
 
 def check_value(case: Case) -> None:
-    """`infer` tells shape and dtype of what the body makes, the op survives JSON, values equal the reference's."""
+    """`infer` gives the shape and dtype that the body makes, the op survives JSON, values equal the reference's."""
     seen: list[Op] = []
 
     def observe(op: Op, ins: tuple[Any, ...], outs: tuple[Array, ...]) -> None:
@@ -79,7 +79,7 @@ def check_gradients(case: Case, *, fast_mode: bool = True) -> None:
 
 
 def _wide(tensor: Tensor | None) -> Tensor | None:
-    """The same values in float64 or complex128; asks for a gradient if the tensor does."""
+    """The same values in float64 or complex128; with requires_grad if the tensor has it."""
     if tensor is None or not is_differentiable(tensor.dtype):
         return tensor
     dtype = np.complex128 if tensor.dtype.kind == "c" else np.float64
@@ -87,7 +87,7 @@ def _wide(tensor: Tensor | None) -> Tensor | None:
 
 
 def _values_and_gradients(case: Case, inputs: list[Tensor | None]) -> list[list[Tensor | None]]:
-    """The outputs, and the gradients of their weighted sum for the inputs that ask for one."""
+    """The outputs, and the gradients of their weighted sum for the inputs that require one."""
     made = as_tuple(case.call(*inputs))
     asked = [x for x in inputs if x is not None and x.requires_grad]
     carrying = [y for y in made if y.requires_grad]
@@ -262,7 +262,7 @@ class OpCheck:
     case: Case
 
     def __call__(self) -> None:
-        """Run it; an AssertionError says what is wrong."""
+        """Run the check; AssertionError if it fails."""
         self.body(self.case)
 
     def __str__(self) -> str:

@@ -111,7 +111,7 @@ def _apply(image: np.ndarray, t: float, rng: SampleRandom, fill: _Fill, wide: bo
 class RandAugment(Transform):
     """`num_ops` random operations in a row, all at the same magnitude (Cubuk et al., arXiv 1909.13719).
 
-    The operations and their ranges stand at the top of this module. magnitude in 0..30; uint8 images only.
+    The operations and their ranges are listed at the top of this module. magnitude in 0..30; uint8 images only.
     """
 
     num_ops: Annotated[int, Range(1)] = 2

@@ -1,4 +1,4 @@
-"""Erase a part of the picture."""
+"""Erase a part of the image."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RandomErasing(ImageBatchTransform):
                   ratio=span(owner, "ratio", self.ratio, 0, above=True))
 
     def _erase(self, out: np.ndarray, rng: SampleRandom) -> None:
-        """Erase in place; `rng` stands behind the draw of p."""
+        """Erase in place; `rng` has already drawn whether (p)."""
         height, width = out.shape[:2]
         low, high = (math.log(r) for r in self.ratio)
         for _ in range(10):

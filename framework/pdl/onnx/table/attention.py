@@ -184,7 +184,7 @@ def _rotary(
     ctx: Context, x: Any, cos_cache: Any, sin_cache: Any, position_ids: Any = None, *, interleaved: int = 0,
     num_heads: int = 0, rotary_embedding_dim: int = 0,
 ) -> Any:  # fmt: skip
-    """Pairs of features turned by angles that grow with the position (Su et al., arXiv 2104.09864)."""
+    """Pairs of features rotated by angles that grow with the position (Su et al., arXiv 2104.09864)."""
     x, cos, sin = tensor(x), tensor(cos_cache), tensor(sin_cache)
     flat = x.shape if x.ndim == 3 else None
     x = _split_heads(ctx, x, num_heads)

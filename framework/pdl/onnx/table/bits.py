@@ -32,7 +32,7 @@ _invert = either(ops.bitwise_invert, np.invert)
 
 @onnx_op("BitwiseNot", since=18)
 def _not(ctx: Context, x: Any) -> Any:
-    """Every bit turned over."""
+    """Every bit inverted."""
     return _invert(x)
 
 

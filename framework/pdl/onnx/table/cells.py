@@ -18,7 +18,7 @@ Function = Callable[[Tensor], Tensor]
 
 
 class Options(NamedTuple):
-    """What the nodes say beside their inputs."""
+    """The attributes of the nodes."""
 
     direction: str
     layout: int

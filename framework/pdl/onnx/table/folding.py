@@ -66,7 +66,7 @@ def _max_unpool(
 
 @onnx_op("CenterCropPad", since=18)
 def _center_crop_pad(ctx: Context, x: Any, shape: Any, *, axes: Any = None) -> Any:
-    """x cut, or padded with zeros, about its centre; odd cells go behind."""
+    """x cut, or padded with zeros, about its centre; odd cells go to the end."""
     rank = len(x.shape)
     along = [a % rank for a in axes] if axes else list(range(rank))
     wanted = ctx.ints(shape, "the shape")

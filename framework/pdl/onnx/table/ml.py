@@ -1,4 +1,4 @@
-"""The few ops of ai.onnx.ml that stand beside neural nets."""
+"""The ops of ai.onnx.ml that occur with neural nets."""
 
 from __future__ import annotations
 

@@ -272,7 +272,7 @@ def _log_softmax_1(ctx: Context, x: Any, *, axis: int = 1) -> Any:
 
 
 def _over_rest(function: Any, x: Any, axis: int) -> Any:
-    """Before opset 13: over `axis` and all behind it together."""
+    """Before opset 13: over `axis` and all axes after it together."""
     axis = axis % max(1, x.ndim)
     if axis == x.ndim - 1:
         return function(x, axis=-1)

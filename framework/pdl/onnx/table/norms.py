@@ -1,4 +1,4 @@
-"""Normalisations beside those of batches and layers."""
+"""Normalisations other than those of batches and layers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pdl.tensor import Tensor
 @onnx_op("RMSNormalization", since=23)
 @in_single
 def _rms_norm(ctx: Context, x: Any, scale: Any, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1) -> Any:
-    """scale x / sqrt(mean x^2 + epsilon) over `axis` and all behind it (Zhang and Sennrich, arXiv 1910.07467)."""
+    """scale x / sqrt(mean x^2 + epsilon) over `axis` and all after it (Zhang and Sennrich, arXiv 1910.07467)."""
     x = tensor(x)
     axes = tuple(range(axis % x.ndim, x.ndim))
     return x * ops.rsqrt(ops.mean(ops.square(x), axis=axes, keepdims=True) + epsilon) * tensor(scale)
@@ -95,7 +95,7 @@ def _hardmax(ctx: Context, x: Any, *, axis: int = -1) -> Any:
 
 @onnx_op("Hardmax")
 def _hardmax_1(ctx: Context, x: Any, *, axis: int = 1) -> Any:
-    """Before opset 13: over `axis` and all behind it together."""
+    """Before opset 13: over `axis` and all axes after it together."""
     x = tensor(x)
     first = axis % x.ndim
     flat = ops.reshape(x, (math.prod(x.shape[:first]), math.prod(x.shape[first:])))

@@ -167,7 +167,7 @@ def _nms(
     ctx: Context, boxes: Any, scores: Any, most: Any = None, iou_threshold: Any = None, score_threshold: Any = None, *,
     center_point_box: int = 0,
 ) -> Any:  # fmt: skip
-    """[image, class, box] of the boxes kept: by falling score, those that overlap no kept box of their class by more
+    """[image, class, box] of the boxes kept: by descending score, those that overlap no kept box of their class by more
     than `iou_threshold` (intersection over union).
     """
     limit = 0 if most is None else int(scalar(most, "max_output_boxes_per_class"))

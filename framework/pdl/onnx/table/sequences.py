@@ -101,7 +101,7 @@ def _split(ctx: Context, x: Any, split: Any = None, *, axis: int = 0, keepdims: 
 
 @onnx_op("SequenceMap", since=17)
 def _map(ctx: Context, sequence: Any, *more: Any, body: Any) -> Any:
-    """The body's results for each element; further sequences are walked beside, tensors given whole."""
+    """The body's results for each element; further sequences are walked in parallel, tensors passed whole."""
     items = _sequence(ctx, sequence)
     for other in more:
         if isinstance(other, list) and len(other) != len(items):

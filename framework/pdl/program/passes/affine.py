@@ -167,6 +167,6 @@ def _rounded(array: Array, like: Array) -> Array:
 
 
 def fold_norms(program: Program) -> None:
-    """Norms with known statistics and per-channel arithmetic go into the product before or behind them."""
+    """Norms with known statistics and per-channel arithmetic go into the product before or after them."""
     with np.errstate(all="ignore"):  # weights may hold anything; what comes of it is theirs
         rewrite(program, (norm_behind_product, norm_behind_shift, scale_behind_transposed, norm_before_product))

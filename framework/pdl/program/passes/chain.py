@@ -101,5 +101,5 @@ def _one_cut(steps: Steps) -> bool:
 
 
 def make_chains(program: Program) -> None:
-    """Join neighbouring elementwise ops whose value nobody else reads."""
+    """Join neighbouring elementwise ops whose value has no other use."""
     rewrite(program, (extend_chain,))

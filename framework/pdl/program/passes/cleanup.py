@@ -1,4 +1,4 @@
-"""Passes that remove: equal nodes, nodes nobody reads, aliases."""
+"""Passes that remove equal nodes, unused nodes and aliases."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def norm_plus_residual(node: Node, graph: Graph) -> Fusion | None:
 
 
 def sum_then_layer_norm(node: Node, graph: Graph) -> Fusion | None:
-    """layer_norm(residual + dropout(x)); the sum itself stays at hand for whoever reads it, too."""
+    """layer_norm(residual + dropout(x)); the sum itself is an output, too, for nodes that read it."""
     op, total = node.op, node.inputs[0] if node.inputs else None
     if not isinstance(op, LayerNorm) or total is None or total.node is None or type(total.node.op) is not Add:
         return None
@@ -189,7 +189,7 @@ def _apply(rule: Rule, program: Program) -> bool:
 
 
 def reorder(program: Program) -> None:
-    """Put nodes behind what they read, and otherwise leave them in their order."""
+    """Put nodes after what they read, and otherwise keep their order."""
     place = {node: i for i, node in enumerate(program.nodes)}
     waits = {node: {v.node for v in node.inputs if v is not None and v.node is not None} for node in program.nodes}
     readers: dict[Node, list[Node]] = {}

@@ -59,7 +59,7 @@ class _Product(NamedTuple):
         return not getattr(self.op, "activation", "")
 
     def then(self, walk: Rewriter, function: Function = _IDENTITY, **more: Value | None) -> Value:
-        """The product with more behind it."""
+        """The product with more in its epilogue."""
         x, w, b, residual = self.inputs
         b, residual = more.get("b", b), more.get("residual", residual)
         op, plain = self.op, residual is None and not function.name
@@ -71,7 +71,7 @@ class _Product(NamedTuple):
 
 
 def _product(value: Value | None, walk: Rewriter) -> _Product | None:
-    """The product that made a value which nobody else reads."""
+    """The product that made a value which has no other use."""
     node = walk.single(value, *_PRODUCTS)
     if node is None or node.outputs[0].spec.dtype.kind == "c":
         return None
@@ -120,6 +120,6 @@ def activate_product(node: Node, walk: Rewriter) -> Value | None:
 
 
 def fuse_epilogues(program: Program) -> None:
-    """Padding, bias, residual and activation into products and norms; a sum into the layer norm behind it."""
+    """Padding, bias, residual and activation into products and norms; a sum into the layer norm after it."""
     rewrite(program, (pad_into_convolution, add_into_product, activate_product))
     apply_rules(program, (norm_plus_residual, norm_then_activation, sum_then_layer_norm))

@@ -162,7 +162,7 @@ def quantise_product(node: Node, walk: Rewriter) -> Value | None:
 
 
 def product_to_floats(node: Node, walk: Rewriter) -> Value | None:
-    """A product of bytes whose result is wanted in floats."""
+    """A product of bytes with a result in floats."""
     return _byte_product(node, walk, None, 0) if type(node.op) in PRODUCTS else None
 
 
@@ -215,12 +215,12 @@ def quantise_mean(node: Node, walk: Rewriter) -> Value | None:
 
 
 def mean_to_floats(node: Node, walk: Rewriter) -> Value | None:
-    """A mean of bytes whose result is wanted in floats."""
+    """A mean of bytes with a result in floats."""
     return _byte_mean(node, walk, None, 0) if type(node.op) in MEANS else None
 
 
 def pool_bytes(node: Node, walk: Rewriter) -> Value | None:
-    """The maximum of dequantised bytes is the dequantised maximum; where nobody asks for its position."""
+    """The maximum of dequantised bytes is the dequantised maximum; where its position is not used."""
     x = bytes_of(node.inputs[0], walk) if isinstance(node.op, MaxPool) else None
     if x is None or not walk.dead(node.outputs[1:]):
         return None

@@ -1,7 +1,7 @@
 """Permutations of an imported graph moved until they meet and cancel.
 
 ONNX keeps channels second, pdl last, so an imported convolution stands between two permutations. Each permutation is
-moved behind whatever reads it, as op(P(x)) = P(op'(x)): arithmetic, reductions, joins, slices, pads, softmax and
+moved after its readers, as op(P(x)) = P(op'(x)): arithmetic, reductions, joins, slices, pads, softmax and
 reshapes with their axes renamed. Where it meets the one in front of the next convolution, both vanish; constants are
 permuted once. What is left stands at the graph's ends, and where a permutation really is computed.
 

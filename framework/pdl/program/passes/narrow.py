@@ -1,7 +1,7 @@
-"""What nobody reads is not computed: a slice moves in front of the row-wise ops that it cuts.
+"""What is cut away is not computed: a slice moves before the row-wise ops that it cuts.
 
 A classifier that reads the first token of an encoder, or the last of a language model, needs one row of the last
-layer, not all: norm(linear(x))[:, 0] = norm(linear(x[:, 0])), and of attention one query beside all keys.
+layer, not all: norm(linear(x))[:, 0] = norm(linear(x[:, 0])), and of attention one query with all keys.
 """
 
 from __future__ import annotations

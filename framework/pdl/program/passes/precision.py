@@ -31,7 +31,7 @@ class _Constants(Casting):
 
 
 def to_bf16(program: Program) -> Program:
-    """The program of a model that learns no more, with products and what lies between them in bfloat16.
+    """The program of a model for inference, with products and what is between them in bfloat16.
 
     Norms are folded and products fused before, in float32, so weights are rounded once. The nodes are then written
     again under the rules of `pdl.autocast`, as if the model had been traced inside the block; inputs and outputs keep

@@ -100,7 +100,7 @@ def pieces(root: Node, walk: Rewriter) -> Iterator[tuple[Value, list[Node]]]:
 
 
 def _closed(nodes: list[Node], root: Node, walk: Rewriter) -> bool:
-    """Whether nobody outside reads what the nodes compute on the way to the root."""
+    """Whether the intermediate values of the nodes have no use outside."""
     inner = [n.outputs[0] for n in nodes if n is not root]
     return all(walk.uses[v] == sum(n.inputs.count(v) for n in nodes) for v in inner)
 
@@ -141,7 +141,7 @@ def _table() -> Array:
 
 def _close(found: Array, wanted: Array) -> Any:
     """Whether they differ by the rounding of constants only. Where an activation is small, so must the difference be: a
-    summand such as 1e-12 keeps a root or a logarithm behind it finite; and so does a floor such as max(x, 1e-24), which
+    summand such as 1e-12 keeps a root or a logarithm after it finite; and so does a floor such as max(x, 1e-24), which
     is nowhere 0, a division."""
     size, zero = np.abs(wanted), wanted == 0
     floored = zero.any(-1) & ((found != 0) | ~zero).all(-1)

@@ -2,7 +2,7 @@
 
 A rule looks at one node and what made its inputs. Where its pattern fits it writes new nodes (`Rewriter.emit`) and
 answers with the value that now stands for the node's first output, or with a value for each output; else with None, and
-it must not have written anything. Old nodes stay while somebody reads them.
+it must not have written anything. Old nodes stay while they have readers.
 
 Rules hold for every size: a symbolic size (`pdl.dims`) is neither a constant nor equal to another by its example.
 """
@@ -61,7 +61,7 @@ class Rewriter:
         return node if node is not None and type(node.op) in kinds else None
 
     def single(self, value: Value | None, *kinds: type[Op]) -> Node | None:
-        """`made_by`, if besides nobody else reads the value."""
+        """`made_by`, if the value has no other use."""
         return self.made_by(value, *kinds) if value is not None and self.uses[value] == 1 else None
 
     def place(self, value: Value | None) -> int:
@@ -69,7 +69,7 @@ class Rewriter:
         return -1 if value is None or value.node is None else self._place.get(value.node, len(self._nodes))
 
     def dead(self, values: Sequence[Value]) -> bool:
-        """Whether nobody reads any of them."""
+        """Whether none of them has a reader."""
         return not any(self.uses[v] for v in values)
 
     # -- what rules do -------------------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ class Rewriter:
         return False
 
     def _kill(self, node: Node) -> None:
-        """Forget a node that nobody reads, and what was made for it alone."""
+        """Remove a node without readers, and what was made for it alone."""
         stack = [node]
         while stack:
             node = stack.pop()
@@ -148,7 +148,7 @@ class Rewriter:
 
 
 def rewrite(program: Program, rules: Sequence[Rule]) -> int:
-    """Walk until no rule fits any more, drop what nobody reads, say what was done; how often rules fitted."""
+    """Walk until no rule applies any more, remove unused nodes, log what was done; how often rules applied."""
     total: Counter[str] = Counter()
     for _ in range(MOST_WALKS):
         walk = Rewriter(program)

@@ -58,7 +58,8 @@ Pairs = list[tuple[Value, Value]]
 
 
 def _parts(node: Node, uses: dict[Value, int]) -> Pairs:
-    """The (index, values) pairs whose rows an `EmbeddingGradRows` adds up, those behind others of its kind included."""
+    """The (index, values) pairs whose rows an `EmbeddingGradRows` adds up, those of others of its kind before it
+    included."""
     found: Pairs = []
     for index, values in _summands(node, uses):
         inner = index.node
