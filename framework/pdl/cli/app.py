@@ -23,7 +23,7 @@ INTERRUPTED = 130
 
 
 class LazyGroup(TyperGroup):
-    """Lists commands from the table above and imports one when it is asked for."""
+    """Lists commands from the table above and imports one when it is called."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)

@@ -13,7 +13,7 @@ EXAMPLE = "Example:  pdl check -c cv/image_folder_mobilenetv3 data.train.root=ph
 def command(config: Recipe = None, overrides: Overrides = None, json: Json = False) -> None:
     """Look for faults before training: in the recipe, then in every sample of its data.
 
-    Found are files that cannot be read, class lists that differ, labels out of range, empty splits, and pictures
+    Found are files that cannot be read, class lists that differ, labels out of range, empty splits, and images
     that are both in train and in val or test; in data of recommendation also columns that were mixed up, the same
     sessions in two splits, training later than the test, and items that training does not have. Exit code 2 for a
     fault in the recipe, 3 for one in the data;

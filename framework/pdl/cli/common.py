@@ -49,7 +49,7 @@ class Interrupted(PdlError):
 
 
 def recipe(path: Path | None, overrides: Sequence[str] | None, *, checked: bool = True) -> Any:
-    """Load a recipe and check it whole; tells of names that moved. UsageError when no recipe is named."""
+    """Load a recipe and check all of it; names that moved are noted. UsageError when no recipe is named."""
     from pdl import config
     from pdl.train.recipe import check
 

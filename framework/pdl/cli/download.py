@@ -23,7 +23,8 @@ def command(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Fetch pretrained models, check them (sha256), and say where they are. What is here already is not fetched again.
+    """Fetch pretrained models, check them (sha256), and say where they are. Files that are cached are not fetched
+    again.
 
     Fetched files stay in the cache (`pdl hub`), so the models work offline from then on.
     """

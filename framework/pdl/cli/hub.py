@@ -40,7 +40,8 @@ def clear(
     pattern: Annotated[str, typer.Argument(metavar="PATTERN", help="Part of a name, or a pattern with * and ?.")],
     json: Json = False,
 ) -> None:
-    """Remove fetched files of some names from the cache, or with '*' all. They are fetched again when wanted."""
+    """Remove fetched files of some names from the cache, or with '*' all. They are fetched again when they are
+    needed."""
     from pdl.hub import copies
 
     gone = copies.clear(pattern)
@@ -58,10 +59,10 @@ def mirror(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Put pretrained files into a folder that machines without a way out can use: PDL_HUB=DIR, or PDL_HUB=https://...
+    """Put pretrained files into a folder that machines without a network can use: PDL_HUB=DIR, or PDL_HUB=https://...
     where a web server offers it.
 
-    Files that are there are checked; a second call goes on where the first stopped. `sha256sum -c SHA256SUMS` works.
+    Existing files are checked; a second call goes on where the first stopped. `sha256sum -c SHA256SUMS` works.
     """
     from pdl import hub
 

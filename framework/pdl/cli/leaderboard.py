@@ -40,7 +40,7 @@ def command(
     markdown: Annotated[Path | None, typer.Option("--markdown", metavar="FILE", help="Write the table there.")] = None,
     json: Json = False,
 ) -> None:
-    """Train several recipes over several seeds, or load the runs that are there, and show them in one table with their
+    """Train several recipes over several seeds, or load existing runs, and show them in one table with their
     baselines.
 
     An interrupted leaderboard goes on where it was. Exit code 1 when a recipe fails.

@@ -113,7 +113,7 @@ def _noted(found: Iterator[tuple[Any, str | None]], step: Any) -> Iterator[tuple
 
 
 def _rows(prediction: Any, saved: str | None) -> Iterator[dict[str, Any]]:
-    """One row for each answer; the name of the input stands in the first."""
+    """One row for each answer; the name of the input is in the first column."""
     first = {"input": prediction.name}
     if prediction.error is not None:
         first["error"] = prediction.error
@@ -137,7 +137,7 @@ def _write(out: Path, found: Iterator[Any], step: Any) -> None:
 
 
 def _counted(found: Iterator[Any], left: dict[str, int], what: str) -> Iterator[Any]:
-    """The same, telling how far it is: on a terminal at once, elsewhere twice a minute."""
+    """The same, with progress: on a terminal at once, elsewhere twice a minute."""
     began = shown = time.monotonic()
     for number, each in enumerate(found, 1):
         left["unknown"] += len(each.unknown)

@@ -85,7 +85,8 @@ def cell(value: Any) -> str:
 
 
 def progress(name: str, done: int, total: int) -> None:
-    """How far a transfer of bytes is, on standard error: a line that renews itself; where nobody looks, one line."""
+    """How far a transfer of bytes is, on standard error: a line that is rewritten; one line where standard error is no
+    terminal."""
     global _transfer
     if _transfer is None or _transfer.name != name:
         _settle()
@@ -104,7 +105,7 @@ def size(count: int) -> str:
 
 
 class _Transfer:
-    """One transfer, from the first to the last byte that is told of."""
+    """One transfer, from its first to its last progress call."""
 
     def __init__(self, name: str, total: int) -> None:
         self.name, self.total, self.alive = name, total, sys.stderr.isatty()
@@ -150,13 +151,13 @@ def traceback(problem: BaseException) -> None:
 
 
 def flush() -> None:
-    """Hand over what is buffered; leaves with CLOSED_PIPE when nobody reads."""
+    """Flush standard output; leaves with CLOSED_PIPE when its reader is gone."""
     _settle()
     _quietly(sys.stdout.flush)
 
 
 def silence() -> None:
-    """Nobody reads standard output any more: let what is still buffered go nowhere."""
+    """The reader of standard output is gone: discard what is still buffered."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):  # a stdout without a file descriptor has nothing to silence

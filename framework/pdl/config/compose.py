@@ -185,7 +185,7 @@ def _missing_part(name: str, file: Path, folders: list[Path]) -> str:
 
 
 def _lay(origins: dict[Key, Origin], marks: dict[Key, Origin], package: Key) -> None:
-    """Put one file's marks over what earlier files said. A list replaces a list whole."""
+    """Put one file's marks over those of earlier files. A list replaces a whole list."""
     for key, place in marks.items():
         if key[0] == "defaults":
             continue

@@ -36,7 +36,7 @@ class PartSource(FileConfigSource):  # type: ignore[misc]
 
     @staticmethod
     def scheme() -> str:
-        """What stands before ://."""
+        """The scheme, which stands before ://."""
         return "pdl-parts"
 
     def load_config(self, config_path: str) -> ConfigResult:
@@ -50,7 +50,7 @@ class RecipeSource(ConfigSource):
 
     @staticmethod
     def scheme() -> str:
-        """What stands before ://."""
+        """The scheme, which stands before ://."""
         return "pdl-recipes"
 
     def load_config(self, config_path: str) -> ConfigResult:

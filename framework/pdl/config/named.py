@@ -1,4 +1,4 @@
-"""Recipes by name: those that the installed suites ship, asked for as `cv/digits_lenet`."""
+"""Recipes by name: those that the installed suites ship, such as `cv/digits_lenet`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def shipped() -> dict[str, Path]:
 def find(given: str | Path) -> Path:
     """The file that is meant by a path, or by a name: `cv/digits_lenet`, or `digits_lenet` where one suite only has it.
 
-    A path that exists comes before a name. What is neither is returned as it is: whoever reads it says so.
+    A path that exists comes before a name. What is neither is returned as it is, and refused by its reader.
     """
     path = Path(given)
     if path.exists() or path.suffix:
@@ -31,7 +31,7 @@ def find(given: str | Path) -> Path:
 
 
 def name_of(file: Path) -> str | None:
-    """The name that a shipped recipe is asked for by; None for any other file."""
+    """The name of a shipped recipe; None for any other file."""
     there = file.resolve()
     return next((name for name, path in shipped().items() if path.resolve() == there), None)
 

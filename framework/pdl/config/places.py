@@ -1,4 +1,4 @@
-"""Where the files that a recipe names lie: relative paths become absolute once, so that a run is used from anywhere."""
+"""Paths in recipes: relative ones become absolute once, so that a run can be used from anywhere."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ class Checker:
         return value
 
     def _object(self, value: Any, hint: Any, path: Key) -> Any:
-        """A class (or Callable) was asked for, and the value is not a mapping with `_target_`."""
+        """A class (or Callable) was expected, and the value is no mapping with `_target_`."""
         if (
             inspect.isclass(hint)
             and hint.__module__.partition(".")[0] not in suites.roots()

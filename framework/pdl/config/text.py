@@ -1,4 +1,4 @@
-"""A config as text: shown with origins, compared with another, written beside the weights."""
+"""A config as text: shown with origins, compared with another, written into the run folder."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "
 
 
 def unknown_key(key: str, known: list[str]) -> str:
-    """The message for a key nobody reads."""
+    """The message for an unknown key."""
     return f"unknown key{suites.suggest(str(key), known)} (keys here: {', '.join(sorted(known)) or 'none'})"
 
 

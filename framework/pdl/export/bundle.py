@@ -57,10 +57,10 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Written:
-    """A bundle that was written, and what it was held to; `notes` are lines for people.
+    """A bundle that was written, and how it was checked; `notes` are lines for people.
 
     comparison  of the bundle with float32 weights
-    stored      of the bundle as it lies in the file, where that is in halves
+    stored      of the bundle as stored, where that is in half the bytes
     """
 
     path: Path
@@ -201,7 +201,7 @@ def _collated(session: Session, samples: list[dict[str, Array]]) -> dict[str, Ar
 
 
 def _compare_inputs(session: Session, deployment: Deployment, wanted: list[dict[str, Array]]) -> float | None:
-    """The largest difference between both pipelines, as a share of what is allowed; None where nothing is."""
+    """The largest difference between both pipelines, as a share of the tolerance; None where there is none."""
     pipeline, worst, exact = session.pipeline, 0.0, True
     for sample, theirs in zip(deployment.samples, wanted, strict=True) if pipeline is not None else ():
         ours = pipeline.prepare(sample)  # type: ignore[union-attr]

@@ -43,10 +43,10 @@ GRAPHS, METADATA = (".onnx",), "metadata:"
 
 
 def bundle_of(name: str | Path) -> Path:
-    """The bundle behind a name such as `cv/digits_lenet`; a path to a bundle is returned as it is.
+    """The bundle of a name such as `cv/digits_lenet`; a path to a bundle is returned as it is.
 
-    Fetches and builds what is not on this machine, once; afterwards no socket is opened. UsageError for a name nobody
-    knows and for a file that is no bundle; otherwise as `pdl.hub.resolve`.
+    Fetches and builds what is not on this machine, once; afterwards no socket is opened. UsageError for a name that
+    nobody knows and for a file that is no bundle; otherwise as `pdl.hub.resolve`.
     """
     if Path(name).is_file():
         return _demand_bundle(Path(name))
@@ -76,7 +76,7 @@ def _demand_bundle(path: Path) -> Path:
 
 
 def _good(path: Path) -> bool:
-    """Whether a bundle that was built is there and whole; one that is damaged is told of and built again."""
+    """Whether a bundle was built and is whole; a damaged one is reported and built again."""
     if not path.is_file():
         return False
     try:
@@ -144,7 +144,7 @@ def _of_graph(entry: Entry, file: Path, path: Path) -> None:
 
 
 def _of_weights(entry: Entry, file: Path, path: Path) -> None:
-    """Of weights: the net of `build.model` takes them, and its bundle is held to it on made-up pictures."""
+    """For weights: the net of `build.model` loads them, and its bundle is compared with it on random images."""
     build = entry.build
     if build is None or build.model is None:
         raise UsageError(f"{entry.name}: {entry.file} holds weights alone, and its entry does not say of which net")

@@ -40,7 +40,7 @@ def import_model(
     force: bool = False,
     **facts: Any,
 ) -> dict[str, Any]:
-    """Write the bundle of an ONNX model (by default beside it); returns facts about it.
+    """Write the bundle of an ONNX model (by default into the same folder); returns facts about it.
 
     pipeline   the steps before and after the net, {"pre": {...}, "post": {...}}, or a YAML or JSON file with them
     labels     a file of labels, one a line, or "metadata:KEY" for those that the model carries

@@ -108,7 +108,7 @@ def _traces(module: Any, inputs: Mapping[str, Spec]) -> bool:
 
 
 def _attempt(make: Callable[[], Program]) -> tuple[Program | None, str]:
-    """The program, or None and what stood in the way, with the line of code."""
+    """The program, or None and the reason, with the line of code."""
     try:
         return make(), ""
     except (PdlError, ValueError, TypeError, IndexError) as error:
@@ -165,7 +165,7 @@ def _shown(sizes: Mapping[str, int]) -> str:
 
 
 def _short(where: str) -> str:
-    """A place relative to the current folder, where it lies below it."""
+    """A path relative to the current folder, if it is below it."""
     file, _, line = where.rpartition(":")
     try:
         return f"{Path(file).relative_to(Path.cwd())}:{line}"

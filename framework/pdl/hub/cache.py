@@ -29,7 +29,7 @@ def cache_dir() -> Path:
 
 
 def place(folder: Path, entry: Entry) -> Path:
-    """Where a file lies in a cache or in a mirror that is a folder."""
+    """The path of a file in a cache, or in a mirror that is a folder."""
     return folder / entry.sha256 / entry.file
 
 

@@ -2,7 +2,8 @@
 
     format: 1
     models:
-      digits_lenet:                     # asked for as `cv/digits_lenet`, or plainly where only one package has it
+      digits_lenet:                     # its name is `cv/digits_lenet`, or `digits_lenet` where no other package has
+                                        one
         task: classification
         summary: Handwritten digits, 8 x 8 gray, LeNet
         licence: Apache-2.0             # SPDX

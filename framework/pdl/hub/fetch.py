@@ -148,7 +148,7 @@ class _Fetch:
         return _target(url, error.headers["Location"])
 
     def _check(self, answer: Any) -> None:
-        """Refuse what cannot be the file; start anew where the server does not go on."""
+        """Refuse what cannot be the file; start again where the server does not resume."""
         want, length, kind = self.entry.bytes, answer.headers.get("Content-Length"), answer.headers.get_content_type()
         if answer.status == 206 and self.have():
             start, total = _range(answer.headers.get("Content-Range", ""))
@@ -187,7 +187,7 @@ class _Fetch:
 
 
 def _without_credentials(url: str) -> tuple[str, dict[str, str]]:
-    """`https://name:password@host/path` as an address and the header that says who asks (RFC 7617)."""
+    """`https://name:password@host/path` as an address and the header with the credentials (RFC 7617)."""
     split = urlsplit(url)
     who, _, host = split.netloc.rpartition("@")
     if not who:

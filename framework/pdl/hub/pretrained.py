@@ -42,7 +42,7 @@ class Report:
     adapted    name -> how it was changed to fit
     fresh      tensors of the head that keep their random values
     unused     tensors of the file's head that the net has no place for
-    converted  how names and axes were turned, where the file is not of pdl
+    converted  how names and axes were converted, where the file is not of pdl
     """
 
     source: str
@@ -73,7 +73,7 @@ class Report:
 
 
 class _Mode(local):
-    """Of this thread: whether loading is left out, and who wants the reports."""
+    """State of this thread: whether loading is skipped, and who receives the reports."""
 
     deferred = False
     reports: list[Report] | None = None
@@ -127,7 +127,7 @@ def load_pretrained(model: Module, source: str | Path) -> Report:
 
 
 def _converted(model: Module, state: State) -> tuple[Mapping[str, Array], str]:
-    """The arrays in pdl's names and layouts, and how they were turned into them.
+    """The arrays in pdl's names and layouts, and how they were converted.
 
     Where the file does not say whose layouts it has, its own come first, and the shapes decide.
     """
@@ -160,7 +160,7 @@ def _family(model: Module) -> ModuleType | None:
 
 
 class _Fit:
-    """How arrays fit a net: what to load (`taken`), and what must be said.
+    """How arrays fit a net: what to load (`taken`), and what is reported.
 
     known    names that both have
     faults   lines; empty where all but head and stem is the same
@@ -215,7 +215,7 @@ def _differ_in_channels(given: tuple[int, ...], own: tuple[int, ...]) -> bool:
 
 
 def adapt_channels(kernels: Array, channels: int) -> Array:
-    """Kernels [*size, in, out] for another number of input channels, which answer alike to a grey picture.
+    """Kernels [*size, in, out] for another number of input channels, which give the same result for a gray image.
 
     To one channel: the sum over channels. Otherwise they are repeated in turn (r g b r g ...) and scaled by old / new,
     so that their sum stays the same where new is a multiple of old: one channel to three, a third of it each. It is

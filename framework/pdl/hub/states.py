@@ -28,8 +28,8 @@ _NAMELESS = ("constant", "state")
 class State:
     """What was read.
 
-    source   the name or path that was asked for
-    layout   in which order axes lie; "unknown" where only shapes can tell
+    source   the name or path as it was given
+    layout   the order of axes; "unknown" where it must be inferred from shapes
     hint     which net the weights were made of, where the file says so
     """
 
@@ -40,9 +40,9 @@ class State:
 
 
 def read_state(source: str | Path) -> State:
-    """The weights behind a name of the hub, a file or a run folder.
+    """The weights of a name of the hub, a file or a run folder.
 
-    Fetches what is not on this machine. UsageError for a name that nobody knows and for files that hold no parameters
+    Fetches what is not on this machine. UsageError for an unknown name and for files that hold no parameters
     (ONNX graphs, bundles imported from them or in int8), DataError for damaged ones.
     """
     name = str(source)

@@ -97,7 +97,7 @@ class _Swapped(dict[str, Any]):
 
 
 def _members(data: memoryview, source: str) -> dict[str, memoryview]:
-    """The bytes of every member, where they lie in the file, their checksums verified."""
+    """The bytes of every member, as views of the file, their checksums verified."""
     try:
         with zipfile.ZipFile(_File(data)) as archive:  # type: ignore[arg-type]
             infos = archive.infolist()
@@ -178,7 +178,7 @@ def _legacy(data: memoryview, source: str) -> tuple[Any, dict[str, memoryview]]:
 
 
 def _storages(content: Any) -> list[Storage]:
-    """The storages behind all tensors at any depth."""
+    """The storages of all tensors at any depth."""
     found: list[Storage] = []
     level, seen = [content], set()
     while level:
@@ -195,7 +195,7 @@ def _storages(content: Any) -> list[Storage]:
 
 # -- tensors -----------------------------------------------------------------------------------------------------------
 def _state_dict(content: Any, source: str) -> dict[str, StoredTensor]:
-    """The dict of tensors that the file is, or that lies in it under a usual name."""
+    """The dict of tensors that the file is, or that it holds under a usual name."""
     if not isinstance(content, dict):
         raise DataError(f"{source}: holds a {type(content).__name__}, not a dict of tensors; {ADVICE}")
     inner = next((content[key] for key in INSIDE if isinstance(content.get(key), dict)), content)

@@ -199,7 +199,7 @@ class Machine:
         return made
 
     def _tensor(self, storage: Any, offset: Any, shape: Any, strides: Any) -> StoredTensor:
-        """Every number that it reaches must lie in its storage."""
+        """Every element of it must be inside its storage."""
         self.demand(isinstance(storage, Storage) and is_count(offset), "a tensor without storage or offset")
         axes = (shape, strides)
         good = all(isinstance(each, tuple) and all(is_count(n) for n in each) for each in axes)

@@ -29,7 +29,7 @@ _LINES = 6  # of pip's last words
 
 
 def installed(wheel: Wheel) -> Path | None:
-    """Where the file lies if exactly this version is installed in this environment."""
+    """The path of the file if exactly this version is installed in this environment."""
     try:
         found = distribution(wheel.name)
     except PackageNotFoundError:

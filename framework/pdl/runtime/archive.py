@@ -94,7 +94,7 @@ def _entry(
     allowed: Mapping[str, int],
     more: Callable[[str], int | None],
 ) -> tuple[str, int, int, int]:
-    """Name, size, bytes behind the name, and place of a member, from its line in the directory."""
+    """Name, size, length of the extra fields, and offset of a member, from its directory entry."""
     sign, _, _, flags, method, _, _, _, packed, size, length, extra, comment, disk, _, _, where = entry
     check(sign == b"PK\x01\x02" and len(label) == length, source, "zip directory", "a damaged entry")
     name = label.decode("ascii", "backslashreplace")

@@ -5,7 +5,7 @@ A zip archive of stored members (`archive.py`):
     program.json          {"format": 1, "kind": "program", "program": Program.to_dict(), "inputs": [names],
                           "outputs": [names]}, or {"format": 1, "kind": "onnx", "graph": {...}} for an imported graph
                           that no program can hold
-    weights.safetensors   the arrays that the program captures, by name; read where they lie in the file. Those that
+    weights.safetensors   the arrays that the program captures, by name; memory-mapped. Those that
                           the program knows as float32 may be stored in bfloat16 or float16, and are widened on reading
     pipeline.json         {"format": 1, "pre": {input: [steps]}, "post": {output: [steps]}}, see `pipeline.py`
     labels.txt            names of classes or characters, one a line
@@ -77,7 +77,7 @@ _NEWER = "it was written by another version of pdl: use that one, or export the 
 
 
 class Vocabularies(Mapping[str, Vocabulary]):
-    """The vocabularies of a bundle by name; each is parsed when it is first asked for. DataError where one is damaged.
+    """The vocabularies of a bundle by name; each is parsed at its first use. DataError where one is damaged.
 
     parts   name -> the content of its member
     """
@@ -324,14 +324,14 @@ def _decoded(data: memoryview, part: str, source: str) -> str:
 
 
 def _more(name: str) -> int | None:
-    """The most bytes of a member that a bundle may have besides those it must have."""
+    """The size limit of an optional member."""
     if name == CONSTANTS:
         return archive.MAX_BYTES
     return VOCABULARY_BYTES if _VOCABULARY.fullmatch(name) else None
 
 
 def _vocabularies(members: Mapping[str, memoryview], source: str) -> Vocabularies:
-    """Those that are there; what can be seen without parsing is checked now."""
+    """The optional members of this bundle; what can be checked without parsing is checked now."""
     found = {match[1]: data for name, data in members.items() if (match := _VOCABULARY.fullmatch(name))}
     said = f"{len(found)} vocabularies, more than the limit of {MOST_VOCABULARIES}"
     check(len(found) <= MOST_VOCABULARIES, source, "archive", said)

@@ -138,7 +138,7 @@ def _annotation(text: str, module: str) -> ast.expr:
 
 
 def _fits(value: Any, hint: ast.expr, source: str, where: str) -> bool:
-    """Whether a JSON value may stand for an attribute of this type; programs inside (branches, loops) are checked."""
+    """Whether a JSON value may be an attribute of this type; programs inside (branches, loops) are checked."""
     if isinstance(hint, ast.BinOp):  # A | B
         return _fits(value, hint.left, source, where) or _fits(value, hint.right, source, where)
     if isinstance(hint, ast.Constant):
@@ -164,7 +164,7 @@ def _fits_tuple(value: list[Any], inner: ast.expr, source: str, where: str) -> b
 
 
 def _fits_object(value: dict[str, Any], name: str, source: str, where: str) -> bool:
-    """What stands as {kind: content}: sizes, dtypes, infinities, programs."""
+    """Values that are written as {kind: content}: sizes, dtypes, infinities, programs."""
     if len(value) != 1:
         return False
     ((what, content),) = value.items()

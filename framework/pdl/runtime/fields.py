@@ -1,11 +1,11 @@
-"""Rows of a table as numbers: what stands in a field, as text or number, becomes the input of a net.
+"""Rows of a table as numbers: encoders from the values of fields, text or numbers, to the inputs of a net.
 
 Training and bundles use the same code. A field is one of
 
     category    a name -> its number: its place in a vocabulary, or a hash of it; 0 is missing or unknown
     number      a number -> float32, scaled; 0.0 is missing
     buckets     a number -> the number of its interval, from 1; 0 is missing
-    sequence    several names -> their numbers, the last `length` of them, zeros behind the end
+    sequence    several names -> their numbers, the last `length` of them, padded with zeros
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Fields:
     columns: Mapping[str, str] = field(default_factory=dict)
 
     def column(self, name: str) -> str:
-        """The column of the data that a field reads: that of its name, unless told otherwise."""
+        """The column of the data that a field reads: that of its name unless it names another."""
         return self.columns.get(name, name)
 
     def encode(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Array]:
@@ -182,7 +182,8 @@ def joined(parts: Mapping[str, Array], n: int) -> dict[str, Array]:
 
 
 def padded(numbers: Array, counts: Array, length: int) -> Array:
-    """Numbers in a row, of which counts[i] (at most `length`) belong to row i -> int64 [n, length], zeros behind."""
+    """Numbers in a row, of which counts[i] (at most `length`) belong to row i -> int64 [n, length], padded with
+    zeros."""
     out = np.zeros((len(counts), length), np.int64)
     out[np.arange(length) < counts[:, None]] = numbers
     return out

@@ -1,4 +1,4 @@
-"""Where the pixels of a net's input come from, so that places in it can be told in the original image."""
+"""Where the pixels of a net's input come from, so that positions in it can be given in the original image."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ class Frame:
         return replace(self, offset=(x - sx * left, y - sy * top))
 
     def back(self, points: Array) -> Array:
-        """The places [..., 2] (x, y) in the original image, moved to its border where they lie outside."""
+        """The positions [..., 2] (x, y) in the original image, clipped to it."""
         found = np.asarray(points, np.float64) * self.scale + self.offset
         return np.clip(found, 0.0, (self.width, self.height))

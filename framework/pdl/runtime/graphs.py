@@ -1,6 +1,6 @@
 """Imported ONNX graphs that no one program can hold, run as fast as their values allow.
 
-For each tuple of input shapes the graph is traced anew, and the program planned like any other. Where values decide
+For each tuple of input shapes the graph is traced again, and the program planned like any other. Where values decide
 shapes or branches, small integer inputs (a sampling rate, a flag) become part of the key; where that does not help, or
 they never repeat, the graph is interpreted node by node.
 """

@@ -1,4 +1,4 @@
-"""What the headers of image files tell before anything is decoded: damage, and sizes beyond all reason.
+"""Checks of the headers of image files before anything is decoded: damage, and unreasonable sizes.
 
 Decoders fill a cut-off JPEG up with gray and say nothing; these checks say it.
 """
@@ -40,7 +40,7 @@ def _size_trouble(width: int, height: int) -> str | None:
 
 
 def _jpeg_trouble(data: bytes) -> str | None:
-    """Walk the segments up to the scan (ITU-T T.81, annex B); behind it FF D9 can only be the end of the image."""
+    """Walk the segments up to the scan (ITU-T T.81, annex B); after it FF D9 can only be the end of the image."""
     at = 2
     while at + 4 <= len(data):
         if data[at] != 0xFF:

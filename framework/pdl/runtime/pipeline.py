@@ -6,7 +6,7 @@ pipeline.json names steps (`pdl.runtime.steps`) with their arguments, and nothin
      "pre": {"image": [{"step": "image", "mode": "rgb"}, {"step": "resize_short", "size": 184}, ...]},
      "post": {"logits": [{"step": "softmax"}, {"step": "top", "k": 5}]}}
 
-The first step of an input says what an input is (`InputStep`), the last one of an output gives the answer
+The first step of an input parses it (`InputStep`), the last one of an output gives the answer
 (`PostStep`). A model without steps for its inputs has no pipeline; its arrays go to `Session.run`.
 """
 
@@ -89,7 +89,7 @@ class Pipeline:
 
     @property
     def input(self) -> InputStep:
-        """The step that says what an input is; where there are several, the first one."""
+        """The step that parses inputs; where there are several, the first one."""
         return next(iter(self.inputs.values()))
 
     # -- before the net ------------------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ class Pipeline:
 
     @property
     def ranks(self) -> bool:
-        """Whether `limited` can be said of it."""
+        """Whether `limited` applies to it."""
         return any(isinstance(step, Ranking) for steps in self.post.values() for step in steps)
 
     # -- answers -------------------------------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ def _step(entry: Any, source: str, part: str, requires: Sequence[str]) -> Step:
 
 
 def _check_order(steps: Sequence[Step], where: str, source: str, part: str) -> None:
-    """An input begins with an input step, which stands nowhere else; steps of outputs belong to outputs."""
+    """Inputs begin with an input step, which is allowed nowhere else; steps of outputs belong to outputs."""
     for number, step in enumerate(steps):
         wanted = PostStep if where == "post" else InputStep if number == 0 else PreStep
         check(isinstance(step, wanted), source, part, f"{step.name} cannot be step {number + 1}: {_ROLES[wanted]}")

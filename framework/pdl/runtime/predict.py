@@ -1,4 +1,4 @@
-"""`predict`: a model in use on many inputs, whatever it is: a bundle, a run, several models together."""
+"""`predict`: the answers of a model for many inputs; the model may be a bundle, a run, or several models together."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Prediction:
 
     @property
     def error(self) -> str | None:
-        """Why nothing is said of the input; None where something is."""
+        """Why there is no answer for the input; None where there is one."""
         return self.answer.error
 
     @property

@@ -1,4 +1,4 @@
-"""What a bundle requires besides pdl: the installed distributions that its ops come with."""
+"""Distributions that a bundle requires besides pdl: those of its ops."""
 
 from __future__ import annotations
 

@@ -12,12 +12,12 @@ from pdl.runtime.frame import Frame
 
 @dataclass
 class Sample:
-    """What a pipeline made of one input, kept until the answer is there.
+    """What a pipeline makes of one input, kept until its answer is computed.
 
     inputs    of the model by name, without a batch axis
     frame     where the pixels of an image come from
-    excluded  numbers that steps which rank names leave out, such as those of a history
-    notes     what is worth knowing about the input, such as {"unknown": [names that were left out]}; part of the answer
+    excluded  indices that ranking steps leave out of the answer, such as those of a history
+    notes     remarks on the input, such as {"unknown": [names that were left out]}; part of the answer
     memo      what input steps that read the same item share
     """
 

@@ -158,7 +158,7 @@ def _object(line: str, where: str) -> dict[str, Any]:
 
 def text_lines(path: str | Path, column: str) -> Iterator[tuple[str, Any]]:
     """(text, text) for each line of a file, or of standard input ("-"), that is not blank; of a table *.csv or *.tsv
-    (text, row): what stands in this column, else the number of the line."""
+    (text, row): the row's value in this column, else the number of its line."""
     if is_table(path):
         yield from ((row.get(column) or number, row) for number, row in rows(path))
         return

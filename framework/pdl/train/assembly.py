@@ -68,7 +68,8 @@ def restored(task: Task, recipe: Recipe) -> Module:
 
 
 def learned_config(task: Task, recipe: Recipe) -> dict[str, Any]:
-    """What the data told, as keys to lay over the recipe: {"task": {"classes": [...]}, "model": {"num_classes": 3}}."""
+    """What was inferred from the data, as keys to lay over the recipe: {"task": {"classes": [...]}, "model":
+    {"num_classes": 3}}."""
     model = recipe.model.infer(task.facts(recipe), outer=task.outermost)
     found = {"task": task.learned_config(), "model": model}
     return {section: values for section, values in found.items() if values}

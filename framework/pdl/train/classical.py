@@ -1,6 +1,7 @@
 """Classical classifiers that a model should beat: the prior, logistic regression and the nearest neighbour, in NumPy.
 
-They look at no more than `ROWS` training samples (`spread`), so that they take seconds beside a training of any size.
+They look at no more than `ROWS` training samples (`spread`), so that they take seconds whatever the size of the
+training.
 """
 
 from __future__ import annotations
@@ -110,7 +111,8 @@ def _descended(around, at: Array) -> Array:  # type: ignore[no-untyped-def]  # a
 
 
 def _curved(gradient: Array, pairs: list[tuple[Array, Array]]) -> Array:
-    """The inverse curvature that steps and changes of the gradient tell of, times the gradient (the two loops)."""
+    """The inverse Hessian approximated from steps and changes of the gradient, times the gradient (two-loop
+    recursion)."""
     held, kept = gradient.copy(), []
     for moved, turned in reversed(pairs):
         share = (moved @ held) / (moved @ turned)

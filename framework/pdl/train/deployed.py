@@ -1,4 +1,4 @@
-"""A bundle in the place of the net it was made of, so that a task measures what is deployed."""
+"""A bundle in place of the net it was made from, so that a task measures what is deployed."""
 
 from __future__ import annotations
 

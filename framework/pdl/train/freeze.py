@@ -59,7 +59,7 @@ class Frozen:
 
 
 def told(frozen: Frozen, optimizer: Optimizer) -> list[str]:
-    """Lines to say before training: what is frozen, and how far learning rates differ."""
+    """Lines for the log before training: what is frozen, and how much learning rates differ."""
     rates: dict[float, list[str]] = {}
     for group in optimizer.param_groups:
         rates.setdefault(group.get("initial_lr") or group["lr"], []).extend(group["names"])
@@ -69,7 +69,7 @@ def told(frozen: Frozen, optimizer: Optimizer) -> list[str]:
 
 
 def lowest_rate(optimizer: Optimizer) -> dict[str, float]:
-    """{"lr_lowest": ...} where groups learn at different rates: what a log has beside the first group's `lr`."""
+    """{"lr_lowest": ...} where groups learn at different rates: logged in addition to the first group's `lr`."""
     rates = [float(group["lr"]) for group in optimizer.param_groups]
     return {"lr_lowest": min(rates)} if min(rates) != max(rates) else {}
 

@@ -27,7 +27,7 @@ class Hook:
         """Between the forward and the backward part of a batch; not where the two are one compiled program."""
 
     def sync_gradients(self, trainer: Trainer) -> None:
-        """The one point between gradients and update: all gradients of the step are there, nothing is clipped yet.
+        """The one point between gradients and update: all gradients of the step are computed, nothing is clipped yet.
 
         This is where gradients of several processes are summed.
         """

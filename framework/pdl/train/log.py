@@ -1,4 +1,4 @@
-"""What is told while training runs: metrics.jsonl for programs, a progress bar or plain lines for people."""
+"""The log of a training: metrics.jsonl for programs, a progress bar or plain lines for people."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from pdl.train.task import Loss, Task
 
 @dataclass
 class State:
-    """Where training stands: plain numbers, written into every checkpoint.
+    """The position of a training: plain numbers, written into every checkpoint.
 
     epoch, batch     finished epochs; batches used in the one under way
     step, samples    optimiser steps, and samples (by `Loss.weight`), since the beginning
@@ -127,7 +127,7 @@ class Trainer:
     # -- the loop
     # --------------------------------------------------------------------------------------------------------
     def fit(self) -> State:
-        """Train from where `state` stands to the end; evaluate every `eval_every` epochs and after the last."""
+        """Train from the position in `state` to the end; evaluate every `eval_every` epochs and after the last."""
         self._clock = time.monotonic() - self.state.seconds
         with autograd.detect_anomaly() if self.settings.nan_check else nullcontext():
             try:
@@ -177,7 +177,7 @@ class Trainer:
         self.state.samples += loss.weight
 
     def loss(self, batch: Any) -> Loss:
-        """The training loss of one batch, in the precision that the settings ask for."""
+        """The training loss of one batch, in the precision of the settings."""
         with autocast() if self.settings.precision == "bf16" else nullcontext():
             return self.task.step(self.model, batch)
 
@@ -219,7 +219,7 @@ class Trainer:
             self.ema.update()
 
     def finish_epoch(self) -> None:
-        """Evaluate where it is due, and tell the hooks."""
+        """Evaluate when it is due, and notify the hooks."""
         self.state.epoch += 1
         self.state.train_loss = self.state.loss / self.state.weight if self.state.weight else math.nan
         self.epoch_log = {"train/loss": self.state.train_loss, "lr": self.lr, **lowest_rate(self.optimizer)}
@@ -231,7 +231,7 @@ class Trainer:
         self.emit("on_epoch")
 
     def validate(self) -> Evaluation:
-        """Evaluate on the validation data and remember whether it was the best so far."""
+        """Evaluate on the validation data and record whether it was the best so far."""
         evaluation = self.evaluate("val")
         state, self.state.metrics = self.state, evaluation.metrics
         self.epoch_log.update(evaluation.metrics)

@@ -1,4 +1,4 @@
-"""What a task hands over beside training: who deploys its models, who reports on them, how its recipes are cut down."""
+"""Parts of a task besides training: `Deployer` and `Reporter`, and `SmokeTest`, by which its recipes are cut down."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Deployer:
     def deployment(self, model: Module, dataset: Any = None) -> Predictor:
         """The `pdl.export.Deployment` of a model, without its card.
 
-        dataset   whose first samples the bundle is checked with; without one they are made up
+        dataset   whose first samples the bundle is checked with; without one random ones are used
         """
         raise NotImplementedError(f"{type(self).__name__} must define deployment")
 
     def card(self, model: Module) -> Card:
-        """What the model card says beside metrics and licence."""
+        """What the model card says besides metrics and licence."""
         return Card(type(model).__name__, f"A model of {self.recipe.model.target}.", data=self.learned_from)
 
     @property
@@ -51,7 +51,7 @@ class Deployer:
         return self.deployment(model)
 
     def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
-        """What to put behind `pdl predict RUN` as a first try; a file made for it may be left in the run folder."""
+        """An input for a first `pdl predict RUN INPUT`; a file made for it may be left in the run folder."""
         return "INPUT"
 
 

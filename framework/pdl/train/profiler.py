@@ -115,7 +115,7 @@ class Profiler(Hook):
         self._step.append(_event(self._phase, op, ins, outs, begin, end, moved))
 
     def _watch(self, made: Any) -> None:
-        """Have a compiled step tell of its nodes."""
+        """Have a compiled step report the time of its nodes."""
         program = made.executable.program
         later = backward_nodes(program, len(program.outputs) - len(made.learned))
 

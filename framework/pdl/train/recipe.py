@@ -37,7 +37,7 @@ class Transforms:
 
 @dataclass(frozen=True, kw_only=True)
 class Loading:
-    """How data sets become batches: the keys of the `data` section beside the data sets and transforms.
+    """How data sets become batches: the keys of the `data` section besides the data sets and transforms.
 
     batch_size       samples of a training step
     eval_batch_size  samples of a batch elsewhere; by default the same
@@ -57,7 +57,7 @@ class Loading:
 
 @dataclass(frozen=True, kw_only=True)
 class DataSection(Loading):
-    """The `data` section: data sets by split, what is done to their samples, and how they are loaded."""
+    """The `data` section: data sets by split, transforms of their samples, and how they are loaded."""
 
     train: Dataset | IterableDataset
     val: Dataset | IterableDataset | None = None

@@ -13,12 +13,13 @@ class TrainSettings:
     """How long, how, and how carefully to train.
 
     epochs              passes over the training data
-    max_steps           stop after so many optimiser steps, whatever `epochs` says; needed for streams without a length
+    max_steps           stop after this many optimiser steps, whatever `epochs` says; needed for streams without a
+                        length
     seed                of initial weights, dropout, sample order and augmentation
     accumulate          batches whose gradients are averaged into one step (equal to one batch of all their samples)
     clip_norm           scale gradients down to this L2 norm over all parameters
     clip_value          clip every element of the gradients to [-clip_value, clip_value]
-    precision           of the arithmetic: fp32, or bf16 for products and activations beside float32 weights
+    precision           of the arithmetic: fp32, or bf16 for products and activations with float32 weights
                         (`pdl.autocast`); evaluation is in float32
     ema                 decay of an exponential moving average of the weights, which is then what is evaluated and kept
     freeze              what is not learned: "backbone" (all but the model's head), or patterns, one or a list, on names
@@ -28,7 +29,7 @@ class TrainSettings:
     monitor             the validation metric that "best" means, for example val/accuracy (of equal ones the one with
                         less val/loss); default: the task's own
     monitor_mode        whether more ("max") or less ("min") of it is better; default: the task's own
-    early_stop          stop after so many evaluations without a better value of `monitor`
+    early_stop          stop after this many evaluations without a better value of `monitor`
     test_weights        weights that the final test and `best` use: best on the validation data, or the last
     checkpoint_every    optimiser steps between checkpoints inside an epoch, which then ends with one, too. Without it
                         each epoch ends with one, but for those that end less than a second after the last

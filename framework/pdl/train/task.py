@@ -1,7 +1,7 @@
-"""`Task`: all that the trainer knows of what is being learned.
+"""`Task`: what the training loop calls.
 
 The loop calls these methods and nothing else, so a batch may be anything the task's own loaders give and its own
-`step` takes: pictures, sentences, graphs, circuits.
+`step` takes: images, sentences, graphs, circuits.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Loss:
              (a number, or a tensor with one element)
     outputs  handed to every metric as `metric.update(*outputs)`: arrays, or tensors, which the metric gets as arrays
              (predictions, targets); may be left empty in training
-    parts    further numbers (or tensors with one element) to log beside the loss, for example {"box": 0.31}
+    parts    further numbers (or tensors with one element) to log with the loss, for example {"box": 0.31}
 
     A training step is compiled: `step` runs once for each shape of batch, on tensors without values. So leave tensors
     as they are (`x.detach()`, not `x.data` or `float(x)`); a step that must see values still works, in eager mode.
@@ -70,8 +70,8 @@ class Task:
 
     @cached_property
     def vocabularies(self) -> dict[str, Vocabulary]:
-        """What the data names, by kind: {"items": ..., "users": ...}. `prepare` fills in what is not there yet; a run
-        folder keeps them, and a task of that run starts with them, whatever data it is given.
+        """Vocabularies of the data, by kind: {"items": ..., "users": ...}. `prepare` fills in what is not there yet; a
+        run folder keeps them, and a task of that run starts with them, whatever data it is given.
         """
         return {}
 
@@ -94,8 +94,8 @@ class Task:
             metric.update(*loss.outputs)
 
     def summary_metrics(self, evaluation: Evaluation) -> dict[str, float]:
-        """What a run is known by beyond its splits, from its final evaluation: {"energy": -1.137}. Their names have no
-        split in front; they stand first in result.json, and `pdl eval` gives them, too."""
+        """Results of a run as a whole rather than of a split, from its final evaluation: {"energy": -1.137}. Their
+        names have no split in front; they stand first in result.json, and `pdl eval` gives them, too."""
         return {}
 
     # -- data and model ------------------------------------------------------------------------------------------------
@@ -130,10 +130,10 @@ class Task:
         )
 
     def assembled(self, parts: Parts, recipe: Recipe, *, training: bool) -> None:
-        """Called once model, data sets and loaders are there; `training`: whether the model is to be trained."""
+        """Called once model, data sets and loaders are built; `training`: whether the model is to be trained."""
 
     def learned_config(self) -> dict[str, Any]:
-        """Arguments of the task that the data told and prediction needs: {"classes": [...]}.
+        """Arguments of the task that were inferred from the data and that prediction needs: {"classes": [...]}.
 
         They are written into the run's config.yaml, as the model's from `facts` are, so that the run can be used where
         the data is not.

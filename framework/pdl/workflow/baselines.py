@@ -1,4 +1,4 @@
-"""What simple methods reach beside a model: measured, kept in the result, shown as a table and in the card."""
+"""Baselines: measured, kept in the result, shown as a table and in the card."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def measured(task: Task, recipe: Recipe, datasets: Mapping[str, Any], split: str
 
 
 def measured_anew(task: Task, recipe: Recipe, dataset: Any, split: str) -> Baselines:
-    """The same where the training data has not been opened yet; where it is not to be had, a line says so."""
+    """The same where the training data has not been opened yet; where it is not available, a line says so."""
     if not has_baselines(task):
         return {}
     try:

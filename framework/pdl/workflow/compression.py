@@ -106,7 +106,7 @@ def compress(
     """Write the bundle of a run on bytes (RUN/model.int8.pdl by default) and compare it with the one in floats.
 
     overrides  point the recipe to other data
-    images     a folder of pictures to find ranges with, in place of the run's own validation data
+    images     a folder of images to find ranges with, in place of the run's own validation data
     samples    how many to find ranges with
     split      on which both are measured; it gives no sample to the ranges
     method     how ranges are chosen, one of `pdl.export.quantise.METHODS`
@@ -183,7 +183,7 @@ def _count(program: Program) -> tuple[int, int]:
 
 # -- samples -----------------------------------------------------------------------------------------------------------
 class _Listening(Module):
-    """A net that remembers what it was given."""
+    """A net that records its inputs."""
 
     def __init__(self, net: Module) -> None:
         self.net = net
@@ -269,7 +269,7 @@ def _write(
     metrics: Mapping[str, float],
     batches: Sequence[Batch],
 ) -> tuple[Path, Pair]:
-    """Both bundles in memory; the one on bytes is read again, held to its program, and put in place."""
+    """Both bundles in memory; the quantised one is read again, compared with its program, and put in place."""
     config = (folder.path / "config.yaml").read_text(encoding="utf-8")
     name = str(folder.describe()["recipe"])
     floats = to_bytes(program, deployment, name=name, config=config)

@@ -106,7 +106,7 @@ def describe(
     licence: str = "",
     weights: str = "",
 ) -> None:
-    """Give a deployment its card, with these metrics and what the run's result knows beside them."""
+    """Give a deployment its card, with these metrics and what else the run's result knows."""
     selection = "" if result is None else result.selection
     beside = comparison(result) if result is not None and result.baselines else None
     deployment.card = card.markdown(metrics=metrics, selection=selection, baselines=beside, licence=licence)
@@ -176,7 +176,7 @@ def _levels(compared: Comparison) -> str:
 
 
 def _data(task: Task, recipe: Recipe) -> tuple[str, Any, list[str]]:
-    """The first split that is there, its name, and a line where none is."""
+    """The first split that exists, its name, and a line if there is none."""
     said = "the recipe names none"
     for split in ("test", "val", "train"):
         try:
@@ -264,7 +264,7 @@ def _facts_of_onnx(made: Any) -> list[tuple[str, Any]]:
 # -- before training ---------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Checked:
-    """What stands in the way of an export (`faults`, each with its line of code), and what is worth knowing."""
+    """What prevents an export (`faults`, each with its line of code), and remarks."""
 
     faults: list[str]
     notes: list[str]

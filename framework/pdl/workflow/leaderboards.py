@@ -145,8 +145,8 @@ def leaderboard(
     a row that says so; the others go on. By default `metrics` are those of the test. UsageError where a folder holds a
     run of other settings.
 
-    tell      is called with a line before each run
-    progress  tell how far each training is, on standard error
+    tell      called with a line before each run
+    progress  print the progress of each training on standard error
     """
     if seeds < 1:
         raise UsageError(f"seeds={seeds} must be at least 1")

@@ -10,7 +10,7 @@ from pdl.suites import suggest
 
 
 def located(word: str) -> Path:
-    """The run folder or bundle that a word means: what lies at that path, else the bundle behind a name of the hub,
+    """The run folder or bundle that a word names: an existing path, else the bundle of a name of the hub,
     which is fetched (and built) when it is first used.
 
     UsageError, with suggestions, for a word that is neither.

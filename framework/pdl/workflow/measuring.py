@@ -1,4 +1,4 @@
-"""The task's own metrics of what was made from a net: a session stands in its place in the evaluation."""
+"""The task's own metrics of a bundle: its session takes the place of the net in the evaluation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def measure(
 
 
 def demand_same_net(deployment: Deployment, model: Module) -> None:
-    """UsageError where what is deployed is not what the metrics are made for."""
+    """UsageError where the deployed outputs are not those that the metrics take."""
     if deployment.module is not model:
         raise UsageError(
             "the task deploys another module than the net it trains: its metrics cannot be measured on the bundle"

@@ -1,4 +1,4 @@
-"""`pdl.Model`: the training loop for people who have a module and arrays, and no recipe.
+"""`pdl.Model`: the training loop for a module and arrays, without a recipe.
 
     model = pdl.Model(net).prepare(optimizer=pdl.optim.Adam(net.parameters(), lr=1e-3), loss=pdl.cross_entropy,
     metrics={"accuracy": Accuracy})

@@ -40,7 +40,7 @@ RECIPE = "unzip -p {file} config.yaml > recipe.yaml; pdl train -c recipe.yaml"
 
 @dataclass(frozen=True)
 class Packaged:
-    """The wheel that was written, the name that the model is asked for by, its entry, and lines for people."""
+    """The wheel that was written, the name of the model, its entry, and lines for people."""
 
     path: Path
     model: str
@@ -140,7 +140,7 @@ def _licence(licence: str) -> str:
 
 
 def _demand_free(project: str, model: str) -> None:
-    """UsageError where something that is installed has the name: neither could be used beside the other."""
+    """UsageError where something that is installed has the name: neither could be used with the other installed."""
     from pdl import hub
 
     module = _module(project)
@@ -300,7 +300,7 @@ def _wheel(project: str, release: str, model: str, entry: dict[str, Any], bundle
 
 
 def _demand_readable(wheel: Wheel, model: str) -> None:
-    """The index as its reader takes it; ConfigError tells what a value given on the command line breaks."""
+    """The index as its reader takes it; ConfigError names what a value given on the command line breaks."""
     from pdl.hub import schema
 
     module = _module(wheel.name)

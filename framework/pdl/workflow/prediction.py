@@ -1,4 +1,4 @@
-"""Models in use: a run folder, a bundle, or a name of the hub answers for new inputs."""
+"""Prediction: a run folder, a bundle, or a name of the hub answers for new inputs."""
 
 from __future__ import annotations
 

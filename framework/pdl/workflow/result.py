@@ -95,7 +95,7 @@ class Result:
         ]
 
     def measured(self) -> list[tuple[str, Any]]:
-        """The metrics for a table; the figures of the whole run, which are compared with exact ones, with all digits
+        """The metrics for a table; summary metrics, which are compared with exact values, with all digits
         that mean something."""
         return [(name, value if "/" in name else f"{value:.9g}") for name, value in self.metrics.items()]
 
@@ -139,7 +139,7 @@ def _short(folder: str) -> str:
 
 
 def identity(name: str, path: Path, recipe: Recipe) -> dict[str, Any]:
-    """The fields of a result that say what and where."""
+    """The fields of a result that identify run and model."""
     return {
         "recipe": name,
         **recipe.identity(),

@@ -1,12 +1,13 @@
 """The run folder.
 
-config.yaml        the resolved recipe, with what the data told (class names); enough to use the run without the data
+config.yaml        the resolved recipe, with what was inferred from the data (class names); enough to use the run
+                   without it
 run.json           the recipe's name, when the run began, and whether it is a fast dev run or an overfit run
 metrics.jsonl      numbers as they came (`pdl.train.log.MetricsLog`)
 checkpoints/       last.safetensors, best.safetensors, step-*.safetensors (`pdl.checkpoint`)
 result.json        the outcome (`pdl.workflow.result`)
 report.html        the outcome for people
-vocabularies/      NAME.txt: the names that the data told and that are too many for config.yaml (`pdl.vocabulary`)
+vocabularies/      NAME.txt: names inferred from the data that are too many for config.yaml (`pdl.vocabulary`)
 model.pdl          the bundle to deploy (`pdl.export`), unless train.export=false
 tensorboard/       event files, with train.tensorboard=true
 trace.json         a Chrome trace, and profile.json, its tables, of `pdl train --profile` (`pdl.train.profiler`)
@@ -128,7 +129,7 @@ class Run:
         mode: dict[str, Any],
         pretrained: Sequence[dict[str, Any]] = (),
     ) -> None:
-        """Make the folder, with config.yaml (the recipe, and laid over it what the data told), the task's
+        """Make the folder, with config.yaml (the recipe, and over it what was inferred from the data), the task's
         vocabularies, and run.json, which also keeps what became of pretrained weights.
 
         The folder of a resumed run has them already, and must be of the same `mode` (fast_dev_run, overfit).

@@ -1,4 +1,4 @@
-"""What chose the weights that a run's test used, told from its recipe and data: in the result, and so in the card."""
+"""What chose the weights that a run's test used, inferred from its recipe and data, for result and card."""
 
 from __future__ import annotations
 

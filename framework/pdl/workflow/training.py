@@ -62,9 +62,9 @@ def train(
     run           the folder; by default runs/<recipe>-<n>
     resume        go on from the last checkpoint of `run` (from the beginning if it has none yet)
     fast_dev_run  two batches of everything
-    overfit       train on so many samples only, until their loss is a tenth; CheckError if that never happens
+    overfit       train on this many samples only, until their loss is a tenth; CheckError if that never happens
     hooks         of your own, before the trainer's
-    progress      tell how far it is, on standard error
+    progress      print progress on standard error
     """
     recipe = recipe if isinstance(recipe, Recipe) else Recipe(recipe)
     folder = _folder(recipe, run, resume)

@@ -73,7 +73,7 @@ def zeros(g: Graph, shape: Any) -> int | None:
 
 @emits(ops.PermuteDims)
 def permute(g: Graph, op: ops.PermuteDims, x: Value) -> Result:
-    """Transpose, from the form that x has; none where that form is what is asked for."""
+    """Transpose from the layout that x has; no node if that is the requested one."""
     rank = len(x.spec.shape)
     axes = [a % rank for a in op.axes]
     if g.prefers_first(x):

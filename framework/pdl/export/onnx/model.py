@@ -155,7 +155,7 @@ def _inputs(program: Program, graph: Graph, names: Sequence[str] | None) -> tupl
 
 
 def _outputs(program: Program, graph: Graph, names: Sequence[str] | None) -> tuple[Port, ...]:
-    """Ports for the outputs, each in the layout in which it stands."""
+    """Ports for the outputs, each in the layout that it has."""
     values = [v for v in program.outputs if v is not None]
     ports = []
     for value, name in zip(values, _names("output", values, names), strict=True):
@@ -189,7 +189,7 @@ def _arranged(shape: tuple[int, ...], first: bool) -> tuple[int, ...]:
 
 
 def _is_image(program: Program, value: Value) -> bool:
-    """Whether ops on images read an input: directly, or behind ops that keep the layout."""
+    """Whether ops on images read an input: directly, or after ops that keep the layout."""
     from pdl.export.onnx.layout import KEEPS, WANTS
 
     if len(value.spec.shape) < 4:

@@ -104,7 +104,7 @@ def _with_pairs(floats: Program, at: Points, ranges: dict[Value, Range]) -> tupl
 
 
 def _drop_unread(program: Program) -> None:
-    """Captured tensors that nobody reads do not go into the file."""
+    """Unused captured tensors do not go into the file."""
     read = program.uses()
     program.captures = [v for v in program.captures if v in read]
 

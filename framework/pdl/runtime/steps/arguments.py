@@ -59,7 +59,7 @@ def flag(name: str, value: Any) -> bool:
 
 
 def are(values: Any, kind: Any, how_many: int | None = None) -> bool:
-    """Whether it is a list of values of a type, or of one of several types, and so many of them."""
+    """Whether it is a list of values of a type (or of one of several types) with an allowed length."""
     kinds = kind if isinstance(kind, tuple) else (kind,)
     return (
         isinstance(values, list | tuple) and all(type(v) in kinds for v in values) and how_many in (None, len(values))

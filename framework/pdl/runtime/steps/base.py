@@ -19,7 +19,7 @@ from pdl.vocabulary import Vocabulary
 
 @dataclass(frozen=True)
 class Resources:
-    """What steps may use beside their arguments.
+    """What steps may use besides their arguments.
 
     labels        names of classes, in the order of their numbers
     vocabularies  by name
@@ -62,7 +62,7 @@ class NamesOf(Step):
 
     @property
     def names(self) -> Vocabulary:
-        """The vocabulary, which is parsed when it is first asked for."""
+        """The vocabulary, which is parsed at its first use."""
         return self._resources.vocabularies[self.vocabulary]
 
     def hint(self, name: str) -> str:

@@ -70,7 +70,7 @@ class ImageInput(InputStep):
 
 
 def files(name: str) -> list[Path]:
-    """The files behind a path, a folder (images at any depth) or a pattern, sorted; DataError where there are none."""
+    """The files of a path, a folder (images at any depth) or a pattern, sorted; DataError where there are none."""
     path = Path(name).expanduser()
     if path.is_file():
         return [path]

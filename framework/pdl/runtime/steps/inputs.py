@@ -1,4 +1,4 @@
-"""Steps before the net: what says what an input is and makes an array of it, and what happens to that array.
+"""Steps before the net: parsers of inputs, which make an array of each, and steps that prepare that array.
 
 Several inputs of a net may each begin with an input step; all of them read the same item, and the first one is asked
 what `pdl predict` offers.
@@ -99,7 +99,7 @@ class InputStep(Step):
         return Path(word) if is_file_of_many(word) else word
 
     def frame(self, value: Array) -> Frame | None:
-        """Where the pixels of a parsed input lie in the original image; None where it is none."""
+        """Where the pixels of a parsed input are in the original image; None if it is no image."""
         return None
 
     # -- batches -------------------------------------------------------------------------------------------------------

@@ -134,7 +134,7 @@ class Ctc(Labelled):
 class TopNames(NamesOf, Ranking):
     """{many: [{one, "score"}, ... the k best]} of scores [n + 1] of the n names of a vocabulary.
 
-    Column 0 stands for no name and is never ranked, nor is a score that is -inf or NaN. Of equal scores the lower
+    Column 0 is no name and is never ranked, nor is a score that is -inf or NaN. Of equal scores the lower
     number comes first. `exclude` is the name of an input whose numbers are left out, such as a history; what the sample
     says to leave out (`Sample.excluded`) is, too. `one` and `many` are what the names are called in an answer.
     """

@@ -1,4 +1,4 @@
-"""Steps behind the net: what becomes of its outputs, and all that there is to know about an answer."""
+"""Steps after the net: what is made of its outputs, and how an answer is written, drawn and compared."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PostStep(Step):
         return alike(ours, theirs, tolerance)
 
     def caption(self, answer: Any) -> str:
-        """The answer in one line; UsageError where it cannot be told so."""
+        """The answer in one line; UsageError where it has no such form."""
         raise UsageError("this model's answers are arrays, which cannot be drawn; leave out --save")
 
     def marks(self, answer: Any) -> Sequence[Mark]:

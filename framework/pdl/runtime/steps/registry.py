@@ -41,13 +41,13 @@ def _refuse(name: Any, source: str, part: str, requires: Sequence[str]) -> NoRet
 
 
 def names(pipeline: Mapping[str, Any]) -> Iterator[str]:
-    """The names of all steps of a pipeline as it stands in pipeline.json."""
+    """The names of all steps of a pipeline, as read from pipeline.json."""
     sides = (pipeline.get(side, {}) for side in ("pre", "post"))
     return (str(step.get("step")) for side in sides for steps in side.values() for step in steps)
 
 
 def requires(pipeline: Mapping[str, Any]) -> list[str]:
-    """The distributions, beside pdl's own, that the steps of a pipeline belong to, as far as these are installed."""
+    """The distributions, besides pdl's own, that the steps of a pipeline belong to, as far as these are installed."""
     found = (packages.provided(packages.STEPS, name) for name in names(pipeline) if name not in OWN)
     return sorted({each.distribution for each in found if each is not None})
 

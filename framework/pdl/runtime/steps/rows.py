@@ -62,7 +62,7 @@ class RowInput(InputStep):
 
     @cached_property
     def fields(self) -> Fields:
-        """The encoders; vocabularies are parsed when they are first asked for."""
+        """The encoders; vocabularies are parsed at their first use."""
         encoders = {name: from_plain(name, spec, self._vocabularies) for name, spec in self.specs.items()}
         return Fields(encoders, {name: spec["column"] for name, spec in self.specs.items()})
 

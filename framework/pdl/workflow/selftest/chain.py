@@ -43,9 +43,9 @@ class Outcome:
     status   passed, failed or skipped (something it needs is not on this machine)
     step     the step it ended at
     reason   why it did not pass
-    data     "own data", or what stood in for it
+    data     "own data", or the stand-in that was used
     facts    numbers met on the way: loss, metrics, size of the bundle, ...
-    notes    lines that the trainer or the export said
+    notes    lines that the trainer or the export printed
     """
 
     recipe: str

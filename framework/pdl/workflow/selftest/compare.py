@@ -46,7 +46,7 @@ def _is_ranked(value: Any) -> bool:
 
 
 def _name(answer: Mapping[str, Any]) -> str:
-    """The key under which an answer says what it is; "" where it does not."""
+    """The key of the main part of an answer; "" where it has none."""
     return next((key for key in ("label", "item") if key in answer), "")
 
 

@@ -1,4 +1,5 @@
-"""A recipe cut down to seconds: a few samples of its own data, or of a stand-in where that is not on this machine."""
+"""A recipe cut down to seconds: a few samples of its own data, or of a stand-in where its data is not on this
+machine."""
 
 from __future__ import annotations
 
@@ -109,7 +110,7 @@ def _check_weights(config: Config) -> None:
 
 
 def _standing(config: Config, stands: Mapping[str, StandIn]) -> dict[str, Any]:
-    """The recipe's tree with what stands in for its data."""
+    """The recipe's tree with stand-ins for its data."""
     tree = config.plain()
     for name, stand in stands.items():
         tree["data"][name] = {**tree["data"][name], **stand.settings}
