@@ -237,3 +237,28 @@ def test_what_the_reference_documents_can_be_imported_and_has_docstrings(module:
     assert package.__doc__
     assert public(package)
     assert [name for name, value in public(package).items() if not value.__doc__] == []
+
+
+def test_the_reference_has_every_public_name_and_every_module_that_examples_import() -> None:
+    documented = {value for module in REFERENCE for value in public(import_module(module)).values()}
+    left_out = {
+        f"{name}.{key}"
+        for name in packages()
+        for key, value in public(import_module(name)).items()
+        if value not in documented
+    }
+    assert left_out == set()
+    imports = re.compile(r"^\s*(?:from|import) (pdl\S*)", re.MULTILINE)
+    assert {name for page in DOCUMENTS for name in imports.findall(page.read_text())} <= {*REFERENCE}
+
+
+def packages() -> list[str]:
+    """The packages of the framework and the suites that declare public names."""
+    found = [
+        ".".join(path.parent.relative_to(base).parts)
+        for base in (ROOT / "framework", *(ROOT / "suites").iterdir())
+        for path in base.glob("pdl*/**/__init__.py")
+        if "__all__" in path.read_text() and "template" not in path.parts
+    ]
+    assert {"pdl", "pdl.nn", "pdl_cv.models", "pdl_quantum.templates"} <= set(found)
+    return sorted(found)
