@@ -99,6 +99,8 @@ def matmul(cnp.ndarray out not None, cnp.ndarray a not None, cnp.ndarray b not N
         raise ValueError("matmul: every array has at least two dimensions")
     if a.dtype != b.dtype or (a.dtype != out.dtype and not wide) or (a.dtype.char not in "fd" and a.dtype != bfloat16):
         raise TypeError(f"matmul: dtypes {out.dtype}, {a.dtype}, {b.dtype} must be one, float32, float64 or bfloat16")
+    if not out.flags.c_contiguous or (bias is not None and (not bias.flags.c_contiguous or bias.dtype != a.dtype)):
+        raise ValueError("matmul: out and bias must be C-contiguous and of one dtype")
     if b.ndim == 2 and a.ndim > 2 and a.size and a.flags.c_contiguous and np.shape(a)[:-1] == np.shape(out)[:-1]:  # one tall product
         a = a.reshape(-1, a.shape[a.ndim - 1])
         out = out.reshape(-1, out.shape[out.ndim - 1])
@@ -111,8 +113,6 @@ def matmul(cnp.ndarray out not None, cnp.ndarray a not None, cnp.ndarray b not N
         a = a.copy()
     if not cnp.PyArray_ISALIGNED(b):
         b = b.copy()
-    if not out.flags.c_contiguous or (bias is not None and (not bias.flags.c_contiguous or bias.dtype != a.dtype)):
-        raise ValueError("matmul: out and bias must be C-contiguous and of one dtype")
     if bias is not None:
         if bias.ndim != 1 or bias.shape[0] != n:
             raise ValueError(f"matmul: bias {np.shape(bias)} must have shape ({n},)")

@@ -125,3 +125,16 @@ def test_residual_is_like_the_output() -> None:
     narrow = x.astype(bfloat16)
     with pytest.raises(TypeError, match="residual"):
         gemm.matmul(np.empty((4, 4), np.float32), narrow, narrow, residual=x)
+
+
+@pytest.mark.parametrize("batch", [(2,), (2, 3)])
+@pytest.mark.parametrize("cut", [np.s_[..., :-1, :], np.s_[..., ::2, :], np.s_[..., :, :-1]])
+def test_an_output_that_is_not_contiguous_is_refused_and_left_alone(
+    batch: tuple[int, ...], cut: tuple[object, ...]
+) -> None:
+    whole = np.full((*batch, 5, 7), 7, np.float32)
+    out = whole[cut]
+    a, b = np.ones((*out.shape[:-1], 4), np.float32), np.ones((4, out.shape[-1]), np.float32)
+    with pytest.raises(ValueError, match="out and bias must be C-contiguous"):
+        gemm.matmul(out, a, b)
+    assert (whole == 7).all()
