@@ -117,7 +117,7 @@ struct Running {
     const int64_t keys = round_up(h.call.s, kPanel<P>);
     Cut memory;
     for (int pass = 0; pass < 2; pass++) {
-      memory = {0, pass == 0 ? nullptr : static_cast<char*>(scratch(2, memory.used))};
+      memory = {0, pass == 0 ? nullptr : static_cast<char*>(scratch(Slot::kHead, memory.used))};
       memory.take(k, keys * h.e_width), memory.take(kt, keys * h.e_units * kUnit<P>), memory.take(v, keys * h.d_width);
       memory.take(q, step * h.e_width), memory.take(y, step * h.d_width), memory.take(tile, step * kKeys);
       memory.take(most, round_up(step, 16)), memory.take(sum, round_up(step, 16));
@@ -219,7 +219,7 @@ struct Packed {
     keys = round_up(keys, kPanel<P>);
     Cut memory;
     for (int pass = 0; pass < 2; pass++) {
-      memory = {0, pass == 0 ? nullptr : static_cast<char*>(scratch(2, memory.used))};
+      memory = {0, pass == 0 ? nullptr : static_cast<char*>(scratch(Slot::kHead, memory.used))};
       memory.take(q, rows * h.e_width), memory.take(g, rows * h.d_width);
       memory.take(k, keys * h.e_width), memory.take(v, keys * h.d_width);
       memory.take(kt, keys * h.e_units * kUnit<P>), memory.take(vt, keys * h.d_units * kUnit<P>), memory.take(dq, rows * h.e_width);
@@ -312,7 +312,7 @@ void backward(const AttentionCall& call) {
   const int64_t units = call.n * call.heads, step = query_rows(call.l), blocks = (call.s + kKeys - 1) / kKeys;
   const int64_t most = units >= num_threads() ? 1 : min64(blocks, (num_threads() + units - 1) / max64(1, units));
   const int64_t chunk = (blocks + most - 1) / most * kKeys, chunks = (call.s + chunk - 1) / chunk, dq_size = call.l * h.e_width;
-  T* shares = chunks > 1 ? static_cast<T*>(scratch(3, units * chunks * dq_size * sizeof(T))) : nullptr;
+  T* shares = chunks > 1 ? static_cast<T*>(scratch(Slot::kHeadShares, units * chunks * dq_size * sizeof(T))) : nullptr;
   const int64_t work = 3 * call.l * chunk * (call.e + call.d);
   parallel(units * chunks, max64(1, kParallelWork / max64(1, work)), [&](int64_t begin, int64_t end, int) {
     Packed<S> p(h, step, min64(chunk, call.s));

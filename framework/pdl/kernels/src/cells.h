@@ -103,12 +103,12 @@ struct Panels {
   const T* bias_at(int64_t block, int gate) const { return bias == nullptr ? nullptr : bias + (block * gates + gate) * kPanel<T>; }
 };
 
-// Packs element (k, gate, unit) = w[k * row + gate * units + unit * column] into scratch slot 2.
+// Packs element (k, gate, unit) = w[k * row + gate * units + unit * column].
 template <class T>
 Panels<T> pack(const T* w, const T* bias, int64_t k, int64_t units, int gates, int64_t row, int64_t column) {
   Panels<T> p{nullptr, nullptr, k, units, (units + kPanel<T> - 1) / kPanel<T>, round_up(k * kPanel<T>, 16), gates};
   const int64_t panels = p.blocks * gates;
-  p.b = static_cast<T*>(scratch(2, (panels * (p.size + kPanel<T>) + kPanel<T>) * sizeof(T)));
+  p.b = static_cast<T*>(scratch(Slot::kCellWeights, (panels * (p.size + kPanel<T>) + kPanel<T>) * sizeof(T)));
   if (bias != nullptr) p.bias = p.b + panels * p.size;
   parallel(panels, max64(1, kParallelWork / max64(1, p.size)), [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; i++) {
@@ -198,7 +198,7 @@ void forward(const Recurrence<T>& r) {
   constexpr int64_t panel = kPanel<T>;
   const Panels<T> w = pack(r.w, r.bias, r.hidden, r.hidden, gates, gates * r.hidden, 1);
   const int64_t stride = row_of<T>(r.hidden), hidden = r.hidden;
-  T* h[2] = {static_cast<T*>(scratch(3, 3 * r.n * stride * sizeof(T)))};
+  T* h[2] = {static_cast<T*>(scratch(Slot::kCellStates, 3 * r.n * stride * sizeof(T)))};
   h[1] = h[0] + r.n * stride;
   T* c = h[1] + r.n * stride;
   spread(h[0], stride, r.h0, r.n, hidden);
@@ -271,7 +271,7 @@ void backward(const Recurrence<T>& r) {
   const int64_t hidden = r.hidden, width = gates * hidden;
   const Panels<T> w = pack<T>(r.w, nullptr, width, hidden, 1, 1, width);  // transposed
   const int64_t stride = row_of<T>(hidden), wide = row_of<T>(width);
-  T* dh = static_cast<T*>(scratch(3, r.n * (2 * stride + 2 * wide) * sizeof(T)));
+  T* dh = static_cast<T*>(scratch(Slot::kCellStates, r.n * (2 * stride + 2 * wide) * sizeof(T)));
   T* dc = dh + r.n * stride;
   T* e[2] = {dc + r.n * stride, dc + r.n * (stride + wide)};  // gradients of the products, of this step and the one after it
   spread(dh, stride, r.gh, r.n, hidden);

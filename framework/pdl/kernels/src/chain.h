@@ -120,7 +120,7 @@ void run(const ChainCall& call) {
   parallel(call.outer * bands * pieces, max64(1, kPointwiseGrain / (2 * height * width)), [&](int64_t begin, int64_t end, int) {
     alignas(64) R values[kBlock];
     // One operand's memory a slot would be stack for eight of them; scratch grows once a thread.
-    char* memory = static_cast<char*>(scratch(6, call.inputs * round_up(static_cast<int64_t>(sizeof(Operand<S>)), 64)));
+    char* memory = static_cast<char*>(scratch(Slot::kChainOperands, call.inputs * round_up(static_cast<int64_t>(sizeof(Operand<S>)), 64)));
     Operand<S>* operands[ChainCall::kInputs];
     for (int i = 0; i < call.inputs; i++)
       operands[i] = new (memory + i * round_up(static_cast<int64_t>(sizeof(Operand<S>)), 64)) Operand<S>(call, i);

@@ -86,7 +86,7 @@ PDL_INLINE void summary(const T* scores, int64_t width, T* most, T* exponentials
   *sum = over_lanes<T>(all, [](T a, T b) { return a + b; });
 }
 
-// What forward finds of the scores, for each block of classes and each of `wide` rows, and the scores of the labels. In scratch slot 3, zeros.
+// What forward finds of the scores, for each block of classes and each of `wide` rows, and the scores of the labels. Zeros at first.
 template <class T>
 struct Summaries {
   int64_t blocks, wide;
@@ -94,7 +94,7 @@ struct Summaries {
   T* own;                         // [wide]
   Summaries(int64_t blocks, int64_t wide) : blocks(blocks), wide(wide) {
     const int64_t size = (3 * blocks + 1) * wide;
-    most = static_cast<T*>(scratch(3, size * sizeof(T)));
+    most = static_cast<T*>(scratch(Slot::kClassifierRows, size * sizeof(T)));
     exponentials = most + blocks * wide, sums = exponentials + blocks * wide, own = sums + blocks * wide;
     for (int64_t i = 0; i < size; i++) most[i] = T(0);
   }
@@ -140,10 +140,10 @@ void forward(const Classifier<T>& p) {
   constexpr int64_t panel = kPanel<T>;
   const int64_t blocks = (p.classes + p.block - 1) / p.block, groups = (p.rows + kRows - 1) / kRows, stride = row_of<T>(p.inputs);
   const Summaries<T> of(blocks, round_up(p.rows, kLanes<T>));
-  T* x = static_cast<T*>(scratch(2, p.rows * stride * sizeof(T)));
+  T* x = static_cast<T*>(scratch(Slot::kClassifierInputs, p.rows * stride * sizeof(T)));
   for (int64_t r = 0; r < p.rows; r++) memcpy(x + r * stride, p.x + r * p.inputs, p.inputs * sizeof(T));
   parallel(blocks * groups, kParallelWork / max64(1, p.block * p.inputs * min64(p.rows, kRows)) + 1, [&](int64_t begin, int64_t end, int) {
-    T* packed = static_cast<T*>(scratch(4, (p.block + panel) * (p.inputs + 1) * sizeof(T)));
+    T* packed = static_cast<T*>(scratch(Slot::kClassifierBlock, (p.block + panel) * (p.inputs + 1) * sizeof(T)));
     T* bias = packed + (p.block + panel) * p.inputs;
     for (int64_t item = begin; item < end; item++) {
       const int64_t number = item / groups, first = item % groups * kRows, rows = min64(kRows, p.rows - first);
@@ -190,11 +190,11 @@ void backward(const Classifier<T>& p) {
   const int64_t blocks = (p.classes + p.block - 1) / p.block, wide = row_of<T>(p.block), input_panels = (p.inputs + panel - 1) / panel;
   const int64_t grain = kParallelWork / max64(1, p.block * p.inputs * p.rows) + 1, share = p.rows * p.inputs;
   const int parts = parts_of(blocks, grain);
-  T* shares = static_cast<T*>(scratch(2, parts * share * sizeof(T)));  // of dx, one for each part
+  T* shares = static_cast<T*>(scratch(Slot::kClassifierInputs, parts * share * sizeof(T)));  // of dx, one for each part
   const T factor = static_cast<T>(p.factor), rest = static_cast<T>(1 - p.smoothing);
   const T spread = static_cast<T>(p.smoothing / static_cast<double>(p.classes));
   parallel(blocks, grain, [&](int64_t begin, int64_t end, int part) {
-    T* transposed = static_cast<T*>(scratch(4, (input_panels * panel * p.block + (kRows + 1) * wide) * sizeof(T)));
+    T* transposed = static_cast<T*>(scratch(Slot::kClassifierBlock, (input_panels * panel * p.block + (kRows + 1) * wide) * sizeof(T)));
     T* d = transposed + input_panels * panel * p.block;
     T* dx = shares + part * share;
     for (int64_t number = begin; number < end; number++) {

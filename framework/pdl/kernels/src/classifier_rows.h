@@ -53,7 +53,7 @@ struct Owners {
   Number<T> *place, *id;
   Owners(const Classifier<T>& p, int64_t wide) : place(nullptr), id(nullptr) {
     if (p.ids == nullptr) return;
-    place = static_cast<Number<T>*>(scratch(6, 2 * wide * sizeof(T))), id = place + wide;
+    place = static_cast<Number<T>*>(scratch(Slot::kClassifierOwners, 2 * wide * sizeof(T))), id = place + wide;
     for (int64_t r = 0; r < wide; r++) {
       const bool counts = r < p.rows && p.labels[r] != p.ignored;
       place[r] = counts ? static_cast<Number<T>>(p.labels[r]) : -1;
@@ -101,7 +101,7 @@ void forward_rows(const Classifier<T>& p) {
   constexpr int64_t panel = kPanel<T>;
   const int64_t blocks = (p.classes + p.block - 1) / p.block, groups = (p.rows + p.width - 1) / p.width, wide = groups * p.width;
   const int64_t panels = (p.width + panel - 1) / panel, size = p.inputs * panel;
-  T* x = static_cast<T*>(scratch(2, groups * panels * size * sizeof(T)));  // x^T in panels [inputs, panel], zeros behind the last row
+  T* x = static_cast<T*>(scratch(Slot::kClassifierInputs, groups * panels * size * sizeof(T)));  // x^T in panels [inputs, panel], zeros behind the last row
   for (int64_t i = 0; i < groups * panels; i++) {
     const int64_t first = i / panels * p.width + i % panels * panel, here = max64(0, min64(panel, p.rows - first));
     pack_panel(x + i * size, p.x + (here == 0 ? 0 : first) * p.inputs, p.inputs, static_cast<int>(here), static_cast<int>(panel), int64_t(1), p.inputs);
@@ -191,11 +191,11 @@ void backward_rows(const Classifier<T>& p) {
   const int64_t blocks = (p.classes + p.block - 1) / p.block, groups = (p.rows + p.width - 1) / p.width, stride = row_of<T>(p.inputs);
   const int64_t grain = kParallelWork / max64(1, p.block * p.inputs * p.rows) + 1, share = p.rows * p.inputs;
   const int parts = parts_of(blocks, grain);
-  T* shares = static_cast<T*>(scratch(2, parts * share * sizeof(T)));  // of dx, one for each part
-  T* x = static_cast<T*>(scratch(3, (p.rows * stride + panel) * sizeof(T)));
+  T* shares = static_cast<T*>(scratch(Slot::kClassifierInputs, parts * share * sizeof(T)));  // of dx, one for each part
+  T* x = static_cast<T*>(scratch(Slot::kClassifierRows, (p.rows * stride + panel) * sizeof(T)));
   for (int64_t r = 0; r < p.rows; r++) memcpy(x + r * stride, p.x + r * p.inputs, p.inputs * sizeof(T));
   parallel(blocks, grain, [&](int64_t begin, int64_t end, int part) {
-    T* d = static_cast<T*>(scratch(4, (p.block * p.width + p.block * p.inputs + panel) * sizeof(T)));
+    T* d = static_cast<T*>(scratch(Slot::kClassifierBlock, (p.block * p.width + p.block * p.inputs + panel) * sizeof(T)));
     for (int64_t number = begin; number < end; number++) {
       const Block<T> block(p, number);
       const T* w = p.w + block.begin * p.inputs;

@@ -41,7 +41,7 @@ struct Block {
   T* buffer = nullptr;
   int64_t first_row = 0;
 
-  void place(const Grid<const T>& grid, const Taps* t, int64_t c, const int64_t* out, int64_t out_rows, int64_t planes, int slot) {
+  void place(const Grid<const T>& grid, const Taps* t, int64_t c, const int64_t* out, int64_t out_rows, int64_t planes) {
     in = &grid, taps = t, channels = c;
     const Taps& w = t[2];
     const bool inside = w.lowest() >= 0 && (out[2] - 1) * w.step + w.lowest() + w.span() <= grid.size[2];
@@ -50,7 +50,7 @@ struct Block {
     pixel = direct ? grid.stride[2] : round_up(c, kUnit<T>) + (crowded ? 64 / static_cast<int64_t>(sizeof(T)) : 0);
     row_width = (out[2] - 1) * w.step + w.span();
     rows = (out_rows - 1) * t[1].step + t[1].span();
-    if (!direct) buffer = static_cast<T*>(scratch(slot, planes * t[0].count * rows * row_width * pixel * sizeof(T)));
+    if (!direct) buffer = static_cast<T*>(scratch(Slot::kConvRows, planes * t[0].count * rows * row_width * pixel * sizeof(T)));
   }
 
   bool valid(int dim, int64_t out, int tap) const {
@@ -159,7 +159,7 @@ void correlate(const Grid<T>& out, const Grid<const T>& in, const Taps* taps, in
   const int64_t panels = (outputs + panel - 1) / panel;
   const int64_t tap_count = int64_t(taps[0].count) * taps[1].count * taps[2].count;
   const int64_t depth1 = round_up(channels, kUnit<T>);  // of one tap
-  T* packed = static_cast<T*>(scratch(2, panels * panel * (tap_count * depth1 * sizeof(T) + sizeof(R)) + 64));
+  T* packed = static_cast<T*>(scratch(Slot::kConvWeights, panels * panel * (tap_count * depth1 * sizeof(T) + sizeof(R)) + 64));
   pack_weights(packed, w, taps, kernel, channels, outputs, w_strides[0], w_strides[1], w_strides[2]);
   R* padded_bias = reinterpret_cast<R*>(packed + panels * tap_count * depth1 * panel);
   for (int64_t j = 0; bias != nullptr && j < panels * panel; j++) padded_bias[j] = j < outputs ? value(bias[j]) : R(0);
@@ -170,9 +170,9 @@ void correlate(const Grid<T>& out, const Grid<const T>& in, const Taps* taps, in
   const Statistics statistics(then, parts_of(cut.blocks(), cut.grain(work)), panels * panel);
   parallel(cut.blocks(), cut.grain(work), [&](int64_t begin, int64_t end, int part) {
     Block<T> block;
-    block.place(in, taps, channels, out.size, cut.rows_per_block, cut.planes_per_block, 3);
+    block.place(in, taps, channels, out.size, cut.rows_per_block, cut.planes_per_block);
     const int64_t batch_most = max64(1, tap_count);
-    const T** a = static_cast<const T**>(scratch(4, 3 * batch_most * sizeof(T*)));
+    const T** a = static_cast<const T**>(scratch(Slot::kConvPointers, 3 * batch_most * sizeof(T*)));
     const T** rows = a + batch_most;
     const T** b = rows + batch_most;
     const bool merged = block.merged();

@@ -21,7 +21,7 @@ void add_parts(T* to, const T* parts, int count, int64_t n) {
 template <class T>
 struct PixelUnits : Block<T> {
   void place(const Grid<const T>& grid, const Taps* t, int64_t c, const int64_t* out, int64_t out_rows, int64_t planes) {
-    Block<T>::place(grid, t, c, out, out_rows, planes, 3);
+    Block<T>::place(grid, t, c, out, out_rows, planes);
   }
   int64_t k_stride() const { return this->taps[2].step * this->pixel; }
   int64_t tap_offset(int tw) const { return (this->taps[2].offset[tw] - this->taps[2].lowest()) * this->pixel; }
@@ -42,7 +42,7 @@ struct PixelUnits<bf16> {
     block.rows = (out_rows - 1) * t[1].step + t[1].span();
     out_width = out[2], sparse = t[2].count <= 1;
     row_size = 2 * c * (sparse ? (out_width + 1) / 2 : block.row_width);
-    line = static_cast<bf16*>(scratch(3, (planes * t[0].count * block.rows * row_size + (block.row_width + t[2].step) * c) * sizeof(bf16)));
+    line = static_cast<bf16*>(scratch(Slot::kConvRows, (planes * t[0].count * block.rows * row_size + (block.row_width + t[2].step) * c) * sizeof(bf16)));
     buffer = line + (block.row_width + t[2].step) * c;
   }
   bool valid(int dim, int64_t out, int tap) const { return block.valid(dim, out, tap); }
@@ -112,11 +112,11 @@ struct WeightGradient {
     PixelUnits<T> block;
     block.place(in, taps, channels, g.out, cut.rows_per_block, cut.planes_per_block);
     const int64_t rows_most = cut.planes_per_block * cut.rows_per_block, depth = units * kUnit<T>;
-    const T** a = static_cast<const T**>(scratch(4, 4 * rows_most * sizeof(T*)));
+    const T** a = static_cast<const T**>(scratch(Slot::kConvPointers, 4 * rows_most * sizeof(T*)));
     const T** first = a + rows_most;
     const T** b = first + rows_most;
     int64_t* line = reinterpret_cast<int64_t*>(b + rows_most);  // the number of the output row within the block
-    T* packed = packs ? static_cast<T*>(scratch(6, rows_most * depth * round_up(width, panel) * sizeof(T))) : nullptr;
+    T* packed = packs ? static_cast<T*>(scratch(Slot::kConvOutputs, rows_most * depth * round_up(width, panel) * sizeof(T))) : nullptr;
     const bool merged = block.merged();
     const int64_t m = (merged ? taps[2].count : 1) * channels;
     for (int64_t i = begin; i < end; i++) {
@@ -179,7 +179,7 @@ void gradient_by_outputs(T* dw, Real<T>* wide, const WeightGradient<T>& work) {
   const int64_t panels = (work.outputs + panel - 1) / panel, rows = work.taps_all() * work.channels;
   parallel(panels, 1, [&](int64_t begin, int64_t end, int) {
     const int64_t from = begin * panel, columns = min64(work.outputs, end * panel) - from, stride = round_up(columns, panel);
-    R* sums = static_cast<R*>(scratch(5, rows * stride * sizeof(R)));
+    R* sums = static_cast<R*>(scratch(Slot::kConvSums, rows * stride * sizeof(R)));
     memset(sums, 0, rows * stride * sizeof(R));
     work.add_blocks(sums, stride, from, columns, 0, work.cut.blocks());
     for (int64_t r = 0; r < rows; r++) store_sums(dw, wide, r * work.g.o + from, sums + r * stride, columns);
@@ -193,7 +193,7 @@ void gradient_by_pixels(T* dw, Real<T>* wide, const WeightGradient<T>& work) {
   const int64_t stride = round_up(work.outputs, Edge<R, PDL_VECTOR_BYTES>::kMasked ? 1 : kLanes<R>), rows = work.taps_all() * work.channels;
   const int64_t grain = work.cut.grain(work.g.n * work.g.out[0] * work.g.out[1] * work.g.out[2] * rows * work.outputs);
   const int parts = parts_of(work.cut.blocks(), grain);
-  R* sums = static_cast<R*>(scratch(5, (parts + 1) * rows * stride * sizeof(R)));
+  R* sums = static_cast<R*>(scratch(Slot::kConvSums, (parts + 1) * rows * stride * sizeof(R)));
   parallel(work.cut.blocks(), grain, [&](int64_t begin, int64_t end, int part) {
     R* mine = sums + part * rows * stride;
     memset(mine, 0, rows * stride * sizeof(R));

@@ -280,7 +280,7 @@ int64_t spmm_scattered(T* y, const T* x, const T* value, const CsrPattern& p, in
   const Spmm<T> s{y, x, value, p, 1, width, width, 0, false};
   const int64_t pitch = (width + kLanes<T> - 1) / kLanes<T> * kLanes<T>, size = p.columns * pitch;
   const int64_t fit = p.nonzeros / (4 * (p.columns > 0 ? p.columns : 1)), blocks = fit < 1 ? 1 : fit < 16 ? fit : 16, work = p.rows + p.nonzeros;
-  T* sums = static_cast<T*>(scratch(2, blocks * size * sizeof(T)));
+  T* sums = static_cast<T*>(scratch(Slot::kScatteredSums, blocks * size * sizeof(T)));
   Fault fault;
   parallel(blocks, 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t b = begin; b < end; b++) {

@@ -227,10 +227,10 @@ template <class S>
 void depthwise_fast(S* y, const S* x, const S* w, const S* bias, const Geometry& g) {
   using T = Real<S>;
   Depthwise<T> d(g);
-  d.pack(static_cast<T*>(scratch(7, d.packed_size() * sizeof(T))), w, bias);
+  d.pack(static_cast<T*>(scratch(Slot::kChannelWeights, d.packed_size() * sizeof(T))), w, bias);
   parallel(d.images() * g.out[1], d.grain(g.out[2]), [&](int64_t begin, int64_t end, int) {
     RowRing<T> ring = d.ring_of_inputs();
-    ring.place(static_cast<T*>(scratch(4, ring.size() * sizeof(T))));
+    ring.place(static_cast<T*>(scratch(Slot::kChannelRows, ring.size() * sizeof(T))));
     for (int64_t r = begin; r < end; r++)
       d.output_row(y + r * g.out[2] * g.c, ring, r / g.out[1], r % g.out[1],
                    plain_rows(x, r / g.out[1], g.in[1], g.in[2], g.c, d.padded));
@@ -241,10 +241,10 @@ template <class S>
 void depthwise_fast_dx(S* dx, const S* dy, const S* w, const Geometry& g) {
   using T = Real<S>;
   Depthwise<T> d(g);
-  d.pack(static_cast<T*>(scratch(7, d.packed_size() * sizeof(T))), w, static_cast<const S*>(nullptr));
+  d.pack(static_cast<T*>(scratch(Slot::kChannelWeights, d.packed_size() * sizeof(T))), w, static_cast<const S*>(nullptr));
   parallel(d.images() * g.in[1], d.grain(g.in[2]), [&](int64_t begin, int64_t end, int) {
     RowRing<T> ring = d.ring_of_outputs();
-    ring.place(static_cast<T*>(scratch(4, ring.size() * sizeof(T))));
+    ring.place(static_cast<T*>(scratch(Slot::kChannelRows, ring.size() * sizeof(T))));
     for (int64_t r = begin; r < end; r++) {
       const int64_t n = r / g.in[1], ih = r % g.in[1];
       int64_t first, last;
@@ -261,11 +261,11 @@ void depthwise_fast_dw(D* dw, const S* x, const S* dy, const Geometry& g) {
   Depthwise<T> d(g);
   const int64_t rows = d.images() * g.in[1], total = d.taps() * d.padded;
   const int parts = parts_of(rows, d.grain(g.in[2]));
-  T* sums = static_cast<T*>(scratch(7, parts * total * sizeof(T)));
+  T* sums = static_cast<T*>(scratch(Slot::kChannelWeights, parts * total * sizeof(T)));
   parallel(rows, d.grain(g.in[2]), [&](int64_t begin, int64_t end, int part) {
     RowRing<T> ring = d.ring_of_outputs(), row = d.ring_of_inputs();
     row.slots = 1;
-    T* memory = static_cast<T*>(scratch(4, (ring.size() + row.size()) * sizeof(T)));
+    T* memory = static_cast<T*>(scratch(Slot::kChannelRows, (ring.size() + row.size()) * sizeof(T)));
     ring.place(memory), row.place(memory + ring.size());
     memset(sums + part * total, 0, total * sizeof(T));
     for (int64_t r = begin; r < end; r++) {
@@ -305,7 +305,7 @@ void depthwise_correlate(const Grid<S>& to, const Grid<const S>& from, const Tap
   const int64_t work = max64(1, to.size[2] * channels * taps[0].count * taps[1].count * taps[2].count);
   const int most = taps[0].count * taps[1].count;
   parallel(n * to.size[0] * to.size[1], max64(1, kParallelWork / work), [&](int64_t begin, int64_t end, int) {
-    const S** x_rows = static_cast<const S**>(scratch(4, 2 * max64(1, most) * sizeof(S*)));
+    const S** x_rows = static_cast<const S**>(scratch(Slot::kChannelRows, 2 * max64(1, most) * sizeof(S*)));
     const S** w_rows = x_rows + most;
     for (int64_t r = begin; r < end; r++) {
       const int64_t oh = r % to.size[1], od = r / to.size[1] % to.size[0], image = r / to.size[1] / to.size[0];
@@ -338,7 +338,7 @@ void depthwise_general_dw(D* dw, const S* x, const S* dy, const Geometry& g) {
   const int64_t total = g.kernel[0] * g.kernel[1] * g.kernel[2] * g.c, rows = g.n * g.out[0] * g.out[1];
   const int64_t grain = max64(1, kParallelWork / max64(1, g.out[2] * total));
   const int parts = parts_of(rows, grain);
-  T* sums = static_cast<T*>(scratch(7, parts * total * sizeof(T)));
+  T* sums = static_cast<T*>(scratch(Slot::kChannelWeights, parts * total * sizeof(T)));
   parallel(rows, grain, [&](int64_t begin, int64_t end, int part) {
     T* mine = sums + part * total;
     memset(mine, 0, total * sizeof(T));

@@ -97,7 +97,7 @@ PDL_INLINE void tile(T* out, int64_t stride, const T* x, const T* turned, int64_
 template <class T, class Metric>
 void forward_as(T* out, const T* x, const T* y, int64_t rows, int64_t others, int64_t columns) {
   constexpr int lanes = kLanes<T>;
-  T* turned = static_cast<T*>(scratch(0, (kOthers + lanes) * columns * sizeof(T)));
+  T* turned = static_cast<T*>(scratch(Slot::kTurned, (kOthers + lanes) * columns * sizeof(T)));
   for (int64_t first = 0; first < others; first += kOthers) {
     const int64_t n = others - first < kOthers ? others - first : kOthers, blocks = (n + lanes - 1) / lanes;
     parallel(blocks, kGrain / (columns * lanes) + 1, [=](int64_t begin, int64_t end, int) {
@@ -173,7 +173,7 @@ void backward_as(T* dx, T* dy, const T* g, const T* x, const T* y, int64_t rows,
   constexpr int lanes = kLanes<T>, parts = Metric::parts;
   const int64_t each = columns / parts, strips = (each + lanes - 1) / lanes, step = parts * lanes;
   parallel(strips, kGrain / (rows * others * lanes + 1) + 1, [=](int64_t begin, int64_t end, int) {
-    T* x_strip = static_cast<T*>(scratch(1, 2 * (rows + others) * step * sizeof(T)));
+    T* x_strip = static_cast<T*>(scratch(Slot::kStrips, 2 * (rows + others) * step * sizeof(T)));
     T *y_strip = x_strip + rows * step, *dx_strip = y_strip + others * step, *dy_strip = dx_strip + rows * step;
     for (int64_t s = begin; s < end; s++) {
       const int64_t at = s * lanes, width = each - at < lanes ? each - at : lanes;

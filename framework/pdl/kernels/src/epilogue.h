@@ -76,7 +76,7 @@ struct Statistics {
   template <class T>
   Statistics(const Epilogue<T>* how, int part_count, int64_t n) : memory(nullptr), parts(part_count), columns(n) {
     if (how == nullptr || how->mean == nullptr) return;
-    memory = scratch(7, parts * ColumnSums::bytes(columns));
+    memory = scratch(Slot::kColumnSums, parts * ColumnSums::bytes(columns));
     memset(memory, 0, parts * ColumnSums::bytes(columns));
   }
   ColumnSums of(int part, int64_t column = 0) const {

@@ -144,7 +144,7 @@ void matmul_one(Product<T> p) {
   const bool in_place = kUnit<T> == 1 && p.b_column == 1 && p.m <= 2 * kMaxRows<T, 2>;
   const auto direct = [&](int columns) { return in_place && (Edge<R, PDL_VECTOR_BYTES>::kMasked || columns == panel); };
   const int64_t packed_size = units * panel * kUnit<T>;
-  T* packed = static_cast<T*>(scratch(1, panels * (packed_size * sizeof(T) + panel * sizeof(R))));
+  T* packed = static_cast<T*>(scratch(Slot::kRightPanels, panels * (packed_size * sizeof(T) + panel * sizeof(R))));
   R* bias = reinterpret_cast<R*>(packed + panels * packed_size);
   for (int64_t j = 0; p.bias != nullptr && j < panels * panel; j++) bias[j] = j < p.n ? value(p.bias[j]) : R(0);
   parallel(panels, max64(1, kParallelWork / work), [&](int64_t begin, int64_t end, int) {
@@ -160,7 +160,7 @@ void matmul_one(Product<T> p) {
   const int64_t grain = max64(1, kParallelWork * pieces.groups / (work * panels * pieces.chunk));
   const Statistics statistics(p.then, parts_of(pieces.chunks * pieces.groups, grain), panels * panel);
   parallel(pieces.chunks * pieces.groups, grain, [&](int64_t begin, int64_t end, int part) {
-    T* copy = there ? nullptr : static_cast<T*>(scratch(0, LeftRows<T>::size(p, pieces.chunk) * sizeof(T)));
+    T* copy = there ? nullptr : static_cast<T*>(scratch(Slot::kLeftRows, LeftRows<T>::size(p, pieces.chunk) * sizeof(T)));
     LeftRows<T> a{};
     for (int64_t i = begin; i < end; i++) {
       const int64_t group = i % pieces.groups, first = i / pieces.groups * pieces.chunk, rows = min64(pieces.chunk, p.m - first);

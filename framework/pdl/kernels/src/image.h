@@ -16,7 +16,7 @@ inline void area(uint8_t* y, const uint8_t* x, int64_t h, int64_t w, int64_t c, 
                  const float* column_weight, float scale, bool half_up) {
   const int64_t line = width * c;
   parallel(h, 1 + 16384 / (line * 4), [=](int64_t begin, int64_t end, int) {
-    float* sums = static_cast<float*>(scratch(2, line * sizeof(float)));
+    float* sums = static_cast<float*>(scratch(Slot::kAreaSums, line * sizeof(float)));
     for (int64_t o = begin; o < end; o++) {
       for (int64_t i = 0; i < line; i++) sums[i] = 0;
       for (int32_t k = row_start[o]; k < row_start[o + 1]; k++) {

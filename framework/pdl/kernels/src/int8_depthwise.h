@@ -104,7 +104,7 @@ struct Interleaved {
     positions = (g.out[2] - 1) * (g.stride[2] / step) + 1 + (l.groups_of_taps - 1) * shift;
     line_pixels = (positions - 1) * step + 3 * g.dilation[2] + 1;
     slots = (g.kernel[1] - 1) * g.dilation[1] + g.stride[1];
-    line = static_cast<uint8_t*>(scratch(3, (line_pixels + slots * positions * 4) * PDL_VECTOR_BYTES));
+    line = static_cast<uint8_t*>(scratch(Slot::kByteRows, (line_pixels + slots * positions * 4) * PDL_VECTOR_BYTES));
     rows = line + line_pixels * PDL_VECTOR_BYTES;
   }
   uint8_t* row(int64_t r) const { return rows + (r + g.pad[1]) % slots * positions * 4 * width; }
@@ -191,7 +191,7 @@ void depthwise_rows(const QuantThen& then, const uint8_t* x, int x_zero, const i
   const int8_t* w = packed + first * l.rows * 4;
   const int32_t* bias = reinterpret_cast<const int32_t*>(packed + l.weight_bytes) + first;
   const float* multiplier = reinterpret_cast<const float*>(packed + l.weight_bytes + l.padded * 4) + first;
-  const uint8_t** rows = static_cast<const uint8_t**>(scratch(4, l.rows * sizeof(uint8_t*)));
+  const uint8_t** rows = static_cast<const uint8_t**>(scratch(Slot::kBytePointers, l.rows * sizeof(uint8_t*)));
   const uint8_t* from = x + n * g.in[1] * g.in[2] * g.c + first;
   input.width = 4 * L, input.next = row0 * g.stride[1] - g.pad[1];
   const int64_t x_step = g.stride[2] / input.step * 16 * L;

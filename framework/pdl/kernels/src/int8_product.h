@@ -189,7 +189,7 @@ inline void product(const QuantThen& then, const uint8_t* x, const int8_t* packe
   const int64_t column_chunks = by_columns ? min64(tiles, 2 * threads) : 1, each = max64(1, rows_each * k * l.outputs / column_chunks);
   parallel(row_chunks * column_chunks, max64(1, kWork / each), [&](int64_t begin, int64_t end, int) {
     const uint8_t* a[1];
-    uint8_t* copy = k % 4 == 0 ? nullptr : static_cast<uint8_t*>(scratch(3, rows_each * round_up(k, 4) + 64));
+    uint8_t* copy = k % 4 == 0 ? nullptr : static_cast<uint8_t*>(scratch(Slot::kByteRows, rows_each * round_up(k, 4) + 64));
     for (int64_t i = begin; i < end; i++) {
       const int64_t row = i / column_chunks * rows_each, count = min64(rows_each, rows - row), part = i % column_chunks;
       const uint8_t* from = x + row * k;
@@ -219,7 +219,7 @@ struct InputRows {
       direct = direct && g.pad[d] == 0 && (g.out[d] - 1) * g.stride[d] + (g.kernel[d] - 1) * g.dilation[d] < g.in[d];
     row_width = (g.out[2] - 1) * g.stride[2] + reach;
     rows_most = (out_rows - 1) * g.stride[1] + (g.kernel[1] - 1) * g.dilation[1] + 1;
-    buffer = direct ? nullptr : static_cast<uint8_t*>(scratch(3, g.kernel[0] * rows_most * row_width * g.c + 64));
+    buffer = direct ? nullptr : static_cast<uint8_t*>(scratch(Slot::kByteRows, g.kernel[0] * rows_most * row_width * g.c + 64));
   }
 
   // Copies what output rows [row, row_end) of plane (n, od) read.
@@ -265,7 +265,7 @@ inline void correlate(const QuantThen& then, const uint8_t* x, int x_zero, const
   const int64_t work = planes * g.out[1] * g.out[2] * l.batch * l.units * 4 * g.o;
   parallel(items, max64(1, kWork / max64(1, work / max64(1, items))), [&](int64_t begin, int64_t end, int) {
     InputRows input(g, x, l, rows_each);
-    const uint8_t** a = static_cast<const uint8_t**>(scratch(4, 2 * l.batch * sizeof(uint8_t*)));
+    const uint8_t** a = static_cast<const uint8_t**>(scratch(Slot::kBytePointers, 2 * l.batch * sizeof(uint8_t*)));
     const uint8_t** rows = a + l.batch;
     for (int64_t i = begin; i < end; i++) {
       const int64_t part = i % column_chunks, at = i / column_chunks, plane = at / pieces, n = plane / g.out[0], od = plane % g.out[0];

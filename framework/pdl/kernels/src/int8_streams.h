@@ -104,7 +104,7 @@ inline void max_pool(uint8_t* y, const uint8_t* x, const PoolGrid& g) {
 inline void avg_pool(const QuantThen& then, const uint8_t* x, int x_zero, float factor, const PoolGrid& g) {
   const int64_t window = g.from[0] * g.from[1] * g.from[2] / max64(1, g.to[0] * g.to[1] * g.to[2]);
   each_window(g, g.channels * max64(1, window), [&](int64_t i, int64_t n, int64_t d, int64_t h, int64_t w) {
-    int32_t* sums = static_cast<int32_t*>(scratch(3, g.channels * 4));
+    int32_t* sums = static_cast<int32_t*>(scratch(Slot::kByteRows, g.channels * 4));
     memset(sums, 0, g.channels * 4);
     int32_t cells = 0;
     each_cell(g, n, d, h, w, [&](int64_t at) {

@@ -54,7 +54,7 @@ void probabilities_of(double* out, const T* z, int n, const int64_t* bits, int c
   int run = 0;  // so many of the lowest bits are not looked at: their amplitudes are added first
   while (run < block && !(kept >> run & 1)) run++;
   const int64_t runs = int64_t(1) << (block - run), blocks = int64_t(1) << (n - block), outcomes = int64_t(1) << count;
-  int64_t* places = static_cast<int64_t*>(scratch(1, runs * sizeof(int64_t)));
+  int64_t* places = static_cast<int64_t*>(scratch(Slot::kStateOffsets, runs * sizeof(int64_t)));
   for (int64_t r = 0; r < runs; r++) places[r] = outcome_of(r << run, bits, count);
   const auto add = [=](int64_t b, double* to) {
     to += outcome_of(b << block, bits, count);
@@ -67,7 +67,7 @@ void probabilities_of(double* out, const T* z, int n, const int64_t* bits, int c
   if (count <= kShared) {
     const int64_t grain = kWork >> block;
     const int parts = parts_of(blocks, grain);
-    double* partial = static_cast<double*>(scratch(3, parts * outcomes * sizeof(double)));
+    double* partial = static_cast<double*>(scratch(Slot::kStateParts, parts * outcomes * sizeof(double)));
     for (int64_t i = 0; i < parts * outcomes; i++) partial[i] = 0;
     parallel(blocks, grain, [=](int64_t begin, int64_t end, int part) {
       for (int64_t b = begin; b < end; b++) add(b, partial + part * outcomes);
@@ -105,7 +105,7 @@ template <class T>
 double sample_of(int64_t* out, const T* z, int n, const double* draws, int64_t shots) {
   const int block = n < kBlock ? n : kBlock;
   const int64_t blocks = int64_t(1) << (n - block);
-  double* ends = static_cast<double*>(scratch(3, blocks * sizeof(double)));
+  double* ends = static_cast<double*>(scratch(Slot::kStateParts, blocks * sizeof(double)));
   parallel(blocks, kWork >> block, [=](int64_t begin, int64_t end, int) {
     for (int64_t b = begin; b < end; b++) ends[b] = weight_of(z + (b << (block + 1)), int64_t(1) << block);
   });

@@ -238,7 +238,7 @@ void depthwise_forward(S* y, Real<S>* mean, Real<S>* var, const Depthwise<Real<S
   Statistics<S> statistics(g.c, parts_of(rows, d.grain(g.out[2])));
   parallel(rows, d.grain(g.out[2]), [&](int64_t begin, int64_t end, int part) {
     RowRing<T> ring = d.ring_of_inputs();
-    ring.place(static_cast<T*>(scratch(4, ring.size() * sizeof(T))));
+    ring.place(static_cast<T*>(scratch(Slot::kChannelRows, ring.size() * sizeof(T))));
     int64_t counted = begin;
     for (int64_t r = begin; r < end; r++) {
       const int64_t n = r / g.out[1];
@@ -264,7 +264,7 @@ void depthwise_backward(const Gradients<S>& to, const Depthwise<Real<S>>& d, con
   parallel(rows, d.grain(g.in[2]), [&](int64_t begin, int64_t end, int part) {
     RowRing<T> ring = d.ring_of_outputs(), row = d.ring_of_inputs();
     row.slots = 1;
-    T* memory = static_cast<T*>(scratch(4, (ring.size() + row.size() + wide) * sizeof(T)));
+    T* memory = static_cast<T*>(scratch(Slot::kChannelRows, (ring.size() + row.size() + wide) * sizeof(T)));
     ring.place(memory), row.place(memory + ring.size());
     T* dh = memory + ring.size() + row.size();
     for (int64_t r = begin; r < end; r++) {
@@ -311,12 +311,12 @@ void pointwise_forward(S* y, Real<S>* mean, Real<S>* var, const Pointwise<Real<S
                        const Pixels<Real<S>>& pixels) {
   using T = Real<S>;
   constexpr bool kStored = sizeof(S) == sizeof(T);
-  T* packed = static_cast<T*>(scratch(7, packed_size<T>(p.c, p.o) * sizeof(T)));
+  T* packed = static_cast<T*>(scratch(Slot::kChannelWeights, packed_size<T>(p.c, p.o) * sizeof(T)));
   pack_right(packed, w, p.c, p.o, p.o, int64_t{1});
   Statistics<S> statistics(p.o, parts_of(p.blocks, p.grain));
   const bool streaming = streams(y, p.rows * p.o, p.o);
   parallel(p.blocks, p.grain, [&](int64_t begin, int64_t end, int part) {
-    T *in = static_cast<T*>(scratch(4, p.block * (p.padded_c + p.padded_o) * sizeof(T))), *out = in + p.block * p.padded_c;
+    T *in = static_cast<T*>(scratch(Slot::kChannelRows, p.block * (p.padded_c + p.padded_o) * sizeof(T))), *out = in + p.block * p.padded_c;
     for (int64_t b = end - 1; b >= begin; b--) {
       const int64_t first = b * p.block, count = min64(p.block, p.rows - first);
       const T* from = in;
@@ -355,13 +355,13 @@ void pointwise_backward(const Gradients<S>& to, const Pointwise<Real<S>>& p, con
                         const Pixels<Real<S>>& h_pixels, const Pixels<Real<S>>& g_pixels) {
   using T = Real<S>;
   constexpr bool kStored = sizeof(S) == sizeof(T);
-  T* packed = static_cast<T*>(scratch(7, packed_size<T>(p.o, p.c) * sizeof(T)));
+  T* packed = static_cast<T*>(scratch(Slot::kChannelWeights, packed_size<T>(p.o, p.c) * sizeof(T)));
   pack_right(packed, to.w, p.o, p.c, int64_t{1}, p.o);
   const int parts = parts_of(p.blocks, p.grain);
   norm::Scratch<T> sums(parts * p.c * p.o);
   norm::Scratch<double> channel_sums(parts * 2 * p.c);
   parallel(p.blocks, p.grain, [&](int64_t begin, int64_t end, int part) {
-    T* h = static_cast<T*>(scratch(4, (p.block * (2 * p.padded_c + p.padded_o) + 2 * kLanes<T>) * sizeof(T)));
+    T* h = static_cast<T*>(scratch(Slot::kChannelRows, (p.block * (2 * p.padded_c + p.padded_o) + 2 * kLanes<T>) * sizeof(T)));
     T *dh = h + p.block * p.padded_c, *dy = dh + p.block * p.padded_c;
     for (int64_t b = end - 1; b >= begin; b--) {
       const int64_t first = b * p.block, count = min64(p.block, p.rows - first);

@@ -144,7 +144,7 @@ void rows_forward(T* y, const T* x, const T* w, const T* bias, const Geometry& g
   const int most = static_cast<int>(min64(num_threads(), max64(1, m * g.o * depth / kParallelWork)));
   const Bands bands(most, m, tile, panels, panel);
   const int64_t whole = sizeof(T) == sizeof(R) ? g.o / panel : 0;  // panels whose biases are read where they lie
-  R* start = static_cast<R*>(scratch(1, panels * panel * sizeof(R)));
+  R* start = static_cast<R*>(scratch(Slot::kPanelBias, panels * panel * sizeof(R)));
   for (int64_t j = whole * panel; bias != nullptr && j < panels * panel; j++) start[j] = j < g.o ? value(bias[j]) : R(0);
   const int64_t block = kUnit<T> == 2 ? depth : kBlock;
   const int64_t strip = max64(tile, kRowBytes / (windows.stride * static_cast<int64_t>(sizeof(T))) / tile * tile);
@@ -154,7 +154,7 @@ void rows_forward(T* y, const T* x, const T* w, const T* bias, const Geometry& g
       const int64_t row0 = tiles * r / bands.rows * tile, row1 = min64(m, tiles * (r + 1) / bands.rows * tile);
       const bool by_tiles = bands.columns == 1 && depth <= block && panels * panel * depth * static_cast<int64_t>(sizeof(T)) <= kRowBytes;
       const int64_t fit = min64(strip, max64(tile, row1 - row0));
-      T* copy = windows.there ? nullptr : static_cast<T*>(scratch(0, fit * windows.stride * sizeof(T) + 64));
+      T* copy = windows.there ? nullptr : static_cast<T*>(scratch(Slot::kWindows, fit * windows.stride * sizeof(T) + 64));
       for (int64_t first = row0; first < row1; first += fit) {
         const int64_t last = min64(row1, first + fit);
         const T* a = windows.there ? x + first * windows.stride : copy;

@@ -193,8 +193,8 @@ void start() {
 }
 
 struct Scratch {
-  void* data[8] = {};
-  int64_t size[8] = {};
+  void* data[kSlots] = {};
+  int64_t size[kSlots] = {};
 
   ~Scratch() {
     for (void* block : data) std::free(block);
@@ -203,15 +203,16 @@ struct Scratch {
 
 }  // namespace
 
-void* scratch(int slot, int64_t bytes) {
+void* scratch(Slot slot, int64_t bytes) {
   static thread_local Scratch mine;
-  if (bytes > mine.size[slot]) {
-    std::free(mine.data[slot]);
-    mine.size[slot] = (bytes + bytes / 4 + 4095) / 4096 * 4096;
-    mine.data[slot] = std::aligned_alloc(4096, mine.size[slot]);
-    if (mine.data[slot] == nullptr) std::abort();  // a kernel has no way to report it, and nothing to go on with
+  const int i = static_cast<int>(slot);
+  if (bytes > mine.size[i]) {
+    std::free(mine.data[i]);
+    mine.size[i] = (bytes + bytes / 4 + 4095) / 4096 * 4096;
+    mine.data[i] = std::aligned_alloc(4096, mine.size[i]);
+    if (mine.data[i] == nullptr) std::abort();  // a kernel has no way to report it, and nothing to go on with
   }
-  return mine.data[slot];
+  return mine.data[i];
 }
 
 uint64_t flush_denormals() {

@@ -2,6 +2,8 @@
 #pragma once
 #include <cstdint>
 
+#include "scratch.h"
+
 namespace pdl {
 
 // Runs the part [begin, end) of a range; `part` is its number (not the thread that happens to run it).
@@ -14,9 +16,6 @@ void parallel_for(int64_t n, int64_t grain, Task task, void* context);
 
 // How many parts parallel_for(n, grain, ...) makes.
 int parts_of(int64_t n, int64_t grain);
-
-// Memory of the calling thread, 64-byte aligned, valid until its next call with the same slot (0..7). It grows and is kept.
-void* scratch(int slot, int64_t bytes);
 
 // Lets this thread's arithmetic take denormal operands for 0 and give 0 where a result would be denormal; returns the floating-point
 // state to put back. Outside kernels the state is the caller's own.

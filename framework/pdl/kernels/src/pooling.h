@@ -393,7 +393,7 @@ void place(S* dx, const S* g, const int32_t* index, int64_t batch, int64_t out, 
       Real<S>* sum;  // the target itself, or what is rounded into it at the end
       int64_t stride = channels;
       if constexpr (sizeof(S) < sizeof(Real<S>))
-        stride = c1 - c0, sum = static_cast<Real<S>*>(scratch(0, in * stride * sizeof(Real<S>)));
+        stride = c1 - c0, sum = static_cast<Real<S>*>(scratch(Slot::kWideRow, in * stride * sizeof(Real<S>)));
       else
         sum = target;
       for (int64_t r = 0; r < in; r++) memset(sum + r * stride, 0, (c1 - c0) * sizeof(Real<S>));

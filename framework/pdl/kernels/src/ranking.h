@@ -165,7 +165,7 @@ template <class T>
 void top(T* values, int64_t* indices, const T* scores, int64_t rows, int64_t columns, int64_t k, int64_t first, const int64_t* start,
          const int64_t* excluded) {
   parallel(rows, kGrain / (columns + 1) + 1, [=](int64_t begin, int64_t end, int) {
-    Heap<T> heap{static_cast<Entry<T>*>(scratch(2, k * sizeof(Entry<T>))), k, 0};
+    Heap<T> heap{static_cast<Entry<T>*>(scratch(Slot::kRankingEntries, k * sizeof(Entry<T>))), k, 0};
     for (int64_t r = begin; r < end; r++) {
       heap.size = 0;
       offer(&heap, scores + r * columns + first, first, columns - first, Excluded(start, excluded, r));
@@ -184,10 +184,10 @@ void products(T* values, int64_t* indices, const T* queries, const T* table, con
   const int64_t fit = near / (inputs > most ? inputs : most) / 64 * 64, block = fit > 64 ? fit : 64;
   const int64_t blocks = (columns - first + block - 1) / block, grain = 1 + (int64_t)(1 << 20) / (block * (inputs + 1) * (rows < most ? rows : most));
   const int parts = blocks > 0 ? parts_of(blocks, grain) : 0;
-  Entry<T>* entries = static_cast<Entry<T>*>(scratch(2, (parts + 1) * rows * k * sizeof(Entry<T>)));
-  int64_t* sizes = static_cast<int64_t*>(scratch(3, parts * rows * sizeof(int64_t)));
+  Entry<T>* entries = static_cast<Entry<T>*>(scratch(Slot::kRankingEntries, (parts + 1) * rows * k * sizeof(Entry<T>)));
+  int64_t* sizes = static_cast<int64_t*>(scratch(Slot::kRankingSizes, parts * rows * sizeof(int64_t)));
   parallel(blocks, grain, [=](int64_t begin, int64_t end, int part) {
-    T* scores = static_cast<T*>(scratch(4, (rows < most ? rows : most) * block * sizeof(T)));
+    T* scores = static_cast<T*>(scratch(Slot::kRankingScores, (rows < most ? rows : most) * block * sizeof(T)));
     const auto heap_of = [=](int64_t r) { return Heap<T>{entries + (part * rows + r) * k, k, sizes[part * rows + r]}; };
     for (int64_t r = 0; r < rows; r++) sizes[part * rows + r] = 0;
     for (int64_t b = begin; b < end; b++) {

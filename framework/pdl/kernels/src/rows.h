@@ -92,11 +92,11 @@ struct Entry {
   int64_t row, from;
 };
 
-// The entries of index [n] that are neither negative nor `left_out`, by row, equal rows in their order (radix sort); their number in *count. In scratch slots 4, 5.
+// The entries of index [n] that are neither negative nor `left_out`, by row, equal rows in their order (radix sort); their number in *count.
 inline const Entry* by_row(const int64_t* index, int64_t n, int64_t left_out, int64_t* count) {
   constexpr int digit = 11, values = 1 << digit;
-  Entry* from = static_cast<Entry*>(scratch(4, (n + 1) * sizeof(Entry)));
-  Entry* to = static_cast<Entry*>(scratch(5, (n + 1) * sizeof(Entry)));
+  Entry* from = static_cast<Entry*>(scratch(Slot::kIndexFrom, (n + 1) * sizeof(Entry)));
+  Entry* to = static_cast<Entry*>(scratch(Slot::kIndexTo, (n + 1) * sizeof(Entry)));
   int64_t kept = 0, all = 0;
   for (int64_t i = 0; i < n; i++)
     if (index[i] >= 0 && index[i] != left_out) from[kept++] = {index[i], i}, all |= index[i];
@@ -121,7 +121,7 @@ template <class T>
 void combine(int64_t* rows, T* values, const int64_t* index, const T* g, int64_t n, int64_t columns, int64_t left_out) {
   int64_t count;
   const Entry* entries = by_row(index, n, left_out, &count);
-  int64_t* start = static_cast<int64_t*>(scratch(6, (n + 1) * sizeof(int64_t)));
+  int64_t* start = static_cast<int64_t*>(scratch(Slot::kIndexStarts, (n + 1) * sizeof(int64_t)));
   int64_t found = 0;
   for (int64_t i = 0; i < count; i++)
     if (i == 0 || entries[i].row != entries[i - 1].row) start[found] = i, rows[found++] = entries[i].row;

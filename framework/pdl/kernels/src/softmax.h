@@ -74,7 +74,7 @@ void softmax(S* y, const S* x, int64_t rows, int64_t columns, bool logarithm) {
     }
     T* e;  // y itself, or what is rounded into it at the end
     if constexpr (sizeof(S) < sizeof(T))
-      e = static_cast<T*>(scratch(0, columns * sizeof(T)));
+      e = static_cast<T*>(scratch(Slot::kWideRow, columns * sizeof(T)));
     else
       e = to;
     const T sum = row_sum<T>(columns, [=](int64_t c, int lanes) {

@@ -154,12 +154,12 @@ void run(T* z, int64_t states, int n, const int64_t* program, const double* valu
     for (int j = 0; j < sweep.local; j++) local |= int64_t(1) << sweep.bits[j];
     const int64_t outside = reached & ~local, count = int64_t(1) << (sweep.local - sweep.fixed), tiles = int64_t(1) << __builtin_popcountll(outside);
     reached |= local;
-    int64_t* offsets = static_cast<int64_t*>(scratch(1, count * sizeof(int64_t)));
+    int64_t* offsets = static_cast<int64_t*>(scratch(Slot::kStateOffsets, count * sizeof(int64_t)));
     for (int64_t r = 0; r < count; r++) offsets[r] = places.run(r);
     const int64_t grain = kWork / ((sweep.count + 1) << sweep.local) + 1;
     parallel(states * tiles, grain, [=](int64_t begin, int64_t end, int) {
       const int bits = sweep.local < kLaneBits<T> ? kLaneBits<T> : sweep.local;
-      void* memory = scratch(0, (2 * sizeof(T)) << bits);
+      void* memory = scratch(Slot::kStateTile, (2 * sizeof(T)) << bits);
       for (int64_t i = begin; i < end; i++) {
         const int64_t state = i / tiles, base = spread(i % tiles, outside);
         T* from = z + 2 * ((state << n) + base);

@@ -316,21 +316,21 @@ void undo(Both<T>& both, int64_t code, const int64_t* op, const double* values, 
 template <class T>
 void backward(T* z, T* l, int64_t states, int n, const int64_t* program, const double* values, int64_t values_stride, double* sums, int64_t slots) {
   const int64_t count = program[0];
-  const int64_t** starts = static_cast<const int64_t**>(scratch(2, (count + 1) * sizeof(int64_t*)));
+  const int64_t** starts = static_cast<const int64_t**>(scratch(Slot::kStateStarts, (count + 1) * sizeof(int64_t*)));
   const int64_t* at = program + 1;
   for (int64_t s = 0; s < count; s++) starts[s] = at, at += 1 + at[0];
   for (int64_t s = count; s--;) {
     Sweep sweep;
     read(sweep, starts[s]);
     const int64_t runs = int64_t(1) << (sweep.local - sweep.fixed), tiles = int64_t(1) << (n - sweep.local);
-    int64_t* offsets = static_cast<int64_t*>(scratch(1, (runs + sweep.count) * sizeof(int64_t)));
+    int64_t* offsets = static_cast<int64_t*>(scratch(Slot::kStateOffsets, (runs + sweep.count) * sizeof(int64_t)));
     for (int64_t r = 0; r < runs; r++) offsets[r] = Places{sweep}.run(r);
     int64_t* ops = offsets + runs;  // where each op begins
     for (int64_t k = 0, word = 0; k < sweep.count; k++) ops[k] = word, word += 2 + sweep.ops[word + 1];
     const int64_t grain = kWork / ((sweep.count + 1) << sweep.local) + 1;
     const auto tile_back = [=](int64_t state, int64_t tile, double* to) {
       const int bits = sweep.local < kLaneBits<T> ? kLaneBits<T> : sweep.local;
-      T* memory = static_cast<T*>(scratch(0, (5 * sizeof(T)) << bits));
+      T* memory = static_cast<T*>(scratch(Slot::kStateTile, (5 * sizeof(T)) << bits));
       const int64_t base = Places{sweep}.base(tile), first = 2 * ((state << n) + base);
       Both<T> both{tile_at<T>(memory, bits), tile_at<T>(memory + (int64_t(2) << bits), bits), memory + (int64_t(4) << bits)};
       both.l.outside = both.z.outside = base;
@@ -351,7 +351,7 @@ void backward(T* z, T* l, int64_t states, int n, const int64_t* program, const d
       continue;
     }
     const int parts = parts_of(tiles, grain);
-    double* partial = static_cast<double*>(scratch(3, parts * slots * sizeof(double)));
+    double* partial = static_cast<double*>(scratch(Slot::kStateParts, parts * slots * sizeof(double)));
     for (int64_t state = 0; state < states; state++) {
       for (int64_t i = 0; i < parts * slots; i++) partial[i] = 0;
       parallel(tiles, grain, [=](int64_t begin, int64_t end, int part) {

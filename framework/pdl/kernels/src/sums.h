@@ -95,9 +95,9 @@ void sums(S* y, const S* x, int64_t outer, int64_t n, int64_t inner, Real<S> div
   if (outer < 8 && n * inner >= 2 * kGrain) pieces = n * inner / kGrain < 64 ? n * inner / kGrain : 64;
   if (pieces > n) pieces = n;
   const int64_t room = kMostFolded * 4 * kLanes<T>, each = pieces > 1 ? (n + pieces - 1) / pieces : n;
-  T* parts = static_cast<T*>(scratch(1, outer * pieces * inner * sizeof(T)));
+  T* parts = static_cast<T*>(scratch(Slot::kPartialSums, outer * pieces * inner * sizeof(T)));
   parallel(outer * pieces, kGrain / (each * inner > 0 ? each * inner : 1) + 1, [=](int64_t begin, int64_t end, int) {
-    T* wide = static_cast<T*>(scratch(0, room * sizeof(T)));
+    T* wide = static_cast<T*>(scratch(Slot::kWideSums, room * sizeof(T)));
     for (int64_t p = begin; p < end; p++) {
       const int64_t first = p % pieces * each, last = first + each < n ? first + each : n;
       sum_rows(parts + p * inner, x + (p / pieces * n + first) * inner, last > first ? last - first : 0, inner, wide);

@@ -232,7 +232,7 @@ void correlate(S* y, const S* x, const float* u, const S* bias, const Plane& in,
     parallel(tiles.count, grain, [&](int64_t begin, int64_t end, int part) {
       const int64_t run = even_rows(end - begin, static_cast<int>(most));
       const int64_t in_stride = point_stride(run, c), out_stride = point_stride(run, o);
-      float* v = static_cast<float*>(scratch(3, points * (in_stride + out_stride) * sizeof(float)));
+      float* v = static_cast<float*>(scratch(Slot::kPartPoints, points * (in_stride + out_stride) * sizeof(float)));
       float* m = v + points * in_stride;
       for (int64_t first = begin; first < end; first += run) {
         const int64_t last = min64(end, first + run);
@@ -249,7 +249,7 @@ void correlate(S* y, const S* x, const float* u, const S* bias, const Plane& in,
   }
   const int64_t chunk = min64(tiles.count, max64(4 * kMostRows, kShared / each));
   const int64_t in_stride = point_stride(chunk, c), out_stride = point_stride(chunk, o), panels = (o + kWide - 1) / kWide;
-  float* v = static_cast<float*>(scratch(2, points * (in_stride + out_stride) * sizeof(float)));
+  float* v = static_cast<float*>(scratch(Slot::kChunkPoints, points * (in_stride + out_stride) * sizeof(float)));
   float* m = v + points * in_stride;
   const Statistics statistics(then, num_threads(), o);
   for (int64_t first = 0; first < tiles.count; first += chunk) {
@@ -289,14 +289,14 @@ inline Plane output_plane(const Geometry& g) { return {g.n, g.out[1], g.out[2], 
 
 template <class S>
 void forward(S* y, const S* x, const S* w, const S* bias, const Geometry& g, const Epilogue<S>* then = nullptr) {
-  float* u = static_cast<float*>(scratch(1, kPoints * g.c * g.o * sizeof(float)));
+  float* u = static_cast<float*>(scratch(Slot::kFilterPoints, kPoints * g.c * g.o * sizeof(float)));
   pack_forward(u, w, g.c, g.o);
   correlate(y, x, u, bias, input_plane(g), output_plane(g), then);
 }
 
 template <class S>
 void dx(S* dx, const S* dy, const S* w, const Geometry& g) {
-  float* u = static_cast<float*>(scratch(1, kPoints * g.c * g.o * sizeof(float)));
+  float* u = static_cast<float*>(scratch(Slot::kFilterPoints, kPoints * g.c * g.o * sizeof(float)));
   pack_transposed(u, w, g.c, g.o);
   const Plane in{g.n, g.out[1], g.out[2], g.o, 2 - g.pad[1], 2 - g.pad[2]}, out{g.n, g.in[1], g.in[2], g.c, 0, 0};
   correlate<kOut, S>(dx, dy, u, nullptr, in, out);
@@ -326,14 +326,14 @@ void dw(S* dw, float* wide, const S* x, const S* dy, const Geometry& g) {
   const int64_t in_stride = point_stride(run, c), out_stride = point_stride(run, o), panels = (o + kWide - 1) / kWide;
   const int64_t grain = max64(1, kParallelWork / (run * c * o * 36));
   const int parts = few ? parts_of(runs, grain) : 1;
-  float* sums = static_cast<float*>(scratch(1, parts * total * sizeof(float)));
+  float* sums = static_cast<float*>(scratch(Slot::kFilterPoints, parts * total * sizeof(float)));
   const auto points = [&](float* v, float* m, int64_t first, int64_t last) {
     to_points<kOut>(v, in_stride, x, in, tiles, first, last);
     spread_points(m, out_stride, dy, out, tiles, first, last);
   };
   if (few) {
     parallel(runs, grain, [&](int64_t begin, int64_t end, int part) {
-      float *v = static_cast<float*>(scratch(3, kPoints * (in_stride + out_stride) * sizeof(float))), *m = v + kPoints * in_stride;
+      float *v = static_cast<float*>(scratch(Slot::kPartPoints, kPoints * (in_stride + out_stride) * sizeof(float))), *m = v + kPoints * in_stride;
       for (int64_t r = begin; r < end; r++) {
         const int64_t first = r * run, last = min64(tiles.count, first + run);
         points(v, m, first, last);
@@ -343,7 +343,7 @@ void dw(S* dw, float* wide, const S* x, const S* dy, const Geometry& g) {
       }
     });
   } else {
-    float *v = static_cast<float*>(scratch(2, kPoints * (in_stride + out_stride) * sizeof(float))), *m = v + kPoints * in_stride;
+    float *v = static_cast<float*>(scratch(Slot::kChunkPoints, kPoints * (in_stride + out_stride) * sizeof(float))), *m = v + kPoints * in_stride;
     for (int64_t first = 0; first < tiles.count; first += run) {
       const int64_t count = min64(run, tiles.count - first);
       parallel(count, 1, [&](int64_t begin, int64_t end, int) { points(v + begin * c, m + begin * o, first + begin, first + end); });

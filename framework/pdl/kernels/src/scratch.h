@@ -1,0 +1,70 @@
+// A thread's scratch memory: eight blocks, which kernels share. Which block each of them works in stands here and nowhere else; what is in
+// use at the same time, by a kernel and by those that it calls, is checked when this is compiled.
+#pragma once
+#include <cstdint>
+
+namespace pdl {
+
+enum class Slot : int {
+  kWideRow = 0,                                                                               // softmax.h, pooling.h
+  kWideSums = 0, kPartialSums = 1,                                                            // sums.h
+  kLeftRows = 0, kRightPanels = 1,                                                            // gemm.h
+  kWindows = 0, kPanelBias = 1,                                                               // packed.h
+  kTurned = 0, kStrips = 1,                                                                   // distance.h
+  kStateTile = 0, kStateOffsets = 1, kStateStarts = 2, kStateParts = 3,                       // statevector*.h, measure.h, pauli.h
+  kFilterPoints = 1, kChunkPoints = 2, kPartPoints = 3,                                       // winograd.h
+  kAreaSums = 2,                                                                              // image.h
+  kScatteredSums = 2,                                                                         // csr.h
+  kCellWeights = 2, kCellStates = 3,                                                          // cells.h
+  kHead = 2, kHeadShares = 3,                                                                 // attention.h
+  kClassifierInputs = 2, kClassifierRows = 3, kClassifierBlock = 4, kClassifierOwners = 6,    // classifier.h, classifier_rows.h
+  kRankingEntries = 2, kRankingSizes = 3, kRankingScores = 4,                                 // ranking.h
+  kConvWeights = 2, kConvRows = 3, kConvPointers = 4, kConvSums = 5, kConvOutputs = 6,        // conv.h, conv_dw.h
+  kByteRows = 3, kBytePointers = 4,                                                           // int8_*.h
+  kIndexFrom = 4, kIndexTo = 5, kIndexStarts = 6,                                             // rows.h
+  kChannelRows = 4, kChannelWeights = 7,                                                      // depthwise.h, norm_conv.h
+  kChainOperands = 6,                                                                         // chain.h
+  kColumnSums = 7,                                                                            // epilogue.h
+};
+
+constexpr int kSlots = 8;
+
+// Memory of the calling thread, 64-byte aligned, valid until its next call with the same number. It grows and is kept.
+void* scratch(Slot slot, int64_t bytes);
+
+namespace slots {
+
+consteval unsigned bits(Slot slot) {
+  if (static_cast<int>(slot) >= kSlots) throw "there are kSlots slots";
+  return 1u << static_cast<int>(slot);
+}
+consteval unsigned bits(unsigned set) { return set; }
+
+// What is in use at the same time, slots and sets of slots; does not compile where two are the same memory.
+template <class... A>
+consteval unsigned together(A... held) {
+  unsigned all = 0;
+  (..., ((all & bits(held)) != 0 ? throw "two of these are the same memory" : void(all |= bits(held))));
+  return all;
+}
+
+using enum Slot;
+constexpr unsigned kSums = together(kWideSums, kPartialSums);
+constexpr unsigned kProduct = together(kLeftRows, kRightPanels, kColumnSums);
+constexpr unsigned kPackedProduct = together(kWindows, kPanelBias);
+constexpr unsigned kDistances = together(kTurned, kStrips);
+constexpr unsigned kStates = together(kStateTile, kStateOffsets, kStateStarts, kStateParts);
+constexpr unsigned kWinograd = together(kFilterPoints, kChunkPoints, kPartPoints, kColumnSums);
+constexpr unsigned kCells = together(kCellWeights, kCellStates, kProduct);
+constexpr unsigned kAttention = together(kHead, kHeadShares);
+constexpr unsigned kClassifier = together(kClassifierInputs, kClassifierRows, kClassifierBlock, kClassifierOwners);
+constexpr unsigned kRanking = together(kRankingEntries, kRankingSizes, kRankingScores, kProduct);
+constexpr unsigned kConvolution = together(kConvWeights, kConvRows, kConvPointers, kColumnSums);
+constexpr unsigned kWeightGradient = together(kConvRows, kConvPointers, kConvSums, kConvOutputs);
+constexpr unsigned kBytes = together(kByteRows, kBytePointers);
+constexpr unsigned kIndex = together(kIndexFrom, kIndexTo, kIndexStarts);
+constexpr unsigned kDepthwise = together(kChannelRows, kChannelWeights);
+
+}  // namespace slots
+
+}  // namespace pdl
