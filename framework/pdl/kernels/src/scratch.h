@@ -29,7 +29,7 @@ enum class Slot : int {
 
 constexpr int kSlots = 8;
 
-// Memory of the calling thread, 64-byte aligned, valid until its next call with the same number. It grows and is kept.
+// Memory of the calling thread, 64-byte aligned, valid until its next call with the same slot. It grows and is kept.
 void* scratch(Slot slot, int64_t bytes);
 
 namespace slots {
