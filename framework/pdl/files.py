@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 
 @contextmanager
@@ -36,6 +38,67 @@ def write_atomic(path: str | Path, data: bytes | str | Iterable[bytes | memoryvi
             file.write(piece)
 
 
+@contextmanager
+def locked(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
+    """Hold the lock that the file `path` stands for, one of all processes and threads. Its folder is made if need be,
+    and the file is removed at the end; the system frees the lock of a process that died.
+
+    `waiting` is called where somebody else holds it; unless that raises, the lock is waited for.
+    """
+    handle = _locked(path, waiting)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # Windows keeps an open file; it does no harm
+            path.unlink()
+        handle.close()
+
+
+def _locked(path: Path, waiting: Callable[[], None]) -> BinaryIO:
+    """The lock file, open and locked. Whoever had it before removed it, so what was locked may be no file any more."""
+    while True:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = path.open("ab")
+        try:
+            _acquire(handle, waiting)
+            if path.exists() and os.path.samestat(os.fstat(handle.fileno()), path.stat()):
+                return handle
+        except FileNotFoundError:  # removed between the two looks at it
+            pass
+        except BaseException:
+            handle.close()
+            raise
+        handle.close()
+
+
+if sys.platform == "win32":
+    import msvcrt
+    import time
+
+    def _acquire(handle: BinaryIO, waiting: Callable[[], None]) -> None:
+        told = False
+        while True:
+            try:
+                handle.seek(0)
+                msvcrt.locking(handle.fileno(), msvcrt.LK_NBLCK, 1)
+                return
+            except PermissionError:
+                if not told:
+                    waiting()
+                told = True
+                time.sleep(0.1)
+
+else:
+    import fcntl
+
+    def _acquire(handle: BinaryIO, waiting: Callable[[], None]) -> None:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(handle, fcntl.LOCK_EX)
+
+
 def is_part(path: Path) -> bool:
     """Whether a file is a leftover of `replacing` that was killed before its end."""
     process, token, rest = [*path.name[1:].split(".", 2), "", ""][:3] if path.name.startswith(".") else ("", "", "")
@@ -56,4 +119,4 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-__all__ = ["is_part", "replacing", "write_atomic"]
+__all__ = ["is_part", "locked", "replacing", "write_atomic"]

@@ -53,7 +53,7 @@ def command(
     if profile:
         _profile(loaded, run, profile_steps, json)
         return
-    result = _train(loaded, run, resume=resume, fast_dev_run=fast_dev_run, overfit=overfit)
+    result = _train(loaded, run=run, resume=resume, fast_dev_run=fast_dev_run, overfit=overfit)
     if json:
         return style.json(result.to_dict())
     style.pairs(result.rows())
@@ -62,14 +62,13 @@ def command(
 
 def _profile(config: Any, run: Path | None, steps: int, json: bool) -> None:
     """`pdl.workflow.profile`, and its tables."""
-    from pdl.workflow import Run, profile
+    from pdl.workflow import profile
 
-    folder = Run.new(run, config.path.stem).path
-    found = profile(config, run=folder, steps=steps)
+    found = profile(config, run=run, steps=steps)
     for line in found.messages:
         style.note(line)
     if json:
-        return style.json({**found.to_dict(), "trace": str(folder / "trace.json")})
+        return style.json({**found.to_dict(), "trace": str(found.trace)})
     kind = "compiled" if found.compiled == found.recorded else "eager" if not found.compiled else "partly compiled"
     ms = found.seconds * 1e3 / found.recorded
     style.table(
@@ -85,7 +84,7 @@ def _profile(config: Any, run: Path | None, steps: int, json: bool) -> None:
             for op, phase, *rest in found.ops()
         ],
     )
-    style.out(f"\n{folder / 'trace.json'} is for chrome://tracing or https://ui.perfetto.dev")
+    style.out(f"\n{found.trace} is for chrome://tracing or https://ui.perfetto.dev")
 
 
 FORMATS = (".1f", ".3f", ".1%", ".1f", ".1f")  # of the numbers in a line about an op
@@ -100,16 +99,11 @@ def _run_folder(run: Path | None, words: list[str]) -> tuple[Path, list[str]]:
     return run, words
 
 
-def _train(config: Any, run: Path | None, *, resume: bool, **options: Any) -> Any:
-    """`pdl.workflow.train`, with the folder chosen here, so that an interruption can say how to go on."""
-    from pdl.workflow import Run, train
+def _train(config: Any, **options: Any) -> Any:
+    """`pdl.workflow.train`; an interruption says how to go on."""
+    from pdl.workflow import train
 
-    folder = Run(run) if resume and run is not None else Run.new(run, config.path.stem)
     try:
-        return train(config, run=folder.path, resume=resume, **options)
-    except KeyboardInterrupt:
-        if folder.resumable:
-            mode = f" --overfit {options['overfit']}" if options["overfit"] else ""
-            mode += " --fast-dev-run" if options["fast_dev_run"] else ""
-            raise Interrupted(f"interrupted; go on with: pdl train --resume {folder.path}{mode}") from None
-        raise Interrupted("interrupted before the first checkpoint, so there is nothing to go on from") from None
+        return train(config, **options)
+    except KeyboardInterrupt as stop:
+        raise Interrupted(str(stop) or "interrupted") from None

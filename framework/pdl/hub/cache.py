@@ -6,13 +6,13 @@ import errno
 import hashlib
 import os
 import shutil
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import IO
 
 from pdl.errors import DataError
+from pdl.files import locked
 from pdl.hub.entries import Entry
 
 PART = ".part"  # what the name of a file ends with until all of it is there
@@ -124,56 +124,7 @@ def lock(folder: Path, key: str, name: str, waiting: Callable[[str], None]) -> I
             told.append(f"{name}: another process is fetching it; waiting")
             waiting(told[0])
 
-    with writing(path, 0):
-        handle = _locked(path, tell)
-    try:
+    with ExitStack() as held:
+        with writing(path, 0):
+            held.enter_context(locked(path, tell))
         yield
-    finally:
-        with suppress(OSError):  # Windows keeps an open file; it does no harm
-            path.unlink()
-        handle.close()
-
-
-def _locked(path: Path, waiting: Callable[[], None]) -> BinaryIO:
-    """The lock file, open and locked. Whoever had it before removed it, so what was locked may be no file any more."""
-    while True:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle = path.open("ab")
-        try:
-            _acquire(handle, waiting)
-            if path.exists() and os.path.samestat(os.fstat(handle.fileno()), path.stat()):
-                return handle
-        except FileNotFoundError:  # removed between the two looks at it
-            pass
-        except BaseException:
-            handle.close()
-            raise
-        handle.close()
-
-
-if sys.platform == "win32":
-    import msvcrt
-    import time
-
-    def _acquire(handle: BinaryIO, waiting: Callable[[], None]) -> None:
-        told = False
-        while True:
-            try:
-                handle.seek(0)
-                msvcrt.locking(handle.fileno(), msvcrt.LK_NBLCK, 1)
-                return
-            except PermissionError:
-                if not told:
-                    waiting()
-                told = True
-                time.sleep(0.1)
-
-else:
-    import fcntl
-
-    def _acquire(handle: BinaryIO, waiting: Callable[[], None]) -> None:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            waiting()
-            fcntl.flock(handle, fcntl.LOCK_EX)

@@ -53,6 +53,7 @@ class Profiler(Hook):
         self.steps, self.recorded = steps, 0
         self.events: list[Event] = []
         self.messages: list[str] = []
+        self.trace: Path | None = None  # where `write_trace` put it
         self.compiled = 0  # recorded steps that ran as programs
         self._step: list[Event] = []
         self._seen, self._misses = 0, 0
@@ -200,6 +201,7 @@ class Profiler(Hook):
             for e in self.events
         ]
         path.write_text(json.dumps({"displayTimeUnit": "ms", "traceEvents": [*names, *lines]}) + "\n")
+        self.trace = path
 
 
 def backward_nodes(program: Program, results: int) -> set[int]:

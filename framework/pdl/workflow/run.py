@@ -16,8 +16,10 @@ trace.json         a Chrome trace, and profile.json, its tables, of `pdl train -
 from __future__ import annotations
 
 import json
+import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -27,13 +29,15 @@ from pdl import checkpoint
 from pdl.checkpoint import LAST
 from pdl.config import Config, dump, from_dict, load
 from pdl.errors import UsageError
-from pdl.files import write_atomic
+from pdl.files import locked, write_atomic
 from pdl.hub.pretrained import deferred
 from pdl.nn import Module
 from pdl.train.assembly import learned_config, restored
 from pdl.train.recipe import Recipe
 from pdl.train.task import Task
 from pdl.vocabulary import Vocabulary
+
+CONFIG, ABOUT, VOCABULARIES, RESULT = "config.yaml", "run.json", "vocabularies", "result.json"
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class Run:
     @property
     def result(self) -> Path:
         """result.json."""
-        return self.path / "result.json"
+        return self.path / RESULT
 
     @property
     def resumable(self) -> bool:
@@ -58,35 +62,60 @@ class Run:
         return (self.checkpoints / LAST).is_file()
 
     @classmethod
-    def new(cls, path: str | Path | None, recipe: str) -> Run:
-        """A folder for a new run: `path`, which must not hold one already, or the next free runs/<recipe>-<n>."""
-        if path is None:
-            return cls(next(each for n in count(1) if not (each := Path("runs") / f"{recipe}-{n}").exists()))
-        run = cls(Path(path))
-        if run.path.exists() and not run.path.is_dir():
-            raise UsageError(f"{run.path}: a file is in the way; --run names a folder")
-        if run.resumable or run.result.is_file():
-            go_on = f"go on with it (pdl train --resume {run.path})"
-            raise UsageError(f"{run.path}: holds a run already; {go_on} or name another folder (--run)")
-        return run
+    @contextmanager
+    def new(cls, path: str | Path | None, recipe: str) -> Iterator[Run]:
+        """The folder of a new run, held by this process alone within the block: `path`, which must not hold a run, or
+        the next free runs/<recipe>-<n>.
+
+        Where the block raises before there is a checkpoint to go on from, the folder holds no run again, and is removed
+        if it was made here.
+        """
+        run, made = (cls(_reserved(recipe)), True) if path is None else (cls(Path(path)), _made(Path(path)))
+        with run.held():
+            if run.resumable or any((run.path / name).exists() for name in (CONFIG, ABOUT, VOCABULARIES, RESULT)):
+                go_on = f"go on with it (pdl train --resume {run.path})"
+                raise UsageError(f"{run.path}: holds a run already; {go_on} or name another folder (--run)")
+            try:
+                yield run
+            except BaseException:
+                if not run.resumable:
+                    run._forget(made)
+                raise
+
+    def _forget(self, made: bool) -> None:
+        if made:
+            return shutil.rmtree(self.path)
+        for name in (CONFIG, ABOUT):
+            (self.path / name).unlink(missing_ok=True)
+        shutil.rmtree(self.path / VOCABULARIES, ignore_errors=True)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep every other process, and thread, from training into the folder; UsageError where one does so now."""
+
+        def refuse() -> None:
+            raise UsageError(f"{self.path}: another process is training into this folder; name another one (--run)")
+
+        with locked(self.path / ".lock", refuse):
+            yield
 
     @classmethod
     def open(cls, path: str | Path) -> Run:
         """An existing run folder."""
         run = cls(Path(path))
-        if not (run.path / "config.yaml").is_file():
+        if not (run.path / CONFIG).is_file():
             what = "no such folder" if not run.path.exists() else "not a run folder (it has no config.yaml)"
             raise UsageError(f"{run.path}: {what}; `pdl train` writes run folders, by default below runs/")
         return run
 
     def config(self, overrides: Sequence[str] = ()) -> Config:
         """The resolved recipe of the run."""
-        return load(self.path / "config.yaml", list(overrides))
+        return load(self.path / CONFIG, list(overrides))
 
     @property
     def vocabularies(self) -> dict[str, Vocabulary]:
         """The vocabularies of the run, by name."""
-        files = sorted((self.path / "vocabularies").glob("*.txt"))
+        files = sorted((self.path / VOCABULARIES).glob("*.txt"))
         return {file.stem: Vocabulary.read(file.read_text(encoding="utf-8"), str(file)) for file in files}
 
     def recipe(self, overrides: Sequence[str] = ()) -> Recipe:
@@ -119,36 +148,36 @@ class Run:
 
     def describe(self) -> dict[str, Any]:
         """run.json."""
-        file = self.path / "run.json"
+        file = self.path / ABOUT
         return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {"recipe": self.path.name}
 
-    def open_for(
+    def resumption(self, mode: dict[str, Any]) -> str:
+        """The command that goes on with a run of this `mode`."""
+        return f"pdl train --resume {self.path}{_options(mode)}"
+
+    def begin(
         self,
         recipe: Recipe,
         task: Task,
         mode: dict[str, Any],
         pretrained: Sequence[dict[str, Any]] = (),
     ) -> None:
-        """Make the folder, with config.yaml (the recipe, and over it what was inferred from the data), the task's
-        vocabularies, and run.json, which also keeps what became of pretrained weights.
+        """Write config.yaml (the recipe, and over it what was inferred from the data), the task's vocabularies, and
+        run.json, which also keeps what became of pretrained weights.
 
         The folder of a resumed run has them already, and must be of the same `mode` (fast_dev_run, overfit).
         """
-        self.path.mkdir(parents=True, exist_ok=True)
-        if (self.path / "run.json").is_file():
+        if (self.path / ABOUT).is_file():
             begun = self.describe()["mode"]
             if begun != mode:
-                options = "".join(f" --{name.replace('_', '-')}" + (f" {value}" if name == "overfit" else "")
-                                  for name, value in begun.items() if value)  # fmt: skip
-                how = f"with{options}" if options else "without --fast-dev-run and --overfit"
-                raise UsageError(f"{self.path}: this run was begun {how}; go on with: "
-                                 f"pdl train --resume {self.path}{options}")  # fmt: skip
+                how = f"with{_options(begun)}" if any(begun.values()) else "without --fast-dev-run and --overfit"
+                raise UsageError(f"{self.path}: this run was begun {how}; go on with: {self.resumption(begun)}")
             return
         config, learned = recipe.config, learned_config(task, recipe)
         for name, vocabulary in task.vocabularies.items():
-            (self.path / "vocabularies").mkdir(exist_ok=True)
+            (self.path / VOCABULARIES).mkdir(exist_ok=True)
             text = vocabulary.text().encode()
-            write_atomic(self.path / "vocabularies" / f"{name}.txt", text)
+            write_atomic(self.path / VOCABULARIES / f"{name}.txt", text)
         whole = from_dict(overlaid(config.plain(), learned))
         dump(Config(whole.tree, config.path, config.overrides), self.path)
         began = time.strftime("%Y-%m-%dT%H:%M:%S%z")
@@ -159,7 +188,7 @@ class Run:
             "mode": mode,
         }
         about["pretrained"] = list(pretrained)
-        write_atomic(self.path / "run.json", (json.dumps(about) + "\n").encode())
+        write_atomic(self.path / ABOUT, (json.dumps(about) + "\n").encode())
 
 
 @dataclass(frozen=True)
@@ -170,6 +199,33 @@ class OpenRun:
     task: Task
     model: Module
     weights: str
+
+
+def _options(mode: dict[str, Any]) -> str:
+    """The options of `pdl train` that a mode stands for."""
+    return "".join(
+        f" --{name.replace('_', '-')}" + (f" {value}" if name == "overfit" else "")
+        for name, value in mode.items()
+        if value
+    )
+
+
+def _reserved(recipe: str) -> Path:
+    """The next free runs/<recipe>-<n>, made."""
+    return next(path for n in count(1) if _made(path := Path("runs") / f"{recipe}-{n}"))
+
+
+def _made(path: Path) -> bool:
+    """Make a folder; False where it is there already."""
+    try:
+        path.mkdir(parents=True)
+    except OSError as error:
+        if path.is_dir():
+            return False
+        file = isinstance(error, (FileExistsError, NotADirectoryError))
+        why = "a file is in the way" if file else f"cannot be made: {error.strerror}"
+        raise UsageError(f"{path}: {why}; --run names a folder") from None
+    return True
 
 
 def overlaid(tree: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -67,28 +66,25 @@ def train(
     progress      print progress on standard error
     """
     recipe = recipe if isinstance(recipe, Recipe) else Recipe(recipe)
-    folder = _folder(recipe, run, resume)
-    settings = _settings(recipe, fast_dev_run, overfit)
-    task = folder.task(recipe)
-    fresh = not folder.path.exists()
-    with random.fork_seed(settings.seed):
-        going_on = resume and folder.resumable
-        with deferred() if going_on else nullcontext(), collected() as reports:
-            parts = assemble(task, recipe, seed=settings.seed, overfit=overfit)
-        trainer = _trainer(
-            recipe, task, parts, settings, limit=FAST_BATCHES if fast_dev_run else None, plain_lr=overfit > 0
-        )
-        trainer.notes = [line for report in reports for line in report.lines()]
-        trainer.hooks = [*hooks, *_hooks(folder, settings, overfit, progress)]
-        mode = {"fast_dev_run": fast_dev_run, "overfit": overfit}
-        folder.open_for(recipe, task, mode, [report.to_dict() for report in reports])
-        if going_on:
-            trainer.load_state_dict(checkpoint.load(folder.checkpoints / LAST))
-        with _explained(folder, fresh):
+    settings, mode = _settings(recipe, fast_dev_run, overfit), {"fast_dev_run": fast_dev_run, "overfit": overfit}
+    with _folder(recipe, run, resume) as folder, _explained(folder, mode):
+        task = folder.task(recipe)
+        with random.fork_seed(settings.seed):
+            going_on = resume and folder.resumable
+            with deferred() if going_on else nullcontext(), collected() as reports:
+                parts = assemble(task, recipe, seed=settings.seed, overfit=overfit)
+            trainer = _trainer(
+                recipe, task, parts, settings, limit=FAST_BATCHES if fast_dev_run else None, plain_lr=overfit > 0
+            )
+            trainer.notes = [line for report in reports for line in report.lines()]
+            trainer.hooks = [*hooks, *_hooks(folder, settings, overfit, progress)]
+            folder.begin(recipe, task, mode, [report.to_dict() for report in reports])
+            if going_on:
+                trainer.load_state_dict(checkpoint.load(folder.checkpoints / LAST))
             trainer.fit()
-    stopped = "stopped early" if trainer.state.stopped else "finished"
-    status = "fast dev run" if fast_dev_run else "overfit" if overfit else stopped
-    return _finish(folder, recipe, trainer, parts, status)
+        stopped = "stopped early" if trainer.state.stopped else "finished"
+        status = "fast dev run" if fast_dev_run else "overfit" if overfit else stopped
+        return _finish(folder, recipe, trainer, parts, status)
 
 
 def profile(recipe: Recipe | Config | dict[str, Any], *, run: str | Path | None = None, steps: int = 20) -> Profiler:
@@ -96,30 +92,34 @@ def profile(recipe: Recipe | Config | dict[str, Any], *, run: str | Path | None 
     folder (`run`; by default runs/<recipe>-<n>). Nothing is evaluated and no weights are kept.
     """
     recipe = recipe if isinstance(recipe, Recipe) else Recipe(recipe)
-    folder, settings = _folder(recipe, run, resume=False), recipe.settings
+    settings = recipe.settings
     task: Task = recipe.task.build()
     profiler = Profiler(steps)
-    with random.fork_seed(settings.seed):
+    with Run.new(run, recipe.name) as folder, random.fork_seed(settings.seed):
         parts = assemble(task, recipe, seed=settings.seed, splits=("train",))
         trainer = _trainer(recipe, task, parts, replace(settings, max_steps=None), limit=None, plain_lr=False)
         trainer.settings = replace(trainer.settings, epochs=10**9)  # it ends when enough steps are recorded
         trainer.hooks = [profiler]
-        folder.open_for(recipe, task, {"profile": steps})
+        folder.begin(recipe, task, {"profile": steps})
         trainer.fit()
-    profiler.write_trace(folder.path / TRACE)
-    write_atomic(folder.path / PROFILE, (json.dumps(profiler.to_dict()) + "\n").encode())
+        profiler.write_trace(folder.path / TRACE)
+        write_atomic(folder.path / PROFILE, (json.dumps(profiler.to_dict()) + "\n").encode())
     return profiler
 
 
-def _folder(recipe: Recipe, run: str | Path | None, resume: bool) -> Run:
-    """A new folder, or the one to go on in, whose recipe must be this one."""
+@contextmanager
+def _folder(recipe: Recipe, run: str | Path | None, resume: bool) -> Iterator[Run]:
+    """A new folder, or the one to go on in, whose recipe must be this one; held as long as it is trained into."""
     if not resume:
-        return Run.new(run, recipe.name)
-    if run is None:
+        with Run.new(run, recipe.name) as folder:
+            yield folder
+    elif run is None:
         raise UsageError("resume: which run? name its folder (pdl train --resume RUN)")
-    folder = Run.open(run)
-    check_same(folder, recipe)
-    return folder
+    else:
+        folder = Run.open(run)
+        with folder.held():
+            check_same(folder, recipe)
+            yield folder
 
 
 def check_same(folder: Run, recipe: Recipe, *, tested: bool = False) -> None:
@@ -202,15 +202,17 @@ class Overfit(Hook):
 
 
 @contextmanager
-def _explained(folder: Run, fresh: bool) -> Iterator[None]:
-    """Errors say what can be gone on from; a folder made for a run that never reached a checkpoint is taken away."""
+def _explained(folder: Run, mode: dict[str, Any]) -> Iterator[None]:
+    """Where training ends early, the error says what can be gone on from."""
     try:
         yield
-    except PdlError as error:
-        if folder.resumable and isinstance(error, NumericalError):
+    except NumericalError as error:
+        if folder.resumable:
             error.args = (f"{error.args[0]}\nthe last good checkpoint is {folder.checkpoints / LAST}",)
-        elif fresh and not folder.resumable:
-            shutil.rmtree(folder.path)
+        raise
+    except KeyboardInterrupt as error:
+        nothing = "interrupted before the first checkpoint, so there is nothing to go on from"
+        error.args = (f"interrupted; go on with: {folder.resumption(mode)}" if folder.resumable else nothing,)
         raise
 
 

@@ -263,7 +263,7 @@ def test_check_and_broken_data(recipe: str, capsys: Capture) -> None:
         assert "data.val: pdl_demo.Points: nowhere: no such folder" in capsys.readouterr().err
     assert main(["check", "-c", recipe, "data.val.root=nowhere", "--json"]) == 3
     assert json.loads(capsys.readouterr().out)["faults"][0]["split"] == "val"
-    assert [path.name for path in Path().iterdir()] == [recipe]
+    assert sorted(str(path) for path in Path().rglob("*")) == [recipe, "runs"]
 
 
 @pytest.mark.parametrize(
