@@ -1,4 +1,5 @@
-"""Words for argument annotations that say which values make sense: `Annotated[float, Range(0, 1)]`.
+"""Words for recipes: what a recipe may build (`part`), and for argument annotations that say which values make sense
+(`Annotated[float, Range(0, 1)]`).
 
 People read them in the signature; `pdl.config` checks recipes against them before anything is built. `Literal["a",
 "b"]` and plain types need no words of their own; `Choice` is for sets that are only known when the module is
@@ -9,7 +10,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def part(made: T) -> T:
+    """Decorator: a recipe may build this by its import path.
+
+    A class: itself and all that inherit from it, as `pdl.nn.Module`, `pdl.data.Dataset` and the other bases of parts.
+    A function: one that makes a part and does nothing else; its annotation says the class of what it returns.
+    """
+    made.__pdl_part__ = True  # type: ignore[attr-defined]
+    return made
+
+
+def is_part(made: Any) -> bool:
+    """Whether a class or function was declared by `part`."""
+    return getattr(made, "__pdl_part__", False) is True
 
 
 class Range:

@@ -24,6 +24,7 @@ from typing import Any
 
 from pdl import packages
 from pdl.errors import ConfigError
+from pdl.hints import is_part
 
 # Where pdl's own parts live; used for suggestions only.
 _PDL_MODULES = ("pdl.nn", "pdl.optim", "pdl.data", "pdl.data.transforms")
@@ -86,8 +87,12 @@ def locate(target: str) -> Any:
     found: Any = _root(names[0])
     for depth, name in enumerate(names[1:], start=1):
         found = _member(found, name, ".".join(names[:depth]), target)
+    if inspect.isfunction(found) and not is_part(found):
+        raise ConfigError(
+            f"{target!r} is a function that is not declared as a part (@pdl.hints.part), so a config cannot call it"
+        )
     if not _is_part(found):
-        raise ConfigError(f"{target!r} is not a class or function of {_either(roots())}, so a config cannot build it")
+        raise ConfigError(f"{target!r} is not a class or part of {_either(roots())}, so a config cannot build it")
     return found
 
 
@@ -141,8 +146,9 @@ def _member(owner: Any, name: str, prefix: str, target: str) -> Any:
 
 
 def _is_part(found: Any) -> bool:
-    """A class, or a function, that pdl or a suite defines."""
-    if not (inspect.isclass(found) or inspect.isfunction(found)):
+    """A class that pdl or a suite defines, or a function that they declare as a part. Which classes may stand in which
+    place is for `pdl.config.allowed` to say."""
+    if not inspect.isclass(found) and not (inspect.isfunction(found) and is_part(found)):
         return False
     return found.__module__.partition(".")[0] in roots()
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pdl import suites
+from pdl.config.allowed import inside, refusal
 from pdl.config.signature import TARGET, signature, wants_tuple
 from pdl.config.tree import Items, Node, dotted
 from pdl.errors import ConfigError, DataError, PackageError, PdlError
@@ -18,19 +20,28 @@ def build(node: Any, **extra: Any) -> Any:
     (DataError for data troubles, PackageError for a package that is absent) with the place in the recipe when a
     constructor refuses its arguments.
     """
+    if extra and (not isinstance(node, dict) or TARGET not in node):
+        raise ConfigError(f"{_place(node)}: there is no {TARGET} here to hand {', '.join(extra)} to")
+    return _build(node, Any, extra)
+
+
+def _build(node: Any, hint: Any, extra: Mapping[str, Any]) -> Any:
+    """What stands where an annotation is; that a config may build it there is asked again, whoever has checked it."""
     if isinstance(node, list):
-        return [build(item) for item in node]
+        return [_build(item, inside(hint), {}) for item in node]
     if not isinstance(node, dict):
         return node
-    arguments = {key: build(item) for key, item in node.items() if key != TARGET}
-    if TARGET not in node and extra:
-        raise ConfigError(f"{_place(node)}: there is no {TARGET} here to hand {', '.join(extra)} to")
     if TARGET not in node:
-        return arguments
-    part = suites.locate(suites.moved(node[TARGET]) or node[TARGET])
+        return {key: _build(item, inside(hint), {}) for key, item in node.items()}
+    target = suites.moved(node[TARGET]) or node[TARGET]
+    part = suites.locate(target)
+    if problem := refusal(part, target, hint):
+        raise ConfigError(f"{_place(node)}: {problem}")
     takes = signature(part).arguments
+    hints = {key: takes[key].hint if key in takes else Any for key in node if key != TARGET}
+    arguments = {key: _build(node[key], own, {}) for key, own in hints.items()}
     for key, value in arguments.items():
-        if isinstance(value, list) and key in takes and wants_tuple(takes[key].hint):
+        if isinstance(value, list) and wants_tuple(hints[key]):
             arguments[key] = tuple(value)
     try:
         return part(**{**arguments, **extra})

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
 from pdl import suites
+from pdl.config.allowed import is_plain, refusal
 from pdl.config.signature import SECTION, TARGET, Supplied, signature, unwrap
 from pdl.config.tree import MISSING, Fault, Key, dotted
 from pdl.config.words import MAPPINGS, NUMBER, SEQUENCES, WORDS, advice, describe, name_of, show, unknown_key
@@ -114,11 +115,10 @@ class Checker:
         part, (bare, extras) = self._locate(node, path), unwrap(hint)
         if part is None:
             return node
-        makes = signature(part).makes
-        if _is_plain(bare):
+        if is_plain(get_origin(bare) or bare):
             return self._expected(node, hint, path)
-        if inspect.isclass(bare) and makes is not None and not _fits(makes, bare):
-            return self._fault((*path, TARGET), f"expected {describe(hint)}; {node[TARGET]} is not one", node)
+        if problem := refusal(part, node[TARGET], hint):
+            return self._fault((*path, TARGET), problem, node)
         if inspect.isabstract(part):
             return self._fault(
                 (*path, TARGET), f"{node[TARGET]} is a base class, which cannot be built; name one of its kinds", node
@@ -260,18 +260,6 @@ def _same_kind(value: Any, hint: Any) -> bool:
     hint, _ = unwrap(hint)
     origin = get_origin(hint) or hint
     if isinstance(value, dict):
-        return (TARGET in value and inspect.isclass(origin) and not _is_plain(origin)) or origin in MAPPINGS
+        return (TARGET in value and inspect.isclass(origin) and not is_plain(origin)) or origin in MAPPINGS
     return origin in SEQUENCES if isinstance(value, list) else False
 
-
-def _is_plain(hint: Any) -> bool:
-    return hint in WORDS or hint in SEQUENCES or hint in MAPPINGS or hint is Path
-
-
-def _fits(makes: Any, hint: Any) -> bool:
-    if hint is Any or hint is object:
-        return True
-    try:
-        return issubclass(makes, hint)
-    except TypeError:  # a Protocol with data members: cannot be told without an object
-        return True

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from pdl.errors import UsageError
-from pdl.hints import Range
+from pdl.hints import Range, part
 
 Sample = dict[str, Any]
 """One sample: for an image {"image": uint8 [H, W, C] RGB, "label": int}; the loader adds "index"."""
@@ -30,6 +30,7 @@ class StandIn:
     what: str
 
 
+@part
 class Dataset:
     """A data set with random access. Subclasses define `__len__` and `__getitem__(i) -> dict`.
 
@@ -75,6 +76,7 @@ class Dataset:
         return None
 
 
+@part
 class IterableDataset:
     """A stream of samples without random access. Subclasses define `__iter__`; `set_epoch(epoch)` is optional.
 
@@ -215,10 +217,10 @@ class ConcatDataset(Dataset):
         parts = np.searchsorted(self._ends, indices, side="right")
         starts = np.concatenate([[0], self._ends[:-1]])
         out: Batch = {}
-        for part in np.unique(parts):
-            rows = np.flatnonzero(parts == part)
-            get_batch: Callable[[np.ndarray], Batch] = getattr(self.datasets[part], "get_batch")  # noqa: B009
-            piece = get_batch(indices[rows] - starts[part])
+        for number in np.unique(parts):
+            rows = np.flatnonzero(parts == number)
+            get_batch: Callable[[np.ndarray], Batch] = getattr(self.datasets[number], "get_batch")  # noqa: B009
+            piece = get_batch(indices[rows] - starts[number])
             for name, values in piece.items():
                 if name not in out:
                     out[name] = np.empty((len(indices), *values.shape[1:]), values.dtype)
@@ -243,11 +245,11 @@ class ConcatDataset(Dataset):
 def digest(*parts: str | bytes | np.ndarray) -> str:
     """32 hex digits (BLAKE2b) of strings, bytes and arrays, each with its length, so that borders count."""
     h = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        if isinstance(part, np.ndarray):
-            raw = np.ascontiguousarray(part).reshape(-1).view(np.uint8).data
+    for each in parts:
+        if isinstance(each, np.ndarray):
+            raw = np.ascontiguousarray(each).reshape(-1).view(np.uint8).data
         else:
-            raw = memoryview(part.encode("utf-8", "surrogateescape") if isinstance(part, str) else part)
+            raw = memoryview(each.encode("utf-8", "surrogateescape") if isinstance(each, str) else each)
         h.update(len(raw).to_bytes(8, "little"))
         h.update(raw)
     return h.hexdigest()

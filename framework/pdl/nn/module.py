@@ -14,6 +14,7 @@ import numpy as np
 
 from pdl.dtype import Array, as_dtype, bfloat16, float32, is_floating
 from pdl.errors import UsageError
+from pdl.hints import part
 from pdl.tensor import Tensor, TensorLike, _Tracing
 
 ForwardHook: TypeAlias = "Callable[[Module, tuple[Any, ...], Any], Any]"
@@ -64,6 +65,7 @@ class HookHandle:
         setattr(self._module, self._where, tuple(h for h in getattr(self._module, self._where) if h is not self._hook))
 
 
+@part
 class Module:
     """Base class of layers and models: define `forward`, set parameters and submodules as attributes.
 

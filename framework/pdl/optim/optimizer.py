@@ -10,6 +10,7 @@ import numpy as np
 
 from pdl.dtype import Array, bfloat16, float32, float64, real_of
 from pdl.errors import UsageError
+from pdl.hints import part
 from pdl.ops.sparse import SparseGrad
 from pdl.optim.groups import Group, Params, Rule, make_groups
 from pdl.tensor import Tensor
@@ -19,6 +20,7 @@ State: TypeAlias = dict[str, Any]
 Gradient: TypeAlias = "Array | tuple[Array, Array]"
 
 
+@part
 class Optimizer(ABC):
     """Changes parameters in place from their `grad`.
 

@@ -18,12 +18,13 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pdl.errors import UsageError
-from pdl.hints import Range
+from pdl.hints import Range, part
 
 Unit = Literal["epochs", "steps", "fraction"]
 Factor = Annotated[float, Range(0, 1)]
 
 
+@part
 class Schedule(ABC):
     """A learning-rate factor over time."""
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from pdl.data import DataLoader, Fault, IterableDataset, Sample, Subset, check
 from pdl.errors import ConfigError, UsageError
+from pdl.hints import part
 from pdl.tensor import Tensor
 from pdl.train.metrics import Metric
 from pdl.train.parts import Deployer, Reporter, SmokeTest
@@ -51,6 +52,7 @@ class Loss:
     parts: dict[str, float | Tensor] = field(default_factory=dict)
 
 
+@part
 class Task:
     """Base of all tasks. A subclass must define `step`; what else it overrides is up to it.
 

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Annotated
 
-from pdl.hints import Range
+from pdl.hints import Range, part
 from pdl_quantum.chemistry.excitations import Excitation, excitations
 from pdl_quantum.chemistry.uccsd import doubles_first, hartree_fock, rotate
 from pdl_quantum.circuits import Circuit
 
 
+@part
 def givens(
     num_qubits: Annotated[int, Range(2)],
     num_electrons: Annotated[int, Range(1)],

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from pdl.hints import Range
+from pdl.hints import Range, part
 from pdl_quantum.chemistry.excitations import excitations
 from pdl_quantum.chemistry.uccsd import hartree_fock
 from pdl_quantum.circuits import Circuit, PauliSum
@@ -21,6 +21,7 @@ class Pool:
     names: tuple[str, ...]
 
 
+@part
 def excitation_pool(
     num_qubits: Annotated[int, Range(2)],
     num_electrons: Annotated[int, Range(1)],

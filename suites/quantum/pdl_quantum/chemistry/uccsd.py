@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from pdl.errors import UsageError
-from pdl.hints import Inferred, Range
+from pdl.hints import Inferred, Range, part
 from pdl_quantum.chemistry.excitations import Excitation, excitations
 from pdl_quantum.circuits import Angle, Circuit, PauliSum
 
 
+@part
 def uccsd(
     num_qubits: Annotated[int, Range(2)],
     num_electrons: Annotated[int, Range(1)],
@@ -38,6 +39,7 @@ def uccsd(
     return circuit
 
 
+@part
 def after_hartree_fock(circuit: Annotated[Circuit, Inferred("num_qubits")], occupied: str) -> Circuit:
     """The Hartree-Fock state, then another circuit, such as `pdl_quantum.templates.hardware_efficient` with
     `entangler="cz"`, which leaves that state where all angles are 0.
@@ -51,6 +53,7 @@ def after_hartree_fock(circuit: Annotated[Circuit, Inferred("num_qubits")], occu
     return (start.x(*ones) if ones else start).append(circuit)
 
 
+@part
 def hartree_fock(num_qubits: int, num_electrons: int) -> Circuit:
     """The lowest spin orbitals occupied."""
     return Circuit(num_qubits).x(*range(num_electrons))

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from pdl.errors import DataError
+from pdl.hints import part
 from pdl_quantum.circuits import Circuit
 from pdl_quantum.qasm import read2, read3
 
@@ -38,6 +39,7 @@ def loads(text: str) -> Circuit:
     raise DataError(f"OpenQASM {version}: versions 2 and 3 are read")
 
 
+@part
 def load(path: str | Path) -> Circuit:
     """The circuit of an OpenQASM file, as `loads` reads it; DataError, with the file's name, where it cannot be."""
     try:

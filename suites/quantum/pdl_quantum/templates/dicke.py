@@ -7,11 +7,12 @@ from typing import Annotated
 import numpy as np
 
 from pdl.errors import UsageError
-from pdl.hints import Range
+from pdl.hints import Range, part
 from pdl_quantum.circuits import Circuit
 from pdl_quantum.templates.patterns import demand_count
 
 
+@part
 def dicke_state(num_qubits: Annotated[int, Range(1)], ones: Annotated[int, Range(0)]) -> Circuit:
     """The equal sum of all basis states with so many ones, of |0...0>: split and cyclic shift unitaries (Baertschi &
     Eidenbenz, arXiv 1904.07358), of O(num_qubits ones) gates. Errors: UsageError for more ones than qubits.

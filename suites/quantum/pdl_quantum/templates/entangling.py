@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal
 
 from pdl.errors import UsageError
-from pdl.hints import Range
+from pdl.hints import Range, part
 from pdl.suites import suggest
 from pdl_quantum.circuits import Angle, Circuit
 from pdl_quantum.circuits.gates import CONTROLLED, KINDS
@@ -16,6 +16,7 @@ Qubits = Annotated[int, Range(1)]
 Layers = Annotated[int, Range(1)]
 
 
+@part
 def strongly_entangling(
     num_qubits: Qubits,
     layers: Layers,
@@ -47,6 +48,7 @@ def strongly_entangling(
     return circuit
 
 
+@part
 def basic_entangler(
     num_qubits: Qubits, layers: Layers, *, rotation: Literal["rx", "ry", "rz"] = "rx", name: str = "theta"
 ) -> Circuit:
@@ -66,6 +68,7 @@ def basic_entangler(
     return circuit
 
 
+@part
 def hardware_efficient(
     num_qubits: Qubits,
     layers: Layers,
@@ -106,6 +109,7 @@ def hardware_efficient(
     return circuit
 
 
+@part
 def real_amplitudes(
     num_qubits: Qubits, layers: Layers, *, entanglement: Pattern = "reverse_linear", name: str = "theta"
 ) -> Circuit:
@@ -126,6 +130,7 @@ def real_amplitudes(
     return circuit
 
 
+@part
 def excitation_preserving(
     num_qubits: Qubits, layers: Layers, *, entanglement: Pattern = "linear", name: str = "theta"
 ) -> Circuit:

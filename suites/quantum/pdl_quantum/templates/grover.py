@@ -8,11 +8,12 @@ from typing import Annotated
 import numpy as np
 
 from pdl.errors import UsageError
-from pdl.hints import Range
+from pdl.hints import Range, part
 from pdl_quantum.circuits import Circuit
 from pdl_quantum.templates.patterns import demand_count
 
 
+@part
 def grover(
     num_qubits: Annotated[int, Range(1)], marked: Sequence[int], iterations: Annotated[int, Range(0)] | None = None
 ) -> Circuit:
@@ -38,6 +39,7 @@ def grover(
     return circuit
 
 
+@part
 def diffuser(num_qubits: int) -> Circuit:
     """2 |s><s| - 1 but for its sign, s the equal superposition: amplitudes turned over at their mean."""
     circuit = Circuit(num_qubits).h()

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Annotated
 
 from pdl.errors import UsageError
-from pdl.hints import Range
+from pdl.hints import Range, part
 from pdl_quantum.circuits import Circuit
 from pdl_quantum.templates.patterns import demand_count, subsets
 from pdl_quantum.templates.words import turn_word
 
 
+@part
 def iqp(num_qubits: Annotated[int, Range(1)], *, order: Annotated[int, Range(1)] = 2, name: str = "theta") -> Circuit:
     """H on every qubit, exp(-i theta_S/2 Z_S) for every set S of one to `order` qubits, H again (Shepherd, Bremner,
     arXiv 0809.0847): gates that commute, and samples that are thought hard to draw otherwise.

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 
 from pdl.errors import UsageError
+from pdl.hints import part
 from pdl_quantum.circuits import Circuit
 
 LEAST = 1e-14
 
 
+@part
 def prepared_state(state: Any) -> Circuit:
     """The circuit that makes a state complex [2^n] of |0...0>, up to a phase: qubit after qubit is turned about y by
     what is left of each branch, then about z by its phase, under the control of those before it (Moettoenen et al.,

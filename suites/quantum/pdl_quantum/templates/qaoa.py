@@ -9,12 +9,13 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from pdl.errors import UsageError
-from pdl.hints import Range
+from pdl.hints import Range, part
 from pdl_quantum.circuits import Circuit, PauliSum
 from pdl_quantum.templates.patterns import demand_count
 from pdl_quantum.templates.words import demand_hermitian, turn_word
 
 
+@part
 def qaoa(
     cost: PauliSum,
     layers: Annotated[int, Range(1)],
@@ -59,6 +60,7 @@ def qaoa(
     return circuit
 
 
+@part
 def w_state(num_qubits: int) -> Circuit:
     """(|10...0> + |01...0> + ... + |0...01>) / sqrt n of |0...0>, by rotations that hand on what is left."""
     circuit = Circuit(num_qubits).x(0)

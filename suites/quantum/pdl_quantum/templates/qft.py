@@ -7,11 +7,12 @@ from typing import Annotated
 import numpy as np
 
 from pdl.errors import UsageError
-from pdl.hints import Range
+from pdl.hints import Range, part
 from pdl_quantum.circuits import Circuit
 from pdl_quantum.templates.patterns import demand_count
 
 
+@part
 def qft(
     num_qubits: Annotated[int, Range(1)],
     *,
@@ -39,6 +40,7 @@ def qft(
     return circuit.inverse() if inverse else circuit
 
 
+@part
 def phase_estimation(unitary: Circuit, bits: Annotated[int, Range(1)]) -> Circuit:
     """Qubits 0 to bits - 1 read phi as the binary fraction 0.q0 q1 ..., where the others hold an eigenvector of the
     unitary to exp(2 pi i phi) (Kitaev, arXiv quant-ph/9511026; Cleve et al., arXiv quant-ph/9708016).

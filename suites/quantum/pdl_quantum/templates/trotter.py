@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from pdl.errors import UsageError
-from pdl.hints import Range
+from pdl.hints import Range, part
 from pdl_quantum.circuits import Circuit, PauliSum
 from pdl_quantum.circuits.angles import angle_of
 from pdl_quantum.templates.patterns import demand_count
@@ -14,6 +14,7 @@ from pdl_quantum.templates.words import demand_hermitian, turn_word
 MOST_ORDER = 8  # 2 * 5^3 passes over the terms for a step
 
 
+@part
 def trotter(
     hamiltonian: PauliSum, time: Any, steps: Annotated[int, Range(1)] = 1, *, order: Annotated[int, Range(1)] = 1
 ) -> Circuit:

@@ -17,7 +17,7 @@ import numpy as np
 import pdl
 from pdl.data.negatives import Negatives
 from pdl.errors import ConfigError
-from pdl.hints import Range
+from pdl.hints import Range, part
 from pdl.tensor import Tensor
 from pdl_rec.models.base import SequenceModel
 from pdl_rec.sampled_softmax import NEVER, sampled_softmax
@@ -25,6 +25,7 @@ from pdl_rec.sampled_softmax import NEVER, sampled_softmax
 Activation = Literal["linear", "relu", "leaky_relu", "elu", "tanh"]
 
 
+@part
 class ItemLoss:
     """Base of the losses.
 

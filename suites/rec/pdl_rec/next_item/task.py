@@ -65,7 +65,7 @@ class NextItem(Task):
         self,
         *,
         batches: Batches = "pairs",
-        loss: Any = None,
+        loss: ItemLoss | None = None,
         order: Order = "random",
         max_length: Annotated[int, Range(1)] = 50,
         min_count: Annotated[int, Range(1)] = 1,

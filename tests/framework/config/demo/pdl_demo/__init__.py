@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os as system  # a module that a config must not reach through this package
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from pdl import Tensor, nn
 from pdl.data import Dataset, Transform
 from pdl.errors import DataError
-from pdl.hints import Choice, Range
+from pdl.hints import Choice, Range, part
 from pdl.train import Loss, Task
 
 MOVED = {"pdl_demo.OldNet": "pdl_demo.Net"}
@@ -90,6 +91,47 @@ class Fit(Task):
         return Loss((wrong * wrong).mean(), weight=len(batch["label"]))
 
 
+@part
 def make_net(width: Annotated[int, Range(1)] = 4) -> Net:
     """A part may be a function that says what it returns."""
     return Net(width=width)
+
+
+@part
+def make_something(width: int = 4):
+    """One that does not say it."""
+    return Net(width=width)
+
+
+def load_net(path: str) -> Net:
+    """A function that is not declared as a part, although it returns one."""
+    raise AssertionError(f"read {path}")
+
+
+class Helper:
+    """A class that is no part: for places alone that ask for it."""
+
+    def __init__(self, *, n: int = 1) -> None:
+        self.n = n
+
+
+class Holder(nn.Module):
+    """Places of every kind that a part may stand in."""
+
+    def __init__(
+        self,
+        *,
+        net: nn.Module | None = None,
+        nets: list[nn.Module] | None = None,
+        by_name: dict[str, nn.Module] | None = None,
+        either: Net | list[Norm] | None = None,
+        helper: Helper | None = None,
+        call: Callable[[Tensor], Tensor] | None = None,
+        anything: Any = None,
+        sizes: tuple[int, int] | None = None,
+        numbers: list[int] | None = None,
+        mode: Literal["a", "b"] = "a",
+        untold=None,
+        **more: Any,
+    ) -> None:
+        self._held = {k: v for k, v in locals().items() if k not in ("self", "__class__")}
