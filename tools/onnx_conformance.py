@@ -231,7 +231,7 @@ def _compare(case: Case, expected: list[Any], got: list[Any]) -> None:
     """
     from onnx.backend.test.runner import Runner
 
-    _demand_alike(expected, got)
+    _require_alike(expected, got)
     for a, b in zip(expected, got, strict=True):
         if isinstance(a, list):
             _compare(case, a, b)
@@ -246,13 +246,13 @@ def _compare(case: Case, expected: list[Any], got: list[Any]) -> None:
                 Runner.assert_similar_outputs([a], [b], rtol, case.atol)
 
 
-def _demand_alike(expected: list[Any], got: list[Any]) -> None:
+def _require_alike(expected: list[Any], got: list[Any]) -> None:
     """Kinds, lengths, shapes and dtypes, also inside sequences, where onnx's runner does not look."""
     assert len(expected) == len(got), f"{len(got)} values for {len(expected)}"
     for a, b in zip(expected, got, strict=True):
         if isinstance(a, list):
             assert isinstance(b, list), f"a {type(b).__name__} for a sequence"
-            _demand_alike(a, b)
+            _require_alike(a, b)
         elif a is None:
             assert b is None, "a value for an empty optional"
         else:

@@ -145,7 +145,7 @@ tell: Callable[[str], None] = _warn
 """How a package that is left out is made known; the command line puts its own way here."""
 
 _broken: dict[str, LeftOut] = {}  # imports that failed, by module
-_told: set[LeftOut] = set()
+_reported: set[LeftOut] = set()
 
 
 def installed(group: str) -> dict[str, Package]:
@@ -325,8 +325,8 @@ def _place(folder: Path, trace: TracebackType | None) -> str:
 
 
 def _say(each: LeftOut) -> None:
-    if each not in _told:
-        _told.add(each)
+    if each not in _reported:
+        _reported.add(each)
         tell(str(each))
 
 
@@ -334,4 +334,3 @@ def _names(entry: EntryPoint) -> tuple[str, str]:
     """Name and version of the distribution that an entry point belongs to."""
     known = entry.dist
     return (known.name or entry.value, known.version or "unknown") if known else (entry.value, "unknown")
-

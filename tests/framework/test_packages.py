@@ -25,7 +25,7 @@ def install(demo_path: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     site = tmp_path / "site"
     monkeypatch.setattr(sys, "path", [str(site), *demo_path, *sys.path])
     monkeypatch.setattr(packages, "_broken", {})
-    monkeypatch.setattr(packages, "_told", set())
+    monkeypatch.setattr(packages, "_reported", set())
     before = set(sys.modules)
 
     def make(
@@ -60,7 +60,7 @@ def install(demo_path: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def warned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is made known about packages that are left out."""
     lines: list[str] = []
     monkeypatch.setattr(packages, "tell", lines.append)
@@ -76,11 +76,11 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         ("pdl_core (==0.1.*,!=0.1.0)", "==0.1.*,!=0.1.0, and this is pdl 0.1.0; type: pip install --upgrade"),
     ],
 )
-def test_versions_that_do_not_fit(group: str, needs: str, says: str, install: Install, told: list[str]) -> None:
+def test_versions_that_do_not_fit(group: str, needs: str, says: str, install: Install, warned: list[str]) -> None:
     install("pdl-odd", "raise SystemExit('never imported')", group=group, needs=needs)
     assert "odd" not in packages.installed(group)
     assert "odd" not in packages.installed(group)
-    (line,) = told
+    (line,) = warned
     kind = packages.KINDS[group]
     assert line.startswith(f"the {kind} 'odd' (pdl-odd 1.0) is left out: it works with pdl {says}")
     assert "demo" in suites.installed()
@@ -90,10 +90,10 @@ def test_versions_that_do_not_fit(group: str, needs: str, says: str, install: In
     "needs",
     ["", "pdl-core[train]>=0.1,<0.2", "pdl-core", "pdl-core>=9; extra == 'future'", "pdl-cv>=7", "pdl_core_x>=3"],
 )
-def test_versions_that_fit(needs: str, install: Install, told: list[str]) -> None:
+def test_versions_that_fit(needs: str, install: Install, warned: list[str]) -> None:
     install("pdl-odd", "", needs=needs)
     assert suites.installed()["odd"].distribution == "pdl-odd"
-    assert told == []
+    assert warned == []
 
 
 def test_ranges() -> None:
@@ -129,27 +129,27 @@ def test_series(version: str, text: str) -> None:
     ],
 )
 def test_an_entry_point_that_leads_nowhere(
-    entry: str, files: dict[str, str], says: str, install: Install, told: list[str]
+    entry: str, files: dict[str, str], says: str, install: Install, warned: list[str]
 ) -> None:
     install("pdl-odd", entry=entry, **files)
     assert "odd" not in suites.installed()
     assert "demo" in suites.installed()
-    assert says in told[0]
-    assert len(told) == 1
+    assert says in warned[0]
+    assert len(warned) == 1
 
 
 @pytest.mark.parametrize(("group", "name"), [("pdl.suites", "odd/net"), ("pdl.models", "odd")])
-def test_a_model_of_a_package_that_is_left_out(group: str, name: str, install: Install, told: list[str]) -> None:
+def test_a_model_of_a_package_that_is_left_out(group: str, name: str, install: Install, warned: list[str]) -> None:
     install("pdl-odd", "", group=group, needs="pdl-core>=9")
     with pytest.raises(UsageError, match=rf"'{name}': the .* 'odd' \(pdl-odd 1.0\) is left out: it works with pdl >=9"):
         hub.resolve(name)
 
 
-def test_one_name_claimed_twice(install: Install, told: list[str]) -> None:
+def test_one_name_claimed_twice(install: Install, warned: list[str]) -> None:
     install("pdl-odd", NET)
     install("acme-odd", version="2.0")
     assert "odd" not in suites.installed()
-    assert told == [
+    assert warned == [
         "the suite 'odd' (acme-odd, pdl-odd) is left out: its name is claimed by acme-odd 2.0 (pdl_odd) and "
         "pdl-odd 1.0 (pdl_odd); keep one; type: pip uninstall acme-odd or pip uninstall pdl-odd"
     ]
@@ -167,29 +167,29 @@ def test_one_name_claimed_twice(install: Install, told: list[str]) -> None:
         ("raise SystemExit(3)", "import pdl_odd failed: SystemExit: 3"),
     ],
 )  # fmt: skip
-def test_a_suite_that_fails_to_import(init: str, says: str, install: Install, told: list[str]) -> None:
+def test_a_suite_that_fails_to_import(init: str, says: str, install: Install, warned: list[str]) -> None:
     install("pdl-odd", init)
     assert "odd" in suites.installed(), "metadata alone do not tell"
     assert [suite.name for suite, _ in suites.modules()].count("demo") == 1
-    assert [line for line in told if says in line] == told
-    assert len(told) == 1
+    assert [line for line in warned if says in line] == warned
+    assert len(warned) == 1
     for _ in range(2):
         with pytest.raises(ConfigError) as error:
             suites.locate("pdl_odd.Net")
         assert says in str(error.value)
     assert suites.moved("pdl_odd.Old") is None
-    assert len(told) == 1
+    assert len(warned) == 1
     assert [each.name for each in packages.left_out(packages.SUITES)] == ["odd"]
     assert packages.left_out(packages.MODELS) == []
 
 
-def test_a_module_of_a_suite_that_fails(install: Install, told: list[str]) -> None:
+def test_a_module_of_a_suite_that_fails(install: Install, warned: list[str]) -> None:
     """One broken family costs that family only; a broken part that a recipe names is explained, not a crash."""
     families = {"models.__init__": "", "models.good": "VARIANTS = {}", "models.bad": "1 / 0", "extra": "import nope"}
     install("pdl-odd", NET, **families)
     found = [family.__name__ for suite, family in suites.model_families() if suite.name == "odd"]
     assert found == ["pdl_odd.models.good"]
-    assert "(pdl-odd 1.0: pdl_odd.models.bad) is left out" in told[0]
+    assert "(pdl-odd 1.0: pdl_odd.models.bad) is left out" in warned[0]
     assert suites.locate("pdl_odd.Net").__name__ == "Net"
     with pytest.raises(ConfigError, match=r"pdl_odd\.extra\) is left out.*No module named 'nope'"):
         suites.locate("pdl_odd.extra.Thing")
@@ -214,14 +214,14 @@ def test_commands_work_beside_a_broken_suite(
     Path("recipe.yaml").write_text(GOOD)
     commands = (["models", "net_small"], ["init", "demo.fit", "--data", ".", "--out", "new.yaml"], ["info", "--json"])
     for command in (["config", "check", "-c", "recipe.yaml"], *commands):
-        packages._told.clear()
+        packages._reported.clear()
         packages._broken.clear()
         packages.read.cache_clear()
         assert main(command) == 0, capsys.readouterr().err
-        told = capsys.readouterr()
-        assert told.err.count("the suite 'gone'") == 1
-        assert told.err.count("the suite 'odd'") == (command[0] != "config" or needs != "pdl-core")
-    facts = json.loads(told.out)
+        warned = capsys.readouterr()
+        assert warned.err.count("the suite 'gone'") == 1
+        assert warned.err.count("the suite 'odd'") == (command[0] != "config" or needs != "pdl-core")
+    facts = json.loads(warned.out)
     assert sorted(line.split("'")[1] for line in facts["left_out"]) == ["gone", "odd"]
     assert "demo (pdl_demo 1.0)" in facts["suites"]
     assert not [line for line in facts["suites"] if line.startswith(("odd", "gone"))]

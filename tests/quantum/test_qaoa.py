@@ -49,7 +49,7 @@ def test_from_recipe_to_bundle(tmp_path: Path) -> None:
         assert evaluate(what).metrics["energy"] == pytest.approx(kept["energy"], abs=1e-12)
         assert evaluate(what).metrics["ratio"] == pytest.approx(kept["ratio"], abs=1e-12)
 
-    problem = MaxCutGraph(name="diamond").asked
+    problem = MaxCutGraph(name="diamond").problem
     words = ["".join(map(str, row)) for row in bits_of(np.arange(16), 4).tolist()]
     answers = predict(run, words)
     assert [each["cut"] for each in answers] == problem.value(bits_of(np.arange(16), 4)).tolist()
@@ -89,13 +89,13 @@ def test_ramps_and_interpolation() -> None:
     np.testing.assert_allclose(gamma, [0.15, 0.45, 0.75, 1.05])
     np.testing.assert_allclose(beta, [-0.7, -0.5, -0.3, -0.1])
     np.testing.assert_allclose(interpolated(np.array([1.0, 2.0, 4.0])), [1, 5 / 3, 8 / 3, 4])  # arXiv 1812.01041, B1
-    problem = MaxCutGraph(nodes=8, degree=3, seed=1).asked
+    problem = MaxCutGraph(nodes=8, degree=3, seed=1).problem
     assert field(problem.hamiltonian) == pytest.approx(np.sqrt(3))
     assert field(problem.hamiltonian * 5.0) == pytest.approx(5 * np.sqrt(3))
 
 
 def test_more_layers_are_better() -> None:
-    problem = MaxCutGraph(nodes=8, degree=3, seed=1).asked
+    problem = MaxCutGraph(nodes=8, degree=3, seed=1).problem
     cost = {word: float(np.real(factor)) for word, factor in problem.hamiltonian.terms.items()}
     ratios = []
     for layers in (1, 2, 3, 4):
@@ -115,7 +115,7 @@ def test_more_layers_are_better() -> None:
 def test_one_layer_has_the_value_of_the_formula() -> None:
     """<Z_a Z_b> of p = 1 on a graph without triangles: sin 4b sin g (cos^da g + cos^db g) / 2 (arXiv 1706.02998), where
     d is the degree less one and g twice the angle of a unit coupling."""
-    cube = MaxCutGraph(name="cube").asked
+    cube = MaxCutGraph(name="cube").problem
     g, b = 0.37, 0.21
     found = float(expectations(qaoa(cube.hamiltonian, 1), cube.hamiltonian, [g, b])[0])
     assert found == pytest.approx(12 * np.sin(4 * b) * np.sin(2 * g) * np.cos(2 * g) ** 2, abs=1e-12)
@@ -125,7 +125,7 @@ def test_exchanges_keep_one_time_for_each_city(tmp_path: Path) -> None:
     kept = trained("tsp4_qaoa", tmp_path / "run")
     assert kept["best_length"] == pytest.approx(kept["optimum"])
     assert kept["valid"] > 0.9
-    problem = TSPCities(cities=4, seed=0).asked
+    problem = TSPCities(cities=4, seed=0).problem
     assert kept["optimum_probability"] > 0.4
     likely = predict(tmp_path / "run", ["likely"], topk=300)[0]["strings"]
     drawn = [np.array(list(each["bits"]), int) for each in likely if each["probability"] > 1e-12]
@@ -138,7 +138,7 @@ def test_exchanges_keep_one_time_for_each_city(tmp_path: Path) -> None:
 
 def test_rules_that_circuits_keep_cost_nothing_there() -> None:
     """Where they hold, the cost without their penalties is the cost."""
-    for problem in (TSPCities(cities=4, seed=1).asked, PortfolioAssets(assets=6, seed=1, budget=2).asked):
+    for problem in (TSPCities(cities=4, seed=1).problem, PortfolioAssets(assets=6, seed=1, budget=2).problem):
         kept = problem.kept
         assert kept is not None
         every = bits_of(np.arange(1 << problem.num_qubits), problem.num_qubits)
@@ -155,7 +155,7 @@ def test_a_portfolio_of_a_table_of_prices(tmp_path: Path) -> None:
     prices = 50 * np.exp(np.cumsum(rng.normal(0.001, 0.02, size=(40, 4)), axis=0))
     lines = ["date,AAA,BBB,CCC,DDD", *(f"day {k}," + ",".join(f"{p:.6f}" for p in row) for k, row in enumerate(prices))]
     file.write_text("\n".join(lines))
-    problem = PortfolioAssets(file=str(file), budget=2, risk=1.0).asked
+    problem = PortfolioAssets(file=str(file), budget=2, risk=1.0).problem
     changes = np.diff(prices, axis=0) / prices[:-1]
     x = np.array([1, 0, 1, 0])
     cost = 252 * (x @ np.cov(changes.T) @ x - changes.mean(0) @ x)
@@ -170,15 +170,15 @@ def test_any_cost_and_the_answer_at_once(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     matrix = np.round(rng.normal(size=(6, 6)), 2)
     np.savetxt(tmp_path / "cost.csv", matrix, delimiter=",")
-    asked = CostFunction(file=str(tmp_path / "cost.csv")).asked
+    first = CostFunction(file=str(tmp_path / "cost.csv")).problem
     every = bits_of(np.arange(64), 6).astype(float)
-    np.testing.assert_allclose(asked.energy(every), np.einsum("ki,ij,kj->k", every, matrix, every), atol=1e-9)
-    assert float(asked.energy(asked.classical()["local search"])) == pytest.approx(asked.best.value)
-    third = CostFunction(terms={"ZZZ": 1.0, "ZII": 0.5}).asked
-    for problem in (asked, third, MaxCutGraph(name="cube").asked):
+    np.testing.assert_allclose(first.energy(every), np.einsum("ki,ij,kj->k", every, matrix, every), atol=1e-9)
+    assert float(first.energy(first.classical()["local search"])) == pytest.approx(first.best.value)
+    third = CostFunction(terms={"ZZZ": 1.0, "ZII": 0.5}).problem
+    for problem in (first, third, MaxCutGraph(name="cube").problem):
         found = solve(problem, layers=4, steps=60)
         assert float(problem.energy(found.best)) == pytest.approx(problem.best.value)
-        assert found.told["bits"] == "".join(map(str, found.best))
+        assert found.description["bits"] == "".join(map(str, found.best))
         assert found.energy == pytest.approx(float(expectations(found.model.circuit, problem.hamiltonian,
                                                                 found.model.theta.detach().numpy())[0]))  # fmt: skip
         assert found.counts.sum() == 1024
@@ -227,12 +227,12 @@ def test_faults_are_told() -> None:
 def test_graphs_that_ship_have_their_proven_cuts() -> None:
     for name, cut in known_cuts().items():
         graph = MaxCutGraph(name=name)
-        if graph.asked.num_qubits <= 16:
-            assert graph.asked.optimum == cut, name
+        if graph.problem.num_qubits <= 16:
+            assert graph.problem.optimum == cut, name
 
 
 def test_layouts_keep_neighbours_near() -> None:
-    graph = MaxCutGraph(name="petersen").asked.graph
+    graph = MaxCutGraph(name="petersen").problem.graph
     at = layout(graph.n, graph.pairs)
     apart = np.sqrt(((at[:, None] - at[None]) ** 2).sum(-1))
     joined = graph.matrix > 0

@@ -67,10 +67,10 @@ def pdl_step(args: argparse.Namespace, mode: str) -> Step:
     entity, relation, _ = weights(args.dim)
     model.entities.weight.data[...], model.relations.weight.data[...] = entity, relation
 
-    def told(line: str) -> None:
+    def notify(line: str) -> None:
         raise RuntimeError(line)
 
-    program = CompiledStep(lambda batch: task.step(model, batch).value, model, notify=told)
+    program = CompiledStep(lambda batch: task.step(model, batch).value, model, notify=notify)
     optimizer = pdl.optim.Adam(model, lr=LR)
 
     def step(batch: Batch) -> float:
@@ -99,17 +99,17 @@ def torch_step(args: argparse.Namespace, mode: str) -> Step:
         return torch.sqrt((u * u + v * v).clamp_min(1e-30)).sum(-1)
 
     def step(batch: Batch) -> float:
-        told = {name: torch.from_numpy(column) for name, column in batch.items()}
+        notify = {name: torch.from_numpy(column) for name, column in batch.items()}
         for optimizer in optimizers:
             optimizer.zero_grad()
-        a, b = entities(told["entity"]).chunk(2, 1)
-        phase = relations(told["relation"]) * (1 - 2 * told["inverse"].float())[:, None] * angle
+        a, b = entities(notify["entity"]).chunk(2, 1)
+        phase = relations(notify["relation"]) * (1 - 2 * notify["inverse"].float())[:, None] * angle
         c, s = torch.cos(phase), torch.sin(phase)
         u, v = a * c - b * s, a * s + b * c
-        own, others = entities(told["answer"]).chunk(2, 1), entities(told["others"]).chunk(2, 1)
+        own, others = entities(notify["answer"]).chunk(2, 1), entities(notify["others"]).chunk(2, 1)
         fits = MARGIN - moduli(u - own[0], v - own[1])
         rest = MARGIN - moduli(u[:, None] - others[0], v[:, None] - others[1])
-        rest = rest.masked_fill(told["known"], -1e9)
+        rest = rest.masked_fill(notify["known"], -1e9)
         share = torch.softmax(rest.detach(), 1)
         loss = 0.5 * (F.softplus(-fits) + (share * F.softplus(rest)).sum(1)).mean()
         loss.backward()

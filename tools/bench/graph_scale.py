@@ -97,10 +97,10 @@ def measured(kind: str, edges: int, args: argparse.Namespace) -> dict[str, Any]:
         norm = gcn_norm(adjacency)
     model = Layer(nodes, args.width)
 
-    def told(line: str) -> None:
+    def notify(line: str) -> None:
         raise RuntimeError(line)
 
-    program = CompiledStep(lambda: model(adjacency, norm), model, notify=told)
+    program = CompiledStep(lambda: model(adjacency, norm), model, notify=notify)
     step = best(program, args.seconds)
     program.programs.clear()
     with pdl.no_grad():

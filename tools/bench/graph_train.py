@@ -91,10 +91,10 @@ def pdl_step(args: argparse.Namespace, net: str, mode: str, data: Arrays, p: flo
     number = task.hold(Graph(data["indptr"], data["source"], x, data["y"], directed=False))
     batch = {"node": data["train"], "label": data["y"][data["train"]], "graph": number}
 
-    def told(line: str) -> None:
+    def notify(line: str) -> None:
         raise RuntimeError(line)
 
-    program = CompiledStep(lambda batch: task.step(model, batch), model, notify=told)
+    program = CompiledStep(lambda batch: task.step(model, batch), model, notify=notify)
     optimizer = pdl.optim.Adam(model, lr=LR)
 
     def step() -> float:

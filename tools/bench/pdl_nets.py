@@ -103,10 +103,10 @@ def eager(loss_of: Loss, net: nn.Module, optimizer: Any) -> Step:
 def compiled(loss_of: Loss, net: nn.Module, optimizer: Any) -> Step:
     """One program, as the trainer runs it; a step that cannot be compiled is an error here."""
 
-    def told(line: str) -> None:
+    def notify(line: str) -> None:
         raise RuntimeError(line)
 
-    program = CompiledStep(loss_of, net, notify=told)
+    program = CompiledStep(loss_of, net, notify=notify)
 
     def step(x: pdl.Tensor, labels: pdl.Tensor) -> None:
         program(x, labels)

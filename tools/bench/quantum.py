@@ -117,7 +117,7 @@ def measured(part: str, n: int, args: argparse.Namespace, folder: Path) -> Rows:
     return rows
 
 
-def told(rows: Rows) -> None:
+def report(rows: Rows) -> None:
     """Print a comparison."""
     for row in rows:
         head = f"{row['part']:<9}{row['qubits']:>3} qubits  {row['side']:<10}"
@@ -175,7 +175,7 @@ def main() -> None:
         for part, sizes in (("run", args.qubits), ("gradient", [args.ansatz])):
             for n in sizes if part in args.only else ():
                 found = measured(part, n, args, Path(folder))
-                told(found)
+                report(found)
                 rows += found
     if "triad" in args.only:
         rows += share_of_triad([row for row in rows if row["part"] == "run" and row["side"] == "pdl"], args.threads)

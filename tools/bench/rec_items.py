@@ -43,10 +43,10 @@ def worker(items: int, args: argparse.Namespace) -> dict[str, Any]:
         places = pdl.arange(BATCH, dtype=pdl.int64)
         return pdl.linear_cross_entropy(net.advance(x, reset), rows, bias, places, transposed=True)
 
-    def told(line: str) -> None:
+    def notify(line: str) -> None:
         raise RuntimeError(line)
 
-    program = CompiledStep(loss, net, notify=told)
+    program = CompiledStep(loss, net, notify=notify)
     batches = session_parallel(zipf_sessions(items, max(400_000, BATCH * STEPS * 2)), BATCH, STEPS)
     drawn = np.random.default_rng(1).integers(1, items + 1, (STEPS, SAMPLES))
     times = []

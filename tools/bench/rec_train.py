@@ -68,10 +68,10 @@ def pdl_step(items: int, loss: str, logq: np.ndarray, mode: str, threads: int) -
         places = pdl.arange(BATCH, dtype=pdl.int64)
         return pdl.linear_cross_entropy(net.advance(x, reset), rows, bias, places, transposed=True)
 
-    def told(line: str) -> None:
+    def notify(line: str) -> None:
         raise RuntimeError(line)
 
-    program = CompiledStep(full if loss == "full" else sampled, net, notify=told)
+    program = CompiledStep(full if loss == "full" else sampled, net, notify=notify)
     optimizer = pdl.optim.Adagrad(net, lr=LR)
 
     def step(*batch: np.ndarray) -> float:

@@ -27,7 +27,7 @@ STORES = ("fp32", "bf16", "fp16")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
-def demand_store(store: str) -> None:
+def require_store(store: str) -> None:
     """UsageError for a word that --store does not know."""
     if store not in STORES:
         raise UsageError(f"--store {store}: choose {' or '.join(STORES)}")

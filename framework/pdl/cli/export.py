@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from pdl.cli import style
-from pdl.cli.common import Json, Recipe, demand_store, recipe
+from pdl.cli.common import Json, Recipe, recipe, require_store
 from pdl.errors import UsageError
 
 EXAMPLE = "Example:  pdl export runs/digits        pdl export --check -c cv/digits_lenet"
@@ -45,7 +45,7 @@ def command(
     """
     if to not in TARGETS:
         raise UsageError(f"--to {to}: choose {' or '.join(TARGETS)}")
-    demand_store(store)
+    require_store(store)
     given = list(words or ())
     if check:
         return _check(config, given, to, opset, json)
@@ -58,7 +58,7 @@ def command(
 
     source = located(given[0])
     if source.is_file():
-        _demand_onnx(given[0], to, bool(weights or licence or store != "fp32"))
+        _require_onnx(given[0], to, bool(weights or licence or store != "fp32"))
         made = bundle_to_onnx(source, out, opset=opset)
     else:
         made = export(source, out, to=to, opset=opset, weights=weights, licence=licence, store=store)  # type: ignore
@@ -69,7 +69,7 @@ def command(
     style.pairs(made.facts)
 
 
-def _demand_onnx(source: str, to: str, changed: bool) -> None:
+def _require_onnx(source: str, to: str, changed: bool) -> None:
     if to != "onnx":
         raise UsageError(f"{source} is a bundle already; --to onnx makes an ONNX file of it")
     if changed:

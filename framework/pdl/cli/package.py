@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from pdl.cli import style
-from pdl.cli.common import Json, demand_store
+from pdl.cli.common import Json, require_store
 
 EXAMPLE = "Example:  pdl package runs/digits --name pdl-my-model --version 1.0 --licence Apache-2.0"
 
@@ -34,7 +34,7 @@ def command(
 
     It holds the bundle, its card, and an index entry with licence, origin and metric, which `pdl models` shows.
     """
-    demand_store(store)
+    require_store(store)
     from pdl.workflow.packaging import package
 
     given: dict[str, Any] = {"store": store, "licence": licence, "summary": summary, "task": task, "origin": origin}

@@ -65,7 +65,7 @@ def command(
     if json and out is not None:
         raise UsageError("--json prints and --out writes a file; choose one")
     from pdl.runtime.predict import pipeline_of
-    from pdl.workflow.prediction import ask, open_model, parse_options
+    from pdl.workflow.prediction import open_model, parse_options, predict_words
 
     predictor = open_model(model)
     pipeline = pipeline_of(predictor)
@@ -74,13 +74,13 @@ def command(
     words, values = parse_options(pipeline.input, arguments or ())
     if "-" in words and sys.stdin.isatty():
         raise UsageError("'-' reads standard input: pdl predict RUN - < FILE")
-    found = _drawn(ask(predictor, words, values, topk=topk, batch_size=batch_size), save)
+    found = _with_drawings(predict_words(predictor, words, values, topk=topk, batch_size=batch_size), save)
     if out is not None:
         return _write(out, (each for each, _ in found), pipeline.input)
-    told = _noted(found, pipeline.input)
+    noted = _noted(found, pipeline.input)
     if json:
-        return style.json([each.to_dict() | ({} if saved is None else {"saved": saved}) for each, saved in told])
-    rows = [row for each, saved in told for row in _rows(each, saved)]
+        return style.json([each.to_dict() | ({} if saved is None else {"saved": saved}) for each, saved in noted])
+    rows = [row for each, saved in noted for row in _rows(each, saved)]
     names = list(dict.fromkeys(name for row in rows for name in row))
     return style.table(names, [[row.get(name, "") for name in names] for row in rows])
 
@@ -94,12 +94,12 @@ def _inputs(model: str, pipeline: Any) -> str:
     return "\n".join([f"Inputs of {model}: {step.about or step.takes}", *lines, ranks])
 
 
-def _drawn(found: Iterator[Any], save: Path | None) -> Iterator[tuple[Any, str | None]]:
+def _with_drawings(found: Iterator[Any], save: Path | None) -> Iterator[tuple[Any, str | None]]:
     """Each prediction, and the file that it was drawn into."""
-    from pdl.workflow.prediction import drawn
+    from pdl.workflow.prediction import draw_into
 
     for each in found:
-        yield each, None if save is None or each.error is not None else str(drawn(each, save))
+        yield each, None if save is None or each.error is not None else str(draw_into(each, save))
 
 
 def _noted(found: Iterator[tuple[Any, str | None]], step: Any) -> Iterator[tuple[Any, str | None]]:

@@ -192,12 +192,12 @@ def _rich_table(columns: Sequence[str], rows: list[list[str]], right: list[bool]
     from rich.table import Table
     from rich.text import Text
 
-    drawn = Table(title=title or None, box=box.SIMPLE_HEAD, title_justify="left")
+    view = Table(title=title or None, box=box.SIMPLE_HEAD, title_justify="left")
     for name, number in zip(columns, right, strict=True):
-        drawn.add_column(name, justify="right" if number else "left", overflow="fold")
+        view.add_column(name, justify="right" if number else "left", overflow="fold")
     for row in rows:
-        drawn.add_row(*map(Text, row))
-    Console().print(drawn)
+        view.add_row(*map(Text, row))
+    Console().print(view)
 
 
 def _is_number(text: str) -> bool:

@@ -19,12 +19,12 @@ from pdl.errors import ConfigError
 _INTERPOLATION = 100  # values in the time that an interpolation takes
 
 
-def load(path: str | Path, overrides: Sequence[str] = (), *, told_as: Path | None = None) -> Config:
+def load(path: str | Path, overrides: Sequence[str] = (), *, display_path: Path | None = None) -> Config:
     """Compose a recipe (its file, or its name: `cv/digits_lenet`; or a run folder) with overrides in hydra's grammar.
 
     Parts named in its defaults list are looked for beside the recipe, then in the parts of the installed suites, then
     among their recipes: a recipe may build on a whole one (`defaults: [/rec/yoochoose64_srgnn, _self_]`).
-    `told_as` is the path that faults are told of, where the file is a copy. Raises ConfigError for text that is not
+    Messages name `display_path` where the file is a copy. Raises ConfigError for text that is not
     YAML, parts that do not exist and overrides that cannot be read; whether keys and values make sense is said by
     `pdl.config.check`.
     """
@@ -43,9 +43,9 @@ def load(path: str | Path, overrides: Sequence[str] = (), *, told_as: Path | Non
         _lay(config.origins, marks if layer.file is None else source.read(layer.file), layer.package)
     for each in parsed:
         _lay_override(config.origins, each)
-    if told_as is not None:
-        config.path = told_as
-        config.origins = {k: replace(o, file=told_as) if o.file == file else o for k, o in config.origins.items()}
+    if display_path is not None:
+        config.path = display_path
+        config.origins = {k: replace(o, file=display_path) if o.file == file else o for k, o in config.origins.items()}
     config.tree = cast(Node, _resolve(composed, (), config, iter(range(source.MOST))))
     return config
 

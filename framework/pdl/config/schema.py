@@ -53,10 +53,10 @@ class Checker:
         part: Any,
         path: Key,
         supplied: frozenset[str] = frozenset(),
-        told: frozenset[str] = frozenset(),
+        inferred: frozenset[str] = frozenset(),
     ) -> None:
         """The keys of a mapping against the arguments of a constructor; values are put back as they should be. What is
-        `supplied` must not be given, what is `told` may be left out."""
+        `supplied` must not be given, what is `inferred` may be left out."""
         takes = signature(part)
         for key in [key for key in node if key != TARGET]:
             if key in supplied:
@@ -68,7 +68,7 @@ class Checker:
             else:
                 self._fault((*path, key), unknown_key(key, [name for name in takes.arguments if name not in supplied]))
         for name, argument in takes.arguments.items():
-            if argument.required and name not in node and name not in supplied | told:
+            if argument.required and name not in node and name not in supplied | inferred:
                 needs = f"{name_of(part)} needs" if TARGET in node else "expected"
                 self._fault((*path, name), f"missing; {needs} {describe(argument.hint)} here")
 
@@ -123,11 +123,11 @@ class Checker:
             return self._fault(
                 (*path, TARGET), f"{node[TARGET]} is a base class, which cannot be built; name one of its kinds", node
             )
-        supplied, told = (
+        supplied, inferred = (
             frozenset[str]().union(*(extra.names for extra in extras if isinstance(extra, kind)))
             for kind in (Supplied, Inferred)
         )
-        self.arguments(node, part, path, supplied, told)
+        self.arguments(node, part, path, supplied, inferred)
         return node
 
     def _locate(self, node: dict[str, Any], path: Key) -> Any:

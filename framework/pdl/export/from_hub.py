@@ -49,7 +49,7 @@ def bundle_of(name: str | Path) -> Path:
     nobody knows and for a file that is no bundle; otherwise as `pdl.hub.resolve`.
     """
     if Path(name).is_file():
-        return _demand_bundle(Path(name))
+        return _require_bundle(Path(name))
     wanted = usable(str(name))
     if wanted.file.endswith(SUFFIX):
         return obtain(wanted)
@@ -64,7 +64,7 @@ def bundle_of(name: str | Path) -> Path:
     return target
 
 
-def _demand_bundle(path: Path) -> Path:
+def _require_bundle(path: Path) -> Path:
     if path.suffix in GRAPHS:
         raise UsageError(f"{path} is no bundle; make one of it: pdl import {path}")
     if path.suffix in (".pth", ".pt", ".safetensors"):

@@ -117,12 +117,12 @@ def lock(folder: Path, key: str, name: str, waiting: Callable[[str], None]) -> I
     that died. `waiting` is told, once, if somebody else is at it.
     """
     path = folder / f"{key}{_LOCK}"
-    told: list[str] = []
+    announced: list[str] = []
 
     def tell() -> None:  # a lock that is won may be of a file that is gone, so one may wait several times
-        if not told:
-            told.append(f"{name}: another process is fetching it; waiting")
-            waiting(told[0])
+        if not announced:
+            announced.append(f"{name}: another process is fetching it; waiting")
+            waiting(announced[0])
 
     with ExitStack() as held:
         with writing(path, 0):

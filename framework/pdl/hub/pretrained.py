@@ -135,14 +135,14 @@ def _converted(model: Module, state: State) -> tuple[Mapping[str, Array], str]:
         return state.arrays, ""
     if state.layout == "unknown" and not _Fit(model, state.arrays).faults:
         return state.arrays, ""
-    remap, told = _remap_of(model)
+    remap, note = _remap_of(model)
     if state.layout == "torch":
-        return remap(model, state.arrays), told
+        return remap(model, state.arrays), note
     try:
         turned = remap(model, state.arrays)
     except (PdlError, LookupError, ValueError):  # not of that family: what is said is how the file itself misfits
         return state.arrays, ""
-    return (turned, told) if not _Fit(model, turned).faults else (state.arrays, "")
+    return (turned, note) if not _Fit(model, turned).faults else (state.arrays, "")
 
 
 def _remap_of(model: Module) -> tuple[Callable[[Any, Mapping[str, Any]], Mapping[str, Array]], str]:

@@ -51,12 +51,12 @@ def read_state(source: str | Path) -> State:
     if Path(name).is_file():
         return _of_file(name, Path(name), "")
     known = entry(name)
-    _demand_parameters(name, known.file)
+    _require_parameters(name, known.file)
     return _of_file(name, resolve(name), _net(known.build.model if known.build else None))
 
 
 def _of_file(source: str, file: Path, hint: str) -> State:
-    _demand_parameters(source, file.name)
+    _require_parameters(source, file.name)
     if file.suffix == ".pdl":
         return _of_bundle(source, file)
     if file.suffix in SUFFIXES:
@@ -69,7 +69,7 @@ def _of_file(source: str, file: Path, hint: str) -> State:
     )
 
 
-def _demand_parameters(source: str, file: str) -> None:
+def _require_parameters(source: str, file: str) -> None:
     if file.endswith(".onnx"):
         raise UsageError(
             f"{source}: an ONNX file is for deployment only: its numbers have lost the names and shapes of the net "
@@ -108,10 +108,10 @@ def _of_safetensors(source: str, file: Path, hint: str) -> State:
     length = int.from_bytes(data[:8], "little")
     header = parse(bytes(data[8 : 8 + min(length, MAX_HEADER)]), str(file), "safetensors")
     about = header.get("__metadata__")
-    told = about.get("format") if isinstance(about, dict) else None
+    declared = about.get("format") if isinstance(about, dict) else None
     if isinstance(about, dict) and "pdl" in about:
         return State(source, _of_checkpoint(file), "pdl", hint)
-    return State(source, arrays, "torch" if told == "pt" else "unknown", hint)
+    return State(source, arrays, "torch" if declared == "pt" else "unknown", hint)
 
 
 def _of_checkpoint(file: Path) -> Mapping[str, Array]:

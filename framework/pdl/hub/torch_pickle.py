@@ -76,7 +76,7 @@ class Machine:
             code = self.take(1)[0]
             if code == 0x2E:  # STOP
                 value = self.pop()
-                self.demand(not self.stack and not self.marks, "it ends with values left over")
+                self.require(not self.stack and not self.marks, "it ends with values left over")
                 return value
             step = STEPS.get(code)
             if step is None:
@@ -89,14 +89,14 @@ class Machine:
         """Raise DataError with the file and the place in it."""
         raise DataError(f"{self.source}: byte {self.at} of the pickle: {what}")
 
-    def demand(self, good: Any, what: str) -> None:
+    def require(self, good: Any, what: str) -> None:
         """Raise DataError unless `good`."""
         if not good:
             self.refuse(f"{what}: the file is damaged, or no PyTorch file")
 
     def take(self, n: int) -> bytes:
         """The next n bytes."""
-        self.demand(n <= len(self.data) - self.at, f"{n} bytes are announced, {len(self.data) - self.at} are left")
+        self.require(n <= len(self.data) - self.at, f"{n} bytes are announced, {len(self.data) - self.at} are left")
         self.at += n
         return bytes(self.data[self.at - n : self.at])
 
@@ -108,7 +108,7 @@ class Machine:
         """The text up to the next line break."""
         window = bytes(self.data[self.at : self.at + 512])
         length = window.find(b"\n")
-        self.demand(length >= 0, "a name without an end")
+        self.require(length >= 0, "a name without an end")
         return self.text(self.take(length + 1)[:-1])
 
     def text(self, data: bytes, encoding: str = "utf-8") -> str:
@@ -125,19 +125,19 @@ class Machine:
 
     def pop(self) -> Any:
         """Take the last value, which must have been laid after the last mark."""
-        self.demand(len(self.stack) > (self.marks[-1] if self.marks else 0), "it takes more values than it has made")
+        self.require(len(self.stack) > (self.marks[-1] if self.marks else 0), "it takes more values than it has made")
         return self.stack.pop()
 
     def top(self, kind: type, what: str) -> Any:
         """The last value, which stays."""
         value = self.pop()
-        self.demand(isinstance(value, kind), f"{what} on a value that is no {kind.__name__}")
+        self.require(isinstance(value, kind), f"{what} on a value that is no {kind.__name__}")
         self.push(value)
         return value
 
     def since_mark(self) -> list[Any]:
         """All values after the last mark, which is taken away too."""
-        self.demand(self.marks, "it takes values up to a mark that is not there")
+        self.require(self.marks, "it takes values up to a mark that is not there")
         mark = self.marks.pop()
         values = self.stack[mark:]
         del self.stack[mark:]
@@ -149,7 +149,7 @@ class Machine:
 
     def recall(self, number: int) -> None:
         """Lay the value of a number on the stack."""
-        self.demand(number in self.memo, f"it recalls value {number}, which it never kept")
+        self.require(number in self.memo, f"it recalls value {number}, which it never kept")
         self.push(self.memo[number])
 
     # -- values --------------------------------------------------------------------------------------------------------
@@ -162,21 +162,23 @@ class Machine:
 
     def put(self, into: dict[Any, Any], values: list[Any]) -> None:
         """Key, value, key, value, ... into a dict."""
-        self.demand(len(values) % 2 == 0, "a key without a value")
+        self.require(len(values) % 2 == 0, "a key without a value")
         for key, value in zip(values[::2], values[1::2], strict=True):
-            self.demand(key is None or isinstance(key, str | int | float), f"a key of type {type(key).__name__}")
+            self.require(key is None or isinstance(key, str | int | float), f"a key of type {type(key).__name__}")
             into[key] = value
 
     def build(self) -> None:
         """Attributes of a dict (PyTorch keeps versions of modules there), which are dropped."""
         state = self.pop()
         self.top(dict, "attributes")
-        self.demand(isinstance(state, dict), "attributes that are no dict")
+        self.require(isinstance(state, dict), "attributes that are no dict")
 
     def reduce(self) -> None:
         """What one of the known functions makes of its arguments."""
         arguments, function = self.pop(), self.pop()
-        self.demand(isinstance(function, Name) and isinstance(arguments, tuple), "a call without function or arguments")
+        self.require(
+            isinstance(function, Name) and isinstance(arguments, tuple), "a call without function or arguments"
+        )
         self.push(self.called(function.text, arguments))
 
     def called(self, function: str, arguments: tuple[Any, ...]) -> Any:
@@ -185,28 +187,28 @@ class Machine:
             return self._dict(arguments)
         if function == _PARAMETER:
             good = len(arguments) == 3 and isinstance(arguments[0], StoredTensor)
-            self.demand(good, "a parameter that is no tensor")
+            self.require(good, "a parameter that is no tensor")
             return arguments[0]
-        self.demand(len(arguments) in _TENSORS.get(function, ()), f"{function} with {len(arguments)} arguments")
+        self.require(len(arguments) in _TENSORS.get(function, ()), f"{function} with {len(arguments)} arguments")
         return self._tensor(*arguments[:4])
 
     def _dict(self, arguments: tuple[Any, ...]) -> dict[Any, Any]:
         pairs = arguments[0] if arguments else []
         good = len(arguments) <= 1 and isinstance(pairs, list)
-        self.demand(good and all(isinstance(p, list | tuple) and len(p) == 2 for p in pairs), "a dict of no pairs")
+        self.require(good and all(isinstance(p, list | tuple) and len(p) == 2 for p in pairs), "a dict of no pairs")
         made: dict[Any, Any] = {}
         self.put(made, [part for pair in pairs for part in pair])
         return made
 
     def _tensor(self, storage: Any, offset: Any, shape: Any, strides: Any) -> StoredTensor:
         """Every element of it must be inside its storage."""
-        self.demand(isinstance(storage, Storage) and is_count(offset), "a tensor without storage or offset")
+        self.require(isinstance(storage, Storage) and is_count(offset), "a tensor without storage or offset")
         axes = (shape, strides)
         good = all(isinstance(each, tuple) and all(is_count(n) for n in each) for each in axes)
-        self.demand(good and len(shape) == len(strides) <= MAX_RANK, f"a tensor of shape {str(shape)[:40]}")
+        self.require(good and len(shape) == len(strides) <= MAX_RANK, f"a tensor of shape {str(shape)[:40]}")
         last = offset + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
         inside = 0 in shape or last < storage.size
-        self.demand(inside, f"a tensor that reaches number {last} of the {storage.size} in its storage")
+        self.require(inside, f"a tensor that reaches number {last} of the {storage.size} in its storage")
         return StoredTensor(storage, offset, shape, strides)
 
     def persistent(self) -> None:
@@ -214,16 +216,16 @@ class Machine:
         given = self.pop()
         good = isinstance(given, tuple) and len(given) in (5, 6) and given[0] == "storage"
         what = str(given[0])[:40] if isinstance(given, tuple) and given else type(given).__name__
-        self.demand(good, f"a reference to {what!r}, not to a storage")
+        self.require(good, f"a reference to {what!r}, not to a storage")
         kind, key, numel = given[1], given[2], given[4]
         if not isinstance(kind, Name) or kind.text not in STORAGES:
             self.refuse(f"a storage of {getattr(kind, 'text', type(kind).__name__)}, which pdl does not read")
-        self.demand(isinstance(key, str) and is_count(numel), "a storage without name or size")
+        self.require(isinstance(key, str) and is_count(numel), "a storage without name or size")
         begin, size = 0, numel
         if len(given) == 6 and given[5] is not None:
             view = given[5]
             good = isinstance(view, tuple) and len(view) == 3 and is_count(view[1]) and is_count(view[2])
-            self.demand(good and view[1] + view[2] <= numel, f"a part {str(view)[:40]} of {numel} numbers")
+            self.require(good and view[1] + view[2] <= numel, f"a part {str(view)[:40]} of {numel} numbers")
             begin, size = view[1], view[2]
         self.push(Storage(STORAGES[kind.text], key, numel, begin, size))
 
@@ -257,7 +259,7 @@ def _unicode(width: int) -> Callable[[Machine], None]:
 def _long(width: int) -> Callable[[Machine], None]:
     def step(m: Machine) -> None:
         size = m.number(width)
-        m.demand(size <= MAX_INTEGER, f"a number of {size} bytes")
+        m.require(size <= MAX_INTEGER, f"a number of {size} bytes")
         m.push(int.from_bytes(m.take(size), "little", signed=True))
 
     return step
@@ -265,12 +267,12 @@ def _long(width: int) -> Callable[[Machine], None]:
 
 def _protocol(m: Machine) -> None:
     version = m.number(1)
-    m.demand(2 <= version <= 5, f"pickle protocol {version}")
+    m.require(2 <= version <= 5, f"pickle protocol {version}")
 
 
 def _stack_global(m: Machine) -> None:
     attribute, module = m.pop(), m.pop()
-    m.demand(isinstance(attribute, str) and isinstance(module, str), "a name that is no text")
+    m.require(isinstance(attribute, str) and isinstance(module, str), "a name that is no text")
     m.name(module, attribute)
 
 
@@ -297,7 +299,7 @@ def _appends(m: Machine) -> None:
 #: instruction -> what it does; the names are pickletools'
 STEPS: dict[int, Callable[[Machine], None]] = {
     0x80: _protocol,  # PROTO
-    0x95: lambda m: m.demand(m.number(8) <= len(m.data) - m.at, "a frame beyond the end"),  # FRAME
+    0x95: lambda m: m.require(m.number(8) <= len(m.data) - m.at, "a frame beyond the end"),  # FRAME
     ord("("): lambda m: m.marks.append(len(m.stack)),  # MARK
     ord("0"): lambda m: (m.pop(), None)[1],  # POP
     ord("1"): lambda m: (m.since_mark(), None)[1],  # POP_MARK

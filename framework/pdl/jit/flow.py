@@ -61,7 +61,7 @@ def _recorder() -> Recorder:
     return recorder
 
 
-def _demand_depth(recorder: Recorder, place: Place) -> Recorder:
+def _require_depth(recorder: Recorder, place: Place) -> Recorder:
     if getattr(recorder, "depth", 0) > _DEPTH:
         raise ConversionError(
             f"a function calls itself again and again: {_DEPTH} branches on tensors inside each other; use while", place
@@ -82,7 +82,7 @@ def branch(
     held = functions or (then, other)
     variables = Variables(held, names)  # type: ignore[arg-type]
     before = variables.read()
-    outer = _demand_depth(_recorder(), place)
+    outer = _require_depth(_recorder(), place)
     recorders = [BranchRecorder(f"{kind}@{place.line}", outer) for kind in ("then", "else")]
     after = []
     for recorder, run in zip(recorders, (then, other), strict=True):
@@ -101,7 +101,7 @@ def branch(
 
 def choice(test: Tensor, then: Callable[[], Any], other: Callable[[], Any], *, place: Place | None) -> Any:
     """``then() if test else other()`` for a symbolic test."""
-    outer = _demand_depth(_recorder(), place or _here())
+    outer = _require_depth(_recorder(), place or _here())
     recorders = [BranchRecorder(kind, outer) for kind in ("then", "else")]
     values = []
     for recorder, run in zip(recorders, (then, other), strict=True):

@@ -62,7 +62,7 @@ def for_(iterable: Any, body: FunctionType, go: FunctionType | None, names: tupl
     for count, item in enumerate(iterable):
         go_on = go is None or go()
         if is_symbolic(go_on):
-            _demand_end(iterable, count, place)
+            _require_end(iterable, count, place)
             _guarded(go_on, body, item, names, place)
         elif go_on:
             body(item)
@@ -75,7 +75,7 @@ def _guarded(go_on: Any, body: FunctionType, item: Any, names: tuple[str, ...], 
     flow.branch(go_on, lambda: body(item), lambda: None, names, place, body)
 
 
-def _demand_end(iterable: Any, count: int, place: Place) -> None:
+def _require_end(iterable: Any, count: int, place: Place) -> None:
     endless = isinstance(iterable, itertools.count | itertools.cycle)
     if endless or (count >= _UNBOUNDED and not hasattr(iterable, "__len__")):
         raise ConversionError("the loop ends by a tensor only, and its iterator never does; use while", place)

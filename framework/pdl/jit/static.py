@@ -54,7 +54,7 @@ class StaticFunction:
         self.function, self.body, self.capacity, self.fallback = function, body, capacity, fallback
         self.programs: OrderedDict[Any, list[_Traced]] = OrderedDict()
         self.stopped: dict[Any, TraceError] = {}  # kinds of arguments that cannot be traced
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._lock = threading.Lock()  # of `programs`
         functools.update_wrapper(self, function, updated=())
 
@@ -110,8 +110,8 @@ class StaticFunction:
         if len(self.stopped) > 4 * self.capacity:
             self.stopped.clear()
         self.stopped[key] = error
-        if self.fallback is not None and error.where not in self._told:
-            self._told.add(error.where)
+        if self.fallback is not None and error.where not in self._reported:
+            self._reported.add(error.where)
             self.fallback(f"running in eager mode, {error.where} cannot be compiled: {error.reason}")
 
 
@@ -258,11 +258,11 @@ def _rewritten(function: Any) -> Callable[..., Any]:
     raise UsageError(f"to_static takes a function, a method or a module, not {type(function).__name__}")
 
 
-def compile(function: Any, *, capacity: int = 16, told: Callable[[str], None] | None = None) -> StaticFunction:
+def compile(function: Any, *, capacity: int = 16, on_fallback: Callable[[str], None] | None = None) -> StaticFunction:
     """A callable with the results and gradients of `function` (or of a module), run as a program per kind of arguments.
 
     Code is traced as it is, control flow on tensors is not rewritten (`to_static` does that, and both combine). Where
-    the trace stops, such calls run in eager mode, and `told` (by default a `RuntimeWarning`) gets one line that
+    the trace stops, such calls run in eager mode, and `on_fallback` (by default a `RuntimeWarning`) gets one line that
     names the line of Python and the reason. `capacity` programs are kept.
     """
     body = function
@@ -270,7 +270,7 @@ def compile(function: Any, *, capacity: int = 16, told: Callable[[str], None] | 
         body = function.__call__
     elif not callable(function):
         raise UsageError(f"compile takes a function or a module, not {type(function).__name__}")
-    return StaticFunction(function, body, capacity=capacity, fallback=told or _warn)
+    return StaticFunction(function, body, capacity=capacity, fallback=on_fallback or _warn)
 
 
 def _warn(line: str) -> None:

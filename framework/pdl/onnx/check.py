@@ -13,7 +13,7 @@ from pdl.onnx.registry import TABLE, find
 DEEPEST = 32
 
 
-def demand_runnable(graph: Graph) -> None:
+def require_runnable(graph: Graph) -> None:
     """UsageError with every reason why this graph cannot run."""
     faults = structure(graph)
     if faults:

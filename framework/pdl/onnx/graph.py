@@ -200,7 +200,7 @@ class _Steps(threading.local):
     def weigh(self, node: Node, value: Any) -> None:
         """Refuse results that no model means: huge ones, and constants that add up to too much."""
         if isinstance(value, Symbol):
-            values.demand_room(node.label(), value.shape, value.dtype.itemsize)
+            values.require_room(node.label(), value.shape, value.dtype.itemsize)
         elif _Tracing.recorder is not None and hasattr(value, "dtype"):
             self.nbytes += math.prod(map(int, value.shape)) * int(value.dtype.itemsize)
             if self.nbytes > values.LARGEST:

@@ -14,7 +14,7 @@ from pathlib import Path
 from pdl.dims import Dim
 from pdl.errors import PdlError, TraceError, UsageError
 from pdl.onnx.axes import Shape, named_axes
-from pdl.onnx.check import demand_runnable
+from pdl.onnx.check import require_runnable
 from pdl.onnx.graph import Graph, show_shape
 from pdl.onnx.reader import Model, read
 from pdl.onnx.registry import NeedsValue
@@ -59,7 +59,7 @@ def load_model(source: str | Path | bytes, *, sizes: Mapping[str, int] | None = 
 def of_model(model: Model, sizes: Mapping[str, int] | None = None) -> Imported:
     """`load_model` of a model that has been read."""
     graph = model.graph
-    demand_runnable(graph)
+    require_runnable(graph)
     shapes = named_axes(graph.inputs)
     names = {n for shape in shapes.values() for n in shape or () if isinstance(n, str)}
     if unknown := sorted((sizes or {}).keys() - names):

@@ -20,7 +20,7 @@ from pdl.onnx.check import DEEPEST, in_order, structure
 from pdl.onnx.functions import expand
 from pdl.onnx.graph import Graph, Node, Port
 from pdl.onnx.table.gradient import close_gradients
-from pdl.onnx.values import ELEMENTS, demand_room, dtype_named, dtype_of
+from pdl.onnx.values import ELEMENTS, dtype_named, dtype_of, require_room
 
 #: opsets whose ops the table knows
 OLDEST, NEWEST = 1, 28
@@ -239,7 +239,7 @@ class _Reader:
         what = f"sparse tensor {proto.values.name!r}"
         values, places = self.tensor(proto.values, what), self.tensor(proto.indices, what)
         shape = tuple(int(n) for n in proto.dims)
-        demand_room(what, shape, values.itemsize)
+        require_room(what, shape, values.itemsize)
         flat = places if places.ndim == 1 else np.ravel_multi_index(tuple(places.T), shape)
         if flat.shape != values.shape or (flat.size and not 0 <= flat.min() <= flat.max() < math.prod(shape)):
             raise UsageError(f"{what}: its indices do not fit its shape {shape}")

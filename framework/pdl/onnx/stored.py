@@ -85,13 +85,13 @@ def _port(port: Port) -> dict[str, Any]:
 # -- reading -----------------------------------------------------------------------------------------------------------
 def from_dict(data: Mapping[str, Any], weights: Mapping[str, Array]) -> Graph:
     """The graph that `to_dict` wrote; a DataError names what a damaged form lacks."""
-    from pdl.onnx.check import demand_runnable
+    from pdl.onnx.check import require_runnable
 
     try:
         graph = _graph(data, weights)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise DataError(f"the stored ONNX graph is damaged: {type(error).__name__}: {error}") from None
-    demand_runnable(graph)
+    require_runnable(graph)
     return graph
 
 

@@ -128,7 +128,7 @@ def is_shape(x: Any) -> bool:
     return isinstance(x, np.ndarray) and x.dtype == object and not any(isinstance(v, str) for v in x.flat)
 
 
-def demand_room(what: str, shape: Sequence[int], itemsize: int) -> None:
+def require_room(what: str, shape: Sequence[int], itemsize: int) -> None:
     """Refuse an array that no model means: one with negative sizes or over `LARGEST` bytes."""
     if any(n < 0 for n in shape) or math.prod(int(n) for n in shape) * itemsize > LARGEST:
         raise UsageError(f"{what} asks for an array of shape {tuple(map(int, shape))}, over {LARGEST / 2**30:.2g} GiB")
@@ -140,7 +140,7 @@ def either(in_ops: Callable[..., Any], in_array: Callable[..., Any]) -> Callable
     def function(*xs: Any) -> Any:
         if in_numpy(*xs):
             arrays = [array(x) for x in xs]
-            demand_room("an array of integers", np.broadcast_shapes(*[x.shape for x in arrays]), 8)
+            require_room("an array of integers", np.broadcast_shapes(*[x.shape for x in arrays]), 8)
             with np.errstate(all="ignore"):
                 return settled(in_array(*arrays))
         return in_ops(*[tensor(x) for x in xs])

@@ -103,13 +103,15 @@ def meshgrid(*xs: TensorLike, indexing: str = "xy") -> tuple[Tensor, ...]:
 def rand(shape: Shape, *, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
     """Uniform in [0, 1), from pdl's generator (`pdl.seed`)."""
     wanted = as_dtype(dtype)
-    return _made(random.generator().random(shape, _drawn(wanted)), wanted, requires_grad=requires_grad)
+    return _made(random.generator().random(shape, _sampling_dtype(wanted)), wanted, requires_grad=requires_grad)
 
 
 def randn(shape: Shape, *, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
     """Normal with mean 0 and variance 1, from pdl's generator (`pdl.seed`)."""
     wanted = as_dtype(dtype)
-    return _made(random.generator().standard_normal(shape, _drawn(wanted)), wanted, requires_grad=requires_grad)
+    return _made(
+        random.generator().standard_normal(shape, _sampling_dtype(wanted)), wanted, requires_grad=requires_grad
+    )
 
 
 def randint(low: int, high: int, shape: Shape, *, dtype: Any = "int64") -> Tensor:
@@ -122,7 +124,7 @@ def randperm(n: int) -> Tensor:
     return _made(random.generator().permutation(n))
 
 
-def _drawn(dtype: DType) -> Any:
+def _sampling_dtype(dtype: DType) -> Any:
     if not is_floating(dtype):
         raise DtypeError(f"random floats come in float32, float64 or bfloat16, not {dtype.name}")
     return np.float32 if dtype == bfloat16 else dtype

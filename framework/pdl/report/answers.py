@@ -55,13 +55,13 @@ def outlined(image: Array, marks: Sequence[Mark]) -> Array:
         return image
     import cv2
 
-    drawn = np.ascontiguousarray(image).copy()
+    picture = np.ascontiguousarray(image).copy()
     thickness = max(1, round(max(image.shape[:2]) / 600))
     for number, mark in enumerate(marks):
         points = np.rint(np.array(mark.polygon, np.float64)).astype(np.int32)
         colour = bytes.fromhex(COLOURS[number % len(COLOURS)][1:])
-        cv2.polylines(drawn, [points], True, tuple(colour), thickness, cv2.LINE_AA)
-    return drawn
+        cv2.polylines(picture, [points], True, tuple(colour), thickness, cv2.LINE_AA)
+    return picture
 
 
 def svg(image: Array, marks: Sequence[Mark], below: str = "") -> str:

@@ -89,13 +89,13 @@ def _wide(tensor: Tensor | None) -> Tensor | None:
 def _values_and_gradients(case: Case, inputs: list[Tensor | None]) -> list[list[Tensor | None]]:
     """The outputs, and the gradients of their weighted sum for the inputs that require one."""
     made = as_tuple(case.call(*inputs))
-    asked = [x for x in inputs if x is not None and x.requires_grad]
+    differentiable = [x for x in inputs if x is not None and x.requires_grad]
     carrying = [y for y in made if y.requires_grad]
     if not carrying:
-        return [list(made), [None] * len(asked)]
+        return [list(made), [None] * len(differentiable)]
     rng = np.random.default_rng(7)
     weights = [Tensor(np.asarray(rng.choice([0.5, 0.75, 1.0], y.shape), y.dtype)) for y in carrying]
-    return [list(made), list(grad(carrying, asked, weights, allow_unused=True))]
+    return [list(made), list(grad(carrying, differentiable, weights, allow_unused=True))]
 
 
 def check_narrow_dtypes(case: Case) -> None:
@@ -109,8 +109,8 @@ def check_narrow_dtypes(case: Case) -> None:
             assert y is not None
             assert want is not None
             assert y.dtype != np.float64 or want.dtype.kind != "f"
-        asked = [t for t in narrow if t is not None and t.requires_grad]
-        assert all(g is None or g.dtype == t.dtype for g, t in zip(found[1], asked, strict=True))
+        differentiable = [t for t in narrow if t is not None and t.requires_grad]
+        assert all(g is None or g.dtype == t.dtype for g, t in zip(found[1], differentiable, strict=True))
         for y, want in zip(found[0] + found[1], expected[0] + expected[1], strict=True):
             assert (y is None) == (want is None)
             if y is not None and want is not None:

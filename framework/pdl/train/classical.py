@@ -24,14 +24,14 @@ def spread(count: int, most: int = ROWS) -> Array:
     return np.arange(few, dtype=np.int64) * count // max(few, 1)
 
 
-def classifiers(x: Array, y: Array, asked: Array, num_classes: int, *, seen: int) -> dict[str, Array]:
-    """Scores float [M, K] of samples `asked`, float [M, D], by each method, from samples x [N, D] with classes y [N],
+def classifiers(x: Array, y: Array, x_test: Array, num_classes: int, *, seen: int) -> dict[str, Array]:
+    """Scores float [M, K] of samples `x_test`, float [M, D], by each method, from samples x [N, D] with classes y [N],
     which are all or a part of the `seen` that training has."""
     few = f" ({len(x):,} samples)" if len(x) < seen else ""
     return {
-        "majority": np.tile(log_prior(y, num_classes), (len(asked), 1)),
-        f"logistic regression{few}": logistic_regression(x, y, asked, num_classes),
-        f"nearest neighbour{few}": nearest_neighbour(x, y, asked, num_classes),
+        "majority": np.tile(log_prior(y, num_classes), (len(x_test), 1)),
+        f"logistic regression{few}": logistic_regression(x, y, x_test, num_classes),
+        f"nearest neighbour{few}": nearest_neighbour(x, y, x_test, num_classes),
     }
 
 
@@ -53,18 +53,18 @@ def log_prior(y: Array, num_classes: int) -> Array:
     return shares
 
 
-def standardised(x: Array, asked: Array) -> tuple[Array, Array]:
+def standardised(x: Array, x_test: Array) -> tuple[Array, Array]:
     """Both with the means and deviations of x taken out, column by column; columns that do not vary are 0."""
     mean, std = x.mean(axis=0, dtype=np.float64), x.std(axis=0, dtype=np.float64)
     factor = np.divide(1.0, std, out=np.zeros_like(std), where=std > 1e-12)
-    made = tuple(((each - mean) * factor).astype(np.float32) for each in (x, asked))
+    made = tuple(((each - mean) * factor).astype(np.float32) for each in (x, x_test))
     return made[0], made[1]
 
 
-def logistic_regression(x: Array, y: Array, asked: Array, num_classes: int, *, l2: float = 1.0) -> Array:
+def logistic_regression(x: Array, y: Array, x_test: Array, num_classes: int, *, l2: float = 1.0) -> Array:
     """Scores float [M, K] of softmax regression on standardised columns, least sum of -log p + l2 / 2 |W|^2, found by
     L-BFGS (Liu & Nocedal, Mathematical Programming 45, 1989) from 0."""
-    x, asked = standardised(np.asarray(x), np.asarray(asked))
+    x, x_test = standardised(np.asarray(x), np.asarray(x_test))
     own = np.eye(num_classes, dtype=np.float32)[y]
     width = x.shape[1]
 
@@ -81,7 +81,7 @@ def logistic_regression(x: Array, y: Array, asked: Array, num_classes: int, *, l
         return value + 0.5 * l2 * float((weight[:-1] ** 2).sum()), gradient.ravel()
 
     found = _descended(around, np.zeros((width + 1) * num_classes)).reshape(width + 1, num_classes)
-    scores: Array = asked @ found[:-1].astype(np.float32) + found[-1].astype(np.float32)
+    scores: Array = x_test @ found[:-1].astype(np.float32) + found[-1].astype(np.float32)
     return scores
 
 
@@ -126,17 +126,17 @@ def _curved(gradient: Array, pairs: list[tuple[Array, Array]]) -> Array:
     return held
 
 
-def nearest_neighbour(x: Array, y: Array, asked: Array, num_classes: int) -> Array:
+def nearest_neighbour(x: Array, y: Array, x_test: Array, num_classes: int) -> Array:
     """Scores float32 [M, K]: minus the squared distance of each class's nearest sample; -infinity for a class without
     one. The best is the class of the nearest neighbour of all (Cover & Hart, IEEE TIT 13, 1967)."""
     order = np.argsort(y, kind="stable")
     x, y = np.ascontiguousarray(x, np.float32)[order], y[order]
     there, first = np.unique(y, return_index=True)
     lengths = (x * x).sum(axis=1)
-    scores = np.full((len(asked), num_classes), -np.inf, np.float32)
+    scores = np.full((len(x_test), num_classes), -np.inf, np.float32)
     step = max(1, AT_ONCE // max(len(x), 1))
-    for begin in range(0, len(asked), step):
-        part = np.ascontiguousarray(asked[begin : begin + step], np.float32)
+    for begin in range(0, len(x_test), step):
+        part = np.ascontiguousarray(x_test[begin : begin + step], np.float32)
         far = lengths - 2 * (part @ x.T) + (part * part).sum(axis=1, keepdims=True)
         scores[begin : begin + step, there] = -np.minimum.reduceat(far, first, axis=1)
     return scores

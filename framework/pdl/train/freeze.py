@@ -58,7 +58,7 @@ class Frozen:
         return f"frozen: {len(self.names)} tensors, {count:,} of {total:,} parameters; {total - count:,} are learned"
 
 
-def told(frozen: Frozen, optimizer: Optimizer) -> list[str]:
+def log_lines(frozen: Frozen, optimizer: Optimizer) -> list[str]:
     """Lines for the log before training: what is frozen, and how much learning rates differ."""
     rates: dict[float, list[str]] = {}
     for group in optimizer.param_groups:

@@ -24,7 +24,7 @@ from pdl.ops.sparse import SparseGrad
 from pdl.optim import EMA, Optimizer, Schedule, Scheduler, clip_grad_value_, clip_scale
 from pdl.program import CompiledStep
 from pdl.tensor import Tensor, no_grad
-from pdl.train.freeze import Frozen, lowest_rate, told
+from pdl.train.freeze import Frozen, log_lines, lowest_rate
 from pdl.train.hooks import Hook
 from pdl.train.metrics import Mean
 from pdl.train.settings import TrainSettings
@@ -132,7 +132,7 @@ class Trainer:
         with autograd.detect_anomaly() if self.settings.nan_check else nullcontext():
             try:
                 self.emit("on_start")
-                for line in (*self.notes, *told(self.frozen, self.optimizer)):
+                for line in (*self.notes, *log_lines(self.frozen, self.optimizer)):
                     self.emit("on_message", line)
                 while not self.finished:
                     self.train_epoch()

@@ -33,7 +33,7 @@ from pdl.train.assembly import assemble
 from pdl.train.recipe import Recipe
 from pdl.train.task import Task
 from pdl.workflow.exporting import deployment_of
-from pdl.workflow.measuring import demand_same_net, measure
+from pdl.workflow.measuring import measure, require_same_net
 from pdl.workflow.run import Run
 
 FILE = "model.int8.pdl"
@@ -199,7 +199,7 @@ def _of_split(task: Task, model: Module, deployment: Deployment, recipe: Recipe,
     """What the task gives the net for n samples of a split, spread over the whole of it: files are often in the order
     of their classes.
     """
-    demand_same_net(deployment, model)
+    require_same_net(deployment, model)
     if isinstance(dataset, Dataset) and len(dataset) > n:
         dataset = Subset(dataset, np.linspace(0, len(dataset) - 1, n).astype(int).tolist())
     listening = _Listening(model)

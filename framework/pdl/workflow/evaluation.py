@@ -115,7 +115,7 @@ def recipe_of(bundle: Bundle, overrides: Sequence[str] = ()) -> Recipe:
     with TemporaryDirectory() as folder:
         file = Path(folder) / "config.yaml"
         file.write_text(bundle.config, encoding="utf-8")
-        return Recipe(load(file, list(overrides), told_as=Path(bundle.source) / file.name))
+        return Recipe(load(file, list(overrides), display_path=Path(bundle.source) / file.name))
 
 
 def check_split(recipe: Recipe, split: str, name: str | Path) -> None:

@@ -18,12 +18,12 @@ def measure(
     task: Task, session: Session, deployment: Deployment, model: Module, loader: Iterable[Any], split: str
 ) -> dict[str, float]:
     """The task's metrics of a session on a split, without the split's name."""
-    demand_same_net(deployment, model)
+    require_same_net(deployment, model)
     found = evaluate(task, Deployed(session), loader, split=split)
     return {name.removeprefix(f"{split}/"): float(value) for name, value in found.metrics.items()}
 
 
-def demand_same_net(deployment: Deployment, model: Module) -> None:
+def require_same_net(deployment: Deployment, model: Module) -> None:
     """UsageError where the deployed outputs are not those that the metrics take."""
     if deployment.module is not model:
         raise UsageError(

@@ -73,7 +73,7 @@ def package(
     """
     project, release = _name(name), _version(version)
     model = project.removeprefix(PREFIX)
-    _demand_free(project, model)
+    _require_free(project, model)
     with TemporaryDirectory() as draft:
         file, cost = _file(Path(source), store, Path(draft))
         given = read(file)
@@ -83,7 +83,7 @@ def package(
     bundle = read(data)
     entry = index_entry(bundle, data, model, {"task": task, "summary": summary, "origin": origin})
     wheel = _wheel(project, release, model, entry, bundle, data)
-    _demand_readable(wheel, model)
+    _require_readable(wheel, model)
     target, content = Path(out) / wheel.filename, wheel.to_bytes()
     if target.exists() and target.read_bytes() != content and not force:
         raise UsageError(f"{target} exists with other content; give another --version, or --force to replace it")
@@ -139,7 +139,7 @@ def _licence(licence: str) -> str:
         raise UsageError(f"licence {licence!r}: {error}; give an SPDX name such as Apache-2.0 with --licence") from None
 
 
-def _demand_free(project: str, model: str) -> None:
+def _require_free(project: str, model: str) -> None:
     """UsageError where something that is installed has the name: neither could be used with the other installed."""
     from pdl import hub
 
@@ -248,9 +248,9 @@ def _metric(bundle: Bundle) -> dict[str, Any] | None:
     data = (tree.get("data") or {}).get(split) or {}
     where = f"{data['_target_']}, {split}" if "_target_" in data else f"the {split} data of its recipe"
     about = bundle.meta["about"]
-    told = [f"weights: {about['weights']}"] if "weights" in about else []
-    told += [str(about["stored"])] if "stored" in about else []
-    how = "; ".join(["one pass over the split, float32 arithmetic", *told])
+    details = [f"weights: {about['weights']}"] if "weights" in about else []
+    details += [str(about["stored"])] if "stored" in about else []
+    how = "; ".join(["one pass over the split, float32 arithmetic", *details])
     return {"name": name, "value": float(known[name]), "data": where, "protocol": how}
 
 
@@ -299,7 +299,7 @@ def _wheel(project: str, release: str, model: str, entry: dict[str, Any], bundle
     )
 
 
-def _demand_readable(wheel: Wheel, model: str) -> None:
+def _require_readable(wheel: Wheel, model: str) -> None:
     """The index as its reader takes it; ConfigError names what a value given on the command line breaks."""
     from pdl.hub import schema
 

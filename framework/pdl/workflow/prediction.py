@@ -56,15 +56,15 @@ def predict(
     """
     predictor = open_model(model, weights=weights) if isinstance(model, str | Path) else model
     found = predict_each(predictor, inputs, topk=topk, batch_size=batch_size)
-    return [{**each.to_dict(), **({} if save is None else {"saved": str(drawn(each, save))})} for each in found]
+    return [{**each.to_dict(), **({} if save is None else {"saved": str(draw_into(each, save))})} for each in found]
 
 
-def drawn(prediction: Prediction, folder: str | Path) -> Path:
+def draw_into(prediction: Prediction, folder: str | Path) -> Path:
     """Draw a prediction into a file of the folder, which is made if need be."""
     return save_drawing(prediction.draw(), Path(folder), prediction.name)
 
 
-def ask(
+def predict_words(
     predictor: Predictor,
     words: Sequence[str],
     values: Mapping[str, Sequence[str]],
@@ -105,4 +105,4 @@ def parse_options(step: InputStep, arguments: Sequence[str]) -> tuple[list[str],
     return words, values
 
 
-__all__ = ["ask", "drawn", "open_model", "parse_options", "predict"]
+__all__ = ["draw_into", "open_model", "parse_options", "predict", "predict_words"]

@@ -48,5 +48,5 @@ def info(run: str | Path) -> dict[str, Any]:
     if not folder.resumable:
         return facts | {"status": "no checkpoint yet", "next": f"pdl train --resume {run}"}
     state = checkpoint.load(folder.checkpoints / LAST)["state"]
-    told = {"epochs": state["epoch"], "steps": state["step"], "seconds": state["seconds"], "metrics": state["metrics"]}
-    return facts | {"status": "unfinished", **told, "next": f"pdl train --resume {run}"}
+    done = {"epochs": state["epoch"], "steps": state["step"], "seconds": state["seconds"], "metrics": state["metrics"]}
+    return facts | {"status": "unfinished", **done, "next": f"pdl train --resume {run}"}

@@ -26,12 +26,12 @@ def selection(weights: str, monitor: str, datasets: Mapping[str, Any], *, stoppe
     if not chose:
         return "The weights are those of the last epoch; no split chose them."
     how = f"of the epoch with the best {monitor}" if weights == "best" else f"of the last epoch, which {monitor} chose"
-    told = f"The weights are those {how}"
+    sentence = f"The weights are those {how}"
     if "test" not in datasets:
-        return f"{told}; nothing else was measured, so that figure is optimistic."
+        return f"{sentence}; nothing else was measured, so that figure is optimistic."
     if split == "test" or same_samples(datasets.get(split), datasets["test"]):
-        return f"{told}, and {split} is the test split itself: the test figures are optimistic."
-    return f"{told}; the test split had no part in that."
+        return f"{sentence}, and {split} is the test split itself: the test figures are optimistic."
+    return f"{sentence}; the test split had no part in that."
 
 
 def same_samples(one: Any, other: Any) -> bool:

@@ -79,10 +79,10 @@ class ItemIndex:
 
     def _near(self, queries: Array, k: int, excluded: Lists | None) -> tuple[Array, Array]:
         faiss, longest = _faiss(), 0 if excluded is None else int(excluded.lengths.max(initial=0))
-        asked = min(k + longest, len(self))
-        options = faiss.SearchParametersHNSW(efSearch=max(self.effort, asked))
+        wanted = min(k + longest, len(self))
+        options = faiss.SearchParametersHNSW(efSearch=max(self.effort, wanted))
         wide = self._wide(queries, np.ones(len(queries)) if self.bias is not None else None)
-        scores, places = self._graph.search(wide, asked, params=options)  # type: ignore[union-attr]
+        scores, places = self._graph.search(wide, wanted, params=options)  # type: ignore[union-attr]
         items = places + 1  # FAISS says -1 where it finds no more
         if excluded is not None:
             keys = np.repeat(np.arange(len(excluded)), excluded.lengths) * len(self.table) + excluded.values

@@ -75,7 +75,7 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def messages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The sentences that a user is told."""
     lines: list[str] = []
     monkeypatch.setattr(watch, "note", lines.append)

@@ -119,7 +119,7 @@ EXPLAINED: dict[str, tuple[list[Answer], str]] = {
 
 
 @pytest.mark.parametrize("name", RECOVERED)
-def test_recovered(name: str, server: Server, offer: Offer, cache: Path, told: list[str]) -> None:
+def test_recovered(name: str, server: Server, offer: Offer, cache: Path, messages: list[str]) -> None:
     answers, asked = RECOVERED[name]
     server.answers["/file"] = list(answers)
     offer(sources=[{"url": f"{server.url}/file"}])
@@ -128,7 +128,7 @@ def test_recovered(name: str, server: Server, offer: Offer, cache: Path, told: l
     assert found.is_relative_to(cache)
     assert [request[1:] for request in server.seen] == asked
     assert [path for path in cache.rglob("*") if path.is_file()] == [found]  # no partial file, no lock
-    assert told == []
+    assert messages == []
 
 
 @pytest.mark.parametrize("name", EXPLAINED)
@@ -275,12 +275,12 @@ def test_never_from_https_to_http() -> None:
         _target("https://a.example/x", "http://a.example/")
 
 
-def test_the_next_source_helps(server: Server, offer: Offer, told: list[str]) -> None:
+def test_the_next_source_helps(server: Server, offer: Offer, messages: list[str]) -> None:
     server.answers |= {"/bad": [whole(OTHER)], "/good": [whole(CONTENT)]}
     offer(sources=[{"url": f"{server.url}/bad"}, {"url": f"{server.url}/good"}])
     assert hub.resolve("demo/net", patience=QUICK).read_bytes() == CONTENT
-    assert len(told) == 1
-    assert f"demo/net: passed over {server.url}/bad: serves another file" in told[0]
+    assert len(messages) == 1
+    assert f"demo/net: passed over {server.url}/bad: serves another file" in messages[0]
 
 
 def test_every_source_is_named_when_none_helps(server: Server, offer: Offer, tmp_path: Path, cache: Path) -> None:
@@ -298,7 +298,9 @@ def test_every_source_is_named_when_none_helps(server: Server, offer: Offer, tmp
     assert lines[5].startswith("  What helps: try again later, or on a machine that is online, `pdl hub mirror DIR ")
 
 
-def test_a_damaged_file_in_the_cache_is_replaced(server: Server, offer: Offer, cache: Path, told: list[str]) -> None:
+def test_a_damaged_file_in_the_cache_is_replaced(
+    server: Server, offer: Offer, cache: Path, messages: list[str]
+) -> None:
     server.answers["/file"] = [whole(CONTENT)]
     entry = offer(sources=[{"url": f"{server.url}/file"}])
     cached = store.place(cache, entry)
@@ -306,9 +308,9 @@ def test_a_damaged_file_in_the_cache_is_replaced(server: Server, offer: Offer, c
     for wrong in (OTHER, b"", CONTENT[:-1]):
         cached.write_bytes(wrong)
         assert hub.resolve("demo/net", patience=QUICK).read_bytes() == CONTENT
-    assert len(told) == 3
-    assert f"passed over {cached}: has sha256 " in told[0]
-    assert f"passed over {cached}: has 0 bytes, the published file {N}" in told[1]
+    assert len(messages) == 3
+    assert f"passed over {cached}: has sha256 " in messages[0]
+    assert f"passed over {cached}: has 0 bytes, the published file {N}" in messages[1]
 
 
 def test_progress(server: Server, offer: Offer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,20 +18,20 @@ from tests.framework.hub.conftest import CONTENT, Offer, files
 from tests.framework.hub.server import Server, held, whole
 
 
-def test_threads_fetch_once(server: Server, offer: Offer, told: list[str]) -> None:
+def test_threads_fetch_once(server: Server, offer: Offer, messages: list[str]) -> None:
     server.answers["/file"] = [held(CONTENT, 10)]
     offer(sources=[{"url": f"{server.url}/file"}])
     found: list[Path] = []
     threads = [threading.Thread(target=lambda: found.append(hub.resolve("demo/net"))) for _ in range(3)]
     for thread in threads:
         thread.start()
-    wait_for(lambda: len(told) == 2)
+    wait_for(lambda: len(messages) == 2)
     server.gate.set()
     for thread in threads:
         thread.join()
     assert len(server.seen) == 1
     assert [path.read_bytes() for path in found] == [CONTENT] * 3
-    assert told == ["demo/net: another process is fetching it; waiting"] * 2
+    assert messages == ["demo/net: another process is fetching it; waiting"] * 2
 
 
 def wait_for(condition: Any) -> None:

@@ -307,7 +307,7 @@ def test_compile_falls_back_with_one_line() -> None:
             return x * 2
         return x
 
-    fast = jit.compile(f, told=said.append)
+    fast = jit.compile(f, on_fallback=said.append)
     for values in (CASES[0], CASES[1], (1.0, 2.0, 3.0)):
         compare(f, fast, *values)
     assert len(said) == 1
@@ -319,7 +319,7 @@ def test_compile_falls_back_with_one_line() -> None:
 
 
 def test_compile_takes_static_functions() -> None:
-    fast = jit.compile(jit.to_static(bent), told=pytest.fail)
+    fast = jit.compile(jit.to_static(bent), on_fallback=pytest.fail)
     for values in CASES:
         compare(bent, fast, *values)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pdl.errors import DataError, ShapeError, UsageError
-from pdl.onnx.check import demand_runnable
+from pdl.onnx.check import require_runnable
 from pdl.onnx.graph import Graph
 from pdl.onnx.reader import read
 
@@ -128,7 +128,7 @@ def test_every_unsupported_op_is_named_at_once() -> None:
     ]
     made = read(model(nodes, [port("x", [2])], ["y"], domains={"elsewhere": 1})).graph
     with pytest.raises(UsageError) as caught:
-        demand_runnable(made)
+        require_runnable(made)
     said = str(caught.value)
     assert "elsewhere.Strange 'one'" in said
     assert "Odd 'three'" in said

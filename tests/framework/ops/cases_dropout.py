@@ -38,12 +38,12 @@ def seeded(x, p):
     return pdl.dropout(x, p=p, seed=pdl.tensor(np.int64(SEED)))
 
 
-def drawn(x):
+def generated(x):
     pdl.seed(3)
     return pdl.dropout(x, p=0.4)
 
 
-def drawn_reference(x):
+def generated_reference(x):
     return x * factors(x.shape, 0.4, first_seed(3))
 
 
@@ -92,7 +92,7 @@ CASES = [
     Case(seeded, [f(3, 2, 37)], lambda x, p: x * factors(x.shape, p, SEED), {"p": 0.75}),
     Case(seeded, [f(600, 130)], lambda x, p: x * factors(x.shape, p, SEED), {"p": 0.5}, grad=[]),  # several threads
     Case(seeded, [f()], lambda x, p: x * factors(x.shape, p, SEED), {"p": 0.1}),
-    Case(drawn, [f(4, 6)], drawn_reference),
+    Case(generated, [f(4, 6)], generated_reference),
     Case(by_channel, [f(2, 3, 4)], by_channel_reference),
     Case(noisy, [f(4, 6)], noisy_reference),
     Case(activated, [distinct(4, 6)], activated_reference, {"activation": "relu", "p": 0.3}),

@@ -66,7 +66,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder = tmp_path / "site"
     monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(packages, "_told", set())
+    monkeypatch.setattr(packages, "_reported", set())
     packages.read.cache_clear()
     yield folder
     packages.read.cache_clear()

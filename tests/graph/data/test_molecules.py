@@ -20,7 +20,7 @@ from pdl_graph.steps.molecules import MoleculeForm, SmilesInput
 Chem = pytest.importorskip("rdkit.Chem", reason='needs RDKit: pip install "pdl-graph[molecules]"')
 
 
-def told(form: MoleculeForm, kind: str, row: Any) -> set[str]:
+def messages(form: MoleculeForm, kind: str, row: Any) -> set[str]:
     """The columns of a row that are not 0."""
     return {name for name, value in zip(form.columns(kind), row, strict=True) if value}
 
@@ -29,18 +29,18 @@ def test_atoms_and_bonds_are_told_by_name() -> None:
     form = MoleculeForm(atoms=("element", "charge", "hydrogens", "hybridisation", "chirality", "ring"), elements=("C",))
     graph = form.graph("C[C@@H]([NH3+])/C=C/c1ccccc1")
     assert list(graph.names)[:4] == ["C0", "C1", "N2", "C3"]
-    atoms = [told(form, "atoms", row) for row in graph.features]  # type: ignore[union-attr]
+    atoms = [messages(form, "atoms", row) for row in graph.features]  # type: ignore[union-attr]
     assert atoms[1] == {"element C", "charge 0", "hydrogens 1", "hybridisation SP3", "chirality R"}
     assert atoms[2] == {"element other", "charge 1", "hydrogens 3", "hybridisation SP3", "chirality none"}
     assert atoms[5] == {"element C", "charge 0", "hydrogens 0", "hybridisation SP2", "chirality none", "ring"}
     ends = list(zip(graph.source.tolist(), graph.target.tolist(), strict=True))
-    bonds = {end: told(form, "bonds", row) for end, row in zip(ends, graph.attributes, strict=True)}  # type: ignore[arg-type]
+    bonds = {end: messages(form, "bonds", row) for end, row in zip(ends, graph.attributes, strict=True)}  # type: ignore[arg-type]
     assert bonds[0, 1] == {"type SINGLE", "stereo NONE"}
     assert bonds[3, 4] == {"type DOUBLE", "conjugated", "stereo E"}
     assert bonds[5, 6] == {"type AROMATIC", "conjugated", "ring", "stereo NONE"}
     assert len(ends) == 11
     assert graph.features.shape == (11, len(form.columns("atoms")))  # type: ignore[union-attr]
-    assert told(form, "bonds", form.graph(r"C/C=C\C").attributes[1]) == {"type DOUBLE", "stereo Z"}  # type: ignore[index]
+    assert messages(form, "bonds", form.graph(r"C/C=C\C").attributes[1]) == {"type DOUBLE", "stereo Z"}  # type: ignore[index]
 
 
 @pytest.mark.parametrize("smiles", ["C[C@H](N)C(=O)O", "OC(=O)/C=C\\c1ccc(Cl)cc1", "[Na+].[O-]c1ccccc1", "C"])

@@ -23,7 +23,7 @@ COUNTS = {
 }
 
 
-def drawn(folder: Path, name: str = "cora") -> Path:
+def random_citations(folder: Path, name: str = "cora") -> Path:
     return Path(Planetoid.stand_in(folder, {"name": name}).settings["path"])
 
 
@@ -43,7 +43,7 @@ def test_counts_of_the_real_graphs(name: Any) -> None:
 
 
 def test_splits_share_the_graph_and_are_nodes(tmp_path: Path) -> None:
-    path = drawn(tmp_path)
+    path = random_citations(tmp_path)
     train, test, every = (Planetoid("cora", split, path=path) for split in ("train", "test", None))
     assert train.graph is test.graph is every.graph
     assert len(every) == every.graph.num_nodes
@@ -59,7 +59,7 @@ def test_splits_share_the_graph_and_are_nodes(tmp_path: Path) -> None:
 
 
 def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
-    path = drawn(tmp_path)
+    path = random_citations(tmp_path)
     before = Planetoid("cora", "train", path=path)
     held = dict(np.load(path))
     np.savez(path, **{**held, "train_idx": held["train_idx"][:-5]})
@@ -67,7 +67,7 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
 
 
 def test_normalize_divides_rows_by_their_sum(tmp_path: Path) -> None:
-    path = drawn(tmp_path)
+    path = random_citations(tmp_path)
     held = dict(np.load(path))
     held["x_data"][: held["x_indptr"][1]] = 0
     np.savez(path, **held)
@@ -89,7 +89,7 @@ def test_normalize_divides_rows_by_their_sum(tmp_path: Path) -> None:
     ],
 )
 def test_faults(tmp_path: Path, changes: dict[str, Any], told: str) -> None:
-    path = drawn(tmp_path)
+    path = random_citations(tmp_path)
     held = {**np.load(path), **changes}
     np.savez(path, **{k: v for k, v in held.items() if v is not None})
     with pytest.raises(DataFault) as error:
@@ -109,7 +109,7 @@ def test_absent_and_damaged_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_an_unknown_split_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="'valid', but the splits of the graph are: train, val, test"):
-        Planetoid("cora", "valid", path=drawn(tmp_path))  # type: ignore[arg-type]
+        Planetoid("cora", "valid", path=random_citations(tmp_path))  # type: ignore[arg-type]
 
 
 def test_words_may_be_nodes(tmp_path: Path) -> None:

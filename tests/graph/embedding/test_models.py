@@ -27,7 +27,7 @@ def softplus(x: float) -> float:
     return math.log1p(math.exp(x))
 
 
-def drawn(model: DeepWalk | LINE) -> tuple[Array, Array]:
+def vectors_and_contexts(model: DeepWalk | LINE) -> tuple[Array, Array]:
     """Tables with other values than those of the beginning."""
     rng = np.random.default_rng(0)
     for table in (model.nodes, model.contexts):
@@ -37,7 +37,7 @@ def drawn(model: DeepWalk | LINE) -> tuple[Array, Array]:
 
 def test_the_cost_of_walks_is_the_sum_over_nodes_and_their_contexts() -> None:
     model = DeepWalk(9, dim=4, walk_length=6, window=2)
-    x, c = drawn(model)
+    x, c = vectors_and_contexts(model)
     walks, others = np.array([[1, 2, 3, 4, 5, 6], [7, 8, 7, 0, 0, 0]]), np.array([9, 2, 2])
     total = weights = 0.0
     for walk in walks:
@@ -55,7 +55,7 @@ def test_the_cost_of_walks_is_the_sum_over_nodes_and_their_contexts() -> None:
 @pytest.mark.parametrize("order", ["first", "second", "both"])
 def test_the_cost_of_edges_by_order(order: str) -> None:
     model = LINE(9, dim=4, order=order)  # type: ignore[arg-type]
-    x, c = drawn(model)
+    x, c = vectors_and_contexts(model)
     tables = {"first": [(x, x)], "second": [(x, c)]}.get(order) or [(x, c), (model.joined.weight.data,) * 2]
     edges, others = np.array([[1, 2], [3, 1], [4, 9]]), np.array([5, 6])
     costs = [

@@ -7,7 +7,9 @@ import numpy as np
 from pdl_graph import Graph
 
 
-def drawn(rng: np.random.Generator, nodes: int = 6, features: int = 3, edge_features: int | None = None) -> Graph:
+def random_graph(
+    rng: np.random.Generator, nodes: int = 6, features: int = 3, edge_features: int | None = None
+) -> Graph:
     """A directed graph with random edges, some of them twice and some to their own node; node 0 gets none."""
     edges = int(rng.integers(nodes, 3 * nodes))
     source, target = rng.integers(0, nodes, edges), rng.integers(1, max(nodes, 2), edges) if nodes > 1 else None

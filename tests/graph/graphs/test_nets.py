@@ -15,7 +15,7 @@ from pdl.tensor import no_grad
 from pdl_graph import GAT, GCN, GIN, GINE, GINConv, GINEConv, GraphNet
 from pdl_graph.graphs.packing import Packed
 from pdl_graph.pooling import AttentionPool, MaxPool, MeanPool, Pools, SAGPool, SumPool
-from tests.graph.graphs.samples import drawn, matrix, permuted
+from tests.graph.graphs.samples import matrix, permuted, random_graph
 
 
 def plain(layer: Any, x: np.ndarray) -> np.ndarray:
@@ -33,7 +33,7 @@ def mlp(net: Any, x: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("weighted", [False, True])
 def test_gin_conv(learn_eps: bool, weighted: bool) -> None:
     rng = np.random.default_rng(3)
-    graph = drawn(rng)
+    graph = random_graph(rng)
     graph = graph.with_(edge_weight=rng.random(graph.num_edges, np.float32)) if weighted else graph
     conv = GINConv(3, 5, learn_eps=learn_eps).eval()
     if learn_eps:
@@ -46,7 +46,7 @@ def test_gin_conv(learn_eps: bool, weighted: bool) -> None:
 @pytest.mark.parametrize("weighted", [False, True])
 def test_gine_conv(weighted: bool) -> None:
     rng = np.random.default_rng(4)
-    graph = drawn(rng, edge_features=2)
+    graph = random_graph(rng, edge_features=2)
     weight = rng.random(graph.num_edges, np.float32) if weighted else np.ones(graph.num_edges, np.float32)
     conv = GINEConv(3, 5, 2, learn_eps=True).eval()
     conv.eps.data[...] = -0.5
@@ -59,7 +59,7 @@ def test_gine_conv(weighted: bool) -> None:
 
 def test_readouts() -> None:
     rng = np.random.default_rng(5)
-    batch = Packed([drawn(rng, nodes) for nodes in (4, 1, 7)]).take([0, 1, 2])
+    batch = Packed([random_graph(rng, nodes) for nodes in (4, 1, 7)]).take([0, 1, 2])
     members = np.where(np.arange(12) == 2, -1, batch.graph)
     batch = type(batch)(batch.adjacency, graph=members, num_graphs=4)  # a node of no graph, a graph without nodes
     x = rng.normal(size=(12, 3)).astype(np.float32)
@@ -98,7 +98,7 @@ def nets() -> dict[str, GraphNet]:
 @given(seed=st.integers(0, 10**6))
 def test_names_of_nodes_and_company_do_not_matter(name: str, seed: int) -> None:
     net, rng = nets()[name].eval(), np.random.default_rng(seed)
-    graphs = [drawn(rng, int(rng.integers(1, 9)), edge_features=2) for _ in range(4)]
+    graphs = [random_graph(rng, int(rng.integers(1, 9)), edge_features=2) for _ in range(4)]
     graphs = [graph.with_self_loops() for graph in graphs] if net.self_loops else graphs
     with no_grad():
         alone = np.concatenate([net(graph.batch()).data for graph in graphs])
@@ -109,7 +109,7 @@ def test_names_of_nodes_and_company_do_not_matter(name: str, seed: int) -> None:
 
 def test_every_weight_of_a_net_learns() -> None:
     rng = np.random.default_rng(7)
-    batch = Packed([drawn(rng, edge_features=2) for _ in range(5)]).take(range(5))
+    batch = Packed([random_graph(rng, edge_features=2) for _ in range(5)]).take(range(5))
     for name, net in nets().items():
         net.train()
         (net(batch) ** 2).sum().backward()
@@ -119,7 +119,7 @@ def test_every_weight_of_a_net_learns() -> None:
 
 def test_sag_pool() -> None:
     rng = np.random.default_rng(6)
-    graphs = [drawn(rng, nodes).with_self_loops() for nodes in (5, 1, 8)]
+    graphs = [random_graph(rng, nodes).with_self_loops() for nodes in (5, 1, 8)]
     batch, pool = Packed(graphs).take([0, 1, 2]), SAGPool(3, ratio=0.5)
     left, y = pool(batch, pdl.as_tensor(batch.x))
     for g, graph in enumerate(graphs):
@@ -145,4 +145,4 @@ def test_what_a_net_needs() -> None:
     with pytest.raises(ConfigError, match="num_classes"):
         GraphNet(GIN(3))
     assert GIN(3, hidden=8, num_layers=2).num_classes == 19
-    assert GIN(3, 4, hidden=8, num_layers=2)(drawn(np.random.default_rng(0)).batch()).shape == (6, 4)
+    assert GIN(3, 4, hidden=8, num_layers=2)(random_graph(np.random.default_rng(0)).batch()).shape == (6, 4)

@@ -7,12 +7,12 @@ import numpy as np
 from pdl.ops import CSR
 from pdl_graph import Graph
 from pdl_graph.graphs.packing import Packed
-from tests.graph.graphs.samples import drawn
+from tests.graph.graphs.samples import random_graph
 
 
 def test_a_batch_is_the_graphs_side_by_side() -> None:
     rng = np.random.default_rng(0)
-    graphs = [drawn(rng, nodes, edge_features=2) for nodes in (6, 1, 9, 3)]
+    graphs = [random_graph(rng, nodes, edge_features=2) for nodes in (6, 1, 9, 3)]
     graphs = [graph.with_(edge_weight=rng.random(graph.num_edges, np.float32)) for graph in graphs]
     packed = Packed(graphs)
     for ids in ([2, 0, 3], [1], [3, 3, 1, 0, 2]):
@@ -36,6 +36,6 @@ def test_a_batch_is_the_graphs_side_by_side() -> None:
 
 def test_a_graph_without_edges() -> None:
     lone = Graph.from_edges(np.empty(0, np.int64), np.empty(0, np.int64), 2, x=np.ones((2, 3), np.float32))
-    batch = Packed([lone, drawn(np.random.default_rng(1))]).take([0, 1, 0])
+    batch = Packed([lone, random_graph(np.random.default_rng(1))]).take([0, 1, 0])
     assert batch.num_nodes == 10
     assert batch.adjacency.indptr[:3].tolist() == [0, 0, 0]

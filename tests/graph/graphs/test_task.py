@@ -24,7 +24,7 @@ from pdl.workflow.run import Run
 from pdl_graph import GraphPrediction
 from pdl_graph.data import GraphSet, TUGraphs
 from pdl_graph.graphs.deploy import GraphDeployer
-from tests.graph.graphs.samples import drawn
+from tests.graph.graphs.samples import random_graph
 from tests.graph.recipes import recipe_of
 
 
@@ -33,7 +33,7 @@ class Drawn(GraphSet):
 
     def __init__(self, kind: str = "regression", n: int = 40, seed: int = 0, holes: bool = True) -> None:
         rng = np.random.default_rng(seed)
-        self.graphs = [drawn(rng, int(rng.integers(2, 9))) for _ in range(n)]
+        self.graphs = [random_graph(rng, int(rng.integers(2, 9))) for _ in range(n)]
         sizes = np.array([(graph.num_nodes, graph.num_edges) for graph in self.graphs], np.float32)
         if kind == "classification":
             self.classes = ["few", "many"]

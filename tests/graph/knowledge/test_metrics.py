@@ -23,7 +23,7 @@ E, R = 12, 3
 TIES: dict[Ties, float] = {"average": 0.5, "conservative": 1.0, "optimistic": 0.0}
 
 
-def drawn(count: int, seed: int) -> np.ndarray:
+def random_facts(count: int, seed: int) -> np.ndarray:
     """Facts with repetitions, so that most queries have several answers."""
     rng = np.random.default_rng(seed)
     return np.stack([rng.integers(1, E + 1, count), rng.integers(1, R + 1, count), rng.integers(1, E + 1, count)], 1)
@@ -45,7 +45,7 @@ def rank(scores: np.ndarray, answer: int, known: np.ndarray, level: float) -> fl
 
 @pytest.mark.parametrize("ties", TIES)
 def test_ranks_are_those_of_brute_force(ties: Ties) -> None:
-    parts = [drawn(40, seed) for seed in range(3)]
+    parts = [random_facts(40, seed) for seed in range(3)]
     stated, test = table(np.concatenate(parts)), parts[2]
     data = RankedQueries(test, KnownAnswers(parts, E, R))
     rng = np.random.default_rng(9)
@@ -68,7 +68,7 @@ def test_ranks_are_those_of_brute_force(ties: Ties) -> None:
 
 
 def test_known_answers_of_a_question() -> None:
-    facts = drawn(60, 0)
+    facts = random_facts(60, 0)
     stated, known = table(facts), KnownAnswers([facts[:30], facts[30:]], E, R)
     entity, relation, inverse = (each.ravel() for each in np.meshgrid(range(1, E + 1), range(1, R + 1), (0, 1)))
     lists = known.of(entity, relation, inverse)

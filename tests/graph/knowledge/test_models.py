@@ -56,7 +56,7 @@ def made(kind: Any, **options: Any) -> KnowledgeModel:
     return model
 
 
-def asked(*columns: list[int]) -> tuple[pdl.Tensor, ...]:
+def queries(*columns: list[int]) -> tuple[pdl.Tensor, ...]:
     return tuple(pdl.as_tensor(np.array(column, np.int64)) for column in columns)
 
 
@@ -64,14 +64,14 @@ def asked(*columns: list[int]) -> tuple[pdl.Tensor, ...]:
 def test_scores_are_the_papers(kind: Any, options: dict[str, Any], formula: Callable[..., float]) -> None:
     model = made(kind, **options)
     entity, relation = model.entities.weight.data.astype(np.float64), model.relations.weight.data.astype(np.float64)
-    scores = model(*asked([2, 5, 7, 5], [1, 3, 2, 3], [0, 0, 1, 1])).data
+    scores = model(*queries([2, 5, 7, 5], [1, 3, 2, 3], [0, 0, 1, 1])).data
     for row, (e, r, inverse) in enumerate([(2, 1, 0), (5, 3, 0), (7, 2, 1), (5, 3, 1)]):
         for other in range(1, E + 1):
             head, tail = (other, e) if inverse else (e, other)
             expected = formula(model, entity[head], relation[r], entity[tail])
             assert scores[row, other] == pytest.approx(expected, rel=1e-5, abs=1e-5)
-    query = model.query(*model.vectors(asked([2, 7], [1, 2], [0, 1])))  # type: ignore[arg-type]
-    own = model.score(query, model.entities(*asked([4, 8]))).data
+    query = model.query(*model.vectors(queries([2, 7], [1, 2], [0, 1])))  # type: ignore[arg-type]
+    own = model.score(query, model.entities(*queries([4, 8]))).data
     np.testing.assert_allclose(own, scores[[0, 2], [4, 8]], rtol=1e-5, atol=1e-5)
 
 
@@ -82,7 +82,7 @@ def test_reciprocal_relations_have_vectors_of_their_own(
     model = made(kind, reciprocal=True, **options)
     entity, relation = model.entities.weight.data, model.relations.weight.data
     assert len(relation) == 2 * R + 1
-    scores = model(*asked([5, 5, 5], [2, 2, 0], [0, 1, 1])).data
+    scores = model(*queries([5, 5, 5], [2, 2, 0], [0, 1, 1])).data
     for row, r in ((0, 2), (1, R + 2)):
         expected = [formula(model, entity[5], relation[r], entity[t]) for t in range(1, E + 1)]
         np.testing.assert_allclose(scores[row, 1:], expected, rtol=1e-4, atol=1e-5)

@@ -18,7 +18,7 @@ from pdl_graph.link.loader import TrainingPairs
 SPLITS = ("train", "val", "test")
 
 
-def drawn(n: int, edges: int, *, directed: bool = False, seed: int = 0) -> Graph:
+def random_graph(n: int, edges: int, *, directed: bool = False, seed: int = 0) -> Graph:
     rng = np.random.default_rng(seed)
     source, target = rng.integers(0, n, (2, edges))
     return Graph.from_edges(source, target, n, directed=directed, edge_weight=rng.random(edges).astype(np.float32))
@@ -33,7 +33,7 @@ def keys(split: EdgeSplit, label: int) -> np.ndarray:
 def test_every_edge_is_in_one_split_and_only_those_of_training_carry_messages(
     directed: bool, seed: int, val: float, kept: bool
 ) -> None:
-    graph = drawn(40, 200, directed=directed, seed=seed)  # with repeated edges and edges of nodes to themselves
+    graph = random_graph(40, 200, directed=directed, seed=seed)  # with repeated edges and edges of nodes to themselves
     about: dict[str, Any] = {"val": val, "test": 0.2, "seed": seed, "val_messages": kept}
     splits = {name: EdgeSplit(graph, name, **about) for name in SPLITS if val or name != "val"}  # type: ignore[arg-type]
     ones = {name: keys(split, 1) for name, split in splits.items()}
@@ -51,7 +51,7 @@ def test_every_edge_is_in_one_split_and_only_those_of_training_carry_messages(
 
 
 def test_the_message_graph_keeps_what_is_known_of_its_edges() -> None:
-    graph = drawn(30, 120)
+    graph = random_graph(30, 120)
     message = EdgeSplit(graph, val=0.1, test=0.3).graph
     assert graph.edge_weight is not None
     assert message.edge_weight is not None
@@ -62,7 +62,7 @@ def test_the_message_graph_keeps_what_is_known_of_its_edges() -> None:
 
 
 def test_seeds_decide() -> None:
-    graph = drawn(50, 300)
+    graph = random_graph(50, 300)
     one, same, other = (EdgeSplit(graph, "test", seed=seed) for seed in (1, 1, 2))
     assert one.fingerprint == same.fingerprint != other.fingerprint
 
@@ -72,7 +72,7 @@ def _edges(split: EdgeSplit) -> np.ndarray:
 
 
 def test_a_connected_split_leaves_what_hangs_together() -> None:
-    graph = drawn(60, 150)
+    graph = random_graph(60, 150)
     whole, split = graph.components(), EdgeSplit(graph, "test", val=0.1, test=0.4, connected=True)
     np.testing.assert_array_equal(split.graph.components(), whole)
     assert split.targets.sum() == int(0.4 * len(edge_keys(graph)))
@@ -111,14 +111,14 @@ def test_non_edges_are_all_pairs_without_an_edge(n: int, share: float, directed:
 
 
 def test_non_edges_of_a_large_graph_are_drawn_each_once() -> None:
-    edges = edge_keys(drawn(3000, 9000))
+    edges = edge_keys(random_graph(3000, 9000))
     found = non_edges(edges, 3000, 20000, np.random.default_rng(0), directed=False, distinct=True)
     assert len(np.unique(found)) == 20000
     assert not member(edges, found).any()
 
 
 def test_others_of_training_are_new_in_each_epoch_and_no_edges_of_the_message_graph() -> None:
-    split = EdgeSplit(drawn(60, 300), "train", seed=3)
+    split = EdgeSplit(random_graph(60, 300), "train", seed=3)
     pairs = TrainingPairs(split, 2, seed=5)
     seen = []
     for epoch in (0, 1, 0):
@@ -144,4 +144,4 @@ def test_others_of_training_are_new_in_each_epoch_and_no_edges_of_the_message_gr
 )
 def test_what_cannot_be_split_is_refused(settings: dict[str, Any], error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=match):
-        EdgeSplit(drawn(20, 80), **settings)
+        EdgeSplit(random_graph(20, 80), **settings)

@@ -29,7 +29,7 @@ from pdl_graph.subgraph.loader import enclosing, side_by_side
 from pdl_graph.subgraph.task import hops_by_validation
 
 
-def drawn(n: int, edges: int, seed: int) -> Graph:
+def random_graph(n: int, edges: int, seed: int) -> Graph:
     return Graph.from_edges(*np.random.default_rng(seed).integers(0, n, (2, edges)), n, directed=False)
 
 
@@ -64,7 +64,7 @@ def labelled(neighbours: dict[int, set[int]], u: int, v: int) -> dict[int, int]:
 @settings(max_examples=30)
 @given(st.integers(2, 25), st.integers(0, 60), st.integers(1, 3), st.integers(0, 1000))
 def test_enclosing_subgraphs_follow_their_definition(n: int, edges: int, hops: int, seed: int) -> None:
-    graph = drawn(n, edges, seed)
+    graph = random_graph(n, edges, seed)
     whole = lists(graph)
     rng = np.random.default_rng(seed)
     pairs = rng.integers(0, n, (12, 2))
@@ -87,7 +87,7 @@ def test_enclosing_subgraphs_follow_their_definition(n: int, edges: int, hops: i
 
 @given(st.integers(0, 100))
 def test_some_of_them_side_by_side_are_one_graph(seed: int) -> None:
-    graph, rng = drawn(20, 50, seed), np.random.default_rng(seed)
+    graph, rng = random_graph(20, 50, seed), np.random.default_rng(seed)
     pairs = np.stack([rng.integers(0, 10, 15), rng.integers(10, 20, 15)], axis=1)
     parts = enclosing(graph, pairs, hops=1)
     rows = rng.permutation(15)[:6]
@@ -140,7 +140,7 @@ def test_sort_pooling_keeps_the_highest_of_each_graph() -> None:
 
 
 def test_seal_does_not_mind_the_order_of_nodes_and_gives_every_weight_a_gradient() -> None:
-    graph, rng = drawn(30, 90, 1), np.random.default_rng(1)
+    graph, rng = random_graph(30, 90, 1), np.random.default_rng(1)
     pairs = rng.integers(0, 30, (8, 2))
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
     names = rng.permutation(30)
@@ -217,7 +217,7 @@ def test_other_models_are_refused(tmp_path: Path) -> None:
     wrong = Recipe({**recipe(tmp_path), "model": {"_target_": "pdl_graph.GAE", "num_features": 3}})
     with pytest.raises(ConfigError, match=r"use pdl_graph\.SEAL"):
         assemble(SubgraphLinks(), wrong)
-    assert len(EdgeSplit(drawn(20, 60, 0), "test")) > 0
+    assert len(EdgeSplit(random_graph(20, 60, 0), "test")) > 0
 
 
 def split_of_edges(edges: list[tuple[int, int]], n: int) -> dict[str, EdgeSplit]:

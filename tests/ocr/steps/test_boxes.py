@@ -31,7 +31,7 @@ def boxes(value: Any, frame: Frame | None = None, **arguments: Any) -> list[dict
     return found
 
 
-def drawn(shape: tuple[int, int], *polygons: np.ndarray, value: float = 0.9) -> np.ndarray:
+def map_of(shape: tuple[int, int], *polygons: np.ndarray, value: float = 0.9) -> np.ndarray:
     x = np.zeros(shape, np.float32)
     for each in polygons:
         cv2.fillPoly(x, [np.rint(each).astype(np.int32)], value)
@@ -53,7 +53,7 @@ def overlap(a: Any, b: Any) -> float:
 @pytest.mark.parametrize("degrees", [0, 7, 30, 44, 60, 89, 120, -15])
 def test_a_line_at_any_angle(degrees: float) -> None:
     line = turned((200.3, 190.8), (160, 40), degrees)
-    (found,) = boxes(drawn((400, 420), line)[None], ratio=0)
+    (found,) = boxes(map_of((400, 420), line)[None], ratio=0)
     assert overlap(found["polygon"], line) > 0.9
     assert 0.85 < found["score"] < 0.9 + 1e-6  # the border of the rectangle takes some pixels from outside
     x, y = np.array(found["polygon"]).T
@@ -70,7 +70,7 @@ def test_a_shrunk_line_grows_to_its_size(degrees: float) -> None:
     d = w * h * (1 - 0.4**2) / (2 * (w + h))
     inner = (w - 2 * d, h - 2 * d)
     ratio = d * 2 * sum(inner) / (inner[0] * inner[1])
-    x = drawn((500, 500), turned((250, 250), inner, degrees))
+    x = map_of((500, 500), turned((250, 250), inner, degrees))
     (found,) = boxes(x, ratio=ratio)
     assert overlap(found["polygon"], turned((250, 250), (w, h), degrees)) > 0.9
 
@@ -87,7 +87,7 @@ def test_growing_is_exact() -> None:
 
 def test_what_counts_as_a_line() -> None:
     sure, unsure = turned((60, 20), (80, 16), 0), turned((60, 60), (80, 16), 0)
-    x = np.maximum(drawn((100, 120), sure), drawn((100, 120), unsure, value=0.5))
+    x = np.maximum(map_of((100, 120), sure), map_of((100, 120), unsure, value=0.5))
     x[88:91, 10:19] = 1  # a speck
     assert len(boxes(x, score=0.6)) == 1
     assert [round(each["score"], 1) for each in boxes(x, score=0.4)] == [0.9, 0.5]
@@ -98,17 +98,17 @@ def test_what_counts_as_a_line() -> None:
 
 
 def test_a_hole_is_no_line_and_a_line_in_a_ring_is_one() -> None:
-    x = drawn((200, 300), turned((150, 100), (280, 180), 0)) - drawn((200, 300), turned((150, 100), (240, 140), 0))
+    x = map_of((200, 300), turned((150, 100), (280, 180), 0)) - map_of((200, 300), turned((150, 100), (240, 140), 0))
     assert len(boxes(x, score=0)) == 1
-    assert len(boxes(np.maximum(x, drawn((200, 300), turned((150, 100), (100, 20), 0))), score=0)) == 2
+    assert len(boxes(np.maximum(x, map_of((200, 300), turned((150, 100), (100, 20), 0))), score=0)) == 2
     assert rectangles(np.zeros((4, 4), bool), 10) == []
 
 
 def test_places_are_those_of_the_original_picture() -> None:
     frame = Frame(1000, 400, (2.0, 4.0), (-10.0, 8.0))
-    (found,) = boxes(drawn((100, 200), turned((100, 50), (60, 20), 0)), frame, ratio=0)
+    (found,) = boxes(map_of((100, 200), turned((100, 50), (60, 20), 0)), frame, ratio=0)
     assert found["polygon"] == [[130.0, 168.0], [250.0, 168.0], [250.0, 248.0], [130.0, 248.0]]
-    (edge,) = boxes(drawn((100, 200), turned((195, 50), (40, 20), 0)), Frame(100, 200), ratio=2)
+    (edge,) = boxes(map_of((100, 200), turned((195, 50), (40, 20), 0)), Frame(100, 200), ratio=2)
     assert max(x for x, _ in edge["polygon"]) == 200.0
 
 
@@ -131,7 +131,7 @@ def test_a_session_tells_places_in_each_image() -> None:
     lines = [((100, 40), (80, 20)), ((60, 200), (50, 60)), ((150, 30), (20, 18))]
     sizes = [(64, 192), (400, 120), (64, 300)]
     images = [
-        drawn(size, turned(*line, 0), value=255).astype(np.uint8) for size, line in zip(sizes, lines, strict=True)
+        map_of(size, turned(*line, 0), value=255).astype(np.uint8) for size, line in zip(sizes, lines, strict=True)
     ]
     for line, answer in zip(lines, session.batch(images), strict=True):
         (found,) = answer["boxes"]
@@ -140,12 +140,12 @@ def test_a_session_tells_places_in_each_image() -> None:
 
 def test_boxes_that_agree() -> None:
     steps, sample = pipeline({"x": PRE}, {"y": [{"step": "db_boxes"}]}), Sample({}, Frame(100, 200))
-    line = drawn((100, 200), turned((100, 50), (60, 20), 0))
-    faint = drawn((100, 200), turned((50, 20), (40, 16), 0), value=0.6 + 1e-4)
+    line = map_of((100, 200), turned((100, 50), (60, 20), 0))
+    faint = map_of((100, 200), turned((50, 20), (40, 16), 0), value=0.6 + 1e-4)
     for other, same in (
         (line, True),
-        (drawn((100, 200), turned((101, 50), (60, 20), 0)), True),
-        (drawn((100, 200), turned((108, 50), (60, 20), 0)), False),
+        (map_of((100, 200), turned((101, 50), (60, 20), 0)), True),
+        (map_of((100, 200), turned((108, 50), (60, 20), 0)), False),
         (np.zeros_like(line), False),
         (np.maximum(line, faint), True),
     ):

@@ -23,12 +23,12 @@ def pipeline(**after: Any) -> Pipeline:
 
 
 @pytest.mark.parametrize(
-    ("item", "bits", "asked"),
+    ("item", "bits", "selector"),
     [("011", [0, 1, 1], 0), ("1 0,1", [1, 0, 1], 0), ("likely", [0, 0, 0], 1), (" best", [0, 0, 0], 2)],
 )
-def test_bits_and_words_become_numbers(item: str, bits: list[int], asked: int) -> None:
+def test_bits_and_words_become_numbers(item: str, bits: list[int], selector: int) -> None:
     found = pipeline().prepare(item)
-    assert (found["bits"].tolist(), found["asked"].tolist()) == (bits, asked)
+    assert (found["bits"].tolist(), found["selector"].tolist()) == (bits, selector)
 
 
 @pytest.mark.parametrize("item", ["01", "0112", "bets", ""])
@@ -71,7 +71,7 @@ def test_answers_are_limited_written_compared_and_drawn() -> None:
 
 
 def test_arguments_are_checked() -> None:
-    with pytest.raises(UsageError, match="must be one of bits, asked"):
+    with pytest.raises(UsageError, match="must be one of bits, selector"):
         BitStringInput("letters", 3)
     with pytest.raises(UsageError, match="expected rows of bits"):
         pipeline().finish({"strings": np.zeros(3)}, Sample())

@@ -19,7 +19,7 @@ def table(rows: int, seed: int) -> dict[str, list[Any]]:
     }
 
 
-def told(folder: Path, splits: dict[str, dict[str, list[Any]]], kind: str = "ClickFile") -> str:
+def messages(folder: Path, splits: dict[str, dict[str, list[Any]]], kind: str = "ClickFile") -> str:
     data = {}
     for split, columns in splits.items():
         lines = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
@@ -38,7 +38,7 @@ def told(folder: Path, splits: dict[str, dict[str, list[Any]]], kind: str = "Cli
 
 @pytest.mark.parametrize("kind", ["ClickFile", "ClickStream"])
 def test_sound_rows_pass(tmp_path: Path, kind: str) -> None:
-    assert told(tmp_path, {"train": table(500, 0), "test": table(200, 1)}, kind) == ""
+    assert messages(tmp_path, {"train": table(500, 0), "test": table(200, 1)}, kind) == ""
 
 
 @pytest.mark.parametrize(
@@ -55,5 +55,5 @@ def test_sound_rows_pass(tmp_path: Path, kind: str) -> None:
 def test_faults(tmp_path: Path, split: str, change: dict[str, list[Any]], wanted: str) -> None:
     splits = {"train": table(500, 0), "test": table(200, 1)}
     splits[split] |= change
-    found = told(tmp_path, splits)
+    found = messages(tmp_path, splits)
     assert re.search(wanted, found), found

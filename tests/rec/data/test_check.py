@@ -36,7 +36,7 @@ def found(folder: Path, train: list[Row], test: list[Row], **arguments: Any) -> 
     return check({split: (lambda path=path: SessionFile(path, **arguments)) for split, path in paths.items()})
 
 
-def told(faults: list[Fault]) -> str:
+def text(faults: list[Fault]) -> str:
     return "\n".join(f"{fault.severity} {fault}" for fault in faults)
 
 
@@ -67,7 +67,7 @@ def test_faults_of_sessions(
     tmp_path: Path, change: Callable[[list[Row], list[Row]], tuple[list[Row], list[Row]]], wanted: str
 ) -> None:
     faults = found(tmp_path, *change(rows("train"), rows("test")))
-    assert re.search(wanted, told(faults)), told(faults)
+    assert re.search(wanted, text(faults)), text(faults)
 
 
 def test_no_order_is_no_fault(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_pairs(tmp_path: Path) -> None:
     (tmp_path / "train.txt").write_text("\n".join(lines))
     (tmp_path / "test.txt").write_text("\n".join(lines[:100]))
     train, test = PairFile(tmp_path / "train.txt"), PairFile(tmp_path / "test.txt")
-    assert "are in train too, item by item" in told(check({"train": train, "test": test}))
+    assert "are in train too, item by item" in text(check({"train": train, "test": test}))
 
 
 def test_interactions(tmp_path: Path) -> None:
@@ -100,5 +100,5 @@ def test_interactions(tmp_path: Path) -> None:
     assert whole == []
     (tmp_path / "a.inter").write_text(header + "".join(events) + "u1\ti1\t99\nu8\tnew\t100\n")
     faults = check({split: Atomic(tmp_path, "a", split=split) for split in ("train", "test")})
-    assert "2 of 3 items are not in train: 8 of 9 events" in told(faults)
-    assert "repeat a user and an item of train" in told(faults)
+    assert "2 of 3 items are not in train: 8 of 9 events" in text(faults)
+    assert "repeat a user and an item of train" in text(faults)

@@ -185,7 +185,7 @@ def causal(g: Graph, rows: int, keys: int) -> str:
     """The lower triangle [rows, keys] of bools."""
     if not (symbolic(rows) or symbolic(keys)):
         return g.constant(np.tri(rows, keys, dtype=np.bool_))
-    g.demand(14)
+    g.require(14)
     ones = g.node("Expand", g.constant(np.ones((1, 1), np.float32)), g.sizes([rows, keys]))
     return g.cast(g.node("Trilu", ones, upper=0), np.bool_)
 

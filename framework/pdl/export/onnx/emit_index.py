@@ -67,7 +67,7 @@ def scatter(g: Graph, op: ops.Scatter, x: Value, index: Value, updates: Value) -
 @emits(ops.ScatterAdd)
 def scatter_add(g: Graph, op: ops.ScatterAdd, x: Value, index: Value, updates: Value) -> Result:
     """ScatterElements that adds."""
-    g.demand(16)
+    g.require(16)
     return g.node("ScatterElements", g.plain(x), indices(g, index), g.plain(updates), axis=op.axis, reduction="add")
 
 
@@ -91,7 +91,7 @@ def scattered(g: Graph, ids: Value, x: str, value: Value, count: int, start: flo
 @emits(SegmentSum)
 def segment_sum(g: Graph, op: SegmentSum, x: Value, ids: Value) -> Result:
     """ScatterND that adds."""
-    g.demand(16)
+    g.require(16)
     return scattered(g, ids, g.plain(x), x, op.num_segments, 0, "add")
 
 
@@ -106,7 +106,7 @@ def segment_count(g: Graph, op: SegmentCount, ids: Value) -> Result:
 @emits(SegmentExtremum)
 def segment_extremum(g: Graph, op: SegmentExtremum, x: Value, ids: Value) -> Result:
     """ScatterND that takes the maximum; 0 for a segment without rows. The winners' numbers have no operator."""
-    g.demand(18)
+    g.require(18)
     if g.read(1):
         return NOT_WRITTEN
     edge = -np.inf if op.largest else np.inf
@@ -143,7 +143,7 @@ def pick(g: Graph, op: Pick, x: Value, index: Value) -> Result:
 @emits(Place)
 def put(g: Graph, op: Place, x: Value, index: Value) -> Result:
     """ScatterElements that adds, into zeros over the positions as one axis; 0 is added where the index is negative."""
-    g.demand(16)
+    g.require(16)
     cells, channels = prod(op.cells), x.spec.shape[-1]
     flat, zero = g.constant([0, -1, channels], np.int64), g.like(0, index.spec)
     at = g.node("Reshape", g.plain(index), flat)

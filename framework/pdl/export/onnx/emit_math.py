@@ -93,7 +93,7 @@ def bits(g: Graph, op: Op, spec: Spec, *names: str) -> str:
     kind, of_bools = BITS[type(op).__name__]
     if spec.dtype == np.bool_:
         return g.node(of_bools, *names)
-    g.demand(18)
+    g.require(18)
     return g.node(kind, *names)
 
 

@@ -105,18 +105,18 @@ class Graph:
         given = ["" if x is None else x for x in inputs]
         while given and not given[-1]:
             given.pop()
-        kept = {k: demand_fixed(v) for k, v in attributes.items() if v is not None}
+        kept = {k: require_fixed(v) for k, v in attributes.items() if v is not None}
         self.nodes.append(Written(kind, name, domain, given, made, kept))
         return list(made)
 
-    def demand(self, opset: int) -> None:
+    def require(self, opset: int) -> None:
         """Raise where the file's opset is older."""
         if self.opset < opset:
             raise UsageError(f"needs opset {opset}")
 
     def constant(self, value: Any, dtype: Any = None, name: str | None = None) -> str:
         """The name of an initialiser with these numbers; equal ones are one."""
-        array = np.ascontiguousarray(demand_fixed(value), dtype).reshape(np.shape(value))
+        array = np.ascontiguousarray(require_fixed(value), dtype).reshape(np.shape(value))
         key = (array.dtype.name, array.shape, array.tobytes())
         if key not in self._known:
             self._known[key] = self.names.unique(name or "constant")
@@ -374,13 +374,13 @@ def fixed(n: int) -> int:
     return int(n)
 
 
-def demand_fixed(value: Any) -> Any:
+def require_fixed(value: Any) -> Any:
     """`value`; raises where a list in it holds a symbolic size, which would otherwise become its example."""
     if isinstance(value, Dim):
         fixed(value)
     if isinstance(value, list | tuple) and not isinstance(value, Body):
         for v in value:
-            demand_fixed(v)
+            require_fixed(v)
     return value
 
 

@@ -95,7 +95,7 @@ def to_onnx(
     if not OLDEST <= opset <= newest:
         raise UsageError(f"opset {opset} is outside {OLDEST} to {newest}, which onnx {onnx.__version__} can hold")
     graph, takes, gives = _write(program, opset, inputs, outputs)
-    _demand_complete(program, graph)
+    _require_complete(program, graph)
     nodes = _needed(graph.nodes, [port.name for port in gives])
     model = _model(program.name, nodes, graph, takes, gives, opset, metadata or {})
     target = Path(path)
@@ -117,7 +117,7 @@ def _package() -> Any:
     return onnx
 
 
-def _demand_complete(program: Program, graph: Graph) -> None:
+def _require_complete(program: Program, graph: Graph) -> None:
     if graph.faults:
         lines = [f"  {where or 'unknown place'}: {what}" for what, where in dict.fromkeys(graph.faults)]
         listed = "\n".join(lines)
@@ -148,7 +148,7 @@ def _inputs(program: Program, graph: Graph, names: Sequence[str] | None) -> tupl
         for axis, n in enumerate(port.shape):
             if symbolic(n) and n.text in n.names:
                 graph.symbols.setdefault(n.text, (port.name, axis))
-        _demand_dtype(graph, port)
+        _require_dtype(graph, port)
         graph.put_input(value, port.name, FIRST if first else PLAIN)
         ports.append(port)
     return tuple(ports)
@@ -164,11 +164,11 @@ def _outputs(program: Program, graph: Graph, names: Sequence[str] | None) -> tup
         name = graph.names.unique(name)
         graph.nodes.append(Written("Identity", graph.names.unique("Identity"), "", [made], [name], {}))
         ports.append(Port(name, _arranged(value.spec.shape, first), value.spec.dtype.name, first))
-        _demand_dtype(graph, ports[-1])
+        _require_dtype(graph, ports[-1])
     return tuple(ports)
 
 
-def _demand_dtype(graph: Graph, port: Port) -> None:
+def _require_dtype(graph: Graph, port: Port) -> None:
     try:
         onnx_dtype(port.dtype)
     except UsageError as error:
@@ -241,8 +241,8 @@ def _model(
     domains = [helper.make_opsetid("", opset)]
     model = helper.make_model(made, opset_imports=domains, ir_version=helper.find_min_ir_version_for(domains))
     model.producer_name, model.producer_version = "pdl", __version__
-    told = {"pdl_version": __version__, **{k: v for k, v in metadata.items() if v not in ("", None)}}
-    helper.set_model_props(model, {k: v if isinstance(v, str) else json.dumps(v) for k, v in told.items()})
+    properties = {"pdl_version": __version__, **{k: v for k, v in metadata.items() if v not in ("", None)}}
+    helper.set_model_props(model, {k: v if isinstance(v, str) else json.dumps(v) for k, v in properties.items()})
     return model
 
 

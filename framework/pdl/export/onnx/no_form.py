@@ -74,5 +74,5 @@ def reason_of(kind: type[Op]) -> str:
 
 def unwritten(kind: type[Op]) -> bool:
     """Whether nothing says how an op is written, nor why it is not."""
-    told = kind.op_name in NO_FORM or kind.__name__.endswith("Grad") or kind.__module__ in PASSES
-    return not (told or issubclass(kind, Fused) or kind.onnx is not None or emitter_of(kind))
+    excluded = kind.op_name in NO_FORM or kind.__name__.endswith("Grad") or kind.__module__ in PASSES
+    return not (excluded or issubclass(kind, Fused) or kind.onnx is not None or emitter_of(kind))

@@ -13,7 +13,7 @@ from pdl import random
 from pdl.errors import UsageError
 from pdl.onnx.eager import computed
 from pdl.onnx.registry import Context, NeedsValue, onnx_op
-from pdl.onnx.values import demand_room, dtype_of
+from pdl.onnx.values import dtype_of, require_room
 from pdl.tensor import _Tracing
 
 
@@ -27,7 +27,7 @@ def _generator(ctx: Context, seed: float | None) -> np.random.Generator:
 
 
 def _shape(ctx: Context, sizes: Any) -> tuple[int, ...]:
-    demand_room(ctx.node.label(), sizes, 8)
+    require_room(ctx.node.label(), sizes, 8)
     return tuple(int(n) for n in sizes)
 
 
@@ -79,7 +79,7 @@ def _bernoulli(ctx: Context, x: Any, *, dtype: int | None = None, seed: float | 
 @computed
 def _multinomial(ctx: Context, x: Any, *, dtype: int = 6, sample_size: int = 1, seed: float | None = None) -> Any:
     """Classes drawn by their unnormalised log-probabilities x [N, classes]; [N, sample_size]."""
-    demand_room(ctx.node.label(), (len(x), sample_size, x.shape[1]), 8)
+    require_room(ctx.node.label(), (len(x), sample_size, x.shape[1]), 8)
     noise = _generator(ctx, seed).gumbel(size=(len(x), sample_size, x.shape[1]))
     made = np.argmax(x.astype(np.float64)[:, None] + noise, axis=2)
     return made.astype(dtype_of(dtype, ctx.node.label()))
@@ -94,6 +94,6 @@ def dropped(ctx: Context, x: Any, rate: float, seed: int | None) -> Any:
         raise UsageError(f"{ctx.node.label()}: ratio {rate} is outside [0, 1)")
     source, values = _generator(ctx, None), ctx.value(x, "its values")
     shape = _shape(ctx, values.shape)
-    drawn = source.random(shape) if seed is None else np.random.RandomState(seed).uniform(size=shape)
-    mask = np.asarray(drawn) >= rate
+    uniform = source.random(shape) if seed is None else np.random.RandomState(seed).uniform(size=shape)
+    mask = np.asarray(uniform) >= rate
     return (values * mask / (1 - rate)).astype(values.dtype), mask

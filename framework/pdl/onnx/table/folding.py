@@ -14,7 +14,7 @@ from pdl.errors import IndexRangeError, ShapeError, UsageError
 from pdl.onnx.eager import computed, in_single, rounded, to_single
 from pdl.onnx.layouts import each, padding, pairs
 from pdl.onnx.registry import Context, NeedsValue, onnx_op
-from pdl.onnx.values import demand_room, tensor
+from pdl.onnx.values import require_room, tensor
 
 
 @onnx_op("Col2Im", since=18)
@@ -30,7 +30,7 @@ def _col2im(
     whole = [n + sum(p) for n, p in zip(image, pad, strict=True)]
     count = [(n - d * (k - 1) - 1) // s + 1 for n, d, k, s in zip(whole, dilation, block, stride, strict=True)]
     cells = math.prod(block)
-    demand_room(ctx.node.label(), (len(x), x.shape[1] // max(1, cells), *whole), x.itemsize)
+    require_room(ctx.node.label(), (len(x), x.shape[1] // max(1, cells), *whole), x.itemsize)
     if x.shape[1] % cells or x.shape[2] != math.prod(count):
         raise ShapeError(f"{ctx.node.label()}: x {x.shape} is not [N, C {cells}, {math.prod(count)}]")
     parts = x.reshape(len(x), -1, *block, *count)
@@ -55,7 +55,7 @@ def _max_unpool(
     ]
     natural = [*x.shape[:2], *natural]
     wanted = natural if output_shape is None else output_shape.tolist()
-    demand_room(ctx.node.label(), wanted, x.itemsize)
+    require_room(ctx.node.label(), wanted, x.itemsize)
     if index.shape != x.shape or (index.size and (index.min() < 0 or index.max() >= math.prod(natural))):
         raise IndexRangeError(f"{ctx.node.label()}: places {index.shape} up to {index.max()} in an image {natural}")
     made = np.zeros(wanted, x.dtype)
@@ -82,7 +82,7 @@ def _center_crop_pad(ctx: Context, x: Any, shape: Any, *, axes: Any = None) -> A
             key[axis] = slice(start, start + size)
         else:
             widths[axis] = (more // 2, more - more // 2)
-    demand_room(ctx.node.label(), [n + sum(w) for n, w in zip(x.shape, widths, strict=True)], x.dtype.itemsize)
+    require_room(ctx.node.label(), [n + sum(w) for n, w in zip(x.shape, widths, strict=True)], x.dtype.itemsize)
     x = x[tuple(key)]
     return np.pad(x, widths) if isinstance(x, np.ndarray) else ops.pad(x, widths)
 

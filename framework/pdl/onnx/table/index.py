@@ -11,7 +11,7 @@ from pdl.dtype import Array
 from pdl.errors import IndexRangeError, ShapeError, UsageError
 from pdl.onnx.eager import computed, scalar
 from pdl.onnx.registry import Context, NeedsValue, onnx_op
-from pdl.onnx.values import demand_room, dtype_of, is_known, is_tensor_dtype, tensor
+from pdl.onnx.values import dtype_of, is_known, is_tensor_dtype, require_room, tensor
 
 _REDUCTIONS: dict[str, Any] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
@@ -130,7 +130,7 @@ def _one_hot(ctx: Context, indices: Any, depth: Any, values: Any, *, axis: int =
     index: Any
     shape = tuple(indices.shape)
     axis = axis % (len(shape) + 1)
-    demand_room(ctx.node.label(), (*shape, count), values.dtype.itemsize)
+    require_room(ctx.node.label(), (*shape, count), values.dtype.itemsize)
     places = np.arange(count).reshape([-1 if i == axis else 1 for i in range(len(shape) + 1)])
     wide = (*shape[:axis], 1, *shape[axis:])
     if is_known(indices, values):

@@ -14,7 +14,7 @@ from pdl.errors import ShapeError, UsageError
 from pdl.onnx.eager import in_single
 from pdl.onnx.layouts import channels_first, channels_last
 from pdl.onnx.registry import Context, NeedsValue, onnx_op
-from pdl.onnx.values import demand_room, in_numpy, tensor
+from pdl.onnx.values import in_numpy, require_room, tensor
 from pdl.tensor import Tensor
 
 
@@ -113,7 +113,7 @@ def _resized(ctx: Context, x: Any, kernel: Kernel, axes: list[Axis], filler: flo
     name, shape = ctx.node.label(), list(x.shape)
     for a in axes:
         shape[a.axis] = a.new
-    demand_room(name, shape, x.dtype.itemsize)
+    require_room(name, shape, x.dtype.itemsize)
     if not in_numpy(x) and _as_images(x, kernel, axes):
         y = ops.resize(
             channels_last(x), tuple(shape[2:]), mode=kernel.mode, align_corners=kernel.coordinates == "align_corners"
@@ -216,7 +216,7 @@ def make_taps(name: str, kernel: Kernel, size: int, out: int, factor: float, spa
     """The taps of one axis of `size` cells, resized to `out`."""
     if size < 1:
         raise ShapeError(f"{name}: an axis of {size} cells is resized to {out}")
-    demand_room(name, (out, 4), 8)
+    require_room(name, (out, 4), 8)
     at = _coordinates(name, kernel.coordinates, out, size, factor, span)
     outside = None
     if kernel.coordinates == "tf_crop_and_resize":
@@ -265,7 +265,7 @@ def cubic(distance: Array, a: float) -> Array:
 
 def interpolate(name: str, x: Any, taps: dict[int, Taps], filler: float) -> Any:
     """x with each axis in `taps` replaced by its weighted sums; `filler` where a place lies outside."""
-    demand_room(name, [len(taps[a].places) if a in taps else n for a, n in enumerate(x.shape)], 8)
+    require_room(name, [len(taps[a].places) if a in taps else n for a, n in enumerate(x.shape)], 8)
     if in_numpy(x):
         wide: Array = x if all(t.weight.shape[1] == 1 for t in taps.values()) else x.astype(np.float64)
         for axis, t in taps.items():

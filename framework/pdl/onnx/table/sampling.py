@@ -13,7 +13,7 @@ from pdl.errors import IndexRangeError, ShapeError, UsageError
 from pdl.onnx.eager import computed, rounded, scalar, to_single
 from pdl.onnx.registry import Context, onnx_op
 from pdl.onnx.table.resize import cubic
-from pdl.onnx.values import demand_room
+from pdl.onnx.values import require_room
 
 _MODES = {"bilinear": "linear", "bicubic": "cubic"}  # opset 16's names
 
@@ -88,7 +88,7 @@ def _affine_grid(ctx: Context, theta: Any, size: Any, *, align_corners: int = 0)
     rank = len(spatial)
     if theta.shape[1:] != (rank, rank + 1) or len(theta) != size[0]:
         raise ShapeError(f"{ctx.node.label()}: theta {theta.shape} for the size {size.tolist()}")
-    demand_room(ctx.node.label(), (*size[:1].tolist(), *spatial, rank), 8)
+    require_room(ctx.node.label(), (*size[:1].tolist(), *spatial, rank), 8)
     axes = []
     for n in spatial:
         i = np.arange(n, dtype=np.float64)
@@ -127,7 +127,7 @@ def _roi_align(
         raise UsageError(f"{ctx.node.label()}: mode {mode!r} is not known")
     if batch.size and (batch.min() < 0 or batch.max() >= len(x)):
         raise IndexRangeError(f"{ctx.node.label()}: regions of image {batch.max()}, there are {len(x)}")
-    demand_room(ctx.node.label(), (len(rois), x.shape[1], *out, max(1, ratio) ** 2), 4)
+    require_room(ctx.node.label(), (len(rois), x.shape[1], *out, max(1, ratio) ** 2), 4)
     wide = to_single(x)
     made = np.zeros((len(rois), x.shape[1], *out), wide.dtype)
     for n, (roi, image) in enumerate(zip(rois.astype(np.float64), batch.tolist(), strict=True)):

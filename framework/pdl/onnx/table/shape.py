@@ -16,12 +16,12 @@ from pdl.errors import ShapeError, UsageError
 from pdl.onnx.registry import Context, NeedsValue, onnx_op
 from pdl.onnx.values import (
     array,
-    demand_room,
     float16,
     is_known,
     is_shape,
     is_tensor_dtype,
     plain,
+    require_room,
     settled,
     shape_array,
     tensor,
@@ -49,7 +49,7 @@ def _constant_of_shape(ctx: Context, shape: Any, *, value: Any = None) -> Any:
     sizes = ctx.ints(shape)
     fill = np.zeros(1, np.float32) if value is None else value.reshape(-1)
     fill = fill.astype(np.float32) if fill.dtype == float16 else fill
-    demand_room(ctx.node.label(), sizes, fill.itemsize)
+    require_room(ctx.node.label(), sizes, fill.itemsize)
     if any(isinstance(n, Dim) for n in sizes):
         return ops.broadcast_to(tensor(fill.reshape(())), sizes)
     return np.full(sizes, fill[0], fill.dtype)
@@ -78,7 +78,7 @@ def _range(ctx: Context, start: Any, limit: Any, delta: Any) -> Any:
     if step == 0 or not np.isfinite(float(last - first)):
         raise UsageError("delta is 0, or the ends are not finite")
     count = max(0, math.ceil((float(last) - float(first)) / float(step)))
-    demand_room(ctx.node.label(), (count,), first.itemsize)
+    require_room(ctx.node.label(), (count,), first.itemsize)
     return (first + np.arange(count, dtype=first.dtype) * step).astype(first.dtype)
 
 
@@ -254,7 +254,7 @@ def _expand(ctx: Context, x: Any, shape: Any) -> Any:
     from pdl.ops.checks import broadcast_shapes
 
     sizes = broadcast_shapes("expand", tuple(x.shape), wanted)
-    demand_room(ctx.node.label(), sizes, x.dtype.itemsize)
+    require_room(ctx.node.label(), sizes, x.dtype.itemsize)
     if isinstance(x, np.ndarray) and not is_tensor_dtype(x.dtype) and not _symbolic(sizes):
         return np.broadcast_to(x, sizes)
     return tensor(x) if tuple(x.shape) == sizes and not _symbolic(sizes) else ops.broadcast_to(tensor(x), sizes)
@@ -265,7 +265,7 @@ def _tile(ctx: Context, x: Any, repeats: Any) -> Any:
     times = ctx.ints(repeats, "repeats")
     if len(times) != len(x.shape):
         raise ShapeError(f"repeats {times} has {len(times)} entries for x {tuple(x.shape)}")
-    demand_room(ctx.node.label(), [n * t for n, t in zip(x.shape, times, strict=True)], x.dtype.itemsize)
+    require_room(ctx.node.label(), [n * t for n, t in zip(x.shape, times, strict=True)], x.dtype.itemsize)
     if isinstance(x, np.ndarray) and not _symbolic(times):
         return np.tile(x, times)
     return ops.tile(tensor(x), times)
@@ -296,7 +296,7 @@ def padded(ctx: Context, x: Any, pads: Sequence[int], axes: Any, mode: str, valu
     for i, axis in enumerate(along):
         widths[axis] = (pads[i], pads[len(along) + i])
     room = [n + max(0, a) + max(0, b) for n, (a, b) in zip(x.shape, widths, strict=True)]
-    demand_room(ctx.node.label(), room, x.dtype.itemsize)
+    require_room(ctx.node.label(), room, x.dtype.itemsize)
     if any(a < 0 or b < 0 for a, b in widths):
         x = x[tuple(slice(max(0, -a), n - max(0, -b)) for n, (a, b) in zip(x.shape, widths, strict=True))]
         widths = [(max(0, a), max(0, b)) for a, b in widths]

@@ -11,7 +11,7 @@ from pdl.dtype import Array
 from pdl.errors import ShapeError, UsageError
 from pdl.onnx.eager import computed, scalar
 from pdl.onnx.registry import Context, onnx_op
-from pdl.onnx.values import demand_room, dtype_of
+from pdl.onnx.values import dtype_of, require_room
 
 
 def _window(name: str, weights: tuple[float, ...], doc: str) -> None:
@@ -19,7 +19,7 @@ def _window(name: str, weights: tuple[float, ...], doc: str) -> None:
 
     def window(ctx: Context, size: Any, *, output_datatype: int = 1, periodic: int = 1) -> Any:
         count = int(scalar(size, "the size"))
-        demand_room(ctx.node.label(), (count,), 8)
+        require_room(ctx.node.label(), (count,), 8)
         n = np.arange(count) * (2 * math.pi / (count if periodic else count - 1) if count > 1 else 0)
         y = sum((-1) ** i * w * np.cos(i * n) for i, w in enumerate(weights))
         return np.asarray(y).astype(dtype_of(output_datatype, ctx.node.label()))
@@ -53,7 +53,7 @@ def _transform(ctx: Context, x: Array, length: Any, axis: int, inverse: int, one
         raise ShapeError(f"{ctx.node.label()}: axis {axis} is that of the real and imaginary parts")
     values, dtype = _complex(ctx, x), x.dtype
     n = int(scalar(length, "the length")) if length is not None else None
-    demand_room(ctx.node.label(), (n or 0, values.size // max(1, values.shape[axis])), 16)
+    require_room(ctx.node.label(), (n or 0, values.size // max(1, values.shape[axis])), 16)
     if inverse and onesided:
         return np.fft.irfft(values, n, axis=axis)[..., None].astype(dtype)
     if onesided:
@@ -110,7 +110,7 @@ def _mel(
     """
     bins, length = int(scalar(num_mel_bins, "bins")), int(scalar(dft_length, "the length"))
     rows = length // 2 + 1
-    demand_room(ctx.node.label(), (rows, bins), 8)
+    require_room(ctx.node.label(), (rows, bins), 8)
     low, high = (2595 * np.log10(1 + scalar(f, "an edge") / 700) for f in (lower_edge_hertz, upper_edge_hertz))
     corners = 700 * (10 ** (np.linspace(low, high, bins + 2, endpoint=False) / 2595) - 1)
     edges = ((length + 1) * corners // scalar(sample_rate, "the rate")).astype(np.int64)

@@ -23,8 +23,8 @@ def baselines(task: Task, recipe: Recipe, datasets: Mapping[str, Any], split: st
         return {}
     rows = spread(len(train))
     x, y = _read(task, recipe, Subset(train, rows))
-    asked, labels = _read(task, recipe, datasets[split])
-    made = classifiers(x, y, asked, len(task.classes), seen=len(train))  # type: ignore[attr-defined]
+    x_test, labels = _read(task, recipe, datasets[split])
+    made = classifiers(x, y, x_test, len(task.classes), seen=len(train))  # type: ignore[attr-defined]
     wanted = {name: {k: m for k, m in task.metrics().items() if k in ("accuracy", "top5")} for name in made}
     return {name: scored(wanted[name], scores, labels) for name, scores in made.items()}
 

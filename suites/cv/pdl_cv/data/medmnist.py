@@ -46,8 +46,8 @@ class MedMNIST(ImageArrays):
         file = _found(path)
         images = _array(file, f"{split}_images")
         if images.dtype != np.uint8 or not (images.ndim == 3 or (images.ndim == 4 and images.shape[3] == 3)):
-            told = f"{split}_images is {images.dtype} {images.shape}; expected uint8 [N, H, W] or [N, H, W, 3]"
-            raise fault(file, told, "name a set of two-dimensional images")
+            found_shape = f"{split}_images is {images.dtype} {images.shape}; expected uint8 [N, H, W] or [N, H, W, 3]"
+            raise fault(file, found_shape, "name a set of two-dimensional images")
         labels = _labels(file, split, len(images))
         known = list(names) if names is not None else [str(k) for k in range(_count(file))]
         if labels.max(initial=0) >= len(known):
@@ -103,8 +103,8 @@ def _labels(file: Path, split: str, count: int) -> np.ndarray:
     name = f"{split}_labels"
     labels = _array(file, name)
     if labels.dtype.kind not in "iu" or labels.shape not in ((count,), (count, 1)):
-        told = f"{name} is {labels.dtype} {labels.shape}; expected whole numbers [{count}] or [{count}, 1]"
-        raise fault(file, told, "one class for each image is what classification learns")
+        found_shape = f"{name} is {labels.dtype} {labels.shape}; expected whole numbers [{count}] or [{count}, 1]"
+        raise fault(file, found_shape, "one class for each image is what classification learns")
     labels = labels.reshape(-1).astype(np.int64)
     if labels.min(initial=0) < 0:
         raise fault(file, f"{name} has {labels.min()}", "classes are numbered from 0 on")

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 import pdl
 from pdl import nn
 from pdl.hints import Range
-from pdl_cv.models.blocks import demand_size, flatten_as_torch, take_pretrained
+from pdl_cv.models.blocks import flatten_as_torch, require_size, take_pretrained
 
 Width = Annotated[int, Range(1)]
 
@@ -64,7 +64,7 @@ class AlexNet(nn.Module):
 
     def forward(self, x: pdl.Tensor) -> pdl.Tensor:
         """x [N, H, W, C] -> logits [N, num_classes]."""
-        demand_size(self, x, self.least)
+        require_size(self, x, self.least)
         return self.classifier(flatten_as_torch(self.avgpool(self.features(x))))  # type: ignore[no-any-return]
 
 

@@ -18,7 +18,7 @@ import pdl
 from pdl import nn
 from pdl.hints import Range
 from pdl.nn.fused import Raw, conv_norm, finish
-from pdl_cv.models.blocks import demand_size, take_pretrained
+from pdl_cv.models.blocks import require_size, take_pretrained
 
 Width = Annotated[int, Range(1)]
 
@@ -181,7 +181,7 @@ class DenseNet(nn.Module):
 
     def forward(self, x: pdl.Tensor) -> pdl.Tensor:
         """x [N, H, W, C] -> logits [N, num_classes]."""
-        demand_size(self, x, self.least)
+        require_size(self, x, self.least)
         return self.classifier(pdl.global_avg_pool(self.features(x)))  # type: ignore[no-any-return]
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 import pdl
 from pdl import nn
 from pdl.hints import Range
-from pdl_cv.models.blocks import Auxiliary, Chain, NamedConvNorm, demand_size, flatten_as_torch, take_pretrained
+from pdl_cv.models.blocks import Auxiliary, Chain, NamedConvNorm, flatten_as_torch, require_size, take_pretrained
 
 Width = Annotated[int, Range(1)]
 EPS = 1e-3
@@ -105,7 +105,7 @@ class GoogLeNet(nn.Module):
 
     def forward(self, x: pdl.Tensor) -> pdl.Tensor | Auxiliary:
         """x [N, H, W, C] -> logits [N, num_classes]; in training with `aux_logits` those of all three classifiers."""
-        demand_size(self, x, self.least)
+        require_size(self, x, self.least)
         x = pdl.max_pool(self.conv1(x), 3, stride=2, ceil_mode=True)
         x = pdl.max_pool(self.conv3(self.conv2.raw(x)), 3, stride=2, ceil_mode=True)
         x = pdl.max_pool(self._blocks(x, "3a", "3b"), 3, stride=2, ceil_mode=True)

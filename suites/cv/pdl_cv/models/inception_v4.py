@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 import pdl
 from pdl import nn
 from pdl.hints import Range
-from pdl_cv.models.blocks import Chain, NamedConvNorm, demand_size, take_pretrained
+from pdl_cv.models.blocks import Chain, NamedConvNorm, require_size, take_pretrained
 
 Width = Annotated[int, Range(1)]
 
@@ -164,7 +164,7 @@ class InceptionV4(nn.Module):
 
     def forward(self, x: pdl.Tensor) -> pdl.Tensor:
         """x [N, H, W, C] -> logits [N, num_classes]."""
-        demand_size(self, x, self.least)
+        require_size(self, x, self.least)
         return self.last_linear(self.dropout(pdl.global_avg_pool(self.features(x))))  # type: ignore[no-any-return]
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import pdl
 from pdl import nn
 from pdl.hints import Range
-from pdl_cv.models.blocks import demand_size, take_pretrained
+from pdl_cv.models.blocks import require_size, take_pretrained
 
 Width = Annotated[int, Range(1)]
 
@@ -72,7 +72,7 @@ class SqueezeNet(nn.Module):
 
     def forward(self, x: pdl.Tensor) -> pdl.Tensor:
         """x [N, H, W, C] -> logits [N, num_classes]."""
-        demand_size(self, x, self.least)
+        require_size(self, x, self.least)
         return self.classifier(self.features(x))  # type: ignore[no-any-return]
 
 

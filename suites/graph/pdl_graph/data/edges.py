@@ -144,8 +144,8 @@ def _make(
     parts = np.split(keys[order], np.cumsum(list(sizes.values())))
     edges = dict(zip(("test", "val", "train"), parts, strict=True))
     wanted = [int(size * negative_ratio) for size in sizes.values()]
-    drawn = non_edges(keys, graph.num_nodes, sum(wanted), rng, directed=graph.directed, distinct=True)
-    negatives = {"test": drawn[: wanted[0]], "val": drawn[wanted[0] :], "train": keys[:0]}
+    sampled = non_edges(keys, graph.num_nodes, sum(wanted), rng, directed=graph.directed, distinct=True)
+    negatives = {"test": sampled[: wanted[0]], "val": sampled[wanted[0] :], "train": keys[:0]}
     hidden = edges["test"] if val_messages else np.concatenate([edges["test"], edges["val"]])
     return _Cut(graph, without(graph, np.sort(hidden)), edges, negatives)
 

@@ -21,7 +21,7 @@ def baselines(task: NodeEmbedding, datasets: Mapping[str, Any], split: str) -> d
     """Of pairs those of `LinkPrediction`; of labels the most frequent ones, and label propagation."""
     if not task.classes:
         return link_baselines(datasets[split], task.hits)
-    graph, nodes, asked = graph_of(datasets["train"]), nodes_of(datasets["train"]), nodes_of(datasets[split])
+    graph, nodes, rated = graph_of(datasets["train"]), nodes_of(datasets["train"]), nodes_of(datasets[split])
     y = rows_of_labels(np.asarray(unwrap(datasets["train"])[0].y), len(task.classes))
     methods = {
         "majority": majority(y[nodes].astype(np.float64), graph.num_nodes),
@@ -32,7 +32,7 @@ def baselines(task: NodeEmbedding, datasets: Mapping[str, Any], split: str) -> d
         found[name] = {}
         for key, metric in task.metrics().items():
             assert isinstance(metric, TopF1)
-            metric.update(scores[asked], y[asked])
+            metric.update(scores[rated], y[rated])
             found[name][key] = metric.compute()
     return found
 

@@ -50,10 +50,10 @@ class EmbeddingReporter(Reporter):
             groups, classes = _degrees(graph)
             note = "quarters of the nodes by their number of edges."
         names = [str(graph.names[n]) for n in nodes] if len(graph.names) else nodes
-        drawn = scatter(principal_plane(vectors[nodes]), groups[nodes], classes, names=names)
+        chart = scatter(principal_plane(vectors[nodes]), groups[nodes], classes, names=names)
         few = f" {POINTS:,} nodes are drawn." if len(nodes) > POINTS else ""
         note = f"The vectors by their two principal components. Colours are {note}{few}"
-        return Section("Nodes in the plane", f'<div class="charts">{drawn}</div><p>{escape(note)}</p>')
+        return Section("Nodes in the plane", f'<div class="charts">{chart}</div><p>{escape(note)}</p>')
 
 
 def _by_label(task: NodeEmbedding, evaluation: Evaluation, dataset: Any) -> Section:

@@ -86,9 +86,9 @@ class NodeEmbedding(Task):
             assert isinstance(model, SkipGram)
             self.evaluated = model
             table, decoder = model.vectors(), self.decoder(model)
-            asked = "pair" if "pair" in batch else "node"
-            rows = pdl.as_tensor(np.asarray(batch[asked]) + 1)
-            logits = decoder(table, rows) if asked == "pair" else decoder(pdl.take(table, rows))
+            kind = "pair" if "pair" in batch else "node"
+            rows = pdl.as_tensor(np.asarray(batch[kind]) + 1)
+            logits = decoder(table, rows) if kind == "pair" else decoder(pdl.take(table, rows))
         labels = np.asarray(batch["label"])
         if "pair" not in batch:
             labels = rows_of_labels(labels, len(self.classes))

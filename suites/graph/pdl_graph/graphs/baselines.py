@@ -21,15 +21,15 @@ Array = np.ndarray
 def baselines(task: GraphPrediction, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
     """Of classes and yes/no targets the most frequent answer and logistic regression, of numbers the mean and ridge
     regression, on `counts`."""
-    train, asked = Chosen(datasets["train"]), Chosen(datasets[split])
-    x, new = counts(train.graphs), counts(asked.graphs)
+    train, rated = Chosen(datasets["train"]), Chosen(datasets[split])
+    x, new = counts(train.graphs), counts(rated.graphs)
     if task.kind == "classification":
         assert train.labels is not None
-        k, y, targets = len(task.classes), train.labels, asked.labels
+        k, y, targets = len(task.classes), train.labels, rated.labels
         made = {"majority": np.tile(log_prior(y, k), (len(new), 1)), "counts": logistic_regression(x, y, new, k)}
     else:
         assert train.targets is not None
-        y, targets = train.targets, asked.targets
+        y, targets = train.targets, rated.targets
         of = (_mean, _ridge) if task.kind == "regression" else (_prior, _logistic)
         columns = [[each(x[known], y[known, t], new) for t, known in enumerate((~np.isnan(y)).T)] for each in of]
         names = ("mean", "counts") if task.kind == "regression" else ("majority", "counts")

@@ -17,7 +17,7 @@ AT_ONCE = 256  # queries
 
 
 def baselines(
-    train: Array, asked: RankedQueries, num_entities: int, num_relations: int, *, cutoffs: Sequence[int], ties: Ties
+    train: Array, ranked: RankedQueries, num_entities: int, num_relations: int, *, cutoffs: Sequence[int], ties: Ties
 ) -> dict[str, dict[str, float]]:
     """Metrics of both methods by filtered ranking, from facts of training int32 [T, 3]:
 
@@ -28,8 +28,8 @@ def baselines(
     """
     counting = Counting(train, num_entities, num_relations)
     ranks = {"frequency": Ranks(ties), "rules": Ranks(ties)}
-    for begin in range(0, len(asked), AT_ONCE):
-        batch = asked.get_batch(np.arange(begin, min(begin + AT_ONCE, len(asked))))
+    for begin in range(0, len(ranked), AT_ONCE):
+        batch = ranked.get_batch(np.arange(begin, min(begin + AT_ONCE, len(ranked))))
         which = batch["inverse"] * (num_relations + 1) + batch["relation"]
         unknown = (batch["entity"] == 0) | (batch["relation"] == 0)
         scores = counting.frequency[which]

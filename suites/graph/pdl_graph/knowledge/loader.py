@@ -85,15 +85,15 @@ class TrainingQueries(Queries):
     def _negatives(self, batch: Batch, first: int) -> dict[str, np.ndarray]:
         key = SampleRandom(self.seed, self.epoch, first).fork("negatives").bits()
         rng = np.random.Generator(np.random.Philox(key=key))
-        drawn = rng.choice(self.num_entities, self.k, replace=False, shuffle=False) + 1
+        negatives = rng.choice(self.num_entities, self.k, replace=False, shuffle=False) + 1
         place = np.full(self.num_entities + 1, -1, np.int64)
-        place[drawn] = np.arange(len(drawn))
+        place[negatives] = np.arange(len(negatives))
         lists = self.known.of(batch["entity"], batch["relation"], batch["inverse"])
         columns = place[lists.values]
         rows = np.repeat(np.arange(len(lists)), lists.lengths)
-        known = np.zeros((len(lists), len(drawn)), bool)
+        known = np.zeros((len(lists), len(negatives)), bool)
         known[rows[columns >= 0], columns[columns >= 0]] = True
-        return {"negatives": drawn, "known": known}
+        return {"negatives": negatives, "known": known}
 
 
 class RankedQueries(Queries):

@@ -65,10 +65,10 @@ def _by_kind(data: Queries, found: np.ndarray, train: np.ndarray, measures: Sequ
     kind = cardinality(train, size)[data.relation]
     rows = []
     for number, label in enumerate(("1-to-1", "1-to-N", "N-to-1", "N-to-N")):
-        for way, asked in ((0, "tails"), (1, "heads")):
+        for way, side in ((0, "tails"), (1, "heads")):
             inside = (kind == number) & (data.inverse == way)
             if inside.any():
-                rows.append(_row(f"{label}, {asked}", found[inside], measures))
+                rows.append(_row(f"{label}, {side}", found[inside], measures))
     note = f"1-to-N: in training a head has {MANY} tails or more, on average."
     return f"{table(rows, head=('', *measures, 'queries'))}<p>{note}</p>"
 

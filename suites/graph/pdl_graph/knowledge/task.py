@@ -114,12 +114,12 @@ class KnowledgeGraph(Task):
     def scores(self, model: Module, query: Mapping[str, Any]) -> np.ndarray:
         """float32 [N, num_entities + 1] for "entity", "relation" and "inverse", int64 [N] each; -infinity for entity 0,
         and for all where the query is of an unknown entity or relation."""
-        asked = [np.asarray(query[name]) for name in ("entity", "relation", "inverse")]
+        queried = [np.asarray(query[name]) for name in ("entity", "relation", "inverse")]
         with pdl.no_grad():
-            made: pdl.Tensor = model(*(pdl.as_tensor(each) for each in asked))
+            made: pdl.Tensor = model(*(pdl.as_tensor(each) for each in queried))
         found = np.array(made.data)
         found[:, 0] = -np.inf
-        found[(asked[0] == 0) | (asked[1] == 0)] = -np.inf
+        found[(queried[0] == 0) | (queried[1] == 0)] = -np.inf
         return found
 
     def metrics(self) -> dict[str, Metric]:
@@ -201,8 +201,8 @@ class KnowledgeGraph(Task):
     def baselines(self, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
         """Answers by frequency and by rules of one step, ranked by the same protocol."""
         sizes = [len(self.vocabularies[kind]) for kind in KINDS]
-        asked = self._ranked(datasets[split])
-        return baselines(self.known["train"], asked, *sizes, cutoffs=self.cutoffs, ties=self.ties)
+        queried = self._ranked(datasets[split])
+        return baselines(self.known["train"], queried, *sizes, cutoffs=self.cutoffs, ties=self.ties)
 
     def deployer(self, recipe: Recipe) -> KnowledgeDeployer:
         return KnowledgeDeployer(self, recipe)

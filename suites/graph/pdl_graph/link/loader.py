@@ -51,8 +51,8 @@ class TrainingPairs(Dataset):
         """Draw the pairs of this epoch."""
         rng = np.random.default_rng([self.seed, epoch])
         count = len(self.pairs) * self.num_negatives
-        drawn = non_edges(self.joined, self.nodes, count, rng, directed=self.directed)
-        self.negatives = pairs_of(drawn, self.nodes).reshape(len(self.pairs), self.num_negatives, 2)
+        sampled = non_edges(self.joined, self.nodes, count, rng, directed=self.directed)
+        self.negatives = pairs_of(sampled, self.nodes).reshape(len(self.pairs), self.num_negatives, 2)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         return self.get_batch(np.array([index]))

@@ -60,7 +60,7 @@ def link_sections(evaluation: Evaluation, dataset: Any, vectors: Array | None = 
         Section(f"Links ({evaluation.split})", f"{numbers}<p>{escape(note)}</p>"),
         Section(
             "Scores",
-            _drawn(
+            _charts(
                 (line_chart(histogram(scores, labels), x_label="probability of an edge"), "shares of each kind"),
                 (line_chart({"precision": precision_recall(scores, labels)}, x_label="recall"), "precision, recall"),
             ),
@@ -76,9 +76,9 @@ def plane(graph: Graph, vectors: Array) -> Section:
     groups = np.searchsorted(DEGREES, graph.in_degree(), side="right")
     kinds = [str(a) if b == a + 1 else f"{a} to {b - 1}" for a, b in pairwise((0, *DEGREES))]
     kinds.append(f"{DEGREES[-1]} or more edges")
-    drawn = scatter(principal_plane(vectors / length), groups, kinds, names=graph.names)
+    picture = scatter(principal_plane(vectors / length), groups, kinds, names=graph.names)
     note = "The directions of the vectors by their two principal components; colours show how many edges a node has."
-    return Section("Nodes in the plane", f'<div class="charts">{drawn}</div><p>{note}</p>')
+    return Section("Nodes in the plane", f'<div class="charts">{picture}</div><p>{note}</p>')
 
 
 def neighbourhood(graph: Graph, pairs: Array, scores: Array, labels: Array) -> list[Section]:
@@ -95,19 +95,19 @@ def neighbourhood(graph: Graph, pairs: Array, scores: Array, labels: Array) -> l
     whole = Graph.from_edges(np.append(source, [0, 1]), np.append(target, [1, 0]), len(nodes))
     names = [str(graph.names[n]) if len(graph.names) else str(n) for n in nodes]
     kinds = ("the two", "neighbour of both", "neighbour of one")
-    drawn = ego_network(whole.indptr, whole.indices, 0, groups=groups, classes=kinds, names=names)
+    picture = ego_network(whole.indptr, whole.indices, 0, groups=groups, classes=kinds, names=names)
     note = (
         f"{names[0]} (ringed) and {names[1]}, whose edge was hidden and gets {_chance(scores[one]):.2f}, with their "
         f"neighbours in the graph that messages use."
     )
-    return [Section("Around an edge", f'<div class="charts">{drawn}</div><p>{escape(note)}</p>')]
+    return [Section("Around an edge", f'<div class="charts">{picture}</div><p>{escape(note)}</p>')]
 
 
 def _chance(logit: Any) -> Any:
     return 1 / (1 + np.exp(-np.clip(np.asarray(logit, np.float64), -50, 50)))
 
 
-def _drawn(*charts: tuple[str, str]) -> str:
+def _charts(*charts: tuple[str, str]) -> str:
     """Charts with captions, side by side."""
     parts = (f'<figure class="wide">{chart}<figcaption>{caption}</figcaption></figure>' for chart, caption in charts)
     return f'<div class="charts">{"".join(parts)}</div>'

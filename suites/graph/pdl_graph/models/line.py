@@ -67,8 +67,8 @@ class LINE(SkipGram):
         for nodes, contexts in tables:
             x, c, n = nodes(sequences[:, 0]), contexts(sequences[:, 1]), contexts(negatives)
             own = pdl.softplus(-(x * c).sum(axis=1)).mean()
-            drawn = pdl.softplus(pdl.matmul(x, pdl.swapaxes(n, 0, 1))).mean() * num_negatives
-            total = own + drawn if total is None else total + own + drawn
+            negative = pdl.softplus(pdl.matmul(x, pdl.swapaxes(n, 0, 1))).mean() * num_negatives
+            total = own + negative if total is None else total + own + negative
         assert total is not None
         return total
 

@@ -148,8 +148,8 @@ class DeepWalk(SkipGram):
         weight = pdl.as_tensor(self.band) * pdl.expand_dims(there, axis=1) * pdl.expand_dims(there, axis=2)
         contexts = weight.sum(axis=2, keepdims=True)
         own = pdl.softplus(-pdl.matmul(x, pdl.swapaxes(c, 1, 2))) * weight
-        drawn = pdl.softplus(pdl.matmul(x, pdl.swapaxes(n, 0, 1))) * contexts
-        return (own.sum() + drawn.sum() * (num_negatives / negatives.shape[0])) / pdl.maximum(contexts.sum(), 1.0)
+        negative = pdl.softplus(pdl.matmul(x, pdl.swapaxes(n, 0, 1))) * contexts
+        return (own.sum() + negative.sum() * (num_negatives / negatives.shape[0])) / pdl.maximum(contexts.sum(), 1.0)
 
 
 class Node2Vec(DeepWalk):

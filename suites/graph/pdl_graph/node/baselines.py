@@ -25,7 +25,7 @@ RIDGE, FITTED = 1.0, 4096
 
 def baselines(task: NodeClassification, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
     """Metrics of each method on a split of the graph that training sees."""
-    graph, nodes, asked = graph_of(datasets["train"]), nodes_of(datasets["train"]), nodes_of(datasets[split])
+    graph, nodes, rated = graph_of(datasets["train"]), nodes_of(datasets["train"]), nodes_of(datasets[split])
     if graph_of(datasets[split]) is not graph:
         return {}
     y = np.asarray(graph.y)
@@ -35,7 +35,7 @@ def baselines(task: NodeClassification, datasets: Mapping[str, Any], split: str)
         "label propagation": label_propagation(graph, nodes, targets),
         **({} if graph.x is None else {"features alone": ridge(graph, nodes, targets)}),
     }
-    return {name: _measured(task, scores[asked], y[asked]) for name, scores in methods.items()}
+    return {name: _measured(task, scores[rated], y[rated]) for name, scores in methods.items()}
 
 
 def _measured(task: NodeClassification, scores: Array, labels: Array) -> dict[str, float]:

@@ -51,10 +51,10 @@ class NodeReporter(Reporter):
         """The neighbourhood of a node with about eight neighbours."""
         centre = int(nodes[np.argmin(np.abs(graph.in_degree()[nodes] - 8))])
         classes = self.task.classes
-        drawn = ego_network(graph.indptr, graph.indices, centre, groups=y, classes=classes, names=graph.names)
+        chart = ego_network(graph.indptr, graph.indices, centre, groups=y, classes=classes, names=graph.names)
         return Section(
             "A neighbourhood",
-            f'<div class="charts">{drawn}</div><p>A node of the split (ringed), its neighbours and theirs, at most '
+            f'<div class="charts">{chart}</div><p>A node of the split (ringed), its neighbours and theirs, at most '
             f"{NODES}; colours are the true classes.</p>",
         )
 

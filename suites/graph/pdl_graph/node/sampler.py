@@ -73,11 +73,11 @@ class NeighbourSampler:
         memory at once. With `num_layers` what so many of the layers make of the nodes."""
         wanted = self._wanted(nodes, model.num_layers if num_layers is None else num_layers)
         known, place = None, None
-        for layer, asked in enumerate(wanted):
-            parts = [self._piece(model, layer, piece, known, place) for piece in self._pieces(asked)]
+        for layer, wanted_nodes in enumerate(wanted):
+            parts = [self._piece(model, layer, piece, known, place) for piece in self._pieces(wanted_nodes)]
             known = parts[0] if len(parts) == 1 else np.concatenate(parts)
             place = np.empty(self.graph.num_nodes, np.int32)
-            place[asked] = np.arange(len(asked), dtype=np.int32)
+            place[wanted_nodes] = np.arange(len(wanted_nodes), dtype=np.int32)
         assert known is not None
         assert place is not None
         return pdl.as_tensor(known[place[nodes]])
@@ -93,16 +93,16 @@ class NeighbourSampler:
 
     def _wanted(self, nodes: np.ndarray, num_layers: int) -> list[np.ndarray]:
         """For each layer the nodes that it must know, ascending."""
-        asked = np.unique(nodes).astype(np.int32)
-        found = [asked]
+        wanted_nodes = np.unique(nodes).astype(np.int32)
+        found = [wanted_nodes]
         for _ in range(num_layers - 1):
-            if len(asked) < self.graph.num_nodes:
+            if len(wanted_nodes) < self.graph.num_nodes:
                 flags = np.zeros(self.graph.num_nodes, bool)
-                flags[asked] = True
-                for piece in self._pieces(asked):
+                flags[wanted_nodes] = True
+                for piece in self._pieces(wanted_nodes):
                     flags[self.near.blocks(piece, (-1,))[0].nodes] = True
-                asked = np.flatnonzero(flags).astype(np.int32)
-            found.insert(0, asked)
+                wanted_nodes = np.flatnonzero(flags).astype(np.int32)
+            found.insert(0, wanted_nodes)
         return found
 
     def _pieces(self, nodes: np.ndarray) -> Iterator[np.ndarray]:

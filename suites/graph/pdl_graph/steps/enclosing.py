@@ -117,14 +117,14 @@ def _nodes(graph: Neighbours, pairs: Array, hops: int, max_nodes: int | None, se
         counts = np.diff(start)[new % n]
         met = np.repeat(new - new % n, counts) + graph.neighbours[ranges(start[new % n], counts)]
         new = np.unique(met[table[met] < 0])
-        new = new if max_nodes is None else new[_drawn(new // n, new % n, pairs, max_nodes, seed)]
+        new = new if max_nodes is None else new[_sampled(new // n, new % n, pairs, max_nodes, seed)]
         table[new] = 0
         hop.append(new)
     keys, level = np.concatenate(hop), np.repeat(np.arange(len(hop)), [len(each) for each in hop])
     return keys[np.lexsort((level, keys // n))]
 
 
-def _drawn(owner: Array, nodes: Array, pairs: Array, most: int, seed: int) -> Array:
+def _sampled(owner: Array, nodes: Array, pairs: Array, most: int, seed: int) -> Array:
     """Places, ascending, of at most so many nodes of each pair (`owner`, ascending)."""
     number = _mixed(np.full(len(nodes), seed, np.uint64))
     for part in (*pairs[owner].T, nodes):

@@ -102,7 +102,7 @@ class GraphArrays(InputStep):
         """The graph that an item is about."""
         raise NotImplementedError
 
-    def asked(self, item: Any, graph: GraphFolder) -> Array:
+    def query_array(self, item: Any, graph: GraphFolder) -> Array:
         """What is asked of it: the part "ask"."""
         raise UsageError(f"{self.name}: nothing is asked of a graph but what it is, so there is no part 'ask'")
 
@@ -110,7 +110,7 @@ class GraphArrays(InputStep):
         if GraphArrays not in sample.memo:
             sample.memo[GraphArrays] = self.graph(item)
         graph: GraphFolder = sample.memo[GraphArrays]
-        return self.asked(item, graph) if self.part == "ask" else self.form.arrays(graph)[self.part]
+        return self.query_array(item, graph) if self.part == "ask" else self.form.arrays(graph)[self.part]
 
     def group(self, array: Array) -> Hashable:
         return "ask" if self.part == "ask" else id(array)
@@ -176,10 +176,10 @@ class GraphInput(GraphArrays):
             raise DataError(f"no graph is given for {item!r:.60}: a bundle holds none; give one (--new-graph DIR)")
         return self._own()
 
-    def asked(self, item: Any, graph: GraphFolder) -> Array:
+    def query_array(self, item: Any, graph: GraphFolder) -> Array:
         query = self._query(item)
         if self.kind == "graph":
-            return super().asked(item, graph)
+            return super().query_array(item, graph)
         if self.kind == "node":
             return np.array(graph.number(query["node"]), np.int64)
         return np.array([graph.number(name) for name in query["pair"]], np.int64)

@@ -48,7 +48,7 @@ class TripleQuery(InputStep):
         self._known = resources.vocabularies
 
     def parse(self, item: Any, sample: Sample) -> Array:
-        head, relation, tail = asked(item)
+        head, relation, tail = query_of(item)
         inverse = head is None
         found = {
             "entity": self._number("entity", self.entities, str(tail if inverse else head)),
@@ -67,7 +67,7 @@ class TripleQuery(InputStep):
 
     def title(self, item: Any) -> str:
         """`head,relation,?` or `?,relation,tail`, as a line of csv."""
-        return tables.csv_line([ASKED if each is None else each for each in asked(item)])
+        return tables.csv_line([ASKED if each is None else each for each in query_of(item)])
 
     def file(self, path: str | Path) -> Iterator[Input]:
         """The queries of a table *.csv or *.tsv with a header, or of lines of JSON (any other file, and "-"); one
@@ -86,7 +86,7 @@ class TripleQuery(InputStep):
         return rng.integers(1, max(2, len(known) + 1), shape)
 
 
-def asked(item: Any) -> tuple[str | None, str, str | None]:
+def query_of(item: Any) -> tuple[str | None, str, str | None]:
     """(head, relation, tail) of a query, of which the one that is asked for is None; DataError for what is none."""
     row = as_row(item)
     head, relation, tail = (_name(row, column) for column in COLUMNS)
@@ -117,4 +117,4 @@ def _name(row: Mapping[str, Any], column: str) -> str | None:
     return None if name in ("", ASKED) else name
 
 
-__all__ = ["PARTS", "TripleQuery", "asked"]
+__all__ = ["PARTS", "TripleQuery", "query_of"]

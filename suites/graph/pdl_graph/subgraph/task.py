@@ -141,9 +141,9 @@ def hops_by_validation(train: Any, val: Any) -> int:
     pairs, targets = (split.pairs, split.targets) if rows is None else (split.pairs[rows], split.targets[rows])
     edges = pairs[targets == 1]
     graph = Graph.from_edges(edges[:, 0], edges[:, 1], split.graph.num_nodes, directed=False)
-    asked, few = split_of(val)
+    rated, few = split_of(val)
     which = slice(None) if few is None else few
-    found = {name: auc(scores, asked.targets[which]) for name, scores in heuristics(graph, asked.pairs[which]).items()}
+    found = {name: auc(scores, rated.targets[which]) for name, scores in heuristics(graph, rated.pairs[which]).items()}
     further = max(found["Adamic-Adar"], found.get("PageRank", 0.0))
     return 2 if further > found["common neighbours"] else 1
 

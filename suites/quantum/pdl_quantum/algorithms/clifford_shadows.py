@@ -73,7 +73,7 @@ def random_basis(n: int, rng: np.random.Generator) -> list[Word]:
     chosen: list[Word] = []
     partners: list[Word] = []
 
-    def drawn() -> Word:
+    def random_word() -> Word:
         x, z = (int(rng.integers(1 << n)) for _ in range(2))
         for g, d in zip(chosen, partners, strict=True):
             clash, other = _anticommute((x, z), g), _anticommute((x, z), d)
@@ -81,12 +81,12 @@ def random_basis(n: int, rng: np.random.Generator) -> list[Word]:
         return x, z
 
     while len(chosen) < n:
-        word = drawn()
+        word = random_word()
         if word == (0, 0):
             continue
-        partner = drawn()
+        partner = random_word()
         while not _anticommute(word, partner):
-            partner = drawn()
+            partner = random_word()
         chosen.append(word)
         partners.append(partner)
     return chosen

@@ -38,8 +38,8 @@ class PauliShadow:
         for number, axes in enumerate(kinds):
             mine = np.flatnonzero(which.ravel() == number)
             turned = states(_to_z(axes), initial=z)[0]
-            drawn = sample(turned, len(mine), seed=int(rng.integers(1 << 62)))
-            outcomes[mine] = 1 - 2 * (drawn[:, None] >> shifts & 1)
+            samples = sample(turned, len(mine), seed=int(rng.integers(1 << 62)))
+            outcomes[mine] = 1 - 2 * (samples[:, None] >> shifts & 1)
         return PauliShadow(bases, outcomes)
 
     @property

@@ -53,7 +53,7 @@ class FermionSum:
     def __add__(self, other: FermionSum | complex) -> FermionSum:
         if not isinstance(other, FermionSum):
             other = FermionSum(self.num_modes, [((), other)])
-        self._demand_same(other)
+        self._require_same(other)
         return FermionSum(self.num_modes, [*self.terms.items(), *other.terms.items()])
 
     __radd__ = __add__
@@ -61,7 +61,7 @@ class FermionSum:
     def __mul__(self, other: FermionSum | complex) -> FermionSum:
         if not isinstance(other, FermionSum):
             return FermionSum(self.num_modes, {product: c * other for product, c in self.terms.items()})
-        self._demand_same(other)
+        self._require_same(other)
         pairs = ((a + b, x * y) for a, x in self.terms.items() for b, y in other.terms.items())
         return FermionSum(self.num_modes, pairs)
 
@@ -97,7 +97,7 @@ class FermionSum:
                 waiting.append(((*product[:at], *product[at + 2 :]), factor))
         return FermionSum(self.num_modes, {p: c for p, c in sorted(found.items()) if abs(c) > tolerance})
 
-    def _demand_same(self, other: FermionSum) -> None:
+    def _require_same(self, other: FermionSum) -> None:
         if other.num_modes != self.num_modes:
             raise UsageError(f"sums on {self.num_modes} and on {other.num_modes} modes do not go together")
 

@@ -56,10 +56,10 @@ def sample(state: Any, shots: int, seed: int = 0) -> Array:
 
 def bitstrings(samples: Any, num_qubits: int) -> list[str]:
     """Indices of basis states as strings of 0 and 1, qubit 0 first."""
-    drawn = np.asarray(samples).ravel()
-    if len(drawn) and not 0 <= drawn.min() <= drawn.max() < 1 << num_qubits:
-        raise UsageError(f"bitstrings: indices from {drawn.min()} to {drawn.max()} are none of {num_qubits} qubits")
-    return [f"{index:0{num_qubits}b}" for index in drawn.tolist()]
+    indices = np.asarray(samples).ravel()
+    if len(indices) and not 0 <= indices.min() <= indices.max() < 1 << num_qubits:
+        raise UsageError(f"bitstrings: indices from {indices.min()} to {indices.max()} are none of {num_qubits} qubits")
+    return [f"{index:0{num_qubits}b}" for index in indices.tolist()]
 
 
 def counts(samples: Any, num_qubits: int) -> dict[str, int]:

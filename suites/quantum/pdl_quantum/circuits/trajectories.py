@@ -86,7 +86,7 @@ def run(
     if method not in ("auto", "trajectories", "density"):
         raise UsageError(f"run: there is no method {method!r}; give auto, trajectories or density")
     if method == "density" or (method == "auto" and _cheap_as_density(circuit)):
-        return _drawn(circuit, row, shots, seed, initial)
+        return _sampled(circuit, row, shots, seed, initial)
     bits = np.zeros((shots, circuit.num_bits), np.uint8)
     player = _Player(plan_of(circuit), row, circuit.num_qubits)
     first = player.prefix(state)
@@ -103,7 +103,7 @@ def _cheap_as_density(circuit: Circuit) -> bool:
     return any(event.kraus is not RESET for event in events) and all(event.measure is None for event in events)
 
 
-def _drawn(circuit: Circuit, row: Array, shots: int, seed: int, initial: Any) -> Shots:
+def _sampled(circuit: Circuit, row: Array, shots: int, seed: int, initial: Any) -> Shots:
     """Records drawn from their probabilities."""
     ends = np.cumsum(bit_probabilities(circuit, row, initial=initial)[0])
     bits = np.zeros((shots, circuit.num_bits), np.uint8)

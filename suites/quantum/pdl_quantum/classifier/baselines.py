@@ -24,8 +24,8 @@ def baselines(
     at most 10,000 of the training data."""
     train = datasets["train"]
     x, y = _read(task, recipe, Subset(train, spread(len(train))))
-    asked, labels = _read(task, recipe, datasets[split])
-    made = classifiers(x, y, asked, len(task.classes), seen=len(train))
+    x_test, labels = _read(task, recipe, datasets[split])
+    made = classifiers(x, y, x_test, len(task.classes), seen=len(train))
     return {name: scored(task.metrics(), scores, labels) for name, scores in made.items()}
 
 

@@ -96,8 +96,8 @@ def _rows(task: QuantumClassifier, dataset: Any) -> list[dict[str, Any]]:
     if dataset is not None and len(dataset):
         values = [dataset[i]["features"] for i in range(min(SAMPLES, len(dataset)))]
     else:
-        drawn = np.random.default_rng(0).uniform(-1, 1, (SAMPLES, len(task.columns)))
-        values = list(drawn * task.scaling.factor + task.scaling.shift)
+        random_values = np.random.default_rng(0).uniform(-1, 1, (SAMPLES, len(task.columns)))
+        values = list(random_values * task.scaling.factor + task.scaling.shift)
     return [dict(zip(task.columns, map(float, each), strict=True)) for each in values]
 
 
@@ -114,8 +114,8 @@ def _images(dataset: Any, channels: int) -> Sequence[np.ndarray]:
     if dataset is not None and len(dataset):
         few = first_samples(dataset, min(SAMPLES, len(dataset)))
         return [few[i]["image"] for i in range(len(few))]
-    drawn = np.random.default_rng(0).integers(0, 256, (4, 8, 8, channels))
-    return list(drawn.astype(np.uint8))
+    random_values = np.random.default_rng(0).integers(0, 256, (4, 8, 8, channels))
+    return list(random_values.astype(np.uint8))
 
 
 __all__ = ["ClassifierDeployer", "row_step"]

@@ -36,7 +36,7 @@ class ClassifierReporter(Reporter):
             return made
         if len(task.columns) == 2:
             made.append(_plane(task, model, dataset))
-        return [*made, Section("Circuit", f'<div class="charts">{svg(model.drawn())}</div>')]
+        return [*made, Section("Circuit", f'<div class="charts">{svg(model.diagram())}</div>')]
 
 
 def _plane(task: QuantumClassifier, model: Module, dataset: Any) -> Section:
@@ -50,9 +50,9 @@ def _plane(task: QuantumClassifier, model: Module, dataset: Any) -> Section:
     model.eval()
     with pdl.no_grad():
         probabilities = pdl.softmax(model(pdl.as_tensor(task.scaling(grid))), axis=-1).numpy()
-    drawn = divided((x, y), probabilities.reshape(SIDE, SIDE, -1), points, labels, task.classes, task.columns)
+    diagram = divided((x, y), probabilities.reshape(SIDE, SIDE, -1), points, labels, task.classes, task.columns)
     said = escape("The colour is the class that the model gives there, paler where it is less sure; dots are samples.")
-    return Section("The plane", f'<div class="charts">{drawn}</div><p>{said}</p>')
+    return Section("The plane", f'<div class="charts">{diagram}</div><p>{said}</p>')
 
 
 __all__ = ["ClassifierReporter"]

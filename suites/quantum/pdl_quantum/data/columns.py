@@ -47,8 +47,8 @@ def read_columns(
         except (IndexError, ValueError):
             raise DataError(f"{file}, line {number + 2}: {','.join(row)!r:.60} lacks a number of the columns "
                             f"{', '.join(chosen)}") from None  # fmt: skip
-    told = [row[head.index(names)].strip() for row in rows[1:]] if names in head else []
-    return Columns(values, chosen, told)
+    labels = [row[head.index(names)].strip() for row in rows[1:]] if names in head else []
+    return Columns(values, chosen, labels)
 
 
 def read_matrix(path: str | Path) -> np.ndarray:

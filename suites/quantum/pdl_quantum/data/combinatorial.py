@@ -39,11 +39,11 @@ DAYS = 252
 class OneProblem(Eigenproblems):
     """One combinatorial problem."""
 
-    def __init__(self, name: str, asked: BinaryProblem) -> None:
-        self.asked = asked
-        if asked.num_qubits <= MOST and np.isnan(asked.optimum):
+    def __init__(self, name: str, problem: BinaryProblem) -> None:
+        self.problem = problem
+        if problem.num_qubits <= MOST and np.isnan(problem.optimum):
             raise DataError(f"{name}: the least energy is that of bits that break the rules; give a larger penalty")
-        super().__init__([combinatorial(name, asked)])
+        super().__init__([combinatorial(name, problem)])
 
 
 class MaxCutGraph(OneProblem):
@@ -71,19 +71,19 @@ class MaxCutGraph(OneProblem):
         if len(given) != 1:
             raise DataError(f"MaxCutGraph: give one of name, file, nodes and edges, not {', '.join(given) or 'none'}")
         if name is not None:
-            told, graph = name, shipped(name)
+            title, graph = name, shipped(name)
         elif file is not None:
-            told, graph = Path(file).stem, read_edges(file)
+            title, graph = Path(file).stem, read_edges(file)
         elif nodes is not None and probability is not None:
-            told, graph = (
+            title, graph = (
                 f"{nodes} nodes, edges with {probability:g}, seed {seed}",
                 random_graph(nodes, probability, seed),
             )
         elif nodes is not None:
-            told, graph = f"{nodes} nodes of degree {degree}, seed {seed}", random_regular(nodes, degree, seed)
+            title, graph = f"{nodes} nodes of degree {degree}, seed {seed}", random_regular(nodes, degree, seed)
         else:
-            told, graph = "the recipe's edges", Edges.of(edges or ())
-        super().__init__(told, MaxCut(graph))
+            title, graph = "the recipe's edges", Edges.of(edges or ())
+        super().__init__(title, MaxCut(graph))
 
 
 class CostFunction(OneProblem):
@@ -110,10 +110,10 @@ class CostFunction(OneProblem):
                 cost = PauliSum(len(next(iter(terms))), terms)
             else:
                 cost = QUBO(matrix if file is None else read_matrix(file)).ising()
-            asked = BinaryProblem(cost)
+            problem = BinaryProblem(cost)
         except UsageError as error:
             raise DataError(f"CostFunction: {error}") from None
-        super().__init__(Path(file).stem if file else f"a cost of {cost.num_qubits} bits", asked)
+        super().__init__(Path(file).stem if file else f"a cost of {cost.num_qubits} bits", problem)
 
 
 class TSPCities(OneProblem):
@@ -139,14 +139,15 @@ class TSPCities(OneProblem):
         if len(given) != 1:
             raise DataError(f"TSPCities: give one of {', '.join(options)}, not {', '.join(given) or 'none'}")
         if distances is not None:
-            name, asked = f"{len(distances)} cities", TSP(distances, penalty=penalty)
+            name, problem = f"{len(distances)} cities", TSP(distances, penalty=penalty)
         elif file is not None:
             table = read_columns(file, ["x", "y"], names="name")
-            name, asked = Path(file).stem, TSP.of_places(table.values, names=table.names, penalty=penalty)
+            name, problem = Path(file).stem, TSP.of_places(table.values, names=table.names, penalty=penalty)
         else:
             at = np.random.default_rng(seed).random((cities, 2)) if cities else np.asarray(places, np.float64)
-            name, asked = f"{len(at)} cities" + (f", seed {seed}" if cities else ""), TSP.of_places(at, penalty=penalty)
-        super().__init__(name, asked)
+            name = f"{len(at)} cities" + (f", seed {seed}" if cities else "")
+            problem = TSP.of_places(at, penalty=penalty)
+        super().__init__(name, problem)
 
 
 class PortfolioAssets(OneProblem):

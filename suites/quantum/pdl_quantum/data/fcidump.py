@@ -26,11 +26,11 @@ def read_fcidump(file: Path) -> Integrals:
     end = next((number for number, line in enumerate(lines) if _END.search(line)), None)
     if end is None or "&FCI" not in lines[0].upper():
         raise DataError(f"{file}:1: not an FCIDUMP file: it begins with &FCI and a namelist that ends with / or &END")
-    told = {name: int(value) for name, value in _NUMBER.findall(" ".join(lines[: end + 1]).upper())}
-    n = told.get("NORB", 0)
-    if not 0 < n <= MOST or "NELEC" not in told:
+    header = {name: int(value) for name, value in _NUMBER.findall(" ".join(lines[: end + 1]).upper())}
+    n = header.get("NORB", 0)
+    if not 0 < n <= MOST or "NELEC" not in header:
         raise DataError(f"{file}:1: NORB={n} must be from 1 to {MOST}, and NELEC be given")
-    if told.get("IUHF"):
+    if header.get("IUHF"):
         raise DataError(f"{file}:1: IUHF: orbitals that differ by spin are not read; write restricted ones")
     one, two, constant = np.zeros((n, n)), np.zeros((n,) * 4), 0.0
     for number, line in enumerate(lines[end + 1 :], end + 2):
@@ -45,7 +45,7 @@ def read_fcidump(file: Path) -> Integrals:
             one[i - 1, j - 1] = one[j - 1, i - 1] = value
         elif not i:
             constant = value  # else an orbital's energy, which is no part of the Hamiltonian
-    return Integrals(file.stem, one, two, constant, told["NELEC"], told.get("MS2", 0))
+    return Integrals(file.stem, one, two, constant, header["NELEC"], header.get("MS2", 0))
 
 
 def _line(line: str, n: int, where: str) -> tuple[float, tuple[int, ...]]:

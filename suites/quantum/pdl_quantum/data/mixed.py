@@ -73,7 +73,7 @@ class MixedState(Eigenproblems):
         else:
             name, density = (
                 f"spectrum {', '.join(f'{v:g}' for v in spectrum or ())}, seed {seed}",
-                drawn(spectrum, seed),
+                random_density(spectrum, seed),
             )
         try:
             self.problem: Spectral = spectral(name, checked_density(density))
@@ -82,7 +82,7 @@ class MixedState(Eigenproblems):
         super().__init__([self.problem])
 
 
-def drawn(spectrum: Sequence[float] | None, seed: int) -> np.ndarray:
+def random_density(spectrum: Sequence[float] | None, seed: int) -> np.ndarray:
     """A density matrix with these eigenvalues and eigenvectors drawn evenly (Haar), by a QR decomposition."""
     values, rng = np.asarray(spectrum, np.float64), np.random.default_rng(seed)
     if values.ndim != 1 or len(values) < 2 or len(values) & (len(values) - 1):
@@ -93,4 +93,4 @@ def drawn(spectrum: Sequence[float] | None, seed: int) -> np.ndarray:
     return made
 
 
-__all__ = ["MixedState", "ThermalState", "drawn"]
+__all__ = ["MixedState", "ThermalState", "random_density"]

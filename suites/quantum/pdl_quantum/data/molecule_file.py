@@ -37,12 +37,12 @@ def from_json(file: Path) -> MolecularHamiltonian:
     """{"name", "n_qubits", "n_electrons", "terms": [["Z0Z1", 0.25], ...]}, "I" for the identity; "hf_energy" and
     "fci_energy" where they are known. Jordan-Wigner, spins alternating, as OpenFermion has them."""
     try:
-        told: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        n = int(told["n_qubits"])
-        terms = [(_word(text, n), float(value)) for text, value in told["terms"]]
-        known = {name: None if told.get(name) is None else float(told[name]) for name in ("hf_energy", "fci_energy")}
+        data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        n = int(data["n_qubits"])
+        terms = [(_word(text, n), float(value)) for text, value in data["terms"]]
+        known = {name: None if data.get(name) is None else float(data[name]) for name in ("hf_energy", "fci_energy")}
         return MolecularHamiltonian(
-            str(told.get("name", file.stem)), PauliSum(n, terms), int(told["n_electrons"]),
+            str(data.get("name", file.stem)), PauliSum(n, terms), int(data["n_electrons"]),
             hartree_fock=known["hf_energy"], exact=known["fci_energy"],
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, AttributeError, UsageError) as error:

@@ -39,8 +39,8 @@ def histogram(
     shown = dict(sorted(shares.items()))
     if len(shares) > most:
         shown = dict(sorted(shares.items(), key=lambda pair: (-pair[1], pair[0]))[:most])
-    told = {name: expected.get(name, 0.0) for name in shown} if expected is not None else {}
-    high, step = _axis(max([*shown.values(), *told.values()]))
+    reference = {name: expected.get(name, 0.0) for name in shown} if expected is not None else {}
+    high, step = _axis(max([*shown.values(), *reference.values()]))
     column = min(WIDE, max(NARROW, (width - LEFT - MARGIN) / len(shown) - GAP))
     longest = max(map(len, shown))
     below = (14.0 if longest <= FLAT else longest * 6.2 + 10) + MARGIN
@@ -51,7 +51,7 @@ def histogram(
     for place, (name, share) in enumerate(shown.items()):
         x = LEFT + GAP + place * (column + GAP)
         family = "phase" if name in marked else "pauli"
-        parts.append(_column(name, share, told.get(name), x, column, high, family, longest <= FLAT))
+        parts.append(_column(name, share, reference.get(name), x, column, high, family, longest <= FLAT))
     if len(shares) > most:
         note = f"{len(shares) - most:,} other outcomes: {100 * (1 - sum(shown.values())):.3g}%"
         parts.append(f'<text class="tick" x="{right - 4:.1f}" y="{MARGIN + 13:.1f}">{note}</text>')
@@ -97,7 +97,7 @@ def _column(
     name: str, share: float, expected: float | None, x: float, wide: float, high: float, family: str, flat: bool
 ) -> str:
     tall, middle, foot = HEIGHT * share / high, x + wide / 2, MARGIN + HEIGHT
-    told = f"{name}: {100 * share:.4g}%" + (f", expected {100 * expected:.4g}%" if expected is not None else "")
+    reference = f"{name}: {100 * share:.4g}%" + (f", expected {100 * expected:.4g}%" if expected is not None else "")
     made = f'<rect class="box" x="{x:.1f}" y="{foot - tall:.1f}" width="{wide:.1f}" height="{tall:.1f}" rx="2"/>'
     if expected is not None:
         y = foot - HEIGHT * expected / high
@@ -107,7 +107,7 @@ def _column(
     else:
         at = f"{middle + 3.6:.1f} {foot + 7:.1f}"
         made += f'<text class="label up" transform="translate({at}) rotate(-90)">{escape(name)}</text>'
-    return f'<g class="{family}"><title>{escape(told)}</title>{made}</g>'
+    return f'<g class="{family}"><title>{escape(reference)}</title>{made}</g>'
 
 
 __all__ = ["histogram"]

@@ -40,14 +40,14 @@ def draw(mark: Mark, x: float, top: float, wide: float) -> str:
     if mark.family != "barrier":
         join = _line("join", x, first, last) + _line("join on", x, last, end)  # dashed to the bits of a condition
     shapes = "".join(_symbol(s, x, y, wide) for s, y in zip(mark.symbols, places, strict=True))
-    return f'<g class="{mark.family}"><title>{escape(told(mark))}</title>{join}{shapes}</g>'
+    return f'<g class="{mark.family}"><title>{escape(gate_text(mark))}</title>{join}{shapes}</g>'
 
 
 def _line(kind: str, x: float, top: float, bottom: float) -> str:
     return f'<line class="{kind}" x1="{x:.1f}" y1="{top:.1f}" x2="{x:.1f}" y2="{bottom:.1f}"/>' if bottom > top else ""
 
 
-def told(mark: Mark) -> str:
+def gate_text(mark: Mark) -> str:
     """A gate in words: "ry(θ[0,1]) on q2"."""
     gate = mark.gate
     angle = next((s.angle for s in mark.symbols if s.angle), "")
@@ -109,4 +109,4 @@ def _box(symbol: Symbol, x: float, y: float, wide: float) -> str:
     return made
 
 
-__all__ = ["BOX", "GAP", "PITCH", "draw", "told", "widths"]
+__all__ = ["BOX", "GAP", "PITCH", "draw", "gate_text", "widths"]

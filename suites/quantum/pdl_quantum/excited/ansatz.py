@@ -51,7 +51,7 @@ class SubspaceAnsatz(Ansatz):
         """Expectations [num_states, K]."""
         return pdl.concat([circuit_expectation(each, observables, self.theta) for each in self.circuits], axis=0)
 
-    def ask(self, words: pdl.Tensor) -> pdl.Tensor:
+    def expectations_of(self, words: pdl.Tensor) -> pdl.Tensor:
         return pdl.concat([pauli_words(each, self.theta, words) for each in self.circuits], axis=1)
 
     def states(self) -> Array:

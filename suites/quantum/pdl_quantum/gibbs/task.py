@@ -46,7 +46,7 @@ class GibbsPreparation(Variational):
 
     @property
     def thermal(self) -> Thermal:
-        """What is asked."""
+        """The Gibbs state to prepare."""
         found = self.problems[0]
         assert isinstance(found, Thermal)
         return found
@@ -66,7 +66,7 @@ class GibbsPreparation(Variational):
         return Loss(self.free_energy(state_of(model, self.kept)), 1)
 
     def evaluate(self, model: Module, batch: Any) -> Loss:
-        """The energy, the parameters, and the state of the system; a bundle is asked for its expectations."""
+        """The energy, the parameters, and the state of the system; a bundle answers with its expectations."""
         found = super().evaluate(model, batch)
         if isinstance(model, Deployed):
             rho = pdl.as_tensor(state_from_expectations(model, self.thermal.num_qubits, self.kept))

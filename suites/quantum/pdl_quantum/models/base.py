@@ -10,7 +10,7 @@ from pdl_quantum.circuits import Circuit
 
 class Classifier(Module):
     """Base of the classifiers: numbers [B, D], or pictures [B, H, W, C] whose numbers are taken row by row, to scores
-    [B, num_classes]. A model defines `scores`, and `drawn`, the circuit that a report shows."""
+    [B, num_classes]. A model defines `scores`, and `diagram`, the circuit that a report shows."""
 
     def __init__(self, num_features: int | None, num_classes: int | None) -> None:
         if num_features is None or num_classes is None:
@@ -26,7 +26,7 @@ class Classifier(Module):
         """Numbers [B, D] -> scores [B, num_classes]."""
         raise NotImplementedError(f"{type(self).__name__} must define scores")
 
-    def drawn(self) -> Circuit:
+    def diagram(self) -> Circuit:
         """The circuit that a report shows."""
         raise NotImplementedError(f"{type(self).__name__} must define drawn")
 

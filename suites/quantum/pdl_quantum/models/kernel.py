@@ -59,14 +59,10 @@ class KernelClassifier(Classifier):
 
     def scores(self, x: Tensor) -> Tensor:
         one, other = (kernels.encoded(self.encoding, each * self.scale) for each in (x, self.landmarks))
-        alike = (
-            kernels.fidelity(one, other)
-            if self.kernel == "fidelity"
-            else kernels.projected(one, other, self.gamma)
-        )
+        alike = kernels.fidelity(one, other) if self.kernel == "fidelity" else kernels.projected(one, other, self.gamma)
         return alike @ self.alpha + self.bias
 
-    def drawn(self) -> Circuit:
+    def diagram(self) -> Circuit:
         return kernels.circuit_of(self.encoding, self.num_features)
 
 

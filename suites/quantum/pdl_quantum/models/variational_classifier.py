@@ -69,7 +69,7 @@ class VariationalClassifier(Classifier):
             angles = pdl.concat([angles] * self.uploads, axis=1) * self.scale
         return self.head(self.layer(angles, states))
 
-    def drawn(self) -> Circuit:
+    def diagram(self) -> Circuit:
         return self.layer.circuit
 
 

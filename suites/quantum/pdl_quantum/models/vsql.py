@@ -61,7 +61,7 @@ class VSQL(Classifier):
         ]
         return self.head(pdl.concat(features, axis=1))
 
-    def drawn(self) -> Circuit:
+    def diagram(self) -> Circuit:
         return self.local.circuit
 
 

@@ -108,10 +108,10 @@ class CircuitExpectation(_OfCircuit):
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         made = self._run(ins)
-        outs[0][...] = self._asked().expectations(made.z)
+        outs[0][...] = self._observables().expectations(made.z)
         _last.keep(made)
 
-    def _asked(self) -> Observables:
+    def _observables(self) -> Observables:
         return held_observables(self.observables, held_circuit(self.circuit).num_qubits)
 
     def vjp(self, g: Tensor, y: Tensor, p: Tensor, s: Tensor | None = None) -> Any:
@@ -135,7 +135,7 @@ class CircuitExpectationGrad(CircuitExpectation):
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         made = _last.taken(self.circuit, ins[1:]) or self._run(ins[1:])
-        self._back(outs, made, self._asked().weighted(made.z, ins[0]))
+        self._back(outs, made, self._observables().weighted(made.z, ins[0]))
 
 
 class CircuitState(_OfCircuit):

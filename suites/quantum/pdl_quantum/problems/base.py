@@ -47,7 +47,7 @@ class BinaryProblem:
     sense: ClassVar[Literal["min", "max"]] = "min"
 
     def __init__(self, hamiltonian: PauliSum) -> None:
-        diagonal.demand_diagonal(hamiltonian)
+        diagonal.require_diagonal(hamiltonian)
         self.hamiltonian = hamiltonian
 
     @property

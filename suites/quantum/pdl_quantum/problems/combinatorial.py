@@ -15,19 +15,20 @@ from pdl_quantum.problems.diagonal import MOST
 class Combinatorial(Eigenproblem):
     """A variational problem that knows what its bit strings mean.
 
-    asked   the combinatorial problem
+    problem   the combinatorial problem
     """
 
-    asked: problems.BinaryProblem = None  # type: ignore[assignment]  # fields with defaults stand before it
+    problem: problems.BinaryProblem = None  # type: ignore[assignment]  # fields with defaults stand before it
 
 
-def combinatorial(name: str, asked: problems.BinaryProblem) -> Combinatorial:
+def combinatorial(name: str, problem: problems.BinaryProblem) -> Combinatorial:
     """The variational problem of a combinatorial one; its least energy, where all bit strings can be tried."""
-    exact = asked.best.value if asked.num_qubits <= MOST else None
-    facts: dict[str, Any] = {"cost": _plain(asked.hamiltonian)}
-    if asked.kept is not None:
-        facts["kept"] = {"groups": asked.kept.groups, "ones": asked.kept.ones, "cost": _plain(asked.kept.hamiltonian)}
-    return Combinatorial(name, asked.hamiltonian, exact, facts, asked=asked)
+    exact = problem.best.value if problem.num_qubits <= MOST else None
+    facts: dict[str, Any] = {"cost": _plain(problem.hamiltonian)}
+    if problem.kept is not None:
+        kept = problem.kept
+        facts["kept"] = {"groups": kept.groups, "ones": kept.ones, "cost": _plain(kept.hamiltonian)}
+    return Combinatorial(name, problem.hamiltonian, exact, facts, problem=problem)
 
 
 def _plain(sum_: PauliSum) -> dict[str, float]:

@@ -17,7 +17,7 @@ KEPT = 1 << 16
 """How many of the best states are kept."""
 
 
-def demand_diagonal(sum_: PauliSum) -> None:
+def require_diagonal(sum_: PauliSum) -> None:
     """UsageError unless it is a real function of bit strings."""
     strange = next((word for word in sum_.terms if set(word) & set("XY")), None)
     if strange is not None:
@@ -28,7 +28,7 @@ def demand_diagonal(sum_: PauliSum) -> None:
 
 def values(sum_: PauliSum, bits: Any) -> Array:
     """The sum's values at bit strings [..., n], float64 [...]."""
-    demand_diagonal(sum_)
+    require_diagonal(sum_)
     given = np.asarray(bits)
     if given.shape[-1:] != (sum_.num_qubits,):
         raise UsageError(f"bit strings {given.shape} for {sum_.num_qubits} qubits")
@@ -43,7 +43,7 @@ def values(sum_: PauliSum, bits: Any) -> Array:
 def table(sum_: PauliSum) -> Array:
     """The values at all basis states, float64 [2^n], by a fast Walsh-Hadamard transform of the coefficients: n 2^n
     additions, however many terms there are."""
-    demand_diagonal(sum_)
+    require_diagonal(sum_)
     return _transformed(_masks(sum_), sum_.num_qubits)
 
 
@@ -75,7 +75,7 @@ def least(sum_: PauliSum, *, tolerance: float = 1e-9) -> Least:
 
     tolerance   values that are so much above the least, relative to the sum's size, count as least, too
     """
-    demand_diagonal(sum_)
+    require_diagonal(sum_)
     n, masks = sum_.num_qubits, _masks(sum_)
     if n > MOST:
         raise UsageError(f"trying all 2^{n} bit strings would take too long; 2^{MOST} are the most")
@@ -119,4 +119,4 @@ def _transformed(masks: dict[int, float], n: int) -> Array:
     return made
 
 
-__all__ = ["Least", "demand_diagonal", "from_table", "least", "table", "values"]
+__all__ = ["Least", "require_diagonal", "from_table", "least", "table", "values"]

@@ -70,11 +70,11 @@ def read_edges(path: str | Path) -> Edges:
     if not file.is_file():
         raise DataError(f"{file}: no such file; give a list of edges, source,target,weight on each line")
     lines = file.read_text(encoding="utf-8").splitlines()
-    told = [(i, _cells(line)) for i, line in enumerate(lines, 1) if line.strip() and not line.lstrip().startswith("#")]
-    if told and [cell.lower() for cell in told[0][1][:2]] in (["source", "target"], ["from", "to"]):
-        told = told[1:]
+    held = [(i, _cells(line)) for i, line in enumerate(lines, 1) if line.strip() and not line.lstrip().startswith("#")]
+    if held and [cell.lower() for cell in held[0][1][:2]] in (["source", "target"], ["from", "to"]):
+        held = held[1:]
     rows: list[tuple[str, str, float]] = []
-    for number, cells in told:
+    for number, cells in held:
         if len(cells) not in (2, 3) or not all(cells):
             raise DataError(f"{file}, line {number}: {','.join(cells)!r:.60} is no edge; write source,target[,weight]")
         try:

@@ -77,7 +77,7 @@ class BitStringQuery(Module):
         self.model, self.hamiltonians = model, model.held()
         self.largest = min(LARGEST, 1 << model.circuit.num_qubits)
 
-    def forward(self, bits: pdl.Tensor, asked: pdl.Tensor) -> tuple[pdl.Tensor, pdl.Tensor]:
+    def forward(self, bits: pdl.Tensor, selector: pdl.Tensor) -> tuple[pdl.Tensor, pdl.Tensor]:
         model, n, rows = self.model, self.model.circuit.num_qubits, self.largest
         state = circuit_state(model.circuit, model.theta)[0]
         probabilities = (state * state).sum(axis=0)
@@ -96,7 +96,7 @@ class BitStringQuery(Module):
         top = pdl.as_tensor(np.arange(rows).reshape(1, rows, 1) == 0)
         first = pdl.where(top, one, pdl.as_tensor(np.full((1, 1, n + 2), -1.0)))  # the rows behind it are none
 
-        which = asked.reshape((-1, 1, 1))
+        which = selector.reshape((-1, 1, 1))
         found = pdl.where(which == 0, first, pdl.where(which == 1, table, best))
         return found, own * 0.0 + model.energies(self.hamiltonians)
 

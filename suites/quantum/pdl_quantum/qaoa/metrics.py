@@ -38,17 +38,17 @@ class Samples(Metric):
 
     def __init__(self, circuit: Circuit, shots: int, seed: int) -> None:
         self.circuit, self.shots, self.seed = circuit, shots, seed
-        self.chances, self.drawn, self.counts = np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self.chances, self.outcomes, self.counts = np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64)
 
     def update(self, *outputs: Any) -> None:
         state = states(self.circuit, np.asarray(outputs[1], np.float64)[0])[0]
         self.chances = np.abs(state) ** 2
-        drawn, counts = np.unique(sample(state, self.shots, seed=self.seed), return_counts=True)
+        outcomes, counts = np.unique(sample(state, self.shots, seed=self.seed), return_counts=True)
         order = np.argsort(-counts, kind="stable")
-        self.drawn, self.counts = drawn[order], counts[order]
+        self.outcomes, self.counts = outcomes[order], counts[order]
 
     def compute(self) -> Array:
-        return np.stack([self.drawn, self.counts], 1)
+        return np.stack([self.outcomes, self.counts], 1)
 
 
 class BestSample(Metric):
@@ -58,7 +58,7 @@ class BestSample(Metric):
         self.samples, self.problem = samples, problem
 
     def compute(self) -> float:
-        bits = bits_of(self.samples.drawn, self.problem.num_qubits)
+        bits = bits_of(self.samples.outcomes, self.problem.num_qubits)
         best = bits[self.problem.best_of(bits)]
         value = float(self.problem.value(best))
         return self.problem.value_of_energy(float(self.problem.energy(best))) if np.isnan(value) else value
@@ -71,7 +71,7 @@ class ValidShare(Metric):
         self.samples, self.problem = samples, problem
 
     def compute(self) -> float:
-        valid = self.problem.valid(bits_of(self.samples.drawn, self.problem.num_qubits))
+        valid = self.problem.valid(bits_of(self.samples.outcomes, self.problem.num_qubits))
         return float(self.samples.counts[valid].sum() / self.samples.counts.sum())
 
 

@@ -66,9 +66,9 @@ def _samples(task: QAOA, evaluation: Evaluation) -> list[Section]:
 
 
 def _best(problem: BinaryProblem, bits: np.ndarray) -> Section:
-    told = problem.describe(bits)
+    description = problem.describe(bits)
     known = [("optimum", f"{problem.optimum:.6g}")] if problem.num_qubits <= MOST else []
-    rows = [(name, _plain(value)) for name, value in told.items()]
+    rows = [(name, _plain(value)) for name, value in description.items()]
     return Section("Best sample", table([*rows, *known]) + (picture(problem, bits) or ""))
 
 

@@ -23,15 +23,18 @@ Array = np.ndarray
 class Answer:
     """What QAOA says of a problem.
 
-    best      the best bit string drawn, uint8 [n];    told  what it means (`BinaryProblem.describe`)
-    energy    expected;    drawn, counts  basis states int64 [K] and how often each was drawn, the most frequent first
-    model     the trained circuit, with its angles
+    best         the best sampled bit string, uint8 [n]
+    description  what it means (`BinaryProblem.describe`)
+    energy       the expectation of the cost Hamiltonian
+    outcomes     sampled basis states, int64 [K], the most frequent first
+    counts       how often each was sampled, int64 [K]
+    model        the trained circuit, with its angles
     """
 
     best: Array
-    told: dict[str, Any]
+    description: dict[str, Any]
     energy: float
-    drawn: Array
+    outcomes: Array
     counts: Array
     model: QAOACircuit
 
@@ -49,7 +52,7 @@ def solve(
 ) -> Answer:
     """Train a QAOA circuit for a problem, and draw of it.
 
-        solve(MaxCut([(0, 1), (1, 2), (2, 3), (3, 0)])).told["cut"]
+        solve(MaxCut([(0, 1), (1, 2), (2, 3), (3, 0)])).description["cut"]
 
     layers, mixer, start  as of `QAOACircuit`;    steps, lr  of Adam;    shots, seed  of the samples
     """
@@ -63,11 +66,11 @@ def solve(
     found = descend(energy, model.theta.detach().numpy()[0], steps=steps, lr=lr)
     model.theta._data[...] = found.parameters
     state = states(model.circuit, found.parameters)[0]
-    drawn, counts = np.unique(sample(state, shots, seed=seed), return_counts=True)
+    outcomes, counts = np.unique(sample(state, shots, seed=seed), return_counts=True)
     order = np.argsort(-counts, kind="stable")
-    bits = bits_of(drawn[order], problem.num_qubits)
+    bits = bits_of(outcomes[order], problem.num_qubits)
     best = bits[problem.best_of(bits)]
-    return Answer(best, problem.describe(best), found.loss, drawn[order], counts[order], model)
+    return Answer(best, problem.describe(best), found.loss, outcomes[order], counts[order], model)
 
 
 __all__ = ["Answer", "solve"]

@@ -52,17 +52,17 @@ class QAOA(Variational):
         super().__init__(epoch_steps=epoch_steps, names=names)
         self.shots, self.sample_seed = shots, sample_seed
         self.bits, self.energy = list(bits), dict(energy or {})
-        self.asked: BinaryProblem | None = None
+        self._problem: BinaryProblem | None = None
 
     @property
     def problem(self) -> BinaryProblem:
-        """What is asked."""
-        assert self.asked is not None, "the data comes first"
-        return self.asked
+        """The combinatorial problem of the data set."""
+        assert self._problem is not None, "the data comes first"
+        return self._problem
 
     # -- training ------------------------------------------------------------------------------------------------------
     def evaluate(self, model: Module, batch: Any) -> Loss:
-        """As `Variational`; a bundle is asked for its energy."""
+        """As `Variational`; a bundle answers with its energy."""
         if isinstance(model, Deployed):
             energy = model(*any_query(self.problem.num_qubits))[1]
             return Loss(energy.mean(), 1, (energy,))
@@ -107,7 +107,7 @@ class QAOA(Variational):
         found = self.problems[0]
         if len(self.problems) != 1 or not isinstance(found, Combinatorial):
             raise DataError("data.train: QAOA takes one combinatorial problem, such as pdl_quantum.data.MaxCutGraph")
-        problem = self.asked = found.asked
+        problem = self._problem = found.problem
         needed, here = 4 * 16 << problem.num_qubits, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         if needed > here:
             raise DataError(

@@ -70,12 +70,12 @@ def _matrix_lines(matrix: np.ndarray, version: int) -> tuple[str, ...]:
     readers leave out the phase that it has there."""
     lines, phase = [], 0.0
     for gate in synthesise(matrix).gates:
-        told = [angle.offset for angle in gate.angles]
+        offsets = [angle.offset for angle in gate.angles]
         if gate.kind == "pauli":  # the phase
-            phase -= told[0] / 2
+            phase -= offsets[0] / 2
             continue
         name = "cx" if gate.controls else {"u": "u" if version == 3 else "u3"}.get(gate.kind, gate.kind)
-        angles = f"({', '.join(map(number, told))})" if told else ""
+        angles = f"({', '.join(map(number, offsets))})" if offsets else ""
         lines.append(f"{name}{angles} {', '.join(f'q{q}' for q in gate.touched)};")
     return (*lines, f"gphase({number(phase)});") if version == 3 and phase else tuple(lines)
 

@@ -37,8 +37,8 @@ def _plain(kind: str, controls: int = 0) -> Meaning:
     """A gate of ours, with controls in front."""
 
     def make(angles: Sequence[Any], q: Sequence[int]) -> list[Gate]:
-        told = tuple(angle_of(a) for a in angles)
-        return [Gate(kind, tuple(q[controls:]), told, tuple(q[:controls]), (1,) * controls)]
+        values = tuple(angle_of(a) for a in angles)
+        return [Gate(kind, tuple(q[controls:]), values, tuple(q[:controls]), (1,) * controls)]
 
     return Meaning(KINDS[kind].angles, KINDS[kind].qubits + controls, make)
 

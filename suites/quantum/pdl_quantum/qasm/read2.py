@@ -79,8 +79,8 @@ class Reader:
                 self._statement()
             return self.program.circuit()
         except PdlError as error:
-            told = str(error)
-            raise DataError(told if told.startswith("OpenQASM") else f"OpenQASM line {line}: {told}") from None
+            said = str(error)
+            raise DataError(said if said.startswith("OpenQASM") else f"OpenQASM line {line}: {said}") from None
 
     # -- words ---------------------------------------------------------------------------------------------------------
     def _next(self, kind: str = "", text: str = "") -> Token:
@@ -166,8 +166,8 @@ class Reader:
         self._next("sign", ";")
 
     def _barrier(self) -> None:
-        told = self._list(lambda: self._operand(self.program.qubits, "quantum register"))
-        self.program.barrier([q for each in told for q in each])
+        said = self._list(lambda: self._operand(self.program.qubits, "quantum register"))
+        self.program.barrier([q for each in said for q in each])
         self._next("sign", ";")
 
     def _operand(self, registers: Mapping[str, list[int]], what: str) -> list[int]:
@@ -219,9 +219,9 @@ class Reader:
             if inner == "barrier":
                 self._list(lambda: self._local(qubits))
             else:
-                told = tuple(self._angles(angles))
-                body.append(Call(inner, told, tuple(self._list(lambda: self._local(qubits))), line))
-                self.program.fits(inner, len(told), body[-1].qubits)  # so no gate calls itself
+                said = tuple(self._angles(angles))
+                body.append(Call(inner, said, tuple(self._list(lambda: self._local(qubits))), line))
+                self.program.fits(inner, len(said), body[-1].qubits)  # so no gate calls itself
             self._next("sign", ";")
         self.program.define(name, Meaning(len(angles), len(qubits), self._maker(name, angles, qubits, body)))
 
@@ -238,8 +238,8 @@ class Reader:
             known, place = dict(zip(angles, values, strict=True)), dict(zip(qubits, numbers, strict=True))
             made = list[Gate]()
             for each in body:
-                told = [angle(known) for angle in each.angles]
-                made += self.program.call(each.name, told, [place[q] for q in each.qubits])
+                said = [angle(known) for angle in each.angles]
+                made += self.program.call(each.name, said, [place[q] for q in each.qubits])
             return made
 
         return make

@@ -77,8 +77,8 @@ class Reader:
                 self._statement(statement, self.top, ())
             return self.program.circuit()
         except PdlError as error:
-            told = str(error)
-            raise DataError(told if told.startswith("OpenQASM") else f"OpenQASM line {line}: {told}") from None
+            said = str(error)
+            raise DataError(said if said.startswith("OpenQASM") else f"OpenQASM line {line}: {said}") from None
 
     # -- statements ----------------------------------------------------------------------------------------------------
     def _statement(self, node: Any, scope: Scope, condition: Condition) -> None:
@@ -96,9 +96,9 @@ class Reader:
             else:
                 raise DataError(f"{_words(kind)}: a circuit cannot hold it")
         except PdlError as error:
-            told = str(error)
+            said = str(error)
             raise DataError(
-                told if told.startswith("OpenQASM") else f"OpenQASM line {node.span.start_line}: {told}"
+                said if said.startswith("OpenQASM") else f"OpenQASM line {node.span.start_line}: {said}"
             ) from None
 
     def _step(self) -> None:
@@ -117,11 +117,11 @@ class Reader:
     def _classical(self, node: Any) -> None:
         self._declared(node.type, node.identifier.name, node.init_expression)
 
-    def _declared(self, told: Any, name: str, start: Any) -> None:
+    def _declared(self, said: Any, name: str, start: Any) -> None:
         """Bits; other variables are constants, since nothing may assign to them."""
-        kind = type(told).__name__
+        kind = type(said).__name__
         if kind == "BitType":
-            self.program.register("bit", name, self._size(told.size))
+            self.program.register("bit", name, self._size(said.size))
             if type(start).__name__ == "QuantumMeasurement":
                 self.program.measure(self._operand(start.qubit, self.top), self.program.bits[name])
             elif start is not None:
@@ -177,9 +177,9 @@ class Reader:
         constants = {key: value for key, value in self.top.values.items() if not isinstance(value, Angle | Parameter)}
 
         def make(values: Sequence[Value], numbers: Sequence[int]) -> list[Gate]:
-            told = dict(zip(angles, values, strict=True))
+            said = dict(zip(angles, values, strict=True))
             held = {key: [number] for key, number in zip(qubits, numbers, strict=True)}
-            scope = Scope({**constants, **told}, held)
+            scope = Scope({**constants, **said}, held)
             return [gate for inner in node.body for gate in self._gates(inner, scope)]
 
         self.program.define(name, Meaning(len(angles), len(qubits), make))
@@ -205,10 +205,10 @@ class Reader:
         self._step()
         operands = [self._operand(each, scope) for each in node.qubits]
         if kind == "QuantumPhase":
-            told = [evaluate(node.argument, scope.values)]
+            said = [evaluate(node.argument, scope.values)]
         else:
-            told = [evaluate(each, scope.values) for each in node.arguments]
-        return [gate for qubits in together(operands) for gate in self._modified(node, told, qubits, scope)]
+            said = [evaluate(each, scope.values) for each in node.arguments]
+        return [gate for qubits in together(operands) for gate in self._modified(node, said, qubits, scope)]
 
     def _modified(self, node: Any, angles: Sequence[Value], qubits: Sequence[int], scope: Scope) -> list[Gate]:
         modifiers = [(each.modifier.name, each.argument) for each in node.modifiers]
@@ -254,8 +254,8 @@ class Reader:
         self.program.reset(self._operand(node.qubits, scope), condition)
 
     def _barrier(self, node: Any, scope: Scope, condition: Condition) -> None:
-        told = [q for each in node.qubits for q in self._operand(each, scope)]
-        self.program.barrier(told or range(self.program.size["qubit"]))
+        said = [q for each in node.qubits for q in self._operand(each, scope)]
+        self.program.barrier(said or range(self.program.size["qubit"]))
 
     def _branch(self, node: Any, scope: Scope, condition: Condition) -> None:
         found = condition_of(node.condition, Bits(self.program.bits, scope.values))
@@ -276,11 +276,11 @@ class Reader:
                 self._statement(each, inner, condition)
 
     def _rounds(self, node: Any, scope: Scope) -> Any:
-        told = node.set_declaration
-        if type(told).__name__ == "DiscreteSet":
-            values: Sequence[Value] = [evaluate(each, scope.values) for each in told.values]
-        elif type(told).__name__ == "RangeDefinition":
-            values = bounds(told, scope, None)
+        said = node.set_declaration
+        if type(said).__name__ == "DiscreteSet":
+            values: Sequence[Value] = [evaluate(each, scope.values) for each in said.values]
+        elif type(said).__name__ == "RangeDefinition":
+            values = bounds(said, scope, None)
         else:
             raise DataError("loops run over a range with constant bounds, or over a set of numbers")
         for value in values:

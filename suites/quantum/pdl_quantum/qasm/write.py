@@ -119,8 +119,8 @@ class _Writer:
         return times + (f" {'-' if angle.offset < 0 else '+'} {number(abs(angle.offset))}" if angle.offset else "")
 
     def called(self, name: str, gate: Gate, modifiers: str = "") -> str:
-        told = f"({', '.join(map(self.angle, gate.angles))})" if gate.angles else ""
-        return f"{modifiers}{name}{told} {self.qubits(gate.touched)};"
+        text = f"({', '.join(map(self.angle, gate.angles))})" if gate.angles else ""
+        return f"{modifiers}{name}{text} {self.qubits(gate.touched)};"
 
     def define(self, name: str, gate: Gate, *, version: int) -> str:
         """The name, once the program has a definition of it."""
@@ -157,10 +157,10 @@ class _Three(_Writer):
                 f"qubit[{self.circuit.num_qubits}] q;", *bits]  # fmt: skip
 
     def conditioned(self, gate: Gate, lines: Iterable[str]) -> Iterable[str]:
-        told = " && ".join(f"c[{bit}] == {value}" for bit, value in gate.condition)
+        text = " && ".join(f"c[{bit}] == {value}" for bit, value in gate.condition)
         if len(gate.condition) == self.circuit.num_bits:
-            told = f"c == {sum(value << bit for bit, value in gate.condition)}"
-        return [f"if ({told}) {{ {' '.join(lines)} }}"]
+            text = f"c == {sum(value << bit for bit, value in gate.condition)}"
+        return [f"if ({text}) {{ {' '.join(lines)} }}"]
 
     def measured(self, qubit: int, bit: int) -> str:
         return f"c[{bit}] = measure q[{qubit}];"
@@ -175,8 +175,8 @@ class _Three(_Writer):
         if len(gate.controls) == 2 and ones and gate.kind == "x":
             return [self.called("ccx", gate)]
         if len(gate.controls) == 1 and ones and gate.kind == "u":
-            told = ", ".join(map(self.angle, gate.angles))
-            return [f"cu({told}, 0) {self.qubits(gate.touched)};"]
+            text = ", ".join(map(self.angle, gate.angles))
+            return [f"cu({text}, 0) {self.qubits(gate.touched)};"]
         return [self.called(self.name(gate), gate, _controls(gate.values))]
 
     def name(self, gate: Gate) -> str:

@@ -16,16 +16,16 @@ from pdl.runtime.steps import Drawing, Input, InputStep, Labelled, Ranking, Samp
 from pdl.runtime.steps.arguments import are, check, count, number, one_of, text
 from pdl_quantum.steps.cuts import cut
 
-PARTS = ("bits", "asked")
+PARTS = ("bits", "selector")
 LIKELY, BEST = "likely", "best"
 
 
 class BitStringInput(InputStep):
     """Bits "0110" (also "0 1 1 0" or "0,1,1,0"), or one of the words "likely" and "best" -> one of its parts:
 
-        part    "011" of 3 qubits    "likely"     "best"
-        bits    [0, 1, 1]            [0, 0, 0]    [0, 0, 0]    int64 [num_qubits]
-        asked   0                    1            2            int64 []
+        part      "011" of 3 qubits    "likely"     "best"
+        bits      [0, 1, 1]            [0, 0, 0]    [0, 0, 0]    int64 [num_qubits]
+        selector  0                    1            2            int64 []
 
     DataError for anything else.
     """
@@ -40,15 +40,15 @@ class BitStringInput(InputStep):
     def parse(self, item: Any, sample: Sample) -> Array:
         given = str(item).strip()
         if given in (LIKELY, BEST):
-            asked = 1 + (LIKELY, BEST).index(given)
-            return np.array(asked if self.part == "asked" else [0] * self.num_qubits, np.int64)
+            selector = 1 + (LIKELY, BEST).index(given)
+            return np.array(selector if self.part == "selector" else [0] * self.num_qubits, np.int64)
         plain = given.replace(" ", "").replace(",", "")
         if len(plain) != self.num_qubits or set(plain) - {"0", "1"}:
             raise DataError(
                 f"{given[:60]!r} is no bit string of {self.num_qubits} qubits; write {self.num_qubits} of 0 and 1, "
                 f"the first for qubit 0, or {LIKELY}, or {BEST}"
             )
-        return np.array(0 if self.part == "asked" else [int(bit) for bit in plain], np.int64)
+        return np.array(0 if self.part == "selector" else [int(bit) for bit in plain], np.int64)
 
     def file(self, path: str | Path) -> Iterator[Input]:
         """The lines of a file, or the column `bitstring` of a table."""

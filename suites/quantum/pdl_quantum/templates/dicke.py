@@ -9,7 +9,7 @@ import numpy as np
 from pdl.errors import UsageError
 from pdl.hints import Range, part
 from pdl_quantum.circuits import Circuit
-from pdl_quantum.templates.patterns import demand_count
+from pdl_quantum.templates.patterns import require_count
 
 
 @part
@@ -17,8 +17,8 @@ def dicke_state(num_qubits: Annotated[int, Range(1)], ones: Annotated[int, Range
     """The equal sum of all basis states with so many ones, of |0...0>: split and cyclic shift unitaries (Baertschi &
     Eidenbenz, arXiv 1904.07358), of O(num_qubits ones) gates. Errors: UsageError for more ones than qubits.
     """
-    demand_count("dicke_state", num_qubits=num_qubits)
-    demand_count("dicke_state", least=0, ones=ones)
+    require_count("dicke_state", num_qubits=num_qubits)
+    require_count("dicke_state", least=0, ones=ones)
     if ones > num_qubits:
         raise UsageError(f"dicke_state: {ones} ones of {num_qubits} qubits")
     circuit = Circuit(num_qubits)

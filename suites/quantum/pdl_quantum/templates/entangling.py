@@ -10,7 +10,7 @@ from pdl.hints import Range, part
 from pdl.suites import suggest
 from pdl_quantum.circuits import Angle, Circuit
 from pdl_quantum.circuits.gates import CONTROLLED, KINDS
-from pdl_quantum.templates.patterns import Pattern, demand_count, pairs
+from pdl_quantum.templates.patterns import Pattern, pairs, require_count
 
 Qubits = Annotated[int, Range(1)]
 Layers = Annotated[int, Range(1)]
@@ -33,7 +33,7 @@ def strongly_entangling(
 
     Errors: UsageError for counts below 1, and for other ranges.
     """
-    demand_count("strongly_entangling", num_qubits=num_qubits, layers=layers)
+    require_count("strongly_entangling", num_qubits=num_qubits, layers=layers)
     steps = max(num_qubits - 1, 1)
     chosen = [layer % steps + 1 for layer in range(layers)] if ranges is None else [int(r) for r in ranges]
     if len(chosen) != layers or not all(1 <= r <= steps for r in chosen):
@@ -58,7 +58,7 @@ def basic_entangler(
 
     Errors: UsageError for counts below 1.
     """
-    demand_count("basic_entangler", num_qubits=num_qubits, layers=layers)
+    require_count("basic_entangler", num_qubits=num_qubits, layers=layers)
     circuit = Circuit(num_qubits)
     theta = circuit.parameter(name, (layers, num_qubits))
     around = pairs(num_qubits, "ring")
@@ -90,10 +90,10 @@ def hardware_efficient(
 
     Errors: UsageError for counts below 1, and for names of gates that do not fit.
     """
-    demand_count("hardware_efficient", num_qubits=num_qubits, layers=layers)
+    require_count("hardware_efficient", num_qubits=num_qubits, layers=layers)
     for kind in rotations:
-        _demand_kind("rotations", kind, 1, (1,))
-    _demand_kind("entangler", entangler, 2, (0, 1))
+        _require_kind("rotations", kind, 1, (1,))
+    _require_kind("entangler", entangler, 2, (0, 1))
     turned = KINDS[CONTROLLED.get(entangler, (entangler, 0))[0]].angles
     circuit = Circuit(num_qubits)
     theta = circuit.parameter(name, (layers + final, len(rotations), num_qubits)) if rotations else None
@@ -120,7 +120,7 @@ def real_amplitudes(
 
     Errors: UsageError for counts below 1.
     """
-    demand_count("real_amplitudes", num_qubits=num_qubits, layers=layers)
+    require_count("real_amplitudes", num_qubits=num_qubits, layers=layers)
     circuit = Circuit(num_qubits)
     theta = circuit.parameter(name, (layers + 1, num_qubits))
     for layer in range(layers):
@@ -141,7 +141,7 @@ def excitation_preserving(
 
     Errors: UsageError for counts below 1.
     """
-    demand_count("excitation_preserving", num_qubits=num_qubits, layers=layers)
+    require_count("excitation_preserving", num_qubits=num_qubits, layers=layers)
     circuit = Circuit(num_qubits)
     theta = circuit.parameter(name, (layers + 1, num_qubits))
     count = len(pairs(num_qubits, entanglement))
@@ -165,7 +165,7 @@ def _join(circuit: Circuit, kind: str, joined: Iterable[tuple[int, int]], angles
         circuit.gate(kind, *angles[place : place + 1], a, b)
 
 
-def _demand_kind(argument: str, name: str, qubits: int, angles: tuple[int, ...]) -> None:
+def _require_kind(argument: str, name: str, qubits: int, angles: tuple[int, ...]) -> None:
     known = [
         each for each, (inner, more) in ({k: (k, 0) for k in KINDS} | CONTROLLED).items()
         if KINDS[inner].qubits + more == qubits and KINDS[inner].angles in angles

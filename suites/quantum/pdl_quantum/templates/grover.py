@@ -10,7 +10,7 @@ import numpy as np
 from pdl.errors import UsageError
 from pdl.hints import Range, part
 from pdl_quantum.circuits import Circuit
-from pdl_quantum.templates.patterns import demand_count
+from pdl_quantum.templates.patterns import require_count
 
 
 @part
@@ -24,13 +24,13 @@ def grover(
 
     Errors: UsageError where none is marked, or one that is not there.
     """
-    demand_count("grover", num_qubits=num_qubits)
+    require_count("grover", num_qubits=num_qubits)
     chosen = sorted({int(number) for number in marked})
     if not chosen or chosen[0] < 0 or chosen[-1] >= 1 << num_qubits:
         raise UsageError(f"grover: marked {list(marked)!r:.60}; give numbers from 0 to {(1 << num_qubits) - 1}")
     turn = np.arcsin(np.sqrt(len(chosen) / (1 << num_qubits)))
     rounds = int(np.pi / (4 * turn)) if iterations is None else iterations
-    demand_count("grover", 0, iterations=rounds)
+    require_count("grover", 0, iterations=rounds)
     circuit = Circuit(num_qubits).h()
     for _ in range(rounds):
         for number in chosen:

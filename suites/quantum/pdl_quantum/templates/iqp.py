@@ -7,7 +7,7 @@ from typing import Annotated
 from pdl.errors import UsageError
 from pdl.hints import Range, part
 from pdl_quantum.circuits import Circuit
-from pdl_quantum.templates.patterns import demand_count, subsets
+from pdl_quantum.templates.patterns import require_count, subsets
 from pdl_quantum.templates.words import turn_word
 
 
@@ -20,7 +20,7 @@ def iqp(num_qubits: Annotated[int, Range(1)], *, order: Annotated[int, Range(1)]
 
     Errors: UsageError for counts below 1, and an order above the number of qubits.
     """
-    demand_count("iqp", num_qubits=num_qubits, order=order)
+    require_count("iqp", num_qubits=num_qubits, order=order)
     if order > num_qubits:
         raise UsageError(f"iqp: sets of {order} among {num_qubits} qubits; give an order up to {num_qubits}")
     chosen = list(subsets(num_qubits, order))

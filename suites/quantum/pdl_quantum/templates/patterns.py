@@ -45,11 +45,11 @@ def subsets(num_qubits: int, most: int) -> Iterator[tuple[int, ...]]:
         yield from combinations(range(num_qubits), size)
 
 
-def demand_count(template: str, least: int = 1, **counts: Any) -> None:
+def require_count(template: str, least: int = 1, **counts: Any) -> None:
     """UsageError where one of these is no whole number, or is below the least."""
     for name, value in counts.items():
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
             raise UsageError(f"{template}: {name} is {value!r}; give a whole number from {least} on")
 
 
-__all__ = ["Pattern", "demand_count", "pairs", "subsets"]
+__all__ = ["Pattern", "require_count", "pairs", "subsets"]

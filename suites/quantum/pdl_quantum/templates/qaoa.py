@@ -11,8 +11,8 @@ import numpy as np
 from pdl.errors import UsageError
 from pdl.hints import Range, part
 from pdl_quantum.circuits import Circuit, PauliSum
-from pdl_quantum.templates.patterns import demand_count
-from pdl_quantum.templates.words import demand_hermitian, turn_word
+from pdl_quantum.templates.patterns import require_count
+from pdl_quantum.templates.words import require_hermitian, turn_word
 
 
 @part
@@ -37,8 +37,8 @@ def qaoa(
     Parameters: gamma [layers], beta [layers]. Errors: UsageError for a cost with X or Y, a mixer whose words do not
     commute, groups that overlap.
     """
-    demand_count("qaoa", layers=layers)
-    n = demand_hermitian("qaoa", "cost", cost).num_qubits
+    require_count("qaoa", layers=layers)
+    n = require_hermitian("qaoa", "cost", cost).num_qubits
     strange = next((word for word in cost.terms if set(word) - set("IZ")), None)
     if strange is not None:
         raise UsageError(f"qaoa: the cost has the term {strange}; it must be of I and Z alone")
@@ -91,15 +91,15 @@ def _ring(ring: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _groups(groups: Sequence[Sequence[int]] | None, n: int) -> list[list[int]]:
-    told = [list(range(n))] if groups is None else [[int(q) for q in group] for group in groups]
-    flat = [q for group in told for q in group]
-    if not all(told) or len(set(flat)) < len(flat) or not set(flat) <= set(range(n)):
-        raise UsageError(f"qaoa: groups {told}; each qubit from 0 to {n - 1} may stand in one of them, once")
-    return told
+    parts = [list(range(n))] if groups is None else [[int(q) for q in group] for group in groups]
+    flat = [q for group in parts for q in group]
+    if not all(parts) or len(set(flat)) < len(flat) or not set(flat) <= set(range(n)):
+        raise UsageError(f"qaoa: groups {parts}; each qubit from 0 to {n - 1} may stand in one of them, once")
+    return parts
 
 
 def _commuting(mixer: PauliSum, n: int) -> PauliSum:
-    demand_hermitian("qaoa", "mixer", mixer)
+    require_hermitian("qaoa", "mixer", mixer)
     if mixer.num_qubits != n:
         raise UsageError(f"qaoa: a mixer of {mixer.num_qubits} qubits for a cost of {n}")
     words = list(mixer.terms)

@@ -9,7 +9,7 @@ import numpy as np
 from pdl.errors import UsageError
 from pdl.hints import Range, part
 from pdl_quantum.circuits import Circuit
-from pdl_quantum.templates.patterns import demand_count
+from pdl_quantum.templates.patterns import require_count
 
 
 @part
@@ -28,8 +28,8 @@ def qft(
 
     Errors: UsageError for counts that are too small.
     """
-    demand_count("qft", num_qubits=num_qubits)
-    demand_count("qft", 0, approximation=approximation)
+    require_count("qft", num_qubits=num_qubits)
+    require_count("qft", 0, approximation=approximation)
     circuit = Circuit(num_qubits)
     for qubit in range(num_qubits):
         circuit.h(qubit)
@@ -49,7 +49,7 @@ def phase_estimation(unitary: Circuit, bits: Annotated[int, Range(1)]) -> Circui
 
     The eigenvector is the caller's to prepare. Errors: UsageError for a circuit that holds what is no gate.
     """
-    demand_count("phase_estimation", bits=bits)
+    require_count("phase_estimation", bits=bits)
     if not isinstance(unitary, Circuit):
         raise UsageError(f"phase_estimation: the unitary is {unitary!r:.60}; give a Circuit")
     n = bits + unitary.num_qubits

@@ -8,8 +8,8 @@ from pdl.errors import UsageError
 from pdl.hints import Range, part
 from pdl_quantum.circuits import Circuit, PauliSum
 from pdl_quantum.circuits.angles import angle_of
-from pdl_quantum.templates.patterns import demand_count
-from pdl_quantum.templates.words import demand_hermitian, turn_word
+from pdl_quantum.templates.patterns import require_count
+from pdl_quantum.templates.words import require_hermitian, turn_word
 
 MOST_ORDER = 8  # 2 * 5^3 passes over the terms for a step
 
@@ -26,8 +26,8 @@ def trotter(
     Terms act in the order of the sum; where one meets itself the two are one. The constant of H is a phase, kept for
     those who control the circuit. Errors: UsageError for other orders, and coefficients that are not real.
     """
-    demand_count("trotter", steps=steps)
-    demand_hermitian("trotter", "hamiltonian", hamiltonian)
+    require_count("trotter", steps=steps)
+    require_hermitian("trotter", "hamiltonian", hamiltonian)
     if order not in (1, *range(2, MOST_ORDER + 1, 2)):
         raise UsageError(f"trotter: order {order!r}; give 1, 2, 4, 6 or {MOST_ORDER}")
     terms = [(word, complex(factor).real) for word, factor in hamiltonian.terms.items()]

@@ -21,13 +21,13 @@ def turn_word(circuit: Circuit, word: str, angle: Any) -> None:
         circuit.pauli(angle, letters, *qubits)
 
 
-def demand_hermitian(template: str, argument: str, told: Any) -> PauliSum:
+def require_hermitian(template: str, argument: str, value: Any) -> PauliSum:
     """The sum, with at least one term; UsageError where it is none or has coefficients that are not real."""
-    if not isinstance(told, PauliSum):
-        raise UsageError(f"{template}: {argument} is {told!r:.60}; give a PauliSum")
-    if not told.hermitian or not told.terms:
-        raise UsageError(f"{template}: {argument} must have terms, with real coefficients; it is {told}")
-    return told
+    if not isinstance(value, PauliSum):
+        raise UsageError(f"{template}: {argument} is {value!r:.60}; give a PauliSum")
+    if not value.hermitian or not value.terms:
+        raise UsageError(f"{template}: {argument} must have terms, with real coefficients; it is {value}")
+    return value
 
 
-__all__ = ["demand_hermitian", "turn_word"]
+__all__ = ["require_hermitian", "turn_word"]

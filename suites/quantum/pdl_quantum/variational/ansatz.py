@@ -83,7 +83,7 @@ class Ansatz(Module):
         """The expectation of each state's own Hamiltonian, or of the only one, [num_states]."""
         return own(self(hamiltonians), self.num_states)
 
-    def ask(self, words: pdl.Tensor) -> pdl.Tensor:
+    def expectations_of(self, words: pdl.Tensor) -> pdl.Tensor:
         """Expectations of Pauli words int64 [N, n] as `pdl_quantum.ops.pauli_words` takes them, [N, num_states]."""
         return pauli_words(self.circuit, self.theta, words)
 

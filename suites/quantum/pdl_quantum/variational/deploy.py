@@ -75,7 +75,7 @@ class ObservableQuery(Module):
         self.hamiltonians = model.held()
 
     def forward(self, word: pdl.Tensor, named: pdl.Tensor) -> pdl.Tensor:
-        found, energies = self.model.ask(word), self.model.energies(self.hamiltonians)
+        found, energies = self.model.expectations_of(word), self.model.energies(self.hamiltonians)
         return pdl.where(pdl.equal(named, 1).reshape((-1, 1)), energies.reshape((1, -1)), found)
 
 

@@ -112,7 +112,7 @@ def _state(state: Array, name: str) -> Section:
         for bits, k in likely.items()
     ]
     amplitudes = table(rows, head=("state", "real", "imaginary", "probability"))
-    drawn = histogram(
+    picture = histogram(
         counts(sample(state, SHOTS), n), expected={bits: float(chances[k]) for bits, k in likely.items()}, most=LARGEST
     )
     ones = [chances.reshape(1 << q, 2, -1)[:, 1].sum() for q in range(n)]
@@ -120,7 +120,7 @@ def _state(state: Array, name: str) -> Section:
     said = f"<figcaption>{SHOTS} samples, and probabilities</figcaption>"
     return Section(
         f"State of {name}",
-        f'{amplitudes}<figure class="wide">{drawn}{said}</figure><div class="scroll">{occupied}</div>',
+        f'{amplitudes}<figure class="wide">{picture}{said}</figure><div class="scroll">{occupied}</div>',
     )
 
 

@@ -70,7 +70,7 @@ class Variational(Task):
         return energies.mean()
 
     def evaluate(self, model: Module, batch: Any) -> Loss:
-        """The energies, and the parameters behind them; a bundle is asked for them by name."""
+        """The energies, and the parameters behind them; a bundle gives them by name."""
         if isinstance(model, Deployed):
             energies = model(*energy_query(self.problems[0].num_qubits))[0]
             return Loss(self.total(energies), len(energies), (energies,))

@@ -32,7 +32,7 @@ class VQSD(Variational):
 
     @property
     def spectral(self) -> Spectral:
-        """What is asked."""
+        """The density matrix to diagonalise."""
         found = self.problems[0]
         assert isinstance(found, Spectral)
         return found
@@ -43,7 +43,7 @@ class VQSD(Variational):
         return range(self.spectral.system)
 
     def evaluate(self, model: Module, batch: Any) -> Loss:
-        """The cost, the parameters, and U rho U+; a bundle is asked for its expectations."""
+        """The cost, the parameters, and U rho U+; a bundle answers with its expectations."""
         found = super().evaluate(model, batch)
         if isinstance(model, Deployed):
             rho = pdl.as_tensor(state_from_expectations(model, self.spectral.num_qubits, self.kept))

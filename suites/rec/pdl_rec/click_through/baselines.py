@@ -42,8 +42,8 @@ def baselines(
     if not recipe.model.target.endswith(".LR"):
         with pdl.random.fork_seed(0):
             measured["logistic regression"] = _regression(task, train)
-    asked = task.loader(datasets[split], recipe, training=False, seed=0)
-    return {name: _measured(task, asked, logits) for name, logits in measured.items()}
+    loader = task.loader(datasets[split], recipe, training=False, seed=0)
+    return {name: _measured(task, loader, logits) for name, logits in measured.items()}
 
 
 def _prior(train: Any) -> Callable[[Any], Array]:
@@ -81,9 +81,9 @@ def _regression(task: ClickThrough, train: Any) -> Callable[[Any], Array]:
     return logits
 
 
-def _measured(task: ClickThrough, asked: Any, logits: Callable[[Any], Array]) -> dict[str, float]:
+def _measured(task: ClickThrough, loader: Any, logits: Callable[[Any], Array]) -> dict[str, float]:
     metrics = task.metrics()
-    for batch in asked:
+    for batch in loader:
         task.update_metrics(metrics, Loss(pdl.tensor(0.0), 1, (logits(batch), batch["label"])), batch)
     found = {name: metric.compute() for name, metric in metrics.items()}
     return {name: value for name, value in found.items() if isinstance(value, float)}

@@ -261,8 +261,8 @@ def learn(fields: Mapping[str, FieldSpec], blocks: Callable[[list[str], list[str
             moment.see(values.numbers() if isinstance(values, Text) else values, rows)
         rows += length(block)
     made = {name: _vocabulary(counts[name], fields[name].min_count) for name in names}
-    told = {name: moment.told() for name, moment in moments.items()}
-    return Learned({**known.vocabularies, **made}, {**known.numbers, **told})
+    statistics = {name: moment.statistics() for name, moment in moments.items()}
+    return Learned({**known.vocabularies, **made}, {**known.numbers, **statistics})
 
 
 def _count(counts: Counter[str], column: Text, spec: FieldSpec) -> None:
@@ -298,7 +298,7 @@ class _Moments:
                 least = np.argpartition(self.keys, SAMPLE)[:SAMPLE]
                 self.keys, self.sample = self.keys[least], self.sample[least]
 
-    def told(self) -> dict[str, Any]:
+    def statistics(self) -> dict[str, Any]:
         if self.spec.buckets:
             shares = np.arange(1, self.spec.buckets) / self.spec.buckets
             edges = np.unique(np.quantile(self.sample, shares)) if len(self.sample) else np.empty(0)

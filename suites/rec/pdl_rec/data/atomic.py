@@ -123,9 +123,9 @@ class AtomicSessions(SessionData):
         if min_rating is not None:
             rows = np.flatnonzero(table["rating"] >= min_rating)
             users, items, times = users.take(rows), items.take(rows), times[rows]
-        raw, told = grouped(users, items, times)
+        raw, facts = grouped(users, items, times)
         rules: dict[str, Any] = {"ratios": ratios, "holdout": holdout, "leave_one_out": leave_one_out, "seed": seed}
-        kept, origin = parted("AtomicSessions", raw, split, min_length=min_length, **told, **rules)
+        kept, origin = parted("AtomicSessions", raw, split, min_length=min_length, **facts, **rules)
         super().__init__(kept, items.names, unseen=unseen, source=files.path("inter"), origin=origin)
         self.split = split
         self.fields = {each: files.field("item", each, items) for each in item_fields}

@@ -209,8 +209,8 @@ def _unseen(kind: str, train: Any, later: Any) -> Iterator[Finding]:
     if strange.any():
         total, events = int(counts.sum()), int(counts[strange].sum())
         what = f"{int(strange.sum())} of {int((counts > 0).sum())} {kind} are not in train: {events} of {total} events"
-        told = "are left out (unseen: drop)" if later.unseen == "drop" else "stay in, as misses (unseen: keep)"
-        yield f"{what}, which {told}", "state it with the results, or train on more data", False
+        fate = "are left out (unseen: drop)" if later.unseen == "drop" else "stay in, as misses (unseen: keep)"
+        yield f"{what}, which {fate}", "state it with the results, or train on more data", False
 
 
 def _pair_keys(dataset: InteractionData, like: InteractionData) -> np.ndarray:

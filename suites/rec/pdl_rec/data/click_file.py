@@ -19,7 +19,7 @@ from pdl.hints import Range
 from pdl_rec.data.columns import Columns, Text, joined, length, take
 from pdl_rec.data.reading import Form, Source, locate
 
-TOLD = 32 << 20  # bytes of a file from which on reading it is told of
+PROGRESS_FROM = 32 << 20  # bytes of a file from which on reading it is told of
 
 
 class Encoding(Protocol):
@@ -69,7 +69,7 @@ class Clicks:
         """The rows of the split, in order, block by block: all columns as text, or these, and these as numbers."""
         only = None if text is None else {*text, *numeric}
         if only is not None:
-            self._demand(only)
+            self._require_columns(only)
         joined_to = {key: o for key, o in self.others.items() if only is None or only & set(o.names) - {key}}
         own = (
             None
@@ -77,7 +77,7 @@ class Clicks:
             else {*only, *joined_to} - {n for o in joined_to.values() for n in o.names} | joined_to.keys()
         )
         first = 0
-        tell = self._told if text is not None else _silent
+        tell = self._report_progress if text is not None else _silent
         columns = {n for n in numeric if n not in joined_to}
         for block in (block for source in self.sources for block in source.blocks(columns, own, tell)):
             count = length(block)
@@ -94,11 +94,11 @@ class Clicks:
             if self.limit is not None and first >= self.limit:
                 return
 
-    def _told(self, done: int, total: int) -> None:
-        if total >= TOLD:
+    def _report_progress(self, done: int, total: int) -> None:
+        if total >= PROGRESS_FROM:
             watch.progress(f"reading {self.source.path.name}", done, total)
 
-    def _demand(self, only: set[str]) -> None:
+    def _require_columns(self, only: set[str]) -> None:
         if self.source.form == "slots":
             return
         absent = sorted(only - set(self.columns))
@@ -182,7 +182,7 @@ class ClickFile(Clicks, Dataset):
         if only is None:
             yield self.table
             return
-        self._demand(only)
+        self._require_columns(only)
         if not len(self):
             return
         found: Columns = {}

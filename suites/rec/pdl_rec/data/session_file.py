@@ -68,9 +68,9 @@ class SessionFile(SessionData):
             raise ConfigError(f"SessionFile: session={session}, item={item}, time={time} must be different columns")
         table = read(file, columns, separator=separator, header=header)  # type: ignore[arg-type]
         times = None if time is None else _seconds(table[time], unit)
-        raw, told = grouped(table[session], table[item], times)
+        raw, facts = grouped(table[session], table[item], times)
         rules: dict[str, Any] = {"ratios": ratios, "holdout": holdout, "leave_one_out": leave_one_out, "seed": seed}
-        kept, origin = parted("SessionFile", raw, split, min_length=min_length, **told, **rules)
+        kept, origin = parted("SessionFile", raw, split, min_length=min_length, **facts, **rules)
         super().__init__(kept, table[item].names, unseen=unseen, source=file.name, origin=origin)
         self.split = split
 

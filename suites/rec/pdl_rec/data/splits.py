@@ -69,14 +69,14 @@ def parted(
     return kept, Origin(len(raw), len(raw.items), int(short.sum()), back, together, rule if split else None, named)
 
 
-def _demand(owner: str, split: str, names: Any) -> None:
+def _check_split(owner: str, split: str, names: Any) -> None:
     if split not in names:
         raise ConfigError(f"{owner}: split={split!r} is none of {', '.join(names)}")
 
 
 def _by_ratio(owner: str, sessions: Sessions, split: str, ratios: Mapping[str, float], seed: int) -> Sessions:
     ratios = check_ratios(owner, ratios)
-    _demand(owner, split, ratios)
+    _check_split(owner, split, ratios)
     return sessions.take(stable_split([str(name) for name in sessions.names.tolist()], ratios, split, seed=seed))
 
 
@@ -87,7 +87,7 @@ def _by_time(owner: str, sessions: Sessions, split: str, holdout: Mapping[str, A
     others = [name for name in spans if name not in ("val", "test")]
     if others:
         raise ConfigError(f"{owner}: holdout names {others[0]!r}; it takes val and test, and train is the rest")
-    _demand(owner, split, ("train", *spans))
+    _check_split(owner, split, ("train", *spans))
     ends = sessions.times[sessions.offsets[1:] - 1]
     test_from = ends.max(initial=0.0) - spans.get("test", 0.0)
     val_from = test_from - spans.get("val", 0.0)
@@ -108,7 +108,7 @@ def seconds(owner: str, span: Any) -> float:
 
 
 def _leave_one_out(owner: str, sessions: Sessions, split: str) -> Sessions:
-    _demand(owner, split, SPLITS)
+    _check_split(owner, split, SPLITS)
     without = SPLITS[::-1].index(split)
     lengths = np.maximum(sessions.lengths - without, 0)
     events = _ranges(sessions.offsets[:-1], lengths)

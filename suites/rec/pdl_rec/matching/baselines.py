@@ -59,9 +59,9 @@ def _measure(
     users, items = train.users[order], train.items[order]
     for begin in range(0, len(queries), _AT_ONCE):
         rows = np.arange(begin, min(begin + _AT_ONCE, len(queries)))
-        batch, asked = queries.get_batch(rows), queries.users[rows]
+        batch, queried = queries.get_batch(rows), queries.users[rows]
         had = np.zeros((len(rows), size), np.float32)
-        low, high = np.searchsorted(users, asked), np.searchsorted(users, asked, side="right")
+        low, high = np.searchsorted(users, queried), np.searchsorted(users, queried, side="right")
         for row, (a, b) in enumerate(zip(low, high, strict=True)):
             had[row, items[a:b]] = 1
         scores = score(had)

@@ -156,7 +156,7 @@ class Pairs(Dataset):
         """The batch of these interactions."""
         users, items = self.known.users[indices], self.known.items[indices]
         query = self.reading.query(users, self._history(users, indices), self._age(indices))
-        return {"query": query, "item": items, **self._told_from(users, items, indices)}
+        return {"query": query, "item": items, **self._negatives(users, items, indices)}
 
     def _history(self, users: np.ndarray, rows: np.ndarray) -> np.ndarray | None:
         if "history" not in self.reading.inputs:
@@ -172,24 +172,24 @@ class Pairs(Dataset):
             return None
         return ((self._newest - self.known.times[rows]) / DAY).astype(np.float32)[:, None]
 
-    def _told_from(self, users: np.ndarray, items: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
+    def _negatives(self, users: np.ndarray, items: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
         if self.others == "own":
-            drawn = self.negatives.rows(rows, self.k, epoch=self.epoch, step=0, positives=self.positives, lists=users)
-            return {"others": drawn, **self._log_draws(drawn, self.k)}
+            others = self.negatives.rows(rows, self.k, epoch=self.epoch, step=0, positives=self.positives, lists=users)
+            return {"others": others, **self._log_draws(others, self.k)}
         if self.others == "shared":
-            drawn = self.negatives.shared(self.k, epoch=self.epoch, step=int(rows[0]))
-            return {"others": drawn, "known": self.has(users[:, None], drawn), **self._log_draws(drawn, self.k)}
+            others = self.negatives.shared(self.k, epoch=self.epoch, step=int(rows[0]))
+            return {"others": others, "known": self.has(users[:, None], others), **self._log_draws(others, self.k)}
         if self.others == "in_batch":
             return {"known": self.has(users[:, None], items), **self._log_draws(items, len(items) - 1)}
         known = self.has(users[:, None], np.arange(self.num_items + 1))
         known[np.arange(len(items)), items] = False
         return {"known": known}
 
-    def _log_draws(self, drawn: np.ndarray, k: int) -> dict[str, np.ndarray]:
+    def _log_draws(self, negatives: np.ndarray, k: int) -> dict[str, np.ndarray]:
         """Of k draws; a batch of one query has none, and what is drawn is its own item."""
         if not self.log_draws:
             return {}
-        return {"log_draws": (self.negatives.log_chances[drawn] + np.log(max(k, 1))).astype(np.float32)}
+        return {"log_draws": (self.negatives.log_chances[negatives] + np.log(max(k, 1))).astype(np.float32)}
 
     def has(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
         """Whether each user has each item in training: bool, as the two broadcast."""

@@ -55,8 +55,8 @@ def write_recipe(data: Path) -> str:
 
 def _enough(data: Path, sessions: Sessions) -> Sessions:
     if len(sessions) < FEWEST:
-        told = f"{len(sessions)} sessions of two events or more; at least {FEWEST} are needed"
-        raise fault(data, told, "give more events")
+        shortage = f"{len(sessions)} sessions of two events or more; at least {FEWEST} are needed"
+        raise fault(data, shortage, "give more events")
     return sessions
 
 

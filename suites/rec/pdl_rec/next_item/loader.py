@@ -253,8 +253,8 @@ class WithNegatives:
     def __iter__(self) -> Iterator[Batch]:
         epoch = self.loader.epoch
         for batch in self.loader:
-            drawn = self.draws.shared(self.count, epoch=epoch, step=self.loader.position)
-            yield {**batch, "negatives": drawn}
+            negatives = self.draws.shared(self.count, epoch=epoch, step=self.loader.position)
+            yield {**batch, "negatives": negatives}
 
     def set_epoch(self, epoch: int) -> None:
         self.loader.set_epoch(epoch)

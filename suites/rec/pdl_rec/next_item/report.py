@@ -76,9 +76,9 @@ def examples(data: Prefixes, best: dict[int, np.ndarray], items: Vocabulary) -> 
         sample = data[index]
         known = sample["items"][sample["items"] > 0]
         target = int(sample["target"])
-        told = [f"[{_name(items, int(i))}]" if i == target else _name(items, int(i)) for i in best[index]]
+        shown = [f"[{_name(items, int(i))}]" if i == target else _name(items, int(i)) for i in best[index]]
         session = ", ".join(_name(items, int(i)) for i in known[-NEWEST:])
-        rows.append(("... " * (len(known) > NEWEST) + session, _name(items, target), ", ".join(told)))
+        rows.append(("... " * (len(known) > NEWEST) + session, _name(items, target), ", ".join(shown)))
     return table(rows, head=("session, newest last", "came next", f"recommended, best first ({SHOWN})"))
 
 
