@@ -76,16 +76,16 @@ if sys.platform == "win32":
     import time
 
     def _acquire(handle: BinaryIO, waiting: Callable[[], None]) -> None:
-        told = False
+        announced = False
         while True:
             try:
                 handle.seek(0)
                 msvcrt.locking(handle.fileno(), msvcrt.LK_NBLCK, 1)
                 return
             except PermissionError:
-                if not told:
+                if not announced:
                     waiting()
-                told = True
+                announced = True
                 time.sleep(0.1)
 
 else:

@@ -142,7 +142,7 @@ def _warn(line: str) -> None:
 
 
 tell: Callable[[str], None] = _warn
-"""How a package that is left out is made known; the command line puts its own way here."""
+"""Called with a line about each package that is left out; the command line sets it."""
 
 _broken: dict[str, LeftOut] = {}  # imports that failed, by module
 _reported: set[LeftOut] = set()

@@ -1,4 +1,4 @@
-"""How the hub makes itself known while it fetches: silent but for warnings; the command line puts its own ways here."""
+"""Receivers of progress and warnings, such as those of downloads; the command line sets them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _warn(line: str) -> None:
 
 
 progress: Callable[[str, int, int], None] = _silent
-"""Called with the name that is fetched, the bytes that are there, and those of the whole file."""
+"""Called with the name of a file, the bytes read so far, and those of the whole file."""
 
 note: Callable[[str], None] = _warn
-"""Called with a sentence: a source that had to be passed over although another one helped, a damaged file."""
+"""Called with a warning: a source that failed although another one worked, a damaged file."""

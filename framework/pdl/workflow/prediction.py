@@ -52,7 +52,7 @@ def predict(
     """The predictions of a run, a bundle, a name of the hub, or what `open_model` gave, as plain values; see
     `pdl.runtime.predict.predict` for what an input may be.
 
-    With `save` every prediction is drawn into that folder, and says where under "saved".
+    With `save` every prediction is drawn into a file of that folder, whose path is added under "saved".
     """
     predictor = open_model(model, weights=weights) if isinstance(model, str | Path) else model
     found = predict_each(predictor, inputs, topk=topk, batch_size=batch_size)

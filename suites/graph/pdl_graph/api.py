@@ -1,4 +1,4 @@
-"""The names of pdl_graph: `pdl_graph` has them all, and imports this module when the first is asked for."""
+"""The names of pdl_graph: `pdl_graph` exports all of them and imports this module on first use."""
 
 from __future__ import annotations
 

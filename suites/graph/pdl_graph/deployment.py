@@ -37,9 +37,9 @@ ARRAYS = ("x", "indptr", "indices", "row")
 class InductiveModel:
     """A model that answers for any graph.
 
-    kind    what is asked: "node", its number, "pair", the numbers of two, or the "graph" itself
-    encode  what is computed once for a graph: its arrays -> [N, C], or [1, ...] where the graph is asked for
-    answer  what is asked of that: ([N, C], int64 [n] or [n, 2]) -> [n, ...]; not called for graphs
+    kind    the query: "node", its number, "pair", the numbers of two, or the "graph" itself
+    encode  what is computed once for a graph: its arrays -> [N, C], or [1, ...] for a query about the graph
+    answer  from that and the query: ([N, C], int64 [n] or [n, 2]) -> [n, ...]; not called for graphs
     form    how folders become arrays;    weighted  whether edges have weights
     output  the name of what is answered;    post  the steps behind it;    labels  the names that these give
     reads   the step that makes arrays of what is given, without its `part`; by default "graph", of folders
@@ -116,7 +116,7 @@ class InductiveModel:
 
 
 class ByPosition(Module):
-    """A model with its inputs by position: the arrays of a graph, and what is asked of it."""
+    """A model with its inputs by position: the arrays of a graph, and the query."""
 
     def __init__(self, inductive: InductiveModel) -> None:
         self.model, self.inductive = inductive.model, inductive
@@ -177,7 +177,7 @@ def _nearby_nodes(graph: Graph) -> np.ndarray:
 
 
 def synthetic_graph(form: Form) -> Graph:
-    """A ring of 64 nodes with features drawn at random."""
+    """A ring of 64 nodes with random features."""
     ring, rng = np.arange(64), np.random.default_rng(0)
     x, edges = rng.random((64, form.features), np.float32), rng.random((64, form.attributes), np.float32)
     about = {"x": x, **({"edge_attr": edges} if form.attributes else {})}
@@ -185,7 +185,7 @@ def synthetic_graph(form: Form) -> Graph:
 
 
 def bundle_inputs(parts: Sequence[str], graph: GraphBatch, ask: Any) -> list[Tensor]:
-    """A graph and what is asked of it as the inputs of a bundle, in their order."""
+    """A graph and a query as the inputs of a bundle, in their order."""
     a = graph.adjacency
     given = {
         "x": _dense(graph.x), "indptr": a.indptr, "indices": a.indices, "row": a.row,

@@ -1,4 +1,4 @@
-"""`Graph`: nodes, edges and what is known of them, as NumPy arrays."""
+"""`Graph`: nodes, edges and their features and labels, as NumPy arrays."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Graph:
 
     @staticmethod
     def open(folder: str | Path) -> Graph:
-        """A graph that `save` wrote, as memory maps: what is not looked at is not read."""
+        """A graph that `save` wrote, as memory maps: arrays are read when they are used."""
         return Graph(**storage.open_fields(Path(folder)))
 
     # -- facts ---------------------------------------------------------------------------------------------------------
@@ -255,7 +255,7 @@ class Graph:
         return exchange.to_networkx(self)
 
     def save(self, folder: str | Path) -> Path:
-        """Write the arrays below a folder, for `open`; what is there is replaced once all is written."""
+        """Write the arrays below a folder, for `open`; an existing graph is replaced once all is written."""
         return storage.save(self, Path(folder))
 
 

@@ -1,4 +1,4 @@
-"""What is drawn from lists of neighbours: blocks, walks, nodes that are no neighbours; and parts of a graph.
+"""Sampling from lists of neighbours: blocks, random walks, non-neighbours; and subgraphs.
 
 NumPy in, NumPy out. A graph is its lists of neighbours: `indptr` int64 [N + 1] and `indices` int32 [E], those of node v
 being indices[indptr[v]:indptr[v + 1]]; `pdl.ops.CSR` and `pdl_graph.Graph` have them by these names. Which direction an
@@ -8,7 +8,7 @@ edge has is the caller's business: walks and samples go from v to the ids on its
     outer, inner = near.blocks(nodes, (10, 25), epoch=0, step=17)   # two hops, the outermost block first
     Neighbours(...).walks(starts, 80, epoch=0)                      # int32 [W, 81]
 
-What is drawn is a function of (seed, epoch, step) and of the node, walk or row that it is drawn for: any number of
+A sample is a function of (seed, epoch, step) and of its node, walk or row: any number of
 threads gives the same, and a resumed run goes on as it would have.
 """
 
@@ -69,7 +69,7 @@ class Subgraphs:
 
 
 class Neighbours:
-    """The lists of neighbours of a graph, checked once, and what is drawn from them.
+    """The lists of neighbours of a graph, checked once, and samples from them.
 
     indptr, indices  as above; memory maps are read in place
     weights          [E], finite and not negative: draws are in proportion to them; without, all are as likely
@@ -110,7 +110,7 @@ class Neighbours:
     def blocks(
         self, nodes: Array, fanouts: Sequence[int], *, epoch: int = 0, step: int = 0, replace: bool = False
     ) -> list[Block]:
-        """Neighbours drawn hop by hop, a block for each layer of a net, in the order in which layers run: the last
+        """Neighbours sampled hop by hop, a block for each layer of a net, in the order in which layers run: the last
         block's receiving nodes are `nodes` (int [R], each once), and each block receives for the one behind it.
 
         fanouts   how many neighbours a node gets in each hop, the hop next to `nodes` first; -1: all
@@ -259,7 +259,7 @@ def count(name: str, value: Any, minimum: int = 0) -> int:
 
 
 def check_weights(name: str, weights: Array, n: int) -> None:
-    """UsageError unless these are n numbers that things can be drawn in proportion to."""
+    """UsageError unless these are n sampling weights: finite, not negative, not all 0."""
     if weights.shape != (n,) or not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
         raise UsageError(f"{name} must be {n} finite numbers, not negative and not all 0")
 

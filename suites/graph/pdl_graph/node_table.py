@@ -24,9 +24,9 @@ SAMPLES = 8
 
 @dataclass(frozen=True)
 class NodeTable:
-    """A model that answers for the nodes of its own graph, from a vector of each.
+    """A model that answers queries about the nodes of its training graph from their vectors.
 
-    kind     what is asked: "node" or "pair"
+    kind     the query: "node" or "pair"
     names    of the nodes, numbered from 1
     vectors  [N + 1, C], those of the nodes by number; row 0 is no node's
     answer   (vectors, numbers int64 [n, 1] or [n, 2]) -> [n, ...];    decoder  the module in it that has weights
@@ -46,7 +46,7 @@ class NodeTable:
         self, about: Mapping[str, Any] | None = None, *, beside: Mapping[str, Module] | None = None
     ) -> Deployment:
         """A bundle that holds the vectors and answers by the nodes' names. `beside` are further outputs, without steps:
-        modules by name that read the vector of the (first) node asked for."""
+        modules by name that read the vector of the query's (first) node."""
         return Deployment(
             module=TableLookup(self, beside),
             inputs={"ask": Spec((Dim.symbol("n", 3), 1 if self.kind == "node" else 2), int64)},
@@ -60,12 +60,12 @@ class NodeTable:
         )
 
     def samples(self) -> list[dict[str, Any]]:
-        """A few nodes or pairs to ask for."""
+        """A few example queries: nodes or pairs."""
         return example_pairs(self.names) if self.kind == "pair" else [{"node": name} for name in _some_of(self.names)]
 
 
 class TableLookup(Module):
-    """The vectors of the nodes, and what is answered from them."""
+    """The vectors of the nodes, and the function that answers queries from them."""
 
     vectors: Tensor
 
@@ -96,7 +96,7 @@ def _some_of(names: Vocabulary) -> list[str]:
 
 
 def example_pairs(names: Vocabulary) -> list[dict[str, list[str]]]:
-    """A few pairs to ask for."""
+    """A few example pairs."""
     chosen = _some_of(names)
     return [{"pair": [a, b]} for a, b in zip(chosen, [*chosen[1:], chosen[0]], strict=True)]
 

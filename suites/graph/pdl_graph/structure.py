@@ -1,4 +1,4 @@
-"""What is done to the edges of graphs: put in order, cut out, reversed, merged, counted, laid side by side."""
+"""Operations on edges: sort, induce subgraphs, reverse, merge, count, concatenate."""
 
 from __future__ import annotations
 

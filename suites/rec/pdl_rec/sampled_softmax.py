@@ -1,4 +1,4 @@
-"""The softmax over all items, estimated from some that are drawn."""
+"""Sampled softmax: the softmax over all items, estimated from a sample of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def sampled_softmax(
     """-s + log(exp(s) + sum_j exp(o_j) / E_j) for each row: [N].
 
     positive      s, the scores of the items that were chosen, [N]
-    candidates    o, the scores of drawn items, [N, J]
+    candidates    o, the scores of sampled items, [N, J]
     excluded      bool [N, J]: candidates that count for nothing, such as the positive item itself
     log_expected  ln E_j, [J] or [N, J]: how often item j is expected among the candidates that are not excluded (logQ);
                   1 without it

@@ -1,4 +1,4 @@
-"""What classical methods make of the pictures themselves."""
+"""Classical methods on the pixels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array = np.ndarray
 
 
 def baselines(task: Task, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
-    """The most frequent class, logistic regression and the nearest neighbour, on pictures as they are prepared for
+    """The most frequent class, logistic regression and the nearest neighbour, on images as they are prepared for
     evaluation, averaged to at most 16 x 16 pixels, and at most 10,000 of the training data."""
     train = datasets["train"]
     if not isinstance(train, Dataset):

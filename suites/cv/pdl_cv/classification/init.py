@@ -1,4 +1,4 @@
-"""A recipe for a folder of pictures, as `pdl init cv.classification --data DIR` writes it."""
+"""A recipe for a folder of images, as `pdl init cv.classification --data DIR` writes it."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def write_recipe(data: Path) -> str:
 
 
 def epochs(samples: int) -> int:
-    """Enough for about 60,000 pictures seen, from 10 to 100."""
+    """Enough for about 60,000 training samples, from 10 to 100."""
     return int(np.clip(round(60_000 / max(samples, 1)), 10, 100))
 
 
 def batch_size(samples: int) -> int:
-    """At least about ten steps an epoch, from 8 to 64 pictures each."""
+    """At least about ten steps an epoch, from 8 to 64 images each."""
     return next((size for size in (64, 32, 16) if samples >= 10 * size), 8)
 
 
@@ -83,7 +83,7 @@ def _split(data: Path, split: str, have: dict[str, bool], ratios: str, gray: boo
 
 
 def _looks(train: ImageFolder) -> tuple[int, bool]:
-    """(the median of the shorter side, whether all pictures are gray) of a few pictures."""
+    """(the median of the shorter side, whether all images are gray) of a few images."""
     sides, gray = [], True
     for index in np.unique(np.linspace(0, len(train) - 1, LOOKED_AT).astype(int)):
         try:

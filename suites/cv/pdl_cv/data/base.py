@@ -50,7 +50,7 @@ class ImageArrays(ArrayDataset):
 
 
 class ImageFiles(Dataset):
-    """Images that are read from their files when asked for: sample i is {"image": uint8 [H, W, C], "label": int}. With
+    """Images that are read from their files on access: sample i is {"image": uint8 [H, W, C], "label": int}. With
     `per_class`, so many of each class (see `choose`).
     """
 

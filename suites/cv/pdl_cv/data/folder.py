@@ -21,7 +21,7 @@ SPLIT_FOLDERS = {"train": ("train", "training"), "val": ("val", "valid", "valida
 
 
 class ImageFolder(ImageFiles):
-    """A folder for each class, below it the pictures (at any depth); sorted by name, so the order never changes.
+    """A folder for each class with its images at any depth; sorted by name, so the order never changes.
 
     root        the folder; a relative one is also looked for under PDL_DATA
     split       None: the classes lie in `root`. Otherwise train, val or test (or a folder of your own):
@@ -33,7 +33,7 @@ class ImageFolder(ImageFiles):
     mode        rgb or gray
     extensions  which files are pictures, lower case
     allow_empty accept classes without pictures
-    per_class   only so many pictures of each class (of this split), drawn with `seed`
+    per_class   only so many images of each class (of this split), drawn with `seed`
     """
 
     def __init__(self, root: str | Path, *, split: str | None = None, ratios: Mapping[str, float] | None = None,

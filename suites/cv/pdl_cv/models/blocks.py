@@ -125,7 +125,7 @@ class Auxiliary(NamedTuple):
 
 
 def require_size(net: nn.Module, x: pdl.Tensor, least: int) -> None:
-    """Raise where pictures x [N, H, W, C] are too small for a net."""
+    """Raise where images x [N, H, W, C] are too small for a net."""
     if x.ndim != 4:
         raise ShapeError(f"{type(net).__name__}: x {x.shape} has {x.ndim} dimensions, expected 4: [N, H, W, C]")
     height, width = x.shape[1:3]

@@ -128,7 +128,7 @@ class InceptionC(nn.Module):
 
 
 class InceptionV4(nn.Module):
-    """x [N, H, W, in_channels] -> logits [N, num_classes]; figure 9 of the paper, for pictures of 299 x 299.
+    """x [N, H, W, in_channels] -> logits [N, num_classes]; figure 9 of the paper, for images of 299 x 299.
 
     H and W are at least 75. The paper's `dropout` is 0.2. `pretrained`: a name of the hub or a file.
     """

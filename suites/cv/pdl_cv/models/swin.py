@@ -94,7 +94,7 @@ class WindowAttention(nn.Module):
         return pdl.reshape(pdl.permute_dims(y, (0, 1, 3, 2, 4, 5)), (n, *size, self.dim))
 
     def bias(self) -> pdl.Tensor:
-        """What is added to the scores: [heads, window^2, window^2]."""
+        """The relative position bias: [heads, window^2, window^2]."""
         places = self.window**2
         rows = pdl.take(self.relative_position_bias_table, pdl.tensor(relative_positions(self.window)), axis=0)
         return pdl.permute_dims(pdl.reshape(rows, (places, places, self.heads)), (2, 0, 1))

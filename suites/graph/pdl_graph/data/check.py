@@ -1,4 +1,4 @@
-"""Look graphs over before training: edges, features, weights. `notes` counts what is worth knowing and is no fault."""
+"""Checks of graphs before training: edges, features, weights. `notes` has remarks that are no faults."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Finding = tuple[str, str, bool]
 
 
 def check_graph(graph: Graph, *, path: str | None = None) -> list[Fault]:
-    """What is wrong with a graph: edges twice, one-way edges of an undirected one, features and weights that are no
+    """Faults of a graph: edges twice, one-way edges of an undirected one, features and weights that are no
     finite numbers, features that are the same for all nodes, negative weights; `notes` are warnings too."""
     return [
         Fault(path, None, what, advice, severity="error" if hard else "warning")
@@ -25,7 +25,7 @@ def check_graph(graph: Graph, *, path: str | None = None) -> list[Fault]:
 
 
 def notes(graph: Graph) -> list[str]:
-    """What is worth knowing of a graph and is no fault: "48 of 3,327 nodes have no edges"."""
+    """Remarks on a graph that are no faults: "48 of 3,327 nodes have no edges"."""
     about, n = graph.describe(), graph.num_nodes
     found = []
     if about["isolated nodes"]:

@@ -39,7 +39,7 @@ class Table:
         return fault(self.path, what, advice, **{"line": self.lines[row]} if len(self.lines) else {"index": row})
 
     def text(self, name: str) -> list[str]:
-        """A column as text; what is missing is empty."""
+        """A column as text; missing values are empty."""
         held = self.columns[name]
         return held if isinstance(held, list) else [_text(each) for each in held.tolist()]
 
@@ -60,7 +60,7 @@ class Table:
 
 
 def _text(value: Any) -> str:
-    """What is missing is empty; whole numbers, floats in parquet where some are missing, are without a point."""
+    """Missing values are empty; integers that parquet stores as floats, because some are missing, have no point."""
     if value is None or value != value:
         return ""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

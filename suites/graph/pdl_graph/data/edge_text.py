@@ -130,7 +130,7 @@ def _regular(text: bytes, kinds: np.ndarray, columns: int) -> bool:
 
 
 def _bad_line(path: Path, block: bytes, first: int, columns: int) -> DataFault:
-    """Which line it is, and what is wrong with it."""
+    """The number of the faulty line, and its fault."""
     shape = "source target" if columns == 2 else "source target weight"
     for number, raw in enumerate(block.split(b"\n"), first):
         words = re.split(r"[ \t\r,;]+", raw.decode("utf-8", "replace").strip())

@@ -15,7 +15,7 @@ from pdl_graph.steps.molecules import MoleculeForm
 
 
 class GraphSet(Dataset):
-    """Graphs, and what is to be predicted of each: a class, or numbers.
+    """Graphs, each with a class or target numbers.
 
     graphs    the samples
     classes   names of the classes, where there are classes: `labels` int64 [G] numbers them
@@ -48,7 +48,7 @@ class GraphSet(Dataset):
 
 
 class Chosen:
-    """What is left of a `GraphSet` under `pdl.data.Subset`s and `Few`s: the same fields, those samples."""
+    """A `GraphSet` without the samples that `pdl.data.Subset`s and `Few`s leave out."""
 
     def __init__(self, dataset: Any) -> None:
         base, rows = unwrap(dataset)

@@ -29,7 +29,7 @@ def draw_edges(y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def draw_words(y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """bool [N, WORDS]: each class has words of its own, which its nodes use more often."""
+    """bool [N, WORDS]: the words that nodes of each class use more often."""
     classes, words = int(y.max()) + 1, 12
     own = rng.permutation(WORDS)[: classes * (WORDS // classes)].reshape(classes, -1)
     chosen = np.where(

@@ -1,4 +1,4 @@
-"""Where files of graphs lie, and what is read of them once for all splits."""
+"""Where files of graphs are, and a cache of what all splits read from them."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from pdl_graph.node import check as node
 
 
 def check_recipe(recipe: Recipe, progress: Any = None) -> list[Fault]:
-    """What is wrong with the pairs, or the nodes, of a recipe."""
+    """Faults of a recipe's pairs or nodes."""
     pairs = recipe.data.source is not None and issubclass(recipe.data.source.cls, EdgeSplit)
     return (link if pairs else node).check_recipe(recipe, progress)
 

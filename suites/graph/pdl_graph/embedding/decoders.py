@@ -1,4 +1,4 @@
-"""What is read off an embedding to measure it: the chance of an edge, or of labels, by logistic regression."""
+"""Decoders that measure an embedding: the probability of an edge, or of labels, by logistic regression."""
 
 from __future__ import annotations
 

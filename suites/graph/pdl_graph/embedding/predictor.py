@@ -20,7 +20,7 @@ from pdl_graph.steps.nodes import NodeOrPair
 class NodesAndPairs:
     """A run that knows the nodes most like a node and the probability of an edge between two.
 
-    deployments  how it answers for a "node" and for a "pair", made when one is first asked for
+    deployments  how it answers for a "node" and for a "pair", made on first use
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The task: a vector for every node of a graph, of its edges alone, good for what is asked of it later."""
+"""The task: a vector for every node, learned from the edges alone, for tasks that are not known yet."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class NodeEmbedding(Task):
                               many as a node has (Perozzi et al., arXiv 1403.6652, 5.1.2). Walks use the whole graph
 
     num_negatives  nodes that each context is compared with, in the mean over
-    num_shared     nodes drawn for each batch, for all its contexts together
+    num_shared     negatives of a batch, shared by all its contexts
     operator       hadamard, average, l1 or l2, see `pdl_graph.embedding.decoders`
     l2             of the regression, see `pdl_graph.embedding.logistic`
     examples       edges of training that it learns of, at most
@@ -131,7 +131,7 @@ class NodeEmbedding(Task):
 
     # -- building ------------------------------------------------------------------------------------------------------
     def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
-        """Find the graph, which all splits must share, and what is asked of its nodes."""
+        """Find the graph, which all splits must share, and the kind of query: nodes or pairs."""
         self._train = datasets.get("train", self._train)
         for split, dataset in datasets.items():
             base, graph = unwrap(dataset)[0], graph_of(dataset)

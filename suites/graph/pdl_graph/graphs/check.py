@@ -1,4 +1,4 @@
-"""Look data sets of whole graphs over before training: the graphs, what is known of them, what splits share."""
+"""Checks of data sets of whole graphs before training: graphs, labels and targets, overlap of splits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check_recipe(recipe: Recipe, progress: Progress | None = None) -> list[Fault
 
 
 def check_sets(datasets: Mapping[str, Source], *, progress: Progress | None = None) -> list[Fault]:
-    """What is wrong with data sets of whole graphs, by split: a list, empty where all is well.
+    """Faults of data sets of whole graphs, by split; an empty list if there are none.
 
     of the graphs   the errors of `check_graph`, of the first few graphs that have any; graphs without nodes or edges;
                     features of different widths
@@ -63,7 +63,7 @@ def _placed(found: Chosen, split: str, finding: Finding) -> Fault:
 
 
 def _graphs(found: Chosen) -> Iterator[Finding]:
-    """What is wrong with graphs on their own."""
+    """Faults of single graphs."""
     faulty = [(at, errors) for at, graph in enumerate(found.graphs) if (errors := _errors(graph))]
     for at, errors in faulty[:LISTED]:
         yield from ((at, each.what, each.advice, True) for each in errors)

@@ -144,7 +144,7 @@ def deployed_outputs(model: Any, graph: Any) -> pdl.Tensor:
 
 
 def apart(graph: GraphBatch) -> list[GraphBatch]:
-    """The graphs of a batch, each as one of its own."""
+    """The single graphs of a batch."""
     a = graph.adjacency
     ends = np.searchsorted(graph.graph, np.arange(graph.num_graphs + 1))
     made = []

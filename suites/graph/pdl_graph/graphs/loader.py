@@ -39,7 +39,7 @@ class Batches(Dataset):
         return self.get_batch(np.array([index]))
 
     def get_batch(self, indices: np.ndarray) -> Batch:
-        """The graphs at `indices` as one, and what is known of each."""
+        """The graphs at `indices` as one batch, with their labels or targets."""
         answers: dict[str, Any] = {name: values[indices] for name, values in self.answers.items()}
         return {"graph": self.packed.take(indices), **answers}
 

@@ -44,7 +44,7 @@ def baselines(
 
 
 class Counting:
-    """Counts of training facts, all asked in both directions: relation r + inverse * (num_relations + 1) leads from an
+    """Counts of training facts, as queries in both directions: relation r + inverse * (num_relations + 1) leads from an
     entity to an answer.
 
     frequency  float32 [directed relations, num_entities + 1], below 1

@@ -1,4 +1,4 @@
-"""Look facts over before training: what is said twice, what leaks, what training does not know, which relations are
+"""Checks of facts before training: repeated ones, leaks, unknown entities and relations, which relations are
 inverse to others."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Finding = tuple[str, str, bool]
 
 
 def check_triples(datasets: Mapping[str, Source], *, progress: Progress | None = None) -> list[Fault]:
-    """What is wrong with the facts of these splits: a list of faults, empty where all is well.
+    """Faults of the facts of these splits; an empty list if there are none.
 
     An error are facts of val or test that training states, too. Warnings are facts that a split states twice, entities
     and relations that training lacks, and relations whose facts are, for the most part, the inverse ones of another: a

@@ -31,7 +31,7 @@ class KnownAnswers:
 
 
 def queries(facts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """(entity, relation, inverse, answer), int64 [2 T] each: the tail of every fact is asked for, then every head."""
+    """(entity, relation, inverse, answer), int64 [2 T] each: every fact as a query for its tail, then for its head."""
     head, relation, tail = facts.astype(np.int64).T
     inverse = np.repeat(np.arange(2), len(facts))
     return np.concatenate([head, tail]), np.tile(relation, 2), inverse, np.concatenate([tail, head])

@@ -1,4 +1,4 @@
-"""Look pairs of nodes over before training: what must not be known, and what is not there."""
+"""Checks of pairs of nodes before training: leaks between splits, missing nodes."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import pdl
 
 
 def balanced_loss(logits: Any, label: Any) -> pdl.Tensor:
-    """Half the mean cross-entropy of the ones and half that of the zeros; of what is not there, nothing."""
+    """Half the mean cross-entropy of the ones plus half that of the zeros; an empty part counts 0."""
     label = pdl.as_tensor(label).astype(pdl.float32)
     ones = label.sum()
     zeros = (1.0 - label).sum()

@@ -82,7 +82,7 @@ def plane(graph: Graph, vectors: Array) -> Section:
 
 
 def neighbourhood(graph: Graph, pairs: Array, scores: Array, labels: Array) -> list[Section]:
-    """What is around one of the edges that were to be found: its nodes and their neighbours, as many as fit."""
+    """The surroundings of a test edge: its nodes and their neighbours, as many as fit."""
     edges, degree = np.flatnonzero(labels == 1), graph.in_degree()
     if len(pairs) != len(labels) or not len(edges):
         return []

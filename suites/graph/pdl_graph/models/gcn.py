@@ -19,7 +19,7 @@ class GCNConv(Module):
     """y = S dropout(x) W + b with S = D^-1/2 A D^-1/2: Kipf & Welling, "Semi-supervised classification with graph
     convolutional networks", arXiv 1609.02907, equation 2 (A there has self-loops; the graph given here should, too).
 
-    dropout  of x; W is drawn as Glorot & Bengio do, b = 0
+    dropout  of x; W is initialised as in Glorot & Bengio, b = 0
     """
 
     def __init__(self, in_features: Size, out_features: Size, *, bias: bool = True, dropout: Rate = 0.0) -> None:
@@ -38,7 +38,7 @@ class GCNConv(Module):
 
 
 class GCN(GraphModel):
-    """Z = S relu(S X W_1 + b_1) W_2 + b_2 with dropout of X and of what is between: Kipf & Welling, arXiv 1609.02907.
+    """Z = S relu(S X W_1 + b_1) W_2 + b_2 with dropout of X and of the hidden layer: Kipf & Welling, arXiv 1609.02907.
 
     hidden  width of the layers between;  num_layers  how many there are in all;  dropout  before each
     """

@@ -72,7 +72,7 @@ class LinkModel(Module):
         raise NotImplementedError(f"{type(self).__name__} must define embed")
 
     def encode(self, graph: GraphBatch) -> tuple[Tensor, Tensor | None]:
-        """Vectors to learn from, which may be drawn at random, and what is to be added to the loss."""
+        """Vectors to learn from, possibly sampled (as in a VAE), and the term to add to the loss."""
         return self.embed(graph), None
 
     def decode(self, vectors: Tensor, pair: Any) -> Tensor:

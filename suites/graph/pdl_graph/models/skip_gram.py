@@ -66,9 +66,9 @@ class SkipGram(Module):
     """Base of the models that give each node a vector x and, as the context of others, a vector c, by telling the
     contexts of a node from other nodes (skip-gram with negative sampling: Mikolov et al., arXiv 1310.4546):
 
-        - log s(x_u c_v) - k E_n log s(- x_u c_n)    for u and its context v; n is drawn by degree ** 0.75
+        - log s(x_u c_v) - k E_n log s(- x_u c_n)    for u and its context v; n ~ degree ** 0.75
 
-    The expectation is the mean over the nodes that a batch has drawn for all its contexts together.
+    The expectation is the mean over the negatives that all contexts of a batch share.
 
     num_nodes   tables have one row more: row 0 is no node's, row i + 1 node i's
     dim         numbers in the vector of a node
@@ -99,7 +99,7 @@ class SkipGram(Module):
         raise NotImplementedError(f"{type(self).__name__} must define sampler")
 
     def loss(self, sequences: Tensor, negatives: Tensor, num_negatives: int) -> Tensor:
-        """The mean over the contexts of a batch: int64 [S, L], int64 [K] drawn nodes, the k of the formula."""
+        """The mean over the contexts of a batch: int64 [S, L], int64 [K] negatives, the k of the formula."""
         raise NotImplementedError(f"{type(self).__name__} must define loss")
 
     def vectors(self) -> Tensor:

@@ -62,7 +62,7 @@ class VGAE(GAE):
     """The same with a normal distribution for each node, z_i ~ N(mean_i, exp(logstd_i)^2), where
     mean = S relu(S X W_0) W_1 and logstd = S relu(S X W_0) W_2 (arXiv 1611.07308, section 2).
 
-    What is learned from is drawn by z = mean + exp(logstd) noise; `kl` / N times the mean over nodes of the divergence
+    Training samples z = mean + exp(logstd) noise; `kl` / N times the mean over nodes of the divergence
     from N(0, 1), as in the authors' code, is added to the loss. Nodes are embedded by their means.
 
     kl   weight of the divergence: 1 is the paper's

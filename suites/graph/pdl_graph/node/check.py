@@ -21,7 +21,7 @@ def check_recipe(recipe: Recipe, progress: Progress | None = None) -> list[Fault
 
 
 def check_nodes(datasets: Mapping[str, Source], *, progress: Progress | None = None) -> list[Fault]:
-    """What is wrong with data sets of nodes, by split: a list, empty where all is well.
+    """Faults of data sets of nodes, by split; an empty list if there are none.
 
     of the graph    see `check_graph`; once for a graph that splits share
     in a split      no nodes, nodes without a label, classes that training lacks, features of another width

@@ -53,7 +53,7 @@ class NeighbourSampler:
         return [self.read(block, features=layer == 0) for layer, block in enumerate(found)]
 
     def read(self, block: Block, *, features: bool) -> GraphBatch:
-        """A block with what is known of its edges, and of its nodes if asked for."""
+        """A block with the features of its edges, and on request of its nodes."""
         edge: dict[str, Any] = {
             name: None if getattr(self.graph, name) is None else getattr(self.graph, name)[block.edges]
             for name in _EDGE

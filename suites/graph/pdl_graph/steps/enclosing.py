@@ -161,7 +161,7 @@ def drnl(row: Array, column: Array, first: Array, count: int) -> Array:
 
 
 def _distances(row: Array, column: Array, source: Array, closed: Array, count: int) -> Array:
-    """Steps from the nearest of `source`, -1 for what is not reached without passing through `closed`, int64."""
+    """Steps from the nearest of `source`, int64; -1 for nodes that are reached through `closed` only, or not at all."""
     far = np.full(count, -1)
     far[closed] = -2
     far[source] = 0

@@ -69,7 +69,7 @@ class Form:
         return {"x": self._x(graph), **found, **self._of_edges(graph, edge)}
 
     def _of_edges(self, graph: GraphFolder, edge: Array) -> dict[str, Array]:
-        """What is known of edges, by their numbers; of added loops (-1) a weight of 1 and zeros."""
+        """Features of edges, by their numbers; added loops (-1) have a weight of 1 and zeros."""
         have = 0 if graph.attributes is None else graph.attributes.shape[1]
         if self.attributes and have != self.attributes:
             raise DataError(f"{graph.path}: {have} attributes an edge; the model reads {self.attributes}")
@@ -103,7 +103,7 @@ class GraphArrays(InputStep):
         raise NotImplementedError
 
     def query_array(self, item: Any, graph: GraphFolder) -> Array:
-        """What is asked of it: the part "ask"."""
+        """The query as an array: the part "ask"."""
         raise UsageError(f"{self.name}: nothing is asked of a graph but what it is, so there is no part 'ask'")
 
     def parse(self, item: Any, sample: Sample) -> Array:
@@ -130,7 +130,7 @@ class GraphArrays(InputStep):
 
 
 class GraphInput(GraphArrays):
-    """A graph, and what is asked of it -> one of the arrays of a net, by `part`: those of `Form.arrays`, shared by all
+    """A graph and a query -> one of the arrays of a net, by `part`: those of `Form.arrays`, shared by all
     that is asked of a graph together; or "ask", what is asked: the number of a node, int64 [], or of the two of a pair,
     int64 [2].
 
@@ -199,7 +199,7 @@ class GraphInput(GraphArrays):
         return ":".join(query["pair"]) if self.kind == "pair" else str(query.get(self.kind))
 
     def file(self, path: str | Path) -> Iterator[Input]:
-        """All that can be asked of a folder: each of its nodes, or the graph itself."""
+        """All queries about a folder: each of its nodes, or the graph itself."""
         if self.kind == "graph":
             return iter([Input(str(path), {"graph": str(path)})])
         if self.kind == "node":

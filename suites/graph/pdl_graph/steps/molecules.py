@@ -54,7 +54,7 @@ BONDS: dict[str, Group] = {
 
 @dataclass(frozen=True)
 class MoleculeForm:
-    """How molecules become graphs: what is read of atoms and of bonds, as names of `ATOMS` and `BONDS`, side by side.
+    """How molecules become graphs: the features of atoms and of bonds, as names of `ATOMS` and `BONDS`, side by side.
 
     A property with values is one-hot, the last of its columns for any other value; hydrogens are counted at the atoms
     that hold them and are no nodes, unless a SMILES says more of one, such as [2H].

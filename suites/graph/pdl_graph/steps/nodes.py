@@ -20,7 +20,7 @@ OWN = "this model knows the nodes of its own graph alone, by name"
 
 
 class NodeInput(NamesOf, InputStep):
-    """What is asked of a graph that the model knows -> numbers of nodes in a vocabulary, int64 [1] of a node or [2] of
+    """A query about the training graph -> numbers of nodes in a vocabulary, int64 [1] of a node or [2] of
     a pair, as `kind` says. An item is {"node": name} or {"pair": [name, name]}, or without its key."""
 
     name = "nodes"
@@ -40,7 +40,7 @@ class NodeInput(NamesOf, InputStep):
         return numbers
 
     def names_in(self, item: Any) -> Sequence[str]:
-        """The names of the node or the pair that is asked for."""
+        """The names of the node or pair of the query."""
         if isinstance(item, Mapping):
             if "graph" in item:
                 raise UsageError(f"{item['graph']}: {OWN}; leave the graph out")
@@ -77,7 +77,7 @@ class NodeInput(NamesOf, InputStep):
 
 class NodeOrPair(InputStep):
     """Names of nodes, or of pairs of them: {"node": name} or a name, and {"pair": [name, name]}. For runs, and no
-    bundle: what is asked decides what is computed."""
+    bundle: the query decides what is computed."""
 
     name, takes, about = "node_or_pair", "node", "a file with a node on each line"
 

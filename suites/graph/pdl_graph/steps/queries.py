@@ -1,4 +1,4 @@
-"""What is asked of a graph: nodes and pairs of nodes, as options of `pdl predict` and as inputs."""
+"""Queries about a graph: nodes and pairs of nodes, as options of `pdl predict` and as inputs."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class SubgraphInput(NamesOf, InputStep):
 
     @cached_property
     def own(self) -> Neighbours:
-        """The graph in the bundle, which is looked over when it is first asked for."""
+        """The graph in the bundle, checked on first use."""
         made = _shared(*(self._constants[f"{self.graph}.{name}"] for name in ARRAYS))
         if len(made) != len(self.names):
             raise DataError(f"{self.name}: {len(self.names):,} names for the {len(made):,} nodes of the graph")
@@ -78,7 +78,7 @@ class SubgraphInput(NamesOf, InputStep):
         return np.stack([zeros, np.repeat(np.arange(len(cut.nodes)), degree), cut.indices.astype(np.int64)], axis=1)
 
     def _found(self, item: Any) -> tuple[Neighbours, tuple[int, int]]:
-        """The graph that is asked of, and the numbers of the two nodes."""
+        """The graph of the query, and the numbers of the two nodes."""
         first, second = self._pair(item)
         if first == second:
             raise DataError(f"the pair {first}:{second} is of one node; two are asked for")

@@ -30,8 +30,8 @@ class TripleQuery(InputStep):
         inverse   0                     1
 
     An item is a row as `pdl.runtime.fields.as_row` takes it: {"head": "a", "relation": "r"} or {"relation": "r",
-    "tail": "b"}; what is asked for is left out, empty or "?". Other columns are not read. DataError where it is no such
-    row, or where a name is not known: it says which is the nearest.
+    "tail": "b"}; the missing entity is left out, empty or "?". Other columns are not read. DataError for
+    anything else, and for unknown names: it has the nearest known one.
     """
 
     name = "triple_query"
@@ -87,7 +87,7 @@ class TripleQuery(InputStep):
 
 
 def query_of(item: Any) -> tuple[str | None, str, str | None]:
-    """(head, relation, tail) of a query, of which the one that is asked for is None; DataError for what is none."""
+    """(head, relation, tail) of a query, the missing one of which is None; DataError for anything else."""
     row = as_row(item)
     head, relation, tail = (_name(row, column) for column in COLUMNS)
     shown = f"the query {str(item)[:80]!r}"

@@ -60,7 +60,7 @@ def bundle_inputs(graph: GraphBatch) -> list[Tensor]:
 
 
 class OwnGraph(Mapping[str, np.ndarray]):
-    """The arrays of the graph of a run, which is opened when it is first asked for: the constants of its bundle."""
+    """The arrays of a run's graph, opened on first use: the constants of its bundle."""
 
     def __init__(self, graph: Callable[[], Graph]) -> None:
         self.graph = graph

@@ -32,7 +32,7 @@ class SubgraphLinks(LinkPrediction):
 
     hops           nodes within so many steps of either node are read: 1 or more; None: 1 or 2, chosen on the validation
                    pairs (`hops_by_validation`)
-    max_nodes      so many, drawn at random, of those that are new in a hop; all by default
+    max_nodes      at most so many, sampled at random, of those that are new in a hop; all by default
     num_negatives  pairs without an edge for each edge of training, drawn once, by the split's seed, among those that
                    the message graph does not join
     keep           share of the training subgraphs that keep at most so many nodes as sort pooling does, where the

@@ -40,7 +40,7 @@ class AdaptVQE(VQE):
         self.threshold = threshold
 
     def step(self, model: Module, batch: Any) -> Loss:
-        """The energy of the circuit as the batch says it is, so that each has a program of its own."""
+        """The energy of the circuit as the batch says it is, so that each is compiled separately."""
         assert isinstance(model, AdaptAnsatz)
         circuit = model.with_operators(batch["operators"])
         energies = circuit_expectation(circuit, [self.problems[0].hamiltonian], model.theta)

@@ -19,7 +19,7 @@ MOST = 12
 
 @dataclass(frozen=True, eq=False)
 class CliffordShadow:
-    """The stabiliser states that measurements in evenly drawn stabiliser bases gave, complex128 [shots, 2^n].
+    """The stabiliser states that measurements in uniformly random stabiliser bases gave, complex128 [shots, 2^n].
 
     A random Clifford circuit and a measurement of all qubits is a measurement in such a basis: of n independent Pauli
     products that commute, all sets of which are equally likely. They are measured one after the other.

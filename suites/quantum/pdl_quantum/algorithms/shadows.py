@@ -17,7 +17,7 @@ LETTERS = "XYZ"
 
 @dataclass(frozen=True, eq=False)
 class PauliShadow:
-    """Measurements of every qubit along X, Y or Z, drawn anew for each shot.
+    """Measurements of every qubit along X, Y or Z, chosen at random for each shot.
 
     bases   uint8 [shots, n]: 0, 1, 2 for X, Y, Z;    outcomes  int8 [shots, n]: 1 or -1
     """
@@ -27,7 +27,7 @@ class PauliShadow:
 
     @staticmethod
     def measure(state: Any, shots: int, *, seed: int = 0) -> PauliShadow:
-        """Of a state complex [2^n]; shots along the same axes are drawn of one turned state."""
+        """Of a state complex [2^n]; shots along the same axes are sampled from the same rotated state."""
         z = checked_state(state, shots)
         n = len(z).bit_length() - 1
         rng = np.random.default_rng(seed)

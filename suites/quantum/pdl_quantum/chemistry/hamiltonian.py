@@ -1,4 +1,4 @@
-"""Hamiltonians of molecules as qubits, with what is known of them."""
+"""Qubit Hamiltonians of molecules, with reference energies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pdl_quantum.spectrum import Sector, levels
 SMALL = 1e-8
 """Hartree below which a term counts as absent where symmetries are looked for."""
 SOLVED = 16
-"""The most spin orbitals for which exact energies are computed unasked."""
+"""The most spin orbitals for which exact energies are computed by default."""
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ def times(a: Mapping[Masks, complex], b: Mapping[Masks, complex]) -> dict[Masks,
 
 
 def sum_of(terms: Mapping[Masks, complex], num_qubits: int, tolerance: float = 1e-12) -> PauliSum:
-    """A `PauliSum`, without what is as good as 0; coefficients that are real are floats."""
+    """A `PauliSum` without negligible coefficients; real ones are floats."""
     made: dict[str, complex] = {}
     for masks, value in terms.items():
         word, factor = word_of(masks, num_qubits)
@@ -69,7 +69,7 @@ def span(vectors: Iterable[int]) -> list[int]:
 
 
 def reduced(vector: int, basis: Iterable[int]) -> int:
-    """What is left of a vector after those of a reduced basis; 0 where it lies in their span."""
+    """A vector reduced by those of a basis (over GF(2)); 0 if it lies in their span."""
     for each in basis:
         if vector >> each.bit_length() - 1 & 1:
             vector ^= each

@@ -1,4 +1,4 @@
-"""What is counted of electrons: their number, and their spin. Even modes hold spins up, odd ones down."""
+"""Operators of the number and the spin of electrons. Even modes are spin up, odd ones spin down."""
 
 from __future__ import annotations
 

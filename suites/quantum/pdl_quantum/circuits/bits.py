@@ -1,4 +1,4 @@
-"""Classical bits of circuits: which of them are still asked for, and which measurements may wait for the end."""
+"""Classical bits of circuits: which are still read, and which measurements can be deferred to the end."""
 
 from __future__ import annotations
 

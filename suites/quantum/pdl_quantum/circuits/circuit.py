@@ -19,7 +19,7 @@ from pdl_quantum.circuits.schedule import LOCAL, RUN
 
 Array = np.ndarray
 MOST_MATRIX = 12
-"""Qubits of a circuit whose matrix is asked for: 268 MB."""
+"""The most qubits for which `matrix` works: 268 MB."""
 
 
 class Circuit(Building):

@@ -50,7 +50,7 @@ def entropy(rho: Array) -> Array:
 
 
 def partial_trace(rho: Array, keep: Sequence[int]) -> Array:
-    """What is left of rho where only the qubits `keep` are looked at, in that order: [..., 2^k, 2^k]."""
+    """The reduced density matrix of the qubits `keep`, in that order (partial trace): [..., 2^k, 2^k]."""
     held = np.asarray(rho)
     n = held.shape[-1].bit_length() - 1
     wanted = [int(q) for q in keep]

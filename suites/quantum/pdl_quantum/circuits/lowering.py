@@ -81,7 +81,7 @@ def _plus(qubits: tuple[int, ...], by: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Unshared:
-    """A circuit each of whose angles is a parameter of its own, `angle` [K], and how these are the original's.
+    """A circuit each of whose angles is a separate parameter, `angle` [K], and how these are the original's.
 
     circuit   in gates of two eigenvalues that differ by 1;    columns, factors, offsets  [K]: angle k is
               factors[k] * row[columns[k]] + offsets[k] of a row of the original's parameters

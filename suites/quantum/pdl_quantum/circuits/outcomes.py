@@ -33,8 +33,8 @@ def probabilities(state: Any, qubits: Sequence[int] | None = None) -> Array:
 
 
 def sample(state: Any, shots: int, seed: int = 0) -> Array:
-    """Indices of basis states drawn by |amplitude|^2: int64 [shots] of one state, [2^n] or [1, 2^n], and [B, shots] of
-    several.
+    """Indices of basis states sampled by |amplitude|^2: int64 [shots] of one state, [2^n] or [1, 2^n], and [B, shots]
+    of several.
 
     The state is read once and nothing of its size is made; its norm need not be 1. Errors: DataError where it is 0, or
     holds numbers that are none.
@@ -63,7 +63,7 @@ def bitstrings(samples: Any, num_qubits: int) -> list[str]:
 
 
 def counts(samples: Any, num_qubits: int) -> dict[str, int]:
-    """How often each outcome was drawn, {"0101": 12}: the most frequent first, equal ones in the order of their
+    """How often each outcome was sampled, {"0101": 12}: the most frequent first, equal ones in the order of their
     numbers."""
     found, times = np.unique(np.asarray(samples).ravel(), return_counts=True)
     order = np.argsort(-times, kind="stable")

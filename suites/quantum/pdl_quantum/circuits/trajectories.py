@@ -104,7 +104,7 @@ def _cheap_as_density(circuit: Circuit) -> bool:
 
 
 def _sampled(circuit: Circuit, row: Array, shots: int, seed: int, initial: Any) -> Shots:
-    """Records drawn from their probabilities."""
+    """Records sampled from their probabilities."""
     ends = np.cumsum(bit_probabilities(circuit, row, initial=initial)[0])
     bits = np.zeros((shots, circuit.num_bits), np.uint8)
     for number, begin in enumerate(range(0, shots, BLOCK)):

@@ -21,7 +21,7 @@ from pdl_quantum.circuits.lowering import as_gates, primitives_of
 
 Array = np.ndarray
 BLOCK = 1 << 14
-"""Shots that are drawn together."""
+"""Shots that are simulated together."""
 RESET = np.array([[[1, 0], [0, 0]], [[0, 1], [0, 0]]], complex)
 PROJECTORS = np.array([np.diag([1, 0]), np.diag([0, 1])], complex)
 
@@ -45,7 +45,7 @@ class Block:
             [self.seed, self.number, event, part]).random(self.count))  # fmt: skip
 
     def once(self, key: Any, make: Callable[[], Array]) -> Array:
-        """What is made once for the block."""
+        """Arrays made once for the block."""
         if key not in self.held:
             self.held[key] = make()
         return self.held[key]
@@ -210,7 +210,7 @@ def _stretch(held: list[tuple[int, Gate]], circuit: Circuit) -> Stretch:
 
 
 def _turns(gate: Gate) -> list[tuple[int, str]]:
-    """(qubit, axis) of the rotations that a channel's words ask for: X, Z, and both for Y."""
+    """(qubit, axis) of the rotations that a channel's words need: X, Z, and both for Y."""
     return [
         (qubit, axis)
         for place, qubit in enumerate(gate.qubits)

@@ -1,4 +1,4 @@
-"""Which class numbers or pictures are of, by a circuit."""
+"""Classification of numbers or images by a circuit."""
 
 from __future__ import annotations
 

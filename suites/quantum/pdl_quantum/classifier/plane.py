@@ -25,8 +25,8 @@ def divided(
     classes: Sequence[str],
     columns: Sequence[str],
 ) -> str:
-    """The plane of `axes` (x [W], y [H]) coloured by chances [H, W, C], with points [N, 2] in the colours of their
-    labels; at most 1500 of them."""
+    """The plane of `axes` (x [W], y [H]) coloured by probabilities [H, W, C], with points [N, 2] in the colours of
+    their labels; at most 1500 of them."""
     x, y = axes
     image = _coloured(chances)[::-1]  # y upwards
     data = base64.b64encode(png(image)).decode()

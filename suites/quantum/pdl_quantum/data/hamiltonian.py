@@ -1,4 +1,4 @@
-"""Hamiltonians that are written down, or drawn."""
+"""Hamiltonians that are given, or random."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Hamiltonian(Eigenproblems):
 
 class RandomHamiltonian(Eigenproblems):
     """`terms` different products of Pauli matrices, the identity not among them, with coefficients uniform in [-1, 1):
-    both drawn by NumPy's default generator from `seed`, the words first."""
+    both sampled by NumPy's default generator from `seed`, the words first."""
 
     def __init__(
         self, num_qubits: Annotated[int, Range(1, 10)], terms: Annotated[int, Range(1)], seed: Annotated[int, Range(0)]

@@ -83,7 +83,7 @@ class MixedState(Eigenproblems):
 
 
 def random_density(spectrum: Sequence[float] | None, seed: int) -> np.ndarray:
-    """A density matrix with these eigenvalues and eigenvectors drawn evenly (Haar), by a QR decomposition."""
+    """A density matrix with these eigenvalues and Haar-random eigenvectors, by a QR decomposition."""
     values, rng = np.asarray(spectrum, np.float64), np.random.default_rng(seed)
     if values.ndim != 1 or len(values) < 2 or len(values) & (len(values) - 1):
         raise DataError(f"MixedState: {values.size} eigenvalues; give 2^n")

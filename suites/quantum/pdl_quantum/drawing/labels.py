@@ -1,4 +1,4 @@
-"""What is written on gates: numbers as parts of pi, parameters by their names."""
+"""Labels of gates: numbers as fractions of pi, parameters by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Colours and letters of pictures of circuits, for light and dark pages."""
+"""Colours and fonts of drawn circuits, for light and dark pages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _INDEX = re.compile(r"\[([\d,]+)\]|(?<=^R)([XYZ])$")
 
 
 def sheet(scope: str) -> str:
-    """The style sheet of pictures, for what stands inside `scope`."""
+    """The style sheet of drawings inside `scope`."""
     light = {name: pair[0] for name, pair in INK.items()}
     dark = {name: pair[1] for name, pair in INK.items()}
     for name, (fill, edge, dark_fill, dark_edge) in PALETTE.items():

@@ -1,4 +1,4 @@
-"""Circuits as pictures."""
+"""Circuits as SVG."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Circuits drawn in characters."""
+"""Circuits as text."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _draw(canvas: _Canvas, symbol: Symbol, at: int, width: int) -> None:
 
 
 def _join(canvas: _Canvas, mark: Mark, at: int, width: int) -> None:
-    """Boxes of one gate on neighbouring wires are one box, with a line between what stands in them."""
+    """Boxes of one gate on neighbouring wires become one box, with a line between their labels."""
     boxes = sorted((s for s in mark.symbols if s.form == "box"), key=lambda s: s.wire)
     for upper, lower in pairwise(boxes):
         if lower.wire == upper.end + 1:

@@ -9,7 +9,7 @@ from pdl_quantum.circuits import Circuit
 
 
 class Classifier(Module):
-    """Base of the classifiers: numbers [B, D], or pictures [B, H, W, C] whose numbers are taken row by row, to scores
+    """Base of the classifiers: numbers [B, D], or images [B, H, W, C] flattened row by row, to scores
     [B, num_classes]. A model defines `scores`, and `diagram`, the circuit that a report shows."""
 
     def __init__(self, num_features: int | None, num_classes: int | None) -> None:

@@ -87,7 +87,7 @@ class _OfCircuit(Op, abstract=True):
         return _Run(self.circuit, rows, initial, program, bound, z)
 
     def _back(self, outs: Arrays, made: _Run, l: Array, overlap: Array | None = None) -> None:  # noqa: E741
-        """Gradients of p, and of s where it is asked for, from l with dL = 2 Re <l|dz>, by adjoint differentiation
+        """Gradients of p, and of s if it needs one, from l with dL = 2 Re <l|dz>, by adjoint differentiation
         (Jones & Gacon, arXiv 2009.02823): z and l go back together."""
         sums = np.zeros((len(made.rows), made.program.gradients))
         kernels.backward(made.z, l, made.program.stream, made.bound, sums)

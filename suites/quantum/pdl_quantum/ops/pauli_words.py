@@ -1,4 +1,4 @@
-"""Expectations of Pauli words that are given as arrays: what a trained circuit is asked for."""
+"""Expectations of Pauli words given as arrays: the queries to a trained circuit."""
 
 from __future__ import annotations
 

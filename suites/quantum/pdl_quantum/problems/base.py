@@ -1,4 +1,4 @@
-"""`BinaryProblem`: what is asked of bit strings, and the Hamiltonian whose least value answers it."""
+"""`BinaryProblem`: a cost of bit strings, as a Hamiltonian to minimise."""
 
 from __future__ import annotations
 

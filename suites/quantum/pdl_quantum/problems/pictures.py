@@ -14,7 +14,7 @@ from pdl_quantum.steps.cuts import SIDES, circle, cut, in_pixels, line, node, sv
 
 
 def picture(problem: BinaryProblem, bits: Any) -> str | None:
-    """The answer of a bit string drawn, where the problem can be."""
+    """A drawing of a bit string's answer, for problems that have one."""
     if isinstance(problem, MaxCut):
         graph = problem.graph
         edges = [(int(a), int(b), float(w)) for (a, b), w in zip(graph.pairs, graph.weights, strict=True)]

@@ -69,7 +69,7 @@ class QAOADeployer(VariationalDeployer):
 
 
 class BitStringQuery(Module):
-    """What a bundle answers: bits int64 [N, n] and what is asked of each, int64 [N] (0: these bits, 1: the likeliest
+    """What a bundle answers: bits int64 [N, n] and a selector for each, int64 [N] (0: these bits, 1: the likeliest
     ones, 2: these by energy) to rows [N, L, n + 2] of bits, probability (-1: no row) and energy; and the energy of the
     state, [N]."""
 

@@ -1,4 +1,4 @@
-"""What is measured of a trained QAOA circuit: the expected energy in the problem's units, and samples."""
+"""Metrics of a trained QAOA circuit: the expected energy in the problem's units, and samples."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Ratio(Expected):
 
 
 class Samples(Metric):
-    """Bit strings drawn of the state, as int64 [K, 2]: an index of a basis state and how often it was drawn, the most
+    """Bit strings sampled from the state, int64 [K, 2]: the index of a basis state and its count, the most
     frequent first."""
 
     def __init__(self, circuit: Circuit, shots: int, seed: int) -> None:
@@ -52,7 +52,7 @@ class Samples(Metric):
 
 
 class BestSample(Metric):
-    """The value of the best bit string drawn; where none keeps to the rules, the least energy with its penalties."""
+    """The value of the best sampled bit string; where none is feasible, the least energy with its penalties."""
 
     def __init__(self, samples: Samples, problem: BinaryProblem) -> None:
         self.samples, self.problem = samples, problem

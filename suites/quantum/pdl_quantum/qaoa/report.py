@@ -26,7 +26,7 @@ FREQUENT, WIDTH = 24, 220
 
 
 class QAOAReporter(VariationalReporter):
-    """The best sample drawn, the most frequent ones, the angles; then as of any variational problem."""
+    """The best sample, the most frequent ones, the angles; then the sections of any variational problem."""
 
     task: QAOA
 
@@ -93,7 +93,7 @@ def _frequent(problem: BinaryProblem, bits: np.ndarray, counts: np.ndarray) -> S
 
 
 def _layers(model: QAOACircuit) -> list[Section]:
-    """The angles of all layers; one layer drawn, where the whole is too large to be."""
+    """The angles of all layers; a drawing of one layer where the whole circuit is too large."""
     gamma, beta = model.angles
     steps = range(1, model.layers + 1)
     series = {

@@ -1,4 +1,4 @@
-"""Angles to begin with: ramps, and those of fewer layers drawn out."""
+"""Initial angles: ramps, and interpolated angles of fewer layers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def grown(
     steps: int,
     lr: float,
 ) -> tuple[Array, Array]:
-    """(gamma [p], beta [p]) of p layers: one is optimised, drawn out to two, these are optimised, and so on.
+    """(gamma [p], beta [p]) of p layers: one is optimised, interpolated to two, these are optimised, and so on.
 
     build   layers -> the circuit, whose parameters are gamma and beta;    first  angles of one layer
     steps, lr  of Adam for each number of layers but the last

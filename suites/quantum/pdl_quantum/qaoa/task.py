@@ -29,7 +29,7 @@ from pdl_quantum.variational.task import Variational
 class QAOA(Variational):
     """Answers of combinatorial problems as samples of a circuit (Farhi, Goldstone & Gutmann, arXiv 1411.4028).
 
-    shots         samples that are drawn at an evaluation;    sample_seed  of them
+    shots         samples of an evaluation;    sample_seed  of them
     epoch_steps   optimiser steps in an epoch
     bits, energy  what bits mean, and the name, scale and shift of the value of an energy (from the data)
 
@@ -140,7 +140,7 @@ class QAOA(Variational):
         return SmokeTest(train=4, test=4, epochs=3, settings={"task.epoch_steps": 4, **layers})
 
     def baselines(self, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
-        """Classical methods, and the best of as many bit strings drawn evenly."""
+        """Classical methods, and the best of as many uniformly sampled bit strings."""
         problem, name = self.problem, f"best_{self.problem.measure}"
         found = {method: problem.value(bits) for method, bits in problem.classical(self.sample_seed).items()}
         drawn = np.random.default_rng(self.sample_seed).integers(0, 2, (self.shots, problem.num_qubits), dtype=np.uint8)

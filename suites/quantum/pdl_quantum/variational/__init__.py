@@ -1,4 +1,4 @@
-"""Variational problems on the shared trainer: what is minimised is the energy of a circuit's state."""
+"""Variational problems on the shared trainer: they minimise the energy of a circuit's state."""
 
 from pdl_quantum.variational.ansatz import Ansatz
 from pdl_quantum.variational.task import Variational

@@ -1,4 +1,4 @@
-"""What is measured of a trained circuit."""
+"""Metrics of a trained circuit."""
 
 from __future__ import annotations
 

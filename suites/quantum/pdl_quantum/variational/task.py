@@ -66,7 +66,7 @@ class Variational(Task):
         return Loss(self.total(model.energies(self.hamiltonians)), model.num_states)
 
     def total(self, energies: Tensor) -> Tensor:
-        """What is minimised of the energies of all states."""
+        """The objective: a function of the energies of all states."""
         return energies.mean()
 
     def evaluate(self, model: Module, batch: Any) -> Loss:

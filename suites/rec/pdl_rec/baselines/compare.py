@@ -34,8 +34,8 @@ def baselines(
     ranking: Callable[[], Ranking] = Ranking,
     max_length: int | None = None,
 ) -> dict[str, dict[str, float]]:
-    """{"vs_knn": {"recall@20": ..., ...}, ...}: each fitted on `train` and asked for every target of `test`, from the
-    `max_length` newest items before it (None: all). `ranking` makes the accumulators, and so the protocol."""
+    """{"vs_knn": {"recall@20": ..., ...}, ...}: each fitted on `train` and evaluated on every target of `test`, from
+    the `max_length` newest items before it (None: all). `ranking` makes the accumulators, and so the protocol."""
     unknown = [name for name in names if name not in BASELINES]
     if unknown:
         raise ConfigError(f"baselines: {unknown[0]!r} is none of {', '.join(BASELINES)}")

@@ -24,7 +24,7 @@ Arrays = dict[str, np.ndarray]
 
 
 def check(task: ClickThrough, recipe: Recipe, progress: Progress | None = None) -> list[Fault]:
-    """What is wrong with the tables of a recipe; of a `ClickStream` the first buffer is looked at.
+    """Faults of the tables of a recipe; of a `ClickStream` the first buffer is looked at.
 
     Looked for are files, columns and labels that cannot be read, splits with labels of one kind, fields with one value,
     with a value for each row, or from whose value the label follows, and rows that are in training too.

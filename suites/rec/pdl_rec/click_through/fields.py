@@ -238,8 +238,8 @@ def _groups(column: Text | np.ndarray) -> np.ndarray:
 
 # -- what training data tells ------------------------------------------------------------------------------------------
 def learn(fields: Mapping[str, FieldSpec], blocks: Callable[[list[str], list[str]], Any], known: Learned) -> Learned:
-    """One pass over the training data: vocabularies by falling count, means and deviations, quantiles; what is `known`
-    is kept. Nothing is read where nothing is to be learned."""
+    """One pass over the training data: vocabularies by descending count, means and deviations, quantiles; what is
+    `known` is kept. Nothing is read where nothing is to be learned."""
     names = [
         n for n, s in fields.items() if s.is_text and s.hash is None and s.like is None and n not in known.vocabularies
     ]

@@ -28,7 +28,7 @@ class ClickThrough(Task):
               quantiles are learned in one pass over the training data
     labels    name -> what counts as yes (`LabelSpec`), in the order of the model's outputs; by default click, of the
               column label. None is named "label": answers keep that word for classes
-    group     a column: AUC is also told within its groups (gauc), such as a user's rows
+    group     a column: AUC is also computed within its groups (gauc), such as a user's rows
     columns, learned   from the data; the run keeps them
 
     Metrics are auc, logloss, accuracy and, with `group`, gauc: of several labels by name (auc_click), and auc their

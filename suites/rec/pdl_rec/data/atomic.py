@@ -132,7 +132,7 @@ class AtomicSessions(SessionData):
         self.item_fields: dict[str, np.ndarray] = {}
 
     def bind(self, vocabularies: Mapping[str, Vocabulary]) -> None:
-        """Number the items, and what is known of them: `item_fields`, as in `pdl_rec.data.Interactions`."""
+        """Number the items and their features: `item_fields`, as in `pdl_rec.data.Interactions`."""
         super().bind(vocabularies)
         table = np.concatenate([[0], vocabularies["items"].encode(self.known)])
         self.item_fields = numbered_fields(self.fields, "items", table, vocabularies)

@@ -1,4 +1,4 @@
-"""Look data of recommendation over before training: columns that were mixed up, what leaks, what is not there."""
+"""Checks of recommendation data before training: swapped columns, leaks, missing values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECONDS = 1e11  # the year 5138; larger times are in other units
 
 
 def check(datasets: Mapping[str, Source], *, progress: Progress | None = None) -> list[Fault]:
-    """What is wrong with the data sets of these splits (or with opening them): a list of faults, empty where all is
+    """Faults of the data sets of these splits (or of opening them): a list, empty where all is
     well. Nothing needs to be bound. Looked for are:
 
     in a split        no samples; columns of sessions and items mixed up; times that are none, or not in seconds;

@@ -171,7 +171,7 @@ def _reader(source: Source, file: Any, kinds: dict[str, Any], chosen: Sequence[s
 
 
 def _text(column: Any) -> Text:
-    """A dictionary array as text; what is missing is empty."""
+    """A dictionary array as text; missing values are empty."""
     codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     return Text(codes, column.dictionary.to_pylist())
 

@@ -81,7 +81,7 @@ class Coded:
 
 @dataclass(frozen=True)
 class Source:
-    """A table: a file, or bytes that were found under a name. `gzip` is told by its first bytes."""
+    """A table: a file, or bytes that were found under a name. `gzip` is recognised by its first bytes."""
 
     name: str
     content: Path | bytes

@@ -1,4 +1,4 @@
-"""Texts with tags, out of what is known of items."""
+"""Texts with tags, made from features of items."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _AT_ONCE = 256  # users
 def baselines(
     train: Interactions, queries: Queries, num_items: int, ranking: Callable[[], Ranking], *, known: bool = True
 ) -> dict[str, dict[str, float]]:
-    """{"popularity": {"recall@10": ...}, "item_knn": {...}}: fitted on the training data and asked as the model is.
+    """{"popularity": {"recall@10": ...}, "item_knn": {...}}: fitted on the training data and evaluated as the model is.
     Item-kNN is left out where there are more than 20,000 items, or where users are not those of training (`known`)."""
     counts = np.bincount(train.items, minlength=num_items + 1).astype(np.float32)
     found = {"popularity": _measure(lambda had: np.repeat(counts[None], len(had), axis=0), train, queries, ranking())}

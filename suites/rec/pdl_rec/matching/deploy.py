@@ -56,7 +56,7 @@ def given(model: MatchingModel) -> list[str]:
 
 
 def steps(task: Matching, model: MatchingModel) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """Names to numbers before the net, each input by a step of its own; scores to names behind it."""
+    """Names to numbers before the net, each input by a separate step; scores to names after it."""
     names = given(model)
     top: dict[str, Any] = {"step": "top_names", "vocabulary": "items", "k": ANSWERS, "one": "item", "many": "items"}
     if "history" in names and not task.repeat:

@@ -106,7 +106,7 @@ class Reading:
 
 
 class Pairs(Dataset):
-    """Training: a sample is an interaction, {"query": {...}, "item": int64 [N]} and what it is told from:
+    """Training: a sample is an interaction, {"query": {...}, "item": int64 [N]} and its negatives:
 
     "own"       "others" int64 [N, K]: drawn for each query, none of which its user has
     "shared"    "others" [K], drawn for the batch, and "known" bool [N, K]: those of them that the query's user has
@@ -186,7 +186,7 @@ class Pairs(Dataset):
         return {"known": known}
 
     def _log_draws(self, negatives: np.ndarray, k: int) -> dict[str, np.ndarray]:
-        """Of k draws; a batch of one query has none, and what is drawn is its own item."""
+        """Of k samples; a batch of one query has no negatives but its own item."""
         if not self.log_draws:
             return {}
         return {"log_draws": (self.negatives.log_chances[negatives] + np.log(max(k, 1))).astype(np.float32)}

@@ -32,11 +32,11 @@ class Matching(Task):
     """Items for users, out of a whole catalogue, learned from who had what.
 
     loss          bpr, bce, hinge, warp or softmax (`pdl_rec.matching.losses`)
-    negatives     what an item that fits is told from: "own", `num_negatives` drawn for each example; "shared", so many
+    negatives     what a positive item is compared with: "own", `num_negatives` for each example; "shared", so many
                   drawn for a batch; "in_batch", the items of the batch; "all", all items (softmax only). Items that the
                   user has in training are never among them
-    alpha         items are drawn in proportion to count ** alpha (0: all alike)
-    logq          whether softmax takes into account how likely each negative was to be drawn
+    alpha         negatives are sampled in proportion to count ** alpha (0: uniformly)
+    logq          whether softmax is corrected by the log of each negative's sampling probability (logQ)
     margin        of hinge and warp
     l2            weight of the mean squared lengths of the vectors that took part (the BPR paper's lambda; two towers)
     history       newest items of a user that a model of histories reads
@@ -124,7 +124,7 @@ class Matching(Task):
         return Loss(value, len(each), (scores, relevant))
 
     def scores(self, model: Module, query: Mapping[str, np.ndarray], excluded: Lists | None) -> np.ndarray:
-        """float32 [N, num_items + 1]; -infinity for item 0 and for what is excluded."""
+        """float32 [N, num_items + 1]; -infinity for item 0 and for excluded items."""
         if isinstance(model, Deployed):
             made: pdl.Tensor = model(*by_port(model.session, query))
         else:
@@ -177,7 +177,7 @@ class Matching(Task):
         return found["train"]
 
     def read_fields(self, split: str, data: Interactions) -> None:
-        """What is known of users and items, as words or their trigrams."""
+        """Features of users and items, as words or their trigrams."""
         for names, there, kept in (
             (self.user_fields, data.user_fields, self.user_words),
             (self.item_fields, data.item_fields, self.item_words),

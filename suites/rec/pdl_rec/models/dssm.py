@@ -63,7 +63,7 @@ class DSSM(TwoTower):
         return (*(("history",) if self.history else ()), *self.user_fields)
 
     def fill(self, values: Mapping[str, np.ndarray]) -> None:
-        """Take over what is known of the items: {field: int64 [num_items + 1, L]}."""
+        """Set the features of the items: {field: int64 [num_items + 1, L]}."""
         self.fields.fill(values)
 
     def user_vectors(self, query: Query) -> Tensor:

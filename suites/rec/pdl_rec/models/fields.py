@@ -177,7 +177,7 @@ class ClickModel(Module):
     schema: Schema
 
     def read(self, *inputs: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        """(ids, numbers) of what is there."""
+        """(ids, numbers) of the values that are not missing."""
         left = list(inputs)
         ids = left.pop(0) if self.schema.ids else None
         return ids, left.pop(0) if self.schema.numbers and left else None

@@ -116,7 +116,7 @@ class GRU4Rec(SequenceModel):
         return self.finish(self.drop_hidden(state))
 
     def finish(self, state: Tensor) -> Tensor:
-        """From the state of the last layer [..., H] to what is multiplied with the items' vectors [..., C]."""
+        """From the state of the last layer [..., H] to the vector that is multiplied with the items' [..., C]."""
         return state if self.project is None else self.project(state)  # type: ignore[no-any-return]
 
     # -- scoring -------------------------------------------------------------------------------------------------------

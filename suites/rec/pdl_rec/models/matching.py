@@ -1,4 +1,4 @@
-"""What the models that match users and items have in common: a query (who asks, and what is known of them) and a
+"""What the models that match users and items have in common: a query (the user and their features) and a
 catalogue become scores."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pdl.nn import Buffer, Embedding, Module, ModuleDict
 from pdl.tensor import Tensor
 
 Query: TypeAlias = Mapping[str, Tensor]
-"""What is known of the N who ask, by name, as far as the model reads it: "user" int64 [N], their numbers; "history"
+"""Features of the N users, by name, as far as the model reads them: "user" int64 [N], their numbers; "history"
 int64 [N, T], numbers of items, zeros behind the last; "example_age" float [N, 1]; and of every field of users int64
 [N, L], numbers of its words."""
 
@@ -102,7 +102,7 @@ class TwoTower(MatchingModel):
 
 
 def _own(users: Tensor, items: Tensor) -> Tensor:
-    """Products of each user [N, C] with items of its own [N, K, C] -> [N, K]."""
+    """Dot products of each user [N, C] with K items of theirs [N, K, C] -> [N, K]."""
     return (pdl.expand_dims(users, axis=1) * items).sum(axis=-1)
 
 
@@ -132,7 +132,7 @@ class Bags(Module):
 
 
 class ItemFields(Module):
-    """What is known of each item, as state of the model: for every field the numbers of its words, int64 [num_items +
+    """Features of each item, as buffers of the model: for every field the numbers of its words, int64 [num_items +
     1, L]. All zeros until `fill`."""
 
     def __init__(self, num_items: int, fields: Fields) -> None:

@@ -19,7 +19,7 @@ def mixture(outputs: Sequence[Tensor], gate: Tensor) -> Tensor:
 
 
 class MMoE(ClickModel):
-    """Several labels: experts read the row, each label mixes them with a gate of its own and has its own tower.
+    """Several labels: experts read the row, each label has a gate that mixes them, and a tower.
 
     fields   the schema of the rows;  labels: how many; ClickThrough fills both in
     experts  how many;  expert: units of their layers

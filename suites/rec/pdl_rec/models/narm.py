@@ -9,8 +9,9 @@ from pdl_rec.models.tied import Rate, Scale, TiedModel, Width, last, lengths
 
 
 class NARM(TiedModel):
-    """A GRU reads the session; its last state (what is done) and an average of all states, weighed by attention to the
-    last (what is meant), make the session's vector by one bilinear form with the items.
+    """A GRU reads the session; its last state (sequential behaviour) and an average of all states,
+    weighted by attention to the last (main purpose), make the session's vector; scores are
+    bilinear in it and the items.
 
         h_1 ... h_t = GRU(items)    alpha_tj = v^T sigmoid(A_1 h_t + A_2 h_j)    c = [h_t, sum_j alpha_tj h_j]
         score of item i = emb_i^T B c

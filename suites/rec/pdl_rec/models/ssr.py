@@ -62,7 +62,7 @@ class SSR(SequenceModel):
         self.gru, self.project = nn.GRU(width, hidden), nn.Linear(hidden, width)
 
     def describe(self, fields: Mapping[str, Array]) -> None:
-        """What is known of the items: {name: [num_items + 1, places]}, row i that of item i, row 0 zeros."""
+        """Features of the items: {name: [num_items + 1, places]}, row i that of item i, row 0 zeros."""
         self.about.fill(fields)
 
     def encode(self, items: Tensor) -> Tensor:
@@ -105,7 +105,7 @@ class SSR(SequenceModel):
 
 
 class Columns(nn.Module):
-    """What is known of each item, as buffers that go with the weights: [rows, places] for each field."""
+    """Features of each item, as buffers stored with the weights: [rows, places] for each field."""
 
     def __init__(self, rows: int, fields: Mapping[str, Sequence[int]]) -> None:
         self._kinds = {name: tuple(kind) for name, kind in fields.items()}

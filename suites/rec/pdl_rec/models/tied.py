@@ -1,4 +1,4 @@
-"""What models share whose items are one table: looked up on the way in, and scored against on the way out."""
+"""Models with one table of items for inputs and outputs (tied weights)."""
 
 from __future__ import annotations
 

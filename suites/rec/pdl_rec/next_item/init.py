@@ -61,7 +61,7 @@ def _enough(data: Path, sessions: Sessions) -> Sessions:
 
 
 def _recipe(data: Path, sessions: Sessions, kind: str, columns: str, rule: str) -> str:
-    """The text: the data set by its class, what it is told of columns, and the rule by which it is cut."""
+    """The text: the data set by its class, its columns, and the rule of the split."""
     events, mean = len(sessions.items), len(sessions.items) / max(len(sessions), 1)
     length = 20 if mean < LONG else 50
     paths = {"train": quoted(data.resolve()), "val": '"${data.train.path}"', "test": '"${data.train.path}"'}

@@ -29,7 +29,7 @@ Activation = Literal["linear", "relu", "leaky_relu", "elu", "tanh"]
 class ItemLoss:
     """Base of the losses.
 
-    negatives     items drawn for each batch; None: the loss is over all items, and none are drawn
+    negatives     items sampled for each batch; None: the loss is over all items
     in_batch      whether the targets of other sessions in the batch are candidates, too
     sample_alpha  q ~ count^alpha: 0 draws all items alike, 1 as often as they occur
     """
@@ -47,7 +47,7 @@ class ItemLoss:
         self.chance = self.draws(0).chances
 
     def draws(self, seed: int) -> Negatives:
-        """What draws the negatives; the draws of any seed have the same chances."""
+        """The sampler of negatives; any seed samples from the same distribution."""
         return Negatives(len(self.counts) - 1, counts=self.counts, alpha=self.sample_alpha, seed=seed)
 
     def __call__(self, model: SequenceModel, sessions: Tensor, targets: Tensor, sampled: Tensor | None) -> Tensor:
@@ -55,7 +55,7 @@ class ItemLoss:
         raise NotImplementedError(f"{type(self).__name__} must define __call__")
 
     def candidates(self, targets: Tensor, sampled: Tensor | None) -> Tensor:
-        """The J items that all sessions of a batch are told from, int64 [J]."""
+        """The J negatives that all sessions of a batch share, int64 [J]."""
         lists = [*([targets] if self.in_batch else []), *([] if sampled is None else [sampled])]
         return lists[0] if len(lists) == 1 else pdl.concat(lists, axis=0)
 

@@ -25,7 +25,7 @@ class SessionInput(NamesOf, InputStep):
     """The names of a session in order of time -> their numbers int64 [T], zeros behind the last.
 
     An item is a text of names between commas (with quotes as in csv), or a sequence of names. Names that the vocabulary
-    lacks are dropped, and told in the answer as "unknown"; of what is left the `max_length` newest count. T is the next
+    lacks are dropped and listed in the answer as "unknown"; of the others the `max_length` newest count. T is the next
     of `lengths` (by default 1, 2, 4, ... and max_length), so that few shapes occur; sessions that go through the model
     together are filled up to the longest of them. `columns` are the names of the columns of a table of sessions: of
     the session, the item, and the time.

@@ -26,8 +26,8 @@ class WordsInput(NamesOf, InputStep):
     """A text -> the numbers of its words int64 [length], zeros behind the last; or of their letter trigrams.
 
     A text that is itself a name of the vocabulary counts as one word; others are taken apart at white space, and lists
-    of words are taken as they are. Words that the vocabulary lacks are dropped, and told in the answer as "unknown"; of
-    what is left the first `length` count. With `trigrams`, the number of their buckets, every word can be read
+    of words are taken as they are. Words that the vocabulary lacks are dropped and listed in the answer as "unknown";
+    the first `length` others count. With `trigrams`, the number of their buckets, every word can be read
     (`trigrams`).
 
     part, parts   the text is this part of an item, whose parts have these names: see `pdl.runtime.fields.part_of`. Of
