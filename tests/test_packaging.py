@@ -40,7 +40,7 @@ def run(*command: str | Path, cwd: Path, **env: str) -> str:
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A virtual environment that holds our wheels (and the dependencies of this one); the wheels are in dist/."""
     where = tmp_path_factory.mktemp("packaging")
-    options = ("--no-deps", "--no-isolation", "--json")
+    options = ("--no-deps", "--no-isolation", "--json", "-Csetup-args=-Dinstruction_sets=native")
     built = json.loads(
         run(sys.executable, ROOT / "tools/build_wheels.py", *options, "--out", where / "dist", cwd=where)
     )

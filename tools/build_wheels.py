@@ -22,6 +22,8 @@ from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).resolve().parents[1]
 
+ALL_SETS = "setup-args=-Dinstruction_sets=all"
+
 
 @dataclass(frozen=True)
 class Built:
@@ -99,8 +101,8 @@ def main() -> None:
     parser.add_argument("--no-isolation", action="store_true", help="build with the packages of this environment")
     parser.add_argument("--extras", default="train", help="extras to collect, by comma (default: train)")
     parser.add_argument("--only", action="append", help="a suite (cv), or core; may be repeated")
-    parser.add_argument("-C", dest="settings", action="append", default=[], metavar="KEY=VALUE",
-                        help="for the build of pdl-core: -Csetup-args=-Dinstruction_sets=avx512")  # fmt: skip
+    parser.add_argument("-C", dest="settings", action="append", metavar="KEY=VALUE",
+                        help=f"for the build of pdl-core (default: {ALL_SETS}, for other machines)")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print JSON")
     args = parser.parse_args()
     known = sources()
@@ -109,7 +111,7 @@ def main() -> None:
         raise SystemExit(f"--only {unknown[0]}: choose of {', '.join(known)}")
     chosen = [each for name, each in known.items() if not args.only or name in args.only]
     out = args.out.resolve()
-    wheels = build(out, chosen, isolated=not args.no_isolation, settings=args.settings)
+    wheels = build(out, chosen, isolated=not args.no_isolation, settings=args.settings or [ALL_SETS])
     if not args.no_deps:
         collect(out, wheels, args.extras)
     found = listing(out)
