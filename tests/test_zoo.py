@@ -17,7 +17,7 @@ import cv2
 import numpy as np
 import pytest
 
-from pdl import hub
+from pdl import config, hub
 from pdl.cli import main
 from pdl.errors import DataError
 from pdl.export import bundle_of
@@ -26,6 +26,7 @@ from pdl.hub.entries import Wheel
 from pdl.hub.fetch import Failed
 from pdl.runtime import load
 from pdl.runtime.bundle import read
+from pdl.train.recipe import Recipe
 from pdl.workflow import evaluate
 
 ENTRIES = hub.index()
@@ -150,6 +151,15 @@ def test_our_own_weights_reach_the_stated_metric(name: str) -> None:
     except DataError as error:
         pytest.skip(str(error))
     assert measured[metric.name] == pytest.approx(metric.value, abs=5e-5)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_the_card_of_our_own_weights_says_what_chose_them(name: str, tmp_path: Path) -> None:
+    bundle, recipe = read(bundle_of(name)), tmp_path / "config.yaml"
+    recipe.write_text(bundle.config, encoding="utf-8")
+    settings = Recipe(config.load(recipe)).settings
+    which = "of the last epoch; no split" if settings.test_weights == "last" else f"with the best {settings.monitor}"
+    assert which in bundle.card
 
 
 def test_a_folder_named_as_a_suite_hides_no_model(

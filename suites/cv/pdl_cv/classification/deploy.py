@@ -24,9 +24,6 @@ from pdl.train.task import first_samples
 if TYPE_CHECKING:
     from pdl_cv.classification.task import Classification
 
-if TYPE_CHECKING:
-    pass
-
 SAMPLES = 8
 
 

@@ -15,9 +15,6 @@ from pdl_cv.classification.metrics import Mistake
 if TYPE_CHECKING:
     from pdl_cv.classification.task import Classification
 
-if TYPE_CHECKING:
-    pass
-
 
 class ClassificationReporter(Reporter):
     """Accuracy by class, confusions, and the worst mistakes with their images."""

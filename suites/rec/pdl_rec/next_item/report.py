@@ -17,9 +17,6 @@ from pdl_rec.next_item.metrics import SHOWN, Found
 if TYPE_CHECKING:
     from pdl_rec.next_item.task import NextItem
 
-if TYPE_CHECKING:
-    pass
-
 NEWEST = 8  # items of a session that are shown
 GROUPS = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 75, 100, 150, 200, 300)
 """Of targets by the number of items before them: where each group begins."""

@@ -21,9 +21,6 @@ from pdl.train.task import first_samples
 if TYPE_CHECKING:
     from pdl_newsuite.locate.task import Locate
 
-if TYPE_CHECKING:
-    pass
-
 
 class LocateDeployer(Deployer):
     """Points of prepared images; the pipeline does what the transforms for evaluation do."""
