@@ -1,9 +1,11 @@
-"""The hook that writes checkpoints while a model is trained."""
+"""The hook that writes checkpoints while a model is trained, and the lock of their folder."""
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,12 +14,24 @@ import numpy as np
 
 from pdl.checkpoint import BEST, LAST, save
 from pdl.dtype import bfloat16
-from pdl.files import is_part, write_atomic
+from pdl.errors import UsageError
+from pdl.files import is_part, locked, write_atomic
 from pdl.tensor import Tensor
 from pdl.train.hooks import Hook
 from pdl.train.loop import Evaluation, Trainer
 
 _REST = 1.0  # seconds: shorter epochs do not each wait for the disk
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Keep every other process and thread from training into a folder; UsageError where one does so now."""
+
+    def refuse() -> None:
+        raise UsageError(f"{folder}: something else is training into this folder; wait for it, or name another one")
+
+    with locked(folder / ".lock", refuse):
+        yield
 
 
 class Checkpoints(Hook):

@@ -12,6 +12,7 @@ It is the loop of `pdl train` (`pdl.train.loop.Trainer`) around a task made of t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,7 +30,7 @@ from pdl.nn import Module
 from pdl.ops.base import Spec
 from pdl.optim import Optimizer, Schedule
 from pdl.tensor import Tensor, as_tensor, no_grad
-from pdl.train.checkpoints import Checkpoints
+from pdl.train.checkpoints import Checkpoints, held
 from pdl.train.hooks import EarlyStop, Hook
 from pdl.train.log import MetricsLog, Progress
 from pdl.train.loop import Trainer, evaluate
@@ -143,12 +144,12 @@ class Model:
         loaders = {"train": batches(data, batch_size, shuffle=shuffle, seed=seed)}
         if val is not None:
             loaders["val"] = batches(val, batch_size)
-        history = History()
+        history, folder = History(), None if run is None else Path(run)
         trainer = Trainer(self.task, self.net, self.optimizer, loaders, chosen, schedule=self.schedule)
-        trainer.hooks = [*hooks, history, *_hooks(chosen, None if run is None else Path(run), progress)]
-        with random.fork_seed(seed):
-            if resume and run is not None and (Path(run) / "checkpoints" / LAST).is_file():
-                trainer.load_state_dict(checkpoint.load(Path(run) / "checkpoints" / LAST))
+        trainer.hooks = [*hooks, history, *_hooks(chosen, folder, progress)]
+        with nullcontext() if folder is None else held(folder), random.fork_seed(seed):
+            if resume and folder is not None and (last := folder / "checkpoints" / LAST).is_file():
+                trainer.load_state_dict(checkpoint.load(last))
             try:
                 trainer.fit()
             finally:

@@ -29,10 +29,11 @@ from pdl import checkpoint
 from pdl.checkpoint import LAST
 from pdl.config import Config, dump, from_dict, load
 from pdl.errors import UsageError
-from pdl.files import locked, write_atomic
+from pdl.files import write_atomic
 from pdl.hub.pretrained import deferred
 from pdl.nn import Module
 from pdl.train.assembly import learned_config, restored
+from pdl.train.checkpoints import held
 from pdl.train.recipe import Recipe
 from pdl.train.task import Task
 from pdl.vocabulary import Vocabulary
@@ -71,7 +72,7 @@ class Run:
         if it was made here.
         """
         run, made = (cls(_reserved(recipe)), True) if path is None else (cls(Path(path)), _made(Path(path)))
-        with run.held():
+        with held(run.path):
             if run.resumable or any((run.path / name).exists() for name in (CONFIG, ABOUT, VOCABULARIES, RESULT)):
                 go_on = f"go on with it (pdl train --resume {run.path})"
                 raise UsageError(f"{run.path}: holds a run already; {go_on} or name another folder (--run)")
@@ -88,16 +89,6 @@ class Run:
         for name in (CONFIG, ABOUT):
             (self.path / name).unlink(missing_ok=True)
         shutil.rmtree(self.path / VOCABULARIES, ignore_errors=True)
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Keep every other process, and thread, from training into the folder; UsageError where one does so now."""
-
-        def refuse() -> None:
-            raise UsageError(f"{self.path}: another process is training into this folder; name another one (--run)")
-
-        with locked(self.path / ".lock", refuse):
-            yield
 
     @classmethod
     def open(cls, path: str | Path) -> Run:

@@ -16,7 +16,7 @@ from pdl.errors import CheckError, NumericalError, PdlError, UsageError
 from pdl.files import write_atomic
 from pdl.hub.pretrained import collected, deferred
 from pdl.train.assembly import Parts, assemble
-from pdl.train.checkpoints import Checkpoints
+from pdl.train.checkpoints import Checkpoints, held
 from pdl.train.freeze import Frozen
 from pdl.train.hooks import EarlyStop, Hook
 from pdl.train.log import MetricsLog, Progress, append_log
@@ -117,7 +117,7 @@ def _folder(recipe: Recipe, run: str | Path | None, resume: bool) -> Iterator[Ru
         raise UsageError("resume: which run? name its folder (pdl train --resume RUN)")
     else:
         folder = Run.open(run)
-        with folder.held():
+        with held(folder.path):
             check_same(folder, recipe)
             yield folder
 

@@ -131,6 +131,15 @@ def test_resume_in_a_run_folder(tmp_path: Path) -> None:
     assert weights_hash(parts.net) == weights_hash(whole.net)
 
 
+def test_one_fit_at_a_time_writes_into_a_folder(tmp_path: Path) -> None:
+    class Again(Hook):
+        def on_epoch(self, trainer: Any) -> None:
+            with pytest.raises(UsageError, match="something else is training into this folder"):
+                prepared().fit((X, Y), run=tmp_path / "run", progress=False)
+
+    assert len(prepared().fit((X, Y), epochs=2, run=tmp_path / "run", hooks=[Again()], progress=False)) == 2
+
+
 def test_what_is_missing_is_said() -> None:
     model = pdl.Model(nn.Linear(3, 2))
     with pytest.raises(UsageError, match=r"prepare\(optimizer"):

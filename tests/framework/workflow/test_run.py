@@ -119,7 +119,7 @@ def test_one_process_trains_in_a_folder(recipe: Any, resume: bool, demo_env: dic
         stop.goes_on.set()
         thread.join()
     assert done.returncode == 2, done.stderr
-    assert "run: another process is training into this folder" in done.stderr
+    assert "run: something else is training into this folder" in done.stderr
     assert [each.status for each in results] == ["finished"]
     assert json.loads(Path("run/result.json").read_text())["status"] == "finished"
     assert not Path("run/.lock").exists()
