@@ -14,18 +14,23 @@ from typing import BinaryIO
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
     """A path beside `path` to write to; at the end of the block that file, flushed to the disk, takes its place.
+    Missing folders are made. What the system refuses is an OSError that names `path`.
 
     Where the block raises, the file is removed and `path` stays as it was. The name ends as that of `path` does.
     """
     target = Path(path)
     part = target.with_name(f".{os.getpid()}.{secrets.token_hex(4)}.{target.name}")
+    target.parent.mkdir(parents=True, exist_ok=True)
     try:
         yield part
         with part.open("rb") as file:
             os.fsync(file.fileno())
         os.replace(part, target)
-    except BaseException:
-        part.unlink(missing_ok=True)
+    except BaseException as error:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename in (None, str(part)):
+            error.filename = str(target)  # the system names the part, or nothing
         raise
     _sync_folder(target.parent)
 

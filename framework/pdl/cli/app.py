@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import keyword
 import os
@@ -16,7 +17,7 @@ from typer.core import TyperGroup
 from pdl import packages, threads, watch
 from pdl.cli import style
 from pdl.cli.overview import COMMANDS, overview
-from pdl.errors import PdlError
+from pdl.errors import DataError, PdlError
 from pdl.version import __version__
 
 INTERRUPTED = 130
@@ -120,9 +121,38 @@ def _report(error: Exception, arguments: list[str]) -> int:
         style.error(str(error))
     elif hasattr(error, "format_message"):
         style.error(_usage(error))
+    elif isinstance(error, (OSError, MemoryError)):
+        style.error(_refused(error))
+        return DataError.exit_code
     else:
         style.error(_crash(error, arguments))
     return int(getattr(error, "exit_code", 1))
+
+
+#: what to do where the system refuses
+ADVICE = {
+    errno.ENOSPC: "free some space, or choose another place",
+    errno.EDQUOT: "free some space, or choose another place",
+    errno.EFBIG: "this file system or user may not have files so large; choose another place",
+    errno.EACCES: "choose a place that you may read and write",
+    errno.EPERM: "choose a place that you may read and write",
+    errno.EROFS: "choose a place that can be written to",
+    errno.ENOENT: "is the name right, and the folder there?",
+    errno.ENOTDIR: "a file stands where a folder should be",
+    errno.EEXIST: "a file stands where a folder should be",
+    errno.EISDIR: "a folder stands where a file should be",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.ENAMETOOLONG: "choose a shorter name",
+}
+
+
+def _refused(error: OSError | MemoryError) -> str:
+    """What the system refused: the path, its reason, what to do."""
+    if isinstance(error, MemoryError):
+        return f"not enough memory{f': {error}' if str(error) else ''}; try a smaller batch, or smaller inputs"
+    place = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes, os.PathLike)) else ""
+    advice = ADVICE.get(error.errno or 0)
+    return f"{place}{error.strerror or error or type(error).__name__}{f'; {advice}' if advice else ''}"
 
 
 def _usage(error: Any) -> str:

@@ -9,6 +9,7 @@ import typer
 
 from pdl.cli import style
 from pdl.cli.common import Overrides, recipe
+from pdl.files import write_atomic
 
 EXAMPLE = "Example:  pdl graph cv/digits_lenet -o lenet.svg        pdl graph runs/digits --text"
 FOLD_ABOVE = 40
@@ -36,6 +37,5 @@ def command(
     graph = graph_of(program)
     shown = graph if whole else fold(graph, above=FOLD_ABOVE)
     file = out or Path("graph.svg")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(draw(shown), encoding="utf-8")
+    write_atomic(file, draw(shown))
     style.pairs([("program", graph.name), ("ops", len(program.nodes)), ("drawn", len(shown.boxes)), ("picture", file)])

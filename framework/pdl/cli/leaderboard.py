@@ -58,7 +58,6 @@ def command(
     except KeyboardInterrupt:
         raise Interrupted("interrupted; the same command goes on from here") from None
     if markdown is not None:
-        markdown.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(markdown, board.markdown().encode())
     if json:
         style.json(board.to_dict())

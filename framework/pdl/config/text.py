@@ -75,7 +75,6 @@ def dump(config: Config, folder: str | Path) -> Path:
     target = Path(folder) / "config.yaml"
     made_from = " ".join([shown(config.path), *config.overrides])
     text = f"# {' '.join(made_from.split())}\n{to_yaml(config.tree)}"
-    target.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(target, text)
     return target
 

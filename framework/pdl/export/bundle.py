@@ -91,7 +91,6 @@ def write(
         data = to_bytes(program, deployment, name=name, metrics=metrics, config=config, store=store)
         stored = compare_stored(load(data), deployment, store)
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(target, data)
     return Written(target, len(data), program, comparison, notes, stored)
 

@@ -63,7 +63,7 @@ def import_model(
             f"{_shown(checks)}; --force writes the bundle all the same"
         )
     path = Path(out) if out is not None else source.with_suffix(bundle.SUFFIX)
-    write(path, data)
+    write_atomic(path, data)
     return {
         "bundle": str(path),
         "size": len(data),
@@ -105,15 +105,6 @@ def packed(
     about = {**(about or {}), "source": "ONNX", "opset": opset, "producer": model.producer}
     card = card or f"# {name}\n\nImported from ONNX ({opset}), written by {model.producer or 'an unnamed tool'}.\n"
     return bundle.pack(stored, arrays, name=name, pipeline=pipeline, labels=labels, card=card, about=about, **facts)
-
-
-def write(path: Path, data: bytes) -> None:
-    """The file, complete or not at all."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, data)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from None
 
 
 def steps_in(given: str | Path | Mapping[str, Any] | None, model: Imported, labels: Sequence[str]) -> dict[str, Any]:

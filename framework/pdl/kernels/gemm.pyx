@@ -101,7 +101,8 @@ def matmul(cnp.ndarray out not None, cnp.ndarray a not None, cnp.ndarray b not N
         raise TypeError(f"matmul: dtypes {out.dtype}, {a.dtype}, {b.dtype} must be one, float32, float64 or bfloat16")
     if not out.flags.c_contiguous or (bias is not None and (not bias.flags.c_contiguous or bias.dtype != a.dtype)):
         raise ValueError("matmul: out and bias must be C-contiguous and of one dtype")
-    if b.ndim == 2 and a.ndim > 2 and a.size and a.flags.c_contiguous and np.shape(a)[:a.ndim - 1] == np.shape(out)[:out.ndim - 1]:  # one tall product
+    tall = b.ndim == 2 and a.ndim > 2 and a.size and a.flags.c_contiguous
+    if tall and np.shape(a)[:a.ndim - 1] == np.shape(out)[:out.ndim - 1]:  # one tall product
         a = a.reshape(-1, a.shape[a.ndim - 1])
         out = out.reshape(-1, out.shape[out.ndim - 1])
     m, n, k = a.shape[a.ndim - 2], b.shape[b.ndim - 1], a.shape[a.ndim - 1]

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from pdl.dtype import Array
+from pdl.files import write_atomic
 from pdl.report.page import png
 from pdl.runtime.drawing import Drawing, Mark
 
@@ -101,9 +102,8 @@ def _outline(mark: Mark, colour: str, right: int) -> str:
 
 def _write(folder: Path, stem: str, suffix: str, data: bytes) -> Path:
     """The file under a name that is free."""
-    folder.mkdir(parents=True, exist_ok=True)
     path, number = folder / f"{stem}{suffix}", 2
     while path.exists():
         path, number = folder / f"{stem}-{number}{suffix}", number + 1
-    path.write_bytes(data)
+    write_atomic(path, data)
     return path

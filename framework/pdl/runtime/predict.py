@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -13,6 +12,7 @@ from typing import Any, Protocol
 
 from pdl.dtype import Array
 from pdl.errors import UsageError
+from pdl.files import replacing
 from pdl.runtime.drawing import Drawing
 from pdl.runtime.pipeline import Answer, Pipeline
 from pdl.runtime.session import load
@@ -126,17 +126,8 @@ def write_answers(path: str | Path, predictions: Iterable[Prediction], name: str
     separator = SEPARATORS.get(target.suffix.lower())
     if separator is None:
         raise UsageError(f"--out {path}: answers are written to a file *.csv or *.tsv")
-    half = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with half.open("w", encoding="utf-8", newline="") as file:
-            counts = _write(csv.writer(file, delimiter=separator, lineterminator="\n"), predictions, name)
-        half.replace(target)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from None
-    finally:
-        half.unlink(missing_ok=True)
-    return counts
+    with replacing(target) as part, part.open("w", encoding="utf-8", newline="") as file:
+        return _write(csv.writer(file, delimiter=separator, lineterminator="\n"), predictions, name)
 
 
 def _write(writer: Any, predictions: Iterable[Prediction], name: str) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from pdl.files import write_atomic
 from pdl.ops.base import Op
 from pdl.ops.cost import multiply_adds, traffic
 from pdl.ops.listeners import listeners
@@ -200,7 +201,7 @@ class Profiler(Hook):
             }
             for e in self.events
         ]
-        path.write_text(json.dumps({"displayTimeUnit": "ms", "traceEvents": [*names, *lines]}) + "\n")
+        write_atomic(path, json.dumps({"displayTimeUnit": "ms", "traceEvents": [*names, *lines]}) + "\n")
         self.trace = path
 
 

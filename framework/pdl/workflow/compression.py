@@ -280,7 +280,6 @@ def _write(
     ours, theirs = load(data).run(inputs), there.run(inputs)
     if any(not np.array_equal(y, theirs[key], equal_nan=True) for key, y in ours.items()):
         raise CheckError("the bundle that was read again gives other numbers than what was written; nothing is kept")
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, data)
     return path, Pair("bytes", len(floats), len(data))
 

@@ -8,7 +8,6 @@ it raises DataError when the data cannot be used, and UsageError for data of ano
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from pdl import suites
 from pdl.config.compose import load
 from pdl.config.tree import shown
 from pdl.errors import ConfigError, UsageError
+from pdl.files import replacing
 from pdl.train.recipe import check
 
 Writer = Callable[[Path], str]
@@ -44,14 +44,9 @@ def init(task: str, *, data: str | Path, out: str | Path = "recipe.yaml", force:
     if not place.exists():
         raise UsageError(f"{shown(place)}: no such file or folder; --data names what your data lies in")
     text = writer(place)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target.with_name(f".{target.stem}.part.yaml")
-    try:
+    with replacing(target) as draft:
         draft.write_text(text, encoding="utf-8")
         _judge(task, draft)
-        os.replace(draft, target)
-    finally:
-        draft.unlink(missing_ok=True)
     return target
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from pdl import packages, suites
 from pdl.config.tree import shown
 from pdl.errors import UsageError
+from pdl.files import write_atomic
 
 TEMPLATE = Path(__file__).with_name("template")
 NAME = "newsuite"
@@ -34,12 +35,11 @@ def new_suite(name: str, out: str | Path | None = None) -> Path:
         for file in sorted(TEMPLATE.rglob("*")):
             if file.is_file() and "__pycache__" not in file.parts:
                 place = target / file.relative_to(TEMPLATE).as_posix().replace(NAME, short)
-                place.parent.mkdir(parents=True, exist_ok=True)
-                place.write_text(_renamed(file.read_text(encoding="utf-8"), short), encoding="utf-8")
-    except OSError as error:
+                write_atomic(place, _renamed(file.read_text(encoding="utf-8"), short))
+    except OSError:
         if not kept:
             shutil.rmtree(target, ignore_errors=True)
-        raise UsageError(f"{shown(target)}: cannot be written: {error.strerror}") from error
+        raise
     return target
 
 

@@ -87,7 +87,6 @@ def package(
     target, content = Path(out) / wheel.filename, wheel.to_bytes()
     if target.exists() and target.read_bytes() != content and not force:
         raise UsageError(f"{target} exists with other content; give another --version, or --force to replace it")
-    target.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(target, content)
     return Packaged(target, model, entry, len(content), [*cost, *_notes(source, entry)], _example(source))
 

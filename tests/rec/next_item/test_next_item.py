@@ -109,7 +109,7 @@ def test_an_unknown_target_is_a_miss(tmp_path: Path) -> None:
     [
         ({"task": {"batches": "session_parallel"}, "model": {"_target_": "pdl_rec.NARM", "width": 8}}, "use pairs or"),
         ({"task": {"batches": "sequences"}, "model": {"_target_": "pdl_rec.SRGNN", "width": 8}}, "use pairs"),
-        ({"task": {"loss": {"_target_": "pdl_rec.NextItem"}}}, "use pdl_rec.CrossEntropy"),
+        ({"task": {"loss": {"_target_": "pdl_rec.NextItem"}}}, "ItemLoss; pdl_rec.NextItem is not one"),
     ],
 )
 def test_what_does_not_fit_is_told(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
