@@ -32,26 +32,49 @@ def stable_split(keys: Sequence[str], ratios: Mapping[str, float], split: str, *
     edges = np.cumsum([0.0, *ratios.values()])
     names = list(ratios)
     low, high = edges[names.index(split)], edges[names.index(split) + 1]
-    salt = f"{seed}\0".encode()
-    u = np.array([_unit(salt + key.encode("utf-8", "surrogateescape")) for key in keys])
+    u = _uniform(keys, seed)
     return np.flatnonzero((u >= low) & (u < high)).astype(np.int64)
 
 
-def stratified_split(labels: np.ndarray, ratios: Mapping[str, float], split: str, *, seed: int = 0) -> np.ndarray:
+def stratified_split(
+    labels: np.ndarray, ratios: Mapping[str, float], split: str, *, seed: int = 0, keys: Sequence[str] | None = None
+) -> np.ndarray:
     """Indices (int64, ascending) of the samples that fall into `split`, with the same share of every class.
 
-    For sets that do not grow: within each class the rows are ordered at random (by row number and seed), and split k
-    takes those from round(n (r_0 + ... + r_(k-1))) to round(n (r_0 + ... + r_k)).
+    Within each class of n samples, these are ordered at random by row number and seed, or by the hash of their keys
+    (relative paths), so that their order in the set does not matter; split k takes those from
+    round(n (r_0 + ... + r_(k-1))) to round(n (r_0 + ... + r_k)). Where n is at least the number of splits, each split
+    has one of the class.
     """
-    edges = np.cumsum([0.0, *ratios.values()])
     at = list(ratios).index(split)
-    shuffled = np.argsort(BatchRandom(seed, 0, np.arange(len(labels))).fork("split").uniform(), kind="stable")
+    if keys is None:
+        u = BatchRandom(seed, 0, np.arange(len(labels))).fork("split").uniform()
+    else:
+        u = _uniform(keys, seed)
+    shuffled = np.argsort(u, kind="stable")
     chosen = []
     for label in np.unique(labels):
         rows = shuffled[labels[shuffled] == label]
-        start, end = np.rint(edges[at:at + 2] * len(rows)).astype(int)
+        start, end = _borders(len(rows), list(ratios.values()))[at:at + 2]
         chosen.append(rows[start:end])
     return np.sort(np.concatenate(chosen)) if chosen else np.empty(0, np.int64)
+
+
+def _borders(count: int, ratios: Sequence[float]) -> np.ndarray:
+    """Where each of the splits of a class begins, and the last one ends."""
+    borders = np.rint(np.cumsum([0.0, *ratios]) * count).astype(int)
+    sizes = np.diff(borders)
+    while count >= len(sizes) and (sizes == 0).any():
+        sizes[sizes.argmin()] += 1
+        if sizes.sum() > count:
+            sizes[sizes.argmax()] -= 1
+    return np.cumsum([0, *sizes])
+
+
+def _uniform(keys: Sequence[str], seed: int) -> np.ndarray:
+    """A number in [0, 1) for each key: its hash with the seed."""
+    salt = f"{seed}\0".encode()
+    return np.array([_unit(salt + key.encode("utf-8", "surrogateescape")) for key in keys])
 
 
 def _unit(data: bytes) -> float:

@@ -130,3 +130,13 @@ def test_stratified_split_keeps_shares() -> None:
     parts = {split: stratified_split(labels, RATIOS, split) for split in RATIOS}
     assert sorted(np.concatenate(list(parts.values()))) == list(range(160))
     assert [np.bincount(labels[rows]).tolist() for rows in parts.values()] == [[70, 35, 7], [10, 5, 1], [20, 10, 2]]
+
+
+@pytest.mark.parametrize("count", range(1, 40))
+def test_every_split_has_of_every_class(count: int) -> None:
+    labels, keys = np.repeat([0, 1], count), [f"{i}.png" for i in range(2 * count)]
+    parts = {split: stratified_split(labels, RATIOS, split, keys=keys, seed=3) for split in RATIOS}
+    assert sorted(np.concatenate(list(parts.values()))) == list(range(2 * count))
+    assert all(set(labels[rows]) == {0, 1} for rows in parts.values()) or count < 3
+    back = {split: stratified_split(labels[::-1], RATIOS, split, keys=keys[::-1], seed=3) for split in RATIOS}
+    assert all({keys[i] for i in parts[s]} == {keys[::-1][i] for i in back[s]} for s in RATIOS), "order does not matter"

@@ -12,7 +12,7 @@ import numpy as np
 from pdl.data.dataset import StandIn
 from pdl.data.faults import fault, unreadable
 from pdl.data.image import EXTENSIONS, Mode, check_mode
-from pdl.data.splits import check_ratios, stable_split
+from pdl.data.splits import check_ratios, stratified_split
 from pdl.errors import ConfigError
 from pdl_cv.data import standin
 from pdl_cv.data.base import ImageFiles, PerClass, locate
@@ -27,8 +27,8 @@ class ImageFolder(ImageFiles):
     split       None: the classes lie in `root`. Otherwise train, val or test (or a folder of your own):
                 the classes lie in root/<split>; or, where `ratios` name the split, it is cut out of root/train (of
                 `root` itself if that has no train folder)
-    ratios      such as {train: 0.8, val: 0.1, test: 0.1}: decided for each file by a hash of its path and `seed`, so
-                that adding files moves none of the others; give all splits the same ratios
+    ratios      such as {train: 0.8, val: 0.1, test: 0.1}: every class is cut at these shares, in the order of a hash of
+                the files' paths and `seed`; give all splits the same ratios
     classes     the class list; by default the folders of train (or of the only level), sorted by name
     mode        rgb or gray
     extensions  which files are pictures, lower case
@@ -47,7 +47,8 @@ class ImageFolder(ImageFiles):
         names = list(classes) if classes is not None else _classes(_split_folder(top, "train") or base)
         paths, labels = self._scan(base, names, allow_empty or (split is not None and split != "train" and not cutting))
         if cutting and ratios is not None and split is not None:
-            rows = stable_split([Path(p).as_posix() for p in paths], ratios, split, seed=seed)
+            keys = [Path(p).as_posix() for p in paths]
+            rows = stratified_split(labels, ratios, split, seed=seed, keys=keys)
             paths, labels = [paths[i] for i in rows], labels[rows]
         if not paths:
             raise fault(base, f"no pictures for split {split!r} (files ending in {', '.join(self.extensions)})",

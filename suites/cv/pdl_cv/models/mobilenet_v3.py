@@ -11,7 +11,7 @@ from pdl.hints import Range
 from pdl_cv.models.blocks import ConvNorm, SqueezeExcite, chain, divisible, initialise, take_pretrained
 
 Width = Annotated[int, Range(1)]
-NORM: dict[str, Any] = {"eps": 1e-3, "momentum": 0.01}
+EPS = 1e-3  # of all norms
 
 
 class Row(NamedTuple):
@@ -67,12 +67,12 @@ SMALL = (
 class InvertedResidual(nn.Module):
     """Expand by 1 x 1, filter by depthwise, squeeze and excite, project by 1 x 1; plus x where the shapes allow."""
 
-    def __init__(self, in_channels: int, row: Row, hidden: int, out: int) -> None:
-        activation = nn.Hardswish if row.swish else nn.ReLU
-        expand = [ConvNorm(in_channels, hidden, 1, activation=activation, **NORM)] if hidden != in_channels else []
+    def __init__(self, in_channels: int, row: Row, hidden: int, out: int, momentum: float) -> None:
+        activation, norm = nn.Hardswish if row.swish else nn.ReLU, {"eps": EPS, "momentum": momentum}
+        expand = [ConvNorm(in_channels, hidden, 1, activation=activation, **norm)] if hidden != in_channels else []
         squeeze = [SqueezeExcite(hidden, divisible(hidden // 4))] if row.squeeze else []
-        filtered = ConvNorm(hidden, hidden, row.kernel, stride=row.stride, groups=hidden, activation=activation, **NORM)
-        self.block = nn.Sequential(*expand, filtered, *squeeze, ConvNorm(hidden, out, 1, activation=None, **NORM))
+        filtered = ConvNorm(hidden, hidden, row.kernel, stride=row.stride, groups=hidden, activation=activation, **norm)
+        self.block = nn.Sequential(*expand, filtered, *squeeze, ConvNorm(hidden, out, 1, activation=None, **norm))
         self.residual = row.stride == 1 and in_channels == out
 
     def forward(self, x: pdl.Tensor) -> pdl.Tensor:
@@ -85,8 +85,10 @@ class MobileNetV3(nn.Module):
 
     `width` multiplies all channels. Where it is not 1, nets of `tensorflow`, the authors' code, differ from
     torchvision's: a block expands the channels that it gets, as they were rounded, and the hidden linear layer is
-    never narrower than at width 1. `stride` is that of the first convolution, 2 in the paper, 1 for pictures of about
-    32 pixels. `pretrained`: a name of the hub or a file.
+    never narrower than at width 1. `stride` is that of the first convolution, 2 in the paper, 1 for images of about 32
+    pixels. `momentum` is that of the batch norms' running statistics: 0.01 in the paper, whose trainings take 100,000s
+    of steps; after a few hundred steps such statistics are still those of the untrained net. `pretrained`: a name of
+    the hub or a file.
     """
 
     head: ClassVar[str] = "classifier.3"
@@ -102,19 +104,21 @@ class MobileNetV3(nn.Module):
         in_channels: Width = 3,
         num_classes: Width = 1000,
         dropout: Annotated[float, Range(0, below=1)] = 0.2,
+        momentum: Annotated[float, Range(0, 1)] = 0.1,
         pretrained: str | None = None,
     ) -> None:
+        norm: dict[str, Any] = {"eps": EPS, "momentum": momentum, "activation": nn.Hardswish}
         rows, full = LARGE if size == "large" else SMALL
         before, channels = 16, divisible(16 * width)
-        layers: list[nn.Module] = [ConvNorm(in_channels, channels, stride=stride, activation=nn.Hardswish, **NORM)]
+        layers: list[nn.Module] = [ConvNorm(in_channels, channels, stride=stride, **norm)]
         for row in rows:
             expanded, out = divisible(row.expanded * width), divisible(row.out * width)
             if tensorflow:
                 expanded = divisible(channels * row.expanded / before)
-            layers.append(InvertedResidual(channels, row, expanded, out))
+            layers.append(InvertedResidual(channels, row, expanded, out, momentum))
             before, channels = row.out, out
         last, hidden = 6 * channels, max(full, divisible(full * width)) if tensorflow else divisible(full * width)
-        self.features = nn.Sequential(*layers, ConvNorm(channels, last, 1, activation=nn.Hardswish, **NORM))
+        self.features = nn.Sequential(*layers, ConvNorm(channels, last, 1, **norm))
         self.classifier = nn.Sequential(
             nn.Linear(last, hidden), nn.Hardswish(), nn.Dropout(dropout), nn.Linear(hidden, num_classes)
         )
