@@ -14,7 +14,9 @@ NEEDED = ("typer", "click", "rich")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `pdl` with these arguments (those of the process by default) and return the exit code; raises nothing."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments == ["--help"]:
+    if arguments[:1] in (["help"], ["version"]):  # as other programs have them
+        arguments = [*arguments[1:], f"--{arguments[0]}"]
+    if arguments in (["--help"], ["-h"]):
         return _help()
     try:
         from pdl.cli.app import run

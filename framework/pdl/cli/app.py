@@ -52,7 +52,8 @@ def load(name: str) -> Any:
     return command
 
 
-app = typer.Typer(cls=LazyGroup, rich_markup_mode=None, pretty_exceptions_enable=False)
+HELP = {"help_option_names": ["-h", "--help"]}
+app = typer.Typer(cls=LazyGroup, rich_markup_mode=None, pretty_exceptions_enable=False, context_settings=HELP)
 
 
 def _version(wanted: bool) -> None:

@@ -14,7 +14,9 @@ EXAMPLE = "Example:  pdl bench runs/digits/model.pdl --batch 32 --threads 1"
 
 
 def command(
-    bundle: Annotated[str, typer.Argument(metavar="BUNDLE|NAME", help="A file model.pdl, or a name of `pdl models`.")],
+    bundle: Annotated[
+        str, typer.Argument(metavar="RUN|BUNDLE|NAME", help="A run folder, a bundle, or a name of `pdl models`.")
+    ],
     batch: Annotated[int, typer.Option("--batch", min=1, help="Samples a run.")] = 1,
     threads: Annotated[int | None, typer.Option("--threads", min=1, help="By default all cores.")] = None,
     seconds: Annotated[float, typer.Option("--seconds", help="How long to measure.")] = 3.0,
@@ -24,12 +26,12 @@ def command(
 ) -> None:
     """Measure a bundle on random inputs: latency, throughput, memory, and where the time goes. No pipeline runs."""
     from pdl.runtime.bench import bench
+    from pdl.workflow.exporting import FILE
     from pdl.workflow.locating import located
 
-    wanted = sizes(size)
-    found = bench(
-        located(bundle), batch=batch, threads=threads, seconds=seconds, sizes=wanted, precision=precision,  # type: ignore
-    )  # fmt: skip
+    wanted, place = sizes(size), located(bundle)
+    place = place / FILE if place.is_dir() else place
+    found = bench(place, batch=batch, threads=threads, seconds=seconds, sizes=wanted, precision=precision)  # type: ignore
     facts = found.to_dict()
     if json:
         return style.json(facts)

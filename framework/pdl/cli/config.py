@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,7 @@ import typer
 
 from pdl.cli import style
 from pdl.cli.common import Json, Overrides, Recipe, recipe
+from pdl.errors import UsageError
 
 EXAMPLE = "Example:  pdl config show -c cv/digits_lenet --origins"
 app = typer.Typer(
@@ -17,14 +19,19 @@ app = typer.Typer(
 )  # fmt: skip
 
 
-@app.command("list", epilog="Example:  pdl config list")
-def list_(json: Json = False) -> None:
+@app.command("list", epilog="Example:  pdl config list graph")
+def list_(
+    pattern: Annotated[str, typer.Argument(metavar="PATTERN", help="Part of a name, or a pattern with * and ?.")] = "*",
+    json: Json = False,
+) -> None:
     """The recipes that come with the installed suites; a recipe of your own is named by its path."""
     from pdl.config.named import shipped, summary
 
-    known = {name: summary(file) for name, file in shipped().items()}
+    known = {name: summary(file) for name, file in shipped().items() if fnmatch(name, f"*{pattern}*")}
     if json:
         return style.json([{"name": name, "summary": text} for name, text in known.items()])
+    if not known and pattern != "*":
+        raise UsageError(f"no recipe is named like {pattern!r}; pdl config list names all of them")
     if not known:
         return style.note("no installed suite ships recipes; name a file: -c RECIPE.yaml")
     style.table(["recipe", "what it is"], known.items())

@@ -9,6 +9,7 @@ import typer
 
 from pdl.cli import style
 from pdl.errors import UsageError
+from pdl.workflow.new_recipe import writers
 
 EXAMPLE = (
     "Example:  pdl init cv.classification --data photos/        pdl init graph.node --data friends/"
@@ -18,8 +19,6 @@ SUITE = "suite"
 
 
 def _tasks(incomplete: str) -> list[str]:
-    from pdl.workflow.new_recipe import writers
-
     return [name for name in (SUITE, *writers()) if name.startswith(incomplete)]
 
 
@@ -27,7 +26,7 @@ def command(
     task: Annotated[
         str,
         typer.Argument(
-            metavar="TASK|suite", help="For example cv.classification; or the word suite.", autocompletion=_tasks
+            metavar="TASK|suite", help=f"One of {', '.join(writers())}; or the word suite.", autocompletion=_tasks
         ),
     ],
     name: Annotated[
@@ -47,7 +46,7 @@ def command(
         return _suite(name, data, out, force)
     if name is not None:
         raise UsageError(f"what is {name!r}? a recipe for your data is written with: pdl init {task} --data PATH")
-    from pdl.workflow.new_recipe import init, writers
+    from pdl.workflow.new_recipe import init
 
     if data is None and task in writers():
         raise UsageError(f"--data names the folder or file your data lies in: pdl init {task} --data PATH")

@@ -9,6 +9,8 @@ import typer
 
 from pdl.cli import style
 from pdl.cli.common import Json
+from pdl.errors import UsageError
+from pdl.suites import suggest
 
 if TYPE_CHECKING:
     from pdl.hub import Entry
@@ -47,7 +49,9 @@ def command(
     if models:
         _architectures(models, apart=bool(entries or systems))
     if not entries and not models and not systems:
-        style.note(f"nothing is named like {pattern!r}" + (f" for the task {task!r}" if task else ""))
+        every = [*(each.name for each in pretrained()), *(each.name for each in catalogue())]
+        of_task = f" for the task {task!r}" if task else ""
+        raise UsageError(f"nothing is named like {pattern!r}{of_task}{suggest(pattern, every)}")
 
 
 def _pretrained(entries: Iterable[Entry], systems: Iterable[System]) -> None:

@@ -27,7 +27,7 @@ OPTIONS = {
     "--version": "Print the version.",
     "--install-completion": "Install completion for the current shell.",
     "--show-completion": "Show completion for the current shell.",
-    "--help": "Show this message; `pdl COMMAND --help` explains a command.",
+    "-h, --help": "Show this message; `pdl COMMAND --help` explains a command.",
 }
 EXAMPLE = "Example:  pdl train -c cv/digits_lenet train.epochs=3"
 

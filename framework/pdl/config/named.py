@@ -47,6 +47,10 @@ def hint(path: Path) -> str:
     return close or ("" if path.suffix or not known else "; `pdl config list` shows the recipes that have names")
 
 
+#: up to a full stop, colon or semicolon that ends a word; not those in brackets, nor that of an initial
+_SENTENCE = re.compile(r"(?:[^.:;()]|\([^()]*\)|(?<=\b[A-Z])\.|[.:;](?!\s|$)|[()])*")
+
+
 def summary(file: Path) -> str:
     """The first sentence of the comment that a recipe begins with."""
     lines = file.read_text(encoding="utf-8").splitlines()
@@ -55,4 +59,4 @@ def summary(file: Path) -> str:
         if not line.startswith("#"):
             break
         head.append(line.lstrip("# ").strip())
-    return re.split(r"[.:;](?:\s|$)", " ".join(head), maxsplit=1)[0]
+    return _SENTENCE.match(" ".join(head))[0]  # type: ignore[index]  # it matches nothing, too

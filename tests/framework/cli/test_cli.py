@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import pdl
 from pdl.cli import main, overview, style
 from pdl.errors import DataError
+from pdl.workflow.new_recipe import writers
 from tests.framework.config.broken import GOOD
 
 Capture = pytest.CaptureFixture[str]
@@ -404,3 +406,32 @@ def test_a_plain_install_says_what_the_command_needs(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("pdl.cli.NEEDED", ("pdl", "typer"))
     assert main(["info"]) == 2
     assert 'pip install "pdl-core[train]"' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "begins"),
+    [
+        (["help"], "Usage: pdl COMMAND"),
+        (["-h"], "Usage: pdl COMMAND"),
+        (["help", "train"], "Usage: pdl train"),
+        (["train", "-h"], "Usage: pdl train"),
+        (["config", "list", "-h"], "Usage: pdl config list"),
+        (["version"], f"pdl {pdl.__version__}"),
+    ],
+)
+def test_help_and_version_as_other_programs_have_them(arguments: list[str], begins: str, capsys: Capture) -> None:
+    assert main(arguments) == 0
+    assert capsys.readouterr().out.startswith(begins)
+
+
+def test_recipes_by_a_part_of_their_name(capsys: Capture) -> None:
+    assert main(["config", "list", "digits_le", "--json"]) == 0
+    assert [each["name"] for each in json.loads(capsys.readouterr().out)] == ["cv/digits_lenet"]
+    assert main(["config", "list", "nosuch"]) == 2
+    assert "no recipe is named like 'nosuch'" in capsys.readouterr().err
+
+
+def test_init_names_what_it_can_write(capsys: Capture) -> None:
+    assert main(["init", "--help"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert all(name in said for name in writers())

@@ -63,8 +63,11 @@ def test_models_as_tables(cache: Path, capsys: Capture, monkeypatch: pytest.Monk
     monkeypatch.setattr("pdl.cli.models.FEW", 1)
     assert main(["models"]) == 0
     assert capsys.readouterr().out.splitlines()[4].split() == ["demo", "net", "fit", "net_small", "net_large"]
-    assert main(["models", "nothing", "--task", "fit"]) == 0
+    assert main(["models", "nothing", "--task", "fit"]) == 2
     assert capsys.readouterr() == ("", "nothing is named like 'nothing' for the task 'fit'\n")
+    assert main(["models", "net_smal"]) == 0
+    assert main(["models", "net_smol"]) == 2
+    assert capsys.readouterr().err == "nothing is named like 'net_smol'; did you mean 'net_small'?\n"
 
 
 def test_models_tells_of_broken_indexes(cache: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

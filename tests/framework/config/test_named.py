@@ -68,3 +68,14 @@ def test_list_and_use(
     assert main(["train", "-c", "points", "train.epochs=1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["recipe"] == "points"
     assert Path("runs/points-1/config.yaml").is_file()
+
+
+def test_a_summary_is_the_first_sentence(tmp_path: Path) -> None:
+    for text, first in [
+        ("SEAL (Zhang & Chen, 2018) on C. elegans. Ten splits.", "SEAL (Zhang & Chen, 2018) on C. elegans"),
+        ("VQE (Peruzzo et al., 2014; section 2) of H2: a table.", "VQE (Peruzzo et al., 2014; section 2) of H2"),
+        ("At 0.74 angstrom", "At 0.74 angstrom"),
+        ("", ""),
+    ]:
+        (tmp_path / "recipe.yaml").write_text(f"# {text}\nmodel: 1\n")
+        assert summary(tmp_path / "recipe.yaml") == first

@@ -68,7 +68,8 @@ class InvertedResidual(nn.Module):
     """Expand by 1 x 1, filter by depthwise, squeeze and excite, project by 1 x 1; plus x where the shapes allow."""
 
     def __init__(self, in_channels: int, row: Row, hidden: int, out: int, momentum: float) -> None:
-        activation, norm = nn.Hardswish if row.swish else nn.ReLU, {"eps": EPS, "momentum": momentum}
+        activation = nn.Hardswish if row.swish else nn.ReLU
+        norm: dict[str, Any] = {"eps": EPS, "momentum": momentum}
         expand = [ConvNorm(in_channels, hidden, 1, activation=activation, **norm)] if hidden != in_channels else []
         squeeze = [SqueezeExcite(hidden, divisible(hidden // 4))] if row.squeeze else []
         filtered = ConvNorm(hidden, hidden, row.kernel, stride=row.stride, groups=hidden, activation=activation, **norm)
