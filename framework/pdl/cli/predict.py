@@ -12,9 +12,10 @@ import typer
 
 from pdl.cli import style
 from pdl.cli.common import Json
-from pdl.errors import UsageError
+from pdl.errors import DataError, UsageError
 
 EXAMPLE = "Example:  pdl predict runs/digits photo.png --topk 3        pdl predict runs/digits --help"
+SHOWN = 5  # inputs without an answer that are named where a file is written
 SETTINGS = {"ignore_unknown_options": True, "help_option_names": []}
 """Options that typer does not know are those of the model; --help is that of the model, too."""
 
@@ -48,7 +49,8 @@ def command(
     batch_size: Annotated[
         int | None, typer.Option("--batch-size", min=1, help="Inputs looked at together.", show_default=False)
     ] = None,
-    help: Annotated[bool, typer.Option("--help", help="Show this, and the inputs and options of the model.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="End at the first input that cannot be read.")] = False,
+    help: Annotated[bool, typer.Option("-h", "--help", help="Show this, and inputs and options of the model.")] = False,
 ) -> None:
     """Use a trained run, a bundle, or a pretrained model by name, on new data. All know how their inputs are prepared.
 
@@ -74,15 +76,19 @@ def command(
     words, values = parse_options(pipeline.input, arguments or ())
     if "-" in words and sys.stdin.isatty():
         raise UsageError("'-' reads standard input: pdl predict RUN - < FILE")
-    found = _with_drawings(predict_words(predictor, words, values, topk=topk, batch_size=batch_size), save)
+    answers = predict_words(predictor, words, values, topk=topk, batch_size=batch_size, strict=strict)
+    found = _with_drawings(answers, save)
     if out is not None:
         return _write(out, (each for each, _ in found), pipeline.input)
     noted = _noted(found, pipeline.input)
+    kept = list(noted)
     if json:
-        return style.json([each.to_dict() | ({} if saved is None else {"saved": saved}) for each, saved in noted])
-    rows = [row for each, saved in noted for row in _rows(each, saved)]
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    return style.table(names, [[row.get(name, "") for name in names] for row in rows])
+        style.json([each.to_dict() | ({} if saved is None else {"saved": saved}) for each, saved in kept])
+    else:
+        rows = [row for each, saved in kept for row in _rows(each, saved)]
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        style.table(names, [[row.get(name, "") for name in names] for row in rows])
+    return _judge(sum(each.error is not None for each, _ in kept), len(kept))
 
 
 def _inputs(model: str, pipeline: Any) -> str:
@@ -106,10 +112,24 @@ def _noted(found: Iterator[tuple[Any, str | None]], step: Any) -> Iterator[tuple
     """The same, after saying on standard error what of its input the model did not know."""
     for each, saved in found:
         if each.error is not None:
-            style.note(f"{each.name}: {each.error}")
+            style.note(_error(each))
         for name in each.unknown:
             style.note(f"{each.name}: {name} is not known, and left out{step.hint(name)}")
         yield each, saved
+
+
+def _error(prediction: Any) -> str:
+    """Why an input has no answer, with its name."""
+    named = prediction.error.startswith(prediction.name)
+    return str(prediction.error) if named else f"{prediction.name}: {prediction.error}"
+
+
+def _judge(without: int, total: int) -> None:
+    """Say how many inputs have no answer; DataError where none has."""
+    if without:
+        style.note(f"{without:,} of {total:,} inputs have no answer (--strict ends at the first)")
+    if without == total:
+        raise DataError("none of the inputs could be used")
 
 
 def _rows(prediction: Any, saved: str | None) -> Iterator[dict[str, Any]]:
@@ -131,9 +151,8 @@ def _write(out: Path, found: Iterator[Any], step: Any) -> None:
     done, rows = write_answers(out, _counted(found, left, step.takes), step.takes)
     if left["unknown"]:
         style.note(f"{left['unknown']:,} names are not known to the model, and were left out")
-    if left["error"]:
-        style.note(f"{left['error']:,} of {done:,} inputs have no answer: the model knows nothing of them")
     style.pairs([("answers", str(out)), ("inputs", done), ("rows", rows)])
+    _judge(left["error"], done)
 
 
 def _counted(found: Iterator[Any], left: dict[str, int], what: str) -> Iterator[Any]:
@@ -142,6 +161,8 @@ def _counted(found: Iterator[Any], left: dict[str, int], what: str) -> Iterator[
     for number, each in enumerate(found, 1):
         left["unknown"] += len(each.unknown)
         left["error"] += each.error is not None
+        if each.error is not None and left["error"] <= SHOWN:
+            style.note(_error(each))
         now = time.monotonic()
         if now - shown > (0.1 if sys.stderr.isatty() else 30.0):
             shown = now

@@ -6,7 +6,7 @@ import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -73,7 +73,7 @@ def predict(
     *,
     topk: int | None = None,
     batch_size: int | None = None,
-    skip_errors: bool = False,
+    skip_errors: bool | None = False,
     **options: Any,
 ) -> Iterator[Prediction]:
     """A prediction for each input, in order, by a bundle or by another predictor.
@@ -84,7 +84,8 @@ def predict(
 
     topk         how many answers for each input; by default as many as the model's steps say
     batch_size   how many inputs go through the model together; by default what suits its kind of input
-    skip_errors  an input that says nothing that the model knows gives a prediction with an error, and stops no other
+    skip_errors  an input that cannot be read, or says nothing that the model knows, gives a prediction with an error,
+                 and stops no other; None: where there are several
     """
     if (batch_size is not None and batch_size < 1) or (topk is not None and topk < 1):
         raise UsageError(f"topk={topk} and batch_size={batch_size} must be at least 1")
@@ -92,6 +93,9 @@ def predict(
     pipeline = pipeline_of(predictor)
     waiting = expanded(inputs, pipeline.input)
     pipeline = pipeline if topk is None else pipeline.limited(topk)
+    if skip_errors is None:
+        first = list(islice(waiting, 2))
+        skip_errors, waiting = len(first) > 1, chain(first, waiting)
     while group := list(islice(waiting, batch_size or pipeline.input.batch_size)):
         answers = pipeline.answers([each.item for each in group], predictor.run, skip_errors=skip_errors)
         for each, answer in zip(group, answers, strict=True):

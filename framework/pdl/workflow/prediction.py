@@ -71,16 +71,17 @@ def predict_words(
     *,
     topk: int | None = None,
     batch_size: int | None = None,
+    strict: bool = False,
 ) -> Iterator[Prediction]:
     """The predictions for inputs as they stand on a command line: `words`, and the values of the options of the model's
     input step by name ({"--row": ["x=1"]}).
 
-    Where a word is a file of many inputs, one that the model can say nothing about gives an error and stops no other.
+    Of several inputs one that cannot be read, or that the model can say nothing about, gives an error and stops no
+    other, unless `strict`.
     """
     step = pipeline_of(predictor).input
     given = [*(step.from_word(word) for word in words), *step.from_flags(values)]
-    many = any(isinstance(each, Path) for each in given)
-    return predict_each(predictor, given, topk=topk, batch_size=batch_size, skip_errors=many)
+    return predict_each(predictor, given, topk=topk, batch_size=batch_size, skip_errors=False if strict else None)
 
 
 def parse_options(step: InputStep, arguments: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:

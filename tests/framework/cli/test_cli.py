@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 
 import pdl
+import pdl_cv
 from pdl.cli import main, overview, style
 from pdl.errors import DataError
+from pdl.report.page import png
 from pdl.workflow.new_recipe import writers
 from tests.framework.config.broken import GOOD
 
@@ -435,3 +437,22 @@ def test_init_names_what_it_can_write(capsys: Capture) -> None:
     assert main(["init", "--help"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert all(name in said for name in writers())
+
+
+def test_one_broken_input_of_many_is_an_error_and_not_the_end(tmp_path: Path, capsys: Capture) -> None:
+    model = str(Path(pdl_cv.__file__).parent / "weights/digits_lenet.pdl")
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.png").write_bytes(png(np.zeros((8, 8, 1), np.uint8)))
+    (tmp_path / "aa.png").write_text("no image")
+    assert main(["predict", model, str(tmp_path), "--json"]) == 0
+    said = capsys.readouterr()
+    assert [Path(each["input"]).stem for each in json.loads(said.out)] == ["a", "aa", "b"]
+    assert "error" in json.loads(said.out)[1]
+    assert said.err.count("aa.png") == 1
+    assert said.err.endswith("1 of 3 inputs have no answer (--strict ends at the first)\n")
+    assert main(["predict", model, str(tmp_path), "--out", str(tmp_path / "x.csv")]) == 0
+    assert "aa.png: not an image" in capsys.readouterr().err
+    assert main(["predict", model, str(tmp_path), "--strict"]) == 3
+    assert main(["predict", model, str(tmp_path / "aa.png")]) == 3
+    assert main(["predict", model, *[str(tmp_path / "aa.png")] * 2]) == 3
+    assert capsys.readouterr().err.endswith("none of the inputs could be used\n")
