@@ -210,12 +210,10 @@ def _made(path: Path) -> bool:
     """Make a folder; False where it is there already."""
     try:
         path.mkdir(parents=True)
-    except OSError as error:
-        if path.is_dir():
-            return False
-        file = isinstance(error, (FileExistsError, NotADirectoryError))
-        why = "a file is in the way" if file else f"cannot be made: {error.strerror}"
-        raise UsageError(f"{path}: {why}; --run names a folder") from None
+    except FileExistsError:
+        if not path.is_dir():
+            raise
+        return False
     return True
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 
 import pdl.workflow
 from pdl import config
+from pdl.cli import main
 from pdl.errors import DataError, UsageError
 from pdl.train import Hook
 from pdl.workflow import Run
@@ -126,7 +128,7 @@ def test_one_process_trains_in_a_folder(recipe: Any, resume: bool, demo_env: dic
 
 
 @pytest.mark.parametrize("path", ["file", "file/run"])
-def test_a_file_in_the_way(recipe: Any, path: str) -> None:
+def test_a_file_in_the_way(recipe: Any, path: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("file").write_text("")
-    with pytest.raises(UsageError, match=f"{path}: a file is in the way; --run names a folder"):
-        pdl.workflow.train(recipe, run=path)
+    assert main(["train", "-c", "recipe.yaml", "--run", path]) == 3
+    assert re.match(rf"{path}: .*; a file stands where a folder should be\n", capsys.readouterr().err)
