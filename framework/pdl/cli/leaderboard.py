@@ -9,14 +9,14 @@ import typer
 
 from pdl.cli import style
 from pdl.cli.common import Interrupted, Json
-from pdl.errors import CheckError
+from pdl.errors import CheckError, UsageError
 
-EXAMPLE = "Example:  pdl leaderboard -c configs/cv/digits_*.yaml --seeds 3 --metrics test/accuracy"
+EXAMPLE = "Example:  pdl leaderboard -c configs/cv/digits_*.yaml --seeds 3        pdl leaderboard runs"
 Words = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[RECIPE...] [OVERRIDES]",
-        help="More recipes, and settings for all of them: train.epochs=3",
+        metavar="[RECIPE|RUN...] [OVERRIDES]",
+        help="More recipes, and settings for all of them: train.epochs=3. Or runs, or folders of runs, to be compared.",
         show_default=False,
     ),
 ]
@@ -40,21 +40,27 @@ def command(
     markdown: Annotated[Path | None, typer.Option("--markdown", metavar="FILE", help="Write the table there.")] = None,
     json: Json = False,
 ) -> None:
-    """Train several recipes over several seeds, or load existing runs, and show them in one table with their
-    baselines.
+    """Train several recipes over several seeds, and show them in one table with their baselines. Run folders, or
+    folders of them, are compared as they are.
 
     An interrupted leaderboard goes on where it was. Exit code 1 when a recipe fails.
     """
     from pdl.files import write_atomic
-    from pdl.workflow.leaderboards import leaderboard
+    from pdl.workflow.leaderboards import compared, leaderboard
 
     given = [*(config or ()), *(word for word in words or () if "=" not in word)]
     settings = [word for word in words or () if "=" in word]
     chosen = [name for name in metrics.split(",") if name]
+    folders = [word for word in given if Path(word).is_dir()]
+    if folders and (len(folders) < len(given) or settings):
+        raise UsageError(f"{folders[0]}: runs are compared as they are; give recipes and settings apart from them")
     try:
-        board = leaderboard(
-            given, overrides=settings, seeds=seeds, metrics=chosen, runs=runs, tell=style.note, progress=not json
-        )
+        if folders:
+            board = compared(folders, metrics=chosen, tell=style.note)
+        else:
+            board = leaderboard(
+                given, overrides=settings, seeds=seeds, metrics=chosen, runs=runs, tell=style.note, progress=not json
+            )
     except KeyboardInterrupt:
         raise Interrupted("interrupted; the same command goes on from here") from None
     if markdown is not None:

@@ -10,7 +10,7 @@ COMMANDS = {
     "export": "Write a trained run to one file: a bundle, or ONNX.",
     "import": "Make a bundle of an ONNX model.",
     "bench": "Measure how fast a bundle runs.",
-    "leaderboard": "Train or load several recipes over several seeds; one table.",
+    "leaderboard": "Train several recipes over several seeds, or compare runs; one table.",
     "package": "Make a wheel of a trained model; installed with pip, it is used by name.",
     "compress": "Write a trained run as a bundle in int8; shows what it costs.",
     "selftest": "Try recipes whole, in seconds each.",

@@ -1,4 +1,5 @@
-"""Several recipes against each other: each trained over several seeds, or loaded where that has been done already."""
+"""Several recipes against each other: each trained over several seeds, or loaded where that has been done already; and
+runs that there are against each other."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from pdl.errors import DataError, PdlError, UsageError
 from pdl.train.log import duration
 from pdl.train.recipe import Recipe
 from pdl.workflow.result import Result, machine, versions
-from pdl.workflow.run import Run
+from pdl.workflow.run import CONFIG, Run
 from pdl.workflow.training import check_same, train
 
 Tell = Callable[[str], None]
@@ -164,9 +165,53 @@ def leaderboard(
             continue
         _add(row, seed, result)
         results.append((name, result))
+    return _board(found, results, {name: recipe for name, _, recipe, _ in plans}, metrics)
+
+
+def compared(folders: Sequence[str | Path], *, metrics: Sequence[str] = (), tell: Tell = lambda line: None) -> Board:
+    """Finished runs as they are, in one table with their baselines; nothing is trained. `folders` are run folders, or
+    hold them. Runs whose settings differ in nothing but the seed share a row.
+
+    `tell` is called with a line for each run that is not finished, which is left out. UsageError where none is.
+    """
+    kinds: dict[str, list[tuple[Run, Result, Recipe]]] = {}
+    for run in _runs(folders):
+        if not run.result.is_file():
+            tell(f"{run.path}: not finished, and left out (go on: pdl train --resume {run.path})")
+            continue
+        tree = run.config().plain()
+        tree.get("train", {}).pop("seed", None)
+        kinds.setdefault(repr(tree), []).append((run, Result.load(run.result), run.recipe()))
+    if not kinds:
+        raise UsageError(f"{', '.join(map(str, folders))}: no finished run there")
+    names = [members[0][1].recipe for members in kinds.values()]
+    rows: dict[str, Row] = {}
+    results: list[tuple[str, Result]] = []
+    for name, members in zip(names, kinds.values(), strict=True):
+        name = name if names.count(name) == 1 else str(members[0][0].path)
+        rows[name] = Row(name, {})
+        for _, result, _ in members:
+            _add(rows[name], result.seed, result)
+            results.append((name, result))
+    return _board(rows, results, dict(zip(rows, (members[0][2] for members in kinds.values()), strict=True)), metrics)
+
+
+def _runs(folders: Sequence[str | Path]) -> list[Run]:
+    """The run folders that are given, and those in folders that are none themselves; each once."""
+    found: dict[Path, Run] = {}
+    for folder in map(Path, folders):
+        inside = sorted(path.parent for path in folder.glob(f"*/{CONFIG}"))
+        for path in [folder] if (folder / CONFIG).is_file() or not inside else inside:
+            found.setdefault(path.resolve(), Run.open(path))
+    return list(found.values())
+
+
+def _board(
+    rows: Mapping[str, Row], results: Sequence[tuple[str, Result]], made: Mapping[str, Recipe], metrics: Sequence[str]
+) -> Board:
     chosen = list(metrics) or _of_the_test([result for _, result in results])
-    rows = sorted([*found.values(), *_baselines(results)], key=_order(chosen, [plan[2] for plan in plans]))
-    return Board(chosen, rows, _notes({name: recipe for name, _, recipe, _ in plans}))
+    ordered = sorted([*rows.values(), *_baselines(results)], key=_order(chosen, list(made.values())))
+    return Board(chosen, ordered, _notes(made))
 
 
 def _plans(file: Path, overrides: Sequence[str], seeds: int, runs: Path) -> list[tuple[str, int, Recipe, Run]]:
@@ -267,4 +312,4 @@ def _notes(recipes: Mapping[str, Recipe]) -> list[str]:
     return [f"Not all recipes are measured on the same data: {'; '.join(', '.join(n) for n in measured.values())}."]
 
 
-__all__ = ["Board", "Row", "leaderboard", "recipes"]
+__all__ = ["Board", "Row", "compared", "leaderboard", "recipes"]

@@ -137,3 +137,23 @@ def test_one_seed_has_no_deviation() -> None:
     assert (row.deviation("x"), row.deviation("z")) == (None, None)
     assert (row.mean("y"), row.deviation("y")) == (2.0, pytest.approx(math.sqrt(2)))
     assert math.isnan(row.mean("z"))
+
+
+def test_runs_are_compared_as_they_are(files: Path, baselines: None, capsys: pytest.CaptureFixture[str]) -> None:
+    made = {"a": (), "b": ("train.seed=1",), "slow": ("optim.lr=1e-4",), "none": ("train.max_steps=1",)}
+    for name, settings in made.items():
+        assert main(["train", "-c", "good.yaml", "--run", f"runs/{name}", *settings]) == 0
+    Path("runs/none/result.json").unlink()
+    before = {path: path.stat().st_mtime_ns for path in Path("runs").rglob("*")}
+    capsys.readouterr()
+    for words in (["runs"], ["runs/a", "runs/b", "runs/slow", "runs/none", "runs/a"]):
+        assert main(["leaderboard", *words, "--json"]) == 0
+        said = capsys.readouterr()
+        rows = {row["name"]: row for row in json.loads(said.out)["rows"]}
+        assert rows["runs/a"]["seeds"] == [0, 1]
+        assert rows["runs/slow"]["seeds"] == [0]
+        assert set(rows) == {"runs/a", "runs/slow", "all", "most frequent"}
+        assert said.err.startswith("runs/none: not finished, and left out")
+    assert {path: path.stat().st_mtime_ns for path in Path("runs").rglob("*")} == before
+    for words in (["runs", "good.yaml"], ["runs", "train.epochs=2"], ["runs/none"], ["runs/a/checkpoints"]):
+        assert main(["leaderboard", *words]) == 2
