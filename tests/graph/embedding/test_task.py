@@ -141,3 +141,21 @@ def test_faults(tmp_path: Path) -> None:
     assert not [fault for fault in check_recipe(Recipe(recipe(data=data))) if fault.severity == "error"]
     twice = {"train": data["train"], "test": {**data["test"], "seed": 5}}
     assert any("are in train too" in fault.what for fault in check_recipe(Recipe(recipe(data=twice))))
+
+
+def test_settings_of_blogcatalog_are_chosen_within_the_training_half(tmp_path: Path) -> None:
+    path = BlogCatalog.stand_in(tmp_path, {}).settings["path"]
+    train, test = (set(BlogCatalog(split, path=path).nodes.tolist()) for split in ("train", "test"))
+    (tmp_path / "tune.yaml").write_text(
+        "defaults: [/graph/blogcatalog_deepwalk, /graph/data/blogcatalog_tune, _self_]\n"
+    )
+    data = config.load(tmp_path / "tune.yaml")["data"]
+    assert data["test"] is None
+    fitted, val = (
+        set(BlogCatalog(data[split]["split"], val=data[split]["val"], path=path).nodes.tolist())
+        for split in ("train", "val")
+    )
+    assert val
+    assert fitted | val == train
+    assert not fitted & val
+    assert not (fitted | val) & test
