@@ -91,6 +91,3 @@ def transpose(indptr: Array, indices: Array, columns: int) -> tuple[Array, Array
 
 def _place(count: int) -> Any:
     return np.int32 if count < 2**31 else np.int64
-
-
-__all__ = ["from_coo", "group", "int32s", "integers", "rows_of", "transpose"]

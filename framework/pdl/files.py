@@ -122,6 +122,3 @@ def _sync_folder(folder: Path) -> None:
         pass
     finally:
         os.close(descriptor)
-
-
-__all__ = ["is_part", "locked", "replacing", "write_atomic"]

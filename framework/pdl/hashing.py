@@ -65,6 +65,3 @@ def _of_arrow(values: Any, buckets: int, seed: int) -> Array:
     offsets = np.frombuffer(places, width)[values.offset : values.offset + len(values) + 1]
     found = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
     return _of_strings(offsets, found, buckets, seed)
-
-
-__all__ = ["hash_buckets"]

@@ -6,12 +6,13 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
 from typing import Any
 
 
 def names_of(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of the package that `module` is in: its public names are those of `module`, which is
-    imported when the first of them is asked for. Modules of the package are found by name, too, and imported alone.
+    """`__getattr__` and `__dir__` of the package that `module` is in: its public names are those that `module` imports,
+    once the first of them is asked for. Modules of the package are found by name, too, and imported alone.
 
         if TYPE_CHECKING:
             from pdl_x.api import *
@@ -20,26 +21,22 @@ def names_of(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]
     package = module.rpartition(".")[0]
 
     def load() -> dict[str, Any]:
-        found, names = import_module(module), vars(sys.modules[package])
-        public = getattr(found, "__all__", ())  # none yet where the module itself asks, in the middle of its import
-        names.update({name: getattr(found, name) for name in public})
-        if public:
-            names["__all__"] = list(public)
-        return names
+        found = vars(import_module(module))  # without the later names where `module` itself asks, amid its import
+        public = {k: v for k, v in found.items() if not k.startswith("_") and not isinstance(v, ModuleType)}
+        public.pop("annotations", None)  # of `from __future__`
+        vars(sys.modules[package]).update(public)
+        return public
 
     def get(name: str) -> Any:
         if not name.startswith("__") and find_spec(f"{package}.{name}") is not None:
             return import_module(f"{package}.{name}")
-        if name == "__all__" or not name.startswith("__"):
-            names = load()
-            if name in names:
-                return names[name]
+        if name == "__all__":
+            return list(load())
+        if not name.startswith("__") and name in (public := load()):
+            return public[name]
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     def names() -> list[str]:
-        return sorted(load())
+        return sorted({*vars(sys.modules[package]), *load()})
 
     return get, names
-
-
-__all__ = ["names_of"]

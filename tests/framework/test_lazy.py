@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-API = "from pdl_late.inner import f\n__all__ = ['f']\n"
+API = "from __future__ import annotations\nimport sys\nfrom pdl_late.inner import f\n"
 INIT = "from pdl.lazy import names_of\n__version__ = '1'\n__getattr__, __dir__ = names_of('pdl_late.api')\n"
 
 

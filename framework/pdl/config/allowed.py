@@ -67,6 +67,3 @@ def _inherits(makes: type, kind: Any) -> bool:
         return issubclass(makes, kind)
     except TypeError:  # a Protocol with data members: cannot be told without an object
         return True
-
-
-__all__ = ["inside", "is_plain", "refusal"]

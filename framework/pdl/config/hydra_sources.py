@@ -103,5 +103,3 @@ def loader(folders: Sequence[Path]) -> ConfigLoaderImpl:
 
 
 _preparing = threading.Lock()
-
-__all__ = ["PartSource", "RecipeSource", "file_of", "loader"]

@@ -57,6 +57,3 @@ def check_complete(node: Any, facts: Collection[str]) -> None:
     for value in node.values():
         if isinstance(value, Mapping):
             check_complete(value, facts)
-
-
-__all__ = ["check_complete", "filled", "infer"]

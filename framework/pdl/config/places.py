@@ -38,6 +38,3 @@ def _put(tree: Any, key: Key, value: str) -> None:
     for name in key[:-1]:
         tree = tree[name]
     tree[key[-1]] = value
-
-
-__all__ = ["resolve", "there"]

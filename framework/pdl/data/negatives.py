@@ -98,6 +98,3 @@ def in_batch(targets: Array) -> Array:
     very item that row i looks for, j != i, and so no negative of it."""
     targets = np.asarray(targets)
     return (targets[:, None] != targets) | np.eye(len(targets), dtype=bool)
-
-
-__all__ = ["Negatives", "in_batch"]

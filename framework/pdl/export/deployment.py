@@ -78,6 +78,3 @@ class Deployment:
             module.train(training)
         tensors = made if isinstance(made, tuple | list) else (made,)
         return {name: t.numpy() for name, t in zip(self.outputs, tensors, strict=True)}
-
-
-__all__ = ["Deployment"]

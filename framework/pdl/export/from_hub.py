@@ -209,6 +209,3 @@ def _check_arguments(system: System, make: Any, given: Mapping[str, Any]) -> Non
         inspect.signature(make).bind(**given)
     except TypeError as error:
         raise ConfigError(f"{system.origin_line}: {system.name}: {system.predictor[TARGET]}: {error}") from None
-
-
-__all__ = ["bundle_of", "open_system"]

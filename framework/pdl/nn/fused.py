@@ -67,6 +67,3 @@ def conv_norm(
 def finish(raw: Raw, *, residual: Tensor | None = None) -> Tensor:
     """The normalised value, plus `residual`, then the activation."""
     return ops.batch_norm_eval(raw.value, *raw.norm, eps=raw.eps, activation=raw.activation, residual=residual)
-
-
-__all__ = ["Raw", "conv_norm", "finish"]

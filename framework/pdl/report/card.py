@@ -62,6 +62,3 @@ def _cell(value: Any, name: str) -> str:
     if isinstance(value, str):
         return value
     return "-" if value is None else f"{value:.4f}" if "/" in name else f"{value:.9g}"
-
-
-__all__ = ["Card"]

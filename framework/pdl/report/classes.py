@@ -41,6 +41,3 @@ def pair_table(counts: np.ndarray, classes: Sequence[str]) -> str:
         if pairs
         else "<p>none</p>"
     )
-
-
-__all__ = ["class_sections", "class_table", "pair_table"]

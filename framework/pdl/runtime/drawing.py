@@ -28,6 +28,3 @@ class Drawing:
     marks: Sequence[Mark] = ()
     any_script: bool = False
     svg: str = ""
-
-
-__all__ = ["Drawing", "Mark"]

@@ -268,9 +268,3 @@ def _number(name: str, given: Mapping[str, Any]) -> Number:
         raise UsageError(f"fields: {name!r:.60}: scale is none of {', '.join(SCALES)}, or edges do not rise")
     about = {key: value for key, value in given.items() if key != "edges"}
     return Number(**about, edges=None if edges is None else tuple(map(float, edges)))
-
-
-__all__ = [
-    "Category", "Fields", "Names", "Number", "as_number", "as_row", "as_text", "from_plain", "joined", "known_row",
-    "padded", "part_of", "to_plain",
-]  # fmt: skip

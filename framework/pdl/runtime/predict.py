@@ -152,6 +152,3 @@ def _write(writer: Any, predictions: Iterable[Prediction], name: str) -> tuple[i
 
 def _cell(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
-
-
-__all__ = ["Prediction", "Predictor", "expanded", "pipeline_of", "predict", "write_answers"]

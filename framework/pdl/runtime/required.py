@@ -53,6 +53,3 @@ def check_installed(requires: Sequence[str], what: str, source: str) -> None:
         raise PackageError(
             f"{source} needs {what} of {' or '.join(absent)}, which is not installed: pip install {' '.join(absent)}"
         )
-
-
-__all__ = ["check_installed", "declaration", "import_ops", "of_ops", "op_names"]

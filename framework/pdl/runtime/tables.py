@@ -167,9 +167,3 @@ def text_lines(path: str | Path, column: str) -> Iterator[tuple[str, Any]]:
             yield from ((line.strip(), line.strip()) for line in file if line.strip())
         except (UnicodeDecodeError, EOFError, OSError) as error:
             raise DataError(f"{path}: not a text ({error})") from None
-
-
-__all__ = [
-    "SEPARATORS", "csv_line", "is_file_of_many", "is_table", "json_lines", "numbered", "opened", "rows", "separator_of",
-    "split_names", "text_lines",
-]  # fmt: skip

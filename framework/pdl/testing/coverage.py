@@ -50,6 +50,3 @@ def op_faults(package: str, cases: Iterable[Case]) -> list[str]:
         if unwritten(kind):
             found.append(f"{name}: neither compose nor onnx; say how it is written, or onnx = not_exported('reason')")
     return found
-
-
-__all__ = ["op_faults", "ops_run_by"]

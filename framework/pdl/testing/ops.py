@@ -274,6 +274,3 @@ def op_checks(cases: Iterable[Case]) -> list[OpCheck]:
     able = find_spec("onnx") is not None and find_spec("onnxruntime") is not None
     bodies = [body for body in CHECKS if able or body is not check_onnx]
     return [OpCheck(body, case) for case in cases for body in bodies if CHECKS[body](case)]
-
-
-__all__ = ["CHECKS", "OpCheck", "op_checks"]

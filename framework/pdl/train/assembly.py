@@ -73,6 +73,3 @@ def learned_config(task: Task, recipe: Recipe) -> dict[str, Any]:
     model = recipe.model.infer(task.facts(recipe), outer=task.outermost)
     found = {"task": task.learned_config(), "model": model}
     return {section: values for section, values in found.items() if values}
-
-
-__all__ = ["Parts", "assemble", "learned_config", "restored"]

@@ -140,15 +140,3 @@ def nearest_neighbour(x: Array, y: Array, x_test: Array, num_classes: int) -> Ar
         far = lengths - 2 * (part @ x.T) + (part * part).sum(axis=1, keepdims=True)
         scores[begin : begin + step, there] = -np.minimum.reduceat(far, first, axis=1)
     return scores
-
-
-__all__ = [
-    "ROWS",
-    "classifiers",
-    "log_prior",
-    "logistic_regression",
-    "nearest_neighbour",
-    "scored",
-    "spread",
-    "standardised",
-]

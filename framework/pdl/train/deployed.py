@@ -30,6 +30,3 @@ class Deployed(Module):
         answers = self.session.run({port.name: as_tensor(x).numpy() for port, x in zip(ports, inputs, strict=True)})
         made = [Tensor(answers[port.name]) for port in self.session.outputs]
         return made[0] if len(made) == 1 else tuple(made)
-
-
-__all__ = ["Deployed"]

@@ -88,6 +88,3 @@ class SmokeTest:
     epochs: int = 8
     batch_size: int = 32
     settings: Mapping[str, Any] = field(default_factory=dict)
-
-
-__all__ = ["Deployer", "Reporter", "SmokeTest"]

@@ -200,6 +200,3 @@ class Recipe:
     def identity(self) -> dict[str, str]:
         """The import paths of task and model."""
         return {"task": self.task.target, "model": self.model.target}
-
-
-__all__ = ["Data", "DataSection", "Loading", "Part", "Recipe", "Schema", "Transforms", "check", "faults"]

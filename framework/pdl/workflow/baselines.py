@@ -49,6 +49,3 @@ def comparison(result: Result) -> tuple[list[str], list[list[Any]]]:
     names = list(dict.fromkeys(key for each in result.baselines.values() for key in each))
     head = ["", result.model.rpartition(".")[2], *result.baselines]
     return head, [[name, *(each.get(name) for each in methods)] for name in names]
-
-
-__all__ = ["Baselines", "comparison", "has_baselines", "measured", "measured_anew"]

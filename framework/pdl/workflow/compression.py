@@ -282,6 +282,3 @@ def _write(
         raise CheckError("the bundle that was read again gives other numbers than what was written; nothing is kept")
     write_atomic(path, data)
     return path, Pair("bytes", len(floats), len(data))
-
-
-__all__ = ["Compressed", "Pair", "compress"]

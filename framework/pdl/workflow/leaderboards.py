@@ -310,6 +310,3 @@ def _notes(recipes: Mapping[str, Recipe]) -> list[str]:
     if len(measured) < 2:
         return []
     return [f"Not all recipes are measured on the same data: {'; '.join(', '.join(n) for n in measured.values())}."]
-
-
-__all__ = ["Board", "Row", "compared", "leaderboard", "recipes"]

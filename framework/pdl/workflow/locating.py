@@ -33,6 +33,3 @@ def _means_a_path(word: str, path: Path) -> bool:
     """Whether a word that is no file here cannot be a name: it has the form of a path, or begins with a folder."""
     looks = path.is_absolute() or word.startswith((".", "~")) or word.count("/") > 1 or path.suffix in (".pdl", ".onnx")
     return looks or (path.parent != Path() and path.parent.is_dir())
-
-
-__all__ = ["located"]

@@ -104,6 +104,3 @@ def parse_options(step: InputStep, arguments: Sequence[str]) -> tuple[list[str],
                 raise UsageError(f"{name} needs a value: {name} {known[name].metavar}")
             values.setdefault(name, []).append(given)
     return words, values
-
-
-__all__ = ["draw_into", "open_model", "parse_options", "predict", "predict_words"]

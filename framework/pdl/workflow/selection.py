@@ -55,6 +55,3 @@ def _equal(one: Any, other: Any) -> bool:
     if isinstance(one, np.ndarray | np.generic | int | float | str):
         return np.array_equal(np.asarray(one), np.asarray(other))
     return one is other
-
-
-__all__ = ["same_samples", "selection"]

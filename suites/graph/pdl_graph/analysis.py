@@ -65,6 +65,3 @@ def components(source: Array, target: Array, n: int) -> tuple[Array, Array]:
     label, tree = np.empty(n, np.int64), np.empty(len(source), np.uint8)
     kernels.components(label, tree, source.astype(wide, copy=False), target.astype(wide, copy=False))
     return label, tree.astype(bool)
-
-
-__all__ = ["components", "page_rank"]

@@ -1,6 +1,4 @@
-"""The names of pdl_graph: `pdl_graph` exports all of them and imports this module on first use."""
-
-from __future__ import annotations
+"""The names of pdl_graph: `pdl_graph` exports all that this module imports, on first use."""
 
 from pdl_graph.analysis import page_rank
 from pdl_graph.batch import GraphBatch, SparseFeatures
@@ -12,29 +10,7 @@ from pdl_graph.infomax import GraphInfomax
 from pdl_graph.knowledge import KnowledgeGraph
 from pdl_graph.link import LinkPrediction
 from pdl_graph.message_passing import Message, MessagePassing
-from pdl_graph.models import *  # noqa: F403
-from pdl_graph.models import __all__ as _models
+from pdl_graph.models import *
 from pdl_graph.neighbours import Neighbours
 from pdl_graph.node import NodeClassification
 from pdl_graph.subgraph import SubgraphLinks
-
-__all__ = [
-    "Graph",
-    "GraphBatch",
-    "GraphInfomax",
-    "GraphPrediction",
-    "HeteroGraph",
-    "KnowledgeGraph",
-    "LinkPrediction",
-    "Message",
-    "MessagePassing",
-    "Neighbours",
-    "NodeClassification",
-    "NodeEmbedding",
-    "SparseFeatures",
-    "SubgraphLinks",
-    "batch_graphs",
-    "page_rank",
-    "sparse_features",
-    *_models,
-]

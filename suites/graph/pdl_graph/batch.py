@@ -89,6 +89,3 @@ def project(x: Any, weight: Any, *, dropout: float = 0.0, training: bool = False
     if isinstance(x, SparseFeatures):
         return pdl.spmm(x.pattern, weight, x.value)
     return pdl.matmul(x, weight)
-
-
-__all__ = ["GraphBatch", "SparseFeatures", "dropped", "project"]

@@ -202,14 +202,3 @@ def _dense(x: Any) -> Any:
     rows, columns = (pdl.as_tensor(each).numpy() for each in (x.pattern.row, x.pattern.indices))
     made[rows, columns] = pdl.as_tensor(x.value).numpy()
     return made
-
-
-__all__ = [
-    "ByPosition",
-    "InductiveModel",
-    "bundle_inputs",
-    "example_queries",
-    "folder_of",
-    "own_data",
-    "synthetic_graph",
-]

@@ -151,6 +151,3 @@ def _svg(parts: Sequence[Any], legend: Sequence[tuple[str, str]], title: str) ->
         f'<svg viewBox="0 0 {SIDE} {height}" role="img" xmlns="http://www.w3.org/2000/svg">'
         f"{style}{head}{body}{''.join(marks)}</svg>"
     )
-
-
-__all__ = ["ego_network", "principal_plane", "scatter", "spring_layout"]

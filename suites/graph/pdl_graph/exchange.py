@@ -153,6 +153,3 @@ def _labels(values: list[Any]) -> tuple[Array, tuple[str, ...]]:
     if any(isinstance(value, float | np.floating) for value in values):
         return np.array([np.nan if value is None else value for value in values], np.float32), ()
     return np.array([-1 if value is None else value for value in values], np.int64), ()
-
-
-__all__ = ["from_networkx", "from_scipy", "optional", "to_networkx", "to_scipy"]

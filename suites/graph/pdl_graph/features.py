@@ -91,8 +91,3 @@ def dense(x: Any) -> Array | None:
     out = np.zeros(x.shape, np.float32)
     np.add.at(out, (x.pattern.row, x.pattern.indices), x.value)
     return out
-
-
-__all__ = [
-    "dense", "features_from_csr", "identity_features", "normalize_rows", "sparse_features", "stack_rows", "take_rows",
-]  # fmt: skip

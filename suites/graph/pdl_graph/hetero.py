@@ -237,6 +237,3 @@ def _blocks(parts: list[Any], sizes: list[int]) -> Any:
         moved.append(SparseFeatures(pattern, sparse.value))
         start += part.shape[1]
     return stack_rows(moved)
-
-
-__all__ = ["HeteroGraph", "Relation"]

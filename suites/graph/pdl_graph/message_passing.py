@@ -225,6 +225,3 @@ def _first(tree: Any, adjacency: CSR) -> Any:
 def _symbols(recorder: Recorder, tree: Any, edges: int) -> Any:
     """The tree with a row for each edge, without values."""
     return rebuild(tree, lambda x: recorder.input(pdl.ops.base.Spec((edges, *x.shape[1:]), x.dtype), "x", True))
-
-
-__all__ = ["Aggregate", "Message", "MessagePassing", "aggregated", "recv", "send"]

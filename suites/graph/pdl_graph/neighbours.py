@@ -262,6 +262,3 @@ def check_weights(name: str, weights: Array, n: int) -> None:
     """UsageError unless these are n sampling weights: finite, not negative, not all 0."""
     if weights.shape != (n,) or not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
         raise UsageError(f"{name} must be {n} finite numbers, not negative and not all 0")
-
-
-__all__ = ["Block", "Neighbours", "Subgraphs"]

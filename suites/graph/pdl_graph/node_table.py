@@ -99,6 +99,3 @@ def example_pairs(names: Vocabulary) -> list[dict[str, list[str]]]:
     """A few example pairs."""
     chosen = _some_of(names)
     return [{"pair": [a, b]} for a, b in zip(chosen, [*chosen[1:], chosen[0]], strict=True)]
-
-
-__all__ = ["NODES", "NodeTable", "TableLookup", "example_pairs", "names_of", "with_unknown"]

@@ -48,6 +48,3 @@ def _searched(indptr: Array, indices: Array, seeds: Array) -> Array:
         new[front] = False
         found.append(front)
     return np.concatenate(found)
-
-
-__all__ = ["cuthill_mckee"]

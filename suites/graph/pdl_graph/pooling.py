@@ -130,6 +130,3 @@ def highest(score: Tensor, ids: Tensor, num_graphs: int, ratio: float) -> Tensor
     keep = pdl.astype(pdl.ceil(pdl.astype(count, pdl.float64) * np.float64(ratio)), pdl.int64)
     own = pdl.maximum(ids, 0)
     return pdl.logical_and(place - pdl.take(start, own) < pdl.take(keep, own), ids >= 0)
-
-
-__all__ = ["AttentionPool", "MaxPool", "MeanPool", "Pools", "Readout", "SAGPool", "SumPool", "highest", "members"]

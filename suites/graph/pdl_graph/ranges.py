@@ -21,6 +21,3 @@ def offsets(counts: Array | Sequence[int]) -> Array:
     found = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=found[1:])
     return found
-
-
-__all__ = ["offsets", "ranges"]

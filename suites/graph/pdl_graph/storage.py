@@ -176,6 +176,3 @@ def _check_borders(folder: Path, name: str, indptr: np.ndarray, indices: np.ndar
         if piece.min() < 0 or piece.max() >= width:
             bad = start + int(np.flatnonzero((piece < 0) | (piece >= width))[0])
             raise fault(folder, f"entry {bad} names {indices[bad]} of {width}", _ADVICE, index=bad)
-
-
-__all__ = ["arrays_of", "open_fields", "save"]

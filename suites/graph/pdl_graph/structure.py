@@ -310,6 +310,3 @@ def describe(graph: Graph) -> dict[str, int]:
 def _back(graph: Graph) -> Array:
     """The second direction of each edge of an undirected graph."""
     return np.asarray(graph.indices > graph.targets)
-
-
-__all__ = ["EDGE", "NODE", "Merge", "batch_graphs", "by_key", "by_target", "components", "describe"]

@@ -59,6 +59,3 @@ def _mask(split: str, mask: Any) -> Array:
     if held.dtype != bool and not np.isin(held, (0, 1)).all():
         raise fault(None, f"the mask {split!r} holds {held.dtype} that are not 0 or 1", "give one yes or no a node")
     return held.astype(bool, copy=False)
-
-
-__all__ = ["FIELDS", "typed"]

@@ -1,7 +1,3 @@
-"""The names of pdl_ocr: `pdl_ocr` exports all of them and imports this module on first use."""
-
-from __future__ import annotations
+"""The names of pdl_ocr: `pdl_ocr` exports all that this module imports, on first use."""
 
 from pdl_ocr.reading import Reader
-
-__all__ = ["Reader"]

@@ -44,6 +44,3 @@ class Eigenproblem:
     def levels(self, count: int) -> list[float]:
         """The lowest energies in its sector, computed."""
         return levels(self.hamiltonian, self.sector or Sector(self.num_qubits), count)
-
-
-__all__ = ["Eigenproblem"]

@@ -130,6 +130,3 @@ class IQPEncoding(Encoding):
             return x
         first, second = (pdl.take(x, pdl.as_tensor(pairs[:, side]), axis=1) for side in (0, 1))
         return pdl.concat([x, first * second], axis=1)
-
-
-__all__ = ["AmplitudeEncoding", "AngleEncoding", "BasisEncoding", "Encoding", "IQPEncoding"]

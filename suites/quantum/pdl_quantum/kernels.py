@@ -87,6 +87,3 @@ def circuit_of(encoding: Encoding, num_features: int) -> Circuit:
     if not there.gates:
         raise UsageError(f"{type(encoding).__name__} begins with a state, and has no circuit")
     return there.copy().append(there.renamed({"x": "y"}).inverse())
-
-
-__all__ = ["alignment", "bloch", "circuit_of", "encoded", "fidelity", "kernel_matrix", "projected"]

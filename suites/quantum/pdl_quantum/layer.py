@@ -88,6 +88,3 @@ class Layer(Module):
         if not parts:
             raise UsageError("Layer: the circuit has no parameters; its expectations never change, compute them once")
         return pdl.concat(parts, axis=1) if len(parts) > 1 else parts[0]
-
-
-__all__ = ["Layer"]

@@ -91,6 +91,3 @@ def _lanczos(
         beside.append(norm)
         basis.append(made / norm)
     return [float(x) for x in values]
-
-
-__all__ = ["Sector", "block", "levels"]

@@ -29,6 +29,3 @@ def sampled_softmax(
         corrected = pdl.where(excluded, NEVER, corrected)
     logits = pdl.concat([pdl.expand_dims(positive, axis=1), corrected], axis=1)
     return pdl.logsumexp(logits, axis=1) - positive
-
-
-__all__ = ["NEVER", "sampled_softmax"]

@@ -158,6 +158,3 @@ def show(program: Program, value: Value) -> str:
         return f"input {value.name or ''} {shape}".replace("  ", " ")
     kind = "conv" if is_window(value.node) else type(value.node.op).__name__.removesuffix("Then").lower()
     return " ".join(p for p in (value.node.scope, kind, shape) if p)
-
-
-__all__ = ["Calibration", "Error", "calibrate", "observe", "tapped"]

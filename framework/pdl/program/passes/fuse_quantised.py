@@ -385,6 +385,3 @@ def fuse_quantised(program: Program) -> None:
     rewrite(program, _TO_BYTES)
     rewrite(program, (product_to_floats, mean_to_floats))
     rewrite(program, (known_floats,))
-
-
-__all__ = ["fuse_known", "fuse_quantised"]

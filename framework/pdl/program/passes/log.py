@@ -20,6 +20,3 @@ def log(program: Program, text: str) -> None:
     """Say what a pass did to `program`."""
     if wanted():
         sys.stderr.write(f"plan {program.name}: {text}\n")
-
-
-__all__ = ["log", "wanted"]

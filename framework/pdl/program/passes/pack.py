@@ -110,6 +110,3 @@ def pack_weights(program: Program, cache: PackCache) -> None:
 
     if rewrite(program, (pack_conv, pack_linear)):
         log(program, f"packed weights: {cache.nbytes - before} new bytes, {cache.nbytes} in all")
-
-
-__all__ = ["PackCache", "choose", "pack_weights"]

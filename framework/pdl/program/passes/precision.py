@@ -67,6 +67,3 @@ def _again(node: Node, tensors: dict[Value, Tensor], block: _Constants) -> tuple
 def _like(x: Tensor, value: Value, block: _Constants) -> Tensor:
     """The tensor in the dtype that the value had."""
     return block.to(x, value.spec.dtype)
-
-
-__all__ = ["to_bf16"]

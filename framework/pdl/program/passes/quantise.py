@@ -230,6 +230,3 @@ def split_epilogues(program: Program) -> None:
 def is_window(node: Node) -> bool:
     """Whether a product is a convolution."""
     return isinstance(node.op, Conv | ConvThen)
-
-
-__all__ = ["Points", "Range", "is_window", "points", "quantise", "quantised_weights", "split_epilogues"]

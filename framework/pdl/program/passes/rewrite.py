@@ -172,6 +172,3 @@ def same_shape(a: Sequence[int], b: Sequence[int]) -> bool:
 def same_spec(a: Spec, b: Spec) -> bool:
     """Whether dtypes are equal, and shapes for all sizes."""
     return a.dtype == b.dtype and same_shape(a.shape, b.shape)
-
-
-__all__ = ["Rewriter", "Rule", "rewrite", "same_shape", "same_spec"]

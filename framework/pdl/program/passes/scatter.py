@@ -88,6 +88,3 @@ def _summands(node: Node, uses: dict[Value, int]) -> Pairs:
     pairs = [(a, b) for a, b in zip(ones.inputs, others.inputs, strict=True) if a is not None and b is not None]
     fits = all(a.spec.shape[0] == b.spec.shape[0] for a, b in pairs)
     return pairs if fits and len(pairs) == len(ones.inputs) else [(index, values)]
-
-
-__all__ = ["add_rows", "join_rows"]

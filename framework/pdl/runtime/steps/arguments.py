@@ -64,6 +64,3 @@ def are(values: Any, kind: Any, how_many: int | None = None) -> bool:
     return (
         isinstance(values, list | tuple) and all(type(v) in kinds for v in values) and how_many in (None, len(values))
     )
-
-
-__all__ = ["MAX_COUNT", "are", "check", "count", "flag", "number", "one_of", "text", "texts"]

@@ -68,6 +68,3 @@ class NamesOf(Step):
     def hint(self, name: str) -> str:
         """`; did you mean 'x'?` for a name that is not known; empty where none is near."""
         return suggest(name, self.names)
-
-
-__all__ = ["NamesOf", "Resources", "Step"]

@@ -141,6 +141,3 @@ class PreStep(Step):
     def error(self, before: float) -> float:
         """How large an error of `before` in a value becomes by this step, at most."""
         return before
-
-
-__all__ = ["Flag", "Input", "InputStep", "PreStep"]

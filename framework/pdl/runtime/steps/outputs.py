@@ -104,6 +104,3 @@ def ranked_alike(
         for name, score in mine.items()
         if name not in names
     )
-
-
-__all__ = ["Labelled", "PostStep", "Ranking", "alike", "ranked_alike"]

@@ -50,6 +50,3 @@ def requires(pipeline: Mapping[str, Any]) -> list[str]:
     """The distributions, besides pdl's own, that the steps of a pipeline belong to, as far as these are installed."""
     found = (packages.provided(packages.STEPS, name) for name in names(pipeline) if name not in OWN)
     return sorted({each.distribution for each in found if each is not None})
-
-
-__all__ = ["OWN", "find", "names", "requires"]

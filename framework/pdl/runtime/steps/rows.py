@@ -95,5 +95,3 @@ class RowInput(InputStep):
 
 
 STEPS = (RowInput,)
-
-__all__ = ["ABOUT_ROW", "ROW", "STEPS", "RowInput"]

@@ -46,6 +46,3 @@ def averaged(images: Array, side: int = SIDE) -> Array:
             shape = [-1 if k == axis else 1 for k in range(4)]
             images = np.add.reduceat(images, first, axis=axis) / counts.reshape(shape).astype(images.dtype)
     return images
-
-
-__all__ = ["averaged", "baselines"]

@@ -88,6 +88,3 @@ def _images(dataset: Any, mode: Mode) -> list[np.ndarray]:
 
 def _count(model: Module) -> int:
     return sum(p.size for p in model.parameters())
-
-
-__all__ = ["ClassificationDeployer"]

@@ -114,6 +114,3 @@ def _labels(file: Path, split: str, count: int) -> np.ndarray:
 def _count(file: Path) -> int:
     """How many classes the training labels number: all splits have the same."""
     return int(_array(file, "train_labels").max(initial=0)) + 1
-
-
-__all__ = ["MedMNIST"]

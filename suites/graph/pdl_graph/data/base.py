@@ -127,6 +127,3 @@ def nodes_of(dataset: Any) -> np.ndarray:
     if not isinstance(base, NodeData):
         raise ConfigError(f"{type(base).__name__} gives no nodes; use a data set such as pdl_graph.data.Planetoid")
     return base.nodes if rows is None else base.nodes[rows]
-
-
-__all__ = ["GraphData", "NodeData", "class_names", "graph_of", "known", "nodes_of", "unwrap"]

@@ -107,6 +107,3 @@ def _text(path: Path, name: str) -> str:
         raise unreadable(path / name if path.is_dir() else path, error) from error
     except (zipfile.BadZipFile, UnicodeDecodeError, EOFError) as error:
         raise fault(path, f"is damaged or cut off: {error}", "get it again from its source") from error
-
-
-__all__ = ["BlogCatalog"]

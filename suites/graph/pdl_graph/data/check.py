@@ -85,6 +85,3 @@ def _numbers(graph: Graph) -> Iterator[Finding]:
 def _noted(graph: Graph) -> Iterator[Finding]:
     for note in notes(graph):
         yield note, "this is no fault, but worth knowing", False
-
-
-__all__ = ["Finding", "check_graph", "notes"]

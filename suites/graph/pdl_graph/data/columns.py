@@ -153,6 +153,3 @@ def places(names: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     order = np.argsort(names, kind="stable")
     at = order[np.minimum(np.searchsorted(names, wanted, sorter=order), len(names) - 1)]
     return np.where(names[at] == wanted, at, -1)
-
-
-__all__ = ["Table", "find_table", "numbered", "places", "read_table"]

@@ -98,6 +98,3 @@ def _pairs(path: Path, name: str) -> Graph:
     with naming(path):
         graph = Graph.from_edges(pairs[:, 0], pairs[:, 1], directed=False).coalesce()
     return graph.without_self_loops()
-
-
-__all__ = ["CaAstroPh", "EdgeFile", "LinkGraph"]

@@ -257,6 +257,3 @@ def _kept(key: np.ndarray, *, repeats: bool, loops: bool) -> np.ndarray:
         key[end : end + count] = piece[keep]
         end += count
     return key[:end]
-
-
-__all__ = ["read_edge_text"]

@@ -173,6 +173,3 @@ def without(graph: Graph, keys: Array) -> Graph:
         k: getattr(graph, k)[keep] for k in ("edge_weight", "edge_attr", "edge_type") if getattr(graph, k) is not None
     }
     return graph.with_(indptr=np.concatenate([[0], np.cumsum(counts)]), indices=source[keep], **kept)
-
-
-__all__ = ["EdgeSplit", "Split", "without"]

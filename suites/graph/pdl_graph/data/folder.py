@@ -245,6 +245,3 @@ def _check_finite(path: Path, values: np.ndarray) -> None:
     if len(bad):
         row = int(bad[0][0])
         raise fault(path, f"has {len(bad)} numbers that are not finite", "give finite features", index=row)
-
-
-__all__ = ["GraphFolder", "read_graph"]

@@ -64,6 +64,3 @@ class Chosen:
 
     def __len__(self) -> int:
         return len(self.graphs)
-
-
-__all__ = ["Chosen", "GraphSet"]

@@ -202,6 +202,3 @@ def _number(path: Path, line: int, name: str, text: str) -> float:
         raise fault(path, f"{name} is {text!r}; a target is a number, or empty where it is not known",
                     "correct it", line=line)  # fmt: skip
     return value
-
-
-__all__ = ["KNOWN", "Molecules"]

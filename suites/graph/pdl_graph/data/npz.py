@@ -31,6 +31,3 @@ def read_arrays(path: Path, kinds: Mapping[str, str]) -> dict[str, np.ndarray]:
         if held[name].dtype.kind not in letters:
             raise fault(path, f"array {name!r} has dtype {held[name].dtype}", "save it as numbers of the right kind")
     return held
-
-
-__all__ = ["read_arrays"]

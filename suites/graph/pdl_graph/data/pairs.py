@@ -65,6 +65,3 @@ def _all_free(edges: Array, n: int, directed: bool) -> Array:
     free = ~np.eye(n, dtype=bool) if directed else np.triu(np.ones((n, n), bool), 1)
     free.reshape(-1)[edges] = False
     return np.flatnonzero(free)
-
-
-__all__ = ["edge_keys", "keys_of", "member", "non_edges", "pairs_of"]

@@ -110,6 +110,3 @@ def _mask(path: Path, ids: np.ndarray, n: int, split: str) -> np.ndarray:
     mask = np.zeros(n, bool)
     mask[ids] = True
     return mask
-
-
-__all__ = ["RELATIONS", "Planetoid", "with_words"]

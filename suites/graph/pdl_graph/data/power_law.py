@@ -95,6 +95,3 @@ def _ranks(u: np.ndarray, nodes: int, exponent: float) -> np.ndarray:
     b = 1 - 1 / (exponent - 1)
     x = ((1 + nodes) ** b - 1) * u + 1
     return np.minimum((x ** (1 / b) - 1).astype(np.int64), nodes - 1)
-
-
-__all__ = ["PowerLaw"]

@@ -47,6 +47,3 @@ def random_split(n: int, seed: int) -> np.ndarray:
     found[order[: int(VAL * n)]] = 1
     found[order[: int(TRAIN * n)]] = 0
     return found
-
-
-__all__ = ["random_split", "scaffold_of", "scaffold_split"]

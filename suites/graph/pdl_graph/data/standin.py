@@ -108,6 +108,3 @@ def write_folder(folder: Path) -> None:
     (folder / "nodes.csv").write_text("\n".join([header, *rows, ""]), "utf-8")
     lines = [f"n{a},n{b}" for a, b in edges.tolist()]
     (folder / "edges.csv").write_text("\n".join(["source,target", *lines, ""]), "utf-8")
-
-
-__all__ = ["WHAT", "draw_graph", "write_blogs", "write_edges", "write_folder", "write_links", "write_planetoid"]

@@ -74,6 +74,3 @@ def _state(path: Path) -> tuple[tuple[str, int, int], ...]:
     """Names, sizes and times of a file, or of the files of a folder."""
     files = sorted(path.iterdir()) if path.is_dir() else [path]
     return tuple((each.name, each.stat().st_size, each.stat().st_mtime_ns) for each in files)
-
-
-__all__ = ["locate", "naming", "shared"]

@@ -150,6 +150,3 @@ def write_stand_in(folder: Path) -> None:
     held = len(facts) // 20
     for name, part in (("test", order[:held]), ("valid", order[held : 2 * held]), ("train", order[2 * held :])):
         (folder / f"{name}.txt").write_text("".join(facts[i] + "\n" for i in part))
-
-
-__all__ = ["KINDS", "Triples", "triples_of", "vocabularies_of", "write_stand_in"]

@@ -193,6 +193,3 @@ def _order(name: str, header: list[str], columns: tuple[str, str, str]) -> tuple
 def _wrong(name: str, line: int, what: str) -> DataFault:
     advice = "write head, relation and tail with tabs (or commas) between; a first line of names is read with columns="
     return fault(name, what, advice, line=line)
-
-
-__all__ = ["TripleFile", "read_triples"]

@@ -165,6 +165,3 @@ def _graph(path: Path, rows: list[list[int]], nodes: int, line: int) -> tuple[Gr
 
 def _both_ways(source: np.ndarray, target: np.ndarray, nodes: int) -> bool:
     return np.array_equal(np.unique(source * nodes + target), np.unique(target * nodes + source))
-
-
-__all__ = ["TUGraphs", "stratified_folds"]

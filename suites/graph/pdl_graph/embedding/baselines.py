@@ -35,6 +35,3 @@ def baselines(task: NodeEmbedding, datasets: Mapping[str, Any], split: str) -> d
             metric.update(scores[rated], y[rated])
             found[name][key] = metric.compute()
     return found
-
-
-__all__ = ["baselines"]

@@ -15,6 +15,3 @@ def check_recipe(recipe: Recipe, progress: Any = None) -> list[Fault]:
     """Faults of a recipe's pairs or nodes."""
     pairs = recipe.data.source is not None and issubclass(recipe.data.source.cls, EdgeSplit)
     return (link if pairs else node).check_recipe(recipe, progress)
-
-
-__all__ = ["check_recipe"]

@@ -79,6 +79,3 @@ def for_labels(vectors: Array, nodes: Array, labels: Array, *, l2: float) -> Lin
 def rows_of_labels(y: Array, count: int) -> Array:
     """Labels as rows, bool [n, count], of classes or of rows."""
     return np.asarray(y > 0) if y.ndim == 2 else np.asarray(y[:, None] == np.arange(count))
-
-
-__all__ = ["Linear", "Operator", "PairDecoder", "combined", "for_labels", "for_pairs", "rows_of_labels"]

@@ -106,6 +106,3 @@ def deployed_logits(model: Any, batch: Mapping[str, Any]) -> Tensor:
     at = [port.name for port in model.session.outputs].index(SCORES)
     parts = np.array_split(np.asarray(batch["node"])[:, None] + 1, max(1, len(batch["node"]) // 256))
     return pdl.concat([model(pdl.Tensor(part))[at] for part in parts], axis=0)
-
-
-__all__ = ["LABEL_PROTOCOL", "EmbeddingDeployer", "deployed_logits", "nearest"]

@@ -45,6 +45,3 @@ class Sequences(Dataset):
         found = self.sampler.draw(indices, epoch=self.epoch)
         negatives = self.negatives.shared(self.k, epoch=self.epoch, step=int(indices[0]))
         return {"sequence": found, "negatives": negatives}
-
-
-__all__ = ["Sequences"]

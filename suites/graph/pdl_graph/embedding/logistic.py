@@ -63,6 +63,3 @@ def _derivatives(x: Array, y: Array, at: Array, l2: float) -> tuple[float, Array
         weighted = rows * (chance * (1 - chance)).astype(x.dtype)[:, None]
         curve = curve + weighted.T @ rows
     return _value(x, y, at, l2), gradient, curve
-
-
-__all__ = ["fit"]

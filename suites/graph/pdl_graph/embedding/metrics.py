@@ -27,6 +27,3 @@ def best(scores: Array, counts: Array) -> Array:
     found = np.zeros(scores.shape, bool)
     np.put_along_axis(found, order, np.arange(scores.shape[1]) < counts[:, None], axis=1)
     return found
-
-
-__all__ = ["TopF1", "best"]

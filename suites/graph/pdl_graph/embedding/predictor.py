@@ -38,6 +38,3 @@ class NodesAndPairs:
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Of nodes [n, 1] their similarity to all, of pairs [n, 2] the logit of an edge."""
         return self._deployed["pair" if inputs["ask"].shape[1] == 2 else "node"]().run(inputs)
-
-
-__all__ = ["NodesAndPairs"]

@@ -88,6 +88,3 @@ def _degrees(graph: Graph) -> tuple[Array, list[str]]:
     spans = [(int(degree[group == each].min()), int(degree[group == each].max())) for each in used]
     names = [f"{low} edges" if low == high else f"{low} to {high} edges" for low, high in spans]
     return np.searchsorted(used, group), names
-
-
-__all__ = ["EmbeddingReporter"]

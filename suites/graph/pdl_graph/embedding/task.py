@@ -207,6 +207,3 @@ class NodeEmbedding(Task):
 
     def reporter(self) -> EmbeddingReporter:
         return EmbeddingReporter(self)
-
-
-__all__ = ["NodeEmbedding"]

@@ -71,6 +71,3 @@ def _logistic(x: Array, y: Array, new: Array) -> Array:
     scores = logistic_regression(x, y.astype(np.int64), new, 2)
     found: Array = scores[:, 1] - scores[:, 0]
     return found
-
-
-__all__ = ["baselines", "counts"]

@@ -136,6 +136,3 @@ def _twins(first: str, earlier: list[str], later: list[str]) -> Iterator[Finding
     if both:
         what = f"{len(both):,} of {len(later):,} graphs are in {first} too, edge by edge"
         yield both[0], what, "where they are one thing twice, take one out: the split measures memory there", False
-
-
-__all__ = ["check_recipe", "check_sets"]

@@ -166,6 +166,3 @@ def _write(path: Path, head: Sequence[Any], rows: Sequence[Sequence[Any]]) -> No
 
 def _cell(value: Any) -> str:
     return f"{value:.9g}" if isinstance(value, float) else str(value)
-
-
-__all__ = ["GraphDeployer", "apart", "deployed_outputs"]

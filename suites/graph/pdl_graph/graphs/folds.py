@@ -130,6 +130,3 @@ def _curve(path: Path, name: str) -> tuple[list[int], list[float]]:
     if not held:
         raise ConfigError(f"{path}: no {name} was measured; name a metric of the task")
     return list(held), list(held.values())
-
-
-__all__ = ["Folds", "Validate", "chosen_within", "cross_validate"]

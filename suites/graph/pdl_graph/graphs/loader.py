@@ -64,6 +64,3 @@ class Passes(Sampler):
         many = range(first // self.n, -(-last // self.n))
         order = np.concatenate([self.passes.order(number) for number in many])
         return order[first - many[0] * self.n :][: self.size]
-
-
-__all__ = ["Batches", "Passes", "chosen_of"]

@@ -65,6 +65,3 @@ class Packed:
 
 def _at(values: Array | None, rows: Array) -> Array | None:
     return None if values is None else values[rows]
-
-
-__all__ = ["Packed"]

@@ -256,6 +256,3 @@ def _scale(targets: np.ndarray | None) -> tuple[list[float], list[float]]:
 
 def _have(found: Chosen) -> str:
     return f"classes {found.classes}" if found.labels is not None else f"targets {found.names}"
-
-
-__all__ = ["GraphPrediction"]

@@ -28,6 +28,3 @@ class Shuffles:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         order = np.random.default_rng((self.seed, self.epoch)).permutation(self.nodes)
         yield {**self.whole.batch, "order": order}
-
-
-__all__ = ["Shuffles"]

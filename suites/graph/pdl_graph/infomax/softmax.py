@@ -75,6 +75,3 @@ def _scaled(gradient: Array, pairs: list[tuple[Array, Array]]) -> Array:
     for (moved, bent), share in zip(pairs, reversed(shares), strict=True):
         q += (share - float(bent @ q) / float(moved @ bent)) * moved
     return q
-
-
-__all__ = ["fit", "minimise"]

@@ -103,6 +103,3 @@ class GraphInfomax(NodeClassification):
 
     def smoke_test(self, recipe: Recipe) -> SmokeTest:
         return SmokeTest(train=120, test=60, epochs=20, batch_size=1 << 20)
-
-
-__all__ = ["GraphInfomax"]

@@ -81,6 +81,3 @@ class Counting:
         rows = np.repeat(np.arange(len(entity)), lengths)
         at = ranges(first, lengths)
         np.add.at(scores, (rows, self.answer[at]), self.confidence[self.which[at], which[rows]])
-
-
-__all__ = ["Counting", "baselines"]

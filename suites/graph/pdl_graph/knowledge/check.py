@@ -121,6 +121,3 @@ def inverse_relations(triples: np.ndarray) -> list[tuple[int, int, float]]:
     kept = np.flatnonzero((shares >= INVERSE) & (keys // size != keys % size))
     kept = kept[np.argsort(-shares[kept], kind="stable")]
     return [(int(keys[i] // size), int(keys[i] % size), float(shares[i])) for i in kept]
-
-
-__all__ = ["check_recipe", "check_triples", "inverse_relations"]

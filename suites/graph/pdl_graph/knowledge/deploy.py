@@ -104,6 +104,3 @@ class KnowledgeDeployer(Deployer):
 def as_option(query: Mapping[str, str]) -> str:
     """`--row head=a,relation=r`, for a shell."""
     return f"--row {shlex.quote(csv_line([f'{name}={value}' for name, value in query.items()]))}"
-
-
-__all__ = ["KnowledgeDeployer", "as_option"]

@@ -109,6 +109,3 @@ class RankedQueries(Queries):
         batch = self.columns(indices)
         lists = self.known.of(batch["entity"], batch["relation"], batch["inverse"])
         return {**batch, "index": indices, "excluded": without(lists, batch["answer"])}
-
-
-__all__ = ["Queries", "RankedQueries", "TrainingQueries"]

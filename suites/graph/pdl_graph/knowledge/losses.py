@@ -43,6 +43,3 @@ def n3(moduli: tuple[Tensor, ...]) -> Tensor:
     mean (0-d). Lacroix et al., arXiv 1806.07297, equation 4."""
     total = sum(((pdl.square(m) * m).sum() for m in moduli[1:]), (pdl.square(moduli[0]) * moduli[0]).sum())
     return total * (1.0 / moduli[0].shape[0])
-
-
-__all__ = ["NEVER", "Kind", "margin_loss", "n3", "self_adversarial", "softmax"]

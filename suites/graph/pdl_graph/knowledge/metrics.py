@@ -58,6 +58,3 @@ def measure(found: np.ndarray, name: str) -> float:
 def names(cutoffs: Sequence[int]) -> tuple[str, ...]:
     """The measures, in order."""
     return ("mrr", "mr", *(f"hits@{k}" for k in cutoffs))
-
-
-__all__ = ["TIES", "Measure", "Ranks", "measure", "names"]

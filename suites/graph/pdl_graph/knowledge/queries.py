@@ -43,6 +43,3 @@ def without(lists: Lists, values: np.ndarray) -> Lists:
     kept = lists.values != values[rows]
     lengths = np.bincount(rows[kept], minlength=len(lists))
     return Lists(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), lists.values[kept])
-
-
-__all__ = ["KnownAnswers", "queries", "without"]

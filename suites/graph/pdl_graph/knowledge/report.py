@@ -80,6 +80,3 @@ def _by_relation(data: Queries, found: np.ndarray, relations: Vocabulary, measur
     rows = [_row(name, found[data.relation == r], measures) for r, name in names.items()]
     note = f"<p>The {SHOWN} most frequent of {len(number)}.</p>" if len(number) > SHOWN else ""
     return table(rows, head=("relation", *measures, "queries")) + note
-
-
-__all__ = ["KnowledgeReporter", "cardinality"]

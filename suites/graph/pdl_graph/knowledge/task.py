@@ -218,6 +218,3 @@ def all_entities(model: KnowledgeModel, query: pdl.Tensor, answer: pdl.Tensor) -
         return pdl.linear_cross_entropy(query, table, None, answer, transposed=True, first=1, reduction="none")
     scores = model.score_all(query, table[1:])
     return pdl.cross_entropy(scores, answer - 1, reduction="none")
-
-
-__all__ = ["KnowledgeGraph", "all_entities"]

@@ -94,6 +94,3 @@ def _each_once(graph: Graph) -> Array:
     source, target = graph.edges()
     apart = source != target
     return np.unique(target[apart].astype(np.int64) * graph.num_nodes + source[apart])
-
-
-__all__ = ["baselines", "personalised_pagerank", "shared_neighbours"]

@@ -78,6 +78,3 @@ def _alone(name: str, split: EdgeSplit) -> Iterator[tuple[str, str, str]]:
             "models know only the features of such nodes; hold out fewer edges",
             "warning",
         )
-
-
-__all__ = ["check_recipe"]

@@ -113,6 +113,3 @@ def deployed_logits(model: Deployed, task: LinkPrediction, pair: Any) -> pdl.Ten
         *([pdl.Tensor(np.asarray(pair) + 1)] if own else bundle_inputs(names, task.messages(), pair))
     )
     return found
-
-
-__all__ = ["LABELS", "MEASURED", "OUTPUT", "POST", "LinkDeployer", "deployed_logits"]

@@ -52,6 +52,3 @@ def write_recipe(data: Path) -> str:
         *(f"  {name}: {split.format(name, read if name == 'train' else again)}" for name in SPLITS),
     ]
     return "\n".join(lines) + "\n"
-
-
-__all__ = ["write_recipe"]

@@ -70,6 +70,3 @@ def as_constant(graph: Graph, *, self_loops: bool = False) -> GraphBatch:
     graph = graph if graph.x is not None else graph.with_(x=identity_features(graph.num_nodes))
     made: GraphBatch = rebuild((graph.with_self_loops() if self_loops else graph).batch(), as_tensor)
     return made
-
-
-__all__ = ["TrainingPairs", "as_constant", "split_of"]

@@ -15,6 +15,3 @@ def balanced_loss(logits: Any, label: Any) -> pdl.Tensor:
     weight = 0.5 * (label / pdl.maximum(ones, 1.0) + (1.0 - label) / pdl.maximum(zeros, 1.0))
     each = pdl.binary_cross_entropy_with_logits(logits, label, reduction="none")
     return (each * weight).sum()
-
-
-__all__ = ["balanced_loss"]

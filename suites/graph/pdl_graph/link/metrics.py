@@ -67,6 +67,3 @@ def link_metrics(ks: Sequence[int]) -> dict[str, Metric]:
         **{f"hits@{k}": partial(hits, k=k) for k in ks},
     }
     return {name: Measure(store, function) for name, function in functions.items()}
-
-
-__all__ = ["Measure", "Scores", "hits", "link_metrics", "reciprocal_rank"]

@@ -132,6 +132,3 @@ def precision_recall(scores: Array, labels: Array) -> list[tuple[float, float]]:
         return []
     some = np.unique(np.linspace(0, len(hits) - 1, POINTS).astype(np.int64))
     return list(zip((hits[some] / hits[-1]).tolist(), (hits[some] / (some + 1)).tolist(), strict=True))
-
-
-__all__ = ["LinkReporter", "histogram", "link_sections", "neighbourhood", "plane", "precision_recall"]

@@ -150,6 +150,3 @@ class LinkPrediction(Task):
 
     def reporter(self) -> LinkReporter:
         return LinkReporter(self)
-
-
-__all__ = ["LinkPrediction"]

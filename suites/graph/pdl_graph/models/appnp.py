@@ -117,5 +117,3 @@ class GPRGNN(_PropagatedMLP):
 
 TASK = "node classification"
 VARIANTS = {"appnp": {"_target_": "pdl_graph.APPNP"}, "gprgnn": {"_target_": "pdl_graph.GPRGNN"}}
-
-__all__ = ["APPNP", "GPRGNN"]

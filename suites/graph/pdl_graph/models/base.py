@@ -26,6 +26,3 @@ class GraphModel(Module):
     def forward(self, graph: GraphBatch) -> Tensor:
         """Scores of the nodes [N, num_classes]."""
         raise NotImplementedError(f"{type(self).__name__} must define forward")
-
-
-__all__ = ["GraphModel"]

@@ -48,5 +48,3 @@ class ComplEx(KnowledgeModel):
 
 TASK = "knowledge"
 VARIANTS = {"complex": {"_target_": "pdl_graph.ComplEx"}}
-
-__all__ = ["ComplEx"]

@@ -80,5 +80,3 @@ class DGI(GraphModel):
 
 TASK = "node classification"
 VARIANTS = {"dgi": {"_target_": "pdl_graph.DGI"}}
-
-__all__ = ["DGI"]

@@ -43,5 +43,3 @@ class DistMult(KnowledgeModel):
 
 TASK = "knowledge"
 VARIANTS = {"distmult": {"_target_": "pdl_graph.DistMult"}}
-
-__all__ = ["DistMult"]

@@ -174,5 +174,3 @@ class GATv2(GAT):
 
 TASK = "node classification"
 VARIANTS = {"gat": {"_target_": "pdl_graph.GAT"}, "gatv2": {"_target_": "pdl_graph.GATv2"}}
-
-__all__ = ["GAT", "GATConv", "GATv2", "GATv2Conv"]

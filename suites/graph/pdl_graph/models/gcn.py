@@ -75,5 +75,3 @@ class GCN(GraphModel):
 
 TASK = "node classification"
 VARIANTS = {"gcn": {"_target_": "pdl_graph.GCN"}}
-
-__all__ = ["GCN", "GCNConv"]

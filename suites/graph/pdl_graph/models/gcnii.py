@@ -78,5 +78,3 @@ class GCNII(GraphModel):
 
 TASK = "node classification"
 VARIANTS = {"gcnii": {"_target_": "pdl_graph.GCNII"}}
-
-__all__ = ["GCNII", "GCNIIConv"]

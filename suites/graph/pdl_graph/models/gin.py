@@ -188,5 +188,3 @@ class GINE(GIN):
 
 TASK = "node classification"
 VARIANTS = {"gin": {"_target_": "pdl_graph.GIN"}, "gine": {"_target_": "pdl_graph.GINE"}}
-
-__all__ = ["GIN", "GINE", "GINConv", "GINEConv"]

@@ -73,5 +73,3 @@ _GINE = {"_target_": "pdl_graph.GraphNet", "encoder": {"_target_": "pdl_graph.GI
 
 TASK = "graph prediction"
 VARIANTS = {"gin_graph": _GIN, "gine_graph": _GINE}
-
-__all__ = ["GraphNet"]

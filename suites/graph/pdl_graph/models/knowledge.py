@@ -117,6 +117,3 @@ def complex_product(a: Tensor, b_real: Tensor, b_imaginary: Tensor) -> Tensor:
     return pdl.concat(
         [real * b_real - imaginary * b_imaginary, real * b_imaginary + imaginary * b_real], axis=1
     )  # fmt: skip
-
-
-__all__ = ["KnowledgeModel", "Query", "complex_product"]

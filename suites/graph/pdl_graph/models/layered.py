@@ -38,6 +38,3 @@ class LayeredModel(GraphModel):
         for index in range(num_layers):
             x = self.layer(index, graphs[index], x)
         return x
-
-
-__all__ = ["LayeredModel"]

@@ -84,5 +84,3 @@ def _unit(rows: Tensor) -> Tensor:
 
 TASK = "node embedding"
 VARIANTS = {"line": {"_target_": "pdl_graph.LINE"}}
-
-__all__ = ["LINE"]

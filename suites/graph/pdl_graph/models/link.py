@@ -110,6 +110,3 @@ def ends(vectors: Tensor, pair: Any) -> tuple[Tensor, Tensor]:
     """The vectors [P, C] of the first and of the second nodes of pairs [P, 2]."""
     pair = pdl.as_tensor(pair)
     return pdl.segment_take(vectors, pair[:, 0]), pdl.segment_take(vectors, pair[:, 1])
-
-
-__all__ = ["BilinearDecoder", "Decoder", "DotDecoder", "LinkModel", "LinkPredictor", "MLPDecoder", "ends"]

@@ -98,5 +98,3 @@ class MLP(GraphModel):
 
 TASK = "node classification"
 VARIANTS = {"graph_mlp": {"_target_": "pdl_graph.MLP"}}
-
-__all__ = ["MLP", "FeatureLinear", "FeatureMLP"]

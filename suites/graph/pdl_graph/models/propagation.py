@@ -46,6 +46,3 @@ def required(model: object, **number: int | None) -> int:
     if value is None:
         raise ConfigError(f"{type(model).__name__} needs {name}; a task infers it where it has the data")
     return value
-
-
-__all__ = ["degrees", "gcn_norm", "required"]

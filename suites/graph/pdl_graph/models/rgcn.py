@@ -156,5 +156,3 @@ def _divides(blocks: int | None, *sizes: int) -> bool:
 
 TASK = "node classification"
 VARIANTS = {"rgcn": {"_target_": "pdl_graph.RGCN", "bases": 8}}
-
-__all__ = ["RGCN", "RGCNConv"]

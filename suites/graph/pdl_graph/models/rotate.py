@@ -54,5 +54,3 @@ class RotatE(KnowledgeModel):
 
 TASK = "knowledge"
 VARIANTS = {"rotate": {"_target_": "pdl_graph.RotatE"}}
-
-__all__ = ["RotatE"]

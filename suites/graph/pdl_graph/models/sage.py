@@ -173,5 +173,3 @@ VARIANTS = {
     "graphsage_max": {"_target_": "pdl_graph.GraphSAGE", "aggregator": "max"},
     "graphsage_lstm": {"_target_": "pdl_graph.GraphSAGE", "aggregator": "lstm"},
 }
-
-__all__ = ["GraphSAGE", "SAGEConv"]

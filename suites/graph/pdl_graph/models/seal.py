@@ -106,5 +106,3 @@ def sort_pool(x: Tensor, graph: GraphBatch, k: int) -> Tensor:
 
 TASK = "link prediction"
 VARIANTS = {"seal": {"_target_": "pdl_graph.SEAL"}}
-
-__all__ = ["SEAL", "MeanConv", "SubgraphModel", "sort_pool"]

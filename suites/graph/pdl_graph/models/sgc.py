@@ -84,5 +84,3 @@ class SSGC(SGC):
 
 TASK = "node classification"
 VARIANTS = {"sgc": {"_target_": "pdl_graph.SGC"}, "ssgc": {"_target_": "pdl_graph.SSGC"}}
-
-__all__ = ["SGC", "SSGC"]

@@ -212,5 +212,3 @@ class MetaPath2Vec(DeepWalk):
 
 TASK = "node embedding"
 VARIANTS = {"deepwalk": {"_target_": "pdl_graph.DeepWalk"}, "node2vec": {"_target_": "pdl_graph.Node2Vec"}}
-
-__all__ = ["DeepWalk", "MetaPath2Vec", "Node2Vec", "Sampler", "SkipGram", "Walks", "neighbours_of"]

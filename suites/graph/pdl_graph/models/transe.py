@@ -45,5 +45,3 @@ class TransE(KnowledgeModel):
 
 TASK = "knowledge"
 VARIANTS = {"transe": {"_target_": "pdl_graph.TransE"}}
-
-__all__ = ["TransE"]

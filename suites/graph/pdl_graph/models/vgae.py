@@ -94,5 +94,3 @@ class VGAE(GAE):
 
 TASK = "link prediction"
 VARIANTS = {"gae": {"_target_": "pdl_graph.GAE"}, "vgae": {"_target_": "pdl_graph.VGAE"}}
-
-__all__ = ["GAE", "VGAE"]

@@ -81,6 +81,3 @@ def ridge(graph: Graph, nodes: Array, targets: Array) -> Array:
     with no_grad():
         scores: Array = project(graph.x, pdl.as_tensor(weight.astype(np.float32))).data
     return scores + mean
-
-
-__all__ = ["baselines", "label_propagation", "majority", "ridge"]

@@ -91,6 +91,3 @@ def _together(first: str, a: NodeData, b: NodeData) -> Iterator[Finding]:
 
 def _name(graph: Graph, node: int) -> str:
     return str(graph.names[int(node)]) if len(graph.names) else str(int(node))
-
-
-__all__ = ["check_nodes", "check_recipe"]

@@ -144,6 +144,3 @@ def deployed_scores(model: Deployed, graph: GraphBatch, nodes: Any) -> Tensor:
         *([pdl.Tensor(np.asarray(nodes)[:, None] + 1)] if own else bundle_inputs(names, graph, nodes))
     )
     return found
-
-
-__all__ = ["NodeDeployer", "deployed_scores"]

@@ -76,6 +76,3 @@ def _model(graph: Graph) -> Sequence[str]:
 
 def _batches(graph: Graph) -> Sequence[str]:
     return () if graph.num_edges < LARGE else ("  batch_size: 1024", "train: {epochs: 10}")
-
-
-__all__ = ["write_recipe"]

@@ -78,6 +78,3 @@ class SampledBatches(NodeData):
         held: Batch = super().get_batch(indices)
         nodes = held["node"]
         return {**held, "blocks": self.sampler.blocks(nodes, self.fanouts, epoch=self.epoch, step=int(nodes[0]))}
-
-
-__all__ = ["SampledBatches", "WholeSplit", "among", "sampled_loader"]

@@ -53,6 +53,3 @@ class LabelF1(Metric):
             return float(2 * self.hits.sum() / self.sizes.sum())
         known = self.sizes > 0
         return float(np.mean(2 * self.hits[known] / self.sizes[known]))
-
-
-__all__ = ["AUC", "LabelF1"]

@@ -69,6 +69,3 @@ class NodeReporter(Reporter):
             before = model.num_layers - 1
             found = self.task.samplers[held].scores(model, nodes, num_layers=before or None)  # of one layer: the scores
         return found.numpy()
-
-
-__all__ = ["NodeReporter"]

@@ -150,6 +150,3 @@ def gathered(x: Any, nodes: np.ndarray) -> Any:
     if not (x.flags.c_contiguous and x.dtype == np.float32):
         return np.asarray(x[nodes], np.float32)
     return pdl.segment_take(pdl.as_tensor(np.asarray(x)), pdl.as_tensor(nodes)).data
-
-
-__all__ = ["NeighbourSampler", "check_layers", "gathered", "one_by_one", "pattern"]

@@ -249,6 +249,3 @@ class NodeClassification(Task):
 
     def reporter(self) -> NodeReporter:
         return NodeReporter(self)
-
-
-__all__ = ["NodeClassification"]

@@ -186,6 +186,3 @@ def _joined(parts: list[Enclosing]) -> Enclosing:
         np.append(np.concatenate(node_start), nodes[-1]), there, label, np.append(np.concatenate(indptr), edges[-1]),
         indices, back,
     )  # fmt: skip
-
-
-__all__ = ["Enclosing", "Neighbours", "drnl", "enclosing"]

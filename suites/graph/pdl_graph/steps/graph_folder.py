@@ -184,6 +184,3 @@ def pairs(path: str | Path) -> Iterator[tuple[str, str]]:
         if not (row["source"] and row["target"]):
             raise DataError(f"{path}:{line}: source or target is empty; name both nodes")
         yield row["source"], row["target"]
-
-
-__all__ = ["ENDS", "NO_ATTRIBUTES", "NO_FEATURES", "GraphFolder", "pairs"]

@@ -250,6 +250,3 @@ def opened(folder: str | Path | GraphFolder) -> GraphFolder:
         while len(_kept) > KEPT:
             _kept.popitem(last=False)
     return made
-
-
-__all__ = ["Form", "GraphArrays", "GraphInput", "opened"]

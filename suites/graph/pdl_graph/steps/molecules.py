@@ -213,6 +213,3 @@ def _row(path: str | Path, name: str, each: Any) -> Input:
 def _smiles_of(row: Mapping[str, Any]) -> Any:
     """What stands under "smiles", however its letters are."""
     return next((value for name, value in row.items() if str(name).strip().lower() == "smiles"), None)
-
-
-__all__ = ["ATOMS", "BONDS", "ELEMENTS", "MoleculeForm", "SmilesInput", "parsed", "rdkit"]

@@ -106,6 +106,3 @@ class NodeOrPair(InputStep):
 
     def from_flags(self, values: Mapping[str, Sequence[str]]) -> list[Any]:
         return [*self.node.from_flags(values), *self.pair.from_flags(values)]
-
-
-__all__ = ["NodeInput", "NodeOrPair"]

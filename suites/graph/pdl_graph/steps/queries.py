@@ -57,6 +57,3 @@ def _graph(values: Mapping[str, Sequence[str]]) -> dict[str, str]:
     if len(folders) > 1:
         raise UsageError(f"{NEW_GRAPH.name} is given {len(folders)} times; queries are put to one graph")
     return {"graph": folders[0]} if folders else {}
-
-
-__all__ = ["NEW_GRAPH", "NODES", "PAIRS", "node_queries", "pair_of", "pair_queries", "pairs_of_file"]

@@ -164,6 +164,3 @@ def _checked(start: Array, neighbours: Array) -> Neighbours:
     if not good or (len(neighbours) and not 0 <= neighbours.min() <= neighbours.max() < n):
         raise DataError("the graph among the constants is damaged: not lists of neighbours; export the model again")
     return Neighbours(start, neighbours)
-
-
-__all__ = ["SubgraphInput"]

@@ -115,6 +115,3 @@ def _name(row: Mapping[str, Any], column: str) -> str | None:
         raise DataError(f"the {column} {str(cell)[:60]!r} of a query is no name: expected a text, not {kind}")
     name = "" if cell is None else str(cell).strip()
     return None if name in ("", ASKED) else name
-
-
-__all__ = ["PARTS", "TripleQuery", "query_of"]

@@ -120,6 +120,3 @@ class SubgraphDeployer(LinkDeployer):
             "or `pdl predict model.pdl --pairs pairs.csv [--new-graph folder]`.",
             data=self.learned_from,
         )
-
-
-__all__ = ["PARTS", "BySubgraphs", "OwnGraph", "SubgraphDeployer", "bundle_inputs"]

@@ -152,6 +152,3 @@ def kept(parts: Enclosing, share: float) -> int:
     """The size that so many of the subgraphs do not exceed, at least `SMALLEST`."""
     sizes = np.sort(parts.sizes)
     return max(SMALLEST, int(sizes[max(0, int(np.ceil(share * len(sizes))) - 1)]))
-
-
-__all__ = ["SubgraphLinks", "hops_by_validation"]

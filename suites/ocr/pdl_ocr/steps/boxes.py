@@ -168,6 +168,3 @@ def _opencv() -> Any:
             "db_boxes: outlines are found by OpenCV, which is not installed; pip install opencv-python-headless"
         ) from None
     return cv2
-
-
-__all__ = ["DbBoxes", "clockwise", "grow", "in_reading_order", "mean_inside", "rectangles"]

@@ -24,6 +24,3 @@ class Lines(PostStep):
 
     def marks(self, answer: Any) -> list[Mark]:
         return [Mark(line["polygon"], line["text"]) for line in answer["lines"]]
-
-
-__all__ = ["Lines"]

@@ -89,6 +89,3 @@ class AdaptAnsatz(Ansatz):
             return False
         self.chosen._data[count], self.slopes._data[count] = best, slopes[best]
         return True
-
-
-__all__ = ["AdaptAnsatz"]

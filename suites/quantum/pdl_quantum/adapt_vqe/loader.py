@@ -28,6 +28,3 @@ class Growing(Steps):
     def batch(self) -> Batch:
         operators = () if self.model is None else self.model.operators_chosen
         return {**super().batch(), "operators": operators}
-
-
-__all__ = ["Growing"]

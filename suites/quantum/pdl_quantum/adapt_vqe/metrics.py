@@ -14,6 +14,3 @@ class Operators(Metric):
 
     def compute(self) -> float:
         return float(len(self.model.operators_chosen))
-
-
-__all__ = ["Operators"]

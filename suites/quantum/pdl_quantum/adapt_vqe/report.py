@@ -24,6 +24,3 @@ class AdaptVQEReporter(VQEReporter):
         ]
         head = ("", "operator", "slope when it was chosen", "angle")
         return [*made, Section("Operators", table(rows, head=head))]
-
-
-__all__ = ["AdaptVQEReporter"]

@@ -77,6 +77,3 @@ class AdaptVQE(VQE):
 
     def reporter(self) -> Reporter:
         return AdaptVQEReporter(self)
-
-
-__all__ = ["AdaptVQE"]

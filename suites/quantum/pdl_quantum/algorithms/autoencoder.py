@@ -74,6 +74,3 @@ class QuantumAutoencoder:
             back = codes.reshape(-1, *(2,) * n).transpose(0, *(1 + np.argsort(order))).reshape(-1, 1 << n)
             decoded = evolve(self.circuit.inverse(), values, back).numpy().reshape(len(parts), -1, 1 << n)
         return (np.abs(np.einsum("ki,kti->kt", self._given.conj(), decoded)) ** 2).sum(1)
-
-
-__all__ = ["QuantumAutoencoder"]

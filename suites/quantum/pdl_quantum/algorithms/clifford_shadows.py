@@ -104,6 +104,3 @@ def _measured(z: Array, word: Word, draw: float) -> Array:
     up = (1 + float(np.vdot(z, acted).real)) / 2
     made: Array = z + acted if draw < up else z - acted
     return made / np.linalg.norm(made)
-
-
-__all__ = ["CliffordShadow", "random_basis"]

@@ -71,6 +71,3 @@ def best_of(starts: int, seed: int, descent: Callable[[int], Fit]) -> Fit:
     if starts < 1:
         raise UsageError(f"starts={starts}; give 1 or more")
     return min((descent(seed + k) for k in range(starts)), key=lambda found: found.loss)
-
-
-__all__ = ["Fit", "angles", "best_of", "descend"]

@@ -46,6 +46,3 @@ def magnetization(num_qubits: int, letter: str = "Z") -> PauliSum:
     """The mean of Z (or X, or Y) over all qubits."""
     words = ("".join(letter if k == q else "I" for k in range(num_qubits)) for q in range(num_qubits))
     return PauliSum(num_qubits, dict.fromkeys(words, 1 / num_qubits))
-
-
-__all__ = ["dynamics", "magnetization"]

@@ -92,6 +92,3 @@ class GibbsState:
         with no_grad():
             rho = self.density(pdl.as_tensor(np.asarray(parameters, np.float64))).numpy()
         return float(fidelity(rho, gibbs_state(self.hamiltonian, self.beta)))
-
-
-__all__ = ["GibbsState", "gibbs_state", "truncated_entropy"]

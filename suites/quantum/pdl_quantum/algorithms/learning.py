@@ -51,6 +51,3 @@ def learn_unitary(
 def _size(x: Tensor) -> Tensor:
     """|x|^2."""
     return pdl.real(x * pdl.conj(x))
-
-
-__all__ = ["learn_state", "learn_unitary"]

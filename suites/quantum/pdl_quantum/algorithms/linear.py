@@ -63,6 +63,3 @@ class LinearSolver:
         image = self._a @ x
         made: Array = x * (np.vdot(image, self._b) / np.vdot(image, image))
         return made
-
-
-__all__ = ["LinearSolver"]

@@ -106,6 +106,3 @@ def shots_needed(locality: int, observables: int, error: float, failure: float =
                          "is asked of a shadow so")  # fmt: skip
     groups = int(np.ceil(2 * np.log(2 * observables / failure)))
     return groups * int(np.ceil(34 * 3.0**locality / error**2)), groups
-
-
-__all__ = ["PauliShadow", "checked_state", "median_of_means", "shots_needed"]

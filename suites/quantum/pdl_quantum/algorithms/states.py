@@ -83,6 +83,3 @@ def checked_density(density: Any) -> Array:
     if float(np.linalg.eigvalsh(rho)[0]) < -1e-8:
         raise UsageError("a density matrix has no negative eigenvalues; this one does")
     return rho
-
-
-__all__ = ["checked_density", "ensemble", "evolve", "mixture", "reduced", "split", "unitary"]

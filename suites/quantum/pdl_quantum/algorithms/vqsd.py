@@ -64,6 +64,3 @@ class StateDiagonalization:
         with no_grad():
             found = self.diagonal(pdl.as_tensor(np.asarray(parameters, np.float64))).numpy()
         return np.sort(found)[::-1]
-
-
-__all__ = ["StateDiagonalization"]

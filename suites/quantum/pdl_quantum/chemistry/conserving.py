@@ -54,6 +54,3 @@ def k_upccgsd(
                 single = Excitation((2 * p + spin,), (2 * q + spin,))
                 rotate(circuit, single.generator(num_qubits), singles[layer, place])
     return circuit
-
-
-__all__ = ["givens", "k_upccgsd"]

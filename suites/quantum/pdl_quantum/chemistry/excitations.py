@@ -71,6 +71,3 @@ def excitations(
                 if same_spin and fresh:
                     found.append(Excitation(before, after))
     return [each for each in found if each.keeps(symmetries)]
-
-
-__all__ = ["Excitation", "excitations"]

@@ -112,6 +112,3 @@ class FermionSum:
 def _wrong(left: tuple[int, bool], right: tuple[int, bool]) -> bool:
     """Whether two neighbours stand in the wrong order."""
     return (not left[1] and right[1]) or (left[1] == right[1] and left[0] < right[0])
-
-
-__all__ = ["FermionSum", "Product"]

@@ -122,6 +122,3 @@ class MolecularHamiltonian:
         bits = mapped_bits(np.array(self.occupied)[order], "parity")
         kept = np.delete(bits, [self.num_qubits // 2 - 1, self.num_qubits - 1])
         return without_parities(blocks, self.num_electrons, self.sector.up or 0), kept.tolist()
-
-
-__all__ = ["MolecularHamiltonian"]

@@ -102,6 +102,3 @@ class Integrals:
         return MolecularHamiltonian(
             self.name, jordan_wigner(self.fermions()), self.num_electrons, self.hartree_fock(), exact, length, self.spin
         )
-
-
-__all__ = ["Integrals"]

@@ -173,9 +173,3 @@ def _inverse(matrix: Array) -> Array:
             if matrix[below, row]:
                 found[below] ^= found[row]
     return found
-
-
-__all__ = [
-    "MAPPINGS", "MappingName", "bravyi_kitaev", "jordan_wigner", "mapped", "mapped_bits", "mapping_matrix", "parity",
-    "reordered", "transformed", "without", "without_parities",
-]  # fmt: skip

@@ -89,6 +89,3 @@ def orthogonal(vectors: Iterable[int], bits: int) -> list[int]:
                     row |= 1 << each.bit_length() - 1
             found.append(row)
     return found
-
-
-__all__ = ["Masks", "masks_of", "orthogonal", "reduced", "span", "sum_of", "terms_of", "times", "word_of"]

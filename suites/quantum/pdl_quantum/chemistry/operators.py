@@ -21,6 +21,3 @@ def spin_squared(num_modes: int) -> FermionSum:
     raising = FermionSum(num_modes, ((((mode, True), (mode + 1, False)), 1.0) for mode in range(0, num_modes, 2)))
     z = spin_z(num_modes)
     return raising.adjoint() * raising + z * (z + 1.0)
-
-
-__all__ = ["electron_number", "spin_squared", "spin_z"]

@@ -49,6 +49,3 @@ def qubit_pool(
         words.update(dict.fromkeys(each.generator(num_qubits, strings=False).terms))
     generators = tuple(PauliSum(num_qubits, {word: 1j}) for word in words)
     return Pool(hartree_fock(num_qubits, num_electrons), generators, tuple(words))
-
-
-__all__ = ["Pool", "excitation_pool", "qubit_pool"]

@@ -30,6 +30,3 @@ def tapered(paulis: PauliSum, symmetries: Sequence[str], bits: Sequence[int]) ->
     values = (matrix.astype(np.int64) @ np.asarray(bits, np.int64) % 2).tolist()
     made = without(moved, {pivot: values[pivot] for pivot in kept})
     return made, [bit for q, bit in enumerate(values) if q not in kept]
-
-
-__all__ = ["tapered"]

@@ -83,7 +83,3 @@ def shared(chosen: Sequence[Excitation]) -> list[tuple[int, int]]:
         found[each] = len(set(found.values())) if fresh else found[other]
         places.append((found[each], 1 if fresh else sign))
     return places
-
-
-__all__ = ["after_hartree_fock", "doubles_first", "hartree_fock", "rotate", "shared",
-           "uccsd"]  # fmt: skip

@@ -103,6 +103,3 @@ def angle_of(value: Any) -> Angle:
     if not np.isfinite(number):
         raise UsageError(f"an angle of {number} turns nothing; give a finite number of radians")
     return Angle(None, 0, 1.0, number)
-
-
-__all__ = ["Angle", "Parameter", "angle_of"]

@@ -34,6 +34,3 @@ def last_measurements(circuit: Circuit) -> tuple[list[Gate], list[Gate]]:
             qubits |= set(gate.touched)
             bits |= {*gate.bits, *(bit for bit, _ in gate.condition)}
     return rest[::-1], last[::-1]
-
-
-__all__ = ["last_measurements", "live_behind"]

@@ -272,6 +272,3 @@ def qubits_of(given: Sequence[Any], num_qubits: int) -> list[int]:
     """Qubits given one by one or as sequences, flat; without any all."""
     flat = [q for each in given for q in (each if isinstance(each, Sequence | range | np.ndarray) else (each,))]
     return [qubit_of(q) for q in flat] or list(range(num_qubits))
-
-
-__all__ = ["Building", "qubit_of", "qubits_of"]

@@ -208,10 +208,3 @@ def _without_zeros(kraus: Array) -> Array:
 def channel_of(what: Channel | Sequence[Any] | Array) -> Channel:
     """A channel, or one of Kraus operators."""
     return what if isinstance(what, Channel) else kraus_channel(what)
-
-
-__all__ = [
-    "CHANNELS", "Channel", "amplitude_damping", "bit_flip", "bit_phase_flip", "channel_of", "depolarizing",
-    "generalized_amplitude_damping", "kraus_channel", "named_channel", "pauli_channel", "phase_damping", "phase_flip",
-    "reset_channel", "thermal_relaxation",
-]  # fmt: skip

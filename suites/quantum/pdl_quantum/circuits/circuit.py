@@ -308,6 +308,3 @@ def _both(a: tuple[tuple[int, int], ...], b: tuple[tuple[int, int], ...]) -> tup
         if held.setdefault(bit, value) != value:
             raise UsageError(f"when: bit {bit} would have to be 0 and 1")
     return tuple(sorted(held.items()))
-
-
-__all__ = ["Circuit"]

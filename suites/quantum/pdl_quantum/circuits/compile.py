@@ -232,6 +232,3 @@ def compile_gates(
 
 def _table(rows: list[tuple[int, int]]) -> Array:
     return np.array(rows, np.int64).reshape(-1, 2)
-
-
-__all__ = ["compile_gates"]

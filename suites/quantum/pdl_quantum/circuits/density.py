@@ -241,6 +241,3 @@ def _start(n: int, batch: int, initial: Any, dtype: Any) -> Array:
                          f"parameters; give a state of {size} amplitudes, or {size} rows and columns")  # fmt: skip
     flat = given.reshape(-1, size * size)
     return np.array(np.broadcast_to(flat, (max(batch, len(flat)), size * size)), dtype, order="C")
-
-
-__all__ = ["bit_probabilities", "density", "density_expectations", "density_of", "evolve", "mixed_expectation"]

@@ -164,9 +164,3 @@ def _slopes(circuit: Circuit, observable: PauliSum, rows: Array, initial: Any) -
     parts = [gradients(circuit, observable, rows[part], initial=initial)[1]
              for part in _batches(len(rows), circuit.num_qubits)]  # fmt: skip
     return np.concatenate(parts) if parts else np.zeros(rows.shape)
-
-
-__all__ = [
-    "bandwidths", "finite_differences", "hessian", "hessian_vector", "metric_tensor", "parameter_shift",
-    "quantum_fisher",
-]  # fmt: skip

@@ -366,9 +366,3 @@ def _phase(qubits: tuple[int, ...], angle: Angle, values: tuple[int, ...]) -> Pr
     if len(qubits) == 1 and values == (1,):
         return Turn(qubits[0], "p", angle)
     return Phase(qubits, angle, values)
-
-
-__all__ = [
-    "CONTROLLED", "Dense", "Fixed", "Flip", "Gate", "INSTRUCTIONS", "KINDS", "PAULIS", "Parity", "Phase", "Primitive",
-    "Turn", "check_unitary", "inverse_of", "lower", "matrix_of", "word_primitives",
-]  # fmt: skip

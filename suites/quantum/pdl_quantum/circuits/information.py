@@ -78,6 +78,3 @@ def _root(rho: Array) -> Array:
     values = np.where(values > rounding, values, 0)  # the root of rounding would be seen
     made: Array = (vectors * np.sqrt(values)[..., None, :]) @ vectors.conj().swapaxes(-1, -2)
     return made
-
-
-__all__ = ["entropy", "fidelity", "partial_trace", "purity", "root_fidelity", "state_fidelity", "trace_distance"]

@@ -124,6 +124,3 @@ def unshared(circuit: Circuit) -> Unshared:
         made.add(gate)
     rows = np.array(uses, np.float64).reshape(-1, 3)
     return Unshared(made, rows[:, 0].astype(np.int64), rows[:, 1], rows[:, 2])
-
-
-__all__ = ["Unshared", "as_gates", "conjugated", "on_both_sides", "primitives_of", "unshared"]

@@ -131,6 +131,3 @@ def _known(name: str) -> str:
 
 def _qubits(qubits: frozenset[int] | None) -> dict[str, list[int]]:
     return {} if qubits is None else {"qubits": sorted(qubits)}
-
-
-__all__ = ["NoiseModel", "Rule", "noisy"]

@@ -46,6 +46,3 @@ class Observables:
         values = self._values * np.asarray(weights, np.float64).take(self._owners, axis=1)
         kernels.pauli(out, wide, self._stream, values)
         return out if wide is z else np.ascontiguousarray(out[:, : z.shape[1]])
-
-
-__all__ = ["Observables"]

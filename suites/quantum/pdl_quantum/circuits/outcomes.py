@@ -78,6 +78,3 @@ def as_states(state: Any) -> Array:
     if held.dtype not in (np.complex64, np.complex128):
         held = held.astype(np.complex128)
     return np.ascontiguousarray(held if held.ndim == 2 else held[None])
-
-
-__all__ = ["as_states", "bitstrings", "counts", "probabilities", "sample"]

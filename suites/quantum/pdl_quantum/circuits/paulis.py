@@ -168,6 +168,3 @@ def _times(a: str, b: str) -> tuple[str, complex]:
             word.append(letter)
             factor *= sign
     return "".join(word), factor
-
-
-__all__ = ["PauliSum", "padded", "stream_of"]

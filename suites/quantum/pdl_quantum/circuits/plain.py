@@ -153,8 +153,3 @@ def held_observables(text: str, num_qubits: int) -> Observables:
         return Observables([PauliSum(num_qubits, terms) for terms in json.loads(text)])
     except (AttributeError, TypeError, ValueError, UsageError) as error:
         raise DataError(f"these are no observables as pdl writes them: {error}") from None
-
-
-__all__ = [
-    "channel_as_plain", "channel_of_plain", "dumps", "held_circuit", "held_observables", "loads", "sums_as_text",
-]  # fmt: skip

@@ -243,6 +243,3 @@ def _put(values: Array, pairs: Any, angles: Array) -> None:
         np.sin(angles, out=held[:, pairs, 1])
     elif len(pairs):
         held[:, pairs] = np.stack([np.cos(angles), np.sin(angles)], -1)
-
-
-__all__ = ["Compiled", "Form", "Forms", "Runs", "Sums", "zyz"]

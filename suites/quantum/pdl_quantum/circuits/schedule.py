@@ -205,9 +205,3 @@ def _phase_words(items: Sequence[Item], place: Mapping[int, int], scalar: int) -
     for each in lists:
         words += [len(each), *(word for row in each for word in row)]
     return words
-
-
-__all__ = [
-    "DENSE", "FLIP", "Item", "LOCAL", "MASKED", "PARITY", "PHASE", "RUN", "TURN", "Writer", "levels",
-    "local_qubits", "sweeps",
-]  # fmt: skip

@@ -75,6 +75,3 @@ def gradients(circuit: Circuit, observable: PauliSum, values: Any = None, *, ini
     sums = np.zeros((len(z), program.gradients))
     kernels.backward(z, l, program.stream, bound, sums)
     return found, program.vjp(sums, rows if len(rows) == len(z) else np.broadcast_to(rows, (len(z), rows.shape[1])))
-
-
-__all__ = ["evolved", "expectations", "gradients", "program_of", "start", "states", "zero_states"]

@@ -240,6 +240,3 @@ def _parts(child: Array, groups: int, most: int) -> list[Array]:
     part = rank[child]
     by = np.argsort(part, kind="stable")
     return np.split(by, np.flatnonzero(np.diff(part[by])) + 1)
-
-
-__all__ = ["Shots", "run"]

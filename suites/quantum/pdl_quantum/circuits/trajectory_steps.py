@@ -271,6 +271,3 @@ def _in_front(states: Array, qubits: tuple[int, ...], n: int) -> Array:
     k = len(qubits)
     cube = states.reshape((len(states),) + (2,) * n)
     return np.moveaxis(cube, [q + 1 for q in qubits], range(1, k + 1)).reshape(len(states), 1 << k, -1)
-
-
-__all__ = ["BLOCK", "Block", "Event", "Plan", "Step", "Stretch", "plan_of"]

@@ -33,6 +33,3 @@ def _read(task: QuantumClassifier, recipe: Recipe, dataset: Any) -> tuple[Array,
     batches = list(task.loader(dataset, recipe, training=False, seed=0))
     flat = [np.asarray(task.inputs(batch).data, np.float32).reshape(len(batch["label"]), -1) for batch in batches]
     return np.concatenate(flat), np.concatenate([np.asarray(batch["label"]) for batch in batches])
-
-
-__all__ = ["baselines"]

@@ -116,6 +116,3 @@ def _images(dataset: Any, channels: int) -> Sequence[np.ndarray]:
         return [few[i]["image"] for i in range(len(few))]
     random_values = np.random.default_rng(0).integers(0, 256, (4, 8, 8, channels))
     return list(random_values.astype(np.uint8))
-
-
-__all__ = ["ClassifierDeployer", "row_step"]

@@ -68,6 +68,3 @@ def _counts(table: TableFile) -> list[int]:
     labels = table.labels
     assert labels is not None
     return [int((labels == k).sum()) for k in range(len(table.classes))]
-
-
-__all__ = ["write_recipe"]

@@ -74,6 +74,3 @@ def _written(value: float, axis: Array) -> str:
 
 def _colour(number: int) -> str:
     return COLOURS[number % len(COLOURS)]
-
-
-__all__ = ["divided"]

@@ -53,6 +53,3 @@ def _plane(task: QuantumClassifier, model: Module, dataset: Any) -> Section:
     diagram = divided((x, y), probabilities.reshape(SIDE, SIDE, -1), points, labels, task.classes, task.columns)
     said = escape("The colour is the class that the model gives there, paler where it is less sure; dots are samples.")
     return Section("The plane", f'<div class="charts">{diagram}</div><p>{said}</p>')
-
-
-__all__ = ["ClassifierReporter"]

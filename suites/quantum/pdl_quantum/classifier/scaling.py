@@ -36,6 +36,3 @@ def fitted(scale: str, dataset: Any, columns: int) -> Scaling:
 def rows_of(dataset: Any) -> Array:
     """All rows of a data set, or of a part of it, [N, D]."""
     return np.stack([np.asarray(dataset[i]["features"]) for i in range(len(dataset))])
-
-
-__all__ = ["Scaling", "fitted", "rows_of"]

@@ -149,6 +149,3 @@ def _columns(dataset: Any) -> list[str]:
     while not hasattr(dataset, "columns") and hasattr(dataset, "dataset"):
         dataset = dataset.dataset
     return list(getattr(dataset, "columns", ()))
-
-
-__all__ = ["QuantumClassifier"]

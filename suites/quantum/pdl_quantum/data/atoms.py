@@ -65,6 +65,3 @@ def integrals(atoms: str, basis: str, *, charge: int = 0, spin: int = 0) -> Inte
         one = orbitals.T @ field.get_hcore() @ orbitals
         two = np.asarray(ao2mo.restore(1, ao2mo.kernel(molecule, orbitals), orbitals.shape[1]))
     return Integrals(f"{atoms} ({basis})", one, two, float(molecule.energy_nuc()), int(molecule.nelectron), spin)
-
-
-__all__ = ["Atoms", "integrals"]

@@ -62,6 +62,3 @@ def read_matrix(path: str | Path) -> np.ndarray:
         return np.array(rows, np.float64)
     except (OSError, ValueError, TypeError) as error:
         raise DataError(f"{file}: no matrix as *.npy, or as *.csv without a header: {error}") from None
-
-
-__all__ = ["Columns", "read_columns", "read_matrix"]

@@ -213,6 +213,3 @@ def shipped(name: str) -> Edges:
 def known_cuts() -> dict[str, int]:
     """The largest cut of each graph that comes with pdl-quantum, all proven."""
     return {name: int(each["maxcut"]) for name, each in _library().items()}
-
-
-__all__ = ["CostFunction", "MaxCutGraph", "PortfolioAssets", "TSPCities", "known_cuts", "made_up_prices", "shipped"]

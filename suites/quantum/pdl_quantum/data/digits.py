@@ -44,6 +44,3 @@ class Digits(ArrayDataset):
         numbered = np.array([names.index(str(label)) for label in labels[rows]], np.int64)
         scaled = np.rint(images[rows] * (255 / 16)).astype(np.uint8)[..., None]
         super().__init__(image=scaled, label=numbered, classes=names)
-
-
-__all__ = ["Digits"]

@@ -41,6 +41,3 @@ def problems_of(dataset: Any) -> list[Eigenproblem]:
                 "than their coefficients, so one circuit does not fit both; train them in runs of their own"
             )
     return found
-
-
-__all__ = ["Eigenproblems", "problems_of"]

@@ -57,6 +57,3 @@ def _line(line: str, n: int, where: str) -> tuple[float, tuple[int, ...]]:
     if len(places) != 4 or not all(0 <= place <= n for place in places):
         raise DataError(f"{where}: {line.strip()[:60]!r}: expected four numbers of orbitals, 0 to {n}")
     return value, places
-
-
-__all__ = ["read_fcidump"]

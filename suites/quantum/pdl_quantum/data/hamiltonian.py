@@ -56,6 +56,3 @@ def solved(name: str, hamiltonian: PauliSum) -> Eigenproblem:
     """A problem with its exact energy, where that is quick to compute."""
     n = hamiltonian.num_qubits
     return Eigenproblem(name, hamiltonian, levels(hamiltonian, Sector(n))[0] if n <= SOLVED else None)
-
-
-__all__ = ["Hamiltonian", "RandomHamiltonian", "solved"]

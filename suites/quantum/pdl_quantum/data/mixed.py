@@ -91,6 +91,3 @@ def random_density(spectrum: Sequence[float] | None, seed: int) -> np.ndarray:
     turn = q * (np.diag(r) / np.abs(np.diag(r)))
     made: np.ndarray = (turn * values) @ turn.conj().T
     return made
-
-
-__all__ = ["MixedState", "ThermalState", "random_density"]

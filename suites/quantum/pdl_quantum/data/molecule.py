@@ -123,6 +123,3 @@ def shipped(name: str) -> list[MolecularHamiltonian]:
         for each in _library()
         if each["molecule"] == name
     ]
-
-
-__all__ = ["DissociationCurve", "Molecule", "names", "one", "shipped"]

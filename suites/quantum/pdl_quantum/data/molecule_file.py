@@ -78,6 +78,3 @@ def from_npz(file: Path) -> Integrals:
         return Integrals(file.stem, one, two, float(held["constant"]), **rest)
     except (TypeError, ValueError) as error:
         raise DataError(f"{file}: {error}") from None
-
-
-__all__ = ["from_json", "from_npz", "read_molecule"]

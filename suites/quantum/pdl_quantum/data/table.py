@@ -169,6 +169,3 @@ def _number(path: Path, line: str, column: str, text: str) -> float:
         raise DataError(f"{path}:{line}: {text!r} in column {column!r} is no number; correct it, or name the columns "
                         "to use in columns")  # fmt: skip
     return value
-
-
-__all__ = ["Circle", "Moons", "Table", "TableFile"]

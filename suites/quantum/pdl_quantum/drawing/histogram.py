@@ -108,6 +108,3 @@ def _column(
         at = f"{middle + 3.6:.1f} {foot + 7:.1f}"
         made += f'<text class="label up" transform="translate({at}) rotate(-90)">{escape(name)}</text>'
     return f'<g class="{family}"><title>{escape(reference)}</title>{made}</g>'
-
-
-__all__ = ["histogram"]

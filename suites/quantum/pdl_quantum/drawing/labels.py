@@ -105,6 +105,3 @@ def title(gate: Gate) -> str:
     if gate.kind == "channel":
         return CHANNELS.get(gate.about.name, gate.about.name)
     return KINDS[gate.kind].label if gate.kind in KINDS else OTHERS[gate.kind]
-
-
-__all__ = ["GREEK", "Labels", "number", "title"]

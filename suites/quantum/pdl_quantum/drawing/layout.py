@@ -146,6 +146,3 @@ def _blocks(gate: Gate, angle: str) -> Iterable[Symbol]:
         own = [wire for _, wire in group]
         ports = () if ordered and len(own) == len(wires) else tuple(gate.qubits.index(wire) for wire in own)
         yield Symbol("box", own[0], title(gate), angle, own[-1], ports)
-
-
-__all__ = ["FAMILIES", "Mark", "Symbol", "columns", "folded", "marks", "symbols_of"]

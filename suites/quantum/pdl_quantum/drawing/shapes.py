@@ -107,6 +107,3 @@ def _box(symbol: Symbol, x: float, y: float, wide: float) -> str:
         at = y + place * PITCH + 3
         made += f'<text class="port" x="{x - wide / 2 + 8:.1f}" y="{at:.1f}">{port}</text>'
     return made
-
-
-__all__ = ["BOX", "GAP", "PITCH", "draw", "gate_text", "widths"]

@@ -86,6 +86,3 @@ def _plain(text: str) -> float:
     """In heights of a letter: of the widest of the fonts named, so that labels fit their boxes."""
     narrow, broad = " .,:;'|()[]/ijlft-", "mwMW√"
     return sum(0.36 if c in narrow else 0.88 if c in broad else 0.72 if c.isupper() else 0.63 for c in text)
-
-
-__all__ = ["PALETTE", "SMALL", "SUB", "TITLE", "rich", "sheet", "width"]

@@ -81,6 +81,3 @@ class _Picture:
 
 def _line(kind: str, a: float, b: float, y: float) -> str:
     return f'<line class="{kind}" x1="{a:.1f}" y1="{y:.1f}" x2="{b:.1f}" y2="{y:.1f}"/>'
-
-
-__all__ = ["svg"]

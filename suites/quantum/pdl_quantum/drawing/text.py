@@ -146,6 +146,3 @@ def _join(canvas: _Canvas, mark: Mark, at: int, width: int) -> None:
             canvas.lines[row, at] &= ~RIGHT
             canvas.lines[row, right] &= ~LEFT
             canvas.write(row, at + width // 2, LINES[UP | DOWN])
-
-
-__all__ = ["text"]

@@ -68,6 +68,3 @@ def _from(circuit: Circuit, bits: str) -> Circuit:
     for name, parameter in circuit.parameters.items():  # in their order, and whole
         start.parameter(name, parameter.shape)
     return (start.x(*ones) if ones else start).append(circuit)
-
-
-__all__ = ["SubspaceAnsatz"]

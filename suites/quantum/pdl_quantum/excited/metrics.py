@@ -14,6 +14,3 @@ class Lowest(Metric):
 
     def compute(self) -> float:
         return float(self.energies.values[0])
-
-
-__all__ = ["Lowest"]

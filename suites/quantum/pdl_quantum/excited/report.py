@@ -16,6 +16,3 @@ class LevelsReporter(VQEReporter):
     def log_sections(self, lines: Sequence[Mapping[str, Any]]) -> list[Section]:
         exact = self.task.exact
         return history(lines, None if exact is None else exact[:1])
-
-
-__all__ = ["LevelsReporter"]

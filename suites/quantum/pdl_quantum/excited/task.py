@@ -45,6 +45,3 @@ class Levels(Variational):
 
     def reporter(self) -> Reporter:
         return LevelsReporter(self)
-
-
-__all__ = ["Levels"]

@@ -97,6 +97,3 @@ class GibbsPreparation(Variational):
 
     def title(self) -> str:
         return "A Gibbs state, by a circuit that was trained"
-
-
-__all__ = ["GibbsPreparation"]

@@ -37,6 +37,3 @@ class QuantumKernel(QuantumClassifier):
         loader: Any = self.loader(dataset, recipe, training=False, seed=0)
         rows = [self.inputs(batch).numpy().reshape(len(batch["label"]), -1) for batch in loader]
         return np.concatenate(rows)[sorted(chosen)]
-
-
-__all__ = ["QuantumKernel"]

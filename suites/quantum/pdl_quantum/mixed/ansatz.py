@@ -37,6 +37,3 @@ class PreparedAnsatz(Ansatz):
         whole = prepared_state(np.array(state[0], np.float64) + 1j * np.array(state[1], np.float64))
         whole.append(circuit)
         super().__init__(whole, initial=initial, scale=scale, rows=rows, terms=terms)
-
-
-__all__ = ["PreparedAnsatz"]

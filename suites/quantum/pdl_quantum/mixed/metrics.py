@@ -53,6 +53,3 @@ class SpectrumError(Metric):
 
     def compute(self) -> float:
         return float(np.abs(self.spectrum.values - self.exact).max())
-
-
-__all__ = ["FIDELITIES", "Fidelity", "Spectrum", "SpectrumError", "fidelities"]

@@ -70,6 +70,3 @@ def spectral(name: str, density: Array) -> Spectral:
     facts = {"state": [flat.real.tolist(), flat.imag.tolist()]}
     exact = float(np.sort(np.linalg.eigvalsh(density))[::-1] @ ranks)
     return Spectral(name, cost, exact, facts, density=density)
-
-
-__all__ = ["Spectral", "Thermal", "spectral", "thermal"]

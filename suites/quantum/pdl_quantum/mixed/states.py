@@ -33,6 +33,3 @@ def state_from_expectations(bundle: Any, num_qubits: int, kept: Sequence[int]) -
     values = bundle(pdl.as_tensor(words), pdl.as_tensor(np.zeros(len(words), np.int64))).numpy()[:, 0]
     made: Array = sum(value * reduce(np.kron, PAULIS[list(word)]) for value, word in zip(values, letters, strict=True))
     return made / (1 << len(kept))
-
-
-__all__ = ["state_of", "state_from_expectations"]

@@ -29,6 +29,3 @@ class Classifier(Module):
     def diagram(self) -> Circuit:
         """The circuit that a report shows."""
         raise NotImplementedError(f"{type(self).__name__} must define drawn")
-
-
-__all__ = ["Classifier"]

@@ -68,5 +68,3 @@ class KernelClassifier(Classifier):
 
 TASK = "quantum_kernel"
 VARIANTS = {"kernel": {"_target_": "pdl_quantum.KernelClassifier"}}
-
-__all__ = ["KernelClassifier"]

@@ -75,5 +75,3 @@ class VariationalClassifier(Classifier):
 
 TASK = "quantum_classifier"
 VARIANTS = {"variational": {"_target_": "pdl_quantum.VariationalClassifier"}}
-
-__all__ = ["VariationalClassifier"]

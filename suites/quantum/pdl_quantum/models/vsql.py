@@ -79,5 +79,3 @@ def shadow(width: int, depth: int) -> Circuit:
 
 TASK = "vsql"
 VARIANTS = {"vsql": {"_target_": "pdl_quantum.VSQL"}}
-
-__all__ = ["VSQL", "shadow"]

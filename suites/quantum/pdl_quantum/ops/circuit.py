@@ -206,9 +206,3 @@ def circuit_state(circuit: Circuit, parameters: TensorLike, initial: TensorLike 
     """
     ins = [as_tensor(parameters)] + ([] if initial is None else [as_tensor(initial)])
     return apply(CircuitState(dumps(circuit)), *ins)  # type: ignore[no-any-return]
-
-
-__all__ = [
-    "CircuitExpectation", "CircuitExpectationGrad", "CircuitState", "CircuitStateGrad", "circuit_expectation",
-    "circuit_state",
-]  # fmt: skip

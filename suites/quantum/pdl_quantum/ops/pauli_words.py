@@ -55,6 +55,3 @@ def pauli_words(circuit: Circuit, parameters: TensorLike, words: TensorLike) -> 
     circuit's, UsageError for other letters.
     """
     return apply(PauliWords(dumps(circuit)), as_tensor(parameters), as_tensor(words))  # type: ignore[no-any-return]
-
-
-__all__ = ["PauliWords", "pauli_words"]

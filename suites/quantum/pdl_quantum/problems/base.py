@@ -138,6 +138,3 @@ class BinaryProblem:
             "valid": bool(self.valid(given)),
             **self.decode(given),
         }
-
-
-__all__ = ["BinaryProblem", "Kept"]

@@ -35,6 +35,3 @@ def read_bits(text: str, n: int) -> Array:
     if set(plain) - {"0", "1"} or len(plain) != n:
         raise DataError(f"{text!r:.60} is no bit string of {n} bits; write {n} of 0 and 1, the first for qubit 0")
     return np.array([int(each) for each in plain], np.uint8)
-
-
-__all__ = ["bits_of", "index_of", "read_bits", "text_of"]

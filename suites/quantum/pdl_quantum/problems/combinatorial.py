@@ -33,6 +33,3 @@ def combinatorial(name: str, problem: problems.BinaryProblem) -> Combinatorial:
 
 def _plain(sum_: PauliSum) -> dict[str, float]:
     return {word: float(complex(factor).real) for word, factor in sum_.terms.items()}
-
-
-__all__ = ["Combinatorial", "combinatorial"]

@@ -117,6 +117,3 @@ def _transformed(masks: dict[int, float], n: int) -> Array:
         pairs[:, 0] += b
         np.subtract(a, b, out=pairs[:, 1])
     return made
-
-
-__all__ = ["Least", "require_diagonal", "from_table", "least", "table", "values"]

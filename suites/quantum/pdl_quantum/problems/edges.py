@@ -117,6 +117,3 @@ def random_graph(n: int, probability: float, seed: int = 0) -> Edges:
         raise UsageError(f"a random graph of {n} nodes and probability {probability}; give n > 1, 0 < p <= 1")
     upper = np.argwhere(np.triu(np.random.default_rng(seed).random((n, n)) < probability, 1))
     return Edges.of(upper.tolist(), n)
-
-
-__all__ = ["Edges", "random_graph", "random_regular", "read_edges"]

@@ -91,6 +91,3 @@ def goemans_williamson(graph: Edges, *, rounds: int = 100, planes: int = 50, see
     cuts = ((sides[:, a] != sides[:, b]) * graph.weights).sum(1)
     best: Array = sides[int(cuts.argmax())]
     return best
-
-
-__all__ = ["MaxCut", "goemans_williamson"]

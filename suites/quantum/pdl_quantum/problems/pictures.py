@@ -33,6 +33,3 @@ def tour(problem: TSP, order: Sequence[int]) -> str:
     parts = [line(at[a], at[b], True, f"{names[a]} - {names[b]}: {problem.distances[a, b]:.4g}") for a, b in ends]
     parts += [node(at[v], names[v], SIDES[v == order[0]]) for v in range(n)]
     return svg(parts, f"A tour of {problem.length(order):.4g}")
-
-
-__all__ = ["picture", "tour"]

@@ -103,6 +103,3 @@ def moments(prices: Any) -> tuple[Array, Array]:
         raise DataError("prices must be finite and above 0")
     changes = p[1:] / p[:-1] - 1
     return changes.mean(0), np.atleast_2d(np.cov(changes, rowvar=False))
-
-
-__all__ = ["Portfolio", "moments"]

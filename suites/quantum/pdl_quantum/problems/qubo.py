@@ -77,6 +77,3 @@ def _word(n: int, *qubits: int) -> str:
     for q in qubits:
         letters[q] = "Z"
     return "".join(letters)
-
-
-__all__ = ["QUBO"]

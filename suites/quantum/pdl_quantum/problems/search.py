@@ -36,6 +36,3 @@ def local_search(cost: Cost, n: int, *, starts: int = 20, seed: int = 0) -> Arra
     found = np.stack([descend(cost, rng.integers(0, 2, n)) for _ in range(starts)])
     best: Array = found[int(cost(found).argmin())]
     return best
-
-
-__all__ = ["descend", "greedy", "local_search"]

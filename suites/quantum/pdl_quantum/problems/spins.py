@@ -35,6 +35,3 @@ def _neighbours(n: int, ring: bool) -> list[tuple[int, int]]:
 
 def _word(n: int, letters: dict[int, str]) -> str:
     return "".join(letters.get(q, "I") for q in range(n))
-
-
-__all__ = ["heisenberg", "transverse_ising"]

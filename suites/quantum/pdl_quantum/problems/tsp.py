@@ -133,6 +133,3 @@ class TSP(BinaryProblem):
             if self.length(shortest) >= self.length(best) - 1e-12:
                 return best
             best = shortest
-
-
-__all__ = ["TSP"]

@@ -85,6 +85,3 @@ class QAOACircuit(Ansatz):
         """(gamma [p], beta [p]) as they are now."""
         gamma, beta = np.split(self.theta.detach().numpy()[0], 2)
         return gamma, beta
-
-
-__all__ = ["QAOACircuit"]

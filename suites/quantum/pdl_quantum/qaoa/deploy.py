@@ -121,6 +121,3 @@ def edges_of(model: Ansatz) -> list[list[float]]:
 
 def _ends(word: str) -> list[int]:
     return [qubit for qubit, letter in enumerate(word) if letter != "I"]
-
-
-__all__ = ["BitStringQuery", "QAOADeployer", "any_query", "edges_of"]

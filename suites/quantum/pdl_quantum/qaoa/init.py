@@ -30,6 +30,3 @@ def write_recipe(data: Path) -> str:
         *([] if graph.n <= SMALL else ["train: {epochs: 5}"]),
     ]
     return "\n".join(lines) + "\n"
-
-
-__all__ = ["write_recipe"]

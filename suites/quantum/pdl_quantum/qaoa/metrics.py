@@ -83,6 +83,3 @@ class OptimumProbability(Metric):
 
     def compute(self) -> float:
         return float(self.samples.chances[self.problem.best.indices].sum())
-
-
-__all__ = ["BestSample", "Expected", "OptimumProbability", "Ratio", "Samples", "ValidShare"]

@@ -119,6 +119,3 @@ def _plain(value: Any) -> str:
             else " | ".join(_plain(each) for each in value)
         )
     return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-__all__ = ["history", "QAOAReporter"]

@@ -64,6 +64,3 @@ def grown(
         found = descend(energy, np.concatenate([gamma, beta]), steps=steps, lr=lr)
         gamma, beta = (interpolated(part) for part in np.split(found.parameters, 2))
     return gamma, beta
-
-
-__all__ = ["field", "grown", "interpolated", "ramp"]

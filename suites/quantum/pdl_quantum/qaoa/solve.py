@@ -71,6 +71,3 @@ def solve(
     bits = bits_of(outcomes[order], problem.num_qubits)
     best = bits[problem.best_of(bits)]
     return Answer(best, problem.describe(best), found.loss, outcomes[order], counts[order], model)
-
-
-__all__ = ["Answer", "solve"]

@@ -156,6 +156,3 @@ class QAOA(Variational):
 
     def title(self) -> str:
         return "Answers of a combinatorial problem, by a circuit that was trained (QAOA)"
-
-
-__all__ = ["QAOA"]

@@ -102,6 +102,3 @@ def falls_into(gate: Gate) -> Sequence[Gate]:
     if gate.kind == "unitary":
         return [Gate("unitary", gate.touched, about=matrix_of(gate, ()))]
     return as_gates(primitives_of(gate))
-
-
-__all__ = ["Body", "body_of", "falls_into"]

@@ -106,6 +106,3 @@ def _and(a: Found | bool, b: Found | bool) -> Found | bool:
     if any(held.setdefault(bit, value) != value for bit, value in b.yes):
         return False
     return Found(tuple(sorted(held.items())), None)
-
-
-__all__ = ["Bits", "Found", "condition_of"]

@@ -75,6 +75,3 @@ def _entry(node: Any, names: Mapping[str, Any]) -> Angle:
         raise DataError(f"{name}{list(places)}: {name} has the shape {held.shape}")
     flat = np.ravel_multi_index(tuple(k % n for k, n in zip(places, held.shape, strict=True)), held.shape)
     return Angle(name, int(flat))
-
-
-__all__ = ["evaluate", "number_of"]

@@ -15,6 +15,3 @@ def number(value: float) -> str:
             times = {1: "pi", -1: "-pi"}.get(k, f"{k}*pi")
             return times + (f"/{d}" if d > 1 else "")
     return repr(float(value))
-
-
-__all__ = ["number"]

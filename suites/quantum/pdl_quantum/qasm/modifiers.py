@@ -87,6 +87,3 @@ def settled(gate: Gate) -> Iterable[Gate]:
     made = Gate("p", (target,), (turn,), rest, gate.values[:at] + gate.values[at + 1 :])
     flip = Gate("x", (target,))
     return [made] if gate.values[at] else [flip, made, flip]
-
-
-__all__ = ["controlled", "inverse", "power", "settled"]

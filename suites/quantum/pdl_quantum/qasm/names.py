@@ -123,6 +123,3 @@ def ours(name: str, angles: int, qubits: int) -> Meaning | None:
     if kind not in KINDS or (KINDS[kind].angles, KINDS[kind].qubits + controls) != (angles, qubits):
         return None
     return _plain(kind, controls)
-
-
-__all__ = ["BUILT_IN_2", "BUILT_IN_3", "Meaning", "QELIB", "QELIB_SINCE", "STDGATES", "ours", "phase"]

@@ -170,6 +170,3 @@ def matrix(gates: Sequence[Gate], qubits: int) -> np.ndarray:
         for each in settled(gate):
             circuit.add(each)
     return circuit.matrix()
-
-
-__all__ = ["Condition", "MOST_GATES", "Program", "matrix", "together"]

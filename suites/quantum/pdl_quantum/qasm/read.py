@@ -50,6 +50,3 @@ def load(path: str | Path) -> Circuit:
         return loads(text)
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
-
-
-__all__ = ["load", "loads"]

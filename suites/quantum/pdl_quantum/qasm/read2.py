@@ -313,6 +313,3 @@ class Reader:
             return lambda names: call(token.text, [inner(names)], OF_TWO)
         lookup(token.text, dict.fromkeys(known, 0.0))
         return lambda names: lookup(token.text, names)
-
-
-__all__ = ["read", "tokens"]

@@ -336,6 +336,3 @@ def _both(a: Condition, b: Condition) -> Condition:
 def _words(kind: str) -> str:
     """The class of a statement as words: "WhileLoop" is "while loop"."""
     return re.sub(r"(?<!^)(?=[A-Z])", " ", kind).lower()
-
-
-__all__ = ["read"]

@@ -53,6 +53,3 @@ def bounds(node: Any, scope: Scope, size: int | None) -> range:
     if size is not None:
         start, end = (each + size if each < 0 else each for each in (start, end))
     return range(start, end + (1 if step > 0 else -1), step)
-
-
-__all__ = ["Scope", "bounds", "picked"]

@@ -122,6 +122,3 @@ def _multiplexed(circuit: Circuit, kind: str, angles: Array, target: int, contro
     circuit.cx(controls[0], target)
     _multiplexed(circuit, kind, (zero - one) / 2, target, controls[1:])
     circuit.cx(controls[0], target)
-
-
-__all__ = ["MOST_QUBITS", "eigen", "synthesise", "zyz"]

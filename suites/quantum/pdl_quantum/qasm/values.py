@@ -109,9 +109,3 @@ def finite(value: Any) -> Any:
     if isinstance(value, complex) or not math.isfinite(value):
         raise DataError(f"{value} is no number to calculate with")
     return value
-
-
-__all__ = [
-    "CONSTANTS", "FUNCTIONS", "MOST_DEPTH", "OF_TWO", "Value", "binary", "call", "finite", "lookup", "negative",
-    "whole",
-]  # fmt: skip

@@ -252,6 +252,3 @@ def _free(names: Iterable[str]) -> dict[str, str]:
             written += "_"
         made[name] = written
     return made
-
-
-__all__ = ["dumps"]

@@ -51,6 +51,3 @@ class SSVQE(Levels):
 
     def title(self) -> str:
         return f"The {self.count} lowest levels of a Hamiltonian, by one circuit (SSVQE)"
-
-
-__all__ = ["SSVQE"]

@@ -112,6 +112,3 @@ class BitStrings(Labelled, Ranking):
         first = self.rows(answer)[0]
         names = [self.label(q) for q in range(len(first["bits"]))]
         return Drawing(svg=cut(names, self.edges, [int(bit) for bit in first["bits"]]))
-
-
-__all__ = ["BEST", "LIKELY", "PARTS", "BitStringInput", "BitStrings"]

@@ -84,6 +84,3 @@ def svg(parts: Sequence[str], title: str) -> str:
     style = "<style>text{font:10px system-ui,sans-serif}</style>"
     body = f"<title>{escape(title)}</title>{style}{''.join(parts)}"
     return f'<svg viewBox="0 0 {SIDE} {SIDE}" width="{SIDE}" role="img" xmlns="http://www.w3.org/2000/svg">{body}</svg>'
-
-
-__all__ = ["SIDES", "circle", "cut", "in_pixels", "layout", "line", "node", "svg"]

@@ -76,6 +76,3 @@ class PauliWordInput(InputStep):
     def random(self, shape: tuple[int, ...], rng: np.random.Generator, sizes: Mapping[str, int]) -> Array:
         """Letters, or numbers of names."""
         return rng.integers(0, len(LETTERS) if self.part == "word" else len(self.names) + 1, shape)
-
-
-__all__ = ["PARTS", "PauliWordInput"]

@@ -32,6 +32,3 @@ def dicke_state(num_qubits: Annotated[int, Range(1)], ones: Annotated[int, Range
             turn = Circuit(num_qubits).ry(2 * np.arccos(np.sqrt(k / m)), target)
             circuit.cx(target, last).controlled(controls, turn).cx(target, last)
     return circuit
-
-
-__all__ = ["dicke_state"]

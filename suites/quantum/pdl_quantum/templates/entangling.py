@@ -173,8 +173,3 @@ def _require_kind(argument: str, name: str, qubits: int, angles: tuple[int, ...]
     if name not in known:
         raise UsageError(f"hardware_efficient: {argument}: {name!r} is no gate of {qubits} qubits with "
                          f"{' or '.join(map(str, angles))} angles{suggest(name, known)}")  # fmt: skip
-
-
-__all__ = [
-    "basic_entangler", "excitation_preserving", "hardware_efficient", "real_amplitudes", "strongly_entangling",
-]  # fmt: skip

@@ -52,6 +52,3 @@ def _flip_phase(circuit: Circuit, bits: Sequence[int]) -> None:
     last = len(bits) - 1
     inner = Circuit(len(bits)).controlled(range(last), Circuit(len(bits)).z(last), bits[:last])
     circuit.append(inner if bits[last] else Circuit(len(bits)).x(last).append(inner).x(last))
-
-
-__all__ = ["diffuser", "grover"]

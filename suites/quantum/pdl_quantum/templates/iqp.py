@@ -30,6 +30,3 @@ def iqp(num_qubits: Annotated[int, Range(1)], *, order: Annotated[int, Range(1)]
     for place, members in enumerate(chosen):
         turn_word(circuit, "".join("Z" if q in members else "I" for q in range(num_qubits)), theta[place])
     return circuit.h()
-
-
-__all__ = ["iqp"]

@@ -50,6 +50,3 @@ def require_count(template: str, least: int = 1, **counts: Any) -> None:
     for name, value in counts.items():
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
             raise UsageError(f"{template}: {name} is {value!r}; give a whole number from {least} on")
-
-
-__all__ = ["Pattern", "require_count", "pairs", "subsets"]

@@ -46,6 +46,3 @@ def _turns(circuit: Circuit, gate: str, qubit: int, angles: np.ndarray) -> None:
         if abs(angle) > LEAST:
             turn = Circuit(circuit.num_qubits).gate(gate, angle, qubit)
             circuit.controlled(range(qubit), turn, [value >> (qubit - 1 - k) & 1 for k in range(qubit)])
-
-
-__all__ = ["prepared_state"]

@@ -109,6 +109,3 @@ def _commuting(mixer: PauliSum, n: int) -> PauliSum:
                 raise UsageError(f"qaoa: {b} and {a} of the mixer do not commute; a product of their exponentials is "
                                  "not that of their sum")  # fmt: skip
     return mixer
-
-
-__all__ = ["qaoa", "w_state"]

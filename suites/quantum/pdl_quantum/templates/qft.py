@@ -58,6 +58,3 @@ def phase_estimation(unitary: Circuit, bits: Annotated[int, Range(1)]) -> Circui
         for _ in range(1 << (bits - 1 - qubit)):
             circuit.controlled([qubit], moved)
     return circuit.append(qft(bits, inverse=True))
-
-
-__all__ = ["phase_estimation", "qft"]

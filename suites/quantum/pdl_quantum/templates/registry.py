@@ -51,6 +51,3 @@ def template(name: str, /, *arguments: Any, **options: Any) -> Circuit:
     except TypeError as error:
         raise UsageError(f"template {name}: {error}; it takes {', '.join(signature.parameters)}") from None
     return TEMPLATES[name](*arguments, **options)
-
-
-__all__ = ["TEMPLATES", "template"]

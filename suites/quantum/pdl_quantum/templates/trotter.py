@@ -62,6 +62,3 @@ def _merged(product: list[tuple[str, float]]) -> list[tuple[str, float]]:
         else:
             made.append((word, share))
     return made
-
-
-__all__ = ["trotter"]

@@ -28,6 +28,3 @@ def require_hermitian(template: str, argument: str, value: Any) -> PauliSum:
     if not value.hermitian or not value.terms:
         raise UsageError(f"{template}: {argument} must have terms, with real coefficients; it is {value}")
     return value
-
-
-__all__ = ["require_hermitian", "turn_word"]

@@ -122,6 +122,3 @@ def own(expectations: pdl.Tensor, rows: int) -> pdl.Tensor:
 def num_terms(hamiltonians: Sequence[PauliSum]) -> int:
     """How many different words they have."""
     return len({word for each in hamiltonians for word in each.terms})
-
-
-__all__ = ["Ansatz", "INFERRED", "num_terms", "own"]

@@ -104,8 +104,3 @@ def observables(model: Ansatz) -> list[str]:
 def written(word: str) -> str:
     """A word by letters and qubits: "ZIZ" is "Z0 Z2"."""
     return " ".join(f"{letter}{qubit}" for qubit, letter in enumerate(word) if letter != "I")
-
-
-__all__ = [
-    "ENERGY", "ObservableQuery", "VariationalDeployer", "energy_query", "labels", "observables", "steps", "written",
-]  # fmt: skip

@@ -26,6 +26,3 @@ class Steps:
     def batch(self) -> Batch:
         """What a step is given: the numbers of the problems, which are known to the task."""
         return {"problem": np.arange(len(self.dataset))}
-
-
-__all__ = ["Steps"]

@@ -56,6 +56,3 @@ class Trained(Metric):
 
     def compute(self) -> Array:
         return self.theta
-
-
-__all__ = ["Energies", "EnergyError", "MeanEnergy", "Trained"]

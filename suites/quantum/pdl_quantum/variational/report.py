@@ -122,6 +122,3 @@ def _state(state: Array, name: str) -> Section:
         f"State of {name}",
         f'{amplitudes}<figure class="wide">{picture}{said}</figure><div class="scroll">{occupied}</div>',
     )
-
-
-__all__ = ["DRAWN", "figure", "history", "VariationalReporter"]

@@ -163,6 +163,3 @@ class Variational(Task):
     def title(self) -> str:
         """Of the model card."""
         return f"{type(self).__name__}: least energies by a circuit that was trained"
-
-
-__all__ = ["Variational"]

@@ -14,6 +14,3 @@ def overlaps(states: Tensor) -> Tensor:
     a, b = fixed[:, 0].T, fixed[:, 1].T
     squares = (real @ a + imaginary @ b) ** 2 + (imaginary @ a - real @ b) ** 2
     return squares * pdl.as_tensor(np.tril(np.ones((states.shape[0],) * 2), -1))
-
-
-__all__ = ["overlaps"]

@@ -51,6 +51,3 @@ class VQD(Levels):
 
     def title(self) -> str:
         return f"The {self.count} lowest levels of a Hamiltonian, by deflation (VQD)"
-
-
-__all__ = ["VQD"]

@@ -37,6 +37,3 @@ def electrons(model: Any, problems: Sequence[Eigenproblem], names: Sequence[str]
 def _eight(number: float) -> str:
     """With eight places; what rounds to 0 has no sign."""
     return f"{round(number, 8) + 0.0:.8f}"
-
-
-__all__ = ["VQEReporter", "electrons"]

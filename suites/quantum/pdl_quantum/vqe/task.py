@@ -16,6 +16,3 @@ class VQE(Variational):
 
     def title(self) -> str:
         return "Ground state of a molecule, by a circuit that was trained (VQE)"
-
-
-__all__ = ["VQE"]

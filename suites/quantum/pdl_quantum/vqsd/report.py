@@ -26,6 +26,3 @@ class VQSDReporter(VariationalReporter):
             for k, (value, exact) in enumerate(zip(found, self.task.spectral.spectrum, strict=True))
         ]
         return [Section("Spectrum", table(rows, head=("", "found", "exact", "difference"))), *made]
-
-
-__all__ = ["VQSDReporter"]

@@ -95,6 +95,3 @@ class VQSD(Variational):
 
     def title(self) -> str:
         return "The eigenvalues of a density matrix, by a circuit that was trained (VQSD)"
-
-
-__all__ = ["VQSD"]

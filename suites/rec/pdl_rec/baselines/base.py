@@ -127,6 +127,3 @@ def ranges(starts: Array, counts: Array) -> Array:
 def distinct(sessions: Sessions, num_items: int) -> Lists:
     """Each session's items once."""
     return Lists.of_pairs(*known(sessions, num_items), len(sessions))
-
-
-__all__ = ["Baseline", "Rules", "both_ways", "distinct", "known", "pairs", "ranges", "recency"]

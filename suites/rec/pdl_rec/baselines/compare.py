@@ -51,6 +51,3 @@ def measure(baseline: Baseline, test: Sessions, ranking: Ranking, max_length: in
         items = test.prefixes(rows[part], events[part], max_length)
         ranking.update(baseline.scores(items), np.asarray(test.items[events[part]]), items)
     return ranking.compute()
-
-
-__all__ = ["BASELINES", "baselines", "measure"]

@@ -29,6 +29,3 @@ class ItemKNN(Baseline):
 
     def scores(self, items: Array) -> Array:
         return self.rules.scores(items)
-
-
-__all__ = ["ItemKNN"]

@@ -18,6 +18,3 @@ class Popularity(Baseline):
 
     def scores(self, items: Array) -> Array:
         return np.repeat(self.counts[None], len(items), axis=0)
-
-
-__all__ = ["Popularity"]

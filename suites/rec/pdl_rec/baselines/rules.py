@@ -42,6 +42,3 @@ class AssociationRules(Baseline):
 
     def scores(self, items: Array) -> Array:
         return self.rules.scores(items)
-
-
-__all__ = ["AssociationRules", "SequentialRules"]

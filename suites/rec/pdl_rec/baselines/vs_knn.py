@@ -90,6 +90,3 @@ def last_clicks(items: Array) -> tuple[Array, Array, Array, Array]:
     kept = np.sort(back[np.unique((rows * (int(items.max(initial=0)) + 1) + item)[back], return_index=True)[1]])
     rows, places, length = rows[kept], places[kept], length[kept]
     return rows, item[kept], (places + 1) / length, length - places - 1
-
-
-__all__ = ["VSKNN"]

@@ -87,6 +87,3 @@ def _measured(task: ClickThrough, loader: Any, logits: Callable[[Any], Array]) -
         task.update_metrics(metrics, Loss(pdl.tensor(0.0), 1, (logits(batch), batch["label"])), batch)
     found = {name: metric.compute() for name, metric in metrics.items()}
     return {name: value for name, value in found.items() if isinstance(value, float)}
-
-
-__all__ = ["baselines"]

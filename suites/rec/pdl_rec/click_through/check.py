@@ -143,6 +143,3 @@ def _hashes(arrays: Arrays) -> np.ndarray:
     factors = np.random.default_rng(0).integers(0, 2**63, rows.shape[1], np.uint64) * np.uint64(2) + np.uint64(1)
     mixed: np.ndarray = (rows ^ (rows >> np.uint64(29))) @ factors
     return mixed
-
-
-__all__ = ["check"]

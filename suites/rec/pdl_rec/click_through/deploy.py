@@ -128,6 +128,3 @@ def _made_up(task: ClickThrough, column: str, rng: np.random.Generator) -> Any:
         return float(np.round(rng.normal(), 3))
     names: Sequence[str] = task.vocabularies.get(spec.like or name) or ["a", "b", "c"]
     return str(names[int(rng.integers(len(names)))])
-
-
-__all__ = ["ClickThroughDeployer", "steps"]

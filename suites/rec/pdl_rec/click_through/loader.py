@@ -119,6 +119,3 @@ def ahead(items: Iterator[Any], count: int) -> Iterator[Any]:
     finally:
         stop.set()
         thread.join()
-
-
-__all__ = ["StreamLoader", "ahead"]

@@ -80,6 +80,3 @@ class MeanAUC(Metric):
 
     def compute(self) -> float:
         return float(np.mean([one.compute() for one in self.each]))
-
-
-__all__ = ["AUC", "GAUC", "BinaryAccuracy", "LogLoss", "MeanAUC"]

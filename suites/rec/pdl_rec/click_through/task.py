@@ -179,6 +179,3 @@ def table_of(dataset: Any, split: str) -> Clicks:
         if inner is None:
             raise ConfigError(f"data.{split}: {type(dataset).__name__} is no table of rows; use pdl_rec.data.ClickFile")
     return inner
-
-
-__all__ = ["ClickThrough", "table_of"]

@@ -158,6 +158,3 @@ def _split(raw: Interactions, split: str, names: Sequence[str], part: np.ndarray
     known = raw.take(np.flatnonzero(part < at)) if at else None
     own = raw.take(np.flatnonzero(part == at))
     return Interactions(own.users, own.items, own.ratings, own.times, known)
-
-
-__all__ = ["Atomic", "AtomicSessions"]

@@ -185,6 +185,3 @@ def _member(path: Path, file: str) -> bytes:
         raise fault(path, f"the zip is damaged or cut off: {error}", again) from error
     except OSError as error:
         raise unreadable(path, error) from error
-
-
-__all__ = ["ADDRESSES", "KINDS", "TYPES", "AtomicFiles", "from_one", "place_of"]

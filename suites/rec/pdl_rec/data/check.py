@@ -229,6 +229,3 @@ def _same_pairs(first: str, a: InteractionData, b: InteractionData) -> Iterator[
     if same:
         what = f"{same} of {len(b)} interactions repeat a user and an item of {first}"
         yield what, "keep one of each; or repeats are no news to a model that has seen the first", False
-
-
-__all__ = ["check", "check_recipe"]

@@ -193,6 +193,3 @@ def interactions_of(dataset: Any) -> Interactions:
         raise ConfigError(f"{type(base).__name__} gives no interactions; use a data set such as pdl_rec.data.Atomic")
     held = base.interactions if rows is None else base.interactions.take(rows)
     return held.seen() if base.unseen == "drop" else held
-
-
-__all__ = ["Field", "InteractionData", "Interactions", "interactions_of", "names_in", "numbered_fields"]

@@ -80,6 +80,3 @@ def _one_each(path: str, targets: Any) -> None:
     if wrong >= 0:
         what = f"the target {targets[wrong].as_py()[:40]!r} is not one item"
         raise fault(path, what, "write the items before it, a tab, and the item that follows", line=wrong + 1)
-
-
-__all__ = ["PairFile"]

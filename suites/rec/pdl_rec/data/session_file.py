@@ -105,6 +105,3 @@ def grouped(session: Coded, item: Coded, times: np.ndarray | None) -> tuple[Sess
         "back": back,
         "together": together,
     }
-
-
-__all__ = ["SessionFile", "grouped"]

@@ -234,6 +234,3 @@ def vocabulary_of(dataset: Any, kind: str = "items", *, min_count: int = 1) -> V
         raise ConfigError(f"{type(base).__name__} counts no {kind}; use one of the data sets of pdl_rec.data")
     names, counts = base.counts(kind, rows)
     return Vocabulary([names[i] for i in np.flatnonzero(counts >= max(min_count, 1))])
-
-
-__all__ = ["Origin", "SessionData", "Sessions", "Unseen", "bind", "sessions_of", "unwrap", "vocabulary_of"]

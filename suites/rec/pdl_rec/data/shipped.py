@@ -58,6 +58,3 @@ class SyntheticClicks(ClickFile):
         self, *, split: str = "train", ratios: Mapping[str, float] | None = None, seed: Annotated[int, Range(0)] = 0
     ) -> None:
         super().__init__(_file("synthetic_clicks.csv.gz"), split=split, ratios=ratios or RATIOS, seed=seed)
-
-
-__all__ = ["Adult", "SyntheticClicks"]

@@ -171,6 +171,3 @@ def _last_two(totals: np.ndarray) -> np.ndarray:
     counts = np.stack([totals, totals > 2, totals > 1]).astype(np.int64)
     counts[0] -= counts[1] + counts[2]
     return counts
-
-
-__all__ = ["SPLITS", "Order", "cut", "part_of", "parted", "seconds"]

@@ -92,6 +92,3 @@ def write_lines(path: Path, lines: Sequence[str]) -> Path:
     if not path.exists():
         path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
     return path
-
-
-__all__ = ["WHAT", "draw", "write_atomic", "write_events", "write_lines", "write_pairs"]

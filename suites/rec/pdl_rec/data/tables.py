@@ -304,5 +304,3 @@ def words(column: Any) -> tuple[Coded, np.ndarray]:
 _CONVERT: dict[Kind, Callable[[Any, str, str, int], Any]] = {
     "token": _token, "float": _float, "time": _time, "text": _text,
 }  # fmt: skip
-
-__all__ = ["Coded", "Kind", "Source", "header_of", "read", "separator_of", "source", "words"]

@@ -72,6 +72,3 @@ class ItemTags(InteractionData):
         fields = [settings.get("text", "movie_title"), settings.get("tags", "class")]
         standin.write_atomic(folder, name, (), fields)
         return StandIn({"root": str(folder), "name": name}, standin.WHAT)
-
-
-__all__ = ["ItemTags"]

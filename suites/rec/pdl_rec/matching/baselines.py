@@ -71,6 +71,3 @@ def _measure(
             scores[np.repeat(np.arange(len(rows)), excluded.lengths), excluded.values] = -np.inf
         ranking.update(scores, batch["relevant"])
     return ranking.compute()
-
-
-__all__ = ["baselines", "similarities"]

@@ -194,6 +194,3 @@ def by_port(session: Any, query: Mapping[str, np.ndarray]) -> list[Tensor]:
     """A query as the inputs of a bundle, in their order."""
     found = {name: value[:, None] if name == "user" else value for name, value in query.items()}
     return [pdl.as_tensor(found[port.name]) for port in session.inputs]
-
-
-__all__ = ["ByPosition", "MatchingDeployer", "by_port", "given", "samples", "steps"]

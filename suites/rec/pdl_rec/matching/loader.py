@@ -249,6 +249,3 @@ def _relevant(data: Interactions, size: int, num_items: int, excluded: Lists | N
     users = kept // (num_items + 1)
     start = np.concatenate([[0], np.cumsum(np.bincount(users, minlength=size))])
     return Lists(start, kept % (num_items + 1))
-
-
-__all__ = ["Before", "Histories", "Others", "Pairs", "Queries", "Reading"]

@@ -87,6 +87,3 @@ def _mean(loss: Tensor, known: Tensor | None) -> Tensor:
         return loss.mean()
     counts = 1.0 - pdl.astype(known, loss.dtype)
     return (loss * counts).sum() / pdl.maximum(counts.sum(), 1.0)
-
-
-__all__ = ["Kind", "all_items", "matching_loss", "warp", "warp_weights"]

@@ -311,6 +311,3 @@ def _own_mean(scores: np.ndarray, lists: Lists) -> np.ndarray:
     total = np.bincount(rows, weights=scores[rows, values], minlength=len(lists))
     counts = np.bincount(rows, minlength=len(lists))
     return np.divide(total, counts, out=np.full(len(lists), np.nan), where=counts > 0)
-
-
-__all__ = ["Matching"]

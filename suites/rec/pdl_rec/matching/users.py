@@ -124,6 +124,3 @@ def example(task: Matching, loaders: Mapping[str, Any]) -> str:
         words = [task.vocabularies[reads[0]].decode(int(i)) for i in query[reads[0]][0] if i]
         return shlex.quote(" ".join(words))
     return users.decode(1) if users else "USER"
-
-
-__all__ = ["Run", "UserPipeline", "example"]

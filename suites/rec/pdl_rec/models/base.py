@@ -47,6 +47,3 @@ class SequenceModel(Module):
         table, bias = self.item_table()
         scores = pdl.matmul(self.encode(items), pdl.matrix_transpose(table))
         return scores if bias is None else scores + bias
-
-
-__all__ = ["SequenceModel"]

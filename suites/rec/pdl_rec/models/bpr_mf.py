@@ -59,5 +59,3 @@ class BPRMF(TwoTower):
 
 TASK = "matching"
 VARIANTS = {"bpr_mf": {"_target_": "pdl_rec.BPRMF"}}
-
-__all__ = ["BPRMF"]

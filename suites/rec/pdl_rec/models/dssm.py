@@ -99,5 +99,3 @@ class _Tower(Module):
 
 TASK = "matching"
 VARIANTS = {"dssm": {"_target_": "pdl_rec.DSSM"}}
-
-__all__ = ["DSSM"]

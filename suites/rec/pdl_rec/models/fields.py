@@ -215,6 +215,3 @@ def mlp(
     if outputs is not None:
         layers.append(Linear(inputs, outputs))
     return Sequential(*layers)
-
-
-__all__ = ["ClickModel", "FieldVectors", "FirstOrder", "Part", "Schema", "beside", "mean_of", "mlp"]

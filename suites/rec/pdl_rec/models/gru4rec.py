@@ -173,5 +173,3 @@ def _lengths(items: Tensor) -> Tensor:
 
 TASK = "next item"
 VARIANTS = {"gru4rec": {"_target_": "pdl_rec.GRU4Rec"}}
-
-__all__ = ["GRU4Rec", "GRULayer"]

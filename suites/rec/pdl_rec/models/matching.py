@@ -174,17 +174,3 @@ def mean_rows(table: Module, index: Tensor) -> Tensor:
 def unit(x: Tensor) -> Tensor:
     """Rows scaled to length 1: x / max(|x|, 1e-6)."""
     return x * pdl.rsqrt(pdl.maximum(pdl.square(x).sum(axis=-1, keepdims=True), 1e-12))
-
-
-__all__ = [
-    "Bags",
-    "Compared",
-    "Fields",
-    "ItemFields",
-    "MatchingModel",
-    "Query",
-    "TwoTower",
-    "mean_rows",
-    "inferred",
-    "unit",
-]

@@ -66,5 +66,3 @@ class NARM(TiedModel):
 
 TASK = "next item"
 VARIANTS = {"narm": {"_target_": "pdl_rec.NARM"}}
-
-__all__ = ["NARM"]

@@ -100,5 +100,3 @@ VARIANTS = {
     "mlp": {"_target_": "pdl_rec.NCF", "variant": "mlp"},
     "neumf": {"_target_": "pdl_rec.NCF", "variant": "neumf"},
 }
-
-__all__ = ["NCF"]

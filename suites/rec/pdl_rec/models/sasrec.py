@@ -55,5 +55,3 @@ class SASRec(TiedModel):
 
 TASK = "next item"
 VARIANTS = {"sasrec": {"_target_": "pdl_rec.SASRec"}}
-
-__all__ = ["SASRec"]

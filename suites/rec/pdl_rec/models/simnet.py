@@ -119,5 +119,3 @@ VARIANTS = {
     "simnet_cnn": {"_target_": "pdl_rec.SimNet", "encoder": "cnn"},
     "simnet_gru": {"_target_": "pdl_rec.SimNet", "encoder": "gru"},
 }
-
-__all__ = ["SimNet"]

@@ -108,5 +108,3 @@ def _shares(counts: Tensor) -> Tensor:
 
 TASK = "next item"
 VARIANTS = {"srgnn": {"_target_": "pdl_rec.SRGNN"}}
-
-__all__ = ["SRGNN"]

@@ -183,5 +183,3 @@ def _table(names: int, width: int) -> nn.Embedding:
 
 TASK = "next item"
 VARIANTS = {"ssr": {"_target_": "pdl_rec.SSR"}}
-
-__all__ = ["SSR"]

@@ -61,5 +61,3 @@ class TagSpace(TwoTower):
 
 TASK = "matching"
 VARIANTS = {"tagspace": {"_target_": "pdl_rec.TagSpace"}}
-
-__all__ = ["TagSpace"]

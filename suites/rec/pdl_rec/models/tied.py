@@ -83,6 +83,3 @@ def last(x: Tensor, items: Tensor) -> Tensor:
     """x [N, T, C] at the last item of each session int64 [N, T] -> [N, C]."""
     chosen = pdl.equal(places(items), pdl.expand_dims(lengths(items), axis=1))
     return pdl.sum(x * pdl.expand_dims(pdl.astype(chosen, x.dtype), axis=2), axis=1)
-
-
-__all__ = ["Rate", "Scale", "TiedModel", "Width", "last", "lengths", "places", "present", "unit"]

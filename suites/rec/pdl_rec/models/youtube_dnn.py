@@ -76,5 +76,3 @@ class YouTubeDNN(TwoTower):
 
 TASK = "matching"
 VARIANTS = {"youtube_dnn": {"_target_": "pdl_rec.YouTubeDNN"}}
-
-__all__ = ["YouTubeDNN"]

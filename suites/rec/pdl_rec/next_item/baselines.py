@@ -19,6 +19,3 @@ def baselines(task: NextItem, datasets: Mapping[str, Any], split: str) -> dict[s
     names = tuple(BASELINES) if task.compare is None else task.compare
     count = len(task.vocabularies["items"])
     return measure(train, test, count, names=names, ranking=task.ranking, max_length=task.max_length)
-
-
-__all__ = ["baselines"]

@@ -119,6 +119,3 @@ def prepared(task: NextItem, names: Sequence[str]) -> np.ndarray:
 
 def _count(model: Module) -> int:
     return sum(p.size for p in model.parameters())
-
-
-__all__ = ["NextItemDeployer", "columns", "samples"]

@@ -136,6 +136,3 @@ def _rule(sessions: Sessions) -> str:
         if min(newest[0], newest[1] - newest[0]) >= max(len(sessions) // 100, 2) and newest[1] <= len(sessions) // 2:
             return f"holdout: {{val: {text}, test: {text}}}"
     return RATIOS
-
-
-__all__ = ["columns", "write_recipe"]

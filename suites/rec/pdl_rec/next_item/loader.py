@@ -270,6 +270,3 @@ def loader_of(dataset: Padded, data: Data, *, training: bool, seed: int) -> Data
     """A `DataLoader` over prefixes or stretches, batched by length."""
     sampler = ByLength(dataset, data.size(training=training), shuffle=training, seed=seed)
     return DataLoader(dataset, sampler=sampler, seed=seed, workers=data.workers, prefetch=data.prefetch)
-
-
-__all__ = ["ByLength", "Prefixes", "SessionParallel", "Stretches", "WithNegatives", "parallel", "sizes_up_to"]

@@ -217,6 +217,3 @@ def mean_of(rows: Tensor, targets: Tensor) -> Tensor:
 def counted(targets: Tensor, like: Tensor) -> Tensor:
     """How many targets are items, at least 1; in the dtype of a tensor."""
     return pdl.maximum(pdl.sum(pdl.astype(pdl.not_equal(targets, 0), like.dtype)), 1.0)
-
-
-__all__ = ["BPRMax", "CrossEntropy", "ItemLoss", "TOP1Max"]

@@ -50,6 +50,3 @@ class Places(Metric):
 
 def _picked(index: int) -> int:
     return zlib.crc32(index.to_bytes(8, "little"))
-
-
-__all__ = ["SHOWN", "Found", "Places"]

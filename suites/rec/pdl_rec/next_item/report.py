@@ -81,6 +81,3 @@ def examples(data: Prefixes, best: dict[int, np.ndarray], items: Vocabulary) -> 
 
 def _name(items: Vocabulary, number: int) -> str:
     return items.decode(number) if number else "(unknown)"
-
-
-__all__ = ["NextItemReporter", "by_position"]

@@ -229,6 +229,3 @@ def kinds(fields: Mapping[str, np.ndarray], vocabularies: Mapping[str, Vocabular
 def weighed(value: pdl.Tensor, share: pdl.Tensor) -> pdl.Tensor:
     """`value`, whose gradient is `share` times its own: a step with a few sessions left moves the weights less."""
     return value * share + value.detach() * (1.0 - share)
-
-
-__all__ = ["NextItem"]

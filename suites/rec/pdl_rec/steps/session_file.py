@@ -95,6 +95,3 @@ def _seconds(text: str, line: int, name: str) -> float:
         return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
     except ValueError:
         raise DataError(f"{name}:{line}: {text!r} is no time: expected a number, or ISO 8601") from None
-
-
-__all__ = ["COLUMNS", "sessions"]

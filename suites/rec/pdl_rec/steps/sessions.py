@@ -106,6 +106,3 @@ def filled(numbers: Array, length: int) -> Array:
 def _lengths(most: int) -> list[int]:
     """1, 2, 4, ... below `most`, and `most`."""
     return [*(1 << n for n in range((most - 1).bit_length())), most]
-
-
-__all__ = ["SessionInput", "filled"]

@@ -105,6 +105,3 @@ def spelled(words: Array, table: Array) -> Array:
     packed = np.take_along_axis(wide, order, axis=1)
     width = int((packed > 0).sum(axis=1).max(initial=1))
     return packed[:, : max(width, 1)]
-
-
-__all__ = ["WordsInput", "spelled", "trigrams"]

@@ -58,6 +58,3 @@ class LocateDeployer(Deployer):
 def _noise() -> list[np.ndarray]:
     """Images to check a bundle with where the data is not."""
     return [np.random.default_rng(0).integers(0, 256, (40, 40, 1), dtype=np.uint8)]
-
-
-__all__ = ["LocateDeployer"]

@@ -23,6 +23,3 @@ class Distance(Metric):
     def compute(self) -> float:
         """NaN before the first batch."""
         return self.total / self.count if self.count else float("nan")
-
-
-__all__ = ["Distance"]

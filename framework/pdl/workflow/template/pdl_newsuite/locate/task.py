@@ -35,6 +35,3 @@ class Locate(Task):
     def deployer(self, recipe: Recipe) -> LocateDeployer:
         """Who makes bundles of its models and answers with them."""
         return LocateDeployer(self, recipe)
-
-
-__all__ = ["Locate"]
