@@ -18,6 +18,9 @@ Sizes = Size | Sequence[Size]
 Pad = Annotated[int, Range(0)]
 Padding = Literal["same", "valid"] | Pad | Sequence[Any]
 
+#: what the ops take beside the tensors, with the values that are not shown
+_USUAL = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, "output_padding": 0}
+
 
 class _Conv(Module):
     """What convolutions and their transposes share: sizes, and parameters that start as PyTorch's."""
@@ -57,11 +60,13 @@ class _Conv(Module):
     def _sizes(self, value: Any) -> tuple[int, ...]:
         return (value,) * self.rank if isinstance(value, int) else tuple(value)
 
+    def _arguments(self) -> dict[str, Any]:
+        return {name: self.__dict__[name] for name in _USUAL if name in self.__dict__}
+
     def extra_repr(self) -> str:
         """Channels and kernel, and what differs from the defaults."""
-        usual = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, "output_padding": 0}
-        given = {name: self.__dict__[name] for name in usual if name in self.__dict__}
-        other = [f"{n}={v}" for n, v in given.items() if v not in (usual[n], (usual[n],) * self.rank)]
+        given = self._arguments().items()
+        other = [f"{n}={v}" for n, v in given if v not in (_USUAL[n], (_USUAL[n],) * self.rank)]
         bias = [] if self.bias is not None else ["bias=False"]
         return ", ".join([f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}", *other, *bias])
 
@@ -90,23 +95,12 @@ class Conv2d(_Conv):
         self.padding: Any = padding if isinstance(padding, str) else self._pads(padding)
 
     def _pads(self, value: Any) -> tuple[Any, ...]:
-        return (
-            (value,) * self.rank
-            if isinstance(value, int)
-            else tuple(tuple(v) if isinstance(v, list) else v for v in value)
-        )
+        given = (value,) * self.rank if isinstance(value, int) else value
+        return tuple(tuple(v) if isinstance(v, list) else v for v in given)
 
     def forward(self, x: Tensor) -> Tensor:
         """x [N, H, W, C] -> [N, H', W', O]."""
-        return ops.conv2d(
-            x,
-            self.weight,
-            self.bias,
-            stride=self.stride,
-            padding=self.padding,
-            dilation=self.dilation,
-            groups=self.groups,
-        )
+        return ops.conv2d(x, self.weight, self.bias, **self._arguments())
 
 
 class Conv1d(Conv2d):
@@ -118,15 +112,7 @@ class Conv1d(Conv2d):
 
     def forward(self, x: Tensor) -> Tensor:
         """x [N, L, C] -> [N, L', O]."""
-        return ops.conv1d(
-            x,
-            self.weight,
-            self.bias,
-            stride=self.stride,
-            padding=self.padding,
-            dilation=self.dilation,
-            groups=self.groups,
-        )
+        return ops.conv1d(x, self.weight, self.bias, **self._arguments())
 
 
 class Conv3d(Conv2d):
@@ -138,15 +124,7 @@ class Conv3d(Conv2d):
 
     def forward(self, x: Tensor) -> Tensor:
         """x [N, D, H, W, C] -> [N, D', H', W', O]."""
-        return ops.conv3d(
-            x,
-            self.weight,
-            self.bias,
-            stride=self.stride,
-            padding=self.padding,
-            dilation=self.dilation,
-            groups=self.groups,
-        )
+        return ops.conv3d(x, self.weight, self.bias, **self._arguments())
 
 
 class ConvTranspose2d(_Conv):
@@ -176,10 +154,6 @@ class ConvTranspose2d(_Conv):
     def weight_channels(self) -> tuple[int, int]:
         """The last two sizes of the weight."""
         return self.out_channels // self.groups, self.in_channels
-
-    def _arguments(self) -> dict[str, Any]:
-        names = ("stride", "padding", "output_padding", "dilation", "groups")
-        return {name: getattr(self, name) for name in names}
 
     def forward(self, x: Tensor) -> Tensor:
         """x [N, H, W, C] -> [N, H', W', O]."""

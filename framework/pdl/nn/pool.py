@@ -29,6 +29,10 @@ class _Pool(Module):
                 "[N, *spatial, C]"
             )
 
+    def arguments(self) -> dict[str, Any]:
+        """What the op takes beside x and the kernel: all else that the layer shows of itself."""
+        return {name: getattr(self, name) for name in self.shown if name != "kernel_size"}
+
 
 class MaxPool2d(_Pool):
     """Maximum over windows of x [N, H, W, C]; `stride` defaults to the kernel."""
@@ -45,26 +49,14 @@ class MaxPool2d(_Pool):
         ceil_mode: bool = False,
         return_index: bool = False,
     ) -> None:
-        self.kernel_size, self.stride, self.padding, self.dilation = (
-            _fixed(kernel_size),
-            _fixed(stride),
-            _fixed(padding),
-            _fixed(dilation),
-        )
+        self.kernel_size, self.stride = _fixed(kernel_size), _fixed(stride)
+        self.padding, self.dilation = _fixed(padding), _fixed(dilation)
         self.ceil_mode, self.return_index = ceil_mode, return_index
 
     def forward(self, x: Tensor) -> Any:
         """The pooled tensor; with `return_index` also the winners' positions, for MaxUnpool."""
         self.check(x)
-        return ops.max_pool(
-            x,
-            self.kernel_size,
-            stride=self.stride,
-            padding=self.padding,
-            dilation=self.dilation,
-            ceil_mode=self.ceil_mode,
-            return_index=self.return_index,
-        )
+        return ops.max_pool(x, self.kernel_size, return_index=self.return_index, **self.arguments())
 
 
 class MaxPool1d(MaxPool2d):
@@ -101,14 +93,7 @@ class AvgPool2d(_Pool):
     def forward(self, x: Tensor) -> Tensor:
         """The pooled tensor."""
         self.check(x)
-        return ops.avg_pool(
-            x,
-            self.kernel_size,
-            stride=self.stride,
-            padding=self.padding,
-            ceil_mode=self.ceil_mode,
-            count_include_pad=self.count_include_pad,
-        )
+        return ops.avg_pool(x, self.kernel_size, **self.arguments())
 
 
 class AvgPool1d(AvgPool2d):
@@ -136,7 +121,7 @@ class LPPool2d(_Pool):
     def forward(self, x: Tensor) -> Tensor:
         """The pooled tensor."""
         self.check(x)
-        return ops.lp_pool(x, self.kernel_size, p=self.p, stride=self.stride, ceil_mode=self.ceil_mode)
+        return ops.lp_pool(x, self.kernel_size, **self.arguments())
 
 
 class LPPool1d(LPPool2d):

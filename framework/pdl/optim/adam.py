@@ -9,7 +9,7 @@ from pdl.dtype import Array
 from pdl.hints import Range
 from pdl.kernels import update as kernels
 from pdl.optim.groups import Group, LayerDecay, Params, Rule
-from pdl.optim.optimizer import Gradient, Optimizer, State, slot
+from pdl.optim.optimizer import Gradient, Optimizer, State, numbers, slot
 
 Beta = Annotated[float, Range(0, below=1)]
 
@@ -38,34 +38,18 @@ class Adam(Optimizer):
         layer_decay: LayerDecay = None,
     ) -> None:
         options: dict[str, Any] = {
-            "lr": lr,
-            "betas": list(betas),
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "amsgrad": amsgrad,
-        }
+            "lr": lr, "betas": list(betas), "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
+        }  # fmt: skip
         super().__init__(params, options, groups, no_decay, layer_decay)
 
     def update(
         self, params: list[Array], grads: list[Gradient], states: list[State], group: Group, step: int, scale: float
     ) -> None:
         largest = slot("max_exp_avg_sq", states, params) if group["amsgrad"] else None
+        means = slot("exp_avg", states, params), slot("exp_avg_sq", states, params)
         beta1, beta2 = group["betas"]
-        kernels.adam(
-            params,
-            grads,
-            slot("exp_avg", states, params),
-            slot("exp_avg_sq", states, params),
-            largest,
-            lr=group["lr"],
-            beta1=beta1,
-            beta2=beta2,
-            eps=group["eps"],
-            weight_decay=group["weight_decay"],
-            count=step,
-            decoupled=self.decoupled,
-            scale=scale,
-        )
+        options = numbers(group, "lr", "eps", "weight_decay") | {"beta1": beta1, "beta2": beta2, "count": step}
+        kernels.adam(params, grads, *means, largest, decoupled=self.decoupled, scale=scale, **options)
 
 
 class AdamW(Adam):

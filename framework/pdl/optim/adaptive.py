@@ -10,7 +10,7 @@ from pdl.dtype import Array
 from pdl.hints import Range
 from pdl.kernels import update as kernels
 from pdl.optim.groups import Group, LayerDecay, Params, Rule
-from pdl.optim.optimizer import Gradient, Optimizer, State, slot
+from pdl.optim.optimizer import Gradient, Optimizer, State, numbers, slot
 
 
 class RMSprop(Optimizer):
@@ -44,20 +44,10 @@ class RMSprop(Optimizer):
         self, params: list[Array], grads: list[Gradient], states: list[State], group: Group, step: int, scale: float
     ) -> None:
         means = slot("grad_avg", states, params) if group["centered"] else None
+        squares = slot("square_avg", states, params)
         buffers = slot("momentum_buffer", states, params) if group["momentum"] else None
-        kernels.rmsprop(
-            params,
-            grads,
-            slot("square_avg", states, params),
-            means,
-            buffers,
-            lr=group["lr"],
-            alpha=group["alpha"],
-            eps=group["eps"],
-            momentum=group["momentum"],
-            weight_decay=group["weight_decay"],
-            scale=scale,
-        )
+        options = numbers(group, "lr", "alpha", "eps", "momentum", "weight_decay")
+        kernels.rmsprop(params, grads, squares, means, buffers, scale=scale, **options)
 
 
 class Adagrad(Optimizer):
@@ -135,14 +125,6 @@ class Adadelta(Optimizer):
     def update(
         self, params: list[Array], grads: list[Gradient], states: list[State], group: Group, step: int, scale: float
     ) -> None:
-        kernels.adadelta(
-            params,
-            grads,
-            slot("square_avg", states, params),
-            slot("acc_delta", states, params),
-            lr=group["lr"],
-            rho=group["rho"],
-            eps=group["eps"],
-            weight_decay=group["weight_decay"],
-            scale=scale,
-        )
+        squares, steps = slot("square_avg", states, params), slot("acc_delta", states, params)
+        options = numbers(group, "lr", "rho", "eps", "weight_decay")
+        kernels.adadelta(params, grads, squares, steps, scale=scale, **options)

@@ -12,7 +12,7 @@ from pdl.hints import Range
 from pdl.kernels import update as kernels
 from pdl.optim.adam import Beta
 from pdl.optim.groups import Group, LayerDecay, Params, Rule
-from pdl.optim.optimizer import Gradient, Optimizer, State, slot
+from pdl.optim.optimizer import Gradient, Optimizer, State, numbers, slot
 
 
 class LAMB(Optimizer):
@@ -42,18 +42,8 @@ class LAMB(Optimizer):
     def update(
         self, params: list[Array], grads: list[Gradient], states: list[State], group: Group, step: int, scale: float
     ) -> None:
+        means = slot("exp_avg", states, params), slot("exp_avg_sq", states, params)
+        scratch = [np.empty_like(p) for p in params]
         beta1, beta2 = group["betas"]
-        kernels.lamb(
-            params,
-            grads,
-            slot("exp_avg", states, params),
-            slot("exp_avg_sq", states, params),
-            [np.empty_like(p) for p in params],
-            lr=group["lr"],
-            beta1=beta1,
-            beta2=beta2,
-            eps=group["eps"],
-            weight_decay=group["weight_decay"],
-            count=step,
-            scale=scale,
-        )
+        options = numbers(group, "lr", "eps", "weight_decay") | {"beta1": beta1, "beta2": beta2, "count": step}
+        kernels.lamb(params, grads, *means, scratch, scale=scale, **options)

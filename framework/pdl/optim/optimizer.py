@@ -185,6 +185,11 @@ class _Batch:
             p._data[...] = master
 
 
+def numbers(group: Group, *names: str) -> dict[str, Any]:
+    """Options of a group by name, as a kernel takes them."""
+    return {name: group[name] for name in names}
+
+
 def slot(
     name: str, states: list[State], params: list[Array], *, rowwise: bool = False, value: float = 0.0
 ) -> list[Array]:

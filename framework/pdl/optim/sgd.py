@@ -10,7 +10,7 @@ from pdl.errors import UsageError
 from pdl.hints import Range
 from pdl.kernels import update as kernels
 from pdl.optim.groups import Group, LayerDecay, Params, Rule
-from pdl.optim.optimizer import Gradient, Optimizer, State, slot
+from pdl.optim.optimizer import Gradient, Optimizer, State, numbers, slot
 
 
 class SGD(Optimizer):
@@ -45,15 +45,5 @@ class SGD(Optimizer):
         self, params: list[Array], grads: list[Gradient], states: list[State], group: Group, step: int, scale: float
     ) -> None:
         buffers = slot("momentum_buffer", states, params) if group["momentum"] else None
-        kernels.sgd(
-            params,
-            grads,
-            buffers,
-            lr=group["lr"],
-            momentum=group["momentum"],
-            dampening=group["dampening"],
-            weight_decay=group["weight_decay"],
-            nesterov=group["nesterov"],
-            first=step == 1,
-            scale=scale,
-        )
+        options = numbers(group, "lr", "momentum", "dampening", "weight_decay", "nesterov")
+        kernels.sgd(params, grads, buffers, first=step == 1, scale=scale, **options)
