@@ -4,7 +4,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(sys.argv[1])
-KEPT = {".py", ".yaml", ".html", ".css", ".json", ".typed", ".toml", ".md"}  # the last two: the template of a suite
+# .npz and .txt: data and its licence; .toml and .md: the template of a suite
+KEPT = {".py", ".yaml", ".html", ".css", ".json", ".typed", ".npz", ".txt", ".toml", ".md"}
 
 for path in sorted((ROOT / "pdl").rglob("*")):
     if path.suffix in KEPT or path.name == "py.typed":

@@ -25,7 +25,8 @@ def locate(function: FunctionType) -> Source:
     code = function.__code__
     place = Place(code.co_filename, code.co_firstlineno)
     linecache.checkcache(code.co_filename)
-    lines = tuple(linecache.getlines(code.co_filename, function.__globals__))
+    named = code.co_filename != "<string>"  # under this name Python 3.13 has the text of `python -c`, whatever was run
+    lines = tuple(linecache.getlines(code.co_filename, function.__globals__)) if named else ()
     if not lines:
         raise ConversionError(
             f"the source of {function.__qualname__} is not available, so it cannot be converted", place

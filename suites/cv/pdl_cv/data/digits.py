@@ -1,13 +1,11 @@
-"""The handwritten digits that ship with pdl-cv."""
+"""The handwritten digits that ship with pdl, as images of ten classes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import resources
-
-import numpy as np
 
 from pdl.data.image import Mode, check_mode
+from pdl.data.optdigits import FILE, optdigits
 from pdl.data.splits import check_ratios
 from pdl.errors import ConfigError
 from pdl_cv.data.base import ImageArrays, PerClass, cut
@@ -34,11 +32,7 @@ class Digits(ImageArrays):
         ratios = check_ratios("Digits", RATIOS if ratios is None else ratios)
         if split not in (*ratios, "all"):
             raise ConfigError(f"Digits: split={split!r} is none of {', '.join(ratios)}, all")
-        file = resources.files("pdl_cv.data") / "files" / "optdigits.npz"
-        with file.open("rb") as stream, np.load(stream, allow_pickle=False) as data:
-            images, labels = data["images"], data["labels"]
-        scaled = np.rint(images * (255 / 16)).astype(np.uint8)[..., None]
-        scaled, labels = cut(scaled, labels, split, ratios, seed)
-        super().__init__(scaled, labels, tuple("0123456789"), source=str(file), mode=mode, only=classes,
+        images, labels = cut(*optdigits(), split, ratios, seed)
+        super().__init__(images, labels, tuple("0123456789"), source=str(FILE), mode=mode, only=classes,
                          per_class=per_class, seed=seed)
         self.split = split

@@ -1,4 +1,4 @@
-"""Stand-ins: the handwritten digits that ship with pdl-cv, written in the formats of other data sets, so that recipes
+"""Stand-ins: the handwritten digits that ship with pdl, written in the formats of other data sets, so that recipes
 and readers can be tried where those are not (`pdl selftest`). A class of theirs is a digit.
 """
 

@@ -1,13 +1,13 @@
-"""The handwritten digits that ship with pdl-quantum."""
+"""The handwritten digits that ship with pdl, as amplitudes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import resources
 
 import numpy as np
 
 from pdl.data import ArrayDataset
+from pdl.data.optdigits import optdigits
 from pdl.data.splits import check_ratios, stratified_split
 from pdl.errors import ConfigError
 from pdl_quantum.data.table import RATIOS
@@ -36,11 +36,9 @@ class Digits(ArrayDataset):
         names = [str(each) for each in classes]
         if len(set(names)) < len(names) or len(names) < 2 or set(names) - set("0123456789"):
             raise ConfigError(f"Digits: classes={names} must be two or more different ones of 0 to 9")
-        file = resources.files("pdl_quantum.data") / "files" / "optdigits.npz"
-        with file.open("rb") as stream, np.load(stream, allow_pickle=False) as data:
-            images, labels = data["images"], data["labels"].astype(np.int64)
+        images, labels = optdigits()
         rows = np.arange(len(labels)) if split == "all" else stratified_split(labels, parts, split, seed=seed)
         rows = rows[np.isin(labels[rows], [int(name) for name in names])]
         numbered = np.array([names.index(str(label)) for label in labels[rows]], np.int64)
-        scaled = np.rint(images[rows] * (255 / 16)).astype(np.uint8)[..., None]
-        super().__init__(image=scaled, label=numbered, classes=names)
+        super().__init__(image=images[rows], label=numbered, classes=names)
+
