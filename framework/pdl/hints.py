@@ -8,7 +8,6 @@ loaded.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
@@ -50,7 +49,7 @@ class Range:
         self.low, self.high, self.above, self.below = low, high, above, below
 
     def __contains__(self, x: Any) -> bool:
-        if math.isnan(x):
+        if x != x:  # NaN
             return False
         return (
             (self.low is None or x >= self.low)

@@ -14,6 +14,7 @@ from typing import ClassVar, cast
 from pdl.errors import ShapeError, UsageError
 from pdl.kernels import pointwise
 from pdl.kernels.copies import contiguous
+from pdl.ops.attributes import AboveZero
 from pdl.ops.base import OPS, Arrays, Fused, Op, Spec, apply
 from pdl.ops.cast import astype
 from pdl.ops.checks import check_floating, normalize_axis
@@ -67,6 +68,7 @@ class ActivationGrad(Fused):
         return _activation_of(self.name, self.values)
 
     def infer(self, g: Spec, ref: Spec) -> Spec:
+        check_floating(self.activation().kernel, g=g)
         if g.shape != ref.shape:
             raise ShapeError(f"gradient of {self.name}: g {g.shape} and {ref.shape} differ")
         return ref
@@ -80,6 +82,14 @@ class ActivationGrad(Fused):
         return g * self.activation().slope(ref)
 
 
+def activation_class(name: str) -> type[Activation]:
+    """The op of an activation by the name of its class; UsageError where that is none."""
+    kind = OPS.get(name)
+    if kind is None or not issubclass(kind, Activation):
+        raise UsageError(f"{name!r} is no activation; give the name of a class such as 'Relu' or 'Gelu'")
+    return kind
+
+
 @lru_cache(maxsize=256)
 def _gradient_of(name: str, values: tuple[float, ...]) -> ActivationGrad:
     return ActivationGrad(name, values)
@@ -87,7 +97,12 @@ def _gradient_of(name: str, values: tuple[float, ...]) -> ActivationGrad:
 
 @lru_cache(maxsize=256)
 def _activation_of(name: str, values: tuple[float, ...]) -> Activation:
-    return cast(Activation, OPS[name](*values))
+    kind = activation_class(name)
+    if len(values) != len(kind.fields):
+        raise UsageError(f"activation {name} has the values {kind.fields}, got {values}")
+    made = kind(*values)
+    made.check()
+    return made
 
 
 def _indicator(condition: Tensor, like: Tensor) -> Tensor:
@@ -150,7 +165,7 @@ class Elu(Activation):
     kernel = "elu"
     alpha: float = 1.0
     scale: float = 1.0
-    width: float = 1.0
+    width: AboveZero = 1.0
 
     def parameters(self) -> tuple[float, ...]:
         return self.alpha, self.scale, 1 / self.width

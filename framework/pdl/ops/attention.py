@@ -12,11 +12,12 @@ from pdl.errors import DtypeError, ShapeError
 from pdl.kernels import attention as kernels
 from pdl.kernels.copies import contiguous
 from pdl.kernels.launch import now
+from pdl.ops.attributes import Probability, Width
 from pdl.ops.base import Arrays, Fused, Spec, apply, compose_vjp
 from pdl.ops.broadcast import unbroadcast
 from pdl.ops.cast import as_tensors, astype
 from pdl.ops.checks import broadcast_shapes, check_floating
-from pdl.ops.dropout import Dropout, check_seed, draw_seed
+from pdl.ops.dropout import Dropout, check_seed, draw_seed, seed_number
 from pdl.ops.elementwise import exp, where
 from pdl.ops.linalg import matmul
 from pdl.ops.reduce import logsumexp, sum
@@ -34,9 +35,9 @@ class _Attention(Fused, abstract=True):
     """
 
     scale: float
-    heads: int = 0
+    heads: Width = 0
     is_causal: bool = False
-    dropout_p: float = 0.0
+    dropout_p: Probability = 0.0
     native_bf16 = native = True
 
     def options(self, seed: Array | None) -> dict[str, Any]:
@@ -47,7 +48,7 @@ class _Attention(Fused, abstract=True):
             "scale": self.scale,
             "causal": self.is_causal,
             "dropout": self.dropout_p,
-            "seed": 0 if seed is None else int(seed),
+            "seed": 0 if seed is None else seed_number(seed),
         }
 
     def apart(self, q: Any, k: Any, v: Any) -> tuple[Any, Any, Any]:
@@ -163,6 +164,14 @@ class ScaledDotProductAttentionGrad(_Attention):
     """
 
     def infer(self, g: Spec, y: Spec, lse: Spec, q: Spec, k: Any, v: Any, mask: Any, seed: Any) -> Any:
+        made = ScaledDotProductAttention(self.scale, self.heads, self.is_causal, self.dropout_p).infer(
+            q, k, v, mask, seed
+        )
+        if (g.shape, y, lse) != (y.shape, *made):
+            raise ShapeError(
+                f"gradient of {_NAME}: g {g.shape}, y {y.shape}, lse {lse.shape}; expected {made[0].shape} twice and "
+                f"{made[1].shape} for q {q.shape}"
+            )
         if k is None:
             return q
         return tuple(Spec((*y.shape[:-2], *x.shape[-2:]), x.dtype) for x in (q, k, v))
@@ -255,6 +264,17 @@ def _check(heads: int, q: Spec, k: Spec | None, v: Spec | None) -> tuple[tuple[i
     """Leading dimensions, rows and columns of the result; raises where the operands do not fit."""
     check_floating(_NAME, q=q, k=k, v=v)
     if k is None or v is None:
+        if (
+            k is not None
+            or v is not None
+            or len(q.shape) < 2
+            or not heads
+            or q.shape[-1] % (3 * heads)
+            or 0 in q.shape[-2:]
+        ):
+            raise ShapeError(
+                f"{_NAME}: without k and v, q {q.shape} must be [..., L, 3 heads E], heads {heads} or more"
+            )
         return q.shape[:-2], q.shape[-2], q.shape[-1] // 3
     if min(len(q.shape), len(k.shape), len(v.shape)) < 2:
         raise ShapeError(f"{_NAME}: q {q.shape}, k {k.shape}, v {v.shape} need at least two dimensions")

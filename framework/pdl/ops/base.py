@@ -20,7 +20,8 @@ from pdl.kernels.copies import contiguous, copy
 from pdl.kernels.memory import empty
 from pdl.kernels.pointwise import cast
 from pdl.kernels.runtime import flushed
-from pdl.ops.attributes import from_json, frozen, to_json
+from pdl.ops.attributes import from_json, frozen, kinds, to_json
+from pdl.ops.guard import brief, guarded
 from pdl.ops.limit import SMALL, check_size
 from pdl.ops.listeners import listeners
 from pdl.tensor import Tensor, _Autocast, _GradMode, _Tracing
@@ -85,6 +86,8 @@ class Op:
     onnx: ClassVar[Any] = None
 
     def __init_subclass__(cls, abstract: bool = False) -> None:
+        if "infer" in cls.__dict__:
+            cls.infer = guarded(cls.__dict__["infer"])  # type: ignore[method-assign]
         package = cls.__module__.partition(".")[0]
         cls.op_name = cls.__name__ if package == "pdl" else f"{package}.{cls.__name__}"
         own = [n for n, a in cls.__dict__.get("__annotations__", {}).items() if not str(a).startswith("ClassVar")]  # noqa: RUF063
@@ -138,6 +141,14 @@ class Op:
         return f"{type(self).__name__}({', '.join(f'{n}={getattr(self, n)!r}' for n in self.fields)})"
 
     # -- the parts ---------------------------------------------------------------------------------------------------
+    def check(self) -> None:
+        """Raise UsageError unless every attribute is what its annotation says. `infer` calls it first, and so does
+        `from_dict`; a class adds what its attributes must be beside each other."""
+        state = self.__dict__
+        for name, kind in kinds(type(self)).items():  # type: ignore[arg-type]
+            if not kind.holds(state[name]):
+                raise UsageError(f"{self.op_name}: {name} is {brief(state[name])}; expected {kind.text}")
+
     def infer(self, *ins: Any, **_: Any) -> Spec | tuple[Spec, ...]:
         """Shapes and dtypes of the outputs; raises with both numbers where the inputs do not fit."""
         raise AttributeError(f"{type(self).__name__} has no static shape")
@@ -214,7 +225,9 @@ class Op:
         found = find_op(name) if isinstance(name, str) else None
         if found is None:
             raise UsageError(f"unknown op {name!r}; there are {len(OPS)}, see pdl.ops.base.OPS")
-        return found(**{n: from_json(v) for n, v in values.items()})
+        op = found(**{n: from_json(v) for n, v in values.items()})
+        op.check()
+        return op
 
 
 def find_op(name: str) -> type[Op] | None:

@@ -14,6 +14,7 @@ from pdl.errors import ShapeError
 from pdl.kernels.copies import contiguous
 from pdl.kernels.launch import now
 from pdl.kernels.pointwise import sums
+from pdl.ops.attributes import Length
 from pdl.ops.base import Arrays, Op, Spec, apply, cast_array
 from pdl.ops.checks import broadcast_shapes
 from pdl.tensor import Tensor, TensorLike, as_tensor
@@ -22,7 +23,7 @@ from pdl.tensor import Tensor, TensorLike, as_tensor
 class BroadcastTo(Op):
     """x repeated (without a copy) along new leading dimensions and those of size 1."""
 
-    shape: tuple[int, ...]
+    shape: tuple[Length, ...]
 
     def infer(self, x: Spec) -> Spec:
         if broadcast_shapes("broadcast_to", x.shape, self.shape) != self.shape:
@@ -39,7 +40,7 @@ class BroadcastTo(Op):
 class SumTo(Op):
     """Sum x over the dimensions along which `shape` was broadcast to x's shape."""
 
-    shape: tuple[int, ...]
+    shape: tuple[Length, ...]
     native_bf16 = native = True
 
     def infer(self, x: Spec) -> Spec:

@@ -51,7 +51,7 @@ class Chain(Op):
 
 def check_step(step: Step, inputs: int) -> None:
     """Raise unless a step names a function and, of two operands, one of the inputs."""
-    name, *values = step
+    name, *values = step or ("",)
     if name in UNARY and len(values) <= 3 and not any(isinstance(v, str) for v in values):
         return
     number = values[0] if values and type(values[0]) is int else -1

@@ -54,6 +54,13 @@ def check_floating(name: str, **specs: Spec | None) -> None:
             raise DtypeError(f"{name}: {label} is {spec.dtype.name}; expected float32, float64 or bfloat16")
 
 
+def check_shapes(name: str, **expected: tuple[Spec | None, tuple[int, ...]]) -> None:
+    """Raise unless each spec that is given has the shape beside it."""
+    for label, (spec, shape) in expected.items():
+        if spec is not None and spec.shape != shape:
+            raise ShapeError(f"{name}: {label} is {spec.shape}; expected {shape}")
+
+
 def check_kind(name: str, kinds: str, dtype: DType) -> None:
     """Raise unless the dtype is of one of these kinds ("b", "i", "f", "c")."""
     if kind(dtype) not in kinds:

@@ -10,11 +10,12 @@ import numpy as np
 from pdl.dtype import bfloat16, float32, int64
 from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.kernels import classifier as kernels
+from pdl.ops.attributes import Int64, Length, Reduced
 from pdl.ops.base import Arrays, Fused, Spec, apply, compose_vjp
 from pdl.ops.cast import astype
 from pdl.ops.checks import check_floating
 from pdl.ops.create import arange
-from pdl.ops.cross_entropy import check_reduction, cross_entropy
+from pdl.ops.cross_entropy import check_kept, check_reduction, cross_entropy
 from pdl.ops.elementwise import where
 from pdl.ops.index import take
 from pdl.ops.linalg import linear
@@ -32,10 +33,10 @@ class LinearCrossEntropy(Fused):
     """
 
     smoothing: float = 0.0
-    ignore_index: int = -100
-    reduction: str = "mean"
+    ignore_index: Int64 = -100
+    reduction: Reduced = "mean"
     transposed: bool = False
-    first: int = 0
+    first: Length = 0
 
     def infer(self, x: Spec, w: Spec, b: Spec | None, labels: Spec, ids: Spec | None) -> tuple[Spec, ...]:
         check_floating("linear_cross_entropy", x=x)
@@ -55,6 +56,11 @@ class LinearCrossEntropy(Fused):
             )
         if ids is not None and ids != Spec(tuple(classes), int64):
             raise ShapeError(f"linear_cross_entropy: ids {ids.shape} {ids.dtype.name} must be int64 {tuple(classes)}")
+        if not 0 <= self.first < classes[0] or (not self.transposed and (self.first or ids is not None)):
+            raise ShapeError(
+                f"linear_cross_entropy: first {self.first} of {classes[0]} classes of w {w.shape}; first and ids go "
+                "with transposed, where the rows of w are the classes"
+            )
         wide = float32 if x.dtype == bfloat16 else x.dtype
         loss = x.shape[:1] if self.reduction == "none" else ()
         scores = kernels.scores_shape(x.shape[0], classes[0] - self.first, self.transposed)
@@ -98,12 +104,16 @@ class LinearCrossEntropyGrad(Fused):
     """(dx, dw, db where there is a b) of `LinearCrossEntropy`, from the gradient of its loss and what it kept."""
 
     smoothing: float = 0.0
-    ignore_index: int = -100
-    reduction: str = "mean"
+    ignore_index: Int64 = -100
+    reduction: Reduced = "mean"
     transposed: bool = False
-    first: int = 0
+    first: Length = 0
 
-    def infer(self, g: Spec, x: Spec, w: Spec, b: Spec | None, *_: Any) -> tuple[Spec, ...]:  # type: ignore[override]
+    def infer(  # type: ignore[override]
+        self, g: Spec, x: Spec, w: Spec, b: Spec | None, labels: Spec, ids: Spec | None, *kept: Spec
+    ) -> tuple[Spec, ...]:
+        op = LinearCrossEntropy(self.smoothing, self.ignore_index, self.reduction, self.transposed, self.first)
+        check_kept("linear_cross_entropy", (g, *kept), op.infer(x, w, b, labels, ids))
         return (x, w) if b is None else (x, w, b)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:

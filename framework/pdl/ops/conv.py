@@ -17,6 +17,7 @@ from pdl.dtype import Array
 from pdl.errors import DtypeError, ShapeError
 from pdl.kernels import conv as kernels
 from pdl.kernels.copies import contiguous
+from pdl.ops.attributes import Length, Step, Width
 from pdl.ops.base import Arrays, Op, Spec, apply
 from pdl.ops.cast import as_tensors
 from pdl.ops.checks import check_floating
@@ -29,11 +30,20 @@ Padding = Pads | Literal["same", "valid"]
 class _Window(Op, abstract=True):
     """What the three ops share: the window's steps, one entry a dimension; `padding` is (before, after)."""
 
-    stride: tuple[int, ...]
-    padding: tuple[tuple[int, int], ...]
-    dilation: tuple[int, ...]
-    groups: int
+    stride: tuple[Step, ...]
+    padding: tuple[tuple[Width, Width], ...]
+    dilation: tuple[Step, ...]
+    groups: Step
     native_bf16 = native = True
+
+    def check(self) -> None:
+        super().check()
+        rank = len(self.stride)
+        if not 1 <= rank <= 3 or len(self.padding) != rank or len(self.dilation) != rank:
+            raise ShapeError(
+                f"{self.op_name}: stride {self.stride}, padding {self.padding} and dilation {self.dilation} must have "
+                "one entry for each of 1 to 3 spatial axes"
+            )
 
     def call(self, other: type[_Window], *inputs: Tensor, **more: Any) -> Tensor:
         """Another of the three ops, with the same window."""
@@ -49,6 +59,8 @@ class _Window(Op, abstract=True):
         """floor((size + padding - dilation (kernel - 1) - 1) / stride) + 1, per dimension."""
         out = []
         for axis, (n, k) in enumerate(zip(size, kernel, strict=True)):
+            if k < 1:
+                raise ShapeError(f"{self.name()}: a kernel of {k} cells along spatial axis {axis}; it has at least one")
             reach, room = self.dilation[axis] * (k - 1) + 1, n + sum(self.padding[axis])
             if reach > room:
                 raise ShapeError(
@@ -73,6 +85,11 @@ class _Window(Op, abstract=True):
                 )
         if len({spec.dtype for spec in specs.values()}) > 1:
             raise DtypeError(f"{self.name()}: dtypes differ: {', '.join(f'{k} {s.dtype}' for k, s in specs.items())}")
+
+    def check_rank(self, label: str, sizes: tuple[int, ...]) -> None:
+        """Raise unless an attribute has one size for each dimension of the window."""
+        if len(sizes) != len(self.stride):
+            raise ShapeError(f"{self.name()}: {label} {sizes} has {len(sizes)} entries; expected {len(self.stride)}")
 
     def check_channels(self, x: tuple[int, ...], w: tuple[int, ...]) -> None:
         """Raise unless weights `w` fit inputs `x` and the groups."""
@@ -127,10 +144,11 @@ class Conv(_Window):
 class ConvDx(_Window):
     """Gradient of `Conv` with respect to x: g [N, *out, O], w [*kernel, C/groups, O] -> [N, *size, C]."""
 
-    size: tuple[int, ...]
+    size: tuple[Length, ...]
 
     def infer(self, g: Spec, w: Spec) -> Spec:
         self.check_ranks(g=g, w=w)
+        self.check_rank("size", self.size)
         x = (g.shape[0], *self.size, w.shape[-2] * self.groups)
         self.check_channels(x, w.shape)
         if g.shape[-1] != w.shape[-1]:
@@ -154,10 +172,11 @@ class ConvDx(_Window):
 class ConvDw(_Window):
     """Gradient of `Conv` with respect to w: x [N, *spatial, C], g [N, *out, O] -> [*kernel, C/groups, O]."""
 
-    kernel: tuple[int, ...]
+    kernel: tuple[Step, ...]
 
     def infer(self, x: Spec, g: Spec) -> Spec:
         self.check_ranks(x=x, g=g)
+        self.check_rank("kernel", self.kernel)
         w = (*self.kernel, x.shape[-1] // self.groups, g.shape[-1])
         self.check_channels(x.shape, w)
         out = self.out_sizes(x.shape[1:-1], self.kernel)

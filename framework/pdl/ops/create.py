@@ -11,6 +11,7 @@ from pdl import random
 from pdl.dtype import DType, as_dtype, bfloat16, float32, is_floating, of_scalar
 from pdl.errors import DtypeError, ShapeError
 from pdl.kernels import attention as kernels
+from pdl.ops.attributes import Length, Offset, Probability
 from pdl.ops.base import Arrays, Op, Spec, apply, not_differentiable
 from pdl.ops.broadcast import broadcast_to
 from pdl.ops.cast import as_tensors
@@ -133,8 +134,8 @@ def _sampling_dtype(dtype: DType) -> Any:
 class DropoutMask(Op):
     """0 with probability `rate`, else 1 / (1 - rate), drawn from pdl's generator at every run."""
 
-    shape: tuple[int, ...]
-    rate: float
+    shape: tuple[Length, ...]
+    rate: Probability
     dtype: DType
     stateful = True
     native_bf16 = True
@@ -160,7 +161,7 @@ def dropout_mask(shape: Shape, *, rate: float, dtype: Any = float32) -> Tensor:
 class Noise(Op):
     """Normal with mean 0 and variance 1, drawn from pdl's generator at every run."""
 
-    shape: tuple[int, ...]
+    shape: tuple[Length, ...]
     stateful = True
     vjp = not_differentiable("random numbers depend on no input")
 
@@ -180,7 +181,7 @@ def noise(shape: Shape) -> Tensor:
 class Tril(Op):
     """x on and below diagonal k of the last two dimensions, 0 above."""
 
-    k: int = 0
+    k: Offset = 0
     native_bf16 = True
 
     def infer(self, x: Spec) -> Spec:
@@ -215,7 +216,7 @@ class Triu(Tril):
 class OneHot(Op):
     """y[..., c] = 1 where x = c, else 0."""
 
-    num_classes: int
+    num_classes: Length
     dtype: DType = float32
     native_bf16 = True
     vjp = not_differentiable("its input are integers")

@@ -11,6 +11,7 @@ import numpy as np
 from pdl.dtype import Array, bfloat16, float32, int64, is_floating
 from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.kernels import softmax as kernels
+from pdl.ops.attributes import Int64, Reduced
 from pdl.ops.base import Arrays, Fused, Op, Spec, apply
 from pdl.ops.cast import astype
 from pdl.ops.checks import check_floating
@@ -31,6 +32,13 @@ def check_reduction(name: str, reduction: str) -> None:
         raise UsageError(f"{name}: reduction is {reduction!r}; expected 'mean', 'sum' or 'none'")
 
 
+def check_kept(name: str, given: tuple[Spec, ...], made: tuple[Spec, ...]) -> None:
+    """Raise unless the gradient of a loss, and what the loss kept, are like what the loss made."""
+    if given != made:
+        shown = [", ".join(f"{s.dtype.name} {s.shape}" for s in specs) for specs in (given, made)]
+        raise ShapeError(f"gradient of {name}: g and what was kept are {shown[0]}; expected {shown[1]}")
+
+
 def _weight_like(weight: Array | None, lse: Array) -> Array | None:
     """Class weights in the dtype that losses are computed in."""
     return None if weight is None else np.ascontiguousarray(weight, lse.dtype)
@@ -46,8 +54,8 @@ class CrossEntropy(Op):
     """
 
     smoothing: float = 0.0
-    ignore_index: int = -100
-    reduction: str = "mean"
+    ignore_index: Int64 = -100
+    reduction: Reduced = "mean"
     native_bf16 = True
 
     def infer(self, x: Spec, labels: Spec, weight: Spec | None) -> tuple[Spec, ...]:
@@ -98,11 +106,13 @@ class CrossEntropyGrad(Fused):
     """
 
     smoothing: float = 0.0
-    ignore_index: int = -100
-    reduction: str = "mean"
+    ignore_index: Int64 = -100
+    reduction: Reduced = "mean"
     native_bf16 = True
 
     def infer(self, g: Spec, x: Spec, lse: Spec, total: Spec, labels: Spec, weight: Spec | None) -> Spec:
+        loss, *kept = CrossEntropy(self.smoothing, self.ignore_index, self.reduction).infer(x, labels, weight)
+        check_kept("cross_entropy", (g, lse, total), (loss, *kept))
         return x
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
@@ -174,7 +184,7 @@ class SoftCrossEntropy(Op):
     """
 
     smoothing: float = 0.0
-    reduction: str = "mean"
+    reduction: Reduced = "mean"
     native_bf16 = True
 
     def infer(self, x: Spec, target: Spec, weight: Spec | None) -> tuple[Spec, ...]:
@@ -224,6 +234,8 @@ class SoftCrossEntropyGrad(Fused):
     native_bf16 = True
 
     def infer(self, g: Spec, x: Spec, lse: Spec, mass: Spec, target: Spec, weight: Spec | None) -> Spec:
+        _, *kept = SoftCrossEntropy(self.smoothing).infer(x, target, weight)
+        check_kept("cross_entropy", (g, lse, mass), (Spec(() if not g.shape else lse.shape, lse.dtype), *kept))
         return x
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:

@@ -9,10 +9,11 @@ import numpy as np
 from pdl.dtype import Array, bool_
 from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.kernels import ctc as kernels
+from pdl.ops.attributes import Length
 from pdl.ops.base import Arrays, Fused, Spec, apply, compose_vjp
 from pdl.ops.broadcast import broadcast_to
 from pdl.ops.cast import astype
-from pdl.ops.checks import check_floating
+from pdl.ops.checks import check_floating, check_shapes
 from pdl.ops.elementwise import maximum, where
 from pdl.ops.index import take_along_axis
 from pdl.ops.logic import isinf
@@ -28,7 +29,7 @@ _LONGEST = 1e29
 class _Ctc(Fused, abstract=True):
     """Shapes shared by the loss and its gradient."""
 
-    blank: int
+    blank: Length
 
     def batch(self, log_p: Spec, *integers: Spec) -> tuple[int, ...]:
         """The shape (N, T, C); raises where the five inputs do not fit together."""
@@ -51,7 +52,7 @@ class CtcLoss(_Ctc):
     """loss [N] = -log p(target | log_p): log_p [N, T, C], targets [N, U], input_lengths [N], target_lengths [N]; +inf
     where no alignment exists."""
 
-    blank: int = 0
+    blank: Length = 0
 
     def infer(self, log_p: Spec, targets: Spec, steps: Spec, labels: Spec) -> Spec:
         return Spec(self.batch(log_p, targets, steps, labels)[:1], log_p.dtype)
@@ -91,9 +92,10 @@ class CtcLossGrad(_Ctc):
     """dlog_p [N, T, C] of `CtcLoss`: -g [N] times the probability that the class is emitted at the step; 0 where no
     alignment exists."""
 
-    blank: int = 0
+    blank: Length = 0
 
     def infer(self, g: Spec, log_p: Spec, targets: Spec, steps: Spec, labels: Spec) -> Spec:
+        check_shapes("gradient of ctc_loss", g=(g, log_p.shape[:1]))
         return Spec(self.batch(log_p, targets, steps, labels), log_p.dtype)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:

@@ -26,7 +26,7 @@ class Lapack(Op, abstract=True):
     kinds: ClassVar[str] = "fc"
     square: ClassVar[bool] = True
 
-    def check(self, x: Spec) -> None:
+    def check_matrices(self, x: Spec) -> None:
         """Raise unless x holds such matrices."""
         name = type(self).__name__.lower()
         if len(x.shape) < 2 or (self.square and x.shape[-1] != x.shape[-2]):
@@ -38,6 +38,10 @@ class Lapack(Op, abstract=True):
 
 
 def _lapack(name: str, function: Callable[..., Any], *args: Array, **kwargs: Any) -> Any:
+    """What `function` makes of matrices; some of LAPACK's loops never end on infinities."""
+    for x in args:
+        if not np.isfinite(x).all():
+            raise NumericalError(f"{name}: a matrix of shape {x.shape[-2:]} holds infinity or NaN")
     try:
         return function(*args, **kwargs)
     except np.linalg.LinAlgError as error:
@@ -48,7 +52,7 @@ class Inv(Lapack):
     """The inverse of square matrices."""
 
     def infer(self, x: Spec) -> Spec:
-        self.check(x)
+        self.check_matrices(x)
         return x
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
@@ -63,7 +67,7 @@ class Det(Lapack):
     """The determinant of square matrices; its gradient needs them invertible."""
 
     def infer(self, x: Spec) -> Spec:
-        self.check(x)
+        self.check_matrices(x)
         return Spec(x.shape[:-2], x.dtype)
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
@@ -79,7 +83,7 @@ class LogAbsDet(Lapack):
     kinds = "f"
 
     def infer(self, x: Spec) -> tuple[Spec, Spec]:
-        self.check(x)
+        self.check_matrices(x)
         return Spec(x.shape[:-2], x.dtype), Spec(x.shape[:-2], x.dtype)
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
@@ -93,7 +97,7 @@ class Solve(Lapack):
     """The y [..., N, K] with a [..., N, N] @ y = b [..., N, K]; the leading dimensions broadcast."""
 
     def infer(self, a: Spec, b: Spec) -> Spec:
-        self.check(a)
+        self.check_matrices(a)
         if len(b.shape) < 2 or b.shape[-2] != a.shape[-1] or a.dtype != b.dtype:
             raise ShapeError(
                 f"solve: a {a.shape} {a.dtype.name}, b {b.shape} {b.dtype.name}; b needs {a.shape[-1]} rows, one dtype"
@@ -112,7 +116,7 @@ class Cholesky(Lapack):
     """Lower-triangular l with l @ l^H = x, for Hermitian positive-definite x (the lower triangle is read)."""
 
     def infer(self, x: Spec) -> Spec:
-        self.check(x)
+        self.check_matrices(x)
         return x
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
@@ -133,14 +137,14 @@ class QR(Lapack):
     square, kinds = False, "f"
 
     def infer(self, x: Spec) -> tuple[Spec, Spec]:
-        self.check(x)
+        self.check_matrices(x)
         rows, columns = x.shape[-2:]
         if rows < columns:
             raise ShapeError(f"qr: {x.shape} has fewer rows ({rows}) than columns ({columns})")
         return x, Spec((*x.shape[:-2], columns, columns), x.dtype)
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
-        outs[0][...], outs[1][...] = np.linalg.qr(ins[0])
+        outs[0][...], outs[1][...] = _lapack("qr", np.linalg.qr, ins[0])
 
     def vjp(self, g: Any, y: Any, x: Tensor) -> Tensor:
         """S. Walter, L. Lehmann, Algorithmic differentiation of linear algebra functions (2010)."""
@@ -170,7 +174,7 @@ class EigH(Lapack):
     kinds = "f"
 
     def infer(self, x: Spec) -> tuple[Spec, Spec]:
-        self.check(x)
+        self.check_matrices(x)
         return Spec(x.shape[:-1], x.dtype), x
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
@@ -190,7 +194,7 @@ class SVD(Lapack):
     square, kinds = False, "f"
 
     def infer(self, x: Spec) -> tuple[Spec, Spec, Spec]:
-        self.check(x)
+        self.check_matrices(x)
         *batch, rows, columns = x.shape
         k = min(rows, columns)
         return Spec((*batch, rows, k), x.dtype), Spec((*batch, k), x.dtype), Spec((*batch, k, columns), x.dtype)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pdl.errors import ShapeError, UsageError
+from pdl.hints import Choice
 from pdl.kernels import distance as kernels
 from pdl.kernels.copies import contiguous
 from pdl.ops.base import Arrays, Fused, Spec, apply
-from pdl.ops.checks import check_floating
+from pdl.ops.checks import check_floating, check_shapes
 from pdl.ops.elementwise import abs, sign, sqrt, square, where
 from pdl.ops.logic import equal
 from pdl.ops.reduce import sum
@@ -16,12 +17,13 @@ from pdl.ops.shape import concat, expand_dims
 from pdl.tensor import Tensor, TensorLike, as_tensor
 
 Metric = Literal["l1", "l2", "complex"]
+MetricName: TypeAlias = Annotated[str, Choice(get_args(Metric))]
 
 
 class CDist(Fused):
     """d [N, K] between the rows of x [N, D] and y [K, D], without the differences [N, K, D] in memory."""
 
-    metric: str
+    metric: MetricName
     native = True
 
     def infer(self, x: Spec, y: Spec) -> Spec:
@@ -55,10 +57,11 @@ class CDistGrad(Fused):
     """(dx, dy) of `CDist` from the gradient g [N, K] of d; for the metric l2 from g / d. Where two rows meet in a
     column (or a complex number), that column has no gradient."""
 
-    metric: str
+    metric: MetricName
     native = True
 
     def infer(self, g: Spec, x: Spec, y: Spec) -> tuple[Spec, Spec]:
+        check_shapes("gradient of cdist", g=(g, CDist(self.metric).infer(x, y).shape))
         return x, y
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:

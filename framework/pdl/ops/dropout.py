@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Annotated, Any, TypeAlias, cast
 
 import numpy as np
 
 from pdl import random
-from pdl.dtype import int64
+from pdl.dtype import Array, int64
 from pdl.errors import DtypeError, ShapeError, UsageError
+from pdl.hints import Choice
 from pdl.kernels import attention as kernels
+from pdl.ops.attributes import Probability
 from pdl.ops.base import OPS, Arrays, Fused, Op, Spec, apply, not_differentiable
-from pdl.ops.checks import check_floating
+from pdl.ops.checks import check_floating, check_shapes
 from pdl.tensor import Tensor, TensorLike, as_tensor
+
+#: the activations that a kernel does together with dropout
+Activated: TypeAlias = Annotated[str, Choice(("Relu", "Gelu", "GeluTanh", "Silu"))]
 
 
 class Seed(Op):
@@ -31,7 +36,7 @@ class Seed(Op):
 class Dropout(Op):
     """y = x times 0 (with probability p) or 1 / (1 - p), drawn by seed [], row and column of x [..., columns]."""
 
-    p: float
+    p: Probability
     native_bf16 = True
     inplace = True
 
@@ -41,7 +46,7 @@ class Dropout(Op):
         return x
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        kernels.dropout(outs[0], np.ascontiguousarray(ins[0]), self.p, int(ins[1]))
+        kernels.dropout(outs[0], np.ascontiguousarray(ins[0]), self.p, seed_number(ins[1]))
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor, seed: Tensor) -> Any:
         return lambda: apply(self, g, seed), None
@@ -52,8 +57,8 @@ class ActivatedDropout(Fused):
     activation's class: Relu, Gelu, GeluTanh or Silu.
     """
 
-    name: str
-    p: float
+    name: Activated
+    p: Probability
     native_bf16 = True
     inplace = True
 
@@ -63,7 +68,7 @@ class ActivatedDropout(Fused):
         return x
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        kernels.dropout(outs[0], np.ascontiguousarray(ins[0]), self.p, int(ins[1]), kernel_of(self.name))
+        kernels.dropout(outs[0], np.ascontiguousarray(ins[0]), self.p, seed_number(ins[1]), kernel_of(self.name))
 
     def compose(self, x: Tensor, seed: Tensor) -> Tensor:
         return cast(Tensor, apply(Dropout(self.p), apply(OPS[self.name](), x), seed))
@@ -75,17 +80,20 @@ class ActivatedDropout(Fused):
 class ActivatedDropoutGrad(Fused):
     """dx = g f'(x) times the factors of `ActivatedDropout`."""
 
-    name: str
-    p: float
+    name: Activated
+    p: Probability
     native_bf16 = True
     inplace = True
 
     def infer(self, g: Spec, x: Spec, seed: Spec) -> Spec:
+        check_floating("dropout", x=x)
+        check_shapes("gradient of dropout", g=(g, x.shape))
+        check_seed("dropout", seed)
         return x
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         g, x = np.ascontiguousarray(ins[0]), np.ascontiguousarray(ins[1])
-        kernels.dropout(outs[0], g, self.p, int(ins[2]), kernel_of(self.name), x)
+        kernels.dropout(outs[0], g, self.p, seed_number(ins[2]), kernel_of(self.name), x)
 
     def compose(self, g: Tensor, x: Tensor, seed: Tensor) -> Tensor:
         slope = OPS[self.name]().slope(x)  # type: ignore[attr-defined]
@@ -103,6 +111,13 @@ def check_seed(name: str, seed: Spec) -> None:
         raise ShapeError(f"{name}: seed {seed.shape} must be one number; see pdl.draw_seed")
     if seed.dtype != int64:
         raise DtypeError(f"{name}: seed is {seed.dtype.name}; expected int64")
+
+
+def seed_number(seed: Array) -> int:
+    """The value of a seed; UsageError where it is negative."""
+    if seed < 0:
+        raise UsageError(f"dropout: seed {seed} is negative; see pdl.draw_seed")
+    return int(seed)
 
 
 def draw_seed() -> Tensor:

@@ -10,6 +10,7 @@ from pdl.dtype import int64
 from pdl.errors import ShapeError, UsageError
 from pdl.kernels import rows
 from pdl.kernels.copies import contiguous
+from pdl.ops.attributes import Length
 from pdl.ops.base import Arrays, Op, Spec, apply, not_differentiable
 from pdl.ops.checks import check_floating
 from pdl.ops.create import arange
@@ -27,7 +28,7 @@ class Embedding(Op):
     With `sparse` the gradient of a table that is a leaf is a `SparseGrad`.
     """
 
-    padding_idx: int | None = None
+    padding_idx: Length | None = None
     sparse: bool = False
     native_bf16 = native = True
 
@@ -60,7 +61,7 @@ class Embedding(Op):
 class BagNumbers(Op):
     """The bag of each of `length` entries, int64, from the bags' first positions offsets [B]."""
 
-    length: int
+    length: Length
     vjp = not_differentiable("bag numbers are integers")
 
     def infer(self, offsets: Spec) -> Spec:
@@ -71,12 +72,11 @@ class BagNumbers(Op):
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         ends = np.append(as_index(ins[0]), self.length)
-        sizes = np.diff(ends)
-        if ends[0] != 0 or (sizes < 0).any():
+        if ends[0] != 0 or (ends[1:] < ends[:-1]).any():  # compared: a difference may overflow
             raise ShapeError(
                 f"embedding_bag: offsets must start at 0 and not fall or exceed the {self.length} entries of index"
             )
-        outs[0][...] = np.repeat(np.arange(len(sizes)), sizes)
+        outs[0][...] = np.repeat(np.arange(len(ends) - 1), np.diff(ends))
 
 
 def _without(index: Tensor, padding_idx: int) -> Tensor:

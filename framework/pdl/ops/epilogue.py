@@ -10,29 +10,25 @@ from typing import Any, cast
 import numpy as np
 
 from pdl.dtype import bfloat16, float32
-from pdl.errors import ShapeError, UsageError
+from pdl.errors import ShapeError
 from pdl.kernels import conv as kernels
 from pdl.kernels.copies import contiguous as _c
 from pdl.kernels.gemm import matmul as gemm
 from pdl.kernels.pointwise import GRADIENT_OF
-from pdl.ops.activation import Activation, _activation_of, _gradient_of
-from pdl.ops.base import OPS, Arrays, Fused, Spec, apply
+from pdl.ops.activation import _activation_of, _gradient_of, activation_class
+from pdl.ops.base import Arrays, Fused, Spec, apply
 from pdl.ops.cast import astype
+from pdl.ops.checks import check_floating
 from pdl.ops.conv import Conv, _conv_op, _Window
 from pdl.ops.elementwise import square
-from pdl.ops.linalg import Linear, linear
+from pdl.ops.linalg import Linear, as_matrix, linear
 from pdl.ops.reduce import mean as mean_of
 from pdl.tensor import Tensor, TensorLike, as_tensor
 
 
 def keeps_input(activation: str) -> bool:
     """Whether the gradient of the activation class wants what it was applied to; the others do with their value."""
-    kind = OPS.get(activation)
-    if kind is None or not issubclass(kind, Activation):
-        raise UsageError(
-            f"epilogue: {activation!r} is no activation; give the name of a class such as 'Relu' or 'Gelu'"
-        )
-    return GRADIENT_OF[kind.kernel] == "x"
+    return GRADIENT_OF[activation_class(activation).kernel] == "x"
 
 
 class LinearAct(Fused):
@@ -47,13 +43,15 @@ class LinearAct(Fused):
 
     def infer(self, x: Spec, w: Spec, b: Spec | None = None) -> Spec | tuple[Spec, ...]:
         made = _linear.infer(x, w, b)
+        check_floating("linear_act", x=x)
+        _activation_of(self.activation, self.values)
         return (made, made) if keeps_input(self.activation) else made
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         x, w, b = ins
         f = _activation_of(self.activation, self.values)
-        y, *before = (out.reshape(-1, out.shape[-1]) for out in outs)
-        gemm(y, _c(x).reshape(-1, x.shape[-1]), w, b, f.kernel, f.parameters(), *before)
+        y, *before = map(as_matrix, outs)
+        gemm(y, as_matrix(_c(x)), w, b, f.kernel, f.parameters(), *before)
 
     def compose(self, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor | tuple[Tensor, ...]:
         z = linear(x, w, b)
@@ -132,6 +130,8 @@ class ConvAct(_ConvPlus):
 
     def infer(self, x: Spec, w: Spec, b: Spec | None, residual: Spec | None) -> Spec:
         y = self.conv().infer(x, w, b)
+        if self.activation:
+            _activation_of(self.activation, self.values)
         if residual is not None and residual != y:
             raise ShapeError(
                 f"{self.name()}: residual {residual.shape} {residual.dtype.name} is not like y {y.shape} {y.dtype.name}"

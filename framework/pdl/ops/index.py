@@ -19,15 +19,16 @@ from pdl.errors import DtypeError, IndexRangeError, ShapeError
 from pdl.kernels.copies import contiguous, copy
 from pdl.kernels.launch import constant
 from pdl.kernels.rows import add as add_rows
+from pdl.ops.attributes import Axis, Int64, Length
 from pdl.ops.base import Arrays, Op, Spec, apply, not_differentiable
 from pdl.ops.broadcast import broadcast_to
 from pdl.ops.cast import as_tensors
-from pdl.ops.checks import broadcast_shapes, normalize_axis
+from pdl.ops.checks import broadcast_shapes, check_shapes, normalize_axis
 from pdl.ops.shape import reshape
 from pdl.tensor import Tensor, TensorLike, as_tensor
 
 # one entry of a basic key, fit for JSON: an int, (start, stop, step), None for a new dimension
-Entry: TypeAlias = "int | tuple[int | None, int | None, int | None] | None"
+Entry: TypeAlias = "Int64 | tuple[Int64 | None, Int64 | None, Int64 | None] | None"
 Key: TypeAlias = "tuple[Entry, ...]"
 _ALL: Entry = (None, None, None)
 
@@ -49,10 +50,19 @@ def _length(entry: tuple[int | None, int | None, int | None], n: int) -> int:
     return (ends[1] - ends[0] + step - 1) // step
 
 
+def _check_steps(key: Key) -> None:
+    if any(isinstance(entry, tuple) and entry[2] == 0 for entry in key):
+        raise ShapeError(f"x[...]: the key {key} has a slice whose step is 0")
+
+
 class GetItem(Op):
     """x[key] for a key of ints, slices and None (a view)."""
 
     key: Key
+
+    def check(self) -> None:
+        super().check()
+        _check_steps(self.key)
 
     def infer(self, x: Spec) -> Spec:
         sizes: list[int] = []
@@ -86,11 +96,13 @@ class PutItem(Op):
     """Zeros of `shape` with x at [key]: the adjoint of GetItem."""
 
     key: Key
-    shape: tuple[int, ...]
+    shape: tuple[Length, ...]
     native_bf16 = native = True
 
     def infer(self, x: Spec) -> Spec:
-        return Spec(self.shape, x.dtype)
+        whole = Spec(self.shape, x.dtype)
+        check_shapes("x[...]", **{"what is put there": (x, GetItem(self.key).infer(whole).shape)})
+        return whole
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
         copy(outs[0], np.broadcast_to(constant(np.zeros((), outs[0].dtype)), outs[0].shape))
@@ -103,7 +115,7 @@ class PutItem(Op):
 class GetAt(Op):
     """x at the places that integer arrays (broadcast together) name along `axes`; the last inputs are these arrays."""
 
-    axes: tuple[int, ...]
+    axes: tuple[Axis, ...]
     native_bf16 = True
 
     def infer(self, x: Spec, *index: Spec) -> Spec:
@@ -124,8 +136,8 @@ class GetAt(Op):
 class AddAt(Op):
     """Zeros of `shape`, and x added at the places that integer arrays name along `axes`: the adjoint of GetAt."""
 
-    axes: tuple[int, ...]
-    shape: tuple[int, ...]
+    axes: tuple[Axis, ...]
+    shape: tuple[Length, ...]
 
     def infer(self, x: Spec, *index: Spec) -> Spec:
         if x.shape != at_shape(self.shape, self.axes, index):
@@ -171,6 +183,15 @@ def at_shape(shape: tuple[int, ...], axes: tuple[int, ...], index: tuple[Spec, .
     for i in index:
         if i.dtype.kind not in "iu":
             raise DtypeError(f"x[...]: an index is {i.dtype.name}; integers, bools and slices index")
+    if (
+        len(set(axes)) != len(index)
+        or len(axes) != len(index)
+        or any(not 0 <= a < len(shape) for a in axes)
+        or not axes
+    ):
+        raise ShapeError(
+            f"x[...]: axes {axes} of {shape} for {len(index)} arrays of indices; expected one for each, from the front"
+        )
     together = broadcast_shapes("x[...]", *[i.shape for i in index])
     rest = tuple(n for i, n in enumerate(shape) if i not in axes)
     at = axes[0] if axes == tuple(range(axes[0], axes[0] + len(axes))) else 0
@@ -279,7 +300,7 @@ def take(x: TensorLike, indices: TensorLike, *, axis: int = 0) -> Tensor:
 class Gather(Op):
     """y[..., i, ...] = x[..., index[..., i, ...], ...] along `axis`; the other sizes are equal."""
 
-    axis: int = -1
+    axis: Axis = -1
     native_bf16 = True
 
     def infer(self, x: Spec, index: Spec) -> Spec:
@@ -298,7 +319,7 @@ class Gather(Op):
 class ScatterAdd(Op):
     """y = x, and updates added at y[..., index[..., i, ...], ...] along `axis`."""
 
-    axis: int = -1
+    axis: Axis = -1
 
     def infer(self, x: Spec, index: Spec, updates: Spec) -> Spec:
         return _check_updates("scatter_add", self.axis, x, index, updates)
@@ -316,7 +337,7 @@ class ScatterAdd(Op):
 class Scatter(Op):
     """y = x, but updates at y[..., index[..., i, ...], ...] along `axis`."""
 
-    axis: int = -1
+    axis: Axis = -1
     native_bf16 = True
 
     def infer(self, x: Spec, index: Spec, updates: Spec) -> Spec:

@@ -16,7 +16,7 @@ from pdl.kernels.gemm import matmul as gemm
 from pdl.kernels.pointwise import UNARY
 from pdl.ops.base import Arrays, Op, Spec, not_differentiable
 from pdl.ops.conv import Conv, _Window
-from pdl.ops.linalg import Linear
+from pdl.ops.linalg import Linear, as_matrix
 
 _linear = Linear()
 NO_GRADIENT = not_differentiable("made by inference passes, after gradients")
@@ -72,8 +72,8 @@ class LinearThen(Op):
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         x, w, b, residual = ins
-        y = outs[0].reshape(-1, outs[0].shape[-1])
-        rows, how = contiguous(x).reshape(-1, x.shape[-1]), _then(self.activation, self.parameters, residual)
+        y = as_matrix(outs[0])
+        rows, how = as_matrix(contiguous(x)), _then(self.activation, self.parameters, residual)
         gemm(y, rows, w, _optional(b), **how)
 
 

@@ -16,8 +16,9 @@ from pdl.kernels.copies import contiguous as _c
 from pdl.kernels.copies import convert
 from pdl.kernels.launch import now
 from pdl.kernels.memory import empty
+from pdl.ops.attributes import Probability
 from pdl.ops.base import Arrays, Fused, Op, Spec, apply
-from pdl.ops.dropout import Dropout, check_seed, draw_seed
+from pdl.ops.dropout import Dropout, check_seed, draw_seed, seed_number
 from pdl.ops.elementwise import rsqrt, square
 from pdl.ops.norm import _affine, _check, _parameter, _wide
 from pdl.ops.reduce import mean, sum
@@ -37,7 +38,7 @@ def _parameters(x: Array, *given: Array | None) -> tuple[Array | None, ...]:
 
 def _number(seed: Array) -> int:
     now("layer_norm: the seed of dropout is read")
-    return int(seed)
+    return seed_number(seed)
 
 
 def _gradient(outs: Arrays, g: Array, x: Array, mu: Array | None, rstd: Array, scale: Array | None, **how: Any) -> None:
@@ -129,7 +130,7 @@ class AddLayerNorm(Fused):
     """
 
     eps: float = 1e-5
-    dropout_p: float = 0.0
+    dropout_p: Probability = 0.0
     centred: bool = True
     native_bf16 = native = True
 
@@ -181,7 +182,7 @@ class AddLayerNormGrad(Fused):
     """
 
     eps: float = 1e-5
-    dropout_p: float = 0.0
+    dropout_p: Probability = 0.0
     centred: bool = True
     native_bf16 = native = True
 
@@ -197,6 +198,8 @@ class AddLayerNormGrad(Fused):
         seed: Spec | None,
     ) -> tuple[Spec, ...]:
         made = _gradient_specs(total, scale, shift)
+        if seed is not None:
+            check_seed("add_layer_norm", seed)
         return made if seed is None else (*made, total)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:

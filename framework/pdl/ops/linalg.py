@@ -13,6 +13,7 @@ from pdl.errors import DtypeError, ShapeError
 from pdl.kernels.copies import contiguous
 from pdl.kernels.gemm import matmul as gemm
 from pdl.kernels.launch import now
+from pdl.ops.attributes import Length, Offset
 from pdl.ops.base import Arrays, Op, Spec, apply
 from pdl.ops.broadcast import unbroadcast
 from pdl.ops.cast import as_tensors, conj
@@ -72,8 +73,8 @@ class Linear(Op):
         return Spec((*x.shape[:-1], w.shape[1]), x.dtype)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        (x, w, b), y = ins, outs[0].reshape(-1, outs[0].shape[-1])
-        rows = x if x.ndim == 2 else contiguous(x).reshape(-1, x.shape[-1])
+        (x, w, b), y = ins, as_matrix(outs[0])
+        rows = x if x.ndim == 2 else as_matrix(contiguous(x))
         if x.dtype.kind == "f" or x.dtype == bfloat16:
             gemm(y, rows, w, b)
         else:
@@ -85,6 +86,11 @@ class Linear(Op):
         seen = x if x.ndim == 2 else reshape(x, (-1, x.shape[-1]))
         to_x = lambda: reshape(matmul(rows, adjoint(w)), x.shape)  # noqa: E731
         return to_x, lambda: matmul(adjoint(seen), rows), lambda: sum(rows, axis=0)
+
+
+def as_matrix(x: Array) -> Array:
+    """[..., C] as [rows, C]; C may be 0."""
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
 def adjoint(x: Tensor) -> Tensor:
@@ -159,30 +165,37 @@ def kron(a: TensorLike, b: TensorLike) -> Tensor:
 class Diagonal(Op):
     """Diagonal `offset` of the last two dimensions, as the new last one (a view)."""
 
-    offset: int = 0
+    offset: Offset = 0
 
     def infer(self, x: Spec) -> Spec:
         if len(x.shape) < 2:
             raise ShapeError(f"diagonal: {x.shape} has {len(x.shape)} dimensions, at least 2 are needed")
-        rows, columns = x.shape[-2:]
-        length = min(rows, columns - self.offset) if self.offset >= 0 else min(rows + self.offset, columns)
-        return Spec((*x.shape[:-2], max(0, length)), x.dtype)
+        return Spec((*x.shape[:-2], _length(x.shape[-2:], self.offset)), x.dtype)
 
     def view(self, x: Array) -> Array:
-        return np.diagonal(x, self.offset, -2, -1)
+        rows, columns = x.shape[-2:]
+        return np.diagonal(x, max(-rows, min(columns, self.offset)), -2, -1)  # NumPy's offset is a C int
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
         return cast(Tensor, apply(DiagEmbed(self.offset, (x.shape[-2], x.shape[-1])), g))
 
 
+def _length(size: tuple[int, ...], offset: int) -> int:
+    """Elements on a diagonal of matrices of this size."""
+    rows, columns = size
+    return max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
+
+
 class DiagEmbed(Op):
     """Matrices of `size` with x on diagonal `offset` and 0 elsewhere."""
 
-    offset: int
-    size: tuple[int, int]
+    offset: Offset
+    size: tuple[Length, Length]
     native_bf16 = True
 
     def infer(self, x: Spec) -> Spec:
+        if x.shape[-1:] != (_length(self.size, self.offset),):
+            raise ShapeError(f"diag: x {x.shape} is not diagonal {self.offset} of matrices {self.size}")
         return Spec((*x.shape[:-1], *self.size), x.dtype)
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:

@@ -14,6 +14,7 @@ from pdl.dtype import DType, bfloat16, float32
 from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.kernels import norm as kernels
 from pdl.kernels.copies import contiguous as _c
+from pdl.ops.attributes import Step
 from pdl.ops.base import Arrays, Fused, Op, Spec, apply
 from pdl.ops.cast import astype
 from pdl.ops.checks import check_floating
@@ -61,7 +62,7 @@ class GroupNorm(Op):
     Outputs y, mean [N, groups], rstd [N, groups].
     """
 
-    groups: int
+    groups: Step
     eps: float = 1e-5
     native = True
 
@@ -85,7 +86,7 @@ class GroupNorm(Op):
 class GroupNormGrad(Fused):
     """dx = rstd (u - mean(u) - xhat mean(u xhat)) over each group, u = g scale; dscale = sum g xhat, dshift = sum g."""
 
-    groups: int
+    groups: Step
     eps: float = 1e-5
 
     def infer(

@@ -17,9 +17,11 @@ from pdl.kernels import conv as conv_kernels
 from pdl.kernels import norm_conv as kernels
 from pdl.kernels.copies import contiguous as _c
 from pdl.kernels.memory import empty
+from pdl.ops.attributes import Step, Width
 from pdl.ops.base import Arrays, Fused, Spec, apply
 from pdl.ops.batchnorm import WideOutputs, activate, activation_vjp, check_activation, wide_parameter
 from pdl.ops.cast import astype
+from pdl.ops.checks import check_floating, check_shapes
 from pdl.ops.conv import Conv, ConvDw, ConvDx, Padding, _conv_op
 from pdl.ops.elementwise import rsqrt, square
 from pdl.ops.norm import _affine, _check, _parameter, _wide
@@ -33,11 +35,18 @@ class _NormConv(Fused, abstract=True):
     """What value and gradient share: the window of the convolution, and what happens before it."""
 
     native_bf16 = native = True
-    stride: tuple[int, ...]
-    padding: tuple[tuple[int, int], ...]
-    groups: int
+    stride: tuple[Step, ...]
+    padding: tuple[tuple[Width, Width], ...]
+    groups: Step
     eps: float = 1e-5
     activation: str | None = None
+
+    def check(self) -> None:
+        super().check()
+        Conv(*self.window()).check()
+        if len(self.stride) != 2:
+            raise ShapeError(f"norm_conv: stride {self.stride} must have two entries")
+        check_activation("norm_conv", self.activation)
 
     def window(self) -> tuple[Any, ...]:
         """Stride, padding, dilation and groups, as the convolutions take them."""
@@ -90,10 +99,10 @@ class NormConv(_NormConv):
     def infer(
         self, x: Spec, mean: Spec | None, var: Spec | None, scale: Spec | None, shift: Spec | None, w: Spec
     ) -> Any:
-        check_activation("norm_conv", self.activation)
         _check("norm_conv", x, mean=mean, var=var, scale=scale, shift=shift)
         if (mean is None) != (var is None):
             raise ShapeError("norm_conv: mean and var belong together")
+        check_floating("norm_conv", w=w)
         made = Conv(*self.window()).infer(x, Spec(w.shape, x.dtype))
         y = Spec(made.shape, x.dtype)
         stats = Spec(y.shape[-1:], _wide(x.dtype))
@@ -156,14 +165,25 @@ class NormConvGrad(_NormConv):
     dw alone, for the first layer of a net.
     """
 
-    kernel: tuple[int, ...] = (1, 1)
+    kernel: tuple[Step, ...] = (1, 1)
     inner: bool = True
 
     def infer(
         self, g: Spec, y: Spec | None, y_mean: Spec | None, g_mean: Spec | None, g_var: Spec | None, x: Spec,
         mean: Spec | None, var: Spec | None, scale: Spec | None, shift: Spec | None, w: Spec,
     ) -> Any:  # fmt: skip
-        channels = _check("gradient of norm_conv", x, mean=mean, var=var, scale=scale, shift=shift)
+        name = "gradient of norm_conv"
+        channels = _check(name, x, mean=mean, var=var, scale=scale, shift=shift)
+        made = Conv(*self.window()).infer(x, Spec(w.shape, x.dtype)).shape
+        stats = made[-1:]
+        check_floating(name, g=g, w=w)
+        check_shapes(
+            name, g=(g, made), y=(y, made), y_mean=(y_mean, stats), g_mean=(g_mean, stats), g_var=(g_var, stats)
+        )
+        if len({s is None for s in (y, y_mean, g_mean, g_var)}) > 1 or (mean is None) != (var is None):
+            raise ShapeError(f"{name}: y, y_mean, g_mean and g_var belong together, and so do mean and var")
+        if self.kernel != w.shape[:2] or not (self.inner or mean is None):
+            raise ShapeError(f"{name}: kernel {self.kernel} of w {w.shape}, inner {self.inner}, which a norm needs")
         if mean is None or var is None:
             return (x, w) if self.inner else w
         return x, w, mean, var, _parameter(scale, channels, x.dtype), _parameter(shift, channels, x.dtype)

@@ -15,6 +15,7 @@ from pdl.dtype import Array, DType
 from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.kernels import packed as kernels
 from pdl.kernels.copies import contiguous
+from pdl.ops.attributes import Length, Step
 from pdl.ops.base import Arrays, Op, Spec, not_differentiable
 from pdl.ops.conv import Conv, _Window
 from pdl.ops.inference import _optional, _then, check_then
@@ -68,7 +69,7 @@ class PackedConv(_Window):
     """y = f(conv(x, w) (+ b) (+ residual)), w of shape `kernel` [*kernel, C, O] packed in `form`, f the function
     `activation` of `UNARY`; the window is that of `Conv`, with one group."""
 
-    kernel: tuple[int, ...]
+    kernel: tuple[Step, ...]
     form: str
     activation: str = ""
     parameters: tuple[float, ...] = ()
@@ -97,7 +98,7 @@ class PackedLinear(Op):
     """y = f(x [..., C] @ w (+ b [O]) (+ residual)), w of shape `features` (C, O) packed as "rows", f the function
     `activation` of `UNARY`."""
 
-    features: tuple[int, int]
+    features: tuple[Length, Length]
     activation: str = ""
     parameters: tuple[float, ...] = ()
     native_bf16 = native = True

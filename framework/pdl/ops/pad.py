@@ -10,6 +10,7 @@ import numpy as np
 from pdl.errors import ShapeError
 from pdl.kernels.copies import copy
 from pdl.kernels.launch import constant
+from pdl.ops.attributes import Width
 from pdl.ops.base import Arrays, Op, Spec, apply
 from pdl.ops.index import take
 from pdl.tensor import Tensor, TensorLike, as_tensor
@@ -18,7 +19,7 @@ from pdl.tensor import Tensor, TensorLike, as_tensor
 class Pad(Op):
     """`value` put before and after each dimension, ``widths[i] = (before, after)`` times."""
 
-    widths: tuple[tuple[int, int], ...]
+    widths: tuple[tuple[Width, Width], ...]
     value: float = 0
     native_bf16 = native = True
 

@@ -49,6 +49,9 @@ class PairProductsGrad(Fused):
     """dv = g (total - v): g [N], v [N, F, C], total [N, C], in one pass over v."""
 
     def infer(self, g: Spec, v: Spec, total: Spec) -> Spec:
+        y, sums = PairProducts().infer(v)
+        if (g, total) != (y, sums):
+            raise ShapeError(f"gradient of pair_products: g {g.shape} and total {total.shape} do not fit v {v.shape}")
         return v
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:

@@ -17,10 +17,15 @@ from pdl.dtype import Array, int32
 from pdl.errors import DtypeError, ShapeError
 from pdl.kernels import pooling
 from pdl.kernels.copies import contiguous
+from pdl.ops.attributes import Cells, Length, Step, Width
 from pdl.ops.base import Arrays, Op, Spec, apply
-from pdl.ops.checks import check_floating
+from pdl.ops.checks import check_floating, check_shapes
 from pdl.ops.window import Pads, Sizes, each_axis, pad_pairs
 from pdl.tensor import Tensor
+
+#: cells of an axis, and windows along it
+LONGEST = 2**24
+_PER_AXIS = ("kernel", "stride", "padding", "dilation", "size", "cells")
 
 
 class Windows(NamedTuple):
@@ -63,6 +68,13 @@ class _Pool(Op, abstract=True):
         """The distance between the cells of a window, per axis."""
         return (1,) * self.rank()
 
+    def check(self) -> None:
+        super().check()
+        lengths = {name: len(getattr(self, name)) for name in self.fields if name in _PER_AXIS}
+        if not 1 <= self.rank() <= 3 or any(n != self.rank() for n in lengths.values()):
+            shown = ", ".join(f"{name} {n}" for name, n in lengths.items())
+            raise ShapeError(f"{_name(self)}: attributes for 1 to 3 spatial axes alike, not {shown}")
+
     def spatial(self, x: Spec) -> tuple[int, ...]:
         """Spatial sizes of `x`; raises where its dimensions do not fit the op."""
         name, rank = _name(self), self.rank()
@@ -71,6 +83,8 @@ class _Pool(Op, abstract=True):
             raise ShapeError(
                 f"{name}: x {x.shape} has {len(x.shape)} dimensions; {rank} spatial ones need [N, *spatial, C]"
             )
+        if max(x.shape[1:-1]) > LONGEST or math.prod(map(int, x.shape[1:-1])) >= 2**31:
+            raise ShapeError(f"{name}: x {x.shape} has axes over {LONGEST} or 2^31 cells; positions are int32")
         return x.shape[1:-1]
 
     def pooled(self, x: Spec) -> tuple[int, ...]:
@@ -80,6 +94,13 @@ class _Pool(Op, abstract=True):
         symbolic = [self.symbolic(i, n, out) for i, (n, out) in enumerate(zip(spatial, sizes, strict=True))]
         return (x.shape[0], *symbolic, x.shape[-1])
 
+    def unpooled(self, g: Spec) -> Spec:
+        """The input, of spatial sizes `cells`, that is pooled to `g`; raises where it is not."""
+        cells: tuple[int, ...] = self.cells  # type: ignore[attr-defined]
+        x = Spec((*g.shape[:1], *cells, *g.shape[1:][-1:]), g.dtype)
+        check_shapes(f"gradient of {_name(self)}", g=(g, self.pooled(x)))
+        return x
+
     def symbolic(self, number: int, size: int, out: int) -> int:
         """The number of windows along an axis, `out`, as an expression of its size where that is symbolic."""
         return out
@@ -88,9 +109,9 @@ class _Pool(Op, abstract=True):
 class _Strided(_Pool, abstract=True):
     """Windows of fixed size at fixed distance; `padding` is (before, after) per axis."""
 
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    padding: tuple[tuple[int, int], ...]
+    kernel: tuple[Step, ...]
+    stride: tuple[Step, ...]
+    padding: tuple[tuple[Width, Width], ...]
     ceil_mode: bool = False
 
     def rank(self) -> int:
@@ -117,6 +138,8 @@ class _Strided(_Pool, abstract=True):
             )
         if (out - 1) * stride >= size + before:
             out -= 1  # a window that would start in the padding after the input
+        if out > LONGEST or max(before, reach) > 2**30:
+            raise ShapeError(f"{_name(self)}: {out} windows of {reach} cells along spatial axis {number} are too many")
         start = np.arange(out) * stride - before
         lo = start + -(np.minimum(start, 0) // dilation) * dilation
         hi = np.minimum(start + reach, size)
@@ -134,7 +157,7 @@ class _Strided(_Pool, abstract=True):
 class _Adaptive(_Pool, abstract=True):
     """`size` windows per axis that share the input evenly: window o is [floor(o I / O), ceil((o + 1) I / O))."""
 
-    size: tuple[int, ...]
+    size: tuple[Cells, ...]
 
     def rank(self) -> int:
         return len(self.size)
@@ -195,7 +218,10 @@ class _MaxGrad(_Pool, abstract=True):
     cells: ClassVar[tuple[int, ...]]  # spatial sizes of x: a field of the ops below
 
     def infer(self, g: Spec, index: Spec) -> Spec:
-        return Spec((g.shape[0], *self.cells, g.shape[-1]), g.dtype)
+        made = self.unpooled(g)
+        if index != Spec(g.shape, int32):
+            raise ShapeError(f"{_name(self)}: index {index.shape} {index.dtype.name} must be int32 {g.shape}")
+        return made
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         w = _windows(self, self.cells)
@@ -206,7 +232,7 @@ class _MaxGrad(_Pool, abstract=True):
 
 
 class _Dilated(_Strided, abstract=True):
-    dilation: tuple[int, ...] = ()
+    dilation: tuple[Step, ...] = ()
 
     def steps(self) -> tuple[int, ...]:
         return self.dilation
@@ -219,7 +245,7 @@ class MaxPool(_Dilated, _Max):
 class MaxPoolGrad(_Dilated, _MaxGrad):
     """dx [N, *cells, C] of `MaxPool`: each cell receives the g of the windows it won."""
 
-    cells: tuple[int, ...] = ()  # type: ignore[misc]
+    cells: tuple[Cells, ...] = ()  # type: ignore[misc]
 
 
 class AdaptiveMaxPool(_Adaptive, _Max):
@@ -229,7 +255,7 @@ class AdaptiveMaxPool(_Adaptive, _Max):
 class AdaptiveMaxPoolGrad(_Adaptive, _MaxGrad):
     """dx [N, *cells, C] of `AdaptiveMaxPool`."""
 
-    cells: tuple[int, ...] = ()  # type: ignore[misc]
+    cells: tuple[Cells, ...] = ()  # type: ignore[misc]
 
 
 # -- mean --------------------------------------------------------------------------------------------------------------
@@ -253,7 +279,7 @@ class _AvgGrad(_Pool, abstract=True):
     cells: ClassVar[tuple[int, ...]]
 
     def infer(self, g: Spec) -> Spec:
-        return Spec((g.shape[0], *self.cells, g.shape[-1]), g.dtype)
+        return self.unpooled(g)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         w = _windows(self, self.cells)
@@ -275,7 +301,7 @@ class AvgPool(_Counted, _Avg):
 class AvgPoolGrad(_Counted, _AvgGrad):
     """dx [N, *cells, C] of `AvgPool`: each cell receives its share of the g of the windows over it."""
 
-    cells: tuple[int, ...] = ()  # type: ignore[misc]
+    cells: tuple[Cells, ...] = ()  # type: ignore[misc]
 
 
 class AdaptiveAvgPool(_Adaptive, _Avg):
@@ -285,7 +311,7 @@ class AdaptiveAvgPool(_Adaptive, _Avg):
 class AdaptiveAvgPoolGrad(_Adaptive, _AvgGrad):
     """dx [N, *cells, C] of `AdaptiveAvgPool`."""
 
-    cells: tuple[int, ...] = ()  # type: ignore[misc]
+    cells: tuple[Cells, ...] = ()  # type: ignore[misc]
 
 
 _GRADS: dict[type[Op], type[Op]] = {
@@ -318,7 +344,7 @@ class Pick(Op):
 class Place(Op):
     """dx[n, index[n, o, c], c] += g[n, o, c] from zeros [N, *cells, C]; negative positions add nothing."""
 
-    cells: tuple[int, ...]
+    cells: tuple[Length, ...]
     native_bf16 = native = True
 
     def infer(self, g: Spec, index: Spec) -> Spec:
@@ -347,6 +373,8 @@ def _flat(x: Array) -> Array:
 
 def _check_index(name: str, x: Spec, index: Spec) -> None:
     check_floating(name, x=x)
+    if min(len(x.shape), len(index.shape)) < 2:
+        raise ShapeError(f"{name}: x {x.shape} and index {index.shape} must be [N, *spatial, C]")
     if index.dtype != int32:
         raise DtypeError(f"{name}: index is {index.dtype.name}; expected int32, as max_pool returns it")
     if (x.shape[0], x.shape[-1]) != (index.shape[0], index.shape[-1]):

@@ -20,6 +20,7 @@ from pdl.dtype import Array, float32, int8, int32, uint8
 from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.kernels import int8 as kernels
 from pdl.kernels.copies import contiguous
+from pdl.ops.attributes import Axis, Byte, Length, Step
 from pdl.ops.base import Arrays, Op, Spec, apply, not_differentiable
 from pdl.ops.checks import normalize_axis
 from pdl.ops.conv import _Window
@@ -35,10 +36,10 @@ MOST_INPUTS = 65_000
 class _Linear(Op, abstract=True):
     """Scale and zero point of one array, or of every slice along `axis` where they are vectors."""
 
-    axis: int = 1
+    axis: Axis = 1
     vjp: ClassVar[Any] = ROUNDED
 
-    def check(self, x: Spec, scale: Spec, zero: Spec) -> None:
+    def check_points(self, x: Spec, scale: Spec, zero: Spec) -> None:
         """Raise unless scale and zero point fit x."""
         name = type(self).__name__
         if scale.dtype != float32:
@@ -70,7 +71,7 @@ class QuantizeLinear(_Linear):
             raise DtypeError(f"QuantizeLinear: x is {x.dtype.name}, expected float32")
         if zero.dtype not in (uint8, int8):
             raise DtypeError(f"QuantizeLinear: the zero point is {zero.dtype.name}, expected uint8 or int8")
-        self.check(x, scale, zero)
+        self.check_points(x, scale, zero)
         return Spec(x.shape, zero.dtype)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
@@ -90,7 +91,7 @@ class DequantizeLinear(_Linear):
                 f"DequantizeLinear: q is {q.dtype.name} and the zero point {zero.dtype.name}; "
                 "expected one dtype of uint8, int8 and int32"
             )
-        self.check(q, scale, zero)
+        self.check_points(q, scale, zero)
         return Spec(q.shape, float32)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
@@ -110,7 +111,7 @@ class _Bytes(Op, abstract=True):
     """
 
     y_scale: float | None = None
-    y_zero: int = 0
+    y_zero: Byte = 0
     activation: str = ""
     parameters: tuple[float, ...] = ()
     native = True
@@ -166,9 +167,9 @@ class _Product(_Bytes, abstract=True):
     """Products of x with weights, scaled, then perhaps + residual, then the activation."""
 
     x_scale: float = 1.0
-    x_zero: int = 0
+    x_zero: Byte = 0
     residual_scale: float = 0.0
-    residual_zero: int = 0
+    residual_zero: Byte = 0
 
     def finish(self, x: Spec, shape: tuple[int, ...], residual: Spec | None) -> Spec:
         """The output; raises where inputs or attributes do not fit."""
@@ -264,8 +265,8 @@ class QConv(_QWindow):  # type: ignore[misc]
 class QConvPacked(_QWindow):  # type: ignore[misc]
     """`QConv` with weights packed for this CPU (sizes `kernel` and `outputs`): x, packed int8 [n], residual or None."""
 
-    kernel: tuple[int, ...] = ()
-    outputs: int = 0
+    kernel: tuple[Step, ...] = ()
+    outputs: Length = 0
 
     def infer(self, x: Spec, packed: Spec, residual: Spec | None) -> Spec:
         shape = self.shape(x, self.kernel, x.shape[-1] // self.groups, self.outputs)
@@ -303,7 +304,7 @@ class QLinear(_Product):
 class QLinearPacked(_Product):
     """`QLinear` with weights packed for this CPU: x [..., C], packed int8 [n], residual or None -> [..., outputs]."""
 
-    outputs: int = 0
+    outputs: Length = 0
 
     def infer(self, x: Spec, packed: Spec, residual: Spec | None) -> Spec:
         _check_packed(self, packed, (1, 1, 1), int(x.shape[-1]), (1, 1, 1), 1)
@@ -331,9 +332,9 @@ class QAdd(_Bytes):
     """y = f(a_scale (a - a_zero) + b_scale (b - b_zero)) for uint8 a and b of one shape; f is "", "relu" or "clip"."""
 
     a_scale: float = 1.0
-    a_zero: int = 0
+    a_zero: Byte = 0
     b_scale: float = 1.0
-    b_zero: int = 0
+    b_zero: Byte = 0
 
     def infer(self, a: Spec, b: Spec) -> Spec:
         check_bytes("QAdd", a=a, b=b)
@@ -384,7 +385,7 @@ class _QMean(_Bytes, abstract=True):
     """Means of bytes."""
 
     x_scale: float = 1.0
-    x_zero: int = 0
+    x_zero: Byte = 0
 
     def mean_of(self, x: Spec, shape: tuple[int, ...]) -> Spec:
         """The output; raises where inputs or attributes do not fit."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from pdl.dtype import Array, DType, as_dtype, bool_, float32, int64, is_complex, is_differentiable, kind
 from pdl.errors import DtypeError, ShapeError
+from pdl.ops.attributes import AboveZero, Axis
 from pdl.ops.base import Arrays, Op, Spec, apply, not_differentiable
 from pdl.ops.broadcast import broadcast_to, sum_into
 from pdl.ops.cast import astype, conj
@@ -23,19 +24,24 @@ from pdl.ops.shape import concat, flip, moveaxis, reshape
 from pdl.ops.table import pair
 from pdl.tensor import Tensor, TensorLike, as_tensor
 
-Axis: TypeAlias = "int | Sequence[int] | None"
+AxisLike: TypeAlias = "int | Sequence[int] | None"
 
 
 class Reduction(Op, abstract=True):
     """One value for the elements along `axes`; with `keepdims` these stay with size 1."""
 
-    axes: tuple[int, ...]
+    axes: tuple[Axis, ...]
     keepdims: bool = False
     kinds: ClassVar[str] = "bifc"
     nonempty: ClassVar[bool] = False
+    one_axis: ClassVar[bool] = False
 
     def infer(self, x: Spec) -> Spec:
         name, axes = type(self).__name__.lower(), normalize_axes(type(self).__name__.lower(), self.axes, len(x.shape))
+        if axes != self.axes:
+            raise ShapeError(f"{name}: the op's axes {self.axes} of {x.shape} must be counted from the front, in order")
+        if self.one_axis and len(axes) != 1:
+            raise ShapeError(f"{name}: takes one axis, not {axes}")
         if kind(x.dtype) not in self.kinds:
             raise DtypeError(f"{name}: {x.dtype.name} has no {name}")
         if self.nonempty and builtins.any(not x.shape[a] for a in axes):
@@ -160,7 +166,7 @@ class LogSumExp(Reduction):
 class Norm(Reduction):
     """(sum of |x|^ord)^(1/ord) over axes, x real; its gradient is 0 where the norm is 0."""
 
-    ord: float = 2.0
+    ord: AboveZero = 2.0
     kinds = "f"
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
@@ -204,7 +210,7 @@ class ArgMax(Reduction):
     """Index of the first largest element along one axis."""
 
     kinds = "bif"
-    nonempty = True
+    nonempty = one_axis = True
     vjp = not_differentiable("argmax is piecewise constant")
 
     def result(self, dtype: DType) -> DType:
@@ -218,7 +224,7 @@ class ArgMin(Reduction):
     """Index of the first smallest element along one axis."""
 
     kinds = "bif"
-    nonempty = True
+    nonempty = one_axis = True
     vjp = not_differentiable("argmin is piecewise constant")
 
     def result(self, dtype: DType) -> DType:
@@ -228,7 +234,7 @@ class ArgMin(Reduction):
         np.argmin(ins[0], self.axes[0], outs[0], keepdims=self.keepdims)
 
 
-def _reduce(op: type[Reduction], x: TensorLike, axis: Axis, keepdims: bool, **attributes: Any) -> Tensor:
+def _reduce(op: type[Reduction], x: TensorLike, axis: AxisLike, keepdims: bool, **attributes: Any) -> Tensor:
     x = as_tensor(x)
     axes = normalize_axes(op.__name__.lower(), cast("int | tuple[int, ...] | None", axis), x.ndim)
     return cast(Tensor, apply(op(axes, keepdims, **attributes), x))
@@ -239,32 +245,32 @@ def _to_float(x: TensorLike) -> Tensor:
     return x if is_differentiable(x.dtype) else astype(x, float32)
 
 
-def sum(x: TensorLike, *, axis: Axis = None, keepdims: bool = False, dtype: Any = None) -> Tensor:
+def sum(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False, dtype: Any = None) -> Tensor:
     """Sum over `axis`, in x's dtype or `dtype`; bools and integers sum in int64."""
     return _reduce(Sum, x if dtype is None else astype(x, as_dtype(dtype)), axis, keepdims)
 
 
-def mean(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def mean(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
     """Arithmetic mean over `axis`; integers in float32."""
     return _reduce(Mean, _to_float(x), axis, keepdims)
 
 
-def prod(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def prod(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
     """Product over `axis`; bools and integers multiply in int64."""
     return _reduce(Prod, x, axis, keepdims)
 
 
-def max(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def max(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
     """The largest element over `axis`, NaN if one is; elements that tie share the gradient evenly."""
     return _reduce(Max, x, axis, keepdims)
 
 
-def min(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def min(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
     """The smallest element over `axis`, NaN if one is; elements that tie share the gradient evenly."""
     return _reduce(Min, x, axis, keepdims)
 
 
-def var(x: TensorLike, *, axis: Axis = None, correction: float = 0, keepdims: bool = False) -> Tensor:
+def var(x: TensorLike, *, axis: AxisLike = None, correction: float = 0, keepdims: bool = False) -> Tensor:
     """Variance over `axis`: the squared distances from the mean, summed and divided by (n - correction)."""
     x = _to_float(x)
     off = x - mean(x, axis=axis, keepdims=True)
@@ -273,17 +279,17 @@ def var(x: TensorLike, *, axis: Axis = None, correction: float = 0, keepdims: bo
     return total * (1 / count) if count > 0 else total / 0
 
 
-def std(x: TensorLike, *, axis: Axis = None, correction: float = 0, keepdims: bool = False) -> Tensor:
+def std(x: TensorLike, *, axis: AxisLike = None, correction: float = 0, keepdims: bool = False) -> Tensor:
     """Standard deviation over `axis`: the square root of `var`; its gradient is infinite where that is 0."""
     return sqrt(var(x, axis=axis, correction=correction, keepdims=keepdims))
 
 
-def logsumexp(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def logsumexp(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
     """log of the sum of e^x over `axis`, without overflow; -inf where all of x are."""
     return _reduce(LogSumExp, _to_float(x), axis, keepdims)
 
 
-def norm(x: TensorLike, *, axis: Axis = None, ord: float = 2, keepdims: bool = False) -> Tensor:
+def norm(x: TensorLike, *, axis: AxisLike = None, ord: float = 2, keepdims: bool = False) -> Tensor:
     """(sum of |x|^ord)^(1/ord) over `axis`; `ord` may be infinite. The gradient is 0 where the norm is."""
     x = _to_float(x)
     if ord == 1 or np.isinf(ord):
@@ -294,17 +300,17 @@ def norm(x: TensorLike, *, axis: Axis = None, ord: float = 2, keepdims: bool = F
     return _reduce(Norm, abs(x) if is_complex(x.dtype) else x, axis, keepdims, ord=float(ord))
 
 
-def all(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def all(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
     """True where every element over `axis` is nonzero (also where there is none)."""
     return _reduce(AllTrue, x, axis, keepdims)
 
 
-def any(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def any(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
     """True where at least one element over `axis` is nonzero."""
     return _reduce(AnyTrue, x, axis, keepdims)
 
 
-def count_nonzero(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def count_nonzero(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
     """How many elements over `axis` are not 0, as int64."""
     return sum(astype(x, bool_), axis=axis, keepdims=keepdims)
 
@@ -331,7 +337,7 @@ def _index_of(op: type[Reduction], x: TensorLike, axis: int | None, keepdims: bo
 class Running(Op, abstract=True):
     """Element i is the reduction of the elements up to and including i."""
 
-    axis: int = -1
+    axis: Axis = -1
 
     def infer(self, x: Spec) -> Spec:
         normalize_axis(type(self).__name__.lower(), self.axis, len(x.shape))
@@ -372,7 +378,7 @@ def _shift(x: Tensor, by: int, axis: int, first: float = 0) -> Tensor:
 class LinearScan(Op):
     """y_t = a_t y_{t-1} + b_t along an axis, with y_{-1} = 0."""
 
-    axis: int = -1
+    axis: Axis = -1
 
     def infer(self, a: Spec, b: Spec) -> Spec:
         normalize_axis("linear_scan", self.axis, len(a.shape))

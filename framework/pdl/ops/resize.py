@@ -18,6 +18,7 @@ from pdl.dtype import Array, int64
 from pdl.errors import ShapeError, UsageError
 from pdl.kernels import rows
 from pdl.kernels.copies import contiguous
+from pdl.ops.attributes import Axis, Cells
 from pdl.ops.base import Arrays, Op, Spec, apply
 from pdl.ops.cast import astype
 from pdl.ops.checks import check_floating
@@ -39,6 +40,8 @@ MODES = {
     "bicubic": 2,
     "area": 0,
 }
+#: cells that an axis may have
+LONGEST = 2**24
 PADDING = ("zeros", "border", "reflection")
 
 
@@ -108,8 +111,8 @@ def _matrix(size: int, out: int, mode: str, align_corners: bool, antialias: bool
 class Resize(Op):
     """x resized to `size` along `axis`; `mode` is nearest, nearest_exact, linear, cubic or area."""
 
-    axis: int
-    size: int
+    axis: Axis
+    size: Cells
     mode: str
     align_corners: bool = False
     antialias: bool = False
@@ -117,10 +120,7 @@ class Resize(Op):
 
     def infer(self, x: Spec) -> Spec:
         check_floating("resize", x=x)
-        if x.shape[self.axis] < 1 or self.size < 1:
-            raise ShapeError(
-                f"resize: axis {self.axis} of x {x.shape} cannot go from {x.shape[self.axis]} to {self.size} cells"
-            )
+        _check_axis(self, x, x.shape[self.axis] if self.axis < len(x.shape) else 0)
         return Spec((*x.shape[: self.axis], self.size, *x.shape[self.axis + 1 :]), x.dtype)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
@@ -135,15 +135,19 @@ class Resize(Op):
 class ResizeGrad(Op):
     """dx of `Resize` from `length` cells: the transposed matrix applied to g."""
 
-    axis: int
-    size: int
+    axis: Axis
+    size: Cells
     mode: str
     align_corners: bool
     antialias: bool
-    length: int
+    length: Cells
     native = True
 
     def infer(self, g: Spec) -> Spec:
+        check_floating("resize", g=g)
+        _check_axis(self, g, self.length)
+        if g.shape[self.axis] != self.size:
+            raise ShapeError(f"resize: axis {self.axis} of g {g.shape} has {g.shape[self.axis]} cells, not {self.size}")
         return Spec((*g.shape[: self.axis], self.length, *g.shape[self.axis + 1 :]), g.dtype)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
@@ -152,6 +156,19 @@ class ResizeGrad(Op):
 
     def vjp(self, g: Tensor, y: Tensor, _g: Tensor) -> Any:
         return lambda: apply(Resize(self.axis, self.size, self.mode, self.align_corners, self.antialias), g)
+
+
+def _check_axis(op: Resize | ResizeGrad, x: Spec, length: int) -> None:
+    """Raise unless `axis` of x may go from `length` cells to `size`, in a mode that there is."""
+    if MODES.get(op.mode) != 0:
+        raise UsageError(
+            f"resize: mode {op.mode!r} of one axis must be one of {', '.join(m for m in MODES if not MODES[m])}"
+        )
+    if not 0 <= op.axis < len(x.shape) or not 1 <= length <= LONGEST or op.size < 1:
+        raise ShapeError(
+            f"resize: axis {op.axis} of {x.shape} cannot go from {length} to {op.size} cells; "
+            f"expected an axis from the front, of 1 to {LONGEST} cells"
+        )
 
 
 def _middle(x: Array, axis: int) -> Array:

@@ -7,16 +7,17 @@ Weights are [in, out]: PyTorch's ``weight_ih_l0.T`` and ``weight_hh_l0.T``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Annotated, Any, TypeAlias, cast
 
 import numpy as np
 
 from pdl.dtype import bfloat16, float32, int64
-from pdl.errors import DtypeError, ShapeError, UsageError
+from pdl.errors import DtypeError, ShapeError
+from pdl.hints import Choice
 from pdl.kernels import cells
 from pdl.kernels.copies import contiguous
 from pdl.ops.base import Arrays, Fused, Op, Spec, apply, compose_vjp
-from pdl.ops.checks import check_floating
+from pdl.ops.checks import check_floating, check_shapes
 from pdl.ops.elementwise import tanh, where
 from pdl.ops.linalg import linear
 from pdl.ops.logic import greater
@@ -25,6 +26,8 @@ from pdl.ops.segment import check_ids
 from pdl.ops.shape import concat, expand_dims, split, stack
 from pdl.tensor import Tensor
 
+#: the kind of a recurrent layer
+Cell: TypeAlias = Annotated[str, Choice(cells.CELLS)]
 #: (w_ih [C, G H], w_hh [H, G H], b_ih [G H] or None, b_hh [G H] or None), with G gates
 Weights = Sequence[Any]
 
@@ -90,7 +93,7 @@ class Recurrent(Fused):
     "lstm" (4; 5: i, f, g, o, c). Equations: `rnn_tanh`, `gru`, `lstm`.
     """
 
-    cell: str
+    cell: Cell
     reverse: bool = False
     native = True
 
@@ -98,8 +101,6 @@ class Recurrent(Fused):
         self, gates: Spec, h0: Spec | None, c0: Spec | None, w: Spec, bias: Spec | None, lengths: Spec | None
     ) -> tuple[Spec, ...]:
         name = self.cell
-        if name not in cells.CELLS:
-            raise UsageError(f"recurrent: cell {name!r} must be one of {', '.join(cells.CELLS)}")
         check_floating(name, gates=gates, w=w)
         _, count, kept = cells.CELLS[name]
         if len(gates.shape) != 3 or len(w.shape) != 2 or (w.shape[1], gates.shape[2]) != (count * w.shape[0],) * 2:
@@ -161,12 +162,16 @@ class RecurrentGrad(Fused):
     [N, L, H] is the gradient of the state's part of n.
     """
 
-    cell: str
+    cell: Cell
     reverse: bool = False
     native = True
 
     def infer(self, gy: Any, gh: Any, gc: Any, gates: Spec, h0: Any, c0: Any, w: Spec, bias: Spec | None, lengths: Any,
               acts: Spec, before: Spec) -> tuple[Spec, ...]:  # fmt: skip
+        y, *states, kept, held = Recurrent(self.cell, self.reverse).infer(gates, h0, c0, w, bias, lengths)
+        expected = {"gy": y, "gh": states[0], "gc": states[-1], "acts": kept, "before": held}
+        given = {"gy": gy, "gh": gh, "gc": gc, "acts": acts, "before": before}
+        check_shapes(f"gradient of {self.cell}", **{k: (given[k], s.shape) for k, s in expected.items()})
         state = Spec((gates.shape[0], w.shape[0]), gates.dtype)
         states = [state] * (2 if self.cell == "lstm" else 1)
         return (gates, *states, w, *([] if bias is None else [bias]), *([before] if self.cell == "gru" else []))

@@ -15,6 +15,7 @@ from pdl.errors import DtypeError, ShapeError
 from pdl.kernels import rows
 from pdl.kernels.copies import contiguous, copy
 from pdl.kernels.launch import constant
+from pdl.ops.attributes import Length
 from pdl.ops.base import Arrays, Op, Spec, apply, not_differentiable
 from pdl.ops.cast import astype
 from pdl.ops.checks import check_floating
@@ -52,7 +53,7 @@ def as_index(ids: Array) -> Array:
 class SegmentSum(Op):
     """y[s] = sum of the rows x[r] with ids[r] = s, in the order of r; negative ids add nothing."""
 
-    num_segments: int
+    num_segments: Length
     native = True
 
     def infer(self, x: Spec, ids: Spec) -> Spec:
@@ -88,7 +89,7 @@ class SegmentExtremum(Op):
     """y[s] = max (or min) of the rows x[r] with ids[r] = s, and the row that attains it (int32, the first of equals); 0
     and -1 for a segment without rows."""
 
-    num_segments: int
+    num_segments: Length
     largest: bool = True
 
     def infer(self, x: Spec, ids: Spec) -> tuple[Spec, Spec]:
@@ -110,7 +111,7 @@ class SegmentExtremum(Op):
 class SegmentCount(Op):
     """The number of rows in each segment, int64."""
 
-    num_segments: int
+    num_segments: Length
     vjp = not_differentiable("a count is an integer")
 
     def infer(self, ids: Spec) -> Spec:
@@ -119,10 +120,9 @@ class SegmentCount(Op):
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         ids = as_index(ins[0])
-        found = np.bincount(ids[ids >= 0], minlength=self.num_segments)
-        if len(found) > self.num_segments:
-            raise ShapeError(f"segment_count: id {len(found) - 1} is outside the {self.num_segments} segments")
-        outs[0][...] = found
+        if ids.size and ids.max() >= self.num_segments:  # before anything is as long as an id
+            raise ShapeError(f"segment_count: id {ids.max()} is outside the {self.num_segments} segments")
+        outs[0][...] = np.bincount(ids[ids >= 0], minlength=self.num_segments)
 
 
 def segment_sum(x: Tensor, ids: Tensor, *, num_segments: int) -> Tensor:

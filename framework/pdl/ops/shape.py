@@ -13,6 +13,7 @@ from pdl import dims
 from pdl.dtype import Array
 from pdl.errors import DtypeError, ShapeError
 from pdl.kernels.copies import copy
+from pdl.ops.attributes import Axis, Int64, LengthOrRest
 from pdl.ops.base import Arrays, Identity, Op, Spec, apply
 from pdl.ops.broadcast import broadcast_to
 from pdl.ops.cast import as_tensors
@@ -38,7 +39,7 @@ class Clone(Op):
 class Reshape(Op):
     """The same elements, in row-major order, with another shape; one -1 is worked out."""
 
-    shape: tuple[int, ...]
+    shape: tuple[LengthOrRest, ...]
     native = True
 
     def infer(self, x: Spec) -> Spec:
@@ -65,7 +66,7 @@ class Reshape(Op):
 class PermuteDims(Op):
     """y's dimension i is x's dimension axes[i]."""
 
-    axes: tuple[int, ...]
+    axes: tuple[Axis, ...]
 
     def infer(self, x: Spec) -> Spec:
         if len(self.axes) != len(x.shape) or len(normalize_axes("permute_dims", self.axes, len(x.shape))) != len(
@@ -87,7 +88,7 @@ class PermuteDims(Op):
 class ExpandDims(Op):
     """A new dimension of size 1 at `axis` of the result."""
 
-    axis: int = 0
+    axis: Axis = 0
 
     def infer(self, x: Spec) -> Spec:
         axis = normalize_axis("expand_dims", self.axis, len(x.shape) + 1)
@@ -103,7 +104,7 @@ class ExpandDims(Op):
 class Squeeze(Op):
     """Without the dimensions `axes`, whose sizes are 1."""
 
-    axes: tuple[int, ...]
+    axes: tuple[Axis, ...]
 
     def infer(self, x: Spec) -> Spec:
         axes = normalize_axes("squeeze", self.axes, len(x.shape))
@@ -122,7 +123,7 @@ class Squeeze(Op):
 class Flip(Op):
     """The order of elements reversed along `axes` (a view)."""
 
-    axes: tuple[int, ...]
+    axes: tuple[Axis, ...]
 
     def infer(self, x: Spec) -> Spec:
         normalize_axes("flip", self.axes, len(x.shape))
@@ -138,8 +139,8 @@ class Flip(Op):
 class Roll(Op):
     """Elements moved `shift` places along `axis`; those pushed out come in at the other end."""
 
-    shift: int
-    axis: int = 0
+    shift: Int64
+    axis: Axis = 0
     native = True
 
     def infer(self, x: Spec) -> Spec:
@@ -159,7 +160,7 @@ class Roll(Op):
 class Concat(Op):
     """The inputs one after the other along `axis`; the other sizes are equal."""
 
-    axis: int = 0
+    axis: Axis = 0
     native_bf16 = native = True
 
     def infer(self, *ins: Spec) -> Spec:
@@ -187,7 +188,7 @@ class Concat(Op):
 class Stack(Op):
     """The inputs, all of one shape, along a new dimension `axis`."""
 
-    axis: int = 0
+    axis: Axis = 0
     native_bf16 = native = True
 
     def infer(self, *ins: Spec) -> Spec:

@@ -11,6 +11,7 @@ from pdl.errors import ShapeError
 from pdl.kernels import softmax as kernels
 from pdl.kernels.copies import contiguous, copy
 from pdl.kernels.memory import empty
+from pdl.ops.attributes import Axis
 from pdl.ops.base import Arrays, Fused, Op, Spec, apply
 from pdl.ops.checks import check_floating, normalize_axis
 from pdl.ops.elementwise import exp
@@ -26,7 +27,7 @@ def _rows(axis: int, *arrays: Array) -> list[Array]:
 class Softmax(Op):
     """y_i = e^x_i / sum_j e^x_j along `axis`."""
 
-    axis: int = -1
+    axis: Axis = -1
     logarithm: ClassVar[bool] = False
     native_bf16 = native = True
 
@@ -59,13 +60,14 @@ class LogSoftmax(Softmax):
 class SoftmaxGrad(Fused):
     """dx = y (g - sum g y) along `axis`, y the softmax; or for its logarithm y: dx = g - e^y sum g."""
 
-    axis: int = -1
+    axis: Axis = -1
     logarithm: bool = False
     native_bf16 = native = True
 
     def infer(self, g: Spec, y: Spec) -> Spec:
         if g.shape != y.shape:
             raise ShapeError(f"gradient of softmax: g {g.shape} and y {y.shape} differ")
+        normalize_axis("gradient of softmax", self.axis, len(y.shape))
         return y
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:

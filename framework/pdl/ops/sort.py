@@ -8,6 +8,7 @@ import numpy as np
 
 from pdl.dtype import Array, bfloat16, int64, kind
 from pdl.errors import DtypeError, ShapeError
+from pdl.ops.attributes import Axis, Length
 from pdl.ops.base import Arrays, Op, Spec, apply, not_differentiable
 from pdl.ops.cast import as_tensors
 from pdl.ops.checks import normalize_axis
@@ -18,7 +19,7 @@ from pdl.tensor import Tensor, TensorLike, as_tensor
 class ArgSort(Op):
     """Indices that sort x along `axis`, equal elements in their order; NaN counts as the largest."""
 
-    axis: int = -1
+    axis: Axis = -1
     descending: bool = False
     vjp = not_differentiable("indices are integers; sort() carries the gradient")
 
@@ -47,8 +48,8 @@ def _check_ordered(name: str, x: Spec) -> None:
 class ArgTopK(Op):
     """Indices of the k largest (or smallest) elements along `axis`, best first."""
 
-    k: int
-    axis: int = -1
+    k: Length
+    axis: Axis = -1
     largest: bool = True
     vjp = not_differentiable("indices are integers; topk() carries the gradient")
 

@@ -11,6 +11,7 @@ from pdl.dtype import DType, int64
 from pdl.errors import ShapeError, UsageError
 from pdl.kernels import rows as kernels
 from pdl.kernels.copies import contiguous, copy
+from pdl.ops.attributes import Int64
 from pdl.ops.base import Arrays, Op, Spec, apply, not_differentiable
 from pdl.ops.checks import check_floating
 from pdl.ops.segment import as_index, as_rows, check_ids, segment_sum, segment_take
@@ -25,13 +26,13 @@ class EmbeddingGradRows(Op):
     zeros behind them. Negative numbers and `padding_idx` name no row.
     """
 
-    padding_idx: int | None = None
+    padding_idx: Int64 | None = None
     native = True
 
     def infer(self, index: Spec, g: Spec) -> tuple[Spec, Spec]:
         check_ids("embedding", "index", index)
         check_floating("embedding", g=g)
-        if g.shape[:-1] != index.shape:
+        if not g.shape or g.shape[:-1] != index.shape:
             raise ShapeError(f"embedding: a gradient {g.shape} does not fit index {index.shape}")
         n = math.prod(index.shape)
         return Spec((n,), int64), Spec((n, g.shape[-1]), g.dtype)
@@ -50,10 +51,13 @@ class EmbeddingGradRows(Op):
 class Places(Op):
     """Where each number of index lies in `rows`, int64 [n]; -1 for negative numbers and `padding_idx`."""
 
-    padding_idx: int | None = None
+    padding_idx: Int64 | None = None
     vjp = not_differentiable("places are integers")
 
     def infer(self, index: Spec, rows: Spec) -> Spec:
+        check_ids("embedding", "index", index)
+        if rows != Spec((math.prod(index.shape),), int64):
+            raise ShapeError(f"embedding: rows {rows.shape} {rows.dtype.name} do not fit index {index.shape}")
         return rows
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:

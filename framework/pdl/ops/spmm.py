@@ -18,6 +18,7 @@ from pdl.kernels import csr as kernels
 from pdl.kernels import rows
 from pdl.kernels.copies import contiguous
 from pdl.kernels.launch import constant
+from pdl.ops.attributes import Width
 from pdl.ops.base import Arrays, Fused, Spec, apply, not_differentiable
 from pdl.ops.cast import astype
 from pdl.ops.checks import check_floating
@@ -137,7 +138,7 @@ class SDDMM(Fused):
     *lead, ...] -> [E, *lead].
     """
 
-    lead: int = 0
+    lead: Width = 0
     native = True
 
     def infer(self, q: Spec, k: Spec, indptr: Spec, indices: Spec, row: Spec, *transposed: Spec | None) -> Spec:
@@ -255,7 +256,10 @@ class EdgeSoftmaxGrad(Fused):
     inplace = True
 
     def infer(self, g: Spec, y: Spec, indptr: Spec, indices: Spec, row: Spec) -> Spec:
-        return y
+        made = EdgeSoftmax().infer(y, indptr, indices, row)
+        if g != y:
+            raise ShapeError(f"gradient of edge_softmax: g {g.shape} {g.dtype.name} is not like y {y.shape}")
+        return made
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         g, y, indptr, indices, _ = ins
@@ -310,8 +314,9 @@ class SpMMExtremumXGrad(Fused):
     native = True
 
     def infer(self, g: Spec, winner: Spec, value: Spec | None, *pattern: Spec | None) -> Spec:
-        assert pattern[3] is not None
-        return Spec((pattern[3].shape[0] - 1, *g.shape[1:]), g.dtype)
+        x = Spec((_starts(pattern[3]).shape[0] - 1, *g.shape[1:]), g.dtype)
+        _check_extremum(g, winner, x, value, pattern)
+        return x
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         g, winner, value, *pattern = ins
@@ -330,12 +335,13 @@ class SpMMExtremumXGrad(Fused):
 class SpMMExtremumValueGrad(Fused):
     """dvalue[e] = sum of g[row[e]] x[indices[e]] where e is the winner, over all axes but the first and `lead` more."""
 
-    lead: int = 0
+    lead: Width = 0
     native = True
 
     def infer(self, g: Spec, winner: Spec, x: Spec, *pattern: Spec | None) -> Spec:
-        assert pattern[1] is not None
-        return Spec((*pattern[1].shape, *g.shape[1 : 1 + self.lead]), g.dtype)
+        value = Spec((*_starts(pattern[1]).shape, *g.shape[1 : 1 + self.lead]), g.dtype)
+        _check_extremum(g, winner, x, value, pattern)
+        return value
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         g, winner, x, indptr, indices, *_ = ins
@@ -348,6 +354,19 @@ class SpMMExtremumValueGrad(Fused):
         product = _won(g, winner, pattern[1].shape[0]) * segment_take(x, pattern[1])
         axes = tuple(range(1 + self.lead, product.ndim))
         return sum_(product, axis=axes) if axes else product
+
+
+def _starts(spec: Spec | None) -> Spec:
+    if spec is None or not spec.shape:
+        raise ShapeError("gradient of spmm: it needs the pattern by rows and by columns")
+    return spec
+
+
+def _check_extremum(g: Spec, winner: Spec, x: Spec, value: Spec | None, pattern: tuple[Spec | None, ...]) -> None:
+    """Raise unless `SpMMExtremum` of x and value makes what g is the gradient of, and the winners."""
+    y, wins = SpMMExtremum().infer(x, value, *pattern)
+    if (g, winner) != (y, wins):
+        raise ShapeError(f"gradient of spmm: g {g.shape} and winner {winner.shape} must be {y.shape}, the latter int32")
 
 
 def _won(g: Tensor, winner: Tensor, nonzeros: int) -> Tensor:

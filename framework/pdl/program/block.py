@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pdl.dtype import Array, as_dtype, is_differentiable
-from pdl.errors import TraceError
+from pdl.errors import ShapeError, TraceError
 from pdl.ops.attributes import JSON_KINDS
 from pdl.ops.base import Arrays, Op, Spec, apply
 from pdl.ops.sparse import SparseGrad
@@ -151,6 +151,12 @@ class Block:
         self._silent: Block | None = None
         self._hash = hash((self.specs, tuple(type(n.op) for n in self.program.nodes)))
         self._json: Any = None
+
+    def check_inputs(self, name: str, ins: Sequence[Spec | None]) -> None:
+        """Raise ShapeError unless the inputs are those of the program; `name` is the op's, for the message."""
+        takes = tuple(v.spec for v in self.program.inputs)
+        if takes != tuple(ins):
+            raise ShapeError(f"{name}: {self.program.name} takes {takes}, got {tuple(ins)}")
 
     # -- running -------------------------------------------------------------------------------------------------------
     def run(self, outs: Arrays, ins: Sequence[Array], *, copied: int) -> None:

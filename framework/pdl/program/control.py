@@ -9,13 +9,15 @@ import numpy as np
 from pdl.dtype import bool_, int64, is_differentiable
 from pdl.errors import DtypeError, GradientError, ShapeError
 from pdl.kernels.memory import empty
+from pdl.ops.attributes import Length
 from pdl.ops.base import Arrays, Op, Spec, _quiet, apply, compose_vjp, not_differentiable
+from pdl.ops.limit import take_steps
 from pdl.program.block import Block
 from pdl.program.paired import paired
 from pdl.tensor import Tensor, _GradMode, _Tracing
 
 
-class _Nested(Op, abstract=True):
+class Nested(Op, abstract=True):
     """An op that holds blocks; it draws random numbers, or has effects, where they do."""
 
     native_bf16 = True
@@ -38,7 +40,7 @@ class _Nested(Op, abstract=True):
         return type(self)(*(v.silent if isinstance(v, Block) else v for v in values))
 
 
-class Cond(_Nested):
+class Cond(Nested):
     """The outputs of block `then` where the scalar pred holds, else those of `other`; both take all inputs x."""
 
     then: Block
@@ -47,6 +49,8 @@ class Cond(_Nested):
     def infer(self, pred: Spec, *xs: Spec) -> tuple[Spec, ...] | Spec:
         if pred.shape or pred.dtype != bool_:
             raise DtypeError(f"cond: pred is {pred.dtype.name} {pred.shape}; expected one bool")
+        self.then.check_inputs("cond", xs)
+        self.other.check_inputs("cond", xs)
         if self.then.specs != self.other.specs:
             raise ShapeError(f"cond: the branches give {self.then.specs} and {self.other.specs}")
         return _one_or_all(self.then.specs)
@@ -64,7 +68,7 @@ class Cond(_Nested):
         return (None, *[next(found) if w else None for w in wanted])
 
 
-class While(_Nested):
+class While(Nested):
     """state = body(state, captured) while test(state, captured), at most `maximum` times; then the state and the count.
 
     Inputs: the state (`count` arrays), then what the blocks read from outside.
@@ -72,11 +76,13 @@ class While(_Nested):
 
     test: Block
     body: Block
-    count: int
-    maximum: int | None = None
+    count: Length
+    maximum: Length | None = None
 
     def infer(self, *ins: Spec) -> tuple[Spec, ...]:
         state = ins[: self.count]
+        self.test.check_inputs("while_loop", ins)
+        self.body.check_inputs("while_loop", ins)
         if self.body.specs != state:
             raise ShapeError(f"while_loop: the state is {state} before and {self.body.specs} after an iteration")
         if self.test.specs != (Spec((), bool_),):
@@ -93,6 +99,7 @@ class While(_Nested):
             self.test.run((go,), (*state, *captured), copied=0)
             if not go:
                 break
+            take_steps()
             self.body.run(state, (*state, *captured), copied=self.count)
             n += 1
         outs[self.count][...] = n
@@ -112,7 +119,7 @@ class While(_Nested):
         return tuple(next(found) if w else None for w in wanted)
 
 
-class WhileGrad(_Nested):
+class WhileGrad(Nested):
     """The gradient of `While`: runs the iterations again, keeps the state before each, and carries the gradient back.
 
     Inputs: number of iterations, gradients of the floating state, then the inputs of `While`. Outputs: the gradients of
@@ -121,16 +128,23 @@ class WhileGrad(_Nested):
 
     body: Block
     gradient: Block
-    count: int
+    count: Length
     wanted: tuple[bool, ...]
 
     def infer(self, n: Spec, *ins: Spec) -> tuple[Spec, ...] | Spec:
-        inputs = ins[len(ins) - len(self.wanted) :]
-        return _one_or_all(tuple(x for x, w in zip(inputs, self.wanted, strict=True) if w))
+        gs, inputs = ins[: -len(self.wanted)], ins[-len(self.wanted) :]
+        self.body.check_inputs(name := "gradient of while_loop", inputs)
+        self.gradient.check_inputs(name, ins)
+        made = tuple(x for x, w in zip(inputs, self.wanted, strict=True) if w)
+        floats = tuple(x for x, w in zip(inputs[: self.count], self.wanted, strict=False) if w)
+        if (n, gs, self.gradient.specs, self.body.specs) != (Spec((), int64), floats, made, inputs[: self.count]):
+            raise ShapeError(f"{name}: its body and its gradient do not fit the state and what is read beside it")
+        return _one_or_all(made)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         floats = sum(self.wanted[: self.count])
         gs, state, captured = self._parts(ins[1:])
+        take_steps(max(0, int(ins[0])), sum(s.nbytes for s in state))
         states = [state]
         for _ in range(int(ins[0]) - 1):
             states.append(tuple(empty(s.shape, s.dtype) for s in state))
@@ -172,7 +186,7 @@ class WhileGrad(_Nested):
         return _one_or_all((*gs, *filled))
 
 
-class Call(_Nested):
+class Call(Nested):
     """The outputs of a traced function, run as a program; with gradients also the number of the call.
 
     wanted   the inputs that may need gradients
@@ -181,9 +195,12 @@ class Call(_Nested):
 
     block: Block
     wanted: tuple[bool, ...]
-    copied: int
+    copied: Length
 
     def infer(self, *ins: Spec) -> tuple[Spec, ...] | Spec:
+        self.block.check_inputs("call", ins)
+        if len(self.wanted) != len(ins) or self.copied > len(ins):
+            raise ShapeError(f"call: wanted {self.wanted} and copied {self.copied} for {len(ins)} inputs")
         if not any(self.wanted):
             return _one_or_all(self.block.specs)
         return (*self.block.specs, Spec((), int64))
@@ -227,6 +244,8 @@ class Print(Op):
     vjp = not_differentiable("it gives a constant")
 
     def infer(self, *xs: Spec) -> Spec:
+        if len(self.texts) != len(xs) + 1:
+            raise ShapeError(f"print: {len(self.texts)} texts around {len(xs)} values; expected one more")
         return Spec((), bool_)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
-import sys
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
+from pdl.dims import Dim
 from pdl.dtype import ALL, Array
 from pdl.errors import PdlError
+from pdl.ops.attributes import from_json, kinds
 from pdl.ops.base import OPS, Op, find_op
 from pdl.program import Program, verify
 from pdl.runtime.strict import check, check_keys, fault, kind
@@ -19,7 +18,8 @@ from pdl.tensor import Tensor
 MAX_RANK, MAX_NAME = 16, 512
 MAX_VALUE = 2**33  # bytes of one array, at the sizes that the file gives as an example
 MAX_SIZE = 2**24  # of an axis that is known at run time, in the example
-MAX_INTEGER = 2**48  # in an attribute; masks and seeds of 64 bits appear in training only
+MAX_INTEGER = 2**48  # in a shape
+_CONTENTS: dict[str, Any] = {"dtype": ALL, "float": ("inf", "-inf", "nan")}
 _PARTS: dict[str, type | tuple[type, ...]] = {
     "name": str, "sizes": dict, "inputs": list, "captures": list, "nodes": list, "outputs": list, "effects": list,
 }  # fmt: skip
@@ -66,7 +66,7 @@ def _check_program(data: dict[str, Any], source: str, where: str) -> None:
             check(len(value["name"] or "") <= MAX_NAME, source, f"{where}: {part}", "a name that is too long")
             _check_spec([value["shape"], value["dtype"]], source, f"{where}: {part}")
     for number, node in enumerate(data["nodes"]):
-        _check_node(node, source, f"{where}: node {number}")
+        _check_node(node, data["sizes"], source, f"{where}: node {number}")
     _check_refs(data["outputs"], source, f"{where}: outputs")
     check(None not in data["outputs"], source, f"{where}: outputs", "an output that is nothing")
 
@@ -88,7 +88,7 @@ def _check_refs(refs: Any, source: str, where: str) -> None:
     check(good, source, where, "expected a list of numbers of values")
 
 
-def _check_node(node: Any, source: str, where: str) -> None:
+def _check_node(node: Any, sizes: Mapping[str, int], source: str, where: str) -> None:
     check(isinstance(node, dict), source, where, f"expected an object, found {kind(node)}")
     name = node.get("op")
     op = find_op(name) if isinstance(name, str) else None
@@ -100,81 +100,43 @@ def _check_node(node: Any, source: str, where: str) -> None:
     check(isinstance(outs, list) and outs, source, where, "it lacks its outputs")
     for spec in outs:
         _check_spec(spec, source, f"{where}: out")
-    hints = attributes(op)  # type: ignore[arg-type]
+    allowed = kinds(op)  # type: ignore[arg-type]
     check(op.cpu is not Op.cpu or op.view is not None, source, where, "its results have no size known beforehand")
     given = {key: value for key, value in node.items() if key not in ("op", "in", "out")}
-    unknown = given.keys() - hints.keys()
-    check(not unknown, source, where, f"has the attribute {_few(unknown)}, known are {', '.join(hints) or 'none'}")
+    unknown = given.keys() - allowed.keys()
+    check(not unknown, source, where, f"has the attribute {_few(unknown)}, known are {', '.join(allowed) or 'none'}")
     missing = [field for field in op.fields if field not in given and field not in op.defaults]
     check(not missing, source, where, f"lacks the attribute {_few(missing)}")
     for key, value in given.items():
-        good = _fits(value, hints[key], source, where)
-        check(good, source, where, f"{key} is {str(value)[:60]!r}, expected {ast.unparse(hints[key])}")
+        good = allowed[key].holds(_value(value, sizes, source, where))
+        check(good, source, where, f"{key} is {str(value)[:60]!r}, expected {allowed[key].text}")
 
 
-@cache
-def attributes(op: type[Op]) -> dict[str, ast.expr]:
-    """Attribute -> its annotation, read and never evaluated."""
-    found: dict[str, ast.expr] = {}
-    for cls in reversed(op.__mro__):
-        for name, text in cls.__dict__.get("__annotations__", {}).items():  # noqa: RUF063 (inspect is slow to load)
-            if name in op.fields:
-                found[name] = _annotation(text, cls.__module__)
-    return found
-
-
-def _annotation(text: str, module: str) -> ast.expr:
-    """The expression of an annotation; an alias of its module (``Key = "tuple[...]"``) is followed."""
-
-    class Follow(ast.NodeTransformer):
-        def visit_Name(self, node: ast.Name) -> ast.expr:
-            alias = getattr(sys.modules[module], node.id, None)
-            return _annotation(alias, module) if isinstance(alias, str) else node
-
-        def visit_Constant(self, node: ast.Constant) -> ast.expr:
-            return _annotation(node.value, module) if isinstance(node.value, str) else node
-
-    return Follow().visit(ast.parse(text, mode="eval").body)  # type: ignore[no-any-return]
-
-
-def _fits(value: Any, hint: ast.expr, source: str, where: str) -> bool:
-    """Whether a JSON value may be an attribute of this type; programs inside (branches, loops) are checked."""
-    if isinstance(hint, ast.BinOp):  # A | B
-        return _fits(value, hint.left, source, where) or _fits(value, hint.right, source, where)
-    if isinstance(hint, ast.Constant):
-        return value is None and hint.value is None
-    if isinstance(hint, ast.Subscript):
-        return isinstance(value, list) and _fits_tuple(value, hint.slice, source, where)
-    name = hint.id if isinstance(hint, ast.Name) else ""
-    if isinstance(value, dict):
-        return _fits_object(value, name, source, where)
-    if name == "int":
-        return type(value) is int and abs(value) <= MAX_INTEGER
-    if name in ("float", "Scalar"):
-        return type(value) in ((int, float, bool) if name == "Scalar" else (int, float))
-    return name in ("bool", "str") and type(value).__name__ == name
-
-
-def _fits_tuple(value: list[Any], inner: ast.expr, source: str, where: str) -> bool:
-    """``tuple[T, ...]`` and ``tuple[A, B]``."""
-    kinds = inner.elts if isinstance(inner, ast.Tuple) else [inner]
-    if len(kinds) == 2 and isinstance(kinds[1], ast.Constant) and kinds[1].value is Ellipsis:
-        kinds = [kinds[0]] * len(value)
-    return len(value) == len(kinds) and all(_fits(v, k, source, where) for v, k in zip(value, kinds, strict=True))
-
-
-def _fits_object(value: dict[str, Any], name: str, source: str, where: str) -> bool:
-    """Values that are written as {kind: content}: sizes, dtypes, infinities, programs."""
-    if len(value) != 1:
-        return False
+def _value(value: Any, sizes: Mapping[str, int], source: str, where: str) -> Any:
+    """An attribute as the op will have it; of what stands as {kind: content} the content is checked, and a program
+    inside (a branch, a loop) is only looked at."""
+    if isinstance(value, list):
+        return tuple(_value(v, sizes, source, where) for v in value)
+    if not isinstance(value, dict):
+        return value
+    check(len(value) == 1, source, where, f"an object of {len(value)} keys, expected one")
     ((what, content),) = value.items()
-    if what == "program" and name == "Block":
+    if what == "program":
         check(isinstance(content, dict), source, where, "its inner program is no object")
         _check_program(content, source, f"{where}: inner program")
-        return True
-    allowed = {"int": ("dim",), "DType": ("dtype",), "float": ("float",), "Scalar": ("float",)}
-    good = {"dtype": ALL, "float": ("inf", "-inf", "nan")}.get(what)
-    return what in allowed.get(name, ()) and isinstance(content, str) and (good is None or content in good)
+        return _Program()
+    good = isinstance(content, str) and (what == "dim" or content in _CONTENTS.get(what, ()))
+    check(good, source, where, f"the object {str(value)[:60]}")
+    try:
+        return Dim.parse(content, sizes) if what == "dim" else from_json(value)
+    except (PdlError, ArithmeticError) as error:
+        raise fault(source, where, str(error)) from None
+
+
+class _Program:
+    """Stands for a program inside an attribute until it is built."""
+
+    program = None
 
 
 def _few(names: Any) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
 from pdl.dtype import Array, DType
-from pdl.errors import DtypeError, ShapeError, UsageError
+from pdl.errors import DataError, DtypeError, PdlError, ShapeError, UsageError
 from pdl.kernels import runtime
 
 if TYPE_CHECKING:
@@ -84,7 +85,9 @@ class Session:
         """
         from pdl.runtime.plan import MEMORY, Plans
 
-        engine = Plans(_in_precision(program, precision), memory=MEMORY if memory is None else memory)
+        program = _in_precision(program, precision)
+        with _faults(options.get("bundle"), PdlError):
+            engine = Plans(program, memory=MEMORY if memory is None else memory)
         names = outputs or [f"y{i}" if len(program.outputs) > 1 else "y" for i in range(len(program.outputs))]
         takes = [
             Port(name, v.spec.shape, v.spec.dtype)
@@ -110,13 +113,16 @@ class Session:
         timer   called as timer(node, begin, end) for every node, in seconds of `time.perf_counter`
         """
         arrays = self._arrays(inputs)
-        if self.threads is None:
+        before = None if self.threads is None else runtime.limit_threads(self.threads)
+        try:  # `threads.limit` and `_faults` without the microseconds that context managers take
             made = self.engine(arrays, timer)
-        else:  # `threads.limit` without the microseconds that a context manager takes
-            before = runtime.limit_threads(self.threads)
-            try:
-                made = self.engine(arrays, timer)
-            finally:
+        except PdlError:
+            raise
+        except Exception as error:
+            with _faults(self.bundle):
+                raise error
+        finally:
+            if before is not None:
                 runtime.limit_threads(before)
         return dict(zip(self._names, made, strict=True))
 
@@ -185,6 +191,19 @@ def _of_graph(
         raise UsageError(f"precision={precision!r}: this model is an ONNX graph traced at run time, which runs in fp32")
     engine = Graphs(Graph.from_dict(graph, weights), memory=MEMORY if memory is None else memory)
     return Session(engine, *engine.ports(), **options)
+
+
+@contextmanager
+def _faults(bundle: Bundle | None, *explained: type[Exception]) -> Iterator[None]:
+    """What the program of a bundle runs into as a DataError that names the file: what nobody explains, and errors of
+    the classes in `explained`."""
+    try:
+        yield
+    except Exception as error:
+        if bundle is None or (isinstance(error, PdlError) and not isinstance(error, explained)):
+            raise
+        said = str(error) if isinstance(error, PdlError) else f"{type(error).__name__}: {error}"
+        raise DataError(f"{bundle.source}: its program cannot be run ({said}); export it again") from error
 
 
 def _in_precision(program: Program, precision: str) -> Program:

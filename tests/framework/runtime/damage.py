@@ -115,8 +115,8 @@ def edit_attribute(rng: np.random.Generator, data: bytes) -> bytes:
 
 def swap_op(rng: np.random.Generator, data: bytes) -> bytes:
     """Another op in the place of one, with the attributes that it wants."""
+    from pdl.ops.attributes import kinds
     from pdl.ops.base import OPS
-    from pdl.runtime.checked import attributes
 
     members = contents(data)
     tree = json.loads(members["program.json"])
@@ -125,15 +125,15 @@ def swap_op(rng: np.random.Generator, data: bytes) -> bytes:
     node = tree["program"]["nodes"][rng.integers(len(tree["program"]["nodes"]))]
     name = sorted(OPS)[rng.integers(len(OPS))]
     plain: dict[str, list[Any]] = {
-        "int": [0, 1, 2, -1, 9],
-        "float": [0.5, -1.0],
-        "bool": [True, False],
-        "str": ["relu", "x"],
+        "a whole number": [0, 1, 2, -1, 9],
+        "a number": [0.5, -1.0],
+        "True or False": [True, False],
+        "text": ["relu", "x"],
     }
     given: dict[str, Any] = {}
-    for key, hint in attributes(OPS[name]).items():  # type: ignore[arg-type]
-        word = getattr(hint, "id", "")
-        options = plain.get(word, [[1, 1], [2, 2], [0, 1], [1], [[1, 1], [1, 1]], None, {"dtype": "float32"}, []])
+    others: list[Any] = [[1, 1], [2, 2], [0, 1], [1], [[1, 1], [1, 1]], None, {"dtype": "float32"}, []]
+    for key, kind in kinds(OPS[name]).items():
+        options = next((values for text, values in plain.items() if kind.text.startswith(text)), others)
         given[key] = options[rng.integers(len(options))]
     node_in, node_out = node["in"], node["out"]
     node.clear()
