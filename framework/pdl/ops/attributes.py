@@ -158,9 +158,3 @@ def from_json(value: Any) -> Any:
         ((kind, inner),) = value.items()
         return JSON_KINDS[kind](inner)
     return tuple(from_json(v) for v in value) if isinstance(value, list) else value
-
-
-__all__ = [
-    "JSON_KINDS", "AboveZero", "Axis", "Byte", "Cells", "Int64", "Kind", "Length", "LengthOrRest", "Offset",
-    "Probability", "Reduced", "Step", "Width", "from_json", "frozen", "kinds", "to_json",
-]  # fmt: skip
