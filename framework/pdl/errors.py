@@ -5,6 +5,14 @@ A message says what is wrong, where, with which values, and what to do about it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+
+def listed(names: Iterable[object], most: int = 8) -> str:
+    """Names in a message, no more than the first few, each cut at 60 characters: `a, b, ...`."""
+    shown = [str(name)[:60] for name in names]
+    return ", ".join(shown[:most]) + (", ..." if len(shown) > most else "")
+
 
 class PdlError(Exception):
     """Any trouble that pdl explains itself; the CLI prints the message and no traceback."""

@@ -39,6 +39,14 @@ def hash_buckets(values: Any, buckets: int, *, seed: int = 0) -> Array:
     return _of_strings(offsets, np.frombuffer(b"".join(encoded), np.uint8), buckets, seed)
 
 
+def splitmix64(z: Array) -> Array:
+    """The output function of SplitMix64 (Steele, Lea & Flood, "Fast splittable pseudorandom number generators", OOPSLA
+    2014) on numbers uint64 [...]: 64 bits that look random, the same for the same number."""
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
 def _of_numbers(values: Array, buckets: int, seed: int) -> Array:
     out = np.empty(values.size, np.int64)
     kernels.hash_numbers(out, np.ascontiguousarray(values, np.int64).reshape(-1), buckets, seed)

@@ -23,7 +23,7 @@ from types import ModuleType
 from typing import Any
 
 from pdl import packages
-from pdl.errors import ConfigError
+from pdl.errors import ConfigError, listed
 from pdl.hints import is_part
 
 # Where pdl's own parts live; used for suggestions only.
@@ -179,8 +179,7 @@ def _unknown_name(owner: Any, name: str, prefix: str, target: str) -> str:
 def _known(prefix: str, names: list[str]) -> str:
     if not names:
         return ""
-    shown = ", ".join(sorted(names)[:12]) + (", ..." if len(names) > 12 else "")
-    return f"; it has: {shown}"
+    return f"; it has: {listed(sorted(names), 12)}"
 
 
 def _public_paths() -> list[str]:

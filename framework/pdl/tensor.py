@@ -72,15 +72,14 @@ def no_grad(function: Callable[..., Any] | None = None) -> Any:
 
 
 class HookHandle:
-    """Returned by `Tensor.register_hook`; `remove()` takes the hook off again."""
+    """Returned by `register_hook` and the like; `remove()` takes the hook off again."""
 
-    def __init__(self, hooks: list[Hook], hook: Hook) -> None:
-        self._hooks, self._hook = hooks, hook
+    def __init__(self, remove: Callable[[], object]) -> None:
+        self._remove = remove
 
     def remove(self) -> None:
         """Take the hook off; a second call does nothing."""
-        if self._hook in self._hooks:
-            self._hooks.remove(self._hook)
+        self._remove()
 
 
 class TapeNode(Protocol):
@@ -231,7 +230,12 @@ class Tensor:
         else:
             hooks = self._hooks = [] if self._hooks is None else self._hooks
         hooks.append(hook)
-        return HookHandle(hooks, hook)
+
+        def remove() -> None:
+            if hook in hooks:
+                hooks.remove(hook)
+
+        return HookHandle(remove)
 
     # -- Python protocols ------------------------------------------------------------------------------------------
     def __len__(self) -> int:

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from pdl.hashing import splitmix64
+
 _MASK = (1 << 64) - 1
 _STEP = 0x9E3779B97F4A7C15
 _M1 = 0xBF58476D1CE4E5B9
@@ -26,14 +28,6 @@ def _mix(z: int) -> int:
     z = ((z ^ (z >> 30)) * _M1) & _MASK
     z = ((z ^ (z >> 27)) * _M2) & _MASK
     return z ^ (z >> 31)
-
-
-def _mix_array(z: np.ndarray) -> np.ndarray:
-    """The same on an array of uint64."""
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(_M1)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(_M2)
-    out: np.ndarray = z ^ (z >> np.uint64(31))
-    return out
 
 
 def _stream_step(stream: int | str) -> int:
@@ -107,7 +101,7 @@ class BatchRandom:
 
     def __init__(self, seed: int, epoch: int, indices: Sequence[int] | np.ndarray) -> None:
         index = np.asarray(indices, np.int64).view(np.uint64)
-        self._keys = _mix_array(np.uint64(_root(seed, epoch)) + index * np.uint64(_STEP))
+        self._keys = splitmix64(np.uint64(_root(seed, epoch)) + index * np.uint64(_STEP))
         self._count = 0
 
     def __len__(self) -> int:
@@ -120,13 +114,13 @@ class BatchRandom:
     def fork(self, stream: int | str) -> BatchRandom:
         """See `SampleRandom.fork`."""
         rng = BatchRandom.__new__(BatchRandom)
-        rng._keys, rng._count = _mix_array(self._keys ^ np.uint64(_stream_step(stream))), 0
+        rng._keys, rng._count = splitmix64(self._keys ^ np.uint64(_stream_step(stream))), 0
         return rng
 
     def bits(self) -> np.ndarray:
         """64 random bits for each sample: uint64 [N]."""
         self._count += 1
-        return _mix_array(self._keys + np.uint64((self._count * _STEP) & _MASK))
+        return splitmix64(self._keys + np.uint64((self._count * _STEP) & _MASK))
 
     def uniform(self, low: float = 0.0, high: float = 1.0) -> Any:
         """float64 [N] in [low, high)."""

@@ -15,7 +15,7 @@ import numpy as np
 from pdl.dtype import Array, as_dtype, bfloat16, float32, is_floating
 from pdl.errors import UsageError
 from pdl.hints import part
-from pdl.tensor import Tensor, TensorLike, _Tracing
+from pdl.tensor import HookHandle, Tensor, TensorLike, _Tracing
 
 ForwardHook: TypeAlias = "Callable[[Module, tuple[Any, ...], Any], Any]"
 PreHook: TypeAlias = "Callable[[Module, tuple[Any, ...]], Any]"
@@ -51,18 +51,6 @@ class LoadResult(NamedTuple):
 
     missing: list[str]
     unexpected: list[str]
-
-
-class HookHandle:
-    """Returned by the `register_forward_*` methods; `remove()` takes the hook off again."""
-
-    def __init__(self, module: Module, where: str, hook: Callable[..., Any]) -> None:
-        self._module, self._where, self._hook = module, where, hook
-        setattr(module, where, (*getattr(module, where), hook))
-
-    def remove(self) -> None:
-        """Take the hook off; a second call does nothing."""
-        setattr(self._module, self._where, tuple(h for h in getattr(self._module, self._where) if h is not self._hook))
 
 
 @part
@@ -113,11 +101,15 @@ class Module:
 
     def register_forward_hook(self, hook: ForwardHook) -> HookHandle:
         """Call ``hook(module, args, output)`` after every forward; a value other than None replaces the output."""
-        return HookHandle(self, "_forward_hooks", hook)
+        return self._hooked("_forward_hooks", hook)
 
     def register_forward_pre_hook(self, hook: PreHook) -> HookHandle:
         """Call ``hook(module, args)`` before every forward; a value other than None replaces the arguments."""
-        return HookHandle(self, "_forward_pre_hooks", hook)
+        return self._hooked("_forward_pre_hooks", hook)
+
+    def _hooked(self, where: str, hook: Any) -> HookHandle:
+        setattr(self, where, (*getattr(self, where), hook))
+        return HookHandle(lambda: setattr(self, where, tuple(h for h in getattr(self, where) if h is not hook)))
 
     # -- attributes ----------------------------------------------------------------------------------------------------
     def __setattr__(self, name: str, value: Any) -> None:

@@ -11,11 +11,11 @@ import numpy as np
 
 from pdl.dtype import float32
 from pdl.errors import TraceError
-from pdl.nn.module import HookHandle, Module
+from pdl.nn.module import Module
 from pdl.ops.base import Op, Spec
 from pdl.ops.cost import multiply_adds
 from pdl.ops.listeners import observed
-from pdl.tensor import Tensor, no_grad
+from pdl.tensor import HookHandle, Tensor, no_grad
 
 
 @dataclass

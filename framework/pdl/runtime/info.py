@@ -9,6 +9,7 @@ from typing import Any
 
 from pdl import packages
 from pdl.dtype import Array
+from pdl.errors import listed
 from pdl.runtime.bundle import read
 from pdl.runtime.pipeline import describe
 from pdl.runtime.session import of_bundle
@@ -53,7 +54,7 @@ def _requires(distributions: Sequence[str]) -> str:
 
 def _few(names: Sequence[str]) -> str:
     """`5: ant, bee, ...`."""
-    return f"{len(names):,}: {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}"
+    return f"{len(names):,}: {listed(names)}"
 
 
 def _numbers(arrays: Mapping[str, Array]) -> str:

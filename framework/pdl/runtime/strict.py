@@ -6,7 +6,7 @@ import json
 import math
 from typing import Any, NoReturn
 
-from pdl.errors import DataError
+from pdl.errors import DataError, listed
 
 MAX_DEPTH = 64  # of nested lists and objects
 MAX_ITEMS = 2_000_000  # commas and brackets: what bounds the memory of the result
@@ -83,7 +83,7 @@ def check_keys(value: Any, names: dict[str, type | tuple[type, ...]], source: st
     """`value` is an object with exactly these keys, of these types."""
     check(isinstance(value, dict), source, part, f"expected an object with {', '.join(names)}, found {kind(value)}")
     extra, lacks = [n for n in value if n not in names], [n for n in names if n not in value]
-    said = f"has {_few(extra)}, lacks {_few(lacks)} of {', '.join(names)}"
+    said = f"has {listed(extra) or 'nothing'}, lacks {listed(lacks) or 'nothing'} of {', '.join(names)}"
     check(not extra and not lacks, source, part, said)
     for name, wanted in names.items():
         found = value[name]
@@ -107,8 +107,3 @@ def kind(value: Any) -> str:
 def _type_names(wanted: type | tuple[type, ...]) -> str:
     each = wanted if isinstance(wanted, tuple) else (wanted,)
     return " or ".join(dict.fromkeys("null" if t is type(None) else kind(t()) for t in each))
-
-
-def _few(names: Any) -> str:
-    shown = [str(name)[:40] for name in names]
-    return ", ".join(shown[:8]) + (", ..." if len(shown) > 8 else "") or "nothing"

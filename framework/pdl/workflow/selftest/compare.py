@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pdl.errors import listed
+
 TOLERANCE = 1e-4
 """How far numbers may differ, relative to the larger of 1 and the number."""
 
@@ -53,7 +55,7 @@ def _name(answer: Mapping[str, Any]) -> str:
 def _compare(ours: Any, theirs: Any, where: str, found: Differences) -> None:
     if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
         if set(ours) != set(theirs):
-            found.lines.append(f"{where}: has {_few(theirs)}, the run {_few(ours)}")
+            found.lines.append(f"{where}: has {listed(theirs)}, the run {listed(ours)}")
         for key in ours.keys() & theirs.keys():
             _compare(ours[key], theirs[key], f"{where}: {key}", found)
     elif _is_number(ours) and _is_number(theirs):
@@ -78,7 +80,3 @@ def _is_number(value: Any) -> bool:
 
 def _equal(ours: Any, theirs: Any) -> bool:
     return type(ours) is type(theirs) and not _is_list(ours) and bool(ours == theirs)
-
-
-def _few(keys: Mapping[str, Any]) -> str:
-    return ", ".join(list(map(str, keys))[:6]) + (", ..." if len(keys) > 6 else "")

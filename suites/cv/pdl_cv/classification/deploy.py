@@ -14,6 +14,7 @@ from pdl.data.image import Mode, change_mode
 from pdl.data.pipeline import deployed_steps, prepares
 from pdl.dims import Dim
 from pdl.dtype import as_dtype
+from pdl.errors import listed
 from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.ops.base import Spec
@@ -54,7 +55,7 @@ class ClassificationDeployer(Deployer):
 
     def card(self, model: Module) -> Card:
         classes = self.task.classes
-        named = ", ".join(classes[:20]) + (", ..." if len(classes) > 20 else "")
+        named = listed(classes, 20)
         return Card(
             title=f"{type(model).__name__}, {len(classes)} classes",
             summary=f"An image classifier ({self.recipe.model.target}, {_count(model):,} parameters). "

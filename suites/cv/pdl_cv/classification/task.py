@@ -9,7 +9,7 @@ import numpy as np
 
 import pdl
 from pdl import Tensor
-from pdl.errors import ConfigError, DataError, ShapeError
+from pdl.errors import ConfigError, DataError, ShapeError, listed
 from pdl.hints import Range
 from pdl.nn import Module
 from pdl.tensor import no_grad
@@ -89,9 +89,9 @@ class Classification(Task):
             if not self.classes:
                 self.classes = names or _numbered(dataset)
             if names and names != self.classes:
-                expected = f"expected {len(self.classes)} ({_few(self.classes)})"
+                expected = f"expected {len(self.classes)} ({listed(self.classes)})"
                 raise DataError(
-                    f"data.{split}: has {len(names)} classes ({_few(names)}), {expected}; all splits need one list"
+                    f"data.{split}: has {len(names)} classes ({listed(names)}), {expected}; all splits need one list"
                 )
             labels = getattr(dataset, "labels", None)
             if labels is not None and len(labels) and not 0 <= labels.min() <= labels.max() < len(self.classes):
@@ -100,7 +100,7 @@ class Classification(Task):
                     f"(0..{len(self.classes) - 1}); correct the labels, or name all classes in task.classes"
                 )
         if len(self.classes) < 2:
-            have = f"{len(self.classes)} classes ({_few(self.classes)})"
+            have = f"{len(self.classes)} classes ({listed(self.classes)})"
             raise DataError(f"the data has {have}; at least 2 are needed to tell them apart")
 
     def facts(self, recipe: Recipe) -> Mapping[str, Any]:
@@ -139,7 +139,7 @@ class Classification(Task):
         if shape != (1, len(self.classes)):
             raise ConfigError(
                 f"model: {name} gives outputs of shape {shape}, but the data has {len(self.classes)} classes "
-                f"({_few(self.classes)}); set model.num_classes={len(self.classes)}, or leave it out"
+                f"({listed(self.classes)}); set model.num_classes={len(self.classes)}, or leave it out"
             )
 
     def learned_config(self) -> dict[str, Any]:
@@ -176,7 +176,3 @@ def _numbered(dataset: Any) -> list[str]:
     if labels is None or not len(labels):
         raise ConfigError("the data set names no classes; list them in task.classes")
     return [str(i) for i in range(int(labels.max()) + 1)]
-
-
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")

@@ -11,6 +11,7 @@ import numpy as np
 
 from pdl.dims import Dim
 from pdl.dtype import int64
+from pdl.errors import listed
 from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.ops.base import Spec
@@ -52,7 +53,7 @@ class KnowledgeDeployer(Deployer):
 
     def card(self, model: Module) -> Card:
         entities, relations = (self.task.vocabularies[kind] for kind in KINDS)
-        shown = ", ".join(relations.names[:20]) + (", ..." if len(relations) > 20 else "")
+        shown = listed(relations.names, 20)
         sample = self._samples(None)[0]
         return Card(
             title=f"{type(model).__name__}: completion of a knowledge graph",

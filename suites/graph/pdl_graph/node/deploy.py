@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import pdl
+from pdl.errors import listed
 from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.report import Card
@@ -111,7 +112,7 @@ class NodeDeployer(Deployer):
 
     def card(self, model: Module) -> Card:
         task, named = self.task, self.by_name
-        classes = ", ".join(task.classes[:20]) + (", ..." if len(task.classes) > 20 else "")
+        classes = listed(task.classes, 20)
         features = f"from its {self.form.features:,} features and its neighbours"
         ask, command, note = '{"node": "name"}', "--nodes name", ""
         if not named:

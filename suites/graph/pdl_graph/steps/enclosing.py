@@ -9,8 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from pdl.dtype import Array
+from pdl.hashing import splitmix64
 from pdl_graph.ranges import ranges
 
+_STEP = np.uint64(0x9E3779B97F4A7C15)  # of SplitMix64, from one number to the next
 _AT_ONCE = 1 << 23  # entries of the table that finds a node's place in a subgraph
 
 
@@ -126,20 +128,12 @@ def _nodes(graph: Neighbours, pairs: Array, hops: int, max_nodes: int | None, se
 
 def _sampled(owner: Array, nodes: Array, pairs: Array, most: int, seed: int) -> Array:
     """Places, ascending, of at most so many nodes of each pair (`owner`, ascending)."""
-    number = _mixed(np.full(len(nodes), seed, np.uint64))
+    number = splitmix64(np.full(len(nodes), seed, np.uint64) + _STEP)
     for part in (*pairs[owner].T, nodes):
-        number = _mixed(number ^ part.astype(np.uint64))
+        number = splitmix64((number ^ part.astype(np.uint64)) + _STEP)
     order = np.lexsort((number, owner))
     rank = np.arange(len(owner)) - np.searchsorted(owner, owner)
     return np.sort(order[rank < most])
-
-
-def _mixed(x: Array) -> Array:
-    """A random number for each number: the step of SplitMix64 (Steele, Lea & Flood, OOPSLA 2014), uint64."""
-    x = x + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
 
 
 def drnl(row: Array, column: Array, first: Array, count: int) -> Array:

@@ -11,6 +11,7 @@ import numpy as np
 import pdl
 from pdl.dims import Dim
 from pdl.dtype import int64
+from pdl.errors import listed
 from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.ops.base import Spec
@@ -49,7 +50,7 @@ class VariationalDeployer(Deployer):
     def card(self, model: Module) -> Card:
         assert isinstance(model, Ansatz)
         circuit, names = model.circuit, self.task.state_names() or self.task.names
-        states = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+        states = listed(names)
         return Card(
             title=self.task.title(),
             summary=f"The state of a circuit of {circuit.num_qubits} qubits, {len(circuit)} gates and "

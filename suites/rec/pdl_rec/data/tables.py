@@ -18,6 +18,7 @@ import numpy as np
 from pdl import threads
 from pdl.data.faults import DataFault, fault, unreadable
 from pdl.data.store import data_root
+from pdl.errors import listed
 from pdl.suites import suggest
 
 Kind = Literal["token", "float", "time", "text"]
@@ -161,7 +162,7 @@ def read(
     names = list(header) if header is not None else _names(line, separator, quoted)
     for name in columns:
         if name not in names:
-            have = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+            have = listed(names, 12)
             advice = "name the column as the file does, or set separator= (here taken as " + repr(separator) + ")"
             raise fault(table.name, f"no column {name!r}; there are {have}{suggest(name, names)}", advice, line=1)
     first = 1 if header is not None else 2

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pdl.dtype import Array
-from pdl.errors import DataError
+from pdl.errors import DataError, listed
 from pdl.runtime import tables
 from pdl.runtime.fields import part_of
 from pdl.runtime.steps import Input, InputStep, NamesOf, Sample
@@ -73,7 +73,7 @@ class SessionInput(NamesOf, InputStep):
     def _nothing(self, unknown: list[str]) -> str:
         if not unknown:
             return "a session without items: give at least one"
-        shown = ", ".join(unknown[:5]) + (", ..." if len(unknown) > 5 else "")
+        shown = listed(unknown, 5)
         kind = "item" if self.takes in ("session", "row") else self.takes
         which = f"none of the {kind}s {shown} is" if len(unknown) > 1 else f"the {kind} {shown} is not"
         return f"{which} among the {len(self.names):,} that the model knows{suggest(unknown[-1], self.names)}"
