@@ -42,14 +42,8 @@ class CrossEntropyLoss(_Loss):
         self.weight, self.label_smoothing, self.ignore_index = _fixed(weight), label_smoothing, ignore_index
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        return ops.cross_entropy(
-            logits,
-            target,
-            weight=self.weight,
-            label_smoothing=self.label_smoothing,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-        )
+        options = {name: getattr(self, name) for name in self.shown}
+        return ops.cross_entropy(logits, target, weight=self.weight, **options)
 
 
 class NLLLoss(_Loss):

@@ -152,7 +152,7 @@ def by_hand_simnet(m: Any, q: Mapping[str, np.ndarray]) -> np.ndarray:
         return unit_rows(dense(s.layer, np.concatenate([view(s.views[n], values[n]) for n in s.names], axis=1)))
 
     items = {name: getattr(m.fields, f"of_{name}").data for name in m.item_fields}
-    return side(m.query_side, q) @ side(m.item_side, items).T
+    return side(m.user_tower, q) @ side(m.item_tower, items).T
 
 
 def by_hand_tagspace(m: Any, q: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import pdl
-from pdl.hints import Range
 from pdl.tensor import Tensor
-from pdl_graph.models.knowledge import KnowledgeModel, complex_product
+from pdl_graph.models.distmult import DistMult
+from pdl_graph.models.knowledge import complex_product
 
 
-class ComplEx(KnowledgeModel):
+class ComplEx(DistMult):
     """DistMult with complex numbers, so that the two directions of a relation may differ: Trouillon et al., "Complex
     embeddings for simple link prediction", arXiv 1606.06357.
 
@@ -18,24 +16,10 @@ class ComplEx(KnowledgeModel):
 
     A query about heads has t conj(r) for its vector.
 
-    scale   initial values U(-scale, scale)
-    dim, reciprocal and sparse are those of `KnowledgeModel`: there are dim / 2 complex numbers.
+    Arguments are those of `DistMult`; dim is even: there are dim / 2 complex numbers.
     """
 
     paired = True
-
-    def __init__(
-        self,
-        num_entities: Annotated[int, Range(1)] | None = None,
-        num_relations: Annotated[int, Range(1)] | None = None,
-        *,
-        dim: Annotated[int, Range(2)] = 200,
-        scale: Annotated[float, Range(above=0)] = 0.1,
-        reciprocal: bool = False,
-        sparse: bool = True,
-    ) -> None:
-        super().__init__(num_entities, num_relations, dim, dim, reciprocal, sparse)
-        self.draw(scale)
 
     def inverse(self, relation: Tensor, sign: Tensor) -> Tensor:
         half = self.dim // 2

@@ -40,10 +40,22 @@ class Encoding(Protocol):
 class Clicks:
     """What both forms share: the file, the rows of a split, and what turns them into arrays."""
 
-    def __init__(self, sources: Sequence[Source], split: str | None, ratios: Mapping[str, float] | None, seed: int,
-                 join: Mapping[str, str | Path] | None, rows: int | None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        path: str | Path | Sequence[str | Path],
+        *,
+        split: str | None = None,
+        form: Form = "csv",
+        names: Sequence[str] | None = None,
+        separator: str | None = None,
+        ratios: Mapping[str, float] | None = None,
+        seed: Annotated[int, Range(0)] = 0,
+        join: Mapping[str, str | Path] | None = None,
+        rows: Annotated[int, Range(1)] | None = None,
+    ) -> None:
         owner = type(self).__name__
-        self.sources, self.source = list(sources), sources[0]
+        self.sources = _sources(path, form, names, separator)
+        self.source = self.sources[0]
         self.split, self.seed, self.limit = split, seed, rows
         self.ratios = None if ratios is None else check_ratios(owner, ratios)
         if self.ratios is not None and split not in self.ratios:
@@ -154,22 +166,7 @@ class ClickFile(Clicks, Dataset):
     What the columns mean is said by the task's fields; it binds them.
     """
 
-    def __init__(
-        self,
-        path: str | Path | Sequence[str | Path],
-        *,
-        split: str | None = None,
-        form: Form = "csv",
-        names: Sequence[str] | None = None,
-        separator: str | None = None,
-        ratios: Mapping[str, float] | None = None,
-        seed: Annotated[int, Range(0)] = 0,
-        join: Mapping[str, str | Path] | None = None,
-        rows: Annotated[int, Range(1)] | None = None,
-    ) -> None:
-        sources = _sources(path, form, names, separator)
-        super().__init__(sources, split, ratios, seed, join, rows)
-        self._arrays: dict[str, np.ndarray] | None = None
+    _arrays: dict[str, np.ndarray] | None = None
 
     @cached_property
     def table(self) -> Columns:
@@ -251,8 +248,8 @@ class ClickStream(Clicks, IterableDataset):
         rows: Annotated[int, Range(1)] | None = None,
         buffer: Annotated[int, Range(1)] = 1 << 17,
     ) -> None:
-        sources = _sources(path, form, names, separator)
-        super().__init__(sources, split, ratios, seed, join, rows)
+        table: dict[str, Any] = {"form": form, "names": names, "separator": separator, "join": join, "rows": rows}
+        super().__init__(path, split=split, ratios=ratios, seed=seed, **table)
         self.buffer = buffer
 
     def buffers(self, skip: int = 0) -> Iterator[dict[str, np.ndarray]]:

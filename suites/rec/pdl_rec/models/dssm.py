@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Annotated, ClassVar
-
-import numpy as np
+from typing import Annotated
 
 import pdl
 from pdl.errors import ConfigError
 from pdl.hints import Range
 from pdl.nn import Linear, Module, ModuleList, init
 from pdl.tensor import Tensor
-from pdl_rec.models.matching import Bags, Fields, ItemFields, Query, TwoTower, inferred, unit
+from pdl_rec.models.matching import Bags, Fields, FieldTowers, unit
 
 
-class DSSM(TwoTower):
+class DSSM(FieldTowers):
     """Huang et al., "Learning deep structured semantic models for web search using clickthrough data", CIKM 2013: bags
     of words (or of their letter trigrams: `trigrams` of the task) of a query and of a document go through towers of
     tanh layers; the score is gamma cos(query, document), trained by softmax over sampled documents.
@@ -27,8 +25,6 @@ class DSSM(TwoTower):
     dim       width of the last layer; layers: of those before it
     gamma     the smoothing factor of the softmax (equation 5)
     """
-
-    reads: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -43,32 +39,17 @@ class DSSM(TwoTower):
         dim: Annotated[int, Range(1)] = 64,
         gamma: Annotated[float, Range(above=0)] = 10.0,
     ) -> None:
-        num_items = inferred("DSSM", num_items=num_items)
-        self.num_items, self.scale = num_items, gamma
-        self.user_fields, self.item_fields = dict(user_fields or {}), dict(item_fields or {})
-        self.history, self.identity = history, identity
-        of_users = {**self.user_fields, **({"history": (num_items + 1, 1)} if history else {})}
-        of_items = {**self.item_fields, **({"item": (num_items + 1, 1)} if identity else {})}
+        super().__init__(num_items, user_fields, item_fields, history)
+        self.identity, self.scale = identity, gamma
+        of_users = self.of_users()
+        of_items = {**self.item_fields, **({"item": (self.num_items + 1, 1)} if identity else {})}
         if not of_users or not of_items:
             raise ConfigError(
                 "model: DSSM needs something to read on both sides; name fields in task.user_fields and "
                 "task.item_fields, or set history and identity"
             )
-        self.fields = ItemFields(num_items, self.item_fields)
         self.user_tower = _Tower(of_users, word_dim, layers, dim)
         self.item_tower = _Tower(of_items, word_dim, layers, dim)
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return (*(("history",) if self.history else ()), *self.user_fields)
-
-    def fill(self, values: Mapping[str, np.ndarray]) -> None:
-        """Set the features of the items: {field: int64 [num_items + 1, L]}."""
-        self.fields.fill(values)
-
-    def user_vectors(self, query: Query) -> Tensor:
-        made: Tensor = self.user_tower(query)
-        return made
 
     def item_vectors(self, items: Tensor | None = None) -> Tensor:
         values = self.fields(items)

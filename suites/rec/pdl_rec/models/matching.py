@@ -155,6 +155,43 @@ class ItemFields(Module):
         return tables if items is None else {name: pdl.take(table, items, axis=0) for name, table in tables.items()}
 
 
+class FieldTowers(TwoTower):
+    """Base of the models that know users and items by fields alone, each side through a tower that maps {field: int64
+    [..., L]} to vectors [..., C]. `history`: the items that a user had before are one field more."""
+
+    reads: ClassVar[tuple[str, ...]] = ()
+    user_tower: Module
+    item_tower: Module
+
+    def __init__(
+        self, num_items: int | None, user_fields: Fields | None, item_fields: Fields | None, history: bool
+    ) -> None:
+        self.num_items = inferred(type(self).__name__, num_items=num_items)
+        self.user_fields, self.item_fields = dict(user_fields or {}), dict(item_fields or {})
+        self.history = history
+        self.fields = ItemFields(self.num_items, self.item_fields)
+
+    def of_users(self) -> Fields:
+        """The fields that the tower of users reads."""
+        return {**self.user_fields, **({"history": (self.num_items + 1, 1)} if self.history else {})}
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (*(("history",) if self.history else ()), *self.user_fields)
+
+    def fill(self, values: Mapping[str, np.ndarray]) -> None:
+        """Set the features of the items: {field: int64 [num_items + 1, L]}."""
+        self.fields.fill(values)
+
+    def user_vectors(self, query: Query) -> Tensor:
+        made: Tensor = self.user_tower(query)
+        return made
+
+    def item_vectors(self, items: Tensor | None = None) -> Tensor:
+        made: Tensor = self.item_tower(self.fields(items))
+        return made
+
+
 def inferred(model: str, **number: int | None) -> int:
     """The one number given by name; ConfigError where neither the recipe nor the data gives it."""
     ((name, value),) = number.items()

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
-
-import numpy as np
+from typing import Annotated, Any, Literal
 
 import pdl
 from pdl.errors import ConfigError
 from pdl.hints import Range
 from pdl.nn import GRU, Conv1d, Embedding, Linear, Module, ModuleDict
 from pdl.tensor import Tensor
-from pdl_rec.models.matching import Fields, ItemFields, Query, TwoTower, inferred, unit
+from pdl_rec.models.matching import Fields, FieldTowers, unit
 
 Encoder = Literal["bow", "cnn", "gru"]
 
 
-class SimNet(TwoTower):
+class SimNet(FieldTowers):
     """Multi-view SimNet, as PaddleRec's `multiview-simnet`: each view of a query (words of one field) and of a document
     (title, ...) has an encoder of its own; the views side by side go through one layer a side; the score is the cosine.
     Trained with a hinge loss: max(0, margin - cos(query, document) + cos(query, other document)).
@@ -27,8 +25,6 @@ class SimNet(TwoTower):
     encoder   of the words of a view. "bow": softsign of their sum; "cnn": tanh of a convolution over `window` words,
               its maximum over places; "gru": the last state
     """
-
-    reads: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -43,37 +39,12 @@ class SimNet(TwoTower):
         window: Annotated[int, Range(1)] = 3,
         dim: Annotated[int, Range(1)] = 64,
     ) -> None:
-        num_items = inferred("SimNet", num_items=num_items)
-        self.num_items, self.history = num_items, history
-        self.user_fields, self.item_fields = dict(user_fields or {}), dict(item_fields or {})
-        of_users = {**self.user_fields, **({"history": (num_items + 1, 1)} if history else {})}
+        super().__init__(num_items, user_fields, item_fields, history)
+        of_users = self.of_users()
         if not of_users or not self.item_fields:
             raise ConfigError("model: SimNet needs views on both sides; name them in task.user_fields and item_fields")
-        self.fields = ItemFields(num_items, self.item_fields)
-        form: dict[str, Any] = {
-            "encoder": encoder,
-            "word_dim": word_dim,
-            "hidden": hidden,
-            "window": window,
-            "dim": dim,
-        }
-        self.query_side, self.item_side = _Side(of_users, **form), _Side(self.item_fields, **form)
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return (*(("history",) if self.history else ()), *self.user_fields)
-
-    def fill(self, values: Mapping[str, np.ndarray]) -> None:
-        """Set the features of the items: {field: int64 [num_items + 1, L]}."""
-        self.fields.fill(values)
-
-    def user_vectors(self, query: Query) -> Tensor:
-        made: Tensor = self.query_side(query)
-        return made
-
-    def item_vectors(self, items: Tensor | None = None) -> Tensor:
-        made: Tensor = self.item_side(self.fields(items))
-        return made
+        form: dict[str, Any] = {"encoder": encoder, "word_dim": word_dim, "hidden": hidden, "window": window}
+        self.user_tower, self.item_tower = (_Side(fields, dim=dim, **form) for fields in (of_users, self.item_fields))
 
 
 class _Side(Module):

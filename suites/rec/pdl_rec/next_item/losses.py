@@ -131,7 +131,26 @@ class CrossEntropy(ItemLoss):
         return total / counted(targets, total)
 
 
-class BPRMax(ItemLoss):
+class _MaxLoss(ItemLoss):
+    """Losses that weigh the candidates j by s, the softmax of r = f(score)."""
+
+    def __init__(
+        self, negatives: int, in_batch: bool, sample_alpha: float, final_activation: Activation, slope: float
+    ) -> None:
+        super().__init__(negatives, in_batch, sample_alpha)
+        self.final_activation, self.slope = final_activation, slope
+
+    def weighted_contest(
+        self, model: SequenceModel, sessions: Tensor, targets: Tensor, sampled: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """r of the targets [M, 1] and of the candidates [M, J], and s [M, J]."""
+        positive, scores, out = self.contest(model, sessions, targets, self.candidates(targets, sampled))
+        own = pdl.expand_dims(activated(positive, self.final_activation, self.slope), axis=1)
+        others = activated(scores, self.final_activation, self.slope)
+        return own, others, pdl.softmax(pdl.where(out, NEVER, others), axis=1)
+
+
+class BPRMax(_MaxLoss):
     """-ln sum_j s_j sigmoid(r_i - r_j) + bpreg sum_j s_j r_j^2: r = f(score), i the target, s the softmax of r over the
     candidates j. Hidasi & Karatzoglou, arXiv 1706.03847.
 
@@ -150,14 +169,11 @@ class BPRMax(ItemLoss):
         final_activation: Activation = "elu",
         slope: Annotated[float, Range(0)] = 0.5,
     ) -> None:
-        super().__init__(negatives, in_batch, sample_alpha)
-        self.bpreg, self.final_activation, self.slope = bpreg, final_activation, slope
+        super().__init__(negatives, in_batch, sample_alpha, final_activation, slope)
+        self.bpreg = bpreg
 
     def __call__(self, model: SequenceModel, sessions: Tensor, targets: Tensor, sampled: Tensor | None) -> Tensor:
-        positive, scores, out = self.contest(model, sessions, targets, self.candidates(targets, sampled))
-        own = pdl.expand_dims(activated(positive, self.final_activation, self.slope), axis=1)
-        others = activated(scores, self.final_activation, self.slope)
-        weight = pdl.softmax(pdl.where(out, NEVER, others), axis=1)
+        own, others, weight = self.weighted_contest(model, sessions, targets, sampled)
         won = pdl.sum(weight * pdl.sigmoid(own - others), axis=1)
         rows = -pdl.log(won + 1e-24)
         if self.bpreg:
@@ -165,7 +181,7 @@ class BPRMax(ItemLoss):
         return mean_of(rows, targets)
 
 
-class TOP1Max(ItemLoss):
+class TOP1Max(_MaxLoss):
     """sum_j s_j (sigmoid(r_j - r_i) + sigmoid(r_j^2)), names as in `BPRMax`. Hidasi & Karatzoglou, arXiv 1706.03847."""
 
     def __init__(
@@ -177,14 +193,10 @@ class TOP1Max(ItemLoss):
         final_activation: Activation = "tanh",
         slope: Annotated[float, Range(0)] = 0.5,
     ) -> None:
-        super().__init__(negatives, in_batch, sample_alpha)
-        self.final_activation, self.slope = final_activation, slope
+        super().__init__(negatives, in_batch, sample_alpha, final_activation, slope)
 
     def __call__(self, model: SequenceModel, sessions: Tensor, targets: Tensor, sampled: Tensor | None) -> Tensor:
-        positive, scores, out = self.contest(model, sessions, targets, self.candidates(targets, sampled))
-        own = pdl.expand_dims(activated(positive, self.final_activation, self.slope), axis=1)
-        others = activated(scores, self.final_activation, self.slope)
-        weight = pdl.softmax(pdl.where(out, NEVER, others), axis=1)
+        own, others, weight = self.weighted_contest(model, sessions, targets, sampled)
         lost = pdl.sigmoid(others - own) + pdl.sigmoid(others * others)
         return mean_of(pdl.sum(weight * lost, axis=1), targets)
 
