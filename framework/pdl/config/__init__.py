@@ -10,8 +10,6 @@ which keys, types and ranges it takes is read from its constructor's signature (
 `Literal["a", "b"]`).
 """
 
-from __future__ import annotations
-
 from pdl.config.building import build
 from pdl.config.checks import check, faults, from_dict
 from pdl.config.compose import load

@@ -9,8 +9,6 @@ PDL_HUB names mirrors to look into first: folders and addresses, separated like 
 makes one). PDL_OFFLINE=1 opens no connection. PDL_CACHE is where fetched files go.
 """
 
-from __future__ import annotations
-
 from pdl.hub.cache import cache_dir, place, sha256
 from pdl.hub.copies import mirror
 from pdl.hub.files import folders, resolve

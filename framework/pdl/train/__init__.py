@@ -1,7 +1,5 @@
 """Training: one loop (`Trainer`) that knows a `Task` and nothing of pixels."""
 
-from __future__ import annotations
-
 from pdl.train.assembly import Parts, assemble
 from pdl.train.deployed import Deployed
 from pdl.train.hooks import EarlyStop, Hook

@@ -147,9 +147,13 @@ def flip(images: np.ndarray, axis: int) -> np.ndarray:
     return np.asarray(cv2.flip(rows, 1)).reshape(images.shape)
 
 
+@dataclass(frozen=True)
 class _RandomFlip(ImageBatchTransform):
-    p: float
+    p: Probability = 0.5
     axis = 0
+
+    def __post_init__(self) -> None:
+        number(type(self).__name__, "p", self.p, 0, 1)
 
     def image(self, image: np.ndarray, rng: SampleRandom) -> np.ndarray:
         return flip(image[None], self.axis)[0] if rng.chance(self.p) else image
@@ -166,19 +170,11 @@ class _RandomFlip(ImageBatchTransform):
 class RandomHorizontalFlip(_RandomFlip):
     """Mirror left and right with probability p."""
 
-    p: Probability = 0.5
     axis = 1
-
-    def __post_init__(self) -> None:
-        number("RandomHorizontalFlip", "p", self.p, 0, 1)
 
 
 @dataclass(frozen=True)
 class RandomVerticalFlip(_RandomFlip):
     """Turn upside down with probability p."""
 
-    p: Probability = 0.5
     axis = 0
-
-    def __post_init__(self) -> None:
-        number("RandomVerticalFlip", "p", self.p, 0, 1)

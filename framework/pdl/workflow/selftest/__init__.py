@@ -7,8 +7,6 @@ A recipe's own data is used where it is on this machine, otherwise a stand-in th
 (`Dataset.stand_in`). What a task makes of a recipe to keep it short is said by `Task.smoke_test`. Nothing is fetched.
 """
 
-from __future__ import annotations
-
 from pdl.workflow.selftest.chain import STEPS, Outcome, run
 from pdl.workflow.selftest.tiny import OWN, Cut, Skipped, cut_down
 

@@ -1,8 +1,6 @@
 """Algorithms on circuits: evolution in time, Gibbs states, diagonalisation, autoencoders, learning
 of states and matrices, shadows."""
 
-from __future__ import annotations
-
 from pdl_quantum.algorithms.autoencoder import QuantumAutoencoder
 from pdl_quantum.algorithms.clifford_shadows import CliffordShadow
 from pdl_quantum.algorithms.descent import Fit, descend

@@ -13,8 +13,6 @@ Beside gates a circuit holds measurements, resets, conditions and channels; shot
 `pdl_quantum.ops.circuit` has the same as an op of tensors; `pdl_quantum` what is built of them.
 """
 
-from __future__ import annotations
-
 from pdl_quantum.circuits.angles import Angle, Parameter
 from pdl_quantum.circuits.channels import (
     Channel,

@@ -1,7 +1,5 @@
 """Data sets and problems, by the names that recipes give them."""
 
-from __future__ import annotations
-
 from pdl_quantum.data.atoms import Atoms
 from pdl_quantum.data.combinatorial import CostFunction, MaxCutGraph, PortfolioAssets, TSPCities
 from pdl_quantum.data.digits import Digits

@@ -1,8 +1,6 @@
 """Combinatorial problems as Hamiltonians, and what bit strings say about them: cuts, tours, portfolios;
 chains of spins."""
 
-from __future__ import annotations
-
 from pdl_quantum.problems.base import BinaryProblem
 from pdl_quantum.problems.diagonal import least, table
 from pdl_quantum.problems.edges import Edges, random_graph, random_regular, read_edges
