@@ -59,7 +59,7 @@ class InductiveModel:
     @property
     def parts(self) -> tuple[str, ...]:
         """The inputs of the bundle."""
-        there = {"weight": self.weighted, "attributes": self.form.attributes > 0, "ask": self.kind != "graph"}
+        there = {"weight": self.weighted, "attributes": self.form.attributes > 0, "query": self.kind != "graph"}
         return (*ARRAYS, *(name for name, is_there in there.items() if is_there))
 
     def graph(self, arrays: Mapping[str, Any]) -> GraphBatch:
@@ -110,7 +110,7 @@ class InductiveModel:
             "row": Spec((edges,), int32),
             "weight": Spec((edges,), float32),
             "attributes": Spec((edges, self.form.attributes), float32),
-            "ask": Spec((Dim.symbol("n", 3), *([2] if self.kind == "pair" else [])), int64),
+            "query": Spec((Dim.symbol("n", 3), *([2] if self.kind == "pair" else [])), int64),
         }
         return {name: specs[name] for name in self.parts}
 
@@ -124,7 +124,7 @@ class ByPosition(Module):
     def forward(self, *arrays: Tensor) -> Tensor:
         given = dict(zip(self.inductive.parts, arrays, strict=True))
         found = self.inductive.encode(self.inductive.graph(given))
-        return found if self.inductive.kind == "graph" else self.inductive.answer(found, given["ask"])
+        return found if self.inductive.kind == "graph" else self.inductive.answer(found, given["query"])
 
 
 def own_data(recipe: Recipe) -> Any:
@@ -184,12 +184,12 @@ def synthetic_graph(form: Form) -> Graph:
     return Graph.from_edges(ring, np.roll(ring, 1), 64, directed=False, **about)
 
 
-def bundle_inputs(parts: Sequence[str], graph: GraphBatch, ask: Any) -> list[Tensor]:
+def bundle_inputs(parts: Sequence[str], graph: GraphBatch, query: Any) -> list[Tensor]:
     """A graph and a query as the inputs of a bundle, in their order."""
     a = graph.adjacency
     given = {
         "x": _dense(graph.x), "indptr": a.indptr, "indices": a.indices, "row": a.row,
-        "weight": graph.edge_weight, "attributes": graph.edge_attr, "ask": ask,
+        "weight": graph.edge_weight, "attributes": graph.edge_attr, "query": query,
     }  # fmt: skip
     return [pdl.as_tensor(given[name]) for name in parts]
 

@@ -49,9 +49,9 @@ class NodeTable:
         modules by name that read the vector of the query's (first) node."""
         return Deployment(
             module=TableLookup(self, beside),
-            inputs={"ask": Spec((Dim.symbol("n", 3), 1 if self.kind == "node" else 2), int64)},
+            inputs={"query": Spec((Dim.symbol("n", 3), 1 if self.kind == "node" else 2), int64)},
             outputs=(self.output, *(beside or {})),
-            pre={"ask": [{"step": "nodes", "vocabulary": NODES, "kind": self.kind}]},
+            pre={"query": [{"step": "nodes", "vocabulary": NODES, "kind": self.kind}]},
             post={self.output: [dict(step) for step in self.post]},
             samples=self.samples(),
             labels=self.labels,
@@ -74,9 +74,9 @@ class TableLookup(Module):
         self.others = ModuleList((beside or {}).values())
         self.register_buffer("vectors", pdl.Tensor(np.ascontiguousarray(table.vectors, np.float32)))
 
-    def forward(self, ask: Tensor) -> Any:
-        answer = self.table.answer(self.vectors, ask)
-        rows = pdl.take(self.vectors, ask[:, 0]) if self.others else None
+    def forward(self, query: Tensor) -> Any:
+        answer = self.table.answer(self.vectors, query)
+        rows = pdl.take(self.vectors, query[:, 0]) if self.others else None
         return (answer, *(other(rows) for other in self.others)) if self.others else answer
 
 

@@ -135,7 +135,7 @@ def bundled(place: Path, graph: Path) -> Path:
     n, e, k = Dim.symbol("nodes", 5), Dim.symbol("edges", 7), Dim.symbol("n", 3)
     inputs = {
         "x": Spec((n, 2), float32), "indptr": Spec((n + 1,), int64), "indices": Spec((e,), int32),
-        "row": Spec((e,), int32), "ask": Spec((k,), int64),
+        "row": Spec((e,), int32), "query": Spec((k,), int64),
     }  # fmt: skip
     steps = {name: [{"step": "graph", "part": name, "kind": "node", "features": 2}] for name in inputs}
     write(
@@ -170,7 +170,7 @@ NODE = {"step": "graph", "kind": "node", "features": 2}
 
 
 def test_flags_become_queries(tmp_path: Path) -> None:
-    step = made_pipeline({"ask": [{**NODE, "part": "ask"}]}).input
+    step = made_pipeline({"query": [{**NODE, "part": "query"}]}).input
     assert [flag.name for flag in step.flags] == ["--nodes", "--new-graph"]
     found = step.from_flags({"--nodes": ["x,y", '"a,b"'], "--new-graph": ["g"]})
     assert [each.name for each in found] == ["x", "y", "a,b"]
@@ -180,7 +180,7 @@ def test_flags_become_queries(tmp_path: Path) -> None:
         step.from_flags({"--nodes": [""]})
     with pytest.raises(UsageError, match="--new-graph is given 2 times"):
         step.from_flags({"--new-graph": ["g", "h"]})
-    pairs = made_pipeline({"ask": [{**NODE, "kind": "pair", "part": "ask"}]}).input
+    pairs = made_pipeline({"query": [{**NODE, "kind": "pair", "part": "query"}]}).input
     file = tmp_path / "pairs.csv"
     file.write_text("source,target\na,b\nb,c\n")
     found = pairs.from_flags({"--pairs": [str(file), "x:y"], "--new-graph": [str(tmp_path)]})
@@ -192,9 +192,10 @@ def test_flags_become_queries(tmp_path: Path) -> None:
 
 def test_a_run_has_a_graph_of_its_own(tmp_path: Path) -> None:
     own = GraphFolder.read(folder(tmp_path))
-    steps = made_pipeline({"ask": [{**NODE, "part": "ask"}]}, {"y": [{"step": "top"}]}, memory={"graph": lambda: own})
-    assert steps.prepare("z")["ask"].tolist() == 2
-    assert steps.prepare({"node": "y"})["ask"].tolist() == 1
+    query, answer = {"query": [{**NODE, "part": "query"}]}, {"y": [{"step": "top"}]}
+    steps = made_pipeline(query, answer, memory={"graph": lambda: own})
+    assert steps.prepare("z")["query"].tolist() == 2
+    assert steps.prepare({"node": "y"})["query"].tolist() == 1
     answer = Answer(steps.finish({"y": np.array([0.25, 0.75])}, Sample()), ("y",))
     svg = steps.draw("y", answer).svg
     assert "y: 1  75.0%" in svg

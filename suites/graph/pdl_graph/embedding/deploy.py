@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SIMILARITY, SCORES, LOGIT = "similarity", "scores", "logit"
 EDGE, POST = ["edge"], ({"step": "probabilities"},)
-NEAREST: dict[str, Any] = {"vocabulary": NODES, "k": 10, "exclude": "ask", "one": "node", "many": "nodes"}
+NEAREST: dict[str, Any] = {"vocabulary": NODES, "k": 10, "exclude": "query", "one": "node", "many": "nodes"}
 PAIR_PROTOCOL = (
     "Areas under curves over the edges of a split and as many pairs without an edge (ties count a half). Vectors were "
     "learned of the training edges alone, and a logistic regression on those of two nodes of these edges and as many "
@@ -76,13 +76,13 @@ class EmbeddingDeployer(Deployer):
         what = (
             "The probability of an edge between two nodes" if self._pairs else "The nodes most like a node, by cosine"
         )
-        ask, command = ('{"pair": ["a", "b"]}', "--pairs a:b") if self._pairs else ('"a"', "--nodes a")
+        query, command = ('{"pair": ["a", "b"]}', "--pairs a:b") if self._pairs else ('"a"', "--nodes a")
         return Card(
             title=f"{type(model).__name__}: vectors of {len(self.task.vocabularies[NODES]):,} nodes",
             summary=f"{what}, for the nodes of its own graph, by name ({self.recipe.model.target}, {model.dim} numbers "
             "a node).",
             protocol=PAIR_PROTOCOL if self._pairs else LABEL_PROTOCOL,
-            use=f'    session = pdl.runtime.load("model.pdl")\n    session({ask})\n\n'
+            use=f'    session = pdl.runtime.load("model.pdl")\n    session({query})\n\n'
             f"or `pdl predict model.pdl {command}`.",
             data=self.learned_from,
         )
@@ -92,11 +92,11 @@ class EmbeddingDeployer(Deployer):
         return f"--nodes {shlex.quote(csv_line(self.task.vocabularies[NODES].names[:2]))}"
 
 
-def nearest(vectors: Tensor, ask: Tensor) -> Tensor:
+def nearest(vectors: Tensor, query: Tensor) -> Tensor:
     """Cosines of the vectors of nodes, rows int64 [n, 1], with all: [n, N + 1]; 0 for row 0."""
     lengths = pdl.sqrt(pdl.maximum(pdl.square(vectors).sum(axis=1, keepdims=True), 1e-12))
     units = vectors / lengths
-    return pdl.matmul(pdl.take(units, ask[:, 0]), pdl.swapaxes(units, 0, 1))
+    return pdl.matmul(pdl.take(units, query[:, 0]), pdl.swapaxes(units, 0, 1))
 
 
 def deployed_logits(model: Any, batch: Mapping[str, Any]) -> Tensor:

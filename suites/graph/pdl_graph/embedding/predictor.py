@@ -29,12 +29,12 @@ class NodesAndPairs:
         vocabularies: Mapping[str, Vocabulary],
         top: Mapping[str, Any],
     ) -> None:
-        ask, names, probabilities = NodeOrPair(NODES), TopNames(**top), Probabilities()
-        for each in (ask, names, probabilities):
+        query, names, probabilities = NodeOrPair(NODES), TopNames(**top), Probabilities()
+        for each in (query, names, probabilities):
             each.bind(Resources(["edge"], vocabularies))
-        self.pipeline = Pipeline({"ask": [ask]}, {"similarity": [names], "logit": [probabilities]})
+        self.pipeline = Pipeline({"query": [query]}, {"similarity": [names], "logit": [probabilities]})
         self._deployed = {kind: cache(make) for kind, make in deployments.items()}
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Of nodes [n, 1] their similarity to all, of pairs [n, 2] the logit of an edge."""
-        return self._deployed["pair" if inputs["ask"].shape[1] == 2 else "node"]().run(inputs)
+        return self._deployed["pair" if inputs["query"].shape[1] == 2 else "node"]().run(inputs)

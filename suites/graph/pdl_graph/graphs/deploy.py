@@ -50,7 +50,7 @@ class GraphDeployer(Deployer):
             model=model,
             kind="graph",
             encode=lambda graph: model(graph),
-            answer=lambda found, ask: found,
+            answer=lambda found, query: found,
             form=self.form,
             weighted=bool(task.weighted),
             output="scores" if task.kind != "regression" else "values",

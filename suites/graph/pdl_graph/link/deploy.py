@@ -86,14 +86,14 @@ class LinkDeployer(Deployer):
     def card(self, model: Module) -> Card:
         inductive = bool(self.task.features)
         graphs = "any graph whose nodes have such features" if inductive else "the nodes of its own graph, by name"
-        ask = '{"graph": "folder", "pair": ["a", "b"]}' if inductive else '{"pair": ["a", "b"]}'
+        query = '{"graph": "folder", "pair": ["a", "b"]}' if inductive else '{"pair": ["a", "b"]}'
         command = "--new-graph folder --pairs pairs.csv" if inductive else "--pairs pairs.csv"
         return Card(
             title=f"{type(model).__name__}: which nodes are joined",
             summary=f"The probability of an edge between two nodes, for {graphs} ({self.recipe.model.target}). It was "
             "learned with as many edges as pairs without one; among all pairs edges are rarer.",
             protocol=f"{MEASURED} The net sees the training edges alone.",
-            use=f'    session = pdl.runtime.load("model.pdl")\n    session({ask})\n\n'
+            use=f'    session = pdl.runtime.load("model.pdl")\n    session({query})\n\n'
             f"or `pdl predict model.pdl {command}`.",
             data=self.learned_from,
         )
@@ -108,7 +108,7 @@ class LinkDeployer(Deployer):
 def deployed_logits(model: Deployed, task: LinkPrediction, pair: Any) -> pdl.Tensor:
     """What a bundle says of pairs [P, 2]."""
     names = [port.name for port in model.session.inputs]
-    own = names == ["ask"]
+    own = names == ["query"]
     found: pdl.Tensor = model(
         *([pdl.Tensor(np.asarray(pair) + 1)] if own else bundle_inputs(names, task.messages(), pair))
     )

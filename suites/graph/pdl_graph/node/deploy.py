@@ -79,7 +79,7 @@ class NodeDeployer(Deployer):
                 kind="node",
                 names=task.vocabularies[NODES],
                 vectors=with_unknown(self.scores(model)),
-                answer=lambda scores, ask: pdl.take(scores, ask[:, 0]),
+                answer=lambda scores, query: pdl.take(scores, query[:, 0]),
                 output="logits",
                 post=self.post,
                 labels=task.classes,
@@ -114,16 +114,16 @@ class NodeDeployer(Deployer):
         task, named = self.task, self.by_name
         classes = listed(task.classes, 20)
         features = f"from its {self.form.features:,} features and its neighbours"
-        ask, command, note = '{"node": "name"}', "--nodes name", ""
+        query, command, note = '{"node": "name"}', "--nodes name", ""
         if not named:
-            ask, command = '{"graph": "folder", "node": "name"}', "--new-graph folder --nodes name"
+            query, command = '{"graph": "folder", "node": "name"}', "--new-graph folder --nodes name"
             note = " The folder holds edges.csv (source, target) and nodes.csv (id, then the features)."
         return Card(
             title=f"{type(model).__name__}, {len(task.classes)} classes of nodes",
             summary=f"Predicts the class of a node {'of its own graph, by name' if named else features} "
             f"({self.recipe.model.target}). Classes: {classes}.",
             protocol=INDUCTIVE if task.inductive else TRANSDUCTIVE,
-            use=f'    session = pdl.runtime.load("model.pdl")\n    session({ask})\n\n'
+            use=f'    session = pdl.runtime.load("model.pdl")\n    session({query})\n\n'
             f"or `pdl predict model.pdl {command}`.{note}",
             data=self.learned_from,
         )
@@ -140,7 +140,7 @@ class NodeDeployer(Deployer):
 def deployed_scores(model: Deployed, graph: GraphBatch, nodes: Any) -> Tensor:
     """What a bundle says of nodes by number, [B, C]."""
     names = [port.name for port in model.session.inputs]
-    own = names == ["ask"]
+    own = names == ["query"]
     found: Tensor = model(
         *([pdl.Tensor(np.asarray(nodes)[:, None] + 1)] if own else bundle_inputs(names, graph, nodes))
     )

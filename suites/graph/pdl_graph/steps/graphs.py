@@ -21,7 +21,7 @@ from pdl_graph.steps.graph_folder import GraphFolder
 from pdl_graph.steps.queries import NEW_GRAPH, NODES, PAIRS, node_queries, pair_of, pair_queries
 
 KINDS = ("node", "pair", "graph")
-PARTS = ("x", "indptr", "indices", "row", "weight", "attributes", "ask")
+PARTS = ("x", "indptr", "indices", "row", "weight", "attributes", "query")
 TOGETHER = 1 << 14  # queries that are put to a graph at once: what a net computes for it is the same for all of them
 KEPT = 4  # folders that are read once and asked several times
 
@@ -103,20 +103,20 @@ class GraphArrays(InputStep):
         raise NotImplementedError
 
     def query_array(self, item: Any, graph: GraphFolder) -> Array:
-        """The query as an array: the part "ask"."""
-        raise UsageError(f"{self.name}: nothing is asked of a graph but what it is, so there is no part 'ask'")
+        """The query as an array: the part "query"."""
+        raise UsageError(f"{self.name}: nothing is asked of a graph but what it is, so there is no part 'query'")
 
     def parse(self, item: Any, sample: Sample) -> Array:
         if GraphArrays not in sample.memo:
             sample.memo[GraphArrays] = self.graph(item)
         graph: GraphFolder = sample.memo[GraphArrays]
-        return self.query_array(item, graph) if self.part == "ask" else self.form.arrays(graph)[self.part]
+        return self.query_array(item, graph) if self.part == "query" else self.form.arrays(graph)[self.part]
 
     def group(self, array: Array) -> Hashable:
-        return "ask" if self.part == "ask" else id(array)
+        return "query" if self.part == "query" else id(array)
 
     def collate(self, arrays: Sequence[Array]) -> Array:
-        return np.stack(arrays) if self.part == "ask" else arrays[0]
+        return np.stack(arrays) if self.part == "query" else arrays[0]
 
     def random(self, shape: tuple[int, ...], rng: np.random.Generator, sizes: Mapping[str, int]) -> Array:
         """Of a graph in which edges go from any node to any, as many into each."""
@@ -130,9 +130,8 @@ class GraphArrays(InputStep):
 
 
 class GraphInput(GraphArrays):
-    """A graph and a query -> one of the arrays of a net, by `part`: those of `Form.arrays`, shared by all
-    that is asked of a graph together; or "ask", what is asked: the number of a node, int64 [], or of the two of a pair,
-    int64 [2].
+    """A graph and a query -> one of the arrays of a net, by `part`: those of `Form.arrays`, shared by all queries of
+    one graph; or "query": the number of a node, int64 [], or of the two of a pair, int64 [2].
 
     An item is {"graph": folder, "node": name}, {"graph": folder, "pair": [name, name]} or, for nets that tell whole
     graphs apart, {"graph": folder} or the folder itself: `kind` says which. A folder is the path of one, or a

@@ -36,8 +36,8 @@ DAYS = 252
 """Days of trading in a year: prices that are made up are those of one."""
 
 
-class OneProblem(Eigenproblems):
-    """One combinatorial problem."""
+class CombinatorialData(Eigenproblems):
+    """A data set of one combinatorial problem."""
 
     def __init__(self, name: str, problem: BinaryProblem) -> None:
         self.problem = problem
@@ -46,7 +46,7 @@ class OneProblem(Eigenproblems):
         super().__init__([combinatorial(name, problem)])
 
 
-class MaxCutGraph(OneProblem):
+class MaxCutGraph(CombinatorialData):
     """A graph whose largest cut is looked for (`pdl_quantum.MaxCut`): one of these four.
 
     name     of a graph that comes with pdl-quantum: diamond (a ring of four and a chord), cube, petersen, florentine,
@@ -86,7 +86,7 @@ class MaxCutGraph(OneProblem):
         super().__init__(title, MaxCut(graph))
 
 
-class CostFunction(OneProblem):
+class CostFunction(CombinatorialData):
     """Any cost of bit strings: one of these three.
 
     terms    {"ZZI": 1.0, "IIZ": -0.5, ...}: products of Z (an Ising sum, of any order), qubit 0 first
@@ -116,7 +116,7 @@ class CostFunction(OneProblem):
         super().__init__(Path(file).stem if file else f"a cost of {cost.num_qubits} bits", problem)
 
 
-class TSPCities(OneProblem):
+class TSPCities(CombinatorialData):
     """Cities to visit on the shortest round trip (`pdl_quantum.TSP`): one of these three.
 
     places     [[x, y], ...];    file  a table with the columns name, x, y;    distances  [[...], ...], a row for a city
@@ -150,7 +150,7 @@ class TSPCities(OneProblem):
         super().__init__(name, problem)
 
 
-class PortfolioAssets(OneProblem):
+class PortfolioAssets(CombinatorialData):
     """Assets of which `budget` are to be held (`pdl_quantum.Portfolio`): prices of a file, or made-up ones.
 
     file     a table of prices, a column for each asset and a row for each day; a first column "date" is left out
