@@ -44,6 +44,8 @@ cdef int describe(Geometry* g, cnp.ndarray x, cnp.ndarray y, cnp.ndarray w, tupl
             raise TypeError("conv: all arrays are float32, or all are float64, or all are bfloat16")
         if not array.flags.c_contiguous:
             raise ValueError("conv: all arrays are C-contiguous")
+    if not len(stride) == len(pad) == len(dilation) == 3:
+        raise ValueError(f"conv: stride {stride}, padding {pad} and dilation {dilation} have three entries each")
     g.n, g.c, g.o, g.groups = x.shape[0], x.shape[4], y.shape[4], groups
     if y.shape[0] != g.n or w.shape[3] * groups != g.c or w.shape[4] != g.o or groups < 1 or g.o % groups:
         raise ValueError(f"conv: w ({w.shape[3]}, {w.shape[4]}) with groups={groups} does not fit {g.c} and {g.o} channels")
@@ -52,8 +54,8 @@ cdef int describe(Geometry* g, cnp.ndarray x, cnp.ndarray y, cnp.ndarray w, tupl
         g.stride[d], g.pad[d], g.dilation[d] = stride[d], pad[d], dilation[d]
         if g.kernel[d] > MAX_TAPS:
             raise ValueError(f"conv: a kernel of {g.kernel[d]} is larger than {MAX_TAPS}")
-        if g.stride[d] < 1 or g.dilation[d] < 1:
-            raise ValueError("conv: stride and dilation are at least 1")
+        if g.stride[d] < 1 or g.dilation[d] < 1 or g.pad[d] < 0:
+            raise ValueError("conv: stride and dilation are at least 1, padding at least 0")
     return 0
 
 

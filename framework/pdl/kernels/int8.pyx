@@ -34,6 +34,8 @@ cdef extern from "table.h" namespace "pdl":
 cdef int window(Geometry* g, tuple kernel, int64_t c, int64_t o, tuple stride, tuple pad, tuple dilation, int groups) except -1:
     """The part of a geometry that no size of an image enters."""
     cdef int d
+    if not len(kernel) == len(stride) == len(pad) == len(dilation) == 3:
+        raise ShapeError(f"int8: kernel {kernel}, stride {stride}, padding {pad} and dilation {dilation} have three entries each")
     g.c, g.o, g.groups, g.n = c, o, groups, 1
     if groups < 1 or c % groups or o % groups:
         raise ShapeError(f"int8: groups={groups} does not divide {c} and {o} channels")
@@ -242,10 +244,8 @@ def look_up(cnp.ndarray y not None, cnp.ndarray x not None, cnp.ndarray values n
 def max_pool(cnp.ndarray y not None, cnp.ndarray x not None, cnp.ndarray lo not None, cnp.ndarray hi not None, tuple step not None):
     """y = the largest byte of each window; arguments as in pooling.max_pool, y OUT and x IN uint8."""
     cdef PoolGrid grid
-    cdef int axis
     fill("max_pool", &grid, y, x, lo, hi)
-    for axis in range(3):
-        grid.step[axis] = step[axis]
+    grid.step[0], grid.step[1], grid.step[2] = step
     cdef unsigned char* py = <unsigned char*>data_of("max_pool", "y", y, cnp.NPY_UBYTE, cnp.PyArray_SIZE(y))
     cdef const unsigned char* px = <const unsigned char*>data_of("max_pool", "x", x, cnp.NPY_UBYTE, cnp.PyArray_SIZE(x))
     if cnp.PyArray_SIZE(y) != 0:

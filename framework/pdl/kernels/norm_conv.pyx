@@ -37,13 +37,16 @@ cdef int describe(Geometry* g, cnp.ndarray x, cnp.ndarray y, cnp.ndarray w, tupl
     cdef int d
     if cnp.PyArray_NDIM(x) != 4 or cnp.PyArray_NDIM(y) != 4 or cnp.PyArray_NDIM(w) != 4:
         raise ShapeError("norm_conv: x, y and w have four dimensions each")
+    if len(stride) != 2 or len(padding) != 2 or min(stride) < 1:
+        raise ShapeError(f"norm_conv: stride {stride} and padding {padding} must have two entries, and steps be at least 1")
     g.n, g.c, g.o, g.groups = x.shape[0], x.shape[3], y.shape[3], groups
     g.inside[0] = g.out[0] = g.kernel[0] = g.stride[0] = g.dilation[0] = 1
     g.pad[0] = 0
     for d in range(2):
         g.inside[d + 1], g.out[d + 1], g.kernel[d + 1] = x.shape[1 + d], y.shape[1 + d], w.shape[d]
-        g.stride[d + 1], g.pad[d + 1], g.dilation[d + 1] = stride[d], padding[d][0], 1
-        if (g.inside[d + 1] + padding[d][0] + padding[d][1] - g.kernel[d + 1]) // g.stride[d + 1] + 1 != g.out[d + 1]:
+        before, after = padding[d]
+        g.stride[d + 1], g.pad[d + 1], g.dilation[d + 1] = stride[d], before, 1
+        if (g.inside[d + 1] + before + after - g.kernel[d + 1]) // g.stride[d + 1] + 1 != g.out[d + 1]:
             raise ShapeError(f"norm_conv: y {(<object>y).shape} is not what w {(<object>w).shape} makes of x {(<object>x).shape}")
     if y.shape[0] != g.n or w.shape[2] * groups != g.c or w.shape[3] != g.o:
         raise ShapeError(f"norm_conv: w {(<object>w).shape} does not fit x {(<object>x).shape} and y {(<object>y).shape}")
@@ -180,6 +183,8 @@ def moments(
     cdef void* p_m = data_of("moments", "mean", mean, real, columns)
     cdef void* p_v = data_of("moments", "var", var, real, columns)
     cdef void* p_x = data_of("moments", "x", x, kind, n)
+    if columns == 0:
+        return
     with nogil:
         if kind == cnp.NPY_FLOAT:
             launch(norm_conv_table(<float*>p_x).moments, <float*>p_m, <float*>p_v, <float*>p_x, n // columns, columns)
@@ -206,6 +211,8 @@ def moments_grad(
     cdef void* p_m = data_of("moments_grad", "mean", mean, real, columns)
     cdef void* p_gm = data_of("moments_grad", "g_mean", g_mean, real, columns)
     cdef void* p_gv = data_of("moments_grad", "g_var", g_var, real, columns)
+    if columns == 0:
+        return
     with nogil:
         if kind == cnp.NPY_FLOAT:
             launch(norm_conv_table(<float*>p_x).moments_grad, <float*>p_dx, <float*>p_g, <float*>p_x, <float*>p_m, <float*>p_gm,

@@ -32,6 +32,8 @@ cdef int weights_of(Geometry* g, str form, tuple kernel, tuple window) except -1
         raise ValueError(f"packed: form {form!r} is none of {', '.join(FORMS)}")
     if len(kernel) != 5 or min(kernel) < 1:
         raise ValueError(f"packed: weights {kernel} must be [KD, KH, KW, C, O], none of them 0")
+    if not len(stride) == len(pad) == len(dilation) == 3:
+        raise ValueError(f"packed: stride {stride}, padding {pad} and dilation {dilation} have three entries each")
     g.n, g.c, g.o, g.groups = 0, kernel[3], kernel[4], 1
     for d in range(3):
         g.inside[d] = g.out[d] = 1

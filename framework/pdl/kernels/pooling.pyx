@@ -39,12 +39,11 @@ def max_pool(
 ):
     """y = max over each window (a NaN wins, then the first of equals)."""
     cdef PoolGrid grid
-    cdef int axis, kind = stored_type("max_pool", x)
+    cdef int kind = stored_type("max_pool", x)
     cdef int64_t n = cnp.PyArray_SIZE(y)
     fill("max_pool", &grid, y, x, lo, hi)
     same("max_pool", index, y)
-    for axis in range(3):
-        grid.step[axis] = step[axis]
+    grid.step[0], grid.step[1], grid.step[2] = step
     cdef void* py = data_of("max_pool", "y", y, kind, n)
     cdef int32_t* at = <int32_t*>data_of("max_pool", "index", index, cnp.NPY_INT32, n)
     cdef void* px = data_of("max_pool", "x", x, kind, cnp.PyArray_SIZE(x))
@@ -71,12 +70,11 @@ def max_pool_dx(
 ):
     """dx = sum of g over the windows that the cell won."""
     cdef PoolGrid cells, windows
-    cdef int axis, kind = stored_type("max_pool_dx", g)
+    cdef int kind = stored_type("max_pool_dx", g)
     cdef int64_t n = cnp.PyArray_SIZE(g)
     fill("max_pool_dx", &cells, dx, g, first, last)
     fill("max_pool_dx", &windows, g, dx, lo, hi)
-    for axis in range(3):
-        windows.step[axis] = step[axis]
+    windows.step[0], windows.step[1], windows.step[2] = step
     same("max_pool_dx", index, g)
     cdef void* to = data_of("max_pool_dx", "dx", dx, kind, cnp.PyArray_SIZE(dx))
     cdef void* pg = data_of("max_pool_dx", "g", g, kind, n)

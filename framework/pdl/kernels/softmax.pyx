@@ -131,7 +131,8 @@ def cross_entropy(
 
     Returns the sum of w[label] over labels that are not ignored. Raises `DataError` for a label outside [0, C).
     """
-    cdef int64_t n = cnp.PyArray_SIZE(logits), columns = cnp.PyArray_DIM(logits, cnp.PyArray_NDIM(logits) - 1), rows = n // columns
+    cdef int64_t n = cnp.PyArray_SIZE(logits), columns = cnp.PyArray_DIM(logits, cnp.PyArray_NDIM(logits) - 1)
+    cdef int64_t rows = n // max(1, columns)
     cdef int kind = stored_type(name, logits), real = real_of(kind)
     cdef void* pl = data_of(name, "loss", loss, real, rows)
     cdef void* pe = data_of(name, "lse", lse, real, rows)
@@ -167,7 +168,8 @@ def cross_entropy_grad(
     """dx[c] = g factor ((w[label] (1 - s) + s / C sum w) e^(x[c] - lse) - (1 - s) w[label] [c = label] - s / C w[c]), 0
     for ignored labels."""
     cdef str name = "cross_entropy"
-    cdef int64_t n = cnp.PyArray_SIZE(logits), columns = cnp.PyArray_DIM(logits, cnp.PyArray_NDIM(logits) - 1), rows = n // columns
+    cdef int64_t n = cnp.PyArray_SIZE(logits), columns = cnp.PyArray_DIM(logits, cnp.PyArray_NDIM(logits) - 1)
+    cdef int64_t rows = n // max(1, columns)
     cdef int kind = stored_type(name, logits), real = real_of(kind)
     cdef bint shared = cnp.PyArray_SIZE(g) == 1 and rows != 1
     cdef void* to = data_of(name, "dx", dx, kind, n)
@@ -201,7 +203,8 @@ def soft_cross_entropy(
 ):
     """loss = sum_c q[c] (lse - x[c]), q[c] = w[c] ((1 - s) target[c] + s / C), mass = sum_c q[c], lse = log sum_c e^x[c]."""
     cdef str name = "cross_entropy"
-    cdef int64_t n = cnp.PyArray_SIZE(logits), columns = cnp.PyArray_DIM(logits, cnp.PyArray_NDIM(logits) - 1), rows = n // columns
+    cdef int64_t n = cnp.PyArray_SIZE(logits), columns = cnp.PyArray_DIM(logits, cnp.PyArray_NDIM(logits) - 1)
+    cdef int64_t rows = n // max(1, columns)
     cdef int kind = stored_type(name, logits), real = real_of(kind)
     cdef void* pl = data_of(name, "loss", loss, real, rows)
     cdef void* pe = data_of(name, "lse", lse, real, rows)
@@ -235,7 +238,8 @@ def soft_cross_entropy_grad(
 ):
     """dx[c] = g factor (mass e^(x[c] - lse) - q[c])."""
     cdef str name = "cross_entropy"
-    cdef int64_t n = cnp.PyArray_SIZE(logits), columns = cnp.PyArray_DIM(logits, cnp.PyArray_NDIM(logits) - 1), rows = n // columns
+    cdef int64_t n = cnp.PyArray_SIZE(logits), columns = cnp.PyArray_DIM(logits, cnp.PyArray_NDIM(logits) - 1)
+    cdef int64_t rows = n // max(1, columns)
     cdef int kind = stored_type(name, logits), real = real_of(kind)
     cdef bint shared = cnp.PyArray_SIZE(g) == 1 and rows != 1
     cdef void* to = data_of(name, "dx", dx, kind, n)

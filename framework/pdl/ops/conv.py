@@ -24,6 +24,8 @@ from pdl.ops.checks import check_floating
 from pdl.ops.window import Pads, Sizes, each_axis, pad_pairs
 from pdl.tensor import Tensor, TensorLike
 
+#: cells of a kernel along an axis, as `pdl.kernels.conv` takes them
+MOST_TAPS = 256
 Padding = Pads | Literal["same", "valid"]
 
 
@@ -59,8 +61,8 @@ class _Window(Op, abstract=True):
         """floor((size + padding - dilation (kernel - 1) - 1) / stride) + 1, per dimension."""
         out = []
         for axis, (n, k) in enumerate(zip(size, kernel, strict=True)):
-            if k < 1:
-                raise ShapeError(f"{self.name()}: a kernel of {k} cells along spatial axis {axis}; it has at least one")
+            if not 1 <= k <= MOST_TAPS:
+                raise ShapeError(f"{self.name()}: a kernel of {k} along spatial axis {axis}; expected 1 to {MOST_TAPS}")
             reach, room = self.dilation[axis] * (k - 1) + 1, n + sum(self.padding[axis])
             if reach > room:
                 raise ShapeError(

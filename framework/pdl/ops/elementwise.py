@@ -232,6 +232,11 @@ class Clip(Op):
 
     def infer(self, x: Spec) -> Spec:
         check_kind("clip", "if", x.dtype)
+        if x.dtype.kind in "iu":
+            limits = np.iinfo(x.dtype)
+            for bound in (self.min, self.max):
+                if bound is not None and not (isinstance(bound, int) and limits.min <= bound <= limits.max):
+                    raise DtypeError(f"clip: the bound {bound} does not fit {x.dtype.name}")
         return x
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:

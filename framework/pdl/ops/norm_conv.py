@@ -105,6 +105,8 @@ class NormConv(_NormConv):
         check_floating("norm_conv", w=w)
         made = Conv(*self.window()).infer(x, Spec(w.shape, x.dtype))
         y = Spec(made.shape, x.dtype)
+        if self.statistics and 0 in y.shape:
+            raise ShapeError(f"norm_conv: y {y.shape} has no values to take statistics of")
         stats = Spec(y.shape[-1:], _wide(x.dtype))
         return (y, stats, stats) if self.statistics else y
 

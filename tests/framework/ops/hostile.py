@@ -35,6 +35,7 @@ from pdl.dtype import as_dtype
 from pdl.errors import PdlError
 from pdl.ops import base
 from pdl.ops.base import Op, Spec
+from pdl.ops.limit import step_limit
 from pdl.ops.listeners import observed
 from pdl.tensor import Tensor
 from pdl.testing import Case
@@ -291,7 +292,8 @@ def attempt(sample: Sample, guarded: Guarded, *, shown: bool = False) -> str:
         return "big"
     for guarded.at_end in (True, False):
         try:
-            base._quiet.run(op.run, tuple(map(guarded.copy, sample.inputs)))
+            with step_limit():
+                base._quiet.run(op.run, tuple(map(guarded.copy, sample.inputs)))
         except PdlError as error:
             if shown:
                 say(repr(error))
