@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -88,7 +89,10 @@ def project(wheel: Path) -> str:
 def _pip(*arguments: str) -> None:
     """The pip of this Python, with the user's own configuration; its output goes to standard error."""
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
-    done = subprocess.run(command, stdout=sys.stderr, check=False)
+    env = dict(os.environ)
+    if "--no-build-isolation" in arguments:
+        env.pop("PIP_BUILD_CONSTRAINT", None)  # pip refuses the two together
+    done = subprocess.run(command, env=env, stdout=sys.stderr, check=False)
     if done.returncode:
         raise SystemExit(f"failed: {' '.join(command)}")
 
