@@ -7,7 +7,7 @@ from typing import Any
 
 from pdl.dims import Dim
 from pdl.dtype import ALL, Array
-from pdl.errors import PdlError
+from pdl.errors import PdlError, listed
 from pdl.ops.attributes import from_json, kinds
 from pdl.ops.base import OPS, Op, find_op
 from pdl.program import Program, verify
@@ -36,9 +36,9 @@ def program_of(data: dict[str, Any], weights: Mapping[str, Array], source: str) 
     names = [value["name"] for value in data["captures"]]
     check(len(set(names)) == len(names), source, _WHERE, "two captured tensors share a name")
     check(None not in names, source, _WHERE, "a captured tensor without a name")
-    unknown, unused = [n for n in names if n not in weights], weights.keys() - set(names)
-    check(not unknown, source, _WHERE, f"captures {_few(unknown)}, which weights.safetensors lacks")
-    check(not unused, source, "weights.safetensors", f"holds {_few(unused)}, which the program does not read")
+    unknown, unused = sorted(set(names) - weights.keys()), sorted(weights.keys() - set(names))
+    check(not unknown, source, _WHERE, f"captures {listed(unknown, 5)}, which weights.safetensors lacks")
+    check(not unused, source, "weights.safetensors", f"holds {listed(unused, 5)}, which the program does not read")
     tensors = {
         value["name"]: Tensor._wrap(widened(weights[value["name"]], ALL[value["dtype"]])) for value in data["captures"]
     }
@@ -103,10 +103,11 @@ def _check_node(node: Any, sizes: Mapping[str, int], source: str, where: str) ->
     allowed = kinds(op)  # type: ignore[arg-type]
     check(op.cpu is not Op.cpu or op.view is not None, source, where, "its results have no size known beforehand")
     given = {key: value for key, value in node.items() if key not in ("op", "in", "out")}
-    unknown = given.keys() - allowed.keys()
-    check(not unknown, source, where, f"has the attribute {_few(unknown)}, known are {', '.join(allowed) or 'none'}")
-    missing = [field for field in op.fields if field not in given and field not in op.defaults]
-    check(not missing, source, where, f"lacks the attribute {_few(missing)}")
+    unknown = sorted(given.keys() - allowed.keys())
+    known = ", ".join(allowed) or "none"
+    check(not unknown, source, where, f"has the attribute {listed(unknown, 5)}, known are {known}")
+    missing = sorted(field for field in op.fields if field not in given and field not in op.defaults)
+    check(not missing, source, where, f"lacks the attribute {listed(missing, 5)}")
     for key, value in given.items():
         good = allowed[key].holds(_value(value, sizes, source, where))
         check(good, source, where, f"{key} is {str(value)[:60]!r}, expected {allowed[key].text}")
@@ -137,8 +138,3 @@ class _Program:
     """Stands for a program inside an attribute until it is built."""
 
     program = None
-
-
-def _few(names: Any) -> str:
-    shown = sorted(str(name)[:60] for name in names)
-    return ", ".join(shown[:5]) + (", ..." if len(shown) > 5 else "")

@@ -179,9 +179,10 @@ def compared(folders: Sequence[str | Path], *, metrics: Sequence[str] = (), tell
         if not run.result.is_file():
             tell(f"{run.path}: not finished, and left out (go on: pdl train --resume {run.path})")
             continue
-        tree = run.config().plain()
+        recipe = run.recipe()
+        tree = recipe.config.plain()
         tree.get("train", {}).pop("seed", None)
-        kinds.setdefault(repr(tree), []).append((run, Result.load(run.result), run.recipe()))
+        kinds.setdefault(repr(tree), []).append((run, Result.load(run.result), recipe))
     if not kinds:
         raise UsageError(f"{', '.join(map(str, folders))}: no finished run there")
     names = [members[0][1].recipe for members in kinds.values()]
