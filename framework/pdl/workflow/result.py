@@ -15,6 +15,7 @@ The schema of result.json (also in `FIELDS`, which a test holds it to):
     weights             which weights the test used: "best" or "last", and of which epoch
     selection           what chose these weights, and whether the test split had a part in it; "" where nothing was
                         trained
+    warnings            sentences on what a person should look at (`pdl.workflow.run_warnings`), [] where all is well
     pretrained          what became of the weights it began with: a `pdl.hub.Report` each, [] for a fresh start
     metrics             {"test/accuracy": 0.98, "test/loss": ..., "val/...": ..., "train/loss": ...}; a task may name
                         further ones without a split (`Task.summary_metrics`): {"energy": -1.137, ...}
@@ -42,8 +43,8 @@ from pdl.version import __version__
 FIELDS: dict[str, type | tuple[type, ...]] = {
     "schema": int, "recipe": str, "task": str, "model": str, "run": str, "status": str, "seed": int, "epochs": int,
     "steps": int, "seconds": float, "samples_per_second": (float, type(None)), "parameters": int, "weights": str,
-    "selection": str, "pretrained": list, "metrics": dict, "baselines": dict, "versions": dict, "machine": dict,
-    "next": str,
+    "selection": str, "warnings": list, "pretrained": list, "metrics": dict, "baselines": dict, "versions": dict,
+    "machine": dict, "next": str,
 }  # fmt: skip
 
 
@@ -66,6 +67,7 @@ class Result:
     metrics: dict[str, float]
     next: str = ""
     selection: str = ""
+    warnings: list[str] = field(default_factory=list)
     pretrained: list[dict[str, Any]] = field(default_factory=list)
     baselines: dict[str, dict[str, float]] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
@@ -82,6 +84,7 @@ class Result:
         written = ((name, Path(self.run) / file) for name, file in (("report", "report.html"), ("bundle", "model.pdl")))
         return [
             *self.measured(),
+            *(("warning", each) for each in self.warnings),
             ("weights", self.weights),
             *(("pretrained", _shown(each)) for each in self.pretrained),
             ("time", f"{duration(self.seconds)} ({self.epochs} epochs, {self.steps} steps)"),

@@ -32,6 +32,7 @@ from pdl.workflow.exporting import FILE, deployment_of, describe, write_bundle
 from pdl.workflow.report import write_report
 from pdl.workflow.result import Result, identity
 from pdl.workflow.run import Run
+from pdl.workflow.run_warnings import OneAnswer, absent_classes, below_baseline, one_answer
 from pdl.workflow.selection import selection
 
 # What may differ between a run and its resumption: nothing that a weight depends on.
@@ -76,8 +77,9 @@ def train(
             trainer = _trainer(
                 recipe, task, parts, settings, limit=FAST_BATCHES if fast_dev_run else None, plain_lr=overfit > 0
             )
-            trainer.notes = [line for report in reports for line in report.lines()]
-            trainer.hooks = [*hooks, *_hooks(folder, settings, overfit, progress)]
+            absent = absent_classes(parts.datasets)
+            trainer.notes = [line for report in reports for line in report.lines()] + [f"warning: {w}" for w in absent]
+            trainer.hooks = [*hooks, *_hooks(folder, settings, overfit, progress, _classes(task))]
             folder.begin(recipe, task, mode, [report.to_dict() for report in reports])
             if going_on:
                 trainer.load_state_dict(checkpoint.load(folder.checkpoints / LAST))
@@ -155,13 +157,21 @@ def _trainer(
     return Trainer(task, parts.model, optimizer, parts.loaders, settings, schedule=schedule, limit=limit, frozen=frozen)
 
 
-def _hooks(folder: Run, settings: TrainSettings, overfit: int, progress: bool) -> list[Hook]:
+def _classes(task: Task) -> list[str]:
+    return list(getattr(task, "classes", None) or ())
+
+
+def _hooks(
+    folder: Run, settings: TrainSettings, overfit: int, progress: bool, classes: Sequence[str]
+) -> list[Hook]:
     """The checkpoint comes last: it must see all others as they will be."""
     made: list[Hook] = [MetricsLog(folder.path / "metrics.jsonl", settings.log_every)]
     if settings.early_stop is not None:
         made.append(EarlyStop(settings.early_stop))
     if overfit:
         made.append(Overfit())
+    else:
+        made.append(OneAnswer(classes))
     if settings.tensorboard:
         made.append(TensorBoard(folder.path / "tensorboard", settings.log_every))
     if progress:
@@ -228,9 +238,14 @@ def _finish(folder: Run, recipe: Recipe, trainer: Trainer, parts: Parts, status:
     result = _result(folder, recipe, trainer, status, weights, metrics)
     stopped = trainer.state.stopped and trainer.settings.early_stop is not None
     result.selection = selection(which, trainer.monitor, parts.datasets, stopped_early=stopped)
+    result.warnings = absent_classes(parts.datasets)
+    answers = one_answer(evaluation, _classes(trainer.task))
+    result.warnings += [answers] if answers else []
     result.save(folder.result)
     if status in ("finished", "stopped early") and has_baselines(trainer.task):
         _beside(result, trainer, recipe, parts, split)
+        behind = below_baseline(result, trainer.monitor, trainer.monitor_mode)
+        result.warnings += [behind] if behind else []
         result.save(folder.result)
     line = {"kind": "test", "step": trainer.state.step, **result.metrics, "weights": weights}
     append_log(folder.path / "metrics.jsonl", line)
