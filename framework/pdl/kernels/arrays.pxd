@@ -3,8 +3,23 @@ cdef extern from "numpy/arrayobject.h":
     ctypedef Py_ssize_t npy_intp
     ctypedef class numpy.dtype [object PyArray_Descr, check_size ignore]:
         pass
+    npy_intp* PyArray_DIMS(ndarray array) noexcept nogil
+    npy_intp* PyArray_STRIDES(ndarray array) noexcept nogil
+    int PyArray_NDIM(ndarray array) noexcept nogil
     ctypedef class numpy.ndarray [object PyArrayObject, check_size ignore]:
-        pass
+        # Read from the struct: as Python's attributes these would be tuples, made anew wherever an index is taken.
+        @property
+        cdef inline int ndim(self) noexcept nogil:
+            return PyArray_NDIM(self)
+
+        @property
+        cdef inline npy_intp* shape(self) noexcept nogil:
+            return PyArray_DIMS(self)
+
+        @property
+        cdef inline npy_intp* strides(self) noexcept nogil:
+            return PyArray_STRIDES(self)
+
     ctypedef struct PyArray_Descr:
         pass
     cdef enum:
@@ -20,7 +35,6 @@ cdef extern from "numpy/arrayobject.h":
         NPY_DOUBLE
         NPY_ARRAY_CARRAY
     int PyArray_TYPE(ndarray array) noexcept nogil
-    int PyArray_NDIM(ndarray array) noexcept nogil
     npy_intp PyArray_DIM(ndarray array, size_t axis) noexcept nogil
     npy_intp PyArray_STRIDE(ndarray array, size_t axis) noexcept nogil
     npy_intp PyArray_SIZE(ndarray array) noexcept nogil
