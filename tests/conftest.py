@@ -14,6 +14,7 @@ HERE = Path(__file__).parent
 
 settings.register_profile("pdl", deadline=None)
 settings.load_profile("pdl")
+os.environ.setdefault("PDL_OFFLINE", "1")  # no test reaches the network
 if "PYTEST_XDIST_WORKER" in os.environ:  # before pdl is imported: one of several processes, each on a core of its own
     os.environ.setdefault("PDL_NUM_THREADS", "1")
 

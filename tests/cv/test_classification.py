@@ -328,6 +328,35 @@ def test_init_writes_a_recipe_that_trains(photos: Path, tmp_path: Path, monkeypa
     assert Path(result.run) == tmp_path / "runs" / "photos-1"
 
 
+@pytest.mark.parametrize(
+    ("kind", "side", "said"),
+    [
+        ("photo", 64, "begins with the weights of cv/mobilenet_v2_imagenet"),
+        ("drawn", 64, "RandomCrop, size: 128"),
+        ("photo", 32, "ResNet-20 from random weights"),
+        ("offline", 64, "PDL_OFFLINE is set"),
+    ],
+)
+def test_init_chooses_by_what_the_images_are(
+    kind: str, side: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pdl_cv.classification import init
+
+    if kind != "offline":
+        monkeypatch.setattr(init, "obtainable", lambda name: None)
+    rng = np.random.default_rng(0)
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        for i in range(10):
+            shape = (side, side, 3) if kind != "drawn" else (side, side, 1)
+            image = rng.integers(60, 200, shape) if kind != "drawn" else 255 * rng.integers(0, 2, shape)
+            cv2.imwrite(str(tmp_path / name / f"{i}.png"), image.astype(np.uint8))
+    text = init.write_recipe(tmp_path)
+    assert said in text
+    assert ("RandomHorizontalFlip" in text) == (kind != "drawn")
+    assert ("pretrained: cv/mobilenet_v2_imagenet" in text) == (side > 48 and kind != "offline")
+
+
 def test_the_model_of_a_run_is_restored_without_drawing_weights() -> None:
     pdl.seed(0)
     before = str(pdl.random.generator().bit_generator.state)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated
 
@@ -51,7 +52,8 @@ def command(
     if data is None and task in writers():
         raise UsageError(f"--data names the folder or file your data lies in: pdl init {task} --data PATH")
     written = init(task, data=data or "", out=out or "recipe.yaml", force=force)
-    style.out(f"{written}\nnext:  pdl train -c {written}")
+    found = takewhile(lambda line: line.startswith("#"), written.read_text(encoding="utf-8").splitlines())
+    style.out("\n".join([str(written), *(line.lstrip("# ") for line in found), f"next:  pdl train -c {written}"]))
 
 
 def _suite(name: str | None, data: Path | None, out: Path | None, force: bool) -> None:

