@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from pdl.cli import style
-from pdl.errors import PdlError, UsageError
+from pdl.errors import UsageError
 
 Recipe = Annotated[
     Path | None,
@@ -25,6 +25,10 @@ Overrides = Annotated[
 ]
 STORES = ("fp32", "bf16", "fp16")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result, warnings and errors alone.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Print more: settings, and a line every train.log_every steps.")
+]
 
 
 def require_store(store: str) -> None:
@@ -40,12 +44,6 @@ def baselines(result: Any) -> None:
 
         style.out("")
         style.table(*comparison(result))
-
-
-class Interrupted(PdlError):
-    """The user pressed Ctrl-C; the message says how to go on."""
-
-    exit_code = 130
 
 
 def recipe(path: Path | None, overrides: Sequence[str] | None, *, checked: bool = True) -> Any:

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from pdl.cli import style
-from pdl.cli.common import Interrupted, Json
+from pdl.cli.common import Json
+from pdl.cli.signals import stoppable
 from pdl.errors import CheckError, UsageError
 
 EXAMPLE = "Example:  pdl leaderboard -c configs/cv/digits_*.yaml --seeds 3        pdl leaderboard runs"
@@ -54,15 +55,14 @@ def command(
     folders = [word for word in given if Path(word).is_dir()]
     if folders and (len(folders) < len(given) or settings):
         raise UsageError(f"{folders[0]}: runs are compared as they are; give recipes and settings apart from them")
-    try:
-        if folders:
-            board = compared(folders, metrics=chosen, tell=style.note)
-        else:
+    if folders:
+        board = compared(folders, metrics=chosen, tell=style.note)
+    else:
+        with stoppable("the same command goes on from here") as stopping:
             board = leaderboard(
-                given, overrides=settings, seeds=seeds, metrics=chosen, runs=runs, tell=style.note, progress=not json
-            )
-    except KeyboardInterrupt:
-        raise Interrupted("interrupted; the same command goes on from here") from None
+                given, overrides=settings, seeds=seeds, metrics=chosen, runs=runs, tell=style.note, progress=not json,
+                hooks=[stopping],
+            )  # fmt: skip
     if markdown is not None:
         write_atomic(markdown, board.markdown().encode())
     if json:

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from pdl.cli import style
-from pdl.cli.common import Interrupted, Json, Recipe, baselines, recipe
+from pdl.cli.common import Json, Quiet, Recipe, Verbose, baselines, recipe
+from pdl.cli.signals import stoppable
 from pdl.errors import UsageError
 
 EXAMPLE = "Example:  pdl train -c cv/digits_lenet train.epochs=3    (go on with: pdl train --resume RUN)"
@@ -40,10 +41,20 @@ def command(
     overfit: Overfit = 0,
     profile: Profile = False,
     profile_steps: Steps = 20,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
     json: Json = False,
 ) -> None:
-    """Train a recipe. The run folder then holds config.yaml, metrics, checkpoints, report.html and result.json."""
+    """Train a recipe. The run folder then holds config.yaml, metrics, checkpoints, report.html, result.json, and in
+    train.log what was printed.
+
+    Ctrl-C, SIGTERM and SIGHUP end it after the step under way, with a checkpoint; a second one at once.
+    """
+    from pdl.workflow import train
+
     overrides = list(words or ())
+    if quiet and verbose:
+        raise UsageError("--quiet and --verbose: choose one")
     if profile and (resume or fast_dev_run or overfit):
         raise UsageError("--profile stands alone: it trains a fresh model for a few steps and keeps no weights")
     if resume:
@@ -51,9 +62,13 @@ def command(
         config = config or run / "config.yaml"
     loaded = recipe(config, overrides)
     if profile:
-        _profile(loaded, run, profile_steps, json)
-        return
-    result = _train(loaded, run=run, resume=resume, fast_dev_run=fast_dev_run, overfit=overfit)
+        with stoppable():
+            return _profile(loaded, run, profile_steps, json)
+    with stoppable() as stopping:
+        result = train(
+            loaded, run=run, resume=resume, fast_dev_run=fast_dev_run, overfit=overfit, hooks=[stopping],
+            progress=not quiet, verbose=verbose,
+        )  # fmt: skip
     if json:
         return style.json(result.to_dict())
     style.pairs(result.rows())
@@ -97,13 +112,3 @@ def _run_folder(run: Path | None, words: list[str]) -> tuple[Path, list[str]]:
     if run is None:
         raise UsageError("which run? write: pdl train --resume RUN")
     return run, words
-
-
-def _train(config: Any, **options: Any) -> Any:
-    """`pdl.workflow.train`; an interruption says how to go on."""
-    from pdl.workflow import train
-
-    try:
-        return train(config, **options)
-    except KeyboardInterrupt as stop:
-        raise Interrupted(str(stop) or "interrupted") from None

@@ -43,6 +43,15 @@ def read(path: Path) -> dict[Key, Origin]:
     return marks
 
 
+def values(path: Path) -> dict[str, Any]:
+    """The values of a YAML file as they are written: nothing is composed, and interpolations stay text. ConfigError as
+    of `read`."""
+    import yaml
+
+    read(path)
+    return dict(yaml.load(text(path), Loader=_loader()))
+
+
 @functools.cache
 def _loader() -> Any:
     """A YAML loader that stops where text is nested too deeply."""

@@ -9,8 +9,9 @@ from pdl.train.parts import Deployer, Reporter, SmokeTest
 from pdl.train.recipe import Recipe
 from pdl.train.settings import TrainSettings
 from pdl.train.task import Loss, Task
+from pdl.train.tracking import MLflow, Tracker, WandB
 
 __all__ = [
-    "Deployed", "Deployer", "EarlyStop", "Evaluation", "Hook", "Loss", "Metric", "Parts", "Recipe", "Reporter",
-    "SmokeTest", "State", "Task", "TrainSettings", "Trainer", "assemble",
+    "Deployed", "Deployer", "EarlyStop", "Evaluation", "Hook", "Loss", "MLflow", "Metric", "Parts", "Recipe",
+    "Reporter", "SmokeTest", "State", "Task", "Tracker", "TrainSettings", "Trainer", "WandB", "assemble",
 ]  # fmt: skip

@@ -40,9 +40,9 @@ class Checkpoints(Hook):
 
     `every` steps, `seconds` seconds: how often inside an epoch; each epoch ends with one anyway, unless `every` is not
     given and the last one is less than a second old: then the weights that were best meanwhile are kept in memory, and
-    a run that is broken off begins again up to a second before. The last epoch always ends with one. With `keep_last`
-    k > 1 the latest k also stay as step-<number>.safetensors. This hook comes last, so that it sees what the others
-    have become.
+    a run that is killed begins again up to a second before. The last epoch always ends with one, and so does the step
+    or epoch in which `trainer.interruption` is set. With `keep_last` k > 1 the latest k also stay as
+    step-<number>.safetensors. This hook comes last, so that it sees what the others have become.
     """
 
     def __init__(
@@ -61,7 +61,8 @@ class Checkpoints(Hook):
 
     def on_step(self, trainer: Trainer) -> None:
         due = self.every is not None and trainer.state.step % self.every == 0
-        if due or (self.seconds is not None and time.monotonic() - self._written >= self.seconds):
+        overdue = self.seconds is not None and time.monotonic() - self._written >= self.seconds
+        if due or overdue or trainer.interruption is not None:
             self.write(trainer)
 
     def on_evaluate(self, trainer: Trainer, evaluation: Evaluation) -> None:
@@ -83,7 +84,7 @@ class Checkpoints(Hook):
     def _due(self, trainer: Trainer) -> bool:
         """Whether this epoch ends with a checkpoint."""
         rested = self.every is not None or time.monotonic() - self._written >= _REST
-        return rested or self._first or trainer.finished
+        return rested or self._first or trainer.finished or trainer.interruption is not None
 
     def _save_best(self) -> None:
         if self._best is not None:

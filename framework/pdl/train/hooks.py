@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 class Hook:
     """Override what you need; every method gets the trainer. Hooks run in the order of the trainer's list.
 
-    A hook may read anything, set `trainer.state.stopped = True` (finish after this step), and change gradients in
-    `sync_gradients`.
+    A hook may read anything, set `trainer.state.stopped` to a reason (finish after this step) or `trainer.interruption`
+    to an exception (raised after this step, once a checkpoint is written), and change gradients in `sync_gradients`.
     What it must know after an interruption belongs into `state_dict`; the class name is the key, so one hook of a kind.
     """
 
@@ -67,7 +67,10 @@ class EarlyStop(Hook):
     def on_evaluate(self, trainer: Trainer, evaluation: Evaluation) -> None:
         self.waited = 0 if trainer.improved else self.waited + 1
         if self.waited >= self.patience:
-            trainer.state.stopped = True
+            waited = f"{self.waited} evaluations" if self.waited > 1 else "an evaluation"
+            best = trainer.state.best
+            said = "it never was a number" if best is None else f"the best is {best:.4g}"
+            trainer.state.stopped = f"no better {trainer.monitor} in {waited}; {said}"
 
     def state_dict(self) -> dict[str, Any]:
         return {"waited": self.waited}

@@ -1,16 +1,18 @@
-"""The log of a training: metrics.jsonl for programs, a progress bar or plain lines for people."""
+"""The log of a training: metrics.jsonl for programs, lines for people."""
 
 from __future__ import annotations
 
 import json
 import math
-import sys
+import shutil
 import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
 from pdl.train.hooks import Hook
-from pdl.train.loop import Evaluation, Trainer, steps_per_epoch, total_steps
+from pdl.train.loop import Trainer, total_steps
 
 
 class MetricsLog(Hook):
@@ -105,76 +107,124 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 
 class Progress(Hook):
-    """How far training is: a bar on a terminal, otherwise a line after each epoch and every `seconds` seconds in a
-    long one."""
+    """How far training is, for people: on a terminal a line that is rewritten, and a line after each epoch, every
+    `every` steps, and, where there is no terminal, every `seconds` seconds in a long epoch.
 
-    def __init__(self, stream: TextIO | None = None, *, seconds: float = 30.0) -> None:
-        self.stream = stream or sys.stderr
-        self.seconds = seconds
-        self._bar: Any = None
-        self._task: Any = None
+    stream   where it is printed; None: nowhere
+    path     a file that all lines are added to, as they are; what is rewritten on a terminal is not among them
+    """
+
+    def __init__(
+        self, stream: TextIO | None = None, *, seconds: float = 30.0, every: int | None = None, path: Path | None = None
+    ) -> None:
+        self.stream, self.seconds, self.every, self.path = stream, seconds, every, path
         self._began = self._shown = (0.0, 0.0)
-        self._each: int | None = None
         self._total: int | None = None
+        self._drawn = 0.0  # when the line of a terminal was; 0: there is none
 
     def on_start(self, trainer: Trainer) -> None:
-        self._each = steps_per_epoch(trainer.loaders["train"], trainer.settings.accumulate, trainer.limit)
         self._total = total_steps(trainer.loaders["train"], trainer.settings, trainer.limit)
         self._began = (time.monotonic(), trainer.state.step)
         self._shown = (time.monotonic(), trainer.state.samples)
-        if self.stream.isatty():
-            self._bar, self._task = _bar(self.stream, self._total, trainer.state.step)
 
     def on_step(self, trainer: Trainer) -> None:
-        if self._bar is not None:
-            epoch = f"epoch {trainer.state.epoch + 1}/{trainer.settings.epochs}"
-            status = f"{epoch}  loss {_short(trainer.last.loss)}  lr {trainer.last.lr:.2g}  {self._rate(trainer)}"
-            self._bar.update(self._task, completed=trainer.state.step, status=status)
-        elif time.monotonic() - self._shown[0] >= self.seconds:
-            done = f"step {trainer.state.step}" + (f"/{self._total}" if self._total else "")
-            self._say(trainer, f"  {done}  loss {_short(trainer.last.loss)}  lr {trainer.last.lr:.2g}")
+        now, terminal = time.monotonic(), self._terminal
+        if terminal and now - self._drawn >= 0.1:
+            self._drawn = now
+            self._write("\r\x1b[K" + fitted(self._position(trainer), width() - 1))
+        waited = not terminal and now - self._shown[0] >= self.seconds
+        if waited or (self.every is not None and trainer.state.step % self.every == 0):
+            self._say(trainer, [f"  step {self._steps(trainer)}", *_step(trainer)])
 
     def on_epoch(self, trainer: Trainer) -> None:
-        numbers = "  ".join(
-            f"{name} {_short(value)}" for name, value in trainer.epoch_log.items() if not name.startswith("lr")
-        )
-        best = "  *" if trainer.improved else ""
-        self._say(trainer, f"epoch {trainer.state.epoch}/{trainer.settings.epochs}  {numbers}{best}")
-
-    def on_evaluate(self, trainer: Trainer, evaluation: Evaluation) -> None:
-        if self._bar is not None:
-            self._bar.refresh()
+        epochs = str(trainer.settings.epochs)
+        numbers = [f"{name} {short(x)}" for name, x in trainer.epoch_log.items() if not name.startswith("lr")]
+        best = ["*"] if trainer.improved else []
+        self._say(trainer, [f"epoch {trainer.state.epoch:>{len(epochs)}}/{epochs}", *numbers, *best])
 
     def on_message(self, trainer: Trainer, line: str) -> None:
-        self._print(line)
+        self.say(line.split(" "), gap=" ")
 
     def close(self) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+        self._clear()
 
-    def _say(self, trainer: Trainer, text: str) -> None:
-        line = f"{text}  {self._rate(trainer)}  {self._eta(trainer)}".rstrip()
+    def say(self, pieces: Sequence[str], *, gap: str = "  ") -> None:
+        """Print pieces on a line; a terminal breaks it between two of them."""
+        line = gap.join(pieces)
+        if self.path is not None:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+        self._clear()
+        self._write((broken(pieces, width(), gap) if self._terminal else line) + "\n")
+
+    def _say(self, trainer: Trainer, pieces: list[str]) -> None:
+        speed = [self._rate(trainer), self._left(trainer)]
         self._shown = (time.monotonic(), trainer.state.samples)
-        self._print(line)
+        self.say([*pieces, *filter(None, speed)])
 
-    def _print(self, line: str) -> None:
-        if self._bar is not None:
-            self._bar.console.print(line, markup=False, highlight=False)
-        else:
-            self.stream.write(line + "\n")
-            self.stream.flush()
+    @property
+    def _terminal(self) -> bool:
+        return self.stream is not None and self.stream.isatty()
+
+    def _clear(self) -> None:
+        if self._drawn:
+            self._drawn = 0.0
+            self._write("\r\x1b[K")
+
+    def _write(self, text: str) -> None:
+        if self.stream is not None:
+            with suppress(OSError):  # the terminal is gone: training goes on without
+                self.stream.write(text)
+                self.stream.flush()
+
+    def _position(self, trainer: Trainer) -> list[str]:
+        """What the line of a terminal says, the more important first."""
+        state = trainer.state
+        bar = "" if not self._total else f"[{'#' * (20 * state.step // self._total):<20}]"
+        pieces = [f"epoch {state.epoch + 1}/{trainer.settings.epochs}", self._steps(trainer), bar, *_step(trainer)]
+        return [each for each in (*pieces, self._left(trainer), self._rate(trainer)) if each]
+
+    def _steps(self, trainer: Trainer) -> str:
+        return f"{trainer.state.step}/{self._total}" if self._total else str(trainer.state.step)
 
     def _rate(self, trainer: Trainer) -> str:
         seconds, samples = time.monotonic() - self._shown[0], trainer.state.samples - self._shown[1]
         return f"{samples / seconds:.0f} samples/s" if seconds > 0 and samples > 0 else ""
 
-    def _eta(self, trainer: Trainer) -> str:
+    def _left(self, trainer: Trainer) -> str:
         steps = trainer.state.step - self._began[1]
         if not self._total or steps <= 0 or trainer.finished:
             return ""
         left = (self._total - trainer.state.step) * (time.monotonic() - self._began[0]) / steps
         return f"{duration(left)} left"
+
+
+def width() -> int:
+    """Columns of the terminal."""
+    return shutil.get_terminal_size().columns
+
+
+def fitted(pieces: Iterable[str], columns: int) -> str:
+    """As many of the pieces, from the first on, as fit on a line, two spaces between them."""
+    line = ""
+    for piece in pieces:
+        longer = f"{line}  {piece}" if line else piece
+        if len(longer) > columns:
+            break
+        line = longer
+    return line
+
+
+def broken(pieces: Sequence[str], columns: int, gap: str = "  ") -> str:
+    """Pieces with a gap between them, in lines that fit; those after the first are indented."""
+    lines = [pieces[0]]
+    for piece in pieces[1:]:
+        longer = lines[-1] + gap + piece
+        if len(longer) <= columns:
+            lines[-1] = longer
+        else:
+            lines.append(f"    {piece}")
+    return "\n".join(lines)
 
 
 def duration(seconds: float) -> str:
@@ -185,17 +235,11 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
-def _bar(stream: TextIO, total: int | None, done: int) -> tuple[Any, Any]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[status]}"))
-    bar = Bar(*columns, console=Console(file=stream), transient=True)
-    bar.start()
-    return bar, bar.add_task("train", total=total, completed=done, status="")
+def _step(trainer: Trainer) -> list[str]:
+    """The numbers of the latest step."""
+    return [f"loss {short(trainer.last.loss)}", f"lr {trainer.last.lr:.2g}"]
 
 
-def _short(value: float) -> str:
+def short(value: float) -> str:
     """A number in a line: four places, or four digits where these would say nothing."""
     return f"{value:.4f}" if 1e-3 <= abs(value) < 1e5 or value == 0 else f"{value:.4g}"

@@ -42,7 +42,7 @@ class State:
     train_loss       mean over the latest finished epoch
     metrics          of the latest evaluation on the validation data
     best, best_step, best_metrics   of the best one so far
-    stopped          a hook ended training early
+    stopped          why a hook ended training early; "" where none did
     """
 
     epoch: int = 0
@@ -57,7 +57,7 @@ class State:
     best: float | None = None
     best_step: int | None = None
     best_metrics: dict[str, float] = field(default_factory=dict)
-    stopped: bool = False
+    stopped: str = ""
 
 
 @dataclass
@@ -111,6 +111,7 @@ class Trainer:
         self.frozen = Frozen(model, self.settings.freeze) if frozen is None else frozen
         self.hooks, self.limit = list(hooks), limit
         self.notes: list[str] = []  # what to say before the first step
+        self.interruption: BaseException | None = None  # raised after the step or epoch under way, and its checkpoint
         self.scheduler = Scheduler(optimizer, schedule, **self.lengths()) if schedule is not None else None
         self.ema = None if self.settings.ema is None else EMA(model, self.settings.ema, fixed=self.frozen.fixed)
         self.monitor = self.settings.monitor or task.monitor
@@ -138,6 +139,8 @@ class Trainer:
                     self.train_epoch()
                     self.finish_epoch()
                 self.emit("on_end")
+                if self.interruption is not None:  # since the last epoch, which ended with a checkpoint
+                    raise self.interruption
             finally:
                 for hook in self.hooks:
                     hook.close()
@@ -153,7 +156,7 @@ class Trainer:
             self.state.step += 1
             self.state.batch += len(batches)
             self.state.seconds = time.monotonic() - self._clock
-            self.emit("on_step")
+            self.emit_or_leave("on_step")
             if self.finished:
                 return
 
@@ -228,7 +231,7 @@ class Trainer:
             self.validate()
         self.state.batch, self.state.loss, self.state.weight = 0, 0.0, 0.0
         self.state.seconds = time.monotonic() - self._clock
-        self.emit("on_epoch")
+        self.emit_or_leave("on_epoch")
 
     def validate(self) -> Evaluation:
         """Evaluate on the validation data and record whether it was the best so far."""
@@ -299,7 +302,7 @@ class Trainer:
         """Whether there is nothing left to train."""
         state, settings = self.state, self.settings
         enough = settings.max_steps is not None and state.step >= settings.max_steps
-        return state.stopped or enough or state.epoch >= settings.epochs
+        return bool(state.stopped) or enough or state.epoch >= settings.epochs
 
     def finite(self, value: float, what: str) -> float:
         """`value`; raises where it is NaN or infinite, with what to do about it."""
@@ -313,6 +316,14 @@ class Trainer:
         place = f"epoch {self.state.epoch + 1}, lr {self.lr:.3g}, loss before: {self.last.loss:.4g}{norm}"
         remedy = f"lower the learning rate (optim.lr={self.lr / 10:.1g}), bound the step (train.clip_norm=1), or"
         return NumericalError(f"training diverged: {what} ({place}); {remedy} find the op with train.nan_check=true")
+
+    def emit_or_leave(self, event: str) -> None:
+        """Call every hook, then raise the `interruption`; one that is set meanwhile has not been seen by all hooks, so
+        its checkpoint may not be written: it waits for the next time."""
+        interruption = self.interruption
+        self.emit(event)
+        if interruption is not None:
+            raise interruption
 
     def emit(self, event: str, *arguments: Any) -> None:
         """Call every hook at a named point."""

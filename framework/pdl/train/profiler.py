@@ -90,7 +90,7 @@ class Profiler(Hook):
             self.compiled += not eager
         self._misses, self._step = misses, []
         if self.recorded == self.steps:
-            trainer.state.stopped = True
+            trainer.state.stopped = "profiled"
             self.close()
 
     def on_epoch(self, trainer: Trainer) -> None:

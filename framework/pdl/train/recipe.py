@@ -23,6 +23,7 @@ from pdl.optim import Optimizer, Schedule
 from pdl.suites import locate
 from pdl.train.settings import TrainSettings
 from pdl.train.task import SPLITS, Task
+from pdl.train.tracking import Tracker
 
 
 # -- the schema --------------------------------------------------------------------------------------------------------
@@ -75,6 +76,7 @@ class Schema:
     optim: Annotated[Optimizer, Supplied("params")]
     schedule: Schedule | None = None
     train: Annotated[TrainSettings, SECTION] = field(default_factory=TrainSettings)
+    hooks: list[Tracker] = field(default_factory=list)
 
 
 def check(tree: Config | Mapping[str, Any]) -> Config:
@@ -196,6 +198,10 @@ class Recipe:
     def name(self) -> str:
         """Of its file, without .yaml."""
         return self.config.path.stem if self.config.path else "run"
+
+    def trackers(self) -> list[Tracker]:
+        """The hooks that it names, made."""
+        return [build(node) for node in self.config.get("hooks") or ()]
 
     def identity(self) -> dict[str, str]:
         """The import paths of task and model."""

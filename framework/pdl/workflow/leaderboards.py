@@ -15,6 +15,7 @@ from typing import Any
 from pdl.config import load
 from pdl.config.named import find, shipped
 from pdl.errors import DataError, PdlError, UsageError
+from pdl.train.hooks import Hook
 from pdl.train.log import duration
 from pdl.train.recipe import Recipe
 from pdl.workflow.result import Result, machine, versions
@@ -138,6 +139,7 @@ def leaderboard(
     runs: str | Path = "runs",
     tell: Tell = lambda line: None,
     progress: bool = False,
+    hooks: Sequence[Hook] = (),
 ) -> Board:
     """Train every recipe with the seeds 0, 1, ... (from its own `train.seed` on) into RUNS/<recipe>-seed<N>, and put
     them in one table with their baselines, sorted by the first metric.
@@ -148,6 +150,7 @@ def leaderboard(
 
     tell      called with a line before each run
     progress  print the progress of each training on standard error
+    hooks     of each training
     """
     if seeds < 1:
         raise UsageError(f"seeds={seeds} must be at least 1")
@@ -158,7 +161,7 @@ def leaderboard(
         row = found.setdefault(name, Row(name, {}))
         try:
             tell(f"[{number}/{len(plans)}] {name}, seed {seed}: {_state(folder)} {folder.path}")
-            result = _result(recipe, folder, progress)
+            result = _result(recipe, folder, progress, hooks)
         except PdlError as error:
             row.failures.append(f"seed {seed}: {error}")
             tell(f"{name}, seed {seed} failed: {error}")
@@ -235,11 +238,11 @@ def _state(folder: Run) -> str:
     return "going on in" if folder.resumable else "training into"
 
 
-def _result(recipe: Recipe, folder: Run, progress: bool) -> Result:
+def _result(recipe: Recipe, folder: Run, progress: bool, hooks: Sequence[Hook]) -> Result:
     """The result of the run in this folder, trained if it is not there."""
     if not folder.result.is_file():
         begun = (folder.path / "config.yaml").is_file()
-        return train(recipe, run=folder.path, resume=begun, progress=progress)
+        return train(recipe, run=folder.path, resume=begun, progress=progress, hooks=hooks)
     result = Result.load(folder.result)
     if result.status not in ("finished", "stopped early"):
         raise DataError(f"{folder.path}: the run there is no whole one ({result.status}); move it away")

@@ -11,6 +11,7 @@ It is the loop of `pdl train` (`pdl.train.loop.Trainer`) around a task made of t
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -234,7 +235,7 @@ class History(Hook):
 def _hooks(settings: TrainSettings, run: Path | None, progress: bool) -> list[Hook]:
     made: list[Hook] = [EarlyStop(settings.early_stop)] if settings.early_stop is not None else []
     if progress:
-        made.append(Progress())
+        made.append(Progress(sys.stderr))
     if run is not None:
         run.mkdir(parents=True, exist_ok=True)
         made.insert(0, MetricsLog(run / "metrics.jsonl", settings.log_every))

@@ -7,6 +7,7 @@ The schema of result.json (also in `FIELDS`, which a test holds it to):
     task, model         import paths, for example "pdl_cv.Classification", "pdl_cv.LeNet"
     run                 the run folder, absolute
     status              "finished", "stopped early", "fast dev run" or "overfit"
+    stopped             why it was stopped before its last epoch; "" where it was not
     seed                train.seed
     epochs, steps       done
     seconds             spent in training (over all interruptions), with evaluation and checkpoints
@@ -41,10 +42,10 @@ from pdl.train.recipe import Recipe
 from pdl.version import __version__
 
 FIELDS: dict[str, type | tuple[type, ...]] = {
-    "schema": int, "recipe": str, "task": str, "model": str, "run": str, "status": str, "seed": int, "epochs": int,
-    "steps": int, "seconds": float, "samples_per_second": (float, type(None)), "parameters": int, "weights": str,
-    "selection": str, "warnings": list, "pretrained": list, "metrics": dict, "baselines": dict, "versions": dict,
-    "machine": dict, "next": str,
+    "schema": int, "recipe": str, "task": str, "model": str, "run": str, "status": str, "stopped": str, "seed": int,
+    "epochs": int, "steps": int, "seconds": float, "samples_per_second": (float, type(None)), "parameters": int,
+    "weights": str, "selection": str, "warnings": list, "pretrained": list, "metrics": dict, "baselines": dict,
+    "versions": dict, "machine": dict, "next": str,
 }  # fmt: skip
 
 
@@ -65,6 +66,7 @@ class Result:
     parameters: int
     weights: str
     metrics: dict[str, float]
+    stopped: str = ""
     next: str = ""
     selection: str = ""
     warnings: list[str] = field(default_factory=list)
@@ -85,6 +87,7 @@ class Result:
         return [
             *self.measured(),
             *(("warning", each) for each in self.warnings),
+            *([("stopped", self.stopped)] if self.stopped else []),
             ("weights", self.weights),
             *(("pretrained", _shown(each)) for each in self.pretrained),
             ("time", f"{duration(self.seconds)} ({self.epochs} epochs, {self.steps} steps)"),

@@ -3,6 +3,7 @@
 config.yaml        the resolved recipe, with what was inferred from the data (class names); enough to use the run
                    without it
 run.json           the recipe's name, when the run began, and whether it is a fast dev run or an overfit run
+train.log          what was printed
 metrics.jsonl      numbers as they came (`pdl.train.log.MetricsLog`)
 checkpoints/       last.safetensors, best.safetensors, step-*.safetensors (`pdl.checkpoint`)
 result.json        the outcome (`pdl.workflow.result`)
@@ -28,6 +29,7 @@ from typing import Any
 from pdl import checkpoint
 from pdl.checkpoint import LAST
 from pdl.config import Config, dump, from_dict, load
+from pdl.config.source import values
 from pdl.errors import UsageError
 from pdl.files import write_atomic
 from pdl.hub.pretrained import deferred
@@ -38,7 +40,7 @@ from pdl.train.recipe import Recipe
 from pdl.train.task import Task
 from pdl.vocabulary import Vocabulary
 
-CONFIG, ABOUT, VOCABULARIES, RESULT = "config.yaml", "run.json", "vocabularies", "result.json"
+CONFIG, ABOUT, VOCABULARIES, RESULT, LOG = "config.yaml", "run.json", "vocabularies", "result.json", "train.log"
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,21 @@ class Run:
     def result(self) -> Path:
         """result.json."""
         return self.path / RESULT
+
+    @property
+    def log(self) -> Path:
+        """train.log."""
+        return self.path / LOG
+
+    def note(self, *lines: str) -> None:
+        """Add lines to train.log, where the folder (still) has one."""
+        if self.log.is_file():
+            with self.log.open("a", encoding="utf-8") as file:
+                file.writelines(f"{line}\n" for line in lines)
+
+    def settings(self) -> dict[str, Any]:
+        """config.yaml as it is written: nothing is composed, interpolations stay text."""
+        return values(self.path / CONFIG)
 
     @property
     def resumable(self) -> bool:
@@ -86,7 +103,7 @@ class Run:
     def _forget(self, made: bool) -> None:
         if made:
             return shutil.rmtree(self.path)
-        for name in (CONFIG, ABOUT):
+        for name in (CONFIG, ABOUT, LOG):
             (self.path / name).unlink(missing_ok=True)
         shutil.rmtree(self.path / VOCABULARIES, ignore_errors=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -19,7 +20,7 @@ from pdl.train.assembly import Parts, assemble
 from pdl.train.checkpoints import Checkpoints, held
 from pdl.train.freeze import Frozen
 from pdl.train.hooks import EarlyStop, Hook
-from pdl.train.log import MetricsLog, Progress, append_log
+from pdl.train.log import MetricsLog, Progress, append_log, short
 from pdl.train.loop import Evaluation, Trainer
 from pdl.train.loop import evaluate as evaluate_split
 from pdl.train.profiler import Profiler
@@ -27,8 +28,10 @@ from pdl.train.recipe import Recipe
 from pdl.train.settings import TrainSettings
 from pdl.train.task import Task
 from pdl.train.tensorboard import TensorBoard
+from pdl.train.tracking import Tracker
 from pdl.workflow.baselines import has_baselines, measured
 from pdl.workflow.exporting import FILE, deployment_of, describe, write_bundle
+from pdl.workflow.opening import opening, position
 from pdl.workflow.report import write_report
 from pdl.workflow.result import Result, identity
 from pdl.workflow.run import Run
@@ -39,7 +42,7 @@ from pdl.workflow.selection import selection
 FREE = (
     "train.checkpoint_every", "train.checkpoint_seconds", "train.keep_last", "train.log_every", "train.tensorboard",
     "train.report", "train.export", "train.nan_check", "train.test_weights", "data.workers", "data.prefetch",
-    "data.test",
+    "data.test", "hooks",
 )  # fmt: skip
 TEST = ("data.test", "train.test_weights")
 FAST_BATCHES = 2
@@ -56,6 +59,7 @@ def train(
     overfit: int = 0,
     hooks: Sequence[Hook] = (),
     progress: bool = True,
+    verbose: bool = False,
 ) -> Result:
     """Train a recipe into a run folder, test it, and write the report.
 
@@ -64,11 +68,16 @@ def train(
     fast_dev_run  two batches of everything
     overfit       train on this many samples only, until their loss is a tenth; CheckError if that never happens
     hooks         of your own, before the trainer's
-    progress      print progress on standard error
+    progress      print progress on standard error; the run's train.log has it in any case
+    verbose       with a line every `train.log_every` steps, and more at the beginning
     """
     recipe = recipe if isinstance(recipe, Recipe) else Recipe(recipe)
     settings, mode = _settings(recipe, fast_dev_run, overfit), {"fast_dev_run": fast_dev_run, "overfit": overfit}
-    with _folder(recipe, run, resume) as folder, _explained(folder, mode):
+    trackers = recipe.trackers()
+    with _folder(recipe, run, resume) as folder, _explained(folder, mode), _tracked(trackers):
+        each = settings.log_every if verbose else None
+        printed = Progress(sys.stderr if progress else None, every=each, path=folder.log)
+        printed.say([f"run      {folder.path}"])
         task = folder.task(recipe)
         with random.fork_seed(settings.seed):
             going_on = resume and folder.resumable
@@ -77,16 +86,39 @@ def train(
             trainer = _trainer(
                 recipe, task, parts, settings, limit=FAST_BATCHES if fast_dev_run else None, plain_lr=overfit > 0
             )
-            absent = absent_classes(parts.datasets)
-            trainer.notes = [line for report in reports for line in report.lines()] + [f"warning: {w}" for w in absent]
-            trainer.hooks = [*hooks, *_hooks(folder, settings, overfit, progress, _classes(task))]
+            absent = [f"warning: {each}" for each in absent_classes(parts.datasets)]
+            adapted = [line for report in reports for line in report.lines()]
+            trainer.notes = [*opening(recipe, parts, trainer, verbose=verbose), *adapted, *absent]
+            trainer.hooks = [*hooks, *trackers, *_hooks(folder, settings, overfit, printed, _classes(task))]
             folder.begin(recipe, task, mode, [report.to_dict() for report in reports])
             if going_on:
                 trainer.load_state_dict(checkpoint.load(folder.checkpoints / LAST))
+                trainer.notes.append(position(trainer, tested=folder.result.is_file()))
+            for tracker in trackers:
+                tracker.start(folder.path.name, folder.settings(), folder.path)
             trainer.fit()
         stopped = "stopped early" if trainer.state.stopped else "finished"
         status = "fast dev run" if fast_dev_run else "overfit" if overfit else stopped
-        return _finish(folder, recipe, trainer, parts, status)
+        result = _finish(folder, recipe, trainer, parts, status)
+        folder.note("", *(f"{name:<20}{_text(value)}" for name, value in result.rows()))
+        for tracker in trackers:
+            tracker.finish(result.metrics, "finished")
+        return result
+
+
+def _text(value: Any) -> str:
+    return short(value) if isinstance(value, float) else str(value)
+
+
+@contextmanager
+def _tracked(trackers: Sequence[Tracker]) -> Iterator[None]:
+    """The trackers are told where the block raises."""
+    try:
+        yield
+    except BaseException as error:
+        for tracker in trackers:
+            tracker.finish({}, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
+        raise
 
 
 def profile(recipe: Recipe | Config | dict[str, Any], *, run: str | Path | None = None, steps: int = 20) -> Profiler:
@@ -162,7 +194,7 @@ def _classes(task: Task) -> list[str]:
 
 
 def _hooks(
-    folder: Run, settings: TrainSettings, overfit: int, progress: bool, classes: Sequence[str]
+    folder: Run, settings: TrainSettings, overfit: int, printed: Progress, classes: Sequence[str]
 ) -> list[Hook]:
     """The checkpoint comes last: it must see all others as they will be."""
     made: list[Hook] = [MetricsLog(folder.path / "metrics.jsonl", settings.log_every)]
@@ -174,10 +206,8 @@ def _hooks(
         made.append(OneAnswer(classes))
     if settings.tensorboard:
         made.append(TensorBoard(folder.path / "tensorboard", settings.log_every))
-    if progress:
-        made.append(Progress())
     every, seconds = settings.checkpoint_every, settings.checkpoint_seconds
-    return [*made, Checkpoints(folder.checkpoints, every=every, seconds=seconds, keep_last=settings.keep_last)]
+    return [*made, printed, Checkpoints(folder.checkpoints, every=every, seconds=seconds, keep_last=settings.keep_last)]
 
 
 class Overfit(Hook):
@@ -194,7 +224,7 @@ class Overfit(Hook):
     def on_evaluate(self, trainer: Trainer, evaluation: Evaluation) -> None:
         self.value = evaluation.metrics["val/loss"]
         if self.first is not None and self.value <= OVERFIT_RATIO * self.first:
-            trainer.state.stopped = True
+            trainer.state.stopped = "the few samples are learned"
 
     def on_end(self, trainer: Trainer) -> None:
         if not trainer.state.stopped:
@@ -219,10 +249,15 @@ def _explained(folder: Run, mode: dict[str, Any]) -> Iterator[None]:
     except NumericalError as error:
         if folder.resumable:
             error.args = (f"{error.args[0]}\nthe last good checkpoint is {folder.checkpoints / LAST}",)
+        folder.note(str(error))
         raise
     except KeyboardInterrupt as error:
-        nothing = "interrupted before the first checkpoint, so there is nothing to go on from"
-        error.args = (f"interrupted; go on with: {folder.resumption(mode)}" if folder.resumable else nothing,)
+        what, nothing = str(error) or "interrupted", "before the first checkpoint, so there is nothing to go on from"
+        error.args = (f"{what}; go on with: {folder.resumption(mode)}" if folder.resumable else f"{what} {nothing}",)
+        folder.note(str(error))
+        raise
+    except PdlError as error:
+        folder.note(str(error))
         raise
 
 
@@ -231,12 +266,15 @@ def _finish(folder: Run, recipe: Recipe, trainer: Trainer, parts: Parts, status:
     which = trainer.settings.test_weights if trainer.state.best is not None else "last"
     weights = folder.load_weights(trainer.model, which) + (f", by {trainer.monitor}" if which == "best" else "")
     split = next(each for each in ("test", "val", "train") if each in trainer.loaders)
+    if trainer.state.stopped:
+        trainer.emit("on_message", f"stopped after epoch {trainer.state.epoch}: {trainer.state.stopped}")
+    trainer.emit("on_message", f"measuring on {split}; weights: {weights}")
     evaluation = evaluate_split(trainer.task, trainer.model, trainer.loaders[split], split=split, limit=trainer.limit)
     validation = trainer.state.best_metrics if which == "best" else trainer.state.metrics
     figures = trainer.task.summary_metrics(evaluation)
     metrics = {**figures, **evaluation.metrics, **validation, "train/loss": trainer.state.train_loss}
     result = _result(folder, recipe, trainer, status, weights, metrics)
-    stopped = trainer.state.stopped and trainer.settings.early_stop is not None
+    stopped = bool(trainer.state.stopped) and trainer.settings.early_stop is not None
     result.selection = selection(which, trainer.monitor, parts.datasets, stopped_early=stopped)
     result.warnings = absent_classes(parts.datasets)
     answers = one_answer(evaluation, _classes(trainer.task))
@@ -285,6 +323,7 @@ def _result(
     return Result(
         **identity(folder.describe()["recipe"], folder.path, recipe),
         status=status,
+        stopped=trainer.state.stopped,
         seed=trainer.settings.seed,
         epochs=state.epoch,
         steps=state.step,
