@@ -224,8 +224,10 @@ REFERENCE = re.findall(r"- reference/(\S+)\.md$", (ROOT / "mkdocs.yml").read_tex
 
 
 def public(module: ModuleType) -> dict[str, Any]:
-    """The classes and functions of `__all__`, or else those that the module defines without an underscore."""
-    own = [name for name, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__]
+    """The classes and functions of `__all__`, or else those that the module defines, or a package imports of its
+    distribution, without an underscore."""
+    home = module.__name__.partition(".")[0] + "." if hasattr(module, "__path__") else module.__name__
+    own = [name for name, value in vars(module).items() if str(getattr(value, "__module__", "")).startswith(home)]
     names = getattr(module, "__all__", [name for name in own if not name.startswith("_")])
     values = {name: getattr(module, name) for name in names}
     return {name: value for name, value in values.items() if inspect.isclass(value) or inspect.isroutine(value)}
@@ -253,12 +255,12 @@ def test_the_reference_has_every_public_name_and_every_module_that_examples_impo
 
 
 def packages() -> list[str]:
-    """The packages of the framework and the suites that declare public names."""
+    """The packages of the framework that declare public names, and all of the suites."""
     found = [
         ".".join(path.parent.relative_to(base).parts)
         for base in (ROOT / "framework", *(ROOT / "suites").iterdir())
         for path in base.glob("pdl*/**/__init__.py")
-        if "__all__" in path.read_text() and "template" not in path.parts
+        if (base.parent.name == "suites" or "__all__" in path.read_text()) and "template" not in path.parts
     ]
     assert {"pdl", "pdl.nn", "pdl_cv.models", "pdl_quantum.templates"} <= set(found)
     return sorted(found)

@@ -87,8 +87,9 @@ def groups(module: str) -> dict[str, list[str]]:
 
 
 def public(module: ModuleType) -> list[str]:
-    """`__all__`, or what the module itself defines without an underscore."""
-    own = [name for name, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__]
+    """`__all__`, or what the module itself defines, a package imports of its distribution, without an underscore."""
+    home = module.__name__.partition(".")[0] + "." if hasattr(module, "__path__") else module.__name__
+    own = [name for name, value in vars(module).items() if str(getattr(value, "__module__", "")).startswith(home)]
     return list(getattr(module, "__all__", [name for name in own if not name.startswith("_")]))
 
 

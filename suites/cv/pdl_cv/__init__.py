@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pdl_cv.classification import Classification
-from pdl_cv.models import *  # noqa: F403
+from pdl_cv.models import *
 from pdl_cv.models import __all__ as _models
 
 __version__ = "0.1.0"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pdl.lazy import names_of
 
 if TYPE_CHECKING:
-    from pdl_quantum.api import *  # noqa: F403
+    from pdl_quantum.api import *
 
 __version__ = "0.1.0"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pdl.lazy import names_of
 
 if TYPE_CHECKING:
-    from pdl_rec.api import *  # noqa: F403
+    from pdl_rec.api import *
 
 __version__ = "0.1.0"
 

@@ -11,24 +11,3 @@ from pdl_graph.data.planetoid import Planetoid
 from pdl_graph.data.power_law import PowerLaw
 from pdl_graph.data.triples import Triples
 from pdl_graph.data.tu import TUGraphs
-
-__all__ = [
-    "BlogCatalog",
-    "CaAstroPh",
-    "EdgeFile",
-    "EdgeSplit",
-    "GraphData",
-    "GraphSet",
-    "GraphFolder",
-    "LinkGraph",
-    "Molecules",
-    "NodeData",
-    "Planetoid",
-    "PowerLaw",
-    "TUGraphs",
-    "Triples",
-    "graph_of",
-    "nodes_of",
-    "read_graph",
-    "unwrap",
-]

@@ -1,5 +1,3 @@
 """Vectors of nodes by walks and edges: the task, its batches, how it is measured, its use."""
 
 from pdl_graph.embedding.task import NodeEmbedding
-
-__all__ = ["NodeEmbedding"]

@@ -1,5 +1,3 @@
 """Vectors of nodes that are learned without labels."""
 
 from pdl_graph.infomax.task import GraphInfomax
-
-__all__ = ["GraphInfomax"]

@@ -1,5 +1,3 @@
 """Completion of knowledge graphs."""
 
 from pdl_graph.knowledge.task import KnowledgeGraph
-
-__all__ = ["KnowledgeGraph"]

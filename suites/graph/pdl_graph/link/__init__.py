@@ -1,5 +1,3 @@
 """Which nodes are joined."""
 
 from pdl_graph.link.task import LinkPrediction
-
-__all__ = ["LinkPrediction"]

@@ -1,5 +1,3 @@
 """Classes of nodes."""
 
 from pdl_graph.node.task import NodeClassification
-
-__all__ = ["NodeClassification"]

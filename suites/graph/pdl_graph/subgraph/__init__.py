@@ -1,5 +1,3 @@
 """Which nodes are joined, by the enclosing subgraphs of pairs."""
 
 from pdl_graph.subgraph.task import SubgraphLinks
-
-__all__ = ["SubgraphLinks"]

@@ -2,5 +2,3 @@
 
 from pdl_quantum.adapt_vqe.ansatz import AdaptAnsatz
 from pdl_quantum.adapt_vqe.task import AdaptVQE
-
-__all__ = ["AdaptAnsatz", "AdaptVQE"]

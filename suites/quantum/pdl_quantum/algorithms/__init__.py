@@ -10,9 +10,3 @@ from pdl_quantum.algorithms.learning import learn_state, learn_unitary
 from pdl_quantum.algorithms.linear import LinearSolver
 from pdl_quantum.algorithms.shadows import PauliShadow, shots_needed
 from pdl_quantum.algorithms.vqsd import StateDiagonalization
-
-__all__ = [
-    "CliffordShadow", "Fit", "GibbsState", "LinearSolver", "PauliShadow", "QuantumAutoencoder",
-    "StateDiagonalization", "descend", "dynamics", "gibbs_state", "learn_state", "learn_unitary", "magnetization",
-    "shots_needed",
-]  # fmt: skip

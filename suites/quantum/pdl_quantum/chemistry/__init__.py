@@ -10,10 +10,3 @@ from pdl_quantum.chemistry.operators import electron_number, spin_squared, spin_
 from pdl_quantum.chemistry.pool import Pool, excitation_pool, qubit_pool
 from pdl_quantum.chemistry.tapering import tapered
 from pdl_quantum.chemistry.uccsd import after_hartree_fock, hartree_fock, uccsd
-
-__all__ = [
-    "Excitation", "FermionSum", "Integrals", "MolecularHamiltonian", "Pool", "after_hartree_fock", "bravyi_kitaev",
-    "electron_number", "excitation_pool", "excitations", "givens", "hartree_fock", "jordan_wigner", "k_upccgsd",
-    "mapped", "mapping_matrix", "parity", "qubit_pool", "spin_squared", "spin_z", "tapered",
-    "uccsd",
-]  # fmt: skip

@@ -54,13 +54,3 @@ from pdl_quantum.circuits.outcomes import bitstrings, counts, probabilities, sam
 from pdl_quantum.circuits.paulis import PauliSum
 from pdl_quantum.circuits.simulate import expectations, gradients, states, zero_states
 from pdl_quantum.circuits.trajectories import Shots, run
-
-__all__ = [
-    "Angle", "Channel", "Circuit", "Gate", "NoiseModel", "Parameter", "PauliSum", "Shots", "amplitude_damping",
-    "bandwidths", "bit_flip", "bit_phase_flip", "bit_probabilities", "bitstrings", "counts", "density",
-    "density_expectations", "density_of", "depolarizing", "entropy", "expectations", "fidelity",
-    "finite_differences", "generalized_amplitude_damping", "gradients", "hessian", "hessian_vector",
-    "kraus_channel", "metric_tensor", "mixed_expectation", "noisy", "parameter_shift", "partial_trace",
-    "pauli_channel", "phase_damping", "phase_flip", "probabilities", "purity", "quantum_fisher", "reset_channel",
-    "root_fidelity", "run", "sample", "state_fidelity", "states", "thermal_relaxation", "trace_distance", "zero_states",
-]  # fmt: skip

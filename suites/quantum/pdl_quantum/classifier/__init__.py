@@ -1,5 +1,3 @@
 """Classification of numbers or images by a circuit."""
 
 from pdl_quantum.classifier.task import QuantumClassifier
-
-__all__ = ["QuantumClassifier"]

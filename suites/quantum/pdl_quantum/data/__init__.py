@@ -7,8 +7,3 @@ from pdl_quantum.data.hamiltonian import Hamiltonian, RandomHamiltonian
 from pdl_quantum.data.mixed import MixedState, ThermalState
 from pdl_quantum.data.molecule import DissociationCurve, Molecule
 from pdl_quantum.data.table import Circle, Moons, Table, TableFile
-
-__all__ = [
-    "Atoms", "Circle", "CostFunction", "Digits", "DissociationCurve", "Hamiltonian", "MaxCutGraph", "MixedState",
-    "Molecule", "Moons", "PortfolioAssets", "RandomHamiltonian", "TSPCities", "Table", "TableFile", "ThermalState",
-]  # fmt: skip

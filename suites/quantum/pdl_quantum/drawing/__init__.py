@@ -7,5 +7,3 @@
 from pdl_quantum.drawing.histogram import histogram
 from pdl_quantum.drawing.svg import svg
 from pdl_quantum.drawing.text import text
-
-__all__ = ["histogram", "svg", "text"]

@@ -2,5 +2,3 @@
 
 from pdl_quantum.excited.ansatz import SubspaceAnsatz
 from pdl_quantum.excited.task import Levels
-
-__all__ = ["Levels", "SubspaceAnsatz"]

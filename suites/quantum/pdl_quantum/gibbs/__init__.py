@@ -1,5 +1,3 @@
 """Gibbs states."""
 
 from pdl_quantum.gibbs.task import GibbsPreparation
-
-__all__ = ["GibbsPreparation"]

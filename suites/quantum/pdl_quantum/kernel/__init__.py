@@ -1,5 +1,3 @@
 """Which class numbers or images are of, by a quantum kernel."""
 
 from pdl_quantum.kernel.task import QuantumKernel
-
-__all__ = ["QuantumKernel"]

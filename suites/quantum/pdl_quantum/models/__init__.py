@@ -3,5 +3,3 @@
 from pdl_quantum.models.kernel import KernelClassifier
 from pdl_quantum.models.variational_classifier import VariationalClassifier
 from pdl_quantum.models.vsql import VSQL
-
-__all__ = ["KernelClassifier", "VSQL", "VariationalClassifier"]

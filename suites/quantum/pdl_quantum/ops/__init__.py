@@ -5,5 +5,3 @@ Importing them loads NumPy, `pdl.ops` and `pdl_quantum.circuits`: what a bundle 
 
 from pdl_quantum.ops.circuit import circuit_expectation, circuit_state
 from pdl_quantum.ops.pauli_words import pauli_words
-
-__all__ = ["circuit_expectation", "circuit_state", "pauli_words"]

@@ -9,8 +9,3 @@ from pdl_quantum.problems.portfolio import Portfolio, moments
 from pdl_quantum.problems.qubo import QUBO
 from pdl_quantum.problems.spins import heisenberg, transverse_ising
 from pdl_quantum.problems.tsp import TSP
-
-__all__ = [
-    "BinaryProblem", "Edges", "MaxCut", "Portfolio", "QUBO", "TSP", "goemans_williamson", "heisenberg", "least",
-    "moments", "random_graph", "random_regular", "read_edges", "table", "transverse_ising",
-]  # fmt: skip

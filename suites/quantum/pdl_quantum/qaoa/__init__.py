@@ -4,7 +4,3 @@ from pdl_quantum.problems.combinatorial import Combinatorial, combinatorial
 from pdl_quantum.qaoa.circuit import QAOACircuit
 from pdl_quantum.qaoa.solve import Answer, solve
 from pdl_quantum.qaoa.task import QAOA
-
-__all__ = [
-    "Answer", "Combinatorial", "QAOA", "QAOACircuit", "combinatorial", "solve",
-]  # fmt: skip

@@ -2,5 +2,3 @@
 
 from pdl_quantum.qasm.read import load, loads
 from pdl_quantum.qasm.write import dumps
-
-__all__ = ["dumps", "load", "loads"]

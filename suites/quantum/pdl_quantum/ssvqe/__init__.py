@@ -1,5 +1,3 @@
 """Subspace-search VQE."""
 
 from pdl_quantum.ssvqe.task import SSVQE
-
-__all__ = ["SSVQE"]

@@ -18,9 +18,3 @@ from pdl_quantum.templates.qaoa import qaoa, w_state
 from pdl_quantum.templates.qft import phase_estimation, qft
 from pdl_quantum.templates.registry import TEMPLATES, template
 from pdl_quantum.templates.trotter import trotter
-
-__all__ = [
-    "TEMPLATES", "basic_entangler", "dicke_state", "diffuser", "excitation_preserving", "grover",
-    "hardware_efficient", "iqp", "pairs", "phase_estimation", "prepared_state", "qaoa", "qft", "real_amplitudes",
-    "strongly_entangling", "template", "trotter", "uccsd", "w_state",
-]  # fmt: skip

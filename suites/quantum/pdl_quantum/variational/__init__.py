@@ -2,5 +2,3 @@
 
 from pdl_quantum.variational.ansatz import Ansatz
 from pdl_quantum.variational.task import Variational
-
-__all__ = ["Ansatz", "Variational"]

@@ -1,5 +1,3 @@
 """Variational quantum deflation."""
 
 from pdl_quantum.vqd.task import VQD
-
-__all__ = ["VQD"]

@@ -1,5 +1,3 @@
 """The variational quantum eigensolver for molecules."""
 
 from pdl_quantum.vqe.task import VQE
-
-__all__ = ["VQE"]

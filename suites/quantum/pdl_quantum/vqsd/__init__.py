@@ -1,5 +1,3 @@
 """Variational quantum state diagonalisation."""
 
 from pdl_quantum.vqsd.task import VQSD
-
-__all__ = ["VQSD"]

@@ -6,15 +6,3 @@ from pdl_rec.baselines.item_knn import ItemKNN
 from pdl_rec.baselines.popularity import Popularity
 from pdl_rec.baselines.rules import AssociationRules, SequentialRules
 from pdl_rec.baselines.vs_knn import VSKNN
-
-__all__ = [
-    "BASELINES",
-    "VSKNN",
-    "AssociationRules",
-    "Baseline",
-    "ItemKNN",
-    "Popularity",
-    "SequentialRules",
-    "baselines",
-    "measure",
-]

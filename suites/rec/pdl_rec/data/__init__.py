@@ -8,24 +8,3 @@ from pdl_rec.data.pair_file import PairFile
 from pdl_rec.data.session_file import SessionFile
 from pdl_rec.data.sessions import SessionData, Sessions, bind, sessions_of, vocabulary_of
 from pdl_rec.data.shipped import Adult, SyntheticClicks
-
-__all__ = [
-    "Adult",
-    "Atomic",
-    "AtomicSessions",
-    "ClickFile",
-    "ClickStream",
-    "InteractionData",
-    "Interactions",
-    "PairFile",
-    "SessionData",
-    "SessionFile",
-    "Sessions",
-    "SyntheticClicks",
-    "bind",
-    "check",
-    "check_recipe",
-    "interactions_of",
-    "sessions_of",
-    "vocabulary_of",
-]

@@ -23,30 +23,3 @@ from pdl_rec.models.tagspace import TagSpace
 from pdl_rec.models.wide_deep import WideDeep
 from pdl_rec.models.xdeepfm import XDeepFM
 from pdl_rec.models.youtube_dnn import YouTubeDNN
-
-__all__ = [
-    "BPRMF",
-    "DIN",
-    "DSSM",
-    "ESMM",
-    "FM",
-    "LR",
-    "NARM",
-    "NCF",
-    "PLE",
-    "SRGNN",
-    "SSR",
-    "DCNv2",
-    "DeepFM",
-    "GRU4Rec",
-    "MMoE",
-    "MatchingModel",
-    "SASRec",
-    "SequenceModel",
-    "SimNet",
-    "TagSpace",
-    "TwoTower",
-    "WideDeep",
-    "XDeepFM",
-    "YouTubeDNN",
-]

@@ -2,5 +2,3 @@
 
 from pdl_rec.next_item.losses import BPRMax, CrossEntropy, TOP1Max
 from pdl_rec.next_item.task import NextItem
-
-__all__ = ["BPRMax", "CrossEntropy", "NextItem", "TOP1Max"]
