@@ -54,10 +54,57 @@ def test_the_column_split_is_used(folder: Path, tmp_path: Path) -> None:
     assert text.count("split:") == 3
 
 
+def test_nodes_without_features_are_learned_from_their_neighbours(folder: Path, tmp_path: Path) -> None:
+    rows = [",".join(line.split(",")[:2]) for line in (folder / "nodes.csv").read_text().splitlines()]
+    (folder / "nodes.csv").write_text("\n".join(rows) + "\n")
+    result = workflow.train(config.load(init("graph.node", data=folder, out=tmp_path / "r.yaml")), run=tmp_path / "run",
+                            progress=False)  # fmt: skip
+    best = max(each["test/accuracy"] for each in result.baselines.values())
+    assert result.metrics["test/accuracy"] >= best or any("below a baseline" in each for each in result.warnings)
+
+
+def test_many_nodes_without_features_are_refused(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pdl_graph.node import init as written
+
+    monkeypatch.setattr(written, "ALONE", 10)
+    (folder / "nodes.csv").write_text("id,label\n" + "".join(f"n{i},oak\n" for i in range(NODES)))
+    with pytest.raises(UsageError, match="have no features"):
+        init("graph.node", data=folder, out=tmp_path / "r.yaml")
+
+
+def test_molecules(tmp_path: Path) -> None:
+    """The column of SMILES and what is learned are found, by names of columns that nobody foresaw."""
+    pytest.importorskip("rdkit")
+    rng = np.random.default_rng(0)
+    chains, ends = rng.integers(1, 9, 60).tolist(), rng.choice(["O", "N", "Cl", "c1ccccc1"], 60).tolist()
+    texts = ["C" * n + end for n, end in zip(chains, ends, strict=True)]
+    rows = [f"m{i},{text},{len(text)},{0.1 * len(text):.1f}" for i, text in enumerate(texts)]
+    (tmp_path / "m.csv").write_text("\n".join(["code,structure,size,solubility", *rows, "m99,C(C,1,1"]) + "\n")
+    written = init("graph.graphs", data=tmp_path / "m.csv", out=tmp_path / "r.yaml")
+    assert "the split is random" in written.read_text()
+    assert "1 rows left out; the number in solubility is learned" in written.read_text()
+    recipe = config.load(written, ["train.epochs=3"])
+    assert "test/rmse" in workflow.train(recipe, run=tmp_path / "run", progress=False).metrics
+    yes = [f"{row.rpartition(',')[0]},{int('O' in row)}" for row in rows]
+    (tmp_path / "m.csv").write_text("\n".join(["code,structure,size,oxygen", *yes]) + "\n")
+    assert "yes or no in oxygen" in init("graph.graphs", data=tmp_path / "m.csv", out=tmp_path / "b.yaml").read_text()
+
+
+@pytest.mark.parametrize("head", ["subject,predicate,object\n", ""])
+def test_facts(tmp_path: Path, head: str) -> None:
+    """Everyone lives where one works: what is left out can be told from the rest."""
+    lines = [f"p{i},{relation},t{i % 5}" for i in range(60) for relation in ("lives", "works", "votes")]
+    (tmp_path / "facts.csv").write_text(head + "\n".join(lines) + "\n")
+    written = init("graph.knowledge", data=tmp_path / "facts.csv", out=tmp_path / "r.yaml")
+    assert "180 facts, 65 entities, 3 relations" in written.read_text()
+    recipe = config.load(written, ["train.epochs=30"])
+    result = workflow.train(recipe, run=tmp_path / "run", progress=False)
+    assert result.metrics["test/mrr"] > 0.6
+
+
 @pytest.mark.parametrize(
     ("task", "nodes", "said"),
     [
-        ("graph.node", "id,label\n" + "".join(f"n{i},oak\n" for i in range(NODES)), "have no features"),
         ("graph.node", "id,a\n" + "".join(f"n{i},1\n" for i in range(NODES)), "0 nodes have a label"),
         ("graph.link", None, "39 edges; at least 40"),
     ],

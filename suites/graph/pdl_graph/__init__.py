@@ -15,7 +15,7 @@ __version__ = "0.1.0"
 MOVED: dict[str, str] = {}
 """Import paths that moved: {"pdl_graph.OldName": "pdl_graph.NewName"}; recipes with the old ones keep working."""
 
-INIT = {"node": "pdl_graph.node.init:write_recipe", "link": "pdl_graph.link.init:write_recipe"}
+INIT = {task: f"pdl_graph.{task}.init:write_recipe" for task in ("node", "link", "graphs", "knowledge")}
 """What `pdl init graph.TASK` writes recipes with."""
 
 __getattr__, __dir__ = names_of("pdl_graph.api")

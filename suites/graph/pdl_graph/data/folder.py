@@ -18,7 +18,7 @@ from pdl_graph.data.base import NodeData
 from pdl_graph.data.columns import Table, find_table, numbered, places, read_table
 from pdl_graph.data.npz import read_arrays
 from pdl_graph.data.store import locate, naming, shared
-from pdl_graph.features import features_from_csr, normalize_rows
+from pdl_graph.features import features_from_csr, identity_features, normalize_rows
 from pdl_graph.graph import Graph
 from pdl_graph.steps.graph_folder import ENDS, NO_ATTRIBUTES, NO_FEATURES
 from pdl_graph.storage import HEADER
@@ -45,6 +45,8 @@ class GraphFolder(NodeData):
     directed   False: a row stands for both directions; each pair counts once
     target     "class", or "number": labels are numbers to predict
     normalize  divide each row of features by its sum
+    identity   nodes without features have rows of the identity matrix, so that a net learns something of each; it then
+               answers for these nodes alone
     """
 
     def __init__(
@@ -57,11 +59,11 @@ class GraphFolder(NodeData):
         directed: bool = False,
         target: Literal["class", "number"] = "class",
         normalize: bool = False,
+        identity: bool = False,
     ) -> None:
         found = locate(path)
-        how = (directed, target, normalize)
-        graph = shared(found, ("folder", *how), lambda: read_graph(found, directed=directed, target=target,
-                                                                   normalize=normalize))  # fmt: skip
+        how: dict[str, Any] = {"directed": directed, "target": target, "normalize": normalize, "identity": identity}
+        graph = shared(found, ("folder", *how.values()), lambda: read_graph(found, **how))
         if ratios is None:
             super().__init__(graph, split, path=found)
             return
@@ -80,7 +82,12 @@ class GraphFolder(NodeData):
 
 
 def read_graph(
-    folder: Path, *, directed: bool = False, target: Literal["class", "number"] = "class", normalize: bool = False
+    folder: Path,
+    *,
+    directed: bool = False,
+    target: Literal["class", "number"] = "class",
+    normalize: bool = False,
+    identity: bool = False,
 ) -> Graph:
     """The graph of a folder; see `GraphFolder`. It needs no labels."""
     if (folder / HEADER).is_file():
@@ -89,7 +96,9 @@ def read_graph(
         graph = _tables(folder, directed, target)
     else:
         raise fault(folder, "is no folder", "give the folder of nodes.csv and edges.csv")
-    return graph.with_(x=normalize_rows(graph.x)) if normalize and graph.x is not None else graph
+    if graph.x is None:
+        return graph.with_(x=identity_features(graph.num_nodes)) if identity else graph
+    return graph.with_(x=normalize_rows(graph.x)) if normalize else graph
 
 
 def _tables(folder: Path, directed: bool, target: str) -> Graph:

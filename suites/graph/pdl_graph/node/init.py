@@ -18,27 +18,29 @@ from pdl_graph.graph import Graph
 RATIOS = "{train: 0.6, val: 0.2, test: 0.2}"
 LARGE = 5_000_000  # edges: from here on neighbourhoods are sampled
 FEWEST = 5  # nodes with a label in every split
+ALONE = 3_000  # nodes without features: up to here each has a row of weights of its own
 
 
 def write_recipe(data: Path) -> str:
     """The text of a recipe for the classes of the nodes of a folder (see `pdl_graph.data.GraphFolder`).
 
-    GCN on the whole graph, GraphSAGE on sampled neighbourhoods where that is large. The splits are those of the column
+    GCN on the whole graph, GraphSAGE on sampled neighbourhoods where that is large; where nodes have no features, APPNP
+    on rows of the identity matrix, which is label propagation with learned labels. The splits are those of the column
     split; without one, shares of each class. Raises UsageError where labels or features are missing.
     """
     if not data.is_dir():
         raise UsageError(f"{data}: no folder; name the one that holds edges.csv and nodes.csv")
     graph = read_graph(data)
     count = 0 if graph.y is None else int(known(graph.y).sum())
-    if graph.x is None:
+    if graph.x is None and graph.num_nodes > ALONE:
         raise UsageError(
-            f"{data}: the nodes have no features; give them columns of numbers in nodes.csv, or features.npy. Links of "
-            "such a graph can be learned: pdl init graph.link"
+            f"{data}: the {graph.num_nodes} nodes have no features; give them columns of numbers in nodes.csv, or "
+            "features.npy. Links of such a graph can be learned: pdl init graph.link"
         )
     if count < FEWEST * len(SPLITS):
         raise UsageError(f"{data}: {count} nodes have a label; at least {FEWEST * len(SPLITS)} are needed, in a column "
                          "label of nodes.csv")  # fmt: skip
-    normalize = ", normalize: true" if _counts(graph) else ""
+    normalize = ", identity: true" if graph.x is None else ", normalize: true" if _counts(graph) else ""
     have = [split for split in SPLITS if graph.masks.get(split, np.zeros(1, bool)).any()]
     if have and "train" not in have:
         raise UsageError(f"{data}: the column split has no train; its values are {', '.join(graph.masks)}")
@@ -68,6 +70,9 @@ def _counts(graph: Graph) -> bool:
 
 
 def _model(graph: Graph) -> Sequence[str]:
+    if graph.x is None:
+        return ("model: {_target_: pdl_graph.APPNP, hidden: 64, dropout: 0.5, edge_dropout: 0.0}",
+                "optim: {weight_decay: 5.0e-4}")  # fmt: skip
     if graph.num_edges < LARGE:
         return ("model: {_target_: pdl_graph.GCN, hidden: 64}",
                 "optim: {groups: [{match: convs.0.weight, weight_decay: 5.0e-4}]}")  # fmt: skip
