@@ -27,6 +27,7 @@ def events(path: Path, names: tuple[str, ...], *, sessions: int = 480, scale: in
         (("visitor_id", "productId", "event_time"), 1000, ",", "holdout"),
         (("SessionId", "ItemId", "Time"), 1, "\t", "holdout"),
         (("user", "sku"), 1, ";", "ratios"),
+        (("visitor", "product", "clicked_at"), 1, ",", "holdout"),
     ],
 )
 def test_recipe_cuts_the_file_into_three(tmp_path, names, scale, separator, rule):

@@ -3,6 +3,7 @@
 from pdl_rec.data.atomic import Atomic, AtomicSessions
 from pdl_rec.data.check import check, check_recipe
 from pdl_rec.data.click_file import ClickFile, ClickStream
+from pdl_rec.data.interaction_file import InteractionFile
 from pdl_rec.data.interactions import InteractionData, Interactions, interactions_of
 from pdl_rec.data.pair_file import PairFile
 from pdl_rec.data.session_file import SessionFile

@@ -14,10 +14,11 @@ from pdl.hints import Range
 from pdl.vocabulary import Vocabulary
 from pdl_rec.data import standin
 from pdl_rec.data.atomic_files import AtomicFiles, from_one
+from pdl_rec.data.interaction_file import cut_out
 from pdl_rec.data.interactions import InteractionData, Interactions, names_in, numbered_fields
 from pdl_rec.data.session_file import grouped
 from pdl_rec.data.sessions import SessionData, Unseen
-from pdl_rec.data.splits import Order, part_of, parted
+from pdl_rec.data.splits import Order, parted
 from pdl_rec.data.tables import Kind
 
 
@@ -66,10 +67,7 @@ class Atomic(InteractionData):
                 raise ConfigError(f"Atomic: min_rating={min_rating}, but {name}.inter has no rating:float")
             raw = raw.take(np.flatnonzero(rating >= min_rating))
         if split is not None:
-            names, part = part_of(
-                "Atomic", raw.users, raw.times, ratios=ratios, order=order, by_user=by_user, seed=seed
-            )
-            raw = _split(raw, split, names, part)
+            raw = cut_out("Atomic", raw, split, ratios=ratios, order=order, by_user=by_user, seed=seed)
         elif ratios is not None:
             raise ConfigError("Atomic: ratios cut the file up; say which part with split=")
         fields = {
@@ -149,12 +147,3 @@ class AtomicSessions(SessionData):
         name = settings.get("name", "ml-100k")
         standin.write_atomic(folder, name, (), settings.get("item_fields", ()))
         return StandIn({"root": str(folder), "name": name}, standin.WHAT)
-
-
-def _split(raw: Interactions, split: str, names: Sequence[str], part: np.ndarray) -> Interactions:
-    if split not in names:
-        raise ConfigError(f"Atomic: split={split!r} is none of {', '.join(names)}")
-    at = list(names).index(split)
-    known = raw.take(np.flatnonzero(part < at)) if at else None
-    own = raw.take(np.flatnonzero(part == at))
-    return Interactions(own.users, own.items, own.ratings, own.times, known)

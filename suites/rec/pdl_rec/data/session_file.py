@@ -67,7 +67,7 @@ class SessionFile(SessionData):
         if len(columns) < 3 - (time is None):
             raise ConfigError(f"SessionFile: session={session}, item={item}, time={time} must be different columns")
         table = read(file, columns, separator=separator, header=header)  # type: ignore[arg-type]
-        times = None if time is None else _seconds(table[time], unit)
+        times = None if time is None else in_seconds(table[time], unit)
         raw, facts = grouped(table[session], table[item], times)
         rules: dict[str, Any] = {"ratios": ratios, "holdout": holdout, "leave_one_out": leave_one_out, "seed": seed}
         kept, origin = parted("SessionFile", raw, split, min_length=min_length, **facts, **rules)
@@ -80,7 +80,8 @@ class SessionFile(SessionData):
         return StandIn({"path": str(path)}, standin.WHAT)
 
 
-def _seconds(times: np.ndarray, unit: str) -> np.ndarray:
+def in_seconds(times: np.ndarray, unit: str) -> np.ndarray:
+    """Times of a unit (s, ms, us, ns) in seconds."""
     return times if unit == "s" else times / _PER_SECOND[unit]
 
 

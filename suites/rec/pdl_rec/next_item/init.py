@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,19 +9,12 @@ import numpy as np
 from pdl.config.text import quoted
 from pdl.data.faults import fault
 from pdl.errors import UsageError
+from pdl_rec.data.guessing import ITEM, SESSION, missing, named, sample, time_column, unit_of
 from pdl_rec.data.pair_file import PairFile
 from pdl_rec.data.session_file import grouped
 from pdl_rec.data.sessions import Sessions
-from pdl_rec.data.tables import header_of, read, source
+from pdl_rec.data.tables import read, source
 
-# names that columns go by, letters and digits only, likeliest first
-SESSION = (
-    "sessionid", "session", "visitid", "visit", "visitorid", "visitor", "basketid", "orderid", "userid", "user",
-    "customerid", "clientid",
-)  # fmt: skip
-ITEM = ("itemid", "item", "productid", "product", "articleid", "article", "sku", "movieid", "trackid", "songid", "asin")
-TIME = ("timestamp", "time", "ts", "eventtime", "datetime", "createdat", "date", "unixtime")
-UNITS = (("ns", 1e17), ("us", 1e14), ("ms", 1e11))
 DAY = 86400.0
 SEEN = 700_000  # events to learn from, over all epochs
 RATIOS = "ratios: {train: 0.8, val: 0.1, test: 0.1}"
@@ -35,8 +26,9 @@ def write_recipe(data: Path) -> str:
     """The text of a recipe that trains SASRec on a csv or tsv file (gzipped or not) with a line for each event, or on a
     text with a line for each session (`pdl_rec.data.PairFile`).
 
-    Columns are found by their names. The newest sessions, about a tenth of the time each, are val and test; without
-    times a tenth of the sessions is drawn for each. Raises UsageError where the columns cannot be told.
+    Columns are found by their names, times also by what they hold. The newest sessions, about a tenth of the time each,
+    are val and test; without times a tenth of the sessions is drawn for each. Raises UsageError where the columns
+    cannot be told.
 
     Model and settings are those that did best on the newest day of yoochoose100k's training data (pairs, full softmax,
     seed 0, recall@20 / mrr@20): SASRec with scores by cosine, label smoothing and one cycle 0.673 / 0.372, VS-kNN 0.643
@@ -45,12 +37,13 @@ def write_recipe(data: Path) -> str:
     if data.is_dir():
         raise UsageError(f"{data}: a folder; name the file of clicks itself: --data {data}/clicks.csv")
     if one_session_a_line(data):
-        return _recipe(data, _enough(data, PairFile(data).raw), "PairFile", "", RATIOS)
+        return _recipe(data, _enough(data, PairFile(data).raw), "PairFile", "", RATIOS, "a line for each")
     session, item, time = columns(data)
     unit, sessions = _read(data, session, item, time)
-    named = f"session: {quoted(session)}, item: {quoted(item)}, "
-    named += f"time: {'null' if time is None else quoted(time)}" + (f", unit: {unit}" if unit != "s" else "")
-    return _recipe(data, _enough(data, sessions), "SessionFile", f"{named}, ", _rule(sessions))
+    said = f"sessions are {session}, items {item}, times {'none' if time is None else f'{time} ({unit})'}"
+    given = f"session: {quoted(session)}, item: {quoted(item)}, "
+    given += f"time: {'null' if time is None else quoted(time)}" + (f", unit: {unit}" if unit != "s" else "")
+    return _recipe(data, _enough(data, sessions), "SessionFile", f"{given}, ", _rule(sessions), said)
 
 
 def _enough(data: Path, sessions: Sessions) -> Sessions:
@@ -60,13 +53,13 @@ def _enough(data: Path, sessions: Sessions) -> Sessions:
     return sessions
 
 
-def _recipe(data: Path, sessions: Sessions, kind: str, columns: str, rule: str) -> str:
+def _recipe(data: Path, sessions: Sessions, kind: str, columns: str, rule: str, said: str) -> str:
     """The text: the data set by its class, its columns, and the rule of the split."""
     events, mean = len(sessions.items), len(sessions.items) / max(len(sessions), 1)
     length = 20 if mean < LONG else 50
     paths = {"train": quoted(data.resolve()), "val": '"${data.train.path}"', "test": '"${data.train.path}"'}
     lines = [
-        f"# {len(sessions):,} sessions of {mean:.1f} events, {len(np.unique(sessions.items)):,} items.",
+        f"# {len(sessions):,} sessions of {mean:.1f} events, {len(np.unique(sessions.items)):,} items: {said}.",
         "defaults:",
         "  - /rec/next_item",
         "  - _self_",
@@ -96,22 +89,16 @@ def one_session_a_line(data: Path) -> bool:
 
 
 def columns(data: Path) -> tuple[str, str, str | None]:
-    """The columns of sessions, items and times of a file, by their names."""
-    have = header_of(source(data))
-    session, item, time = _named(have, SESSION), _named(have, ITEM), _named(have, TIME)
+    """The columns of sessions, items and times of a file: by their names, times also by what they hold."""
+    held = sample(source(data))
+    have = list(held)
+    session, item = named(have, SESSION), named(have, ITEM)
     if session is None or item is None:
-        lacks = " and ".join(what for what, found in (("sessions", session), ("items", item)) if found is None)
         raise UsageError(
-            f"{data}: which column holds {lacks}? its first line says {', '.join(have[:12])}; name columns such as "
-            "session_id, item_id and timestamp there, or write the recipe by hand (session=, item=, time= of "
-            "pdl_rec.data.SessionFile)"
+            f"{missing(data, have, sessions=session, items=item)}; name columns such as session_id, item_id and "
+            "timestamp there, or write the recipe by hand (session=, item=, time= of pdl_rec.data.SessionFile)"
         )
-    return session, item, time
-
-
-def _named(have: Sequence[str], known: Sequence[str]) -> str | None:
-    plain = {re.sub(r"[^a-z0-9]", "", name.lower()): name for name in have}
-    return next((plain[name] for name in known if name in plain), None)
+    return session, item, time_column(held, (session, item))
 
 
 def _read(data: Path, session: str, item: str, time: str | None) -> tuple[str, Sessions]:
@@ -120,7 +107,7 @@ def _read(data: Path, session: str, item: str, time: str | None) -> tuple[str, S
     table = read(source(data), wanted)  # type: ignore[arg-type]
     times, unit = None if time is None else table[time], "s"
     if times is not None:
-        unit = next((name for name, least in UNITS if np.median(np.abs(times)) >= least), "s")
+        unit = unit_of(times)
         times = times / {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[unit]
     found, _ = grouped(table[session], table[item], times)
     return unit, found.take(np.flatnonzero(found.lengths >= 2))
