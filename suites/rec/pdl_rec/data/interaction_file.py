@@ -58,7 +58,10 @@ class InteractionFile(InteractionData):
         separator: str | None = None,
     ) -> None:
         wanted: dict[str, Kind] = {user: "token", item: "token"}
-        wanted |= ({rating: "float"} if rating is not None else {}) | ({time: "time"} if time is not None else {})
+        if rating is not None:
+            wanted[rating] = "float"
+        if time is not None:
+            wanted[time] = "time"
         if len(wanted) < 2 + (rating is not None) + (time is not None):
             raise ConfigError(f"InteractionFile: user={user}, item={item}, rating={rating} and time={time} must be "
                               "different columns")  # fmt: skip
