@@ -14,7 +14,7 @@ import numpy as np
 
 from pdl.dtype import Array
 from pdl.errors import DataError, UsageError
-from pdl.files import write_atomic
+from pdl.files import open_file, read_text, write_atomic
 from pdl.runtime.weights import NAMES, pieces
 from pdl.tensor import Tensor
 
@@ -41,6 +41,7 @@ def load(path: str | Path) -> dict[str, Any]:
     if not file.is_file():
         raise UsageError(f"{file}: no such checkpoint")
     try:
+        open_file(file).close()
         with safe_open(file, framework="numpy") as opened:
             header = opened.metadata() or {}
             arrays = {name: _writable(opened.get_tensor(name)) for name in opened.keys()}  # noqa: SIM118 (not a dict)
@@ -75,7 +76,7 @@ def _tested(result: Path) -> str | None:
     if not result.is_file():
         return None
     try:
-        return str(json.loads(result.read_text(encoding="utf-8"))["weights"]).split()[0]
+        return str(json.loads(read_text(result))["weights"]).split()[0]
     except (ValueError, LookupError, TypeError) as error:
         raise DataError(f"{result}: not a result that this pdl wrote ({error!r})") from error
 

@@ -1,14 +1,114 @@
-"""Files that appear whole or not at all: a kill or a power cut at any moment leaves the old content or the new one."""
+"""Files that appear whole or not at all: a kill or a power cut at any moment leaves the old content or the new one.
+
+And files that somebody names, which are opened here: a pipe that nobody writes to or a device without an end is an
+error at once, and a file larger than what reads it can take is one before it is read.
+"""
 
 from __future__ import annotations
 
+import bz2
+import errno
+import gzip
+import io
+import lzma
+import mmap
 import os
 import secrets
+import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+
+MOST = 1 << 30
+"""Bytes of a file that is read as a whole, unless its reader says less."""
+
+MOST_TEXT = 64 << 20
+"""Bytes of a file of text that is read as a whole."""
+
+_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
+_KINDS = {
+    stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device",
+}  # fmt: skip
+
+
+def open_file(path: str | Path, most: int | None = None) -> io.BufferedReader:
+    """A regular file open for reading, of at most `most` bytes (None: of any size).
+
+    Whatever is wrong is an OSError whose `strerror` says it: no such file, a folder, a pipe, socket or device or a
+    link to one, too many bytes, a path with a zero byte.
+    """
+    _regular(path, most)
+    descriptor = os.open(path, _READ)
+    try:
+        _regular(descriptor, most, path)  # it may be another one by now
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def _regular(file: str | Path | int, most: int | None, path: str | Path = "") -> None:
+    path = path if isinstance(file, int) else file
+    try:
+        found = os.stat(file)
+    except ValueError:
+        raise OSError(errno.EINVAL, "a path with a zero byte", str(path).replace("\0", "\\0")) from None
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(found.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
+        raise OSError(errno.EINVAL, f"{kind}, not a regular file", str(path))
+    if most is not None and found.st_size > most:
+        raise OSError(errno.EINVAL, f"{found.st_size} bytes, more than the limit of {most}", str(path))
+
+
+def read_bytes(path: str | Path, most: int = MOST) -> bytes:
+    """All bytes of a file; OSError as `open_file` has it."""
+    with open_file(path, most) as file:
+        data = file.read(os.fstat(file.fileno()).st_size + 1)
+        while len(data) <= most and (more := file.read(1 << 20)):  # it grows, or its size is not known (/proc)
+            data += more
+    if len(data) > most:
+        raise OSError(errno.EINVAL, f"more than the limit of {most} bytes", str(path))
+    return data
+
+
+def read_text(path: str | Path, most: int = MOST_TEXT, encoding: str = "utf-8") -> str:
+    """The text of a file, line ends as \\n; OSError as `open_file` has it, UnicodeDecodeError where it is no text."""
+    return io.TextIOWrapper(io.BytesIO(read_bytes(path, most)), encoding).read()
+
+
+def read_plain(path: str | Path, most: int = MOST) -> bytes:
+    """As `read_bytes`, and unpacked where the name ends in .gz, .bz2 or .xz; `most` then holds for what comes out.
+
+    A damaged file raises what `gzip`, `bz2` and `lzma` do: OSError, EOFError, zlib.error or lzma.LZMAError.
+    """
+    with open_file(path) as file, unpacked(file, path) as stream:
+        data = io.BytesIO()
+        while data.tell() <= most and (more := stream.read(1 << 20)):
+            data.write(more)
+    if data.tell() > most:
+        raise OSError(errno.EINVAL, f"more than the limit of {most} bytes", str(path))
+    return data.getvalue()
+
+
+def unpacked(file: BinaryIO, path: str | Path) -> BinaryIO:
+    """An open file, read through the unpacker that the ending of its name (.gz, .bz2, .xz) asks for."""
+    ending = Path(path).suffix
+    if ending == ".gz":
+        return gzip.GzipFile(fileobj=file)  # type: ignore[return-value]
+    return bz2.BZ2File(file) if ending == ".bz2" else lzma.LZMAFile(file) if ending == ".xz" else file  # type: ignore[return-value]
+
+
+def map_file(path: str | Path) -> memoryview:
+    """The bytes of a file, read from the disk as they are used; OSError as `open_file` has it, also for an empty one.
+    """
+    with open_file(path) as file:
+        if not os.fstat(file.fileno()).st_size:
+            raise OSError(errno.EINVAL, "the file is empty", str(path))
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 @contextmanager

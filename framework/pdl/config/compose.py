@@ -16,6 +16,7 @@ from pdl.config import named, source
 from pdl.config.tree import MISSING, Config, Fault, Items, Key, Node, Origin, dotted, shown, split
 from pdl.errors import ConfigError
 
+_ENVIRONMENT = re.compile(r"\$\{\s*oc\.env\s*:")
 _INTERPOLATION = 100  # values in the time that an interpolation takes
 
 
@@ -47,6 +48,7 @@ def load(path: str | Path, overrides: Sequence[str] = (), *, display_path: Path 
         config.path = display_path
         config.origins = {k: replace(o, file=display_path) if o.file == file else o for k, o in config.origins.items()}
     config.tree = cast(Node, _resolve(composed, (), config, iter(range(source.MOST))))
+    _keep(config)
     return config
 
 
@@ -174,7 +176,7 @@ def _missing_part(name: str, file: Path, folders: list[Path]) -> str:
     }
     have |= named.shipped().keys()
     lines = source.read(file)
-    text = file.read_text(encoding="utf-8").splitlines()
+    text = source.text(file).splitlines()
     entries = [
         place for key, place in lines.items() if key[0] == "defaults" and name.strip("/") in text[place.line - 1]
     ]
@@ -255,7 +257,22 @@ def _value(node: Any, key: Any, path: Key, config: Config, budget: Iterator[int]
     except Exception as error:  # resolvers may raise anything
         config.faults.append(Fault(path, _interpolation(error)))
         return None
-    return _resolve(value, path, config, budget) if OmegaConf.is_config(value) else value
+    if OmegaConf.is_config(value):
+        return _resolve(value, path, config, budget)
+    if taken > 1:
+        config.kept[path] = str(node._get_node(key)._value()), value
+    return value
+
+
+def _keep(config: Config) -> None:
+    """Leave in `kept` the values that come from the environment: those whose text says so, and those that another
+    key is, or makes a text of."""
+    found = {key: (text, value) for key, (text, value) in config.kept.items() if _ENVIRONMENT.search(text)}
+    secrets = {str(value) for _, value in found.values() if value not in (None, "")}
+    for key, (text, value) in config.kept.items():
+        if any(secret == str(value) or (len(secret) > 3 and secret in str(value)) for secret in secrets):
+            found.setdefault(key, (text, value))
+    config.kept = found
 
 
 def _interpolation(error: Exception) -> str:

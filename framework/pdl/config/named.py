@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from pdl import suites
+from pdl.files import read_text
 
 
 def shipped() -> dict[str, Path]:
@@ -53,7 +54,7 @@ _SENTENCE = re.compile(r"(?:[^.:;()]|\([^()]*\)|(?<=\b[A-Z])\.|[.:;](?!\s|$)|[()
 
 def summary(file: Path) -> str:
     """The first sentence of the comment that a recipe begins with."""
-    lines = file.read_text(encoding="utf-8").splitlines()
+    lines = read_text(file).splitlines()
     head: list[str] = []
     for line in lines:
         if not line.startswith("#"):

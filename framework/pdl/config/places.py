@@ -23,7 +23,9 @@ def resolve(config: Config, keys: Iterable[Key]) -> None:
         beside = [] if origin.override or origin.file is None else [origin.file.resolve().parent]
         for folder in (*beside, Path.cwd()):
             if there(folder, value):
-                _put(config.tree, key, os.path.abspath(folder / value))
+                _put(config.tree, key, made := os.path.abspath(folder / value))
+                if key in config.kept:
+                    config.kept[key] = config.kept[key][0], made
                 break
 
 

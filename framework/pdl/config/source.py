@@ -10,12 +10,16 @@ from typing import Any
 from pdl.config import named
 from pdl.config.tree import Fault, Key, Origin, shown
 from pdl.errors import ConfigError
+from pdl.files import read_text
 
 DEEPEST = 40
 """Levels of nesting in a recipe."""
 
 MOST = 100_000
 """Values in a recipe, with those that aliases and interpolations repeat."""
+
+MOST_BYTES = 256 << 10
+"""Bytes of a recipe."""
 
 _MERGE = "tag:yaml.org,2002:merge"
 
@@ -46,10 +50,29 @@ def read(path: Path) -> dict[Key, Origin]:
 def values(path: Path) -> dict[str, Any]:
     """The values of a YAML file as they are written: nothing is composed, and interpolations stay text. ConfigError as
     of `read`."""
+    read(path)
+    return dict(parsed(text(path), path))
+
+
+def parsed(written: str, path: Path) -> Any:
+    """What YAML text holds, within the limits of a recipe; `path` names it in errors. Raises ConfigError."""
     import yaml
 
-    read(path)
-    return dict(yaml.load(text(path), Loader=_loader()))
+    loader = _loader()(written)
+    try:
+        if len(written) > MOST_BYTES:
+            raise ConfigError(f"{shown(path)}: {len(written)} letters of YAML, more than the limit of {MOST_BYTES}")
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _measure(node, {}, path)
+        return loader.construct_document(node)
+    except (yaml.YAMLError, ValueError) as error:
+        raise ConfigError(syntax(path, error)) from None
+    except _Boundless as error:
+        raise ConfigError(f"{error.origin}: {error}") from None
+    finally:
+        loader.dispose()
 
 
 @functools.cache
@@ -143,7 +166,7 @@ def _defaults(root: Any, path: Path, faults: list[Fault]) -> None:
 def text(path: Path) -> str:
     """The text of a file. Raises ConfigError that says why it cannot be read."""
     try:
-        return path.read_text(encoding="utf-8")
+        return read_text(path, MOST_BYTES)
     except FileNotFoundError:
         raise ConfigError(f"{shown(path)}: no such file{_similar(path)}") from None
     except IsADirectoryError:

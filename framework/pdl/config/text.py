@@ -15,12 +15,13 @@ ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "-"})()
 
 
 def to_yaml(tree: Any) -> str:
-    """YAML that composes back to exactly this tree: text that looks like a number is quoted, literal `${` is
-    escaped.
+    """YAML that composes back to exactly this tree, or this Config: text that looks like a number is quoted, literal
+    `${` is escaped. What a Config has from the environment stays an interpolation.
     """
     from omegaconf import OmegaConf
 
-    return OmegaConf.to_yaml(OmegaConf.create(_escaped(plain(tree))))
+    config = tree if isinstance(tree, Config) else Config(tree)
+    return OmegaConf.to_yaml(OmegaConf.create(_escaped(plain(config.tree), (), config)))
 
 
 def quoted(text: str | os.PathLike[str]) -> str:
@@ -30,7 +31,7 @@ def quoted(text: str | os.PathLike[str]) -> str:
 
 def show(config: Config, *, origins: bool = False) -> str:
     """The resolved tree as YAML; with `origins` each line ends with the file and line (or override) that set it."""
-    text = to_yaml(config.tree)
+    text = to_yaml(config)
     if not origins:
         return text
     lines = text.splitlines()
@@ -74,16 +75,18 @@ def dump(config: Config, folder: str | Path) -> Path:
     """
     target = Path(folder) / "config.yaml"
     made_from = " ".join([shown(config.path), *config.overrides])
-    text = f"# {' '.join(made_from.split())}\n{to_yaml(config.tree)}"
+    text = f"# {' '.join(made_from.split())}\n{to_yaml(config)}"
     write_atomic(target, text)
     return target
 
 
-def _escaped(value: Any) -> Any:
+def _escaped(value: Any, path: Key, config: Config) -> Any:
     if isinstance(value, dict):
-        return {key: _escaped(item) for key, item in value.items()}
+        return {key: _escaped(item, (*path, key), config) for key, item in value.items()}
     if isinstance(value, list):
-        return [_escaped(item) for item in value]
+        return [_escaped(item, (*path, index), config) for index, item in enumerate(value)]
+    if text := config.written(path, value):
+        return text
     return re.sub(r"(\\*)\$\{", r"\1\1\\${", value) if isinstance(value, str) else value
 
 

@@ -54,7 +54,8 @@ class Config:
 
     `tree` is nested Node/Items (dict and list); `origins` says where each key was written; `faults` are problems
     met while composing, which `check` reports with its own; `notices` are lines the user should see (names that
-    moved).
+    moved). `kept` has, for each value that comes from the environment, the interpolation that is written in its place
+    and the value: it may be a secret.
     """
 
     tree: Node
@@ -63,6 +64,7 @@ class Config:
     origins: dict[Key, Origin] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
+    kept: dict[Key, tuple[str, Any]] = field(default_factory=dict)
 
     def __getitem__(self, key: str) -> Any:
         return self.tree[key]
@@ -90,6 +92,11 @@ class Config:
     def plain(self) -> dict[str, Any]:
         """The tree as plain dicts and lists."""
         return dict(plain(self.tree))
+
+    def written(self, key: Key, value: Any) -> str | None:
+        """What is written for a value that came from the environment; None for all others."""
+        text, stands_for = self.kept.get(key, ("", None))
+        return text if text and stands_for == value and type(stands_for) is type(value) else None
 
     def line(self, fault: Fault) -> str:
         """`file:12: a.b: what is wrong` for one fault."""

@@ -10,11 +10,11 @@ import numpy as np
 
 from pdl.data.faults import DataFault, fault, unreadable
 from pdl.errors import ConfigError
+from pdl.files import read_bytes
 from pdl.runtime import headers
 from pdl.runtime.headers import EXTENSIONS as EXTENSIONS
 
 Mode = Literal["rgb", "gray"]
-MAX_BYTES = 1 << 30
 REPAIR = "replace or remove the file, or set on_error='skip' to leave such samples out"
 
 
@@ -28,10 +28,7 @@ def check_mode(owner: str, mode: str) -> Mode:
 def read_image(path: str | Path, *, mode: Mode = "rgb", index: int | None = None) -> np.ndarray:
     """The image in a file: uint8 [H, W, 3] RGB, or [H, W, 1] gray; rotated as its EXIF data says. Raises DataFault."""
     try:
-        size = Path(path).stat().st_size
-        if size > MAX_BYTES:
-            raise fault(path, f"{size} bytes, more than the limit of {MAX_BYTES}", REPAIR, index=index)
-        data = Path(path).read_bytes()
+        data = read_bytes(path)
     except OSError as error:
         raise unreadable(path, error, index=index) from error
     return decode_image(data, mode=mode, path=path, index=index)
@@ -54,7 +51,7 @@ def decode_image(data: bytes, *, mode: Mode = "rgb", path: str | Path | None = N
         raise fault(path, f"cannot be decoded: {error.err or error}", REPAIR, index=index) from error
     if image is None:
         what = f"{headers.kind(data)}, {len(data)} bytes"
-        raise fault(path, f"not a picture that can be decoded ({what})", REPAIR, index=index)
+        raise fault(path, f"not an image that can be decoded ({what})", REPAIR, index=index)
     return image[:, :, None] if mode == "gray" else cv2.cvtColor(image, cv2.COLOR_BGR2RGB)
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from pdl.data.faults import DataFault, Fault, unreadable
-from pdl.files import replacing
+from pdl.files import open_file, replacing
+from pdl.runtime.arrays import read_array
 
 SHOWN = 4  # places that a message lists
 
@@ -38,7 +39,7 @@ def find(name: str, places: Iterable[str | Path], *, address: str) -> Path:
 def file_hash(path: Path) -> str:
     """sha256 of a file's bytes, in hex."""
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise unreadable(path, error) from error
@@ -75,7 +76,6 @@ def cached_arrays(key: str, names: Iterable[str], build: Callable[[], Mapping[st
 
 def _load(path: Path) -> np.ndarray | None:
     try:
-        array: np.ndarray = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError):  # not there, or damaged: it is built again
+        return read_array(path)
+    except (OSError, ValueError):  # not there, or damaged: it is built again
         return None
-    return array

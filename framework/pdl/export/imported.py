@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from pdl.config.source import MOST_BYTES, parsed
 from pdl.dtype import Array
-from pdl.errors import CheckError, DataError, PdlError, UsageError
-from pdl.files import write_atomic
+from pdl.errors import CheckError, ConfigError, DataError, PdlError, UsageError
+from pdl.files import read_text, write_atomic
 from pdl.onnx.axes import Shape
 from pdl.onnx.importer import Imported, attempts, dynamic, fixed, load_model
 from pdl.onnx.values import dtype_named
@@ -20,6 +20,7 @@ from pdl.runtime import bundle
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.session import Session, of_bundle
 from pdl.runtime.steps import Resources
+from pdl.runtime.strict import parse
 
 #: largest difference to ONNX Runtime, as a part of the spread of an output (which counts as at least `LEAST_SPREAD`:
 #: on random inputs many nets answer with numbers near 0)
@@ -126,16 +127,9 @@ def pipeline_of(path: str | Path) -> Any:
     """What a YAML or JSON file of a pipeline holds."""
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8")
-        if path.suffix == ".json":
-            return json.loads(text)
-        import yaml
-
-        try:
-            return yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise ValueError(str(error)) from None
-    except (OSError, ValueError) as error:
+        text = read_text(path, MOST_BYTES)
+        return parse(text.encode(), str(path), "pipeline") if path.suffix == ".json" else parsed(text, path)
+    except (OSError, ValueError, ConfigError) as error:
         raise DataError(f"cannot read the pipeline {path}: {error}") from None
 
 
@@ -149,7 +143,7 @@ def labels_in(given: str | None, model: Imported) -> list[str]:
             raise UsageError(f"the model's metadata has {', '.join(model.metadata) or 'no entries'}; no {key!r}")
         return model.metadata[key].splitlines()
     try:
-        return Path(given).read_text(encoding="utf-8").splitlines()
+        return read_text(given).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot read the labels {given}: {error}") from None
 

@@ -4,15 +4,16 @@ a run folder.
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from pdl import checkpoint
+from pdl.config.source import parsed
 from pdl.dtype import Array
-from pdl.errors import DataError, UsageError
+from pdl.errors import ConfigError, DataError, UsageError
+from pdl.files import map_file
 from pdl.hub.files import resolve
 from pdl.hub.index import entry
 from pdl.hub.torch_file import SUFFIXES, read_torch
@@ -99,11 +100,10 @@ def _of_bundle(source: str, file: Path) -> State:
 
 def _of_safetensors(source: str, file: Path, hint: str) -> State:
     """Files of PyTorch say so in their header ({"format": "pt"}), unless whoever wrote them left it out."""
-    with file.open("rb") as opened:
-        try:
-            data = memoryview(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ))
-        except ValueError as error:
-            raise DataError(f"{file}: cannot be read ({error})") from None
+    try:
+        data = map_file(file)
+    except OSError as error:
+        raise DataError(f"{file}: cannot be read ({error.strerror})") from None
     arrays = from_bytes(data, str(file), "safetensors")
     length = int.from_bytes(data[:8], "little")
     header = parse(bytes(data[8 : 8 + min(length, MAX_HEADER)]), str(file), "safetensors")
@@ -125,11 +125,9 @@ def _net_of_recipe(text: str) -> str:
     """The model section of the recipe that a bundle carries."""
     if not text.strip():
         return ""
-    import yaml
-
     try:
-        config = yaml.safe_load(text)
-    except yaml.YAMLError:
+        config = parsed(text, Path("config.yaml"))
+    except ConfigError:
         return ""
     model = config.get("model") if isinstance(config, dict) else None
     return _net(

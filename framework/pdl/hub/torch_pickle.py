@@ -8,6 +8,7 @@ name, and any other instruction, is refused.
 
 from __future__ import annotations
 
+import reprlib
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ from pdl.dtype import DType, bfloat16
 from pdl.errors import DataError
 
 MAX_RANK = 16
+MAX_STEPS = 600_000  # instructions, and values that they copy; a dict of 10,000 tensors takes 420,000
+MAX_MEMO = 300_000
+MAX_TEXT = 1 << 16  # bytes of a text: names of tensors and storages
 MAX_INTEGER = 64  # bytes
 #: PyTorch's storage classes by what they hold
 STORAGES: dict[str, DType] = {
@@ -62,10 +66,10 @@ class StoredTensor:
 
 
 class Machine:
-    """Runs one pickle that begins at `at`; `source` names the file in errors."""
+    """Runs one pickle that begins at `at`, in at most `steps` instructions; `source` names the file in errors."""
 
-    def __init__(self, data: memoryview, source: str, at: int = 0) -> None:
-        self.data, self.source, self.at = data, source, at
+    def __init__(self, data: memoryview, source: str, at: int = 0, steps: int = MAX_STEPS) -> None:
+        self.data, self.source, self.at, self.left = data, source, at, steps
         self.stack: list[Any] = []
         self.marks: list[int] = []
         self.memo: dict[int, Any] = {}
@@ -73,7 +77,12 @@ class Machine:
     def run(self) -> Any:
         """The value that the pickle holds; `at` is then the byte after it. DataError for everything unexpected."""
         while True:
-            code = self.take(1)[0]
+            self.left -= 1
+            if self.left < 0 or self.at >= len(self.data):
+                self.spend(0)
+                self.refuse("it has no end: the file is damaged, or no PyTorch file")
+            code = self.data[self.at]
+            self.at += 1
             if code == 0x2E:  # STOP
                 value = self.pop()
                 self.require(not self.stack and not self.marks, "it ends with values left over")
@@ -89,14 +98,20 @@ class Machine:
         """Raise DataError with the file and the place in it."""
         raise DataError(f"{self.source}: byte {self.at} of the pickle: {what}")
 
-    def require(self, good: Any, what: str) -> None:
-        """Raise DataError unless `good`."""
+    def require(self, good: Any, what: str, value: Any = None) -> None:
+        """Raise DataError unless `good`; what a {} in the text shows is the `value`, or the beginning of it."""
         if not good:
-            self.refuse(f"{what}: the file is damaged, or no PyTorch file")
+            self.refuse(f"{what.replace('{}', _BRIEF.repr(value))}: the file is damaged, or no PyTorch file")
+
+    def spend(self, steps: int) -> None:
+        """Count work that is done; DataError where it becomes too much."""
+        self.left -= steps
+        if self.left < 0:
+            self.refuse(f"it takes more than {MAX_STEPS:,} instructions, which no dict of tensors does; {ADVICE}")
 
     def take(self, n: int) -> bytes:
         """The next n bytes."""
-        self.require(n <= len(self.data) - self.at, f"{n} bytes are announced, {len(self.data) - self.at} are left")
+        self.require(n <= len(self.data) - self.at, "{} bytes are announced, which is more than are left", n)
         self.at += n
         return bytes(self.data[self.at - n : self.at])
 
@@ -113,6 +128,7 @@ class Machine:
 
     def text(self, data: bytes, encoding: str = "utf-8") -> str:
         """Bytes as text."""
+        self.require(len(data) <= MAX_TEXT, "a text of {} bytes", len(data))
         try:
             return data.decode(encoding)
         except UnicodeDecodeError:
@@ -131,7 +147,8 @@ class Machine:
     def top(self, kind: type, what: str) -> Any:
         """The last value, which stays."""
         value = self.pop()
-        self.require(isinstance(value, kind), f"{what} on a value that is no {kind.__name__}")
+        if not isinstance(value, kind):
+            self.require(False, f"{what} on a value that is no {kind.__name__}")
         self.push(value)
         return value
 
@@ -146,10 +163,11 @@ class Machine:
     def remember(self, number: int) -> None:
         """Keep the last value under a number."""
         self.memo[number] = self.top(object, "a memo")
+        self.require(len(self.memo) <= MAX_MEMO, "it keeps more than {} values", MAX_MEMO)
 
     def recall(self, number: int) -> None:
         """Lay the value of a number on the stack."""
-        self.require(number in self.memo, f"it recalls value {number}, which it never kept")
+        self.require(number in self.memo, "it recalls value {}, which it never kept", number)
         self.push(self.memo[number])
 
     # -- values --------------------------------------------------------------------------------------------------------
@@ -164,7 +182,7 @@ class Machine:
         """Key, value, key, value, ... into a dict."""
         self.require(len(values) % 2 == 0, "a key without a value")
         for key, value in zip(values[::2], values[1::2], strict=True):
-            self.require(key is None or isinstance(key, str | int | float), f"a key of type {type(key).__name__}")
+            self.require(key is None or isinstance(key, str | int | float), "a key {}", key)
             into[key] = value
 
     def build(self) -> None:
@@ -189,12 +207,14 @@ class Machine:
             good = len(arguments) == 3 and isinstance(arguments[0], StoredTensor)
             self.require(good, "a parameter that is no tensor")
             return arguments[0]
-        self.require(len(arguments) in _TENSORS.get(function, ()), f"{function} with {len(arguments)} arguments")
+        good = len(arguments) in _TENSORS.get(function, ())
+        self.require(good, f"{function} with {{}} arguments", len(arguments))
         return self._tensor(*arguments[:4])
 
     def _dict(self, arguments: tuple[Any, ...]) -> dict[Any, Any]:
         pairs = arguments[0] if arguments else []
         good = len(arguments) <= 1 and isinstance(pairs, list)
+        self.spend(len(pairs) if good else 0)
         self.require(good and all(isinstance(p, list | tuple) and len(p) == 2 for p in pairs), "a dict of no pairs")
         made: dict[Any, Any] = {}
         self.put(made, [part for pair in pairs for part in pair])
@@ -204,8 +224,8 @@ class Machine:
         """Every element of it must be inside its storage."""
         self.require(isinstance(storage, Storage) and is_count(offset), "a tensor without storage or offset")
         axes = (shape, strides)
-        good = all(isinstance(each, tuple) and all(is_count(n) for n in each) for each in axes)
-        self.require(good and len(shape) == len(strides) <= MAX_RANK, f"a tensor of shape {str(shape)[:40]}")
+        good = all(isinstance(axis, tuple) and len(axis) <= MAX_RANK and all(map(is_count, axis)) for axis in axes)
+        self.require(good and len(shape) == len(strides), "a tensor of shape {}", shape)
         last = offset + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
         inside = 0 in shape or last < storage.size
         self.require(inside, f"a tensor that reaches number {last} of the {storage.size} in its storage")
@@ -215,8 +235,7 @@ class Machine:
         """("storage", class, key, device, numel), and in old files a part of it: None or (key, begin, size)."""
         given = self.pop()
         good = isinstance(given, tuple) and len(given) in (5, 6) and given[0] == "storage"
-        what = str(given[0])[:40] if isinstance(given, tuple) and given else type(given).__name__
-        self.require(good, f"a reference to {what!r}, not to a storage")
+        self.require(good, "a reference to {}, not to a storage", given)
         kind, key, numel = given[1], given[2], given[4]
         if not isinstance(kind, Name) or kind.text not in STORAGES:
             self.refuse(f"a storage of {getattr(kind, 'text', type(kind).__name__)}, which pdl does not read")
@@ -225,9 +244,14 @@ class Machine:
         if len(given) == 6 and given[5] is not None:
             view = given[5]
             good = isinstance(view, tuple) and len(view) == 3 and is_count(view[1]) and is_count(view[2])
-            self.require(good and view[1] + view[2] <= numel, f"a part {str(view)[:40]} of {numel} numbers")
+            self.require(good and view[1] + view[2] <= numel, "a part {} of a storage that is smaller", view)
             begin, size = view[1], view[2]
         self.push(Storage(STORAGES[kind.text], key, numel, begin, size))
+
+
+#: values in messages: nested ones may share parts, and be too many to write down
+_BRIEF = reprlib.Repr()
+_BRIEF.maxlevel, _BRIEF.maxtuple, _BRIEF.maxlist, _BRIEF.maxdict = 2, 4, 4, 2
 
 
 def is_count(value: Any) -> bool:
@@ -259,7 +283,7 @@ def _unicode(width: int) -> Callable[[Machine], None]:
 def _long(width: int) -> Callable[[Machine], None]:
     def step(m: Machine) -> None:
         size = m.number(width)
-        m.require(size <= MAX_INTEGER, f"a number of {size} bytes")
+        m.require(size <= MAX_INTEGER, "a number of {} bytes", size)
         m.push(int.from_bytes(m.take(size), "little", signed=True))
 
     return step
@@ -267,7 +291,7 @@ def _long(width: int) -> Callable[[Machine], None]:
 
 def _protocol(m: Machine) -> None:
     version = m.number(1)
-    m.require(2 <= version <= 5, f"pickle protocol {version}")
+    m.require(2 <= version <= 5, "pickle protocol {}", version)
 
 
 def _stack_global(m: Machine) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from pdl.dtype import Array
 from pdl.errors import UsageError
+from pdl.files import read_bytes
 from pdl.onnx.check import DEEPEST, in_order, structure
 from pdl.onnx.functions import expand
 from pdl.onnx.graph import Graph, Node, Port
@@ -27,6 +28,7 @@ OLDEST, NEWEST = 1, 28
 #: element types that lie two or four to a byte in a file
 PACKED = {"uint4": 4, "int4": 4, "float4_e2m1fn": 4, "uint2": 2, "int2": 2}
 MOST_AXES = 32
+MOST_BYTES = 2**31  # what protobuf reads
 
 
 @dataclass
@@ -55,7 +57,7 @@ def read(source: str | Path | bytes) -> Model:
         return from_proto(_parsed(onnx, source, "the given bytes"))
     path = Path(source)
     try:
-        data = path.read_bytes()
+        data = read_bytes(path, MOST_BYTES)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
     return from_proto(_parsed(onnx, data, str(path)), path.parent)
@@ -224,8 +226,8 @@ class _Reader:
         if self.folder is None:
             raise UsageError(f"{what} lies in another file ({location!r}); give the path of the model")
         folder = self.folder.resolve()
-        path = (folder / location).resolve()
-        if not location or not path.is_relative_to(folder) or not path.is_file():
+        path = (folder / location.partition("\0")[0]).resolve()
+        if not location or "\0" in location or not path.is_relative_to(folder) or not path.is_file():
             raise UsageError(f"{what}: its data file {location!r} is not in the folder of the model, {folder}")
         offset, length = (_number(entries.get(k, default), what) for k, default in (("offset", "0"), ("length", "-1")))
         if length not in (-1, nbytes):
@@ -290,8 +292,8 @@ def _text(data: bytes, what: str) -> str:
 
 
 def _number(text: str, what: str) -> int:
-    if not text.lstrip("-").isdigit():
-        raise UsageError(f"{what}: {text!r} stands where a number of bytes is expected")
+    if not text.removeprefix("-").isdecimal() or not text.isascii() or len(text) > 20:
+        raise UsageError(f"{what}: {text[:40]!r} stands where a number of bytes is expected")
     return int(text)
 
 

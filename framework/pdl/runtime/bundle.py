@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import mmap
 import os
 import re
 import time
@@ -35,6 +34,7 @@ from typing import Any, TypeAlias
 
 from pdl.dtype import Array
 from pdl.errors import DataError, UsageError
+from pdl.files import map_file, open_file
 from pdl.program import Program
 from pdl.runtime import archive, required, weights
 from pdl.runtime.checked import program_of
@@ -251,7 +251,7 @@ def is_bundle(path: str | os.PathLike[str]) -> bool:
     file = Path(path)
     if not file.is_file():
         return file.suffix == SUFFIX and not file.is_dir()
-    with file.open("rb") as opened:
+    with open_file(file) as opened:
         return opened.read(4) == b"PK\x03\x04" or file.suffix == SUFFIX
 
 
@@ -264,16 +264,9 @@ def _open(source: Source) -> tuple[memoryview, str]:
         return memoryview(bytes(source) if isinstance(source, bytearray) else source).cast("B").toreadonly(), "bytes"
     name = os.fspath(source)
     try:
-        with open(name, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            if size == 0:
-                raise fault(
-                    name, "archive", "the file is empty", "copy it again, or export it again with: pdl export RUN"
-                )
-            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)), name
-    except (OSError, ValueError) as error:
-        said = getattr(error, "strerror", None) or str(error)
-        raise DataError(f"{name}: cannot be read ({said}); name a bundle that `pdl export` wrote") from None
+        return map_file(name), name
+    except OSError as error:
+        raise DataError(f"{name}: cannot be read ({error.strerror}); name a bundle that `pdl export` wrote") from None
 
 
 def _meta(members: Mapping[str, memoryview], source: str) -> dict[str, Any]:

@@ -1,28 +1,34 @@
-"""Checks of the headers of image files before anything is decoded: damage, and unreasonable sizes.
+"""Checks of the headers of image files before anything is decoded: damage, unreasonable sizes, other formats.
 
-Decoders fill a cut-off JPEG up with gray and say nothing; these checks say it.
+Decoders fill a cut-off JPEG up with gray and say nothing; these checks say it. No decoder is called on a file of a
+format that is not among these.
 """
 
 from __future__ import annotations
 
+import re
 import struct
+from collections.abc import Callable
 
 #: names of files that are taken for images
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".pgm", ".ppm")
+MAX_PAGES = 100  # of a TIFF
 MAX_PIXELS = 1 << 28  # refuse what unpacks to more than 268 million pixels
 
 
 def trouble(data: bytes) -> str | None:
-    """Why a file is empty, cut off or too large, without decoding it; None if it looks whole."""
+    """Why a file is empty, cut off, too large or of no format that is read, without decoding it; None if it looks
+    whole."""
     if not data:
         return "the file is empty (0 bytes)"
-    if data.startswith(b"\xff\xd8"):
-        return _jpeg_trouble(data)
-    if data.startswith(b"\x89PNG\r\n\x1a\n"):
-        return _png_trouble(data)
-    if data.startswith(b"BM") and len(data) >= 26 and data[14] >= 40:  # BITMAPINFOHEADER or later
-        return _size_trouble(*struct.unpack_from("<ii", data, 18))
-    return None
+    for sign, look in _FORMATS.items():
+        if data.startswith(sign):
+            try:
+                return look(data)
+            except struct.error:
+                return f"cut off inside its header ({len(data)} bytes)"
+    what = f"{kind(data)}, {len(data)} bytes"
+    return f"not an image that can be decoded ({what}): JPEG, PNG, BMP, WebP, TIFF and PNM are read"
 
 
 def kind(data: bytes) -> str:
@@ -74,3 +80,55 @@ def _png_trouble(data: bytes) -> str | None:
                 return trouble
         at += 12 + length
     return f"the PNG is cut off: no IEND chunk in its {len(data)} bytes"
+
+
+def _bmp_trouble(data: bytes) -> str | None:
+    """The header before BITMAPINFOHEADER has 16 bits for a side."""
+    return _size_trouble(*struct.unpack_from("<ii" if data[14:15] >= b"(" else "<hh", data, 18))
+
+
+def _webp_trouble(data: bytes) -> str | None:
+    """Lossy, lossless and extended files (RFC 9649)."""
+    if data[8:12] != b"WEBP":
+        return f"not an image that can be decoded (RIFF, but not WebP, {len(data)} bytes)"
+    if data[12:16] == b"VP8 ":
+        width, height = struct.unpack_from("<HH", data, 26)
+        return _size_trouble(width & 0x3FFF, height & 0x3FFF)
+    bits = int(struct.unpack_from("<Q", data, 21 if data[12:16] == b"VP8L" else 24)[0])
+    width, height = (14, 14) if data[12:16] == b"VP8L" else (24, 24)
+    return _size_trouble((bits & (1 << width) - 1) + 1, (bits >> width & (1 << height) - 1) + 1)
+
+
+_PNM = re.compile(rb"P[1-6](?:\s|#[^\n]*\n)+(\d{1,9})(?:\s|#[^\n]*\n)+(\d{1,9})\s")
+
+
+def _pnm_trouble(data: bytes) -> str | None:
+    found = _PNM.match(data[:4096])
+    return _size_trouble(int(found[1]), int(found[2])) if found else "damaged PNM: no width and height in its header"
+
+
+def _tiff_trouble(data: bytes) -> str | None:
+    """Width and height (tags 256 and 257) of every page (TIFF 6.0, section 2); those of BigTIFF are not read."""
+    end = "<" if data.startswith(b"II") else ">"
+    at = int(struct.unpack_from(f"{end}I", data, 4)[0])
+    for _ in range(MAX_PAGES):
+        count = int(struct.unpack_from(f"{end}H", data, at)[0])
+        size = {256: 0, 257: 0}
+        for entry in range(at + 2, at + 2 + 12 * count, 12):
+            tag, type_ = struct.unpack_from(f"{end}HH", data, entry)
+            if tag in size:
+                size[tag] = int(struct.unpack_from(f"{end}{'H' if type_ == 3 else 'I'}", data, entry + 8)[0])
+        if trouble := _size_trouble(size[256], size[257]):
+            return trouble
+        at = int(struct.unpack_from(f"{end}I", data, at + 2 + 12 * count)[0])
+        if not at:
+            return None
+    return f"a TIFF of more than {MAX_PAGES} pages"
+
+
+#: how files begin, and what looks at the rest
+_FORMATS: dict[bytes, Callable[[bytes], str | None]] = {
+    b"\xff\xd8": _jpeg_trouble, b"\x89PNG\r\n\x1a\n": _png_trouble, b"BM": _bmp_trouble, b"RIFF": _webp_trouble,
+    b"II*\0": _tiff_trouble, b"MM\0*": _tiff_trouble,
+    **{b"P%d" % n: _pnm_trouble for n in range(1, 7)},
+}  # fmt: skip

@@ -6,6 +6,8 @@ the tests hold every function to OpenCV's result. Only files are decoded by Open
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,6 +16,7 @@ import numpy as np
 
 from pdl.dtype import Array
 from pdl.errors import DataError, UsageError
+from pdl.files import read_bytes
 from pdl.kernels import image as kernels
 from pdl.runtime import headers
 
@@ -21,7 +24,18 @@ METHODS = ("auto", "area", "linear", "nearest")
 MODES = ("rgb", "gray")
 BORDERS = ("constant", "reflect", "edge")
 MAX_SIDE = 1 << 15
+_BLOCK = 1 << 20  # pixels that are turned gray at once
+MOST_BYTES = 1 << 30  # of any image: between steps, and what a file unpacks to
 Size: TypeAlias = "tuple[int, int]"
+
+
+def require_room(shape: Sequence[int], itemsize: int = 1) -> None:
+    """DataError for an image of more than `MOST_BYTES`, before memory is taken for it."""
+    if math.prod(shape) * itemsize > MOST_BYTES:
+        raise DataError(
+            f"an image would take {' x '.join(map(str, shape))} numbers of {itemsize} bytes, more than the limit of "
+            f"{MOST_BYTES} bytes; give a smaller image, or resize it earlier"
+        )
 
 
 def resize(x: Array, size: Size, method: str = "auto") -> Array:
@@ -29,6 +43,7 @@ def resize(x: Array, size: Size, method: str = "auto") -> Array:
     (h, w), (height, width) = size, x.shape[:2]
     if (height, width) == (h, w):
         return x
+    require_room((h, w, x.shape[2]))
     if method == "auto":
         method = "area" if h * w < height * width else "linear"
     x = np.ascontiguousarray(x)
@@ -121,6 +136,7 @@ def pad(x: Array, padding: tuple[int, int, int, int], fill: tuple[float, ...] = 
     left, top, right, bottom = padding
     if not any(padding):
         return x
+    require_room((x.shape[0] + top + bottom, x.shape[1] + left + right, x.shape[2]), x.itemsize)
     if mode != "constant":
         if mode == "reflect" and (max(top, bottom) >= x.shape[0] or max(left, right) >= x.shape[1]):
             raise UsageError(f"padding {padding} by reflection needs a larger image than {x.shape[0]} x {x.shape[1]}")
@@ -135,15 +151,25 @@ def gray(x: Array) -> Array:
     """[H, W, 1] of [H, W, 3] by ITU-R BT.601 in 15 bits: (9798 R + 19235 G + 3735 B + 2^14) / 2^15."""
     if x.shape[2] == 1:
         return x
-    r, g, b = (x[:, :, i].astype(np.uint32) for i in range(3))
-    return ((9798 * r + 19235 * g + 3735 * b + (1 << 14)) >> 15).astype(np.uint8)[:, :, None]
+    y = np.empty((*x.shape[:2], 1), np.uint8)
+    rows = max(1, _BLOCK // x.shape[1])
+    for top in range(0, len(x), rows):
+        r, g, b = (x[top : top + rows, :, i].astype(np.uint32) for i in range(3))
+        y[top : top + rows, :, 0] = (9798 * r + 19235 * g + 3735 * b + (1 << 14)) >> 15
+    return y
 
 
 def change_mode(x: Array, mode: str) -> Array:
     """x [H, W, 1 or 3] with the channels of `mode`, "rgb" or "gray"."""
     if mode == "gray":
         return gray(x)
-    return np.repeat(x, 3, axis=2) if x.shape[2] == 1 else x
+    return repeated(x) if x.shape[2] == 1 else x
+
+
+def repeated(x: Array, channels: int = 3) -> Array:
+    """x [H, W, 1] with equal channels."""
+    require_room((*x.shape[:2], channels), x.itemsize)
+    return np.repeat(x, channels, axis=2)
 
 
 def normalized(x: Array, mean: tuple[float, ...], std: tuple[float, ...]) -> Array:
@@ -151,6 +177,7 @@ def normalized(x: Array, mean: tuple[float, ...], std: tuple[float, ...]) -> Arr
     channels = x.shape[2]
     if len(mean) not in (1, channels):
         raise UsageError(f"normalize: {len(mean)} means for {channels} channels")
+    require_room(x.shape, 4)
     if x.dtype != np.uint8:
         made: Array = (x.astype(np.float32) - np.array(mean, np.float32)) / np.array(std, np.float32)
         return made
@@ -183,7 +210,7 @@ def read(item: Any, mode: str) -> Array:
     if not isinstance(item, str | Path):
         raise UsageError(f"an image is an array, a path or the bytes of a file, not {type(item).__name__}")
     try:
-        data = Path(item).read_bytes()
+        data = read_bytes(item)
     except OSError as error:
         raise DataError(f"{item}: cannot be read ({error.strerror}); name an image") from None
     return decode(data, mode, str(item))

@@ -6,8 +6,8 @@ A fault is a DataError with file and line.
 from __future__ import annotations
 
 import csv
-import gzip
 import io
+import itertools
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -18,9 +18,12 @@ from typing import Any, TextIO
 import numpy as np
 
 from pdl.errors import DataError, UsageError
+from pdl.files import open_file, unpacked
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 """Of the columns of a table, by the name of its file."""
+MOST_LINE = 1 << 24
+"""Letters of a line."""
 _MANY = (*SEPARATORS, ".txt", ".gz")
 
 
@@ -77,11 +80,22 @@ def opened(path: str | Path) -> Iterator[TextIO]:
         yield io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", newline="")
         return
     try:
-        data = gzip.open(name) if name.endswith(".gz") else open(name, "rb")  # noqa: SIM115 - closed below
+        held = open_file(name)
     except OSError as error:
         raise DataError(f"{name}: cannot be read ({error.strerror})") from None
-    with data, io.TextIOWrapper(data, encoding="utf-8-sig", newline="") as file:  # type: ignore[arg-type]
+    with held, unpacked(held, name) as data, io.TextIOWrapper(data, encoding="utf-8-sig", newline="") as file:
         yield file
+
+
+def lines_of(file: TextIO, name: str) -> Iterator[str]:
+    """The lines of a text, each of at most `MOST_LINE` letters; DataError for a longer one."""
+    for number in itertools.count(1):
+        line = file.readline(MOST_LINE)
+        if not line:
+            return
+        if len(line) == MOST_LINE and line[-1] not in "\r\n":
+            raise DataError(f"{name}:{number}: a line of more than {MOST_LINE} letters; is this a table?")
+        yield line
 
 
 def numbered(reader: Any, name: str) -> Iterator[tuple[int, list[str]]]:
@@ -107,7 +121,7 @@ def rows(
         if separator is None:
             yield from _slots(file, name)
             return
-        lines = numbered(csv.reader(file, delimiter=separator, strict=True), name)
+        lines = numbered(csv.reader(lines_of(file, name), delimiter=separator, strict=True), name)
         header = columns if columns is not None and separator_of(path) is None else next(lines, (0, []))[1]
         names = [each.strip() for each in header]
         if twice := sorted({each for each in names if names.count(each) > 1}):
@@ -121,7 +135,7 @@ def rows(
 
 
 def _slots(file: TextIO, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    for number, line in enumerate(file, 1):
+    for number, line in enumerate(lines_of(file, name), 1):
         found: dict[str, Any] = {}
         label, *pairs = line.split() or [""]
         for pair in pairs:

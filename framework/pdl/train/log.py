@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
+from pdl.files import read_text
 from pdl.train.hooks import Hook
 from pdl.train.loop import Trainer, total_steps
 
@@ -98,7 +99,7 @@ def _encoded(line: dict[str, Any]) -> bytes:
 def read_log(path: Path) -> list[dict[str, Any]]:
     """The lines of a metrics.jsonl; a last line that a kill cut short is left out."""
     lines = []
-    for text in path.read_text(encoding="utf-8").splitlines():
+    for text in read_text(path).splitlines():
         try:
             lines.append(json.loads(text))
         except ValueError:

@@ -21,7 +21,7 @@ from pdl.export.bundle import to_bytes
 from pdl.export.deployment import Deployment
 from pdl.export.quantise.calibrate import Batch, Calibration, Error, calibrate
 from pdl.export.symbolic import trace_symbolic
-from pdl.files import write_atomic
+from pdl.files import read_text, write_atomic
 from pdl.hub.pretrained import deferred
 from pdl.nn import Module
 from pdl.ops.quant import QConv, QLinear
@@ -270,7 +270,7 @@ def _write(
     batches: Sequence[Batch],
 ) -> tuple[Path, Pair]:
     """Both bundles in memory; the quantised one is read again, compared with its program, and put in place."""
-    config = (folder.path / "config.yaml").read_text(encoding="utf-8")
+    config = read_text(folder.path / "config.yaml")
     name = str(folder.describe()["recipe"])
     floats = to_bytes(program, deployment, name=name, config=config)
     deployment.about |= {"precision": "int8", "calibration": made.method}

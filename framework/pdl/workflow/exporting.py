@@ -16,6 +16,7 @@ from pdl.errors import PdlError, TraceError, UsageError
 from pdl.export.bundle import Comparison, Store, Written, to_bytes, write
 from pdl.export.deployment import Deployment
 from pdl.export.symbolic import trace_symbolic
+from pdl.files import read_text
 from pdl.hub.pretrained import deferred
 from pdl.nn import Module
 from pdl.ops.base import Op
@@ -123,7 +124,7 @@ def write_bundle(
     began = [report["source"] for report in run.describe().get("pretrained", [])]
     if began:
         deployment.about |= {"pretrained": ", ".join(began)}
-    config = (run.path / "config.yaml").read_text(encoding="utf-8")
+    config = read_text(run.path / "config.yaml")
     return write(path, deployment, name=str(run.describe()["recipe"]), metrics=metrics, config=config, store=store)
 
 

@@ -23,7 +23,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from pdl import packages, suites
-from pdl.errors import UsageError
+from pdl.config.source import parsed
+from pdl.errors import ConfigError, UsageError
 from pdl.export.bundle import Store
 from pdl.files import write_atomic
 from pdl.runtime.bundle import Bundle, is_bundle, read, restate
@@ -254,11 +255,9 @@ def _metric(bundle: Bundle) -> dict[str, Any] | None:
 
 
 def _recipe(bundle: Bundle) -> dict[str, Any]:
-    import yaml
-
     try:
-        tree = yaml.safe_load(bundle.config) or {}
-    except yaml.YAMLError:
+        tree = parsed(bundle.config, Path(bundle.source)) or {}
+    except ConfigError:
         tree = None
     if not isinstance(tree, dict):
         raise UsageError(f"{bundle.source}: its config.yaml is no recipe; export it again")

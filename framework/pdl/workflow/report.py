@@ -30,7 +30,7 @@ def write_report(
         Section("Curves", curves(lines)),
         *task.reporter().log_sections(lines),
         *task.reporter().sections(evaluation, dataset),
-        Section("Recipe", f"<pre>{escape(to_yaml(recipe.config.tree))}</pre>"),
+        Section("Recipe", f"<pre>{escape(to_yaml(recipe.config))}</pre>"),
         Section(
             "Made with",
             table(

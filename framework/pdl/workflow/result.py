@@ -37,6 +37,7 @@ from pathlib import Path
 from typing import Any
 
 from pdl.errors import DataError
+from pdl.files import read_text
 from pdl.train.log import duration
 from pdl.train.recipe import Recipe
 from pdl.version import __version__
@@ -118,7 +119,7 @@ class Result:
     def load(cls, path: Path) -> Result:
         """Read result.json."""
         try:
-            return cls(**json.loads(path.read_text(encoding="utf-8")))
+            return cls(**json.loads(read_text(path)))
         except (ValueError, TypeError) as error:
             raise DataError(f"{path}: not a result that this pdl wrote ({error})") from error
 

@@ -21,7 +21,7 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from pdl.checkpoint import LAST
 from pdl.config import Config, dump, from_dict, load
 from pdl.config.source import values
 from pdl.errors import UsageError
-from pdl.files import write_atomic
+from pdl.files import read_text, write_atomic
 from pdl.hub.pretrained import deferred
 from pdl.nn import Module
 from pdl.train.assembly import learned_config, restored
@@ -124,7 +124,7 @@ class Run:
     def vocabularies(self) -> dict[str, Vocabulary]:
         """The vocabularies of the run, by name."""
         files = sorted((self.path / VOCABULARIES).glob("*.txt"))
-        return {file.stem: Vocabulary.read(file.read_text(encoding="utf-8"), str(file)) for file in files}
+        return {file.stem: Vocabulary.read(read_text(file), str(file)) for file in files}
 
     def recipe(self, overrides: Sequence[str] = ()) -> Recipe:
         """The checked recipe of the run, maybe with other data."""
@@ -157,7 +157,7 @@ class Run:
     def describe(self) -> dict[str, Any]:
         """run.json."""
         file = self.path / ABOUT
-        return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {"recipe": self.path.name}
+        return dict(json.loads(read_text(file))) if file.is_file() else {"recipe": self.path.name}
 
     def resumption(self, mode: dict[str, Any]) -> str:
         """The command that goes on with a run of this `mode`."""
@@ -187,7 +187,7 @@ class Run:
             text = vocabulary.text().encode()
             write_atomic(self.path / VOCABULARIES / f"{name}.txt", text)
         whole = from_dict(overlaid(config.plain(), learned))
-        dump(Config(whole.tree, config.path, config.overrides), self.path)
+        dump(replace(whole, path=config.path, overrides=config.overrides, kept=config.kept), self.path)
         began = time.strftime("%Y-%m-%dT%H:%M:%S%z")
         about: dict[str, Any] = {
             "recipe": recipe.name,

@@ -21,7 +21,9 @@ import numpy as np
 
 from pdl.data.faults import fault, unreadable
 from pdl.errors import UsageError
+from pdl.files import read_text
 from pdl.ops import CSR
+from pdl.runtime.arrays import map_array
 from pdl_graph.batch import SparseFeatures
 from pdl_graph.typed import FIELDS
 
@@ -104,7 +106,7 @@ def open_fields(folder: Path) -> dict[str, Any]:
 def _header(folder: Path) -> dict[str, Any]:
     path = folder / HEADER
     try:
-        header = json.loads(path.read_text("utf-8"))
+        header = json.loads(read_text(path))
     except OSError as error:
         raise unreadable(path, error) from error
     except ValueError as error:
@@ -127,14 +129,11 @@ def _array(folder: Path, name: str, entry: Any) -> np.ndarray:
     if not known or "/" in name or "\\" in name or not isinstance(entry, dict):
         raise fault(folder / HEADER, f"names an array {name!r} that graphs do not have", _ADVICE)
     try:
-        array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
+        array = map_array(path)
     except OSError as error:
         raise unreadable(path, error) from error
-    except (ValueError, EOFError) as error:
-        if path.stat().st_size and entry.get("shape") and 0 in entry["shape"]:
-            array = np.load(path, allow_pickle=False)  # a map cannot hold nothing
-        else:
-            raise fault(path, f"is damaged: {error}", _ADVICE) from error
+    except ValueError as error:
+        raise fault(path, f"is damaged: {error}", _ADVICE) from error
     found = {"dtype": array.dtype.str, "shape": list(array.shape)}
     if found != {"dtype": entry.get("dtype"), "shape": entry.get("shape")}:
         raise fault(path, f"holds {found}, the header says {entry}", _ADVICE)

@@ -258,7 +258,7 @@ BROKEN: list[Broken] = [
     Broken("tar_not_a_tar", _tar(lambda b: b"<html>404</html>"), ("cifar10.tar.xz", "damaged", "download")),
     Broken("tar_climbs", _tar(_same, {"../evil/cat/0.png": b"x"}, "cifar10.tar"), ("../evil", "unsafe")),
     Broken("tar_bad_picture", _tar(_same, {"train/cat/0007.png": b"x"}, "cifar10.tar"),
-           ("cifar10.tar", "train/cat/0007.png", "not a picture")),
+           ("cifar10.tar", "train/cat/0007.png", "not an image")),
 ]
 
 

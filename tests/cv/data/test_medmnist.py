@@ -65,7 +65,7 @@ def test_it_is_found_under_pdl_data(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ({"train_labels": np.full((30, 1), -1)}, "train_labels has -1"),
         ({"train_images": np.zeros((30, 28, 28, 28), np.uint8)}, "expected uint8 [N, H, W] or [N, H, W, 3]"),
         ({"train_images": np.zeros((30, 28, 28))}, "train_images is float64"),
-        ({"train_images": np.array([None] * 30)}, "train_images cannot be read: Object arrays cannot be loaded"),
+        ({"train_images": np.array([None] * 30)}, "train_images cannot be read: it holds Python objects"),
     ],
 )
 def test_what_is_no_such_file(changes: dict[str, Any], told: str, tmp_path: Path) -> None:

@@ -216,3 +216,23 @@ def test_an_application_of_hydra_keeps_its_state(recipe: Path) -> None:
         assert config.load(recipe)["model"]["width"] == 8
         assert GlobalHydra.instance().hydra is theirs
         assert JobRuntime.instance().get("name") == "theirs"
+
+
+SECRET = "correct horse battery staple"
+
+
+def test_what_comes_from_the_environment_is_written_as_it_was(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PDL_SECRET", SECRET)
+    monkeypatch.setenv("PDL_WIDTH", "7")
+    given = ["++data.password=${oc.env:PDL_SECRET}", "++data.same='at ${data.password}'", "++data.list=[${data.same}]",
+             'model.width="${oc.decode:${oc.env:PDL_WIDTH}}"']  # fmt: skip
+    cfg = config.load(recipe, given)
+    assert cfg.get("data.password") == SECRET
+    assert cfg.get("data.list.0") == f"at {SECRET}"
+    for text in (config.to_yaml(cfg), config.show(cfg, origins=True), config.dump(cfg, recipe.parent).read_text()):
+        assert SECRET not in text
+        assert "password: ${oc.env:PDL_SECRET}" in text
+    again = config.load(recipe.parent / "config.yaml")
+    assert again.plain() == cfg.plain()
+    cfg.tree["data"]["password"] = "another"
+    assert "password: another" in config.to_yaml(cfg)

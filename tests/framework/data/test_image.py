@@ -48,10 +48,16 @@ def png_of_size(height: int, width: int) -> bytes:
     return bytes(data)
 
 
+def tiff_of_size(order: str, width: int, height: int) -> bytes:
+    entries = [struct.pack(f"{order}HHII", tag, 4, 1, size) for tag, size in ((256, width), (257, height))]
+    sign = b"II*\0" if order == "<" else b"MM\0*"
+    return sign + struct.pack(f"{order}IH", 8, len(entries)) + b"".join(entries) + struct.pack(f"{order}I", 0)
+
+
 @pytest.mark.parametrize(("data", "words"), [
     (b"", r"empty \(0 bytes\)"),
-    (b"just words", r"not a picture .*\(text, 10 bytes\)"),
-    (b"\x08" + b"\0\1\2\3" * 20, "not a picture"),
+    (b"just words", r"not an image .*\(text, 10 bytes\)"),
+    (b"\x08" + b"\0\1\2\3" * 20, "not an image"),
     (encode(".jpg", SMOOTH)[:-2], "JPEG is cut off: no end marker"),
     (encode(".jpg", SMOOTH)[:100], "JPEG is cut off inside its header"),
     (b"\xff\xd8\xff\xe0\x00\x04ab\x00\x00\x00\x00", "no marker at byte 8"),
@@ -59,6 +65,14 @@ def png_of_size(height: int, width: int) -> bytes:
     (jpeg_of_size(60000, 60000), "60000 x 60000 pixels, more than the limit"),
     (png_of_size(2**30, 2**30), "more than the limit"),
     (png_of_size(0, 5), "no pixels"),
+    (b"P6\n# big\n65536 65536\n255\n", "65536 x 65536 pixels, more than the limit"),
+    (b"P6\nwide", "damaged PNM"),
+    (tiff_of_size("<", 2**16, 2**16), "more than the limit"),
+    (tiff_of_size(">", 2**16, 2**16), "more than the limit"),
+    (tiff_of_size("<", 4, 4)[:12], "cut off inside its header"),
+    (b"RIFF\0\0\0\0WEBPVP8X\n\0\0\0\0\0\0\0\xff\xff\0\xff\xff\0" + bytes(8), "65536 x 65536 pixels, more than"),
+    (b"RIFF\0\0\0\0WAVEfmt ", "RIFF, but not WebP"),
+    (b"\0\0\0\x0cjP  \r\n\x87\n" + bytes(50), "not an image"),  # JPEG 2000
     (encode(".bmp")[:18] + struct.pack("<ii", 2**20, 2**20) + encode(".bmp")[26:], "more than the limit"),
 ])
 def test_damage_is_named(data: bytes, words: str) -> None:
@@ -121,3 +135,9 @@ def test_cache_leaves_read_only_folders_alone(tmp_path: Path, monkeypatch: pytes
     cached_arrays("key", ["a"], lambda: {"a": np.arange(5)})
     assert not list(data.iterdir())
     assert (cached_arrays("key", ["a"], never)["a"] == np.arange(5)).all()
+
+
+@pytest.mark.parametrize("ending", [".jpg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm"])
+def test_formats(ending: str) -> None:
+    image = SMOOTH if ending != ".pgm" else SMOOTH[:, :, 0]
+    assert decode_image(encode(ending, image)).shape == (*SMOOTH.shape[:2], 3)

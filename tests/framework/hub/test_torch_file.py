@@ -9,6 +9,7 @@ import io
 import os
 import pickle
 import shutil
+import struct
 import subprocess
 import zipfile
 from collections.abc import Callable
@@ -253,6 +254,85 @@ def test_missing_and_short_storages(read: Read) -> None:
                 archive.writestr(name, content)
         with pytest.raises(DataError, match=said):
             read(data.getvalue())
+
+
+# -- bombs -------------------------------------------------------------------------------------------------------------
+def in_zip(text: bytes) -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        archive.writestr("a/data.pkl", text)
+    return data.getvalue()
+
+
+def overlapping(count: int) -> bytes:
+    """Entries of a directory that all stand for one member."""
+    whole = in_zip(bytes(100_000))
+    begin = whole.index(b"PK\x01\x02")
+    entries = b"".join(whole[begin : begin + 46] + b"a/%08d" % number for number in range(count))
+    total = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, count, count, len(entries), begin, 0)
+    return whole[:begin] + entries + total
+
+
+def doubled(depth: int, rest: bytes) -> bytes:
+    """A tuple of twice a tuple of twice ..., shown in full 2^depth values long."""
+    return b"\x80\x02N" + b"q\x00h\x00\x86" * depth + rest
+
+
+FLOATS = b"ctorch\nFloatStorage\n"
+TENSOR = b"ctorch._utils\n_rebuild_tensor\n(X\x07\x00\x00\x00storage" + FLOATS + b"X\x01\x00\x00\x000NK\x03tQK\x00"
+#: what would take gigabytes, or hours, to run or to name in a message
+BOMBS = {
+    "values": (b"\x80\x04" + b"N" * 2_000_000, "more than 600,000 instructions"),
+    "values that go": (b"\x80\x04" + b"N0" * 1_000_000, "more than 600,000 instructions"),
+    "a memo": (b"\x80\x04}" + b"\x94" * 2_000_000, "keeps more than 300000 values"),
+    "marks": (b"\x80\x04" + b"(" * 2_000_000, "more than 600,000 instructions"),
+    "depth": (b"\x80\x04)" + b"\x85" * 500_000 + b".", "holds a tuple, not a dict"),
+    "a doubled reference": (doubled(100, b"Q."), r"a reference to \(.*, not to a storage"),
+    "a doubled storage": (doubled(100, b"\x85Q."), r"a reference to \(.*, not to a storage"),
+    "a doubled key": (b"\x80\x02}" + doubled(100, b"Ns.")[2:], "a key"),
+    "a doubled shape": (b"\x80\x02" + TENSOR + doubled(100, b"N\x87R.")[2:], "."),
+    "many dicts of one list": (
+        b"\x80\x02ccollections\nOrderedDict\nq\x00]q\x01(" + b"X\x01\x00\x00\x00aN\x86" * 50_000 + b"e0"
+        + b"h\x00h\x01\x85R0" * 1000, "more than 600,000 instructions"),
+    "a long text": (b"\x80\x02X\x00\x00\x20\x00" + b"a" * 2**21 + b".", "a text of 2097152 bytes"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_bombs(name: str, read: Read) -> None:
+    text, said = BOMBS[name]
+    with pytest.raises(DataError, match=said) as caught:
+        read(in_zip(text))
+    assert len(str(caught.value)) < 500
+
+
+def test_members_over_one_another(read: Read) -> None:
+    with pytest.raises(DataError, match=r"a/00000001 overlaps a/00000000 in the archive"):
+        read(overlapping(20_000))
+    with pytest.raises(DataError, match="a directory of more than 4194304 bytes"):
+        read(long_directory())
+
+
+def long_directory() -> bytes:
+    whole = in_zip(b"")
+    begin, end = whole.index(b"PK\x01\x02"), whole.index(b"PK\x05\x06")
+    entry = whole[begin : begin + 28] + struct.pack("<2H", 10, 60_000) + whole[begin + 32 : end] + bytes(60_000)
+    entries = entry * 80
+    return whole[:begin] + entries + struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 80, 80, len(entries), begin, 0)
+
+
+def test_tensors_that_repeat_the_file_too_often(read: Read) -> None:
+    shared = Stored(np.zeros(2**16, np.float32), "0")
+    entries = {str(i): FakeTensor(shared, (2**16,), (1,)) for i in range(100)}
+    with pytest.raises(DataError, match=r"its tensors take 26214400 bytes, the file has .* repeat it too often"):
+        read(zipped(entries))
+    assert len(read(zipped({name: entries[name] for name in "0123456789"}))) == 10
+
+
+def test_a_storage_has_one_dtype(read: Read) -> None:
+    floats, whole = Stored(np.zeros(4, np.float32), "0"), Stored(np.zeros(4, np.int32), "0")
+    with pytest.raises(DataError, match="would hold both 4 float32 and 4 int32"):
+        read(zipped({"a": FakeTensor(floats, (4,), (1,)), "b": FakeTensor(whole, (4,), (1,))}))
 
 
 # -- damage ------------------------------------------------------------------------------------------------------------

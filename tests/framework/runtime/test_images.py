@@ -19,6 +19,7 @@ from pdl.data.transforms.geometry import resize
 from pdl.errors import DataError, ShapeError, UsageError
 from pdl.kernels import image as kernels
 from pdl.runtime import images
+from pdl.runtime.steps.images import ToFloat
 
 SIDE = st.integers(1, 96)
 
@@ -148,3 +149,26 @@ def test_kernels_check_their_tables() -> None:
             kernels.linear(y, x, cells, wrong)
     with pytest.raises(ShapeError, match="lookup"):
         kernels.lookup(np.zeros((4, 1), np.float32), np.zeros((4, 1), np.uint8), np.zeros((255, 1), np.float32))
+
+
+GROWING = [
+    lambda x: images.pad(x, (2**15,) * 4),
+    lambda x: images.resize(x, (2**15, 2**15)),
+    lambda x: images.crop(x, (2**15, 2**15)),
+    lambda x: images.normalized(np.broadcast_to(x[:1, :1], (2**14, 2**14, 3)), (0.5,), (0.5,)),
+    lambda x: ToFloat()(np.broadcast_to(x[:1, :1], (2**14, 2**14, 3))),
+    lambda x: images.repeated(np.broadcast_to(x[:1, :1, :1], (2**15, 2**14, 1))),
+]
+
+
+@pytest.mark.parametrize("grow", GROWING)
+def test_no_step_makes_an_image_without_bounds(grow: Any) -> None:
+    with pytest.raises(DataError, match=r"an image would take .* more than the limit of 1073741824 bytes"):
+        grow(np.zeros((4, 4, 3), np.uint8))
+
+
+def test_large_images_turn_gray_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(0).integers(0, 256, (37, 11, 3), np.uint8)
+    whole = images.gray(x)
+    monkeypatch.setattr(images, "_BLOCK", 50)
+    np.testing.assert_array_equal(images.gray(x), whole)

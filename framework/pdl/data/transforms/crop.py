@@ -14,6 +14,7 @@ from pdl.data.pipeline import ImageBatchTransform
 from pdl.data.randomness import BatchRandom, SampleRandom
 from pdl.data.transforms._args import BORDER, Border, Probability, choice, fill_values, number, padding4, size_pair, two
 from pdl.errors import UsageError
+from pdl.runtime.images import require_room
 
 
 def pad_images(images: np.ndarray, padding: Any, fill: Any, mode: Border) -> np.ndarray:
@@ -21,6 +22,8 @@ def pad_images(images: np.ndarray, padding: Any, fill: Any, mode: Border) -> np.
     left, top, right, bottom = padding
     if not any(padding):
         return images
+    height, width, channels = images.shape[-3:]
+    require_room((height + top + bottom, width + left + right, channels), images.itemsize)
     if mode != "constant":
         _check_reach(images.shape, padding, mode)
         width = [(0, 0)] * (images.ndim - 3) + [(top, bottom), (left, right), (0, 0)]

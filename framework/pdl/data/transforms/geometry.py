@@ -29,7 +29,7 @@ from pdl.data.transforms._args import (
 )
 from pdl.errors import ConfigError, UsageError
 from pdl.hints import Range
-from pdl.runtime.images import METHODS
+from pdl.runtime.images import METHODS, require_room
 
 _WARPS = get_args(WarpInterpolation)
 _RESIZES = get_args(Interpolation)
@@ -40,6 +40,7 @@ def resize(image: np.ndarray, size: Any, interpolation: str = "auto") -> np.ndar
     h, w = size
     if image.shape[:2] == size:
         return image
+    require_room((h, w, image.shape[2]))
     if interpolation == "auto":
         interpolation = "area" if h * w < image.shape[0] * image.shape[1] else "linear"
     return with_channels(cv2.resize(image, (w, h), interpolation=INTERPOLATION[interpolation]))

@@ -223,7 +223,7 @@ class Gray(PreStep):
         self.channels = one_of("channels", channels, (1, 3))
 
     def __call__(self, value: Any) -> Any:
-        return np.repeat(images.gray(value), self.channels, axis=2)
+        return images.repeated(images.gray(value), self.channels)
 
 
 class Reverse(PreStep):
@@ -241,6 +241,7 @@ class ToFloat(PreStep):
     name = "to_float"
 
     def __call__(self, value: Any) -> Any:
+        images.require_room(value.shape, 4)
         return (
             np.divide(value, np.float32(255), dtype=np.float32) if value.dtype == np.uint8 else value.astype(np.float32)
         )

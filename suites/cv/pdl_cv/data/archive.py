@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
 from pdl.data.faults import fault, unreadable
+from pdl.files import open_file
 
 MAX_MEMBERS = 2_000_000
 MAX_MEMBER_BYTES = 64 << 20
@@ -25,13 +26,13 @@ def read_tar(path: str | Path, wanted: Callable[[str], bool]) -> Iterator[tuple[
     """
     total = 0
     try:
-        with tarfile.open(path, "r|*") as archive:
+        with open_file(path) as file, tarfile.open(fileobj=file, mode="r|*") as archive:
             for count, member in enumerate(archive):
                 total += member.size
                 _check(Path(path), member, count, total)
                 if member.isfile() and wanted(member.name):
-                    file = archive.extractfile(member)
-                    data = file.read() if file is not None else b""
+                    stream = archive.extractfile(member)
+                    data = stream.read() if stream is not None else b""
                     if len(data) != member.size:
                         raise fault(path, f"member {member.name} is cut off: {len(data)} of {member.size} B", _AGAIN)
                     yield member.name, data

@@ -12,6 +12,7 @@ from pdl.data.dataset import StandIn
 from pdl.data.faults import fault, unreadable
 from pdl.data.image import EXTENSIONS, Mode, check_mode, decode_image
 from pdl.data.store import cached_arrays, file_hash, find
+from pdl.files import read_bytes
 from pdl_cv.data import standin
 from pdl_cv.data.archive import read_tar
 from pdl_cv.data.base import ImageArrays, PerClass, cut, locate, official_split
@@ -100,7 +101,7 @@ def _read_batch(path: Path, partial: bool) -> np.ndarray:
         size = path.stat().st_size
         if size > PER_BATCH * RECORD:
             raise _batch_size(path, size)
-        return _records(path, path.read_bytes(), partial)
+        return _records(path, read_bytes(path), partial)
     except OSError as error:
         raise unreadable(path, error) from error
 
@@ -167,7 +168,7 @@ def _stack(source: Path, pictures: Iterable[tuple[str, bytes | None, int]]) -> t
     images, labels = [], []
     for index, (path, data, label) in enumerate(pictures):
         try:
-            image = decode_image(Path(path).read_bytes() if data is None else data, path=path, index=index)
+            image = decode_image(read_bytes(path) if data is None else data, path=path, index=index)
         except OSError as error:
             raise unreadable(path, error, index=index) from error
         if image.shape != (32, 32, 3):

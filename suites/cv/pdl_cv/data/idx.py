@@ -15,6 +15,7 @@ from pdl.data.dataset import StandIn
 from pdl.data.faults import fault, unreadable
 from pdl.data.image import Mode, check_mode
 from pdl.data.store import find
+from pdl.files import open_file, unpacked
 from pdl_cv.data import standin
 from pdl_cv.data.base import ImageArrays, PerClass, cut, locate, official_split
 
@@ -31,7 +32,7 @@ def read_idx(path: str | Path, *, ndim: int | None = None) -> np.ndarray:
     """
     path = Path(path)
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        with open_file(path) as held, unpacked(held, path) as file:
             head = file.read(4)
             if len(head) < 4 or head[:2] != b"\0\0" or head[2] not in _TYPES or head[3] == 0:
                 start = head.hex(" ") or "nothing"

@@ -8,6 +8,7 @@ from pathlib import Path
 from pdl.data.dataset import Sample
 from pdl.data.faults import DataFault, Fault, fault, unreadable
 from pdl.data.image import Mode, check_mode
+from pdl.files import read_bytes
 from pdl_cv.data.base import ImageFiles, locate
 
 MAX_BYTES = 1 << 30
@@ -52,9 +53,7 @@ class ImageList(ImageFiles):
 
 def _read_lines(path: Path) -> list[str]:
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise fault(path, f"{path.stat().st_size} bytes, more than the limit of {MAX_BYTES}", "split the list")
-        data = path.read_bytes()
+        data = read_bytes(path, MAX_BYTES)
     except OSError as error:
         raise unreadable(path, error) from error
     try:

@@ -14,6 +14,8 @@ from pdl.data.faults import fault, unreadable
 from pdl.data.image import Mode, check_mode
 from pdl.data.store import data_root
 from pdl.errors import ConfigError
+from pdl.files import open_file
+from pdl.runtime.arrays import array_in
 from pdl_cv.data import standin
 from pdl_cv.data.base import ImageArrays, PerClass
 
@@ -82,7 +84,7 @@ def _found(path: str | Path) -> Path:
 def _array(file: Path, name: str) -> np.ndarray:
     """One array of the file, and no more of it than that."""
     try:
-        with zipfile.ZipFile(file) as archive:
+        with open_file(file) as held, zipfile.ZipFile(held) as archive:
             have = archive.namelist()
             if f"{name}.npy" not in have:
                 arrays = ", ".join(each.removesuffix(".npy") for each in have[:12]) or "nothing"
@@ -91,7 +93,7 @@ def _array(file: Path, name: str) -> np.ndarray:
             if size > MAX_BYTES:
                 raise fault(file, f"{name} takes {size} bytes, more than the limit of {MAX_BYTES}", _AGAIN)
             with archive.open(f"{name}.npy") as member:
-                found: np.ndarray = np.lib.format.read_array(member, allow_pickle=False)
+                found = array_in(member, MAX_BYTES)
     except OSError as error:
         raise unreadable(file, error) from error
     except (zipfile.BadZipFile, ValueError, EOFError) as error:

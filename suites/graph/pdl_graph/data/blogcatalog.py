@@ -12,6 +12,7 @@ import numpy as np
 
 from pdl.data.dataset import StandIn
 from pdl.data.faults import fault, unreadable
+from pdl.files import open_file, read_text
 from pdl.hints import Range
 from pdl_graph.data import standin
 from pdl_graph.data.base import NodeData
@@ -97,8 +98,8 @@ def _table(path: Path, name: str) -> np.ndarray:
 def _text(path: Path, name: str) -> str:
     try:
         if path.is_dir():
-            return (path / name).read_text("utf-8")
-        with zipfile.ZipFile(path) as archive:
+            return read_text(path / name)
+        with open_file(path) as file, zipfile.ZipFile(file) as archive:
             inside = [each for each in archive.namelist() if each.rpartition("/")[2] == name]
             if not inside:
                 raise fault(path, f"has no {name}", f"it needs {', '.join(FILES)}")

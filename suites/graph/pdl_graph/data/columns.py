@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from pdl.data.faults import DataFault, fault, unreadable
+from pdl.files import read_plain
 from pdl_graph.exchange import optional
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -85,8 +86,7 @@ def read_table(path: Path) -> Table:
 
 def _csv(path: Path) -> Table:
     try:
-        raw = path.read_bytes()
-        text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8-sig")
+        text = read_plain(path).decode("utf-8-sig")
     except (EOFError, zlib.error, gzip.BadGzipFile, UnicodeDecodeError) as error:
         raise fault(path, f"is damaged, or no text in UTF-8: {error}", "get or write it again") from error
     except OSError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import re
 import warnings
@@ -10,14 +9,16 @@ import zlib
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from pdl.data.faults import DataFault, fault, unreadable
+from pdl.files import open_file, unpacked
 from pdl_graph.graph import Graph
 from pdl_graph.structure import by_key
 
+MOST_LINE = 64 << 20
 BLOCK = 4 << 20  # bytes of text that are read at once
 STEP = 1 << 20  # edges that are changed at once
 LOW = 2**31 - 1  # the largest id, and the bits of the source in a packed edge
@@ -70,12 +71,14 @@ def _blocks(path: Path) -> Iterator[tuple[bytes, int]]:
     """(whole lines without comments, the number of the first line before comments went) piece by piece."""
     line, rest = 1, b""
     try:
-        with _opened(path) as file:
+        with open_file(path) as held, unpacked(held, path) as file:
             while piece := file.read(BLOCK):
                 whole, newline, rest = (rest + piece).rpartition(b"\n")
                 if newline:
                     yield whole + newline, line
                     line += whole.count(b"\n") + 1
+                elif len(rest) > MOST_LINE:
+                    raise fault(path, f"a line of more than {MOST_LINE} bytes", "is this a list of edges?", line=line)
             if rest.strip():
                 yield rest + b"\n", line
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -84,12 +87,6 @@ def _blocks(path: Path) -> Iterator[tuple[bytes, int]]:
         if error.errno is None:  # bzip2 says so what it cannot unpack
             raise fault(path, f"is damaged, or not packed: {error}", "get it again from its source") from error
         raise unreadable(path, error) from error
-
-
-def _opened(path: Path) -> IO[bytes]:
-    opener: Any = {".gz": gzip.open, ".bz2": bz2.open}.get(path.suffix, open)
-    file: IO[bytes] = opener(path, "rb")
-    return file
 
 
 def _numbers(path: Path, block: bytes, line: int, columns: int) -> np.ndarray:

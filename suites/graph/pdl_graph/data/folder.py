@@ -13,6 +13,7 @@ from pdl.data.dataset import StandIn
 from pdl.data.faults import fault
 from pdl.errors import ConfigError
 from pdl.hints import Range
+from pdl.runtime.arrays import read_array
 from pdl_graph.data import standin
 from pdl_graph.data.base import NodeData
 from pdl_graph.data.columns import Table, find_table, numbered, places, read_table
@@ -240,8 +241,8 @@ def _feature_file(folder: Path, nodes: int) -> Any:
     if not plain.is_file():
         return None
     try:
-        x = np.load(plain, allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
+        x = read_array(plain)
+    except (ValueError, OSError) as error:
         raise fault(plain, f"is no array of numbers: {error}", "save it again (numpy.save)") from error
     if x.ndim != 2 or len(x) != nodes or x.dtype.kind not in "fiub":
         raise fault(plain, f"holds {x.dtype} {x.shape}", f"give numbers [{nodes}, F], a row for each node")

@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from pdl.data.faults import DataFault, fault, unreadable
+from pdl.files import open_file, read_bytes
 from pdl.suites import suggest
 from pdl_graph.data.store import locate, shared
 
@@ -99,14 +100,14 @@ def _texts(path: Path) -> Iterator[tuple[str, str, bytes]]:
     """(split, name for people, plain bytes) of each file of facts; split is "" for a file that stands alone."""
     try:
         if path.is_dir():
-            held = [(split, str(each), each.read_bytes()) for each in sorted(path.iterdir())
+            held = [(split, str(each), read_bytes(each, MAX_BYTES)) for each in sorted(path.iterdir())
                     if (split := _split_of(each.name)) is not None]  # fmt: skip
         elif path.name.endswith(".zip"):
             held = list(_zip_members(path))
         elif path.name.endswith(ARCHIVES):
             held = list(_tar_members(path))
         else:
-            held = [("", str(path), path.read_bytes())]
+            held = [("", str(path), read_bytes(path, MAX_BYTES))]
         if not held:
             wanted = "train, valid and test, each .txt, .tsv or .csv"
             raise fault(path, "no files of facts in it", f"expected {wanted}; or name a single file")
@@ -120,7 +121,7 @@ def _texts(path: Path) -> Iterator[tuple[str, str, bytes]]:
 
 
 def _tar_members(path: Path) -> Iterator[tuple[str, str, bytes]]:
-    with tarfile.open(path) as archive:
+    with open_file(path) as file, tarfile.open(fileobj=file) as archive:
         for count, member in enumerate(archive):
             split = _split_of(member.name)
             _check_size(path, count, member.size if split else 0)
@@ -130,7 +131,7 @@ def _tar_members(path: Path) -> Iterator[tuple[str, str, bytes]]:
 
 
 def _zip_members(path: Path) -> Iterator[tuple[str, str, bytes]]:
-    with zipfile.ZipFile(path) as archive:
+    with open_file(path) as file, zipfile.ZipFile(file) as archive:
         for count, member in enumerate(archive.infolist()):
             split = _split_of(member.filename)
             _check_size(path, count, member.file_size if split else 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import numpy as np
 
 from pdl.data.faults import fault
 from pdl.errors import ConfigError
+from pdl.files import open_file, read_plain
 from pdl.hints import Range
 from pdl_graph.data.graphs import GraphSet
 from pdl_graph.data.store import locate, shared
@@ -110,13 +110,12 @@ def _place(name: str, path: str | Path | None) -> Path:
 def _lines(path: Path, name: str) -> list[list[int]]:
     """The numbers of every line."""
     if path.suffix == ".zip":
-        with zipfile.ZipFile(path) as box:
+        with open_file(path) as file, zipfile.ZipFile(file) as box:
             if f"{name}.txt" not in box.namelist():
                 raise fault(path, f"there is no {name}.txt inside", f"it has {', '.join(box.namelist()[:8])}")
             data = box.read(f"{name}.txt")
     else:
-        data = path.read_bytes()
-        data = gzip.decompress(data) if path.suffix == ".gz" else data
+        data = read_plain(path)
     made = []
     for number, line in enumerate(data.decode("ascii", "replace").splitlines(), 1):
         try:

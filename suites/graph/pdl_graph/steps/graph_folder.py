@@ -14,6 +14,7 @@ import numpy as np
 from pdl.dtype import Array
 from pdl.errors import DataError
 from pdl.runtime import tables
+from pdl.runtime.arrays import read_array
 from pdl.suites import suggest
 
 ENDS = ("source", "target")
@@ -165,8 +166,8 @@ def _end(path: Path, line: str, name: str, numbers: dict[str, int], given: Path 
 
 def _array(path: Path, nodes: int) -> Array:
     try:
-        found = np.load(path, allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
+        found = read_array(path)
+    except (ValueError, OSError) as error:
         raise DataError(f"{path}: not an array of numbers ({error})") from None
     if found.ndim != 2 or len(found) != nodes or found.dtype.kind not in "fiub":
         raise DataError(f"{path}: {found.dtype} {found.shape}; expected numbers [{nodes}, F], a row for each node")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pdl.config.text import quoted
 from pdl.errors import UsageError
+from pdl.runtime.tables import lines_of, numbered, opened
 from pdl_quantum.data.table import TableFile
 
 SPLITS = ("train", "val", "test")
@@ -53,11 +54,9 @@ def write_recipe(data: Path) -> str:
 
 def _label(data: Path) -> str:
     """The column of the class."""
-    try:
-        with data.open(encoding="utf-8", newline="") as file:
-            header = next(csv.reader(file, delimiter="\t" if ".tsv" in data.suffixes else ","), [])
-    except UnicodeDecodeError:
-        raise UsageError(f"{data}: no text; a table is a file *.csv or *.tsv with a header") from None
+    with opened(data) as file:
+        lines = csv.reader(lines_of(file, str(data)), delimiter="\t" if ".tsv" in data.suffixes else ",")
+        header = next(numbered(lines, str(data)), (0, []))[1]
     names = [name.strip() for name in header]
     if len(names) < 2:
         raise UsageError(f"{data}: the first line has {len(names)} columns; it must name numbers and a class")

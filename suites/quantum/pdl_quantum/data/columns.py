@@ -10,6 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from pdl.errors import DataError
+from pdl.files import read_text
+from pdl.runtime.arrays import read_array
+from pdl.runtime.tables import lines_of, numbered, opened
 
 
 @dataclass(frozen=True)
@@ -31,8 +34,9 @@ def read_columns(
     file = Path(path).expanduser()
     if not file.is_file():
         raise DataError(f"{file}: no such file; give a table with a header")
-    with file.open(encoding="utf-8", newline="") as stream:
-        rows = [row for row in csv.reader(stream, delimiter="\t" if file.suffix == ".tsv" else ",") if row]
+    with opened(file) as stream:
+        lines = csv.reader(lines_of(stream, str(file)), delimiter="\t" if file.suffix == ".tsv" else ",")
+        rows = [row for _, row in numbered(lines, str(file)) if row]
     head = [cell.strip() for cell in rows[0]] if rows else []
     chosen = [name for name in head if name not in (names, skip)] if wanted is None else list(wanted)
     absent = [name for name in chosen if name not in head]
@@ -56,8 +60,8 @@ def read_matrix(path: str | Path) -> np.ndarray:
     file = Path(path).expanduser()
     try:
         if file.suffix == ".npy":
-            return np.asarray(np.load(file, allow_pickle=False), np.float64)
-        lines = file.read_text(encoding="utf-8").splitlines()
+            return np.asarray(read_array(file), np.float64)
+        lines = read_text(file).splitlines()
         rows = [[float(cell) for cell in line.split(",")] for line in lines if line.strip()]
         return np.array(rows, np.float64)
     except (OSError, ValueError, TypeError) as error:

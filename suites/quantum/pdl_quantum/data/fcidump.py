@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from pdl.errors import DataError
+from pdl.files import read_text
 from pdl_quantum.chemistry.integrals import Integrals
 
 MOST = 32
@@ -20,7 +21,7 @@ def read_fcidump(file: Path) -> Integrals:
     """The integrals of a file: a namelist with NORB, NELEC and maybe MS2, then lines `value i j k l` from 1: (ij|kl),
     h_ij where k = l = 0, the constant where all are 0; one of those that symmetry makes equal. Restricted orbitals."""
     try:
-        lines = file.read_text(encoding="ascii").splitlines()
+        lines = read_text(file, encoding="ascii").splitlines()
     except (UnicodeDecodeError, OSError) as error:
         raise DataError(f"{file}: not an FCIDUMP file ({error})") from None
     end = next((number for number, line in enumerate(lines) if _END.search(line)), None)

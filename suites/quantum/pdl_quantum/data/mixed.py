@@ -10,6 +10,7 @@ import numpy as np
 
 from pdl.errors import DataError, UsageError
 from pdl.hints import Range
+from pdl.runtime.arrays import read_array
 from pdl_quantum.algorithms.states import checked_density
 from pdl_quantum.circuits import PauliSum
 from pdl_quantum.data.eigenproblems import Eigenproblems
@@ -67,7 +68,7 @@ class MixedState(Eigenproblems):
             raise DataError("MixedState: give either file or spectrum")
         if file is not None:
             try:
-                name, density = str(file), np.load(file, allow_pickle=False)
+                name, density = str(file), read_array(file)
             except (OSError, ValueError) as error:
                 raise DataError(f"{file}: no array of NumPy's: {error}") from None
         else:

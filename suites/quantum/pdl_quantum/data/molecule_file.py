@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from pdl.errors import DataError, UsageError
+from pdl.files import read_text
+from pdl.runtime.arrays import read_arrays
 from pdl_quantum.chemistry.hamiltonian import MolecularHamiltonian
 from pdl_quantum.chemistry.integrals import Integrals
 from pdl_quantum.circuits import PauliSum
@@ -37,7 +39,7 @@ def from_json(file: Path) -> MolecularHamiltonian:
     """{"name", "n_qubits", "n_electrons", "terms": [["Z0Z1", 0.25], ...]}, "I" for the identity; "hf_energy" and
     "fci_energy" where they are known. Jordan-Wigner, spins alternating, as OpenFermion has them."""
     try:
-        data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        data: dict[str, Any] = json.loads(read_text(file))
         n = int(data["n_qubits"])
         terms = [(_word(text, n), float(value)) for text, value in data["terms"]]
         known = {name: None if data.get(name) is None else float(data[name]) for name in ("hf_energy", "fci_energy")}
@@ -65,9 +67,8 @@ def from_npz(file: Path) -> Integrals:
     """Arrays `one_body` [n, n], `two_body` [n, n, n, n] (chemists' order), `constant`, `num_electrons`; and `spin`,
     the unpaired electrons, where there are some."""
     try:
-        with np.load(file, allow_pickle=False) as arrays:
-            held = {name: np.asarray(arrays[name]) for name in arrays.files}
-    except (ValueError, OSError, EOFError) as error:
+        held = read_arrays(file)
+    except (ValueError, OSError) as error:
         raise DataError(f"{file}: not a file of arrays ({error})") from None
     missing = [name for name in KEYS if name not in held]
     if missing:

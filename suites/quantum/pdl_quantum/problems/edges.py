@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pdl.errors import DataError, UsageError
+from pdl.files import read_text
 
 Array = np.ndarray
 
@@ -69,7 +70,10 @@ def read_edges(path: str | Path) -> Edges:
     file = Path(path).expanduser()
     if not file.is_file():
         raise DataError(f"{file}: no such file; give a list of edges, source,target,weight on each line")
-    lines = file.read_text(encoding="utf-8").splitlines()
+    try:
+        lines = read_text(file).splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{file}: cannot be read ({error})") from None
     held = [(i, _cells(line)) for i, line in enumerate(lines, 1) if line.strip() and not line.lstrip().startswith("#")]
     if held and [cell.lower() for cell in held[0][1][:2]] in (["source", "target"], ["from", "to"]):
         held = held[1:]

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from pdl.errors import DataError
+from pdl.files import read_text
 from pdl.hints import part
 from pdl_quantum.circuits import Circuit
 from pdl_quantum.qasm import read2, read3
@@ -43,7 +44,7 @@ def loads(text: str) -> Circuit:
 def load(path: str | Path) -> Circuit:
     """The circuit of an OpenQASM file, as `loads` reads it; DataError, with the file's name, where it cannot be."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = read_text(path, 4 * MOST_TEXT)
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read: {error}") from None
     try:

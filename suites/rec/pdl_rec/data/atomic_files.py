@@ -12,6 +12,7 @@ import numpy as np
 
 from pdl.data.faults import fault, unreadable
 from pdl.data.store import data_root
+from pdl.files import open_file
 from pdl.suites import suggest
 from pdl_rec.data.interactions import Field
 from pdl_rec.data.tables import Coded, Kind, Source, read, words
@@ -103,7 +104,7 @@ def place_of(file: str) -> Path:
     if root.is_dir():
         return root / file
     try:
-        with zipfile.ZipFile(root) as archive:
+        with open_file(root) as held, zipfile.ZipFile(held) as archive:
             inner = next((name for name in archive.namelist() if PurePosixPath(name).name == file), file)
     except zipfile.BadZipFile as error:
         raise fault(root, f"the zip is damaged or cut off: {error}", "get the file again from its source") from error
@@ -171,7 +172,7 @@ def _member(path: Path, file: str) -> bytes:
     """The one member of a zip that has this name, in whichever folder."""
     again = "get the file again from its source"
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_file(path) as held, zipfile.ZipFile(held) as archive:
             members = archive.infolist()
             found = [each for each in members if PurePosixPath(each.filename).name == file]
             if len(members) > MAX_MEMBERS or any(each.file_size > MAX_MEMBER_BYTES for each in found):

@@ -15,6 +15,7 @@ import numpy as np
 
 from pdl.data.faults import DataFault, fault, unreadable
 from pdl.data.store import data_root, find
+from pdl.files import open_file
 from pdl_rec.data.atomic_files import KINDS, place_of
 from pdl_rec.data.columns import Columns, Text
 
@@ -89,7 +90,7 @@ def opened(path: Path) -> Iterator[tuple[Any, Any]]:
 
     outer = next((each for each in (path, *path.parents) if each.is_file()), path)
     try:
-        with open(outer, "rb") as file:
+        with open_file(outer) as file:
             if outer == path:
                 packed = path.suffix in (".gz", ".bz2", ".zst")
                 yield pa.input_stream(file, compression="detect") if not packed else _unpacked(file, path), file

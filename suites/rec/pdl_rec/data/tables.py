@@ -19,6 +19,7 @@ from pdl import threads
 from pdl.data.faults import DataFault, fault, unreadable
 from pdl.data.store import data_root
 from pdl.errors import listed
+from pdl.files import open_file
 from pdl.suites import suggest
 
 Kind = Literal["token", "float", "time", "text"]
@@ -95,7 +96,7 @@ class Source:
             if isinstance(self.content, bytes):
                 raw, head = pa.BufferReader(self.content), self.content[:2]
             else:
-                with self.content.open("rb") as file:
+                with open_file(self.content) as file:
                     head = file.read(2)
                 raw = pa.OSFile(str(self.content))
         except OSError as error:
