@@ -47,3 +47,24 @@ def test_the_step_reads_what_encoders_write() -> None:
     assert (ids[0], ids[3], ids[4]) == (2, 0, 2)
     with pytest.raises(UsageError, match="no vocabulary 'names'"):
         step.bind(Resources())
+
+
+def test_values_that_say_nothing_are_warned_of_once() -> None:
+    fields = {
+        "degree": {"column": "education", "kind": "category", "vocabulary": "degree"},
+        "age": {"column": "age", "kind": "number", "edges": [30.0]},
+        "user": {"column": "user", "kind": "category", "vocabulary": "user"},
+    }
+    step = RowInput("ids", fields)
+    vocabularies = {"degree": Vocabulary(["Bachelors", "Masters"]), "user": Vocabulary(map(str, range(1001)))}
+    step.bind(Resources(vocabularies=vocabularies))
+    row = {"education": "bachelor", "age": "old", "user": "a new one"}
+    with pytest.warns(RuntimeWarning) as caught:
+        step.parse(row, Sample())
+    step.parse(row, Sample())  # a second time without a warning
+    assert [str(each.message) for each in caught] == [
+        "column 'education': 'bachelor' is none of the 2 names that the model knows, and counts as missing; did you "
+        "mean 'Bachelors'?",
+        "column 'age': 'old' is no number, and counts as missing",
+    ]
+    step.parse({"education": "Masters", "age": "", "user": None}, Sample())  # missing, and no warning
