@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 #: what the command line is made with, and a plain install does not bring
-NEEDED = ("typer", "click", "rich")
+NEEDED = ("typer", "click")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

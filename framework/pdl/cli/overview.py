@@ -10,6 +10,8 @@ COMMANDS = {
     "export": "Write a trained run to one file: a bundle, or ONNX.",
     "import": "Make a bundle of an ONNX model.",
     "bench": "Measure how fast a bundle runs.",
+    "runs": "List runs, choose and sort them.",
+    "compare": "Compare runs: settings, metrics, curves.",
     "leaderboard": "Train several recipes over several seeds, or compare runs; one table.",
     "package": "Make a wheel of a trained model; installed with pip, it is used by name.",
     "compress": "Write a trained run as a bundle in int8; shows what it costs.",

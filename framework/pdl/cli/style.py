@@ -1,7 +1,7 @@
 """The only place that prints. Results go to standard output, everything else to standard error.
 
-On a terminal tables are drawn by rich; elsewhere they are plain aligned columns. A reader that closes the pipe ends
-the program quietly.
+On a terminal tables fit its width: prose is broken between words, names and numbers are not broken at all; elsewhere
+every row is one line. A reader that closes the pipe ends the program quietly.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from itertools import zip_longest
 from typing import Any, TextIO
 
 CLOSED_PIPE = 141  # what a shell reports for a program that wrote to a pipe nobody reads
@@ -39,22 +40,26 @@ def json(value: Any) -> None:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str = "") -> None:
-    """Rows under column names; numbers are aligned right."""
+    """Rows under column names; numbers are aligned right. Columns that a terminal has no room for come in a further
+    table below, with the first column again."""
     texts = [[cell(value) for value in row] for row in rows]
     right = [bool(texts) and all(_is_number(row[i]) for row in texts) for i in range(len(columns))]
-    if sys.stdout.isatty():
-        _rich_table(columns, texts, right, title)
-        return
-    widths = [max(len(row[i]) for row in [list(columns), *texts]) for i in range(len(columns))]
-    lines = [_aligned(row, widths, right) for row in [list(columns), *texts]]
-    out("\n".join([title, *lines] if title else lines))
+    lines = list(columns), *texts
+    widths = [max(len(row[i]) for row in lines) for i in range(len(columns))]
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else sum(widths) + 2 * len(widths)
+    prose = [any(len(row[i]) > _PROSE and " " in row[i] for row in texts) for i in range(len(columns))]
+    out("\n".join([*([title] if title else []), *_laid_out(lines, widths, right, prose, room)]))
 
 
 def pairs(items: Iterable[tuple[str, Any]], *, title: str = "") -> None:
     """`name  value` lines; entries whose value is None are left out."""
     known = [(name, cell(value)) for name, value in items if value is not None]
     width = max((len(name) for name, _ in known), default=0)
-    out("\n".join([*([title] if title else []), *(f"{name:<{width}}  {value}" for name, value in known)]))
+    lines = [f"{name:<{width}}  {value}" for name, value in known]
+    if sys.stdout.isatty():
+        room = shutil.get_terminal_size().columns
+        lines = [line if len(line) <= room else "\n".join(_broken(line, room, " " * (width + 2))) for line in lines]
+    out("\n".join([*([title] if title else []), *lines]))
 
 
 def working(text: str) -> None:
@@ -186,18 +191,44 @@ def _aligned(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -
     return "  ".join(cells).rstrip()
 
 
-def _rich_table(columns: Sequence[str], rows: list[list[str]], right: list[bool], title: str) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+_PROSE = 24  # characters: longer cells with spaces may be broken between words
 
-    view = Table(title=title or None, box=box.SIMPLE_HEAD, title_justify="left")
-    for name, number in zip(columns, right, strict=True):
-        view.add_column(name, justify="right" if number else "left", overflow="fold")
-    for row in rows:
-        view.add_row(*map(Text, row))
-    Console().print(view)
+
+def _laid_out(
+    rows: Sequence[Sequence[str]], widths: Sequence[int], right: Sequence[bool], prose: Sequence[bool], room: int
+) -> list[str]:
+    """The lines of a table, or of as many as its columns need, one below the other."""
+    lines: list[str] = []
+    for chosen in _blocks(widths, prose, room):
+        free = room - sum(widths[i] + 2 for i in chosen if not prose[i]) + 2
+        share = free // max(sum(prose[i] for i in chosen), 1) - 2
+        own = [min(widths[i], share) if prose[i] else widths[i] for i in chosen]
+        lines += [""] if lines else []
+        for row in rows:
+            cells = [_broken(row[i], width, "") if prose[i] else [row[i]] for i, width in zip(chosen, own, strict=True)]
+            for parts in zip_longest(*cells, fillvalue=""):
+                lines.append(_aligned(parts, own, [right[i] for i in chosen]))
+    return lines
+
+
+def _blocks(widths: Sequence[int], prose: Sequence[bool], room: int) -> list[list[int]]:
+    """Columns side by side: as many as fit, then the first one again and as many as fit of the rest."""
+    needed = [min(width, _PROSE) if broken else width for width, broken in zip(widths, prose, strict=True)]
+    blocks, last = [[0]], needed[0]
+    for i in range(1, len(widths)):
+        if last + 2 + needed[i] > room and len(blocks[-1]) > 1:
+            blocks.append([0])
+            last = needed[0]
+        blocks[-1].append(i)
+        last += 2 + needed[i]
+    return blocks
+
+
+def _broken(text: str, width: int, indent: str) -> list[str]:
+    """Lines of whole words."""
+    from textwrap import wrap
+
+    return wrap(text, max(width, 1), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [""]
 
 
 def _is_number(text: str) -> bool:

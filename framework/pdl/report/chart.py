@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 COLOURS = ("#3366cc", "#dc7f18", "#2c9c5a", "#b5386e", "#7b52ab", "#8a6d3b")
+DASHES = ("", ' stroke-dasharray="6 3"', ' stroke-dasharray="2 3"')  # of further curves than there are colours
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 520, 260, 56, 20, 14, 34
+MARK, LINE, LETTER = 16, 16, 5.6  # of the legend: the marks, its lines, and what a letter takes
 
 Points = Sequence[tuple[float, float]]
 
@@ -23,17 +25,19 @@ def line_chart(series: Mapping[str, Points], *, x_label: str = "", log: bool = F
     xs = [x for points in shown.values() for x, _ in points]
     ys = [transform(y) for points in shown.values() for _, y in points]
     x_axis, y_axis = _Axis(min(xs), max(xs), LEFT, WIDTH - RIGHT), _Axis(min(ys), max(ys), HEIGHT - BOTTOM, TOP)
+    places, height = _legend_places(list(shown), x_label)
     parts = [*_grid(x_axis, y_axis, log), _caption(x_label)]
     for number, (name, points) in enumerate(shown.items()):
-        colour = COLOURS[number % len(COLOURS)]
+        colour, dash = COLOURS[number % len(COLOURS)], DASHES[number // len(COLOURS) % len(DASHES)]
         path = " ".join(f"{x_axis(x):.1f},{y_axis(transform(y)):.1f}" for x, y in _thin(points))
         title = f"<title>{escape(name)}</title>"
-        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.6">{title}</polyline>')
+        drawn = f'fill="none" stroke="{colour}" stroke-width="1.6"{dash}'
+        parts.append(f'<polyline points="{path}" {drawn}>{title}</polyline>')
         if len(points) == 1:
             x, _, y = path.partition(",")
             parts.append(f'<circle cx="{x}" cy="{y}" r="3" fill="{colour}"/>')
-        parts.append(_legend(name, number, colour))
-    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" xmlns="http://www.w3.org/2000/svg">{"".join(parts)}</svg>'
+        parts.append(_legend(name, *places[number], f'stroke="{colour}" stroke-width="3"{dash}'))
+    return f'<svg viewBox="0 0 {WIDTH} {height}" role="img" xmlns="http://www.w3.org/2000/svg">{"".join(parts)}</svg>'
 
 
 class _Axis:
@@ -77,10 +81,22 @@ def _caption(text: str) -> str:
     return f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 4}" text-anchor="end">{escape(text)}</text>'
 
 
-def _legend(name: str, number: int, colour: str) -> str:
-    x = LEFT + 8 + number * 120
-    mark = f'<rect x="{x}" y="{HEIGHT - 12}" width="10" height="3" fill="{colour}"/>'
-    return f'{mark}<text x="{x + 14}" y="{HEIGHT - 7}">{escape(name)}</text>'
+def _legend_places(names: Sequence[str], x_label: str) -> tuple[list[tuple[int, int]], int]:
+    """Where the names of the curves stand, in as many lines as they need, and how high the chart is with them."""
+    places, x, y = [], LEFT + 8, HEIGHT - 11
+    end = WIDTH - RIGHT - round(LETTER * len(x_label)) - 8  # of the first line, which the label of the axis shares
+    for name in names:
+        width = max(MARK + 4 + round(LETTER * len(name)) + 12, 80)
+        if x + width > end and x > LEFT + 8:
+            x, y, end = LEFT + 8, y + LINE, WIDTH
+        places.append((x, y))
+        x += width
+    return places, y + 11
+
+
+def _legend(name: str, x: int, y: int, drawn: str) -> str:
+    mark = f'<line x1="{x}" y1="{y}" x2="{x + MARK}" y2="{y}" {drawn}/>'
+    return f'{mark}<text x="{x + MARK + 4}" y="{y + 4}">{escape(name)}</text>'
 
 
 def _drawable(point: tuple[float, float], log: bool) -> bool:

@@ -20,6 +20,7 @@ from pdl.tensor import Tensor
 from pdl.train.hooks import Hook
 from pdl.train.loop import Evaluation, Trainer
 
+LOCK = ".lock"
 _REST = 1.0  # seconds: shorter epochs do not each wait for the disk
 
 
@@ -30,7 +31,7 @@ def held(folder: Path) -> Iterator[None]:
     def refuse() -> None:
         raise UsageError(f"{folder}: something else is training into this folder; wait for it, or name another one")
 
-    with locked(folder / ".lock", refuse):
+    with locked(folder / LOCK, refuse):
         yield
 
 

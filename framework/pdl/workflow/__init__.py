@@ -13,10 +13,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pdl.workflow.comparing import compare
     from pdl.workflow.compression import compress
     from pdl.workflow.evaluation import evaluate
     from pdl.workflow.exporting import export
     from pdl.workflow.leaderboards import leaderboard
+    from pdl.workflow.listing import runs
     from pdl.workflow.model import Model
     from pdl.workflow.new_recipe import init
     from pdl.workflow.packaging import package
@@ -28,9 +30,10 @@ if TYPE_CHECKING:
 
 #: loaded when first asked for: none of them needs all of the others
 _LAZY = {
-    "Model": "model", "Result": "result", "Run": "run", "compress": "compression", "evaluate": "evaluation",
-    "export": "exporting", "info": "run_info", "init": "new_recipe", "leaderboard": "leaderboards",
-    "package": "packaging", "predict": "prediction", "profile": "training", "train": "training",
+    "Model": "model", "Result": "result", "Run": "run", "compare": "comparing", "compress": "compression",
+    "evaluate": "evaluation", "export": "exporting", "info": "run_info", "init": "new_recipe",
+    "leaderboard": "leaderboards", "package": "packaging", "predict": "prediction", "profile": "training",
+    "runs": "listing", "train": "training",
 }  # fmt: skip
 
 
@@ -41,6 +44,6 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "Model", "Result", "Run", "compress", "evaluate", "export", "info", "init", "leaderboard", "package", "predict",
-    "profile", "train",
+    "Model", "Result", "Run", "compare", "compress", "evaluate", "export", "info", "init", "leaderboard", "package",
+    "predict", "profile", "runs", "train",
 ]  # fmt: skip

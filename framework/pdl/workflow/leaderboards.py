@@ -18,13 +18,12 @@ from pdl.errors import DataError, PdlError, UsageError
 from pdl.train.hooks import Hook
 from pdl.train.log import duration
 from pdl.train.recipe import Recipe
+from pdl.workflow.metric_names import less_is_better, of_the_test
 from pdl.workflow.result import Result, machine, versions
-from pdl.workflow.run import CONFIG, Run
+from pdl.workflow.run import Run, runs_in
 from pdl.workflow.training import check_same, train
 
 Tell = Callable[[str], None]
-#: metrics of which less is better, by their last word
-LESS = ("loss", "logloss", "error", "rmse", "mae", "mse", "cer", "wer", "perplexity", "energy", "energy_error")
 
 
 @dataclass
@@ -178,7 +177,7 @@ def compared(folders: Sequence[str | Path], *, metrics: Sequence[str] = (), tell
     `tell` is called with a line for each run that is not finished, which is left out. UsageError where none is.
     """
     kinds: dict[str, list[tuple[Run, Result, Recipe]]] = {}
-    for run in _runs(folders):
+    for run in runs_in(folders):
         if not run.result.is_file():
             tell(f"{run.path}: not finished, and left out (go on: pdl train --resume {run.path})")
             continue
@@ -200,20 +199,10 @@ def compared(folders: Sequence[str | Path], *, metrics: Sequence[str] = (), tell
     return _board(rows, results, dict(zip(rows, (members[0][2] for members in kinds.values()), strict=True)), metrics)
 
 
-def _runs(folders: Sequence[str | Path]) -> list[Run]:
-    """The run folders that are given, and those in folders that are none themselves; each once."""
-    found: dict[Path, Run] = {}
-    for folder in map(Path, folders):
-        inside = sorted(path.parent for path in folder.glob(f"*/{CONFIG}"))
-        for path in [folder] if (folder / CONFIG).is_file() or not inside else inside:
-            found.setdefault(path.resolve(), Run.open(path))
-    return list(found.values())
-
-
 def _board(
     rows: Mapping[str, Row], results: Sequence[tuple[str, Result]], made: Mapping[str, Recipe], metrics: Sequence[str]
 ) -> Board:
-    chosen = list(metrics) or _of_the_test([result for _, result in results])
+    chosen = list(metrics) or of_the_test(name for _, result in results for name in result.metrics)
     ordered = sorted([*rows.values(), *_baselines(results)], key=_order(chosen, list(made.values())))
     return Board(chosen, ordered, _notes(made))
 
@@ -263,16 +252,6 @@ def _values(row: Row, metrics: Mapping[str, float | None]) -> None:
             row.values.setdefault(metric, []).append(value)
 
 
-def _of_the_test(results: Sequence[Result]) -> list[str]:
-    """The metrics of the split that was measured last, but for the loss, which is not the same for all models."""
-    names = list(dict.fromkeys(name for result in results for name in result.metrics))
-    for split in ("test", "val", "train"):
-        own = [name for name in names if name.startswith(f"{split}/")]
-        if own:
-            return [name for name in own if name != f"{split}/loss"] or own
-    return names
-
-
 def _baselines(results: Sequence[tuple[str, Result]]) -> list[Row]:
     """A row for each baseline; one that says something else for another recipe (of other data) has its name behind."""
     rows: dict[str, Row] = {}
@@ -295,7 +274,7 @@ def _order(metrics: Sequence[str], recipes: Sequence[Recipe]) -> Callable[[Row],
         for each in settings
         if each.monitor_mode and str(each.monitor).rpartition("/")[2] == first.rpartition("/")[2]
     }
-    less = said == {"min"} or (not said and first.rpartition("/")[2].partition("@")[0] in LESS)
+    less = said == {"min"} or (not said and less_is_better(first))
 
     def key(row: Row) -> tuple[bool, float]:
         value = row.mean(first)

@@ -17,6 +17,7 @@ trace.json         a Chrome trace, and profile.json, its tables, of `pdl train -
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import time
 from collections.abc import Iterator, Sequence
@@ -35,7 +36,7 @@ from pdl.files import read_text, write_atomic
 from pdl.hub.pretrained import deferred
 from pdl.nn import Module
 from pdl.train.assembly import learned_config, restored
-from pdl.train.checkpoints import held
+from pdl.train.checkpoints import LOCK, held
 from pdl.train.recipe import Recipe
 from pdl.train.task import Task
 from pdl.vocabulary import Vocabulary
@@ -58,6 +59,19 @@ class Run:
     def result(self) -> Path:
         """result.json."""
         return self.path / RESULT
+
+    @property
+    def active(self) -> bool:
+        """Whether a process trains into it now."""
+        if not (self.path / LOCK).exists():
+            return False
+        try:
+            with held(self.path):
+                return False
+        except UsageError:
+            return True
+        except OSError:  # a folder of others, that may only be read
+            return False
 
     @property
     def log(self) -> Path:
@@ -197,6 +211,25 @@ class Run:
         }
         about["pretrained"] = list(pretrained)
         write_atomic(self.path / ABOUT, (json.dumps(about) + "\n").encode())
+
+
+def runs_in(folders: Sequence[str | Path]) -> list[Run]:
+    """The run folders that are given, and those at any depth below folders that are none themselves; each once.
+    UsageError for a folder that neither is nor holds one."""
+    found: dict[Path, Run] = {}
+    for folder in map(Path, folders):
+        inside = [Run(path) for path in _below(folder)]
+        for run in inside or [Run.open(folder)]:
+            found.setdefault(run.path.resolve(), run)
+    return list(found.values())
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    for place, names, files in os.walk(folder):
+        names.sort()
+        if CONFIG in files:
+            names.clear()
+            yield Path(place)
 
 
 @dataclass(frozen=True)
