@@ -2,16 +2,7 @@
 
 from libc.stdint cimport uint64_t
 
-include "launch.pxi"
-
-import ml_dtypes
-import numpy as np
-
-from pdl.errors import DtypeError, ShapeError
-
-cnp.import_array()
-
-cdef int BFLOAT16 = np.dtype(ml_dtypes.bfloat16).num
+include "stored.pxi"
 
 cdef extern from "table.h" namespace "pdl":
     cdef struct AttentionArray:
@@ -49,18 +40,6 @@ cdef extern from "table.h" namespace "pdl":
 ACTIVATIONS = {"relu": kRelu, "gelu": kGelu, "gelu_tanh": kGeluTanh, "silu": kSilu}
 
 
-cdef int storage_of(str name, cnp.ndarray x) except -1:
-    """The number of x's dtype in the table."""
-    cdef int kind = cnp.PyArray_TYPE(x)
-    if kind == cnp.NPY_FLOAT:
-        return 0
-    if kind == cnp.NPY_DOUBLE:
-        return 1
-    if kind != BFLOAT16:
-        raise DtypeError(f"{name}: the kernel takes float32, float64 and bfloat16, not {x.dtype}")
-    return 2
-
-
 cdef int fill(AttentionArray* to, str label, cnp.ndarray x, cnp.ndarray like, int64_t n, int64_t heads, int64_t rows,
               int64_t columns) except -1:
     """Data and strides of x [n, heads, rows, columns], which has the dtype of `like`."""
@@ -81,7 +60,7 @@ cdef int fill(AttentionArray* to, str label, cnp.ndarray x, cnp.ndarray like, in
 cdef int fill_call(AttentionCall* c, cnp.ndarray lse, cnp.ndarray q, cnp.ndarray k, cnp.ndarray v, cnp.ndarray mask, double scale,
                    bint causal, double dropout, uint64_t seed) except -1:
     """What both directions share."""
-    cdef int axis, wide = cnp.NPY_DOUBLE if cnp.PyArray_TYPE(q) == cnp.NPY_DOUBLE else cnp.NPY_FLOAT
+    cdef int axis, wide = real_of(cnp.PyArray_TYPE(q))
     if q.ndim != 4 or k.ndim != 4 or v.ndim != 4:
         raise ShapeError(f"attention: q, k and v have {q.ndim}, {k.ndim} and {v.ndim} dimensions, not 4")
     c.n, c.heads, c.l, c.e = q.shape[0], q.shape[1], q.shape[2], q.shape[3]
@@ -122,7 +101,7 @@ def attention(
 ):
     """y = dropout(softmax(scale q k^T + mask)) v, lse = log sum e^(scale q k^T + mask). Any strides but along a row."""
     cdef AttentionCall c
-    cdef int kind = storage_of("attention", q)
+    cdef int kind = place_of(stored_type("attention", q))
     fill_call(&c, lse, q, k, v, mask, scale, causal, dropout, seed)
     fill(&c.y, "y", y, q, c.n, c.heads, c.l, c.d)
     with nogil:
@@ -148,7 +127,7 @@ def attention_grad(
 ):
     """Gradients of q, k and v for the gradient g of y. Any strides but along a row; the outputs must not overlap."""
     cdef AttentionCall c
-    cdef int kind = storage_of("attention", q)
+    cdef int kind = place_of(stored_type("attention", q))
     fill_call(&c, lse, q, k, v, mask, scale, causal, dropout, seed)
     fill(&c.y, "y", y, q, c.n, c.heads, c.l, c.d)
     fill(&c.g, "g", g, q, c.n, c.heads, c.l, c.d)
@@ -179,7 +158,7 @@ def dropout(
     """y = f(x) times 0 (with probability p) or 1 / (1 - p), drawn by seed, row and column; with `ref` the gradient,
     y = x f'(ref) times that."""
     cdef int64_t n = cnp.PyArray_SIZE(x), columns = cnp.PyArray_DIM(x, cnp.PyArray_NDIM(x) - 1) if cnp.PyArray_NDIM(x) else 1
-    cdef int kind = storage_of("dropout", x), name = -1 if activation is None else ACTIVATIONS[activation]
+    cdef int kind = place_of(stored_type("dropout", x)), name = -1 if activation is None else ACTIVATIONS[activation]
     cdef void* to = plain("y", y, x)
     cdef void* source = plain("x", x, x)
     cdef void* beside = NULL if ref is None else plain("ref", ref, x)

@@ -4,15 +4,11 @@ values.
 
 include "stored.pxi"
 
-cdef extern from "table.h" namespace "pdl":
-    cdef cppclass BatchNormTable[S, T]:
-        void* batch_norm
-        void* batch_norm_grad
-        void* apply
-        void* apply_grad
-    BatchNormTable[float, float]* batch_norm_table(const float* any) noexcept nogil
-    BatchNormTable[double, double]* batch_norm_table(const double* any) noexcept nogil
-    BatchNormTable[bf16, float]* batch_norm_table(const bf16* any) noexcept nogil
+cdef extern from "stored.h":
+    int64_t launch_batch_norm "PDL_STORED(batch_norm, batch_norm)"(int kind, ...) noexcept nogil
+    int64_t launch_batch_norm_grad "PDL_STORED(batch_norm, batch_norm_grad)"(int kind, ...) noexcept nogil
+    int64_t launch_apply "PDL_STORED(batch_norm, apply)"(int kind, ...) noexcept nogil
+    int64_t launch_apply_grad "PDL_STORED(batch_norm, apply_grad)"(int kind, ...) noexcept nogil
 
 
 cdef inline int64_t last_of(str name, cnp.ndarray x) except -1:
@@ -42,7 +38,7 @@ def batch_norm(
 ):
     """y = f((x - mean) rstd scale + shift (+ residual)), f the activation (a name or None); statistics over all axes but the last."""
     cdef int64_t n = cnp.PyArray_SIZE(x), columns = last_of("batch_norm", x)
-    cdef int kind = stored_type("batch_norm", x), real = cnp.NPY_FLOAT if kind == BF16 else kind
+    cdef int kind = stored_type("batch_norm", x), real = real_of(kind)
     cdef int act = act_of("batch_norm", activation)
     cdef void* p_y = data_of("batch_norm", "y", y, kind, n)
     cdef void* p_mean = data_of("batch_norm", "mean", mean, real, columns)
@@ -53,15 +49,7 @@ def batch_norm(
     cdef void* p_shift = optional_data("batch_norm", "shift", shift, real, columns)
     cdef void* p_residual = optional_data("batch_norm", "residual", residual, kind, n)
     with nogil:
-        if kind == cnp.NPY_FLOAT:
-            launch(batch_norm_table(<float*>p_x).batch_norm, <float*>p_y, <float*>p_mean, <float*>p_var, <float*>p_rstd, <float*>p_x,
-                   <float*>p_scale, <float*>p_shift, <float*>p_residual, n // columns, columns, eps, act)
-        elif kind == cnp.NPY_DOUBLE:
-            launch(batch_norm_table(<double*>p_x).batch_norm, <double*>p_y, <double*>p_mean, <double*>p_var, <double*>p_rstd, <double*>p_x,
-                   <double*>p_scale, <double*>p_shift, <double*>p_residual, n // columns, columns, eps, act)
-        else:
-            launch(batch_norm_table(<bf16*>p_x).batch_norm, <bf16*>p_y, <float*>p_mean, <float*>p_var, <float*>p_rstd, <bf16*>p_x,
-                   <float*>p_scale, <float*>p_shift, <bf16*>p_residual, n // columns, columns, eps, act)
+        launch_batch_norm(kind, p_y, p_mean, p_var, p_rstd, p_x, p_scale, p_shift, p_residual, n // columns, columns, eps, act)
 
 
 def batch_norm_grad(
@@ -80,7 +68,7 @@ def batch_norm_grad(
 ):
     """Gradients of batch_norm. dresidual and y go together (relu and relu6); without an activation the residual's gradient is g itself."""
     cdef int64_t n = cnp.PyArray_SIZE(x), columns = last_of("batch_norm_grad", x)
-    cdef int kind = stored_type("batch_norm_grad", x), real = cnp.NPY_FLOAT if kind == BF16 else kind
+    cdef int kind = stored_type("batch_norm_grad", x), real = real_of(kind)
     cdef int act = act_of("batch_norm_grad", activation)
     cdef void* p_dx = data_of("batch_norm_grad", "dx", dx, kind, n)
     cdef void* p_dscale = data_of("batch_norm_grad", "dscale", dscale, real, columns)
@@ -95,18 +83,8 @@ def batch_norm_grad(
     cdef void* p_shift = optional_data("batch_norm_grad", "shift", shift, real, columns)
     demand_pair("batch_norm_grad", y, dresidual, act)
     with nogil:
-        if kind == cnp.NPY_FLOAT:
-            launch(batch_norm_table(<float*>p_x).batch_norm_grad, <float*>p_dx, <float*>p_dscale, <float*>p_dshift, <float*>p_dresidual,
-                   <float*>p_g, <float*>p_x, <float*>p_y, <float*>p_mean, <float*>p_rstd, <float*>p_scale, <float*>p_shift, n // columns,
-                   columns, act)
-        elif kind == cnp.NPY_DOUBLE:
-            launch(batch_norm_table(<double*>p_x).batch_norm_grad, <double*>p_dx, <double*>p_dscale, <double*>p_dshift,
-                   <double*>p_dresidual, <double*>p_g, <double*>p_x, <double*>p_y, <double*>p_mean, <double*>p_rstd, <double*>p_scale,
-                   <double*>p_shift, n // columns, columns, act)
-        else:
-            launch(batch_norm_table(<bf16*>p_x).batch_norm_grad, <bf16*>p_dx, <float*>p_dscale, <float*>p_dshift, <bf16*>p_dresidual,
-                   <bf16*>p_g, <bf16*>p_x, <bf16*>p_y, <float*>p_mean, <float*>p_rstd, <float*>p_scale, <float*>p_shift, n // columns,
-                   columns, act)
+        launch_batch_norm_grad(kind, p_dx, p_dscale, p_dshift, p_dresidual, p_g, p_x, p_y, p_mean, p_rstd, p_scale, p_shift,
+                               n // columns, columns, act)
 
 
 def batch_norm_apply(
@@ -122,7 +100,7 @@ def batch_norm_apply(
 ):
     """batch_norm with given statistics."""
     cdef int64_t n = cnp.PyArray_SIZE(x), columns = last_of("batch_norm_apply", x)
-    cdef int kind = stored_type("batch_norm_apply", x), real = cnp.NPY_FLOAT if kind == BF16 else kind
+    cdef int kind = stored_type("batch_norm_apply", x), real = real_of(kind)
     cdef int act = act_of("batch_norm_apply", activation)
     cdef void* p_y = data_of("batch_norm_apply", "y", y, kind, n)
     cdef void* p_x = data_of("batch_norm_apply", "x", x, kind, n)
@@ -132,15 +110,7 @@ def batch_norm_apply(
     cdef void* p_shift = optional_data("batch_norm_apply", "shift", shift, real, columns)
     cdef void* p_residual = optional_data("batch_norm_apply", "residual", residual, kind, n)
     with nogil:
-        if kind == cnp.NPY_FLOAT:
-            launch(batch_norm_table(<float*>p_x).apply, <float*>p_y, <float*>p_x, <float*>p_mean, <float*>p_var, <float*>p_scale,
-                   <float*>p_shift, <float*>p_residual, n // columns, columns, eps, act)
-        elif kind == cnp.NPY_DOUBLE:
-            launch(batch_norm_table(<double*>p_x).apply, <double*>p_y, <double*>p_x, <double*>p_mean, <double*>p_var, <double*>p_scale,
-                   <double*>p_shift, <double*>p_residual, n // columns, columns, eps, act)
-        else:
-            launch(batch_norm_table(<bf16*>p_x).apply, <bf16*>p_y, <bf16*>p_x, <float*>p_mean, <float*>p_var, <float*>p_scale,
-                   <float*>p_shift, <bf16*>p_residual, n // columns, columns, eps, act)
+        launch_apply(kind, p_y, p_x, p_mean, p_var, p_scale, p_shift, p_residual, n // columns, columns, eps, act)
 
 
 def batch_norm_apply_grad(
@@ -162,7 +132,7 @@ def batch_norm_apply_grad(
 ):
     """Gradients of batch_norm_apply, in one pass; dresidual and y as in batch_norm_grad."""
     cdef int64_t n = cnp.PyArray_SIZE(x), columns = last_of("batch_norm_apply_grad", x)
-    cdef int kind = stored_type("batch_norm_apply_grad", x), real = cnp.NPY_FLOAT if kind == BF16 else kind
+    cdef int kind = stored_type("batch_norm_apply_grad", x), real = real_of(kind)
     cdef int act = act_of("batch_norm_apply_grad", activation)
     cdef void* p_dx = data_of("batch_norm_apply_grad", "dx", dx, kind, n)
     cdef void* p_dmean = data_of("batch_norm_apply_grad", "dmean", dmean, real, columns)
@@ -179,15 +149,5 @@ def batch_norm_apply_grad(
     cdef void* p_shift = optional_data("batch_norm_apply_grad", "shift", shift, real, columns)
     demand_pair("batch_norm_apply_grad", y, dresidual, act)
     with nogil:
-        if kind == cnp.NPY_FLOAT:
-            launch(batch_norm_table(<float*>p_x).apply_grad, <float*>p_dx, <float*>p_dmean, <float*>p_dvar, <float*>p_dscale,
-                   <float*>p_dshift, <float*>p_dresidual, <float*>p_g, <float*>p_x, <float*>p_y, <float*>p_mean, <float*>p_var,
-                   <float*>p_scale, <float*>p_shift, n // columns, columns, eps, act)
-        elif kind == cnp.NPY_DOUBLE:
-            launch(batch_norm_table(<double*>p_x).apply_grad, <double*>p_dx, <double*>p_dmean, <double*>p_dvar, <double*>p_dscale,
-                   <double*>p_dshift, <double*>p_dresidual, <double*>p_g, <double*>p_x, <double*>p_y, <double*>p_mean, <double*>p_var,
-                   <double*>p_scale, <double*>p_shift, n // columns, columns, eps, act)
-        else:
-            launch(batch_norm_table(<bf16*>p_x).apply_grad, <bf16*>p_dx, <float*>p_dmean, <float*>p_dvar, <float*>p_dscale,
-                   <float*>p_dshift, <bf16*>p_dresidual, <bf16*>p_g, <bf16*>p_x, <bf16*>p_y, <float*>p_mean, <float*>p_var, <float*>p_scale,
-                   <float*>p_shift, n // columns, columns, eps, act)
+        launch_apply_grad(kind, p_dx, p_dmean, p_dvar, p_dscale, p_dshift, p_dresidual, p_g, p_x, p_y, p_mean, p_var, p_scale, p_shift,
+                          n // columns, columns, eps, act)

@@ -6,6 +6,9 @@ include "stored.pxi"
 
 from pdl.kernels.pointwise import BINARY, UNARY
 
+cdef extern from "stored.h":
+    int64_t launch_run "PDL_STORED(chain, run)"(int kind, ...) noexcept nogil
+
 cdef extern from "table.h" namespace "pdl":
     enum:
         MAX_INPUTS "pdl::ChainCall::kInputs"
@@ -26,9 +29,6 @@ cdef extern from "table.h" namespace "pdl":
         int64_t outer, rows, columns
         int inputs, steps
         ChainStep* step
-    cdef cppclass ChainTable[T]:
-        void* run
-    ChainTable[T]* chain_table[T](const T* any) noexcept nogil
 
 #: how an operand lies beside the array [outer, rows, columns]
 BESIDE = {"same": SAME, "row": ROW, "outer_row": OUTER_ROW, "column": COLUMN, "one": ONE}
@@ -79,9 +79,4 @@ def chain(
     if cnp.PyArray_SIZE(y) == 0:
         return
     with nogil:
-        if kind == cnp.NPY_FLOAT:
-            launch(chain_table(<float*>0).run, call)
-        elif kind == cnp.NPY_DOUBLE:
-            launch(chain_table(<double*>0).run, call)
-        else:
-            launch(chain_table(<bf16*>0).run, call)
+        launch_run(kind, call)

@@ -12,22 +12,11 @@ from pdl.kernels.pointwise import UNARY
 
 cnp.import_array()
 
-cdef extern from "table.h" namespace "pdl":
-    cdef cppclass ConvTable[T]:
-        void* forward
-        void* dx
-        void* dw
-        void* forward_then
-    ConvTable[T]* conv_table[T](const T* any) noexcept nogil
-
-cdef extern from *:
-    """
-    template <class T>
-    void set_statistics(pdl::Epilogue<T>& then, void* mean, void* var) {
-      then.mean = static_cast<pdl::Real<T>*>(mean), then.var = static_cast<pdl::Real<T>*>(var);
-    }
-    """
-    void set_statistics[T](Epilogue[T]& then, void* mean, void* var) noexcept nogil
+cdef extern from "stored.h":
+    int64_t launch_forward "PDL_STORED(conv, forward)"(int kind, ...) noexcept nogil
+    int64_t launch_forward_then "PDL_STORED(conv, forward_then)"(int kind, ...) noexcept nogil
+    int64_t launch_dx "PDL_STORED(conv, dx)"(int kind, ...) noexcept nogil
+    int64_t launch_dw "PDL_STORED(conv, dw)"(int kind, ...) noexcept nogil
 
 cdef enum:
     MAX_TAPS = 256
@@ -59,42 +48,9 @@ cdef int describe(Geometry* g, cnp.ndarray x, cnp.ndarray y, cnp.ndarray w, tupl
     return 0
 
 
-cdef struct Then:
-    int activation
-    double[3] parameters
-    void* residual
-    void* before
-    void* mean
-    void* var
-
-
-cdef void run(real* y, const real* x, const real* w, const real* bias, const Geometry& g, const Then* then) noexcept nogil:
-    """The forward kernel, with an epilogue where `then` is not NULL."""
-    cdef Epilogue[real] finish
-    if then == NULL:
-        launch(conv_table(x).forward, y, x, w, bias, g)
-        return
-    finish.activation = then.activation
-    finish.residual = <const real*>then.residual
-    finish.before = <real*>then.before
-    finish.a, finish.b, finish.c = then.parameters[0], then.parameters[1], then.parameters[2]
-    set_statistics(finish, then.mean, then.var)
-    launch(conv_table(x).forward_then, y, x, w, bias, g, finish)
-
-
-cdef void forward_any(cnp.ndarray y, cnp.ndarray x, cnp.ndarray w, void* bias, const Geometry& g, const Then* then) except *:
-    """The forward kernel for the dtype of x."""
-    cdef void* py = address("conv", cnp.PyArray_DATA(y))
-    cdef void* px = address("conv", cnp.PyArray_DATA(x))
-    cdef void* pw = address("conv", cnp.PyArray_DATA(w))
-    cdef int item = x.itemsize
-    with nogil:
-        if item == 4:
-            run(<float*>py, <const float*>px, <const float*>pw, <const float*>bias, g, then)
-        elif item == 8:
-            run(<double*>py, <const double*>px, <const double*>pw, <const double*>bias, g, then)
-        else:
-            run(<bf16*>py, <const bf16*>px, <const bf16*>pw, <const bf16*>bias, g, then)
+cdef void* start(cnp.ndarray array) except? NULL:
+    """Where the values of an array are."""
+    return address("conv", cnp.PyArray_DATA(array))
 
 
 cdef void* data_of(str label, cnp.ndarray array, int64_t size, dtype) except? NULL:
@@ -116,8 +72,14 @@ def forward(cnp.ndarray y not None, cnp.ndarray x not None, cnp.ndarray w not No
     cdef Geometry g
     describe(&g, x, y, w, stride, pad, dilation, groups)
     cdef void* b = data_of("bias", bias, g.o, x.dtype)
-    if y.size != 0:
-        forward_any(y, x, w, b, g, NULL)
+    if y.size == 0:
+        return
+    cdef void* py = start(y)
+    cdef void* px = start(x)
+    cdef void* pw = start(w)
+    cdef int kind = cnp.PyArray_TYPE(x)
+    with nogil:
+        launch_forward(kind, py, px, pw, b, g)
 
 
 def forward_then(cnp.ndarray y not None, cnp.ndarray x not None, cnp.ndarray w not None, cnp.ndarray bias, tuple stride, tuple pad,
@@ -129,23 +91,26 @@ def forward_then(cnp.ndarray y not None, cnp.ndarray x not None, cnp.ndarray w n
     neither: over the pixels of y as stored; float32 beside bfloat16.
     """
     cdef Geometry g
-    cdef Then then
+    cdef AnyEpilogue then
     describe(&g, x, y, w, stride, pad, dilation, groups)
     cdef void* b = data_of("bias", bias, g.o, x.dtype)
     wide = np.dtype(np.float32) if x.dtype == bfloat16 else x.dtype
     if (mean is None) != (var is None):
         raise ValueError("conv: mean and var come together")
-    then.activation = -1 if activation is None else UNARY[activation]
-    then.parameters = [0, 0, 0]
-    for number, value in enumerate(parameters):
-        then.parameters[number] = value
+    set_activation(&then, activation, parameters)
     then.residual = data_of("residual", residual, y.size, x.dtype)
     then.before = data_of("before", before, y.size, x.dtype)
     then.mean, then.var = data_of("mean", mean, g.o, wide), data_of("var", var, g.o, wide)
     if before is not None and activation is None and residual is None:
         raise ValueError("conv: before is y itself where there is no activation")
-    if y.size != 0:
-        forward_any(y, x, w, b, g, &then)
+    if y.size == 0:
+        return
+    cdef void* py = start(y)
+    cdef void* px = start(x)
+    cdef void* pw = start(w)
+    cdef int kind = cnp.PyArray_TYPE(x)
+    with nogil:
+        launch_forward_then(kind, py, px, pw, b, g, then)
 
 
 def dx(cnp.ndarray dx not None, cnp.ndarray g not None, cnp.ndarray w not None, tuple stride, tuple pad, tuple dilation, int groups):
@@ -157,18 +122,12 @@ def dx(cnp.ndarray dx not None, cnp.ndarray g not None, cnp.ndarray w not None, 
     describe(&geometry, dx, g, w, stride, pad, dilation, groups)
     if dx.size == 0:
         return
-    cdef void* to = address("conv", cnp.PyArray_DATA(dx))
-    cdef void* pg = address("conv", cnp.PyArray_DATA(g))
-    cdef void* pw = address("conv", cnp.PyArray_DATA(w))
-    if dx.itemsize == 4:
-        with nogil:
-            launch(conv_table(<const float*>to).dx, <float*>to, <const float*>pg, <const float*>pw, geometry)
-    elif dx.itemsize == 8:
-        with nogil:
-            launch(conv_table(<const double*>to).dx, <double*>to, <const double*>pg, <const double*>pw, geometry)
-    else:
-        with nogil:
-            launch(conv_table(<const bf16*>to).dx, <bf16*>to, <const bf16*>pg, <const bf16*>pw, geometry)
+    cdef void* to = start(dx)
+    cdef void* pg = start(g)
+    cdef void* pw = start(w)
+    cdef int kind = cnp.PyArray_TYPE(dx)
+    with nogil:
+        launch_dx(kind, to, pg, pw, geometry)
 
 
 def dw(cnp.ndarray dw not None, cnp.ndarray x not None, cnp.ndarray g not None, tuple stride, tuple pad, tuple dilation, int groups):
@@ -186,15 +145,9 @@ def dw(cnp.ndarray dw not None, cnp.ndarray x not None, cnp.ndarray g not None, 
         now("conv: a sum over nothing")
         dw.fill(0)
         return
-    cdef void* to = address("conv", cnp.PyArray_DATA(dw))
-    cdef void* px = address("conv", cnp.PyArray_DATA(x))
-    cdef void* pg = address("conv", cnp.PyArray_DATA(g))
-    if x.itemsize == 4:
-        with nogil:
-            launch(conv_table(<const float*>to).dw, <float*>to, <float*>wide, <const float*>px, <const float*>pg, geometry)
-    elif x.itemsize == 8:
-        with nogil:
-            launch(conv_table(<const double*>to).dw, <double*>to, <double*>wide, <const double*>px, <const double*>pg, geometry)
-    else:
-        with nogil:
-            launch(conv_table(<const bf16*>to).dw, <bf16*>to, <float*>wide, <const bf16*>px, <const bf16*>pg, geometry)
+    cdef void* to = start(dw)
+    cdef void* px = start(x)
+    cdef void* pg = start(g)
+    cdef int kind = cnp.PyArray_TYPE(x)
+    with nogil:
+        launch_dw(kind, to, wide, px, pg, geometry)

@@ -50,18 +50,22 @@ cdef CsrPattern pattern_of(
     return p
 
 
-cdef const real* data_of(str name, const real[:, ::1] x) except? NULL:
-    """What lies in an array, NULL where that is nothing."""
-    if x is None or x.shape[0] == 0 or x.shape[1] == 0:
-        return NULL
-    return <const real*>address(name, &x[0, 0])
-
-
-cdef int demand(str name, str label, const real[:, ::1] x, int64_t rows, int64_t columns) except -1:
-    """Raise unless x, if there is one, has this shape."""
+cdef real* matrix(str name, str label, const real[:, ::1] x, int64_t rows, int64_t columns) except? NULL:
+    """What lies in x [rows, columns]; NULL where that is nothing, or x None. Raise where x has another shape."""
     if x is not None and (x.shape[0] != rows or x.shape[1] != columns):
         raise ShapeError(f"{name}: {label} {(<object>x).shape[:2]} must be {(rows, columns)}")
-    return 0
+    if x is None or rows == 0 or columns == 0:
+        return NULL
+    return <real*>address(name, &x[0, 0])
+
+
+cdef int32_t* winners(str name, const int32_t[:, ::1] winner, int64_t rows, int64_t columns) except? NULL:
+    """`matrix` of the winners."""
+    if winner.shape[0] != rows or winner.shape[1] != columns:
+        raise ShapeError(f"{name}: winner {(<object>winner).shape[:2]} must be {(rows, columns)}")
+    if rows == 0 or columns == 0:
+        return NULL
+    return <int32_t*>address(name, &winner[0, 0])
 
 
 cdef int64_t split(str name, int64_t width, int64_t heads) except -1:
@@ -99,11 +103,9 @@ def spmm(
     """y[i, h] = sum over the nonzeros e of row i of value[edges[e], h] x[indices[e], h]."""
     cdef CsrPattern p = pattern_of(name, indptr, indices, edges, x.shape[0])
     cdef int64_t code, channels = split(name, y.shape[1], heads)
-    demand(name, "y", y, p.rows, x.shape[1])
-    demand(name, "value", value, p.nonzeros, heads)
-    cdef real* to = <real*>data_of(name, y)
-    cdef const real* source = data_of(name, x)
-    cdef const real* values = data_of(name, value)
+    cdef real* to = matrix(name, "y", y, p.rows, x.shape[1])
+    cdef const real* source = matrix(name, "x", x, p.columns, x.shape[1])
+    cdef const real* values = matrix(name, "value", value, p.nonzeros, heads)
     if to == NULL:
         return
     with nogil:
@@ -123,11 +125,9 @@ def spmm_scattered(
     """y[j] = sum over the nonzeros e of column j of value[e] x[row of e]: for y that is small beside the nonzeros."""
     cdef CsrPattern p = pattern_of(name, indptr, indices, None, y.shape[0])
     cdef int64_t code, width = y.shape[1]
-    demand(name, "x", x, p.rows, width)
-    demand(name, "value", value, p.nonzeros, 1)
-    cdef real* to = <real*>data_of(name, y)
-    cdef const real* source = data_of(name, x)
-    cdef const real* values = data_of(name, value)
+    cdef real* to = matrix(name, "y", y, p.columns, width)
+    cdef const real* source = matrix(name, "x", x, p.rows, width)
+    cdef const real* values = matrix(name, "value", value, p.nonzeros, 1)
     if to == NULL:
         return
     with nogil:
@@ -148,11 +148,9 @@ def sddmm(
     """y[e, h] = <q[row of e, h], k[indices[e], h]>."""
     cdef CsrPattern p = pattern_of(name, indptr, indices, None, k.shape[0])
     cdef int64_t code, channels = split(name, k.shape[1], heads)
-    demand(name, "y", y, p.nonzeros, heads)
-    demand(name, "q", q, p.rows, k.shape[1])
-    cdef real* to = <real*>data_of(name, y)
-    cdef const real* left = data_of(name, q)
-    cdef const real* right = data_of(name, k)
+    cdef real* to = matrix(name, "y", y, p.nonzeros, heads)
+    cdef const real* left = matrix(name, "q", q, p.rows, k.shape[1])
+    cdef const real* right = matrix(name, "k", k, p.columns, k.shape[1])
     if to == NULL:
         return
     with nogil:
@@ -171,10 +169,8 @@ def edge_softmax(
     """Softmax over the nonzeros of each row, for each head."""
     cdef CsrPattern p = pattern_of(name, indptr, indices, None, 0)
     cdef int64_t code, heads = y.shape[1]
-    demand(name, "y", y, p.nonzeros, heads)
-    demand(name, "score", x, p.nonzeros, heads)
-    cdef real* to = <real*>data_of(name, y)
-    cdef const real* source = data_of(name, x)
+    cdef real* to = matrix(name, "y", y, p.nonzeros, heads)
+    cdef const real* source = matrix(name, "score", x, p.nonzeros, heads)
     if to == NULL:
         return
     with nogil:
@@ -194,12 +190,9 @@ def edge_softmax_grad(
     """dx = y (g - sum of y g over the row)."""
     cdef CsrPattern p = pattern_of(name, indptr, indices, None, 0)
     cdef int64_t code, heads = dx.shape[1]
-    demand(name, "dx", dx, p.nonzeros, heads)
-    demand(name, "g", g, p.nonzeros, heads)
-    demand(name, "y", y, p.nonzeros, heads)
-    cdef real* to = <real*>data_of(name, dx)
-    cdef const real* source = data_of(name, g)
-    cdef const real* made = data_of(name, y)
+    cdef real* to = matrix(name, "dx", dx, p.nonzeros, heads)
+    cdef const real* source = matrix(name, "g", g, p.nonzeros, heads)
+    cdef const real* made = matrix(name, "y", y, p.nonzeros, heads)
     if to == NULL:
         return
     with nogil:
@@ -222,18 +215,14 @@ def extremum(
     """y[i, h] = max or min over the nonzeros e of row i of value[e, h] x[indices[e], h]."""
     cdef CsrPattern p = pattern_of(name, indptr, indices, None, x.shape[0])
     cdef int64_t code, channels = split(name, y.shape[1], heads)
-    demand(name, "y", y, p.rows, x.shape[1])
-    demand(name, "value", value, p.nonzeros, heads)
-    if winner.shape[0] != y.shape[0] or winner.shape[1] != y.shape[1]:
-        raise ShapeError(f"{name}: winner {(<object>winner).shape[:2]} must be {(<object>y).shape[:2]}")
-    cdef real* to = <real*>data_of(name, y)
-    cdef const real* source = data_of(name, x)
-    cdef const real* values = data_of(name, value)
+    cdef real* to = matrix(name, "y", y, p.rows, x.shape[1])
+    cdef int32_t* who = winners(name, winner, p.rows, x.shape[1])
+    cdef const real* source = matrix(name, "x", x, p.columns, x.shape[1])
+    cdef const real* values = matrix(name, "value", value, p.nonzeros, heads)
     if to == NULL:
         return
-    address(name, &winner[0, 0])
     with nogil:
-        code = launch(csr_table(to).extremum, to, &winner[0, 0], source, values, p, heads, channels, <real>(1 if largest else -1))
+        code = launch(csr_table(to).extremum, to, who, source, values, p, heads, channels, <real>(1 if largest else -1))
     answer(name, code, p)
 
 
@@ -252,15 +241,10 @@ def extremum_grad_x(
     """dx[j] = sum of value[e] g[row of e] over the nonzeros e of column j, where e is the winner."""
     cdef CsrPattern p = pattern_of(name, indptr, indices, edges, g.shape[0])
     cdef int64_t code, channels = split(name, dx.shape[1], heads)
-    demand(name, "dx", dx, p.rows, g.shape[1])
-    demand(name, "value", value, p.nonzeros, heads)
-    if winner.shape[0] != g.shape[0] or winner.shape[1] != g.shape[1]:
-        raise ShapeError(f"{name}: winner {(<object>winner).shape[:2]} must be {(<object>g).shape[:2]}")
-    cdef real* to = <real*>data_of(name, dx)
-    cdef const real* source = data_of(name, g)
-    cdef const real* values = data_of(name, value)
-    cdef const int32_t* who = &winner[0, 0] if source != NULL else NULL
-    address(name, who)
+    cdef real* to = matrix(name, "dx", dx, p.rows, g.shape[1])
+    cdef const real* source = matrix(name, "g", g, p.columns, g.shape[1])
+    cdef const int32_t* who = winners(name, winner, p.columns, g.shape[1])
+    cdef const real* values = matrix(name, "value", value, p.nonzeros, heads)
     if to == NULL:
         return
     with nogil:
@@ -282,15 +266,10 @@ def extremum_grad_value(
     """dvalue[e, h] = sum of g[row of e] x[indices[e]] over the channels of head h where e is the winner."""
     cdef CsrPattern p = pattern_of(name, indptr, indices, None, x.shape[0])
     cdef int64_t code, channels = split(name, x.shape[1], heads)
-    demand(name, "dvalue", dvalue, p.nonzeros, heads)
-    demand(name, "g", g, p.rows, x.shape[1])
-    if winner.shape[0] != g.shape[0] or winner.shape[1] != g.shape[1]:
-        raise ShapeError(f"{name}: winner {(<object>winner).shape[:2]} must be {(<object>g).shape[:2]}")
-    cdef real* to = <real*>data_of(name, dvalue)
-    cdef const real* source = data_of(name, g)
-    cdef const real* other = data_of(name, x)
-    cdef const int32_t* who = &winner[0, 0] if source != NULL else NULL
-    address(name, who)
+    cdef real* to = matrix(name, "dvalue", dvalue, p.nonzeros, heads)
+    cdef const real* source = matrix(name, "g", g, p.rows, x.shape[1])
+    cdef const real* other = matrix(name, "x", x, p.columns, x.shape[1])
+    cdef const int32_t* who = winners(name, winner, p.rows, x.shape[1])
     if to == NULL:
         return
     with nogil:

@@ -12,70 +12,49 @@ cnp.import_array()
 
 cdef object INT64 = np.dtype(np.int64)
 
-cdef extern from "table.h" namespace "pdl":
-    cdef cppclass Product[T]:
-        int64_t m, n, k
-        T* out
-        int64_t out_stride
-        const T* a
-        int64_t a_row, a_column
-        const T* b
-        int64_t b_row, b_column
-        const T* bias
-        float* wide  # of the type that T is computed in
-
 cdef extern from *:
     """
     // One matmul with all it needs: what the kernel takes by pointer lies in here.
-    template <class T>
     struct MatmulCall {
-      pdl::Product<T> product;
-      pdl::Epilogue<T> then;
+      int kind;                // NumPy's number of the type
+      int64_t m, n, k, out_stride, a_row, a_column, b_row, b_column;
+      void *out, *wide;        // as in pdl::Product
+      const void *a, *b, *bias;
+      pdl::AnyEpilogue then;
       int64_t batch;
       const int64_t* offsets;  // of the products of the batch, or null: they are in `few`
       int64_t few[3 * 8];
 
+      template <class T>
+      void run() const {
+        const pdl::Epilogue<T> finish = then;
+        const bool plain = finish.activation < 0 && finish.residual == nullptr;
+        const pdl::Product<T> product = {
+            m, n, k, static_cast<T*>(out), out_stride, static_cast<const T*>(a), a_row, a_column, static_cast<const T*>(b), b_row, b_column,
+            static_cast<const T*>(bias), static_cast<pdl::Real<T>*>(wide), plain ? nullptr : &finish};
+        pdl::gemm_table(product.a)->matmul(product, batch, offsets != nullptr ? offsets : few);
+      }
+
       static void make(const MatmulCall& call) {
-        pdl::Product<T> product = call.product;
-        product.then = call.then.activation >= 0 || call.then.residual != nullptr ? &call.then : nullptr;
-        pdl::gemm_table(product.a)->matmul(product, call.batch, call.offsets != nullptr ? call.offsets : call.few);
+        call.kind == NPY_FLOAT ? call.run<float>() : call.kind == NPY_DOUBLE ? call.run<double>() : call.run<pdl::bf16>();
       }
     };
     """
     cdef enum:
         FEW "8"
-    cdef cppclass MatmulCall[T]:
-        Product[T] product
-        Epilogue[T] then
+    cdef cppclass MatmulCall:
+        int kind
+        int64_t m, n, k, out_stride, a_row, a_column, b_row, b_column
+        void* out
+        void* wide
+        const void* a
+        const void* b
+        const void* bias
+        AnyEpilogue then
         int64_t batch
         const int64_t* offsets
         int64_t[3 * 8] few
         void* make
-
-
-cdef struct Then:
-    int activation
-    double[3] parameters
-    void* residual
-    void* before
-
-
-cdef void run(const Then* then, real* out, float* wide, const real* a, const real* b, const real* bias, const int64_t* sizes, int64_t batch,
-              const int64_t* offsets, const int64_t* few) noexcept nogil:
-    """sizes: m, n, k, out_stride, a_row, a_column, b_row, b_column; the products start where `offsets` says, or where it is NULL `few`."""
-    cdef MatmulCall[real] call
-    cdef int64_t i
-    call.product.m, call.product.n, call.product.k, call.product.out_stride = sizes[0], sizes[1], sizes[2], sizes[3]
-    call.product.a_row, call.product.a_column, call.product.b_row, call.product.b_column = sizes[4], sizes[5], sizes[6], sizes[7]
-    call.product.out, call.product.a, call.product.b, call.product.bias = out, a, b, bias
-    if real is bf16:
-        call.product.wide = wide
-    call.then.activation, call.then.residual, call.then.before = then.activation, <const real*>then.residual, <real*>then.before
-    call.then.a, call.then.b, call.then.c = then.parameters[0], then.parameters[1], then.parameters[2]
-    call.batch, call.offsets = batch, offsets
-    for i in range(0 if offsets != NULL else 3 * batch):
-        call.few[i] = few[i]
-    launch(call.make, call)
 
 
 def matmul(cnp.ndarray out not None, cnp.ndarray a not None, cnp.ndarray b not None, cnp.ndarray bias=None, str activation=None,
@@ -87,14 +66,11 @@ def matmul(cnp.ndarray out not None, cnp.ndarray a not None, cnp.ndarray b not N
     saves the rounding. residual IN (or None) is contiguous, shaped as out and of its dtype, and so is before OUT (or None), which comes
     with an activation: what f is applied to.
     """
-    cdef int64_t[8] sizes
-    cdef Then then
+    cdef MatmulCall call
     cdef int64_t item = a.itemsize
     cdef bint wide = a.dtype == bfloat16 and out.dtype == np.float32
-    cdef int64_t batch = 1
-    cdef int64_t[3 * 8] few
-    cdef int64_t* offsets = NULL
-    cdef void* bias_data = NULL
+    call.kind, call.bias = cnp.PyArray_TYPE(a), NULL
+    call.offsets = NULL
     if a.ndim < 2 or b.ndim < 2 or out.ndim < 2:
         raise ValueError("matmul: every array has at least two dimensions")
     if a.dtype != b.dtype or (a.dtype != out.dtype and not wide) or (a.dtype.char not in "fd" and a.dtype != bfloat16):
@@ -117,49 +93,38 @@ def matmul(cnp.ndarray out not None, cnp.ndarray a not None, cnp.ndarray b not N
     if bias is not None:
         if bias.ndim != 1 or bias.shape[0] != n:
             raise ValueError(f"matmul: bias {np.shape(bias)} must have shape ({n},)")
-        bias_data = address("matmul", cnp.PyArray_DATA(bias))
+        call.bias = address("matmul", cnp.PyArray_DATA(bias))
     if out.size == 0:
         return
-    then.activation, then.residual, then.before, then.parameters = -1, NULL, NULL, [0, 0, 0]
     if wide and (activation is not None or residual is not None):
         raise TypeError("matmul: an activation or a residual wants the output in the dtype of the inputs")
     if residual is not None:
         if residual.size != out.size or residual.dtype != out.dtype or not residual.flags.c_contiguous:
             raise ValueError(f"matmul: residual {np.shape(residual)} must be contiguous and like out {np.shape(out)}")
-        then.residual = address("matmul", cnp.PyArray_DATA(residual))
-    if activation is not None:
-        then.activation = UNARY[activation]
-        for number, value in enumerate(parameters):
-            then.parameters[number] = value
-        if before is not None:
-            if before.size != out.size or before.dtype != out.dtype or not before.flags.c_contiguous:
-                raise ValueError(f"matmul: before {np.shape(before)} must be contiguous and like out {np.shape(out)}")
-            then.before = address("matmul", cnp.PyArray_DATA(before))
-    sizes[0], sizes[1], sizes[2], sizes[3] = m, n, k, n
-    sizes[4], sizes[5] = a.strides[a.ndim - 2] // item, a.strides[a.ndim - 1] // item
-    sizes[6], sizes[7] = b.strides[b.ndim - 2] // item, b.strides[b.ndim - 1] // item
-    if m == 1 and sizes[5] != 1:
-        sizes[4] = 1  # a single row has no row stride: take the column form
-    batch = fill_offsets(NULL, out, a, b)
-    if batch > FEW:
-        many = empty((3 * batch,), INT64)
-        offsets = <int64_t*>cnp.PyArray_DATA(many)
-        fill_offsets(offsets, out, a, b)
+        call.then.residual = address("matmul", cnp.PyArray_DATA(residual))
+    set_activation(&call.then, activation, parameters)
+    if activation is not None and before is not None:
+        if before.size != out.size or before.dtype != out.dtype or not before.flags.c_contiguous:
+            raise ValueError(f"matmul: before {np.shape(before)} must be contiguous and like out {np.shape(out)}")
+        call.then.before = address("matmul", cnp.PyArray_DATA(before))
+    call.m, call.n, call.k, call.out_stride = m, n, k, n
+    call.a_row, call.a_column = a.strides[a.ndim - 2] // item, a.strides[a.ndim - 1] // item
+    call.b_row, call.b_column = b.strides[b.ndim - 2] // item, b.strides[b.ndim - 1] // item
+    if m == 1 and call.a_column != 1:
+        call.a_row = 1  # a single row has no row stride: take the column form
+    call.batch = fill_offsets(NULL, out, a, b)
+    if call.batch > FEW:
+        many = empty((3 * call.batch,), INT64)
+        call.offsets = <int64_t*>cnp.PyArray_DATA(many)
+        fill_offsets(<int64_t*>call.offsets, out, a, b)
     else:
-        fill_offsets(few, out, a, b)
-    cdef void* to = address("matmul", cnp.PyArray_DATA(out))
-    cdef void* pa = address("matmul", cnp.PyArray_DATA(a))
-    cdef void* pb = address("matmul", cnp.PyArray_DATA(b))
-    if item == 4:
-        with nogil:
-            run(&then, <float*>to, NULL, <const float*>pa, <const float*>pb, <const float*>bias_data, sizes, batch, offsets, few)
-    elif item == 8:
-        with nogil:
-            run(&then, <double*>to, NULL, <const double*>pa, <const double*>pb, <const double*>bias_data, sizes, batch, offsets, few)
-    else:
-        with nogil:
-            run(&then, <bf16*>to, <float*>to if wide else NULL, <const bf16*>pa, <const bf16*>pb, <const bf16*>bias_data, sizes, batch,
-                offsets, few)
+        fill_offsets(call.few, out, a, b)
+    call.out = address("matmul", cnp.PyArray_DATA(out))
+    call.wide = call.out if wide else NULL
+    call.a = address("matmul", cnp.PyArray_DATA(a))
+    call.b = address("matmul", cnp.PyArray_DATA(b))
+    with nogil:
+        launch(call.make, call)
 
 
 cdef int64_t fill_offsets(int64_t* offsets, cnp.ndarray out, cnp.ndarray a, cnp.ndarray b) except -1:

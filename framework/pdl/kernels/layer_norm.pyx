@@ -2,12 +2,7 @@
 
 from libc.stdint cimport uint64_t
 
-include "checks.pxi"
-
-import ml_dtypes
-import numpy as np
-
-cdef int BFLOAT16 = np.dtype(ml_dtypes.bfloat16).num
+include "stored.pxi"
 
 cdef extern from "table.h" namespace "pdl":
     cdef struct LayerNormCall:
@@ -36,17 +31,13 @@ cdef extern from "table.h" namespace "pdl":
 
 cdef int fill(LayerNormCall* c, cnp.ndarray x, int* kind, int* wide) except -1:
     """Sizes; the type number of the storage and of the arithmetic. Returns the place in the table."""
-    cdef int type_of = cnp.PyArray_TYPE(x), storage
-    storage = 0 if type_of == cnp.NPY_FLOAT else 1 if type_of == cnp.NPY_DOUBLE else 2 if type_of == BFLOAT16 else -1
-    if storage < 0:
-        raise DtypeError(f"layer_norm: the kernel takes float32, float64 and bfloat16, not {x.dtype}")
+    kind[0] = stored_type("layer_norm", x)
+    wide[0] = real_of(kind[0])
     if cnp.PyArray_NDIM(x) == 0 or cnp.PyArray_SIZE(x) == 0:
         raise ShapeError(f"layer_norm: x {(<object>x).shape} has no values to normalise")
-    kind[0] = type_of
-    wide[0] = cnp.NPY_DOUBLE if storage == 1 else cnp.NPY_FLOAT
     c.columns = cnp.PyArray_DIM(x, cnp.PyArray_NDIM(x) - 1)
     c.rows = cnp.PyArray_SIZE(x) // c.columns
-    return storage
+    return place_of(kind[0])
 
 
 def layer_norm(

@@ -2,11 +2,9 @@
 
 include "checks.pxi"
 
-cdef extern from "table.h" namespace "pdl":
-    cdef cppclass NormTable[T]:
-        void* group_norm
-        void* group_norm_grad
-    NormTable[T]* norm_table[T](const T* any) noexcept nogil
+cdef extern from "stored.h":
+    int64_t launch_group_norm "PDL_REAL(norm, group_norm)"(int kind, ...) noexcept nogil
+    int64_t launch_group_norm_grad "PDL_REAL(norm, group_norm_grad)"(int kind, ...) noexcept nogil
 
 
 cdef inline int64_t last_of(str name, cnp.ndarray x) except -1:
@@ -45,12 +43,7 @@ def group_norm(
     cdef void* pb = optional_data("group_norm", "shift", shift, kind, columns)
     cdef int64_t rows = n // columns // batch
     with nogil:
-        if kind == cnp.NPY_FLOAT:
-            launch(norm_table(<float*>px).group_norm, <float*>py, <float*>pm, <float*>pr, <float*>px, <float*>pa, <float*>pb, batch, rows,
-                   columns, groups, eps)
-        else:
-            launch(norm_table(<double*>px).group_norm, <double*>py, <double*>pm, <double*>pr, <double*>px, <double*>pa, <double*>pb, batch,
-                   rows, columns, groups, eps)
+        launch_group_norm(kind, py, pm, pr, px, pa, pb, batch, rows, columns, groups, eps)
 
 
 def group_norm_grad(
@@ -78,9 +71,4 @@ def group_norm_grad(
     cdef void* pa = optional_data("group_norm", "scale", scale, kind, columns)
     cdef int64_t rows = n // columns // batch
     with nogil:
-        if kind == cnp.NPY_FLOAT:
-            launch(norm_table(<float*>px).group_norm_grad, <float*>pdx, <float*>pds, <float*>pdb, <float*>pg, <float*>px, <float*>pm,
-                   <float*>pr, <float*>pa, batch, rows, columns, groups)
-        else:
-            launch(norm_table(<double*>px).group_norm_grad, <double*>pdx, <double*>pds, <double*>pdb, <double*>pg, <double*>px, <double*>pm,
-                   <double*>pr, <double*>pa, batch, rows, columns, groups)
+        launch_group_norm_grad(kind, pdx, pds, pdb, pg, px, pm, pr, pa, batch, rows, columns, groups)

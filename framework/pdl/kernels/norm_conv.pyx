@@ -5,22 +5,18 @@ depthwise, or 1 x 1 with all channels. float32, float64, or bfloat16 beside floa
 include "stored.pxi"
 include "geometry.pxi"
 
-cdef extern from "table.h" namespace "pdl":
-    cdef cppclass NormInput[T]:
-        const T *mean
-        const T *var
-        const T *scale
-        const T *shift
+cdef extern from "stored.h":
+    cdef cppclass AnyNormInput "pdl::AnyNormInput":
+        const void* mean
+        const void* var
+        const void* scale
+        const void* shift
         double eps
         int act
-    cdef cppclass NormConvTable[S, T]:
-        void* forward
-        void* backward
-        void* moments
-        void* moments_grad
-    NormConvTable[float, float]* norm_conv_table(const float* any) noexcept nogil
-    NormConvTable[double, double]* norm_conv_table(const double* any) noexcept nogil
-    NormConvTable[bf16, float]* norm_conv_table(const bf16* any) noexcept nogil
+    int64_t launch_forward "PDL_STORED(norm_conv, forward)"(int kind, ...) noexcept nogil
+    int64_t launch_backward "PDL_STORED(norm_conv, backward)"(int kind, ...) noexcept nogil
+    int64_t launch_moments "PDL_STORED(norm_conv, moments)"(int kind, ...) noexcept nogil
+    int64_t launch_moments_grad "PDL_STORED(norm_conv, moments_grad)"(int kind, ...) noexcept nogil
 
 
 def covers(tuple kernel, tuple stride, tuple dilation, tuple padding, int64_t channels, int64_t outputs, int64_t groups) -> bool:
@@ -73,34 +69,22 @@ def forward(
     int64_t groups,
 ):
     """y = f((x - mean) rstd scale + shift) * w, and the mean and variance of y over all pixels."""
-    cdef int kind = stored_type("norm_conv", x), real = cnp.NPY_FLOAT if kind == BF16 else kind
+    cdef int kind = stored_type("norm_conv", x), real = real_of(kind)
     cdef Geometry g
-    cdef NormInput[float] wide
-    cdef NormInput[double] double_wide
+    cdef AnyNormInput norm
     describe(&g, x, y, w, stride, padding, groups)
-    cdef int act = act_of("norm_conv", activation)
+    norm.eps, norm.act = eps, act_of("norm_conv", activation)
     cdef void* p_y = data_of("norm_conv", "y", y, kind, cnp.PyArray_SIZE(y))
     cdef void* p_ym = optional_data("norm_conv", "y_mean", y_mean, real, g.o)
     cdef void* p_yv = optional_data("norm_conv", "y_var", y_var, real, g.o)
     cdef void* p_x = data_of("norm_conv", "x", x, kind, cnp.PyArray_SIZE(x))
-    cdef void* p_m = optional_data("norm_conv", "mean", mean, real, g.c)
-    cdef void* p_v = optional_data("norm_conv", "var", var, real, g.c)
-    cdef void* p_a = optional_data("norm_conv", "scale", scale, real, g.c)
-    cdef void* p_b = optional_data("norm_conv", "shift", shift, real, g.c)
+    norm.mean = optional_data("norm_conv", "mean", mean, real, g.c)
+    norm.var = optional_data("norm_conv", "var", var, real, g.c)
+    norm.scale = optional_data("norm_conv", "scale", scale, real, g.c)
+    norm.shift = optional_data("norm_conv", "shift", shift, real, g.c)
     cdef void* p_w = data_of("norm_conv", "w", w, real, cnp.PyArray_SIZE(w))
     with nogil:
-        if kind == cnp.NPY_DOUBLE:
-            double_wide.mean, double_wide.var, double_wide.scale = <double*>p_m, <double*>p_v, <double*>p_a
-            double_wide.shift, double_wide.eps, double_wide.act = <double*>p_b, eps, act
-            launch(norm_conv_table(<double*>p_x).forward, <double*>p_y, <double*>p_ym, <double*>p_yv, <double*>p_x, double_wide,
-                   <double*>p_w, g)
-        else:
-            wide.mean, wide.var, wide.scale = <float*>p_m, <float*>p_v, <float*>p_a
-            wide.shift, wide.eps, wide.act = <float*>p_b, eps, act
-            if kind == cnp.NPY_FLOAT:
-                launch(norm_conv_table(<float*>p_x).forward, <float*>p_y, <float*>p_ym, <float*>p_yv, <float*>p_x, wide, <float*>p_w, g)
-            else:
-                launch(norm_conv_table(<bf16*>p_x).forward, <bf16*>p_y, <float*>p_ym, <float*>p_yv, <bf16*>p_x, wide, <float*>p_w, g)
+        launch_forward(kind, p_y, p_ym, p_yv, p_x, norm, p_w, g)
 
 
 def backward(
@@ -128,14 +112,13 @@ def backward(
     int64_t groups,
 ):
     """The gradients of forward. dx is the part that does not go through the statistics of x; dmean and dvar are for those."""
-    cdef int kind = stored_type("norm_conv", x), real = cnp.NPY_FLOAT if kind == BF16 else kind
+    cdef int kind = stored_type("norm_conv", x), real = real_of(kind)
     cdef Geometry s
-    cdef NormInput[float] wide
-    cdef NormInput[double] double_wide
+    cdef AnyNormInput norm
     describe(&s, x, g, w, stride, padding, groups)
     if (mean is None) != (dmean is None) or (y is None) != (g_mean is None):
         raise ShapeError("norm_conv: dmean to dshift go with mean, y with the gradients of its statistics")
-    cdef int act = act_of("norm_conv", activation)
+    norm.eps, norm.act = eps, act_of("norm_conv", activation)
     cdef int64_t n_x = cnp.PyArray_SIZE(x), n_w = cnp.PyArray_SIZE(w), n_y = cnp.PyArray_SIZE(g)
     cdef void* p_dx = data_of("norm_conv", "dx", dx, kind, n_x)
     cdef void* p_dw = data_of("norm_conv", "dw", dw, real, n_w)
@@ -149,27 +132,13 @@ def backward(
     cdef void* p_gm = optional_data("norm_conv", "g_mean", g_mean, real, s.o)
     cdef void* p_gv = optional_data("norm_conv", "g_var", g_var, real, s.o)
     cdef void* p_x = data_of("norm_conv", "x", x, kind, n_x)
-    cdef void* p_m = optional_data("norm_conv", "mean", mean, real, s.c)
-    cdef void* p_v = optional_data("norm_conv", "var", var, real, s.c)
-    cdef void* p_a = optional_data("norm_conv", "scale", scale, real, s.c)
-    cdef void* p_b = optional_data("norm_conv", "shift", shift, real, s.c)
+    norm.mean = optional_data("norm_conv", "mean", mean, real, s.c)
+    norm.var = optional_data("norm_conv", "var", var, real, s.c)
+    norm.scale = optional_data("norm_conv", "scale", scale, real, s.c)
+    norm.shift = optional_data("norm_conv", "shift", shift, real, s.c)
     cdef void* p_w = data_of("norm_conv", "w", w, real, n_w)
     with nogil:
-        if kind == cnp.NPY_DOUBLE:
-            double_wide.mean, double_wide.var, double_wide.scale = <double*>p_m, <double*>p_v, <double*>p_a
-            double_wide.shift, double_wide.eps, double_wide.act = <double*>p_b, eps, act
-            launch(norm_conv_table(<double*>p_x).backward, <double*>p_dx, <double*>p_dw, <double*>p_dm, <double*>p_dv, <double*>p_da,
-                   <double*>p_db, <double*>p_g, <double*>p_y, <double*>p_ym, <double*>p_gm, <double*>p_gv, <double*>p_x, double_wide,
-                   <double*>p_w, s)
-        else:
-            wide.mean, wide.var, wide.scale = <float*>p_m, <float*>p_v, <float*>p_a
-            wide.shift, wide.eps, wide.act = <float*>p_b, eps, act
-            if kind == cnp.NPY_FLOAT:
-                launch(norm_conv_table(<float*>p_x).backward, <float*>p_dx, <float*>p_dw, <float*>p_dm, <float*>p_dv, <float*>p_da,
-                       <float*>p_db, <float*>p_g, <float*>p_y, <float*>p_ym, <float*>p_gm, <float*>p_gv, <float*>p_x, wide, <float*>p_w, s)
-            else:
-                launch(norm_conv_table(<bf16*>p_x).backward, <bf16*>p_dx, <float*>p_dw, <float*>p_dm, <float*>p_dv, <float*>p_da,
-                       <float*>p_db, <bf16*>p_g, <bf16*>p_y, <float*>p_ym, <float*>p_gm, <float*>p_gv, <bf16*>p_x, wide, <float*>p_w, s)
+        launch_backward(kind, p_dx, p_dw, p_dm, p_dv, p_da, p_db, p_g, p_y, p_ym, p_gm, p_gv, p_x, norm, p_w, s)
 
 
 def moments(
@@ -178,7 +147,7 @@ def moments(
     cnp.ndarray x not None,     # IN  [..., C]
 ):
     """Mean and variance over all axes but the last."""
-    cdef int kind = stored_type("moments", x), real = cnp.NPY_FLOAT if kind == BF16 else kind
+    cdef int kind = stored_type("moments", x), real = real_of(kind)
     cdef int64_t n = cnp.PyArray_SIZE(x), columns = cnp.PyArray_SIZE(mean)
     cdef void* p_m = data_of("moments", "mean", mean, real, columns)
     cdef void* p_v = data_of("moments", "var", var, real, columns)
@@ -186,12 +155,7 @@ def moments(
     if columns == 0:
         return
     with nogil:
-        if kind == cnp.NPY_FLOAT:
-            launch(norm_conv_table(<float*>p_x).moments, <float*>p_m, <float*>p_v, <float*>p_x, n // columns, columns)
-        elif kind == cnp.NPY_DOUBLE:
-            launch(norm_conv_table(<double*>p_x).moments, <double*>p_m, <double*>p_v, <double*>p_x, n // columns, columns)
-        else:
-            launch(norm_conv_table(<bf16*>p_x).moments, <float*>p_m, <float*>p_v, <bf16*>p_x, n // columns, columns)
+        launch_moments(kind, p_m, p_v, p_x, n // columns, columns)
 
 
 def moments_grad(
@@ -203,7 +167,7 @@ def moments_grad(
     cnp.ndarray g_var not None,  # IN  [C]
 ):
     """dx = g + g_mean / n + (x - mean) 2 g_var / n, n values a channel: the gradient of a value and of its statistics."""
-    cdef int kind = stored_type("moments_grad", x), real = cnp.NPY_FLOAT if kind == BF16 else kind
+    cdef int kind = stored_type("moments_grad", x), real = real_of(kind)
     cdef int64_t n = cnp.PyArray_SIZE(x), columns = cnp.PyArray_SIZE(mean)
     cdef void* p_dx = data_of("moments_grad", "dx", dx, kind, n)
     cdef void* p_g = data_of("moments_grad", "g", g, kind, n)
@@ -214,12 +178,4 @@ def moments_grad(
     if columns == 0:
         return
     with nogil:
-        if kind == cnp.NPY_FLOAT:
-            launch(norm_conv_table(<float*>p_x).moments_grad, <float*>p_dx, <float*>p_g, <float*>p_x, <float*>p_m, <float*>p_gm,
-                   <float*>p_gv, n // columns, columns)
-        elif kind == cnp.NPY_DOUBLE:
-            launch(norm_conv_table(<double*>p_x).moments_grad, <double*>p_dx, <double*>p_g, <double*>p_x, <double*>p_m, <double*>p_gm,
-                   <double*>p_gv, n // columns, columns)
-        else:
-            launch(norm_conv_table(<bf16*>p_x).moments_grad, <bf16*>p_dx, <bf16*>p_g, <bf16*>p_x, <float*>p_m, <float*>p_gm, <float*>p_gv,
-                   n // columns, columns)
+        launch_moments_grad(kind, p_dx, p_g, p_x, p_m, p_gm, p_gv, n // columns, columns)

@@ -15,11 +15,15 @@ from pdl.kernels.pointwise import UNARY
 cnp.import_array()
 
 cdef extern from "table.h" namespace "pdl":
+    cdef struct bf16:
+        pass
     cdef cppclass PackedTable[T]:
         int64_t size(int form, const Geometry& g) noexcept nogil
-        void* pack
-        void* forward
     PackedTable[T]* packed_table[T](const T* any) noexcept nogil
+
+cdef extern from "stored.h":
+    int64_t launch_pack "PDL_STORED(packed, pack)"(int kind, ...) noexcept nogil
+    int64_t launch_forward "PDL_STORED(packed, forward)"(int kind, ...) noexcept nogil
 
 FORMS = {"rows": 0, "winograd4": 1, "winograd2": 2}  #: enum Packed of table.h
 
@@ -74,23 +78,11 @@ def pack(str form, cnp.ndarray to not None, cnp.ndarray w not None):
     cdef int64_t expected = size_for(w.dtype, number, g)
     if to.dtype != w.dtype or not w.flags.c_contiguous or not to.flags.c_contiguous or to.size != expected:
         raise ValueError(f"packed: {form} of {np.shape(w)} takes {expected} values in {w.dtype}, not {to.size} in {to.dtype}")
-    if w.itemsize == 4:
-        with nogil:
-            launch(packed_table(<const float*>0).pack, number, <float*>cnp.PyArray_DATA(to), <const float*>cnp.PyArray_DATA(w), g)
-    elif w.itemsize == 8:
-        with nogil:
-            launch(packed_table(<const double*>0).pack, number, <double*>cnp.PyArray_DATA(to), <const double*>cnp.PyArray_DATA(w), g)
-    else:
-        with nogil:
-            launch(packed_table(<const bf16*>0).pack, number, <bf16*>cnp.PyArray_DATA(to), <const bf16*>cnp.PyArray_DATA(w), g)
-
-
-cdef void run(int form, real* y, const real* x, const real* w, const real* bias, const real* residual, int activation,
-              const double* parameters, const Geometry& g) noexcept nogil:
-    cdef Epilogue[real] then
-    then.activation, then.residual = activation, residual
-    then.a, then.b, then.c = parameters[0], parameters[1], parameters[2]
-    launch(packed_table(x).forward, form, y, x, w, bias, g, then)
+    cdef void* at = cnp.PyArray_DATA(to)
+    cdef void* of = cnp.PyArray_DATA(w)
+    cdef int kind = cnp.PyArray_TYPE(w)
+    with nogil:
+        launch_pack(kind, number, at, of, g)
 
 
 cdef void* data_of(str label, cnp.ndarray array, int64_t size, dtype) except? NULL:
@@ -112,7 +104,7 @@ def forward(str form, cnp.ndarray y not None, cnp.ndarray x not None, cnp.ndarra
     """
     cdef Geometry g
     cdef int d
-    cdef double[3] values
+    cdef AnyEpilogue then
     weights_of(&g, form, kernel, (stride, pad, dilation))
     if x.ndim != 5 or y.ndim != 5 or x.shape[4] != g.c or y.shape[4] != g.o or x.shape[0] != y.shape[0]:
         raise ValueError(f"packed: x {np.shape(x)} with weights {kernel} does not give y {np.shape(y)}")
@@ -124,18 +116,10 @@ def forward(str form, cnp.ndarray y not None, cnp.ndarray x not None, cnp.ndarra
     cdef void* px = data_of("x", x, x.size, x.dtype)
     cdef void* pw = data_of("the weights", packed, size_for(x.dtype, number, g), x.dtype)
     cdef void* pb = data_of("bias", bias, g.o, x.dtype)
-    cdef void* pr = data_of("residual", residual, y.size, x.dtype)
-    cdef int name = -1 if activation is None else UNARY[activation]
-    values = [0, 0, 0]
-    for place, value in enumerate(parameters):
-        values[place] = value
-    cdef int item = x.itemsize
+    then.residual = data_of("residual", residual, y.size, x.dtype)
+    set_activation(&then, activation, parameters)
+    cdef int kind = cnp.PyArray_TYPE(x)
     if y.size == 0:
         return
     with nogil:
-        if item == 4:
-            run(number, <float*>py, <const float*>px, <const float*>pw, <const float*>pb, <const float*>pr, name, values, g)
-        elif item == 8:
-            run(number, <double*>py, <const double*>px, <const double*>pw, <const double*>pb, <const double*>pr, name, values, g)
-        else:
-            run(number, <bf16*>py, <const bf16*>px, <const bf16*>pw, <const bf16*>pb, <const bf16*>pr, name, values, g)
+        launch_forward(kind, number, py, px, pw, pb, g, then)

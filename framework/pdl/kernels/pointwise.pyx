@@ -4,13 +4,13 @@ float64 and bfloat16 (computed in float32, rounded once), contiguous."""
 
 include "stored.pxi"
 
+cdef extern from "stored.h":
+    int64_t launch_unary "PDL_STORED(pointwise, unary)"(int kind, ...) noexcept nogil
+    int64_t launch_unary_grad "PDL_STORED(pointwise, unary_grad)"(int kind, ...) noexcept nogil
+    int64_t launch_binary "PDL_STORED(pointwise, binary)"(int kind, ...) noexcept nogil
+    int64_t launch_sums "PDL_STORED(pointwise, sums)"(int kind, ...) noexcept nogil
+
 cdef extern from "table.h" namespace "pdl":
-    cdef cppclass PointwiseTable[T]:
-        void* unary
-        void* unary_grad
-        void* binary
-        void* sums
-    PointwiseTable[T]* pointwise_table[T](const T* any) noexcept nogil
     cdef cppclass CastTable:
         void* narrow
         void* widen
@@ -50,12 +50,7 @@ def unary(
     cdef void* to = data_of(name, "y", y, kind, n)
     cdef void* of = data_of(name, "x", x, kind, n)
     with nogil:
-        if kind == cnp.NPY_FLOAT:
-            launch(pointwise_table(<float*>to).unary, which, <float*>to, <float*>of, n, a, b, c)
-        elif kind == cnp.NPY_DOUBLE:
-            launch(pointwise_table(<double*>to).unary, which, <double*>to, <double*>of, n, a, b, c)
-        else:
-            launch(pointwise_table(<bf16*>to).unary, which, <bf16*>to, <bf16*>of, n, a, b, c)
+        launch_unary(kind, which, to, of, n, a, b, c)
 
 
 def unary_grad(
@@ -77,12 +72,7 @@ def unary_grad(
     if name not in GRADIENT_OF:
         raise KeyError(f"pointwise has no gradient of {name!r}; it has {', '.join(GRADIENT_OF)}")
     with nogil:
-        if kind == cnp.NPY_FLOAT:
-            launch(pointwise_table(<float*>to).unary_grad, which, <float*>to, <float*>at, <float*>of, n, a, b, c)
-        elif kind == cnp.NPY_DOUBLE:
-            launch(pointwise_table(<double*>to).unary_grad, which, <double*>to, <double*>at, <double*>of, n, a, b, c)
-        else:
-            launch(pointwise_table(<bf16*>to).unary_grad, which, <bf16*>to, <bf16*>at, <bf16*>of, n, a, b, c)
+        launch_unary_grad(kind, which, to, at, of, n, a, b, c)
 
 
 cdef enum Beside:  # enum class Beside in pointwise.h
@@ -155,12 +145,7 @@ def binary(
     if n == 0:
         return
     with nogil:
-        if kind == cnp.NPY_FLOAT:
-            launch(pointwise_table(<float*>to).binary, which, <float*>to, <float*>p, <float*>q, outer, rows, columns, beside, swapped)
-        elif kind == cnp.NPY_DOUBLE:
-            launch(pointwise_table(<double*>to).binary, which, <double*>to, <double*>p, <double*>q, outer, rows, columns, beside, swapped)
-        else:
-            launch(pointwise_table(<bf16*>to).binary, which, <bf16*>to, <bf16*>p, <bf16*>q, outer, rows, columns, beside, swapped)
+        launch_binary(kind, which, to, p, q, outer, rows, columns, beside, swapped)
 
 
 def sums(
@@ -178,12 +163,7 @@ def sums(
     if outer * inner == 0:
         return
     with nogil:
-        if kind == cnp.NPY_FLOAT:
-            launch(pointwise_table(<float*>to).sums, <float*>to, <float*>of, outer, n, inner, divisor)
-        elif kind == cnp.NPY_DOUBLE:
-            launch(pointwise_table(<double*>to).sums, <double*>to, <double*>of, outer, n, inner, divisor)
-        else:
-            launch(pointwise_table(<bf16*>to).sums, <bf16*>to, <bf16*>of, outer, n, inner, divisor)
+        launch_sums(kind, to, of, outer, n, inner, divisor)
 
 
 def cast(

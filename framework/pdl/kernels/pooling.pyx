@@ -3,18 +3,16 @@
 include "stored.pxi"
 include "windows.pxi"
 
+cdef extern from "stored.h":
+    int64_t launch_max_pool "PDL_STORED(pooling, max_pool)"(int kind, ...) noexcept nogil
+    int64_t launch_max_pool_dx "PDL_STORED(pooling, max_pool_dx)"(int kind, ...) noexcept nogil
+    int64_t launch_avg_pool "PDL_STORED(pooling, avg_pool)"(int kind, ...) noexcept nogil
+    int64_t launch_avg_pool_dx "PDL_STORED(pooling, avg_pool_dx)"(int kind, ...) noexcept nogil
+    int64_t launch_pick "PDL_STORED(pooling, pick)"(int kind, ...) noexcept nogil
+    int64_t launch_place "PDL_STORED(pooling, place)"(int kind, ...) noexcept nogil
+
 cdef extern from "bounds.h" namespace "pdl":
     void* first_above "&pdl::first_above"
-
-cdef extern from "table.h" namespace "pdl":
-    cdef cppclass PoolingTable[T]:
-        void* max_pool
-        void* max_pool_dx
-        void* avg_pool
-        void* avg_pool_dx
-        void* pick
-        void* place
-    PoolingTable[T]* pooling_table[T](const T* any) noexcept nogil
 
 
 cdef int same(str name, cnp.ndarray a, cnp.ndarray b) except -1:
@@ -50,12 +48,7 @@ def max_pool(
     if n == 0:
         return
     with nogil:
-        if kind == cnp.NPY_FLOAT:
-            launch(pooling_table(<float*>py).max_pool, <float*>py, at, <float*>px, grid)
-        elif kind == cnp.NPY_DOUBLE:
-            launch(pooling_table(<double*>py).max_pool, <double*>py, at, <double*>px, grid)
-        else:
-            launch(pooling_table(<bf16*>py).max_pool, <bf16*>py, at, <bf16*>px, grid)
+        launch_max_pool(kind, py, at, px, grid)
 
 
 def max_pool_dx(
@@ -82,12 +75,7 @@ def max_pool_dx(
     if cnp.PyArray_SIZE(dx) == 0:
         return
     with nogil:
-        if kind == cnp.NPY_FLOAT:
-            launch(pooling_table(<float*>to).max_pool_dx, <float*>to, <float*>pg, at, cells, windows)
-        elif kind == cnp.NPY_DOUBLE:
-            launch(pooling_table(<double*>to).max_pool_dx, <double*>to, <double*>pg, at, cells, windows)
-        else:
-            launch(pooling_table(<bf16*>to).max_pool_dx, <bf16*>to, <bf16*>pg, at, cells, windows)
+        launch_max_pool_dx(kind, to, pg, at, cells, windows)
 
 
 def avg_pool(
@@ -107,12 +95,7 @@ def avg_pool(
     if cnp.PyArray_SIZE(y) == 0:
         return
     with nogil:
-        if kind == cnp.NPY_FLOAT:
-            launch(pooling_table(<float*>py).avg_pool, <float*>py, <float*>px, grid)
-        elif kind == cnp.NPY_DOUBLE:
-            launch(pooling_table(<double*>py).avg_pool, <double*>py, <double*>px, grid)
-        else:
-            launch(pooling_table(<bf16*>py).avg_pool, <bf16*>py, <bf16*>px, grid)
+        launch_avg_pool(kind, py, px, grid)
 
 
 def avg_pool_dx(
@@ -136,12 +119,7 @@ def avg_pool_dx(
     if cnp.PyArray_SIZE(dx) == 0:
         return
     with nogil:
-        if kind == cnp.NPY_FLOAT:
-            launch(pooling_table(<float*>to).avg_pool_dx, <float*>to, <float*>pg, cells, windows)
-        elif kind == cnp.NPY_DOUBLE:
-            launch(pooling_table(<double*>to).avg_pool_dx, <double*>to, <double*>pg, cells, windows)
-        else:
-            launch(pooling_table(<bf16*>to).avg_pool_dx, <bf16*>to, <bf16*>pg, cells, windows)
+        launch_avg_pool_dx(kind, to, pg, cells, windows)
 
 
 cdef const int32_t* checked_index(str name, cnp.ndarray index, cnp.ndarray like, cnp.ndarray cells) except? NULL:
@@ -177,12 +155,7 @@ def pick(
     if cnp.PyArray_SIZE(y) == 0:
         return
     with nogil:
-        if kind == cnp.NPY_FLOAT:
-            launch(pooling_table(<float*>py).pick, <float*>py, <float*>px, at, n, out, cells, c)
-        elif kind == cnp.NPY_DOUBLE:
-            launch(pooling_table(<double*>py).pick, <double*>py, <double*>px, at, n, out, cells, c)
-        else:
-            launch(pooling_table(<bf16*>py).pick, <bf16*>py, <bf16*>px, at, n, out, cells, c)
+        launch_pick(kind, py, px, at, n, out, cells, c)
 
 
 def place(
@@ -199,9 +172,4 @@ def place(
     if cnp.PyArray_SIZE(dx) == 0:
         return
     with nogil:
-        if kind == cnp.NPY_FLOAT:
-            launch(pooling_table(<float*>to).place, <float*>to, <float*>pg, at, n, out, cells, c)
-        elif kind == cnp.NPY_DOUBLE:
-            launch(pooling_table(<double*>to).place, <double*>to, <double*>pg, at, n, out, cells, c)
-        else:
-            launch(pooling_table(<bf16*>to).place, <bf16*>to, <bf16*>pg, at, n, out, cells, c)
+        launch_place(kind, to, pg, at, n, out, cells, c)

@@ -6,22 +6,13 @@ from pdl.kernels.launch import now
 
 include "stored.pxi"
 
-cdef extern from "table.h" namespace "pdl":
-    cdef cppclass SoftmaxTable[S, T]:
-        void* softmax
-        void* softmax_grad
-        void* cross_entropy
-        void* cross_entropy_grad
-        void* soft_cross_entropy
-        void* soft_cross_entropy_grad
-    SoftmaxTable[float, float]* softmax_table(const float* any) noexcept nogil
-    SoftmaxTable[double, double]* softmax_table(const double* any) noexcept nogil
-    SoftmaxTable[bf16, float]* softmax_table(const bf16* any) noexcept nogil
-
-
-cdef inline int real_of(int kind) noexcept:
-    """The type that `kind` is computed in."""
-    return cnp.NPY_FLOAT if kind == BF16 else kind
+cdef extern from "stored.h":
+    int64_t launch_softmax "PDL_STORED(softmax, softmax)"(int kind, ...) noexcept nogil
+    int64_t launch_softmax_grad "PDL_STORED(softmax, softmax_grad)"(int kind, ...) noexcept nogil
+    int64_t launch_cross_entropy "PDL_STORED(softmax, cross_entropy)"(int kind, ...) noexcept nogil
+    int64_t launch_cross_entropy_grad "PDL_STORED(softmax, cross_entropy_grad)"(int kind, ...) noexcept nogil
+    int64_t launch_soft_cross_entropy "PDL_STORED(softmax, soft_cross_entropy)"(int kind, ...) noexcept nogil
+    int64_t launch_soft_cross_entropy_grad "PDL_STORED(softmax, soft_cross_entropy_grad)"(int kind, ...) noexcept nogil
 
 
 cdef int run_softmax(str name, cnp.ndarray y, cnp.ndarray x, bint logarithm) except -1:
@@ -32,12 +23,7 @@ cdef int run_softmax(str name, cnp.ndarray y, cnp.ndarray x, bint logarithm) exc
     if n == 0:
         return 0
     with nogil:
-        if kind == cnp.NPY_FLOAT:
-            launch(softmax_table(<float*>px).softmax, <float*>py, <float*>px, n // columns, columns, logarithm)
-        elif kind == cnp.NPY_DOUBLE:
-            launch(softmax_table(<double*>px).softmax, <double*>py, <double*>px, n // columns, columns, logarithm)
-        else:
-            launch(softmax_table(<bf16*>px).softmax, <bf16*>py, <bf16*>px, n // columns, columns, logarithm)
+        launch_softmax(kind, py, px, n // columns, columns, logarithm)
     return 0
 
 
@@ -50,12 +36,7 @@ cdef int run_softmax_grad(str name, cnp.ndarray dx, cnp.ndarray g, cnp.ndarray y
     if n == 0:
         return 0
     with nogil:
-        if kind == cnp.NPY_FLOAT:
-            launch(softmax_table(<float*>to).softmax_grad, <float*>to, <float*>pg, <float*>py, n // columns, columns, logarithm)
-        elif kind == cnp.NPY_DOUBLE:
-            launch(softmax_table(<double*>to).softmax_grad, <double*>to, <double*>pg, <double*>py, n // columns, columns, logarithm)
-        else:
-            launch(softmax_table(<bf16*>to).softmax_grad, <bf16*>to, <bf16*>pg, <bf16*>py, n // columns, columns, logarithm)
+        launch_softmax_grad(kind, to, pg, py, n // columns, columns, logarithm)
     return 0
 
 
@@ -141,15 +122,7 @@ def cross_entropy(
     cdef void* pw = optional_data(name, "weight", weight, real, columns)
     cdef double total = check_labels(name, at, rows, columns, ignore_index, pw, real)
     with nogil:
-        if kind == cnp.NPY_FLOAT:
-            launch(softmax_table(<float*>px).cross_entropy, <float*>pl, <float*>pe, <float*>px, at, <float*>pw, rows, columns, smoothing,
-                   ignore_index)
-        elif kind == cnp.NPY_DOUBLE:
-            launch(softmax_table(<double*>px).cross_entropy, <double*>pl, <double*>pe, <double*>px, at, <double*>pw, rows, columns,
-                   smoothing, ignore_index)
-        else:
-            launch(softmax_table(<bf16*>px).cross_entropy, <float*>pl, <float*>pe, <bf16*>px, at, <float*>pw, rows, columns, smoothing,
-                   ignore_index)
+        launch_cross_entropy(kind, pl, pe, px, at, pw, rows, columns, smoothing, ignore_index)
     return total
 
 
@@ -180,15 +153,7 @@ def cross_entropy_grad(
     cdef void* pw = optional_data(name, "weight", weight, real, columns)
     check_labels(name, at, rows, columns, ignore_index, NULL, kind)
     with nogil:
-        if kind == cnp.NPY_FLOAT:
-            launch(softmax_table(<float*>px).cross_entropy_grad, <float*>to, <float*>pg, <float*>px, <float*>pe, at, <float*>pw, rows,
-                   columns, smoothing, ignore_index, factor, shared)
-        elif kind == cnp.NPY_DOUBLE:
-            launch(softmax_table(<double*>px).cross_entropy_grad, <double*>to, <double*>pg, <double*>px, <double*>pe, at, <double*>pw, rows,
-                   columns, smoothing, ignore_index, factor, shared)
-        else:
-            launch(softmax_table(<bf16*>px).cross_entropy_grad, <bf16*>to, <float*>pg, <bf16*>px, <float*>pe, at, <float*>pw, rows, columns,
-                   smoothing, ignore_index, factor, shared)
+        launch_cross_entropy_grad(kind, to, pg, px, pe, at, pw, rows, columns, smoothing, ignore_index, factor, shared)
 
 
 def soft_cross_entropy(
@@ -213,15 +178,7 @@ def soft_cross_entropy(
     cdef void* pt = data_of(name, "target", target, real, n)
     cdef void* pw = optional_data(name, "weight", weight, real, columns)
     with nogil:
-        if kind == cnp.NPY_FLOAT:
-            launch(softmax_table(<float*>px).soft_cross_entropy, <float*>pl, <float*>pe, <float*>pm, <float*>px, <float*>pt, <float*>pw,
-                   rows, columns, smoothing)
-        elif kind == cnp.NPY_DOUBLE:
-            launch(softmax_table(<double*>px).soft_cross_entropy, <double*>pl, <double*>pe, <double*>pm, <double*>px, <double*>pt,
-                   <double*>pw, rows, columns, smoothing)
-        else:
-            launch(softmax_table(<bf16*>px).soft_cross_entropy, <float*>pl, <float*>pe, <float*>pm, <bf16*>px, <float*>pt, <float*>pw, rows,
-                   columns, smoothing)
+        launch_soft_cross_entropy(kind, pl, pe, pm, px, pt, pw, rows, columns, smoothing)
 
 
 def soft_cross_entropy_grad(
@@ -250,12 +207,4 @@ def soft_cross_entropy_grad(
     cdef void* pt = data_of(name, "target", target, real, n)
     cdef void* pw = optional_data(name, "weight", weight, real, columns)
     with nogil:
-        if kind == cnp.NPY_FLOAT:
-            launch(softmax_table(<float*>px).soft_cross_entropy_grad, <float*>to, <float*>pg, <float*>px, <float*>pe, <float*>pm,
-                   <float*>pt, <float*>pw, rows, columns, smoothing, factor, shared)
-        elif kind == cnp.NPY_DOUBLE:
-            launch(softmax_table(<double*>px).soft_cross_entropy_grad, <double*>to, <double*>pg, <double*>px, <double*>pe, <double*>pm,
-                   <double*>pt, <double*>pw, rows, columns, smoothing, factor, shared)
-        else:
-            launch(softmax_table(<bf16*>px).soft_cross_entropy_grad, <bf16*>to, <float*>pg, <bf16*>px, <float*>pe, <float*>pm, <float*>pt,
-                   <float*>pw, rows, columns, smoothing, factor, shared)
+        launch_soft_cross_entropy_grad(kind, to, pg, px, pe, pm, pt, pw, rows, columns, smoothing, factor, shared)

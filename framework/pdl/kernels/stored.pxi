@@ -9,7 +9,7 @@ cdef extern from "table.h" namespace "pdl":
 
 cdef int BF16 = _bfloat16.num  # NumPy numbers types of others as they register
 
-cdef dict ACTIVATIONS = {None: 0, "relu": 1, "relu6": 2, "hardswish": 3, "silu": 4}  # enum Act
+cdef dict ACTS = {None: 0, "relu": 1, "relu6": 2, "hardswish": 3, "silu": 4}  # enum Act
 
 
 cdef inline int stored_type(str name, cnp.ndarray array) except -1:
@@ -20,9 +20,19 @@ cdef inline int stored_type(str name, cnp.ndarray array) except -1:
     return kind
 
 
+cdef inline int real_of(int kind) noexcept:
+    """The type that `kind` is computed in."""
+    return cnp.NPY_FLOAT if kind == BF16 else kind
+
+
+cdef inline int place_of(int kind) noexcept:
+    """The place of `kind` in a table of three."""
+    return 0 if kind == cnp.NPY_FLOAT else 1 if kind == cnp.NPY_DOUBLE else 2
+
+
 cdef inline int act_of(str name, object activation) except -1:
     """The number of an activation."""
-    found = ACTIVATIONS.get(activation)
+    found = ACTS.get(activation)
     if found is None:
-        raise ShapeError(f"{name}: activation {activation!r} is none of {sorted(k for k in ACTIVATIONS if k)}")
+        raise ShapeError(f"{name}: activation {activation!r} is none of {sorted(k for k in ACTS if k)}")
     return found

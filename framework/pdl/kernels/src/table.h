@@ -5,8 +5,8 @@
 //   2. here            template <class T> struct FancyTable { void (*fancy)(T* y, const T* x, int64_t n); };   and a line in PDL_FAMILIES
 //   3. src/fancy.cpp   Kernels<T>::fancy and PDL_INSTANTIATE(Fancy, fancy), or both in the unit of a family like it; a new unit joins the
 //                      list in meson.build
-//   4. fancy.pyx       checks dtypes and shapes, calls fancy_table(&x[0]).fancy(...) with the GIL released; its name joins the list in
-//                      meson.build. Cython calls the pointers only if they are declared as methods: see pointwise.pyx
+//   4. fancy.pyx       checks dtypes and shapes, and launches PDL_REAL(fancy, fancy) of stored.h with the GIL released, as norm.pyx does;
+//                      its name joins the list in meson.build
 #pragma once
 #include <cstdint>
 
