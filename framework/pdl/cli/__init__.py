@@ -13,7 +13,7 @@ NEEDED = ("typer", "click")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `pdl` with these arguments (those of the process by default) and return the exit code; raises nothing."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    arguments = [*(sys.argv[1:] if argv is None else argv)]  # `list` is a command here
     if arguments[:1] in (["help"], ["version"]):  # as other programs have them
         arguments = [*arguments[1:], f"--{arguments[0]}"]
     if arguments in (["--help"], ["-h"]):

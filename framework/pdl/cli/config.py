@@ -1,4 +1,4 @@
-"""`pdl config list | show | check | diff`."""
+"""`pdl config list | keys | show | check | diff`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pdl.errors import UsageError
 EXAMPLE = "Example:  pdl config show -c cv/digits_lenet --origins"
 app = typer.Typer(
     add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True, epilog=EXAMPLE,
-    help="List, show, check and compare recipes.",
+    help="List, show, check and compare recipes; look up their keys.",
 )  # fmt: skip
 
 
@@ -44,15 +44,51 @@ def show(
     origins: Annotated[
         bool, typer.Option("--origins", help="End each line with the file and line that set it.")
     ] = False,
+    defaults: Annotated[bool, typer.Option("--defaults", help="With all that the recipe leaves to defaults.")] = False,
     json: Json = False,
 ) -> None:
     """The resolved recipe: parts, overrides and interpolations applied. What is wrong with it is said afterwards."""
     from pdl.config import show as text
-    from pdl.train.recipe import check
+    from pdl.config import with_defaults
+    from pdl.train.recipe import Schema, check, faults
 
     loaded = recipe(config, overrides, checked=False)
-    style.json(loaded.plain()) if json else style.out(text(loaded, origins=origins).rstrip("\n"))
+    faults(loaded)  # short names and keys of the command line are in their places from here on
+    shown = with_defaults(loaded, Schema) if defaults else loaded
+    style.json(shown.plain()) if json else style.out(text(shown, origins=origins).rstrip("\n"))
+    for notice in loaded.notices:
+        style.note(notice)
     check(loaded)
+
+
+@app.command(epilog="Example:  pdl config keys train   (or: data optim sgd resnet18, or -c cv/digits_lenet)")
+def keys(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="WORDS",
+            show_default=False,
+            help="Sections (train, data.transforms), keys (train.ema), parts (sgd, resnet18); and overrides of RECIPE.",
+        ),
+    ] = None,
+    config: Recipe = None,
+    json: Json = False,
+) -> None:
+    """The keys that a recipe may have, with type, range, default and meaning; with -c those of its parts, too."""
+    from pdl.config import keys as found
+    from pdl.train.recipe import Schema, faults
+
+    given = [word for word in words or () if "=" in word or word.startswith("~")]
+    loaded = None if config is None else recipe(config, given, checked=False)
+    if given and loaded is None:
+        raise UsageError(f"{given[0]}: an override needs its recipe: -c RECIPE")
+    if loaded is not None:
+        faults(loaded)
+    rows = found(Schema, [word for word in words or () if word not in given], loaded)
+    if json:
+        return style.json([each.to_dict() for each in rows])
+    for each in rows:
+        style.entry(each.key, str(each), each.meaning)
 
 
 @app.command(epilog="Example:  pdl config check -c cv/digits_lenet optim.lr=1e-2", no_args_is_help=True)

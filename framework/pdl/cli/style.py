@@ -62,6 +62,13 @@ def pairs(items: Iterable[tuple[str, Any]], *, title: str = "") -> None:
     out("\n".join([*([title] if title else []), *lines]))
 
 
+def entry(name: str, about: str, text: str) -> None:
+    """A name with what it is on a line, and a text below; broken between words where the terminal is narrow."""
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else 100
+    lines = _broken(f"{name}  {about}", room, " " * 8)
+    out("\n".join([*lines, *(_broken(f"    {text}", room, " " * 4) if text else ())]))
+
+
 def working(text: str) -> None:
     """What is being done right now, on one line of standard error that the next call replaces; "" takes it away.
     Only on a terminal.

@@ -38,8 +38,8 @@ def load(path: str | Path, overrides: Sequence[str] = (), *, display_path: Path 
         raise ConfigError(f"{marks[('hydra',)]}: hydra: pdl uses hydra to compose only; remove this key")
     folders = [file.resolve().parent, *(suite.parts for suite in suites.installed().values() if suite.parts.is_dir())]
     parsed = [_parse(text) for text in overrides]
-    composed, layers = _compose(file, folders, [_forced(each, folders) for each in parsed])
-    config = Config(Node(), file, tuple(overrides))
+    composed, layers, notices = _compose(file, folders, [_forced(each, folders) for each in parsed])
+    config = Config(Node(), file, tuple(overrides), notices=notices)
     for layer in layers:
         _lay(config.origins, marks if layer.file is None else source.read(layer.file), layer.package)
     for each in parsed:
@@ -91,7 +91,7 @@ def _forced(override: Any, folders: list[Path]) -> str:
     return f"++{text}" if plain and not group else text
 
 
-def _compose(file: Path, folders: list[Path], overrides: list[str]) -> tuple[Any, list[_Layer]]:
+def _compose(file: Path, folders: list[Path], overrides: list[str]) -> tuple[Any, list[_Layer], list[str]]:
     import yaml
     from hydra.errors import HydraException
     from hydra.types import RunMode
@@ -100,11 +100,14 @@ def _compose(file: Path, folders: list[Path], overrides: list[str]) -> tuple[Any
 
     from pdl.config import hydra_sources
 
-    given = ["hydra.job.name=pdl", *overrides]
     try:
         loader = hydra_sources.loader(folders)
-        composed = loader.load_configuration(file.stem, given, RunMode.RUN, from_shell=False)
-        defaults = loader.compute_defaults_list(file.stem, given, RunMode.RUN).defaults
+        laid = loader.compute_defaults_list(file.stem, overrides, RunMode.RUN)
+        later = [each.input_line for each in laid.config_overrides]
+        groups = [text for text in overrides if text not in later]  # they choose files of the defaults list
+        composed = loader.load_configuration(file.stem, ["hydra.job.name=pdl", *groups], RunMode.RUN, from_shell=False)
+        for each in laid.config_overrides:
+            loader.override(composed, each)
         with open_dict(composed):
             del composed["hydra"]
     except yaml.YAMLError as error:
@@ -114,8 +117,8 @@ def _compose(file: Path, folders: list[Path], overrides: list[str]) -> tuple[Any
         raise ConfigError(f"{shown(file)}: defaults: it builds on itself; take the entry out") from None
     except (HydraException, OmegaConfBaseException, ValueError, AttributeError, TypeError) as error:
         raise ConfigError(_complaint(error, file, overrides, folders)) from None
-    mine = [entry for entry in defaults if not str(entry.config_path).startswith("hydra/")]
-    return composed, [_layer(entry, folders) for entry in mine]
+    mine = [entry for entry in laid.defaults if not str(entry.config_path).startswith("hydra/")]
+    return composed, [_layer(entry, folders) for entry in mine], loader.notices
 
 
 def _layer(entry: Any, folders: list[Path]) -> _Layer:
@@ -200,8 +203,9 @@ def _lay(origins: dict[Key, Origin], marks: dict[Key, Origin], package: Key) -> 
 
 
 def _lay_override(origins: dict[Key, Origin], override: Any) -> None:
-    where = split(override.key_or_group)
-    value = None if override.is_delete() else override.value()
+    from pdl.config.hydra_sources import assigned
+
+    where, value = assigned(override)
     if override.is_delete() or not isinstance(value, dict):
         _forget(origins, where)
     origins[where] = place = Origin(override=str(override.input_line))

@@ -18,10 +18,12 @@ from hydra._internal.sources_registry import SourcesRegistry
 from hydra.core.plugins import Plugins
 from hydra.core.utils import setup_globals
 from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSource
-from omegaconf import OmegaConf
+from omegaconf import OmegaConf, flag_override
 
-from pdl.config import source
+from pdl.config import replacing, source
 from pdl.config.named import shipped
+from pdl.config.signature import TARGET
+from pdl.config.tree import Key, split
 
 HEADER = {"package": "_global_"}  # a recipe's keys are top-level keys, whatever its folder is called
 
@@ -81,7 +83,42 @@ class RecipeSource(ConfigSource):
         return sorted(name.removeprefix(inside) for name in shipped() if name.startswith(inside))
 
 
-def loader(folders: Sequence[Path]) -> ConfigLoaderImpl:
+class Loader(ConfigLoaderImpl):  # type: ignore[misc]
+    """Lays the files of a defaults list over one another, in its order; `notices` says of which parts another one took
+    the place."""
+
+    def __init__(self, path: ConfigSearchPathImpl) -> None:
+        super().__init__(path)
+        self.notices: list[str] = []
+
+    def _compose_config_from_defaults_list(self, defaults: Any, repo: Any) -> Any:
+        whole = OmegaConf.create()
+        for default in defaults:
+            layer = super()._compose_config_from_defaults_list([default], repo)
+            self.notices += replacing.lay_file(whole, layer)
+            with flag_override(whole, "no_deepcopy_set_nodes", True):
+                whole.merge_with(layer)
+        return whole
+
+    def override(self, whole: Any, given: Any) -> None:
+        """Lay one override over a composed recipe."""
+        path, value = assigned(given)
+        plain = given.is_delete() or given.package is not None or not isinstance(value, dict)
+        if plain or (given.is_add() and OmegaConf.select(whole, given.key_or_group) is not None):
+            self._apply_overrides_to_config([given], whole)
+        else:
+            self.notices += replacing.lay_value(whole, path, value)
+
+
+def assigned(given: Any) -> tuple[Key, Any]:
+    """The place and the value of an override, a part under a short name written out."""
+    path, value = split(given.key_or_group), None if given.is_delete() else given.value()
+    if path and path[-1] == TARGET:
+        path, value = path[:-1], {TARGET: value}
+    return path, replacing.written_out(path, value)
+
+
+def loader(folders: Sequence[Path]) -> Loader:
     """What composes the recipes of the first folder with parts of all. `hydra.compose` would do that by way of one
     state for the whole process.
     """
@@ -99,7 +136,7 @@ def loader(folders: Sequence[Path]) -> ConfigLoaderImpl:
         path.append("main" if folder is folders[0] else "pdl", f"{PartSource.scheme()}://{folder}")
     path.append("pdl", f"{RecipeSource.scheme()}://recipes")
     path.append("schema", "structured://")
-    return ConfigLoaderImpl(path)
+    return Loader(path)
 
 
 _preparing = threading.Lock()

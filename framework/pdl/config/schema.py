@@ -18,8 +18,9 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from pdl import suites
 from pdl.config.allowed import is_plain, refusal
+from pdl.config.parts import SECTIONS, find, is_short
 from pdl.config.signature import SECTION, TARGET, Supplied, signature, unwrap
-from pdl.config.tree import MISSING, Fault, Key, dotted
+from pdl.config.tree import MISSING, Fault, Key, Node, dotted
 from pdl.config.words import MAPPINGS, NUMBER, SEQUENCES, WORDS, advice, describe, name_of, show, unknown_key
 from pdl.errors import ConfigError
 from pdl.hints import Choice, Inferred, Range
@@ -112,7 +113,10 @@ class Checker:
         return self._fault(path, f"expected {described}, got {show(value)}", value)
 
     def _part(self, node: dict[str, Any], hint: Any, path: Key) -> Any:
-        part, (bare, extras) = self._locate(node, path), unwrap(hint)
+        bare, extras = unwrap(hint)
+        if is_short(node[TARGET]) and not self._write_out(node, bare, path):
+            return node
+        part = self._locate(node, path)
         if part is None:
             return node
         if is_plain(get_origin(bare) or bare):
@@ -129,6 +133,18 @@ class Checker:
         )
         self.arguments(node, part, path, supplied, inferred)
         return node
+
+    def _write_out(self, node: dict[str, Any], bare: Any, path: Key) -> bool:
+        """Put the import path, and the arguments of a variant, in the place of a short name."""
+        base = bare if inspect.isclass(bare) and not is_plain(bare) and bare is not Any else object
+        try:
+            full = find(node[TARGET], SECTIONS.get(path), base).node(node)
+        except ConfigError as error:
+            self._fault((*path, TARGET), str(error))
+            return False
+        node.clear()
+        node.update(full)
+        return True
 
     def _locate(self, node: dict[str, Any], path: Key) -> Any:
         target = node[TARGET]
@@ -180,12 +196,13 @@ class Checker:
         return value
 
     def _object(self, value: Any, hint: Any, path: Key) -> Any:
-        """A class (or Callable) was expected, and the value is no mapping with `_target_`."""
-        if (
-            inspect.isclass(hint)
-            and hint.__module__.partition(".")[0] not in suites.roots()
-            and not isinstance(value, dict)
-        ):
+        """A class (or Callable) was expected, and the value is no mapping with `_target_`; text may be its name."""
+        ours = inspect.isclass(hint) and hint.__module__.partition(".")[0] in suites.roots()
+        if ours and isinstance(value, str):
+            node = Node({TARGET: value})
+            node.path = path
+            return self._part(node, hint, path)
+        if inspect.isclass(hint) and not ours and not isinstance(value, dict):
             return value  # numpy.dtype and the like: the constructor knows what it takes
         return self._expected(value, hint, path, f"; parts are written {{{TARGET}: import.path, ...}}")
 
@@ -259,7 +276,8 @@ def _annotate(hint: Any, extras: tuple[Any, ...]) -> Any:
 def _same_kind(value: Any, hint: Any) -> bool:
     hint, _ = unwrap(hint)
     origin = get_origin(hint) or hint
+    if isinstance(value, str):
+        return inspect.isclass(origin) and origin.__module__.partition(".")[0] in suites.roots()
     if isinstance(value, dict):
         return (TARGET in value and inspect.isclass(origin) and not is_plain(origin)) or origin in MAPPINGS
     return origin in SEQUENCES if isinstance(value, list) else False
-

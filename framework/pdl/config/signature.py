@@ -35,6 +35,7 @@ class Argument:
 
     hint: Any
     required: bool
+    default: Any = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,12 +52,16 @@ def signature(part: Any) -> Signature:
     """The keyword arguments of a class or function, with annotations resolved."""
     found = inspect.signature(part)
     hints = _hints(part, found)
+    fields = dataclasses.fields(part) if dataclasses.is_dataclass(part) else ()
+    made = {each.name: each.default_factory for each in fields if each.default_factory is not dataclasses.MISSING}
     arguments = {}
     for name, parameter in found.parameters.items():
         if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             hint = hints.get(name, Any)
             hint = Union[hint, None] if parameter.default is None else hint  # noqa: UP007 (a hint may be any object here)
-            arguments[name] = Argument(hint, parameter.default is parameter.empty)
+            required = parameter.default is parameter.empty
+            default = None if required else made[name]() if name in made else parameter.default
+            arguments[name] = Argument(hint, required, default)
     open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in found.parameters.values())
     makes = part if inspect.isclass(part) else hints.get("return")
     return Signature(arguments, open_ended, makes if inspect.isclass(makes) else None)

@@ -29,9 +29,18 @@ MAPPINGS = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
 WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
 
 
+HABITS = {
+    "learning_rate": "lr", "num_workers": "workers", "max_epochs": "epochs", "num_epochs": "epochs", "bs": "batch_size",
+    "in_chans": "in_channels", "drop_rate": "dropout", "wd": "weight_decay", "n_classes": "num_classes",
+}  # fmt: skip
+"""What other frameworks call some keys."""
+
+
 def unknown_key(key: str, known: list[str]) -> str:
     """The message for an unknown key."""
-    return f"unknown key{suites.suggest(str(key), known)} (keys here: {', '.join(sorted(known)) or 'none'})"
+    meant = HABITS.get(str(key))
+    hint = f"; did you mean '{meant}'?" if meant in known else suites.suggest(str(key), known)
+    return f"unknown key{hint} (keys here: {', '.join(sorted(known)) or 'none'})"
 
 
 def describe(hint: Any) -> str:

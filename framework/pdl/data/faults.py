@@ -7,6 +7,8 @@ from pathlib import Path
 
 from pdl.errors import DataError
 
+LEAVE_OUT = "leave such samples out: data.on_error=skip in a recipe, DataLoader(on_error='skip')"
+
 
 @dataclass(frozen=True)
 class Fault:

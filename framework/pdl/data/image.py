@@ -8,14 +8,14 @@ from typing import Literal
 import cv2
 import numpy as np
 
-from pdl.data.faults import DataFault, fault, unreadable
+from pdl.data.faults import LEAVE_OUT, DataFault, fault, unreadable
 from pdl.errors import ConfigError
 from pdl.files import read_bytes
 from pdl.runtime import headers
 from pdl.runtime.headers import EXTENSIONS as EXTENSIONS
 
 Mode = Literal["rgb", "gray"]
-REPAIR = "replace or remove the file, or set on_error='skip' to leave such samples out"
+REPAIR = f"replace or remove the file, or {LEAVE_OUT}"
 
 
 def check_mode(owner: str, mode: str) -> Mode:

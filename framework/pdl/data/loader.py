@@ -12,14 +12,14 @@ import numpy as np
 
 from pdl.data.collating import collate as default_collate
 from pdl.data.dataset import Batch, Dataset, IterableDataset, Sample
-from pdl.data.faults import DataFault, Fault
+from pdl.data.faults import LEAVE_OUT, DataFault, Fault
 from pdl.data.pipeline import Pipeline, Transform, one_opencv_thread
 from pdl.data.randomness import BatchRandom, SampleRandom
 from pdl.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 from pdl.errors import ConfigError, DataError, PdlError, UsageError
 
 MAX_FAULTS_KEPT = 1000
-_ADVICE = "repair or remove it, or set on_error='skip' to leave such samples out"
+_ADVICE = f"repair or remove it, or {LEAVE_OUT}"
 
 
 class _Job(NamedTuple):

@@ -5,12 +5,10 @@ of their families).
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from types import ModuleType
-from typing import Any
 
-from pdl import suites
+from pdl.config.parts import variants
 from pdl.errors import UsageError
 from pdl.hub.entries import Entry, System
 from pdl.hub.index import entry, index
@@ -72,19 +70,6 @@ def matches(pattern: str, name: str) -> bool:
 
 
 def _models() -> Iterator[Model]:
-    for suite, family in suites.model_families():
-        for name, variant in family.VARIANTS.items():
-            yield _model(suite, family, name, variant)
-
-
-def _model(suite: suites.Suite, family: ModuleType, name: str, variant: Any) -> Model:
-    """A VARIANTS entry is the keywords of the family's class: {"_target_": ..., "depth": 18}; without `_target_`,
-    `pretrained=` style factories named like the variant are meant.
-    """
-    given = dict(variant) if isinstance(variant, Mapping) else {}
-    target = given.pop("_target_", f"{suite.package}.{name}")
-    arguments = ", ".join(
-        f"{key}: {list(value) if isinstance(value, tuple) else value}" for key, value in given.items()
-    )
-    task = given.pop("task", None) or getattr(family, "TASK", "")
-    return Model(name, suite.name, family.__name__.rpartition(".")[2], task, target, arguments)
+    for each in variants():
+        arguments = ", ".join(f"{key}: {value}" for key, value in each.arguments.items())
+        yield Model(each.name, each.suite, each.family, each.task, each.target, arguments)

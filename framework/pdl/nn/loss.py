@@ -18,14 +18,16 @@ def _fixed(weight: Tensor | None) -> Buffer | None:
     return None if weight is None else Buffer(weight, persistent=False)
 
 
-class _Loss(Module):
+class Loss(Module):
+    """Base of the losses: called with outputs and targets; a tensor with one element, or one for each with "none"."""
+
     shown: ClassVar[tuple[str, ...]] = ("reduction",)
 
     def __init__(self, *, reduction: Reduction = "mean") -> None:
         self.reduction: Reduction = reduction
 
 
-class CrossEntropyLoss(_Loss):
+class CrossEntropyLoss(Loss):
     """-log softmax(logits)[label] over the last axis; logits [..., C], target int64 [...] or probabilities [..., C]."""
 
     shown: ClassVar[tuple[str, ...]] = ("label_smoothing", "ignore_index", "reduction")
@@ -46,7 +48,7 @@ class CrossEntropyLoss(_Loss):
         return ops.cross_entropy(logits, target, weight=self.weight, **options)
 
 
-class NLLLoss(_Loss):
+class NLLLoss(Loss):
     """-log_p[label] over the last axis of log_p [..., C]; labels int64 [...]."""
 
     shown: ClassVar[tuple[str, ...]] = ("ignore_index", "reduction")
@@ -61,14 +63,14 @@ class NLLLoss(_Loss):
         return ops.nll_loss(log_p, labels, weight=self.weight, ignore_index=self.ignore_index, reduction=self.reduction)
 
 
-class BCELoss(_Loss):
+class BCELoss(Loss):
     """Binary cross-entropy of probabilities p and targets in [0, 1], of one shape."""
 
     def forward(self, p: Tensor, target: Tensor) -> Tensor:
         return ops.binary_cross_entropy(p, target, reduction=self.reduction)
 
 
-class BCEWithLogitsLoss(_Loss):
+class BCEWithLogitsLoss(Loss):
     """Binary cross-entropy of sigmoid(logits) and targets in [0, 1], of one shape; `pos_weight` multiplies the positive
     part.
     """
@@ -83,21 +85,21 @@ class BCEWithLogitsLoss(_Loss):
         )
 
 
-class MSELoss(_Loss):
+class MSELoss(Loss):
     """(x - target)^2."""
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
         return ops.mse_loss(x, target, reduction=self.reduction)
 
 
-class L1Loss(_Loss):
+class L1Loss(Loss):
     """|x - target|."""
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
         return ops.l1_loss(x, target, reduction=self.reduction)
 
 
-class SmoothL1Loss(_Loss):
+class SmoothL1Loss(Loss):
     """d^2 / (2 beta) where d = |x - target| < beta, d - beta / 2 beyond."""
 
     shown: ClassVar[tuple[str, ...]] = ("beta", "reduction")
@@ -110,7 +112,7 @@ class SmoothL1Loss(_Loss):
         return ops.smooth_l1_loss(x, target, beta=self.beta, reduction=self.reduction)
 
 
-class HuberLoss(_Loss):
+class HuberLoss(Loss):
     """d^2 / 2 where d = |x - target| <= delta, delta (d - delta / 2) beyond."""
 
     shown: ClassVar[tuple[str, ...]] = ("delta", "reduction")
@@ -123,7 +125,7 @@ class HuberLoss(_Loss):
         return ops.huber_loss(x, target, delta=self.delta, reduction=self.reduction)
 
 
-class KLDivLoss(_Loss):
+class KLDivLoss(Loss):
     """target (log target - log_p), summed or averaged over elements, or over the batch ("batchmean")."""
 
     shown: ClassVar[tuple[str, ...]] = ("log_target", "reduction")
@@ -137,7 +139,7 @@ class KLDivLoss(_Loss):
         return ops.kl_div(log_p, target, log_target=self.log_target, reduction=self.reduction)
 
 
-class FocalLoss(_Loss):
+class FocalLoss(Loss):
     """Binary cross-entropy of logits times (1 - p_t)^gamma, and alpha or 1 - alpha."""
 
     shown: ClassVar[tuple[str, ...]] = ("alpha", "gamma", "reduction")
@@ -152,7 +154,7 @@ class FocalLoss(_Loss):
         return ops.focal_loss(logits, target, alpha=self.alpha, gamma=self.gamma, reduction=self.reduction)
 
 
-class _MarginLoss(_Loss):
+class _MarginLoss(Loss):
     shown: ClassVar[tuple[str, ...]] = ("margin", "reduction")
 
     def __init__(self, *, margin: Margin = 0.0, reduction: Reduction = "mean") -> None:
@@ -211,7 +213,7 @@ class MultiMarginLoss(_MarginLoss):
         return ops.multi_margin_loss(x, labels, margin=self.margin, reduction=self.reduction)
 
 
-class CTCLoss(_Loss):
+class CTCLoss(Loss):
     """Connectionist temporal classification: -log of the probability of the targets over all alignments. Graves et al.,
     ICML 2006.
     """

@@ -18,8 +18,8 @@ class Adam(Optimizer):
     """m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;  p -= lr m^ / (sqrt(v^) + eps), with m^ = m / (1 - b1^t), v^ = v
     / (1 - b2^t).
 
-    `weight_decay` is added to the gradient (L2). `amsgrad` uses the largest v so far (Reddi et al., ICLR 2018). Kingma
-    & Ba, arXiv 1412.6980.
+    `betas` are b1 and b2, and `eps` keeps the divisor from 0. `weight_decay` is added to the gradient (L2). `amsgrad`
+    uses the largest v so far (Reddi et al., ICLR 2018). Kingma & Ba, arXiv 1412.6980.
     """
 
     decoupled: ClassVar[bool] = False

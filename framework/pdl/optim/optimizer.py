@@ -27,6 +27,7 @@ class Optimizer(ABC):
     params      a module, of which the parameters that require a gradient now are learned (or its `named_parameters()`:
                 names make groups and checkpoints readable), tensors, or dicts ``{"params": ..., option: value, ...}``
                 as in PyTorch
+    lr          learning rate: the size of the steps, which a schedule multiplies
     groups      rules by name: ``[{"match": "backbone.*", "lr": 1e-4}, {"match": ["*.bias"], "weight_decay": 0}]``; the
                 first match holds
     no_decay    True: no weight decay for biases and for tensors with fewer than two dimensions (scale and shift of

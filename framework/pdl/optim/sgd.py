@@ -16,7 +16,9 @@ from pdl.optim.optimizer import Gradient, Optimizer, State, numbers, slot
 class SGD(Optimizer):
     """b = momentum b + (1 - dampening) (g + weight_decay p), b_1 = g_1;  p -= lr b.
 
-    With `nesterov` the step is g + momentum b instead of b. Sutskever et al., ICML 2013; PyTorch's form.
+    `weight_decay` is added to the gradient (L2). With `momentum` a step goes on in the directions of those before, of
+    which `dampening` takes away a share. With `nesterov` the step is g + momentum b instead of b. Sutskever et al.,
+    ICML 2013; PyTorch's form.
     """
 
     def __init__(
