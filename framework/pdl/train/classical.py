@@ -85,6 +85,15 @@ def logistic_regression(x: Array, y: Array, x_test: Array, num_classes: int, *, 
     return scores
 
 
+def ridge_regression(x: Array, y: Array, x_test: Array, *, l2: float = 1.0) -> Array:
+    """Numbers float64 [M] of linear regression on standardised columns, least sum of (x w + mean y - y)^2 + l2 |w|^2
+    (Hoerl & Kennard, Technometrics 12, 1970)."""
+    x, x_test = standardised(np.asarray(x), np.asarray(x_test))
+    weight = np.linalg.solve(x.T @ x + l2 * np.eye(x.shape[1]), x.T @ (y - y.mean()))
+    found: Array = x_test @ weight + y.mean()
+    return found
+
+
 def _descended(around, at: Array) -> Array:  # type: ignore[no-untyped-def]  # at -> (value, gradient)
     """Where a convex function is least, by L-BFGS with steps halved until it falls."""
     value, gradient = around(at)

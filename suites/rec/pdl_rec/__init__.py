@@ -15,7 +15,7 @@ __version__ = "0.1.0"
 MOVED: dict[str, str] = {}
 """Import paths that moved: {"pdl_rec.OldName": "pdl_rec.NewName"}; recipes with the old ones keep working."""
 
-INIT = {task: f"pdl_rec.{task}.init:write_recipe" for task in ("next_item", "matching")}
+INIT = {task: f"pdl_rec.{task}.init:write_recipe" for task in ("next_item", "matching", "rows")}
 """What `pdl init rec.<task>` calls."""
 
 __getattr__, __dir__ = names_of("pdl_rec.api")

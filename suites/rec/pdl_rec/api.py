@@ -5,3 +5,4 @@ from pdl_rec.data.tags import ItemTags
 from pdl_rec.matching.task import Matching
 from pdl_rec.models import *
 from pdl_rec.next_item import *
+from pdl_rec.rows import RowPrediction

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pdl.train.classical import log_prior, logistic_regression, scored, standardised
+from pdl.train.classical import log_prior, logistic_regression, ridge_regression, scored
 from pdl_graph.data.graphs import Chosen
 from pdl_graph.features import dense
 from pdl_graph.graph import Graph
@@ -30,7 +30,7 @@ def baselines(task: GraphPrediction, datasets: Mapping[str, Any], split: str) ->
     else:
         assert train.targets is not None
         y, targets = train.targets, rated.targets
-        of = (_mean, _ridge) if task.kind == "regression" else (_prior, _logistic)
+        of = (_mean, ridge_regression) if task.kind == "regression" else (_prior, _logistic)
         columns = [[each(x[known], y[known, t], new) for t, known in enumerate((~np.isnan(y)).T)] for each in of]
         names = ("mean", "counts") if task.kind == "regression" else ("majority", "counts")
         made = {name: np.stack(each, axis=1) for name, each in zip(names, columns, strict=True)}
@@ -53,13 +53,6 @@ def _counted(graph: Graph) -> list[float]:
 
 def _mean(x: Array, y: Array, new: Array) -> Array:
     return np.full(len(new), y.mean() if len(y) else 0.0)
-
-
-def _ridge(x: Array, y: Array, new: Array, l2: float = 1.0) -> Array:
-    x, new = standardised(x, new)
-    weight = np.linalg.solve(x.T @ x + l2 * np.eye(x.shape[1]), x.T @ (y - y.mean()))
-    found: Array = new @ weight + y.mean()
-    return found
 
 
 def _prior(x: Array, y: Array, new: Array) -> Array:

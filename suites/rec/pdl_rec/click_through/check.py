@@ -30,17 +30,17 @@ def check(task: ClickThrough, recipe: Recipe, progress: Progress | None = None) 
     with a value for each row, or from whose value the label follows, and rows that are in training too.
     """
     faults: list[Fault] = []
-    tables = dict(_opened(task, recipe, faults))
+    tables = dict(opened(task, recipe, faults))
     arrays: dict[str, Arrays] = {}
     for split, table in tables.items():
         try:
-            arrays[split] = _rows(table)
+            arrays[split] = rows_of(table)
         except DataError as error:
-            faults.append(_fault(error, split))
+            faults.append(fault_of(error, split))
             continue
         found = [*_labels(task, arrays[split]), *(_fields(task, arrays[split]) if split == "train" else ())]
         if split != "train" and "train" in arrays:
-            found += _again(arrays["train"], arrays[split])
+            found += again(arrays["train"], arrays[split])
         path = str(table.source.path)
         faults += [Fault(path, None, what, advice, split=split, severity=severity) for what, advice, severity in found]
         if progress is not None:
@@ -48,7 +48,8 @@ def check(task: ClickThrough, recipe: Recipe, progress: Progress | None = None) 
     return faults
 
 
-def _opened(task: ClickThrough, recipe: Recipe, faults: list[Fault]) -> Mapping[str, Clicks]:
+def opened(task: ClickThrough, recipe: Recipe, faults: list[Fault]) -> Mapping[str, Clicks]:
+    """The tables of a recipe by split, bound to what the training data tells; what cannot be read goes to `faults`."""
     from pdl_rec.click_through.task import table_of
 
     tables, datasets = {}, {}
@@ -57,24 +58,26 @@ def _opened(task: ClickThrough, recipe: Recipe, faults: list[Fault]) -> Mapping[
             datasets[split] = part.build()
             tables[split] = table_of(datasets[split], split)
         except DataError as error:
-            faults.append(_fault(error, split))
+            faults.append(fault_of(error, split))
     try:
         task.prepare(recipe, datasets)
     except DataError as error:
         if not faults:  # else they are the reason
-            faults.append(_fault(error, "train"))
+            faults.append(fault_of(error, "train"))
         return {}
     return tables
 
 
-def _fault(error: DataError, split: str) -> Fault:
+def fault_of(error: DataError, split: str) -> Fault:
+    """An error of a split as a fault."""
     if isinstance(error, DataFault):
         old = error.fault
         return Fault(old.path, old.index, old.what, old.advice, old.line, split, old.severity)
     return Fault(None, None, str(error), "see above", split=split)
 
 
-def _rows(table: Clicks) -> Arrays:
+def rows_of(table: Clicks) -> Arrays:
+    """The arrays of a table, or of the first buffer of a stream; DataError where there are no rows."""
     if isinstance(table, ClickStream):
         found = next(table.buffers(), None)
         if found is None:
@@ -125,7 +128,8 @@ def _tell_tale(
             yield what, "leave the field out, unless it is known before the label is", "error"
 
 
-def _again(train: Arrays, later: Arrays) -> Iterator[Finding]:
+def again(train: Arrays, later: Arrays) -> Iterator[Finding]:
+    """Rows of a later split that are in training too, more than chance explains."""
     known = _hashes(train)
     same = int(np.isin(_hashes(later), known).sum())
     by_chance = 1 - len(np.unique(known)) / len(known)  # rows of training that are like others of training

@@ -191,7 +191,7 @@ class ClickFile(Clicks, Dataset):
 
     def bind(self, encoding: Encoding) -> None:
         super().bind(encoding)
-        self._arrays = None
+        self._arrays, self.classes = None, list(getattr(encoding, "classes", ()))
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
@@ -214,7 +214,8 @@ class ClickFile(Clicks, Dataset):
 
     @property
     def labels(self) -> np.ndarray | None:
-        return None
+        """The class of each row, where the rows are bound to classes."""
+        return self.arrays["label"] if self.classes else None
 
     def path_of(self, index: int) -> str | None:
         return str(self.source.path)

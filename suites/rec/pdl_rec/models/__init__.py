@@ -19,6 +19,7 @@ from pdl_rec.models.sasrec import SASRec
 from pdl_rec.models.simnet import SimNet
 from pdl_rec.models.sr_gnn import SRGNN
 from pdl_rec.models.ssr import SSR
+from pdl_rec.models.table_net import TableNet
 from pdl_rec.models.tagspace import TagSpace
 from pdl_rec.models.wide_deep import WideDeep
 from pdl_rec.models.xdeepfm import XDeepFM
