@@ -48,6 +48,22 @@ class DataError(PdlError):
     exit_code = 3
 
 
+class LimitError(DataError):
+    """A model takes more time, memory or steps than it may (exit code 3)."""
+
+
+class TimeLimitError(LimitError, TimeoutError):
+    """A run that was not done at its deadline."""
+
+
+class MemoryLimitError(LimitError, MemoryError):
+    """More memory than there is, or than a run may take."""
+
+
+class StepLimitError(LimitError):
+    """Loops of more steps than a run may take."""
+
+
 class ShapeError(PdlError, ValueError):
     """Shapes that do not fit together, with both numbers."""
 

@@ -29,21 +29,22 @@ def _cgroup_quota() -> float | None:
     """The CPU quota in cores, or None where there is none: the least of this process's cgroup (version 2 or 1) and all
     above it.
     """
-    quotas = [q for folder in _cgroup_folders() if (q := _quota_v2(folder) or _quota_v1(folder)) is not None]
+    quotas = [q for folder in cgroup_folders("cpu") if (q := _quota_v2(folder) or _quota_v1(folder)) is not None]
     return min(quotas, default=None)
 
 
-def _cgroup_folders() -> Iterator[str]:
-    """The folders of the cgroups this process is in, where they are mounted; a container may not see all of them."""
+def cgroup_folders(controller: str) -> Iterator[str]:
+    """The folders of the cgroups that this process is in, for "cpu" or "memory", where they are mounted; a container
+    may not see all of them."""
     try:
         lines = _text(_MEMBERSHIP).splitlines()
     except OSError:
         lines = ["0::/"]
     for line in lines:
         number, controllers, path = line.split(":", 2)
-        if number != "0" and "cpu" not in controllers.split(","):
+        if number != "0" and controller not in controllers.split(","):
             continue
-        mount = os.fspath(_CGROUP) if number == "0" else os.path.join(_CGROUP, "cpu")
+        mount = os.fspath(_CGROUP) if number == "0" else os.path.join(_CGROUP, controller)
         parts = path.strip("/").split("/") if path.strip("/") else []
         yield from (os.path.join(mount, *parts[:count]) for count in range(len(parts), -1, -1))
 

@@ -11,8 +11,8 @@ import pytest
 
 import pdl
 from pdl import nn
-from pdl.errors import NumericalError, ShapeError
-from pdl.ops.limit import allocation_limit
+from pdl.errors import MemoryLimitError, NumericalError
+from pdl.limits import limited
 from pdl.ops.listeners import observed
 from pdl.train import TrainSettings
 from tests.framework.train.toy import regression, weights_hash
@@ -121,7 +121,7 @@ def test_listeners_hear_the_ops_of_their_thread() -> None:
 def test_the_allocation_limit_holds_for_ops_that_ran_before() -> None:
     x = pdl.ones((1 << 10, 1 << 10))
     x + x
-    with allocation_limit(1 << 21), pytest.raises(ShapeError, match=r"Add would make an array of shape \(1024"):
+    with limited(nbytes=1 << 21), pytest.raises(MemoryLimitError, match=r"Add would make an array of shape \(1024"):
         x + x
-    with allocation_limit(1 << 21):
+    with limited(nbytes=1 << 21):
         assert elsewhere(lambda: (x + x).shape) == x.shape

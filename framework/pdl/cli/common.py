@@ -29,6 +29,15 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result, wa
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Print more: settings, and a line every train.log_every steps.")
 ]
+Timeout = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        metavar="SECONDS",
+        help="End with an error where opening the model, or a run of it, takes longer.",
+        show_default=False,
+    ),
+]
 
 
 def require_store(store: str) -> None:

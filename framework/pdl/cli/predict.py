@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from pdl.cli import style
-from pdl.cli.common import Json
+from pdl.cli.common import Json, Timeout
 from pdl.errors import DataError, UsageError
 
 EXAMPLE = "Example:  pdl predict runs/digits photo.png --topk 3        pdl predict runs/digits --help"
@@ -49,6 +49,7 @@ def command(
     batch_size: Annotated[
         int | None, typer.Option("--batch-size", min=1, help="Inputs looked at together.", show_default=False)
     ] = None,
+    timeout: Timeout = None,
     strict: Annotated[bool, typer.Option("--strict", help="End at the first input that cannot be read.")] = False,
     help: Annotated[bool, typer.Option("-h", "--help", help="Show this, and inputs and options of the model.")] = False,
 ) -> None:
@@ -69,14 +70,14 @@ def command(
     from pdl.runtime.predict import pipeline_of
     from pdl.workflow.prediction import open_model, parse_options, predict_words
 
-    predictor = open_model(model)
+    predictor = open_model(model, timeout=timeout)
     pipeline = pipeline_of(predictor)
     if help:
         return style.out(f"{context.get_help()}\n\n{_inputs(model, pipeline)}")
     words, values = parse_options(pipeline.input, arguments or ())
     if "-" in words and sys.stdin.isatty():
         raise UsageError("'-' reads standard input: pdl predict RUN - < FILE")
-    answers = predict_words(predictor, words, values, topk=topk, batch_size=batch_size, strict=strict)
+    answers = predict_words(predictor, words, values, topk=topk, batch_size=batch_size, strict=strict, timeout=timeout)
     found = _with_drawings(answers, save)
     if out is not None:
         return _write(out, (each for each, _ in found), pipeline.input)

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from pdl.dtype import Array
-from pdl.errors import DtypeError, PdlError, ShapeError, TraceError, UsageError
+from pdl.errors import DtypeError, MemoryLimitError, PdlError, ShapeError, TraceError, UsageError
+from pdl.limits import check_time, limited
 from pdl.onnx import values
 from pdl.onnx.registry import Context, NeedsValue, find
 from pdl.onnx.values import array, dtype_named, is_known, plain, widened, widened_dtype
-from pdl.ops.limit import allocation_limit
 from pdl.program.tracing import Symbol
 from pdl.tensor import Tensor, _Tracing
 
@@ -179,7 +179,7 @@ class Interpreter:
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """The outputs for values in the order of the inputs."""
-        with allocation_limit(values.LARGEST):
+        with limited(nbytes=values.LARGEST):
             return Frame(self, self.graph, inputs, None).run()
 
 
@@ -189,7 +189,8 @@ class _Steps(threading.local):
     count = nbytes = 0
 
     def add(self, node: Node) -> None:
-        """Count a node; refuse to go on for ever."""
+        """Count a node; refuse to go on for ever, or beyond a deadline."""
+        check_time()
         self.count += 1
         recorder = _Tracing.recorder
         if recorder is not None and max(self.count, len(recorder.program.nodes)) > MOST_TRACED:
@@ -269,7 +270,7 @@ class Frame:
         except PdlError as error:
             raise _named(error, node) from error
         except MemoryError as error:
-            raise UsageError(f"{node.label()}: there is no memory for its result") from error
+            raise MemoryLimitError(f"{node.label()}: there is no memory for its result") from error
         except (ValueError, TypeError, IndexError, KeyError, ArithmeticError, AttributeError) as error:
             # the table trusts a node's shapes and dtypes; a file that breaks them must not look like a crash of pdl
             raise UsageError(f"{node.label()}: {type(error).__name__}: {error}; {_shapes(inputs)}") from error

@@ -20,9 +20,9 @@ from pdl.kernels.copies import contiguous, copy
 from pdl.kernels.memory import empty
 from pdl.kernels.pointwise import cast
 from pdl.kernels.runtime import flushed
+from pdl.limits import SMALL, check_output
 from pdl.ops.attributes import from_json, frozen, kinds, to_json
 from pdl.ops.guard import brief, guarded
-from pdl.ops.limit import SMALL, check_size
 from pdl.ops.listeners import listeners
 from pdl.tensor import Tensor, _Autocast, _GradMode, _Tracing
 
@@ -201,7 +201,7 @@ class Op:
                 _plans.clear()
             _plans[key] = found
         if found.largest > SMALL:
-            check_size(type(self).__name__, found.specs, found.largest)
+            check_output(type(self).__name__, found.specs, found.largest)
         return found
 
     def silent(self) -> Op:

@@ -9,9 +9,9 @@ import numpy as np
 from pdl.dtype import bool_, int64, is_differentiable
 from pdl.errors import DtypeError, GradientError, ShapeError
 from pdl.kernels.memory import empty
+from pdl.limits import take_steps
 from pdl.ops.attributes import Length
 from pdl.ops.base import Arrays, Op, Spec, _quiet, apply, compose_vjp, not_differentiable
-from pdl.ops.limit import take_steps
 from pdl.program.block import Block
 from pdl.program.paired import paired
 from pdl.tensor import Tensor, _GradMode, _Tracing

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
@@ -21,12 +21,18 @@ from pdl.errors import ShapeError
 from pdl.kernels.copies import convert
 from pdl.kernels.launch import Tape
 from pdl.kernels.memory import empty
+from pdl.limits import check_time, timed
 from pdl.ops.base import Arrays, Op, _quiet, cast_array
+from pdl.ops.cost import multiply_adds, traffic
 from pdl.program.ir import Node, Program, Value
 from pdl.program.memory import Plan, plan_memory
 from pdl.tensor import Tensor
 
 Profile: TypeAlias = "Callable[[Node, float, float], None]"
+Calls: TypeAlias = "list[Callable[[], object]]"
+
+#: multiply-adds and bytes after which a replay ends (tens of milliseconds), so that Ctrl-C and deadlines are seen
+SEGMENT = 1 << 30
 
 
 class _Step(NamedTuple):
@@ -136,12 +142,14 @@ class Executable:
         place = self._tape.record(call, (*outs, *ins)) if self.native and node.op.native else None
         return _Step(node, call, place)
 
-    def _joined(self, steps: list[_Step]) -> list[Callable[[], object]]:
-        """The calls that make these steps, neighbours on the tape as one."""
-        calls: list[Callable[[], object]] = []
+    def _joined(self, steps: list[_Step]) -> Calls:
+        """The calls that make these steps, neighbours on the tape as one, but no more of them than `SEGMENT`."""
+        calls: Calls = []
         for on_tape, group in itertools.groupby(steps, lambda step: step.place is not None):
-            members = list(group)
-            calls += [partial(self._replay, members)] if on_tape else [step.call for step in members]
+            if on_tape:
+                calls += [partial(self._replay, members) for members in _segments(group)]
+            else:
+                calls += [step.call for step in group]
         return calls
 
     def _replay(self, steps: list[_Step]) -> None:
@@ -179,12 +187,16 @@ class Executable:
             np.copyto(target, array)
 
     def _run(self) -> None:
-        for call in self._calls:
-            call()
+        if timed():
+            _make(self._calls)
+        else:  # `_make` without the tenth of a microsecond that a call takes
+            for call in self._calls:
+                call()
 
     def _run_profiled(self, profile: Profile) -> None:
         clock = time.perf_counter
         for step in self._steps:
+            check_time()
             begin = clock()
             step.call() if step.place is None else self._replay([step])
             profile(step.node, begin, clock())
@@ -210,25 +222,45 @@ class TwoPart(Executable):
 
     def _bind(self) -> None:
         super()._bind()
-        self._first = self._joined([step for step in self._steps if step.node not in self._later])
-        self._second = self._joined([step for step in self._steps if step.node in self._later])
+        self._first: Calls = self._joined([step for step in self._steps if step.node not in self._later])
+        self._second: Calls = self._joined([step for step in self._steps if step.node in self._later])
 
     def run_first(self, outs: Arrays, arrays: tuple[Array, ...]) -> None:
         """The first part: its inputs, and where its outputs go."""
         self._rebind_where_moved()
         for target, array in zip(self._inputs, arrays, strict=False):
             np.copyto(target, array)
-        for call in self._first:
-            call()
+        _make(self._first)
         _copy_all(outs, self._outputs[: self.early])
 
     def run_second(self, outs: Arrays, arrays: tuple[Array, ...]) -> None:
         """The second part."""
         for target, array in zip(self._inputs[self.first :], arrays, strict=True):
             np.copyto(target, array)
-        for call in self._second:
-            call()
+        _make(self._second)
         _copy_all(outs, self._outputs[self.early :])
+
+
+def _segments(steps: Iterable[_Step]) -> Iterator[list[_Step]]:
+    """The steps in runs of about `SEGMENT`."""
+    members: list[_Step] = []
+    work = 0
+    for step in steps:
+        members.append(step)
+        ins, outs = [None if v is None else v.spec for v in step.node.inputs], [v.spec for v in step.node.outputs]
+        work += multiply_adds(step.node.op, ins, outs) + traffic(step.node.op, ins, outs)
+        if work > SEGMENT:
+            yield members
+            members, work = [], 0
+    if members:
+        yield members
+
+
+def _make(calls: Calls) -> None:
+    """Make the calls; in a thread with a deadline none is begun after it."""
+    for call in calls:
+        check_time()
+        call()
 
 
 def _copy_all(targets: Arrays, arrays: list[Array | None]) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pdl.dtype import Array
+from pdl.limits import check_memory
 from pdl.program.ir import Node, Program, Value, size_of
 
 ALIGN = 64
@@ -50,7 +51,8 @@ class Plan:
 
 
 def plan_memory(program: Program) -> Plan:
-    """Lifetimes, sharing in place, and offsets."""
+    """Lifetimes, sharing in place, and offsets. MemoryLimitError where the block is over the limit of this thread."""
+    check_memory(max((size_of(v.spec) for node in program.nodes for v in node.outputs), default=0))
     last = _last_reads(program)
     views = _find_views(program)
     owner: dict[Value, Storage] = {}
@@ -74,6 +76,7 @@ def plan_memory(program: Program) -> Plan:
                 storage.last = max(storage.last, last.get(value, at))
     # a view may outlive the value it looks into; storages are ordered by then, so lifetimes are final
     size = _place(storages)
+    check_memory(size)
     return Plan(storages, owner, views, size)
 
 

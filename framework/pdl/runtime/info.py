@@ -10,15 +10,15 @@ from typing import Any
 from pdl import packages
 from pdl.dtype import Array
 from pdl.errors import listed
-from pdl.runtime.bundle import read
+from pdl.runtime.bundle import Bundle, read
 from pdl.runtime.pipeline import describe
-from pdl.runtime.session import of_bundle
+from pdl.runtime.session import Port, of_bundle, ports
 
 
 def info(path: str | Path) -> dict[str, Any]:
-    """What a bundle is, as plain values."""
+    """What a bundle is, as plain values. Its program is checked, and nothing of it runs."""
     bundle = read(path)
-    session = of_bundle(bundle, pipeline=None)
+    inputs, outputs = _ports(bundle)
     meta, stored = bundle.meta, bundle.program
     steps = {when: {name: describe(each) for name, each in bundle.pipeline[when].items()} for when in ("pre", "post")}
     labels = bundle.labels
@@ -26,8 +26,8 @@ def info(path: str | Path) -> dict[str, Any]:
         "bundle": os.fspath(path),
         "name": meta["name"],
         **meta["about"],
-        "inputs": [str(port) for port in session.inputs],
-        "outputs": [str(port) for port in session.outputs],
+        "inputs": [str(port) for port in inputs],
+        "outputs": [str(port) for port in outputs],
         "ops": len(stored["program"]["nodes"]) if bundle.kind == "program" else f"a graph of kind {bundle.kind}",
         "weights": _numbers(bundle.weights),
         "size": f"{bundle.size / 1000:,.1f} kB",
@@ -44,6 +44,13 @@ def info(path: str | Path) -> dict[str, Any]:
     }
     trained = meta["about"].get("weights")
     return {**facts, "trained": trained} if trained else facts
+
+
+def _ports(bundle: Bundle) -> tuple[Sequence[Port], Sequence[Port]]:
+    if bundle.kind == "program":
+        return ports(bundle.build(), bundle.program["inputs"], bundle.program["outputs"])
+    session = of_bundle(bundle, pipeline=None)
+    return session.inputs, session.outputs
 
 
 def _requires(distributions: Sequence[str]) -> str:

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from pdl.dtype import Array
-from pdl.errors import DataError, PdlError, UsageError
+from pdl.errors import DataError, PdlError, TimeLimitError, UsageError
+from pdl.limits import check_time
 from pdl.runtime.bundle import Bundle
 from pdl.runtime.drawing import Drawing
 from pdl.runtime.sample import Sample
@@ -168,7 +169,7 @@ class Pipeline:
             try:
                 samples[number] = self.parse(item)
             except DataError as error:
-                if not skip_errors:
+                if not skip_errors or isinstance(error, TimeLimitError):
                     raise
                 found[number] = Answer(error=str(error))
         places, parsed = list(samples), list(samples.values())
@@ -235,6 +236,7 @@ class Pipeline:
 
 def _called(step: Any, value: Any, *sample: Sample) -> Any:
     """The value after a step; UsageError where it is none that the step takes, as in steps put in a wrong order."""
+    check_time()
     try:
         return step(value, *sample)
     except (ValueError, TypeError, IndexError, AttributeError) as error:

@@ -11,17 +11,14 @@ import mmap
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from pdl.dtype import Array
-from pdl.errors import UsageError
+from pdl.errors import MemoryLimitError
 from pdl.kernels.copies import copy
 from pdl.kernels.memory import empty
-from pdl.ops.limit import step_limit
-from pdl.program.control import Nested
 from pdl.program.executor import Executable
 from pdl.program.ir import Node, Program
 from pdl.program.memory import plan_memory
@@ -74,7 +71,10 @@ def pages(nbytes: int) -> Array:
     try:
         return np.frombuffer(mmap.mmap(-1, nbytes), np.uint8)
     except (OSError, ValueError, OverflowError) as error:
-        raise UsageError(f"a plan needs {nbytes} bytes of memory, which this machine does not give ({error})") from None
+        raise MemoryLimitError(
+            f"a run needs {nbytes / 2**30:.3g} GiB, which this machine does not give ({error}); "
+            "give it fewer or smaller inputs"
+        ) from None
 
 
 def _own(y: Array) -> Array:
@@ -98,9 +98,7 @@ class Plans:
     """
 
     def __init__(self, program: Program, *, memory: int = MEMORY) -> None:
-        self._limit: Callable[[], AbstractContextManager[None]] = step_limit if _loops(program) else nullcontext
-        with self._limit():
-            self.program = run_passes(frozen(program), INFERENCE_ONCE)
+        self.program = run_passes(frozen(program), INFERENCE_ONCE)
         self.memory = memory
         self.nbytes = 0  # of all plans that are kept
         self.pack_weights = PackCache()
@@ -125,8 +123,7 @@ class Plans:
         executable = self._take(plan)
         try:
             executable.profile = timer
-            with self._limit():
-                return [_own(y) for y in executable(*arrays) if y is not None]
+            return [_own(y) for y in executable(*arrays) if y is not None]
         finally:
             executable.profile = None
             with self._lock:
@@ -161,8 +158,7 @@ class Plans:
 
     def _make(self, shapes: Shapes) -> Plan:
         program = specialise(self.program, bind(self.program, shapes))
-        with self._limit():
-            made = Plan(run_passes(program, (*PER_SHAPE, self.pack_weights)))
+        made = Plan(run_passes(program, (*PER_SHAPE, self.pack_weights)))
         log(program, f"{shapes}: {len(program.nodes)} nodes, {made.nbytes} bytes of memory")
         return made
 
@@ -178,11 +174,6 @@ class Plans:
         while self.nbytes > self.memory and len(self._plans) > 1:
             _, gone = self._plans.popitem(last=False)
             self.nbytes -= gone.nbytes
-
-
-def _loops(program: Program) -> bool:
-    """Whether a node holds programs, which may be loops."""
-    return any(isinstance(node.op, Nested) for node in program.nodes)
 
 
 def frozen(program: Program) -> Program:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from pdl.dtype import Array
 from pdl.errors import UsageError
 from pdl.files import replacing
+from pdl.limits import limited, require_seconds
 from pdl.runtime.drawing import Drawing
 from pdl.runtime.pipeline import Answer, Pipeline
 from pdl.runtime.session import load
@@ -74,6 +75,7 @@ def predict(
     topk: int | None = None,
     batch_size: int | None = None,
     skip_errors: bool | None = False,
+    timeout: float | None = None,
     **options: Any,
 ) -> Iterator[Prediction]:
     """A prediction for each input, in order, by a bundle or by another predictor.
@@ -86,10 +88,13 @@ def predict(
     batch_size   how many inputs go through the model together; by default what suits its kind of input
     skip_errors  an input that cannot be read, or says nothing that the model knows, gives a prediction with an error,
                  and stops no other; None: where there are several
+    timeout      seconds that opening a bundle may take, and each group of inputs that goes through the model together;
+                 TimeLimitError after that
     """
     if (batch_size is not None and batch_size < 1) or (topk is not None and topk < 1):
         raise UsageError(f"topk={topk} and batch_size={batch_size} must be at least 1")
-    predictor = load(model, **options) if isinstance(model, str | Path) else model
+    predictor = load(model, timeout=timeout, **options) if isinstance(model, str | Path) else model
+    require_seconds(timeout)
     pipeline = pipeline_of(predictor)
     waiting = expanded(inputs, pipeline.input)
     pipeline = pipeline if topk is None else pipeline.limited(topk)
@@ -97,7 +102,8 @@ def predict(
         first = list(islice(waiting, 2))
         skip_errors, waiting = len(first) > 1, chain(first, waiting)
     while group := list(islice(waiting, batch_size or pipeline.input.batch_size)):
-        answers = pipeline.answers([each.item for each in group], predictor.run, skip_errors=skip_errors)
+        with limited(seconds=timeout):
+            answers = pipeline.answers([each.item for each in group], predictor.run, skip_errors=skip_errors)
         for each, answer in zip(group, answers, strict=True):
             yield Prediction(each.name, each.item, answer, pipeline)
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
 from pdl.dtype import Array, DType
-from pdl.errors import DataError, DtypeError, PdlError, ShapeError, UsageError
+from pdl.errors import DataError, DtypeError, LimitError, MemoryLimitError, PdlError, ShapeError, UsageError
 from pdl.kernels import runtime
+from pdl.limits import MOST_STEPS, Limits, default_memory, enter, leave, limited, require_seconds
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from pdl.runtime.plan import Timer
 
 Precision = Literal["fp32", "bf16"]
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,12 @@ class Session:
 
     inputs, outputs   the model's ports, in order
     bundle            the file it came from, with card, config, labels and metrics; None for a bare program
+    name              for messages: the file's, or the program's
+    timeout           seconds that a run may take; None: as long as it takes
+    max_memory        bytes that a run may take
+
+    A run that is late ends with TimeLimitError at the next node of its program, one that would need more memory with
+    MemoryLimitError before it takes any, one whose loops take over 65,536 steps with StepLimitError.
     """
 
     def __init__(
@@ -61,9 +70,15 @@ class Session:
         pipeline: Pipeline | None = None,
         bundle: Bundle | None = None,
         threads: int | None = None,
+        name: str = "",
+        timeout: float | None = None,
+        max_memory: int | None = None,
     ) -> None:
         if threads is not None and threads < 1:
             raise UsageError(f"threads={threads} must be at least 1")
+        self.name = bundle.source if bundle is not None else name or "this model"
+        self.timeout, self.max_memory = require_seconds(timeout), _most_memory(max_memory)
+        self._limits = Limits(self.name, self.max_memory, MOST_STEPS)
         self.engine, self.inputs, self.outputs = engine, tuple(inputs), tuple(outputs)
         self.pipeline, self.bundle, self.threads = pipeline, bundle, threads
         self._names = [port.name for port in self.outputs]
@@ -81,40 +96,51 @@ class Session:
     ) -> Session:
         """A session of a traced program; names of inputs and outputs default to its own.
 
-        memory   bytes that plans for input shapes used earlier may keep
+        memory    bytes that plans for input shapes used earlier may keep
+        options   further arguments of `Session`; `timeout` and `max_memory` hold for preparing the program, too
         """
         from pdl.runtime.plan import MEMORY, Plans
 
         program = _in_precision(program, precision)
-        with _faults(options.get("bundle"), PdlError):
-            engine = Plans(program, memory=MEMORY if memory is None else memory)
-        names = outputs or [f"y{i}" if len(program.outputs) > 1 else "y" for i in range(len(program.outputs))]
-        takes = [
-            Port(name, v.spec.shape, v.spec.dtype)
-            for name, v in zip(inputs or [v.name or "x" for v in program.inputs], program.inputs, strict=True)
-        ]
-        gives = [Port(n, v.spec.shape, v.spec.dtype) for n, v in zip(names, program.outputs, strict=True) if v]
-        return cls(engine, takes, gives, **options)
+        takes, gives = ports(program, inputs, outputs)
 
-    def __call__(self, item: Any) -> Any:
-        """The prediction for one input: an image, a row, or whatever else the model's pipeline takes."""
-        return self.batch([item])[0]
+        def engine() -> Plans:
+            return Plans(program, memory=MEMORY if memory is None else memory)
 
-    def batch(self, items: Iterable[Any]) -> list[Any]:
-        """The predictions for several items, in order; samples that fit go through the model together."""
+        return cls(_prepared(engine, program.name, **options), takes, gives, **{"name": program.name, **options})
+
+    def __call__(self, item: Any, *, timeout: float | None = None) -> Any:
+        """The prediction for one input: an image, a row, or whatever else the model's pipeline takes.
+
+        timeout   seconds that it may take; None: those of the session
+        """
+        return self.batch([item], timeout=timeout)[0]
+
+    def batch(self, items: Iterable[Any], *, timeout: float | None = None) -> list[Any]:
+        """The predictions for several items, in order; samples that fit go through the model together.
+
+        timeout   seconds that all of it may take; None: those of the session
+        """
         if self.pipeline is None:
             names = ", ".join(str(port) for port in self.inputs)
             raise UsageError(f"this model has no pipeline; give arrays: session.run({{...}}) with {names}")
-        return [answer.plain() for answer in self.pipeline.answers(items, self.run)]
+        seconds = self.timeout if timeout is None else require_seconds(timeout)
+        with limited(self.name, seconds=seconds):
+            return [answer.plain() for answer in self.pipeline.answers(items, partial(self.run, timeout=seconds))]
 
-    def run(self, inputs: Mapping[str, Any], *, timer: Timer | None = None) -> dict[str, Array]:
+    def run(
+        self, inputs: Mapping[str, Any], *, timer: Timer | None = None, timeout: float | None = None
+    ) -> dict[str, Array]:
         """The outputs by name, for arrays by name; the caller owns them.
 
-        timer   called as timer(node, begin, end) for every node, in seconds of `time.perf_counter`
+        timer     called as timer(node, begin, end) for every node, in seconds of `time.perf_counter`
+        timeout   seconds that it may take; None: those of the session
         """
         arrays = self._arrays(inputs)
+        seconds = self.timeout if timeout is None else require_seconds(timeout)
         before = None if self.threads is None else runtime.limit_threads(self.threads)
-        try:  # `threads.limit` and `_faults` without the microseconds that context managers take
+        outer = enter(self._limits, seconds)
+        try:  # `threads.limit`, `limited` and `_faults` without the microseconds that context managers take
             made = self.engine(arrays, timer)
         except PdlError:
             raise
@@ -122,6 +148,7 @@ class Session:
             with _faults(self.bundle):
                 raise error
         finally:
+            leave(outer)
             if before is not None:
                 runtime.limit_threads(before)
         return dict(zip(self._names, made, strict=True))
@@ -148,20 +175,30 @@ class Session:
 
 
 def load(
-    source: str | Path | bytes, *, threads: int | None = None, precision: Precision = "fp32", memory: int | None = None
+    source: str | Path | bytes,
+    *,
+    threads: int | None = None,
+    precision: Precision = "fp32",
+    memory: int | None = None,
+    max_memory: int | None = None,
+    timeout: float | None = None,
 ) -> Session:
     """The session of a bundle, given by its path or its bytes.
 
-    threads     that kernels use in this session; by default all cores this process may use
-    precision   "bf16" stores activations and weights in bfloat16 and computes sums in float32
-    memory      bytes that plans for input shapes used earlier may keep; by default 256 MiB
+    threads      that kernels use in this session; by default all cores this process may use
+    precision    "bf16" stores activations and weights in bfloat16 and computes sums in float32
+    memory       bytes that plans for input shapes used earlier may keep; by default 256 MiB
+    max_memory   bytes that a run may take, without weights; by default three quarters of this machine's memory. Threads
+                 that run at the same time take as much each
+    timeout      seconds that preparing its program may take, and each run; by default as long as it takes
 
     Raises DataError where the file is damaged or no bundle, PackageError where it needs a step of a distribution that
-    is not installed.
+    is not installed, TimeLimitError and MemoryLimitError where its program is over a limit.
     """
     from pdl.runtime.bundle import read
 
-    return of_bundle(read(source), threads=threads, precision=precision, memory=memory)
+    options = {"threads": threads, "max_memory": max_memory, "timeout": timeout}
+    return of_bundle(read(source), precision=precision, memory=memory, **options)
 
 
 def of_bundle(bundle: Bundle, *, precision: Precision = "fp32", memory: int | None = None, **options: Any) -> Session:
@@ -189,8 +226,48 @@ def _of_graph(
 
     if precision != "fp32":
         raise UsageError(f"precision={precision!r}: this model is an ONNX graph traced at run time, which runs in fp32")
-    engine = Graphs(Graph.from_dict(graph, weights), memory=MEMORY if memory is None else memory)
-    return Session(engine, *engine.ports(), **options)
+
+    def engine() -> Graphs:
+        return Graphs(Graph.from_dict(graph, weights), memory=MEMORY if memory is None else memory)
+
+    made = _prepared(engine, "", **options)
+    return Session(made, *made.ports(), **options)
+
+
+def ports(
+    program: Program, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None
+) -> tuple[list[Port], list[Port]]:
+    """Inputs and outputs of a program under these names, or its own."""
+    names = outputs or [f"y{i}" if len(program.outputs) > 1 else "y" for i in range(len(program.outputs))]
+    takes = [
+        Port(name, v.spec.shape, v.spec.dtype)
+        for name, v in zip(inputs or [v.name or "x" for v in program.inputs], program.inputs, strict=True)
+    ]
+    return takes, [Port(n, v.spec.shape, v.spec.dtype) for n, v in zip(names, program.outputs, strict=True) if v]
+
+
+def _prepared(
+    engine: Callable[[], Made],
+    name: str,
+    *,
+    bundle: Bundle | None = None,
+    timeout: float | None = None,
+    max_memory: int | None = None,
+    **_: Any,
+) -> Made:
+    """What `engine` makes, within the limits of the session that it is for."""
+    what = name if bundle is None else bundle.source
+    with (
+        limited(what, nbytes=_most_memory(max_memory), steps=MOST_STEPS, seconds=require_seconds(timeout)),
+        _faults(bundle, PdlError),
+    ):
+        return engine()
+
+
+def _most_memory(max_memory: int | None) -> int:
+    if max_memory is not None and max_memory < 1:
+        raise UsageError(f"max_memory={max_memory} must be at least 1 byte")
+    return default_memory() if max_memory is None else max_memory
 
 
 @contextmanager
@@ -200,8 +277,15 @@ def _faults(bundle: Bundle | None, *explained: type[Exception]) -> Iterator[None
     try:
         yield
     except Exception as error:
-        if bundle is None or (isinstance(error, PdlError) and not isinstance(error, explained)):
+        if bundle is None or isinstance(error, LimitError):
             raise
+        if isinstance(error, PdlError) and not isinstance(error, explained):
+            raise
+        if isinstance(error, MemoryError):
+            told = f": {error}" if str(error) else ""
+            raise MemoryLimitError(
+                f"{bundle.source}: there is not enough memory for it{told}; give it fewer or smaller inputs"
+            ) from error
         said = str(error) if isinstance(error, PdlError) else f"{type(error).__name__}: {error}"
         raise DataError(f"{bundle.source}: its program cannot be run ({said}); export it again") from error
 

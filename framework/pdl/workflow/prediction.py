@@ -15,10 +15,11 @@ from pdl.runtime.session import load
 from pdl.runtime.steps import InputStep
 
 
-def open_model(model: str | Path, *, weights: str | None = None) -> Predictor:
+def open_model(model: str | Path, *, weights: str | None = None, timeout: float | None = None) -> Predictor:
     """What answers for a run folder, a bundle, or a name of the hub, which is fetched when it is first used.
 
     weights   of a run: "best" or "last"; by default those its own test used
+    timeout   seconds that preparing a bundle may take, and each run of it
 
     A bundle runs in pdl's runtime, without any training code. UsageError, with suggestions, for what is none of these.
     """
@@ -31,13 +32,13 @@ def open_model(model: str | Path, *, weights: str | None = None) -> Predictor:
     if weights is not None:
         raise UsageError(f"{model}: a bundle holds one set of weights, so there is nothing to choose from")
     if is_bundle(path) and path.is_file():
-        return load(path)
+        return load(path, timeout=timeout)
     from pdl.export.from_hub import open_system
     from pdl.hub.systems import system
     from pdl.workflow.locating import located
 
     known = None if path.exists() else system(model)
-    return load(located(str(model))) if known is None else open_system(known)
+    return load(located(str(model)), timeout=timeout) if known is None else open_system(known, timeout=timeout)
 
 
 def predict(
@@ -48,14 +49,16 @@ def predict(
     batch_size: int | None = None,
     weights: str | None = None,
     save: str | Path | None = None,
+    timeout: float | None = None,
 ) -> list[dict[str, Any]]:
     """The predictions of a run, a bundle, a name of the hub, or what `open_model` gave, as plain values; see
     `pdl.runtime.predict.predict` for what an input may be.
 
-    With `save` every prediction is drawn into a file of that folder, whose path is added under "saved".
+    With `save` every prediction is drawn into a file of that folder, whose path is added under "saved". `timeout` is in
+    seconds, for opening the model and for each group of inputs.
     """
-    predictor = open_model(model, weights=weights) if isinstance(model, str | Path) else model
-    found = predict_each(predictor, inputs, topk=topk, batch_size=batch_size)
+    predictor = open_model(model, weights=weights, timeout=timeout) if isinstance(model, str | Path) else model
+    found = predict_each(predictor, inputs, topk=topk, batch_size=batch_size, timeout=timeout)
     return [{**each.to_dict(), **({} if save is None else {"saved": str(draw_into(each, save))})} for each in found]
 
 
@@ -72,6 +75,7 @@ def predict_words(
     topk: int | None = None,
     batch_size: int | None = None,
     strict: bool = False,
+    timeout: float | None = None,
 ) -> Iterator[Prediction]:
     """The predictions for inputs as they stand on a command line: `words`, and the values of the options of the model's
     input step by name ({"--row": ["x=1"]}).
@@ -81,7 +85,8 @@ def predict_words(
     """
     step = pipeline_of(predictor).input
     given = [*(step.from_word(word) for word in words), *step.from_flags(values)]
-    return predict_each(predictor, given, topk=topk, batch_size=batch_size, skip_errors=False if strict else None)
+    skip = False if strict else None
+    return predict_each(predictor, given, topk=topk, batch_size=batch_size, skip_errors=skip, timeout=timeout)
 
 
 def parse_options(step: InputStep, arguments: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:

@@ -33,9 +33,9 @@ import numpy as np
 from pdl.autograd import grad
 from pdl.dtype import as_dtype
 from pdl.errors import PdlError
+from pdl.limits import MOST_STEPS, limited
 from pdl.ops import base
 from pdl.ops.base import Op, Spec
-from pdl.ops.limit import step_limit
 from pdl.ops.listeners import observed
 from pdl.tensor import Tensor
 from pdl.testing import Case
@@ -292,7 +292,7 @@ def attempt(sample: Sample, guarded: Guarded, *, shown: bool = False) -> str:
         return "big"
     for guarded.at_end in (True, False):
         try:
-            with step_limit():
+            with limited(steps=MOST_STEPS):
                 base._quiet.run(op.run, tuple(map(guarded.copy, sample.inputs)))
         except PdlError as error:
             if shown:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from pdl.limits import check_time
 from pdl.program.ir import Program
 from pdl.program.passes.affine import fold_norms
 from pdl.program.passes.attention import fuse_attention, join_projections
@@ -43,6 +44,7 @@ PER_SHAPE: tuple[Pass, ...] = (fold_constants, make_chains, remove_dead)
 def run_passes(program: Program, passes: Sequence[Pass]) -> Program:
     """Apply passes in order, each followed by the verifier."""
     for each in passes:
+        check_time()
         each(program)
         verify(program, after=each.__name__)
     return program

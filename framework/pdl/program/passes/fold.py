@@ -12,6 +12,7 @@ import numpy as np
 
 from pdl.dims import symbolic
 from pdl.dtype import bfloat16
+from pdl.limits import check_time
 from pdl.ops.base import OPS, Identity, Op, _quiet
 from pdl.ops.broadcast import BroadcastTo
 from pdl.ops.cast import AsType
@@ -39,6 +40,7 @@ def compute_constant(node: Node, walk: Rewriter) -> dict[Value, Value] | None:
         return None
     if sum(v.nbytes for v in node.outputs) > max(SMALL, GROWTH * sum(v.nbytes for v in node.inputs if v is not None)):
         return None
+    check_time()
     made = _quiet.run(op.run, tuple(arrays))
     first = next((v for v in node.inputs if v is not None), None)
     return {out: walk.capture(np.array(array), first) for out, array in zip(node.outputs, made, strict=True)}
