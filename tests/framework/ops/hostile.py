@@ -1,11 +1,9 @@
 """Ops as an attacker would write them: the calls of all cases with attributes, shapes and values changed, each body
 run on arrays that end (or begin) at a page of memory that may not be touched.
 
-    python -m tests.framework.ops.hostile FIRST COUNT [one | ranges]
-
-tries the numbers from FIRST in children of this process and prints, as JSON, how often each outcome came and which
-numbers crashed or took too long; with `one` it shows what the number FIRST is and runs it here, with `ranges` it says
-what `beyond_ranges` finds.
+    python -m tests.framework.ops.hostile FIRST COUNT [one]    see tests.fuzzing
+    python -m tests.framework.ops.hostile FIRST COUNT [one] inputs    the same of `inputs_changed`
+    python -m tests.framework.ops.hostile ranges               what `beyond_ranges` finds
 """
 
 from __future__ import annotations
@@ -13,18 +11,14 @@ from __future__ import annotations
 import contextlib
 import copy
 import ctypes
-import faulthandler
 import functools
 import importlib
 import io
 import json
 import math
-import os
 import resource
-import select
-import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,8 +31,10 @@ from pdl.limits import MOST_STEPS, limited
 from pdl.ops import base
 from pdl.ops.base import Op, Spec
 from pdl.ops.listeners import observed
+from pdl.program.control import Assert
 from pdl.tensor import Tensor
 from pdl.testing import Case
+from tests.fuzzing import main, say
 
 SIZES = (0, 1, -1, 2, 3, -2, 5, 7, 16, 64, 100, 4096, 65536, 2**20, 2**31 - 1, 2**31, 2**40, 2**62, -(2**31), -(2**62))
 VALUES = (-1, -2, -100, 5, 100, 2**31 - 1, 2**31, 2**40, 2**62, -(2**62), 2**63 - 1, -(2**63))
@@ -46,7 +42,6 @@ FLOATS: tuple[Any, ...] = (0.0, 1.0, -1.0, 1e-308, 1e308, 1e39, {"float": "nan"}
 WORDS = ("", "x", "relu", "Relu", "gelu", "tanh", "sum", "mean", "linear", "nearest", "rows", "Add", "OneHot")
 DTYPES = ("float32", "float64", "int64", "int32", "uint8", "int8", "bool", "bfloat16")
 LARGE = 1 << 26  # bytes of an output that is not tried: time and memory, no fault
-SECONDS = 10.0  # for one number
 
 
 class Sample(NamedTuple):
@@ -213,6 +208,42 @@ def beyond_ranges() -> dict[str, str]:
     return found
 
 
+@functools.cache
+def inputs_changed() -> list[tuple[str, int, int, Any]]:
+    """Every input of the calls of every op changed in every way, one at a time: (op, call, input, change)."""
+    found: list[tuple[str, int, int, Any]] = []
+    for name, calls in samples().items():
+        for number, sample in enumerate(calls[:3]):
+            for i, x in enumerate(sample.inputs):
+                if x is None:
+                    found.append((name, number, i, "given"))
+                    continue
+                changes = [None, "first axis", "flat", *(DTYPES if x.dtype.kind != "c" else ())]
+                sizes = [(axis, size) for axis, n in enumerate(x.shape) for size in {0, 1, n + 1, 2 * n, 17} - {n}]
+                found += [(name, number, i, change) for change in (*changes, *sizes)]
+    return found
+
+
+def change_of(number: int) -> Sample:
+    """The call with this change."""
+    name, call, i, change = inputs_changed()[number]
+    attributes, inputs = samples()[name][call]
+    inputs = list(inputs)
+    x = inputs[i]
+    if x is None:
+        inputs[i] = np.ones((2, 3), np.float32)
+    elif change is None:
+        inputs[i] = None
+    elif isinstance(change, tuple):
+        axis, size = change
+        shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])
+        inputs[i] = np.resize(x, shape) if x.size else np.zeros(shape, x.dtype)
+    else:
+        shaped = {"first axis": x[None], "flat": x.reshape(-1)}
+        inputs[i] = shaped[change] if change in shaped else x.astype(as_dtype(change))
+    return Sample(copy.deepcopy(attributes), inputs)
+
+
 def _hostile_attributes(attributes: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The attributes with each number replaced by each of `SIZES`, and each list made shorter, longer, empty, reversed
     or of other things."""
@@ -299,102 +330,41 @@ def attempt(sample: Sample, guarded: Guarded, *, shown: bool = False) -> str:
                 say(repr(error))
             return "error"
         except Exception as error:
+            if isinstance(op, Assert) and isinstance(error, AssertionError):
+                return "error"
             if shown:
                 raise
-            return f"raw {type(error).__name__} in {sample.attributes['op']}"
+            return f"raw: {type(error).__name__} in {sample.attributes['op']}: {error}"
         finally:
             guarded.free()
     return "ran"
 
 
-# -- in children -------------------------------------------------------------------------------------------------------
-def _guard_allocations(guarded: Guarded) -> None:
-    """Outputs and scratch of op bodies come from `guarded`."""
+# -- as a module -------------------------------------------------------------------------------------------------------
+def guard_allocations() -> Guarded:
+    """Outputs and scratch of op bodies come from what is returned."""
+    guarded = Guarded()
     for name, module in list(sys.modules.items()):
         if (
             name.startswith("pdl.ops.")
             and getattr(getattr(module, "empty", None), "__module__", "") == "pdl.kernels.memory"
         ):
             module.empty = guarded.empty  # type: ignore[attr-defined]
+    return guarded
 
 
-def _child(numbers: range, out: int, run: Callable[[int], str]) -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    for number in numbers:
-        os.write(out, f"{run(number)}\n".encode())
-    os._exit(0)
-
-
-def try_all(first: int, count: int, run: Callable[[int], str]) -> dict[str, Any]:
-    """Outcomes of the numbers, run in children: how often each came ("counts"), which numbers "crashed" and by which
-    signal, and which "hung"."""
-    counts: dict[str, int] = {}
-    faults: dict[str, list[Any]] = {"crashed": [], "hung": []}
-    number, end = first, first + count
-    while number < end:
-        read, write = os.pipe()
-        child = os.fork()
-        if child == 0:
-            os.close(read)
-            with contextlib.suppress(BaseException):
-                _child(range(number, end), write, run)
-            os._exit(99)
-        os.close(write)
-        number, ended = _follow(read, number, counts)
-        os.close(read)
-        if not ended:
-            os.kill(child, signal.SIGKILL)
-            faults["hung"].append(number)
-            number += 1
-        status = os.waitpid(child, 0)[1]
-        if ended and number < end:
-            faults["crashed"].append(
-                [number, os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)]
-            )
-            number += 1
-    return {"counts": dict(sorted(counts.items())), **faults}
-
-
-def _follow(read: int, number: int, counts: dict[str, int]) -> tuple[int, bool]:
-    """Count a child's outcomes; the number it stopped at, and whether it ended (else one took too long)."""
-    rest = b""
-    while True:
-        if not select.select([read], [], [], SECONDS)[0]:
-            return number, False
-        data = os.read(read, 1 << 16)
-        if not data:
-            return number, True
-        *lines, rest = (rest + data).split(b"\n")
-        for line in lines:
-            counts[line.decode()] = counts.get(line.decode(), 0) + 1
-        number += len(lines)
-
-
-def say(*lines: Any) -> None:
-    """Write lines to standard output."""
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
-    sys.stdout.flush()
-
-
-def main(first: int, count: int, mode: str) -> None:
-    """See the module."""
-    samples()
-    guarded = Guarded()
-    _guard_allocations(guarded)
-    if mode == "ranges":
-        return say(json.dumps(beyond_ranges()))
-    if mode == "one":
-        faulthandler.enable()
-        sample = sample_of(first)
-        shown = [None if x is None else (x.shape, x.dtype.name, x.reshape(-1)[:6].tolist()) for x in sample.inputs]
-        say(json.dumps(sample.attributes), *shown)
-        say(attempt(sample, guarded, shown=True))
-        return None
-    return say(json.dumps(try_all(first, count, lambda number: attempt(sample_of(number), guarded))))
+def show(sample: Sample, guarded: Guarded) -> None:
+    """Print a call, and what comes of it."""
+    shown = [None if x is None else (x.shape, x.dtype.name, x.reshape(-1)[:6].tolist()) for x in sample.inputs]
+    say(json.dumps(sample.attributes), *shown)
+    say(attempt(sample, guarded, shown=True))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), (*sys.argv[3:], "")[0])
+    samples()
+    if "ranges" in sys.argv:
+        say(json.dumps(beyond_ranges()))
+    else:
+        memory = guard_allocations()
+        made = change_of if "inputs" in sys.argv else sample_of
+        main(lambda number: attempt(made(number), memory), lambda number: show(made(number), memory))

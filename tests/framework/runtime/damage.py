@@ -1,21 +1,18 @@
-"""Damaged bundles by the number: `python -m tests.framework.runtime.damage FIRST COUNT [--memory GIB]`.
+"""Bundles by the number, most of them damaged: each must be refused with a pdl error, or run.
 
-Each number is one bundle made from a good one by one kind of damage. It must be refused with a pdl error, or run. The
-process is the unit of the test: it must not crash, hang, or want more memory than it is given.
+    python -m tests.framework.runtime.damage FIRST COUNT [one] [chains | FOLDER]    see tests.fuzzing
+
+damages bundles of the nets in `made`; with `chains` bundles of ops in a row (`tests.framework.runtime.chains`), as they
+are or damaged; with a FOLDER those in it, which `tests.framework.runtime.exported` has written.
 """
 
 from __future__ import annotations
 
-import argparse
-import faulthandler
 import json
-import resource
 import sys
-import time
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,8 +20,10 @@ import pdl
 from pdl.errors import PdlError
 from pdl.onnx import graph
 from pdl.runtime import archive, weights
-from tests.framework.runtime import made
+from pdl.runtime.bench import random_inputs
+from tests.framework.runtime import exported, made
 from tests.framework.runtime.test_bundle import contents, rehashed
+from tests.fuzzing import main, say
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (11, 13, 3), dtype=np.uint8)
 VALUES: list[Any] = [
@@ -79,6 +78,8 @@ def edit_weights(rng: np.random.Generator, data: bytes) -> bytes:
     """Numbers of the weights, hashed anew: NaN, infinities and indices among them."""
     members = contents(data)
     arrays = {k: v.copy() for k, v in weights.from_bytes(memoryview(members["weights.safetensors"]), "x", "w").items()}
+    if not arrays:
+        return edit_header(rng, data)
     name = str(rng.choice(sorted(arrays)))
     flat = arrays[name].reshape(-1).view(np.uint8) if arrays[name].dtype.kind != "b" else arrays[name].reshape(-1)[:0]
     for at in rng.integers(0, max(1, flat.size), 8):
@@ -176,7 +177,7 @@ def mutate(rng: np.random.Generator, tree: Any) -> None:
 def edit_vocabulary(rng: np.random.Generator, data: bytes) -> bytes:
     """Bytes of a vocabulary, or of labels, hashed anew."""
     members = contents(data)
-    part = "vocabularies/items.txt" if "vocabularies/items.txt" in members else "labels.txt"
+    part = next((name for name in sorted(members) if name.startswith("vocabularies/")), "labels.txt")
     changed = bytearray(members[part]) or bytearray(b"x")
     for at in rng.integers(0, len(changed), rng.integers(1, 4)):
         changed[at] = int(rng.choice([10, 92, 13, 255, rng.integers(256)]))
@@ -191,68 +192,77 @@ KINDS: list[Damage] = [
 ]  # fmt: skip
 
 
-FUZZED = (*sorted(made.NETS), "graph", "rows", "sessions")
+SECONDS = 5.0  # that a session may take for anything; the rest of what a number has is for all else
 
 
-def good(name: str) -> bytes:
+class Good(NamedTuple):
+    """A bundle without fault, what its pipeline takes, and what its program takes where that is not made up."""
+
+    data: bytes
+    items: Sequence[Any] = ()
+    given: dict[str, np.ndarray] | None = None
+
+
+def good(name: str) -> Good:
     """A bundle of this name, with a pipeline: of images, of rows, and with the steps of a suite."""
     if name == "sessions":
         session = {"step": "session", "vocabulary": "items", "max_length": 5}
-        return made.ranking(session, {"step": "top_names", "vocabulary": "items", "k": 3, "exclude": "items"})
-    return made.rows() if name == "rows" else made.whole(name)
+        top = {"step": "top_names", "vocabulary": "items", "k": 3, "exclude": "items"}
+        return Good(made.ranking(session, top), ["apple,eggs"])
+    return Good(made.rows(), [{"items": "apple,eggs"}]) if name == "rows" else Good(made.whole(name), [IMAGE])
 
 
-def damaged(number: int) -> bytes:
-    """The bundle of a number."""
+NETS = (*sorted(made.NETS), "graph", "rows", "sessions")
+
+
+def of_nets(number: int) -> Good:
+    """A damaged bundle of the nets in `made`."""
+    return _damaged(number, [good(name) for name in NETS])
+
+
+def of_chains(number: int) -> Good:
+    """Ops in a row; every second one is damaged."""
+    from tests.framework.runtime.chains import chained
+
     rng = np.random.default_rng(number)
-    names = FUZZED
-    data = good(names[number % len(names)])
-    return KINDS[number // len(names) % len(KINDS)](rng, data)
+    data, given = chained(rng)
+    edit = [edit_json("program.json"), edit_attribute, edit_header, edit_weights][rng.integers(4)]
+    return Good(edit(rng, data) if number % 2 and (given or edit is not edit_weights) else data, (), given)
 
 
-def attempt(data: bytes) -> str:
-    """What became of a bundle: "refused", or "ran"; anything but a pdl error is raised."""
+def of_folder(folder: Path) -> Callable[[int], Good]:
+    """Damaged bundles of those in a folder."""
+    known = [Good(file.read_bytes(), exported.items_of(file)) for file in sorted(folder.glob("*.pdl"))]
+    return lambda number: _damaged(number, known)
+
+
+def _damaged(number: int, known: Sequence[Good]) -> Good:
+    rng = np.random.default_rng(number)
+    chosen = known[number % len(known)]
+    kind = KINDS[number // len(known) % len(KINDS)]
+    return chosen._replace(data=kind(rng, chosen.data))
+
+
+def attempt(bundle: Good, *, shown: bool = False) -> str:
+    """What became of a bundle: "refused", "ran", or "raw ..." for an exception that is not pdl's own."""
     try:
-        session = pdl.runtime.load(data, memory=1 << 26)
-        if session.pipeline is not None:
-            item: Any = {"image": IMAGE, "row": {"items": "apple,eggs"}}.get(session.pipeline.input.takes, "apple,eggs")
-            session(item)
-        else:
-            shapes = {p.name: (2, *map(int, p.shape[1:])) if p.shape else () for p in session.inputs}
-            session.run({p.name: np.ones(shapes[p.name], p.dtype) for p in session.inputs})
-    except PdlError:
+        session = pdl.runtime.load(bundle.data, memory=1 << 26, timeout=SECONDS)
+        if session.pipeline is not None and bundle.items:
+            session.batch(bundle.items)
+        session.run(random_inputs(session, 1, {}) if bundle.given is None else bundle.given)
+    except PdlError as error:
+        if shown:
+            say(repr(error))
         return "refused"
+    except Exception as error:
+        if shown:
+            raise
+        return f"raw: {type(error).__name__}: {error}"
     return "ran"
 
 
-def main() -> None:
-    """Try a range of numbers; the last line on standard output is the outcome as JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("first", type=int)
-    parser.add_argument("count", type=int)
-    parser.add_argument("--memory", type=float, default=4.0, help="GiB of address space beyond what importing took")
-    args = parser.parse_args()
-    faulthandler.enable()
-    graph.MOST_STEPS = 20_000  # damaged counts of turns end at the limit of steps; a lower one ends them sooner
-    for name in FUZZED:
-        assert attempt(good(name)) == "ran"
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    limit = used + int(args.memory * 2**30)
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    outcomes: Counter[str] = Counter()
-    slowest = (0.0, 0)
-    for number in range(args.first, args.first + args.count):
-        sys.stderr.write(f"{number}\n")
-        data = damaged(number)
-        faulthandler.dump_traceback_later(30, exit=True)  # a hang
-        begin = time.perf_counter()
-        outcomes[attempt(data)] += 1
-        slowest = max(slowest, (time.perf_counter() - begin, number))
-        faulthandler.cancel_dump_traceback_later()
-    held = Path("/proc/self/status").read_text().split("VmHWM:")[1]  # ru_maxrss would count the parent's memory, too
-    peak = int(held.split()[0]) / 1024
-    sys.stdout.write(json.dumps({**outcomes, "slowest": slowest, "peak_mib": peak}) + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    graph.MOST_STEPS = 20_000  # damaged counts of turns end at the limit of steps; a lower one ends them sooner
+    words = [word for word in sys.argv[3:] if word != "one"]
+    case = of_nets if not words else of_chains if words == ["chains"] else of_folder(Path(words[0]))
+    main(lambda number: attempt(case(number)), lambda number: say(attempt(case(number), shown=True)))

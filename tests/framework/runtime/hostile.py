@@ -8,14 +8,13 @@ loads and runs each in a child of this process and prints, as JSON, what came of
 from __future__ import annotations
 
 import json
-import sys
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pdl.errors import DataError, PdlError
 from pdl.runtime import bundle, load
-from tests.framework.ops.hostile import try_all
+from tests.fuzzing import say, try_all
 
 HIGH, LOW = 2**63 - 1, -(2**31)
 F = np.float32
@@ -148,12 +147,12 @@ def outcome(number: int) -> str:
     data, given = list(BUNDLES.values())[number].packed()
     try:
         load(data).run(given)
-    except DataError as error:
-        return f"DataError: {error}".replace("\n", " ")
+    except DataError:
+        return "DataError"
     except PdlError as error:
         return f"{type(error).__name__}: {error}"
     return "ran"
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(try_all(0, len(BUNDLES), outcome)))
+    say(json.dumps(try_all(0, len(BUNDLES), outcome)))

@@ -2,34 +2,45 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from tests.framework.runtime.damage import NETS, attempt, good
+from tests.fuzzing import PARTS, require_clean, said_by
+
+MODULE = "tests.framework.runtime.damage"
 
 
-def attempts(first: int, count: int) -> dict[str, float]:
-    """Outcomes of so many damaged bundles, tried in a process of their own."""
-    command = [sys.executable, "-m", "tests.framework.runtime.damage", str(first), str(count)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    tail = done.stderr[-3000:]
-    assert done.returncode == 0, f"number {tail.split()[-1] if tail else first}: {tail}"
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    assert found.get("refused", 0) + found.get("ran", 0) == count
-    return found
+@pytest.mark.parametrize("name", NETS)
+def test_good_bundles_run(name: str) -> None:
+    assert attempt(good(name)) == "ran"
 
 
-def test_some_damaged_bundles() -> None:
-    found = attempts(0, 90)
-    assert found["refused"] > 45
+@pytest.mark.parametrize(("words", "least"), [((), 45), (("chains",), 10)])
+def test_some_damaged_bundles(words: tuple[str, ...], least: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PDL_FUZZ_SEED", "0")
+    found = require_clean(MODULE, 90, 0, *words)
+    assert found["refused"] > least
     assert found["ran"] > 0
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(1000, 3000, 500))
-def test_two_thousand_damaged_bundles(first: int) -> None:
-    assert attempts(first, 500)["refused"] > 250
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("words", [(), ("chains",)])
+def test_many_damaged_bundles(words: tuple[str, ...], part: int) -> None:
+    """Other numbers every day."""
+    assert require_clean(MODULE, 2000, part, *words)["ran"] > 100
+
+
+@pytest.fixture(scope="session")
+def suites_bundles(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bundles")
+    said_by("tests.framework.runtime.exported", str(folder), patience=1800)
+    return folder
+
+
+@pytest.mark.slow
+def test_damaged_bundles_of_every_suite(suites_bundles: Path) -> None:
+    """Other numbers every day."""
+    assert require_clean(MODULE, 5000, 0, str(suites_bundles))["refused"] > 2500
