@@ -1,7 +1,8 @@
 """The only place that prints. Results go to standard output, everything else to standard error.
 
 On a terminal tables fit its width: prose is broken between words, names and numbers are not broken at all; elsewhere
-every row is one line. A reader that closes the pipe ends the program quietly.
+every row is one line. A reader that closes the pipe ends the program quietly. Names and texts may be a
+stranger's: what a terminal would obey in them is shown (`\\x1b`) instead.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json as _json
 import math
 import os
+import re
 import shutil
 import sys
 import time
@@ -17,6 +19,15 @@ from itertools import zip_longest
 from typing import Any, TextIO
 
 CLOSED_PIPE = 141  # what a shell reports for a program that wrote to a pipe nobody reads
+
+
+#: what terminals obey: control characters but line breaks and tabs, and marks that change the direction of writing
+_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def shown(text: str) -> str:
+    """Text with what a terminal would obey written out: `\\x1b[2J` clears no screen."""
+    return _OBEYED.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def out(text: str) -> None:
@@ -36,12 +47,14 @@ def note(text: str) -> None:
 
 def json(value: Any) -> None:
     """One line of JSON. Numbers that JSON lacks (NaN, infinity) become null."""
-    out(_json.dumps(_jsonable(value), ensure_ascii=False, allow_nan=False))
+    text = _json.dumps(_jsonable(value), ensure_ascii=False, allow_nan=False)
+    out(_OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text))  # as JSON writes it
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str = "") -> None:
     """Rows under column names; numbers are aligned right. Columns that a terminal has no room for come in a further
     table below, with the first column again."""
+    columns = [_one_line(name) for name in columns]
     texts = [[cell(value) for value in row] for row in rows]
     right = [bool(texts) and all(_is_number(row[i]) for row in texts) for i in range(len(columns))]
     lines = list(columns), *texts
@@ -75,7 +88,7 @@ def working(text: str) -> None:
     """
     if sys.stderr.isatty():
         width = shutil.get_terminal_size().columns - 1
-        _quietly(lambda: (sys.stderr.write(f"\r\x1b[K{text[:width]}"), sys.stderr.flush()))
+        _quietly(lambda: (sys.stderr.write(f"\r\x1b[K{_one_line(text)[:width]}"), sys.stderr.flush()))
 
 
 def sign(mark: str, plain: str) -> str:
@@ -88,12 +101,16 @@ def sign(mark: str, plain: str) -> str:
 
 
 def cell(value: Any) -> str:
-    """A value in a table: floats with four significant places, None as a dash."""
+    """A value in a table, on one line: floats with four significant places, None as a dash."""
     if value is None:
         return "-"
     if isinstance(value, float):
         return f"{value:.4f}" if 1e-3 <= abs(value) < 1e5 or value == 0 else f"{value:.4g}"
-    return str(value)
+    return _one_line(str(value))
+
+
+def _one_line(text: str) -> str:
+    return shown(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def progress(name: str, done: int, total: int) -> None:
@@ -129,10 +146,10 @@ class _Transfer:
         if self.first < 0:
             self.first = done
             if not self.alive:
-                _quietly(lambda: sys.stderr.write(f"fetching {self.name} ({size(self.total)})\n"))
+                _quietly(lambda: sys.stderr.write(f"fetching {shown(self.name)} ({size(self.total)})\n"))
         if self.alive and now - self.shown >= 0.1:
             self.shown = now
-            _quietly(lambda: sys.stderr.write(f"\r\x1b[K{self.line(done, now)}"))
+            _quietly(lambda: sys.stderr.write(f"\r\x1b[K{shown(self.line(done, now))}"))
             _quietly(sys.stderr.flush)
 
     def line(self, done: int, now: float) -> str:
@@ -179,7 +196,7 @@ def silence() -> None:
 def _write(stream: TextIO, text: str) -> None:
     _settle()
     encoding = stream.encoding or "utf-8"
-    _quietly(lambda: stream.write(text.encode(encoding, "replace").decode(encoding) + "\n"))
+    _quietly(lambda: stream.write(shown(text).encode(encoding, "replace").decode(encoding) + "\n"))
 
 
 def _quietly(write: Callable[[], object]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import http.client
+import io
 import re
 import socket
 import ssl
@@ -39,12 +40,17 @@ _HEADWAY = 1 << 20  # bytes that make up for a failed attempt
 class Patience:
     """How long a server is waited for: seconds without a byte, attempts in a row that bring little, seconds before the
     second attempt (then twice as many, and so on), and the most that a server may ask to wait (Retry-After).
+
+    In `stall` seconds an answer must begin, and in any `stall` seconds after that bring `slowest` bytes a second. All
+    attempts together may take `begin` seconds and what the file takes at `slowest`.
     """
 
     stall: float = 30.0
     attempts: int = 4
     pause: float = 0.5
     longest: float = 20.0
+    slowest: float = 4096.0
+    begin: float = 300.0
 
 
 class Failed(DataError):
@@ -65,6 +71,7 @@ def download(url: str, part: Path, entry: Entry, progress: Progress, patience: P
     """
     fetch = _Fetch(url, part, entry, progress, patience)
     left, best = patience.attempts, fetch.have()
+    deadline = time.monotonic() + patience.begin + entry.bytes / patience.slowest
     while True:
         try:
             return fetch.attempt()
@@ -73,6 +80,9 @@ def download(url: str, part: Path, entry: Entry, progress: Progress, patience: P
             left, best = (patience.attempts if further else left) - 1, max(best, fetch.have())
             if left <= 0:
                 raise Failed(f"{problem} ({patience.attempts} attempts)") from None
+            if time.monotonic() > deadline:
+                kept = f"{fetch.have()} of {entry.bytes} bytes are kept for another time"
+                raise Failed(f"{problem}; all attempts together take too long, {kept}") from None
             pause = patience.pause * 2 ** (patience.attempts - left - 1)
             time.sleep(min(max(pause, problem.wait or 0), patience.longest))
 
@@ -123,7 +133,7 @@ class _Fetch:
             own = self.credentials if _origin(url) == _origin(self.url) else {}
             request = urllib.request.Request(url, headers=headers | own)
             try:
-                return _opener().open(request, timeout=self.patience.stall)
+                return _opener(self.patience, self.entry.bytes).open(request, timeout=self.patience.stall)
             except urllib.error.HTTPError as error:
                 with error:
                     url = self._redirected(url, error)
@@ -216,15 +226,98 @@ def _target(url: str, location: str) -> str:
     return target
 
 
-def _opener() -> urllib.request.OpenerDirector:
+class _Paced(io.RawIOBase):
+    """What comes from a server, in time and of bounded length: http.client would read heads and trailers without end.
+
+    A head comes within `stall` seconds; from then on every `stall` seconds bring `slowest` bytes each. In all there may
+    be `most` bytes: the file and what is written around it.
+    """
+
+    def __init__(self, sock: Any, patience: Patience, most: int) -> None:
+        self.sock, self.raw, self.patience, self.left = sock, sock.makefile("rb", buffering=0), patience, most
+        self.came, self.until, self.body = 0, time.monotonic() + patience.stall, False
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        """What `http.client` wants of a socket."""
+        return io.BufferedReader(self)
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def readinto(self, into: Any) -> int:
+        """The next bytes, as many as there are."""
+        now, least = time.monotonic(), self.patience.slowest * self.patience.stall
+        if now >= self.until:
+            if not self.body:
+                raise _Slow(f"gave no answer in {self.patience.stall:g} s")
+            if self.came < least:
+                raise _Slow(f"sent {self.came} bytes in {self.patience.stall:g} s, fewer than {least:.0f}")
+            self.came, self.until = 0, now + self.patience.stall
+        self.sock.settimeout(max(0.001, self.until - now if not self.body else self.patience.stall))
+        count = int(self.raw.readinto(into) or 0)
+        self.came, self.left = self.came + count, self.left - count
+        if self.left < 0:
+            raise Failed("sends more around the file than it takes itself: headers or trailers without an end")
+        return count
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self.raw.close()
+        super().close()
+
+
+class _Slow(TimeoutError):
+    """A server that sends, but too little."""
+
+
+def _response(patience: Patience, most: int) -> type[http.client.HTTPResponse]:
+    """The class of answers that are read through `_Paced`."""
+
+    class Response(http.client.HTTPResponse):
+        def __init__(self, sock: Any, *arguments: Any, **options: Any) -> None:
+            self.pace = _Paced(sock, patience, most)
+            super().__init__(self.pace, *arguments, **options)  # type: ignore[arg-type]  # it makes a file of it
+
+        def begin(self) -> None:
+            """Read the head."""
+            super().begin()
+            pace = self.pace
+            pace.body, pace.came, pace.until = True, 0, time.monotonic() + patience.stall
+
+    return Response
+
+
+def _opener(patience: Patience, size: int) -> urllib.request.OpenerDirector:
     """http and https, by the proxies of the environment; no other scheme, and redirections are not followed unseen."""
+    response = _response(patience, 8 * size + _HEADWAY)  # chunks may be as short as a byte, with a line each
+
+    class Http(urllib.request.HTTPHandler):
+        def http_open(self, request: Any) -> Any:
+            """An http connection."""
+            return self.do_open(_connection(http.client.HTTPConnection, response), request)
+
+    class Https(urllib.request.HTTPSHandler):
+        def https_open(self, request: Any) -> Any:
+            """An https connection, with the certificates of this machine."""
+            return self.do_open(_connection(http.client.HTTPSConnection, response), request)
+
     opener = urllib.request.OpenerDirector()
     for handler in (
-        urllib.request.ProxyHandler(), urllib.request.HTTPHandler(), urllib.request.HTTPSHandler(),
+        urllib.request.ProxyHandler(), Http(), Https(),
         urllib.request.HTTPErrorProcessor(), urllib.request.HTTPDefaultErrorHandler(), urllib.request.UnknownHandler(),
     ):  # fmt: skip
         opener.add_handler(handler)
     return opener
+
+
+def _connection(kind: Any, response: type[http.client.HTTPResponse]) -> Any:
+    def made(*arguments: Any, **options: Any) -> Any:
+        connection = kind(*arguments, **options)
+        connection.response_class = response
+        return connection
+
+    return made
 
 
 def _unreachable(url: str, reason: Any, patience: Patience) -> Exception:
@@ -243,6 +336,8 @@ def _unreachable(url: str, reason: Any, patience: Patience) -> Exception:
 
 
 def _broken(error: BaseException, patience: Patience) -> str:
+    if isinstance(error, _Slow):
+        return str(error)
     if isinstance(error, TimeoutError):
         return f"sent nothing for {patience.stall:g} s"
     said = getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import keyword
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -380,6 +381,46 @@ def test_json_has_no_nan(capsys: Capture) -> None:
 
     style.json({"a": float("nan"), "b": np.float32(1.5), "c": (np.arange(2), Path("x"))})
     assert json.loads(capsys.readouterr().out) == {"a": None, "b": 1.5, "c": [[0, 1], "x"]}
+
+
+HOSTILE = "cat\x1b[2J\x1b]0;owned\x07\r\x08\x7f\x9b31m\u202etac"
+SHOWN = r"cat\x1b[2J\x1b]0;owned\x07\r\x08\x7f\x9b31m\u202etac"
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_what_a_terminal_would_obey_is_shown(terminal: bool, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(sys.stdout), "isatty", lambda self: terminal, raising=False)
+    style.out(HOSTILE)
+    style.error(HOSTILE)
+    style.note(f"two\nlines\t{HOSTILE}")
+    style.table(["name", HOSTILE], [[HOSTILE, 1], [f"{HOSTILE}\nnext", 2]], title=HOSTILE)
+    style.pairs([("label", HOSTILE)], title=HOSTILE)
+    style.traceback(DataError(HOSTILE))
+    out, err = capsys.readouterr()
+    assert SHOWN in out
+    assert SHOWN in err
+    assert f"two\nlines\t{SHOWN}" in err
+    said = re.sub(r"\x1b\[[\d;]*m|\n|\t", "", out + err)  # rich's own colours
+    assert not [sign for sign in said if ord(sign) < 32 or 126 < ord(sign) < 160 or sign == "\u202e"]
+
+
+def test_json_is_json_whatever_a_name_holds(capsys: Capture) -> None:
+    style.json({HOSTILE: HOSTILE})
+    said = capsys.readouterr().out
+    assert json.loads(said) == {HOSTILE: HOSTILE}
+    assert said.rstrip("\n").isprintable()
+
+
+def test_no_command_hands_escapes_to_the_terminal(tmp_path: Path, capsys: Capture) -> None:
+    folder = tmp_path / "a\x1b[2J"
+    folder.mkdir()
+    (folder / "recipe.yaml").write_text("model: {_target_: !x }\n")
+    given = [["config", "check", "-c", f"{folder}/recipe.yaml"], ["info", str(folder)], ["x\x1b[2J"]]
+    for words in given:
+        assert main(words) != 0
+        out, err = capsys.readouterr()
+        assert "\x1b" not in out + err
+        assert r"\x1b[2J" in out + err
 
 
 def test_a_short_run_does_not_go_on_as_a_whole_one(recipe: str, capsys: Capture) -> None:

@@ -133,3 +133,14 @@ def raw(text: bytes) -> Answer:
 def silent(request: Request) -> None:
     """Takes the request and says nothing until the gate opens."""
     request.server.gate.wait()
+
+
+def endless(begin: bytes, piece: bytes, pause: float = 0.0) -> Answer:
+    """Says `begin` and then `piece` again and again, `pause` seconds apart, until nobody listens."""
+
+    def answer(request: Request) -> None:
+        request.wfile.write(begin)
+        while not request.server.gate.wait(pause):
+            request.wfile.write(piece)
+
+    return answer

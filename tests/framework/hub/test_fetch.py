@@ -27,6 +27,7 @@ from tests.framework.hub.server import (
     Server,
     chunked,
     cut,
+    endless,
     held,
     lie,
     raw,
@@ -183,6 +184,43 @@ def test_a_stall_without_end(server: Server, offer: Offer, cache: Path) -> None:
         hub.resolve("demo/net", patience=HASTY)
     assert [path.stat().st_size for path in cache.rglob(f"*{store.PART}")] == [100]
     assert files(cache) == {}
+
+
+OK, CHUNKS = b"HTTP/1.1 200 OK\r\n", b"Transfer-Encoding: chunked\r\n\r\n"
+LENGTH = f"Content-Length: {N}\r\n\r\n".encode()
+LATE, LITTLE = r"(gave no answer in|sent nothing for) 0\.2 s", r"sent \d+ bytes in 0\.2 s, fewer than 819"
+#: what never ends, quickly or a few bytes at a time -> what is said
+ENDLESS: dict[str, tuple[Answer, str]] = {
+    "go on": (endless(b"", b"HTTP/1.1 100 Continue\r\n\r\n"), f"trailers without an end|{LATE}|{LITTLE}"),
+    "go on, slowly": (endless(b"", b"HTTP/1.1 100 Continue\r\n\r\n", 0.01), LATE),
+    "headers": (endless(OK, b"X: " + b"x" * 60_000 + b"\r\n"), f"broke off the connection|headers or trailers|{LATE}"),
+    "a header, slowly": (endless(OK + b"X: ", b"x", 0.01), LATE),
+    "headers, slowly": (endless(OK, b"X: x\r\n", 0.01), LATE),
+    "a status, slowly": (endless(b"HTTP/1.1 200 ", b"O", 0.01), LATE),
+    "bytes, slowly": (endless(OK + LENGTH, b"x", 0.01), LITTLE),
+    "chunks, slowly": (endless(OK + CHUNKS, b"1\r\nx\r\n", 0.01), LITTLE),
+    "a chunk's length": (endless(OK + CHUNKS + b"1", b";x" * 1000), f"broke off|without an end|{LITTLE}"),
+    "trailers": (endless(OK + CHUNKS + b"0\r\n", b"X: x\r\n" * 1000), f"trailers without an end|{LATE}|{LITTLE}"),
+    "trailers, slowly": (endless(OK + CHUNKS + b"0\r\n", b"X: x\r\n", 0.01), LITTLE),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_answers_without_an_end(name: str, server: Server, offer: Offer, cache: Path) -> None:
+    answer, says = ENDLESS[name]
+    server.answers["/file"] = [answer]
+    offer(sources=[{"url": f"{server.url}/file"}])
+    with pytest.raises(DataError, match=says):
+        hub.resolve("demo/net", patience=HASTY)
+    assert files(cache) == {}
+
+
+def test_all_attempts_together_have_an_end(server: Server, offer: Offer) -> None:
+    """A server that brings a little more each time would be waited for again and again."""
+    server.answers["/file"] = [cut(CONTENT, 100)]
+    offer(sources=[{"url": f"{server.url}/file"}])
+    with pytest.raises(DataError, match=f"all attempts together take too long, 100 of {N} bytes are kept"):
+        hub.resolve("demo/net", patience=Patience(attempts=9, pause=0.0, slowest=1e12, begin=0.0))
 
 
 def test_an_answer_without_end_is_cut_off(server: Server, offer: Offer) -> None:

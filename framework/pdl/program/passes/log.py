@@ -19,4 +19,5 @@ def wanted() -> bool:
 def log(program: Program, text: str) -> None:
     """Say what a pass did to `program`."""
     if wanted():
-        sys.stderr.write(f"plan {program.name}: {text}\n")
+        said = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in f"plan {program.name}: {text}")
+        sys.stderr.write(f"{said}\n")  # names may be a stranger's
