@@ -333,8 +333,9 @@ def test_init_writes_a_recipe_that_trains(photos: Path, tmp_path: Path, monkeypa
     [
         ("photo", 64, "begins with the weights of cv/mobilenet_v2_imagenet"),
         ("drawn", 64, "RandomCrop, size: 128"),
-        ("photo", 32, "ResNet-20 from random weights"),
-        ("offline", 64, "PDL_OFFLINE is set"),
+        ("photo", 32, "Resize, size: 96"),
+        ("offline", 64, "pdl_cv.MobileNetV3"),
+        ("offline", 32, "pdl_cv.CifarResNet"),
     ],
 )
 def test_init_chooses_by_what_the_images_are(
@@ -354,7 +355,8 @@ def test_init_chooses_by_what_the_images_are(
     text = init.write_recipe(tmp_path)
     assert said in text
     assert ("RandomHorizontalFlip" in text) == (kind != "drawn")
-    assert ("pretrained: cv/mobilenet_v2_imagenet" in text) == (side > 48 and kind != "offline")
+    assert ("pretrained: cv/mobilenet_v2_imagenet" in text) == (kind != "offline")
+    assert ("PDL_OFFLINE is set" in text) == (kind == "offline")
 
 
 def test_the_model_of_a_run_is_restored_without_drawing_weights() -> None:

@@ -16,7 +16,7 @@ from pdl.hub import obtainable
 from pdl_cv.data.folder import SPLIT_FOLDERS, ImageFolder
 
 LOOKED_AT = 64  # pictures whose size and colours are looked at
-SMALL = 48  # pixels: up to here a network for small pictures is chosen
+SMALL = 48  # pixels: up to here images are small
 SPLITS = ("train", "val", "test")
 CUT = "{train: 0.8, val: 0.1, test: 0.1}"
 PRETRAINED = "cv/mobilenet_v2_imagenet"  # of photographs
@@ -50,10 +50,10 @@ class Plan:
 def write_recipe(data: Path) -> str:
     """The text of a recipe that trains on the class folders in `data`.
 
-    Split folders are used as they are, the rest is cut by ratio. Images larger than 48 pixels are learned by a net that
-    begins with the weights of ImageNet, where these are here or can be fetched; else, and for smaller ones, by a net
-    that learns from a few hundred images. Size of the input, augmentation, batch size and epochs follow from what the
-    images are. Raises DataError for a folder that cannot be used.
+    Split folders are used as they are, the rest is cut by ratio. The net begins with the weights of ImageNet, where
+    these are here or can be fetched; else it is one that learns from a few hundred images. Size of the input,
+    augmentation, batch size and epochs follow from what the images are. Raises DataError for a folder that cannot be
+    used.
     """
     have = {split: any((data / name).is_dir() for name in SPLIT_FOLDERS[split]) for split in SPLITS}
     ratios = _ratios(have)
@@ -77,6 +77,7 @@ def write_recipe(data: Path) -> str:
         *(line for split in SPLITS for line in _split(data, split, have, ratios, plan.gray)),
         *_transforms(looks, plan),
         f"  batch_size: {batch_size(count)}",
+        "  eval_batch_size: 64",
         "  workers: 2",
         f"optim: {{{plan.optim}}}",
         f"train: {{epochs: {int(np.clip(round(plan.seen / count), *plan.epochs))}}}",
@@ -90,20 +91,23 @@ def batch_size(samples: int) -> int:
 
 
 def planned(looks: Looks) -> Plan:
-    """The net and its settings."""
-    if looks.side <= SMALL:
-        size, kind = 32 if looks.side > 24 else 28, "in_channels: 1, " if looks.gray else ""
-        why = f"ResNet-20 from random weights: nets of ImageNet are for images of more than {SMALL} pixels."
-        model = f"_target_: pdl_cv.CifarResNet, {kind}depth: 20"
-        return Plan(model, "lr: 2.0e-3", size, 60_000, (10, 100), looks.gray, why)
+    """The net and its settings. Of 500 images of Fashion-MNIST, 28 pixels a side, MobileNetV2 from ImageNet learns more
+    at 96 pixels (0.836 on others in 8 epochs) than ResNet-20 from random weights (0.760 in 20)."""
+    small, kind = looks.side <= SMALL, "in_channels: 1, " if looks.gray else ""
     problem = obtainable(PRETRAINED)
     if problem is None:
         why = f"It begins with the weights of {PRETRAINED}; model.pretrained=null learns from random ones (longer)."
         model = f"_target_: pdl_cv.MobileNetV2, pretrained: {PRETRAINED}"
-        return Plan(model, "lr: 3.0e-4", 128, 5_000, (6, 30), False, why)
+        size, seen = (96, 5_000) if small else (128, 4_500)
+        return Plan(model, "lr: 3.0e-4", size, seen, (6, 40), False, why)
     why = f"From random weights: {problem}. Then `pdl init` again: far fewer images are enough."
-    model = f"_target_: pdl_cv.MobileNetV3, {'in_channels: 1, ' if looks.gray else ''}size: small"
-    return Plan(model, "lr: 2.0e-3", 96, 20_000, (10, 100), looks.gray, why)
+    if small:
+        size = 32 if looks.side > 24 else 28
+        return Plan(f"_target_: pdl_cv.CifarResNet, {kind}depth: 20", "lr: 2.0e-3", size, 30_000, (10, 100),
+                    looks.gray, why)  # fmt: skip
+    return Plan(
+        f"_target_: pdl_cv.MobileNetV3, {kind}size: small", "lr: 2.0e-3", 96, 20_000, (10, 100), looks.gray, why
+    )
 
 
 def look(train: ImageFolder) -> Looks:

@@ -51,5 +51,9 @@ def _check(path: Path, member: tarfile.TarInfo, count: int, total: int) -> None:
     if not (member.isfile() or member.isdir()):
         raise fault(path, f"member {member.name!r} is a link or a device", _DISTRUST)
     if member.size > MAX_MEMBER_BYTES or total > MAX_TOTAL_BYTES or count >= MAX_MEMBERS:
-        raise fault(path, f"member {member.name!r} passes the limits ({MAX_MEMBER_BYTES} bytes each, {MAX_TOTAL_BYTES} "
-                    f"in all, {MAX_MEMBERS} members)", "unpack it yourself and name the folder")
+        raise fault(
+            path,
+            f"member {member.name!r} passes the limits ({MAX_MEMBER_BYTES} bytes each, {MAX_TOTAL_BYTES} "
+            f"in all, {MAX_MEMBERS} members)",
+            "unpack it yourself and name the folder",
+        )

@@ -26,8 +26,18 @@ class ImageArrays(ArrayDataset):
     classes, and `per_class` images of each (see `choose`).
     """
 
-    def __init__(self, images: np.ndarray, labels: np.ndarray, classes: Sequence[str], *, source: str | Path,
-                 mode: Mode, only: Sequence[str] | None = None, per_class: int | None = None, seed: int = 0) -> None:
+    def __init__(
+        self,
+        images: np.ndarray,
+        labels: np.ndarray,
+        classes: Sequence[str],
+        *,
+        source: str | Path,
+        mode: Mode,
+        only: Sequence[str] | None = None,
+        per_class: int | None = None,
+        seed: int = 0,
+    ) -> None:
         if only is not None or per_class is not None:
             owner = type(self).__name__
             rows, labels, classes = choose(owner, labels, classes, only=only, per_class=per_class, seed=seed)
@@ -54,8 +64,17 @@ class ImageFiles(Dataset):
     `per_class`, so many of each class (see `choose`).
     """
 
-    def __init__(self, root: Path, paths: Sequence[str], labels: Sequence[int], classes: Sequence[str], *,
-                 mode: Mode, per_class: int | None = None, seed: int = 0) -> None:
+    def __init__(
+        self,
+        root: Path,
+        paths: Sequence[str],
+        labels: Sequence[int],
+        classes: Sequence[str],
+        *,
+        mode: Mode,
+        per_class: int | None = None,
+        seed: int = 0,
+    ) -> None:
         self.root, self.paths, self.mode = root, list(paths), mode
         self.classes = list(classes)
         self._labels = np.asarray(labels, np.int64)
@@ -99,13 +118,16 @@ def official_split(owner: str, split: str, ratios: Mapping[str, float] | None, o
         if split in ratios:
             return "train"
     if split not in official:
-        raise ConfigError(f"{owner}: split={split!r} is none of {', '.join(official)}; to cut it out of train, give "
-                          f"both the same ratios, such as {{train: 0.9, {split}: 0.1}}")
+        raise ConfigError(
+            f"{owner}: split={split!r} is none of {', '.join(official)}; to cut it out of train, give "
+            f"both the same ratios, such as {{train: 0.9, {split}: 0.1}}"
+        )
     return split
 
 
-def cut(images: np.ndarray, labels: np.ndarray, split: str, ratios: Mapping[str, float] | None,
-        seed: int) -> tuple[np.ndarray, np.ndarray]:
+def cut(
+    images: np.ndarray, labels: np.ndarray, split: str, ratios: Mapping[str, float] | None, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
     """The rows of `split` if `ratios` name it (see `stratified_split`), else all."""
     if ratios is None or split not in ratios:
         return images, labels
@@ -113,8 +135,15 @@ def cut(images: np.ndarray, labels: np.ndarray, split: str, ratios: Mapping[str,
     return images[rows], labels[rows]
 
 
-def choose(owner: str, labels: np.ndarray, names: Sequence[str], *, only: Sequence[str] | None, per_class: int | None,
-           seed: int) -> tuple[np.ndarray, np.ndarray, list[str]]:
+def choose(
+    owner: str,
+    labels: np.ndarray,
+    names: Sequence[str],
+    *,
+    only: Sequence[str] | None,
+    per_class: int | None,
+    seed: int,
+) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """A smaller problem out of a data set: (rows, ascending; their labels; the class names).
 
     Only the classes of these names, numbered in the order given; and of each, `per_class` images drawn with `seed`. A
@@ -132,8 +161,9 @@ def choose(owner: str, labels: np.ndarray, names: Sequence[str], *, only: Sequen
         groups = [shuffled[number[labels[shuffled]] == label] for label in range(len(kept))]
         few = next((label for label, group in enumerate(groups) if len(group) < per_class), None)
         if few is not None:
-            raise ConfigError(f"{owner}: per_class={per_class}, but class {kept[few]!r} has {len(groups[few])} images "
-                              "in this split")
+            raise ConfigError(
+                f"{owner}: per_class={per_class}, but class {kept[few]!r} has {len(groups[few])} images in this split"
+            )
         rows = np.sort(np.concatenate([group[:per_class] for group in groups]))
     return rows, number[labels[rows]], kept
 
@@ -141,8 +171,10 @@ def choose(owner: str, labels: np.ndarray, names: Sequence[str], *, only: Sequen
 def _check_names(owner: str, kept: list[str], names: list[str]) -> None:
     unknown = [name for name in kept if name not in names]
     if unknown:
-        raise ConfigError(f"{owner}: classes: {unknown[0]!r} is none of {', '.join(names[:20])}"
-                          f"{', ...' if len(names) > 20 else ''}{suggest(unknown[0], names)}")
+        raise ConfigError(
+            f"{owner}: classes: {unknown[0]!r} is none of {', '.join(names[:20])}"
+            f"{', ...' if len(names) > 20 else ''}{suggest(unknown[0], names)}"
+        )
     if len(set(kept)) < len(kept) or not kept:
         raise ConfigError(f"{owner}: classes {kept} must be one name or more, each once")
 
@@ -152,5 +184,3 @@ def locate(root: str | Path) -> Path:
     path = Path(root).expanduser()
     under = data_root() / path
     return under if not path.exists() and under.exists() else path
-
-

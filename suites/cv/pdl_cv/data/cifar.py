@@ -46,19 +46,32 @@ class CIFAR10(ImageArrays):
     per_class  only so many images of each class, drawn with `seed`
     """
 
-    def __init__(self, root: str | Path | None = None, *, split: str = "train",
-                 ratios: Mapping[str, float] | None = None, seed: int = 0, mode: Mode = "rgb",
-                 partial: bool = False, classes: Sequence[str] | None = None, per_class: PerClass = None) -> None:
+    def __init__(
+        self,
+        root: str | Path | None = None,
+        *,
+        split: str = "train",
+        ratios: Mapping[str, float] | None = None,
+        seed: int = 0,
+        mode: Mode = "rgb",
+        partial: bool = False,
+        classes: Sequence[str] | None = None,
+        per_class: PerClass = None,
+    ) -> None:
         check_mode("CIFAR10", mode)
         official = official_split("CIFAR10", split, ratios, tuple(COUNTS))
         source = _inside(find("CIFAR10", PLACES, address=ADDRESS) if root is None else locate(root))
         images, labels = _load(source, official, partial)
         if len(labels) != COUNTS[official] and not (partial and len(labels)):
-            raise fault(source, f"{len(labels)} images in split {official}, expected {COUNTS[official]}",
-                        f"complete it from {ADDRESS}, or set partial=true")
+            raise fault(
+                source,
+                f"{len(labels)} images in split {official}, expected {COUNTS[official]}",
+                f"complete it from {ADDRESS}, or set partial=true",
+            )
         images, labels = cut(images, labels, split, ratios, seed)
-        super().__init__(images, labels, CLASSES, source=source, mode=mode, only=classes, per_class=per_class,
-                         seed=seed)
+        super().__init__(
+            images, labels, CLASSES, source=source, mode=mode, only=classes, per_class=per_class, seed=seed
+        )
         self.split = split
 
     @classmethod
@@ -76,8 +89,11 @@ def _inside(root: Path) -> Path:
                 return root / name
         for name in ("data_batch_1", "cifar-10-batches-py", "cifar-10-python.tar.gz"):
             if (root / name).exists():
-                raise fault(root / name, "the Python version of CIFAR-10 holds pickles, which run code when read",
-                            f"get the binary version from {ADDRESS}")
+                raise fault(
+                    root / name,
+                    "the Python version of CIFAR-10 holds pickles, which run code when read",
+                    f"get the binary version from {ADDRESS}",
+                )
     elif not root.exists():
         raise fault(root, "no such file or folder", f"download {ADDRESS} and name it with root=")
     return root
@@ -118,8 +134,12 @@ def _records(path: Path, data: bytes, partial: bool) -> np.ndarray:
     records = np.frombuffer(data, np.uint8).reshape(-1, RECORD)
     wrong = np.flatnonzero(records[:, 0] >= len(CLASSES))
     if len(wrong):
-        raise fault(path, f"label {records[wrong[0], 0]} is outside of 0..9", f"get it again from {ADDRESS}",
-                    index=int(wrong[0]))
+        raise fault(
+            path,
+            f"label {records[wrong[0], 0]} is outside of 0..9",
+            f"get it again from {ADDRESS}",
+            index=int(wrong[0]),
+        )
     return records
 
 
@@ -157,8 +177,11 @@ def _pictures(path: Path, split: str, pictures: Iterable[tuple[str, bytes]]) -> 
         if len(parts) < 3 or parts[-3] != split:
             continue
         if parts[-2] not in CLASSES:
-            raise fault(path, f"member {name} is in no class of CIFAR-10",
-                        f"expected {split}/<class>/<file> with a class of {', '.join(CLASSES)}")
+            raise fault(
+                path,
+                f"member {name} is in no class of CIFAR-10",
+                f"expected {split}/<class>/<file> with a class of {', '.join(CLASSES)}",
+            )
         chosen.append((str(path / name), data, CLASSES.index(parts[-2])))
     return _stack(path, chosen)
 
@@ -172,8 +195,12 @@ def _stack(source: Path, pictures: Iterable[tuple[str, bytes | None, int]]) -> t
         except OSError as error:
             raise unreadable(path, error, index=index) from error
         if image.shape != (32, 32, 3):
-            raise fault(path, f"a picture of {image.shape[1]} x {image.shape[0]} pixels where CIFAR-10 has 32 x 32",
-                        "remove it, or use ImageFolder", index=index)
+            raise fault(
+                path,
+                f"a picture of {image.shape[1]} x {image.shape[0]} pixels where CIFAR-10 has 32 x 32",
+                "remove it, or use ImageFolder",
+                index=index,
+            )
         images.append(image)
         labels.append(label)
     return np.stack(images) if images else np.empty((0, 32, 32, 3), np.uint8), np.array(labels, np.int64)

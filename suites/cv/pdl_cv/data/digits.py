@@ -26,13 +26,29 @@ class Digits(ImageArrays):
     per_class  only so many images of each class, drawn with `seed`
     """
 
-    def __init__(self, *, split: str = "train", ratios: Mapping[str, float] | None = None, seed: int = 0,
-                 mode: Mode = "gray", classes: Sequence[str] | None = None, per_class: PerClass = None) -> None:
+    def __init__(
+        self,
+        *,
+        split: str = "train",
+        ratios: Mapping[str, float] | None = None,
+        seed: int = 0,
+        mode: Mode = "gray",
+        classes: Sequence[str] | None = None,
+        per_class: PerClass = None,
+    ) -> None:
         check_mode("Digits", mode)
         ratios = check_ratios("Digits", RATIOS if ratios is None else ratios)
         if split not in (*ratios, "all"):
             raise ConfigError(f"Digits: split={split!r} is none of {', '.join(ratios)}, all")
         images, labels = cut(*optdigits(), split, ratios, seed)
-        super().__init__(images, labels, tuple("0123456789"), source=str(FILE), mode=mode, only=classes,
-                         per_class=per_class, seed=seed)
+        super().__init__(
+            images,
+            labels,
+            tuple("0123456789"),
+            source=str(FILE),
+            mode=mode,
+            only=classes,
+            per_class=per_class,
+            seed=seed,
+        )
         self.split = split

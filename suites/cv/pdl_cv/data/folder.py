@@ -36,10 +36,19 @@ class ImageFolder(ImageFiles):
     per_class   only so many images of each class (of this split), drawn with `seed`
     """
 
-    def __init__(self, root: str | Path, *, split: str | None = None, ratios: Mapping[str, float] | None = None,
-                 seed: int = 0, classes: Sequence[str] | None = None, mode: Mode = "rgb",
-                 extensions: Sequence[str] = EXTENSIONS, allow_empty: bool = False,
-                 per_class: PerClass = None) -> None:
+    def __init__(
+        self,
+        root: str | Path,
+        *,
+        split: str | None = None,
+        ratios: Mapping[str, float] | None = None,
+        seed: int = 0,
+        classes: Sequence[str] | None = None,
+        mode: Mode = "rgb",
+        extensions: Sequence[str] = EXTENSIONS,
+        allow_empty: bool = False,
+        per_class: PerClass = None,
+    ) -> None:
         check_mode("ImageFolder", mode)
         self.split, self.extensions = split, tuple(e.lower() for e in extensions)
         top = locate(root)
@@ -51,8 +60,11 @@ class ImageFolder(ImageFiles):
             rows = stratified_split(labels, ratios, split, seed=seed, keys=keys)
             paths, labels = [paths[i] for i in rows], labels[rows]
         if not paths:
-            raise fault(base, f"no pictures for split {split!r} (files ending in {', '.join(self.extensions)})",
-                        "add pictures, or choose other ratios or extensions")
+            raise fault(
+                base,
+                f"no pictures for split {split!r} (files ending in {', '.join(self.extensions)})",
+                "add pictures, or choose other ratios or extensions",
+            )
         super().__init__(base, paths, labels.tolist(), names, mode=mode, per_class=per_class, seed=seed)
 
     @classmethod
@@ -68,8 +80,11 @@ class ImageFolder(ImageFiles):
     def _base(self, top: Path, split: str | None, ratios: Mapping[str, float] | None) -> tuple[Path, bool]:
         """The folder that holds the class folders, and whether the split is cut out of it by ratio."""
         if not top.is_dir():
-            raise fault(top, "no such folder" if not top.exists() else "not a folder",
-                        "name the folder that holds the class folders (root=)")
+            raise fault(
+                top,
+                "no such folder" if not top.exists() else "not a folder",
+                "name the folder that holds the class folders (root=)",
+            )
         if ratios is not None:
             check_ratios("ImageFolder", ratios)
             if split is None:
@@ -82,24 +97,34 @@ class ImageFolder(ImageFiles):
             return top, False
         folder = _split_folder(top, split)
         if folder is None:
-            raise fault(top, f"has no folder for split {split!r}", f"make {top / split}, or cut it out of train: give "
-                        f"every split the same ratios, such as {{train: 0.9, {split}: 0.1}}")
+            raise fault(
+                top,
+                f"has no folder for split {split!r}",
+                f"make {top / split}, or cut it out of train: give "
+                f"every split the same ratios, such as {{train: 0.9, {split}: 0.1}}",
+            )
         return folder, False
 
     def _scan(self, base: Path, names: list[str], allow_empty: bool) -> tuple[list[str], np.ndarray]:
         """Relative paths and labels, class by class."""
         unknown = sorted(set(_folders(base)) - set(names))
         if unknown:
-            raise fault(base / unknown[0], f"a class folder outside of the class list ({', '.join(names[:5])}, ...)",
-                        "remove it, or add the class to train")
+            raise fault(
+                base / unknown[0],
+                f"a class folder outside of the class list ({', '.join(names[:5])}, ...)",
+                "remove it, or add the class to train",
+            )
         paths: list[str] = []
         labels: list[int] = []
         for label, name in enumerate(names):
             found = [p for p in _files(base, name) if p.lower().endswith(self.extensions)]
             if not found and not allow_empty:
                 others = sum(1 for _ in _files(base, name))
-                raise fault(base / name, f"class {name!r} has no pictures ({others} files, none ending in "
-                            f"{', '.join(self.extensions)})", "add some, remove the folder, or set allow_empty=true")
+                raise fault(
+                    base / name,
+                    f"class {name!r} has no pictures ({others} files, none ending in {', '.join(self.extensions)})",
+                    "add some, remove the folder, or set allow_empty=true",
+                )
             paths += found
             labels += [label] * len(found)
         return paths, np.array(labels, np.int64)
@@ -128,6 +153,7 @@ def _classes(base: Path) -> list[str]:
 
 def _files(base: Path, name: str) -> Iterator[str]:
     """Files below base/name, relative to base, sorted; hidden ones are passed over."""
+
     def stop(error: OSError) -> None:
         raise unreadable(error.filename or base / name, error) from error
 

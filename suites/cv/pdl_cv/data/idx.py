@@ -36,11 +36,18 @@ def read_idx(path: str | Path, *, ndim: int | None = None) -> np.ndarray:
             head = file.read(4)
             if len(head) < 4 or head[:2] != b"\0\0" or head[2] not in _TYPES or head[3] == 0:
                 start = head.hex(" ") or "nothing"
-                raise fault(path, f"not an IDX file: it starts with {start}, expected 00 00, a type (08..0e) and the "
-                            "number of dimensions", _AGAIN)
+                raise fault(
+                    path,
+                    f"not an IDX file: it starts with {start}, expected 00 00, a type (08..0e) and the "
+                    "number of dimensions",
+                    _AGAIN,
+                )
             if ndim is not None and head[3] != ndim:
-                raise fault(path, f"an IDX file of {head[3]} dimensions where {ndim} were expected "
-                            "(images have 3, labels 1)", "check that images and labels are not swapped")
+                raise fault(
+                    path,
+                    f"an IDX file of {head[3]} dimensions where {ndim} were expected (images have 3, labels 1)",
+                    "check that images and labels are not swapped",
+                )
             sizes = file.read(4 * head[3])
             if len(sizes) < 4 * head[3]:
                 raise fault(path, "the IDX file is cut off inside its header", _AGAIN)
@@ -80,16 +87,32 @@ class MNIST(ImageArrays):
     ADDRESS: ClassVar[str] = "https://ossci-datasets.s3.amazonaws.com/mnist/"
     CLASSES: ClassVar[Sequence[str]] = tuple("0123456789")
 
-    def __init__(self, root: str | Path | None = None, *, split: str = "train",
-                 ratios: Mapping[str, float] | None = None, seed: int = 0, mode: Mode = "gray",
-                 classes: Sequence[str] | None = None, per_class: PerClass = None) -> None:
+    def __init__(
+        self,
+        root: str | Path | None = None,
+        *,
+        split: str = "train",
+        ratios: Mapping[str, float] | None = None,
+        seed: int = 0,
+        mode: Mode = "gray",
+        classes: Sequence[str] | None = None,
+        per_class: PerClass = None,
+    ) -> None:
         check_mode(self.NAME, mode)
         official = official_split(self.NAME, split, ratios, ("train", "test"))
         folder = find(self.NAME, self.PLACES, address=self.ADDRESS) if root is None else locate(root)
         images, labels, source = self._read(folder, "train" if official == "train" else "t10k")
         images, labels = cut(images, labels, split, ratios, seed)
-        super().__init__(images[..., None], labels, self.CLASSES, source=source, mode=mode,
-                         only=classes, per_class=per_class, seed=seed)
+        super().__init__(
+            images[..., None],
+            labels,
+            self.CLASSES,
+            source=source,
+            mode=mode,
+            only=classes,
+            per_class=per_class,
+            seed=seed,
+        )
         self.split = split
 
     @classmethod
@@ -102,14 +125,21 @@ class MNIST(ImageArrays):
         label_path = self._file(folder, f"{prefix}-labels-idx1-ubyte")
         images, labels = read_idx(image_path, ndim=3), read_idx(label_path, ndim=1)
         if len(images) != len(labels):
-            raise fault(label_path, f"{len(labels)} labels for the {len(images)} images of {image_path.name}",
-                        "the files do not belong together; download both again")
+            raise fault(
+                label_path,
+                f"{len(labels)} labels for the {len(images)} images of {image_path.name}",
+                "the files do not belong together; download both again",
+            )
         if not len(labels):
             raise fault(image_path, "the split is empty (0 images)", _AGAIN)
         wrong = np.flatnonzero((labels < 0) | (labels >= len(self.CLASSES)))
         if len(wrong):
-            raise fault(label_path, f"label {labels[wrong[0]]} is outside of 0..{len(self.CLASSES) - 1}", _AGAIN,
-                        index=int(wrong[0]))
+            raise fault(
+                label_path,
+                f"label {labels[wrong[0]]} is outside of 0..{len(self.CLASSES) - 1}",
+                _AGAIN,
+                index=int(wrong[0]),
+            )
         return images, labels, image_path
 
     def _file(self, folder: Path, name: str) -> Path:
@@ -132,5 +162,3 @@ class FashionMNIST(MNIST):
     PLACES = ("fashion-mnist", "FashionMNIST/raw", "/usr/share/datasets/fashion-mnist")
     ADDRESS = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/ (or: apt install dataset-fashion-mnist)"
     CLASSES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
-
-

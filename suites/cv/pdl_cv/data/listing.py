@@ -25,8 +25,14 @@ class ImageList(ImageFiles):
     mode     rgb or gray
     """
 
-    def __init__(self, file: str | Path, *, root: str | Path | None = None,
-                 classes: Sequence[str] | str | Path | None = None, mode: Mode = "rgb") -> None:
+    def __init__(
+        self,
+        file: str | Path,
+        *,
+        root: str | Path | None = None,
+        classes: Sequence[str] | str | Path | None = None,
+        mode: Mode = "rgb",
+    ) -> None:
         check_mode("ImageList", mode)
         self.file = locate(file)
         names = _read_lines(locate(classes)) if isinstance(classes, str | Path) else classes
@@ -67,8 +73,9 @@ def _entry(file: Path, number: int, line: str) -> tuple[int, str, str]:
     """(line number, path, label)."""
     parts = line.strip().rsplit("\t", 1) if "\t" in line.strip() else line.strip().rsplit(None, 1)
     if len(parts) != 2 or not all(part.strip() for part in parts) or "\0" in line:
-        raise fault(file, f"{line.strip()[:60]!r} is not `path label`", "write a path, a tab or space, and a label",
-                    line=number)
+        raise fault(
+            file, f"{line.strip()[:60]!r} is not `path label`", "write a path, a tab or space, and a label", line=number
+        )
     return number, parts[0].strip(), parts[1].strip()
 
 
@@ -91,5 +98,9 @@ def _label(file: Path, number: int, label: str, index: dict[str, int], count: in
     if _is_number(label) and 0 <= int(label) < count:
         return int(label)
     known = ", ".join(list(index)[:5]) + (", ..." if count > 5 else "")
-    raise fault(file, f"label {label!r} is outside of 0..{count - 1} and no name of the class list ({known})",
-                "correct the label, or the class list (classes=)", line=number)
+    raise fault(
+        file,
+        f"label {label!r} is outside of 0..{count - 1} and no name of the class list ({known})",
+        "correct the label, or the class list (classes=)",
+        line=number,
+    )

@@ -42,9 +42,17 @@ class MedMNIST(ImageArrays):
     (ChestMNIST) and volumes are no images of one class, and are refused, too.
     """
 
-    def __init__(self, path: str | Path, *, split: Literal["train", "val", "test"] = "train",
-                 mode: Mode | None = None, names: Sequence[str] | None = None, classes: Sequence[str] | None = None,
-                 per_class: PerClass = None, seed: int = 0) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        split: Literal["train", "val", "test"] = "train",
+        mode: Mode | None = None,
+        names: Sequence[str] | None = None,
+        classes: Sequence[str] | None = None,
+        per_class: PerClass = None,
+        seed: int = 0,
+    ) -> None:
         file = _found(path)
         images = _array(file, f"{split}_images")
         if images.dtype != np.uint8 or not (images.ndim == 3 or (images.ndim == 4 and images.shape[3] == 3)):
@@ -57,8 +65,9 @@ class MedMNIST(ImageArrays):
         own: Mode = "gray" if images.ndim == 3 else "rgb"
         check_mode("MedMNIST", mode or own)
         pixels = images[..., None] if images.ndim == 3 else images
-        super().__init__(pixels, labels, known, source=file, mode=mode or own, only=classes, per_class=per_class,
-                         seed=seed)
+        super().__init__(
+            pixels, labels, known, source=file, mode=mode or own, only=classes, per_class=per_class, seed=seed
+        )
         self.split = split
 
     @classmethod
