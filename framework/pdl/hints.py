@@ -9,9 +9,13 @@ loaded.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 T = TypeVar("T")
+
+Inherited: TypeAlias = Annotated[Any, "inherited"]
+"""Annotation of the `**options` that a constructor hands to the one above it: the keyword-only arguments of that one,
+by which recipes are checked."""
 
 
 def part(made: T) -> T:

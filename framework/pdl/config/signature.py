@@ -9,6 +9,8 @@ import types
 import typing
 from typing import Any, Union, get_args, get_origin
 
+from pdl.hints import Inherited
+
 
 @dataclasses.dataclass(frozen=True)
 class Supplied:
@@ -55,6 +57,7 @@ def signature(part: Any) -> Signature:
     fields = dataclasses.fields(part) if dataclasses.is_dataclass(part) else ()
     made = {each.name: each.default_factory for each in fields if each.default_factory is not dataclasses.MISSING}
     arguments = {}
+    open_ended = False
     for name, parameter in found.parameters.items():
         if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             hint = hints.get(name, Any)
@@ -62,9 +65,19 @@ def signature(part: Any) -> Signature:
             required = parameter.default is parameter.empty
             default = None if required else made[name]() if name in made else parameter.default
             arguments[name] = Argument(hint, required, default)
-    open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in found.parameters.values())
+        elif parameter.kind is parameter.VAR_KEYWORD and hints.get(name) == Inherited:
+            arguments |= {name: each for name, each in _above(part).items() if name not in arguments}
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            open_ended = True
     makes = part if inspect.isclass(part) else hints.get("return")
     return Signature(arguments, open_ended, makes if inspect.isclass(makes) else None)
+
+
+def _above(part: type) -> dict[str, Argument]:
+    """The keyword-only arguments of the constructor above that of a class."""
+    _, above, *_ = (each for each in part.__mro__ if "__init__" in vars(each))
+    given = {name for name, each in inspect.signature(above).parameters.items() if each.kind is not each.KEYWORD_ONLY}
+    return {name: each for name, each in signature(above).arguments.items() if name not in given}
 
 
 def _hints(part: Any, found: inspect.Signature) -> dict[str, Any]:

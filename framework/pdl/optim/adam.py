@@ -73,13 +73,6 @@ class AdamW(Adam):
         layer_decay: LayerDecay = None,
     ) -> None:
         super().__init__(
-            params,
-            lr,
-            betas=betas,
-            eps=eps,
-            weight_decay=weight_decay,
-            amsgrad=amsgrad,
-            groups=groups,
-            no_decay=no_decay,
-            layer_decay=layer_decay,
-        )
+            params, lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, groups=groups,
+            no_decay=no_decay, layer_decay=layer_decay,
+        )  # fmt: skip

@@ -14,7 +14,7 @@ import pytest
 from pdl.config.schema import Checker
 from pdl.config.signature import signature, wants_tuple
 from pdl.config.words import describe
-from pdl.hints import Choice, Inferred, Range
+from pdl.hints import Choice, Inferred, Inherited, Range
 from pdl.nn import Linear
 
 
@@ -113,6 +113,25 @@ def test_signature_resolves_annotations() -> None:
     assert found.arguments["c"].hint == float | None
     assert found.open_ended
     assert found.makes is int
+
+
+def test_inherited_options_are_the_keywords_of_the_constructor_above() -> None:
+    class Base:
+        def __init__(self, size: int, *, rate: Annotated[float, Range(0, 1)] = 0.5, steps: int) -> None: ...
+
+    class Middle(Base):
+        def __init__(self, *, rate: float = 0.1, **options: Inherited) -> None:
+            super().__init__(3, rate=rate, **options)
+
+    class Last(Middle):
+        def __init__(self, name: str, **options: Inherited) -> None:
+            super().__init__(**options)
+
+    assert {name: each.required for name, each in signature(Last).arguments.items()} == {
+        "name": True, "rate": False, "steps": True,
+    }  # fmt: skip
+    assert signature(Last).arguments["rate"].hint is float
+    assert not signature(Last).open_ended
 
 
 def test_what_the_data_gives_may_be_left_open() -> None:

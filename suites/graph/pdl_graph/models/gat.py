@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import pdl
 from pdl import Tensor
-from pdl.hints import Range
+from pdl.hints import Inherited, Range
 from pdl.nn import Module, ModuleList, Parameter, init
 from pdl.ops import CSR
 from pdl_graph.batch import GraphBatch, dropped, project
@@ -79,7 +79,7 @@ class GATConv(_Attention):
     slope                of leaky_relu below 0
     """
 
-    def __init__(self, in_features: Size, out_features: Size, **options: Any) -> None:
+    def __init__(self, in_features: Size, out_features: Size, **options: Inherited) -> None:
         super().__init__(in_features, out_features, **options)
         self.weight = self._projection()
         self.receive, self.send = self._vectors(), self._vectors()
@@ -102,7 +102,7 @@ class GATv2Conv(_Attention):
     share  W_r = W_s
     """
 
-    def __init__(self, in_features: Size, out_features: Size, *, share: bool = False, **options: Any) -> None:
+    def __init__(self, in_features: Size, out_features: Size, *, share: bool = False, **options: Inherited) -> None:
         super().__init__(in_features, out_features, **options)
         self.weight = self._projection()
         self.receive = None if share else self._projection()

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import pdl
 from pdl import Tensor
 from pdl.errors import ConfigError
+from pdl.hints import Inherited
 from pdl.nn import BatchNorm1d, Linear, Module, ModuleList, Parameter
 from pdl.ops import CSR
 from pdl_graph.batch import GraphBatch
@@ -57,7 +58,7 @@ class GINEConv(GINConv):
     Hu et al., "Strategies for pre-training graph neural networks", arXiv 1905.12265, appendix A, in the form with relu
     that is known as GINE."""
 
-    def __init__(self, in_features: Size, hidden: Size, num_edge_features: Size, **options: Any) -> None:
+    def __init__(self, in_features: Size, hidden: Size, num_edge_features: Size, **options: Inherited) -> None:
         super().__init__(in_features, hidden, **options)
         self.edge = Linear(num_edge_features, in_features)
 
@@ -150,27 +151,16 @@ class GINE(GIN):
         *,
         num_edge_features: Size | None = None,
         hidden: Size = 64,
-        num_layers: Size = 4,
-        num_mlp_layers: Size = 2,
         learn_eps: bool = True,
         jumping: Jumping = "last",
-        dropout: Rate = 0.0,
+        **options: Inherited,
     ) -> None:
         if num_edge_features is None:
             raise ConfigError(
                 "GINE needs num_edge_features; for graphs whose edges have no attributes use pdl_graph.GIN"
             )
         self.num_edge_features = num_edge_features
-        super().__init__(
-            num_features,
-            num_classes,
-            hidden=hidden,
-            num_layers=num_layers,
-            num_mlp_layers=num_mlp_layers,
-            learn_eps=learn_eps,
-            jumping=jumping,
-            dropout=dropout,
-        )
+        super().__init__(num_features, num_classes, hidden=hidden, learn_eps=learn_eps, jumping=jumping, **options)
         self.stem = Linear(self.num_features, hidden)
 
     def entry(self, hidden: int) -> int:

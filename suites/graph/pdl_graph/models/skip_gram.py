@@ -10,13 +10,15 @@ import numpy as np
 
 import pdl
 from pdl.errors import ConfigError
-from pdl.hints import Range
+from pdl.hints import Inherited, Range
 from pdl.nn import Embedding, Module, init
 from pdl.tensor import Tensor
 from pdl_graph.graph import Graph
 from pdl_graph.neighbours import Neighbours
 
 Array = np.ndarray
+Count = Annotated[int, Range(1)]
+Positive = Annotated[float, Range(above=0)]
 
 
 def neighbours_of(graph: Graph, seed: int = 0) -> Neighbours:
@@ -125,11 +127,11 @@ class DeepWalk(SkipGram):
 
     def __init__(
         self,
-        num_nodes: Annotated[int, Range(1)] | None = None,
+        num_nodes: Count | None = None,
         *,
-        dim: Annotated[int, Range(1)] = 128,
+        dim: Count = 128,
         walk_length: Annotated[int, Range(2)] = 40,
-        window: Annotated[int, Range(1)] = 10,
+        window: Count = 10,
         sparse: bool = True,
     ) -> None:
         super().__init__(num_nodes, dim, sparse)
@@ -161,17 +163,9 @@ class Node2Vec(DeepWalk):
     """
 
     def __init__(
-        self,
-        num_nodes: Annotated[int, Range(1)] | None = None,
-        *,
-        p: Annotated[float, Range(above=0)] = 1.0,
-        q: Annotated[float, Range(above=0)] = 1.0,
-        dim: Annotated[int, Range(1)] = 128,
-        walk_length: Annotated[int, Range(2)] = 40,
-        window: Annotated[int, Range(1)] = 10,
-        sparse: bool = True,
+        self, num_nodes: Count | None = None, *, p: Positive = 1.0, q: Positive = 1.0, **options: Inherited
     ) -> None:
-        super().__init__(num_nodes, dim=dim, walk_length=walk_length, window=window, sparse=sparse)
+        super().__init__(num_nodes, **options)
         self.p, self.q = p, q
 
 
@@ -185,16 +179,9 @@ class MetaPath2Vec(DeepWalk):
     """
 
     def __init__(
-        self,
-        num_nodes: Annotated[int, Range(1)] | None = None,
-        *,
-        path: Sequence[Annotated[int, Range(0)]],
-        dim: Annotated[int, Range(1)] = 128,
-        walk_length: Annotated[int, Range(2)] = 40,
-        window: Annotated[int, Range(1)] = 10,
-        sparse: bool = True,
+        self, num_nodes: Count | None = None, *, path: Sequence[Annotated[int, Range(0)]], **options: Inherited
     ) -> None:
-        super().__init__(num_nodes, dim=dim, walk_length=walk_length, window=window, sparse=sparse)
+        super().__init__(num_nodes, **options)
         if len(path) < 2 or path[0] != path[-1]:
             raise ConfigError(f"model.path: {list(path)} does not end with the type that it begins with")
         self.path = list(path)

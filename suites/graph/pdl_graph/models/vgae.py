@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import pdl
 from pdl import Tensor
-from pdl.hints import Range
+from pdl.hints import Inherited, Range
 from pdl_graph.batch import GraphBatch
 from pdl_graph.models.gcn import GCNConv
 from pdl_graph.models.link import Decoder, DotDecoder, LinkModel, ends
@@ -66,22 +66,15 @@ class VGAE(GAE):
     from N(0, 1), as in the authors' code, is added to the loss. Nodes are embedded by their means.
 
     kl   weight of the divergence: 1 is the paper's
+    All else is as in `GAE`.
     """
 
     def __init__(
-        self,
-        num_features: Size | None = None,
-        *,
-        hidden: Size = 32,
-        dim: Size = 16,
-        dropout: Rate = 0.0,
-        length: Annotated[float, Range(above=0)] | None = None,
-        decoder: Decoder | None = None,
-        kl: Annotated[float, Range(0)] = 1.0,
+        self, num_features: Size | None = None, *, kl: Annotated[float, Range(0)] = 1.0, **options: Inherited
     ) -> None:
-        super().__init__(num_features, hidden=hidden, dim=dim, dropout=dropout, length=length, decoder=decoder)
+        super().__init__(num_features, **options)
         self.kl = kl
-        self.logstd = GCNConv(hidden, dim, bias=False, dropout=dropout)
+        self.logstd = GCNConv(*self.mean.weight.shape, bias=False, dropout=self.mean.dropout)
 
     def encode(self, graph: GraphBatch) -> tuple[Tensor, Tensor | None]:
         hidden, norm = self._hidden(graph)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 
 import pdl
 from pdl.errors import ConfigError
-from pdl.hints import Inferred, Range
+from pdl.hints import Inferred, Inherited, Range
 from pdl_quantum.circuits import Circuit, PauliSum, states
 from pdl_quantum.ops import circuit_expectation, pauli_words
 from pdl_quantum.variational.ansatz import INFERRED, Ansatz
@@ -31,17 +31,15 @@ class SubspaceAnsatz(Ansatz):
         circuit: Annotated[Circuit, Inferred(*INFERRED)],
         references: Sequence[str],
         *,
-        initial: Literal["zeros", "normal", "uniform"] | Sequence[float] = "zeros",
-        scale: Annotated[float, Range(above=0)] = 0.1,
         rows: Annotated[int, Range(1)] | None = None,
-        terms: Annotated[int, Range(1)] | None = None,
+        **options: Inherited,
     ) -> None:
         if rows not in (None, 1):
             raise ConfigError(f"model: several states of one problem; data.train has {rows}")
         if not references or len(set(references)) < len(references):
             raise ConfigError(f"references={list(references)} must be different basis states, one at least")
         self.circuits = [_from(circuit, bits) for bits in references]
-        super().__init__(circuit, initial=initial, scale=scale, rows=rows, terms=terms)
+        super().__init__(circuit, rows=rows, **options)
 
     @property
     def num_states(self) -> int:

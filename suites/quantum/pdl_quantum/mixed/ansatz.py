@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 
 from pdl.errors import ConfigError
-from pdl.hints import Inferred, Range
+from pdl.hints import Inferred, Inherited
 from pdl_quantum.circuits import Circuit
 from pdl_quantum.templates.prepared import prepared_state
 from pdl_quantum.variational.ansatz import INFERRED, Ansatz
@@ -25,15 +25,12 @@ class PreparedAnsatz(Ansatz):
         self,
         circuit: Annotated[Circuit, Inferred(*INFERRED)],
         *,
-        initial: Literal["zeros", "normal", "uniform"] | Sequence[float] = "zeros",
-        scale: Annotated[float, Range(above=0)] = 0.1,
         state: Sequence[Sequence[float]] | None = None,
-        rows: Annotated[int, Range(1)] | None = None,
-        terms: Annotated[int, Range(1)] | None = None,
+        **options: Inherited,
     ) -> None:
         if state is None or len(state) != 2:
             raise ConfigError("model: a PreparedAnsatz needs a state; leave it out, and it comes from the data")
         self.state = [[float(part) for part in parts] for parts in state]
         whole = prepared_state(np.array(state[0], np.float64) + 1j * np.array(state[1], np.float64))
         whole.append(circuit)
-        super().__init__(whole, initial=initial, scale=scale, rows=rows, terms=terms)
+        super().__init__(whole, **options)

@@ -15,7 +15,7 @@ from pdl.data import Batch, Dataset, IterableDataset, Sample, check_ratios, dige
 from pdl.data.faults import fault
 from pdl.data.randomness import BatchRandom
 from pdl.errors import ConfigError, UsageError
-from pdl.hints import Range
+from pdl.hints import Inherited, Range
 from pdl_rec.data.columns import Columns, Text, joined, length, take
 from pdl_rec.data.reading import Form, Source, locate
 
@@ -239,18 +239,10 @@ class ClickStream(Clicks, IterableDataset):
         self,
         path: str | Path | Sequence[str | Path],
         *,
-        split: str | None = None,
-        form: Form = "csv",
-        names: Sequence[str] | None = None,
-        separator: str | None = None,
-        ratios: Mapping[str, float] | None = None,
-        seed: Annotated[int, Range(0)] = 0,
-        join: Mapping[str, str | Path] | None = None,
-        rows: Annotated[int, Range(1)] | None = None,
         buffer: Annotated[int, Range(1)] = 1 << 17,
+        **options: Inherited,
     ) -> None:
-        table: dict[str, Any] = {"form": form, "names": names, "separator": separator, "join": join, "rows": rows}
-        super().__init__(path, split=split, ratios=ratios, seed=seed, **table)
+        super().__init__(path, **options)
         self.buffer = buffer
 
     def buffers(self, skip: int = 0) -> Iterator[dict[str, np.ndarray]]:

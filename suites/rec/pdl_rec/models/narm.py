@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pdl
 from pdl import nn
+from pdl.hints import Inherited
 from pdl.tensor import Tensor
-from pdl_rec.models.tied import Rate, Scale, TiedModel, Width, last, lengths
+from pdl_rec.models.tied import Rate, TiedModel, Width, last, lengths
 
 
 class NARM(TiedModel):
@@ -27,11 +28,9 @@ class NARM(TiedModel):
         hidden: Width | None = None,
         dropout: Rate = 0.25,
         dropout_session: Rate = 0.5,
-        cosine: Scale = None,
-        sparse: bool = False,
-        num_items: Width | None = None,
+        **options: Inherited,
     ) -> None:
-        super().__init__(num_items, width, dropout=dropout, cosine=cosine, sparse=sparse)
+        super().__init__(width, dropout=dropout, **options)
         hidden = hidden or width
         nn.init.xavier_normal_(self.items.weight)
         self.gru = nn.GRU(width, hidden)

@@ -6,8 +6,9 @@ import math
 
 from pdl import nn
 from pdl.errors import ConfigError
+from pdl.hints import Inherited
 from pdl.tensor import Tensor
-from pdl_rec.models.tied import Rate, Scale, TiedModel, Width, last, places
+from pdl_rec.models.tied import Rate, TiedModel, Width, last, places
 
 
 class SASRec(TiedModel):
@@ -28,13 +29,11 @@ class SASRec(TiedModel):
         heads: Width = 1,
         max_length: Width = 50,
         dropout: Rate = 0.2,
-        cosine: Scale = None,
-        sparse: bool = False,
-        num_items: Width | None = None,
+        **options: Inherited,
     ) -> None:
         if width % heads:
             raise ConfigError(f"SASRec: heads={heads} must divide width={width}")
-        super().__init__(num_items, width, dropout=dropout, cosine=cosine, sparse=sparse)
+        super().__init__(width, dropout=dropout, **options)
         nn.init.normal_(self.items.weight, std=1 / math.sqrt(width))
         self.max_length = max_length
         self.positions = nn.Embedding(max_length, width)

@@ -6,8 +6,9 @@ import math
 
 import pdl
 from pdl import nn
+from pdl.hints import Inherited
 from pdl.tensor import Tensor
-from pdl_rec.models.tied import Rate, Scale, TiedModel, Width, last
+from pdl_rec.models.tied import TiedModel, Width, last
 
 
 class SRGNN(TiedModel):
@@ -21,17 +22,8 @@ class SRGNN(TiedModel):
     next (or before). Clicks of one item so have one state, as the node would.
     """
 
-    def __init__(
-        self,
-        width: Width = 100,
-        *,
-        steps: Width = 1,
-        dropout: Rate = 0.0,
-        cosine: Scale = None,
-        sparse: bool = False,
-        num_items: Width | None = None,
-    ) -> None:
-        super().__init__(num_items, width, dropout=dropout, cosine=cosine, sparse=sparse)
+    def __init__(self, width: Width = 100, *, steps: Width = 1, **options: Inherited) -> None:
+        super().__init__(width, **options)
         self.graph = GatedGraph(width, steps)
         self.readout = Readout(width)
         for p in self.parameters():

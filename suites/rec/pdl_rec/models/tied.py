@@ -27,7 +27,13 @@ class TiedModel(SequenceModel):
     """
 
     def __init__(
-        self, num_items: int | None, width: int, *, dropout: float, cosine: float | None, sparse: bool
+        self,
+        width: Width,
+        *,
+        dropout: Rate = 0.0,
+        cosine: Scale = None,
+        sparse: bool = False,
+        num_items: Width | None = None,
     ) -> None:
         if num_items is None:
             raise ConfigError(f"{type(self).__name__} needs num_items, which the task takes from the data")

@@ -17,7 +17,7 @@ import numpy as np
 import pdl
 from pdl.data.negatives import Negatives
 from pdl.errors import ConfigError
-from pdl.hints import Range, part
+from pdl.hints import Inherited, Range, part
 from pdl.tensor import Tensor
 from pdl_rec.models.base import SequenceModel
 from pdl_rec.sampled_softmax import NEVER, sampled_softmax
@@ -34,7 +34,13 @@ class ItemLoss:
     sample_alpha  q ~ count^alpha: 0 draws all items alike, 1 as often as they occur
     """
 
-    def __init__(self, negatives: int | None, in_batch: bool, sample_alpha: float) -> None:
+    def __init__(
+        self,
+        *,
+        negatives: Annotated[int, Range(0)] | None = None,
+        in_batch: bool = True,
+        sample_alpha: Annotated[float, Range(0)] = 0.75,
+    ) -> None:
         if negatives == 0 and not in_batch:
             raise ConfigError("negatives=0 and in_batch=false leave nothing to compare with; set one of them")
         self.negatives, self.in_batch, self.sample_alpha = negatives, in_batch, sample_alpha
@@ -97,14 +103,12 @@ class CrossEntropy(ItemLoss):
     def __init__(
         self,
         *,
-        negatives: Annotated[int, Range(0)] | None = None,
-        in_batch: bool = True,
-        sample_alpha: Annotated[float, Range(0)] = 0.75,
         logq: Annotated[float, Range(0)] = 0.0,
         label_smoothing: Annotated[float, Range(0, below=1)] = 0.0,
+        **options: Inherited,
     ) -> None:
-        super().__init__(negatives, in_batch, sample_alpha)
-        if label_smoothing and negatives is not None:
+        super().__init__(**options)
+        if label_smoothing and self.negatives is not None:
             raise ConfigError("label_smoothing goes with the softmax over all items; leave out negatives, or it")
         self.logq, self.label_smoothing = logq, label_smoothing
 
@@ -135,9 +139,14 @@ class _MaxLoss(ItemLoss):
     """Losses that weigh the candidates j by s, the softmax of r = f(score)."""
 
     def __init__(
-        self, negatives: int, in_batch: bool, sample_alpha: float, final_activation: Activation, slope: float
+        self,
+        *,
+        negatives: Annotated[int, Range(0)] = 2048,
+        final_activation: Activation = "tanh",
+        slope: Annotated[float, Range(0)] = 0.5,
+        **options: Inherited,
     ) -> None:
-        super().__init__(negatives, in_batch, sample_alpha)
+        super().__init__(negatives=negatives, **options)
         self.final_activation, self.slope = final_activation, slope
 
     def weighted_contest(
@@ -162,14 +171,11 @@ class BPRMax(_MaxLoss):
     def __init__(
         self,
         *,
-        negatives: Annotated[int, Range(0)] = 2048,
-        in_batch: bool = True,
-        sample_alpha: Annotated[float, Range(0)] = 0.75,
         bpreg: Annotated[float, Range(0)] = 1.0,
         final_activation: Activation = "elu",
-        slope: Annotated[float, Range(0)] = 0.5,
+        **options: Inherited,
     ) -> None:
-        super().__init__(negatives, in_batch, sample_alpha, final_activation, slope)
+        super().__init__(final_activation=final_activation, **options)
         self.bpreg = bpreg
 
     def __call__(self, model: SequenceModel, sessions: Tensor, targets: Tensor, sampled: Tensor | None) -> Tensor:
@@ -183,17 +189,6 @@ class BPRMax(_MaxLoss):
 
 class TOP1Max(_MaxLoss):
     """sum_j s_j (sigmoid(r_j - r_i) + sigmoid(r_j^2)), names as in `BPRMax`. Hidasi & Karatzoglou, arXiv 1706.03847."""
-
-    def __init__(
-        self,
-        *,
-        negatives: Annotated[int, Range(0)] = 2048,
-        in_batch: bool = True,
-        sample_alpha: Annotated[float, Range(0)] = 0.75,
-        final_activation: Activation = "tanh",
-        slope: Annotated[float, Range(0)] = 0.5,
-    ) -> None:
-        super().__init__(negatives, in_batch, sample_alpha, final_activation, slope)
 
     def __call__(self, model: SequenceModel, sessions: Tensor, targets: Tensor, sampled: Tensor | None) -> Tensor:
         own, others, weight = self.weighted_contest(model, sessions, targets, sampled)
