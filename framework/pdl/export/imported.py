@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +14,7 @@ import numpy as np
 from pdl.config.source import MOST_BYTES, parsed
 from pdl.dtype import Array
 from pdl.errors import CheckError, ConfigError, DataError, PdlError, UsageError
+from pdl.export.foreign import SECONDS, Ended, Foreign, Refused
 from pdl.files import read_text, write_atomic
 from pdl.onnx.axes import Shape
 from pdl.onnx.importer import Imported, attempts, dynamic, fixed, load_model
@@ -25,6 +28,8 @@ from pdl.runtime.strict import parse
 #: largest difference to ONNX Runtime, as a part of the spread of an output (which counts as at least `LEAST_SPREAD`:
 #: on random inputs many nets answer with numbers near 0)
 TOLERANCE, LEAST_SPREAD = 1e-4, 1e-2
+#: numbers in all inputs of a comparison
+MOST_INPUTS = 2**25
 #: what begins a name of labels that the model's own metadata hold
 METADATA = "metadata:"
 #: random ids are below the first number, or the second where the model does not take these
@@ -151,20 +156,25 @@ def labels_in(given: str | None, model: Imported) -> list[str]:
 # -- against ONNX Runtime ----------------------------------------------------------------------------------------------
 def compare(source: Path, model: Imported, session: Session, count: int = 2) -> list[dict[str, Any]]:
     """Run both on random inputs of up to `count` sizes; one entry for each. Empty where ONNX Runtime is absent."""
-    try:
-        import onnxruntime
-    except ImportError:
+    if importlib.util.find_spec("onnxruntime") is None:
         model.notes.append("not compared: onnxruntime is not installed (pip install onnxruntime)")
         return []
     if any(port.kind != "tensor" for port in model.graph.inputs):
         model.notes.append("not compared: an input is a sequence or an optional value")
         return []
-    onnxruntime.set_default_logger_severity(4)
+    found: list[dict[str, Any]] = []
     try:
-        other = onnxruntime.InferenceSession(str(source), providers=["CPUExecutionProvider"])
-    except Exception as error:  # whatever it finds wrong with a model is its own affair
-        model.notes.append(f"not compared: ONNX Runtime does not load it ({type(error).__name__}: {error!s:.200})")
+        with Foreign(source) as other:
+            found = _all_compared(model, session, other, count)
+    except Refused as error:
+        model.notes.append(f"not compared: ONNX Runtime does not run it ({error})")
         return []
+    if not found:
+        model.notes.append("not compared: ONNX Runtime takes none of the sizes tried; give some with --size")
+    return found
+
+
+def _all_compared(model: Imported, session: Session, other: Foreign, count: int) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for sizes in sizes_to_try(model):
         if any(entry["sizes"] == sizes for entry in found):
@@ -174,8 +184,6 @@ def compare(source: Path, model: Imported, session: Session, count: int = 2) -> 
             found.append(entry)
         if len(found) == count:
             break
-    if not found:
-        model.notes.append("not compared: ONNX Runtime takes none of the sizes tried; give some with --size")
     return found
 
 
@@ -190,20 +198,24 @@ def sizes_to_try(model: Imported) -> Iterator[dict[str, int]]:
     yield from attempts(batch, lengths) if batch or lengths else [{}]
 
 
-def _compared(model: Imported, session: Session, other: Any, sizes: Mapping[str, int]) -> dict[str, Any] | None:
-    """The difference at these sizes; None where ONNX Runtime does not take them."""
+def _compared(model: Imported, session: Session, other: Foreign, sizes: Mapping[str, int]) -> dict[str, Any] | None:
+    """The difference at these sizes; None where ONNX Runtime does not take them, or the inputs are large."""
     shapes, wanted = fixed(model.shapes, sizes), None
+    if sum(math.prod(n if isinstance(n, int) else 1 for n in shape or ()) for shape in shapes.values()) > MOST_INPUTS:
+        return None
     for below in IDS:
         feeds = random_inputs(model, shapes, below)
         try:
-            wanted = other.run([p.name for p in model.graph.outputs], feeds)
+            wanted = other.run(feeds)
             break
-        except Exception:  # sizes or ids that the model does not take: the caller tries others
+        except Ended:
+            raise
+        except Refused:  # sizes or ids that the model does not take: the caller tries others
             continue
     if wanted is None:
         return None
     try:
-        got = session.run(feeds)
+        got = session.run(feeds, timeout=SECONDS)
     except PdlError as error:
         raise CheckError(f"ONNX Runtime runs the model at {dict(sizes)}, pdl does not: {error}") from error
     pairs = list(zip(got.values(), wanted, strict=True))
