@@ -102,13 +102,7 @@ def top_k(scores: Array, k: int, *, first: int = 1, excluded: Lists | None = Non
 
 
 def top_products(
-    queries: Array,
-    table: Array,
-    k: int,
-    *,
-    bias: Array | None = None,
-    first: int = 1,
-    excluded: Lists | None = None,
+    queries: Array, table: Array, k: int, *, bias: Array | None = None, first: int = 1, excluded: Lists | None = None
 ) -> tuple[Array, Array]:
     """`top_k` of queries [N, C] @ table [M, C]^T + bias [M], exactly and without a matrix [N, M].
 

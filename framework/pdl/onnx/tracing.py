@@ -29,12 +29,7 @@ def spec_of(port: Port, shape: Sequence[int]) -> Spec:
     return Spec(tuple(shape), dtype)
 
 
-def trace(
-    graph: Graph,
-    shapes: Mapping[str, Sequence[int]],
-    *,
-    values: Mapping[str, Array] | None = None,
-) -> Program:
+def trace(graph: Graph, shapes: Mapping[str, Sequence[int]], *, values: Mapping[str, Array] | None = None) -> Program:
     """The program of a graph for inputs of these shapes, whose sizes may be symbolic (`pdl.dims`).
 
     values   inputs whose values are constants of the program: they decide shapes or branches

@@ -9,16 +9,7 @@ import numpy as np
 
 from pdl import ops
 from pdl.errors import ShapeError, UsageError
-from pdl.onnx.layouts import (
-    bias,
-    channels_first,
-    channels_last,
-    each,
-    halves,
-    kernel_last,
-    padding,
-    pairs,
-)
+from pdl.onnx.layouts import bias, channels_first, channels_last, each, halves, kernel_last, padding, pairs
 from pdl.onnx.registry import Context, onnx_op
 from pdl.onnx.table.draws import dropped
 from pdl.onnx.table.folding import dilated_average

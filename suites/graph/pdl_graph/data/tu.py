@@ -20,10 +20,7 @@ from pdl_graph.data.store import locate, shared
 from pdl_graph.graph import Graph
 
 ADDRESS = "https://github.com/weihua916/powerful-gnns (dataset.zip)"
-CLASSES = {
-    "MUTAG": {0: "not mutagenic", 2: "mutagenic"},
-    "PROTEINS": {0: "enzyme", 1: "no enzyme"},
-}
+CLASSES = {"MUTAG": {0: "not mutagenic", 2: "mutagenic"}, "PROTEINS": {0: "enzyme", 1: "no enzyme"}}
 Split = Literal["train", "val", "test"]
 
 

@@ -175,12 +175,7 @@ class NodeEmbedding(Task):
             source = Sequences(graph_of(dataset), self._learner, self.num_shared, seed=seed, origin=dataset)
             size = data.batch_size
         return DataLoader(
-            source,
-            batch_size=size,
-            shuffle=training,
-            seed=seed,
-            workers=data.workers,
-            prefetch=data.prefetch,
+            source, batch_size=size, shuffle=training, seed=seed, workers=data.workers, prefetch=data.prefetch
         )
 
     def learned_config(self) -> dict[str, Any]:

@@ -23,12 +23,7 @@ class SGC(GraphModel):
     self_loops = True
 
     def __init__(
-        self,
-        num_features: Size | None = None,
-        num_classes: Size | None = None,
-        *,
-        hops: Size = 2,
-        dropout: Rate = 0.0,
+        self, num_features: Size | None = None, num_classes: Size | None = None, *, hops: Size = 2, dropout: Rate = 0.0
     ) -> None:
         self.num_features = required(self, num_features=num_features)
         self.num_classes = required(self, num_classes=num_classes)

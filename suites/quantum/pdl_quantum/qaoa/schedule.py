@@ -41,13 +41,7 @@ def interpolated(angles: Array) -> Array:
 
 
 def grown(
-    build: Callable[[int], Circuit],
-    cost: PauliSum,
-    layers: int,
-    first: tuple[Array, Array],
-    *,
-    steps: int,
-    lr: float,
+    build: Callable[[int], Circuit], cost: PauliSum, layers: int, first: tuple[Array, Array], *, steps: int, lr: float
 ) -> tuple[Array, Array]:
     """(gamma [p], beta [p]) of p layers: one is optimised, interpolated to two, these are optimised, and so on.
 

@@ -55,11 +55,7 @@ class VQSD(Variational):
 
     def metrics(self) -> dict[str, Metric]:
         spectrum, exact = Spectrum(), self.spectral.spectrum
-        mine = {
-            "spectrum": spectrum,
-            "spectrum_error": SpectrumError(spectrum, exact),
-            **fidelities(np.diag(exact)),
-        }
+        mine = {"spectrum": spectrum, "spectrum_error": SpectrumError(spectrum, exact), **fidelities(np.diag(exact))}
         return {**super().metrics(), **mine}
 
     def update_metrics(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:

@@ -163,10 +163,7 @@ def _reader(source: Source, file: Any, kinds: dict[str, Any], chosen: Sequence[s
         read_options=csv.ReadOptions(block_size=BLOCK, column_names=names),
         parse_options=parse,
         convert_options=csv.ConvertOptions(
-            column_types=kinds,
-            include_columns=chosen or None,
-            null_values=list(MISSING),
-            strings_can_be_null=True,
+            column_types=kinds, include_columns=chosen or None, null_values=list(MISSING), strings_can_be_null=True
         ),
     )
 

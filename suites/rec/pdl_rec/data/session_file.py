@@ -102,7 +102,4 @@ def grouped(session: Coded, item: Coded, times: np.ndarray | None) -> tuple[Sess
         codes, times = codes[order], times[order]
     counts = np.bincount(rank, minlength=len(session.order))
     offsets = np.concatenate([[0], np.cumsum(counts)])
-    return Sessions(codes + 1, offsets, times, session.sorted_names), {
-        "back": back,
-        "together": together,
-    }
+    return Sessions(codes + 1, offsets, times, session.sorted_names), {"back": back, "together": together}

@@ -140,11 +140,7 @@ def separator_of(line: str) -> str:
 
 
 def read(
-    table: Source,
-    columns: Mapping[str, Kind],
-    *,
-    separator: str | None = None,
-    header: Sequence[str] | None = None,
+    table: Source, columns: Mapping[str, Kind], *, separator: str | None = None, header: Sequence[str] | None = None
 ) -> dict[str, Any]:
     """The named columns of a table.
 

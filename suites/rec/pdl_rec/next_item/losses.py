@@ -169,11 +169,7 @@ class BPRMax(_MaxLoss):
     """
 
     def __init__(
-        self,
-        *,
-        bpreg: Annotated[float, Range(0)] = 1.0,
-        final_activation: Activation = "elu",
-        **options: Inherited,
+        self, *, bpreg: Annotated[float, Range(0)] = 1.0, final_activation: Activation = "elu", **options: Inherited
     ) -> None:
         super().__init__(final_activation=final_activation, **options)
         self.bpreg = bpreg

@@ -22,15 +22,7 @@ from pdl_rec.metrics import Ranking
 from pdl_rec.models.base import SequenceModel
 from pdl_rec.next_item.baselines import baselines
 from pdl_rec.next_item.deploy import NextItemDeployer
-from pdl_rec.next_item.loader import (
-    Order,
-    Prefixes,
-    SessionParallel,
-    Stretches,
-    WithNegatives,
-    loader_of,
-    sizes_up_to,
-)
+from pdl_rec.next_item.loader import Order, Prefixes, SessionParallel, Stretches, WithNegatives, loader_of, sizes_up_to
 from pdl_rec.next_item.losses import CrossEntropy, ItemLoss
 from pdl_rec.next_item.metrics import Places
 from pdl_rec.next_item.report import NextItemReporter
