@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import Annotated, Literal
 
 import pdl
-from pdl.hints import Range
+from pdl.hints import Inherited, Range
 from pdl.nn import Linear, Module, ModuleList
 from pdl.tensor import Tensor
-from pdl_rec.models.fields import ClickModel, FieldVectors, Schema, beside, mlp
+from pdl_rec.models.fields import RowModel, mlp
 
 
 class Cross(Module):
@@ -26,42 +26,34 @@ class Cross(Module):
         return x
 
 
-class DCNv2(ClickModel):
+class DCNv2(RowModel):
     """Cross layers and a perceptron over the names' vectors and the numbers as they are.
 
-    fields     the schema of the rows; ClickThrough fills it in
     crosses    cross layers;  rank: of their matrices, by default full
     structure  "stacked": the perceptron reads what the cross layers give; "parallel": both read the row
-    dim        length of the vectors;  std: deviation of their initial values
     hidden     units of the perceptron's layers;  dropout: after each of them
-    sparse     gradients of the table as rows
+    fields, dim, std and sparse are those of `RowModel`.
     """
 
     def __init__(
         self,
         *,
-        fields: Mapping[str, Any] | None = None,
         crosses: Annotated[int, Range(1)] = 2,
         rank: Annotated[int, Range(1)] | None = None,
         structure: Literal["stacked", "parallel"] = "stacked",
-        dim: Annotated[int, Range(1)] = 16,
         hidden: Sequence[int] = (400, 400),
         dropout: Annotated[float, Range(0, below=1)] = 0.0,
-        std: Annotated[float, Range(0)] = 0.01,
-        sparse: bool = False,
+        **options: Inherited,
     ) -> None:
-        self.schema = Schema.of(fields, "DCNv2")
-        self.vectors = FieldVectors(self.schema.names(), dim, std=std, sparse=sparse)
-        width = len(self.schema.ids) * dim + len(self.schema.numbers)
-        self.cross, self.structure = Cross(width, crosses, rank), structure
-        self.mlp = mlp(width, hidden, None, dropout=dropout)
-        last = hidden[-1] if hidden else width
-        self.head = Linear(last + (width if structure == "parallel" else 0), 1)
+        super().__init__(**options)
+        self.cross, self.structure = Cross(self.width, crosses, rank), structure
+        self.mlp = mlp(self.width, hidden, None, dropout=dropout)
+        last = hidden[-1] if hidden else self.width
+        self.head = Linear(last + (self.width if structure == "parallel" else 0), 1)
 
     def forward(self, *inputs: Tensor) -> Tensor:
         """Logits [N]."""
-        ids, numbers = self.read(*inputs)
-        row = beside(None if ids is None else self.vectors(ids), numbers)
+        row = self.row(*inputs)
         crossed = self.cross(row)
         if self.structure == "stacked":
             return self.head(self.mlp(crossed)).squeeze(1)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 import pdl
 from pdl.errors import ConfigError
+from pdl.hints import Range
 from pdl.nn import BatchNorm1d, Dropout, Embedding, Linear, Module, Parameter, ReLU, Sequential, init
 from pdl.tensor import Tensor
 
@@ -181,6 +182,32 @@ class ClickModel(Module):
         left = list(inputs)
         ids = left.pop(0) if self.schema.ids else None
         return ids, left.pop(0) if self.schema.numbers and left else None
+
+
+class RowModel(ClickModel):
+    """Base of the models that read a row end to end: the vectors of its names, and its numbers as they are.
+
+    fields   the schema of the rows; ClickThrough fills it in
+    dim      length of the vectors;  std: deviation of their initial values
+    sparse   gradients of the table as rows
+    """
+
+    def __init__(
+        self,
+        *,
+        fields: Mapping[str, Any] | None = None,
+        dim: Annotated[int, Range(1)] = 16,
+        std: Annotated[float, Range(0)] = 0.01,
+        sparse: bool = False,
+    ) -> None:
+        self.schema = Schema.of(fields, type(self).__name__)
+        self.vectors = FieldVectors(self.schema.names(), dim, std=std, sparse=sparse)
+        self.width = len(self.schema.ids) * dim + len(self.schema.numbers)
+
+    def row(self, *inputs: Tensor) -> Tensor:
+        """The vectors and numbers of each row, side by side [N, width]."""
+        ids, numbers = self.read(*inputs)
+        return beside(None if ids is None else self.vectors(ids), numbers)
 
 
 def beside(vectors: Tensor | None, numbers: Tensor | None) -> Tensor:

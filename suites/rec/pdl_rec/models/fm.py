@@ -28,7 +28,7 @@ class FM(ClickModel):
         std: Annotated[float, Range(0)] = 0.01,
         sparse: bool = False,
     ) -> None:
-        self.schema = Schema.of(fields, "FM")
+        self.schema = Schema.of(fields, type(self).__name__)
         self.linear = FirstOrder(self.schema, sparse=sparse)
         self.vectors = FieldVectors(self.schema, dim, std=std, sparse=sparse)
 

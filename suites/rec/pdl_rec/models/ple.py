@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import pdl
-from pdl.hints import Range
+from pdl.hints import Inherited, Range
 from pdl.nn import Linear, Module, ModuleList
 from pdl.tensor import Tensor
-from pdl_rec.models.fields import ClickModel, FieldVectors, Schema, beside, mlp
+from pdl_rec.models.fields import RowModel, mlp
 from pdl_rec.models.mmoe import mixture
 
 
@@ -37,36 +37,31 @@ class Extraction(Module):
         return made
 
 
-class PLE(ClickModel):
+class PLE(RowModel):
     """Several labels: levels of experts, some shared and some of one label, then a tower a label.
 
-    fields   the schema of the rows;  labels: how many; ClickThrough fills both in
+    labels   how many; ClickThrough fills it in
     levels   of extraction
     own      experts of each label in a level;  shared: experts of all;  expert: units of their layers
     tower    units of each label's layers, before its logit
-    dim      length of the vectors;  std: deviation of their initial values
     dropout  after each layer
-    sparse   gradients of the table as rows
+    fields, dim, std and sparse are those of `RowModel`.
     """
 
     def __init__(
         self,
         *,
-        fields: Mapping[str, Any] | None = None,
         labels: Annotated[int, Range(1)] = 2,
         levels: Annotated[int, Range(1)] = 2,
         own: Annotated[int, Range(1)] = 2,
         shared: Annotated[int, Range(1)] = 2,
         expert: Sequence[int] = (64,),
         tower: Sequence[int] = (32,),
-        dim: Annotated[int, Range(1)] = 16,
         dropout: Annotated[float, Range(0, below=1)] = 0.0,
-        std: Annotated[float, Range(0)] = 0.01,
-        sparse: bool = False,
+        **options: Inherited,
     ) -> None:
-        self.schema = Schema.of(fields, "PLE")
-        self.vectors = FieldVectors(self.schema.names(), dim, std=std, sparse=sparse)
-        width = len(self.schema.ids) * dim + len(self.schema.numbers)
+        super().__init__(**options)
+        width = self.width
         self.levels = ModuleList([])
         for level in range(levels):
             last = level == levels - 1
@@ -76,9 +71,7 @@ class PLE(ClickModel):
 
     def forward(self, *inputs: Tensor) -> Tensor:
         """Logits [N, labels]."""
-        ids, numbers = self.read(*inputs)
-        row = beside(None if ids is None else self.vectors(ids), numbers)
-        rows = [row] * (len(self.towers) + 1)
+        rows = [self.row(*inputs)] * (len(self.towers) + 1)
         for level in self.levels:
             rows = level(rows)
         return pdl.concat([tower(each) for tower, each in zip(self.towers, rows, strict=True)], axis=1)

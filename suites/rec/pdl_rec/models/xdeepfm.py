@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated
 
 import pdl
 from pdl.errors import ConfigError
-from pdl.hints import Range
+from pdl.hints import Inherited, Range
 from pdl.nn import Linear, Module, ModuleList
 from pdl.tensor import Tensor
-from pdl_rec.models.fields import ClickModel, FieldVectors, FirstOrder, Schema, mlp
+from pdl_rec.models.fields import mlp
+from pdl_rec.models.fm import FM
 
 
 class CIN(Module):
@@ -45,34 +46,27 @@ class CIN(Module):
         return pdl.concat(sums, axis=1)
 
 
-class XDeepFM(ClickModel):
+class XDeepFM(FM):
     """logit = linear model + compressed interaction network + perceptron, the latter two over the fields' vectors.
 
-    fields   the schema of the rows; ClickThrough fills it in
     maps     feature maps of each CIN layer;  halves: see `CIN`
-    dim      length of the vectors;  std: deviation of their initial values
     hidden   units of the perceptron's layers;  dropout: after each of them
-    sparse   gradients of the tables as rows
+    fields, dim, std and sparse are those of `FM`.
     """
 
     def __init__(
         self,
         *,
-        fields: Mapping[str, Any] | None = None,
         maps: Sequence[int] = (128, 128),
         halves: bool = True,
-        dim: Annotated[int, Range(1)] = 16,
         hidden: Sequence[int] = (256, 128),
         dropout: Annotated[float, Range(0, below=1)] = 0.0,
-        std: Annotated[float, Range(0)] = 0.01,
-        sparse: bool = False,
+        **options: Inherited,
     ) -> None:
-        self.schema = Schema.of(fields, "XDeepFM")
-        self.linear = FirstOrder(self.schema, sparse=sparse)
-        self.vectors = FieldVectors(self.schema, dim, std=std, sparse=sparse)
+        super().__init__(**options)
         self.cin = CIN(self.schema.count, maps, halves=halves)
         self.out = Linear(self.cin.width, 1, bias=False)
-        self.mlp = mlp(self.schema.count * dim, hidden, dropout=dropout)
+        self.mlp = mlp(self.schema.count * self.vectors.dim, hidden, dropout=dropout)
 
     def forward(self, *inputs: Tensor) -> Tensor:
         """Logits [N]."""
