@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from pdl.cli import style
-from pdl.errors import UsageError
+from pdl.errors import CheckError, UsageError
 
 Recipe = Annotated[
     Path | None,
@@ -53,6 +53,24 @@ def baselines(result: Any) -> None:
 
         style.out("")
         style.table(*comparison(result))
+
+
+def board(found: Any, markdown: Path | None, json: bool) -> None:
+    """A table of `pdl.workflow.leaderboards`: printed, and written where it is asked for. CheckError where a run
+    failed."""
+    from pdl.files import write_atomic
+
+    if markdown is not None:
+        write_atomic(markdown, found.markdown())
+    if json:
+        style.json(found.to_dict())
+    else:
+        style.table(found.columns(), found.cells(style.sign("±", "+-")))
+        for line in found.notes:
+            style.note(line)
+    failed = [row.name for row in found.rows if row.failures]
+    if failed:
+        raise CheckError(f"failed: {', '.join(failed)}")
 
 
 def recipe(path: Path | None, overrides: Sequence[str] | None, *, checked: bool = True) -> Any:

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from pdl.cli import style
-from pdl.cli.common import Json
+from pdl.cli.common import Json, board
 from pdl.cli.signals import stoppable
-from pdl.errors import CheckError, UsageError
+from pdl.errors import UsageError
 
 EXAMPLE = "Example:  pdl leaderboard -c configs/cv/digits_*.yaml --seeds 3        pdl leaderboard runs"
 Words = Annotated[
@@ -46,7 +46,6 @@ def command(
 
     An interrupted leaderboard goes on where it was. Exit code 1 when a recipe fails.
     """
-    from pdl.files import write_atomic
     from pdl.workflow.leaderboards import compared, leaderboard
 
     given = [*(config or ()), *(word for word in words or () if "=" not in word)]
@@ -56,21 +55,11 @@ def command(
     if folders and (len(folders) < len(given) or settings):
         raise UsageError(f"{folders[0]}: runs are compared as they are; give recipes and settings apart from them")
     if folders:
-        board = compared(folders, metrics=chosen, tell=style.note)
+        found = compared(folders, metrics=chosen, tell=style.note)
     else:
         with stoppable("the same command goes on from here") as stopping:
-            board = leaderboard(
+            found = leaderboard(
                 given, overrides=settings, seeds=seeds, metrics=chosen, runs=runs, tell=style.note, progress=not json,
                 hooks=[stopping],
             )  # fmt: skip
-    if markdown is not None:
-        write_atomic(markdown, board.markdown().encode())
-    if json:
-        style.json(board.to_dict())
-    else:
-        style.table(board.columns(), board.cells(style.sign("±", "+-")))
-        for line in board.notes:
-            style.note(line)
-    failed = [row.name for row in board.rows if row.failures]
-    if failed:
-        raise CheckError(f"failed: {', '.join(failed)}")
+    board(found, markdown, json)

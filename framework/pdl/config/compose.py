@@ -37,7 +37,7 @@ def load(path: str | Path, overrides: Sequence[str] = (), *, display_path: Path 
     if ("hydra",) in marks:
         raise ConfigError(f"{marks[('hydra',)]}: hydra: pdl uses hydra to compose only; remove this key")
     folders = [file.resolve().parent, *(suite.parts for suite in suites.installed().values() if suite.parts.is_dir())]
-    parsed = [_parse(text) for text in overrides]
+    parsed = [_single(text) for text in overrides]
     composed, layers, notices = _compose(file, folders, [_forced(each, folders) for each in parsed])
     config = Config(Node(), file, tuple(overrides), notices=notices)
     for layer in layers:
@@ -59,7 +59,8 @@ class _Layer:
         self.file, self.package = file, split(package)
 
 
-def _parse(text: str) -> Any:
+def parse(text: str) -> Any:
+    """hydra's reading of an override, which may stand for several values. ConfigError where it is none."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
@@ -67,13 +68,19 @@ def _parse(text: str) -> Any:
         override = OverridesParser.create().parse_override(text)
     except HydraException as error:
         raise ConfigError(f"command line: {text}: {_explain(text, error)}") from None
-    if override.is_sweep_override():
-        problem = "several values for one key; for a list write key=[a,b], for text with commas 'key=\"a,b\"'"
-        raise ConfigError(f"command line: {text}: {problem}")
     if override.is_hydra_override() or override.key_or_group.partition(".")[0] == "hydra":
         raise ConfigError(
             f"command line: {text}: pdl uses hydra to compose only; hydra's own settings have no effect here"
         )
+    return override
+
+
+def _single(text: str) -> Any:
+    """An override of one value."""
+    override = parse(text)
+    if override.is_sweep_override():
+        problem = "several values for one key are for `pdl sweep`; for a list write key=[a,b], for text with commas"
+        raise ConfigError(f"command line: {text}: {problem} 'key=\"a,b\"'")
     return override
 
 

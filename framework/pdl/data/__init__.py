@@ -23,6 +23,7 @@ from pdl.data.dataset import (
     digest,
 )
 from pdl.data.faults import DataFault, Fault, fault
+from pdl.data.folding import Fold
 from pdl.data.loader import DataLoader
 from pdl.data.pipeline import Compose, Pipeline, Transform
 from pdl.data.randomness import BatchRandom, SampleRandom
@@ -32,9 +33,9 @@ from pdl.data.store import cached_arrays, data_root, file_hash, find
 
 __all__ = [
     "ArrayDataset", "Batch", "BatchRandom", "BatchSampler", "Compose", "ConcatDataset", "DataFault", "DataLoader",
-    "Dataset", "Fault", "Few", "IterableDataset", "Pipeline", "RandomSampler", "Sample", "SampleRandom", "Sampler",
-    "SequentialSampler", "StandIn", "Subset", "Transform", "WeightedSampler", "cached_arrays", "check", "check_ratios",
-    "collate", "data_root", "digest", "fault", "file_hash", "find", "stable_split", "stratified_split",
+    "Dataset", "Fault", "Few", "Fold", "IterableDataset", "Pipeline", "RandomSampler", "Sample", "SampleRandom",
+    "Sampler", "SequentialSampler", "StandIn", "Subset", "Transform", "WeightedSampler", "cached_arrays", "check",
+    "check_ratios", "collate", "data_root", "digest", "fault", "file_hash", "find", "stable_split", "stratified_split",
 ]
 
 

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -43,6 +43,9 @@ class Dataset:
     """
 
     classes: Sequence[str] = ()
+    foldable: ClassVar[bool] = False
+    """Whether its samples are independent of each other and it is used by nothing but what this class defines, so that
+    they may be dealt out again (`pdl.data.Fold`)."""
 
     def __len__(self) -> int:
         raise NotImplementedError(f"{type(self).__name__} must define __len__")
@@ -97,6 +100,8 @@ class IterableDataset:
 
 class ArrayDataset(Dataset):
     """Samples in arrays: `ArrayDataset(image=x, label=y)`; row i of each array is sample i."""
+
+    foldable = True
 
     def __init__(self, *, classes: Sequence[str] = (), **arrays: np.ndarray) -> None:
         if not arrays:

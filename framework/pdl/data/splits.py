@@ -60,6 +60,25 @@ def stratified_split(
     return np.sort(np.concatenate(chosen)) if chosen else np.empty(0, np.int64)
 
 
+def stratified_folds(labels: np.ndarray, folds: int, seed: int = 0) -> np.ndarray:
+    """The fold of every sample, int64 [N], given its class: a class's samples, in random order, are dealt to the folds
+    in turn, one class going on where the one before it ended; so folds differ by one at most, in all and of each
+    class."""
+    rng = np.random.default_rng(seed)
+    order = np.concatenate([rng.permutation(np.flatnonzero(labels == label)) for label in np.unique(labels)])
+    found = np.empty(len(labels), np.int64)
+    found[order] = np.arange(len(labels)) % folds
+    return found
+
+
+def of_fold(parts: np.ndarray, split: str | None, fold: int, folds: int, validate: str | None) -> np.ndarray:
+    """The rows of a split, int64, given the fold of each: test is fold `fold`; val is the next one ("inner"), the same
+    one ("held_out"), or nothing (None); train is the rest, and split None all of them."""
+    val = {"inner": (fold + 1) % folds, "held_out": fold, None: -1}[validate]
+    wanted = {"train": (parts != fold) & (parts != val), "val": parts == val, "test": parts == fold}
+    return np.arange(len(parts)) if split is None else np.flatnonzero(wanted[split])
+
+
 def _borders(count: int, ratios: Sequence[float]) -> np.ndarray:
     """Where each of the splits of a class begins, and the last one ends."""
     borders = np.rint(np.cumsum([0.0, *ratios]) * count).astype(int)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pdl.workflow.result import Result
     from pdl.workflow.run import Run
     from pdl.workflow.run_info import info
+    from pdl.workflow.sweeps import sweep
     from pdl.workflow.training import profile, train
 
 #: loaded when first asked for: none of them needs all of the others
@@ -33,7 +34,7 @@ _LAZY = {
     "Model": "model", "Result": "result", "Run": "run", "compare": "comparing", "compress": "compression",
     "evaluate": "evaluation", "export": "exporting", "info": "run_info", "init": "new_recipe",
     "leaderboard": "leaderboards", "package": "packaging", "predict": "prediction", "profile": "training",
-    "runs": "listing", "train": "training",
+    "runs": "listing", "sweep": "sweeps", "train": "training",
 }  # fmt: skip
 
 
@@ -45,5 +46,5 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "Model", "Result", "Run", "compare", "compress", "evaluate", "export", "info", "init", "leaderboard", "package",
-    "predict", "profile", "runs", "train",
+    "predict", "profile", "runs", "sweep", "train",
 ]  # fmt: skip

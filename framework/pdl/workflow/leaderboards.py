@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from glob import glob, has_magic
 from pathlib import Path
 from statistics import mean, stdev
-from typing import Any
+from typing import Any, NamedTuple
 
 from pdl.config import load
 from pdl.config.named import find, shipped
@@ -20,7 +20,7 @@ from pdl.train.log import duration
 from pdl.train.recipe import Recipe
 from pdl.workflow.metric_names import less_is_better, of_the_test
 from pdl.workflow.result import Result, machine, versions
-from pdl.workflow.run import Run, runs_in
+from pdl.workflow.run import CONFIG, Run, runs_in
 from pdl.workflow.training import check_same, train
 
 Tell = Callable[[str], None]
@@ -62,17 +62,27 @@ class Row:
         }  # fmt: skip
 
 
+class Plan(NamedTuple):
+    """A run to come: the name of its row, which member of the row it is, its recipe and folder."""
+
+    name: str
+    member: int
+    recipe: Recipe
+    folder: Run
+
+
 @dataclass
 class Board:
-    """Rows, best first by the first metric."""
+    """Rows, best first by the first metric; `members` is what the runs of a row differ in."""
 
     metrics: list[str]
     rows: list[Row]
     notes: list[str] = field(default_factory=list)
+    members: str = "seeds"
 
     def columns(self) -> list[str]:
         """Of the table."""
-        return ["", *self.metrics, "seeds", "parameters", "time"]
+        return ["", *self.metrics, self.members, "parameters", "time"]
 
     def cells(self, sign: str = "±") -> list[list[str]]:
         """Of the table, as text."""
@@ -82,9 +92,9 @@ class Board:
         """The table, and how it came about."""
         lines = [f"| {' | '.join(self.columns())} |", "|---" + "|---:" * (len(self.columns()) - 1) + "|"]
         lines += [f"| {' | '.join(row)} |" for row in self.cells()]
-        about = [*self.notes, f"Mean ± standard deviation over seeds; time of training, on {machine()['class']}.",
-                 ", ".join(f"{name} {version}" for name, version in versions().items()) + "."]  # fmt: skip
-        return "\n".join([*lines, "", *about]) + "\n"
+        how = f"Mean ± standard deviation over {self.members}; time of training, on {machine()['class']}."
+        made_with = ", ".join(f"{name} {version}" for name, version in versions().items())
+        return "\n".join([*lines, "", *self.notes, how, f"{made_with}."]) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values."""
@@ -154,20 +164,42 @@ def leaderboard(
     if seeds < 1:
         raise UsageError(f"seeds={seeds} must be at least 1")
     plans = [plan for file in recipes(words) for plan in _plans(file, overrides, seeds, Path(runs))]
-    found: dict[str, Row] = {}
-    results: list[tuple[str, Result]] = []
-    for number, (name, seed, recipe, folder) in enumerate(plans, 1):
-        row = found.setdefault(name, Row(name, {}))
+    found = trained(plans, tell=tell, progress=progress, hooks=hooks)
+    return board(found, {plan.name: plan.recipe for plan in plans}, metrics)
+
+
+@dataclass
+class Trained:
+    """Runs that are done: rows by name, and the result of each run with the name of its row."""
+
+    rows: dict[str, Row] = field(default_factory=dict)
+    results: list[tuple[str, Result]] = field(default_factory=list)
+
+
+def trained(
+    plans: Sequence[Plan],
+    *,
+    tell: Tell,
+    progress: bool,
+    hooks: Sequence[Hook],
+    member: str = "seed",
+    into: Trained | None = None,
+) -> Trained:
+    """Train what is planned, or load it where that has been done; `member` is what the runs of a row differ in."""
+    found = Trained() if into is None else into
+    for number, plan in enumerate(plans, 1):
+        row = found.rows.setdefault(plan.name, Row(plan.name, {}))
+        which = f"{plan.name}, {member} {plan.member}"
         try:
-            tell(f"[{number}/{len(plans)}] {name}, seed {seed}: {_state(folder)} {folder.path}")
-            result = _result(recipe, folder, progress, hooks)
+            tell(f"[{number}/{len(plans)}] {which}: {_state(plan.folder)} {plan.folder.path}")
+            result = _result(plan.recipe, plan.folder, progress, hooks)
         except PdlError as error:
-            row.failures.append(f"seed {seed}: {error}")
-            tell(f"{name}, seed {seed} failed: {error}")
+            row.failures.append(f"{member} {plan.member}: {error}")
+            tell(f"{which} failed: {error}")
             continue
-        _add(row, seed, result)
-        results.append((name, result))
-    return _board(found, results, {name: recipe for name, _, recipe, _ in plans}, metrics)
+        _add(row, plan.member, result)
+        found.results.append((plan.name, result))
+    return found
 
 
 def compared(folders: Sequence[str | Path], *, metrics: Sequence[str] = (), tell: Tell = lambda line: None) -> Board:
@@ -188,37 +220,44 @@ def compared(folders: Sequence[str | Path], *, metrics: Sequence[str] = (), tell
     if not kinds:
         raise UsageError(f"{', '.join(map(str, folders))}: no finished run there")
     names = [members[0][1].recipe for members in kinds.values()]
-    rows: dict[str, Row] = {}
-    results: list[tuple[str, Result]] = []
+    found = Trained()
     for name, members in zip(names, kinds.values(), strict=True):
         name = name if names.count(name) == 1 else str(members[0][0].path)
-        rows[name] = Row(name, {})
+        found.rows[name] = Row(name, {})
         for _, result, _ in members:
-            _add(rows[name], result.seed, result)
-            results.append((name, result))
-    return _board(rows, results, dict(zip(rows, (members[0][2] for members in kinds.values()), strict=True)), metrics)
+            _add(found.rows[name], result.seed, result)
+            found.results.append((name, result))
+    return board(found, dict(zip(found.rows, (members[0][2] for members in kinds.values()), strict=True)), metrics)
 
 
-def _board(
-    rows: Mapping[str, Row], results: Sequence[tuple[str, Result]], made: Mapping[str, Recipe], metrics: Sequence[str]
-) -> Board:
-    chosen = list(metrics) or of_the_test(name for _, result in results for name in result.metrics)
-    ordered = sorted([*rows.values(), *_baselines(results)], key=_order(chosen, list(made.values())))
-    return Board(chosen, ordered, _notes(made))
+def board(
+    found: Trained, made: Mapping[str, Recipe], metrics: Sequence[str], *, less: bool | None = None,
+    members: str = "seeds",
+) -> Board:  # fmt: skip
+    """The table of what was trained; `less`: whether less of the first metric is better, where its name does not say
+    it."""
+    chosen = list(metrics) or of_the_test(name for _, result in found.results for name in result.metrics)
+    order = _order(chosen, list(made.values()), less)
+    return Board(chosen, sorted([*found.rows.values(), *_baselines(found.results)], key=order), _notes(made), members)
 
 
-def _plans(file: Path, overrides: Sequence[str], seeds: int, runs: Path) -> list[tuple[str, int, Recipe, Run]]:
-    """(name, seed, recipe, run folder) for each seed; all are checked before anything is trained."""
+def _plans(file: Path, overrides: Sequence[str], seeds: int, runs: Path) -> list[Plan]:
+    """One for each seed; all are checked before anything is trained."""
     first = load(file, list(overrides))
     begin = int((first.get("train") or {}).get("seed") or 0)
     made = []
     for seed in range(begin, begin + seeds):
         recipe = Recipe(load(file, [*overrides, f"train.seed={seed}"]))
-        folder = Run(runs / f"{file.stem}-seed{seed}")
-        if (folder.path / "config.yaml").is_file():
-            check_same(folder, recipe, tested=True)
-        made.append((file.stem, seed, recipe, folder))
+        made.append(planned(file.stem, seed, recipe, runs / f"{file.stem}-seed{seed}"))
     return made
+
+
+def planned(name: str, member: int, recipe: Recipe, folder: Path) -> Plan:
+    """A plan; UsageError where the folder holds a run of other settings."""
+    run = Run(folder)
+    if (folder / CONFIG).is_file():
+        check_same(run, recipe, tested=True)
+    return Plan(name, member, recipe, run)
 
 
 def _state(folder: Run) -> str:
@@ -253,19 +292,24 @@ def _values(row: Row, metrics: Mapping[str, float | None]) -> None:
 
 
 def _baselines(results: Sequence[tuple[str, Result]]) -> list[Row]:
-    """A row for each baseline; one that says something else for another recipe (of other data) has its name behind."""
-    rows: dict[str, Row] = {}
+    """A row for each baseline, over the runs of a row, whose data may differ (folds); one that says something else for
+    another recipe (of other data) has its name behind."""
+    every: dict[str, dict[str, Row]] = {}
     for recipe, result in results:
         for name, metrics in result.baselines.items():
-            row = Row(name, {})
-            _values(row, metrics)
-            same = rows.setdefault(name, row)
-            if same.values != row.values:
-                rows.setdefault(f"{name} ({recipe})", Row(f"{name} ({recipe})", row.values))
+            _values(every.setdefault(recipe, {}).setdefault(name, Row(name, {})), metrics)
+    rows: dict[str, Row] = {}
+    for recipe, own in every.items():
+        for name, row in own.items():
+            row.values = {metric: v[:1] if len(set(v)) == 1 else v for metric, v in row.values.items()}
+            if rows.setdefault(name, row).values != row.values:
+                rows[f"{name} ({recipe})"] = Row(f"{name} ({recipe})", row.values)
     return list(rows.values())
 
 
-def _order(metrics: Sequence[str], recipes: Sequence[Recipe]) -> Callable[[Row], tuple[bool, float]]:
+def _order(
+    metrics: Sequence[str], recipes: Sequence[Recipe], less: bool | None
+) -> Callable[[Row], tuple[bool, float]]:
     """Best first by the first metric; rows without it last."""
     first = metrics[0] if metrics else ""
     settings = [recipe.settings for recipe in recipes]
@@ -274,11 +318,11 @@ def _order(metrics: Sequence[str], recipes: Sequence[Recipe]) -> Callable[[Row],
         for each in settings
         if each.monitor_mode and str(each.monitor).rpartition("/")[2] == first.rpartition("/")[2]
     }
-    less = said == {"min"} or (not said and less_is_better(first))
+    ascending = (said == {"min"} or (not said and less_is_better(first))) if less is None else less
 
     def key(row: Row) -> tuple[bool, float]:
         value = row.mean(first)
-        return math.isnan(value), 0.0 if math.isnan(value) else value if less else -value
+        return math.isnan(value), 0.0 if math.isnan(value) else value if ascending else -value
 
     return key
 

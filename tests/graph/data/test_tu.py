@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from pdl.data import DataFault
+from pdl.data.splits import stratified_folds
 from pdl.errors import ConfigError
 from pdl_graph.data import TUGraphs
-from pdl_graph.data.tu import stratified_folds
 
 SMALL = "2\n3 1\n5 1 1\n7 2 0 2\n5 1 1\n1 0\n9 0\n"
 

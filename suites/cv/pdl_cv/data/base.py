@@ -64,6 +64,8 @@ class ImageFiles(Dataset):
     `per_class`, so many of each class (see `choose`).
     """
 
+    foldable = True
+
     def __init__(
         self,
         root: Path,

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 import numpy as np
 
 from pdl.data.faults import fault
+from pdl.data.splits import of_fold, stratified_folds
 from pdl.errors import ConfigError
 from pdl.files import open_file, read_plain
 from pdl.hints import Range
@@ -67,7 +68,7 @@ class TUGraphs(GraphSet):
         known = CLASSES.get(name, {})
         self.classes = [known.get(number, str(number)) for number in held.numbers]
         parts = stratified_folds(held.labels, folds, seed)
-        rows = np.flatnonzero(chosen(parts, split, fold, folds, validate))
+        rows = of_fold(parts, split, fold, folds, validate)
         self.graphs = [held.graphs[i] for i in rows.tolist()]
         self._labels = held.labels[rows]
 
@@ -77,24 +78,6 @@ class TUGraphs(GraphSet):
 
     def path_of(self, index: int) -> str:
         return str(self.path)
-
-
-def stratified_folds(labels: np.ndarray, folds: int, seed: int = 0) -> np.ndarray:
-    """The fold of every sample, int64 [N]: a class's samples, in random order, are dealt to the folds in turn, one
-    class going on where the one before it ended; so folds differ by one at most, in all and of each class."""
-    rng = np.random.default_rng(seed)
-    order = np.concatenate([rng.permutation(np.flatnonzero(labels == label)) for label in np.unique(labels)])
-    found = np.empty(len(labels), np.int64)
-    found[order] = np.arange(len(labels)) % folds
-    return found
-
-
-def chosen(parts: np.ndarray, split: Split | None, fold: int, folds: int, validate: str) -> np.ndarray:
-    """Which samples belong to a split, bool [N], for the fold of each."""
-    val = (fold + 1) % folds if validate == "inner" else fold
-    if split == "train":
-        return np.asarray((parts != fold) & (parts != val))
-    return np.ones(len(parts), bool) if split is None else np.asarray(parts == (val if split == "val" else fold))
 
 
 def _place(name: str, path: str | Path | None) -> Path:

@@ -146,6 +146,6 @@ class QuantumClassifier(Task):
 
 def _columns(dataset: Any) -> list[str]:
     """Names of the numbers of a row, of a data set or of a part of one."""
-    while not hasattr(dataset, "columns") and hasattr(dataset, "dataset"):
-        dataset = dataset.dataset
+    while not hasattr(dataset, "columns") and (hasattr(dataset, "dataset") or hasattr(dataset, "datasets")):
+        dataset = dataset.dataset if hasattr(dataset, "dataset") else dataset.datasets[0]
     return list(getattr(dataset, "columns", ()))
