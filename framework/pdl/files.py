@@ -64,8 +64,9 @@ def _regular(file: str | Path | int, most: int | None, path: str | Path = "") ->
         raise OSError(errno.EINVAL, f"{found.st_size} bytes, more than the limit of {most}", str(path))
 
 
-def read_bytes(path: str | Path, most: int = MOST) -> bytes:
-    """All bytes of a file; OSError as `open_file` has it."""
+def read_bytes(path: str | Path, most: int | None = None) -> bytes:
+    """All bytes of a file, at most `most` (None: `MOST`); OSError as `open_file` has it."""
+    most = MOST if most is None else most
     with open_file(path, most) as file:
         data = file.read(os.fstat(file.fileno()).st_size + 1)
         while len(data) <= most and (more := file.read(1 << 20)):  # it grows, or its size is not known (/proc)
@@ -75,16 +76,18 @@ def read_bytes(path: str | Path, most: int = MOST) -> bytes:
     return data
 
 
-def read_text(path: str | Path, most: int = MOST_TEXT, encoding: str = "utf-8") -> str:
+def read_text(path: str | Path, most: int | None = None, encoding: str = "utf-8") -> str:
     """The text of a file, line ends as \\n; OSError as `open_file` has it, UnicodeDecodeError where it is no text."""
-    return io.TextIOWrapper(io.BytesIO(read_bytes(path, most)), encoding).read()
+    data = read_bytes(path, MOST_TEXT if most is None else most)
+    return io.TextIOWrapper(io.BytesIO(data), encoding).read()
 
 
-def read_plain(path: str | Path, most: int = MOST) -> bytes:
+def read_plain(path: str | Path, most: int | None = None) -> bytes:
     """As `read_bytes`, and unpacked where the name ends in .gz, .bz2 or .xz; `most` then holds for what comes out.
 
     A damaged file raises what `gzip`, `bz2` and `lzma` do: OSError, EOFError, zlib.error or lzma.LZMAError.
     """
+    most = MOST if most is None else most
     with open_file(path) as file, unpacked(file, path) as stream:
         data = io.BytesIO()
         while data.tell() <= most and (more := stream.read(1 << 20)):

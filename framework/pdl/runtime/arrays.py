@@ -14,22 +14,25 @@ from typing import IO
 import numpy as np
 from numpy.lib import format as npy
 
+from pdl import files
 from pdl.dtype import Array
-from pdl.files import MOST, open_file
+from pdl.files import open_file
 
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
-def read_array(path: str | Path, most: int = MOST) -> Array:
+def read_array(path: str | Path, most: int | None = None) -> Array:
     """The array of a *.npy; OSError as `pdl.files.open_file` has it, ValueError where the file is damaged, holds Python
-    objects, or takes more than `most` bytes."""
+    objects, or takes more than `most` bytes (None: `pdl.files.MOST`)."""
+    most = files.MOST if most is None else most
     with open_file(path, most + (1 << 16)) as file:
         return array_in(file, most)
 
 
-def read_arrays(path: str | Path, names: Collection[str] | None = None, most: int = MOST) -> dict[str, Array]:
+def read_arrays(path: str | Path, names: Collection[str] | None = None, most: int | None = None) -> dict[str, Array]:
     """The arrays of a *.npz by name, or those of `names` that it has; errors as in `read_array`, of all together."""
     found: dict[str, Array] = {}
+    most = files.MOST if most is None else most
     try:
         with open_file(path) as file, zipfile.ZipFile(file) as archive:
             for member in archive.namelist():
@@ -65,7 +68,7 @@ def map_array(path: str | Path) -> Array:
         return np.memmap(file, dtype, "r", begin, shape, order)  # type: ignore[call-overload, no-any-return]
 
 
-def array_in(file: IO[bytes], most: int = MOST) -> Array:
+def array_in(file: IO[bytes], most: int) -> Array:
     """The array of an open *.npy; errors as in `read_array`."""
     shape, by_columns, dtype, size = _announced(file, most)
     array: Array = np.ndarray(shape[::-1] if by_columns else shape, dtype)

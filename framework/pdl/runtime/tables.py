@@ -10,6 +10,7 @@ import io
 import itertools
 import json
 import sys
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -90,7 +91,10 @@ def opened(path: str | Path) -> Iterator[TextIO]:
 def lines_of(file: TextIO, name: str) -> Iterator[str]:
     """The lines of a text, each of at most `MOST_LINE` letters; DataError for a longer one."""
     for number in itertools.count(1):
-        line = file.readline(MOST_LINE)
+        try:
+            line = file.readline(MOST_LINE)
+        except (UnicodeDecodeError, EOFError, OSError, zlib.error) as error:
+            raise DataError(f"{name}:{number}: not a text that can be read ({error})") from None
         if not line:
             return
         if len(line) == MOST_LINE and line[-1] not in "\r\n":
@@ -103,7 +107,7 @@ def numbered(reader: Any, name: str) -> Iterator[tuple[int, list[str]]]:
     try:
         for row in reader:
             yield reader.line_num, row
-    except (csv.Error, UnicodeDecodeError, EOFError, OSError) as error:
+    except csv.Error as error:
         raise DataError(f"{name}:{reader.line_num + 1}: not the text of a csv file ({error})") from None
 
 

@@ -39,7 +39,7 @@ def test_rows_of_a_file(name: str, tmp_path: Path) -> None:
         ("a.csv", b"x,x\n1,2\n", r"a.csv:1: two columns are called 'x'"),
         ("a.csv", b'x\n"1\n', r"a.csv:\d: not the text of a csv file"),
         ("a.txt", b"1 a3\n", r"a.txt:1: 'a3' is not slot:id"),
-        ("a.csv.gz", b"x\n", r"a.csv.gz:1: not the text of a csv file \(Not a gzipped file"),
+        ("a.csv.gz", b"x\n", r"a.csv.gz:1: not a text that can be read \(Not a gzipped file"),
     ],
 )
 def test_damaged_files(file: str, text: bytes, message: str, tmp_path: Path) -> None:
