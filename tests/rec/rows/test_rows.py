@@ -17,7 +17,7 @@ from pdl_rec import RowPrediction
 from pdl_rec.click_through.fields import FieldSpec
 from pdl_rec.rows.metrics import R2, PairAUC
 
-ROWS = 400
+ROWS = 1000
 
 
 def table(path: Path, target: str) -> Path:
@@ -43,6 +43,7 @@ def test_the_recipe_trains_as_it_is(tmp_path: Path, target: str, metric: str, le
     written = init("rec.rows", data=data, out=tmp_path / "r.yaml")
     text = written.read_text()
     assert "living area (m2), town" in text
+    assert "buckets" in text
     for name, why in (("id", "numbers the rows"), ("listed", "times"), ("note", "a text for each row"),
                       ("country", "one value")):  # fmt: skip
         assert f"{name} ({why})" in text
