@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-SECONDS = 10.0  # for one number
+SECONDS = 10.0  # of CPU time for one number,
+PATIENCE = 120.0  # and of any time
 MEMORY = 8 << 30  # bytes of address space that a child may take beyond what this process has
 PARTS = 5
 SEED = "PDL_FUZZ_SEED"  # the variable that names the seed; by default the day
@@ -39,10 +40,10 @@ def seed() -> int:
     return int(os.environ.get(SEED) or datetime.date.today().toordinal())
 
 
-def require_clean(module: str, count: int, part: int, *words: str, patience: float = 1800) -> dict[str, int]:
-    """The outcomes of a part of the seed's numbers of a module, tried in a process of its own; AssertionError, with how
-    to see it again, where one crashed, hung or raised what is not pdl's own."""
-    first = (seed() * PARTS + part) * count
+def require_clean(module: str, count: int, part: int | None, *words: str, patience: float = 1800) -> dict[str, int]:
+    """The outcomes of a part of the seed's numbers of a module (None: of the numbers from 0), tried in a process of its
+    own; AssertionError, with how to see it again, where one crashed, hung or raised what is not pdl's own."""
+    first = 0 if part is None else (seed() * PARTS + part) * count
     found = said_by(module, str(first), str(count), *words, patience=patience)
     faults = {name: found[name] for name in ("crashed", "hung", "raw") if found[name]}
     again = " ".join(("python -m", module, "NUMBER 1 one", *words))
@@ -99,7 +100,7 @@ def try_all(first: int, count: int, run: Outcome) -> dict[str, Any]:
                 _child(range(number, end), write, run)
             os._exit(99)
         os.close(write)
-        number, ended = _follow(read, number, count_one)
+        number, ended = _follow(read, child, number, count_one)
         os.close(read)
         if not ended:
             os.kill(child, signal.SIGKILL)
@@ -128,12 +129,15 @@ def _shortened(said: str) -> str:
     return " ".join(said.split())[:300]
 
 
-def _follow(read: int, number: int, count_one: Callable[[int, str], None]) -> tuple[int, bool]:
+def _follow(read: int, child: int, number: int, count_one: Callable[[int, str], None]) -> tuple[int, bool]:
     """Count a child's outcomes; the number it stopped at, and whether it ended (else one took too long)."""
     rest = b""
     while True:
-        if not select.select([read], [], [], SECONDS)[0]:
-            return number, False
+        begun, waited = _cpu_seconds(child), 0.0
+        while not select.select([read], [], [], SECONDS)[0]:
+            waited += SECONDS
+            if _cpu_seconds(child) - begun > 0.9 * SECONDS or waited > PATIENCE:
+                return number, False
         data = os.read(read, 1 << 16)
         if not data:
             return number, True
@@ -141,3 +145,9 @@ def _follow(read: int, number: int, count_one: Callable[[int, str], None]) -> tu
         for line in lines:
             count_one(number, line.decode(errors="replace"))
             number += 1
+
+
+def _cpu_seconds(child: int) -> float:
+    """What a process has computed; on a busy machine less than the time that went by."""
+    fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -55,7 +55,7 @@ class _Attention(Fused, abstract=True):
         """q, k and v as arrays [n, heads, rows, columns] (views)."""
         if k is None:
             columns = q.shape[-1] // (3 * self.heads)
-            three = q.reshape(-1, q.shape[-2], 3, self.heads, columns).transpose(2, 0, 3, 1, 4)
+            three = q.reshape(math.prod(q.shape[:-2]), q.shape[-2], 3, self.heads, columns).transpose(2, 0, 3, 1, 4)
             return three[0], three[1], three[2]
         batch = () if self.heads else np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
         return self.split(q, batch), self.split(k, batch), self.split(v, batch)
@@ -64,10 +64,11 @@ class _Attention(Fused, abstract=True):
         """One array as [n, heads, rows, columns], its leading dimensions those of the `batch` (heads 0)."""
         rows, columns = x.shape[-2:]
         if self.heads:
-            return x.reshape(-1, rows, self.heads, columns // self.heads).transpose(0, 2, 1, 3)
+            x = x.reshape(math.prod(x.shape[:-2]), rows, self.heads, columns // self.heads)
+            return x.transpose(0, 2, 1, 3)
         if x.shape[:-2] != batch:
             x = np.broadcast_to(x, (*batch, rows, columns))
-        return x if x.ndim == 4 else x.reshape(-1, batch[-1] if batch else 1, rows, columns)
+        return x if x.ndim == 4 else x.reshape(math.prod(batch[:-1]), batch[-1] if batch else 1, rows, columns)
 
     def broadcast_mask(self, mask: Array | None, q: Array, k: Array, lead: tuple[int, ...]) -> Array | None:
         """The mask as [n, heads, L, S]."""

@@ -15,7 +15,7 @@ import numpy as np
 from pdl import threads
 from pdl.autograd import anomaly, tape
 from pdl.dtype import Array, DType, bfloat16, float32, is_differentiable
-from pdl.errors import PackageError, UsageError
+from pdl.errors import PackageError, PdlError, UsageError
 from pdl.kernels.copies import contiguous, copy
 from pdl.kernels.memory import empty
 from pdl.kernels.pointwise import cast
@@ -219,13 +219,18 @@ class Op:
 
     @staticmethod
     def from_dict(data: dict[str, Any]) -> Op:
-        """The op that `to_dict` wrote. UsageError for a name that no op has."""
+        """The op that `to_dict` wrote. UsageError for a name that no op has, and for attributes that it has not."""
         values = dict(data)
         name = values.pop("op", None)
         found = find_op(name) if isinstance(name, str) else None
         if found is None:
             raise UsageError(f"unknown op {name!r}; there are {len(OPS)}, see pdl.ops.base.OPS")
-        op = found(**{n: from_json(v) for n, v in values.items()})
+        try:
+            op = found(**{n: from_json(v) for n, v in values.items()})
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            if isinstance(error, PdlError):
+                raise
+            raise UsageError(f"{name}: its attributes cannot be read ({type(error).__name__}: {error})") from error
         op.check()
         return op
 

@@ -61,6 +61,14 @@ def check_shapes(name: str, **expected: tuple[Spec | None, tuple[int, ...]]) -> 
             raise ShapeError(f"{name}: {label} is {spec.shape}; expected {shape}")
 
 
+def check_specs(name: str, **expected: tuple[Spec | None, Spec]) -> None:
+    """Raise unless each spec that is given has the shape and dtype beside it."""
+    check_shapes(name, **{label: (spec, like.shape) for label, (spec, like) in expected.items()})
+    for label, (spec, like) in expected.items():
+        if spec is not None and spec.dtype != like.dtype:
+            raise DtypeError(f"{name}: {label} is {spec.dtype.name}; expected {like.dtype.name}")
+
+
 def check_kind(name: str, kinds: str, dtype: DType) -> None:
     """Raise unless the dtype is of one of these kinds ("b", "i", "f", "c")."""
     if kind(dtype) not in kinds:

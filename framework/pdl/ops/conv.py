@@ -128,6 +128,8 @@ class Conv(_Window):
             raise ShapeError(
                 f"{self.name()}: b {b.shape} must be ({w.shape[-1]},), one value for each output of w {w.shape}"
             )
+        if b is not None and b.dtype != x.dtype:
+            raise DtypeError(f"{self.name()}: b is {b.dtype.name} and x {x.dtype.name}; expected one dtype")
         return Spec((x.shape[0], *self.out_sizes(x.shape[1:-1], w.shape[:-2]), w.shape[-1]), x.dtype)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:

@@ -13,7 +13,7 @@ from pdl.ops.attributes import Length
 from pdl.ops.base import Arrays, Fused, Spec, apply, compose_vjp
 from pdl.ops.broadcast import broadcast_to
 from pdl.ops.cast import astype
-from pdl.ops.checks import check_floating, check_shapes
+from pdl.ops.checks import check_floating, check_specs
 from pdl.ops.elementwise import maximum, where
 from pdl.ops.index import take_along_axis
 from pdl.ops.logic import isinf
@@ -95,7 +95,7 @@ class CtcLossGrad(_Ctc):
     blank: Length = 0
 
     def infer(self, g: Spec, log_p: Spec, targets: Spec, steps: Spec, labels: Spec) -> Spec:
-        check_shapes("gradient of ctc_loss", g=(g, log_p.shape[:1]))
+        check_specs("gradient of ctc_loss", g=(g, Spec(log_p.shape[:1], log_p.dtype)))
         return Spec(self.batch(log_p, targets, steps, labels), log_p.dtype)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:

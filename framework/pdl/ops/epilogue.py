@@ -88,7 +88,7 @@ class ConvStats(_ConvPlus):
 
     native_bf16 = native = True
 
-    def infer(self, x: Spec, w: Spec, b: Spec | None = None) -> tuple[Spec, ...]:
+    def infer(self, x: Spec, w: Spec, b: Spec | None) -> tuple[Spec, ...]:
         y = self.conv().infer(x, w, b)
         if 0 in y.shape:
             raise ShapeError(f"{self.name()}_stats: y {y.shape} has no values to take statistics of")

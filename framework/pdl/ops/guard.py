@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, wraps
+from itertools import chain, repeat
 from typing import Any
 
 from pdl.errors import ShapeError, UsageError
@@ -31,20 +32,23 @@ def guarded(infer: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @cache
-def _signature(infer: Callable[..., Any]) -> tuple[list[str], int, bool]:
-    """The names of the inputs, "" for one that may be None; how many there must be; whether more may follow."""
+def _signature(infer: Callable[..., Any]) -> tuple[list[str], int, str | None]:
+    """The names of the inputs, "" for one that may be None; how many there must be; the name of those that may follow,
+    None where none may."""
     code, annotations = infer.__code__, infer.__annotations__
-    names = list(code.co_varnames[1 : code.co_argcount])
-    more = bool(code.co_flags & _VARIADIC)
+    count, more = code.co_argcount, bool(code.co_flags & _VARIADIC)
+    names = [*code.co_varnames[1:count], *code.co_varnames[count + code.co_kwonlyargcount :][:more]]
     inputs = [name if annotations.get(name) == "Spec" else "" for name in names]
-    return inputs, len(names) - len(infer.__defaults__ or ()), more
+    following = inputs.pop() if more else None
+    return inputs, len(inputs) - len(infer.__defaults__ or ()), following
 
 
 def _check_inputs(op: str, infer: Callable[..., Any], ins: tuple[Any, ...]) -> None:
-    names, least, more = _signature(infer)
-    if len(ins) < least or (len(ins) > len(names) and not more):
-        raise UsageError(f"{op}: {len(ins)} inputs; expected {least}{' or more' if more or least < len(names) else ''}")
-    for name, given in zip(names, ins, strict=False):
+    names, least, following = _signature(infer)
+    if len(ins) < least or (len(ins) > len(names) and following is None):
+        more = " or more" if following is not None or least < len(names) else ""
+        raise UsageError(f"{op}: {len(ins)} inputs; expected {least}{more}")
+    for name, given in zip(chain(names, repeat(following)), ins, strict=False):
         if given is None and name:
             raise UsageError(f"{op}: the input {name} is missing")
 

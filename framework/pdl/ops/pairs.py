@@ -30,7 +30,7 @@ class PairProducts(Fused):
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         v, (y, total) = contiguous(ins[0]), outs
         sum_into(total, v, (1,))
-        flat = v.reshape(len(v), -1)
+        flat = v.reshape(len(v), v.shape[1] * v.shape[2])
         np.einsum("nc,nc->n", total, total, out=y)
         y -= np.einsum("nk,nk->n", flat, flat)
         y *= 0.5

@@ -163,8 +163,8 @@ class Concat(Op):
     axis: Axis = 0
     native_bf16 = native = True
 
-    def infer(self, *ins: Spec) -> Spec:
-        first = ins[0]
+    def infer(self, first: Spec, *others: Spec) -> Spec:  # type: ignore[override]
+        ins = (first, *others)
         axis = normalize_axis("concat", self.axis, len(first.shape))
         _check_alike("concat", ins, axis)
         return Spec((*first.shape[:axis], sum(x.shape[axis] for x in ins), *first.shape[axis + 1 :]), first.dtype)
@@ -191,8 +191,8 @@ class Stack(Op):
     axis: Axis = 0
     native_bf16 = native = True
 
-    def infer(self, *ins: Spec) -> Spec:
-        first = ins[0]
+    def infer(self, first: Spec, *others: Spec) -> Spec:  # type: ignore[override]
+        ins = (first, *others)
         axis = normalize_axis("stack", self.axis, len(first.shape) + 1)
         _check_alike("stack", ins, None)
         return Spec((*first.shape[:axis], len(ins), *first.shape[axis:]), first.dtype)

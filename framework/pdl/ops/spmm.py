@@ -35,13 +35,22 @@ _NONE = (None,) * 6
 
 
 def check_pattern(name: str, indptr: Spec, indices: Spec, *others: Spec | None) -> None:
-    """Raise unless starts are int64 [rows + 1] and the arrays at the nonzeros int32 [E]."""
-    for label, spec, dtype in (("indptr", indptr, int64), ("indices", indices, int32)):
+    """Raise unless starts are int64 [rows + 1] and the arrays at the nonzeros int32 [E].
+
+    others   row, and the three arrays of the pattern by columns: all of them, or three times None
+    """
+    transposed = others[1:]
+    if transposed and (len(transposed) != 3 or len({t is None for t in transposed}) > 1):
+        raise ShapeError(f"{name}: the pattern by columns is three arrays, or none; see pdl.ops.CSR")
+    starts = transposed[0] if transposed else None
+    for label, spec, dtype in (("indptr", indptr, int64), ("indices", indices, int32), ("t_indptr", starts, int64)):
+        if spec is None:
+            continue
         if spec.dtype != dtype:
             raise DtypeError(f"{name}: {label} is {spec.dtype.name}; expected {dtype.name}, see pdl.ops.CSR")
         if len(spec.shape) != 1:
             raise ShapeError(f"{name}: {label} {spec.shape} must have one dimension")
-    for other in others:
+    for other in (*others[:1], *transposed[1:]):
         if other is not None and other != indices:
             raise ShapeError(f"{name}: arrays {other.shape} and {indices.shape} of the pattern must be alike")
 
@@ -86,12 +95,13 @@ class SpMM(Fused):
     native = True
 
     def infer(
-        self, x: Spec, value: Spec | None, indptr: Spec, indices: Spec, row: Spec, *transposed: Spec | None
-    ) -> Spec:
+        self, x: Spec, value: Spec | None, indptr: Spec, indices: Spec, row: Spec,
+        t_indptr: Spec | None, t_indices: Spec | None, t_edges: Spec | None,
+    ) -> Spec:  # fmt: skip
         check_floating("spmm", x=x)
-        check_pattern("spmm", indptr, indices, row, *transposed[1:])
+        check_pattern("spmm", indptr, indices, row, t_indptr, t_indices, t_edges)
         check_values("spmm", value, x, indices)
-        rows, columns = indptr.shape[0] - 1, None if transposed[0] is None else transposed[0].shape[0] - 1
+        rows, columns = indptr.shape[0] - 1, None if t_indptr is None else t_indptr.shape[0] - 1
         have, made = (rows, columns) if self.transposed else (columns, rows)
         if not x.shape or (have is not None and x.shape[0] != have):
             raise ShapeError(f"spmm: x {x.shape} must have {have} rows, as many as the matrix has columns")
@@ -141,15 +151,18 @@ class SDDMM(Fused):
     lead: Width = 0
     native = True
 
-    def infer(self, q: Spec, k: Spec, indptr: Spec, indices: Spec, row: Spec, *transposed: Spec | None) -> Spec:
+    def infer(
+        self, q: Spec, k: Spec, indptr: Spec, indices: Spec, row: Spec,
+        t_indptr: Spec | None, t_indices: Spec | None, t_edges: Spec | None,
+    ) -> Spec:  # fmt: skip
         check_floating("sddmm", q=q, k=k)
-        check_pattern("sddmm", indptr, indices, row, *transposed[1:])
+        check_pattern("sddmm", indptr, indices, row, t_indptr, t_indices, t_edges)
         if q.dtype != k.dtype:
             raise DtypeError(f"sddmm: q is {q.dtype.name} and k {k.dtype.name}; expected one dtype")
         if q.shape[1:] != k.shape[1:] or len(q.shape) <= self.lead or q.shape[0] != indptr.shape[0] - 1:
             raise ShapeError(f"sddmm: q {q.shape} must be [{indptr.shape[0] - 1} rows, ...], k {k.shape} like its rows")
-        if transposed[0] is not None and k.shape[0] != transposed[0].shape[0] - 1:
-            raise ShapeError(f"sddmm: k {k.shape} must have {transposed[0].shape[0] - 1} rows, one for each column")
+        if t_indptr is not None and k.shape[0] != t_indptr.shape[0] - 1:
+            raise ShapeError(f"sddmm: k {k.shape} must have {t_indptr.shape[0] - 1} rows, one for each column")
         return Spec((*indices.shape, *q.shape[1 : 1 + self.lead]), q.dtype)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
@@ -174,9 +187,12 @@ class TakeEnds(Fused):
     columns: bool = False
     native_bf16 = native = True
 
-    def infer(self, x: Spec, indptr: Spec, indices: Spec, row: Spec, *transposed: Spec | None) -> Spec:
-        check_pattern("at_ends", indptr, indices, row, *transposed[1:])
-        have = (None if transposed[0] is None else transposed[0].shape[0] - 1) if self.columns else indptr.shape[0] - 1
+    def infer(
+        self, x: Spec, indptr: Spec, indices: Spec, row: Spec,
+        t_indptr: Spec | None, t_indices: Spec | None, t_edges: Spec | None,
+    ) -> Spec:  # fmt: skip
+        check_pattern("at_ends", indptr, indices, row, t_indptr, t_indices, t_edges)
+        have = (None if t_indptr is None else t_indptr.shape[0] - 1) if self.columns else indptr.shape[0] - 1
         if not x.shape or (have is not None and x.shape[0] != have):
             which = "columns" if self.columns else "rows"
             raise ShapeError(f"at_{which}: x {x.shape} must be [{have}, ...], as the matrix has {have} {which}")
@@ -200,12 +216,15 @@ class TakeEndsGrad(Fused):
     columns: bool = False
     native = True
 
-    def infer(self, g: Spec, indptr: Spec, indices: Spec, row: Spec, *transposed: Spec | None) -> Spec:
+    def infer(
+        self, g: Spec, indptr: Spec, indices: Spec, row: Spec,
+        t_indptr: Spec | None, t_indices: Spec | None, t_edges: Spec | None,
+    ) -> Spec:  # fmt: skip
         check_floating("at_ends", g=g)
-        check_pattern("at_ends", indptr, indices, row, *transposed[1:])
+        check_pattern("at_ends", indptr, indices, row, t_indptr, t_indices, t_edges)
         if g.shape[:1] != indices.shape:
             raise ShapeError(f"at_ends: g {g.shape} must have a row for each nonzero, {indices.shape}")
-        starts = transposed[0] if self.columns else indptr
+        starts = t_indptr if self.columns else indptr
         if starts is None:
             raise ShapeError("at_ends: sums over columns need the pattern by columns")
         return Spec((starts.shape[0] - 1, *g.shape[1:]), g.dtype)
@@ -314,7 +333,7 @@ class SpMMExtremumXGrad(Fused):
     native = True
 
     def infer(self, g: Spec, winner: Spec, value: Spec | None, *pattern: Spec | None) -> Spec:
-        x = Spec((_starts(pattern[3]).shape[0] - 1, *g.shape[1:]), g.dtype)
+        x = Spec((_starts(pattern, 3).shape[0] - 1, *g.shape[1:]), g.dtype)
         _check_extremum(g, winner, x, value, pattern)
         return x
 
@@ -339,7 +358,7 @@ class SpMMExtremumValueGrad(Fused):
     native = True
 
     def infer(self, g: Spec, winner: Spec, x: Spec, *pattern: Spec | None) -> Spec:
-        value = Spec((*_starts(pattern[1]).shape, *g.shape[1 : 1 + self.lead]), g.dtype)
+        value = Spec((*_starts(pattern, 1).shape, *g.shape[1 : 1 + self.lead]), g.dtype)
         _check_extremum(g, winner, x, value, pattern)
         return value
 
@@ -356,7 +375,8 @@ class SpMMExtremumValueGrad(Fused):
         return sum_(product, axis=axes) if axes else product
 
 
-def _starts(spec: Spec | None) -> Spec:
+def _starts(pattern: tuple[Spec | None, ...], place: int) -> Spec:
+    spec = pattern[place] if len(pattern) == len(_NONE) else None
     if spec is None or not spec.shape:
         raise ShapeError("gradient of spmm: it needs the pattern by rows and by columns")
     return spec

@@ -313,10 +313,14 @@ def attempt(sample: Sample, guarded: Guarded, *, shown: bool = False) -> str:
         specs = op.infer(*[None if x is None else Spec(x.shape, x.dtype) for x in sample.inputs])
         specs = (specs,) if isinstance(specs, Spec) else tuple(specs)
         sizes = [math.prod(map(int, s.shape)) * s.dtype.itemsize for s in specs]
-    except Exception as error:
+    except PdlError as error:
         if shown:
             say(repr(error))
         return "refused"
+    except Exception as error:
+        if shown:
+            raise
+        return f"raw: {type(error).__name__} in {sample.attributes['op']} (infer): {error}"
     if shown:
         say(f"{op} {specs}")
     if max(sizes, default=0) > LARGE or min(sizes, default=0) < 0:

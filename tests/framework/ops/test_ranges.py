@@ -76,6 +76,60 @@ REFUSED: list[tuple[Callable[[], object], type[PdlError], str]] = [
 ]
 
 
+F32, F64, I32, I64 = (np.dtype(name) for name in ("float32", "float64", "int32", "int64"))
+X, W = Spec((1, 5, 5, 2), F32), Spec((3, 3, 2, 4), F32)
+G = {"stride": (1, 1), "padding": ((1, 1), (1, 1)), "dilation": (1, 1)}
+#: a pattern of two rows and two columns with two nonzeros, and x
+STARTS, AT, ROWS = Spec((3,), I64), Spec((2,), I32), Spec((2, 4), F32)
+#: calls that would once pass `infer` and fail in the body, or in `infer` with an exception that is not pdl's own
+UNFIT: dict[str, tuple[str, dict[str, Any], list[Spec | None], str]] = {
+    "bias of another dtype": ("Conv", {**G, "groups": 1}, [X, W, Spec((4,), F64)], "b is float64 and x float32"),
+    "bias of another dtype, activated": (
+        "ConvAct", {**G, "groups": 1}, [X, W, Spec((4,), I64), None], "b is int64 and x float32"),
+    "no place for a bias": ("ConvStats", {**G, "groups": 1}, [X, W], "ConvStats: 2 inputs; expected 3"),
+    "gradient of another dtype": ("CDistGrad", {"metric": "l1"}, [Spec((2, 2), F64), ROWS, ROWS], "g is float64"),
+    "gradient of a loss of another dtype": (
+        "CtcLossGrad", {}, [Spec((2,), F64), Spec((2, 5, 3), F32), AT._replace(shape=(2, 1)), AT, AT], "g is float64"),
+    "half a pattern by columns": (
+        "SpMM", {"transposed": True}, [ROWS, None, STARTS, AT, AT, STARTS, None, AT], "three arrays, or none"),
+    "starts of another dtype": (
+        "SpMM", {"transposed": True}, [ROWS, None, STARTS, AT, AT, Spec((3,), I32), AT, AT], "t_indptr is int32"),
+    "starts in two dimensions": (
+        "SpMMExtremumXGrad", {}, [ROWS, ROWS._replace(dtype=I32), None, STARTS, AT, AT, Spec((3, 1), I64), AT, AT],
+        "must have one dimension"),
+    "nothing in a row": ("Stack", {}, [], "Stack: 0 inputs; expected 1 or more"),
+    "a part that is missing": ("Concat", {}, [X, None], "the input others is missing"),
+    "a place that is missing": ("GetAt", {"axes": (0,)}, [X, None], "the input index is missing"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", UNFIT)
+def test_inputs_that_do_not_fit(what: str) -> None:
+    op, attributes, ins, message = UNFIT[what]
+    with pytest.raises(PdlError, match=message):
+        OPS[op](**attributes).infer(*ins)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [{"op": "Dropout", "p": {"float": "gelu"}}, {"op": "Cond", "then": {"program": {}}, "other": {"program": {}}},
+     {"op": "Add", "axis": 3}, {"op": "AsType", "dtype": {"dtype": 3}}, {"op": "OneHot"}, {"op": "Clip", "low": {}}],
+)  # fmt: skip
+def test_attributes_that_cannot_be_read(attributes: dict[str, Any]) -> None:
+    with pytest.raises(PdlError):
+        Op.from_dict(attributes)
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 2), (2, 0, 2), (2, 3, 0)])
+def test_products_of_no_pairs(shape: tuple[int, ...]) -> None:
+    assert pdl.pair_products(pdl.ones(shape)).numpy().tolist() == [0.0] * shape[0]
+
+
+def test_attention_of_no_queries() -> None:
+    made = pdl.scaled_dot_product_attention(pdl.ones((2, 0, 4)), pdl.ones((2, 3, 4)), pdl.ones((2, 3, 4)))
+    assert made.shape == (2, 0, 4)
+
+
 @pytest.mark.parametrize(("call", "error", "message"), REFUSED, ids=lambda v: v if isinstance(v, str) else "")
 def test_refusal(call: Callable[[], object], error: type[PdlError], message: str) -> None:
     with pytest.raises(error, match=message):
