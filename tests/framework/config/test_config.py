@@ -236,3 +236,10 @@ def test_what_comes_from_the_environment_is_written_as_it_was(recipe: Path, monk
     assert again.plain() == cfg.plain()
     cfg.tree["data"]["password"] = "another"
     assert "password: another" in config.to_yaml(cfg)
+
+
+def test_a_part_whose_name_is_too_long_for_any_file(recipe: Path) -> None:
+    recipe.write_text(GOOD.replace("/demo/base", "/demo/" + "a" * 5000))
+    with pytest.raises(ConfigError, match=r"recipe.yaml: defaults: .*File name too long") as caught:
+        config.load(recipe)
+    assert len(str(caught.value)) < 300

@@ -131,7 +131,7 @@ def _bad_line(path: Path, block: bytes, first: int, columns: int) -> DataFault:
     shape = "source target" if columns == 2 else "source target weight"
     for number, raw in enumerate(block.split(b"\n"), first):
         words = re.split(r"[ \t\r,;]+", raw.decode("utf-8", "replace").strip())
-        if words == [""] or words[0][0] in "#%":
+        if words == [""] or words[0][:1] in ("#", "%"):
             continue
         shown = raw.decode("utf-8", "replace").strip()[:60]
         if len(words) != columns:
