@@ -40,8 +40,8 @@ class LazyGroup(TyperGroup):
 
 
 def load(name: str) -> Any:
-    """The typer command in pdl/cli/<name>.py; with a _ behind a name that is a word of Python."""
-    module = importlib.import_module(f"pdl.cli.{name}{'_' if keyword.iskeyword(name) else ''}")
+    """The typer command in pdl/cli/<name>.py; with a _ for each dash, and behind a name that is a word of Python."""
+    module = importlib.import_module(f"pdl.cli.{name.replace('-', '_')}{'_' if keyword.iskeyword(name) else ''}")
     group = getattr(module, "app", None)
     if group is None:
         group = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)

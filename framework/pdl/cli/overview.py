@@ -12,6 +12,7 @@ COMMANDS = {
     "bench": "Measure how fast a bundle runs.",
     "runs": "List runs, choose and sort them.",
     "compare": "Compare runs: settings, metrics, curves.",
+    "lr-find": "Find a learning rate: a few steps with one that rises.",
     "sweep": "Train a recipe over lists of values, seeds or folds; one table.",
     "leaderboard": "Train several recipes over several seeds, or compare runs; one table.",
     "package": "Make a wheel of a trained model; installed with pip, it is used by name.",

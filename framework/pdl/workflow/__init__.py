@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pdl.workflow.new_recipe import init
     from pdl.workflow.packaging import package
     from pdl.workflow.prediction import predict
+    from pdl.workflow.rate_test import lr_find
     from pdl.workflow.result import Result
     from pdl.workflow.run import Run
     from pdl.workflow.run_info import info
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 _LAZY = {
     "Model": "model", "Result": "result", "Run": "run", "compare": "comparing", "compress": "compression",
     "evaluate": "evaluation", "export": "exporting", "info": "run_info", "init": "new_recipe",
-    "leaderboard": "leaderboards", "package": "packaging", "predict": "prediction", "profile": "training",
-    "runs": "listing", "sweep": "sweeps", "train": "training",
+    "leaderboard": "leaderboards", "lr_find": "rate_test", "package": "packaging", "predict": "prediction",
+    "profile": "training", "runs": "listing", "sweep": "sweeps", "train": "training",
 }  # fmt: skip
 
 
@@ -45,6 +46,6 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "Model", "Result", "Run", "compare", "compress", "evaluate", "export", "info", "init", "leaderboard", "package",
-    "predict", "profile", "runs", "sweep", "train",
+    "Model", "Result", "Run", "compare", "compress", "evaluate", "export", "info", "init", "leaderboard", "lr_find",
+    "package", "predict", "profile", "runs", "sweep", "train",
 ]  # fmt: skip

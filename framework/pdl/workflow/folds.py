@@ -59,6 +59,8 @@ def _first(recipe: Recipe, number: int) -> bool:
 def protocol(recipe: Recipe, folds: int, validate: Validate) -> str:
     """How it is measured, in a sentence. UsageError where the data cannot be dealt out again."""
     splits = recipe.data.splits
+    if folds == 2 and "val" in splits and validate == "inner":
+        raise UsageError("--folds 2: one tests, one chooses, and nothing is left to train; write --folds 3 or more")
     which = {"inner": "the next one chooses the weights", "held_out": "it chooses the weights, too, which flatters"}
     chooses = which[validate] if "val" in splits else "nothing chooses the weights"
     each = f"Each fold is tested once; {chooses}; the rest trains."

@@ -137,6 +137,7 @@ def test_what_cannot_be_folded(place: Path, capsys: Capture) -> None:
         (["-c", "rec/synthetic_lr", "--folds", "3"], "cannot be dealt out to folds: they belong together"),
         (["-c", "quantum/h2_vqe", "--folds", "3"], "data.train: the samples of Molecule cannot be dealt out to folds"),
         (["-c", "small.yaml", "--folds", "1"], "there must be two at least"),
+        (["-c", "small.yaml", "--folds", "2"], "nothing is left to train; write --folds 3 or more"),
         (["-c", "small.yaml", "--folds", "3", "--validate", "x"], "choose inner or held_out"),
         (["-c", "small.yaml", "optim.lr=interval(0.1,1)"], "an interval has no end of values"),
         (["-c", "small.yaml", "--search", "2"], "there is nothing to search"),
