@@ -13,35 +13,35 @@ cdef extern from "table.h" namespace "pdl":
         kRnn
         kGru
         kLstm
-    cdef cppclass Recurrence[T]:
+    cdef cppclass Recurrence "pdl::Recurrence<void>":
         int64_t n, steps, hidden
         bint reverse
         const int64_t* lengths
-        const T* w
-        const T* gates
-        const T* bias
-        const T* h0
-        const T* c0
-        T* y
-        T* h
-        T* c
-        T* acts
-        T* before
-        const T* gy
-        const T* gh
-        const T* gc
-        const T* acts_in
-        const T* before_in
-        T* dgates
-        T* dh0
-        T* dc0
-        T* dlast
-        T* dw
-        T* dbias
-    cdef cppclass CellsTable[T]:
-        void* forward
-        void* backward
-    CellsTable[T]* cells_table[T](const T* any) noexcept nogil
+        const void* w
+        const void* gates
+        const void* bias
+        const void* h0
+        const void* c0
+        void* y
+        void* h
+        void* c
+        void* acts
+        void* before
+        const void* gy
+        const void* gh
+        const void* gc
+        const void* acts_in
+        const void* before_in
+        void* dgates
+        void* dh0
+        void* dc0
+        void* dlast
+        void* dw
+        void* dbias
+
+cdef extern from "stored.h":
+    int64_t launch_forward "PDL_REAL(cells, forward)"(int kind, ...) noexcept nogil
+    int64_t launch_backward "PDL_REAL(cells, backward)"(int kind, ...) noexcept nogil
 
 
 CELLS = {"rnn": (kRnn, 1, 1), "gru": (kGru, 3, 4), "lstm": (kLstm, 4, 5)}
@@ -73,33 +73,24 @@ def forward(
     bint reverse=False,
 ):
     """All steps of a layer in one direction."""
-    if real_type(cell, y) == cnp.NPY_FLOAT:
-        run_forward(<float>0, cell, y, h, c, acts, before, gates, w, bias, h0, c0, lengths, reverse)
-    else:
-        run_forward(<double>0, cell, y, h, c, acts, before, gates, w, bias, h0, c0, lengths, reverse)
-
-
-cdef int run_forward(real any, str cell, cnp.ndarray y, cnp.ndarray h, c, cnp.ndarray acts, cnp.ndarray before,
-                     cnp.ndarray gates, cnp.ndarray w, bias, h0, c0, lengths, bint reverse) except -1:
-    cdef Recurrence[real] r
+    cdef Recurrence r
     cdef int kind = real_type(cell, y), number, counts, kept
     number, counts, kept = CELLS[cell]
     cdef int64_t n = y.shape[0], steps = y.shape[1], hidden = y.shape[2], size = n * hidden
     r.n, r.steps, r.hidden, r.reverse = n, steps, hidden, reverse
     r.lengths = lengths_of(cell, lengths, n, steps)
-    r.w = <real*>data_of(cell, "w", w, kind, hidden * counts * hidden)
-    r.gates = <real*>data_of(cell, "gates", gates, kind, size * steps * counts)
-    r.bias = <real*>optional_data(cell, "bias", bias, kind, counts * hidden)
-    r.h0 = <real*>optional_data(cell, "h0", h0, kind, size)
-    r.c0 = <real*>optional_data(cell, "c0", c0, kind, size)
-    r.y = <real*>data_of(cell, "y", y, kind, size * steps)
-    r.h = <real*>data_of(cell, "h", h, kind, size)
-    r.c = <real*>data_of(cell, "c", c, kind, size) if number == kLstm else NULL
-    r.acts = <real*>data_of(cell, "acts", acts, kind, size * steps * kept)
-    r.before = <real*>data_of(cell, "before", before, kind, size * steps)
+    r.w = data_of(cell, "w", w, kind, hidden * counts * hidden)
+    r.gates = data_of(cell, "gates", gates, kind, size * steps * counts)
+    r.bias = optional_data(cell, "bias", bias, kind, counts * hidden)
+    r.h0 = optional_data(cell, "h0", h0, kind, size)
+    r.c0 = optional_data(cell, "c0", c0, kind, size)
+    r.y = data_of(cell, "y", y, kind, size * steps)
+    r.h = data_of(cell, "h", h, kind, size)
+    r.c = data_of(cell, "c", c, kind, size) if number == kLstm else NULL
+    r.acts = data_of(cell, "acts", acts, kind, size * steps * kept)
+    r.before = data_of(cell, "before", before, kind, size * steps)
     with nogil:
-        launch(cells_table(<real*>NULL).forward, number, r)
-    return 0
+        launch_forward(kind, number, r)
 
 
 def backward(
@@ -121,32 +112,23 @@ def backward(
     bint reverse=False,
 ):
     """Gradients of `forward` with respect to gates, h0, c0, w and bias."""
-    if real_type(cell, before) == cnp.NPY_FLOAT:
-        run_backward(<float>0, cell, dgates, dlast, dh0, dc0, dw, dbias, gy, gh, gc, w, lengths, acts, before, reverse)
-    else:
-        run_backward(<double>0, cell, dgates, dlast, dh0, dc0, dw, dbias, gy, gh, gc, w, lengths, acts, before, reverse)
-
-
-cdef int run_backward(real any, str cell, cnp.ndarray dgates, dlast, cnp.ndarray dh0, dc0, cnp.ndarray dw, dbias, gy, gh, gc,
-                      cnp.ndarray w, lengths, cnp.ndarray acts, cnp.ndarray before, bint reverse) except -1:
-    cdef Recurrence[real] r
+    cdef Recurrence r
     cdef int kind = real_type(cell, before), number, counts, kept
     number, counts, kept = CELLS[cell]
     cdef int64_t n = before.shape[0], steps = before.shape[1], hidden = before.shape[2], size = n * hidden
     r.n, r.steps, r.hidden, r.reverse = n, steps, hidden, reverse
     r.lengths = lengths_of(cell, lengths, n, steps)
-    r.w = <real*>data_of(cell, "w", w, kind, hidden * counts * hidden)
-    r.gy = <real*>optional_data(cell, "gy", gy, kind, size * steps)
-    r.gh = <real*>optional_data(cell, "gh", gh, kind, size)
-    r.gc = <real*>optional_data(cell, "gc", gc, kind, size)
-    r.acts_in = <real*>data_of(cell, "acts", acts, kind, size * steps * kept)
-    r.before_in = <real*>data_of(cell, "before", before, kind, size * steps)
-    r.dgates = <real*>data_of(cell, "dgates", dgates, kind, size * steps * counts)
-    r.dlast = <real*>data_of(cell, "dlast", dlast, kind, size * steps) if number == kGru else NULL
-    r.dh0 = <real*>data_of(cell, "dh0", dh0, kind, size)
-    r.dc0 = <real*>data_of(cell, "dc0", dc0, kind, size) if number == kLstm else NULL
-    r.dw = <real*>data_of(cell, "dw", dw, kind, hidden * counts * hidden)
-    r.dbias = <real*>optional_data(cell, "dbias", dbias, kind, counts * hidden)
+    r.w = data_of(cell, "w", w, kind, hidden * counts * hidden)
+    r.gy = optional_data(cell, "gy", gy, kind, size * steps)
+    r.gh = optional_data(cell, "gh", gh, kind, size)
+    r.gc = optional_data(cell, "gc", gc, kind, size)
+    r.acts_in = data_of(cell, "acts", acts, kind, size * steps * kept)
+    r.before_in = data_of(cell, "before", before, kind, size * steps)
+    r.dgates = data_of(cell, "dgates", dgates, kind, size * steps * counts)
+    r.dlast = data_of(cell, "dlast", dlast, kind, size * steps) if number == kGru else NULL
+    r.dh0 = data_of(cell, "dh0", dh0, kind, size)
+    r.dc0 = data_of(cell, "dc0", dc0, kind, size) if number == kLstm else NULL
+    r.dw = data_of(cell, "dw", dw, kind, hidden * counts * hidden)
+    r.dbias = optional_data(cell, "dbias", dbias, kind, counts * hidden)
     with nogil:
-        launch(cells_table(<real*>NULL).backward, number, r)
-    return 0
+        launch_backward(kind, number, r)

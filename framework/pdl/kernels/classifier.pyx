@@ -8,28 +8,28 @@ from pdl.kernels.launch import now
 include "checks.pxi"
 
 cdef extern from "table.h" namespace "pdl":
-    cdef cppclass Classifier[T]:
+    cdef cppclass Classifier "pdl::Classifier<void>":
         int64_t rows, inputs, classes, block, width, ignored
         double smoothing, factor
         bint shared
-        const T* x
-        const T* w
-        const T* bias
+        const void* x
+        const void* w
+        const void* bias
         const int64_t* labels
         const int64_t* ids
-        T* loss
-        T* lse
-        T* scores
-        const T* g
-        const T* lse_in
-        const T* scores_in
-        T* dx
-        T* dw
-        T* dbias
-    cdef cppclass ClassifierTable[T]:
-        void* forward
-        void* backward
-    ClassifierTable[T]* classifier_table[T](const T* any) noexcept nogil
+        void* loss
+        void* lse
+        void* scores
+        const void* g
+        const void* lse_in
+        const void* scores_in
+        void* dx
+        void* dw
+        void* dbias
+
+cdef extern from "stored.h":
+    int64_t launch_forward "PDL_REAL(classifier, forward)"(int kind, ...) noexcept nogil
+    int64_t launch_backward "PDL_REAL(classifier, backward)"(int kind, ...) noexcept nogil
 
 cdef str NAME = "linear_cross_entropy"
 cdef int64_t ROW_BLOCK = 128
@@ -55,7 +55,12 @@ def scores_shape(int64_t rows, int64_t classes, bint by_rows):
     return -(-classes // block_of(classes)), rows, block_of(classes)
 
 
-cdef int64_t prepare(Classifier[real]* p, cnp.ndarray x, cnp.ndarray w, bias, cnp.ndarray labels, double smoothing,
+cdef void* behind(cnp.ndarray array, void* data, int64_t values) noexcept:
+    """`data` of an array, so many values on; NULL stays."""
+    return NULL if data == NULL else <void*>(<char*>data + values * cnp.PyArray_ITEMSIZE(array))
+
+
+cdef int64_t prepare(Classifier* p, cnp.ndarray x, cnp.ndarray w, bias, cnp.ndarray labels, double smoothing,
                      int64_t ignored, bint by_rows, int64_t first) except -1:
     """Fill in what both ways read; returns the number of labels that count. Labels are counted from `first` already."""
     cdef int kind = real_type(NAME, x)
@@ -67,11 +72,9 @@ cdef int64_t prepare(Classifier[real]* p, cnp.ndarray x, cnp.ndarray w, bias, cn
         raise ShapeError(f"{NAME}: first={first} of w {(<object>w).shape}; it goes with a table by rows, and leaves one class")
     if by_rows:
         p.width = width_of(p.rows)
-    p.x = <real*>data_of(NAME, "x", x, kind, p.rows * p.inputs)
-    p.w = <real*>data_of(NAME, "w", w, kind, p.inputs * (p.classes + first)) + first * p.inputs
-    p.bias = <real*>optional_data(NAME, "b", bias, kind, p.classes + first)
-    if p.bias != NULL:
-        p.bias += first
+    p.x = data_of(NAME, "x", x, kind, p.rows * p.inputs)
+    p.w = behind(w, data_of(NAME, "w", w, kind, p.inputs * (p.classes + first)), first * p.inputs)
+    p.bias = behind(x, optional_data(NAME, "b", bias, kind, p.classes + first), first)
     p.ids = NULL
     p.labels = <const int64_t*>data_of(NAME, "labels", labels, cnp.NPY_INT64, p.rows)
     for r in range(p.rows):
@@ -85,7 +88,7 @@ cdef int64_t prepare(Classifier[real]* p, cnp.ndarray x, cnp.ndarray w, bias, cn
     return counted
 
 
-cdef int take_ids(Classifier[real]* p, cnp.ndarray ids) except -1:
+cdef int take_ids(Classifier* p, cnp.ndarray ids) except -1:
     """Let classes have ids; those of labels must be fit for 32 bits."""
     cdef int64_t r
     if p.width == 0:
@@ -95,22 +98,6 @@ cdef int take_ids(Classifier[real]* p, cnp.ndarray ids) except -1:
         if p.labels[r] != p.ignored and not 0 <= p.ids[p.labels[r]] < 1 << 31:
             raise DataError(f"{NAME}: label {p.labels[r]} at position {r} has the id {p.ids[p.labels[r]]}, which takes no part")
     return 0
-
-
-cdef int64_t run_forward(real any, cnp.ndarray loss, cnp.ndarray lse, cnp.ndarray scores, cnp.ndarray x, cnp.ndarray w, bias,
-                         cnp.ndarray labels, double smoothing, int64_t ignored, bint by_rows, int64_t first,
-                         ids) except -1:
-    cdef Classifier[real] p
-    cdef int kind = real_type(NAME, x)
-    cdef int64_t counted = prepare[real](&p, x, w, bias, labels, smoothing, ignored, by_rows, first)
-    if ids is not None:
-        take_ids[real](&p, ids)
-    p.loss = <real*>data_of(NAME, "loss", loss, kind, p.rows)
-    p.lse = <real*>data_of(NAME, "lse", lse, kind, p.rows)
-    p.scores = <real*>data_of(NAME, "scores", scores, kind, math.prod(scores_shape(p.rows, p.classes, by_rows)))
-    with nogil:
-        launch(classifier_table(<real*>NULL).forward, p)
-    return counted
 
 
 def forward(
@@ -133,36 +120,19 @@ def forward(
     With `ids` a class that has the id of the row's label, but is not the label, takes no part in that row, and one with a
     negative id in none. Returns how many labels are not ignored. Raises `DataError` for a label outside [first, K).
     """
+    cdef Classifier p
     if first:
         labels = labels - first
-    if real_type(NAME, x) == cnp.NPY_FLOAT:
-        return run_forward(<float>0, loss, lse, scores, x, w, bias, labels, smoothing, ignore_index, by_rows, first, ids)
-    return run_forward(<double>0, loss, lse, scores, x, w, bias, labels, smoothing, ignore_index, by_rows, first, ids)
-
-
-cdef int run_backward(real any, cnp.ndarray dx, cnp.ndarray dw, dbias, cnp.ndarray g, cnp.ndarray x, cnp.ndarray w,
-                      cnp.ndarray labels, cnp.ndarray lse, cnp.ndarray scores, double smoothing, int64_t ignored,
-                      double factor, bint by_rows, int64_t first) except -1:
-    cdef Classifier[real] p
     cdef int kind = real_type(NAME, x)
-    prepare[real](&p, x, w, None, labels, smoothing, ignored, by_rows, first)
-    for written in (dw, dbias):
-        if written is not None:
-            written[:None if p.rows == 0 else first] = 0
-    if p.rows == 0:
-        return 0
-    p.factor, p.shared = factor, cnp.PyArray_SIZE(g) == 1 and p.rows != 1
-    p.g = <real*>data_of(NAME, "g", g, kind, 1 if p.shared else p.rows)
-    p.lse_in = <real*>data_of(NAME, "lse", lse, kind, p.rows)
-    p.scores_in = <real*>data_of(NAME, "scores", scores, kind, math.prod(scores_shape(p.rows, p.classes, by_rows)))
-    p.dx = <real*>data_of(NAME, "dx", dx, kind, p.rows * p.inputs)
-    p.dw = <real*>data_of(NAME, "dw", dw, kind, p.inputs * (p.classes + first)) + first * p.inputs
-    p.dbias = <real*>optional_data(NAME, "db", dbias, kind, p.classes + first)
-    if p.dbias != NULL:
-        p.dbias += first
+    cdef int64_t counted = prepare(&p, x, w, bias, labels, smoothing, ignore_index, by_rows, first)
+    if ids is not None:
+        take_ids(&p, ids)
+    p.loss = data_of(NAME, "loss", loss, kind, p.rows)
+    p.lse = data_of(NAME, "lse", lse, kind, p.rows)
+    p.scores = data_of(NAME, "scores", scores, kind, math.prod(scores_shape(p.rows, p.classes, by_rows)))
     with nogil:
-        launch(classifier_table(<real*>NULL).backward, p)
-    return 0
+        launch_forward(kind, p)
+    return counted
 
 
 def backward(
@@ -184,9 +154,22 @@ def backward(
 ):
     """Gradients of `forward`: d = g factor (softmax(scores) - q), dx = d w^T, dw = x^T d (by rows: d^T x), db = sum of d
     over the rows; 0 for classes below `first`."""
+    cdef Classifier p
     if first:
         labels = labels - first
-    if real_type(NAME, x) == cnp.NPY_FLOAT:
-        run_backward(<float>0, dx, dw, dbias, g, x, w, labels, lse, scores, smoothing, ignore_index, factor, by_rows, first)
-    else:
-        run_backward(<double>0, dx, dw, dbias, g, x, w, labels, lse, scores, smoothing, ignore_index, factor, by_rows, first)
+    cdef int kind = real_type(NAME, x)
+    prepare(&p, x, w, None, labels, smoothing, ignore_index, by_rows, first)
+    for written in (dw, dbias):
+        if written is not None:
+            written[:None if p.rows == 0 else first] = 0
+    if p.rows == 0:
+        return
+    p.factor, p.shared = factor, cnp.PyArray_SIZE(g) == 1 and p.rows != 1
+    p.g = data_of(NAME, "g", g, kind, 1 if p.shared else p.rows)
+    p.lse_in = data_of(NAME, "lse", lse, kind, p.rows)
+    p.scores_in = data_of(NAME, "scores", scores, kind, math.prod(scores_shape(p.rows, p.classes, by_rows)))
+    p.dx = data_of(NAME, "dx", dx, kind, p.rows * p.inputs)
+    p.dw = behind(dw, data_of(NAME, "dw", dw, kind, p.inputs * (p.classes + first)), first * p.inputs)
+    p.dbias = behind(dw, optional_data(NAME, "db", dbias, kind, p.classes + first), first)
+    with nogil:
+        launch_backward(kind, p)

@@ -6,7 +6,7 @@ include "stored.pxi"
 include "geometry.pxi"
 
 cdef extern from "stored.h":
-    cdef cppclass AnyNormInput "pdl::AnyNormInput":
+    cdef cppclass NormInput "pdl::NormInput<void>":
         const void* mean
         const void* var
         const void* scale
@@ -71,7 +71,7 @@ def forward(
     """y = f((x - mean) rstd scale + shift) * w, and the mean and variance of y over all pixels."""
     cdef int kind = stored_type("norm_conv", x), real = real_of(kind)
     cdef Geometry g
-    cdef AnyNormInput norm
+    cdef NormInput norm
     describe(&g, x, y, w, stride, padding, groups)
     norm.eps, norm.act = eps, act_of("norm_conv", activation)
     cdef void* p_y = data_of("norm_conv", "y", y, kind, cnp.PyArray_SIZE(y))
@@ -114,7 +114,7 @@ def backward(
     """The gradients of forward. dx is the part that does not go through the statistics of x; dmean and dvar are for those."""
     cdef int kind = stored_type("norm_conv", x), real = real_of(kind)
     cdef Geometry s
-    cdef AnyNormInput norm
+    cdef NormInput norm
     describe(&s, x, g, w, stride, padding, groups)
     if (mean is None) != (dmean is None) or (y is None) != (g_mean is None):
         raise ShapeError("norm_conv: dmean to dshift go with mean, y with the gradients of its statistics")

@@ -218,15 +218,9 @@ def _pads(
 
 
 def _conv(
-    rank: int,
-    x: TensorLike,
-    w: TensorLike,
-    b: TensorLike | None,
-    stride: Sizes,
-    padding: Padding,
-    dilation: Sizes,
-    groups: int,
-) -> Tensor:
+    rank: int, x: TensorLike, w: TensorLike, b: TensorLike | None,
+    stride: Sizes, padding: Padding, dilation: Sizes, groups: int,
+) -> Tensor:  # fmt: skip
     tensors = as_tensors(x, w) if b is None else as_tensors(x, w, b)
     window = (stride, padding, dilation)
     plain = tuple(v if isinstance(v, int | np.integer | str) else tuple(map(_hashable, v)) for v in window)
@@ -249,23 +243,14 @@ def _conv_op(rank: int, w: tuple[int, ...], stride: Any, padding: Any, dilation:
 
 
 def _transposed(
-    rank: int,
-    x: TensorLike,
-    w: TensorLike,
-    b: TensorLike | None,
-    stride: Sizes,
-    padding: Sizes,
-    output_padding: Sizes,
-    dilation: Sizes,
-    groups: int,
-) -> Tensor:
+    rank: int, x: TensorLike, w: TensorLike, b: TensorLike | None,
+    stride: Sizes, padding: Sizes, output_padding: Sizes, dilation: Sizes, groups: int,
+) -> Tensor:  # fmt: skip
     name = f"conv_transpose{rank}d"
     x, w = as_tensors(x, w)
     steps, spread = each_axis(name, "stride", stride, rank), each_axis(name, "dilation", dilation, rank)
-    pads, more = (
-        each_axis(name, "padding", padding, rank, lowest=0),
-        each_axis(name, "output_padding", output_padding, rank, lowest=0),
-    )
+    pads = each_axis(name, "padding", padding, rank, lowest=0)
+    more = each_axis(name, "output_padding", output_padding, rank, lowest=0)
     each_axis(name, "groups", groups, 1)
     if w.ndim != rank + 2 or x.ndim != rank + 2:
         raise ShapeError(f"{name}: x {x.shape} must be [N, *spatial, C] and w {w.shape} [*kernel, O/groups, C]")
@@ -280,29 +265,17 @@ def _transposed(
 
 
 def conv1d(
-    x: TensorLike,
-    w: TensorLike,
-    b: TensorLike | None = None,
-    *,
-    stride: Sizes = 1,
-    padding: Padding = 0,
-    dilation: Sizes = 1,
-    groups: int = 1,
-) -> Tensor:
+    x: TensorLike, w: TensorLike, b: TensorLike | None = None, *,
+    stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1, groups: int = 1,
+) -> Tensor:  # fmt: skip
     """Cross-correlate x [N, L, C] with w [K, C/groups, O] (+ b [O]) -> [N, L', O]; arguments as in `conv2d`."""
     return _conv(1, x, w, b, stride, padding, dilation, groups)
 
 
 def conv2d(
-    x: TensorLike,
-    w: TensorLike,
-    b: TensorLike | None = None,
-    *,
-    stride: Sizes = 1,
-    padding: Padding = 0,
-    dilation: Sizes = 1,
-    groups: int = 1,
-) -> Tensor:
+    x: TensorLike, w: TensorLike, b: TensorLike | None = None, *,
+    stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1, groups: int = 1,
+) -> Tensor:  # fmt: skip
     """Cross-correlate x [N, H, W, C] with w [KH, KW, C/groups, O] (+ b [O]) -> [N, H', W', O].
 
     stride, dilation: one number, or one a dimension. padding: one number, one a dimension, (before, after) pairs,
@@ -314,45 +287,25 @@ def conv2d(
 
 
 def conv3d(
-    x: TensorLike,
-    w: TensorLike,
-    b: TensorLike | None = None,
-    *,
-    stride: Sizes = 1,
-    padding: Padding = 0,
-    dilation: Sizes = 1,
-    groups: int = 1,
-) -> Tensor:
+    x: TensorLike, w: TensorLike, b: TensorLike | None = None, *,
+    stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1, groups: int = 1,
+) -> Tensor:  # fmt: skip
     """Cross-correlate x [N, D, H, W, C] with w [KD, KH, KW, C/groups, O] (+ b [O]); arguments as in `conv2d`."""
     return _conv(3, x, w, b, stride, padding, dilation, groups)
 
 
 def conv_transpose1d(
-    x: TensorLike,
-    w: TensorLike,
-    b: TensorLike | None = None,
-    *,
-    stride: Sizes = 1,
-    padding: Sizes = 0,
-    output_padding: Sizes = 0,
-    dilation: Sizes = 1,
-    groups: int = 1,
-) -> Tensor:
+    x: TensorLike, w: TensorLike, b: TensorLike | None = None, *,
+    stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, dilation: Sizes = 1, groups: int = 1,
+) -> Tensor:  # fmt: skip
     """Transposed convolution of x [N, L, C] with w [K, O/groups, C] (+ b [O]); arguments as in `conv_transpose2d`."""
     return _transposed(1, x, w, b, stride, padding, output_padding, dilation, groups)
 
 
 def conv_transpose2d(
-    x: TensorLike,
-    w: TensorLike,
-    b: TensorLike | None = None,
-    *,
-    stride: Sizes = 1,
-    padding: Sizes = 0,
-    output_padding: Sizes = 0,
-    dilation: Sizes = 1,
-    groups: int = 1,
-) -> Tensor:
+    x: TensorLike, w: TensorLike, b: TensorLike | None = None, *,
+    stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, dilation: Sizes = 1, groups: int = 1,
+) -> Tensor:  # fmt: skip
     """The transpose (adjoint) of the `conv2d` that has the same w: x [N, H, W, C], w [KH, KW, O/groups, C] (+ b [O]) ->
     [N, H', W', O].
 
@@ -363,16 +316,9 @@ def conv_transpose2d(
 
 
 def conv_transpose3d(
-    x: TensorLike,
-    w: TensorLike,
-    b: TensorLike | None = None,
-    *,
-    stride: Sizes = 1,
-    padding: Sizes = 0,
-    output_padding: Sizes = 0,
-    dilation: Sizes = 1,
-    groups: int = 1,
-) -> Tensor:
+    x: TensorLike, w: TensorLike, b: TensorLike | None = None, *,
+    stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, dilation: Sizes = 1, groups: int = 1,
+) -> Tensor:  # fmt: skip
     """Transposed convolution: x [N, D, H, W, C] with w [KD, KH, KW, O/groups, C]; as in `conv_transpose2d`."""
     return _transposed(3, x, w, b, stride, padding, output_padding, dilation, groups)
 

@@ -2,18 +2,33 @@
 #pragma once
 #include <numpy/ndarraytypes.h>
 
+#include <bit>
+#include <type_traits>
+
 #include "launch.h"
 #include "table.h"
 
 namespace pdl {
 
-// launch(kernel, args...), where each pointer to anything is taken for what the kernel reads or writes there.
-template <class R, class... P, class... A>
-int64_t launch_cast(R (*kernel)(P...), A&... args) {
-  return launch(kernel, static_cast<P>(args)...);
+// What a kernel takes as P: pointers to anything are pointers to its type, and so are those in a struct of pointers, Call<void>.
+template <class P, class A>
+decltype(auto) typed(A& arg) {
+  using Taken = std::decay_t<P>;
+  if constexpr (std::is_same_v<Taken, A>)
+    return static_cast<const A&>(arg);
+  else if constexpr (requires { static_cast<Taken>(arg); })
+    return static_cast<Taken>(arg);
+  else
+    return std::bit_cast<Taken>(arg);
 }
 
-// `Epilogue` and `NormInput` before their type is known.
+// launch(kernel, args...), each taken for what the kernel reads or writes there.
+template <class R, class... P, class... A>
+int64_t launch_cast(R (*kernel)(P...), A&... args) {
+  return launch(kernel, typed<P>(args)...);
+}
+
+// `Epilogue` before its type is known.
 struct AnyEpilogue {
   int activation = -1;
   double a = 0, b = 0, c = 0;
@@ -25,16 +40,6 @@ struct AnyEpilogue {
     using R = Real<T>;
     return {activation, static_cast<R>(a), static_cast<R>(b), static_cast<R>(c), static_cast<const T*>(residual), static_cast<T*>(before),
             static_cast<R*>(mean), static_cast<R*>(var)};
-  }
-};
-struct AnyNormInput {
-  const void *mean, *var, *scale, *shift;
-  double eps;
-  int act;
-
-  template <class T>
-  operator NormInput<T>() const {
-    return {static_cast<const T*>(mean), static_cast<const T*>(var), static_cast<const T*>(scale), static_cast<const T*>(shift), eps, act};
   }
 };
 
