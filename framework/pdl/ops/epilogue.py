@@ -41,7 +41,7 @@ class LinearAct(Fused):
     values: tuple[float, ...] = ()
     native_bf16 = native = True
 
-    def infer(self, x: Spec, w: Spec, b: Spec | None = None) -> Spec | tuple[Spec, ...]:
+    def infer(self, x: Spec, w: Spec, b: Spec | None) -> Spec | tuple[Spec, ...]:
         made = _linear.infer(x, w, b)
         check_floating("linear_act", x=x)
         _activation_of(self.activation, self.values)

@@ -62,7 +62,7 @@ class Linear(Op):
 
     native_bf16 = native = True
 
-    def infer(self, x: Spec, w: Spec, b: Spec | None = None) -> Spec:
+    def infer(self, x: Spec, w: Spec, b: Spec | None) -> Spec:
         if len(w.shape) != 2 or not x.shape or x.shape[-1] != w.shape[0]:
             raise ShapeError(f"linear: x {x.shape} ends in {x.shape[-1:]} features, w {w.shape} reads {w.shape[:1]}")
         if b is not None and b.shape != w.shape[1:]:

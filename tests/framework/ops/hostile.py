@@ -215,6 +215,7 @@ def inputs_changed() -> list[tuple[str, int, int, Any]]:
     for name, calls in samples().items():
         for number, sample in enumerate(calls[:3]):
             for i, x in enumerate(sample.inputs):
+                found += [(name, number, i, change) for change in ("left out", "twice")]
                 if x is None:
                     found.append((name, number, i, "given"))
                     continue
@@ -230,7 +231,9 @@ def change_of(number: int) -> Sample:
     attributes, inputs = samples()[name][call]
     inputs = list(inputs)
     x = inputs[i]
-    if x is None:
+    if change in ("left out", "twice"):
+        inputs[i : i + 1] = [x] * (change == "twice") * 2
+    elif x is None:
         inputs[i] = np.ones((2, 3), np.float32)
     elif change is None:
         inputs[i] = None

@@ -87,6 +87,8 @@ UNFIT: dict[str, tuple[str, dict[str, Any], list[Spec | None], str]] = {
     "bias of another dtype, activated": (
         "ConvAct", {**G, "groups": 1}, [X, W, Spec((4,), I64), None], "b is int64 and x float32"),
     "no place for a bias": ("ConvStats", {**G, "groups": 1}, [X, W], "ConvStats: 2 inputs; expected 3"),
+    "no place for a bias of a product": ("Linear", {}, [ROWS, ROWS], "Linear: 2 inputs; expected 3"),
+    "no place for a bias, activated": ("LinearAct", {"activation": "Relu"}, [ROWS, ROWS], "LinearAct: 2 inputs"),
     "gradient of another dtype": ("CDistGrad", {"metric": "l1"}, [Spec((2, 2), F64), ROWS, ROWS], "g is float64"),
     "gradient of a loss of another dtype": (
         "CtcLossGrad", {}, [Spec((2,), F64), Spec((2, 5, 3), F32), AT._replace(shape=(2, 1)), AT, AT], "g is float64"),
