@@ -90,6 +90,22 @@ def test_molecules(tmp_path: Path) -> None:
     assert "yes or no in oxygen" in init("graph.graphs", data=tmp_path / "m.csv", out=tmp_path / "b.yaml").read_text()
 
 
+def test_graphs_with_classes(tmp_path: Path) -> None:
+    """Rings and lines."""
+    lines = ["80"]
+    for i in range(80):
+        n, ring = 4 + i % 7, i % 2
+        ends = [
+            sorted({(k - 1) % n, (k + 1) % n} if ring else {j for j in (k - 1, k + 1) if 0 <= j < n}) for k in range(n)
+        ]
+        lines += [f"{n} {ring}", *(" ".join(map(str, (0, len(each), *each))) for each in ends)]
+    (tmp_path / "shapes.txt").write_text("\n".join(lines) + "\n")
+    written = init("graph.graphs", data=tmp_path / "shapes.txt", out=tmp_path / "r.yaml")
+    assert "80 graphs of 2 classes" in written.read_text()
+    result = workflow.train(config.load(written, ["train.epochs=30"]), run=tmp_path / "run", progress=False)
+    assert result.metrics["test/accuracy"] > 0.8
+
+
 @pytest.mark.parametrize("head", ["subject,predicate,object\n", ""])
 def test_facts(tmp_path: Path, head: str) -> None:
     """Everyone lives where one works: what is left out can be told from the rest."""

@@ -1,4 +1,4 @@
-"""A recipe for a table of molecules, as `pdl init graph.graphs --data molecules.csv` writes it."""
+"""A recipe for molecules, or graphs with classes, as `pdl init graph.graphs --data molecules.csv` writes it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pdl.runtime.fields import as_number
 from pdl.train.task import SPLITS
 from pdl_graph.data.molecules import UNKNOWN, Molecules
 from pdl_graph.data.scaffold import scaffold_split
+from pdl_graph.data.tu import TUGraphs
 from pdl_graph.steps.molecules import parsed, rdkit
 
 TARGETS = ("target", "label", "y", "activity", "class", "measured", "exp", "expt", "value", "property")  # fmt: skip
@@ -27,7 +28,7 @@ SEEN = 60_000  # molecules to learn from, over all epochs
 
 def write_recipe(data: Path) -> str:
     """The text of a recipe for what molecules are: a file *.csv or *.tsv with a column of SMILES and columns of
-    numbers.
+    numbers. Other files are taken for graphs with a class each, in the text form of `pdl_graph.data.TUGraphs`.
 
     The column of SMILES is the one whose texts RDKit reads. Learned are the columns called target, label, y, activity
     or the like; else all columns of 0 and 1; else the last column of numbers. Answers of 0 and 1 are yes or no, others
@@ -35,6 +36,8 @@ def write_recipe(data: Path) -> str:
     """
     if not data.is_file():
         raise UsageError(f"{data}: no file; name a table *.csv or *.tsv with a column of SMILES")
+    if not {".csv", ".tsv"} & set(data.suffixes):
+        return _graphs(data)
     rdkit()
     rows = [row for _, row in tables.rows(data)]
     if len(rows) < FEWEST:
@@ -69,6 +72,29 @@ def write_recipe(data: Path) -> str:
         ),
         f"train: {{epochs: {int(np.clip(SEEN // len(found), 10, 100))}}}",
     ]
+    return "\n".join(lines) + "\n"
+
+
+def _graphs(data: Path) -> str:
+    """Of graphs with classes: GIN, a tenth held out for the test and a tenth for val."""
+    found = TUGraphs(data.stem, path=data)
+    path = {split: quoted(data.resolve()) if split == "train" else '"${data.train.path}"' for split in SPLITS}
+    batch = 128 if len(found) >= 1_000 else 32
+    lines = [
+        f"# {len(found):,} graphs of {len(found.classes)} classes, {found.graphs[0].num_features} kinds of nodes.",
+        "defaults:",
+        "  - /graph/graphs",
+        "  - _self_",
+        "model:",
+        "  _target_: pdl_graph.GraphNet",
+        "  encoder: {_target_: pdl_graph.GIN, hidden: 32, num_layers: 4}",
+        "  readout: sum",
+        "data:",
+        *(f"  {split}: {{_target_: pdl_graph.data.TUGraphs, name: {quoted(data.stem)}, path: {path[split]}, "
+          f"split: {split}}}" for split in SPLITS),
+        f"  batch_size: {batch}",
+        f"train: {{epochs: {int(np.clip(SEEN // len(found), 10, 100))}, ema: 0.98}}",
+    ]  # fmt: skip
     return "\n".join(lines) + "\n"
 
 
