@@ -32,6 +32,7 @@ from pdl_cv.data.idx import read_idx
 from pdl_graph.data.columns import read_table
 from pdl_graph.data.edge_text import read_edge_text
 from pdl_graph.data.triples_file import read_triples
+from pdl_graph.data.tu import TUGraphs
 from pdl_quantum.data.columns import read_columns, read_matrix
 from pdl_quantum.data.molecule_file import read_molecule
 from pdl_quantum.problems.edges import read_edges
@@ -186,6 +187,7 @@ cx q[0], q[2];
 """
 MOLECULE = b'{"name": "h2", "n_qubits": 2, "n_electrons": 2, "terms": [["I", -0.5], ["Z0Z1", 0.25], ["X0X1", 0.1]]}'
 FCIDUMP = b"&FCI NORB=2,NELEC=2,MS2=0,\n ORBSYM=1,1,\n&END\n0.67 1 1 1 1\n0.66 2 2 1 1\n-1.25 1 1 0 0\n0.7 0 0 0 0\n"
+TU = b"2\n3 0\n0 2 1 2\n1 1 0\n0 1 0\n2 1\n0 1 1\n1 1 0\n"
 IDX = bytes([0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 3]) + bytes(range(18))
 
 
@@ -197,7 +199,7 @@ def sets() -> list[tuple[str, bytes]]:
         ("x.slots", b"1 a:3 b:4\n0 a:5\n"), ("x.edges", EDGES), ("x.edges.gz", gzip.compress(EDGES)),
         ("x.triples", b"a\tr\tb\nb\ts\tc\n" * 5), ("x.tar.gz", _tar()), ("x.zip", _zip()), ("x.npz", _npz()),
         ("x.npy", _npy()), ("x.json", MOLECULE), ("x.fcidump", FCIDUMP), ("x.qasm", QASM), ("x.idx", IDX),
-        ("x.idx.gz", gzip.compress(IDX)),
+        ("x.idx.gz", gzip.compress(IDX)), ("x.tu", TU),
     ]  # fmt: skip
 
 
@@ -217,6 +219,7 @@ READERS: dict[str, list[Callable[[Path], object]]] = {
     ".fcidump": [read_molecule],
     ".qasm": [load_qasm],
     ".idx": [read_idx],
+    ".tu": [lambda p: TUGraphs("MUTAG", path=p)],
 }  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.fuzzing import PARTS, require_clean
-from tests.hostile_files import KINDS, outcome
+from tests.hostile_files import KINDS
 
 #: files of a part: recipes are composed by hydra, which takes its time
 COUNTS = {"weights": 1000, "recipes": 60, "images": 1000, "data": 1000}
@@ -24,12 +24,3 @@ def test_damaged_files(kind: str, part: int) -> None:
     counts = require_clean("tests.hostile_files", COUNTS[kind], part, kind)
     assert counts["refused"]
     assert counts["read"]
-
-
-#: numbers that were once raised as what no error of pdl's is
-MENDED = {"data": (7001064, 7001472)}
-
-
-@pytest.mark.parametrize(("kind", "number"), [(kind, each) for kind, those in MENDED.items() for each in those])
-def test_what_was_mended(kind: str, number: int) -> None:
-    assert outcome(kind, number) in ("read", "refused")

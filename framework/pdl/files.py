@@ -16,6 +16,9 @@ import os
 import secrets
 import stat
 import sys
+import tarfile
+import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,6 +29,12 @@ MOST = 1 << 30
 
 MOST_TEXT = 64 << 20
 """Bytes of a file of text that is read as a whole."""
+
+DAMAGED = (
+    zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, EOFError, KeyError,
+    NotImplementedError, RuntimeError,
+)  # fmt: skip
+"""What readers of archives and of packed files raise for those that are damaged, encrypted or packed another way."""
 
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
 _KINDS = {

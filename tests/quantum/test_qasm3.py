@@ -184,3 +184,8 @@ def test_a_config_names_a_file(tmp_path: Path) -> None:
     node = {"_target_": "pdl_quantum.Ansatz", "circuit": {"_target_": "pdl_quantum.qasm.load", "path": str(path)}}
     energy = config.build(node | {"initial": [0.6]})([PauliSum(2, {"ZI": 1.0})]).detach().numpy()
     assert energy.item() == pytest.approx(np.cos(0.6))
+
+
+def test_a_program_of_nothing() -> None:
+    with pytest.raises(DataError, match="the OpenQASM program is empty, or cut off"):
+        loads("")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import zipfile
-import zlib
 from collections.abc import Collection
 from pathlib import Path
 from tokenize import TokenError
@@ -40,7 +39,7 @@ def read_arrays(path: str | Path, names: Collection[str] | None = None, most: in
                 if name not in found and (names is None or name in names):
                     with archive.open(member) as stream:
                         found[name] = array_in(stream, most - sum(each.nbytes for each in found.values()))
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error) as error:
+    except files.DAMAGED as error:
         raise ValueError(f"not a whole *.npz ({error})") from None
     return found
 
@@ -50,7 +49,7 @@ def names_in(path: str | Path) -> list[str]:
     try:
         with open_file(path) as file, zipfile.ZipFile(file) as archive:
             return [member.removesuffix(".npy") for member in archive.namelist()]
-    except zipfile.BadZipFile as error:
+    except files.DAMAGED as error:
         raise ValueError(f"not a whole *.npz ({error})") from None
 
 

@@ -84,6 +84,7 @@ def test_both_directions_in_the_file_are_one_edge(tmp_path: Path) -> None:
     [
         ("0 1\n# c\n\n1 x\n", {}, 4, "'x' in '1 x' is no id"),
         ("0 1\n1 2 3\n", {}, 2, "'1 2 3' has 3 columns, not 2"),
+        ("0 1\n,x 1\n", {}, 2, "',x 1' has 3 columns, not 2"),
         ("0 1\n1\n2 3 4\n", {}, 2, "'1' has 1 columns"),
         ("0 1 2\n3\n", {}, 1, "3 columns"),
         ("0 -1\n", {}, 1, "'-1' in '0 -1' is no id"),

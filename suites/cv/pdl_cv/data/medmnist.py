@@ -14,7 +14,7 @@ from pdl.data.faults import fault, unreadable
 from pdl.data.image import Mode, check_mode
 from pdl.data.store import data_root
 from pdl.errors import ConfigError
-from pdl.files import open_file
+from pdl.files import DAMAGED, open_file
 from pdl.runtime.arrays import array_in
 from pdl_cv.data import standin
 from pdl_cv.data.base import ImageArrays, PerClass
@@ -105,7 +105,7 @@ def _array(file: Path, name: str) -> np.ndarray:
                 found = array_in(member, MAX_BYTES)
     except OSError as error:
         raise unreadable(file, error) from error
-    except (zipfile.BadZipFile, ValueError, EOFError) as error:
+    except (*DAMAGED, ValueError) as error:
         raise fault(file, f"{name} cannot be read: {error}", _AGAIN) from error
     return found
 

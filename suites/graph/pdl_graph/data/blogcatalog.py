@@ -12,7 +12,7 @@ import numpy as np
 
 from pdl.data.dataset import StandIn
 from pdl.data.faults import fault, unreadable
-from pdl.files import open_file, read_text
+from pdl.files import DAMAGED, open_file, read_text
 from pdl.hints import Range
 from pdl_graph.data import standin
 from pdl_graph.data.base import NodeData
@@ -104,7 +104,7 @@ def _text(path: Path, name: str) -> str:
             if not inside:
                 raise fault(path, f"has no {name}", f"it needs {', '.join(FILES)}")
             return archive.read(inside[0]).decode("utf-8")
+    except (*DAMAGED, UnicodeDecodeError) as error:
+        raise fault(path, f"is damaged or cut off: {error}", "get it again from its source") from error
     except OSError as error:
         raise unreadable(path / name if path.is_dir() else path, error) from error
-    except (zipfile.BadZipFile, UnicodeDecodeError, EOFError) as error:
-        raise fault(path, f"is damaged or cut off: {error}", "get it again from its source") from error

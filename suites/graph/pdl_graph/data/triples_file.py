@@ -9,7 +9,6 @@ import gzip
 import lzma
 import tarfile
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -17,7 +16,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from pdl.data.faults import DataFault, fault, unreadable
-from pdl.files import open_file, read_bytes
+from pdl.files import DAMAGED, open_file, read_bytes
 from pdl.suites import suggest
 from pdl_graph.data.store import locate, shared
 
@@ -28,7 +27,6 @@ PACKED: dict[str, Callable[[bytes], bytes]] = {
 }  # fmt: skip
 ARCHIVES = (".tar.gz", ".tgz", ".tar", ".tar.xz", ".tar.bz2", ".zip")
 MAX_MEMBERS, MAX_BYTES = 10_000, 8 << 30
-DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, gzip.BadGzipFile)
 ADDRESSES = {
     "WN18RR": "https://github.com/TimDettmers/ConvE (WN18RR.tar.gz)",
     "FB15k-237": "https://github.com/TimDettmers/ConvE (FB15k-237.tar.gz)",

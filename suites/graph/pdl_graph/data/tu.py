@@ -11,10 +11,10 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from pdl.data.faults import fault
+from pdl.data.faults import fault, unreadable
 from pdl.data.splits import of_fold, stratified_folds
-from pdl.errors import ConfigError
-from pdl.files import open_file, read_plain
+from pdl.errors import ConfigError, listed
+from pdl.files import DAMAGED, MOST, open_file, read_plain
 from pdl.hints import Range
 from pdl_graph.data.graphs import GraphSet
 from pdl_graph.data.store import locate, shared
@@ -89,17 +89,19 @@ def _place(name: str, path: str | Path | None) -> Path:
 
 def _lines(path: Path, name: str) -> list[list[int]]:
     """The numbers of every line."""
-    if path.suffix == ".zip":
-        with open_file(path) as file, zipfile.ZipFile(file) as box:
-            if f"{name}.txt" not in box.namelist():
-                raise fault(path, f"there is no {name}.txt inside", f"it has {', '.join(box.namelist()[:8])}")
-            data = box.read(f"{name}.txt")
-    else:
-        data = read_plain(path)
+    try:
+        data = _content(path, name)
+    except DAMAGED as error:
+        raise fault(path, f"is damaged or cut off: {error}", "get it again from its source") from error
+    except OSError as error:
+        raise unreadable(path, error) from error
     made = []
     for number, line in enumerate(data.decode("ascii", "replace").splitlines(), 1):
         try:
-            made.append([int(word) for word in line.split()])
+            row = [int(word) for word in line.split()]
+            if any(abs(each) >= 2**31 for each in row):
+                raise ValueError
+            made.append(row)
         except ValueError:
             raise fault(
                 path, f"{line[:60]!r} is no row of whole numbers", "see TUGraphs for the form", line=number
@@ -107,15 +109,28 @@ def _lines(path: Path, name: str) -> list[list[int]]:
     return made
 
 
+def _content(path: Path, name: str) -> bytes:
+    if path.suffix != ".zip":
+        return read_plain(path)
+    with open_file(path) as file, zipfile.ZipFile(file) as box:
+        if f"{name}.txt" not in box.namelist():
+            raise fault(path, f"there is no {name}.txt inside", f"it has {listed(box.namelist())}")
+        if box.getinfo(f"{name}.txt").file_size > MOST:
+            raise fault(path, f"{name}.txt unpacks to more than {MOST} bytes", "get it again from its source")
+        return box.read(f"{name}.txt")
+
+
 def _read(path: Path, name: str, degrees: bool) -> Labelled:
     lines, at = _lines(path, name), 1
-    if not lines or len(lines[0]) != 1:
+    if not lines or len(lines[0]) != 1 or lines[0][0] < 1:
         raise fault(path, "the first line must be the number of graphs", "see TUGraphs for the form", line=1)
     found, classes = [], []
     for _ in range(lines[0][0]):
         if at >= len(lines) or len(lines[at]) != 2:
             raise fault(path, "a line `nodes class` is expected", "see TUGraphs for the form", line=at + 1)
         nodes, label = lines[at]
+        if nodes < 0:
+            raise fault(path, f"a graph of {nodes} nodes", "see TUGraphs for the form", line=at + 1)
         found.append(_graph(path, lines[at + 1 : at + 1 + nodes], nodes, at + 2))
         classes.append(label)
         at += 1 + nodes

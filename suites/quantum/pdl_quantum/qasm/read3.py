@@ -46,8 +46,8 @@ def _parsed(text: str) -> Any:
         raise DataError(_complaint(error)) from None
     except RecursionError:
         raise DataError("the OpenQASM program has expressions or blocks nested too deeply") from None
-    except AttributeError:  # the package looks for the place of what ends too early
-        raise DataError("the OpenQASM program is cut off, or a statement of it is") from None
+    except AttributeError:  # the package looks for the place of what is not there
+        raise DataError("the OpenQASM program is empty, or cut off") from None
 
 
 def _complaint(error: Exception) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 
 from pdl.data.faults import fault, unreadable
 from pdl.data.store import data_root
-from pdl.files import open_file
+from pdl.files import DAMAGED, open_file
 from pdl.suites import suggest
 from pdl_rec.data.interactions import Field
 from pdl_rec.data.tables import Coded, Kind, Source, read, words
@@ -106,7 +105,7 @@ def place_of(file: str) -> Path:
     try:
         with open_file(root) as held, zipfile.ZipFile(held) as archive:
             inner = next((name for name in archive.namelist() if PurePosixPath(name).name == file), file)
-    except zipfile.BadZipFile as error:
+    except DAMAGED as error:
         raise fault(root, f"the zip is damaged or cut off: {error}", "get the file again from its source") from error
     except OSError as error:
         raise unreadable(root, error) from error
@@ -182,7 +181,7 @@ def _member(path: Path, file: str) -> bytes:
                 have = ", ".join(each.filename for each in found) or "none"
                 raise fault(path, f"expected one member {file}, found {have}", "name another root, or another name=")
             return archive.read(found[0])
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+    except DAMAGED as error:
         raise fault(path, f"the zip is damaged or cut off: {error}", again) from error
     except OSError as error:
         raise unreadable(path, error) from error

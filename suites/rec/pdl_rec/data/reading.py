@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import zipfile
+import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -99,7 +100,7 @@ def opened(path: Path) -> Iterator[tuple[Any, Any]]:
                 yield member, file
     except OSError as error:
         raise unreadable(path, error) from error
-    except (KeyError, zipfile.BadZipFile) as error:
+    except (KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
         raise fault(path, f"cannot be read: {error}", "check the archive and the name inside it") from error
 
 
