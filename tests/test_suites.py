@@ -101,7 +101,13 @@ def test_recipes_are_written_by_the_folder_of_their_task(suite: str) -> None:
     assert set(package.INIT if hasattr(package, "INIT") else ()) <= parts | {""}
 
 
+@pytest.mark.parametrize("suite", SUITES)
+def test_type_checkers_read_its_annotations(suite: str) -> None:
+    assert (ROOT / "suites" / suite / f"pdl_{suite}/py.typed").is_file(), "PEP 561: an empty file of this name"
+
+
 def test_the_template_is_such_a_suite() -> None:
+    assert (TEMPLATE / "pdl_newsuite/py.typed").is_file()
     package = TEMPLATE / "pdl_newsuite"
     assert {path.name for path in (package / "locate").glob("*.py")} == {
         "__init__.py", "task.py", "metrics.py", "deploy.py"

@@ -11,24 +11,32 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from pdl import threads
+from pdl import habits, names
+from pdl import threads as threads
 from pdl.version import __version__ as __version__
 
-if TYPE_CHECKING:
-    from pdl import autograd, config, data, dtype, export, hub, jit, nn, ops, optim, report, runtime, train, workflow
-    from pdl.dtype import bfloat16, complex64, complex128, float32, float64, int8, int16, int32, int64, uint8
+if TYPE_CHECKING:  # `x as x` and `*` export names to type checkers
+    # fmt: off
+    # isort: off
+    from pdl import (
+        autograd as autograd, config as config, data as data, dtype as dtype, export as export, hub as hub, jit as
+        jit, nn as nn, ops as ops, optim as optim, report as report, runtime as runtime, train as train, workflow as
+        workflow,
+    )
+    from pdl.dtype import (
+        bfloat16 as bfloat16, complex64 as complex64, complex128 as complex128, float32 as float32, float64 as
+        float64, int8 as int8, int16 as int16, int32 as int32, int64 as int64, uint8 as uint8,
+    )
+    from pdl.hub.creating import create_model as create_model, list_models as list_models
     from pdl.ops import *  # noqa: F403
-    from pdl.random import seed
-    from pdl.tensor import Tensor, as_tensor, is_grad_enabled, no_grad, set_grad_enabled, tensor
-    from pdl.workflow.model import Model
-
-    __all__ = [
-        "Model", "Tensor", "as_tensor", "autograd", "bfloat16", "complex64", "complex128", "config", "data", "dtype",
-        "export", "float32", "float64", "hub", "int8", "int16", "int32", "int64", "is_grad_enabled", "jit", "nn",
-        "no_grad", "ops", "optim", "report", "runtime", "seed", "set_grad_enabled", "tensor", "threads", "train",
-        "uint8", "workflow",
-    ]  # fmt: skip
-    __all__ += ops.__all__
+    from pdl.random import seed as seed
+    from pdl.tensor import (
+        Tensor as Tensor, as_tensor as as_tensor, is_grad_enabled as is_grad_enabled, no_grad as no_grad,
+        set_grad_enabled as set_grad_enabled, tensor as tensor,
+    )
+    from pdl.workflow.model import Model as Model
+    # isort: on
+    # fmt: on
 
 _PUBLIC_MODULES = (
     "autograd", "config", "data", "dtype", "export", "hub", "jit", "nn", "ops", "optim", "report", "runtime", "train",
@@ -45,8 +53,12 @@ _NAMES = {
     "pdl.random": ("seed",),
     "pdl.tensor": ("Tensor", "as_tensor", "is_grad_enabled", "no_grad", "set_grad_enabled"),
 }  # fmt: skip
-_LATE = {"Model": "pdl.workflow.model"}
+_LATE = {
+    "Model": "pdl.workflow.model", "create_model": "pdl.hub.creating", "list_models": "pdl.hub.creating",
+}  # fmt: skip
 _state = {"loaded": False}
+
+names.finder = "pdl.export.from_hub:bundle_of"
 
 
 def _load() -> None:
@@ -54,25 +66,27 @@ def _load() -> None:
     _state["loaded"] = True
     for module in ("autograd", "ops"):
         globals()[module] = import_module(f"pdl.{module}")
-    for place, names in _NAMES.items():
+    for place, given in _NAMES.items():
         found = import_module(place)
-        globals().update({name: getattr(found, name) for name in names})
+        globals().update({name: getattr(found, name) for name in given})
     functions = globals()["ops"]
     globals().update({name: getattr(functions, name) for name in functions.__all__})
-    plain = [name for names in _NAMES.values() for name in names]
+    plain = [name for given in _NAMES.values() for name in given]
     globals()["__all__"] = sorted({*_PUBLIC_MODULES, *_LATE, *plain, "tensor", "threads", *functions.__all__})
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(f"pdl.{name}")
-    if name in _LATE:
-        return getattr(import_module(_LATE[name]), name)
-    if not _state["loaded"] and (name == "__all__" or not name.startswith("__")):
-        _load()
-        if name in globals():
-            return globals()[name]
-    raise AttributeError(f"module 'pdl' has no attribute {name!r}")
+if not TYPE_CHECKING:  # who knows which names there are
+
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return import_module(f"pdl.{name}")
+        if name in _LATE:
+            return getattr(import_module(_LATE[name]), name)
+        if not _state["loaded"] and (name == "__all__" or not name.startswith("__")):
+            _load()
+            if name in globals():
+                return globals()[name]
+        raise habits.missing("module 'pdl'", name, __dir__(), habits.MODULES["pdl"].get(name))
 
 
 def __dir__() -> list[str]:

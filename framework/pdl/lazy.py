@@ -9,6 +9,8 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
+from pdl.habits import missing
+
 
 def names_of(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` of the package that `module` is in: its public names are those that `module` imports,
@@ -32,9 +34,12 @@ def names_of(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]
             return import_module(f"{package}.{name}")
         if name == "__all__":
             return list(load())
-        if not name.startswith("__") and name in (public := load()):
+        if name.startswith("__"):
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        public = load()
+        if name in public:
             return public[name]
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        raise missing(f"module {package!r}", name, public, None)
 
     def names() -> list[str]:
         return sorted({*vars(sys.modules[package]), *load()})

@@ -28,7 +28,8 @@ def test_the_package_alone_loads_no_numpy() -> None:
     found = modules("import pdl")
     assert "numpy" not in found
     assert {name for name in found if name.startswith("pdl")} == {
-        "pdl", "pdl.errors", "pdl.kernels", "pdl.kernels._cython", "pdl.kernels.runtime", "pdl.threads", "pdl.version",
+        "pdl", "pdl.errors", "pdl.habits", "pdl.kernels", "pdl.kernels._cython", "pdl.kernels.runtime", "pdl.names",
+        "pdl.threads", "pdl.version",
     }  # fmt: skip
 
 
@@ -37,8 +38,8 @@ def test_the_runtime_loads_numpy_and_no_ops(numpys: set[str]) -> None:
     assert "pdl.ops" not in found
     assert "pdl.autograd" not in found
     assert {name for name in found - numpys if name.startswith("pdl")} <= {
-        "pdl", "pdl.dtype", "pdl.errors", "pdl.kernels", "pdl.kernels._cython", "pdl.kernels.runtime", "pdl.runtime",
-        "pdl.runtime.session", "pdl.tensor", "pdl.threads", "pdl.version",
+        "pdl", "pdl.dtype", "pdl.errors", "pdl.habits", "pdl.kernels", "pdl.kernels._cython", "pdl.kernels.runtime",
+        "pdl.limits", "pdl.names", "pdl.runtime", "pdl.runtime.session", "pdl.tensor", "pdl.threads", "pdl.version",
     }  # fmt: skip
     heavy = {"asyncio", "multiprocessing", "pathlib", "urllib.parse", "zipfile", "logging", "argparse", "email"}
     assert not heavy & (found - numpys)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pdl.data.checks import check
 from pdl.data.collating import collate
@@ -20,6 +20,8 @@ from pdl.data.dataset import (
     Sample,
     StandIn,
     Subset,
+    TupleDataset,
+    as_dataset,
     digest,
 )
 from pdl.data.faults import DataFault, Fault, fault
@@ -30,16 +32,24 @@ from pdl.data.randomness import BatchRandom, SampleRandom
 from pdl.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, WeightedSampler
 from pdl.data.splits import check_ratios, stable_split, stratified_split
 from pdl.data.store import cached_arrays, data_root, file_hash, find
+from pdl.habits import missing_from
+
+if TYPE_CHECKING:
+    from pdl.data import image, transforms  # noqa: F401 - loaded when named
 
 __all__ = [
     "ArrayDataset", "Batch", "BatchRandom", "BatchSampler", "Compose", "ConcatDataset", "DataFault", "DataLoader",
     "Dataset", "Fault", "Few", "Fold", "IterableDataset", "Pipeline", "RandomSampler", "Sample", "SampleRandom",
-    "Sampler", "SequentialSampler", "StandIn", "Subset", "Transform", "WeightedSampler", "cached_arrays", "check",
-    "check_ratios", "collate", "data_root", "digest", "fault", "file_hash", "find", "stable_split", "stratified_split",
+    "Sampler", "SequentialSampler", "StandIn", "Subset", "Transform", "TupleDataset", "WeightedSampler", "as_dataset",
+    "cached_arrays", "check", "check_ratios", "collate", "data_root", "digest", "fault", "file_hash", "find",
+    "stable_split", "stratified_split",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in ("transforms", "image"):
-        return importlib.import_module(f"pdl.data.{name}")
-    raise AttributeError(f"module 'pdl.data' has no attribute {name!r}")
+if not TYPE_CHECKING:
+    _missing = missing_from(__name__)
+
+    def __getattr__(name: str) -> Any:
+        if name in ("transforms", "image"):
+            return importlib.import_module(f"pdl.data.{name}")
+        return _missing(name)

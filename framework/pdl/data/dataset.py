@@ -47,6 +47,10 @@ class Dataset:
     """Whether its samples are independent of each other and it is used by nothing but what this class defines, so that
     they may be dealt out again (`pdl.data.Fold`)."""
 
+    def __repr__(self) -> str:
+        classes = f", {len(self.classes)} classes" if len(self.classes) else ""
+        return f"{type(self).__name__}({len(self)} samples{classes})"
+
     def __len__(self) -> int:
         raise NotImplementedError(f"{type(self).__name__} must define __len__")
 
@@ -112,6 +116,10 @@ class ArrayDataset(Dataset):
             raise UsageError(f"ArrayDataset: arrays of different lengths {lengths}; each needs one row a sample")
         self.classes = list(classes)
 
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{name}={array.dtype.name}{list(array.shape)}" for name, array in self.arrays.items())
+        return f"ArrayDataset({shapes})"
+
     def __len__(self) -> int:
         return len(next(iter(self.arrays.values())))
 
@@ -133,6 +141,45 @@ class ArrayDataset(Dataset):
         for name, array in self.arrays.items():
             parts += [name, str(array.dtype), str(array.shape), array]
         return digest(*parts)
+
+
+class TupleDataset(Dataset):
+    """Samples that are tuples (x, y), or single arrays, of anything with a length and samples by index, such as a data
+    set of PyTorch. A loader over it gives tuples, too.
+
+    Inside of pdl they are dicts, whose keys are `names`: x and y; x0, x1, ..., y for more than two; x for one.
+    """
+
+    def __init__(self, samples: Any) -> None:
+        self.samples = samples
+        first = samples[0] if len(samples) else ()
+        count = len(first) if isinstance(first, tuple | list) else 1
+        self.single = not isinstance(first, tuple | list)
+        self.names = ["x"] if count < 2 else ["x", "y"] if count == 2 else [*(f"x{i}" for i in range(count - 1)), "y"]
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, index: int) -> Sample:
+        sample = (self.samples[index],) if self.single else self.samples[index]
+        if len(sample) != len(self.names):
+            raise UsageError(f"sample {index} has {len(sample)} items, sample 0 has {len(self.names)}")
+        return {name: _plain(value) for name, value in zip(self.names, sample, strict=True)}
+
+
+def as_dataset(data: Any) -> Any:
+    """`data` itself if it is a data set, which gives dicts; else a `TupleDataset` of anything with `__len__` and
+    `__getitem__` (from 0), whose samples are tuples or arrays. UsageError for what has neither."""
+    if isinstance(data, Dataset | IterableDataset) or hasattr(data, "get_batch"):
+        return data
+    if not (hasattr(data, "__len__") and hasattr(data, "__getitem__")) or isinstance(data, dict | str | bytes):
+        raise UsageError(f"{type(data).__name__} is no data set: that has __len__ and __getitem__, or is a Dataset")
+    return data if len(data) and isinstance(data[0], dict) else TupleDataset(data)
+
+
+def _plain(value: Any) -> Any:
+    """Tensors, also those of other libraries, as arrays; numbers and the rest as they are."""
+    return value if isinstance(value, np.ndarray) or not hasattr(value, "__array__") else np.asarray(value)
 
 
 class Subset(Dataset):

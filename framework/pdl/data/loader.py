@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from pdl.data.collating import collate as default_collate
-from pdl.data.dataset import Batch, Dataset, IterableDataset, Sample
+from pdl.data.dataset import Batch, IterableDataset, Sample, TupleDataset, as_dataset
 from pdl.data.faults import LEAVE_OUT, DataFault, Fault
 from pdl.data.pipeline import Pipeline, Transform, one_opencv_thread
 from pdl.data.randomness import BatchRandom, SampleRandom
@@ -39,12 +39,13 @@ class _Built(NamedTuple):
 
 
 class DataLoader:
-    """Iterate over batches (dicts of NumPy arrays) of a data set, one epoch per `for` loop.
+    """Iterate over batches (dicts of NumPy arrays) of a data set, one epoch per `for` loop. Where samples are tuples
+    (x, y), so are batches.
 
     Every batch is a function of (seed, epoch, position) alone: the number of workers changes nothing.
 
-    dataset     a `Dataset` or `IterableDataset`; if it has `get_batch` and all transforms offer `batch`, whole
-                batches are read and transformed at once
+    dataset     a `Dataset` or `IterableDataset`, or anything with `__len__` and `__getitem__`; if it has `get_batch`
+                and all transforms offer `batch`, whole batches are read and transformed at once
     batch_size  samples in a batch, for each of `world` ranks; left out when `sampler` is a BatchSampler
     shuffle     a new order each epoch; or give a `sampler` of your own
     transforms  one transform or a list; MixUp and CutMix last
@@ -58,12 +59,13 @@ class DataLoader:
     the batch the caller holds. A finished loop goes on to the next epoch; a loop that was left early starts again.
     """
 
-    def __init__(self, dataset: Dataset | IterableDataset, *, batch_size: int | None = None, shuffle: bool = False,
+    def __init__(self, dataset: Any, *, batch_size: int | None = None, shuffle: bool = False,
                  sampler: Sampler | BatchSampler | None = None,
                  transforms: Transform | Sequence[Transform] | None = None, seed: int = 0, workers: int = 0,
                  prefetch: int = 2, drop_last: bool = False, on_error: Literal["error", "skip"] = "error",
                  collate: Callable[[Sequence[Sample]], Batch] | None = None, rank: int = 0, world: int = 1) -> None:
-        self.dataset, self.seed, self.shuffle, self.drop_last = dataset, seed, shuffle, drop_last
+        self.dataset = dataset = as_dataset(dataset)
+        self.seed, self.shuffle, self.drop_last = seed, shuffle, drop_last
         self.batch_size, self.workers, self.prefetch, self.on_error = batch_size, workers, prefetch, on_error
         self.rank, self.world = rank, world
         self._check(sampler)
@@ -108,7 +110,13 @@ class DataLoader:
         size = self._global_size
         return len(self.sampler) // size if self.drop_last else -(-len(self.sampler) // size)
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[Any]:
+        if isinstance(self.dataset, TupleDataset):
+            names = self.dataset.names
+            return (tuple(batch[name] for name in names) for batch in self._batches())
+        return self._batches()
+
+    def _batches(self) -> Iterator[Batch]:
         start, self._resume = self._resume, 0
         self.position, self.skipped = start, 0
         if hasattr(self.dataset, "set_epoch"):

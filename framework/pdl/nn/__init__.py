@@ -1,5 +1,8 @@
 """Modules: layers, containers and losses, channels last. Names are PyTorch's."""
 
+from typing import TYPE_CHECKING
+
+from pdl.habits import missing_from
 from pdl.nn import init
 from pdl.nn.activation import (
     CELU,
@@ -108,3 +111,6 @@ __all__ = [
     "from_torch", "to_torch",
     "init",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:
+    __getattr__ = missing_from(__name__)

@@ -7,6 +7,7 @@ from typing import Any, Self, overload
 
 from pdl.errors import UsageError
 from pdl.nn.module import Module
+from pdl.tensor import Tensor
 
 
 class ModuleList(Module):
@@ -75,7 +76,7 @@ class Sequential(ModuleList):
         else:
             super().__init__(modules if first is None or isinstance(first, Module) else first)  # type: ignore[arg-type]
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         """Run the modules in order."""
         for module in self.__dict__.values():
             if isinstance(module, Module):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, ParamSpec, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -53,6 +53,21 @@ class LoadResult(NamedTuple):
     unexpected: list[str]
 
 
+P = ParamSpec("P")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class _Forward(Protocol[P, R_co]):
+    def forward(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+
+
+class _Call:
+    """To type checkers a module has the signature of its `forward`: `net(x)` is what that returns."""
+
+    def __get__(self, instance: _Forward[P, R_co], owner: Any) -> Callable[P, R_co]:
+        raise NotImplementedError
+
+
 @part
 class Module:
     """Base class of layers and models: define `forward`, set parameters and submodules as attributes.
@@ -78,13 +93,17 @@ class Module:
         """The function itself; called by ``module(...)``."""
         raise UsageError(f"{type(self).__name__} defines no forward()")
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if _Tracing.recorder is not None:
-            with _Tracing.recorder.scope(self):
+    if TYPE_CHECKING:
+        __call__: _Call
+    else:
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            if _Tracing.recorder is not None:
+                with _Tracing.recorder.scope(self):
+                    return self._call_hooked(args, kwargs)
+            if self._forward_hooks or self._forward_pre_hooks:
                 return self._call_hooked(args, kwargs)
-        if self._forward_hooks or self._forward_pre_hooks:
-            return self._call_hooked(args, kwargs)
-        return self.forward(*args, **kwargs)
+            return self.forward(*args, **kwargs)
 
     def _call_hooked(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], forward: Callable[..., Any] | None = None
@@ -257,6 +276,8 @@ class Module:
 
         Running statistics of norms stay float32 where the rest becomes bfloat16.
         """
+        if isinstance(dtype, str) and dtype == "cpu":  # where all modules are; taken as PyTorch takes it
+            return self
         wanted = as_dtype(dtype)
         if not is_floating(wanted):
             raise UsageError(f"to({wanted.name}): modules are converted between floating dtypes only")

@@ -4,8 +4,11 @@ Where a family and a function share a name (`sort`, `norm`, `embedding`), ``pdl.
 the file come from ``from pdl.ops.sort import ...``.
 """
 
+import typing as _typing
+from types import FunctionType as _FunctionType
 from types import ModuleType as _ModuleType
 
+from pdl.habits import missing_from as _missing_from
 from pdl.ops import chain, epilogue, inference, methods, packed  # noqa: F401 - ops of programs; methods of Tensor
 from pdl.ops.activation import *
 from pdl.ops.attention import *
@@ -44,7 +47,11 @@ from pdl.ops.shape import *
 from pdl.ops.softmax import *
 from pdl.ops.sort import *
 from pdl.ops.sparse import *
+from pdl.ops.words import explained as _explained
 
-__all__: list[str] = [
-    name for name, value in globals().items() if not name.startswith("_") and not isinstance(value, _ModuleType)
-]
+if not _typing.TYPE_CHECKING:  # who takes what the families list
+    __all__ = [name for name, value in globals().items() if name[0] != "_" and not isinstance(value, _ModuleType)]
+    for _name in __all__:
+        if isinstance(globals()[_name], _FunctionType):
+            globals()[_name] = _explained(globals()[_name])
+    __getattr__ = _missing_from(__name__)

@@ -26,14 +26,23 @@ def _made(array: Any, dtype: Any = None, *, requires_grad: bool = False) -> Tens
     return Tensor(array, dtype=dtype, requires_grad=requires_grad)
 
 
-def zeros(shape: Shape, *, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
-    """All 0."""
-    return _made(np.zeros(shape, as_dtype(dtype)), requires_grad=requires_grad)
+def _sizes(name: str, given: tuple[Shape, ...]) -> Any:
+    """A shape given as one tuple, or as sizes."""
+    if len(given) == 1:
+        return given[0]
+    if not given or not all(isinstance(size, int | np.integer) for size in given):
+        raise ShapeError(f"{name}: a shape is a tuple, or sizes one by one, got {given}; dtypes are given as dtype=...")
+    return given
 
 
-def ones(shape: Shape, *, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
-    """All 1."""
-    return _made(np.ones(shape, as_dtype(dtype)), requires_grad=requires_grad)
+def zeros(*shape: Shape, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
+    """All 0. The shape is a tuple, or its sizes one by one: zeros((2, 3)) is zeros(2, 3)."""
+    return _made(np.zeros(_sizes("zeros", shape), as_dtype(dtype)), requires_grad=requires_grad)
+
+
+def ones(*shape: Shape, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
+    """All 1; the shape as in `zeros`."""
+    return _made(np.ones(_sizes("ones", shape), as_dtype(dtype)), requires_grad=requires_grad)
 
 
 def full(shape: Shape, value: Scalar, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
@@ -101,17 +110,21 @@ def meshgrid(*xs: TensorLike, indexing: str = "xy") -> tuple[Tensor, ...]:
 
 
 # -- random ------------------------------------------------------------------------------------------------------------
-def rand(shape: Shape, *, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
-    """Uniform in [0, 1), from pdl's generator (`pdl.seed`)."""
-    wanted = as_dtype(dtype)
-    return _made(random.generator().random(shape, _sampling_dtype(wanted)), wanted, requires_grad=requires_grad)
-
-
-def randn(shape: Shape, *, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
-    """Normal with mean 0 and variance 1, from pdl's generator (`pdl.seed`)."""
+def rand(*shape: Shape, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
+    """Uniform in [0, 1), from pdl's generator (`pdl.seed`); the shape as in `zeros`."""
     wanted = as_dtype(dtype)
     return _made(
-        random.generator().standard_normal(shape, _sampling_dtype(wanted)), wanted, requires_grad=requires_grad
+        random.generator().random(_sizes("rand", shape), _sampling_dtype(wanted)), wanted, requires_grad=requires_grad
+    )
+
+
+def randn(*shape: Shape, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
+    """Normal with mean 0 and variance 1, from pdl's generator (`pdl.seed`); the shape as in `zeros`."""
+    wanted = as_dtype(dtype)
+    return _made(
+        random.generator().standard_normal(_sizes("randn", shape), _sampling_dtype(wanted)),
+        wanted,
+        requires_grad=requires_grad,
     )
 
 

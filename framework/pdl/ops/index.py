@@ -291,7 +291,7 @@ def _where_true(mask: Tensor, shape: tuple[int, ...]) -> tuple[Tensor, ...]:
 
 
 # -- functions ---------------------------------------------------------------------------------------------------------
-def take(x: TensorLike, indices: TensorLike, *, axis: int = 0) -> Tensor:
+def take(x: TensorLike, indices: TensorLike, axis: int = 0) -> Tensor:
     """Slices of `x` along `axis` at integer `indices`, whose shape takes the axis's place; -1 is the last."""
     x, index = as_tensor(x), as_tensor(indices)
     return cast(Tensor, apply(GetAt((normalize_axis("take", axis, x.ndim),)), x, index))
@@ -392,7 +392,7 @@ def gather(x: TensorLike, indices: TensorLike, *, axis: int = -1) -> Tensor:
     return cast(Tensor, apply(Gather(axis), as_tensor(x), as_tensor(indices)))
 
 
-def take_along_axis(x: TensorLike, indices: TensorLike, *, axis: int = -1) -> Tensor:
+def take_along_axis(x: TensorLike, indices: TensorLike, axis: int = -1) -> Tensor:
     """`gather`, with sizes other than that of `axis` broadcast."""
     x, index = as_tensor(x), as_tensor(indices)
     along = normalize_axis("take_along_axis", axis, x.ndim)

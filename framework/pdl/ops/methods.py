@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from pdl.errors import UsageError
 from pdl.ops import broadcast, cast, elementwise, index, linalg, logic, reduce, shape
+from pdl.ops.words import explained
 from pdl.tensor import Tensor
 
 _OPERANDS = (Tensor, bool, int, float, complex, np.ndarray, np.generic, list, tuple)
@@ -58,6 +60,13 @@ def _permute_dims(self: Tensor, *axes: Any) -> Tensor:
     return shape.permute_dims(self, _sizes(axes))
 
 
+def _to(self: Tensor, dtype: Any) -> Tensor:
+    """In another dtype: `astype`. "cpu", where all tensors are, is taken as PyTorch takes it."""
+    if isinstance(dtype, str) and dtype.partition(":")[0] in ("cuda", "mps", "gpu", "xpu"):
+        raise UsageError(f"to({dtype!r}): pdl computes on the CPU; leave it out")
+    return self if isinstance(dtype, str) and dtype == "cpu" else cast.astype(self, dtype)
+
+
 def _transpose(self: Tensor) -> Tensor:
     """All dimensions in reverse order."""
     return shape.permute_dims(self, tuple(reversed(range(self.ndim))))
@@ -74,9 +83,9 @@ def bind() -> None:
         setattr(Tensor, f"__{name}__", one)
     for module, names in _METHODS.items():
         for name in names:
-            setattr(Tensor, name, getattr(module, name))
+            setattr(Tensor, name, explained(getattr(module, name)))
     others = {
-        "__getitem__": index.getitem, "reshape": _reshape, "permute_dims": _permute_dims, "to": cast.astype,
+        "__getitem__": index.getitem, "reshape": _reshape, "permute_dims": _permute_dims, "to": _to,
         "T": property(_transpose), "mT": property(shape.matrix_transpose),
     }  # fmt: skip
     for name, value in others.items():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, overload
 
 import numpy as np
 
@@ -384,6 +384,21 @@ def _check_index(name: str, x: Spec, index: Spec) -> None:
 
 
 # -- public functions --------------------------------------------------------------------------------------------------
+@overload
+def max_pool(
+    x: Tensor, kernel: Sizes, *, stride: Sizes | None = None, padding: Pads = 0, dilation: Sizes = 1,
+    ceil_mode: bool = False, return_index: Literal[False] = False,
+) -> Tensor: ...
+@overload
+def max_pool(
+    x: Tensor, kernel: Sizes, *, stride: Sizes | None = None, padding: Pads = 0, dilation: Sizes = 1,
+    ceil_mode: bool = False, return_index: Literal[True],
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def max_pool(
+    x: Tensor, kernel: Sizes, *, stride: Sizes | None = None, padding: Pads = 0, dilation: Sizes = 1,
+    ceil_mode: bool = False, return_index: bool,
+) -> Any: ...
 def max_pool(
     x: Tensor,
     kernel: Sizes,
@@ -423,6 +438,12 @@ def avg_pool(
     return apply(AvgPool(*sizes, ceil_mode, count_include_pad), x)
 
 
+@overload
+def adaptive_max_pool(x: Tensor, size: Sizes, *, return_index: Literal[False] = False) -> Tensor: ...
+@overload
+def adaptive_max_pool(x: Tensor, size: Sizes, *, return_index: Literal[True]) -> tuple[Tensor, Tensor]: ...
+@overload
+def adaptive_max_pool(x: Tensor, size: Sizes, *, return_index: bool) -> Any: ...
 def adaptive_max_pool(x: Tensor, size: Sizes, *, return_index: bool = False) -> Any:
     """Maximum over `size` windows per axis (one number or one per axis): window o covers cells [floor(o I / O), ceil((o
     + 1) I / O))."""

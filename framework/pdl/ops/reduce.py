@@ -245,32 +245,32 @@ def _to_float(x: TensorLike) -> Tensor:
     return x if is_differentiable(x.dtype) else astype(x, float32)
 
 
-def sum(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False, dtype: Any = None) -> Tensor:
+def sum(x: TensorLike, axis: AxisLike = None, *, keepdims: bool = False, dtype: Any = None) -> Tensor:
     """Sum over `axis`, in x's dtype or `dtype`; bools and integers sum in int64."""
     return _reduce(Sum, x if dtype is None else astype(x, as_dtype(dtype)), axis, keepdims)
 
 
-def mean(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
+def mean(x: TensorLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
     """Arithmetic mean over `axis`; integers in float32."""
     return _reduce(Mean, _to_float(x), axis, keepdims)
 
 
-def prod(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
+def prod(x: TensorLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
     """Product over `axis`; bools and integers multiply in int64."""
     return _reduce(Prod, x, axis, keepdims)
 
 
-def max(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
+def max(x: TensorLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
     """The largest element over `axis`, NaN if one is; elements that tie share the gradient evenly."""
     return _reduce(Max, x, axis, keepdims)
 
 
-def min(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
+def min(x: TensorLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
     """The smallest element over `axis`, NaN if one is; elements that tie share the gradient evenly."""
     return _reduce(Min, x, axis, keepdims)
 
 
-def var(x: TensorLike, *, axis: AxisLike = None, correction: float = 0, keepdims: bool = False) -> Tensor:
+def var(x: TensorLike, axis: AxisLike = None, *, correction: float = 0, keepdims: bool = False) -> Tensor:
     """Variance over `axis`: the squared distances from the mean, summed and divided by (n - correction)."""
     x = _to_float(x)
     off = x - mean(x, axis=axis, keepdims=True)
@@ -279,17 +279,17 @@ def var(x: TensorLike, *, axis: AxisLike = None, correction: float = 0, keepdims
     return total * (1 / count) if count > 0 else total / 0
 
 
-def std(x: TensorLike, *, axis: AxisLike = None, correction: float = 0, keepdims: bool = False) -> Tensor:
+def std(x: TensorLike, axis: AxisLike = None, *, correction: float = 0, keepdims: bool = False) -> Tensor:
     """Standard deviation over `axis`: the square root of `var`; its gradient is infinite where that is 0."""
     return sqrt(var(x, axis=axis, correction=correction, keepdims=keepdims))
 
 
-def logsumexp(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
+def logsumexp(x: TensorLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
     """log of the sum of e^x over `axis`, without overflow; -inf where all of x are."""
     return _reduce(LogSumExp, _to_float(x), axis, keepdims)
 
 
-def norm(x: TensorLike, *, axis: AxisLike = None, ord: float = 2, keepdims: bool = False) -> Tensor:
+def norm(x: TensorLike, axis: AxisLike = None, *, ord: float = 2, keepdims: bool = False) -> Tensor:
     """(sum of |x|^ord)^(1/ord) over `axis`; `ord` may be infinite. The gradient is 0 where the norm is."""
     x = _to_float(x)
     if ord == 1 or np.isinf(ord):
@@ -300,27 +300,27 @@ def norm(x: TensorLike, *, axis: AxisLike = None, ord: float = 2, keepdims: bool
     return _reduce(Norm, abs(x) if is_complex(x.dtype) else x, axis, keepdims, ord=float(ord))
 
 
-def all(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
+def all(x: TensorLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
     """True where every element over `axis` is nonzero (also where there is none)."""
     return _reduce(AllTrue, x, axis, keepdims)
 
 
-def any(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
+def any(x: TensorLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
     """True where at least one element over `axis` is nonzero."""
     return _reduce(AnyTrue, x, axis, keepdims)
 
 
-def count_nonzero(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
+def count_nonzero(x: TensorLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
     """How many elements over `axis` are not 0, as int64."""
     return sum(astype(x, bool_), axis=axis, keepdims=keepdims)
 
 
-def argmax(x: TensorLike, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
+def argmax(x: TensorLike, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     """Index of the first largest element along `axis` (None: in the flattened `x`), int64."""
     return _index_of(ArgMax, x, axis, keepdims)
 
 
-def argmin(x: TensorLike, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
+def argmin(x: TensorLike, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     """Index of the first smallest element along `axis` (None: in the flattened `x`), int64."""
     return _index_of(ArgMin, x, axis, keepdims)
 
@@ -401,12 +401,12 @@ class LinearScan(Op):
         return lambda: back * conj(_shift(y, 1, axis)), back
 
 
-def cumsum(x: TensorLike, *, axis: int = -1) -> Tensor:
+def cumsum(x: TensorLike, axis: int = -1) -> Tensor:
     """Running sum along `axis`; bools and integers in int64."""
     return cast(Tensor, apply(CumSum(axis), as_tensor(x)))
 
 
-def cumprod(x: TensorLike, *, axis: int = -1) -> Tensor:
+def cumprod(x: TensorLike, axis: int = -1) -> Tensor:
     """Running product along `axis`; bools and integers in int64."""
     return cast(Tensor, apply(CumProd(axis), as_tensor(x)))
 

@@ -236,7 +236,7 @@ def reshape(x: TensorLike, shape: int | Sequence[int]) -> Tensor:
     return cast(Tensor, apply(Reshape(_sizes(shape)), as_tensor(x)))
 
 
-def flatten(x: TensorLike, *, start: int = 0, end: int = -1) -> Tensor:
+def flatten(x: TensorLike, start: int = 0, end: int = -1) -> Tensor:
     """The dimensions from `start` to `end` (both included) joined to one."""
     x = as_tensor(x)
     first, last = (normalize_axis("flatten", a, max(1, x.ndim)) for a in (start, end))
@@ -279,7 +279,7 @@ def moveaxis(x: TensorLike, source: int | Sequence[int], destination: int | Sequ
     return permute_dims(x, axes)
 
 
-def expand_dims(x: TensorLike, *, axis: int = 0) -> Tensor:
+def expand_dims(x: TensorLike, axis: int = 0) -> Tensor:
     """A new dimension of size 1 at `axis` of the result."""
     return cast(Tensor, apply(ExpandDims(operator.index(axis)), as_tensor(x)))
 
@@ -291,7 +291,7 @@ def squeeze(x: TensorLike, axis: int | Sequence[int] | None = None) -> Tensor:
     return cast(Tensor, apply(Squeeze(axes), x))
 
 
-def concat(xs: Sequence[TensorLike], *, axis: int | None = 0) -> Tensor:
+def concat(xs: Sequence[TensorLike], axis: int | None = 0) -> Tensor:
     """The inputs one after the other along `axis` (None: all flattened first), in their common dtype."""
     tensors = _several("concat", xs)
     if axis is None:
@@ -299,7 +299,7 @@ def concat(xs: Sequence[TensorLike], *, axis: int | None = 0) -> Tensor:
     return cast(Tensor, apply(Concat(axis), *tensors))
 
 
-def stack(xs: Sequence[TensorLike], *, axis: int = 0) -> Tensor:
+def stack(xs: Sequence[TensorLike], axis: int = 0) -> Tensor:
     """The inputs, all of one shape, along a new dimension `axis`, in their common dtype."""
     return cast(Tensor, apply(Stack(axis), *_several("stack", xs)))
 
@@ -310,14 +310,14 @@ def _several(name: str, xs: Sequence[TensorLike]) -> tuple[Tensor, ...]:
     return as_tensors(*xs)
 
 
-def unstack(x: TensorLike, *, axis: int = 0) -> tuple[Tensor, ...]:
+def unstack(x: TensorLike, axis: int = 0) -> tuple[Tensor, ...]:
     """The slices of `x` along `axis`, which is dropped."""
     x = as_tensor(x)
     part = (slice(None),) * normalize_axis("unstack", axis, x.ndim)
     return tuple(x[(*part, i)] for i in range(x.shape[axis]))
 
 
-def split(x: TensorLike, sections: int | Sequence[int], *, axis: int = 0) -> tuple[Tensor, ...]:
+def split(x: TensorLike, sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
     """Pieces along `axis`: of the given sizes, or of the size `sections` each (the last may be smaller)."""
     x = as_tensor(x)
     axis = normalize_axis("split", axis, x.ndim)
@@ -335,7 +335,7 @@ def split(x: TensorLike, sections: int | Sequence[int], *, axis: int = 0) -> tup
     return tuple(pieces)
 
 
-def chunk(x: TensorLike, chunks: int, *, axis: int = 0) -> tuple[Tensor, ...]:
+def chunk(x: TensorLike, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
     """At most `chunks` pieces of one size (the last may be smaller) along `axis`."""
     x = as_tensor(x)
     if chunks < 1:
@@ -343,13 +343,13 @@ def chunk(x: TensorLike, chunks: int, *, axis: int = 0) -> tuple[Tensor, ...]:
     return split(x, max(1, -(-x.shape[normalize_axis("chunk", axis, x.ndim)] // chunks)), axis=axis)
 
 
-def flip(x: TensorLike, *, axis: int | Sequence[int] | None = None) -> Tensor:
+def flip(x: TensorLike, axis: int | Sequence[int] | None = None) -> Tensor:
     """The order of elements reversed along `axis` (None: along all)."""
     x = as_tensor(x)
     return cast(Tensor, apply(Flip(tuple(range(x.ndim)) if axis is None else _sizes(axis)), x))
 
 
-def roll(x: TensorLike, shift: int | Sequence[int], *, axis: int | Sequence[int] | None = None) -> Tensor:
+def roll(x: TensorLike, shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Tensor:
     """Elements moved `shift` places along `axis`, circularly (None: in the flattened order)."""
     x = as_tensor(x)
     if axis is None:
@@ -360,7 +360,7 @@ def roll(x: TensorLike, shift: int | Sequence[int], *, axis: int | Sequence[int]
     return x
 
 
-def repeat(x: TensorLike, repeats: int, *, axis: int | None = None) -> Tensor:
+def repeat(x: TensorLike, repeats: int, axis: int | None = None) -> Tensor:
     """Each element `repeats` times in a row along `axis` (None: of the flattened `x`)."""
     x = as_tensor(x)
     if axis is None:

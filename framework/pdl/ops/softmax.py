@@ -86,12 +86,12 @@ class SoftmaxGrad(Fused):
         return y * (g - sum(g * y, axis=self.axis, keepdims=True))
 
 
-def softmax(x: TensorLike, *, axis: int = -1) -> Tensor:
+def softmax(x: TensorLike, axis: int = -1) -> Tensor:
     """e^x / sum e^x along `axis`, without overflow; a row of -inf gives NaN."""
     return cast(Tensor, apply(Softmax(axis), as_tensor(x)))
 
 
-def log_softmax(x: TensorLike, *, axis: int = -1) -> Tensor:
+def log_softmax(x: TensorLike, axis: int = -1) -> Tensor:
     """x - log(sum e^x) along `axis`, without overflow."""
     return cast(Tensor, apply(LogSoftmax(axis), as_tensor(x)))
 

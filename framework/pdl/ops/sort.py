@@ -105,12 +105,12 @@ class Unique(Op):
 
 
 # -- the public functions ----------------------------------------------------------------------------------------------
-def argsort(x: TensorLike, *, axis: int = -1, descending: bool = False) -> Tensor:
+def argsort(x: TensorLike, axis: int = -1, *, descending: bool = False) -> Tensor:
     """Indices (int64) that sort `x` along `axis`; equal elements keep their order, NaN counts as the largest."""
     return cast(Tensor, apply(ArgSort(axis, descending), as_tensor(x)))
 
 
-def sort(x: TensorLike, *, axis: int = -1, descending: bool = False) -> Tensor:
+def sort(x: TensorLike, axis: int = -1, *, descending: bool = False) -> Tensor:
     """`x` sorted along `axis`; NaN counts as the largest."""
     x = as_tensor(x)
     return gather(x, argsort(x, axis=axis, descending=descending), axis=axis)

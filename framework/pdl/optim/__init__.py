@@ -4,6 +4,9 @@ optimizer = optim.AdamW(model, lr=1e-3, weight_decay=0.05, no_decay=True)
 scheduler = optim.Scheduler(optimizer, optim.Warmup(optim.Cosine(), epochs=5), total_steps=1000, steps_per_epoch=100)
 """
 
+from typing import TYPE_CHECKING
+
+from pdl.habits import missing_from
 from pdl.optim.adam import Adam, AdamW
 from pdl.optim.adaptive import Adadelta, Adagrad, RMSprop
 from pdl.optim.clip import clip_grad_norm_, clip_grad_value_, clip_scale, total_norm
@@ -34,3 +37,6 @@ __all__ = [
     "ReduceOnPlateau", "Schedule", "Scheduler", "Sequential", "Step", "Warmup",
     "EMA", "clip_grad_norm_", "clip_grad_value_", "clip_scale", "total_norm",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:
+    __getattr__ = missing_from(__name__)

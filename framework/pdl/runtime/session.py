@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
+from pdl import names
 from pdl.dtype import Array, DType
 from pdl.errors import DataError, DtypeError, LimitError, MemoryLimitError, PdlError, ShapeError, UsageError
 from pdl.kernels import runtime
@@ -109,6 +110,11 @@ class Session:
 
         return cls(_prepared(engine, program.name, **options), takes, gives, **{"name": program.name, **options})
 
+    def __repr__(self) -> str:
+        source = "" if self.bundle is None else f"{self.bundle.source}: "
+        takes, gives = (", ".join(map(str, ports)) for ports in (self.inputs, self.outputs))
+        return f"Session({source}{takes} -> {gives})"
+
     def __call__(self, item: Any, *, timeout: float | None = None) -> Any:
         """The prediction for one input: an image, a row, or whatever else the model's pipeline takes.
 
@@ -183,7 +189,8 @@ def load(
     max_memory: int | None = None,
     timeout: float | None = None,
 ) -> Session:
-    """The session of a bundle, given by its path or its bytes.
+    """The session of a bundle, given by its path or its bytes, or by a name of the hub such as "cv/digits_lenet", which
+    is fetched when it is first used.
 
     threads      that kernels use in this session; by default all cores this process may use
     precision    "bf16" stores activations and weights in bfloat16 and computes sums in float32
@@ -197,6 +204,8 @@ def load(
     """
     from pdl.runtime.bundle import read
 
+    if isinstance(source, str):
+        source = names.find(source) or source
     options = {"threads": threads, "max_memory": max_memory, "timeout": timeout}
     return of_bundle(read(source), precision=precision, memory=memory, **options)
 

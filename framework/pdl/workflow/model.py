@@ -21,6 +21,9 @@ import numpy as np
 
 from pdl import checkpoint, random
 from pdl.checkpoint import LAST
+from pdl.config.building import build
+from pdl.config.parts import find, is_short
+from pdl.config.signature import TARGET, signature
 from pdl.data import ArrayDataset, DataLoader, Dataset, IterableDataset
 from pdl.dims import Dim
 from pdl.dtype import Array
@@ -30,6 +33,7 @@ from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.ops.base import Spec
 from pdl.optim import Optimizer, Schedule
+from pdl.suites import locate
 from pdl.tensor import Tensor, as_tensor, no_grad
 from pdl.train.checkpoints import Checkpoints, held
 from pdl.train.hooks import EarlyStop, Hook
@@ -98,23 +102,35 @@ class Model:
     def prepare(
         self,
         *,
-        optimizer: Optimizer | None = None,
-        loss: LossFunction | None = None,
-        metrics: Mapping[str, Callable[[], Metric]] | None = None,
-        schedule: Schedule | None = None,
+        optimizer: Optimizer | str | Mapping[str, Any] | None = None,
+        loss: LossFunction | str | Mapping[str, Any] | None = None,
+        metrics: Mapping[str, Callable[[], Metric]] | Sequence[str] | None = None,
+        schedule: Schedule | str | Mapping[str, Any] | None = None,
         inputs: Sequence[str] | None = None,
         target: str | None = None,
     ) -> Self:
         """Say how to train.
 
-        loss      loss(outputs, target) -> tensor with one element, such as `pdl.cross_entropy`
-        metrics   name -> class (or function without arguments) that makes a `Metric`
-        schedule  of the learning rate, such as `pdl.optim.OneCycle()`
+        optimizer  of the net's parameters
+        loss       loss(outputs, target) -> tensor with one element, such as `pdl.cross_entropy`
+        metrics    name -> class (or function without arguments) that makes a `Metric`
+        schedule   of the learning rate, such as `pdl.optim.OneCycle()`
+
+        Each may be given by its short name in recipes, too (`pdl list optimizers`): `optimizer="adam"`,
+        `loss="cross_entropy"`, `metrics=["accuracy"]`; with arguments: `{"_target_": "sgd", "lr": 0.1}`.
+
         inputs, target  keys of the batches, where these are dicts; by default the first and the second
         """
-        self.optimizer, self.schedule = optimizer, schedule
-        self.task = FunctionTask(loss, metrics or {}, inputs, target)
+        self.optimizer = _made(optimizer, "optimizers", params=self.net)
+        self.schedule = _made(schedule, "schedules")
+        self.task = FunctionTask(_made(loss, "losses"), _metrics(metrics or {}), inputs, target)
         return self
+
+    def __repr__(self) -> str:
+        known = {"optimizer": self.optimizer, "loss": self.task.loss, "schedule": self.schedule}
+        said = [f"{word}={_name(made)}" for word, made in known.items() if made is not None]
+        said += [f"metrics=[{', '.join(self.task.metrics())}]"] * bool(self.task.metrics())
+        return f"Model({', '.join([type(self.net).__name__, *said])})"
 
     def fit(
         self,
@@ -174,7 +190,9 @@ class Model:
         return np.concatenate(outputs)
 
     def save(self, path: str | Path) -> None:
-        """Write the weights as safetensors, under the names of `state_dict`."""
+        """Write the weights as safetensors, under the names of `state_dict`; the file's name ends in .safetensors."""
+        if Path(path).suffix != ".safetensors":
+            raise UsageError(f"{path}: weights are written as safetensors; name it {Path(path).stem}.safetensors")
         checkpoint.save(path, dict(self.net.state_dict()))
 
     def load(self, path: str | Path) -> Self:
@@ -214,6 +232,33 @@ class Model:
         from pdl.nn import summary
 
         return str(summary(self.net, tuple(shape)) if shape is not None else summary(self.net))
+
+
+def _made(given: Any, kind: str, **supplied: Any) -> Any:
+    """A part that is given by its short name, or as in a recipe; all else as it is."""
+    if not isinstance(given, str | Mapping):
+        return given
+    node = {TARGET: given} if isinstance(given, str) else dict(given)
+    if is_short(node.get(TARGET)):
+        node = find(node[TARGET], kind).node(node)
+    return build(node, **supplied)
+
+
+def _metrics(given: Mapping[str, Callable[[], Metric]] | Sequence[str]) -> Mapping[str, Callable[[], Metric]]:
+    if isinstance(given, Mapping):
+        return given
+    names = [given] if isinstance(given, str) else given
+    made = {name: locate(find(name, "metrics").target) for name in names}
+    for name, cls in made.items():
+        if needed := [word for word, argument in signature(cls).arguments.items() if argument.required]:
+            arguments = ", ".join(f"{word}=..." for word in needed)
+            example = f'metrics={{"{name}": lambda: {cls.__name__}({arguments})}}'
+            raise UsageError(f"{name} needs {', '.join(needed)}: {example}")
+    return made
+
+
+def _name(made: Any) -> str:
+    return getattr(made, "__name__", type(made).__name__)
 
 
 class History(Hook):
@@ -258,9 +303,20 @@ def batches(data: Any, batch_size: int, *, shuffle: bool = False, seed: int = 0)
     if isinstance(data, dict):
         arrays: dict[str, Any] = {name: np.asarray(array) for name, array in data.items()}
         data = ArrayDataset(**arrays)
-    if isinstance(data, Dataset | IterableDataset):
-        return DataLoader(data, batch_size=batch_size, shuffle=shuffle and isinstance(data, Dataset), seed=seed)
+    if isinstance(data, Dataset | IterableDataset) or _has_samples(data):
+        shuffled = shuffle and not isinstance(data, IterableDataset)
+        return DataLoader(data, batch_size=batch_size, shuffle=shuffled, seed=seed)
     if not isinstance(data, Iterable) or iter(data) is data:
         name = type(data).__name__
         raise UsageError(f"pdl.Model: {name} can be iterated over once only; give arrays, a Dataset or a DataLoader")
     return data
+
+
+def _has_samples(data: Any) -> bool:
+    """Whether this is a data set of anybody's making: samples by index, and not batches to iterate over. A list may be
+    either: batches have targets with a length."""
+    if not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
+        return False
+    if not isinstance(data, list):
+        return not isinstance(data, Iterable)
+    return bool(data) and isinstance(data[0], tuple) and np.ndim(data[0][-1]) == 0

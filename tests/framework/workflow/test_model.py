@@ -148,3 +148,82 @@ def test_what_is_missing_is_said() -> None:
         model.evaluate((X, Y))
     with pytest.raises(UsageError, match=r"generator can be iterated over once only"):
         model.evaluate(x for x in X)
+
+
+class Pairs:
+    """A data set as PyTorch has them: a length, and (x, y) by index."""
+
+    def __len__(self) -> int:
+        return 120
+
+    def __getitem__(self, index: int) -> tuple[np.ndarray, int]:
+        return X[index], int(Y[index])
+
+
+def test_parts_by_short_name() -> None:
+    pdl.seed(0)
+    net = nn.Sequential(nn.Linear(3, 16), nn.ReLU(), nn.Linear(16, 2))
+    model = pdl.Model(net).prepare(
+        optimizer={"_target_": "adam", "lr": 0.02}, loss="cross_entropy", metrics=["accuracy"], schedule="cosine"
+    )
+    assert repr(model) == (
+        "Model(Sequential, optimizer=Adam, loss=CrossEntropyLoss, schedule=Cosine, metrics=[accuracy])"
+    )
+    assert model.optimizer is not None
+    assert model.optimizer.param_groups[0]["lr"] == 0.02
+    history = model.fit((X, Y), epochs=10, progress=False)
+    assert history[-1]["train/loss"] < history[0]["train/loss"]
+    assert model.evaluate((X, Y))["accuracy"] > 0.8
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"optimizer": "adamm"}, "did you mean 'adam'"),
+        ({"loss": "cross_entropi"}, "did you mean 'cross_entropy'"),
+        ({"metrics": ["acuracy"]}, "did you mean 'accuracy'"),
+        ({"metrics": ["confusion_matrix"]}, r"lambda: ConfusionMatrix\(num_classes=...\)"),
+        ({"optimizer": {"_target_": "sgd", "nosuch": 1}}, "nosuch"),
+    ],
+)
+def test_unknown_short_names(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        pdl.Model(nn.Linear(3, 2)).prepare(**given)
+
+
+def test_data_sets_of_tuples() -> None:
+    x, y = next(iter(pdl.data.DataLoader(Pairs(), batch_size=8)))
+    assert np.array_equal(x, X[:8])
+    assert np.array_equal(y, Y[:8])
+    by_arrays, by_pairs, by_list = (
+        prepared().fit(data, epochs=2, progress=False) for data in ((X, Y), Pairs(), [Pairs()[i] for i in range(120)])
+    )
+    assert by_arrays == by_pairs == by_list
+    assert prepared().predict(Pairs()).shape == (120, 2)
+    loader = pdl.data.DataLoader(X, batch_size=50)
+    assert [tuple(batch[0].shape) for batch in loader] == [(50, 3), (50, 3), (20, 3)]
+    with pytest.raises(UsageError, match="int is no data set"):
+        pdl.data.DataLoader(3, batch_size=1)
+    with pytest.raises(UsageError, match="sample 1 has 1 items, sample 0 has 2"):
+        list(pdl.data.DataLoader([(1, 2), (1,)], batch_size=2))
+
+
+def test_weights_are_named_for_their_format(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"name it net\.safetensors"):
+        prepared().save(tmp_path / "net.pth")
+
+
+def test_reprs() -> None:
+    assert repr(pdl.data.ArrayDataset(x=X, label=Y)) == "ArrayDataset(x=float32[120, 3], label=int64[120])"
+    assert repr(pdl.data.as_dataset(Pairs())) == "TupleDataset(120 samples)"
+    assert repr(pdl.runtime.load("cv/digits_lenet")).endswith(
+        "digits_lenet.pdl: image float32[n, 8, 8, 1] -> logits float32[n, 10])"
+    )
+
+
+def test_bundles_by_name() -> None:
+    assert pdl.runtime.load("digits_lenet").inputs[0].name == "image"
+    with pytest.raises(UsageError, match="did you mean 'cv/digits_lenet'"):
+        pdl.runtime.load("cv/digits_lenett")
+    with pytest.raises(pdl.errors.DataError):
+        pdl.runtime.load("./nothing.pdl")

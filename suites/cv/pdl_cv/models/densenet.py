@@ -43,6 +43,8 @@ class Maps(NamedTuple):
 def normed(maps: Sequence[Maps], norm: nn.BatchNorm2d) -> Raw:
     """All maps one after the other, with a norm and a rectifier left to the reader."""
     value = maps[0].value if len(maps) == 1 else pdl.concat([each.value for each in maps], axis=-1)
+    mean: pdl.Tensor
+    var: pdl.Tensor
     if not norm.training and norm.running_mean is not None and norm.running_var is not None:
         mean, var = norm.running_mean, norm.running_var
     else:

@@ -17,6 +17,7 @@ from pdl.runtime.predict import Predictor
 from pdl.runtime.tables import csv_line
 from pdl.tensor import Tensor
 from pdl.train import Deployer
+from pdl_graph.embedding.decoders import PairDecoder
 from pdl_graph.embedding.predictor import NodesAndPairs
 from pdl_graph.models.skip_gram import SkipGram
 from pdl_graph.node_table import NODES, NodeTable
@@ -60,6 +61,7 @@ class EmbeddingDeployer(Deployer):
         names = self.task.vocabularies[NODES]
         if kind == "pair":
             decoder = self.task.decoder(model)
+            assert isinstance(decoder, PairDecoder)
             return NodeTable("pair", names, vectors, decoder, LOGIT, POST, labels=EDGE, decoder=decoder)
         return NodeTable("node", names, vectors, nearest, SIMILARITY, ({"step": "top_names", **NEAREST},))
 

@@ -17,7 +17,7 @@ from pdl_graph.data.base import NodeData, class_names, graph_of, nodes_of, unwra
 from pdl_graph.data.edges import EdgeSplit
 from pdl_graph.embedding.baselines import baselines
 from pdl_graph.embedding.check import check_recipe
-from pdl_graph.embedding.decoders import Linear, Operator, for_labels, for_pairs, rows_of_labels
+from pdl_graph.embedding.decoders import Linear, Operator, PairDecoder, for_labels, for_pairs, rows_of_labels
 from pdl_graph.embedding.deploy import EmbeddingDeployer, deployed_logits
 from pdl_graph.embedding.loader import Sequences
 from pdl_graph.embedding.metrics import TopF1
@@ -88,7 +88,7 @@ class NodeEmbedding(Task):
             table, decoder = model.vectors(), self.decoder(model)
             kind = "pair" if "pair" in batch else "node"
             rows = pdl.as_tensor(np.asarray(batch[kind]) + 1)
-            logits = decoder(table, rows) if kind == "pair" else decoder(pdl.take(table, rows))
+            logits = decoder(table, rows) if isinstance(decoder, PairDecoder) else decoder(pdl.take(table, rows))
         labels = np.asarray(batch["label"])
         if "pair" not in batch:
             labels = rows_of_labels(labels, len(self.classes))
