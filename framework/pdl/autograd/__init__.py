@@ -8,13 +8,6 @@ from pdl.tensor import is_grad_enabled, no_grad, set_grad_enabled
 bind()
 
 __all__ = [
-    "Node",
-    "backward",
-    "detect_anomaly",
-    "grad",
-    "gradcheck",
-    "gradgradcheck",
-    "is_grad_enabled",
-    "no_grad",
+    "Node", "backward", "detect_anomaly", "grad", "gradcheck", "gradgradcheck", "is_grad_enabled", "no_grad",
     "set_grad_enabled",
-]
+]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pdl import ops
 from pdl.hints import Range
@@ -26,6 +26,10 @@ class Loss(Module):
     def __init__(self, *, reduction: Reduction = "mean") -> None:
         self.reduction: Reduction = reduction
 
+    def arguments(self) -> dict[str, Any]:
+        """What the op takes beside tensors: all that the module shows of itself."""
+        return {name: getattr(self, name) for name in self.shown}
+
 
 class CrossEntropyLoss(Loss):
     """-log softmax(logits)[label] over the last axis; logits [..., C], target int64 [...] or probabilities [..., C]."""
@@ -44,8 +48,7 @@ class CrossEntropyLoss(Loss):
         self.weight, self.label_smoothing, self.ignore_index = _fixed(weight), label_smoothing, ignore_index
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        options = {name: getattr(self, name) for name in self.shown}
-        return ops.cross_entropy(logits, target, weight=self.weight, **options)
+        return ops.cross_entropy(logits, target, weight=self.weight, **self.arguments())
 
 
 class NLLLoss(Loss):
@@ -60,14 +63,14 @@ class NLLLoss(Loss):
         self.weight, self.ignore_index = _fixed(weight), ignore_index
 
     def forward(self, log_p: Tensor, labels: Tensor) -> Tensor:
-        return ops.nll_loss(log_p, labels, weight=self.weight, ignore_index=self.ignore_index, reduction=self.reduction)
+        return ops.nll_loss(log_p, labels, weight=self.weight, **self.arguments())
 
 
 class BCELoss(Loss):
     """Binary cross-entropy of probabilities p and targets in [0, 1], of one shape."""
 
     def forward(self, p: Tensor, target: Tensor) -> Tensor:
-        return ops.binary_cross_entropy(p, target, reduction=self.reduction)
+        return ops.binary_cross_entropy(p, target, **self.arguments())
 
 
 class BCEWithLogitsLoss(Loss):
@@ -80,23 +83,21 @@ class BCEWithLogitsLoss(Loss):
         self.pos_weight = _fixed(pos_weight)
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        return ops.binary_cross_entropy_with_logits(
-            logits, target, pos_weight=self.pos_weight, reduction=self.reduction
-        )
+        return ops.binary_cross_entropy_with_logits(logits, target, pos_weight=self.pos_weight, **self.arguments())
 
 
 class MSELoss(Loss):
     """(x - target)^2."""
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        return ops.mse_loss(x, target, reduction=self.reduction)
+        return ops.mse_loss(x, target, **self.arguments())
 
 
 class L1Loss(Loss):
     """|x - target|."""
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        return ops.l1_loss(x, target, reduction=self.reduction)
+        return ops.l1_loss(x, target, **self.arguments())
 
 
 class SmoothL1Loss(Loss):
@@ -109,7 +110,7 @@ class SmoothL1Loss(Loss):
         self.beta = beta
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        return ops.smooth_l1_loss(x, target, beta=self.beta, reduction=self.reduction)
+        return ops.smooth_l1_loss(x, target, **self.arguments())
 
 
 class HuberLoss(Loss):
@@ -122,7 +123,7 @@ class HuberLoss(Loss):
         self.delta = delta
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        return ops.huber_loss(x, target, delta=self.delta, reduction=self.reduction)
+        return ops.huber_loss(x, target, **self.arguments())
 
 
 class KLDivLoss(Loss):
@@ -136,7 +137,7 @@ class KLDivLoss(Loss):
         self.log_target, self.reduction = log_target, reduction  # type: ignore[assignment]
 
     def forward(self, log_p: Tensor, target: Tensor) -> Tensor:
-        return ops.kl_div(log_p, target, log_target=self.log_target, reduction=self.reduction)
+        return ops.kl_div(log_p, target, **self.arguments())
 
 
 class FocalLoss(Loss):
@@ -151,7 +152,7 @@ class FocalLoss(Loss):
         self.alpha, self.gamma = alpha, gamma
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        return ops.focal_loss(logits, target, alpha=self.alpha, gamma=self.gamma, reduction=self.reduction)
+        return ops.focal_loss(logits, target, **self.arguments())
 
 
 class _MarginLoss(Loss):
@@ -166,14 +167,14 @@ class CosineEmbeddingLoss(_MarginLoss):
     """1 - cos(a, b) where sign is 1, max(0, cos(a, b) - margin) where it is -1; a, b [..., C], sign [...]."""
 
     def forward(self, a: Tensor, b: Tensor, sign: Tensor) -> Tensor:
-        return ops.cosine_embedding_loss(a, b, sign, margin=self.margin, reduction=self.reduction)
+        return ops.cosine_embedding_loss(a, b, sign, **self.arguments())
 
 
 class MarginRankingLoss(_MarginLoss):
     """max(0, margin - sign (a - b))."""
 
     def forward(self, a: Tensor, b: Tensor, sign: Tensor) -> Tensor:
-        return ops.margin_ranking_loss(a, b, sign, margin=self.margin, reduction=self.reduction)
+        return ops.margin_ranking_loss(a, b, sign, **self.arguments())
 
 
 class HingeEmbeddingLoss(_MarginLoss):
@@ -183,7 +184,7 @@ class HingeEmbeddingLoss(_MarginLoss):
         super().__init__(margin=margin, reduction=reduction)
 
     def forward(self, x: Tensor, sign: Tensor) -> Tensor:
-        return ops.hinge_embedding_loss(x, sign, margin=self.margin, reduction=self.reduction)
+        return ops.hinge_embedding_loss(x, sign, **self.arguments())
 
 
 class TripletMarginLoss(_MarginLoss):
@@ -198,9 +199,7 @@ class TripletMarginLoss(_MarginLoss):
         self.p = p
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        return ops.triplet_margin_loss(
-            anchor, positive, negative, margin=self.margin, p=self.p, reduction=self.reduction
-        )
+        return ops.triplet_margin_loss(anchor, positive, negative, **self.arguments())
 
 
 class MultiMarginLoss(_MarginLoss):
@@ -210,7 +209,7 @@ class MultiMarginLoss(_MarginLoss):
         super().__init__(margin=margin, reduction=reduction)
 
     def forward(self, x: Tensor, labels: Tensor) -> Tensor:
-        return ops.multi_margin_loss(x, labels, margin=self.margin, reduction=self.reduction)
+        return ops.multi_margin_loss(x, labels, **self.arguments())
 
 
 class CTCLoss(Loss):
@@ -228,12 +227,4 @@ class CTCLoss(Loss):
 
     def forward(self, log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor) -> Tensor:
         """log_probs [N, T, C], targets int [N, U], both lengths [N]."""
-        return ops.ctc_loss(
-            log_probs,
-            targets,
-            input_lengths,
-            target_lengths,
-            blank=self.blank,
-            reduction=self.reduction,
-            zero_infinity=self.zero_infinity,
-        )
+        return ops.ctc_loss(log_probs, targets, input_lengths, target_lengths, **self.arguments())

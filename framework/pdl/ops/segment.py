@@ -173,11 +173,5 @@ def segment_softmax(x: Tensor, ids: Tensor, *, num_segments: int) -> Tensor:
 
 
 __all__ = [
-    "segment_count",
-    "segment_max",
-    "segment_mean",
-    "segment_min",
-    "segment_softmax",
-    "segment_sum",
-    "segment_take",
-]
+    "segment_count", "segment_max", "segment_mean", "segment_min", "segment_softmax", "segment_sum", "segment_take",
+]  # fmt: skip

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar
 
-from pdl.dtype import Array
 from pdl.hints import Range
 from pdl.kernels import update as kernels
 from pdl.optim.groups import Group, LayerDecay, Params, Rule
-from pdl.optim.optimizer import Gradient, Optimizer, State, numbers, slot
+from pdl.optim.optimizer import Batch, Optimizer, numbers
 
 Beta = Annotated[float, Range(0, below=1)]
 
@@ -42,14 +41,12 @@ class Adam(Optimizer):
         }  # fmt: skip
         super().__init__(params, options, groups, no_decay, layer_decay)
 
-    def update(
-        self, params: list[Array], grads: list[Gradient], states: list[State], group: Group, step: int, scale: float
-    ) -> None:
-        largest = slot("max_exp_avg_sq", states, params) if group["amsgrad"] else None
-        means = slot("exp_avg", states, params), slot("exp_avg_sq", states, params)
+    def update(self, batch: Batch, group: Group, step: int, scale: float) -> None:
+        largest = batch.slot("max_exp_avg_sq") if group["amsgrad"] else None
+        means = batch.slot("exp_avg"), batch.slot("exp_avg_sq")
         beta1, beta2 = group["betas"]
         options = numbers(group, "lr", "eps", "weight_decay") | {"beta1": beta1, "beta2": beta2, "count": step}
-        kernels.adam(params, grads, *means, largest, decoupled=self.decoupled, scale=scale, **options)
+        kernels.adam(batch.params, batch.grads, *means, largest, decoupled=self.decoupled, scale=scale, **options)
 
 
 class AdamW(Adam):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import compress
 from typing import Annotated, Any
 
-from pdl.dtype import Array
 from pdl.hints import Range
 from pdl.kernels import update as kernels
 from pdl.optim.groups import Group, LayerDecay, Params, Rule
-from pdl.optim.optimizer import Gradient, Optimizer, State, numbers, slot
+from pdl.optim.optimizer import Batch, Optimizer, numbers
 
 
 class RMSprop(Optimizer):
@@ -40,14 +38,12 @@ class RMSprop(Optimizer):
         }  # fmt: skip
         super().__init__(params, options, groups, no_decay, layer_decay)
 
-    def update(
-        self, params: list[Array], grads: list[Gradient], states: list[State], group: Group, step: int, scale: float
-    ) -> None:
-        means = slot("grad_avg", states, params) if group["centered"] else None
-        squares = slot("square_avg", states, params)
-        buffers = slot("momentum_buffer", states, params) if group["momentum"] else None
+    def update(self, batch: Batch, group: Group, step: int, scale: float) -> None:
+        means = batch.slot("grad_avg") if group["centered"] else None
+        squares = batch.slot("square_avg")
+        buffers = batch.slot("momentum_buffer") if group["momentum"] else None
         options = numbers(group, "lr", "alpha", "eps", "momentum", "weight_decay")
-        kernels.rmsprop(params, grads, squares, means, buffers, scale=scale, **options)
+        kernels.rmsprop(batch.params, batch.grads, squares, means, buffers, scale=scale, **options)
 
 
 class Adagrad(Optimizer):
@@ -83,19 +79,16 @@ class Adagrad(Optimizer):
         }  # fmt: skip
         super().__init__(params, options, groups, no_decay, layer_decay)
 
-    def update(
-        self, params: list[Array], grads: list[Gradient], states: list[State], group: Group, step: int, scale: float
-    ) -> None:
-        tables = [group["rowwise"] and p.ndim == 2 for p in params]
+    def update(self, batch: Batch, group: Group, step: int, scale: float) -> None:
+        tables = [group["rowwise"] and p.ndim == 2 for p in batch.params]
         for by_rows, kernel in ((False, kernels.adagrad), (True, kernels.adagrad_rowwise)):
-            kept = [by_rows == table for table in tables]
-            own, given, held = list(compress(params, kept)), list(compress(grads, kept)), list(compress(states, kept))
-            if not own:
+            part = batch.part([by_rows == table for table in tables])
+            if not part.params:
                 continue
-            sums = slot("sum", held, own, rowwise=by_rows, value=group["initial_accumulator_value"])
-            velocities = slot("velocity", held, own) if group["momentum"] else None
+            sums = part.slot("sum", rowwise=by_rows, value=group["initial_accumulator_value"])
+            velocities = part.slot("velocity") if group["momentum"] else None
             kernel(
-                own, given, sums, velocities,
+                part.params, part.grads, sums, velocities,
                 lr=group["lr"] / (1 + (step - 1) * group["lr_decay"]), eps=group["eps"],
                 under_root=group["eps_under_root"], momentum=group["momentum"], weight_decay=group["weight_decay"],
                 scale=scale,
@@ -122,9 +115,7 @@ class Adadelta(Optimizer):
         options: dict[str, Any] = {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay}
         super().__init__(params, options, groups, no_decay, layer_decay)
 
-    def update(
-        self, params: list[Array], grads: list[Gradient], states: list[State], group: Group, step: int, scale: float
-    ) -> None:
-        squares, steps = slot("square_avg", states, params), slot("acc_delta", states, params)
+    def update(self, batch: Batch, group: Group, step: int, scale: float) -> None:
+        squares, steps = batch.slot("square_avg"), batch.slot("acc_delta")
         options = numbers(group, "lr", "rho", "eps", "weight_decay")
-        kernels.adadelta(params, grads, squares, steps, scale=scale, **options)
+        kernels.adadelta(batch.params, batch.grads, squares, steps, scale=scale, **options)

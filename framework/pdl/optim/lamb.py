@@ -7,12 +7,11 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from pdl.dtype import Array
 from pdl.hints import Range
 from pdl.kernels import update as kernels
 from pdl.optim.adam import Beta
 from pdl.optim.groups import Group, LayerDecay, Params, Rule
-from pdl.optim.optimizer import Gradient, Optimizer, State, numbers, slot
+from pdl.optim.optimizer import Batch, Optimizer, numbers
 
 
 class LAMB(Optimizer):
@@ -39,11 +38,9 @@ class LAMB(Optimizer):
         options: dict[str, Any] = {"lr": lr, "betas": list(betas), "eps": eps, "weight_decay": weight_decay}
         super().__init__(params, options, groups, no_decay, layer_decay)
 
-    def update(
-        self, params: list[Array], grads: list[Gradient], states: list[State], group: Group, step: int, scale: float
-    ) -> None:
-        means = slot("exp_avg", states, params), slot("exp_avg_sq", states, params)
-        scratch = [np.empty_like(p) for p in params]
+    def update(self, batch: Batch, group: Group, step: int, scale: float) -> None:
+        means = batch.slot("exp_avg"), batch.slot("exp_avg_sq")
+        scratch = [np.empty_like(p) for p in batch.params]
         beta1, beta2 = group["betas"]
         options = numbers(group, "lr", "eps", "weight_decay") | {"beta1": beta1, "beta2": beta2, "count": step}
-        kernels.lamb(params, grads, *means, scratch, scale=scale, **options)
+        kernels.lamb(batch.params, batch.grads, *means, scratch, scale=scale, **options)

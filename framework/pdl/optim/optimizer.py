@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -61,14 +62,9 @@ class Optimizer(ABC):
         self.state: dict[str, State] = {}
 
     @abstractmethod
-    def update(
-        self, params: list[Array], grads: list[Gradient], states: list[State], group: Group, step: int, scale: float
-    ) -> None:
-        """Change `params` in place by `scale` times `grads` in one native call; all float32 or all float64, and at
-        their update number `step` (from 1).
-
-        `states` are the parameters' own dicts; `slot` gets an array out of each.
-        """
+    def update(self, batch: Batch, group: Group, step: int, scale: float) -> None:
+        """Change `batch.params` in place by `scale` times `batch.grads` in one native call; all float32 or all float64,
+        and at their update number `step` (from 1)."""
 
     def step(self, *, scale: float = 1.0) -> None:
         """One update of every parameter that has a gradient.
@@ -76,7 +72,7 @@ class Optimizer(ABC):
         `scale` multiplies all gradients as they are read: `clip_scale` bounds their norm without a pass over them.
         """
         for group in self.param_groups:
-            batches: dict[tuple[int, Any], _Batch] = {}
+            batches: dict[tuple[int, Any], Batch] = {}
             for name, p in zip(group["names"], group["params"], strict=True):
                 if p.grad is None:
                     continue
@@ -87,10 +83,10 @@ class Optimizer(ABC):
                 values = _values(p, state)
                 batch = batches.get((number, values.dtype))
                 if batch is None:
-                    batch = batches[number, values.dtype] = _Batch()
+                    batch = batches[number, values.dtype] = Batch()
                 batch.add(p, values, self._gradient(name, p.grad, values), state)
             for (number, _), batch in batches.items():
-                self.update(batch.params, batch.grads, batch.states, group, number, scale)
+                self.update(batch, group, number, scale)
                 batch.round_masters()
 
     def _gradient(self, name: str, g: Tensor, values: Array) -> Gradient:
@@ -161,8 +157,11 @@ class Optimizer(ABC):
         return "\n  ".join([f"{type(self).__name__}:", *groups])
 
 
-class _Batch:
-    """Parameters of one group that are updated by one native call."""
+class Batch:
+    """Parameters of one group that are updated by one native call.
+
+    params, grads, states   lists of one length; a state is the parameter's own dict, of which `slot` gets arrays
+    """
 
     __slots__ = ("grads", "params", "rounded", "states")
 
@@ -180,6 +179,29 @@ class _Batch:
         if p.dtype == bfloat16:
             self.rounded.append((p, values))
 
+    def slot(self, name: str, *, rowwise: bool = False, value: float = 0.0) -> list[Array]:
+        """The array `name` of each state, like its parameter or (`rowwise`) with one number a row; `value` at first.
+
+        Zeros take no memory before they are written to: of a large table only the rows in use do.
+        """
+        found = []
+        for state, p in zip(self.states, self.params, strict=True):
+            array = state.get(name)
+            if array is None:
+                array = np.zeros(p.shape[:1] if rowwise else p.shape, p.dtype)
+                if value != 0:
+                    array += value
+                state[name] = array
+            found.append(array)
+        return found
+
+    def part(self, kept: list[bool]) -> Batch:
+        """Those parameters for which `kept` is true."""
+        made = Batch()
+        made.params, made.grads = list(compress(self.params, kept)), list(compress(self.grads, kept))
+        made.states = list(compress(self.states, kept))
+        return made
+
     def round_masters(self) -> None:
         """Put the rounded master copies into their bfloat16 parameters."""
         for p, master in self.rounded:
@@ -189,25 +211,6 @@ class _Batch:
 def numbers(group: Group, *names: str) -> dict[str, Any]:
     """Options of a group by name, as a kernel takes them."""
     return {name: group[name] for name in names}
-
-
-def slot(
-    name: str, states: list[State], params: list[Array], *, rowwise: bool = False, value: float = 0.0
-) -> list[Array]:
-    """The array `name` of each state, like its parameter or (`rowwise`) with one number a row; `value` at first.
-
-    Zeros take no memory before they are written to: of a large table only the rows in use do.
-    """
-    found = []
-    for state, p in zip(states, params, strict=True):
-        array = state.get(name)
-        if array is None:
-            array = np.zeros(p.shape[:1] if rowwise else p.shape, p.dtype)
-            if value != 0:
-                array += value
-            state[name] = array
-        found.append(array)
-    return found
 
 
 def _values(p: Tensor, state: State) -> Array:

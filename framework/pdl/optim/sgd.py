@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from pdl.dtype import Array
 from pdl.errors import UsageError
 from pdl.hints import Range
 from pdl.kernels import update as kernels
 from pdl.optim.groups import Group, LayerDecay, Params, Rule
-from pdl.optim.optimizer import Gradient, Optimizer, State, numbers, slot
+from pdl.optim.optimizer import Batch, Optimizer, numbers
 
 
 class SGD(Optimizer):
@@ -43,9 +42,7 @@ class SGD(Optimizer):
         }  # fmt: skip
         super().__init__(params, options, groups, no_decay, layer_decay)
 
-    def update(
-        self, params: list[Array], grads: list[Gradient], states: list[State], group: Group, step: int, scale: float
-    ) -> None:
-        buffers = slot("momentum_buffer", states, params) if group["momentum"] else None
+    def update(self, batch: Batch, group: Group, step: int, scale: float) -> None:
+        buffers = batch.slot("momentum_buffer") if group["momentum"] else None
         options = numbers(group, "lr", "momentum", "dampening", "weight_decay", "nesterov")
-        kernels.sgd(params, grads, buffers, first=step == 1, scale=scale, **options)
+        kernels.sgd(batch.params, batch.grads, buffers, first=step == 1, scale=scale, **options)
