@@ -5,14 +5,18 @@ the self-test on what stands in for its data, a few of each task in every run an
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 
 from pdl.config import load
 from pdl.config.named import shipped
-from pdl.train.recipe import faults
+from pdl.errors import DataError
+from pdl.hub.public import public_sets
+from pdl.train.recipe import Recipe, faults
 from pdl.workflow import selftest
+from pdl_cv.data import FashionMNIST
 
 ROOT = Path(__file__).parents[1]
 RECIPES = {f"{path.parent.name}/{path.stem}": path for path in sorted(ROOT.glob("configs/*/*.yaml"))}
@@ -80,7 +84,8 @@ def passes(name: str, folder: Path) -> selftest.Outcome:
 )
 def test_a_recipe_passes_the_selftest(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a machine that has nothing below PDL_DATA."""
-    monkeypatch.setenv("PDL_DATA", str(tmp_path / "nothing"))
+    for variable in ("PDL_DATA", "PDL_CACHE"):
+        monkeypatch.setenv(variable, str(tmp_path / "nothing"))
     passes(name, tmp_path)
     assert (tmp_path / "run/report.html").is_file()
 
@@ -101,10 +106,37 @@ def test_a_recipe_passes_the_selftest_on_its_own_data(
 def test_a_recipe_without_a_stand_in_is_skipped_and_says_so(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PDL_DATA", str(tmp_path / "nothing"))
+    for variable in ("PDL_DATA", "PDL_CACHE"):
+        monkeypatch.setenv(variable, str(tmp_path / "nothing"))
     outcome = selftest.run(RECIPES[name], folder=tmp_path)
     assert (outcome.status, outcome.step) == ("skipped", "data")
     assert "has no stand-in" in outcome.reason
+
+
+#: recipes by what their data needs: two of one group read the same files
+DATA = {repr(load(path).get("data.train")): name for name, path in RECIPES.items()}
+#: data that ships or is generated, at length, or that the reader gives
+HERE = {"graph/powerlaw_sage", "graph/bbbp_gin", "graph/esol_gin", "cv/image_folder_mobilenetv3"}
+
+
+@pytest.mark.parametrize("name", sorted({*DATA.values()} - HERE))
+def test_data_that_is_not_here_can_be_fetched(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Data ships, is generated, or its error names an entry of `pdl data list`."""
+    monkeypatch.setenv("PDL_DATA", str(tmp_path))
+    monkeypatch.setenv("PDL_CACHE", str(tmp_path))
+    monkeypatch.setattr(FashionMNIST, "PLACES", [place for place in FashionMNIST.PLACES if place[0] != "/"])
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name])
+    try:
+        (data,) = Recipe(load(RECIPES[name])).data.datasets(["train"]).values()
+        assert data.fingerprint  # of all of it, also where files are opened late
+        told = None
+    except DataError as error:
+        told = str(error)
+    if told is not None:
+        found = re.search(r"pdl data get (\S+?/\w+)", told)
+        assert found is not None, told
+        assert found[1] in public_sets()
 
 
 def test_the_quick_recipes_are_recipes() -> None:

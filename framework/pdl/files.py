@@ -216,6 +216,13 @@ else:
             fcntl.flock(handle, fcntl.LOCK_EX)
 
 
+def cache_root() -> Path:
+    """The folder of everything that pdl fetches or makes once: $PDL_CACHE, else $XDG_CACHE_HOME/pdl, else ~/.cache/pdl.
+    """
+    own, base = os.environ.get("PDL_CACHE"), os.environ.get("XDG_CACHE_HOME")
+    return Path(own).expanduser() if own else Path(base or Path.home() / ".cache") / "pdl"
+
+
 def is_part(path: Path) -> bool:
     """Whether a file is a leftover of `replacing` that was killed before its end."""
     process, token, rest = [*path.name[1:].split(".", 2), "", ""][:3] if path.name.startswith(".") else ("", "", "")

@@ -41,7 +41,8 @@ def explained(case: Broken, said: str) -> bool:
 
 @pytest.fixture(autouse=True)
 def own_store(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PDL_DATA", str(tmp_path_factory.mktemp("store")))
+    for name in ("PDL_DATA", "PDL_CACHE"):
+        monkeypatch.setenv(name, str(tmp_path_factory.mktemp("store")))
 
 
 @pytest.mark.parametrize("case", BROKEN, ids=lambda c: c.name)

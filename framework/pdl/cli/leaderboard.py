@@ -12,7 +12,7 @@ from pdl.cli.common import Json, board
 from pdl.cli.signals import stoppable
 from pdl.errors import UsageError
 
-EXAMPLE = "Example:  pdl leaderboard -c configs/cv/digits_*.yaml --seeds 3        pdl leaderboard runs"
+EXAMPLE = "Example:  pdl leaderboard cv/digits_lenet rec/synthetic_lr --seeds 3        pdl leaderboard runs"
 Words = Annotated[
     list[str] | None,
     typer.Argument(

@@ -31,7 +31,7 @@ from pdl.data.pipeline import Compose, Pipeline, Transform
 from pdl.data.randomness import BatchRandom, SampleRandom
 from pdl.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, WeightedSampler
 from pdl.data.splits import check_ratios, stable_split, stratified_split
-from pdl.data.store import cached_arrays, data_root, file_hash, find
+from pdl.data.store import cached_arrays, data_root, file_hash, find, to_get, under_roots
 from pdl.habits import missing_from
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ __all__ = [
     "Dataset", "Fault", "Few", "Fold", "IterableDataset", "Pipeline", "RandomSampler", "Sample", "SampleRandom",
     "Sampler", "SequentialSampler", "StandIn", "Subset", "Transform", "TupleDataset", "WeightedSampler", "as_dataset",
     "cached_arrays", "check", "check_ratios", "collate", "data_root", "digest", "fault", "file_hash", "find",
-    "stable_split", "stratified_split",
+    "stable_split", "stratified_split", "to_get", "under_roots",
 ]
 
 

@@ -5,35 +5,57 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from pdl.data.faults import DataFault, Fault, unreadable
-from pdl.files import open_file, replacing
+from pdl.files import cache_root, open_file, replacing
 from pdl.runtime.arrays import read_array
 
 SHOWN = 4  # places that a message lists
 
 
+def fetched_root() -> Path:
+    """The folder of the data sets that `pdl data get` fetched: data in the cache (PDL_CACHE)."""
+    return cache_root() / "data"
+
+
 def data_root() -> Path:
-    """The folder of all data sets: the environment variable PDL_DATA, or ~/.cache/pdl/data."""
-    return Path(os.environ.get("PDL_DATA") or Path.home() / ".cache" / "pdl" / "data").expanduser()
+    """The folder of all data sets: the environment variable PDL_DATA, or that of those that were fetched. It is read,
+    and never written to.
+    """
+    own = os.environ.get("PDL_DATA")
+    return Path(own).expanduser() if own else fetched_root()
+
+
+def under_roots(path: str | Path) -> list[Path]:
+    """Where a relative path may be: below PDL_DATA, and below the folder of fetched data sets; an absolute one is only
+    itself.
+    """
+    return list(dict.fromkeys(root / path for root in (data_root(), fetched_root())))
+
+
+def to_get(address: str) -> str:
+    """The advice for data that is not there: `address` is a name of `pdl data list` such as "cv/cifar10", or words."""
+    return f"get it from {address}" if ":" in address or " " in address else f"fetch it: pdl data get {address}"
 
 
 def find(name: str, places: Iterable[str | Path], *, address: str) -> Path:
-    """The first of `places` (relative ones under `data_root()`) that exists.
+    """The first of `places` (relative ones: see `under_roots`) that exists.
 
-    Raises DataFault that says where it was looked for (the first few places), and the canonical `address` to download
-    from.
+    Raises DataFault that says where it was looked for (the first few places), and how to get it: `address` as in
+    `to_get`.
     """
-    names, root = [str(place) for place in places], data_root()
-    for place in names:
-        if (root / place).exists():
-            return root / place
+    names = [str(place) for place in places]
+    tried = [path for place in names for path in under_roots(place)]
+    found = next((path for path in tried if path.exists()), None)
+    if found is not None:
+        return found
     few = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
-    raise DataFault(Fault(str(root / names[0]), None, f"{name} is not there; looked in {root} for {few}",
-                          f"download it from {address} into one of these, or set PDL_DATA or root="))
+    what = f"{name} is not there; looked in {data_root()} for {few}"
+    raise DataFault(Fault(str(tried[0]), None, what, f"{to_get(address)}; or set PDL_DATA or root="))
 
 
 def file_hash(path: Path) -> str:
@@ -49,28 +71,18 @@ def cached_arrays(key: str, names: Iterable[str], build: Callable[[], Mapping[st
                   ) -> dict[str, np.ndarray]:
     """The arrays `names` of the cache entry `key` (a hash of the content they come from).
 
-    They are read from `<cache>/<key>.<name>.npy`; if one is missing or damaged, `build()` makes them all and they are
-    written there, atomically. The cache is PDL_DATA/cache, or ~/.cache/pdl/data/cache where that is read-only; where
-    neither can be written the arrays are simply built each time.
+    They are read from <cache>/decoded/<key>.<name>.npy; if one is missing or damaged, `build()` makes them all and
+    they are written there, atomically. Where the cache cannot be written to the arrays are built each time.
     """
-    names = list(names)
-    folders = [data_root() / "cache", Path.home() / ".cache" / "pdl" / "data" / "cache"]
-    for folder in folders:
-        loaded = {name: _load(folder / f"{key}.{name}.npy") for name in names}
-        if all(array is not None for array in loaded.values()):
-            return {name: array for name, array in loaded.items() if array is not None}
+    names, folder = list(names), cache_root() / "decoded"
+    loaded = {name: _load(folder / f"{key}.{name}.npy") for name in names}
+    if all(array is not None for array in loaded.values()):
+        return {name: array for name, array in loaded.items() if array is not None}
     built = dict(build())
-    for folder in folders:
-        try:
-            if folder.parent.exists() and not folder.parent.stat().st_mode & 0o222:
-                continue  # meant to stay as it is, even where root could write
-            folder.mkdir(parents=True, exist_ok=True)
-            for name, array in built.items():
-                with replacing(folder / f"{key}.{name}.npy") as part, part.open("xb") as file:
-                    np.save(file, array, allow_pickle=False)
-            break
-        except OSError:  # read-only or full: the next place, or no cache
-            continue
+    with suppress(OSError):  # read-only or full
+        for name, array in built.items():
+            with replacing(folder / f"{key}.{name}.npy") as part, part.open("xb") as file:
+                np.save(file, array, allow_pickle=False)
     return {name: built[name] for name in names}
 
 

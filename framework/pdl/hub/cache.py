@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from pdl.errors import DataError
-from pdl.files import locked
+from pdl.files import cache_root, locked
 from pdl.hub.entries import Entry
 
 PART = ".part"  # what the name of a file ends with until all of it is there
@@ -23,9 +22,8 @@ _LOCK = ".lock"
 
 
 def cache_dir() -> Path:
-    """Where fetched files are kept: $PDL_CACHE/hub, else $XDG_CACHE_HOME/pdl/hub, else ~/.cache/pdl/hub."""
-    own, base = os.environ.get("PDL_CACHE"), os.environ.get("XDG_CACHE_HOME")
-    return Path(own).expanduser() / "hub" if own else Path(base or Path.home() / ".cache") / "pdl" / "hub"
+    """Where fetched files are kept: the folder hub of `pdl.files.cache_root()`."""
+    return cache_root() / "hub"
 
 
 def place(folder: Path, entry: Entry) -> Path:

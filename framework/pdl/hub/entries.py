@@ -17,7 +17,7 @@
           - wheel: {name: some-project, version: 1.4.4, member: some_project/models/x.onnx}
           - url: https://...
         metric: {name: test/accuracy, value: 0.997, data: UCI optdigits, protocol: "359 test images, float32"}
-        command: pdl train -c configs/cv/digits_lenet.yaml train.epochs=50
+        command: pdl train -c cv/digits_lenet train.epochs=50
         build: {model: {...}, pipeline: {...}, labels: weights/names.txt, sizes: {h: 48}}
         card: cards/digits_lenet.md
 

@@ -20,11 +20,11 @@ from pdl.suites import suggest
 
 FORMAT = 1
 FILE = "hub.yaml"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+!-]*")
 _SPDX = re.compile(r"\(?[A-Za-z0-9][A-Za-z0-9.+-]*\)?( (AND|OR|WITH) \(?[A-Za-z0-9][A-Za-z0-9.+-]*\)?)*")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
+SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def read(package: Package) -> dict[str, Entry]:
@@ -51,10 +51,10 @@ def read_systems(package: Package) -> dict[str, System]:
 
 def _sound(path: Path) -> tuple[Any, dict[Key, Origin]]:
     """The file as a tree without fault, and the line of every key."""
-    tree, marks = _tree(path)
+    tree, marks = index_tree(path, "models")
     config = Config(tree, path, origins=marks)
-    checker = _Checker()
-    if not _other_format(tree, checker):
+    checker = IndexChecker()
+    if not other_format(tree, checker):
         checker.arguments(tree, File, ())
         mistyped = {fault.path[:2] for fault in checker.faults}
         if ("models",) not in mistyped:
@@ -87,7 +87,7 @@ def _source(given: dict[str, Any]) -> Source:
     return Source(**given) if wheel is None else Source(wheel=Wheel(**wheel))
 
 
-class _Checker(Checker):
+class IndexChecker(Checker):
     """The check of recipes, but for `_target_`: an index is read without importing what it names."""
 
     def _part(self, node: dict[str, Any], hint: Any, path: Key) -> Any:
@@ -96,7 +96,7 @@ class _Checker(Checker):
         return node
 
 
-def _tree(path: Path) -> tuple[Any, dict[Key, Origin]]:
+def index_tree(path: Path, section: str) -> tuple[Any, dict[Key, Origin]]:
     """The file as a tree, and the line of every key."""
     try:
         import yaml
@@ -107,7 +107,7 @@ def _tree(path: Path) -> tuple[Any, dict[Key, Origin]]:
     try:
         root = yaml.compose(text, Loader=loader)
         if not isinstance(root, yaml.MappingNode):
-            raise ConfigError(f"{shown(path)}:1: expected a mapping with the keys format and models")
+            raise ConfigError(f"{shown(path)}:1: expected a mapping with the keys format and {section}")
         marks, faults = source.keys(root, path)
         if faults:
             raise ConfigError([f"{fault.origin}: {fault.message}" for fault in faults])
@@ -116,7 +116,7 @@ def _tree(path: Path) -> tuple[Any, dict[Key, Origin]]:
         raise ConfigError(source.syntax(path, error)) from None
 
 
-def _other_format(tree: Any, checker: Checker) -> bool:
+def other_format(tree: Any, checker: Checker) -> bool:
     """A file of another format is not judged by the rules of this one."""
     written = tree.get("format", FORMAT)
     if isinstance(written, int) and not isinstance(written, bool) and written != FORMAT:
@@ -129,7 +129,7 @@ def _limits(models: dict[str, Any]) -> Iterator[Fault]:
     """What types cannot say, of models whose types are right."""
     for key, model in models.items():
         where: Key = ("models", key)
-        if not _NAME.fullmatch(key):
+        if not NAME.fullmatch(key):
             yield Fault(where, f"{key!r} is no name: letters, digits, '_', '-' and '.' only")
         for name, good, expected in _FIELDS:
             if model.get(name) is not None and not good(model[name]):
@@ -145,7 +145,7 @@ def _wrong_systems(systems: dict[str, Any], models: set[str]) -> Iterator[Fault]
     """What types cannot say of systems whose types are right."""
     for key, system in systems.items():
         where: Key = ("systems", key)
-        if not _NAME.fullmatch(key) or key in models:
+        if not NAME.fullmatch(key) or key in models:
             yield Fault(where, f"{key!r} is {'a model already' if key in models else 'no name'}; take another name")
         for name, good, expected in _FIELDS:
             if system.get(name) is not None and not good(system[name]):
@@ -167,9 +167,9 @@ def _wrong_source(given: dict[str, Any], where: Key) -> Iterator[Fault]:
         yield Fault(where, f"expected exactly one of package, wheel and url, but {said} given")
         return
     path = (*where, kinds[0])
-    if kinds == ["package"] and not _is_inside(given["package"]):
-        yield Fault(path, f"expected {_INSIDE}, got {show(given['package'])}")
-    if kinds == ["url"] and not _is_url(given["url"]):
+    if kinds == ["package"] and not is_inside(given["package"]):
+        yield Fault(path, f"expected {INSIDE}, got {show(given['package'])}")
+    if kinds == ["url"] and not is_url(given["url"]):
         yield Fault(path, f"expected an address like https://host/path, got {show(given['url'])}")
     for name, good, expected in _WHEEL if kinds == ["wheel"] else ():
         if not good(given["wheel"][name]):
@@ -183,19 +183,20 @@ def _wrong_build(model: dict[str, Any], where: Key) -> Iterator[Fault]:
     if build.get("model") is not None and TARGET not in build["model"]:
         yield Fault((*where, "build", "model"), f"expected {{{TARGET}: import.path, ...}}, got {show(build['model'])}")
     labels, pipeline = build.get("labels"), build.get("pipeline")
-    if labels is not None and not labels.startswith("metadata:") and not _is_inside(labels):
-        yield Fault((*where, "build", "labels"), f"expected {_INSIDE} or metadata:KEY, got {show(labels)}")
-    if isinstance(pipeline, str) and not _is_inside(pipeline):
-        yield Fault((*where, "build", "pipeline"), f"expected a mapping or {_INSIDE}, got {show(pipeline)}")
+    if labels is not None and not labels.startswith("metadata:") and not is_inside(labels):
+        yield Fault((*where, "build", "labels"), f"expected {INSIDE} or metadata:KEY, got {show(labels)}")
+    if isinstance(pipeline, str) and not is_inside(pipeline):
+        yield Fault((*where, "build", "pipeline"), f"expected a mapping or {INSIDE}, got {show(pipeline)}")
 
 
-def _is_inside(path: str) -> bool:
+def is_inside(path: str) -> bool:
     """A relative path that stays where it is put, with / on every system."""
     parts = path.split("/")
     return not any(part in ("", ".", "..") for part in parts) and not set(path) & set('\\:*?"<>|\0')
 
 
-def _is_url(text: str) -> bool:
+def is_url(text: str) -> bool:
+    """An http or https address without credentials."""
     try:
         split = urlsplit(text)
         plain = text.isascii() and text.isprintable() and " " not in text and not split.fragment
@@ -213,23 +214,24 @@ def _is_range(text: str) -> bool:
     return bool(text.strip())
 
 
-def _is_file(text: str) -> bool:
+def is_file_name(text: str) -> bool:
+    """A plain file name, without folders, that is none of the cache's own."""
     return bool(_FILE.fullmatch(text)) and not text.endswith((".part", ".lock"))
 
 
-_INSIDE = "a path inside the package (with /, without ..)"
+INSIDE = "a path inside the package (with /, without ..)"
 _FIELDS: tuple[tuple[str, Callable[[str], object], str], ...] = (
     ("task", str.strip, "a word such as classification"),
     ("summary", lambda text: text.strip() and "\n" not in text.strip(), "one line of text"),
     ("licence", _SPDX.fullmatch, "an SPDX name such as Apache-2.0"),
     ("origin", str.strip, "who made it"),
     ("pdl", _is_range, "versions of pdl such as '>=0.1,<0.2'"),
-    ("file", _is_file, "a plain file name, without folders"),
-    ("sha256", _SHA256.fullmatch, "64 lower-case hex digits"),
-    ("card", _is_inside, _INSIDE),
+    ("file", is_file_name, "a plain file name, without folders"),
+    ("sha256", SHA256.fullmatch, "64 lower-case hex digits"),
+    ("card", is_inside, INSIDE),
 )
 _WHEEL: tuple[tuple[str, Callable[[str], object], str], ...] = (
-    ("name", _NAME.fullmatch, "the name of a project"),
+    ("name", NAME.fullmatch, "the name of a project"),
     ("version", _VERSION.fullmatch, "one version such as 1.4.4"),
-    ("member", _is_inside, "a path inside the wheel (with /, without ..)"),
+    ("member", is_inside, "a path inside the wheel (with /, without ..)"),
 )

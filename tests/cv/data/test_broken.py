@@ -26,7 +26,8 @@ from tests.cv.data.broken import (
 
 @pytest.fixture(autouse=True)
 def own_store(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PDL_DATA", str(tmp_path_factory.mktemp("store")))
+    for name in ("PDL_DATA", "PDL_CACHE"):
+        monkeypatch.setenv(name, str(tmp_path_factory.mktemp("store")))
 
 
 def skip_if_root(case: Broken) -> None:

@@ -22,6 +22,7 @@ from tests.cv.data.broken import cifar_binary, cifar_tar, encoded, idx, image_fo
 def own_store(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     store = tmp_path_factory.mktemp("store")
     monkeypatch.setenv("PDL_DATA", str(store))
+    monkeypatch.setenv("PDL_CACHE", str(tmp_path_factory.mktemp("cache")))
     return store
 
 
@@ -134,7 +135,8 @@ def test_image_list(tmp_path: Path) -> None:
     assert ImageList(tmp_path / "w.txt").labels.tolist() == [1, 0]
 
 
-def test_cifar_forms_agree(tmp_path: Path, own_store: Path) -> None:
+def test_cifar_forms_agree(tmp_path: Path, own_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PDL_CACHE", str(tmp_path / "cache"))
     tar = tmp_path / "cifar10.tar"
     tar.write_bytes(cifar_tar())
     with tarfile.open(tar) as archive:
@@ -143,7 +145,8 @@ def test_cifar_forms_agree(tmp_path: Path, own_store: Path) -> None:
     assert a.fingerprint == b.fingerprint
     assert len(a) == 20
     assert a.images.shape[1:] == (32, 32, 3)
-    assert len(list((own_store / "cache").iterdir())) == 4
+    assert len(list((tmp_path / "cache/decoded").iterdir())) == 4
+    assert not list(own_store.iterdir())
     assert CIFAR10(tar, partial=True, split="test", mode="gray").images.shape == (20, 32, 32, 1)
     with pytest.raises(Exception, match="20 images in split train, expected 50000"):
         CIFAR10(tar)

@@ -52,6 +52,7 @@ def test_it_is_found_under_pdl_data(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "medmnist").mkdir()
     written(tmp_path / "medmnist", arrays(28, 28))
     monkeypatch.setenv("PDL_DATA", str(tmp_path))
+    monkeypatch.setenv("PDL_CACHE", str(tmp_path / "cache"))
     assert len(MedMNIST("some.npz", split="val")) == 6
     with pytest.raises(DataFault, match="is not there; looked for other"):
         MedMNIST("other.npz")

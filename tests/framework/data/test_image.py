@@ -103,7 +103,7 @@ def test_missing_file_and_folder(tmp_path: Path) -> None:
 def test_find_names_places_and_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PDL_DATA", str(tmp_path))
     assert data_root() == tmp_path
-    with pytest.raises(DataFault, match=r"one/a, .*two/b.*https://example.org"):
+    with pytest.raises(DataFault, match=r"one/a, .*two/b.*get it from https://example.org"):
         find("Set", ["one/a", "two/b"], address="https://example.org")
     (tmp_path / "two" / "b").mkdir(parents=True)
     assert find("Set", ["one/a", "two/b"], address="") == tmp_path / "two" / "b"
@@ -114,27 +114,25 @@ def never() -> dict[str, np.ndarray]:
 
 
 def test_cache_is_used_and_rebuilt_when_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PDL_DATA", str(tmp_path))
+    monkeypatch.setenv("PDL_CACHE", str(tmp_path))
     build: Callable[[], dict[str, np.ndarray]] = lambda: {"a": np.arange(5), "b": np.ones(2)}  # noqa: E731
     assert (cached_arrays("key", ["a"], build)["a"] == np.arange(5)).all()
     assert cached_arrays("key", ["a", "b"], never)["b"].sum() == 2
-    file = tmp_path / "cache" / "key.a.npy"
+    file = tmp_path / "decoded" / "key.a.npy"
     file.write_bytes(file.read_bytes()[:-3])
     assert (cached_arrays("key", ["a"], build)["a"] == np.arange(5)).all()
     assert (cached_arrays("key", ["a"], never)["a"] == np.arange(5)).all()
-    assert sorted(p.name for p in (tmp_path / "cache").iterdir()) == ["key.a.npy", "key.b.npy"]
+    assert sorted(p.name for p in (tmp_path / "decoded").iterdir()) == ["key.a.npy", "key.b.npy"]
 
 
-def test_cache_leaves_read_only_folders_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data, home = tmp_path / "data", tmp_path / "home"
-    data.mkdir()
-    home.mkdir()
-    data.chmod(0o555)
-    monkeypatch.setenv("PDL_DATA", str(data))
-    monkeypatch.setenv("HOME", str(home))
-    cached_arrays("key", ["a"], lambda: {"a": np.arange(5)})
-    assert not list(data.iterdir())
-    assert (cached_arrays("key", ["a"], never)["a"] == np.arange(5)).all()
+def test_data_folders_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("PDL_DATA", str(tmp_path / "data"))
+    for place in ("cache", "file"):  # one that can be written to, and one that cannot
+        monkeypatch.setenv("PDL_CACHE", str(tmp_path / place))
+        assert (cached_arrays("key", ["a"], lambda: {"a": np.arange(5)})["a"] == np.arange(5)).all()
+    assert not list((tmp_path / "data").iterdir())
 
 
 @pytest.mark.parametrize("ending", [".jpg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm"])

@@ -51,6 +51,7 @@ ADDRESS = "/b94d27b9934d3e08a52e52d7da7dabfac484efe37a5380ee9088f7ace2efcde9/net
 def child(server: Server, demo_env: dict[str, str], cache: Path) -> Any:
     """Starts a process that resolves demo/net_small, which only the server has."""
     env = demo_env | {"PDL_HUB": server.url, "PDL_CACHE": str(cache.parent), "PYTHONWARNINGS": "always"}
+    env["PDL_OFFLINE"] = "0"  # the server is on this machine
 
     def start() -> subprocess.Popen[str]:
         return subprocess.Popen(

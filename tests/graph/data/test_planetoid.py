@@ -100,7 +100,8 @@ def test_faults(tmp_path: Path, changes: dict[str, Any], told: str) -> None:
 
 def test_absent_and_damaged_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PDL_DATA", str(tmp_path))
-    with pytest.raises(DataFault, match=r"cora.npz is not there; .*github.com/kimiyoung"):
+    monkeypatch.setenv("PDL_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(DataFault, match=r"cora.npz is not there; .*pdl data get graph/cora"):
         Planetoid("cora", "train")
     (tmp_path / "cora.npz").write_bytes(b"PK\x03\x04 and no more")
     with pytest.raises(DataFault, match=r"no readable \.npz"):

@@ -30,6 +30,7 @@ TEXT = {
 @pytest.fixture(autouse=True)
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PDL_DATA", str(tmp_path / "store"))
+    monkeypatch.setenv("PDL_CACHE", str(tmp_path / "cache"))
     (tmp_path / "store/graph").mkdir(parents=True)
     return tmp_path / "store/graph"
 
@@ -124,7 +125,7 @@ def test_damaged_lines_are_told(store: Path, change: Callable[[str], str], told:
 
 
 def test_what_is_not_there_is_told(store: Path) -> None:
-    with pytest.raises(DataFault, match=r"WN18RR is not there.*ConvE"):
+    with pytest.raises(DataFault, match=r"WN18RR is not there.*fetch it: pdl data get graph/wn18rr"):
         Triples("WN18RR")
     (store / "empty").mkdir()
     with pytest.raises(DataFault, match="no files of facts"):

@@ -34,6 +34,7 @@ Ratios = {"train": 0.8, "val": 0.1, "test": 0.1}
 @pytest.fixture(autouse=True)
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PDL_DATA", str(tmp_path / "store"))
+    monkeypatch.setenv("PDL_CACHE", str(tmp_path / "cache"))
     return tmp_path / "store"
 
 
@@ -233,7 +234,7 @@ def test_damaged_and_absent_archives(folder: Path, store: Path) -> None:
         archive.writestr("again/shop.inter", "x")
     with pytest.raises(DataFault, match=r"found shop.inter, again/shop.inter"):
         Atomic(whole, "shop")
-    with pytest.raises(DataFault, match=r"ml-100k is not there.*pip download recbole.*grouplens.org"):
+    with pytest.raises(DataFault, match=r"ml-100k is not there.*fetch it: pdl data get rec/ml100k"):
         Atomic()
     (folder / "shop.user").unlink()
     with pytest.raises(DataFault, match=r"no such file.*leave its fields out"):

@@ -123,6 +123,7 @@ def test_damaged_pairs(tmp_path: Path, content: bytes, told: str) -> None:
 
 def test_absent_files_say_where_to_get_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PDL_DATA", str(tmp_path / "store"))
+    monkeypatch.setenv("PDL_CACHE", str(tmp_path / "cache"))
     with pytest.raises(DataFault, match=r"store/shop/events.csv: no such file; looked for .*; get it from http://shop"):
         SessionFile("shop/events.csv", address="http://shop")
     (tmp_path / "store/shop").mkdir(parents=True)

@@ -13,7 +13,7 @@ from pdl.data.dataset import ArrayDataset, Dataset, Sample, digest
 from pdl.data.image import Mode, change_mode, read_image
 from pdl.data.randomness import BatchRandom
 from pdl.data.splits import check_ratios, stratified_split
-from pdl.data.store import data_root
+from pdl.data.store import under_roots
 from pdl.errors import ConfigError
 from pdl.hints import Range
 from pdl.suites import suggest
@@ -184,5 +184,4 @@ def _check_names(owner: str, kept: list[str], names: list[str]) -> None:
 def locate(root: str | Path) -> Path:
     """`root` as given; if it is relative and not there, the same under PDL_DATA when that exists."""
     path = Path(root).expanduser()
-    under = data_root() / path
-    return under if not path.exists() and under.exists() else path
+    return next((place for place in (path, *under_roots(path)) if place.exists()), path)

@@ -19,7 +19,7 @@ from pdl_cv.data.base import ImageArrays, PerClass, cut, locate, official_split
 from pdl_cv.data.folder import ImageFolder
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-ADDRESS = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
+PUBLIC = "cv/cifar10"  # its name for `pdl data get`
 COUNTS = {"train": 50_000, "test": 10_000}
 BATCHES = {"train": [f"data_batch_{i}.bin" for i in range(1, 6)], "test": ["test_batch.bin"]}
 RECORD = 1 + 3 * 32 * 32  # label, then the red, green and blue planes
@@ -60,13 +60,13 @@ class CIFAR10(ImageArrays):
     ) -> None:
         check_mode("CIFAR10", mode)
         official = official_split("CIFAR10", split, ratios, tuple(COUNTS))
-        source = _inside(find("CIFAR10", PLACES, address=ADDRESS) if root is None else locate(root))
+        source = _inside(find("CIFAR10", PLACES, address=PUBLIC) if root is None else locate(root))
         images, labels = _load(source, official, partial)
         if len(labels) != COUNTS[official] and not (partial and len(labels)):
             raise fault(
                 source,
                 f"{len(labels)} images in split {official}, expected {COUNTS[official]}",
-                f"complete it from {ADDRESS}, or set partial=true",
+                f"fetch all of it (pdl data get {PUBLIC}), or set partial=true",
             )
         images, labels = cut(images, labels, split, ratios, seed)
         super().__init__(
@@ -92,10 +92,10 @@ def _inside(root: Path) -> Path:
                 raise fault(
                     root / name,
                     "the Python version of CIFAR-10 holds pickles, which run code when read",
-                    f"get the binary version from {ADDRESS}",
+                    f"fetch the binary version: pdl data get {PUBLIC}",
                 )
     elif not root.exists():
-        raise fault(root, "no such file or folder", f"download {ADDRESS} and name it with root=")
+        raise fault(root, "no such file or folder", f"fetch it (pdl data get {PUBLIC}), or correct root=")
     return root
 
 
@@ -124,7 +124,7 @@ def _read_batch(path: Path, partial: bool) -> np.ndarray:
 
 def _batch_size(path: Path, size: int) -> Exception:
     expected = f"expected {PER_BATCH * RECORD} ({PER_BATCH} records of {RECORD})"
-    return fault(path, f"a CIFAR-10 batch of {size} bytes, {expected}", f"get it again from {ADDRESS}")
+    return fault(path, f"a CIFAR-10 batch of {size} bytes, {expected}", f"fetch it again: pdl data get {PUBLIC}")
 
 
 def _records(path: Path, data: bytes, partial: bool) -> np.ndarray:
@@ -137,7 +137,7 @@ def _records(path: Path, data: bytes, partial: bool) -> np.ndarray:
         raise fault(
             path,
             f"label {records[wrong[0], 0]} is outside of 0..9",
-            f"get it again from {ADDRESS}",
+            f"fetch it again: pdl data get {PUBLIC}",
             index=int(wrong[0]),
         )
     return records
@@ -161,7 +161,7 @@ def _read_archive(path: Path, partial: bool) -> Arrays:
             pictures.append((name, data))
     missing = sorted(binary - set(records))
     if records and missing:
-        raise fault(path, f"the archive has no {missing[0]}", f"get it again from {ADDRESS}")
+        raise fault(path, f"the archive has no {missing[0]}", f"fetch it again: pdl data get {PUBLIC}")
     out: Arrays = {}
     for split in COUNTS:
         images, labels = _batches(split, records) if records else _pictures(path, split, pictures)

@@ -84,7 +84,7 @@ class MNIST(ImageArrays):
 
     NAME: ClassVar[str] = "MNIST"
     PLACES: ClassVar[Sequence[str]] = ("mnist", "MNIST/raw")
-    ADDRESS: ClassVar[str] = "https://ossci-datasets.s3.amazonaws.com/mnist/"
+    PUBLIC: ClassVar[str] = "cv/mnist"  # its name for `pdl data get`
     CLASSES: ClassVar[Sequence[str]] = tuple("0123456789")
 
     def __init__(
@@ -100,7 +100,7 @@ class MNIST(ImageArrays):
     ) -> None:
         check_mode(self.NAME, mode)
         official = official_split(self.NAME, split, ratios, ("train", "test"))
-        folder = find(self.NAME, self.PLACES, address=self.ADDRESS) if root is None else locate(root)
+        folder = find(self.NAME, self.PLACES, address=self.PUBLIC) if root is None else locate(root)
         images, labels, source = self._read(folder, "train" if official == "train" else "t10k")
         images, labels = cut(images, labels, split, ratios, seed)
         super().__init__(
@@ -147,8 +147,8 @@ class MNIST(ImageArrays):
             if path.is_file():
                 return path
         if not folder.is_dir():
-            raise fault(folder, "no such folder", f"download {self.NAME} from {self.ADDRESS}; name it with root=")
-        raise fault(folder, f"neither {name} nor {name}.gz is in this folder", f"download it from {self.ADDRESS}")
+            raise fault(folder, "no such folder", f"fetch it (pdl data get {self.PUBLIC}), or correct root=")
+        raise fault(folder, f"neither {name} nor {name}.gz is in this folder", f"fetch it: pdl data get {self.PUBLIC}")
 
 
 class FashionMNIST(MNIST):
@@ -160,5 +160,5 @@ class FashionMNIST(MNIST):
 
     NAME = "FashionMNIST"
     PLACES = ("fashion-mnist", "FashionMNIST/raw", "/usr/share/datasets/fashion-mnist")
-    ADDRESS = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/ (or: apt install dataset-fashion-mnist)"
+    PUBLIC = "cv/fashion_mnist"
     CLASSES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")

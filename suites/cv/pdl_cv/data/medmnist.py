@@ -12,7 +12,7 @@ import numpy as np
 from pdl.data.dataset import StandIn
 from pdl.data.faults import fault, unreadable
 from pdl.data.image import Mode, check_mode
-from pdl.data.store import data_root
+from pdl.data.store import under_roots
 from pdl.errors import ConfigError
 from pdl.files import DAMAGED, open_file
 from pdl.runtime.arrays import array_in
@@ -81,8 +81,8 @@ class MedMNIST(ImageArrays):
 
 
 def _found(path: str | Path) -> Path:
-    given, root = Path(path).expanduser(), data_root()
-    places = [given, root / given, root / "medmnist" / given, Path.home() / ".medmnist" / given]
+    given = Path(path).expanduser()
+    places = [given, *under_roots(given), *under_roots(Path("medmnist") / given), Path.home() / ".medmnist" / given]
     for place in places:
         if place.is_file():
             return place

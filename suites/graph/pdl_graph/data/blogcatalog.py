@@ -19,7 +19,6 @@ from pdl_graph.data.base import NodeData
 from pdl_graph.data.store import locate, naming, shared
 from pdl_graph.graph import Graph
 
-ADDRESS = "http://datasets.syr.edu/datasets/BlogCatalog3.html"
 FILES = ("nodes.csv", "edges.csv", "groups.csv", "group-edges.csv")
 
 
@@ -46,7 +45,8 @@ class BlogCatalog(NodeData):
         seed: Annotated[int, Range(0)] = 0,
         path: str | Path | None = None,
     ) -> None:
-        found = locate("blogcatalog.zip" if path is None else path, ADDRESS, also=("BlogCatalog-dataset/data",))
+        place = "blogcatalog.zip" if path is None else path
+        found = locate(place, "graph/blogcatalog", also=("BlogCatalog-dataset/data",))
         graph = shared(found, "blogcatalog", lambda: _read(found))
         super().__init__(graph, None, path=found)
         if split is not None:

@@ -16,8 +16,6 @@ from pdl_graph.data.npz import read_arrays
 from pdl_graph.data.store import locate, naming, shared
 from pdl_graph.graph import Graph
 
-SEAL_ADDRESS = "https://github.com/muhanzhang/SEAL (folder MATLAB/data)"
-
 
 class EdgeFile(GraphData):
     """The graph of a list of edges as SNAP gives them: lines `source target`, parted by tabs, spaces or commas; lines
@@ -64,8 +62,7 @@ class CaAstroPh(EdgeFile):
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
-        address = "https://snap.stanford.edu/data/ca-AstroPh.html"
-        found = locate("ca-AstroPh.txt.gz" if path is None else path, address)
+        found = locate("ca-AstroPh.txt.gz" if path is None else path, "graph/ca_astroph")
         super().__init__(found, directed=False, self_loops="drop")
 
 
@@ -80,7 +77,7 @@ class LinkGraph(GraphData):
     def __init__(
         self, name: Literal["USAir", "NS", "Yeast", "Celegans"] = "USAir", *, path: str | Path | None = None
     ) -> None:
-        found = locate("linkpred_seal4.npz" if path is None else path, SEAL_ADDRESS)
+        found = locate("linkpred_seal4.npz" if path is None else path, "graph/seal")
         self.path = found
         self.graph = shared(found, ("link", name), lambda: _pairs(found, name))
 

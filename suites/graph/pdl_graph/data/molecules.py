@@ -35,11 +35,6 @@ class Known:
     file: str
     targets: tuple[str, ...]
 
-    @property
-    def address(self) -> str:
-        """Where it is to be had."""
-        return f"https://deepchemdata.s3-us-west-1.amazonaws.com/datasets/{self.file}"
-
 
 KNOWN: Mapping[str, Known] = {
     "ESOL": Known("delaney-processed.csv", ("measured log solubility in mols per litre",)),
@@ -150,7 +145,7 @@ def _place(name: str | None, path: str | Path | None) -> Path:
         raise ConfigError(f"Molecules: give path, a table with SMILES, or name, one of {', '.join(KNOWN)}")
     known = KNOWN[name]
     own = _shipped(known)
-    return own if own.is_file() else locate(Path("chem") / known.file, known.address, also=(known.file,))
+    return own if own.is_file() else locate(Path("chem") / known.file, f"graph/{name.lower()}", also=(known.file,))
 
 
 def _read(path: Path, column: str, targets: Sequence[str], form: MoleculeForm, unreadable: str) -> Read:

@@ -19,7 +19,6 @@ from pdl_graph.data.store import locate, naming, shared
 from pdl_graph.features import features_from_csr, normalize_rows
 from pdl_graph.graph import Graph
 
-ADDRESS = "https://github.com/kimiyoung/planetoid (folder data)"
 CLASSES: dict[str, tuple[str, ...]] = {
     "cora": (
         "Theory", "Reinforcement learning", "Genetic algorithms", "Neural networks", "Probabilistic methods",
@@ -54,7 +53,7 @@ class Planetoid(NodeData):
         normalize: bool = False,
         words: Literal["features", "nodes"] = "features",
     ) -> None:
-        found = locate(path if path is not None else f"{name}.npz", ADDRESS)
+        found = locate(path if path is not None else f"{name}.npz", f"graph/{name}")
         graph = shared(found, ("planetoid", name, normalize), lambda: _read(found, name, normalize))
         if words == "nodes":
             graph = shared(found, ("planetoid", name, normalize, words), partial(with_words, graph))

@@ -10,7 +10,7 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from pdl.data.faults import DataFault, Fault
-from pdl.data.store import data_root
+from pdl.data.store import data_root, to_get, under_roots
 
 T = TypeVar("T")
 KEPT = 8  # things read that stay in memory
@@ -29,19 +29,21 @@ def locate(
     """A file or folder as given, or below PDL_DATA, or below its folder graph (and those of `also`); one of `endings`
     may be left out.
 
-    DataFault, with the places and the `address` to get it from, where it is in none of them.
+    DataFault, with the places and how to get it (`address`: see `pdl.data.to_get`), where it is in none of them.
     """
-    given, root = Path(path).expanduser(), data_root()
-    places = [given, root / given, root / "graph" / given, *(root / "graph" / each for each in also)]
+    given = Path(path).expanduser()
+    inside = [given, Path("graph") / given, *(Path("graph") / each for each in also)]
+    places = [given, *(place for each in inside for place in under_roots(each))]
     for place in places:
         for ending in ("", *endings):
             found = place.with_name(place.name + ending) if ending else place
             if found.exists():
                 return found
-    few = ", ".join(dict.fromkeys(str(place) for place in places))
+    looked = dict.fromkeys(str(place) for place in (given, *(data_root() / each for each in inside)))
+    few = ", ".join(looked)
     raise DataFault(
-        Fault(str(places[-1]), None, f"{given.name} is not there; looked for {few}",
-              f"get it from {address} and put it in one of these places, or set PDL_DATA or path=")
+        Fault(list(looked)[-1], None, f"{given.name} is not there; looked for {few}",
+              f"{to_get(address)}, or put it in one of these places, or set PDL_DATA or path=")
     )  # fmt: skip
 
 

@@ -27,10 +27,7 @@ PACKED: dict[str, Callable[[bytes], bytes]] = {
 }  # fmt: skip
 ARCHIVES = (".tar.gz", ".tgz", ".tar", ".tar.xz", ".tar.bz2", ".zip")
 MAX_MEMBERS, MAX_BYTES = 10_000, 8 << 30
-ADDRESSES = {
-    "WN18RR": "https://github.com/TimDettmers/ConvE (WN18RR.tar.gz)",
-    "FB15k-237": "https://github.com/TimDettmers/ConvE (FB15k-237.tar.gz)",
-}
+PUBLIC = {"WN18RR": "graph/wn18rr", "FB15k-237": "graph/fb15k237"}
 
 
 @dataclass(frozen=True)
@@ -51,10 +48,8 @@ class TripleFile:
 
 def read_triples(path: str | Path, *, columns: Sequence[str] | None = None, separator: str | None = None) -> TripleFile:
     """The facts of a folder, an archive or a file (see `pdl_graph.data.Triples`); read once while unchanged."""
-    address = (
-        where for name, where in ADDRESSES.items() if Path(path).name in {name + each for each in ("", *ARCHIVES)}
-    )
-    found = locate(path, next(address, "the place you have it from"), endings=ARCHIVES)
+    public = (where for name, where in PUBLIC.items() if Path(path).name in {name + each for each in ("", *ARCHIVES)})
+    found = locate(path, next(public, "the place you have it from"), endings=ARCHIVES)
     named = None if columns is None else (columns[0], columns[1], columns[2])
     return shared(found, ("triples", named, separator), lambda: _read(found, named, separator))
 

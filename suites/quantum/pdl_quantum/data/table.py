@@ -11,7 +11,7 @@ import numpy as np
 from pdl.data import ArrayDataset
 from pdl.data.dataset import StandIn
 from pdl.data.splits import check_ratios, stratified_split
-from pdl.data.store import data_root
+from pdl.data.store import under_roots
 from pdl.errors import ConfigError, DataError
 from pdl.hints import Range
 from pdl.runtime import tables
@@ -131,7 +131,7 @@ class TableFile(Table):
 
 def _found(path: str | Path) -> Path:
     given = Path(path).expanduser()
-    places = [given] if given.is_absolute() else [given, data_root() / given]
+    places = list(dict.fromkeys([given, *under_roots(given)]))
     for place in places:
         if place.is_file():
             return place

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pdl.data.faults import fault, unreadable
-from pdl.data.store import data_root
+from pdl.data.store import data_root, to_get, under_roots
 from pdl.files import DAMAGED, open_file
 from pdl.suites import suggest
 from pdl_rec.data.interactions import Field
@@ -19,12 +19,8 @@ from pdl_rec.data.tables import Coded, Kind, Source, read, words
 TYPES: dict[str, Kind] = {"token": "token", "float": "float", "token_seq": "text", "float_seq": "text"}
 KINDS = (".inter", ".user", ".item")
 MAX_MEMBERS, MAX_MEMBER_BYTES = 100_000, 2 << 30
-ML100K = (
-    "`pip download recbole --no-deps` there (its wheel holds the files and is read as it is; GroupLens forbids passing "
-    "them on: https://grouplens.org/datasets/movielens/100k/)"
-)
-ADDRESSES = {"ml-100k": ML100K}
-_ELSEWHERE = "get it from https://recbole.io/dataset_list.html"
+PUBLIC = {"ml-100k": "rec/ml100k"}  # names for `pdl data get`
+_ELSEWHERE = "https://recbole.io/dataset_list.html"
 
 
 class AtomicFiles:
@@ -140,8 +136,7 @@ def _matrix(column: Any, kind: str, path: str, name: str) -> tuple[np.ndarray, l
 
 # -- where the files are -----------------------------------------------------------------------------------------------
 def _places(name: str) -> Iterator[Path]:
-    root = data_root()
-    for folder in (root, root / "rec"):
+    for folder in (*under_roots(""), *under_roots("rec")):
         yield from (folder / name, folder / f"{name}.zip", folder / f"{name}_atomic.zip")
         yield from sorted(folder.glob("recbole-*.whl"))
 
@@ -150,19 +145,18 @@ def _find(name: str) -> Path:
     for place in _places(name):
         if place.is_dir() and (place / f"{name}.inter").is_file():
             return place
-        if place.is_file() and (place.suffix != ".whl" or name in ADDRESSES):
+        if place.is_file() and (place.suffix != ".whl" or name in PUBLIC):
             return place
     at = data_root() / "rec"
     few = f"{name}, {name}.zip, {name}_atomic.zip"
-    advice = ADDRESSES.get(name, _ELSEWHERE)
-    raise fault(at / name, f"{name} is not there; looked in {data_root()} and {at} for {few}", advice)
+    what = f"{name} is not there; looked in {data_root()} and {at} for {few}"
+    raise fault(at / name, what, to_get(PUBLIC.get(name, _ELSEWHERE)))
 
 
 def _given(root: Path, name: str) -> Path:
-    under = data_root() / root
-    found = under if not root.exists() and under.exists() else root
-    if not found.exists():
-        raise fault(found, "no such folder or zip", ADDRESSES.get(name, _ELSEWHERE))
+    found = next((place for place in (root, *under_roots(root)) if place.exists()), None)
+    if found is None:
+        raise fault(root, "no such folder or zip", to_get(PUBLIC.get(name, _ELSEWHERE)))
     inner = found / name
     return inner if (inner / f"{name}.inter").is_file() else found
 

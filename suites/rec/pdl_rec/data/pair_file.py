@@ -29,7 +29,7 @@ class PairFile(SessionData):
     ratios      {train: 0.9, val: 0.1}: lines by a hash of their number and `seed`
     min_length  lines with fewer items (the target counts) are left out
     unseen      of items that training does not have: "drop" them, or "keep" them as item 0, which no model can hit
-    address     where a missing file can be had
+    address     where a missing file can be had, as `pdl.data.to_get` takes it
 
     There are no times; a session's name is the number of its line.
     """

@@ -15,7 +15,7 @@ from typing import IO, Any, Literal
 import numpy as np
 
 from pdl.data.faults import DataFault, fault, unreadable
-from pdl.data.store import data_root, find
+from pdl.data.store import find, under_roots
 from pdl.files import open_file
 from pdl_rec.data.atomic_files import KINDS, place_of
 from pdl_rec.data.columns import Columns, Text
@@ -75,7 +75,7 @@ def locate(path: str | Path, address: str = "the place you have it from") -> Pat
     """A file as given, or below PDL_DATA; a path may go on inside a .zip file. An atomic file is also found in the
     folder, zip or wheel of its data set (`pdl_rec.data.atomic_files`). DataFault where it is not there."""
     given = Path(path).expanduser()
-    for place in (given, data_root() / given):
+    for place in (given, *under_roots(given)):
         for outer in (place, *place.parents):
             if outer.is_file() and (outer == place or outer.suffix == ".zip"):
                 return place

@@ -35,7 +35,7 @@ class SessionFile(SessionData):
     min_length     sessions with fewer events are left out
     unseen         events of items that training does not have: "drop" them, or "keep" them as item 0, which no model
                    can hit
-    address        where a missing file can be had
+    address        where a missing file can be had, as `pdl.data.to_get` takes it
 
     Sessions are ordered by name (whole numbers by value), their events by time; events of the same time stay as in the
     file.

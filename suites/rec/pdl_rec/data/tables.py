@@ -17,7 +17,7 @@ import numpy as np
 
 from pdl import threads
 from pdl.data.faults import DataFault, fault, unreadable
-from pdl.data.store import data_root
+from pdl.data.store import to_get, under_roots
 from pdl.errors import listed
 from pdl.files import open_file
 from pdl.suites import suggest
@@ -120,14 +120,15 @@ def _damaged(name: str, error: Exception) -> DataFault:
 
 
 def source(path: str | Path, address: str | None = None) -> Source:
-    """The file at `path`; a relative one is also looked for under PDL_DATA. Where it is in neither place, the fault
-    names both, and the `address` to get it from."""
-    own, kept = Path(path).expanduser(), data_root() / Path(path)
-    found = next((place for place in (own, kept) if place.exists()), None)
+    """The file at `path`; a relative one is also looked for under PDL_DATA. Where it is in none of them, the fault
+    names all of them, and how to get it (`address`: see `pdl.data.to_get`)."""
+    own = Path(path).expanduser()
+    places = list(dict.fromkeys([own, *under_roots(own)]))
+    found = next((place for place in places if place.exists()), None)
     if found is None:
-        get = "correct the path, or set PDL_DATA" if address is None else f"get it from {address}"
-        looked = f"; looked for {own} and {kept}" if own != kept else ""
-        raise fault(kept if own != kept else own, f"no such file{looked}", get)
+        get = "correct the path, or set PDL_DATA" if address is None else to_get(address)
+        looked = f"; looked for {' and '.join(map(str, places))}" if len(places) > 1 else ""
+        raise fault(places[min(1, len(places) - 1)], f"no such file{looked}", get)
     if found.is_dir():
         raise fault(found, "a folder stands where a file was expected", "name the file itself")
     return Source(str(found), found)
