@@ -76,9 +76,8 @@ def read_pickle(path: Path) -> Any:
 def _sparse(path: Path, held: dict[str, Any]) -> Sparse:
     shape = held.get("_shape", held.get("shape"))
     parts = [held.get(name) for name in ("data", "indices", "indptr")]
-    good = isinstance(shape, tuple) and len(shape) == 2 and all(isinstance(each, _Array) for each in parts)
-    arrays = [each.value for each in parts if isinstance(each, _Array)]
-    if not good or any(each.ndim != 1 for each in arrays):
+    arrays = [each.value for each in parts if isinstance(each, _Array) and each.value.ndim == 1]
+    if not isinstance(shape, tuple) or len(shape) != 2 or len(arrays) < len(parts):
         raise fault(path, "is no sparse matrix by rows", "get it again from its source")
     values, indices, indptr = arrays
     rows, columns = (int(n) for n in shape)
