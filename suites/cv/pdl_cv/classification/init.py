@@ -35,12 +35,13 @@ class Looks:
 
 @dataclass(frozen=True)
 class Plan:
-    """How to learn them: the lines `model` and `optim`, the side of the net's input, how many images are seen in all,
-    the fewest and most epochs, and a sentence on why."""
+    """How to learn them: the lines `model` and `optim`, the side of the net's input, images of a step at most (small
+    steps for fine-tuning), how many images are seen in all, the fewest and most epochs, and a sentence on why."""
 
     model: str
     optim: str
     size: int
+    batch: int
     seen: int
     epochs: tuple[int, int]
     gray: bool
@@ -76,7 +77,7 @@ def write_recipe(data: Path) -> str:
         "data:",
         *(line for split in SPLITS for line in _split(data, split, have, ratios, plan.gray)),
         *_transforms(looks, plan),
-        f"  batch_size: {batch_size(count)}",
+        f"  batch_size: {min(batch_size(count), plan.batch)}",
         "  eval_batch_size: 64",
         "  workers: 2",
         f"optim: {{{plan.optim}}}",
@@ -98,15 +99,15 @@ def planned(looks: Looks) -> Plan:
     if problem is None:
         why = f"It begins with the weights of {PRETRAINED}; model.pretrained=null learns from random ones (longer)."
         model = f"_target_: pdl_cv.MobileNetV2, pretrained: {PRETRAINED}"
-        size, seen = (96, 5_000) if small else (128, 4_500)
-        return Plan(model, "lr: 3.0e-4", size, seen, (6, 40), False, why)
+        size, seen = (96, 8_000) if small else (128, 7_000)
+        return Plan(model, "lr: 3.0e-4", size, 16, seen, (8, 40), False, why)
     why = f"From random weights: {problem}. Then `pdl init` again: far fewer images are enough."
     if small:
         size = 32 if looks.side > 24 else 28
-        return Plan(f"_target_: pdl_cv.CifarResNet, {kind}depth: 20", "lr: 2.0e-3", size, 30_000, (10, 100),
+        return Plan(f"_target_: pdl_cv.CifarResNet, {kind}depth: 20", "lr: 2.0e-3", size, 64, 30_000, (10, 100),
                     looks.gray, why)  # fmt: skip
     return Plan(
-        f"_target_: pdl_cv.MobileNetV3, {kind}size: small", "lr: 2.0e-3", 96, 20_000, (10, 100), looks.gray, why
+        f"_target_: pdl_cv.MobileNetV3, {kind}size: small", "lr: 2.0e-3", 96, 64, 20_000, (10, 100), looks.gray, why
     )
 
 
