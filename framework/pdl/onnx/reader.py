@@ -28,6 +28,7 @@ OLDEST, NEWEST = 1, 28
 #: element types that lie two or four to a byte in a file
 PACKED = {"uint4": 4, "int4": 4, "float4_e2m1fn": 4, "uint2": 2, "int2": 2}
 MOST_AXES = 32
+MOST_SIZE = 2**63 - 1  # NumPy counts the bytes of an array so, also where one of its axes has none
 MOST_BYTES = 2**31  # what protobuf reads
 
 
@@ -201,6 +202,8 @@ class _Reader:
         shape = tuple(int(n) for n in proto.dims)
         if len(shape) > MOST_AXES or any(n < 0 for n in shape):
             raise UsageError(f"{what} has the shape {shape[:8]}{'...' if len(shape) > 8 else ''}")
+        if math.prod(max(n, 1) for n in shape) * 16 > MOST_SIZE:
+            raise UsageError(f"{what} has the shape {shape[:8]}, of which no array can be")
         count = math.prod(shape)
         if proto.data_location == package().TensorProto.EXTERNAL:
             raw = self._external(proto, what, _bytes(name, dtype, count))

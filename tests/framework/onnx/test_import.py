@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 
 from pdl.dims import Dim
@@ -143,3 +144,10 @@ def test_names_of_axes() -> None:
         "seq-in": ("batch", "sequence_length"),
         "other": ("n2", "w"),
     }
+
+
+def test_a_tensor_of_nothing_whose_other_axes_are_too_long() -> None:
+    proto = onnx.ModelProto.FromString(model([node("Add", ["x", "w"], ["y"])], [port("x", [3])], [port("y")]))
+    proto.graph.initializer.append(onnx.TensorProto(name="w", data_type=1, dims=[0, 2**62, 3]))
+    with pytest.raises(UsageError, match=r"initializer 'w' has the shape \(0, .*, of which no array can be"):
+        load_model(proto.SerializeToString())
