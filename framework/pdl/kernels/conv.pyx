@@ -53,6 +53,20 @@ cdef void* start(cnp.ndarray array) except? NULL:
     return address("conv", cnp.PyArray_DATA(array))
 
 
+cdef int run(cnp.ndarray y, cnp.ndarray x, cnp.ndarray w, void* bias, const Geometry& g, const AnyEpilogue* then) except -1:
+    """The forward kernel, with an epilogue where `then` is not NULL."""
+    cdef void* py = start(y)
+    cdef void* px = start(x)
+    cdef void* pw = start(w)
+    cdef int kind = cnp.PyArray_TYPE(x)
+    with nogil:
+        if then == NULL:
+            launch_forward(kind, py, px, pw, bias, g)
+        else:
+            launch_forward_then(kind, py, px, pw, bias, g, then[0])
+    return 0
+
+
 cdef void* data_of(str label, cnp.ndarray array, int64_t size, dtype) except? NULL:
     """Where the values of an optional array are; NULL for None. Raise unless it is contiguous, of that size and dtype."""
     if array is None:
@@ -72,14 +86,8 @@ def forward(cnp.ndarray y not None, cnp.ndarray x not None, cnp.ndarray w not No
     cdef Geometry g
     describe(&g, x, y, w, stride, pad, dilation, groups)
     cdef void* b = data_of("bias", bias, g.o, x.dtype)
-    if y.size == 0:
-        return
-    cdef void* py = start(y)
-    cdef void* px = start(x)
-    cdef void* pw = start(w)
-    cdef int kind = cnp.PyArray_TYPE(x)
-    with nogil:
-        launch_forward(kind, py, px, pw, b, g)
+    if y.size != 0:
+        run(y, x, w, b, g, NULL)
 
 
 def forward_then(cnp.ndarray y not None, cnp.ndarray x not None, cnp.ndarray w not None, cnp.ndarray bias, tuple stride, tuple pad,
@@ -103,14 +111,8 @@ def forward_then(cnp.ndarray y not None, cnp.ndarray x not None, cnp.ndarray w n
     then.mean, then.var = data_of("mean", mean, g.o, wide), data_of("var", var, g.o, wide)
     if before is not None and activation is None and residual is None:
         raise ValueError("conv: before is y itself where there is no activation")
-    if y.size == 0:
-        return
-    cdef void* py = start(y)
-    cdef void* px = start(x)
-    cdef void* pw = start(w)
-    cdef int kind = cnp.PyArray_TYPE(x)
-    with nogil:
-        launch_forward_then(kind, py, px, pw, b, g, then)
+    if y.size != 0:
+        run(y, x, w, b, g, &then)
 
 
 def dx(cnp.ndarray dx not None, cnp.ndarray g not None, cnp.ndarray w not None, tuple stride, tuple pad, tuple dilation, int groups):

@@ -6,20 +6,22 @@ are those of src/statevector.h, src/statevector_grad.h and src/pauli.h; `pdl_qua
 
 include "checks.pxi"
 
-cdef extern from "table.h" namespace "pdl":
-    cdef cppclass StateVectorTable[T]:
-        void run(T* z, int64_t states, int n, const int64_t* program, const double* values, int64_t stride, bint zero) nogil
-        void backward(T* z, T* l, int64_t states, int n, const int64_t* program, const double* values, int64_t stride, double* sums,
-                      int64_t slots) nogil
-        void pauli(T* out, const T* z, int64_t states, int n, const int64_t* groups, const double* values, int64_t stride,
-                   double* energies) nogil
-        void probabilities(double* out, const T* z, int64_t states, int n, const int64_t* bits, int count) nogil
-        void sample(int64_t* out, double* total, const T* z, int64_t states, int n, const double* draws, int64_t shots) nogil
-    StateVectorTable[T]* statevector_table[T](const T* any) noexcept nogil
+cdef extern from "stored.h":
+    void call_run "PDL_CALL(statevector, run)"(int kind, ...) noexcept nogil
+    void call_backward "PDL_CALL(statevector, backward)"(int kind, ...) noexcept nogil
+    void call_pauli "PDL_CALL(statevector, pauli)"(int kind, ...) noexcept nogil
+    void call_probabilities "PDL_CALL(statevector, probabilities)"(int kind, ...) noexcept nogil
+    void call_sample "PDL_CALL(statevector, sample)"(int kind, ...) noexcept nogil
 
 ctypedef fused number:
     float complex
     double complex
+
+
+cdef inline int kind_of(const number* z) noexcept nogil:
+    """The type of the parts of complex numbers."""
+    return cnp.NPY_DOUBLE if number is doublecomplex else cnp.NPY_FLOAT
+
 
 LEAST = 4
 """The fewest qubits of a state for `pauli` and `expectation`, which take vectors of amplitudes."""
@@ -55,10 +57,7 @@ def run(
         return
     cdef const double* row = &values[0, 0] if values.shape[1] else NULL
     with nogil:
-        if number is doublecomplex:
-            statevector_table(<double*>NULL).run(<double*>&z[0, 0], z.shape[0], n, &program[0], row, stride, zero)
-        else:
-            statevector_table(<float*>NULL).run(<float*>&z[0, 0], z.shape[0], n, &program[0], row, stride, zero)
+        call_run(kind_of(&z[0, 0]), <void*>&z[0, 0], z.shape[0], n, &program[0], row, stride, zero)
 
 
 def backward(
@@ -78,12 +77,7 @@ def backward(
     cdef const double* row = &values[0, 0] if values.shape[1] else NULL
     cdef double* to = &sums[0, 0] if sums.shape[1] else NULL
     with nogil:
-        if number is doublecomplex:
-            statevector_table(<double*>NULL).backward(<double*>&z[0, 0], <double*>&l[0, 0], z.shape[0], n, &program[0], row, stride, to,
-                                                      sums.shape[1])
-        else:
-            statevector_table(<float*>NULL).backward(<float*>&z[0, 0], <float*>&l[0, 0], z.shape[0], n, &program[0], row, stride, to,
-                                                     sums.shape[1])
+        call_backward(kind_of(&z[0, 0]), <void*>&z[0, 0], <void*>&l[0, 0], z.shape[0], n, &program[0], row, stride, to, sums.shape[1])
 
 
 cdef int large_enough(int n) except -1:
@@ -112,10 +106,7 @@ def pauli(
     if energies is not None:
         to = &energies[0]
     with nogil:
-        if number is doublecomplex:
-            statevector_table(<double*>NULL).pauli(<double*>&out[0, 0], <const double*>&z[0, 0], z.shape[0], n, &groups[0], row, stride, to)
-        else:
-            statevector_table(<float*>NULL).pauli(<float*>&out[0, 0], <const float*>&z[0, 0], z.shape[0], n, &groups[0], row, stride, to)
+        call_pauli(kind_of(&z[0, 0]), <void*>&out[0, 0], <const void*>&z[0, 0], z.shape[0], n, &groups[0], row, stride, to)
 
 
 def expectation(
@@ -134,10 +125,7 @@ def expectation(
         return
     cdef const double* row = &rows[0, 0] if rows.shape[1] else NULL
     with nogil:
-        if number is doublecomplex:
-            statevector_table(<double*>NULL).pauli(<double*>NULL, <const double*>&z[0, 0], z.shape[0], n, &groups[0], row, stride, &out[0])
-        else:
-            statevector_table(<float*>NULL).pauli(<float*>NULL, <const float*>&z[0, 0], z.shape[0], n, &groups[0], row, stride, &out[0])
+        call_pauli(kind_of(&z[0, 0]), <void*>NULL, <const void*>&z[0, 0], z.shape[0], n, &groups[0], row, stride, &out[0])
 
 
 def probabilities(
@@ -157,10 +145,7 @@ def probabilities(
         return
     cdef const int64_t* which = &bits[0] if count else NULL
     with nogil:
-        if number is doublecomplex:
-            statevector_table(<double*>NULL).probabilities(&out[0, 0], <const double*>&z[0, 0], z.shape[0], n, which, count)
-        else:
-            statevector_table(<float*>NULL).probabilities(&out[0, 0], <const float*>&z[0, 0], z.shape[0], n, which, count)
+        call_probabilities(kind_of(&z[0, 0]), &out[0, 0], <const void*>&z[0, 0], z.shape[0], n, which, count)
 
 
 def sample(
@@ -177,7 +162,4 @@ def sample(
     if z.shape[0] == 0 or shots == 0:
         return
     with nogil:
-        if number is doublecomplex:
-            statevector_table(<double*>NULL).sample(&out[0, 0], &total[0], <const double*>&z[0, 0], z.shape[0], n, &draws[0, 0], shots)
-        else:
-            statevector_table(<float*>NULL).sample(&out[0, 0], &total[0], <const float*>&z[0, 0], z.shape[0], n, &draws[0, 0], shots)
+        call_sample(kind_of(&z[0, 0]), &out[0, 0], &total[0], <const void*>&z[0, 0], z.shape[0], n, &draws[0, 0], shots)

@@ -31,13 +31,12 @@ cdef extern from "table.h" namespace "pdl":
         kAdagrad
         kAdagradMomentum
         kAdadelta
-    cdef cppclass UpdateTable[T]:
-        void step(int rule, T** lists, const int64_t* sizes, int64_t count, const UpdateRule& h) noexcept nogil
-        void axpy(T** lists, const int64_t* sizes, int64_t count, double keep, const double* factor, bint shared) noexcept nogil
-        void squares(double* out, T** arrays, const int64_t* sizes, int64_t count) noexcept nogil
-        void adagrad_rows(T* p, const T* g, T* sums, T* velocity, const int64_t* rows, int64_t n, int64_t columns,
-                          const UpdateRule& h) noexcept nogil
-    UpdateTable[T]* update_table[T](const T* any) noexcept nogil
+
+cdef extern from "stored.h":
+    void call_step "PDL_CALL(update, step)"(int kind, ...) noexcept nogil
+    void call_axpy "PDL_CALL(update, axpy)"(int kind, ...) noexcept nogil
+    void call_squares "PDL_CALL(update, squares)"(int kind, ...) noexcept nogil
+    void call_adagrad_rows "PDL_CALL(update, adagrad_rows)"(int kind, ...) noexcept nogil
 
 
 cdef class Lists:
@@ -130,10 +129,7 @@ cdef int step(str name, int rule, tuple lists, UpdateRule* h) except -1:
     if at.count == 0:
         return 0
     with nogil:
-        if at.kind == cnp.NPY_FLOAT:
-            update_table(<float*>at.pointers[0]).step(rule, <float**>at.pointers, at.sizes, at.count, h[0])
-        else:
-            update_table(<double*>at.pointers[0]).step(rule, <double**>at.pointers, at.sizes, at.count, h[0])
+        call_step(at.kind, rule, at.pointers, at.sizes, at.count, h[0])
     return 0
 
 
@@ -287,11 +283,8 @@ def adagrad_rowwise(
         raise ShapeError(f"adagrad: {len(params)} parameters, {len(grads)} gradients and {len(sums)} sums")
     cdef cnp.ndarray p, total
     for i in range(len(params)):
-        p, total, g, moved = params[i], sums[i], grads[i], None if momentum == 0 else velocities[i]
-        if real_type("adagrad", p) == cnp.NPY_FLOAT:
-            step_rows[float](p, g, total, moved, &h, NULL)
-        else:
-            step_rows[double](p, g, total, moved, &h, NULL)
+        p, total = params[i], sums[i]
+        step_rows(p, grads[i], total, None if momentum == 0 else velocities[i], &h)
 
 
 cdef UpdateRule adagrad_rule(double lr, double eps, bint under_root, double momentum, list velocities, double weight_decay,
@@ -303,15 +296,11 @@ cdef UpdateRule adagrad_rule(double lr, double eps, bint under_root, double mome
     return h
 
 
-cdef int step_rows(cnp.ndarray p, object g, cnp.ndarray sums, object velocity, UpdateRule* h, real* any) except -1:
+cdef int step_rows(cnp.ndarray p, object g, cnp.ndarray sums, object velocity, UpdateRule* h) except -1:
     """One parameter of `adagrad_rowwise`."""
     cdef int kind = real_type("adagrad", p)
     cdef const int64_t* numbers = NULL
     cdef int64_t n, columns
-    cdef real* at
-    cdef real* total
-    cdef real* moved
-    cdef const real* given
     if p.ndim != 2:
         raise ShapeError(f"adagrad: row by row goes with parameters [R, C], not {(<object>p).shape}")
     n, columns = p.shape[0], p.shape[1]
@@ -321,12 +310,12 @@ cdef int step_rows(cnp.ndarray p, object g, cnp.ndarray sums, object velocity, U
         check_rows("adagrad", p, rows, g)
         numbers = <const int64_t*>cnp.PyArray_DATA(rows)
     g = np.ascontiguousarray(g)
-    at = <real*>data_of("adagrad", "a parameter", p, kind, p.shape[0] * columns)
-    given = <const real*>data_of("adagrad", "a gradient", g, kind, n * columns)
-    total = <real*>data_of("adagrad", "the sums", sums, kind, p.shape[0])
-    moved = <real*>optional_data("adagrad", "the velocity", velocity, kind, p.shape[0] * columns)
+    cdef void* at = data_of("adagrad", "a parameter", p, kind, p.shape[0] * columns)
+    cdef void* given = data_of("adagrad", "a gradient", g, kind, n * columns)
+    cdef void* total = data_of("adagrad", "the sums", sums, kind, p.shape[0])
+    cdef void* moved = optional_data("adagrad", "the velocity", velocity, kind, p.shape[0] * columns)
     with nogil:
-        update_table(at).adagrad_rows(at, given, total, moved, numbers, n, columns, h[0])
+        call_adagrad_rows(kind, at, given, total, moved, numbers, n, columns, h[0])
     return 0
 
 
@@ -363,10 +352,7 @@ def axpy(
     if at.count == 0:
         return
     with nogil:
-        if at.kind == cnp.NPY_FLOAT:
-            update_table(<float*>at.pointers[0]).axpy(<float**>at.pointers, at.sizes, at.count, keep, f, shared)
-        else:
-            update_table(<double*>at.pointers[0]).axpy(<double**>at.pointers, at.sizes, at.count, keep, f, shared)
+        call_axpy(at.kind, at.pointers, at.sizes, at.count, keep, f, shared)
 
 
 def ema(
@@ -396,8 +382,5 @@ def sum_squares(
     if at.count == 0:
         return out
     with nogil:
-        if at.kind == cnp.NPY_FLOAT:
-            update_table(<float*>at.pointers[0]).squares(to, <float**>at.pointers, at.sizes, at.count)
-        else:
-            update_table(<double*>at.pointers[0]).squares(to, <double**>at.pointers, at.sizes, at.count)
+        call_squares(at.kind, to, at.pointers, at.sizes, at.count)
     return out

@@ -97,6 +97,3 @@ def _beside(shape: Shape, operand: Shape) -> tuple[str | None, int | None]:
             return None, None
         return ("row", None) if all(n == 1 for n in operand[:ahead]) else ("outer_row", cut)
     return ("column", None) if operand[-1] == 1 and operand[:-1] == shape[:-1] else (None, None)
-
-
-__all__: list[str] = []

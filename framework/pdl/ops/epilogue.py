@@ -191,6 +191,3 @@ def _plus(kind: type[_ConvPlus], w: TensorLike, window: dict[str, Any], **more: 
     how = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1} | window
     op = _conv_op(2, as_tensor(w).shape, how["stride"], how["padding"], how["dilation"], how["groups"])
     return kind(stride=op.stride, padding=op.padding, dilation=op.dilation, groups=op.groups, **more)
-
-
-__all__ = ["conv2d_act", "conv2d_stats", "linear_act"]

@@ -75,6 +75,3 @@ class LinearThen(Op):
         y = as_matrix(outs[0])
         rows, how = as_matrix(contiguous(x)), _then(self.activation, self.parameters, residual)
         gemm(y, rows, w, _optional(b), **how)
-
-
-__all__: list[str] = []

@@ -115,6 +115,3 @@ class PackedLinear(Op):
         y, rows = outs[0].reshape(-1, 1, 1, 1, o), contiguous(x).reshape(-1, 1, 1, 1, c)
         how = _then(self.activation, self.parameters, residual)
         kernels.forward("rows", y, rows, packed, deep(self.features), _optional(b), _ONES, _ZEROS, _ONES, **how)
-
-
-__all__: list[str] = []

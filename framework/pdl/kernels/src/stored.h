@@ -22,10 +22,14 @@ decltype(auto) typed(A& arg) {
     return std::bit_cast<Taken>(arg);
 }
 
-// launch(kernel, args...), each taken for what the kernel reads or writes there.
+// launch(kernel, args...) and kernel(args...), each taken for what the kernel reads or writes there.
 template <class R, class... P, class... A>
 int64_t launch_cast(R (*kernel)(P...), A&... args) {
   return launch(kernel, typed<P>(args)...);
+}
+template <class R, class... P, class... A>
+R call_cast(R (*kernel)(P...), A&... args) {
+  return kernel(typed<P>(args)...);
 }
 
 // `Epilogue` before its type is known.
@@ -45,7 +49,13 @@ struct AnyEpilogue {
 
 }  // namespace pdl
 
-// PDL_REAL(family, kernel)(type, args...) launches a kernel for float32 or float64, PDL_STORED one for these or bfloat16.
+// PDL_REAL(family, kernel)(type, args...) launches a kernel for float32 or float64, PDL_STORED one for these or bfloat16; PDL_CALL calls one
+// for float32 or float64, which no tape holds.
+#define PDL_CALL(family, kernel) \
+  [](int type, auto&&... args) { \
+    if (type == NPY_FLOAT) return pdl::call_cast(pdl::table().family##_f32->kernel, args...); \
+    return pdl::call_cast(pdl::table().family##_f64->kernel, args...); \
+  }
 #define PDL_REAL(family, kernel) \
   [](int type, auto&&... args) { \
     if (type == NPY_FLOAT) return pdl::launch_cast(pdl::table().family##_f32->kernel, args...); \

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import numpy as np
 
 import pdl
 from pdl.errors import DataError
-from pdl.hints import Range
+from pdl.hints import Inherited, Range
 from pdl.nn import Module
 from pdl.tensor import Tensor
 from pdl.train import Evaluation, Loss, Metric, Recipe
@@ -34,14 +34,8 @@ class GibbsPreparation(Variational):
 
     monitor = "val/loss"
 
-    def __init__(
-        self,
-        *,
-        order: Annotated[int, Range(1)] = 2,
-        epoch_steps: Annotated[int, Range(1)] = 10,
-        names: Sequence[str] = (),
-    ) -> None:
-        super().__init__(epoch_steps=epoch_steps, names=names)
+    def __init__(self, *, order: Annotated[int, Range(1)] = 2, **options: Inherited) -> None:
+        super().__init__(**options)
         self.order = order
 
     @property

@@ -10,7 +10,7 @@ import numpy as np
 
 import pdl
 from pdl.errors import ConfigError
-from pdl.hints import Range
+from pdl.hints import Inherited, Range
 from pdl.nn import Module
 from pdl.tensor import Tensor
 from pdl.train import Recipe
@@ -29,11 +29,8 @@ class SSVQE(Levels):
 
     monitor = "val/loss"
 
-    def __init__(
-        self, weights: Sequence[Annotated[float, Range(above=0)]], *, epoch_steps: Annotated[int, Range(1)] = 10,
-        names: Sequence[str] = (),
-    ) -> None:  # fmt: skip
-        super().__init__(epoch_steps=epoch_steps, names=names)
+    def __init__(self, weights: Sequence[Annotated[float, Range(above=0)]], **options: Inherited) -> None:
+        super().__init__(**options)
         if not weights or any(a <= b for a, b in pairwise(weights)):
             raise ConfigError(f"task: weights={list(weights)} must descend, so that each level has a place of its own")
         self.weights, self.count = np.array(weights, np.float64), len(weights)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any
 
-from pdl.hints import Range
+from pdl.hints import Inherited, Range
 from pdl.nn import Module
 from pdl.tensor import Tensor
 from pdl.train import Loss
@@ -30,10 +29,9 @@ class VQD(Levels):
     """
 
     def __init__(
-        self, levels: Annotated[int, Range(1)], *, penalty: Annotated[float, Range(above=0)] = 3.0,
-        epoch_steps: Annotated[int, Range(1)] = 10, names: Sequence[str] = (),
-    ) -> None:  # fmt: skip
-        super().__init__(epoch_steps=epoch_steps, names=names)
+        self, levels: Annotated[int, Range(1)], *, penalty: Annotated[float, Range(above=0)] = 3.0, **options: Inherited
+    ) -> None:
+        super().__init__(**options)
         self.count, self.penalty = levels, penalty
 
     @property
