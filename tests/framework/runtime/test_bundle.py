@@ -335,7 +335,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         with pytest.raises(DataError, match=r"cannot be read .*name a bundle"):
             bundle.read(tmp_path / name)
     (tmp_path / "empty.pdl").write_bytes(b"")
-    with pytest.raises(DataError, match=r"empty.pdl: archive: the file is empty"):
+    with pytest.raises(DataError, match=r"empty.pdl: cannot be read .the file is empty.; name a bundle"):
         bundle.read(tmp_path / "empty.pdl")
 
 

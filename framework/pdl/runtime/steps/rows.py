@@ -115,7 +115,7 @@ class RowInput(InputStep):
 
 
 def _nonsense(encoder: Encoder, text: str) -> str:
-    """What is wrong with a value, or nothing. Open vocabularies, as of users, are expected to lack names."""
+    """What is wrong with a value, or nothing. Open vocabularies are expected to lack names."""
     if isinstance(encoder, Number):
         return "is no number, and counts as missing" if math.isnan(as_number(text)) else ""
     if not isinstance(encoder, Category) or encoder.vocabulary is None or len(encoder.vocabulary) > CLOSED:
