@@ -16,6 +16,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -48,7 +49,10 @@ def build(out: Path, folders: Sequence[Path], *, isolated: bool = True, settings
     """
     out.mkdir(parents=True, exist_ok=True)
     made = []
-    for folder in folders:
+    for number, folder in enumerate(folders, 1):
+        kernels = "; its kernels are compiled, which takes minutes" if folder == ROOT else ""
+        say(f"[{number}/{len(folders)}] building the wheel of {folder.name if folder != ROOT else 'pdl-core'}{kernels}")
+        began = time.monotonic()
         extra = [f"--config-settings={each}" for each in settings] if folder == ROOT else []
         extra += [] if isolated else ["--no-build-isolation"]
         with TemporaryDirectory(dir=out) as draft:
@@ -57,7 +61,13 @@ def build(out: Path, folders: Sequence[Path], *, isolated: bool = True, settings
             for older in out.glob(f"{project(wheel)}-*.whl"):
                 older.unlink()
             made.append(wheel.replace(out / wheel.name))
+        say(f"      {made[-1].name}, {time.monotonic() - began:.0f} s")
     return made
+
+
+def say(line: str) -> None:
+    """What is being done, at once, on standard error."""
+    print(line, file=sys.stderr, flush=True)
 
 
 def collect(out: Path, wheels: Sequence[Path], extras: str) -> None:
@@ -68,6 +78,7 @@ def collect(out: Path, wheels: Sequence[Path], extras: str) -> None:
     if core is None:
         raise SystemExit(f"{out} holds no wheel of pdl-core, which the suites need; add --only core")
     suites = [f"{wheel}[{extras}]" if extras else str(wheel) for wheel in wheels if wheel != core]
+    say(f"fetching what they need ({extras or 'no extras'}) into {out}")
     _pip("wheel", "--wheel-dir", str(out), f"{core}[{extras}]" if extras else str(core), *suites)
 
 

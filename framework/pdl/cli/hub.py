@@ -32,7 +32,10 @@ def show(json: Json = False) -> None:
     style.pairs([("cache", cache_dir()), ("size", style.size(sum(each.bytes for each in found)))])
     if found:
         style.out("")
-        style.table(["name", "size", "state"], [[_name(each), style.size(each.bytes), each.state] for each in found])
+        of_name: dict[str, list[Cached]] = {}
+        for each in found:
+            of_name.setdefault(_name(each), []).append(each)
+        style.table(["name", "size", "state"], [[name, *_together(held)] for name, held in of_name.items()])
 
 
 @app.command(epilog="Example:  pdl hub clear 'ocr/*'        pdl hub clear '*'", no_args_is_help=True)
@@ -70,6 +73,15 @@ def mirror(
     if json:
         return style.json([{"name": each.name, "path": hub.place(folder, each), "state": how} for each, how in made])
     style.table(["name", "size", "state"], [[each.name, style.size(each.bytes), how] for each, how in made])
+
+
+_ORDER = ("fetched", "in part", "built", "unlisted")
+
+
+def _together(held: list[Cached]) -> tuple[str, str]:
+    """Size and state of what the cache has of one model: its file, and the bundle made of it."""
+    states = " and ".join(dict.fromkeys(sorted((each.state for each in held), key=_ORDER.index)))
+    return style.size(sum(each.bytes for each in held)), states
 
 
 def _name(each: Cached) -> str:

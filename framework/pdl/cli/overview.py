@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from shutil import get_terminal_size
+from textwrap import fill
+
 # name -> one line. The module pdl.cli.<name> holds EXAMPLE and `command` (a function) or `app` (a typer group).
 COMMANDS = {
     "train": "Train a recipe; writes a run folder.",
@@ -39,11 +43,17 @@ EXAMPLE = "Example:  pdl train -c cv/digits_lenet train.epochs=3"
 
 
 def overview() -> str:
-    """The whole text."""
+    """The whole text, as wide as the terminal."""
+    columns = get_terminal_size().columns if sys.stdout.isatty() else 100
     head = "Usage: pdl COMMAND [ARGS]...\n\n  Train, measure and use models from one YAML file."
-    return "\n\n".join([head, _section("Commands", COMMANDS), _section("Options", OPTIONS), f"  {EXAMPLE}"])
+    sections = _section("Commands", COMMANDS, columns), _section("Options", OPTIONS, columns)
+    return "\n\n".join([head, *sections, f"  {EXAMPLE}"])
 
 
-def _section(title: str, lines: dict[str, str]) -> str:
+def _section(title: str, lines: dict[str, str], columns: int) -> str:
     width = max(map(len, lines))
-    return "\n".join([f"{title}:", *(f"  {name:<{width}}  {text}" for name, text in lines.items())])
+    told = [
+        fill(text, columns, initial_indent=f"  {name:<{width}}  ", subsequent_indent=" " * (width + 4))
+        for name, text in lines.items()
+    ]
+    return "\n".join([f"{title}:", *told])

@@ -223,10 +223,11 @@ def _laid_out(
 ) -> list[str]:
     """The lines of a table, or of as many as its columns need, one below the other."""
     lines: list[str] = []
-    for chosen in _blocks(widths, prose, room):
-        free = room - sum(widths[i] + 2 for i in chosen if not prose[i]) + 2
-        share = free // max(sum(prose[i] for i in chosen), 1) - 2
-        own = [min(widths[i], share) if prose[i] else widths[i] for i in chosen]
+    least = [_least(column, prose[i], widths[i]) for i, column in enumerate(zip(*rows, strict=True))]
+    for chosen in _blocks(least, room):
+        free = max(room - sum(least[i] + 2 for i in chosen) + 2, 0)
+        share = free // max(sum(prose[i] for i in chosen), 1)
+        own = [min(widths[i], least[i] + share) for i in chosen]
         lines += [""] if lines else []
         for row in rows:
             cells = [_broken(row[i], width, "") if prose[i] else [row[i]] for i, width in zip(chosen, own, strict=True)]
@@ -235,11 +236,17 @@ def _laid_out(
     return lines
 
 
-def _blocks(widths: Sequence[int], prose: Sequence[bool], room: int) -> list[list[int]]:
+def _least(column: Sequence[str], prose: bool, width: int) -> int:
+    """The characters that a column needs: all of them, or of prose those of the longest word and some more."""
+    if not prose:
+        return width
+    return min(width, max(_PROSE, *(len(word) for text in column for word in text.split())))
+
+
+def _blocks(needed: Sequence[int], room: int) -> list[list[int]]:
     """Columns side by side: as many as fit, then the first one again and as many as fit of the rest."""
-    needed = [min(width, _PROSE) if broken else width for width, broken in zip(widths, prose, strict=True)]
     blocks, last = [[0]], needed[0]
-    for i in range(1, len(widths)):
+    for i in range(1, len(needed)):
         if last + 2 + needed[i] > room and len(blocks[-1]) > 1:
             blocks.append([0])
             last = needed[0]

@@ -31,7 +31,12 @@ _MANY = (*SEPARATORS, ".txt", ".gz")
 def is_file_of_many(word: str) -> bool:
     """Whether a word of the command line is a file of many inputs: "-", a name that ends as such files do, or a file or
     folder that is there."""
-    return word == "-" or Path(word).suffix.lower() in _MANY or Path(word).exists()
+    return word == "-" or names_many(word) or Path(word).exists()
+
+
+def names_many(name: str) -> bool:
+    """Whether a name ends as those of files of many inputs do."""
+    return Path(name).suffix.lower() in _MANY
 
 
 def is_table(path: str | Path) -> bool:

@@ -107,9 +107,13 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     return lines
 
 
+COLUMNS = 120  # of a line where there is no terminal
+
+
 class Progress(Hook):
     """How far training is, for people: on a terminal a line that is rewritten, and a line after each epoch, every
-    `every` steps, and, where there is no terminal, every `seconds` seconds in a long epoch.
+    `every` steps, and, where there is no terminal, every `seconds` seconds in a long epoch. That of an epoch has the
+    losses and the monitored metric, then how fast it went, and of the other metrics as many as fit.
 
     stream   where it is printed; None: nowhere
     path     a file that all lines are added to, as they are; what is rewritten on a terminal is not among them
@@ -121,6 +125,7 @@ class Progress(Hook):
         self.stream, self.seconds, self.every, self.path = stream, seconds, every, path
         self._began = self._shown = (0.0, 0.0)
         self._total: int | None = None
+        self._wide: dict[str, int] = {}  # characters of each metric's longest number so far
         self._drawn = 0.0  # when the line of a terminal was; 0: there is none
 
     def on_start(self, trainer: Trainer) -> None:
@@ -139,9 +144,16 @@ class Progress(Hook):
 
     def on_epoch(self, trainer: Trainer) -> None:
         epochs = str(trainer.settings.epochs)
-        numbers = [f"{name} {short(x)}" for name, x in trainer.epoch_log.items() if not name.startswith("lr")]
-        best = ["*"] if trainer.improved else []
-        self._say(trainer, [f"epoch {trainer.state.epoch:>{len(epochs)}}/{epochs}", *numbers, *best])
+        numbers = {name: self._number(name, x) for name, x in trainer.epoch_log.items() if not name.startswith("lr")}
+        first = [numbers.pop(name) for name in ("train/loss", "val/loss", trainer.monitor) if name in numbers]
+        mark = "*" if trainer.improved else " "
+        self._say(trainer, [f"epoch {trainer.state.epoch:>{len(epochs)}}/{epochs}", *first, mark], [*numbers.values()])
+
+    def _number(self, name: str, value: float) -> str:
+        """A metric as wide as it was in any epoch before, so that epochs stand in columns."""
+        text = short(value)
+        self._wide[name] = max(self._wide.get(name, 0), len(text))
+        return f"{name} {text:>{self._wide[name]}}"
 
     def on_message(self, trainer: Trainer, line: str) -> None:
         self.say(line.split(" "), gap=" ")
@@ -149,19 +161,21 @@ class Progress(Hook):
     def close(self) -> None:
         self._clear()
 
-    def say(self, pieces: Sequence[str], *, gap: str = "  ") -> None:
-        """Print pieces on a line; a terminal breaks it between two of them."""
-        line = gap.join(pieces)
+    def say(self, pieces: Sequence[str], *, more: Sequence[str] = (), gap: str = "  ") -> None:
+        """Print pieces on a line; a terminal breaks it between two of them. Of `more` come as many as the line has room
+        for; the file has all of them."""
         if self.path is not None:
             with self.path.open("a", encoding="utf-8") as file:
-                file.write(line + "\n")
+                file.write(gap.join([*pieces, *more]) + "\n")
         self._clear()
-        self._write((broken(pieces, width(), gap) if self._terminal else line) + "\n")
+        columns, line = width() if self._terminal else COLUMNS, gap.join(pieces)
+        line = fitted([line, *more], max(columns, len(line)))
+        self._write((line if len(line) <= columns or not self._terminal else broken(pieces, columns, gap)) + "\n")
 
-    def _say(self, trainer: Trainer, pieces: list[str]) -> None:
+    def _say(self, trainer: Trainer, pieces: list[str], more: Sequence[str] = ()) -> None:
         speed = [self._rate(trainer), self._left(trainer)]
         self._shown = (time.monotonic(), trainer.state.samples)
-        self.say([*pieces, *filter(None, speed)])
+        self.say([*pieces, *filter(None, speed)], more=more)
 
     @property
     def _terminal(self) -> bool:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import groupby
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from pdl.errors import UsageError
+from pdl.errors import DataError, UsageError
 from pdl.report.answers import save as save_drawing
 from pdl.runtime.bundle import is_bundle
+from pdl.runtime.pipeline import Answer
 from pdl.runtime.predict import Prediction, Predictor, pipeline_of
 from pdl.runtime.predict import predict as predict_each
 from pdl.runtime.session import load
 from pdl.runtime.steps import InputStep
+from pdl.workflow.addresses import fetched, is_address
 
 
 def open_model(model: str | Path, *, weights: str | None = None, timeout: float | None = None) -> Predictor:
@@ -80,13 +85,29 @@ def predict_words(
     """The predictions for inputs as they stand on a command line: `words`, and the values of the options of the model's
     input step by name ({"--row": ["x=1"]}).
 
-    Of several inputs one that cannot be read, or that the model can say nothing about, gives an error and stops no
-    other, unless `strict`.
+    A word may be an address of an image, or of a file of many inputs (`pdl.workflow.addresses`). Of several inputs one
+    that cannot be had or read, or that the model can say nothing about, gives an error and stops no other, unless
+    `strict`.
     """
-    step = pipeline_of(predictor).input
-    given = [*(step.from_word(word) for word in words), *step.from_flags(values)]
-    skip = False if strict else None
-    return predict_each(predictor, given, topk=topk, batch_size=batch_size, skip_errors=skip, timeout=timeout)
+    pipeline = pipeline_of(predictor)
+    step, several = pipeline.input, len(words) > 1
+    with TemporaryDirectory(prefix="pdl-inputs-") as folder:
+        given: list[Any] = []
+        for word in words:
+            try:
+                given.append(fetched(word, step, Path(folder)) if is_address(word, step) else step.from_word(word))
+            except DataError as error:
+                if strict or not several:
+                    raise
+                given.append(Prediction(word, None, Answer(error=str(error)), pipeline))
+        given += step.from_flags(values)
+        skip = False if strict else True if several else None
+        answers = partial(predict_each, predictor, topk=topk, batch_size=batch_size, skip_errors=skip, timeout=timeout)
+        if not given:
+            yield from answers([])  # an error, which says what the model takes
+        for failed, group in groupby(given, key=lambda each: isinstance(each, Prediction)):
+            some = list(group)
+            yield from some if failed else answers(some)
 
 
 def parse_options(step: InputStep, arguments: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:

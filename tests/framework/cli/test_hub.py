@@ -117,6 +117,7 @@ def test_hub(cache: Path, capsys: Capture, tmp_path: Path) -> None:
     told = capsys.readouterr().out
     assert f"cache  {cache}" in told
     assert "19 B" in told
+    assert ["demo/net_small", "16", "B", "fetched", "and", "built"] in [line.split() for line in told.splitlines()]
     assert "000000000000... (no package lists it)" in told
     assert [each["name"] for each in said(capsys, "hub", "clear", "net")] == ["demo/net_small"] * 2
     assert main(["hub", "clear", "*"]) == 0

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
-from pdl.cli import style
+from pdl.cli import main, style
 
 COLUMNS = ["run", "status", "test/accuracy", "parameters", "started", "what it is"]
 ROWS = [
@@ -30,6 +33,30 @@ def test_a_table_fits(columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pyt
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= columns
     assert "\n".join(lines).count("word") == 40
+
+
+LISTS = (
+    "help", "config list", "config keys train", "models", "models net", "list models", "list optimizers",
+    "list transforms", "list datasets", "list metrics", "data list", "hub list", "info",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+@pytest.mark.parametrize("words", LISTS)
+def test_every_list_fits_and_breaks_no_name(
+    words: str, columns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PDL_CACHE", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert main(words.split()) == 0
+    whole = {word for line in capsys.readouterr().out.splitlines() for word in line.split()}
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert main(words.split()) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert {word for line in lines for word in line.split()} == whole
+    # one name behind the first column may be longer than the terminal is wide
+    assert [line for line in lines if len(line) > columns and len(re.split(r"\S  +", line)) > 2] == []
 
 
 def test_what_cannot_fit_is_whole_all_the_same(

@@ -38,8 +38,27 @@ def test_a_terminal_breaks_no_name_and_no_number(columns: int, tmp_path: Path, m
     written = log.read_text()
     assert written.splitlines()[0] == trainer.notes[0]
     kept = [line for line in drawn if not line.startswith("epoch") or "train/loss" in line]
-    assert " ".join(kept).split() == written.split()
+    all_words = iter(written.split())
+    assert all(word in all_words for word in " ".join(kept).split())  # in this order, other metrics left out
+    assert written.count("val/rmse") == 2
+    assert columns < 200 or " ".join(kept).split() == written.split()
     assert any("[" in line for line in drawn) or columns < 80
+
+
+def test_epochs_stand_in_columns_and_fit_a_line(tmp_path: Path) -> None:
+    trainer = regression(TrainSettings(epochs=12))
+    screen = io.StringIO()
+    progress = Progress(screen, path=tmp_path / "train.log")
+    others = {f"val/recall@{k}": 0.5 for k in range(20)}
+    for loss in (123.4, 1.5):
+        trainer.epoch_log = {"train/loss": loss, "lr": 0.1, **others, "val/loss": loss}
+        trainer.state.epoch, trainer.improved = trainer.state.epoch + 1, loss < 2
+        progress.on_epoch(trainer)
+    first, second = screen.getvalue().splitlines()
+    assert first.startswith("epoch  1/12  train/loss 123.4000  val/loss 123.4000     val/recall@0 0.5000")
+    assert second.startswith("epoch  2/12  train/loss   1.5000  val/loss   1.5000  *  val/recall@0 0.5000")
+    assert max(len(first), len(second)) <= 120
+    assert all(name in line for line in (tmp_path / "train.log").read_text().splitlines() for name in others)
 
 
 def test_pieces_are_whole() -> None:

@@ -32,7 +32,8 @@ class ImageInput(InputStep):
     """
 
     name = "image"
-    takes, metavar, about = "image", "FILE", "an image file, a folder or a pattern, or - for standard input"
+    takes, metavar, about = "image", "FILE", "an image file, a folder, a pattern, an address, or - for standard input"
+    takes_content = True
     tolerance = 1.0  # decoders and resizes round to grey levels
 
     def __init__(self, mode: str = "rgb") -> None:

@@ -40,10 +40,12 @@ class ClassificationDeployer(Deployer):
         samples = [change_mode(image, mode) for image in _images(dataset, mode)]
         prepare = prepares(transforms)
         first = prepare(samples[0])["image"]
-        sizes = (Dim.symbol("n", 3), Dim.symbol("h", first.shape[0]), Dim.symbol("w", first.shape[1]))
+        height, width = first.shape[:2]
+        if not hasattr(model, "image_size"):  # of nets that are built for one size
+            height, width = Dim.symbol("h", height), Dim.symbol("w", width)
         return Deployment(
             module=model,
-            inputs={"image": Spec((*sizes, first.shape[2]), as_dtype(first.dtype))},
+            inputs={"image": Spec((Dim.symbol("n", 3), height, width, first.shape[2]), as_dtype(first.dtype))},
             outputs=("logits",),
             pre={"image": [{"step": "image", "mode": mode}, *deployed_steps(transforms)]},
             post={"logits": [{"step": "softmax"}, {"step": "top", "k": min(5, len(task.classes))}]},
