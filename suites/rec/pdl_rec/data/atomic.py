@@ -10,73 +10,53 @@ import numpy as np
 
 from pdl.data.dataset import StandIn
 from pdl.errors import ConfigError
-from pdl.hints import Range
+from pdl.hints import Inherited, Range
 from pdl.vocabulary import Vocabulary
 from pdl_rec.data import standin
 from pdl_rec.data.atomic_files import AtomicFiles, from_one
-from pdl_rec.data.interaction_file import cut_out
-from pdl_rec.data.interactions import InteractionData, Interactions, names_in, numbered_fields
+from pdl_rec.data.interaction_file import CutInteractions
+from pdl_rec.data.interactions import Interactions, names_in, numbered_fields
 from pdl_rec.data.session_file import grouped
 from pdl_rec.data.sessions import SessionData, Unseen
-from pdl_rec.data.splits import Order, parted
+from pdl_rec.data.splits import parted
 from pdl_rec.data.tables import Kind
 
 
-class Atomic(InteractionData):
+class Atomic(CutInteractions):
     """Interactions from RecBole's atomic files (Zhao et al., arXiv 2011.01731): NAME.inter, and NAME.user and NAME.item
     where their fields are asked for.
 
     root         a folder, a zip or a wheel that holds them; by default looked for under PDL_DATA and its folder rec
     name         of the data set
-    split        train, val or test
-    ratios       {train: 0.8, val: 0.1, test: 0.1}, rounded as RecBole does (see `pdl_rec.data.splits.part_of`); without
-                 them the last event of each user is test and the one before it val
-    order        what is cut off: "random" events, or the last ones in "time"
-    by_user      whether each user's events are cut, or all of them together
-    seed         of a random cut
     user_fields  fields of users to read, such as [age, gender]
     item_fields  fields of items to read
-    min_rating   leave out interactions with lower ratings, before the cut
-    unseen       of users and items that training does not have: "drop" the interactions, or "keep" them
+    All else is as in `CutInteractions`.
     """
+
+    no_ratings = "a column rating:float, and the .inter file has none"
 
     def __init__(
         self,
         root: str | Path | None = None,
         name: str = "ml-100k",
         *,
-        split: str | None = None,
-        ratios: Mapping[str, float] | None = None,
-        order: Order = "random",
-        by_user: bool = True,
-        seed: Annotated[int, Range(0)] = 0,
         user_fields: Sequence[str] = (),
         item_fields: Sequence[str] = (),
-        min_rating: float | None = None,
-        unseen: Unseen = "drop",
+        **options: Inherited,
     ) -> None:
         files = AtomicFiles(root, name)
         both = sorted(set(user_fields) & set(item_fields))
         if both:
             raise ConfigError(f"Atomic: {both[0]!r} is named in user_fields and in item_fields; a name means one field")
         table = files.read("inter", {"user_id": "token", "item_id": "token"}, {"rating": "float", "timestamp": "time"})
-        users, items, rating = table["user_id"], table["item_id"], table.get("rating")
-        raw = Interactions(from_one(users), from_one(items), rating, table.get("timestamp"))
-        if min_rating is not None:
-            if rating is None:
-                raise ConfigError(f"Atomic: min_rating={min_rating}, but {name}.inter has no rating:float")
-            raw = raw.take(np.flatnonzero(rating >= min_rating))
-        if split is not None:
-            raw = cut_out("Atomic", raw, split, ratios=ratios, order=order, by_user=by_user, seed=seed)
-        elif ratios is not None:
-            raise ConfigError("Atomic: ratios cut the file up; say which part with split=")
+        users, items = table["user_id"], table["item_id"]
+        raw = Interactions(from_one(users), from_one(items), table.get("rating"), table.get("timestamp"))
         fields = {
             **{each: files.field("user", each, users) for each in user_fields},
             **{each: files.field("item", each, items) for each in item_fields},
         }
         names_of = {"users": users.names, "items": items.names}
-        super().__init__(raw, names_of, fields, unseen=unseen, source=files.path("inter"))
-        self.split = split
+        super().__init__(raw, names_of, fields, files.path("inter"), **options)
 
     @classmethod
     def stand_in(cls, folder: Path, settings: Mapping[str, Any]) -> StandIn:
