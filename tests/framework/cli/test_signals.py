@@ -129,8 +129,9 @@ def test_what_is_ignored_stays_so() -> None:
 
 
 OWN_TERMINAL = """
-import fcntl, sys, termios
+import fcntl, signal, sys, termios
 from pdl.cli import main
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also where the tests themselves run under nohup
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 sys.exit(main(sys.argv[1:]))
 """
@@ -149,6 +150,6 @@ def test_a_terminal_that_is_closed(place: Path, demo_env: dict[str, str]) -> Non
     while b"train/loss" not in said:
         said += os.read(terminal, 4096)
     os.close(terminal)
-    assert child.wait() == 129
+    assert child.wait(timeout=60) == 129
     (log,) = Path("runs").glob("*/train.log")
     assert log.read_text().splitlines()[-1] == "ended by SIGHUP; go on with: pdl train --resume runs/recipe-1"
