@@ -5,6 +5,7 @@ judged by what code does and not by how long it takes, so that a busy machine fa
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,9 @@ HERE = Path(__file__).parent
 settings.register_profile("pdl", deadline=None)
 settings.load_profile("pdl")
 os.environ.setdefault("PDL_OFFLINE", "1")  # no test reaches the network
+# As at a terminal, also where tests run in the background or under nohup: what they start inherits what is ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 if "PYTEST_XDIST_WORKER" in os.environ:  # before pdl is imported: one of several processes, each on a core of its own
     os.environ.setdefault("PDL_NUM_THREADS", "1")
 

@@ -86,6 +86,7 @@ def test_the_folder_holds_what_it_promises(run: Path) -> None:
         "result.json",
         "run.json",
         "tensorboard",
+        "train.log",
     ]
     assert sorted(p.name for p in run.iterdir()) == made
     assert {p.name for p in (run / "checkpoints").iterdir()} == {"best.safetensors", "last.safetensors"}

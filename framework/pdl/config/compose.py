@@ -122,11 +122,11 @@ def _compose(file: Path, folders: list[Path], overrides: list[str]) -> tuple[Any
         raise ConfigError(source.syntax(Path(mark.name) if mark else file, error)) from None
     except RecursionError:
         raise ConfigError(f"{shown(file)}: defaults: it builds on itself; take the entry out") from None
-    except OSError as error:  # the name of a part is no name of a file
-        name = str(error.filename or "")
-        raise ConfigError(f"{shown(file)}: defaults: ...{name[-60:]}: {error.strerror}") from None
     except (HydraException, OmegaConfBaseException, ValueError, AttributeError, TypeError) as error:
         raise ConfigError(_complaint(error, file, overrides, folders)) from None
+    except OSError as error:  # not hydra's own for a missing part: a name that no file can have
+        name = str(error.filename or "")
+        raise ConfigError(f"{shown(file)}: defaults: ...{name[-60:]}: {error.strerror}") from None
     mine = [entry for entry in laid.defaults if not str(entry.config_path).startswith("hydra/")]
     return composed, [_layer(entry, folders) for entry in mine], loader.notices
 

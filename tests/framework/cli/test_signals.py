@@ -129,9 +129,8 @@ def test_what_is_ignored_stays_so() -> None:
 
 
 OWN_TERMINAL = """
-import fcntl, signal, sys, termios
+import fcntl, sys, termios
 from pdl.cli import main
-signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also where the tests themselves run under nohup
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 sys.exit(main(sys.argv[1:]))
 """
