@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from pdl.dtype import Array
-from pdl.errors import DataError, PdlError, TimeLimitError, UsageError
+from pdl.errors import DataError, PdlError, TimeLimitError, UsageError, listed
 from pdl.limits import check_time
 from pdl.runtime.bundle import Bundle
 from pdl.runtime.drawing import Drawing
@@ -86,6 +86,10 @@ class Pipeline:
                 part = f"pipeline.json: {where}: {name}"
                 _check_order(steps, where, source, part)
                 _bind(steps, resources, source, part)
+        for name, steps in post.items():
+            for step in steps:
+                gone = listed(set(step.reads) - pre.keys())  # type: ignore[attr-defined]
+                check(not gone, source, f"pipeline.json: post: {name}", f"{step.name} reads {gone}, which has no steps")
         return cls(pre, post) if pre else None  # type: ignore[arg-type]
 
     @property
@@ -239,7 +243,7 @@ def _called(step: Any, value: Any, *sample: Sample) -> Any:
     check_time()
     try:
         return step(value, *sample)
-    except (ValueError, TypeError, IndexError, AttributeError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
         shown = f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
         raise UsageError(f"the step {step.name} of the pipeline cannot take {shown}: {error}") from error
 

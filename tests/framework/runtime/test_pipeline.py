@@ -287,6 +287,12 @@ def test_steps_belong_to_ports_of_the_model() -> None:
             pdl.runtime.load(bundle.pack(program, arrays, pipeline=steps))
 
 
+def test_a_step_reads_inputs_that_have_steps() -> None:
+    step = {"step": "top_names", "vocabulary": "items", "exclude": "nodes"}
+    with pytest.raises(DataError, match=r"post: scores: top_names reads nodes, which has no steps"):
+        pdl.runtime.load(made.ranking(made.ROW, step))
+
+
 @pytest.mark.parametrize(
     ("pre", "post", "message"),
     [

@@ -146,6 +146,7 @@ class TopNames(NamesOf, Ranking):
     ) -> None:
         self.vocabulary, self.k = text("vocabulary", vocabulary), count("k", k)
         self.exclude = None if exclude is None else text("exclude", exclude)
+        self.reads = () if exclude is None else (exclude,)
         self.one, self.many = text("one", one), text("many", many)
 
     def __call__(self, value: Any, sample: Sample) -> Any:

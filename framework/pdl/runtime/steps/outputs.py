@@ -19,9 +19,11 @@ class PostStep(Step):
     table, compared and drawn.
 
     any_script   captions are text of any script
+    reads        names of the inputs whose values it takes from the sample
     """
 
     any_script: ClassVar[bool] = False
+    reads: Sequence[str] = ()
 
     def __call__(self, value: Any, sample: Sample) -> Any:
         """The value after this step, of an output of the net for `sample`."""
