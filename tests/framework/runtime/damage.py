@@ -8,6 +8,7 @@ are or damaged; with a FOLDER those in it, which `tests.framework.runtime.export
 
 from __future__ import annotations
 
+import copy
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -109,7 +110,7 @@ def edit_attribute(rng: np.random.Generator, data: bytes) -> bytes:
     places = [p for p in leaves(node) if p[0] is not node or p[1] not in ("op",)]
     parent, key = places[rng.integers(len(places))]
     same = [v for v in VALUES if type(v) is type(parent[key])] or VALUES
-    parent[key] = same[rng.integers(len(same))]
+    parent[key] = copy.deepcopy(same[rng.integers(len(same))])
     members["program.json"] = json.dumps(tree).encode()
     return rehashed(members)
 
@@ -164,7 +165,7 @@ def mutate(rng: np.random.Generator, tree: Any) -> None:
     parent, key = places[rng.integers(len(places))]
     turn = rng.random()
     if turn < 0.6:
-        parent[key] = VALUES[rng.integers(len(VALUES))]
+        parent[key] = copy.deepcopy(VALUES[rng.integers(len(VALUES))])  # which may be changed in its turn
     elif turn < 0.75:
         del parent[key]
     elif turn < 0.9 and isinstance(parent, list):
