@@ -344,16 +344,17 @@ def test_init_chooses_by_what_the_images_are(
 ) -> None:
     from pdl_cv.classification import init
 
+    monkeypatch.setenv("PDL_CACHE", str(tmp_path / "cache"))
     if kind != "offline":
         monkeypatch.setattr(init, "obtainable", lambda name: None)
-    rng = np.random.default_rng(0)
+    rng, photos = np.random.default_rng(0), tmp_path / "photos"
     for name in ("a", "b"):
-        (tmp_path / name).mkdir()
+        (photos / name).mkdir(parents=True)
         for i in range(10):
             shape = (side, side, 3) if kind != "drawn" else (side, side, 1)
             image = rng.integers(60, 200, shape) if kind != "drawn" else 255 * rng.integers(0, 2, shape)
-            cv2.imwrite(str(tmp_path / name / f"{i}.png"), image.astype(np.uint8))
-    text = init.write_recipe(tmp_path)
+            cv2.imwrite(str(photos / name / f"{i}.png"), image.astype(np.uint8))
+    text = init.write_recipe(photos)
     assert said in text
     assert ("RandomHorizontalFlip" in text) == (kind != "drawn")
     assert ("pretrained: cv/mobilenet_v2_imagenet" in text) == (kind != "offline")
