@@ -8,6 +8,7 @@ FOLDER/feeds.npz and leaves what came of it in FOLDER/outputs.npz; it answers "o
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -109,10 +110,6 @@ class Foreign:
 
 # -- the other process -------------------------------------------------------------------------------------------------
 def _limit(memory: int) -> None:
-    try:
-        import resource
-    except ImportError:  # Windows has no such limits; the clock is held all the same
-        return
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
