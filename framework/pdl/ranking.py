@@ -1,4 +1,5 @@
-"""Places of scores among scores: ranks of targets, the highest of many, areas under curves. NumPy in, NumPy out.
+"""Places of scores among scores: ranks of targets, the highest of many, curves over all thresholds and the areas under
+them; and whether probabilities are as good as they say. NumPy in, NumPy out.
 
 Scores are float32 or float64 [N, C], a row a query and a column an item. Columns below `first` are never ranked: with
 the default 1 column 0 stands for no item, as in `pdl.vocabulary`. NaN is below every number; numbers too small to be
@@ -156,10 +157,8 @@ def average_precision(scores: Array, labels: Array) -> float:
     scores, positive = _binary(scores, labels, "average_precision")
     if not positive.any():
         return float("nan")
-    order = np.argsort(-scores, kind="stable")
-    scores, found = scores[order], np.cumsum(positive[order])
-    last = np.append(np.flatnonzero(scores[1:] != scores[:-1]), len(scores) - 1)  # of each run of equal scores
-    return float((np.diff(found[last], prepend=0) * (found[last] / (last + 1))).sum() / found[-1])
+    _, ones, called = _thresholds(scores, positive)
+    return float((np.diff(ones, prepend=0) * (ones / called)).sum() / ones[-1])
 
 
 def grouped_auc(
@@ -210,4 +209,94 @@ def log_loss(probabilities: Array, labels: Array, *, eps: float = 1e-15) -> floa
     return float(-np.log(np.clip(right, eps, 1.0)).mean())
 
 
-__all__ = ["Lists", "Ties", "auc", "average_precision", "grouped_auc", "log_loss", "ranks", "top_k", "top_products"]
+def roc_curve(scores: Array, labels: Array, *, drop_intermediate: bool = True) -> tuple[Array, Array, Array]:
+    """Receiver operating characteristic: (false positive rates, true positive rates, thresholds), float64 [P] each.
+
+    Point i is what "1 where score >= thresholds[i]" reaches: the share of the zeros and of the ones that it calls 1.
+    Thresholds fall from infinity (nothing is called 1) to the lowest score. The area below by trapezoids is `auc`.
+    `drop_intermediate` leaves out points on the straight line between their neighbours. Rates of a label that is
+    missing are NaN. scores [N], labels [N] of 0 and 1.
+    """
+    scores, positive = _binary(scores, labels, "roc_curve")
+    thresholds, ones, called = _thresholds(scores, positive)
+    thresholds, ones, zeros = np.append(np.inf, thresholds), np.append(0, ones), np.append(0, called - ones)
+    if drop_intermediate and len(thresholds) > 2:
+        ahead, up = np.diff(zeros), np.diff(ones)
+        corner = ahead[1:] * up[:-1] != ahead[:-1] * up[1:]
+        kept = np.concatenate(([True], corner, [True]))
+        thresholds, ones, zeros = thresholds[kept], ones[kept], zeros[kept]
+    return _share(zeros, zeros[-1]), _share(ones, ones[-1]), thresholds
+
+
+def precision_recall_curve(scores: Array, labels: Array) -> tuple[Array, Array, Array]:
+    """(precision [P + 1], recall [P + 1], thresholds [P]), float64, P different scores.
+
+    Entry i is what "1 where score >= thresholds[i]" reaches: the share of ones among what it calls 1, and the share of
+    the ones that it finds. Thresholds rise and recall falls; the last entry, precision 1 and recall 0, has no
+    threshold. The sum of precision[i] (recall[i] - recall[i + 1]) is `average_precision`. Recall is NaN without a one.
+    scores [N], labels [N] of 0 and 1.
+    """
+    scores, positive = _binary(scores, labels, "precision_recall_curve")
+    thresholds, ones, called = _thresholds(scores, positive)
+    recall = _share(np.append(0, ones), ones[-1] if len(ones) else 0)
+    return np.append(1.0, ones / called)[::-1], recall[::-1], thresholds[::-1]
+
+
+def _thresholds(scores: Array, positive: Array) -> tuple[Array, Array, Array]:
+    """The different scores, descending (float64), and how many ones and how many of all score at least as high."""
+    order = np.argsort(-scores.astype(np.float64), kind="stable")
+    scores, found = scores[order].astype(np.float64), np.cumsum(positive[order])
+    last = np.flatnonzero(np.append(scores[1:] != scores[:-1], True)[: len(scores)])  # of each run of equal scores
+    return scores[last], found[last], last + 1
+
+
+def _share(counts: Array, total: int) -> Array:
+    return counts / total if total else np.full(len(counts), np.nan)
+
+
+@dataclass(frozen=True)
+class CalibrationBins:
+    """Predictions in bins of equal width by their confidence: bin i of B holds those in (i / B, (i + 1) / B], the first
+    one 0 as well.
+
+    counts      predictions in each bin: int64 [B]
+    confidence  their mean confidence, float64 [B], NaN where there are none
+    accuracy    the share of them that is right, float64 [B], NaN where there are none
+    """
+
+    counts: Array
+    confidence: Array
+    accuracy: Array
+
+    @property
+    def expected_calibration_error(self) -> float:
+        """ECE: the mean over all predictions of |accuracy - confidence| of their bin (Guo et al., arXiv 1706.04599,
+        equation 5). NaN without predictions."""
+        filled = self.counts > 0
+        gaps = np.abs(self.accuracy - self.confidence)[filled]
+        return float(np.average(gaps, weights=self.counts[filled])) if filled.any() else float("nan")
+
+
+def calibration_bins(confidences: Array, correct: Array, *, bins: int = 15) -> CalibrationBins:
+    """How often predictions were right, by how sure they were.
+
+    confidences [N]: the probability of each predicted class, in [0, 1] (what rounding adds, up to 1e-5, is taken off).
+    correct [N]: 1 where the prediction was right, 0 where not.
+    """
+    chances, right = _binary(confidences, correct, "calibration_bins")
+    if bins < 1:
+        raise UsageError(f"calibration_bins: bins={bins} must be at least 1")
+    if len(chances) and not (chances.min() >= -1e-5 and chances.max() <= 1 + 1e-5):
+        raise DataError(f"calibration_bins: confidences in [{chances.min()}, {chances.max()}] are outside [0, 1]")
+    chances = np.clip(chances.astype(np.float64), 0.0, 1.0)
+    at = np.clip(np.ceil(chances * bins).astype(np.int64) - 1, 0, bins - 1)
+    counts = np.bincount(at, minlength=bins)
+    sums = (np.bincount(at, weights=values, minlength=bins) for values in (chances, right))
+    confidence, accuracy = (np.divide(s, counts, out=np.full(bins, np.nan), where=counts > 0) for s in sums)
+    return CalibrationBins(counts, confidence, accuracy)
+
+
+__all__ = [
+    "CalibrationBins", "Lists", "Ties", "auc", "average_precision", "calibration_bins", "grouped_auc", "log_loss",
+    "precision_recall_curve", "ranks", "roc_curve", "top_k", "top_products",
+]  # fmt: skip
