@@ -14,13 +14,16 @@ import numpy as np
 import pytest
 
 import pdl
+import pdl_cv.data
 from pdl.config import load
+from pdl.data import Few, Fold
 from pdl.errors import CheckError, ConfigError, DataError, NumericalError, UsageError
 from pdl.hub.pretrained import deferred
-from pdl.train import Hook, Recipe
+from pdl.train import Evaluation, Hook, Recipe
 from pdl.train.assembly import restored
 from pdl.workflow.result import FIELDS, Result
 from pdl_cv import Classification
+from pdl_cv.classification.metrics import Mistake
 
 COLOURS = {"blue": (200, 40, 40), "green": (40, 200, 40), "red": (40, 40, 200)}  # BGR, as OpenCV writes
 
@@ -202,6 +205,24 @@ def test_report_is_one_static_page(run: Path) -> None:
     assert all(address.startswith("data:") for address in page.addresses)
     for part in ("Confusion matrix", "learning rate", "green", "pdl_cv.LeNet", "test/accuracy"):
         assert part in text
+
+
+@pytest.mark.parametrize("part", ["folder", "few", "fold", "digits"])
+def test_mistakes_name_their_files(photos: Path, part: str) -> None:
+    folder = pdl_cv.data.ImageFolder(photos)
+    datasets: dict[str, Any] = {
+        "folder": folder,
+        "few": Few(folder, 30),
+        "fold": Fold([folder], split="train", fold=0, folds=3),
+        "digits": pdl_cv.data.Digits(split="test"),
+    }
+    dataset, task = datasets[part], Classification(classes=folder.classes)
+    index = len(dataset) - 1
+    details = {"confusion": np.eye(3, dtype=int), "mistakes": [Mistake(2.0, index, 2, 0, 0.75)]}
+    sections = task.reporter().sections(Evaluation("test", {}, details, {}, 0.0), dataset)
+    worst = next(each.html for each in sections if each.title == "Worst mistakes")
+    named = f"sample {index}" if part == "digits" else os.path.relpath(str(dataset.path_of(index)), photos)
+    assert f"red taken for blue (75%), {named}<" in worst
 
 
 def test_resumed_after_an_error_equals_unbroken(photos: Path, tmp_path: Path, run: Path) -> None:

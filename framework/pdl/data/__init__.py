@@ -23,6 +23,7 @@ from pdl.data.dataset import (
     TupleDataset,
     as_dataset,
     digest,
+    sample_name,
 )
 from pdl.data.faults import DataFault, Fault, fault
 from pdl.data.folding import Fold
@@ -42,7 +43,7 @@ __all__ = [
     "Dataset", "Fault", "Few", "Fold", "IterableDataset", "Pipeline", "RandomSampler", "Sample", "SampleRandom",
     "Sampler", "SequentialSampler", "StandIn", "Subset", "Transform", "TupleDataset", "WeightedSampler", "as_dataset",
     "cached_arrays", "check", "check_ratios", "collate", "data_root", "digest", "fault", "file_hash", "find",
-    "stable_split", "stratified_split", "to_get", "under_roots",
+    "sample_name", "stable_split", "stratified_split", "to_get", "under_roots",
 ]
 
 

@@ -294,6 +294,21 @@ class ConcatDataset(Dataset):
         return dataset.path_of(local)
 
 
+def sample_name(dataset: Dataset, index: int) -> str:
+    """What people know a sample by: its file, relative to the data set's folder; "sample 17" where samples have no
+    files of their own."""
+    path = dataset.path_of(index)
+    if path is None or path == dataset.path_of(0 if index else len(dataset) - 1):
+        return f"sample {index}"
+    inner: Any = dataset
+    while hasattr(inner, "dataset") and not hasattr(inner, "root"):
+        inner = inner.dataset
+    root = getattr(inner, "root", None)
+    if root is not None and Path(path).is_relative_to(root):
+        return Path(path).relative_to(root).as_posix()
+    return "/".join(Path(path).parts[-2:])
+
+
 def digest(*parts: str | bytes | np.ndarray) -> str:
     """32 hex digits (BLAKE2b) of strings, bytes and arrays, each with its length, so that borders count."""
     h = hashlib.blake2b(digest_size=16)

@@ -210,23 +210,41 @@ class DataLoader:
         finally:  # also when the caller leaves the loop early, or an exception passes
             pool.shutdown(wait=True, cancel_futures=True)
 
+    def samples(self, indices: Sequence[int] | np.ndarray, epoch: int) -> Batch:
+        """The samples of these indices as the loader gives them in this epoch, as one batch, but for transforms of
+        whole batches (MixUp, CutMix). What on_error="skip" leaves out is not in it; its position does not change."""
+        if isinstance(self.dataset, IterableDataset):
+            raise UsageError("DataLoader: a stream has no sample by index")
+        if hasattr(self.dataset, "set_epoch"):
+            self.dataset.set_epoch(epoch)
+        faults: list[Fault] = []
+        with one_opencv_thread():
+            batch = self._transformed(_Job(epoch, np.asarray(indices, np.int64), None, 0, 0), faults)
+        if batch is None:
+            raise DataFault(faults[0]) if faults else UsageError("DataLoader: no indices are given")
+        return batch
+
     def _build(self, job: _Job) -> _Built:
         faults: list[Fault] = []
+        batch = self._transformed(job, faults)
+        if batch is not None:
+            batch = self.pipeline.mix(batch, SampleRandom(self.seed, job.epoch, job.start).fork("batch"))
+        return _Built(batch, faults, job.end)
+
+    def _transformed(self, job: _Job, faults: list[Fault]) -> Batch | None:
+        """The samples of a job, read and transformed; None if none of them can be read."""
         get_batch = getattr(self.dataset, "get_batch", None)
         if get_batch is not None and self.pipeline.stacked and self._stack and len(job.indices):
             whole = self._read_whole(get_batch, job.indices, faults)
             if whole is None:
-                return _Built(None, faults, job.end)
-            batch = self.pipeline.run_stacked(whole, BatchRandom(self.seed, job.epoch, whole["index"]))
-        else:
-            samples = self._read(job, faults)
-            if not samples:
-                return _Built(None, faults, job.end)
-            rngs = BatchRandom(self.seed, job.epoch, [s["index"] for s in samples])
-            done = self.pipeline.run(samples, rngs, stack=self._stack)
-            batch = self.collate(done) if isinstance(done, list) else done
-        rng = SampleRandom(self.seed, job.epoch, job.start).fork("batch")
-        return _Built(self.pipeline.mix(batch, rng), faults, job.end)
+                return None
+            return self.pipeline.run_stacked(whole, BatchRandom(self.seed, job.epoch, whole["index"]))
+        samples = self._read(job, faults)
+        if not samples:
+            return None
+        rngs = BatchRandom(self.seed, job.epoch, [s["index"] for s in samples])
+        done = self.pipeline.run(samples, rngs, stack=self._stack)
+        return self.collate(done) if isinstance(done, list) else done
 
     def _read_whole(self, get_batch: Callable[[Any], Batch], indices: np.ndarray, faults: list[Fault]) -> Batch | None:
         """A batch read at once, None if nothing is left of it. If that fails, its samples are read one by one."""

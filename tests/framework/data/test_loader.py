@@ -110,6 +110,25 @@ def test_augmentation_changes_with_epoch_and_seed() -> None:
     assert (first(0, 0) != first(1, 0)).any()
 
 
+@pytest.mark.parametrize("make", [images, OneByOne])
+def test_samples_are_those_of_the_epoch(make: Any) -> None:
+    loader = DataLoader(make(), batch_size=8, shuffle=True, transforms=MIXED[:-1], seed=3)
+    loader.set_epoch(2)
+    for batch in loader:
+        same([loader.samples(batch["index"], 2)], [batch])
+    assert (loader.epoch, loader.position) == (3, 0)
+    mixing = DataLoader(make(), batch_size=8, shuffle=True, transforms=MIXED, seed=3)
+    assert mixing.samples([4, 1], 0)["label"].tolist() == [0, 1], "labels of samples are not mixed"
+    broken = DataLoader(OneByOne(bad=(4,)), batch_size=8, on_error="skip")
+    assert broken.samples([4, 1], 0)["index"].tolist() == [1]
+    with pytest.raises(DataError, match=r"4\.png.*broken bits"):
+        broken.samples([4], 0)
+    with pytest.raises(UsageError, match="no indices"):
+        broken.samples([], 0)
+    with pytest.raises(UsageError, match="no sample by index"):
+        DataLoader(Stream(), batch_size=8).samples([0], 0)
+
+
 def _loader(kind: str, workers: int) -> DataLoader:
     common: dict[str, Any] = {"transforms": MIXED, "seed": 2, "workers": workers}
     if kind == "stream":

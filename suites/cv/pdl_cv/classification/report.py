@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pdl.data import Dataset
+from pdl.data import Dataset, sample_name
 from pdl.report import Section, class_sections, figure_grid
 from pdl.train import Evaluation, Reporter
 from pdl_cv.classification.metrics import Mistake
@@ -31,9 +31,8 @@ class ClassificationReporter(Reporter):
 
 
 def _figure(mistake: Mistake, dataset: Dataset, classes: Sequence[str]) -> tuple[np.ndarray, str]:
-    caption = (
-        f"{classes[mistake.label]} taken for {classes[mistake.predicted]} ({mistake.p:.0%}), sample {mistake.index}"
-    )
+    name = sample_name(dataset, mistake.index)
+    caption = f"{classes[mistake.label]} taken for {classes[mistake.predicted]} ({mistake.p:.0%}), {name}"
     return small(dataset[mistake.index]["image"]), caption
 
 
