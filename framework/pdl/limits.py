@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import resource
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from pdl.threads import cgroup_folders
 MOST_STEPS = 1 << 16  # of all loops of a run together
 MOST_KEPT = 1 << 33  # bytes of the states that the gradient of a loop keeps
 SMALL = 1 << 20  # bytes that are never over a limit, so that small ops need not ask
+OPENING = 300.0  # seconds that reading and preparing a model may take where nobody says otherwise
 SHARE = 0.75  # of the memory of the machine that one run may take, where nobody says otherwise
 
 
@@ -110,10 +112,16 @@ def check_time() -> None:
     """TimeLimitError where this thread is beyond its deadline."""
     held = _thread.held
     if held is not None and held.deadline is not None and monotonic() > held.deadline:
-        raise TimeLimitError(
-            f"{held.what or 'this run'}: not done after {held.seconds:g} seconds, its time limit; "
-            "give it more (timeout=, --timeout), or fewer or smaller inputs"
-        )
+        assert held.seconds is not None
+        raise TimeLimitError(late(held.what, held.seconds))
+
+
+def late(what: str, seconds: float) -> str:
+    """What is said of `what` beyond its deadline."""
+    return (
+        f"{what or 'this run'}: not done after {seconds:g} seconds, its time limit; "
+        "give it more (timeout=, --timeout), or fewer or smaller inputs"
+    )
 
 
 def take_steps(count: int = 1, kept: int = 0) -> None:
@@ -152,7 +160,7 @@ def _over(held: Limits, what: str, nbytes: int) -> str:
     assert held.nbytes is not None
     return (
         f"{held.what or 'this run'}: {what} {_gib(nbytes)}, more than its limit of {_gib(held.nbytes)}; "
-        "give it fewer or smaller inputs, or more memory (max_memory=, in bytes)"
+        "give it fewer or smaller inputs, or more memory (max_memory=, --max-memory)"
     )
 
 
@@ -166,6 +174,15 @@ def require_seconds(timeout: float | None) -> float | None:
     if timeout is not None and not 0 < timeout < math.inf:
         raise UsageError(f"timeout={timeout} must be above 0 seconds, or None for no limit")
     return timeout
+
+
+def bytes_in(text: str) -> int:
+    """A size as users write it: "512M", "1.5 GiB", "65536"; K, M, G and T are powers of 1024. UsageError for others."""
+    found = re.fullmatch(r"([0-9]{1,18}(?:\.[0-9]{1,9})?) ?(?:([KMGT])(?:i?B)?|B)?", text.strip(), re.IGNORECASE)
+    count = 0 if found is None else int(float(found[1]) * 1024 ** " KMGT".index((found[2] or " ").upper()))
+    if count < 1:
+        raise UsageError(f"{text!r} is no size in bytes; write 512M, 1.5G or 65536")
+    return count
 
 
 @cache

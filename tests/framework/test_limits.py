@@ -17,10 +17,11 @@ from pdl.cli import main
 from pdl.dims import Dim
 from pdl.dtype import float32
 from pdl.errors import DataError, LimitError, MemoryLimitError, StepLimitError, TimeLimitError, UsageError
-from pdl.limits import limited
+from pdl.limits import bytes_in, limited
 from pdl.ops.base import Spec
 from pdl.program import executor, memory, trace
 from pdl.runtime import Session, load, plan
+from pdl.runtime import session as session_module
 from pdl.runtime.predict import predict
 from tests.framework.runtime import made
 from tests.framework.runtime.hostile import BUNDLES
@@ -31,7 +32,7 @@ N = Dim.symbol("n", 3)
 
 @pytest.fixture
 def ticking(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """A clock that goes on by a second whenever it is read; what it showed."""
+    """A clock that goes on by a second whenever it is read; what it showed. Opening a model has no deadline."""
     shown: list[int] = []
 
     def read() -> int:
@@ -39,6 +40,7 @@ def ticking(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return shown[-1]
 
     monkeypatch.setattr(limits, "monotonic", read)
+    monkeypatch.setattr(session_module, "OPENING", 1e9)
     return shown
 
 
@@ -59,9 +61,12 @@ X = {"x": np.ones((2, 4), np.float32)}
 
 # -- time --------------------------------------------------------------------------------------------------------------
 def test_a_run_without_a_limit_reads_no_clock(ticking: list[int]) -> None:
-    session_of(layers).run(X)
-    load(made.good()).run({"image": IMAGE})
-    assert not ticking
+    sessions = [(session_of(layers), X), (load(made.good()), {"image": IMAGE})]  # opening them has a limit
+    for session, given in sessions:
+        session.run(given)
+        ticking.clear()
+        session.run(given)
+        assert not ticking
 
 
 @pytest.mark.usefixtures("ticking")
@@ -167,6 +172,13 @@ def test_ctrl_c_ends_a_run_between_segments(monkeypatch: pytest.MonkeyPatch) -> 
     np.testing.assert_array_equal(session.run(X)["y"], expected)
 
 
+def test_limits_of_commands_are_for_bundles(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "run").mkdir()
+    for words in (["eval", "--timeout", "2"], ["eval", "--max-memory", "1G"], ["predict", "--max-memory", "1G"]):
+        assert main([words[0], str(tmp_path / "run"), *words[1:]]) == UsageError.exit_code
+        assert f"{words[1]} is for bundles" in capsys.readouterr().err
+
+
 # -- memory ------------------------------------------------------------------------------------------------------------
 def test_a_plan_over_the_limit_is_refused_before_it_takes_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     session = load(made.good(), max_memory=64 << 20)
@@ -199,6 +211,27 @@ def test_memory_that_the_machine_lacks_is_told_in_one_line(monkeypatch: pytest.M
     monkeypatch.setattr(session, "engine", lacking)
     with pytest.raises(MemoryLimitError, match="bytes: there is not enough memory for it: Unable to allocate 3 GiB"):
         session.run({"image": IMAGE})
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("65536", 65536), ("3k", 3072), ("512M", 1 << 29), ("1.5 GiB", 3 << 29), ("2TB", 1 << 41), ("7 B", 7)],
+)
+def test_sizes_as_users_write_them(text: str, count: int) -> None:
+    assert bytes_in(text) == count
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "1e9", "M", "12 monkeys", "0.1", "9" * 40, "nan"])
+def test_texts_that_are_no_sizes(text: str) -> None:
+    with pytest.raises(UsageError, match="is no size in bytes; write 512M"):
+        bytes_in(text)
+
+
+def test_commands_take_a_limit_of_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "net.pdl"
+    file.write_bytes(made.whole("conv"))
+    assert main(["bench", str(file), "--batch", "4096", "--max-memory", "1M"]) == MemoryLimitError.exit_code
+    assert "more than its limit of 1 MiB" in capsys.readouterr().err
 
 
 def test_a_limit_of_memory_is_some() -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pdl.cli import style
-from pdl.cli.common import Json, Timeout
+from pdl.cli.common import Json, MaxMemory, Timeout
 from pdl.errors import UsageError
 
 EXAMPLE = "Example:  pdl bench runs/digits/model.pdl --batch 32 --threads 1"
@@ -23,6 +23,7 @@ def command(
     size: Annotated[str, typer.Option("--size", metavar="h=..,w=..", help="Of axes that are not fixed.")] = "",
     precision: Annotated[str, typer.Option("--precision", help="fp32 or bf16.")] = "fp32",
     timeout: Timeout = None,
+    max_memory: MaxMemory = None,
     json: Json = False,
 ) -> None:
     """Measure a bundle on random inputs: latency, throughput, memory, and where the time goes. No pipeline runs."""
@@ -33,7 +34,7 @@ def command(
     wanted, place = sizes(size), located(bundle)
     place = place / FILE if place.is_dir() else place
     found = bench(
-        place, batch=batch, threads=threads, seconds=seconds, sizes=wanted, timeout=timeout,
+        place, batch=batch, threads=threads, seconds=seconds, sizes=wanted, timeout=timeout, max_memory=max_memory,
         precision=precision,  # type: ignore[arg-type]
     )  # fmt: skip
     facts = found.to_dict()

@@ -10,6 +10,7 @@ import typer
 
 from pdl.cli import style
 from pdl.errors import CheckError, UsageError
+from pdl.limits import bytes_in
 
 Recipe = Annotated[
     Path | None,
@@ -35,6 +36,20 @@ Timeout = Annotated[
         "--timeout",
         metavar="SECONDS",
         help="End with an error where opening the model, or a run of it, takes longer.",
+        show_default=False,
+    ),
+]
+Opening = Annotated[
+    float,
+    typer.Option("--timeout", metavar="SECONDS", help="End with an error where reading the file takes longer."),
+]
+MaxMemory = Annotated[
+    int | None,
+    typer.Option(
+        "--max-memory",
+        metavar="SIZE",
+        parser=bytes_in,
+        help="End with an error where a run needs more, such as 512M; by default 3/4 of the machine's memory.",
         show_default=False,
     ),
 ]

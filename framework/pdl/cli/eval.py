@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pdl.cli import common, style
-from pdl.cli.common import Json, Overrides
+from pdl.cli.common import Json, MaxMemory, Overrides, Timeout
 
 EXAMPLE = "Example:  pdl eval runs/digits --split val"
 
@@ -25,13 +25,18 @@ def command(
     baselines: Annotated[
         bool, typer.Option("--baselines/--no-baselines", help="Also measure the simple methods that the task knows.")
     ] = True,
+    timeout: Timeout = None,
+    max_memory: MaxMemory = None,
     json: Json = False,
 ) -> None:
     """Measure a trained run, its bundle, or a pretrained model on a split of its data, or of other data (overrides)."""
     from pdl.workflow import evaluate
     from pdl.workflow.locating import located
 
-    result = evaluate(located(run), split=split, overrides=overrides or [], weights=weights, baselines=baselines)
+    result = evaluate(
+        located(run), split=split, overrides=overrides or [], weights=weights, baselines=baselines,
+        timeout=timeout, max_memory=max_memory,
+    )  # fmt: skip
     if json:
         return style.json(result.to_dict())
     style.pairs(

@@ -9,8 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from pdl.cli import style
-from pdl.cli.common import Json
+from pdl.cli.common import Json, Opening
+from pdl.cli.deadline import ends_within
 from pdl.errors import UsageError
+from pdl.limits import OPENING
 
 EXAMPLE = "Example:  pdl import net.onnx -o net.pdl --size h=224 --size w=224 --labels classes.txt"
 
@@ -30,12 +32,17 @@ def command(
         list[str] | None, typer.Option(metavar="NAME=N", help="Fix a dynamic size; several: h=224,w=224.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write it though ONNX Runtime's results differ.")] = False,
+    timeout: Opening = OPENING,
     json: Json = False,
 ) -> None:
     """Make a bundle of an ONNX model, and compare it with ONNX Runtime where that is installed."""
     from pdl.export.imported import import_model
 
-    facts = import_model(model, out, pipeline=pipeline, labels=labels, sizes=sizes_in(size or []), force=force)
+    fixed = sizes_in(size or [])
+    with ends_within(str(model), timeout):
+        facts = import_model(
+            model, out, pipeline=pipeline, labels=labels, sizes=fixed, force=force, timeout=timeout
+        )
     style.json(facts) if json else style.pairs(_lines(facts))
 
 

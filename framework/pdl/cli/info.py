@@ -8,7 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from pdl.cli import style
-from pdl.cli.common import Json
+from pdl.cli.common import Json, Opening
+from pdl.cli.deadline import ends_within
+from pdl.limits import OPENING
 
 EXAMPLE = "Example:  pdl info        pdl info runs/digits        pdl info model.pdl"
 NO_ARGS_IS_HELP = False
@@ -21,6 +23,7 @@ def command(
             metavar="[RUN|BUNDLE|NAME]", help="A run folder, a bundle, or a name of `pdl models`.", show_default=False
         ),
     ] = None,
+    timeout: Opening = OPENING,
     json: Json = False,
 ) -> None:
     """Versions, processor, threads, suites and folders; or, for a run, a bundle or a pretrained model, what it is and
@@ -35,7 +38,8 @@ def command(
     if path is not None and is_bundle(path):
         from pdl.runtime.info import info
 
-        known = info(path)
+        with ends_within(str(path), timeout):
+            known = info(path, timeout=timeout)
         return style.json(known) if json else style.pairs(_flat(known))
     facts = installation() if path is None else _of_run(path)
     style.json(facts) if json else style.pairs(_flat(facts if run is None else _readable(facts)))

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from pdl.cli import style
-from pdl.cli.common import Json, Timeout
+from pdl.cli.common import Json, MaxMemory, Timeout
 from pdl.errors import DataError, UsageError
 
 EXAMPLE = "Example:  pdl predict runs/digits photo.png --topk 3        pdl predict runs/digits --help"
@@ -50,6 +50,7 @@ def command(
         int | None, typer.Option("--batch-size", min=1, help="Inputs looked at together.", show_default=False)
     ] = None,
     timeout: Timeout = None,
+    max_memory: MaxMemory = None,
     strict: Annotated[bool, typer.Option("--strict", help="End at the first input that cannot be read.")] = False,
     help: Annotated[bool, typer.Option("-h", "--help", help="Show this, and inputs and options of the model.")] = False,
 ) -> None:
@@ -70,7 +71,7 @@ def command(
     from pdl.runtime.predict import pipeline_of
     from pdl.workflow.prediction import open_model, parse_options, predict_words
 
-    predictor = open_model(model, timeout=timeout)
+    predictor = open_model(model, timeout=timeout, max_memory=max_memory)
     pipeline = pipeline_of(predictor)
     if help:
         return style.out(f"{context.get_help()}\n\n{_inputs(model, pipeline)}")

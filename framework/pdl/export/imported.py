@@ -16,6 +16,7 @@ from pdl.dtype import Array
 from pdl.errors import CheckError, ConfigError, DataError, PdlError, UsageError
 from pdl.export.foreign import SECONDS, Ended, Foreign, Refused
 from pdl.files import read_text, write_atomic
+from pdl.limits import OPENING, check_time, limited, require_seconds
 from pdl.onnx.axes import Shape
 from pdl.onnx.importer import Imported, attempts, dynamic, fixed, load_model
 from pdl.onnx.values import dtype_named
@@ -44,6 +45,7 @@ def import_model(
     labels: str | None = None,
     sizes: Mapping[str, int] | None = None,
     force: bool = False,
+    timeout: float = OPENING,
     **facts: Any,
 ) -> dict[str, Any]:
     """Write the bundle of an ONNX model (by default into the same folder); returns facts about it.
@@ -52,16 +54,19 @@ def import_model(
     labels     a file of labels, one a line, or "metadata:KEY" for those that the model carries
     sizes      numbers for dynamic axes, which are then fixed
     force      write it though it differs from ONNX Runtime by more than `TOLERANCE` of an output's spread
+    timeout    seconds that reading the file, preparing its bundle and comparing may take
     facts      what else the bundle says of itself: name, card, licence, metrics, about (see `pdl.runtime.bundle.pack`)
 
-    Raises UsageError for files that are damaged or hold unsupported ops, CheckError where the results differ.
+    Raises UsageError for files that are damaged or hold unsupported ops, CheckError where the results differ,
+    TimeLimitError where it takes too long.
     """
     source = Path(source)
-    model = load_model(source, sizes=sizes)
-    names = labels_in(labels, model)
-    data = packed(model, facts.pop("name", source.stem), steps_in(pipeline, model, names), names, **facts)
-    session = of_bundle(bundle.read(data))
-    checks = compare(source, model, session)
+    with limited(str(source), seconds=require_seconds(timeout)):
+        model = load_model(source, sizes=sizes, timeout=timeout)
+        names = labels_in(labels, model)
+        data = packed(model, facts.pop("name", source.stem), steps_in(pipeline, model, names), names, **facts)
+        session = of_bundle(bundle.read(data), timeout=timeout)
+        checks = compare(source, model, session)
     worst = max((c["relative"] for c in checks), default=0.0)
     if worst > TOLERANCE and not force:
         raise CheckError(
@@ -217,6 +222,7 @@ def _compared(model: Imported, session: Session, other: Foreign, sizes: Mapping[
     try:
         got = session.run(feeds, timeout=SECONDS)
     except PdlError as error:
+        check_time()  # of the whole import
         raise CheckError(f"ONNX Runtime runs the model at {dict(sizes)}, pdl does not: {error}") from error
     pairs = list(zip(got.values(), wanted, strict=True))
     differences = [difference(y, z) for y, z in pairs]

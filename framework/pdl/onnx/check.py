@@ -6,6 +6,7 @@ import heapq
 from collections import Counter
 
 from pdl.errors import UsageError
+from pdl.limits import check_time
 from pdl.onnx.graph import Graph, Node, reads
 from pdl.onnx.registry import TABLE, find
 
@@ -37,6 +38,7 @@ def structure(graph: Graph, around: frozenset[str] = frozenset(), depth: int = 0
     known = set(around) | set(inputs) | graph.initialisers.keys()
     own = set(inputs) | graph.initialisers.keys()
     for node in graph.nodes:
+        check_time()
         faults += [f"{node.label()} reads {name!r}, which nothing has made" for name in node.inputs
                    if name and name not in known]  # fmt: skip
         for inner in node.subgraphs():
@@ -84,6 +86,7 @@ def in_order(nodes: list[Node], known: set[str]) -> list[Node]:
     ready = [i for i, names in waiting.items() if not names]
     placed: list[Node] = []
     while ready:  # a heap: nodes keep the order of the file where they can
+        check_time()
         i = heapq.heappop(ready)
         placed.append(nodes[i])
         for name in filter(None, nodes[i].outputs):

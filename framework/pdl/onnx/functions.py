@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from pdl.errors import UsageError
+from pdl.limits import check_time
 from pdl.onnx.graph import Graph, Node
 
 #: calls inside calls; a function that calls itself would never end
@@ -36,10 +37,11 @@ class _Expander:
             for inner in node.subgraphs():
                 self.graph(inner, depth)
             function = self.library.get((node.domain, node.op))
+            check_time()
+            self.made += 1  # calls, too: functions without nodes may call each other 2^64 times
+            if self.made > MOST_NODES:
+                raise UsageError(f"the functions of the model expand to over {MOST_NODES:,} nodes and calls")
             if function is None:
-                self.made += 1
-                if self.made > MOST_NODES:
-                    raise UsageError(f"the functions of the model expand to over {MOST_NODES:,} nodes")
                 yield node
             else:
                 yield from self.call(node, function, depth + 1)

@@ -73,6 +73,10 @@ class Graph:
     _interpreter: Interpreter | None = field(default=None, init=False, repr=False, compare=False)
 
     # -- looking at it -------------------------------------------------------------------------------------------------
+    def label(self) -> str:
+        """``graph 'body'``, for messages."""
+        return f"graph {self.name!r}"
+
     def walk(self) -> Iterator[Node]:
         """All nodes, those of subgraphs after the node that holds them."""
         for node in self.nodes:
@@ -188,8 +192,8 @@ class _Steps(threading.local):
 
     count = nbytes = 0
 
-    def add(self, node: Node) -> None:
-        """Count a node; refuse to go on for ever, or beyond a deadline."""
+    def add(self, node: Node | Graph) -> None:
+        """Count a node, or a turn of a graph inside; refuse to go on for ever, or beyond a deadline."""
         check_time()
         self.count += 1
         recorder = _Tracing.recorder
@@ -279,6 +283,7 @@ class Frame:
                 recorder._where = outer
 
     def _call(self, graph: Graph, inputs: Sequence[Any]) -> list[Any]:
+        _steps.add(graph)  # a loop whose body has no node would count none
         return Frame(self.interpreter, graph, inputs, self).run()
 
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pdl.dims import Dim
-from pdl.errors import PdlError, TraceError, UsageError
+from pdl.errors import PdlError, TimeLimitError, TraceError, UsageError
+from pdl.limits import OPENING, limited, require_seconds
 from pdl.onnx.axes import Shape, named_axes
 from pdl.onnx.check import require_runnable
 from pdl.onnx.graph import Graph, show_shape
@@ -46,14 +47,19 @@ class Imported:
     notes: list[str] = field(default_factory=list)
 
 
-def load_model(source: str | Path | bytes, *, sizes: Mapping[str, int] | None = None) -> Imported:
+def load_model(
+    source: str | Path | bytes, *, sizes: Mapping[str, int] | None = None, timeout: float = OPENING
+) -> Imported:
     """Read an ONNX model, check that pdl has all its ops, and trace it.
 
-    sizes   for dynamic axes, by the names that `Imported.shapes` shows: these become fixed
+    sizes     for dynamic axes, by the names that `Imported.shapes` shows: these become fixed
+    timeout   seconds that all of it may take
 
-    Raises UsageError for damaged files, and for unsupported ops: all of them, each with its node.
+    Raises UsageError for damaged files, and for unsupported ops: all of them, each with its node; TimeLimitError, at
+    the next node, where a file takes longer to read and trace than it may.
     """
-    return of_model(read(source), sizes)
+    with limited("the given bytes" if isinstance(source, bytes) else str(source), seconds=require_seconds(timeout)):
+        return of_model(read(source), sizes)
 
 
 def of_model(model: Model, sizes: Mapping[str, int] | None = None) -> Imported:
@@ -94,7 +100,7 @@ def _trace(made: Imported) -> None:
     for examples in attempts(batch, lengths):
         try:
             made.program = trace(made.graph, shapes_at(made.shapes, examples, symbolic=True))
-        except TraceError:
+        except (TraceError, TimeLimitError):
             raise
         except PdlError as error:
             problems.append(error)
@@ -166,12 +172,14 @@ def _verdict(made: Imported, sizes: Mapping[str, int]) -> str | None:
     assert made.program is not None
     try:
         fresh = trace(made.graph, shapes_at(made.shapes, sizes))
-    except NeedsValue:
+    except (NeedsValue, TimeLimitError):
         raise
     except PdlError:
         return None
     try:
         return difference(specialise(made.program, sizes), fresh)
+    except TimeLimitError:
+        raise
     except PdlError as error:
         return str(error)
 

@@ -17,6 +17,7 @@ import numpy as np
 from pdl.dtype import Array
 from pdl.errors import UsageError
 from pdl.files import read_bytes
+from pdl.limits import check_time
 from pdl.onnx.check import DEEPEST, in_order, structure
 from pdl.onnx.functions import expand
 from pdl.onnx.graph import Graph, Node, Port
@@ -112,6 +113,7 @@ def _opsets(entries: Iterable[Any]) -> dict[str, int]:
 
 def order(graph: Graph, around: set[str]) -> None:
     """Bring the nodes of a graph and of all inside into an order in which they can run."""
+    check_time()
     known = around | {p.name for p in graph.inputs} | graph.initialisers.keys()
     graph.nodes = in_order(graph.nodes, known)
     for node in graph.nodes:
@@ -125,6 +127,7 @@ def prune(graph: Graph) -> None:
     wanted = {p.name for p in graph.outputs}
     kept = []
     for node in reversed(graph.nodes):
+        check_time()
         if wanted.intersection(node.outputs):
             for inner in node.subgraphs():
                 prune(inner)
@@ -164,6 +167,7 @@ class _Reader:
         return Graph(_name(proto.name), inputs, outputs, nodes)
 
     def node(self, proto: Any, opsets: dict[str, int]) -> Node:
+        check_time()
         domain = _domain(proto.domain)
         op, name = _name(proto.op_type), _name(proto.name)
         attributes = {_name(a.name): self.attribute(a, opsets, f"{op} {name!r}") for a in proto.attribute}

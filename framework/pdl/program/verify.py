@@ -7,6 +7,7 @@ from functools import partial
 from typing import NoReturn
 
 from pdl.errors import UsageError
+from pdl.limits import check_time
 from pdl.ops.base import Op, Spec
 from pdl.program.ir import Node, Program, Value, show_op, show_spec
 
@@ -26,6 +27,7 @@ def verify(program: Program, after: str = "tracing") -> Program:
         if value.tensor is not None and value.spec != (value.tensor.shape, value.tensor.dtype):
             wrong(f"captured {value!r} holds {show_spec(Spec(value.tensor.shape, value.tensor.dtype))}")
     for node in program.nodes:
+        check_time()
         _check_node(node, known, wrong)
         known.update(node.outputs)
     for output in program.outputs:

@@ -68,16 +68,18 @@ def bench(
     sizes: Mapping[str, int] | None = None,
     precision: Precision = "fp32",
     timeout: float | None = None,
+    max_memory: int | None = None,
 ) -> Bench:
     """Run a bundle on random inputs for so long, then a few runs op by op.
 
-    sizes     of the symbolic axes, such as {"h": 224, "w": 224}; by default those of the example it was traced with
-    timeout   seconds that opening it may take, and each run; TimeLimitError after that
+    sizes       of the symbolic axes, such as {"h": 224, "w": 224}; by default those of the example it was traced with
+    timeout     seconds that opening it may take, and each run; TimeLimitError after that
+    max_memory  bytes that a run may take; MemoryLimitError where it needs more
     """
     if batch < 1 or not seconds > 0:
         raise UsageError(f"batch={batch} must be at least 1 and seconds={seconds} above 0")
     begin = time.perf_counter()
-    session = load(bundle, threads=threads, precision=precision, timeout=timeout)
+    session = load(bundle, threads=threads, precision=precision, timeout=timeout, max_memory=max_memory)
     loaded = time.perf_counter() - begin
     inputs = random_inputs(session, batch, dict(sizes or {}))
     first = _timed(session, inputs)

@@ -7,7 +7,8 @@ from typing import Any
 
 from pdl.dims import Dim
 from pdl.dtype import ALL, Array
-from pdl.errors import PdlError, listed
+from pdl.errors import LimitError, PdlError, listed
+from pdl.limits import check_time
 from pdl.ops.attributes import from_json, kinds
 from pdl.ops.base import OPS, Op, find_op
 from pdl.program import Program, verify
@@ -44,6 +45,8 @@ def program_of(data: dict[str, Any], weights: Mapping[str, Array], source: str) 
     }
     try:
         program = verify(Program.from_dict(data, tensors.__getitem__), "reading it")
+    except LimitError:
+        raise
     except PdlError as error:
         raise fault(source, _WHERE, str(error)) from None
     except Exception as error:  # whatever an op's infer meets in attributes that nobody would write
@@ -66,6 +69,7 @@ def _check_program(data: dict[str, Any], source: str, where: str) -> None:
             check(len(value["name"] or "") <= MAX_NAME, source, f"{where}: {part}", "a name that is too long")
             _check_spec([value["shape"], value["dtype"]], source, f"{where}: {part}")
     for number, node in enumerate(data["nodes"]):
+        check_time()
         _check_node(node, data["sizes"], source, f"{where}: node {number}")
     _check_refs(data["outputs"], source, f"{where}: outputs")
     check(None not in data["outputs"], source, f"{where}: outputs", "an output that is nothing")

@@ -10,15 +10,18 @@ from typing import Any
 from pdl import packages
 from pdl.dtype import Array
 from pdl.errors import listed
+from pdl.limits import OPENING, limited, require_seconds
 from pdl.runtime.bundle import Bundle, read
 from pdl.runtime.pipeline import describe
 from pdl.runtime.session import Port, of_bundle, ports
 
 
-def info(path: str | Path) -> dict[str, Any]:
-    """What a bundle is, as plain values. Its program is checked, and nothing of it runs."""
-    bundle = read(path)
-    inputs, outputs = _ports(bundle)
+def info(path: str | Path, *, timeout: float = OPENING) -> dict[str, Any]:
+    """What a bundle is, as plain values. Its program is checked, and nothing of it runs. TimeLimitError where that
+    takes longer than `timeout` seconds."""
+    with limited(os.fspath(path), seconds=require_seconds(timeout)):
+        bundle = read(path)
+        inputs, outputs = _ports(bundle, timeout)
     meta, stored = bundle.meta, bundle.program
     steps = {when: {name: describe(each) for name, each in bundle.pipeline[when].items()} for when in ("pre", "post")}
     labels = bundle.labels
@@ -46,10 +49,10 @@ def info(path: str | Path) -> dict[str, Any]:
     return {**facts, "trained": trained} if trained else facts
 
 
-def _ports(bundle: Bundle) -> tuple[Sequence[Port], Sequence[Port]]:
+def _ports(bundle: Bundle, timeout: float) -> tuple[Sequence[Port], Sequence[Port]]:
     if bundle.kind == "program":
         return ports(bundle.build(), bundle.program["inputs"], bundle.program["outputs"])
-    session = of_bundle(bundle, pipeline=None)
+    session = of_bundle(bundle, pipeline=None, timeout=timeout)
     return session.inputs, session.outputs
 
 

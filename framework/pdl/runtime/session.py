@@ -14,7 +14,7 @@ from pdl import names
 from pdl.dtype import Array, DType
 from pdl.errors import DataError, DtypeError, LimitError, MemoryLimitError, PdlError, ShapeError, UsageError
 from pdl.kernels import runtime
-from pdl.limits import MOST_STEPS, Limits, default_memory, enter, leave, limited, require_seconds
+from pdl.limits import MOST_STEPS, OPENING, Limits, default_memory, enter, leave, limited, require_seconds
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -197,7 +197,8 @@ def load(
     memory       bytes that plans for input shapes used earlier may keep; by default 256 MiB
     max_memory   bytes that a run may take, without weights; by default three quarters of this machine's memory. Threads
                  that run at the same time take as much each
-    timeout      seconds that preparing its program may take, and each run; by default as long as it takes
+    timeout      seconds that preparing its program may take, and each run; by default 5 minutes
+                 (`pdl.limits.OPENING`), and runs as long as they take
 
     Raises DataError where the file is damaged or no bundle, PackageError where it needs a step of a distribution that
     is not installed, TimeLimitError and MemoryLimitError where its program is over a limit.
@@ -266,8 +267,9 @@ def _prepared(
 ) -> Made:
     """What `engine` makes, within the limits of the session that it is for."""
     what = name if bundle is None else bundle.source
+    seconds = OPENING if timeout is None else require_seconds(timeout)
     with (
-        limited(what, nbytes=_most_memory(max_memory), steps=MOST_STEPS, seconds=require_seconds(timeout)),
+        limited(what, nbytes=_most_memory(max_memory), steps=MOST_STEPS, seconds=seconds),
         _faults(bundle, PdlError),
     ):
         return engine()

@@ -20,6 +20,7 @@ from pdl.train.loop import evaluate as evaluate_split
 from pdl.train.recipe import Recipe
 from pdl.train.task import SPLITS, Task
 from pdl.workflow.baselines import measured_anew
+from pdl.workflow.locating import require_bundle
 from pdl.workflow.result import Result, identity
 from pdl.workflow.run import Run
 
@@ -31,16 +32,21 @@ def evaluate(
     overrides: Sequence[str] = (),
     weights: str | None = None,
     baselines: bool = False,
+    timeout: float | None = None,
+    max_memory: int | None = None,
 ) -> Result:
     """Measure a run, or a bundle, on a split of its data, or of other data (overrides=["data.test.root=..."]).
 
     `weights` of a run is "best" or "last"; by default what its own test used. With `baselines` those of the task are
-    measured on the same data; where the run's own test did that already, its numbers are taken.
+    measured on the same data; where the run's own test did that already, its numbers are taken. `timeout` is in
+    seconds, for preparing a bundle and for each run of it, `max_memory` in bytes, for each run of a bundle.
     """
     if is_bundle(run):
         if weights is not None:
             raise UsageError(f"{run}: a bundle holds one set of weights; leave out --weights")
-        return evaluate_bundle(run, split=split, overrides=overrides, baselines=baselines)
+        held = {"timeout": timeout, "max_memory": max_memory}
+        return evaluate_bundle(run, split=split, overrides=overrides, baselines=baselines, **held)
+    require_bundle(run, timeout=timeout, max_memory=max_memory)
     folder = Run.open(run)
     recipe = folder.recipe(overrides)
     check_split(recipe, split, run)
@@ -67,19 +73,20 @@ def _known_baselines(folder: Run, split: str) -> dict[str, dict[str, float]]:
 
 
 def evaluate_bundle(
-    path: str | Path, *, split: str = "test", overrides: Sequence[str] = (), baselines: bool = False
+    path: str | Path, *, split: str = "test", overrides: Sequence[str] = (), baselines: bool = False, **limits: Any
 ) -> Result:
     """Measure a bundle on a split of its recipe's data, or of other data (overrides=["data.test.root=..."]).
 
     The bundle itself runs, so what is measured is what is deployed: stored in half the bytes, or quantised, if it is.
-    With `baselines` those of its task are measured, too. UsageError for a bundle without a recipe (an imported one).
+    With `baselines` those of its task are measured, too. `limits` are `timeout` and `max_memory` of `pdl.runtime.load`.
+    UsageError for a bundle without a recipe (an imported one).
     """
     bundle = read(path)
     recipe = recipe_of(bundle, overrides)
     check_split(recipe, split, bundle.source)
     task: Task = recipe.task.build()
     task.vocabularies.update(bundle.vocabularies)
-    model = Deployed(of_bundle(bundle))
+    model = Deployed(of_bundle(bundle, **limits))
     seed = recipe.settings.seed
     with random.fork_seed(seed):
         datasets = recipe.data.datasets((split,))

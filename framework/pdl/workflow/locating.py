@@ -29,6 +29,13 @@ def located(word: str) -> Path:
     return bundle_of(path if path.is_file() else word)
 
 
+def require_bundle(model: object, **limits: object) -> None:
+    """UsageError where limits are given for a run folder, whose net is trained code of this machine."""
+    given = " and ".join(f"--{name.replace('_', '-')}" for name, value in limits.items() if value is not None)
+    if given:
+        raise UsageError(f"{model} is a run folder, and {given} is for bundles: give {Path(str(model)) / 'model.pdl'}")
+
+
 def _means_a_path(word: str, path: Path) -> bool:
     """Whether a word that is no file here cannot be a name: it has the form of a path, or begins with a folder."""
     looks = path.is_absolute() or word.startswith((".", "~")) or word.count("/") > 1 or path.suffix in (".pdl", ".onnx")

@@ -18,13 +18,17 @@ from pdl.runtime.predict import predict as predict_each
 from pdl.runtime.session import load
 from pdl.runtime.steps import InputStep
 from pdl.workflow.addresses import fetched, is_address
+from pdl.workflow.locating import require_bundle
 
 
-def open_model(model: str | Path, *, weights: str | None = None, timeout: float | None = None) -> Predictor:
+def open_model(
+    model: str | Path, *, weights: str | None = None, timeout: float | None = None, max_memory: int | None = None
+) -> Predictor:
     """What answers for a run folder, a bundle, or a name of the hub, which is fetched when it is first used.
 
-    weights   of a run: "best" or "last"; by default those its own test used
-    timeout   seconds that preparing a bundle may take, and each run of it
+    weights      of a run: "best" or "last"; by default those its own test used
+    timeout      seconds that preparing a bundle may take, and each run of it
+    max_memory   bytes that a run of a bundle may take
 
     A bundle runs in pdl's runtime, without any training code. UsageError, with suggestions, for what is none of these.
     """
@@ -32,18 +36,20 @@ def open_model(model: str | Path, *, weights: str | None = None, timeout: float 
     if path.is_dir():
         from pdl.workflow.run import Run
 
+        require_bundle(model, max_memory=max_memory)
         run = Run.open(path).opened(weights)
         return run.task.deployer(run.recipe).predictor(run.model.eval())
     if weights is not None:
         raise UsageError(f"{model}: a bundle holds one set of weights, so there is nothing to choose from")
     if is_bundle(path) and path.is_file():
-        return load(path, timeout=timeout)
+        return load(path, timeout=timeout, max_memory=max_memory)
     from pdl.export.from_hub import open_system
     from pdl.hub.systems import system
     from pdl.workflow.locating import located
 
     known = None if path.exists() else system(model)
-    return load(located(str(model)), timeout=timeout) if known is None else open_system(known, timeout=timeout)
+    held = {"timeout": timeout, "max_memory": max_memory}
+    return load(located(str(model)), **held) if known is None else open_system(known, **held)  # type: ignore[arg-type]
 
 
 def predict(

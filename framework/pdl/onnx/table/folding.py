@@ -11,6 +11,7 @@ import numpy as np
 from pdl import ops
 from pdl.dtype import Array
 from pdl.errors import IndexRangeError, ShapeError, UsageError
+from pdl.limits import check_time
 from pdl.onnx.eager import computed, in_single, rounded, to_single
 from pdl.onnx.layouts import each, padding, pairs
 from pdl.onnx.registry import Context, NeedsValue, onnx_op
@@ -36,6 +37,7 @@ def _col2im(
     parts = x.reshape(len(x), -1, *block, *count)
     made = np.zeros((len(x), parts.shape[1], *whole), x.dtype)
     for place in itertools.product(*map(range, block)):
+        check_time()
         key = [slice(p * d, p * d + s * n, s) for p, d, s, n in zip(place, dilation, stride, count, strict=True)]
         made[(slice(None), slice(None), *key)] += parts[(slice(None), slice(None), *place)]
     return made[(slice(None), slice(None), *(slice(a, a + n) for (a, _), n in zip(pad, image, strict=True)))]
@@ -108,6 +110,7 @@ def _deform_conv(
     columns = np.empty((n, c, taps, *out))
     share = c // offset_group
     for tap, (i, j) in enumerate(itertools.product(range(kernel[0]), range(kernel[1]))):
+        check_time()
         row = np.arange(out[0])[:, None] * stride[0] - pad[0][0] + i * dilation[0] + moves[:, :, tap, 0]
         column = np.arange(out[1]) * stride[1] - pad[1][0] + j * dilation[1] + moves[:, :, tap, 1]
         for g in range(offset_group):

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pdl.errors import UsageError
+from pdl.limits import check_time
 from pdl.onnx.registry import Context, NeedsValue, onnx_op
 from pdl.onnx.values import is_known, tensor
 from pdl.tensor import Tensor, set_grad_enabled
@@ -56,6 +57,7 @@ def _between(graph: Graph, node: Node, names: Sequence[str], y: str) -> Graph:
 
     wanted, kept = {y} - set(names), []
     for other in reversed(graph.nodes):
+        check_time()
         if wanted.intersection(other.outputs):
             if other.op not in ON_TAPE or other.domain:
                 raise UsageError(f"{node.label()}: the gradient of {other.label()} is not supported")

@@ -9,6 +9,7 @@ import numpy as np
 
 from pdl.dtype import Array
 from pdl.errors import ShapeError, UsageError
+from pdl.limits import check_time
 from pdl.onnx.eager import computed
 from pdl.onnx.registry import Context, onnx_op
 
@@ -33,6 +34,7 @@ def _linear_attention(
     group, scale = q_num_heads // kv_num_heads, scale or 1 / math.sqrt(q.shape[-1])
     out = np.empty((*q.shape[:3], v.shape[-1]), np.float32)
     for t in range(q.shape[1]):
+        check_time()
         if growth is not None:
             state = state * growth[:, t, :, :, None]
         written = v[:, t]

@@ -10,6 +10,7 @@ import numpy as np
 
 from pdl.dtype import Array
 from pdl.errors import IndexRangeError, ShapeError, UsageError
+from pdl.limits import check_time
 from pdl.onnx.eager import computed, rounded, scalar, to_single
 from pdl.onnx.registry import Context, onnx_op
 from pdl.onnx.table.resize import cubic
@@ -131,6 +132,7 @@ def _roi_align(
     wide = to_single(x)
     made = np.zeros((len(rois), x.shape[1], *out), wide.dtype)
     for n, (roi, image) in enumerate(zip(rois.astype(np.float64), batch.tolist(), strict=True)):
+        check_time()
         ends = roi * scale - (0.5 if half else 0)
         picked = [
             _region(ends[1 - a], ends[3 - a], out[a], ratio, x.shape[2 + a], at_least_one=not half) for a in (0, 1)
@@ -201,6 +203,7 @@ def _kept(boxes: Array, scores: Array, limit: int, overlap: float, lowest: float
     for i in order:
         if len(kept) >= limit:
             break
+        check_time()
         others = boxes[kept]
         low, high = np.maximum(others[:, :2], boxes[i, :2]), np.minimum(others[:, 2:], boxes[i, 2:])
         shared = np.prod(np.maximum(high - low, 0), axis=1)
