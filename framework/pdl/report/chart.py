@@ -3,109 +3,131 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
-COLOURS = ("#3366cc", "#dc7f18", "#2c9c5a", "#b5386e", "#7b52ab", "#8a6d3b")
+import numpy as np
+
+from pdl.report.axes import LEFT, LETTER, LINE, RIGHT, WIDTH, Column, Frame, hover, nearest, thinned
+
+COLOURS = ("#3b6fd4", "#dc7f18", "#2c9c5a", "#c2437b", "#8a63c0", "#a07c42")
 DASHES = ("", ' stroke-dasharray="6 3"', ' stroke-dasharray="2 3"')  # of further curves than there are colours
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 520, 260, 56, 20, 14, 34
-MARK, LINE, LETTER = 16, 16, 5.6  # of the legend: the marks, its lines, and what a letter takes
+GUIDE = 'stroke="#888" stroke-dasharray="4 4"'
+MARK = 16  # of the legend
+COLUMNS, VALUES = 80, 320  # that the pointer finds: a column takes 250 bytes, and a value 100
 
 Points = Sequence[tuple[float, float]]
 
 
-def line_chart(series: Mapping[str, Points], *, x_label: str = "", log: bool = False) -> str:
-    """An SVG of curves [(x, y), ...] by name, with axes and a legend; points that are not finite are left out. `log`:
-    logarithmic y."""
-    shown = {name: [p for p in points if _drawable(p, log)] for name, points in series.items()}
-    shown = {name: points for name, points in shown.items() if points}
-    if not shown:
+def line_chart(
+    series: Mapping[str, Points],
+    *,
+    x_label: str = "",
+    y_label: str = "",
+    log: bool = False,
+    guides: Mapping[str, Points] | None = None,
+    unit: bool = False,
+) -> str:
+    """An SVG of curves [(x, y), ...] by name, with axes, a legend, and the values of all curves under the pointer;
+    points that are not finite are left out. Where all x are whole numbers, so are the ticks.
+
+    log     logarithmic y
+    guides  curves to compare with, dashed and grey, of which the pointer says nothing
+    unit    both axes are [0, 1] and equally long, and between two points the pointer finds what is drawn
+    """
+    curves = [_Curve(name, *_look(k), points) for k, (name, points) in enumerate(_drawable(series, log).items())]
+    if not curves:
         return "<p>no points</p>"
-    transform = math.log10 if log else float
-    xs = [x for points in shown.values() for x, _ in points]
-    ys = [transform(y) for points in shown.values() for _, y in points]
-    x_axis, y_axis = _Axis(min(xs), max(xs), LEFT, WIDTH - RIGHT), _Axis(min(ys), max(ys), HEIGHT - BOTTOM, TOP)
-    places, height = _legend_places(list(shown), x_label)
-    parts = [*_grid(x_axis, y_axis, log), _caption(x_label)]
-    for number, (name, points) in enumerate(shown.items()):
-        colour, dash = COLOURS[number % len(COLOURS)], DASHES[number // len(COLOURS) % len(DASHES)]
-        path = " ".join(f"{x_axis(x):.1f},{y_axis(transform(y)):.1f}" for x, y in _thin(points))
-        title = f"<title>{escape(name)}</title>"
-        drawn = f'fill="none" stroke="{colour}" stroke-width="1.6"{dash}'
-        parts.append(f'<polyline points="{path}" {drawn}>{title}</polyline>')
-        if len(points) == 1:
-            x, _, y = path.partition(",")
-            parts.append(f'<circle cx="{x}" cy="{y}" r="3" fill="{colour}"/>')
-        parts.append(_legend(name, *places[number], f'stroke="{colour}" stroke-width="3"{dash}'))
-    return f'<svg viewBox="0 0 {WIDTH} {height}" role="img" xmlns="http://www.w3.org/2000/svg">{"".join(parts)}</svg>'
+    frame = _frame(curves, x_label, y_label, log, unit)
+    beside = [_Curve(name, GUIDE, "#888", points) for name, points in _drawable(guides or {}, log).items()]
+    places, height = _legend_places([each.name for each in (*curves, *beside)], x_label, frame.height)
+    parts = [part for each in (*beside, *curves) for part in each.drawn(frame)]
+    parts += [_legend(each, *place) for each, place in zip((*curves, *beside), places, strict=True)]
+    return frame.svg([*parts, hover(frame, _columns(frame, curves, unit))], height=height)
 
 
-class _Axis:
-    """Maps [low, high] to pixels, with room where the two coincide."""
+class _Curve:
+    """A curve with its look."""
 
-    def __init__(self, low: float, high: float, start: float, end: float) -> None:
-        room = 0.0 if high > low else abs(low) * 0.1 or 1.0
-        self.low, self.high, self.start, self.end = low - room, high + room, start, end
+    def __init__(self, name: str, look: str, colour: str, points: Points) -> None:
+        self.name, self.look, self.colour = name, look, colour
+        self.x, self.y = (np.array(each, np.float64) for each in zip(*points, strict=True))
 
-    def __call__(self, value: float) -> float:
-        return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
+    def drawn(self, frame: Frame) -> Iterator[str]:
+        """The line, and a dot where it is one point."""
+        x, y = frame.x(self.x), frame.y(np.log10(self.y) if frame.log else self.y)
+        kept = thinned(x, y)
+        path = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x[kept], y[kept], strict=True))
+        yield f'<polyline points="{path}" fill="none" {self.look} stroke-width="1.6"/>'
+        if len(kept) == 1:
+            yield f'<circle cx="{x[0]:.1f}" cy="{y[0]:.1f}" r="3" fill="{self.colour}"/>'
 
-    def ticks(self, about: int = 5) -> list[tuple[float, str]]:
-        """Round numbers inside the range, multiples of 1, 2 or 5 times a power of ten, and how they are written: with
-        as many digits as tell them apart."""
-        raw = (self.high - self.low) / about
-        power = 10.0 ** math.floor(math.log10(raw))
-        step = next(power * m for m in (1, 2, 5, 10) if power * m >= raw * 0.999)
-        first = math.ceil(self.low / step - 1e-9)
-        values = [k * step for k in range(first, math.floor(self.high / step + 1e-9) + 1)]
-        largest = max((abs(value) for value in values), default=0.0)
-        digits = 1 + math.floor(math.log10(largest)) - math.floor(math.log10(step)) if largest else 1
-        return [(value, f"{value:.{max(4, digits)}g}") for value in values]
-
-
-def _grid(x_axis: _Axis, y_axis: _Axis, log: bool) -> list[str]:
-    lines, ticks = [], y_axis.ticks()
-    whole = [tick for tick in ticks if abs(tick[0] - round(tick[0])) < 1e-9]
-    for y, said in whole if log and len(whole) > 1 else ticks:  # powers of ten, where there are several
-        at, text = y_axis(y), f"{10**y:.4g}" if log else said
-        lines.append(f'<line x1="{LEFT}" y1="{at:.1f}" x2="{WIDTH - RIGHT}" y2="{at:.1f}" class="grid"/>')
-        lines.append(f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{text}</text>')
-    lines += [
-        f'<text x="{x_axis(x):.1f}" y="{HEIGHT - BOTTOM + 15}" text-anchor="middle">{said}</text>'
-        for x, said in x_axis.ticks(8)
-    ]
-    return lines
+    def value(self, x: float, reach: float) -> str:
+        """The y of the point nearest to x, if that is at most `reach` away."""
+        place = int(np.argmin(np.abs(self.x - x)))
+        return f"{self.y[place]:.4g}" if abs(self.x[place] - x) <= reach else ""
 
 
-def _caption(text: str) -> str:
-    return f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 4}" text-anchor="end">{escape(text)}</text>'
+def _frame(curves: Sequence[_Curve], x_label: str, y_label: str, log: bool, unit: bool) -> Frame:
+    if unit:
+        return Frame.of((0.0, 1.0), (0.0, 1.0), x_label=x_label, y_label=y_label, square=True)
+    x, y = np.concatenate([each.x for each in curves]), np.concatenate([each.y for each in curves])
+    y = np.log10(y) if log else y
+    spans = [(float(each.min()), float(each.max())) for each in (x, y)]
+    return Frame.of(*spans, x_label=x_label, y_label=y_label, log=log, whole=bool((x == np.round(x)).all()))
 
 
-def _legend_places(names: Sequence[str], x_label: str) -> tuple[list[tuple[int, int]], int]:
+def _columns(frame: Frame, curves: Sequence[_Curve], between: bool) -> list[Column]:
+    """What the pointer finds at the x of points, or of as many of them as there is room for. A curve without a point
+    there has no value, but where `between` says that the line is as good as its points."""
+    most = max(12, min(COLUMNS, VALUES // len(curves)))
+    every = np.unique(np.concatenate([each.x for each in curves]))
+    even = np.linspace(frame.x.low, frame.x.high, most)
+    chosen = even if between else every if len(every) <= most else np.unique(every[nearest(every, even)])
+    reach = 0.0 if len(chosen) == len(every) or between else (frame.x.high - frame.x.low) / most / 2
+    pixels = frame.x(chosen)
+    edges = np.concatenate(([LEFT], (pixels[1:] + pixels[:-1]) / 2, [WIDTH - RIGHT]))
+    found = []
+    for k, x in enumerate(chosen.tolist()):
+        texts = [f"{np.interp(x, each.x, each.y):.4g}" if between else each.value(x, reach) for each in curves]
+        values = [(f"{each.name} {text}", each.colour) for each, text in zip(curves, texts, strict=True) if text]
+        said = f"{x:.0f}" if frame.x.whole else f"{x:.4g}"
+        found.append(Column(edges[k], edges[k + 1], pixels[k], f"{frame.x_label} {said}".strip(), values))
+    return found
+
+
+def _look(number: int) -> tuple[str, str]:
+    """How a curve is drawn, and its colour."""
+    colour, dash = COLOURS[number % len(COLOURS)], DASHES[number // len(COLOURS) % len(DASHES)]
+    return f'stroke="{colour}"{dash}', colour
+
+
+def _legend_places(names: Sequence[str], x_label: str, height: int) -> tuple[list[tuple[int, int]], int]:
     """Where the names of the curves stand, in as many lines as they need, and how high the chart is with them."""
-    places, x, y = [], LEFT + 8, HEIGHT - 11
+    places, x, y = [], LEFT, height - 11
     end = WIDTH - RIGHT - round(LETTER * len(x_label)) - 8  # of the first line, which the label of the axis shares
     for name in names:
-        width = max(MARK + 4 + round(LETTER * len(name)) + 12, 80)
-        if x + width > end and x > LEFT + 8:
-            x, y, end = LEFT + 8, y + LINE, WIDTH
+        width = max(MARK + 4 + round(LETTER * len(name)) + 12, 60)
+        if x + width > end and (x > LEFT or y == height - 11):
+            x, y, end = LEFT if LEFT + width <= WIDTH else 4, y + LINE, WIDTH
         places.append((x, y))
         x += width
     return places, y + 11
 
 
-def _legend(name: str, x: int, y: int, drawn: str) -> str:
-    mark = f'<line x1="{x}" y1="{y}" x2="{x + MARK}" y2="{y}" {drawn}/>'
-    return f'{mark}<text x="{x + MARK + 4}" y="{y + 4}">{escape(name)}</text>'
+def _legend(curve: _Curve, x: int, y: int) -> str:
+    mark = f'<line x1="{x}" y1="{y}" x2="{x + MARK}" y2="{y}" stroke-width="3" {curve.look}/>'
+    return f'{mark}<text x="{x + MARK + 4}" y="{y + 4}">{escape(curve.name)}</text>'
 
 
-def _drawable(point: tuple[float, float], log: bool) -> bool:
-    return all(v is not None and math.isfinite(v) for v in point) and (not log or point[1] > 0)
+def _drawable(series: Mapping[str, Points], log: bool) -> dict[str, Points]:
+    """Finite points only, and curves that have some."""
+    found = {
+        name: [(x, y) for x, y in points if _finite(x) and _finite(y) and (not log or y > 0)]
+        for name, points in series.items()
+    }
+    return {name: points for name, points in found.items() if points}
 
 
-def _thin(points: Points, most: int = 600) -> Points:
-    """At most about `most` points, the last among them."""
-    if len(points) <= most:
-        return points
-    stride = -(-len(points) // most)
-    return [*points[:-1:stride], points[-1]]
+def _finite(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import struct
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -15,44 +17,106 @@ import numpy as np
 from pdl.dtype import Array
 
 _STYLE = """
-:root { color-scheme: light dark; --line: #8884; --soft: #8881; }
-body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; border-bottom: 1px solid var(--line); }
+:root { color-scheme: light dark; --line: #8884; --soft: #8881; --good: light-dark(#1d7a45, #5ec98d);
+--bad: light-dark(#b03a2e, #f0897d); }
+body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 76rem; padding: 0 1rem; }
+h1 { font-size: 1.5rem; margin: 0 0 .6rem; } h2 { font-size: 1.15rem; margin: 2.2rem 0 .6rem;
+border-bottom: 1px solid var(--line); }
 table { border-collapse: collapse; margin: .6rem 0; } td, th { padding: .18rem .6rem; text-align: left;
-vertical-align: top; } tr:nth-child(even) td { background: var(--soft); } td.n, th.n { text-align: right;
-font-variant-numeric: tabular-nums; } .charts, .grid { display: flex; flex-wrap: wrap; gap: 1rem; } .charts svg {
-width: 32rem; max-width: 100%; } svg text { font-size: 11px; fill: currentColor; } svg .grid { stroke: var(--line); }
+vertical-align: top; overflow-wrap: anywhere; } tr:nth-child(even) td { background: var(--soft); }
+td.n, th.n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
+section, .beside { min-width: 0; overflow-x: auto; }
+.beside, .charts, .grid { display: flex; flex-wrap: wrap; gap: 1rem; } .beside { gap: 0 1.5rem; }
+.beside > section { flex: none; max-width: 100%; }
+.charts svg { width: 32rem; max-width: 100%; } .charts svg.chart { width: 23rem; }
+svg text { font-size: 11px; fill: currentColor; } svg .grid { stroke: var(--line); }
+svg .at:hover > g { visibility: visible; } svg .at > g { pointer-events: none; }
+svg .box { fill: Canvas; stroke: #888; rx: 3px; }
 figure { margin: 0; text-align: center; font-size: .8rem; width: 9rem; }
-figure.wide { width: auto; }
+figure.wide { width: auto; max-width: 100%; } figure.wide > figcaption { max-width: 32rem; margin: auto; }
+figure.wide > svg.chart + figcaption { max-width: 23rem; }
 figure img { width: 8rem; height: 8rem; object-fit: contain; image-rendering: pixelated; background: var(--soft); }
-table.heat td, table.heat th { padding: .1rem .3rem; font-size: .75rem; } .scroll { overflow-x: auto; }
-pre { background: var(--soft); padding: .8rem; overflow-x: auto; font-size: .85rem; }
+table.heat td, table.heat th { padding: .1rem .3rem; font-size: .75rem; overflow-wrap: normal; }
+.scroll { overflow-x: auto; } summary { cursor: pointer; }
+pre { background: var(--soft); padding: .8rem; overflow-x: auto; font-size: .85rem; margin: .6rem 0; }
+.head { display: flex; flex-wrap: wrap; gap: 1rem 3rem; align-items: start; }
+.head .score b { display: block; font-size: 2.8rem; line-height: 1.1; font-variant-numeric: tabular-nums; }
+.good { color: var(--good); } .bad { color: var(--bad); } .head .score p { margin: .2rem 0; }
+dl { display: grid; grid-template-columns: max-content auto; gap: .1rem 1rem; margin: 0; } dd { margin: 0;
+overflow-wrap: anywhere; } dt { opacity: .7; }
+.command { display: flex; gap: .6rem; align-items: center; }
+.command pre { flex: 0 1 auto; min-width: 0; margin: .3rem 0; }
 """
+# Adds a button to every command, which needs a script; without one the command is text, as it is with one.
+_SCRIPT = """
+for (const place of document.querySelectorAll(".command")) {
+  const button = document.createElement("button"), text = place.querySelector("code");
+  button.textContent = "copy";
+  button.onclick = async () => {
+    getSelection().selectAllChildren(text);
+    try { await navigator.clipboard.writeText(text.textContent); button.textContent = "copied"; }
+    catch { button.textContent = document.execCommand("copy") ? "copied" : "selected"; }
+  };
+  place.append(button);
+}
+"""
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and the HTML below it (text from outside goes through `escape` first)."""
+    """A heading and the HTML below it (text from outside goes through `escape` first). Sections that are `narrow` stand
+    beside each other where they follow each other and the page is wide enough."""
 
     title: str
     html: str
+    narrow: bool = False
 
 
-def document(title: str, sections: Iterable[Section]) -> str:
-    """A whole page that needs nothing else."""
-    body = "".join(f"<section><h2>{escape(s.title)}</h2>{s.html}</section>\n" for s in sections)
+def document(title: str, sections: Iterable[Section], *, lead: str = "") -> str:
+    """A whole page that needs nothing else: a policy in it forbids the browser to load anything and to run scripts, but
+    for the one that copies commands, where there are some. `lead`: HTML between the title and the first section."""
+    body = lead
+    for narrow, group in groupby(sections, key=lambda each: each.narrow):
+        made = "".join(f"<section><h2>{escape(s.title)}</h2>{s.html}</section>\n" for s in group)
+        body += f'<div class="beside">{made}</div>\n' if narrow else made
+    policy, script = _POLICY, ""
+    if '<div class="command">' in body:
+        digest = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
+        policy, script = f"{_POLICY}; script-src 'sha256-{digest}'", f"<script>{_SCRIPT}</script>"
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width">'
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head>\n"
-        f"<body><h1>{escape(title)}</h1>\n{body}</body></html>\n"
+        f"<body><h1>{escape(title)}</h1>\n{body}{script}</body></html>\n"
     )
 
 
-def table(rows: Iterable[Sequence[Any]], *, head: Sequence[str] = ()) -> str:
-    """Rows of values; floats with four significant places, numbers to the right."""
+def table(rows: Iterable[Sequence[Any]], *, head: Sequence[str] = (), fold: int | None = None) -> str:
+    """Rows of values; floats with four significant places, numbers to the right. Of more than `fold` rows (and two)
+    those after the first `fold` are shown on request."""
+    rows = list(rows)
+    if fold is not None and len(rows) > fold + 2:
+        rest = table(rows[fold:], head=head)
+        return f"{table(rows[:fold], head=head)}<details><summary>{len(rows) - fold} more</summary>{rest}</details>"
     top = "<tr>" + "".join(f"<th>{escape(name)}</th>" for name in head) + "</tr>" if head else ""
     return f"<table>{top}" + "".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows) + "</table>"
+
+
+def figure(chart: str, caption: str) -> str:
+    """A chart (HTML) with text below it; several of them stand in an element of class "charts"."""
+    return f'<figure class="wide">{chart}<figcaption>{escape(caption)}</figcaption></figure>'
+
+
+def command(text: str) -> str:
+    """A command to type, with a button that copies it."""
+    return f'<div class="command"><pre><code>{escape(text)}</code></pre></div>'
+
+
+def facts(rows: Iterable[tuple[str, str]]) -> str:
+    """Names and texts as a list."""
+    return "<dl>" + "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in rows) + "</dl>"
 
 
 def _cell(value: Any) -> str:

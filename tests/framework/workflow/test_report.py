@@ -37,7 +37,7 @@ def test_charts_are_svg(points: list[tuple[float, float]]) -> None:
     line = next(root.iter("{http://www.w3.org/2000/svg}polyline"))
     pairs = [tuple(map(float, p.split(","))) for p in line.attrib["points"].split()]
     assert 1 <= len(pairs) <= 610
-    assert all(0 <= x <= 520 and 0 <= y <= 260 for x, y in pairs)
+    assert all(0 <= x <= 368 and 0 <= y <= 230 for x, y in pairs)
 
 
 def test_chart_without_points() -> None:
