@@ -15,7 +15,7 @@ from pdl.config.named import shipped
 from pdl.errors import DataError
 from pdl.hub.public import public_sets
 from pdl.train.recipe import Recipe, faults
-from pdl.workflow import selftest
+from pdl.workflow import preview, selftest
 from pdl_cv.data import FashionMNIST
 
 ROOT = Path(__file__).parents[1]
@@ -64,6 +64,27 @@ def test_a_recipe_is_short_and_accepted(name: str) -> None:
     task = recipe["task"]["_target_"]
     assert task in QUICK, "a task without a recipe in the quick self-tests"
     assert (name in QUICK[task]) == (name in quick())
+
+
+#: a recipe of each suite that every run previews
+PREVIEWED = ("cv/digits_lenet", "graph/esol_gin", "quantum/maxcut_qaoa", "rec/ml100k_bpr")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[] if name in PREVIEWED else [pytest.mark.slow]) for name in RECIPES],
+)
+def test_a_recipe_is_previewed(name: str, tmp_path: Path) -> None:
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name])
+    try:
+        cut = selftest.cut_down(RECIPES[name], (), tmp_path / "data")
+    except selftest.Skipped as reason:
+        pytest.skip(str(reason))
+    found = preview(cut.config, samples=2, versions=2)
+    assert len(found.sections) > 1
+    assert all("<td>" in each.html for each in found.sections)
+    assert "<tr" in found.page()
 
 
 def quick() -> set[str]:

@@ -17,6 +17,7 @@ COMMANDS = {
     "runs": "List runs, choose and sort them.",
     "compare": "Compare runs: settings, metrics, curves.",
     "lr-find": "Find a learning rate: a few steps with one that rises.",
+    "preview": "Write a page of samples as training will see them, augmented.",
     "sweep": "Train a recipe over lists of values, seeds or folds; one table.",
     "leaderboard": "Train several recipes over several seeds, or compare runs; one table.",
     "package": "Make a wheel of a trained model; installed with pip, it is used by name.",

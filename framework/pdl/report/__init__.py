@@ -14,6 +14,7 @@ from pdl.report.page import (
     figure,
     figure_grid,
     heat_table,
+    image_table,
     picture,
     png,
     table,
@@ -22,5 +23,6 @@ from pdl.report.plots import bar_chart, scatter_chart
 
 __all__ = [
     "Card", "Section", "bar_chart", "class_sections", "command", "curve_sections", "document", "escape", "facts",
-    "figure", "figure_grid", "heat_table", "line_chart", "number_sections", "picture", "png", "scatter_chart", "table",
+    "figure", "figure_grid", "heat_table", "image_table", "line_chart", "number_sections", "picture", "png",
+    "scatter_chart", "table",
 ]  # fmt: skip

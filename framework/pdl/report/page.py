@@ -36,6 +36,8 @@ figure { margin: 0; text-align: center; font-size: .8rem; width: 9rem; }
 figure.wide { width: auto; max-width: 100%; } figure.wide > figcaption { max-width: 32rem; margin: auto; }
 figure.wide > svg.chart + figcaption { max-width: 23rem; }
 figure img { width: 8rem; height: 8rem; object-fit: contain; image-rendering: pixelated; background: var(--soft); }
+table.images td { padding: .15rem; background: none; } table.images td + td { border-left: 1px solid var(--line); }
+table.images figure { width: 7rem; overflow-wrap: anywhere; } table.images img { width: 6.6rem; height: 6.6rem; }
 table.heat td, table.heat th { padding: .1rem .3rem; font-size: .75rem; overflow-wrap: normal; }
 .scroll { overflow-x: auto; } summary { cursor: pointer; }
 pre { background: var(--soft); padding: .8rem; overflow-x: auto; font-size: .85rem; margin: .6rem 0; }
@@ -145,10 +147,19 @@ def _heat_cell(count: int, share: float, diagonal: bool) -> str:
 
 def figure_grid(figures: Iterable[tuple[Array, str]]) -> str:
     """Pictures uint8 [H, W, 1 or 3] with captions."""
-    each = (
-        f"<figure>{picture(image)}<figcaption>{escape(caption)}</figcaption></figure>" for image, caption in figures
-    )
-    return f'<div class="grid">{"".join(each)}</div>'
+    return f'<div class="grid">{"".join(_image_figure(*each) for each in figures)}</div>'
+
+
+def image_table(rows: Iterable[Sequence[tuple[Array, str] | None]], *, head: Sequence[str]) -> str:
+    """Rows of images uint8 [H, W, 1 or 3] with captions under named columns; None leaves a cell empty."""
+    top = "".join(f"<th>{escape(name)}</th>" for name in head)
+    cells = ("".join(f"<td>{'' if cell is None else _image_figure(*cell)}</td>" for cell in row) for row in rows)
+    body = "".join(f"<tr>{row}</tr>" for row in cells)
+    return f'<table class="images"><tr>{top}</tr>{body}</table>'
+
+
+def _image_figure(image: Array, caption: str) -> str:
+    return f"<figure>{picture(image)}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
 def picture(image: Array) -> str:

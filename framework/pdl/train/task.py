@@ -20,6 +20,7 @@ from pdl.hints import part
 from pdl.tensor import Tensor
 from pdl.train.metrics import Metric
 from pdl.train.parts import Deployer, Reporter, SmokeTest
+from pdl.train.previewing import Previewer
 from pdl.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -153,6 +154,10 @@ class Task:
     def reporter(self) -> Reporter:
         """Who writes what report.html says beyond result and curves."""
         return Reporter(self)
+
+    def previewer(self, recipe: Recipe) -> Previewer:
+        """Who shows its samples (`pdl preview`)."""
+        return Previewer(self, recipe)
 
     def smoke_test(self, recipe: Recipe) -> SmokeTest:
         """How `pdl selftest` cuts this recipe down. The loss must still fall."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pdl.workflow.new_recipe import init
     from pdl.workflow.packaging import package
     from pdl.workflow.prediction import predict
+    from pdl.workflow.previewing import preview
     from pdl.workflow.rate_test import lr_find
     from pdl.workflow.result import Result
     from pdl.workflow.run import Run
@@ -35,7 +36,7 @@ _LAZY = {
     "Model": "model", "Result": "result", "Run": "run", "compare": "comparing", "compress": "compression",
     "evaluate": "evaluation", "export": "exporting", "info": "run_info", "init": "new_recipe",
     "leaderboard": "leaderboards", "lr_find": "rate_test", "package": "packaging", "predict": "prediction",
-    "profile": "training", "runs": "listing", "sweep": "sweeps", "train": "training",
+    "preview": "previewing", "profile": "training", "runs": "listing", "sweep": "sweeps", "train": "training",
 }  # fmt: skip
 
 
@@ -47,5 +48,5 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "Model", "Result", "Run", "compare", "compress", "evaluate", "export", "info", "init", "leaderboard", "lr_find",
-    "package", "predict", "profile", "runs", "sweep", "train",
+    "package", "predict", "preview", "profile", "runs", "sweep", "train",
 ]  # fmt: skip

@@ -61,6 +61,10 @@ class Normalize(ImageBatchTransform):
         mean, std = list(self.mean), list(self.std)  # type: ignore[arg-type]
         return [{"step": "normalize", "mean": mean, "std": std}]
 
+    def undo(self, images: np.ndarray) -> np.ndarray:
+        """x / 255 of images float [..., C] that this transform has made."""
+        return np.asarray(images * np.array(self.std, np.float32) + np.array(self.mean, np.float32))
+
     @cached_property
     def _table(self) -> np.ndarray:
         """[1, 256, C]: the result for each byte and channel."""
@@ -82,3 +86,21 @@ class Normalize(ImageBatchTransform):
             return np.asarray(cv2.LUT(rows, table)).reshape(images.shape)
         mean, std = np.array(self.mean, np.float32), np.array(self.std, np.float32)
         return (images.astype(np.float32) - mean) / std
+
+
+def displayed(image: np.ndarray, transforms: Sequence[Any]) -> np.ndarray:
+    """An image as these transforms leave it, made uint8 [H, W, 1 or 3] for people: Normalize and ToFloat are undone.
+
+    Floats that neither of them made are stretched from their minimum to their maximum; of images with two channels, or
+    more than three, the first one is shown.
+    """
+    image = image if image.shape[-1] in (1, 3) else image[..., :1]
+    if image.dtype == np.uint8:
+        return np.ascontiguousarray(image)
+    scaled = [t for t in transforms if isinstance(t, Normalize | ToFloat)]
+    for transform in reversed(scaled):
+        image = transform.undo(image) if isinstance(transform, Normalize) else image
+    if not scaled:
+        low, high = float(image.min(initial=np.inf)), float(image.max(initial=-np.inf))
+        image = (image - low) / ((high - low) or 1.0)
+    return np.ascontiguousarray(np.clip(np.rint(image * 255), 0, 255).astype(np.uint8))

@@ -19,6 +19,7 @@ from pdl.train.task import first_samples
 from pdl_cv.classification.baselines import baselines
 from pdl_cv.classification.deploy import ClassificationDeployer
 from pdl_cv.classification.metrics import Mistakes
+from pdl_cv.classification.preview import ClassificationPreviewer
 from pdl_cv.classification.report import ClassificationReporter
 from pdl_cv.models.blocks import Auxiliary
 
@@ -152,6 +153,9 @@ class Classification(Task):
     # -- what a task hands over ----------------------------------------------------------------------------------------
     def deployer(self, recipe: Recipe) -> ClassificationDeployer:
         return ClassificationDeployer(self, recipe)
+
+    def previewer(self, recipe: Recipe) -> ClassificationPreviewer:
+        return ClassificationPreviewer(self, recipe)
 
     def reporter(self) -> ClassificationReporter:
         return ClassificationReporter(self)
