@@ -22,6 +22,7 @@ class Deployment:
     what its bundle would hold, so both say the same by construction.
 
     module     the function that is traced, in evaluation mode
+    net        the net that is trained, where `module` is a function around it whose outputs the task's metrics take
     inputs     name -> shape and dtype of each of its arguments; sizes that may change are `pdl.dims.Dim` symbols
     outputs    names of what it returns
     pre, post  steps of `pdl.runtime.steps`, as plain values, for one input and for outputs: {"image": [{"step": ...}]}
@@ -53,6 +54,7 @@ class Deployment:
     vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
     constants: Mapping[str, Any] = field(default_factory=dict)
     memory: Mapping[str, Any] = field(default_factory=dict)
+    net: Module | None = None
 
     @cached_property
     def pipeline(self) -> Pipeline | None:

@@ -24,8 +24,8 @@ def measure(
 
 
 def require_same_net(deployment: Deployment, model: Module) -> None:
-    """UsageError where the deployed outputs are not those that the metrics take."""
-    if deployment.module is not model:
+    """UsageError where the deployed outputs may not be those that the metrics take."""
+    if model not in (deployment.module, deployment.net):
         raise UsageError(
             "the task deploys another module than the net it trains: its metrics cannot be measured on the bundle"
         )

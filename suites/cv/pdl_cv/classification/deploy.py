@@ -21,6 +21,7 @@ from pdl.ops.base import Spec
 from pdl.report import Card, png
 from pdl.train import Deployer
 from pdl.train.task import first_samples
+from pdl_cv.classification.views import with_views
 
 if TYPE_CHECKING:
     from pdl_cv.classification.task import Classification
@@ -44,7 +45,8 @@ class ClassificationDeployer(Deployer):
         if not hasattr(model, "image_size"):  # of nets that are built for one size
             height, width = Dim.symbol("h", height), Dim.symbol("w", width)
         return Deployment(
-            module=model,
+            module=with_views(model, task.tta),
+            net=model,
             inputs={"image": Spec((Dim.symbol("n", 3), height, width, first.shape[2]), as_dtype(first.dtype))},
             outputs=("logits",),
             pre={"image": [{"step": "image", "mode": mode}, *deployed_steps(transforms)]},
@@ -52,22 +54,27 @@ class ClassificationDeployer(Deployer):
             samples=samples,
             prepare=prepare,
             labels=task.classes,
-            about={**self.recipe.identity(), "parameters": _count(model)},
+            about={**self.recipe.identity(), "parameters": _count(model), **self._views()},
         )
 
     def card(self, model: Module) -> Card:
         classes = self.task.classes
         named = listed(classes, 20)
+        views = ", ".join(self.task.tta)
+        crop = f"the mean of the probabilities of an image and of its views ({views})" if views else "single crop"
         return Card(
             title=f"{type(model).__name__}, {len(classes)} classes",
             summary=f"An image classifier ({self.recipe.model.target}, {_count(model):,} parameters). "
             f"Classes: {named}.",
-            protocol="One pass over each split, single crop, in float32.",
+            protocol=f"One pass over each split, {crop}, in float32.",
             use="    session = pdl.runtime.load('model.pdl')\n"
             "    session(image)          # uint8 [H, W, 3] RGB, a path, or the bytes of a file\n\n"
             "or `pdl predict model.pdl photo.jpg`.",
             data=self.learned_from,
         )
+
+    def _views(self) -> dict[str, str]:
+        return {"tta": ", ".join(self.task.tta)} if self.task.tta else {}
 
     def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
         """An image of the test data, as a file."""

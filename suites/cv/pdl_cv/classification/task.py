@@ -21,6 +21,7 @@ from pdl_cv.classification.deploy import ClassificationDeployer
 from pdl_cv.classification.metrics import Mistakes
 from pdl_cv.classification.preview import ClassificationPreviewer
 from pdl_cv.classification.report import ClassificationReporter
+from pdl_cv.classification.views import View, check_views, with_views
 from pdl_cv.models.blocks import Auxiliary
 
 
@@ -31,6 +32,9 @@ class Classification(Task):
     mode             "rgb" or "gray": how `pdl predict` reads pictures; by default as many channels as the data set's
     label_smoothing  share of the target that is spread evenly over all classes (Szegedy et al., arXiv 1512.00567); in
                      training only
+    tta              test-time augmentation: views of each image whose probabilities are averaged with its own, in
+                     evaluation, in answers and in bundles, never in training steps (Krizhevsky et al., NIPS 2012,
+                     section 4.1). Each view costs as much as the image
     mistakes         how many of the worst mistakes the report shows
 
     The losses of a net's auxiliary classifiers (`pdl_cv.models.blocks.Auxiliary`) are added in training. Samples are
@@ -46,18 +50,20 @@ class Classification(Task):
         classes: Sequence[str] | None = None,
         mode: Literal["rgb", "gray"] | None = None,
         label_smoothing: Annotated[float, Range(0, below=1)] = 0.0,
+        tta: Sequence[View] = (),
         mistakes: Annotated[int, Range(0)] = 24,
     ) -> None:
         self.classes = list(classes or ())
         self.mode = mode
         self.label_smoothing, self.mistakes = label_smoothing, mistakes
+        self.tta = check_views(tta)
 
     # -- training ------------------------------------------------------------------------------------------------------
     def step(self, model: Module, batch: Any) -> Loss:
         return self._loss(model, batch, self.label_smoothing)
 
     def evaluate(self, model: Module, batch: Any) -> Loss:
-        return self._loss(model, batch, 0.0)
+        return self._loss(with_views(model, self.tta), batch, 0.0)
 
     def _loss(self, model: Module, batch: Any, smoothing: float) -> Loss:
         labels = batch["label"]
