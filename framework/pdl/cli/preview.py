@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -36,7 +37,9 @@ def command(
     loaded = recipe(config, overrides)
     found = preview(loaded, split=split, samples=samples, versions=versions, seed=seed)
     write_atomic(out, found.page())
-    facts = {**found.facts, "page": str(out), "next": f"pdl train -c {config}"}
+    settings = [*(overrides or ()), *([] if seed is None else [f"train.seed={seed}"])]
+    then = shlex.join(["pdl", "train", "-c", str(config), *settings])
+    facts = {**found.facts, "page": str(out), "next": then}
     if json:
         return style.json(facts)
     style.pairs(facts.items())

@@ -109,7 +109,8 @@ def described(batch: Any, count: int, name: str = "") -> Iterator[tuple[str, str
     elif isinstance(batch, list | tuple):
         yield name, "list", str([len(batch)]), "", _joined([str(each) for each in batch[:count]], len(batch))[:TEXT]
     elif batch is not None:
-        yield name, type(batch).__name__, "", "", _value(batch)[:TEXT]
+        silent = type(batch).__repr__ is object.__repr__  # which says no more than an address
+        yield name, type(batch).__name__, "", "", "" if silent else _value(batch)[:TEXT]
 
 
 def _range(array: Array) -> str:

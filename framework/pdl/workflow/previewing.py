@@ -16,6 +16,7 @@ from pdl.train.previewing import Look
 from pdl.train.recipe import Recipe
 from pdl.train.task import Task
 from pdl.workflow.evaluation import check_split
+from pdl.workflow.run import CONFIG
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,9 @@ def preview(
             datasets = recipe.data.datasets((split,))
             task.prepare(recipe, datasets)
         sections = previewer.sections(datasets[split], look)
-    return Preview(f"{recipe.name}: data.{split}", _facts(recipe, datasets[split], look), sections)
+    path = recipe.config.path
+    name = path.parent.name if path is not None and path.name == CONFIG else recipe.name
+    return Preview(f"{name}: data.{split}", _facts(recipe, datasets[split], look), sections)
 
 
 def _facts(recipe: Recipe, dataset: Any, look: Look) -> dict[str, Any]:

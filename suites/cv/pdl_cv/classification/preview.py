@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 BATCHES = 2  # whole batches that are shown of a training that mixes images
 MIXED = 16  # images of each
-UNDONE = "Normalize and ToFloat are undone. Epoch by epoch, a training with this seed sees what is shown."
+UNDONE = "Normalize and ToFloat are undone."
+SEEN = "Epoch by epoch, a training with this seed sees what is shown."
 SHARE = 0.005  # of a class in a mixed label, from which on it is named
 
 Cell = tuple[np.ndarray, str] | None
@@ -41,7 +42,8 @@ class ClassificationPreviewer(Previewer):
         columns = [*seen, _shown(evaluation, rows, 0)]
         head = ["original", *(f"epoch {epoch}" for epoch in range(len(seen))), "evaluation"]
         lines = [[self._original(dataset, row), *(each[row] for each in columns)] for row in sorted(columns[-1])]
-        samples = Section("Samples", f"<p>{UNDONE}</p>{image_table(lines, head=head)}")
+        said = f"{UNDONE} {SEEN}" if look.training else UNDONE
+        samples = Section("Samples", f"<p>{said}</p>{image_table(lines, head=head)}")
         mixed = [] if training is None else self._mixed(training)
         return [samples, *mixed, Section("Transforms", table(_names(training, evaluation), head=("", "in this order")))]
 
