@@ -11,6 +11,7 @@ below 1 MB.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import subprocess
 import tempfile
@@ -29,7 +30,7 @@ MARGIN = 16
 
 @dataclass(frozen=True)
 class Picture:
-    """Sections of the report of a recipe, by their headings; `top`: the title, too."""
+    """Sections of the report of a recipe, by their headings; `top`: the title and what stands below it, too."""
 
     recipe: str
     sections: tuple[str, ...]
@@ -38,7 +39,7 @@ class Picture:
 
 
 PICTURES = {
-    "digits": Picture("cv/digits_lenet", ("Result", "Baselines", "Curves"), 1130, top=True),
+    "digits": Picture("cv/digits_lenet", ("Curves", "Result", "Baselines"), 1200, top=True),
     "confusion": Picture("cv/digits_lenet", ("Confusion matrix", "Worst mistakes")),
     "cora": Picture("graph/cora_gcn", ("Nodes in the plane (test)",)),
     "circles": Picture("quantum/circles_classifier", ("The plane", "Circuit")),
@@ -58,13 +59,17 @@ def train(recipe: str, runs: Path) -> Path:
 def excerpt(report: str, picture: Picture) -> str:
     """The report with only some of its sections."""
     head, _, body = report.partition("<body>")
+    head = re.sub(
+        r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", head
+    )  # it names the script of the whole page
     found = dict(re.findall(r"(?s)<section><h2>(.*?)</h2>(.*?)</section>", body))
     missing = set(picture.sections) - found.keys()
     if missing:
         raise SystemExit(f"{picture.recipe}: no section {', '.join(missing)}; there are {', '.join(found)}")
-    title = re.findall(r"(?s)<h1>.*?</h1>", body)[0] if picture.top else ""
-    sections = [f"<section><h2>{name}</h2>{found[name]}</section>" for name in picture.sections]
-    return f"{head}<body style='margin: 16px'>{title}{''.join(sections)}</body></html>"
+    lead = re.split(r'<section>|<div class="beside">', body)[0] if picture.top else ""
+    made = "".join(f"<section><h2>{name}</h2>{found[name]}</section>" for name in picture.sections)
+    sections = f'<div class="beside">{made}</div>'
+    return f"{head}<body style='margin: 16px; max-width: none'>{lead}{sections}</body></html>"
 
 
 def photograph(html: str, picture: Picture, browser: str) -> np.ndarray:
@@ -99,8 +104,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", choices=[*PICTURES, []], help="pictures; all by default")
     parser.add_argument("--browser", default="chromium")
-    parser.add_argument("--runs", type=Path, default=ROOT / "runs/gallery", help="runs are kept here")
+    parser.add_argument("--runs", type=Path, default=Path("runs/gallery"), help="runs are kept here")
     given = parser.parse_args()
+    os.chdir(ROOT)  # so that commands in the pictures name no folder of this machine
     folder = ROOT / "docs/gallery"
     folder.mkdir(exist_ok=True)
     for name in given.names or PICTURES:

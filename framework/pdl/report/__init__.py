@@ -1,5 +1,5 @@
-"""Reports: one static HTML file, with charts as SVG and embedded images. It requests nothing; its
-only script, which copies commands, is named by its hash in a policy that forbids all others."""
+"""Reports: one static HTML file, with charts as SVG and embedded images. It requests nothing; its only script, which
+copies commands, is named by its hash in a policy that forbids all others."""
 
 from pdl.report.card import Card
 from pdl.report.chart import line_chart
@@ -7,12 +7,14 @@ from pdl.report.classes import class_sections
 from pdl.report.curves import curve_sections, number_sections
 from pdl.report.page import (
     Section,
+    charts,
     command,
     document,
     escape,
     facts,
     figure,
     figure_grid,
+    folded,
     heat_table,
     image_table,
     picture,
@@ -22,7 +24,7 @@ from pdl.report.page import (
 from pdl.report.plots import bar_chart, scatter_chart
 
 __all__ = [
-    "Card", "Section", "bar_chart", "class_sections", "command", "curve_sections", "document", "escape", "facts",
-    "figure", "figure_grid", "heat_table", "image_table", "line_chart", "number_sections", "picture", "png",
-    "scatter_chart", "table",
+    "Card", "Section", "bar_chart", "charts", "class_sections", "command", "curve_sections", "document", "escape",
+    "facts", "figure", "figure_grid", "folded", "heat_table", "image_table", "line_chart", "number_sections", "picture",
+    "png", "scatter_chart", "table",
 ]  # fmt: skip

@@ -11,7 +11,7 @@ from pdl.dtype import Array
 from pdl.errors import DataError, ShapeError
 from pdl.ranking import auc, average_precision, calibration_bins, precision_recall_curve, roc_curve
 from pdl.report.chart import Points, line_chart
-from pdl.report.page import Section, figure
+from pdl.report.page import Section, charts, figure
 from pdl.report.plots import DRAWN, bar_chart, scatter_chart
 
 WEAKEST = 10  # classes whose curves are drawn
@@ -52,8 +52,8 @@ def number_sections(predictions: Array, targets: Array, name: str, split: str) -
     left_out = len(targets) - len(errors)
     note = f"<p>{left_out:,} samples whose prediction or target is not finite are left out.</p>" if left_out else ""
     scatter = scatter_chart(targets, predictions, x_label=f"true {name}", y_label=f"predicted {name}")
-    charts = figure(scatter, f"predicted against true{few}") + figure(*_error_bars(errors))
-    return [Section(f"Predictions and errors ({split})", f'<div class="charts">{charts}</div>{note}')]
+    figures = [figure(scatter, f"predicted against true{few}"), figure(*_error_bars(errors))]
+    return [Section(f"Predictions and errors ({split})", charts(figures) + note)]
 
 
 def _checked(probabilities: Array, labels: Array, count: int) -> tuple[Array, Array]:

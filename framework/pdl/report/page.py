@@ -23,7 +23,7 @@ body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 76re
 h1 { font-size: 1.5rem; margin: 0 0 .6rem; } h2 { font-size: 1.15rem; margin: 2.2rem 0 .6rem;
 border-bottom: 1px solid var(--line); }
 table { border-collapse: collapse; margin: .6rem 0; } td, th { padding: .18rem .6rem; text-align: left;
-vertical-align: top; overflow-wrap: anywhere; } tr:nth-child(even) td { background: var(--soft); }
+vertical-align: top; overflow-wrap: break-word; } tr:nth-child(even) td { background: var(--soft); }
 td.n, th.n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
 section, .beside { min-width: 0; overflow-x: auto; }
 .beside, .charts, .grid { display: flex; flex-wrap: wrap; gap: 1rem; } .beside { gap: 0 1.5rem; }
@@ -38,10 +38,11 @@ figure.wide > svg.chart + figcaption { max-width: 23rem; }
 figure img { width: 8rem; height: 8rem; object-fit: contain; image-rendering: pixelated; background: var(--soft); }
 table.images td { padding: .15rem; background: none; } table.images td + td { border-left: 1px solid var(--line); }
 table.images figure { width: 7rem; overflow-wrap: anywhere; } table.images img { width: 6.6rem; height: 6.6rem; }
-table.heat td, table.heat th { padding: .1rem .3rem; font-size: .75rem; overflow-wrap: normal; }
+table.heat td, table.heat th { padding: .1rem .3rem; font-size: .75rem; }
 .scroll { overflow-x: auto; } summary { cursor: pointer; }
 pre { background: var(--soft); padding: .8rem; overflow-x: auto; font-size: .85rem; margin: .6rem 0; }
-.head { display: flex; flex-wrap: wrap; gap: 1rem 3rem; align-items: start; }
+.head { display: grid; gap: 1rem 3rem; margin-bottom: .6rem; }
+@media (min-width: 50rem) { .head { grid-template-columns: minmax(15rem, 2fr) 5fr; align-items: start; } }
 .head .score b { display: block; font-size: 2.8rem; line-height: 1.1; font-variant-numeric: tabular-nums; }
 .good { color: var(--good); } .bad { color: var(--bad); } .head .score p { margin: .2rem 0; }
 dl { display: grid; grid-template-columns: max-content auto; gap: .1rem 1rem; margin: 0; } dd { margin: 0;
@@ -100,14 +101,28 @@ def table(rows: Iterable[Sequence[Any]], *, head: Sequence[str] = (), fold: int 
     those after the first `fold` are shown on request."""
     rows = list(rows)
     if fold is not None and len(rows) > fold + 2:
-        rest = table(rows[fold:], head=head)
-        return f"{table(rows[:fold], head=head)}<details><summary>{len(rows) - fold} more</summary>{rest}</details>"
-    top = "<tr>" + "".join(f"<th>{escape(name)}</th>" for name in head) + "</tr>" if head else ""
+        return table(rows[:fold], head=head) + folded(f"{len(rows) - fold} more", table(rows[fold:], head=head))
+    numbers = {k for row in rows for k, value in enumerate(row) if isinstance(value, int | float)}
+    cells = (f'<th class="n">{escape(name)}</th>' if k in numbers else f"<th>{escape(name)}</th>"
+             for k, name in enumerate(head))  # fmt: skip
+    top = f"<tr>{''.join(cells)}</tr>" if head else ""
     return f"<table>{top}" + "".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows) + "</table>"
 
 
+def folded(summary: str, html: str) -> str:
+    """What is shown on request."""
+    return f"<details><summary>{escape(summary)}</summary>{html}</details>"
+
+
+def charts(figures: Sequence[str], *, fold: int | None = None) -> str:
+    """Figures side by side; those after the first `fold` are shown on request."""
+    if fold is not None and len(figures) > fold + 1:
+        return charts(figures[:fold]) + folded(f"{len(figures) - fold} more", charts(figures[fold:]))
+    return f'<div class="charts">{"".join(figures)}</div>'
+
+
 def figure(chart: str, caption: str) -> str:
-    """A chart (HTML) with text below it; several of them stand in an element of class "charts"."""
+    """A chart (HTML) with text below it, one of `charts`."""
     return f'<figure class="wide">{chart}<figcaption>{escape(caption)}</figcaption></figure>'
 
 

@@ -19,8 +19,8 @@ from pdl.train.loop import Trainer, total_steps
 class MetricsLog(Hook):
     """metrics.jsonl: one JSON object a line.
 
-    {"kind": "step", "epoch", "step", "loss", "lr", "lr_lowest"?, "grad_norm"?, "seconds", parts of the loss...}   every
-    `log_every` steps
+    {"kind": "step", "epoch", "step", "loss", "lr", "lr_lowest"?, "grad_norm"?, "seconds", parts of the loss...}   the
+    first step and every `log_every` steps
     {"kind": "epoch", "epoch", "step", "train/loss", "lr", "val/loss", "val/...", "seconds", "samples_per_second"}
     {"kind": "test", "step", "test/loss", "test/...", "weights"}                                      once, at the end
 
@@ -43,7 +43,7 @@ class MetricsLog(Hook):
 
     def on_step(self, trainer: Trainer) -> None:
         state, last = trainer.state, trainer.last
-        if state.step % self.every:
+        if state.step % self.every and state.step != 1:
             return
         line = {
             "kind": "step",

@@ -7,6 +7,7 @@ from typing import Any
 
 from pdl import watch
 from pdl.errors import PdlError
+from pdl.train.loop import better
 from pdl.train.recipe import Recipe
 from pdl.train.task import Task
 from pdl.workflow.result import Result
@@ -41,6 +42,18 @@ def measured_anew(task: Task, recipe: Recipe, dataset: Any, split: str) -> Basel
         watch.note(f"no baselines beside it: the training data is not here ({str(error).splitlines()[0]})")
         return {}
     return measured(task, recipe, {**training, split: dataset}, split)
+
+
+def best_baseline(result: Result, metric: str, mode: str) -> tuple[str, float] | None:
+    """The baseline that is best by a metric of a split ("test/accuracy"), and what it reaches; None where none has it.
+
+    mode   "max" or "min": which values of the metric are better
+    """
+    best = None
+    for method, metrics in result.baselines.items():
+        if better(metrics.get(metric, float("nan")), None if best is None else best[1], mode):
+            best = method, metrics[metric]
+    return best
 
 
 def comparison(result: Result) -> tuple[list[str], list[list[Any]]]:

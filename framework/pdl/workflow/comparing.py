@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from pdl.errors import UsageError
-from pdl.report import Section, document, escape, line_chart, table
+from pdl.report import Section, charts, document, figure, line_chart, table
 from pdl.train.log import duration, read_log
 from pdl.workflow.listing import Entry
 from pdl.workflow.run import Run
 
 Rows = list[tuple[str, list[Any]]]
 FACTS = ("status", "epochs", "parameters")
+CHARTS, ROWS, NAMED = 6, 10, 4  # of a page: charts and rows that are shown at once, runs that its title names
 
 
 @dataclass(frozen=True)
@@ -38,13 +39,11 @@ class Comparison:
 
     def page(self) -> str:
         """An HTML page with the curves of all runs in one chart for each metric."""
-        drawn = ((escape(name), line_chart(series, x_label="epoch")) for name, series in self.curves.items())
-        charts = "".join(
-            f'<figure class="wide">{chart}<figcaption>{name}</figcaption></figure>' for name, chart in drawn
-        )
+        drawn = [figure(line_chart(series, x_label="epoch"), name) for name, series in self.curves.items()]
         parts = (("Reached", self.reached, "result"), ("Settings that differ", self.settings, "setting"))
-        sections = [Section(title, _table(rows, name, self.runs)) for title, rows, name in parts if rows]
-        return document(", ".join(self.runs), [*sections, Section("Curves", f'<div class="charts">{charts}</div>')])
+        tables = [Section(title, _table(rows, name, self.runs), narrow=True) for title, rows, name in parts if rows]
+        title = ", ".join(self.runs) if len(self.runs) <= NAMED else f"{len(self.runs)} runs"
+        return document(title, [*tables, Section("Curves", charts(drawn, fold=CHARTS))])
 
 
 def compare(folders: Sequence[str | Path]) -> Comparison:
@@ -77,4 +76,4 @@ def _curves(entries: dict[str, Entry]) -> dict[str, dict[str, list[tuple[float, 
 
 def _table(rows: Rows, name: str, runs: Sequence[str]) -> str:
     lines = [[key, *("-" if value is None else value for value in values)] for key, values in rows]
-    return f'<div class="scroll">{table(lines, head=[name, *runs])}</div>'
+    return f'<div class="scroll">{table(lines, head=[name, *runs], fold=ROWS)}</div>'

@@ -18,7 +18,7 @@ def opening(recipe: Recipe, parts: Parts, trainer: Trainer, *, verbose: bool = F
     steps = total_steps(trainer.loaders["train"], trainer.settings, trainer.limit)
     length = f"{trainer.settings.epochs} epochs" + (f", {steps:,} steps" if steps else "")
     lines = {
-        "data": ", ".join(f"{split} {_samples(data)}" for split, data in parts.datasets.items()),
+        "data": ", ".join(f"{split} {samples(data)}" for split, data in parts.datasets.items()),
         "model": f"{recipe.model.target}, {count:,} parameters{frozen}",
         "train": f"{length}; * marks the best {trainer.monitor} so far" if "val" in trainer.loaders else length,
         "machine": f"{machine()['class']}, pdl {__version__}",
@@ -41,5 +41,6 @@ def position(trainer: Trainer, *, tested: bool) -> str:
     return f"this run has ended after {done}: {left}"
 
 
-def _samples(data: object) -> str:
+def samples(data: object) -> str:
+    """How many samples a data set has, for people."""
     return f"{len(data):,}" if isinstance(data, Dataset) else "a stream"

@@ -90,7 +90,7 @@ class Result:
             *(("warning", each) for each in self.warnings),
             *([("stopped", self.stopped)] if self.stopped else []),
             ("weights", self.weights),
-            *(("pretrained", _shown(each)) for each in self.pretrained),
+            *(("pretrained", each) for each in self.pretrained_lines()),
             ("time", f"{duration(self.seconds)} ({self.epochs} epochs, {self.steps} steps)"),
             ("run", _short(self.run)),
             *(
@@ -105,6 +105,10 @@ class Result:
         """The metrics for a table; summary metrics, which are compared with exact values, with all digits
         that mean something."""
         return [(name, value if "/" in name else f"{value:.9g}") for name, value in self.metrics.items()]
+
+    def pretrained_lines(self) -> list[str]:
+        """What became of the weights it began with, a line for each source."""
+        return [_shown(each) for each in self.pretrained]
 
     def save(self, path: Path) -> None:
         """Write result.json, whole or not at all; NaN and infinity, which JSON lacks, become null."""

@@ -15,6 +15,7 @@ from pdl.errors import listed
 from pdl.train.hooks import Hook
 from pdl.train.loop import Evaluation, Trainer, better
 from pdl.train.metrics import ConfusionMatrix
+from pdl.workflow.baselines import best_baseline
 from pdl.workflow.result import Result
 
 PATIENCE = 3  # evaluations in a row with one answer only, after which training says so
@@ -54,11 +55,10 @@ def below_baseline(result: Result, monitor: str, mode: str) -> str | None:
     reached = None if name is None else result.metrics.get(name)
     if name is None or reached is None:
         return None
-    best, value = None, reached
-    for method, metrics in result.baselines.items():
-        if better(metrics.get(name, np.nan), value, mode):
-            best, value = method, metrics[name]
-    return best and f"the model is below a baseline: {name} {reached:.4g}, {best} {value:.4g}"
+    best = best_baseline(result, name, mode)
+    if best is None or not better(best[1], reached, mode):
+        return None
+    return f"the model is below a baseline: {name} {reached:.4g}, {best[0]} {best[1]:.4g}"
 
 
 class OneAnswer(Hook):

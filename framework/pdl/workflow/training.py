@@ -193,9 +193,7 @@ def _classes(task: Task) -> list[str]:
     return list(getattr(task, "classes", None) or ())
 
 
-def _hooks(
-    folder: Run, settings: TrainSettings, overfit: int, printed: Progress, classes: Sequence[str]
-) -> list[Hook]:
+def _hooks(folder: Run, settings: TrainSettings, overfit: int, printed: Progress, classes: Sequence[str]) -> list[Hook]:
     """The checkpoint comes last: it must see all others as they will be."""
     made: list[Hook] = [MetricsLog(folder.path / "metrics.jsonl", settings.log_every)]
     if settings.early_stop is not None:
@@ -289,7 +287,10 @@ def _finish(folder: Run, recipe: Recipe, trainer: Trainer, parts: Parts, status:
     append_log(folder.path / "metrics.jsonl", line)
     if trainer.settings.report:
         dataset = getattr(trainer.loaders[split], "dataset", None)
-        write_report(folder.path, recipe, result, trainer.task, evaluation, dataset)
+        monitored = trainer.monitor, trainer.monitor_mode
+        write_report(
+            folder.path, recipe, result, trainer.task, evaluation, dataset, monitored=monitored, datasets=parts.datasets
+        )
     if trainer.settings.export and status != "overfit":
         _export(folder, recipe, trainer, result, getattr(trainer.loaders[split], "dataset", None))
     return result

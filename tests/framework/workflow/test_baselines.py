@@ -50,8 +50,8 @@ def test_from_training_to_report(calls: Any, capsys: pytest.CaptureFixture[str])
     rows = [["val/loss", ours, "0.7500", "2.5000"], ["val/other", "-", "-", "nan"]]
     assert [line.split() for line in table[1:]] == rows
     page = Path("run/report.html").read_text()
-    assert page.index("<h2>Result</h2>") < page.index("<h2>Baselines</h2>") < page.index("<h2>Curves</h2>")
-    assert "<th>mean</th>" in page
+    assert page.index("<h2>Curves</h2>") < page.index("<h2>Result</h2>") < page.index("<h2>Baselines</h2>")
+    assert '<th class="n">mean</th>' in page
     assert main(["eval", "run", "--split", "val"]) == 0
     assert len(calls) == 1, "what the run's own test measured is taken"
     assert "nothing" in capsys.readouterr().out

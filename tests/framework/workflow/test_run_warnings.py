@@ -60,4 +60,5 @@ def test_a_model_that_learns_nothing_says_so(tmp_path: Path, capsys: pytest.Capt
     assert any(each.startswith("the model is below a baseline: test/accuracy") for each in warnings)
     for each in warnings:
         assert " ".join(each.split()) in " ".join(told.out.split())
-        assert each.partition(":")[0] in (run / "report.html").read_text()
+        in_words = "the model is below a baseline", "worse by"  # what the report's headline says instead
+        assert each.partition(":")[0].replace(*in_words) in (run / "report.html").read_text()
