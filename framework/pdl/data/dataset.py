@@ -21,6 +21,20 @@ Batch = dict[str, Any]
 
 
 @dataclass(frozen=True)
+class Dealing:
+    """How the samples of a data set may be dealt out to folds (`pdl.data.Fold`).
+
+    how       in words
+    strata    int64 [N]: every fold has its share of the samples of each number; None: cut at random
+    groups    int64 [N]: samples of one number stay in one fold; None: each stands alone
+    """
+
+    how: str
+    strata: np.ndarray | None = None
+    groups: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
 class StandIn:
     """A small data set that takes the place of an absent one: the constructor's arguments that read it, and what it
     is, in a few words.
@@ -40,12 +54,20 @@ class Dataset:
       `path_of(i) -> str | None`, the file that sample i comes from;
       `fingerprint: str`, which changes when the content does;
       `set_epoch(epoch)`, called by the loader before an epoch.
+
+    For k-fold cross-validation (`pdl.data.Fold`) `foldable = True` will do where samples are independent and tasks read
+    nothing else of the data set. Others define `dealing`, and `pooled` and `dealt` where tasks read more of them.
     """
 
     classes: Sequence[str] = ()
     foldable: ClassVar[bool] = False
     """Whether its samples are independent of each other and it is used by nothing but what this class defines, so that
     they may be dealt out again (`pdl.data.Fold`)."""
+    unfoldable: ClassVar[str] = (
+        "they belong together, or the task reads more of it than samples. A data set of your own whose samples are "
+        "independent says `foldable = True` in its class"
+    )
+    """Why not, where they may not."""
 
     def __repr__(self) -> str:
         classes = f", {len(self.classes)} classes" if len(self.classes) else ""
@@ -72,6 +94,23 @@ class Dataset:
         """The file that holds sample `index`, where there is one."""
         return None
 
+    # -- folds ---------------------------------------------------------------------------------------------------------
+    def dealing(self, by: str | None = None) -> Dealing:
+        """How its samples may be dealt out to folds; `by` is the column of a table that the task learns to tell.
+        UsageError with the reason where they may not."""
+        if not self.foldable:
+            raise not_dealt(self, self.unfoldable)
+        return by_labels(self)
+
+    @classmethod
+    def pooled(cls, datasets: Sequence[Any]) -> Dataset:
+        """The samples of several data sets of this class, such as the splits of one file, as one."""
+        return ConcatDataset(datasets)
+
+    def dealt(self, rows: np.ndarray, before: np.ndarray) -> Dataset:
+        """The samples `rows` as a data set of their own; those of `before` are in the splits that come first."""
+        return Subset(self, rows)
+
     @classmethod
     def stand_in(cls, folder: Path, settings: Mapping[str, Any]) -> StandIn | None:
         """Write a small data set in this class's own format below `folder`, for tests on machines without the real one
@@ -81,6 +120,18 @@ class Dataset:
         samples should be real ones that ship with the suite, and opening them must need no network.
         """
         return None
+
+
+def not_dealt(data: Any, reason: str) -> UsageError:
+    """The error about samples that cannot be dealt out to folds."""
+    return UsageError(f"the samples of {type(data).__name__} cannot be dealt out to folds: {reason}")
+
+
+def by_labels(data: Dataset) -> Dealing:
+    """Each class in equal shares, where samples have classes."""
+    labels = data.labels
+    how = "cut at random" if labels is None else f"stratified by its {len(data.classes)} classes"
+    return Dealing(how, labels)
 
 
 @part
@@ -288,6 +339,10 @@ class ConcatDataset(Dataset):
     @property
     def fingerprint(self) -> str:
         return digest(*(d.fingerprint for d in self.datasets))
+
+    def dealing(self, by: str | None = None) -> Dealing:
+        """By the classes of all."""
+        return by_labels(self)
 
     def path_of(self, index: int) -> str | None:
         dataset, local = self._find(index)

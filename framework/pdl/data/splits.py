@@ -71,6 +71,18 @@ def stratified_folds(labels: np.ndarray, folds: int, seed: int = 0) -> np.ndarra
     return found
 
 
+def grouped_folds(groups: np.ndarray, folds: int, seed: int = 0) -> np.ndarray:
+    """The fold of every sample, int64 [N], given its group: groups stay whole, and go, the largest first and equally
+    large ones in random order, to the fold that has least by then."""
+    numbers, members, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    order = np.random.default_rng(seed).permutation(len(numbers))
+    held, fold_of = np.zeros(folds, np.int64), np.empty(len(numbers), np.int64)
+    for number in order[np.argsort(-sizes[order], kind="stable")].tolist():
+        fold_of[number] = held.argmin()
+        held[fold_of[number]] += sizes[number]
+    return fold_of[members.reshape(-1)]
+
+
 def of_fold(parts: np.ndarray, split: str | None, fold: int, folds: int, validate: str | None) -> np.ndarray:
     """The rows of a split, int64, given the fold of each: test is fold `fold`; val is the next one ("inner"), the same
     one ("held_out"), or nothing (None); train is the rest, and split None all of them."""

@@ -67,6 +67,8 @@ class Task:
     """What `--overfit` learns the few samples from: batches as for evaluation (in order, not augmented), batches as for
     training, or "" where there are no samples that could be learned by heart."""
 
+    fold_by: str | None = None
+    """The column of a table whose values every fold of a cross-validation has its share of."""
     outermost: ClassVar[tuple[str, ...]] = ()
     """Names among `facts` that are for the model itself and not for parts nested in it: an encoder has outputs of its
     own."""

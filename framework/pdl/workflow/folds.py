@@ -9,7 +9,9 @@ import numpy as np
 
 from pdl.config import Config, from_dict
 from pdl.config.signature import TARGET
-from pdl.data import ConcatDataset, Dataset
+from pdl.data import ConcatDataset, Dataset, IterableDataset
+from pdl.data.dataset import not_dealt
+from pdl.data.folding import pooled
 from pdl.errors import PdlError, UsageError
 from pdl.train.log import read_log
 from pdl.train.recipe import Recipe
@@ -35,8 +37,10 @@ def folded(recipe: Recipe, fold: int, folds: int, validate: Validate) -> Recipe:
             del kept[key]
         names = [name for number, name in enumerate(splits) if _first(recipe, number)]
         pool = [tree["data"][name] for name in names]
+        by = recipe.task.build().fold_by
         for name in {"train", "test", *splits}:
-            how = {"split": name, "fold": fold, "folds": folds, "validate": validate if "val" in splits else None}
+            how: dict[str, Any] = {"split": name, "fold": fold, "folds": folds}
+            how |= {"validate": validate if "val" in splits else None} | ({} if by is None else {"by": by})
             tree["data"][name] = {TARGET: FOLD, "datasets": pool, **how}
             for number, source in enumerate(names):
                 for key, value in recipe.config.kept.items():
@@ -69,20 +73,28 @@ def protocol(recipe: Recipe, folds: int, validate: Validate) -> str:
         return f"{folds} folds, as {names} cuts them. {each}"
     sources = recipe.data.datasets([name for number, name in enumerate(splits) if _first(recipe, number)])
     for name, data in sources.items():
-        if not (isinstance(data, Dataset) and data.foldable):
-            raise UsageError(
-                f"--folds: data.{name}: the samples of {type(data).__name__} cannot be dealt out to folds: they belong "
-                "together, or the task reads more of it than samples. A data set of your own whose samples are "
-                "independent says `foldable = True` in its class"
-            )
-    _disjoint(sources)
+        try:
+            _require_dealing(data)
+        except UsageError as error:
+            raise UsageError(f"--folds: data.{name}: {error}") from None
     try:
-        pool = ConcatDataset(list(sources.values()))
+        pool = pooled(list(sources.values()))
     except PdlError as error:
         raise UsageError(f"--folds: {error}") from error
-    how = f"stratified by its {len(pool.classes)} classes" if pool.labels is not None else "cut at random"
+    if isinstance(pool, ConcatDataset):
+        _disjoint(sources)
+    how = pool.dealing(recipe.task.build().fold_by).how
     names = " and ".join(f"data.{name}" for name in sources)
     return f"{folds} folds of the {len(pool):,} samples of {names}, {how}. {each}"
+
+
+def _require_dealing(data: Any) -> None:
+    """UsageError with the reason where the samples of a data set cannot be dealt out."""
+    if isinstance(data, IterableDataset):
+        raise not_dealt(data, "they are a stream, read in the order of their file, which has no sample by its number")
+    if not isinstance(data, Dataset):
+        raise not_dealt(data, Dataset.unfoldable)
+    data.dealing()
 
 
 def _disjoint(sources: dict[str, Any]) -> None:

@@ -134,8 +134,7 @@ def test_what_cannot_be_folded(place: Path, capsys: Capture) -> None:
     )  # fmt: skip
     for words, says in (
         (["-c", "few.yaml", "--folds", "3"], "data.val: the samples of Few cannot be dealt out to folds"),
-        (["-c", "rec/synthetic_lr", "--folds", "3"], "cannot be dealt out to folds: they belong together"),
-        (["-c", "quantum/h2_vqe", "--folds", "3"], "data.train: the samples of Molecule cannot be dealt out to folds"),
+        (["-c", "quantum/h2_vqe", "--folds", "3"], "Molecule cannot be dealt out to folds: they are problems to be"),
         (["-c", "small.yaml", "--folds", "1"], "there must be two at least"),
         (["-c", "small.yaml", "--folds", "2"], "nothing is left to train; write --folds 3 or more"),
         (["-c", "small.yaml", "--folds", "3", "--validate", "x"], "choose inner or held_out"),

@@ -23,6 +23,7 @@ class GraphData(Dataset):
     split   which part of it this is, or None
     """
 
+    unfoldable = "nodes and edges of one graph, which every split sees whole; draw splits with other seeds instead"
     graph: Graph
     path: Path | None = None
     split: str | None = None

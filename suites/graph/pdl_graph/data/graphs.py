@@ -23,6 +23,7 @@ class GraphSet(Dataset):
     smiles    of molecules, how each is written, and `molecules` how that became graphs
     """
 
+    foldable = True
     graphs: Sequence[Graph] = ()
     names: Sequence[str] = ()
     targets: np.ndarray | None = None

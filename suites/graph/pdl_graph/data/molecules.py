@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,9 +12,10 @@ from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 
-from pdl.data import StandIn, digest
+from pdl.data import Dataset, StandIn, digest
+from pdl.data.dataset import Dealing
 from pdl.data.faults import fault
-from pdl.errors import ConfigError, DataError
+from pdl.errors import ConfigError, DataError, UsageError
 from pdl.hints import Range
 from pdl.runtime import tables
 from pdl_graph.data.graphs import GraphSet
@@ -25,6 +27,7 @@ from pdl_graph.steps.molecules import MoleculeForm, parsed, rdkit
 Name = Literal["ESOL", "FreeSolv", "Lipophilicity", "BBBP"]
 Split = Literal["train", "val", "test"]
 SPLITS: tuple[Split, ...] = get_args(Split)
+COLUMNS = ("graphs", "smiles", "scaffolds", "rows")  # of a molecule, with its targets
 UNKNOWN = ("", "nan", "na")
 
 
@@ -103,6 +106,41 @@ class Molecules(GraphSet):
         self.rows, self.targets = rows, self.held.targets[rows]
         self.graphs = [self.held.graphs[i] for i in rows.tolist()]
         self.smiles = [self.held.smiles[i] for i in rows.tolist()]
+        self.scaffolds = [self.held.scaffolds[i] for i in rows.tolist()]
+        self.split, self.splitting = split, splitting
+
+    # -- folds ---------------------------------------------------------------------------------------------------------
+    def dealing(self, by: str | None = None) -> Dealing:
+        """As `splitting` says: at random, or those of one scaffold together."""
+        if self.splitting == "random":
+            return Dealing("cut at random")
+        groups = np.unique(self.scaffolds, return_inverse=True)[1].reshape(-1)
+        return Dealing(f"those of one of its {groups.max() + 1:,} scaffolds together", groups=groups)
+
+    @classmethod
+    def pooled(cls, datasets: Sequence[Any]) -> Dataset:
+        """The molecules of all of them; they must have the same targets, and be read in the same way."""
+        first = datasets[0]
+        if any((each.names, each.molecules) != (first.names, first.molecules) for each in datasets):
+            raise UsageError("the splits of the recipe differ in targets, or in what is read of atoms and bonds")
+        if len({(each.split, each.path) for each in datasets}) < len(datasets):
+            raise UsageError(f"two splits of the recipe are the same molecules of {first.path}")
+        columns = [[one for each in datasets for one in getattr(each, name)] for name in COLUMNS]
+        made: Dataset = first._with(columns, np.concatenate([each.targets for each in datasets]))
+        return made
+
+    def dealt(self, rows: np.ndarray, before: np.ndarray) -> Dataset:
+        """These molecules as a data set of their own."""
+        assert self.targets is not None
+        columns = [[getattr(self, name)[i] for i in rows.tolist()] for name in COLUMNS]
+        return self._with(columns, self.targets[rows])
+
+    def _with(self, columns: Sequence[Sequence[Any]], targets: np.ndarray) -> Molecules:
+        """This data set with other molecules."""
+        made = copy.copy(self)
+        made.graphs, made.smiles, made.scaffolds, made.rows = columns  # type: ignore[assignment]
+        made.targets = targets
+        return made
 
     def path_of(self, index: int) -> str:
         return str(self.path)

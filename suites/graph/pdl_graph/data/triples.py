@@ -36,6 +36,8 @@ class Triples(Dataset):
     from 1 on and 0 is an unknown one. Until `bind` gives vocabularies, numbers are those of the file's own names.
     """
 
+    unfoldable = "a fact is ranked among those of all splits, which its data set holds; cut one file with other seeds"
+
     def __init__(
         self,
         path: str | Path,

@@ -14,6 +14,8 @@ class Eigenproblems(Dataset):
     """Problems of one kind and size as a data set: sample i is {"problem": Eigenproblem}. One circuit answers all of
     them, each with parameters of its own."""
 
+    unfoldable = "they are problems to be solved, each by itself; nothing is learned from one for another"
+
     def __init__(self, problems: Sequence[Eigenproblem]) -> None:
         self.problems = list(problems)
 

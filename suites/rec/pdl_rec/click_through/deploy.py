@@ -94,7 +94,10 @@ def steps(task: ClickThrough, recipe: Recipe) -> dict[str, list[dict[str, Any]]]
 
 def _written(recipe: Recipe) -> dict[str, Any]:
     """How files in the form of the recipe's data are read, beyond csv with a header."""
-    *_, source = recipe.data.splits.values()
+    *_, part = recipe.data.splits.values()
+    source = part.node
+    while "datasets" in source:  # of a fold: those it is dealt from
+        source = source["datasets"][0]
     if source.get("form") == "criteo":
         return {"columns": list(CRITEO), "separator": "\t"}
     names, separator = source.get("names"), source.get("separator")

@@ -158,6 +158,12 @@ class ClickThrough(Task):
     def learned_config(self) -> dict[str, Any]:
         return {"columns": self.columns, "learned": self.learned}
 
+    @property
+    def fold_by(self) -> str:  # type: ignore[override]
+        """The column of the first label."""
+        name, spec = next(iter(self.labels.items()))
+        return spec.column or name
+
     def check(self, recipe: Recipe, progress: Any = None) -> list[Fault]:
         from pdl_rec.click_through.check import check
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 
 from pdl import watch
 from pdl.data import Batch, Dataset, IterableDataset, Sample, check_ratios, digest
+from pdl.data.dataset import Dealing
 from pdl.data.faults import fault
 from pdl.data.randomness import BatchRandom
 from pdl.errors import ConfigError, UsageError
@@ -19,6 +21,7 @@ from pdl.hints import Inherited, Range
 from pdl_rec.data.columns import Columns, Text, joined, length, take
 from pdl_rec.data.reading import Form, Source, locate
 
+MOST_CLASSES = 100  # values of a column whose shares folds keep
 PROGRESS_FROM = 32 << 20  # bytes of a file from which on reading it is told of
 
 
@@ -167,6 +170,11 @@ class ClickFile(Clicks, Dataset):
     """
 
     _arrays: dict[str, np.ndarray] | None = None
+    _fingerprint: str | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        return super().fingerprint if self._fingerprint is None else self._fingerprint
 
     @cached_property
     def table(self) -> Columns:
@@ -219,6 +227,41 @@ class ClickFile(Clicks, Dataset):
 
     def path_of(self, index: int) -> str | None:
         return str(self.source.path)
+
+    # -- folds ---------------------------------------------------------------------------------------------------------
+    def dealing(self, by: str | None = None) -> Dealing:
+        """Row by row, each value of the column `by` in equal shares where these are few."""
+        column = self.table.get(by) if by is not None else None
+        codes = column.first().codes if isinstance(column, Text) else None
+        count = 0 if codes is None else len(np.unique(codes))
+        few = 1 < count <= MOST_CLASSES
+        how = f"stratified by the {count} values of {by}" if few else "cut at random"
+        return Dealing(how, codes if few else None)
+
+    @classmethod
+    def pooled(cls, datasets: Sequence[Any]) -> Dataset:
+        """The rows of all of them; their columns must have the same names."""
+        first = datasets[0]
+        for other in datasets[1:]:
+            if other.table.keys() != first.table.keys():
+                raise UsageError(f"{other.source.path} has other columns than {first.source.path}")
+        seen = [(each.split, [str(source.path) for source in each.sources]) for each in datasets]
+        if any(each in seen[:number] for number, each in enumerate(seen)):
+            raise UsageError(f"two splits of the recipe are the same rows of {first.source.path}")
+        names = [each.fingerprint for each in datasets]
+        made: Dataset = first._with(joined([each.table for each in datasets]), digest(*names))
+        return made
+
+    def dealt(self, rows: np.ndarray, before: np.ndarray) -> Dataset:
+        """These rows as a table of their own."""
+        return self._with(take(self.table, rows), digest(self.fingerprint, rows))
+
+    def _with(self, table: Columns, fingerprint: str) -> ClickFile:
+        """This data set with other rows."""
+        made = copy.copy(self)
+        made.__dict__["table"] = table
+        made._fingerprint = fingerprint
+        return made
 
     def record(self, index: int) -> dict[str, Any]:
         """The row as people would give it: {column: text}."""

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from pdl.data.dataset import StandIn
-from pdl.errors import ConfigError
+from pdl.data.dataset import Dataset, Dealing, StandIn, not_dealt
+from pdl.errors import ConfigError, UsageError
 from pdl.hints import Inherited, Range
 from pdl_rec.data import standin
 from pdl_rec.data.atomic_files import from_one
-from pdl_rec.data.interactions import Field, InteractionData, Interactions
+from pdl_rec.data.interactions import Field, InteractionData, Interactions, concatenated
 from pdl_rec.data.session_file import in_seconds
 from pdl_rec.data.sessions import Unseen
 from pdl_rec.data.splits import Order, part_of
@@ -66,7 +66,34 @@ class CutInteractions(InteractionData):
             known = raw.take(np.flatnonzero(part < at)) if at else None
             raw = replace(raw.take(np.flatnonzero(part == at)), known=known)
         super().__init__(raw, names, fields, unseen=unseen, source=source)
-        self.split = split
+        self.split, self.by_user = split, by_user
+        self.in_time = split is not None and (order == "time" or ratios is None)
+
+    # -- folds ---------------------------------------------------------------------------------------------------------
+    def dealing(self, by: str | None = None) -> Dealing:
+        """Event by event, each user's in equal shares where users are cut each (`by_user`)."""
+        if self.in_time:
+            reason = "they are cut in time, and a fold would learn from what came later; cut events at random: ratios"
+            raise not_dealt(self, f"{reason}, and order: random")
+        how = "cut at random, event by event"
+        return Dealing(f"{how}, of each user alike", self.raw.users) if self.by_user else Dealing(how)
+
+    @classmethod
+    def pooled(cls, datasets: Sequence[Any]) -> Dataset:
+        """The interactions of the splits of one file."""
+        first = datasets[0]
+        if any(each.names != first.names for each in datasets):
+            files = ", ".join(dict.fromkeys(each.source for each in datasets))
+            raise UsageError(f"the splits are files of their own ({files}), not cut from one: give ratios")
+        if len({each.split for each in datasets}) < len(datasets):
+            raise UsageError(f"two splits of the recipe are the same interactions of {first.source}")
+        made: Dataset = first._with(concatenated([each.raw for each in datasets]))
+        return made
+
+    def dealt(self, rows: np.ndarray, before: np.ndarray) -> Dataset:
+        """These interactions, with those before them as what is `known`."""
+        known = self.raw.take(before) if len(before) else None
+        return self._with(replace(self.raw.take(rows), known=known))
 
 
 class InteractionFile(CutInteractions):

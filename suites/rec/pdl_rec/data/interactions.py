@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -84,6 +85,8 @@ class InteractionData(Dataset):
     source  the file they are from
     """
 
+    unfoldable = "its class does not say how its splits were cut; a subclass defines dealing, pooled and dealt"
+
     def __init__(
         self,
         raw: Interactions,
@@ -124,6 +127,13 @@ class InteractionData(Dataset):
 
     def path_of(self, index: int) -> str | None:
         return self.source
+
+    def _with(self, raw: Interactions) -> InteractionData:
+        """This data set with other interactions."""
+        made = copy.copy(self)
+        made.raw, made._bound = raw, None
+        made.__dict__.pop("fingerprint", None)
+        return made
 
     def counts(self, kind: str, rows: np.ndarray | None = None) -> tuple[list[str], np.ndarray]:
         """(names of a kind, how often each occurs): "users" and "items" in interactions, those of a field in the users
@@ -171,6 +181,16 @@ def numbered_fields(
         rows[0] = 0
         found[name] = rows
     return found
+
+
+def concatenated(parts: Sequence[Interactions]) -> Interactions:
+    """Interactions one behind another; nothing is known before them."""
+
+    def whole(name: str) -> Any:
+        columns = [getattr(part, name) for part in parts]
+        return None if any(column is None for column in columns) else np.concatenate(columns)
+
+    return Interactions(*(whole(name) for name in ("users", "items", "ratings", "times")))
 
 
 def names_in(one: Field, rows: np.ndarray) -> np.ndarray:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
-from pdl.data.dataset import Dataset, Sample, Subset, digest
+from pdl.data.dataset import Dataset, Dealing, Sample, Subset, digest, not_dealt
 from pdl.data.faults import fault
 from pdl.errors import ConfigError, UsageError
 from pdl.vocabulary import Vocabulary
@@ -114,6 +115,24 @@ def _ranges(starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return np.arange(total) + np.repeat(starts - (ends - counts), counts)
 
 
+def concatenated(parts: Sequence[Sessions]) -> Sessions:
+    """Sessions one behind another."""
+
+    def whole(name: str) -> Any:
+        columns = [getattr(part, name) for part in parts]
+        return None if any(column is None for column in columns) else np.concatenate(columns)
+
+    lengths = np.concatenate([part.lengths for part in parts])
+    return Sessions(whole("items"), _offsets(lengths), whole("times"), whole("names"), whole("first_target"))
+
+
+#: rules that cut what cannot be dealt out again, and why
+UNFOLDABLE = {
+    "holdout": "they are cut in time (holdout), and a fold would learn from what came later",
+    "leave_one_out": "each session is in every split, with one item more (leave_one_out)",
+}
+
+
 @dataclass(frozen=True)
 class Origin:
     """What is known of the file that sessions were cut from, for `pdl check`.
@@ -173,6 +192,36 @@ class SessionData(Dataset):
 
     def path_of(self, index: int) -> str | None:
         return self.source
+
+    # -- folds ---------------------------------------------------------------------------------------------------------
+    def dealing(self, by: str | None = None) -> Dealing:
+        """Session by session, where nothing or a rule by session (`ratios`) cuts them."""
+        if self.origin.rule in UNFOLDABLE:
+            raise not_dealt(self, f"{UNFOLDABLE[self.origin.rule]}; cut the file by session: ratios")
+        return Dealing("cut at random, session by session")
+
+    @classmethod
+    def pooled(cls, datasets: Sequence[Any]) -> Dataset:
+        """The sessions of the splits of one file."""
+        first, raws = datasets[0], [each.raw for each in datasets]
+        if any(each.known != first.known for each in datasets):
+            files = ", ".join(dict.fromkeys(each.source for each in datasets))
+            raise UsageError(f"the splits are files of their own ({files}), not cut from one: give ratios")
+        names = np.concatenate([raw.names for raw in raws])
+        if len(np.unique(names)) < len(names):
+            raise UsageError(f"some sessions of {first.source} are in two splits of the recipe")
+        made: Dataset = first._with(concatenated(raws))
+        return made
+
+    def dealt(self, rows: np.ndarray, before: np.ndarray) -> Dataset:
+        """These sessions as a data set of their own."""
+        return self._with(self.raw.take(rows))
+
+    def _with(self, raw: Sessions) -> SessionData:
+        made = copy.copy(self)
+        made.raw, made._bound = raw, None
+        made.__dict__.pop("fingerprint", None)
+        return made
 
     def counts(self, kind: str = "items", rows: np.ndarray | None = None) -> tuple[list[str], np.ndarray]:
         """(names of the items, int64 how often each occurs), in the sessions of these rows."""

@@ -30,6 +30,8 @@ class ItemTags(InteractionData):
     Texts of val and test are new ones, so they are numbered for themselves; only words and tags are those of training.
     """
 
+    unfoldable = "the texts of each split are numbered for themselves, and a text with several tags is several samples"
+
     def __init__(
         self,
         root: str | Path | None = None,
