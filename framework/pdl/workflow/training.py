@@ -86,9 +86,10 @@ def train(
             trainer = _trainer(
                 recipe, task, parts, settings, limit=FAST_BATCHES if fast_dev_run else None, plain_lr=overfit > 0
             )
-            absent = [f"warning: {each}" for each in absent_classes(parts.datasets)]
+            absent = absent_classes(parts.datasets)
             adapted = [line for report in reports for line in report.lines()]
-            trainer.notes = [*opening(recipe, parts, trainer, verbose=verbose), *adapted, *absent]
+            trainer.notes = [*opening(recipe, parts, trainer, verbose=verbose), *adapted]
+            trainer.notes += [f"warning: {each}" for each in absent]
             trainer.hooks = [*hooks, *trackers, *_hooks(folder, settings, overfit, printed, _classes(task))]
             folder.begin(recipe, task, mode, [report.to_dict() for report in reports])
             if going_on:
@@ -99,7 +100,7 @@ def train(
             trainer.fit()
         stopped = "stopped early" if trainer.state.stopped else "finished"
         status = "fast dev run" if fast_dev_run else "overfit" if overfit else stopped
-        result = _finish(folder, recipe, trainer, parts, status)
+        result = _finish(folder, recipe, trainer, parts, status, absent)
         folder.note("", *(f"{name:<20}{_text(value)}" for name, value in result.rows()))
         for tracker in trackers:
             tracker.finish(result.metrics, "finished")
@@ -259,8 +260,11 @@ def _explained(folder: Run, mode: dict[str, Any]) -> Iterator[None]:
         raise
 
 
-def _finish(folder: Run, recipe: Recipe, trainer: Trainer, parts: Parts, status: str) -> Result:
-    """Load the weights the test is to use, test, measure the baselines, and write result and report."""
+def _finish(
+    folder: Run, recipe: Recipe, trainer: Trainer, parts: Parts, status: str, absent: Sequence[str]
+) -> Result:
+    """Load the weights the test is to use, test, measure the baselines, and write result and report. `absent`: what is
+    said of classes that a split lacks."""
     which = trainer.settings.test_weights if trainer.state.best is not None else "last"
     weights = folder.load_weights(trainer.model, which) + (f", by {trainer.monitor}" if which == "best" else "")
     split = next(each for each in ("test", "val", "train") if each in trainer.loaders)
@@ -274,7 +278,7 @@ def _finish(folder: Run, recipe: Recipe, trainer: Trainer, parts: Parts, status:
     result = _result(folder, recipe, trainer, status, weights, metrics)
     stopped = bool(trainer.state.stopped) and trainer.settings.early_stop is not None
     result.selection = selection(which, trainer.monitor, parts.datasets, stopped_early=stopped)
-    result.warnings = absent_classes(parts.datasets)
+    result.warnings = [*absent]
     answers = one_answer(evaluation, _classes(trainer.task))
     result.warnings += [answers] if answers else []
     result.save(folder.result)
