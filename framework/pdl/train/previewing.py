@@ -60,7 +60,8 @@ class Previewer:
         """On the data set of the split `look` names, as the task's `prepare` left it."""
         samples = [self._samples(dataset, look)] if isinstance(dataset, Dataset) else []
         uses = (True, False) if look.training else (False,)
-        return [*samples, *(self._batch(dataset, look, training=training) for training in uses)]
+        batches = (self._batch(dataset, look, training=training) for training in uses)
+        return [*samples, *batches, *self._names()]
 
     def _samples(self, dataset: Dataset, look: Look) -> Section:
         """A column for each of a few samples."""
@@ -75,6 +76,14 @@ class Previewer:
             for (name, kind), row in zip(kinds.items(), cells, strict=True)
         ]
         return Section("Samples of the data set", table(lines, head=("field", "dtype", *found)))
+
+    def _names(self) -> list[Section]:
+        """The vocabularies, by which numbers are read."""
+        rows = [
+            (kind, len(known), ", ".join(f"{i} {name}" for i, name in enumerate(known[:VALUES], 1)))
+            for kind, known in self.task.vocabularies.items()
+        ]
+        return [Section("Names by number", table(rows, head=("of", "names", "first")))] if rows else []
 
     def _batch(self, dataset: Any, look: Look, *, training: bool) -> Section:
         loader = self.task.loader(dataset, self.recipe, training=training, seed=look.seed)
@@ -114,10 +123,10 @@ def described(batch: Any, count: int, name: str = "") -> Iterator[tuple[str, str
 
 
 def _range(array: Array) -> str:
-    if array.dtype.kind not in "iuf" or not array.size:
+    """Of the finite numbers."""
+    if array.dtype.kind not in "iuf" or not (known := array[np.isfinite(array)]).size:
         return ""
-    low, high = (float(each) for each in (np.nanmin(array), np.nanmax(array)))
-    return f"{low:.4g} to {high:.4g}"
+    return f"{float(known.min()):.4g} to {float(known.max()):.4g}"
 
 
 def _first(array: Array, count: int) -> str:
