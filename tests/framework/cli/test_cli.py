@@ -59,7 +59,7 @@ def test_help_of_a_command_ends_with_an_example(name: str, capsys: Capture) -> N
 def test_the_table_has_what_the_modules_have() -> None:
     files = {path.stem for path in Path(overview.__file__).parent.glob("*.py")}
     named = {name.replace("-", "_") + "_" * keyword.iskeyword(name) for name in overview.COMMANDS}
-    assert named == files - {"__init__", "app", "common", "overview", "signals", "style"}
+    assert named == files - {"__init__", "app", "common", "deadline", "overview", "signals", "style"}
 
 
 def test_help_imports_no_more_than_it_needs() -> None:
