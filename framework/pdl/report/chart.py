@@ -90,7 +90,7 @@ def _columns(frame: Frame, curves: Sequence[_Curve], between: bool) -> list[Colu
     found = []
     for k, x in enumerate(chosen.tolist()):
         texts = [f"{np.interp(x, each.x, each.y):.4g}" if between else each.value(x, reach) for each in curves]
-        values = [(f"{each.name} {text}", each.colour) for each, text in zip(curves, texts, strict=True) if text]
+        values = [(f"{text} {each.name}", each.colour) for each, text in zip(curves, texts, strict=True) if text]
         said = f"{x:.0f}" if frame.x.whole else f"{x:.4g}"
         found.append(Column(edges[k], edges[k + 1], pixels[k], f"{frame.x_label} {said}".strip(), values))
     return found

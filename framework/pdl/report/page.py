@@ -28,7 +28,8 @@ td.n, th.n { text-align: right; white-space: nowrap; font-variant-numeric: tabul
 section, .beside { min-width: 0; overflow-x: auto; }
 .beside, .charts, .grid { display: flex; flex-wrap: wrap; gap: 1rem; } .beside { gap: 0 1.5rem; }
 .beside > section { flex: none; max-width: 100%; }
-.charts svg { width: 32rem; max-width: 100%; } .charts svg.chart { width: 23rem; }
+.charts svg { width: 32rem; max-width: 100%; } svg.chart, .charts svg.chart { width: 23rem;
+max-width: 100%; }
 svg text { font-size: 11px; fill: currentColor; } svg .grid { stroke: var(--line); }
 svg .at:hover > g { visibility: visible; } svg .at > g { pointer-events: none; }
 svg .box { fill: Canvas; stroke: #888; rx: 3px; }

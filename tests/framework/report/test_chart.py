@@ -58,12 +58,12 @@ def test_ticks_of_epochs_are_whole(last: int) -> None:
 def test_the_pointer_finds_all_curves() -> None:
     chart = line_chart({"train": [(1, 0.5), (2, 0.25), (3, 0.125)], "val <": [(1, 0.75), (3, 2 / 3)]}, x_label="epoch")
     assert tips(chart) == [
-        "epoch 1\N{BLACK SQUARE} train 0.5\N{BLACK SQUARE} val < 0.75",
-        "epoch 2\N{BLACK SQUARE} train 0.25",
-        "epoch 3\N{BLACK SQUARE} train 0.125\N{BLACK SQUARE} val < 0.6667",
+        "epoch 1\N{BLACK SQUARE} 0.5 train\N{BLACK SQUARE} 0.75 val <",
+        "epoch 2\N{BLACK SQUARE} 0.25 train",
+        "epoch 3\N{BLACK SQUARE} 0.125 train\N{BLACK SQUARE} 0.6667 val <",
     ]
     assert chart.count('visibility="hidden"') == 3, "without a style sheet nothing of it is seen"
-    assert tips(line_chart({"lr": [(7, 0.1)]}, x_label="step")) == ["step 7\N{BLACK SQUARE} lr 0.1"]
+    assert tips(line_chart({"lr": [(7, 0.1)]}, x_label="step")) == ["step 7\N{BLACK SQUARE} 0.1 lr"]
 
 
 @pytest.mark.parametrize("curves", [1, 3, 30])
@@ -78,7 +78,7 @@ def test_the_pointer_finds_few_of_many_points(curves: int) -> None:
 def test_between_points_the_pointer_finds_the_line() -> None:
     found = tips(line_chart({"a": [(0, 0), (1, 1)]}, x_label="x", unit=True, guides={"chance": [(0, 0), (1, 1)]}))
     for said in found:
-        x, y = re.fullmatch(r"x (\S+)\N{BLACK SQUARE} a (\S+)", said).groups()  # type: ignore[union-attr]
+        x, y = re.fullmatch(r"x (\S+)\N{BLACK SQUARE} (\S+) a", said).groups()  # type: ignore[union-attr]
         assert float(x) == pytest.approx(float(y), abs=1e-3)
 
 
