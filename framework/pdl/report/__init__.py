@@ -17,6 +17,7 @@ from pdl.report.page import (
     folded,
     heat_table,
     image_table,
+    number,
     picture,
     png,
     table,
@@ -25,6 +26,6 @@ from pdl.report.plots import bar_chart, scatter_chart
 
 __all__ = [
     "Card", "Section", "bar_chart", "charts", "class_sections", "command", "curve_sections", "document", "escape",
-    "facts", "figure", "figure_grid", "folded", "heat_table", "image_table", "line_chart", "number_sections", "picture",
-    "png", "scatter_chart", "table",
+    "facts", "figure", "figure_grid", "folded", "heat_table", "image_table", "line_chart", "number", "number_sections",
+    "picture", "png", "scatter_chart", "table",
 ]  # fmt: skip

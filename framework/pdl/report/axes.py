@@ -38,9 +38,9 @@ class Axis:
         step = next(power * m for m in (1, 2, 5, 10) if power * m >= raw * 0.999)
         first = math.ceil(self.low / step - 1e-9)
         values = [k * step for k in range(first, math.floor(self.high / step + 1e-9) + 1)]
-        if self.whole:
-            return [(value, f"{value:.0f}") for value in values]
         largest = max((abs(value) for value in values), default=0.0)
+        if self.whole or (step >= 1 and largest < 1e7):
+            return [(value, f"{value:.0f}") for value in values]
         digits = 1 + math.floor(math.log10(largest)) - math.floor(math.log10(step)) if largest else 1
         return [(value, f"{value:.{max(4, digits)}g}") for value in values]
 

@@ -9,6 +9,7 @@ from html import escape
 import numpy as np
 
 from pdl.report.axes import LEFT, LETTER, LINE, RIGHT, WIDTH, Column, Frame, hover, nearest, thinned
+from pdl.report.page import number
 
 COLOURS = ("#3b6fd4", "#dc7f18", "#2c9c5a", "#c2437b", "#8a63c0", "#a07c42")
 DASHES = ("", ' stroke-dasharray="6 3"', ' stroke-dasharray="2 3"')  # of further curves than there are colours
@@ -65,7 +66,7 @@ class _Curve:
     def value(self, x: float, reach: float) -> str:
         """The y of the point nearest to x, if that is at most `reach` away."""
         place = int(np.argmin(np.abs(self.x - x)))
-        return f"{self.y[place]:.4g}" if abs(self.x[place] - x) <= reach else ""
+        return number(float(self.y[place])) if abs(self.x[place] - x) <= reach else ""
 
 
 def _frame(curves: Sequence[_Curve], x_label: str, y_label: str, log: bool, unit: bool) -> Frame:
@@ -89,7 +90,7 @@ def _columns(frame: Frame, curves: Sequence[_Curve], between: bool) -> list[Colu
     edges = np.concatenate(([LEFT], (pixels[1:] + pixels[:-1]) / 2, [WIDTH - RIGHT]))
     found = []
     for k, x in enumerate(chosen.tolist()):
-        texts = [f"{np.interp(x, each.x, each.y):.4g}" if between else each.value(x, reach) for each in curves]
+        texts = [number(float(np.interp(x, each.x, each.y))) if between else each.value(x, reach) for each in curves]
         values = [(f"{text} {each.name}", each.colour) for each, text in zip(curves, texts, strict=True) if text]
         said = f"{x:.0f}" if frame.x.whole else f"{x:.4g}"
         found.append(Column(edges[k], edges[k + 1], pixels[k], f"{frame.x_label} {said}".strip(), values))

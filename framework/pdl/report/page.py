@@ -98,7 +98,7 @@ def document(title: str, sections: Iterable[Section], *, lead: str = "") -> str:
 
 
 def table(rows: Iterable[Sequence[Any]], *, head: Sequence[str] = (), fold: int | None = None) -> str:
-    """Rows of values; floats with four significant places, numbers to the right. Of more than `fold` rows (and two)
+    """Rows of values; floats by `number`, numbers to the right. Of more than `fold` rows (and two)
     those after the first `fold` are shown on request."""
     rows = list(rows)
     if fold is not None and len(rows) > fold + 2:
@@ -137,9 +137,14 @@ def facts(rows: Iterable[tuple[str, str]]) -> str:
     return "<dl>" + "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in rows) + "</dl>"
 
 
+def number(value: float) -> str:
+    """A number as people write it: four significant places, or all places before the point up to a billion."""
+    return f"{value:,.0f}" if 9999.5 <= abs(value) < 1e9 else f"{value:.4g}"
+
+
 def _cell(value: Any) -> str:
     if isinstance(value, float):
-        return f'<td class="n">{value:.4g}</td>'
+        return f'<td class="n">{number(value)}</td>'
     return f'<td class="n">{value}</td>' if isinstance(value, int) else f"<td>{escape(str(value))}</td>"
 
 

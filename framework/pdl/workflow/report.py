@@ -9,7 +9,7 @@ from typing import Any
 
 from pdl.config import to_yaml
 from pdl.files import write_atomic
-from pdl.report import Section, charts, command, document, escape, facts, figure, folded, line_chart, table
+from pdl.report import Section, charts, command, document, escape, facts, figure, folded, line_chart, number, table
 from pdl.train.log import duration, read_log
 from pdl.train.loop import Evaluation, better
 from pdl.train.recipe import Recipe
@@ -64,15 +64,15 @@ def headline(result: Result, split: str, monitored: tuple[str, str]) -> str:
     monitor, mode = monitored
     wanted = (f"{split}/{monitor.partition('/')[2]}", monitor, *result.metrics)
     name = next((each for each in wanted if result.metrics.get(each) is not None), None)
-    said = [] if name is None else [f"<b>{result.metrics[name]:.4g}</b><div>{escape(name)}</div>"]
+    said = [] if name is None else [f"<b>{number(result.metrics[name])}</b><div>{escape(name)}</div>"]
     best = None if name is None else best_baseline(result, name, mode)
     if name is not None and best is not None:
         method, value = best
-        by = f"{abs(result.metrics[name] - value):.4g}"
+        by = number(abs(result.metrics[name] - value))
         ahead = better(result.metrics[name], value, mode)
         word = f"better by {by}" if ahead else "equal" if value == result.metrics[name] else f"worse by {by}"
         said.append(
-            f"<p>best baseline {value:.4g}, {escape(method)}: the model is "
+            f"<p>best baseline {number(value)}, {escape(method)}: the model is "
             f'<span class="{"good" if ahead else "bad"}">{word}</span></p>'
         )
     known = below_baseline(result, monitor, mode)

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from pdl.report import Section, command, document, facts, figure, table
+from pdl.report import Section, command, document, facts, figure, number, table
 
 
 def policy(page: str) -> dict[str, str]:
@@ -59,6 +59,18 @@ def test_long_tables_fold(rows: int, shown: int) -> None:
     assert rest.count("<td>") == rows - shown
     assert (f"<summary>{rows - shown} more</summary>" in rest) == (rows > shown)
     assert table([(f"row {k}", k) for k in range(rows)]).count("<details>") == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"), (1 / 3, "0.3333"), (-1234.56, "-1235"), (9999.4, "9999"), (9999.7, "10,000"),
+        (12723.3571, "12,723"), (1e9, "1e+09"), (1e-7, "1e-07"), (float("nan"), "nan"), (float("-inf"), "-inf"),
+    ],
+)  # fmt: skip
+def test_numbers(value: float, text: str) -> None:
+    assert number(value) == text
+    assert f'<td class="n">{text}</td>' in table([(value,)])
 
 
 def test_what_is_written_is_escaped() -> None:
