@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pdl import suites
+from pdl.config.common_arguments import COMMON
 from pdl.config.parts import SECTIONS, find, is_short, parts
 from pdl.config.signature import SECTION, TARGET, Argument, Supplied, signature, unwrap
 from pdl.config.text import ABSENT
@@ -75,12 +76,12 @@ def with_defaults(config: Config, schema: type) -> Config:
 
 def meaning(part: Any, name: str) -> str:
     """What the docstring of a class, or of one that it inherits from, says of an argument: its line in a table of
-    arguments, or the sentence with its name between backticks."""
+    arguments, or the sentence with its name between backticks; or what such arguments mean everywhere (`COMMON`)."""
     for cls in part.__mro__ if inspect.isclass(part) else (part,):
         text = inspect.cleandoc(cls.__doc__ or "") if cls is not object else ""
         if found := _in_table(text, name) or _in_sentence(text, name):
             return found
-    return ""
+    return COMMON.get(name, "")
 
 
 def _of_word(word: str, every: list[KeyInfo]) -> list[KeyInfo]:
@@ -167,8 +168,11 @@ def _name_of_part(given: Any) -> Any:
 _ROW = re.compile(r"^(\w+(?:, \w+)*) {2,}(\S.*(?:\n +\S.*)*)", re.MULTILINE)
 
 
+_BESIDE = re.compile(r"; {2,}(\w+(?:, \w+)*)(?:: | {2,})(?=\S)")  # between two arguments on one line
+
+
 def _in_table(text: str, name: str) -> str:
-    for names, said in _ROW.findall(text):
+    for names, said in _ROW.findall(_BESIDE.sub(r"\n\1  ", text)):
         if name in names.split(", "):
             return " ".join(said.split())
     return ""

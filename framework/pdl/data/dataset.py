@@ -199,6 +199,8 @@ class TupleDataset(Dataset):
     set of PyTorch. A loader over it gives tuples, too.
 
     Inside of pdl they are dicts, whose keys are `names`: x and y; x0, x1, ..., y for more than two; x for one.
+
+    samples  anything with a length and samples by index
     """
 
     def __init__(self, samples: Any) -> None:
@@ -288,7 +290,10 @@ def _balanced(labels: np.ndarray, n: int) -> np.ndarray:
 
 
 class ConcatDataset(Dataset):
-    """Data sets one after another, with one class list between them."""
+    """Data sets one after another, with one class list between them.
+
+    datasets  in this order
+    """
 
     def __init__(self, datasets: Sequence[Dataset]) -> None:
         if not datasets:

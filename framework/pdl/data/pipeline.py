@@ -28,6 +28,11 @@ class Transform:
     """Base of all transforms: a frozen dataclass whose fields are its config keys.
 
     Most transforms only change the image and override `image(image, rng)`; others override `__call__`.
+
+    p              probability with which an image is changed
+    fill           value of pixels that come from outside of the image, 0..255
+    interpolation  auto (area when shrinking, else linear), nearest, linear, cubic, area or lanczos
+    transforms     the transforms that it is made of
     """
 
     batch_level: ClassVar[bool] = False

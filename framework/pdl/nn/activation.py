@@ -25,7 +25,11 @@ class ReLU6(Module):
 
 
 class Hardtanh(Module):
-    """min(max(x, low), high)."""
+    """min(max(x, low), high).
+
+    low   the least value
+    high  the largest value
+    """
 
     shown = ("low", "high")
 
@@ -63,7 +67,10 @@ class LeakyReLU(Module):
 
 
 class PReLU(Module):
-    """x above 0, weight x below; the weight, one for all or one a channel (the last axis), is learned."""
+    """x above 0, weight x below; the weight, one for all or one a channel (the last axis), is learned.
+
+    init  what the weight begins with
+    """
 
     shown = ("num_parameters",)
 
@@ -76,7 +83,10 @@ class PReLU(Module):
 
 
 class ELU(Module):
-    """x above 0, alpha (e^x - 1) below."""
+    """x above 0, alpha (e^x - 1) below.
+
+    alpha  size of what numbers far below 0 become
+    """
 
     shown = ("alpha",)
 
@@ -149,7 +159,10 @@ class Tanh(Module):
 
 
 class Softplus(Module):
-    """log(1 + e^(beta x)) / beta."""
+    """log(1 + e^(beta x)) / beta.
+
+    beta  how sharp the bend at 0 is
+    """
 
     shown = ("beta",)
 

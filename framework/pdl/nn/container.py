@@ -11,7 +11,10 @@ from pdl.tensor import Tensor
 
 
 class ModuleList(Module):
-    """A list of modules, named "0", "1", ..."""
+    """A list of modules, named "0", "1", ...
+
+    modules  in this order
+    """
 
     def __init__(self, modules: Iterable[Module] = ()) -> None:
         self.extend(modules)
@@ -92,7 +95,10 @@ class Sequential(ModuleList):
 
 
 class ModuleDict(Module):
-    """Modules by name."""
+    """Modules by name.
+
+    modules  name -> module
+    """
 
     def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
         self.update(modules or {})

@@ -30,7 +30,10 @@ class _Drop(Module):
 
 
 class Dropout(_Drop):
-    """Each value is 0 with probability p. Srivastava et al., JMLR 15, 2014."""
+    """Each value is 0 with probability p. Srivastava et al., JMLR 15, 2014.
+
+    p  probability of 0 in training; in evaluation nothing changes
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         """x, some values dropped in training."""
@@ -40,6 +43,8 @@ class Dropout(_Drop):
 class ChannelDropout(_Drop):
     """Each channel of each sample, x [N, ..., C], is 0 with probability p. Tompson et al., arXiv 1411.4280 (PyTorch:
     Dropout1d to 3d).
+
+    p  probability of 0 in training; in evaluation nothing changes
     """
 
     def mask_shape(self, x: Tensor) -> tuple[int, ...]:
@@ -48,7 +53,10 @@ class ChannelDropout(_Drop):
 
 
 class DropPath(_Drop):
-    """Each sample is 0 with probability p: a residual branch is skipped. Huang et al., arXiv 1603.09382."""
+    """Each sample is 0 with probability p: a residual branch is skipped. Huang et al., arXiv 1603.09382.
+
+    p  probability of 0 in training; in evaluation nothing changes
+    """
 
     def mask_shape(self, x: Tensor) -> tuple[int, ...]:
         """[N, 1, ..., 1]."""

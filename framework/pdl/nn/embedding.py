@@ -52,6 +52,8 @@ class Embedding(Module):
 class EmbeddingBag(Embedding):
     """Sum, mean or maximum of the rows of each bag: index [bags, entries], or [entries] with offsets [bags] -> [bags,
     embedding_dim].
+
+    mode  sum, mean or max
     """
 
     shown: ClassVar[tuple[str, ...]] = ("num_embeddings", "embedding_dim", "mode", "padding_idx", "sparse")

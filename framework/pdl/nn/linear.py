@@ -93,7 +93,10 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """Dimension `axis` as several of the given sizes."""
+    """Dimension `axis` as several of the given sizes.
+
+    sizes  of the new dimensions
+    """
 
     shown = ("axis", "sizes")
 

@@ -19,7 +19,13 @@ def _fixed(weight: Tensor | None) -> Buffer | None:
 
 
 class Loss(Module):
-    """Base of the losses: called with outputs and targets; a tensor with one element, or one for each with "none"."""
+    """Base of the losses: called with outputs and targets; a tensor with one element, or one for each with "none".
+
+    reduction     mean or sum over all samples, or none: a number for each
+    margin        distance from which on a pair costs nothing
+    ignore_index  label of samples that do not count
+    weight        of each class, [C]
+    """
 
     shown: ClassVar[tuple[str, ...]] = ("reduction",)
 
@@ -32,7 +38,10 @@ class Loss(Module):
 
 
 class CrossEntropyLoss(Loss):
-    """-log softmax(logits)[label] over the last axis; logits [..., C], target int64 [...] or probabilities [..., C]."""
+    """-log softmax(logits)[label] over the last axis; logits [..., C], target int64 [...] or probabilities [..., C].
+
+    label_smoothing  share of the target that is spread evenly over all classes
+    """
 
     shown: ClassVar[tuple[str, ...]] = ("label_smoothing", "ignore_index", "reduction")
 
@@ -101,7 +110,10 @@ class L1Loss(Loss):
 
 
 class SmoothL1Loss(Loss):
-    """d^2 / (2 beta) where d = |x - target| < beta, d - beta / 2 beyond."""
+    """d^2 / (2 beta) where d = |x - target| < beta, d - beta / 2 beyond.
+
+    beta  distance at which the parabola becomes a line
+    """
 
     shown: ClassVar[tuple[str, ...]] = ("beta", "reduction")
 
@@ -114,7 +126,10 @@ class SmoothL1Loss(Loss):
 
 
 class HuberLoss(Loss):
-    """d^2 / 2 where d = |x - target| <= delta, delta (d - delta / 2) beyond."""
+    """d^2 / 2 where d = |x - target| <= delta, delta (d - delta / 2) beyond.
+
+    delta  distance at which the parabola becomes a line
+    """
 
     shown: ClassVar[tuple[str, ...]] = ("delta", "reduction")
 
@@ -127,7 +142,10 @@ class HuberLoss(Loss):
 
 
 class KLDivLoss(Loss):
-    """target (log target - log_p), summed or averaged over elements, or over the batch ("batchmean")."""
+    """target (log target - log_p), summed or averaged over elements, or over the batch ("batchmean").
+
+    log_target  whether targets are logarithms of probabilities
+    """
 
     shown: ClassVar[tuple[str, ...]] = ("log_target", "reduction")
 
@@ -141,7 +159,11 @@ class KLDivLoss(Loss):
 
 
 class FocalLoss(Loss):
-    """Binary cross-entropy of logits times (1 - p_t)^gamma, and alpha or 1 - alpha."""
+    """Binary cross-entropy of logits times (1 - p_t)^gamma, and alpha or 1 - alpha.
+
+    alpha  weight of the positive class, 1 - alpha that of the negative one; null: none
+    gamma  power by which sure answers count less; 0: as in cross-entropy
+    """
 
     shown: ClassVar[tuple[str, ...]] = ("alpha", "gamma", "reduction")
 
@@ -188,7 +210,10 @@ class HingeEmbeddingLoss(_MarginLoss):
 
 
 class TripletMarginLoss(_MarginLoss):
-    """max(0, |anchor - positive| - |anchor - negative| + margin), p-norms over the last axis."""
+    """max(0, |anchor - positive| - |anchor - negative| + margin), p-norms over the last axis.
+
+    p  of the norm: 2 is the Euclidean distance
+    """
 
     shown: ClassVar[tuple[str, ...]] = ("margin", "p", "reduction")
 
@@ -215,6 +240,9 @@ class MultiMarginLoss(_MarginLoss):
 class CTCLoss(Loss):
     """Connectionist temporal classification: -log of the probability of the targets over all alignments. Graves et al.,
     ICML 2006.
+
+    blank          number of the class that stands for nothing
+    zero_infinity  whether targets that are too long for their input cost 0 and not infinity
     """
 
     shown: ClassVar[tuple[str, ...]] = ("blank", "zero_infinity", "reduction")

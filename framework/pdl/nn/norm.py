@@ -186,7 +186,12 @@ class InstanceNorm(GroupNorm):
 
 
 class LocalResponseNorm(Module):
-    """x / (k + alpha / size sum x^2)^beta over `size` neighbouring channels. Krizhevsky et al., NIPS 2012."""
+    """x / (k + alpha / size sum x^2)^beta over `size` neighbouring channels. Krizhevsky et al., NIPS 2012.
+
+    alpha  factor of the sum of squares
+    beta   power of the denominator
+    k      what is added to the sum
+    """
 
     shown: ClassVar[tuple[str, ...]] = ("size", "alpha", "beta", "k")
 

@@ -109,7 +109,10 @@ class AvgPool3d(AvgPool2d):
 
 
 class LPPool2d(_Pool):
-    """(sum over the window of |x|^p)^(1/p) for x [N, H, W, C]."""
+    """(sum over the window of |x|^p)^(1/p) for x [N, H, W, C].
+
+    p  of the norm: 1 is a sum, 2 the Euclidean norm
+    """
 
     shown = ("p", "kernel_size", "stride", "ceil_mode")
 

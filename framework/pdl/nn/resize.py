@@ -16,7 +16,10 @@ Factor = Annotated[float, Range(above=0)]
 
 
 class Upsample(Module):
-    """x [N, *spatial, C] interpolated to `size`, or by `scale`; see `pdl.resize` for the modes."""
+    """x [N, *spatial, C] interpolated to `size`, or by `scale`; see `pdl.resize` for the modes.
+
+    mode  how what lies between the cells is computed
+    """
 
     shown = ("size", "scale", "mode", "align_corners")
 
@@ -39,7 +42,10 @@ class Upsample(Module):
 
 
 class PixelShuffle(Module):
-    """[N, H, W, C r^2] -> [N, H r, W r, C]. Shi et al., arXiv 1609.05158."""
+    """[N, H, W, C r^2] -> [N, H r, W r, C]. Shi et al., arXiv 1609.05158.
+
+    factor  r
+    """
 
     shown = ("factor",)
 

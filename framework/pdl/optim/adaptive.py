@@ -16,6 +16,8 @@ class RMSprop(Optimizer):
 
     `centered` takes the variance s - a^2 (a: running mean of g) for s; with `momentum` the quotient runs through b =
     momentum b + q, p -= lr b. Tieleman & Hinton, lecture 6.5, 2012; centred: Graves, arXiv 1308.0850; PyTorch's form.
+
+    alpha  share of the old in the running mean of the squared gradient
     """
 
     def __init__(
@@ -54,6 +56,8 @@ class Adagrad(Optimizer):
     eps_under_root  g / sqrt(s + eps), as GRU4Rec's authors have it; it takes the step from gradients under sqrt(eps)
     rowwise         one s for each row of a parameter with two dimensions, which the mean of g^2 over the row is added
                     to: a table of 10 million rows x 16 then has 40 MB of sums and not 640 (DLRM, arXiv 1906.00091)
+    lr_decay                   by which the learning rate falls with the number of steps
+    initial_accumulator_value  what the sums of squares begin with
     """
 
     def __init__(
@@ -98,6 +102,8 @@ class Adagrad(Optimizer):
 class Adadelta(Optimizer):
     """s = rho s + (1 - rho) g^2;  d = sqrt(a + eps) / sqrt(s + eps) g;  a = rho a + (1 - rho) d^2;  p -= lr d. Zeiler,
     arXiv 1212.5701.
+
+    rho  share of the old in the running means
     """
 
     def __init__(

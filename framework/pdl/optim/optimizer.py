@@ -45,6 +45,10 @@ class Optimizer(ABC):
     other rows keep their weights, and their moments and momentum do not decay meanwhile; weight decay acts on the rows
     of the step; corrections count all steps (PyTorch's SparseAdam). SGD without momentum and Adagrad give the same
     weights as from dense gradients (without weight decay), the others nearly.
+
+    weight_decay  pull of the weights towards 0: this share of each is added to its gradient, or to its step
+    eps           what is added to a denominator, so that nothing is divided by 0
+    betas         shares of the old in the running means of the gradient and of its square
     """
 
     takes_sparse: ClassVar[bool] = True  # whether `update` is defined for some rows of a parameter

@@ -26,7 +26,13 @@ Factor = Annotated[float, Range(0, 1)]
 
 @part
 class Schedule(ABC):
-    """A learning-rate factor over time."""
+    """A learning-rate factor over time.
+
+    unit       what times are counted in: epochs, or steps (updates)
+    final      the factor at the end
+    gamma      what the factor is multiplied by
+    schedules  the schedules that it is made of
+    """
 
     @abstractmethod
     def __call__(self, step: float, total: float | None = None, epoch: float = 1) -> float:
@@ -50,7 +56,10 @@ class Schedule(ABC):
 
 
 class Constant(Schedule):
-    """f = factor."""
+    """f = factor.
+
+    factor  of the learning rate, all the time
+    """
 
     def __init__(self, factor: Annotated[float, Range(0)] = 1.0) -> None:
         self.factor = factor
@@ -60,7 +69,10 @@ class Constant(Schedule):
 
 
 class Step(Schedule):
-    """f = gamma^floor(t / step_size)."""
+    """f = gamma^floor(t / step_size).
+
+    step_size  time between two falls
+    """
 
     def __init__(
         self, step_size: Annotated[float, Range(above=0)], *, gamma: Factor = 0.1, unit: Unit = "epochs"
@@ -72,7 +84,10 @@ class Step(Schedule):
 
 
 class MultiStep(Schedule):
-    """f = gamma^(number of milestones reached)."""
+    """f = gamma^(number of milestones reached).
+
+    milestones  times at which the factor falls, ascending
+    """
 
     def __init__(
         self, milestones: Sequence[Annotated[float, Range(above=0)]], *, gamma: Factor = 0.1, unit: Unit = "epochs"
@@ -126,7 +141,10 @@ class CosineRestarts(Schedule):
 
 
 class Polynomial(Schedule):
-    """f = final + (1 - final) (1 - t / T)^power, over the whole training; power 1 is linear."""
+    """f = final + (1 - final) (1 - t / T)^power, over the whole training; power 1 is linear.
+
+    power  1 falls in a line, 2 in a parabola that ends flat
+    """
 
     def __init__(self, power: Annotated[float, Range(above=0)] = 1.0, *, final: Factor = 0.0) -> None:
         self.power, self.final = power, final
@@ -141,6 +159,10 @@ class OneCycle(Schedule):
 
     The optimiser's learning rate is the peak ("max_lr"). Smith & Topin, arXiv 1708.07120; PyTorch's two-phase form,
     without momentum cycling.
+
+    div_factor        what the learning rate is divided by at the beginning
+    final_div_factor  what that is divided by once more at the end
+    anneal            form of both ways: cos or linear
     """
 
     def __init__(
@@ -246,6 +268,8 @@ class Chain(_Several):
 class Sequential(_Several):
     """One schedule after the other: number i + 1 begins at milestone i and takes the time up to the next for its whole
     training.
+
+    milestones  times at which the next schedule begins, ascending
     """
 
     def __init__(
@@ -275,6 +299,8 @@ class ReduceOnPlateau(Schedule):
 
     `threshold` is relative or absolute (`threshold_mode`); after a reduction `cooldown` evaluations are not counted.
     PyTorch's rule.
+
+    min_factor  below which the factor does not fall
     """
 
     def __init__(

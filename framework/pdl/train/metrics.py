@@ -49,6 +49,8 @@ class TopK(Metric):
     """Share of samples whose target is among the k highest scores. scores [N, C], targets int [N].
 
     Of equal scores the lower class counts as higher, so k=1 agrees with argmax.
+
+    k  how many of the highest scores count
     """
 
     def __init__(self, k: int = 1) -> None:
@@ -97,6 +99,9 @@ class FScore(ConfusionMatrix):
 
     A class that is neither present nor predicted is left out of the macro average; an empty precision or recall
     counts as 0.
+
+    of       f1, precision or recall
+    average  macro: the mean over classes; micro: over all samples
     """
 
     def __init__(

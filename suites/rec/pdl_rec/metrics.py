@@ -181,7 +181,11 @@ def _keys(lists: Lists, width: int) -> Array:
 
 
 class View(Metric):
-    """One number of a `Ranking`."""
+    """One number of a `Ranking`.
+
+    ranking  whose number it is
+    name     of the number, such as recall@20
+    """
 
     def __init__(self, ranking: Ranking, name: str) -> None:
         self.ranking, self.name, self.feeds = ranking, name, False

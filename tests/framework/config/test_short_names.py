@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pdl import config, suites
-from pdl.config.keys import meaning
-from pdl.config.parts import KINDS, find
+from pdl.config.keys import _arguments, meaning
+from pdl.config.parts import KINDS, find, parts
 from pdl.errors import ConfigError, PdlError, UsageError
 from pdl.train import TrainSettings
 from pdl.train.recipe import Loading, Recipe, Schema
@@ -183,6 +183,29 @@ def test_top_level_habits_in_a_file_are_answered(tmp_path: Path) -> None:
 def test_every_setting_has_a_meaning(part: Any) -> None:
     for name in part.__dataclass_fields__:
         assert meaning(part, name), name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_argument_of_every_part_has_a_meaning(kind: str) -> None:
+    silent = [
+        f"{each.target}.{info.key}"
+        for each in parts(kind)
+        for info in _arguments({}, suites.locate(each.target), ())
+        if not info.meaning
+    ]
+    assert not silent, "say what they mean in a table of arguments in the docstring of the class"
+
+
+def test_arguments_that_share_a_line() -> None:
+    class Net:
+        """Something.
+
+        crosses, more  cross layers;  rank: of their matrices;    width  of all
+        """
+
+    assert [meaning(Net, name) for name in ("more", "rank", "width")] == ["cross layers", "of their matrices", "of all"]
+    assert "inferred from the data" in meaning(Net, "num_classes")
+    assert meaning(Net, "nothing") == ""
 
 
 def test_keys_of_sections_and_parts() -> None:

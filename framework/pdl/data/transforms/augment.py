@@ -112,6 +112,8 @@ class RandAugment(Transform):
     """`num_ops` random operations in a row, all at the same magnitude (Cubuk et al., arXiv 1909.13719).
 
     The operations and their ranges are listed at the top of this module. magnitude in 0..30; uint8 images only.
+
+    magnitude  of every operation, 0 (hardly visible) to 30
     """
 
     num_ops: Annotated[int, Range(1)] = 2

@@ -46,6 +46,8 @@ class Pad(ImageBatchTransform):
     """Add `padding` pixels: an int, (horizontal, vertical) or (left, top, right, bottom).
 
     mode: "constant" (with `fill`, 0..255), "reflect" (without repeating the edge) or "edge".
+
+    mode  constant (with `fill`), reflect (without repeating the edge) or edge
     """
 
     padding: int | Sequence[int]
@@ -99,6 +101,8 @@ class RandomCrop(ImageBatchTransform):
     """A window of `size` at a uniformly random place, after padding by `padding` (as in `Pad`).
 
     Padding 4 and size 32 is the augmentation of the CIFAR-10 residual networks (He et al., arXiv 1512.03385, 4.2).
+
+    mode  of the padding: constant (with `fill`), reflect (without repeating the edge) or edge
     """
 
     size: int | Sequence[int]

@@ -181,7 +181,10 @@ class RandomResizedCrop(Transform):
 
 @dataclass(frozen=True)
 class RandomRotation(Transform):
-    """Turn about the centre by degrees uniform in (-degrees, degrees) or (from, to); corners get `fill`."""
+    """Turn about the centre by degrees uniform in (-degrees, degrees) or (from, to); corners get `fill`.
+
+    degrees  an angle d for (-d, d), or (from, to)
+    """
 
     degrees: float | Sequence[float]
     interpolation: WarpInterpolation = "linear"
@@ -240,7 +243,10 @@ class RandomAffine(Transform):
 
 @dataclass(frozen=True)
 class RandomPerspective(Transform):
-    """With probability p, move each corner inwards by up to distortion/2 of width and height, uniformly."""
+    """With probability p, move each corner inwards by up to distortion/2 of width and height, uniformly.
+
+    distortion  the furthest that a corner moves, in halves of width and height, 0 to 0.9
+    """
 
     distortion: Annotated[float, Range(0, 0.9)] = 0.5
     p: Probability = 0.5

@@ -66,6 +66,9 @@ class MixUp(_Mix):
 
     Zhang et al., arXiv 1710.09412. Works on float images: put Normalize or ToFloat before it. The paper's alpha is
     0.2 for ImageNet and 1 for CIFAR-10.
+
+    alpha        of the distribution of shares: 1 is uniform, less mixes less
+    num_classes  how many classes there are: labels become rows of shares
     """
 
     def _images(self, images: np.ndarray, partner: np.ndarray, share: float,
@@ -81,6 +84,9 @@ class CutMix(_Mix):
 
     The centre is uniform and the rectangle is cut at the border; the labels are mixed by the area that is left
     (Yun et al., arXiv 1905.04899).
+
+    alpha        of the distribution of shares: 1 is uniform, less mixes less
+    num_classes  how many classes there are: labels become rows of shares
     """
 
     def _images(self, images: np.ndarray, partner: np.ndarray, share: float,

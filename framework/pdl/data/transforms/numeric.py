@@ -39,6 +39,9 @@ class Normalize(ImageBatchTransform):
 
     mean and std are on the 0..1 scale. A uint8 image is divided by 255, in one pass over it (a table of the 256
     results for each channel, computed in float64); a float image is taken to be on the 0..1 scale already.
+
+    mean  of each channel, or of all
+    std   standard deviation of each channel, or of all
     """
 
     mean: float | Sequence[float]

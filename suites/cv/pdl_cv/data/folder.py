@@ -32,7 +32,7 @@ class ImageFolder(ImageFiles):
     classes     the class list; by default the folders of train (or of the only level), sorted by name
     mode        rgb or gray
     extensions  which files are pictures, lower case
-    allow_empty accept classes without pictures
+    allow_empty  accept classes without pictures
     per_class   only so many images of each class (of this split), drawn with `seed`
     """
 

@@ -30,6 +30,8 @@ class PowerLaw(NodeData):
     edges      E, both directions counted; none joins a node to itself, some pairs are joined more than once
     features   numbers of a node;    classes  how many there are, of equal size
     split      train, val, test; None: all nodes
+    exponent  of the distribution of degrees
+    seed      of the graph, its features and splits
     """
 
     def __init__(

@@ -48,6 +48,8 @@ class NodeEmbedding(Task):
 
     An epoch is one walk from every node that has neighbours (of LINE, as many edges as there are): DeepWalk's gamma and
     node2vec's r are `train.epochs`. Test edges and labels decide nothing: without data.val the last weights are used.
+
+    classes  names of the labels; by default the data set's
     """
 
     overfits = ""  # it learns of walks over a graph, and not of samples

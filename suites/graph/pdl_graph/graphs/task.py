@@ -35,12 +35,13 @@ class GraphPrediction(Task):
               "regression": one or several numbers, by squared error; metrics rmse and mae, in the units of the data
     loss      of regression: "mse", "l1" or "huber"
     epoch_steps  so many steps are an epoch, over whatever many passes; by default it is one pass
-    classes   names of the classes, targets names of the numbers or yes/no targets; by default the data set's
-    mean, std of each target over the training data: nets learn (target - mean) / std; by default inferred from the data
+    classes   names of the classes; by default the data set's
+    targets   names of the numbers or yes/no targets; by default the data set's
+    mean, std  of each target over the training data: nets learn (target - mean) / std; by default from the data
     directed  whether edges go one way,
     weighted  whether they have weights, and
     features  how many numbers nodes (num_features) and edges (num_edge_features) have, and
-    molecules how SMILES become graphs (`pdl_graph.steps.molecules.MoleculeForm`, as plain values; None: graphs are no
+    molecules  how SMILES become graphs (`pdl_graph.steps.molecules.MoleculeForm`, as plain values; None: graphs are no
               molecules), in the graphs that the model is used on; inferred from the data
 
     Targets that are not known (NaN) count in neither loss nor metrics; with several targets a metric is the mean over

@@ -12,7 +12,10 @@ from pdl_quantum.eigenproblem import Eigenproblem
 
 class Eigenproblems(Dataset):
     """Problems of one kind and size as a data set: sample i is {"problem": Eigenproblem}. One circuit answers all of
-    them, each with parameters of its own."""
+    them, each with parameters of its own.
+
+    problems  the problems, of the same size
+    """
 
     unfoldable = "they are problems to be solved, each by itself; nothing is learned from one for another"
 

@@ -37,7 +37,10 @@ class Hamiltonian(Eigenproblems):
 
 class RandomHamiltonian(Eigenproblems):
     """`terms` different products of Pauli matrices, the identity not among them, with coefficients uniform in [-1, 1):
-    both sampled by NumPy's default generator from `seed`, the words first."""
+    both sampled by NumPy's default generator from `seed`, the words first.
+
+    num_qubits  letters of each product
+    """
 
     def __init__(
         self, num_qubits: Annotated[int, Range(1, 10)], terms: Annotated[int, Range(1)], seed: Annotated[int, Range(0)]

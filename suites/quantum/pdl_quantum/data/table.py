@@ -26,6 +26,10 @@ class Table(ArrayDataset):
     """Rows of numbers: sample i is {"features": float32 [D], "label": int}.
 
     columns   names of the D numbers
+    features  the numbers, [N, D]
+    split     which part of the points
+    samples   how many points
+    seed      of the points
     """
 
     def __init__(self, features: Array, labels: Array, classes: Sequence[str], columns: Sequence[str]) -> None:
@@ -35,7 +39,10 @@ class Table(ArrayDataset):
 
 class Circle(Table):
     """Points of the square [-1, 1]^2, inside and outside of a circle of half its area; none lies nearer than gap / 2 to
-    the circle. As many of each class, columns x and y. The same arguments give the same points; splits differ."""
+    the circle. As many of each class, columns x and y. The same arguments give the same points; splits differ.
+
+    gap  width of the ring about the circle without points
+    """
 
     def __init__(
         self,
@@ -62,7 +69,10 @@ class Circle(Table):
 
 class Moons(Table):
     """Two interleaving half circles with normal noise, columns x and y. The same arguments give the same points; splits
-    differ."""
+    differ.
+
+    noise  standard deviation of what is added to each coordinate
+    """
 
     def __init__(
         self,

@@ -28,6 +28,8 @@ class KernelClassifier(Classifier):
     bandwidth       s: the smaller, the wider is what counts as alike (Shaydulin & Wild, arXiv 2111.05451)
     adaptive        s is learned, too, for each number
     num_landmarks   so many samples of the training data, evenly spread over it; by default all, 512 at most
+    encoding  circuit that turns numbers into a state; by default `IQPEncoding`
+    gamma     of the projected kernel: how fast likeness falls with distance
     """
 
     def __init__(

@@ -41,7 +41,21 @@ class Encoding(Protocol):
 
 
 class Clicks:
-    """What both forms share: the file, the rows of a split, and what turns them into arrays."""
+    """What both forms share: the file, the rows of a split, and what turns them into arrays.
+
+    path       of a file, absolute or below PDL_DATA: csv, tsv, .inter, each also .gz, or inside a .zip; or a list of
+               files, read one after another as if they were one
+    split      which part of the rows, where `ratios` cut them
+    form       "csv" (a header, or `names`), "criteo" (tab-separated without header: label, I1..I13, C1..C26), or
+               "slots" (`label slot:id slot:id ...`, a slot with any number of ids)
+    names      of the columns, where the file has no header
+    separator  between columns; by default a tab for .tsv, RecBole's atomic files and Criteo's form, else a comma
+    ratios     {train: 0.8, val: 0.1, test: 0.1}: each row belongs to a split by a hash of its number and `seed`;
+               without them the whole file is one split
+    seed       of that hash
+    join       {column: path}: the columns of another table, found by the value of this one that both have
+    rows       only so many first rows of the file
+    """
 
     def __init__(
         self,
@@ -155,18 +169,7 @@ class Clicks:
 class ClickFile(Clicks, Dataset):
     """Rows of a table that fits into memory, with random access.
 
-    path       of a file, absolute or below PDL_DATA: csv, tsv, .inter, each also .gz, or inside a .zip; or a list of
-               files, read one after another as if they were one
-    form       "csv" (a header, or `names`), "criteo" (tab-separated without header: label, I1..I13, C1..C26), or
-               "slots" (`label slot:id slot:id ...`, a slot with any number of ids)
-    names      of the columns, where the file has no header
-    separator  between columns; by default a tab for .tsv, RecBole's atomic files and Criteo's form, else a comma
-    ratios     {train: 0.8, val: 0.1, test: 0.1}: each row belongs to a split by a hash of its number and `seed`;
-               without them the whole file is one split
-    join       {column: path}: the columns of another table, found by the value of this one that both have
-    rows       only so many first rows of the file
-
-    What the columns mean is said by the task's fields; it binds them.
+    Its arguments are those of `Clicks`. What the columns mean is said by the task's fields; it binds them.
     """
 
     _arrays: dict[str, np.ndarray] | None = None
@@ -270,7 +273,7 @@ class ClickFile(Clicks, Dataset):
 
 
 class ClickStream(Clicks, IterableDataset):
-    """Rows of a file of any size, read block by block in every epoch; of the arguments of `ClickFile`, and
+    """Rows of a file of any size, read block by block in every epoch; of the arguments of `Clicks`, and
 
     buffer   rows that are shuffled together, in training; memory is bounded by them
 

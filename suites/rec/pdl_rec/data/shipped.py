@@ -52,7 +52,11 @@ class Adult(ClickFile):
 
 class SyntheticClicks(ClickFile):
     """2,000 rows with the columns of the Criteo display advertising challenge, made by `tools/make_clicks.py`: `label`,
-    13 counts I1 to I13, 26 names C1 to C26. To try that format and models on: no row is of anybody's log."""
+    13 counts I1 to I13, 26 names C1 to C26. To try that format and models on: no row is of anybody's log.
+
+    split   train, val or test
+    ratios  of the splits; by default 0.7, 0.1 and 0.2
+    """
 
     def __init__(
         self, *, split: str = "train", ratios: Mapping[str, float] | None = None, seed: Annotated[int, Range(0)] = 0

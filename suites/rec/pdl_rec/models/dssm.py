@@ -22,7 +22,7 @@ class DSSM(FieldTowers):
     user_fields, item_fields  name -> (rows, width), filled in by the task
     history   also a bag of the items that the user had before (numbers of items, not words)
     identity  also a word of each item's own
-    dim       width of the last layer; layers: of those before it
+    dim       width of the last layer;  layers: of those before it
     gamma     the smoothing factor of the softmax (equation 5)
     """
 

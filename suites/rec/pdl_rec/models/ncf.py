@@ -25,6 +25,7 @@ class NCF(MatchingModel):
     dim      numbers in a vector of GMF
     layers   widths of the MLP's layers; its vectors are half as wide as the first
     dropout  before each layer of the MLP
+    variant  gmf, mlp or neumf
     """
 
     def __init__(

@@ -136,7 +136,10 @@ class CrossEntropy(ItemLoss):
 
 
 class _MaxLoss(ItemLoss):
-    """Losses that weigh the candidates j by s, the softmax of r = f(score)."""
+    """Losses that weigh the candidates j by s, the softmax of r = f(score).
+
+    final_activation  f, which scores go through; `slope` of it where it is elu or leaky
+    """
 
     def __init__(
         self,
