@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pdl.report import Section, line_chart, table
+from pdl.ranking import precision_recall_curve
+from pdl.report import Section, charts, figure, line_chart, table
 from pdl.tensor import no_grad
 from pdl.train import Evaluation, Reporter
 from pdl_graph.drawing import NODES, ego_network, principal_plane, scatter
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from pdl_graph.link.task import LinkPrediction
 
 Array = np.ndarray
-BINS, POINTS = 40, 200
+BINS = 40
 DEGREES = (1, 2, 4, 8, 16, 32)  # where groups of nodes begin
 
 
@@ -56,15 +57,11 @@ def link_sections(evaluation: Evaluation, dataset: Any, vectors: Array | None = 
         "only. MRR and hits@k rank each edge among all those pairs."
     )
     numbers = table([(name, f"{value:.4f}") for name, value in evaluation.metrics.items()])
+    shares = line_chart(histogram(scores, labels), x_label="probability of an edge")
+    found = line_chart({"precision": precision_recall(scores, labels)}, x_label="recall")
     return [
         Section(f"Links ({evaluation.split})", f"{numbers}<p>{escape(note)}</p>"),
-        Section(
-            "Scores",
-            _charts(
-                (line_chart(histogram(scores, labels), x_label="probability of an edge"), "shares of each kind"),
-                (line_chart({"precision": precision_recall(scores, labels)}, x_label="recall"), "precision, recall"),
-            ),
-        ),
+        Section("Scores", charts([figure(shares, "shares of each kind"), figure(found, "precision, recall")])),
         *([] if vectors is None else [plane(split.graph, vectors)]),
         *neighbourhood(split.graph, pairs, scores, labels),
     ]
@@ -107,12 +104,6 @@ def _chance(logit: Any) -> Any:
     return 1 / (1 + np.exp(-np.clip(np.asarray(logit, np.float64), -50, 50)))
 
 
-def _charts(*charts: tuple[str, str]) -> str:
-    """Charts with captions, side by side."""
-    parts = (f'<figure class="wide">{chart}<figcaption>{caption}</figcaption></figure>' for chart, caption in charts)
-    return f'<div class="charts">{"".join(parts)}</div>'
-
-
 def histogram(logits: Array, labels: Array) -> dict[str, list[tuple[float, float]]]:
     """Shares of the edges and of the other pairs in bins of the probability, as points (middle, share)."""
     chance = _chance(logits)
@@ -125,10 +116,8 @@ def histogram(logits: Array, labels: Array) -> dict[str, list[tuple[float, float
 
 
 def precision_recall(scores: Array, labels: Array) -> list[tuple[float, float]]:
-    """Points (recall, precision) at ever lower thresholds, thinned out."""
-    order = np.argsort(-scores, kind="stable")
-    hits = np.cumsum(labels[order] == 1)
-    if not len(hits) or not hits[-1]:
+    """Points (recall, precision) at ever lower thresholds."""
+    if not (labels == 1).any():
         return []
-    some = np.unique(np.linspace(0, len(hits) - 1, POINTS).astype(np.int64))
-    return list(zip((hits[some] / hits[-1]).tolist(), (hits[some] / (some + 1)).tolist(), strict=True))
+    precision, recall, _ = precision_recall_curve(scores, labels == 1)
+    return list(zip(recall[-2::-1].tolist(), precision[-2::-1].tolist(), strict=True))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pdl.report import Section, line_chart, table
+from pdl.report import Section, figure, line_chart, table
 from pdl.train import Evaluation
 from pdl_quantum.drawing import svg
 from pdl_quantum.problems import BinaryProblem
@@ -16,7 +16,7 @@ from pdl_quantum.problems.bits import bits_of
 from pdl_quantum.problems.diagonal import MOST
 from pdl_quantum.problems.pictures import picture
 from pdl_quantum.qaoa.circuit import QAOACircuit
-from pdl_quantum.variational.report import DRAWN, VariationalReporter, figure
+from pdl_quantum.variational.report import DRAWN, VariationalReporter
 
 if TYPE_CHECKING:
     from pdl_quantum.qaoa.task import QAOA

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pdl.report import Section, line_chart, table
+from pdl.report import Section, figure, line_chart, table
 from pdl.train import Evaluation, Reporter
 from pdl_quantum.circuits import Circuit, counts, sample
 from pdl_quantum.drawing import histogram, svg
@@ -55,11 +54,6 @@ def history(lines: Sequence[Mapping[str, Any]], exact: Sequence[float] | None) -
     if errors:
         figures.append(figure(line_chart({"error": errors}, x_label="step", log=True), "|energy - exact|"))
     return [Section("Energy", f'<div class="charts">{"".join(figures)}</div>')]
-
-
-def figure(chart: str, caption: str) -> str:
-    """A wide chart with what is below it."""
-    return f'<figure class="wide">{chart}<figcaption>{escape(caption)}</figcaption></figure>'
 
 
 def _energies(task: Variational, energies: Array) -> Section:
