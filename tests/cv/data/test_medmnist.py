@@ -77,7 +77,7 @@ def test_what_is_no_such_file(changes: dict[str, Any], told: str, tmp_path: Path
 
 def test_other_files_and_names(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", x=np.zeros(3))
-    with pytest.raises(DataFault, match="has no array train_images; it has x"):
+    with pytest.raises(DataFault, match="has no array train_labels; it has x"):
         MedMNIST(tmp_path / "x.npz")
     (tmp_path / "y.npz").write_bytes(b"no zip")
     with pytest.raises(DataFault, match="cannot be read"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +10,7 @@ from typing import Annotated
 import numpy as np
 
 from pdl.data.dataset import ArrayDataset, Dataset, Sample, digest
-from pdl.data.image import Mode, change_mode, read_image
+from pdl.data.image import Mode, change_mode, check_mode, read_image
 from pdl.data.randomness import BatchRandom
 from pdl.data.splits import check_ratios, stratified_split
 from pdl.data.store import under_roots
@@ -22,28 +22,43 @@ PerClass = Annotated[int, Range(1)] | None
 
 
 class ImageArrays(ArrayDataset):
-    """Images that lie in memory: uint8 [N, H, W, C] and labels int64 [N], read from `source`; of these `only` some
-    classes, and `per_class` images of each (see `choose`).
+    """Images that lie in memory: uint8 [N, H, W, C] and labels int64 [N]. Data sets of this kind give `names` (of the
+    classes), `read` (an official split as images, labels, and the file they are from) and the names of the `official`
+    splits (None: there are none, and `ratios` cut the whole, which is "all"); recipes give the rest:
+
+    split      an official split; others (val) where `ratios` cut them out of train
+    ratios     {train: 0.9, val: 0.1}: shares of train, of each class alike, in an order drawn with `seed`
+    seed       of that cut, and of `per_class`
+    mode       rgb or gray; by default as the images are
+    classes    only these classes, by name, numbered in this order; by default all
+    per_class  only so many images of each class, drawn with `seed`
     """
 
     def __init__(
         self,
-        images: np.ndarray,
-        labels: np.ndarray,
-        classes: Sequence[str],
+        names: Sequence[str],
+        read: Callable[[str], tuple[np.ndarray, np.ndarray, str | Path]],
+        official: Sequence[str] | None = ("train", "test"),
         *,
-        source: str | Path,
-        mode: Mode,
-        only: Sequence[str] | None = None,
-        per_class: int | None = None,
-        seed: int = 0,
+        split: str = "train",
+        ratios: Mapping[str, float] | None = None,
+        seed: Annotated[int, Range(0)] = 0,
+        mode: Mode | None = None,
+        classes: Sequence[str] | None = None,
+        per_class: PerClass = None,
     ) -> None:
-        if only is not None or per_class is not None:
-            owner = type(self).__name__
-            rows, labels, classes = choose(owner, labels, classes, only=only, per_class=per_class, seed=seed)
+        owner = type(self).__name__
+        if mode is not None:
+            check_mode(owner, mode)
+        part = _whole(owner, split, ratios) if official is None else official_split(owner, split, ratios, official)
+        images, labels, source = read(part)
+        images, labels = cut(images, labels, split, ratios, seed)
+        if classes is not None or per_class is not None:
+            rows, labels, names = choose(owner, labels, names, only=classes, per_class=per_class, seed=seed)
             images = images[rows]
-        super().__init__(image=change_mode(images, mode), label=labels.astype(np.int64), classes=classes)
-        self.source, self.mode = str(source), mode
+        own: Mode = "gray" if images.shape[3] == 1 else "rgb"
+        super().__init__(image=change_mode(images, mode or own), label=labels.astype(np.int64), classes=names)
+        self.source, self.mode, self.split = str(source), mode or own, split
 
     @property
     def images(self) -> np.ndarray:
@@ -60,8 +75,11 @@ class ImageArrays(ArrayDataset):
 
 
 class ImageFiles(Dataset):
-    """Images that are read from their files on access: sample i is {"image": uint8 [H, W, C], "label": int}. With
-    `per_class`, so many of each class (see `choose`).
+    """Images that are read from their files on access: sample i is {"image": uint8 [H, W, C], "label": int}. Recipes
+    give
+
+    mode       rgb or gray
+    per_class  only so many images of each class (of this split), drawn with `seed`
     """
 
     foldable = True
@@ -73,10 +91,11 @@ class ImageFiles(Dataset):
         labels: Sequence[int],
         classes: Sequence[str],
         *,
-        mode: Mode,
-        per_class: int | None = None,
-        seed: int = 0,
+        mode: Mode = "rgb",
+        per_class: PerClass = None,
+        seed: Annotated[int, Range(0)] = 0,
     ) -> None:
+        check_mode(type(self).__name__, mode)
         self.root, self.paths, self.mode = root, list(paths), mode
         self.classes = list(classes)
         self._labels = np.asarray(labels, np.int64)
@@ -109,6 +128,14 @@ class ImageFiles(Dataset):
 
     def path_of(self, index: int) -> str:
         return str(self.root / self.paths[index])
+
+
+def _whole(owner: str, split: str, ratios: Mapping[str, float] | None) -> str:
+    """ "all", of which `ratios` are to cut `split`."""
+    parts = check_ratios(owner, ratios or {})
+    if split not in (*parts, "all"):
+        raise ConfigError(f"{owner}: split={split!r} is none of {', '.join([*parts, 'all'])}")
+    return "all"
 
 
 def official_split(owner: str, split: str, ratios: Mapping[str, float] | None, official: Sequence[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -10,12 +10,13 @@ import numpy as np
 
 from pdl.data.dataset import StandIn
 from pdl.data.faults import fault, unreadable
-from pdl.data.image import EXTENSIONS, Mode, check_mode, decode_image
+from pdl.data.image import EXTENSIONS, decode_image
 from pdl.data.store import cached_arrays, file_hash, find
 from pdl.files import read_bytes
+from pdl.hints import Inherited
 from pdl_cv.data import standin
 from pdl_cv.data.archive import read_tar
-from pdl_cv.data.base import ImageArrays, PerClass, cut, locate, official_split
+from pdl_cv.data.base import ImageArrays, locate
 from pdl_cv.data.folder import ImageFolder
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -38,47 +39,31 @@ class CIFAR10(ImageArrays):
     root       the folder of the binary batches (cifar-10-batches-bin), a folder train/<class>/*, test/<class>/* of
                images, or a tar of either; by default looked for under PDL_DATA, and there in cifar10 and cv2.
                The images of a tar are decoded once and cached as arrays (see `pdl.data.store.cached_arrays`)
-    split      train or test; others (val) where `ratios` cut them out of train: {train: 0.9, val: 0.1}
-    seed       of that cut
-    mode       rgb or gray
     partial    accept fewer images than the official 50,000 and 10,000
-    classes    only these classes, by name, numbered in this order; by default all
-    per_class  only so many images of each class, drawn with `seed`
+    All else is as in `ImageArrays`; its splits are train and test.
     """
 
-    def __init__(
-        self,
-        root: str | Path | None = None,
-        *,
-        split: str = "train",
-        ratios: Mapping[str, float] | None = None,
-        seed: int = 0,
-        mode: Mode = "rgb",
-        partial: bool = False,
-        classes: Sequence[str] | None = None,
-        per_class: PerClass = None,
-    ) -> None:
-        check_mode("CIFAR10", mode)
-        official = official_split("CIFAR10", split, ratios, tuple(COUNTS))
-        source = _inside(find("CIFAR10", PLACES, address=PUBLIC) if root is None else locate(root))
-        images, labels = _load(source, official, partial)
-        if len(labels) != COUNTS[official] and not (partial and len(labels)):
-            raise fault(
-                source,
-                f"{len(labels)} images in split {official}, expected {COUNTS[official]}",
-                f"fetch all of it (pdl data get {PUBLIC}), or set partial=true",
-            )
-        images, labels = cut(images, labels, split, ratios, seed)
-        super().__init__(
-            images, labels, CLASSES, source=source, mode=mode, only=classes, per_class=per_class, seed=seed
-        )
-        self.split = split
+    def __init__(self, root: str | Path | None = None, *, partial: bool = False, **options: Inherited) -> None:
+        super().__init__(CLASSES, lambda official: _official(root, official, partial), **options)
 
     @classmethod
     def stand_in(cls, folder: Path, settings: Mapping[str, Any]) -> StandIn:
         standin.write_cifar10(folder)
         given = {"root": str(folder), "partial": True, **standin.whole(settings)}
         return StandIn(given, "digits as CIFAR-10's binary batches")
+
+
+def _official(root: str | Path | None, split: str, partial: bool) -> tuple[np.ndarray, np.ndarray, Path]:
+    """(images, labels, where they are from) of an official split."""
+    source = _inside(find("CIFAR10", PLACES, address=PUBLIC) if root is None else locate(root))
+    images, labels = _load(source, split, partial)
+    if len(labels) != COUNTS[split] and not (partial and len(labels)):
+        raise fault(
+            source,
+            f"{len(labels)} images in split {split}, expected {COUNTS[split]}",
+            f"fetch all of it (pdl data get {PUBLIC}), or set partial=true",
+        )
+    return images, labels, source
 
 
 def _inside(root: Path) -> Path:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from pdl.data.image import Mode, check_mode
 from pdl.data.optdigits import FILE, optdigits
-from pdl.data.splits import check_ratios
-from pdl.errors import ConfigError
-from pdl_cv.data.base import ImageArrays, PerClass, cut
+from pdl.hints import Inherited
+from pdl_cv.data.base import ImageArrays
 
 RATIOS = {"train": 0.7, "val": 0.1, "test": 0.2}
 
@@ -20,35 +18,13 @@ class Digits(ImageArrays):
     have no official split; by default 70 % of each class are train, 10 % val and 20 % test, drawn with `seed`, so the
     same writers are in all splits.
 
-    split      train, val, test (the names in `ratios`), or all
-    mode       gray ([8, 8, 1]) or rgb ([8, 8, 3])
-    classes    only these classes, by name, numbered in this order; by default all
-    per_class  only so many images of each class, drawn with `seed`
+    split   train, val, test (the names in `ratios`), or all
+    ratios  shares of all 1797; by default 0.7, 0.1 and 0.2
+    All else is as in `ImageArrays`.
     """
 
-    def __init__(
-        self,
-        *,
-        split: str = "train",
-        ratios: Mapping[str, float] | None = None,
-        seed: int = 0,
-        mode: Mode = "gray",
-        classes: Sequence[str] | None = None,
-        per_class: PerClass = None,
-    ) -> None:
-        check_mode("Digits", mode)
-        ratios = check_ratios("Digits", RATIOS if ratios is None else ratios)
-        if split not in (*ratios, "all"):
-            raise ConfigError(f"Digits: split={split!r} is none of {', '.join(ratios)}, all")
-        images, labels = cut(*optdigits(), split, ratios, seed)
+    def __init__(self, *, ratios: Mapping[str, float] | None = None, **options: Inherited) -> None:
         super().__init__(
-            images,
-            labels,
-            tuple("0123456789"),
-            source=str(FILE),
-            mode=mode,
-            only=classes,
-            per_class=per_class,
-            seed=seed,
-        )
-        self.split = split
+            tuple("0123456789"), lambda _: (*optdigits(), str(FILE)), None,
+            ratios=RATIOS if ratios is None else ratios, **options,
+        )  # fmt: skip

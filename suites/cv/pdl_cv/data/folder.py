@@ -11,11 +11,12 @@ import numpy as np
 
 from pdl.data.dataset import StandIn
 from pdl.data.faults import fault, unreadable
-from pdl.data.image import EXTENSIONS, Mode, check_mode
+from pdl.data.image import EXTENSIONS
 from pdl.data.splits import check_ratios, stratified_split
 from pdl.errors import ConfigError
+from pdl.hints import Inherited
 from pdl_cv.data import standin
-from pdl_cv.data.base import ImageFiles, PerClass, locate
+from pdl_cv.data.base import ImageFiles, locate
 
 SPLIT_FOLDERS = {"train": ("train", "training"), "val": ("val", "valid", "validation"), "test": ("test", "testing")}
 
@@ -30,10 +31,9 @@ class ImageFolder(ImageFiles):
     ratios      such as {train: 0.8, val: 0.1, test: 0.1}: every class is cut at these shares, in the order of a hash of
                 the files' paths and `seed`; give all splits the same ratios
     classes     the class list; by default the folders of train (or of the only level), sorted by name
-    mode        rgb or gray
     extensions  which files are pictures, lower case
     allow_empty  accept classes without pictures
-    per_class   only so many images of each class (of this split), drawn with `seed`
+    All else is as in `ImageFiles`.
     """
 
     def __init__(
@@ -44,12 +44,10 @@ class ImageFolder(ImageFiles):
         ratios: Mapping[str, float] | None = None,
         seed: int = 0,
         classes: Sequence[str] | None = None,
-        mode: Mode = "rgb",
         extensions: Sequence[str] = EXTENSIONS,
         allow_empty: bool = False,
-        per_class: PerClass = None,
+        **options: Inherited,
     ) -> None:
-        check_mode("ImageFolder", mode)
         self.split, self.extensions = split, tuple(e.lower() for e in extensions)
         top = locate(root)
         base, cutting = self._base(top, split, ratios)
@@ -65,7 +63,7 @@ class ImageFolder(ImageFiles):
                 f"no pictures for split {split!r} (files ending in {', '.join(self.extensions)})",
                 "add pictures, or choose other ratios or extensions",
             )
-        super().__init__(base, paths, labels.tolist(), names, mode=mode, per_class=per_class, seed=seed)
+        super().__init__(base, paths, labels.tolist(), names, seed=seed, **options)
 
     @classmethod
     def stand_in(cls, folder: Path, settings: Mapping[str, Any]) -> StandIn | None:

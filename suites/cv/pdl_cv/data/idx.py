@@ -13,11 +13,11 @@ import numpy as np
 
 from pdl.data.dataset import StandIn
 from pdl.data.faults import fault, unreadable
-from pdl.data.image import Mode, check_mode
 from pdl.data.store import find
 from pdl.files import open_file, unpacked
+from pdl.hints import Inherited
 from pdl_cv.data import standin
-from pdl_cv.data.base import ImageArrays, PerClass, cut, locate, official_split
+from pdl_cv.data.base import ImageArrays, locate
 
 MAX_BYTES = 2 << 30
 _TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -74,12 +74,8 @@ def _body(path: Path, file: IO[bytes] | gzip.GzipFile, dtype: np.dtype, shape: t
 class MNIST(ImageArrays):
     """Handwritten digits, 28 x 28 gray: train 60,000, test 10,000 (LeCun, Cortes, Burges).
 
-    root       the folder of the four IDX files, gzipped or not; by default PDL_DATA/mnist (or torchvision's MNIST/raw)
-    split      train or test; others (val) where `ratios` cut them out of train: {train: 0.9, val: 0.1}
-    seed       of that cut
-    mode       gray ([28, 28, 1]) or rgb ([28, 28, 3])
-    classes    only these classes, by name, numbered in this order; by default all
-    per_class  only so many images of each class, drawn with `seed`
+    root  the folder of the four IDX files, gzipped or not; by default PDL_DATA/mnist (or torchvision's MNIST/raw)
+    All else is as in `ImageArrays`; its splits are train and test.
     """
 
     NAME: ClassVar[str] = "MNIST"
@@ -87,40 +83,19 @@ class MNIST(ImageArrays):
     PUBLIC: ClassVar[str] = "cv/mnist"  # its name for `pdl data get`
     CLASSES: ClassVar[Sequence[str]] = tuple("0123456789")
 
-    def __init__(
-        self,
-        root: str | Path | None = None,
-        *,
-        split: str = "train",
-        ratios: Mapping[str, float] | None = None,
-        seed: int = 0,
-        mode: Mode = "gray",
-        classes: Sequence[str] | None = None,
-        per_class: PerClass = None,
-    ) -> None:
-        check_mode(self.NAME, mode)
-        official = official_split(self.NAME, split, ratios, ("train", "test"))
-        folder = find(self.NAME, self.PLACES, address=self.PUBLIC) if root is None else locate(root)
-        images, labels, source = self._read(folder, "train" if official == "train" else "t10k")
-        images, labels = cut(images, labels, split, ratios, seed)
-        super().__init__(
-            images[..., None],
-            labels,
-            self.CLASSES,
-            source=source,
-            mode=mode,
-            only=classes,
-            per_class=per_class,
-            seed=seed,
-        )
-        self.split = split
+    def __init__(self, root: str | Path | None = None, **options: Inherited) -> None:
+        super().__init__(self.CLASSES, lambda official: self._read(self._folder(root), official), **options)
 
     @classmethod
     def stand_in(cls, folder: Path, settings: Mapping[str, Any]) -> StandIn:
         standin.write_idx(folder)
         return StandIn({"root": str(folder), **standin.whole(settings)}, "digits as IDX files")
 
-    def _read(self, folder: Path, prefix: str) -> tuple[np.ndarray, np.ndarray, Path]:
+    def _folder(self, root: str | Path | None) -> Path:
+        return find(self.NAME, self.PLACES, address=self.PUBLIC) if root is None else locate(root)
+
+    def _read(self, folder: Path, official: str) -> tuple[np.ndarray, np.ndarray, Path]:
+        prefix = "train" if official == "train" else "t10k"
         image_path = self._file(folder, f"{prefix}-images-idx3-ubyte")
         label_path = self._file(folder, f"{prefix}-labels-idx1-ubyte")
         images, labels = read_idx(image_path, ndim=3), read_idx(label_path, ndim=1)
@@ -140,7 +115,7 @@ class MNIST(ImageArrays):
                 _AGAIN,
                 index=int(wrong[0]),
             )
-        return images, labels, image_path
+        return images[..., None], labels, image_path
 
     def _file(self, folder: Path, name: str) -> Path:
         for path in (folder / name, folder / f"{name}.gz"):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from pdl.data.dataset import Sample
 from pdl.data.faults import DataFault, Fault, fault, unreadable
-from pdl.data.image import Mode, check_mode
 from pdl.files import read_bytes
+from pdl.hints import Inherited
 from pdl_cv.data.base import ImageFiles, locate
 
 MAX_BYTES = 1 << 30
@@ -22,7 +22,7 @@ class ImageList(ImageFiles):
     classes  the class names: a list, or the path of a file with one name a line. A label is a number 0..n-1 or a
              name. Without it, numbers give the classes 0..largest, names give their sorted list; the splits of one
              data set then may differ, so name the classes where there are several splits
-    mode     rgb or gray
+    All else is as in `ImageFiles`.
     """
 
     def __init__(
@@ -31,9 +31,8 @@ class ImageList(ImageFiles):
         *,
         root: str | Path | None = None,
         classes: Sequence[str] | str | Path | None = None,
-        mode: Mode = "rgb",
+        **options: Inherited,
     ) -> None:
-        check_mode("ImageList", mode)
         self.file = locate(file)
         names = _read_lines(locate(classes)) if isinstance(classes, str | Path) else classes
         lines = enumerate(_read_lines(self.file), 1)
@@ -46,7 +45,7 @@ class ImageList(ImageFiles):
         index = {name: i for i, name in enumerate(known)}
         labels = [_label(self.file, number, label, index, len(known)) for number, _, label in entries]
         base = self.file.parent if root is None else locate(root)
-        super().__init__(base, [path for _, path, _ in entries], labels, known, mode=mode)
+        super().__init__(base, [path for _, path, _ in entries], labels, known, **options)
 
     def __getitem__(self, index: int) -> Sample:
         try:

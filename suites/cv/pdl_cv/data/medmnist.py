@@ -5,19 +5,19 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from pdl.data.dataset import StandIn
 from pdl.data.faults import fault, unreadable
-from pdl.data.image import Mode, check_mode
 from pdl.data.store import under_roots
 from pdl.errors import ConfigError
 from pdl.files import DAMAGED, open_file
+from pdl.hints import Inherited
 from pdl.runtime.arrays import array_in
 from pdl_cv.data import standin
-from pdl_cv.data.base import ImageArrays, PerClass
+from pdl_cv.data.base import ImageArrays
 
 ADDRESS = "https://zenodo.org/records/10519652"
 MAX_BYTES = 4 << 30  # of one array, unpacked
@@ -32,43 +32,17 @@ class MedMNIST(ImageArrays):
 
     path       the file, such as pathmnist.npz; a relative one is also looked for under PDL_DATA, its folder medmnist,
                and ~/.medmnist, where the medmnist package keeps them
-    split      train, val or test
-    mode       gray or rgb; by default as the file has them
     names      of the classes, in the order of their numbers; by default the numbers
-    classes    only these classes, by name, numbered in this order; by default all
-    per_class  only so many images of each class, drawn with `seed`
+    All else is as in `ImageArrays`; its splits are train, val and test.
 
     Nothing in the file is run: arrays of objects (pickles) are refused. Sets with several labels for an image
     (ChestMNIST) and volumes are no images of one class, and are refused, too.
     """
 
-    def __init__(
-        self,
-        path: str | Path,
-        *,
-        split: Literal["train", "val", "test"] = "train",
-        mode: Mode | None = None,
-        names: Sequence[str] | None = None,
-        classes: Sequence[str] | None = None,
-        per_class: PerClass = None,
-        seed: int = 0,
-    ) -> None:
+    def __init__(self, path: str | Path, *, names: Sequence[str] | None = None, **options: Inherited) -> None:
         file = _found(path)
-        images = _array(file, f"{split}_images")
-        if images.dtype != np.uint8 or not (images.ndim == 3 or (images.ndim == 4 and images.shape[3] == 3)):
-            found_shape = f"{split}_images is {images.dtype} {images.shape}; expected uint8 [N, H, W] or [N, H, W, 3]"
-            raise fault(file, found_shape, "name a set of two-dimensional images")
-        labels = _labels(file, split, len(images))
         known = list(names) if names is not None else [str(k) for k in range(_count(file))]
-        if labels.max(initial=0) >= len(known):
-            raise ConfigError(f"MedMNIST: names has {len(known)} names, but {file} has the label {labels.max()}")
-        own: Mode = "gray" if images.ndim == 3 else "rgb"
-        check_mode("MedMNIST", mode or own)
-        pixels = images[..., None] if images.ndim == 3 else images
-        super().__init__(
-            pixels, labels, known, source=file, mode=mode or own, only=classes, per_class=per_class, seed=seed
-        )
-        self.split = split
+        super().__init__(known, lambda split: _images(file, split, len(known)), ("train", "val", "test"), **options)
 
     @classmethod
     def stand_in(cls, folder: Path, settings: Mapping[str, Any]) -> StandIn:
@@ -78,6 +52,18 @@ class MedMNIST(ImageArrays):
             arrays |= {f"{split}_images": standin.enlarged(images, 28), f"{split}_labels": labels[:, None]}
         np.savez(folder / "digits.npz", **arrays)  # type: ignore[arg-type]
         return StandIn({"path": str(folder / "digits.npz"), **standin.whole(settings)}, "digits as MedMNIST has images")
+
+
+def _images(file: Path, split: str, classes: int) -> tuple[np.ndarray, np.ndarray, Path]:
+    """(images [N, H, W, C], labels, the file) of a split."""
+    images = _array(file, f"{split}_images")
+    if images.dtype != np.uint8 or not (images.ndim == 3 or (images.ndim == 4 and images.shape[3] == 3)):
+        found_shape = f"{split}_images is {images.dtype} {images.shape}; expected uint8 [N, H, W] or [N, H, W, 3]"
+        raise fault(file, found_shape, "name a set of two-dimensional images")
+    labels = _labels(file, split, len(images))
+    if labels.max(initial=0) >= classes:
+        raise ConfigError(f"MedMNIST: names has {classes} names, but {file} has the label {labels.max()}")
+    return images[..., None] if images.ndim == 3 else images, labels, file
 
 
 def _found(path: str | Path) -> Path:
