@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
+import re
 import signal
 import socket
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -216,3 +219,30 @@ def test_arrays_that_announce_what_they_do_not_hold(name: str, read: Reader, tmp
     (tmp_path / "x.npy").write_bytes(data)
     with pytest.raises(ValueError, match=said):
         read(tmp_path / "x.npy")
+
+
+LONG = "a," + "x" * 140_000  # a cell that is longer than Python's csv module takes
+
+
+def zip_with_a_name_in_no_code() -> bytes:
+    """A zip that says its member's name is UTF-8, which it is not."""
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        archive.writestr("tr\N{LATIN SMALL LETTER E WITH ACUTE}in.txt", "a\tb\tc\n")
+    return held.getvalue().replace(b"\xc3\xa9", b"\xbb\xbb")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reader"),
+    [
+        ("x.tar", b"\x1f\x8b\x08", lambda path: list(read_tar(path, lambda _: True))),
+        ("x.csv", LONG.encode(), read_edges),
+        ("x.csv", f'"h",r,t\n"{LONG}",r,t\n'.encode(), read_triples),
+        ("x.zip", zip_with_a_name_in_no_code(), read_triples),
+    ],
+)
+def test_damaged_text_and_archives(name: str, content: bytes, reader: Reader, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(PdlError, match=re.escape(str(path))):
+        reader(path)

@@ -10,7 +10,6 @@ Training and bundles use the same code. A field is one of
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -22,6 +21,7 @@ import numpy as np
 from pdl.dtype import Array
 from pdl.errors import DataError, UsageError
 from pdl.hashing import hash_buckets
+from pdl.runtime.tables import cells
 from pdl.vocabulary import Vocabulary
 
 SCALES = ("none", "log")
@@ -143,7 +143,7 @@ def as_row(item: Any) -> dict[str, Any]:
         except json.JSONDecodeError as error:
             raise DataError(f"the row {item[:60]!r} is not JSON: {error}") from None
         return dict(row)
-    parts = [part.partition("=") for part in next(csv.reader([item], skipinitialspace=True), [])]
+    parts = [part.partition("=") for part in cells(item, f"the row {item[:60]!r}", skipinitialspace=True)]
     bad = next((part for part in parts if part[1] != "=" or not part[0].strip()), None)
     if bad is not None or not parts:
         said = "" if bad is None else f": {bad[0]!r} is not column=value"

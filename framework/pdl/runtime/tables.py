@@ -72,6 +72,14 @@ def _quoted(text: str, what: str) -> list[str]:
     return names
 
 
+def cells(line: str, where: str, separator: str = ",", *, skipinitialspace: bool = False) -> list[str]:
+    """The cells of one line of csv; DataError, with `where` it stands, for what is none."""
+    try:
+        return next(csv.reader([line], delimiter=separator, skipinitialspace=skipinitialspace), [])
+    except csv.Error as error:
+        raise DataError(f"{where}: not a line of csv ({error})") from None
+
+
 def csv_line(names: Sequence[str]) -> str:
     """Names as one text, which `split_names` takes apart again."""
     quoted = (f'"{name.replace(chr(34), chr(34) * 2)}"' if set(name) & set(',"\n\r') else name for name in names)

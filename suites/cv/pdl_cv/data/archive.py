@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import lzma
 import tarfile
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
 from pdl.data.faults import fault, unreadable
-from pdl.files import open_file
+from pdl.files import DAMAGED, open_file
 
 MAX_MEMBERS = 2_000_000
 MAX_MEMBER_BYTES = 64 << 20
@@ -36,7 +34,7 @@ def read_tar(path: str | Path, wanted: Callable[[str], bool]) -> Iterator[tuple[
                     if len(data) != member.size:
                         raise fault(path, f"member {member.name} is cut off: {len(data)} of {member.size} B", _AGAIN)
                     yield member.name, data
-    except (tarfile.TarError, EOFError, lzma.LZMAError, zlib.error) as error:
+    except (*DAMAGED, TypeError) as error:  # TypeError: tarfile, of a gzip header that is cut off
         raise fault(path, f"the archive is damaged or cut off: {error}", _AGAIN) from error
     except OSError as error:
         if error.errno is None:  # gzip's and bz2's own complaints

@@ -4,7 +4,6 @@ ones; archives are read member by member, and nothing is unpacked."""
 from __future__ import annotations
 
 import bz2
-import csv
 import gzip
 import lzma
 import tarfile
@@ -17,6 +16,7 @@ import numpy as np
 
 from pdl.data.faults import DataFault, fault, unreadable
 from pdl.files import DAMAGED, open_file, read_bytes
+from pdl.runtime.tables import cells as csv_cells
 from pdl.suites import suggest
 from pdl_graph.data.store import locate, shared
 
@@ -107,7 +107,7 @@ def _texts(path: Path) -> Iterator[tuple[str, str, bytes]]:
         for split, name, content in held:
             packed = PACKED.get(PurePosixPath(name).suffix)
             yield split, name, content if packed is None else packed(content)
-    except DAMAGED as error:
+    except (*DAMAGED, UnicodeDecodeError) as error:  # of names of members
         raise fault(path, f"damaged or cut off: {error}", "get it again from its source") from error
     except OSError as error:
         raise unreadable(path, error) from error
@@ -151,15 +151,15 @@ def _rows(
     mark = separator or next((each for each in ("\t", ",", ";", "|") if each in first), None)
     order, skip = (0, 1, 2), 0
     if columns is not None:
-        order, skip = _order(name, _cells(first, mark), columns), 1
-    width = len(_cells(first, mark)) if columns is not None else 3
+        order, skip = _order(name, _cells(first, mark, name), columns), 1
+    width = len(_cells(first, mark, name)) if columns is not None else 3
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         if skip:
             skip = 0
             continue
-        cells = _cells(line, mark)
+        cells = _cells(line, mark, f"{name}:{number}")
         if len(cells) != width:
             raise _wrong(name, number, f"{len(cells)} columns, expected {width}")
         row = (cells[order[0]].strip(), cells[order[1]].strip(), cells[order[2]].strip())
@@ -168,10 +168,10 @@ def _rows(
         yield row
 
 
-def _cells(line: str, mark: str | None) -> list[str]:
+def _cells(line: str, mark: str | None, where: str) -> list[str]:
     if mark is None:
         return line.split()
-    return next(csv.reader([line], delimiter=mark)) if mark != "\t" and '"' in line else line.split(mark)
+    return csv_cells(line, where, mark) if mark != "\t" and '"' in line else line.split(mark)
 
 
 def _order(name: str, header: list[str], columns: tuple[str, str, str]) -> tuple[int, int, int]:

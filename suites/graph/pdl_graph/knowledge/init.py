@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import numpy as np
 
 from pdl.config.text import quoted
 from pdl.errors import UsageError
+from pdl.runtime.tables import cells
 from pdl.train.task import SPLITS
 from pdl_graph.data.triples import Triples
 from pdl_graph.data.triples_file import read_triples
@@ -73,7 +73,7 @@ def _columns(data: Path) -> tuple[str, str, str] | None:
     except UnicodeDecodeError:  # an archive
         return None
     separator = max("\t,;|", key=line.count)
-    names = [each.strip() for each in next(csv.reader([line], delimiter=separator), [])]
+    names = [each.strip() for each in cells(line, str(data), separator)]
     plain = {each.lower(): each for each in names}
     found = [next((plain[word] for word in words if word in plain), None) for words in NAMES]
     head, relation, tail = found

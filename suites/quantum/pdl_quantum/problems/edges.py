@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 
 from pdl.errors import DataError, UsageError
 from pdl.files import read_text
+from pdl.runtime.tables import cells as csv_cells
 
 Array = np.ndarray
 
@@ -74,7 +74,8 @@ def read_edges(path: str | Path) -> Edges:
         lines = read_text(file).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{file}: cannot be read ({error})") from None
-    held = [(i, _cells(line)) for i, line in enumerate(lines, 1) if line.strip() and not line.lstrip().startswith("#")]
+    plain = [(i, line) for i, line in enumerate(lines, 1) if line.strip() and not line.lstrip().startswith("#")]
+    held = [(i, _cells(line, f"{file}, line {i}")) for i, line in plain]
     if held and [cell.lower() for cell in held[0][1][:2]] in (["source", "target"], ["from", "to"]):
         held = held[1:]
     rows: list[tuple[str, str, float]] = []
@@ -95,9 +96,9 @@ def read_edges(path: str | Path) -> Edges:
         raise DataError(f"{file}: {error}") from None
 
 
-def _cells(line: str) -> list[str]:
+def _cells(line: str, where: str) -> list[str]:
     if "," in line:
-        return [cell.strip() for cell in next(csv.reader([line]))]
+        return [cell.strip() for cell in csv_cells(line, where)]
     return line.split("\t") if "\t" in line else line.split()
 
 

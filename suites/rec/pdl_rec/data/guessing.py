@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from pdl.runtime.fields import as_number
+from pdl.runtime.tables import numbered
 from pdl_rec.data.tables import Source, header_of, separator_of
 
 # names that columns go by, letters and digits only, likeliest first
@@ -40,7 +41,8 @@ def sample(table: Source) -> dict[str, list[str]]:
     """What stands in the first lines of each column."""
     names, lines = header_of(table), table.first_lines()
     separator = separator_of(lines[0])
-    rows = [row for row in csv.reader(lines[1:], delimiter=separator) if len(row) == len(names)]
+    read = numbered(csv.reader(lines[1:], delimiter=separator), table.name)
+    rows = [row for _, row in read if len(row) == len(names)]
     return {name: [row[k].strip() for row in rows] for k, name in enumerate(names)}
 
 

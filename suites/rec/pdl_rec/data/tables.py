@@ -5,7 +5,6 @@ Reading is pyarrow's: blocks of the file become columns at once, and no Python o
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from pdl.data.faults import DataFault, fault, unreadable
 from pdl.data.store import to_get, under_roots
 from pdl.errors import listed
 from pdl.files import open_file
+from pdl.runtime.tables import cells
 from pdl.suites import suggest
 
 Kind = Literal["token", "float", "time", "text"]
@@ -157,14 +157,14 @@ def read(
     line = lines[0]
     separator = separator or separator_of(line)
     quoted = separator != "\t" or '"' in line  # in tab-separated text a quote is mostly one of its letters
-    names = list(header) if header is not None else _names(line, separator, quoted)
+    names = list(header) if header is not None else _names(line, table.name, separator, quoted)
     for name in columns:
         if name not in names:
             have = listed(names, 12)
             advice = "name the column as the file does, or set separator= (here taken as " + repr(separator) + ")"
             raise fault(table.name, f"no column {name!r}; there are {have}{suggest(name, names)}", advice, line=1)
     first = 1 if header is not None else 2
-    below = next((_names(each, separator, quoted) for each in lines[0 if header is not None else 1 :]), [])
+    below = next((_names(each, table.name, separator, quoted) for each in lines[0 if header is not None else 1 :]), [])
     row = dict(zip(names, below, strict=False))
     found = _Reader(table, separator, quoted, names, header is not None).load(columns, row)
     return {name: _CONVERT[kind](found.column(name), name, table.name, first) for name, kind in columns.items()}
@@ -173,11 +173,11 @@ def read(
 def header_of(table: Source) -> list[str]:
     """The columns that the first line of a table names."""
     line = table.first_lines()[0]
-    return _names(line, separator_of(line), '"' in line)
+    return _names(line, table.name, separator_of(line), '"' in line)
 
 
-def _names(line: str, separator: str, quoted: bool) -> list[str]:
-    parts = next(csv.reader([line], delimiter=separator)) if quoted else line.split(separator)
+def _names(line: str, where: str, separator: str, quoted: bool) -> list[str]:
+    parts = cells(line, where, separator) if quoted else line.split(separator)
     return [name.strip() for name in parts]
 
 
