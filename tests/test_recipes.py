@@ -111,6 +111,25 @@ def test_a_recipe_passes_the_selftest(name: str, tmp_path: Path, monkeypatch: py
     assert (tmp_path / "run/report.html").is_file()
 
 
+@pytest.mark.parametrize(
+    ("name", "balanced"),
+    [
+        ("cv/digits_lenet", True),
+        ("graph/mutag_gin", True),
+        ("quantum/circles_classifier", True),
+        ("graph/cora_gcn", False),
+    ],
+)
+def test_rare_classes_can_count_more(name: str, balanced: bool, tmp_path: Path) -> None:
+    """Where a step is one pass over a whole graph there is nothing to draw."""
+    words = ["task.class_weights=balanced", "task.focal_gamma=1", f"data.balanced={balanced}"]
+    outcome = selftest.run(RECIPES[name], words, folder=tmp_path)
+    assert outcome.status == "passed", f"{outcome.step}: {outcome.reason}"
+    if not balanced:
+        outcome = selftest.run(RECIPES[name], ["data.balanced=true"], folder=tmp_path / "again")
+        assert "does not draw its training samples one by one" in outcome.reason
+
+
 @pytest.mark.slow
 @pytest.mark.skipif("PDL_TEST_DATA" not in os.environ, reason="PDL_TEST_DATA names no folder of real data")
 @pytest.mark.parametrize("name", RECIPES)

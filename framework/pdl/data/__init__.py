@@ -30,7 +30,7 @@ from pdl.data.folding import Fold
 from pdl.data.loader import DataLoader
 from pdl.data.pipeline import Compose, Pipeline, Transform
 from pdl.data.randomness import BatchRandom, SampleRandom
-from pdl.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, WeightedSampler
+from pdl.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, WeightedSampler, labels_of
 from pdl.data.splits import check_ratios, stable_split, stratified_split
 from pdl.data.store import cached_arrays, data_root, file_hash, find, to_get, under_roots
 from pdl.habits import missing_from
@@ -43,7 +43,7 @@ __all__ = [
     "Dataset", "Fault", "Few", "Fold", "IterableDataset", "Pipeline", "RandomSampler", "Sample", "SampleRandom",
     "Sampler", "SequentialSampler", "StandIn", "Subset", "Transform", "TupleDataset", "WeightedSampler", "as_dataset",
     "cached_arrays", "check", "check_ratios", "collate", "data_root", "digest", "fault", "file_hash", "find",
-    "sample_name", "stable_split", "stratified_split", "to_get", "under_roots",
+    "labels_of", "sample_name", "stable_split", "stratified_split", "to_get", "under_roots",
 ]
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from pdl.data.randomness import SampleRandom
-from pdl.errors import UsageError
+from pdl.errors import ConfigError, UsageError
 
 
 class Sampler:
@@ -79,6 +80,16 @@ class WeightedSampler(Sampler):
     def order(self, epoch: int) -> np.ndarray:
         p = self.weights / self.weights.sum()
         return _generator(self.seed, epoch).choice(len(p), self.num_samples, replace=self.replacement, p=p)
+
+
+def labels_of(dataset: Any, need: str) -> np.ndarray:
+    """The class of every sample, int64 [N]; ConfigError for a data set that does not say it. `need`: who needs it."""
+    labels = getattr(dataset, "labels", None)
+    if labels is None or np.ndim(labels) != 1 or np.asarray(labels).dtype.kind not in "iu":
+        raise ConfigError(
+            f"{need} needs the class of every training sample, which {type(dataset).__name__} does not say (labels)"
+        )
+    return np.asarray(labels, np.int64)
 
 
 class BatchSampler:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pdl.errors import UsageError
+from pdl.data import WeightedSampler
+from pdl.errors import ConfigError, UsageError
 from pdl.nn import Module, init
 from pdl.train.recipe import Recipe
 from pdl.train.task import SPLITS, Task, first_samples
@@ -56,6 +57,10 @@ def assemble(
         name: task.loader(data, recipe, training=learning and name == "train", seed=seed)
         for name, data in datasets.items()
     }
+    drawn = isinstance(getattr(loaders.get("train"), "sampler", None), WeightedSampler)
+    if learning and recipe.data.balanced and "train" in loaders and not drawn:
+        raise ConfigError(f"data.balanced: {type(task).__name__} does not draw its training samples one by one here; "
+                          "leave it out, or weigh the classes where the task can (task.class_weights)")  # fmt: skip
     parts = Parts(model, loaders, datasets)
     task.assembled(parts, recipe, training=training)
     return parts

@@ -36,9 +36,11 @@ def classifiers(x: Array, y: Array, x_test: Array, num_classes: int, *, seen: in
 
 
 def scored(metrics: Mapping[str, Metric], scores: Array, targets: Array) -> dict[str, float]:
-    """What those of the metrics come to that are one number."""
+    """What those of the metrics come to that are one number, and for which scores need be no logits."""
     found = {}
     for name, metric in metrics.items():
+        if metric.of_probabilities:
+            continue
         metric.update(scores, targets)
         value = metric.compute()
         if isinstance(value, float):

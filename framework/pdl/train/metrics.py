@@ -7,19 +7,27 @@ the only order there is.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from pdl.dtype import Array
 from pdl.errors import UsageError
+from pdl.hints import Range
+from pdl.ranking import auc, calibration_bins
 
-Average = Literal["macro", "micro"]
+Average = Literal["macro", "micro", "weighted"]
+
+#: classes up to which `class_metrics` has areas under curves, which keep every score of an evaluation
+CURVES = 100
 
 
 class Metric:
     """An accumulator. Subclasses define `update(*outputs)` and `compute()`; a new object is made for every
     evaluation."""
+
+    of_probabilities: ClassVar[bool] = False
+    """Whether it reads scores as logits of probabilities, which those of other methods may not be."""
 
     def update(self, *outputs: Any) -> None:
         """Take in one batch."""
@@ -94,31 +102,153 @@ class ConfusionMatrix(Metric):
         return self.counts
 
 
-class FScore(ConfusionMatrix):
-    """Precision, recall or their harmonic mean F1, averaged over classes ("macro") or over samples ("micro").
+class _Rates(Metric):
+    """A number between 0 and 1 of each class, from how often it is present, predicted, and both.
 
-    A class that is neither present nor predicted is left out of the macro average; an empty precision or recall
-    counts as 0.
+    average  "macro": the mean over the classes that are present or predicted; "weighted" by how often each is present;
+             "micro": of all samples together. Without a prediction precision counts as 0, without a sample recall.
 
-    of       f1, precision or recall
-    average  macro: the mean over classes; micro: over all samples
+    Takes scores [N, C] or classes [N], with targets int [N].
     """
 
-    def __init__(
-        self, num_classes: int, *, of: Literal["f1", "precision", "recall"] = "f1", average: Average = "macro"
-    ) -> None:
-        super().__init__(num_classes)
-        self.of, self.average = of, average
+    def __init__(self, *, average: Average = "macro") -> None:
+        self.average = average
+        self.hits, self.predicted, self.present = (np.zeros(0, np.int64) for _ in range(3))
 
-    def compute(self) -> float:  # type: ignore[override]  # counts inside, a number outside
-        hits, predicted, present = np.diag(self.counts), self.counts.sum(axis=0), self.counts.sum(axis=1)
+    def update(self, scores: Array, targets: Array) -> None:
+        predicted = scores.argmax(axis=1) if scores.ndim == 2 else scores
+        targets = targets.astype(np.int64)
+        size = max(len(self.hits), *(1 + int(each.max(initial=-1)) for each in (predicted, targets)))
+        seen = (targets[predicted == targets], predicted, targets)
+        known = (self.hits, self.predicted, self.present)
+        self.hits, self.predicted, self.present = (
+            np.bincount(classes, minlength=size) + np.pad(counts, (0, size - len(counts)))
+            for classes, counts in zip(seen, known, strict=True)
+        )
+
+    def compute(self) -> float:
+        counts = self.hits, self.predicted, self.present
         if self.average == "micro":
-            hits, predicted, present = (each.sum(keepdims=True) for each in (hits, predicted, present))
-        below = {"f1": predicted + present, "precision": predicted, "recall": present}[self.of]
-        above = 2 * hits if self.of == "f1" else hits
-        known = (predicted + present) > 0
+            counts = tuple(each.sum(keepdims=True) for each in counts)  # type: ignore[assignment]
+        above, below = self.fraction(*counts)
         each = np.divide(above, below, out=np.zeros(len(below)), where=below > 0)
-        return float(each[known].mean()) if known.any() else float("nan")
+        weights = counts[2] if self.average == "weighted" else counts[1] + counts[2] > 0
+        return float(np.average(each, weights=weights)) if weights.any() else float("nan")
+
+    @staticmethod
+    def fraction(hits: Array, predicted: Array, present: Array) -> tuple[Array, Array]:
+        """The numerator and the denominator of each class."""
+        raise NotImplementedError
+
+
+class F1(_Rates):
+    """The harmonic mean of precision and recall, 2 hits / (predicted + present), averaged over classes."""
+
+    @staticmethod
+    def fraction(hits: Array, predicted: Array, present: Array) -> tuple[Array, Array]:
+        return 2 * hits, predicted + present
+
+
+class Precision(_Rates):
+    """hits / predicted: the share of what was put into a class that belongs there, averaged over classes."""
+
+    @staticmethod
+    def fraction(hits: Array, predicted: Array, present: Array) -> tuple[Array, Array]:
+        return hits, predicted
+
+
+class Recall(_Rates):
+    """hits / present: the share of a class that was found, averaged over classes."""
+
+    @staticmethod
+    def fraction(hits: Array, predicted: Array, present: Array) -> tuple[Array, Array]:
+        return hits, present
+
+
+class AUC(Metric):
+    """Area under the ROC curve: how often a sample of a class scores higher than one that is none of it, ties counted
+    half (`pdl.ranking.auc`).
+
+    scores float [N, C] (logits), targets int [N]: of two classes the area of the second; of more the mean over classes,
+    each against the rest by its probability. targets [N, C] of 0 and 1: the mean over labels. Classes and labels that
+    all or none of the samples have are left out.
+    """
+
+    def __init__(self) -> None:
+        self.scores: list[Array] = []
+        self.targets: list[Array] = []
+
+    def update(self, scores: Array, targets: Array) -> None:
+        self.scores.append(np.array(scores))  # copies: a step's outputs are overwritten by the next one
+        self.targets.append(np.array(targets))
+
+    @property
+    def seen(self) -> tuple[Array, Array]:
+        """All scores and targets, one below the other."""
+        return np.concatenate(self.scores), np.concatenate(self.targets)
+
+    def compute(self) -> float:
+        if not self.scores:
+            return float("nan")
+        scores, targets = self.seen
+        if targets.ndim == 2:
+            labels = targets > 0
+        elif scores.shape[1] == 2:
+            scores, labels = scores[:, 1:] - scores[:, :1], targets[:, None] == 1
+        else:
+            scores, labels = softmax(scores), targets[:, None] == np.arange(scores.shape[1])
+        mixed = [k for k, one in enumerate(labels.T) if one.any() and not one.all()]
+        return float(np.mean([auc(scores[:, k], labels[:, k]) for k in mixed])) if mixed else float("nan")
+
+
+class CalibrationError(Metric):
+    """Expected calibration error: how far the probability of the predicted class lies, on average, from how often that
+    class is right (`pdl.ranking.calibration_bins`). scores float [N, C] (logits), targets int [N].
+
+    bins  of equal width, by the probability of the predicted class
+    """
+
+    of_probabilities = True
+
+    def __init__(self, *, bins: Annotated[int, Range(1)] = 15) -> None:
+        self.bins = bins
+        self.confidences: list[Array] = []
+        self.correct: list[Array] = []
+
+    def update(self, scores: Array, targets: Array) -> None:
+        chances = softmax(scores)
+        self.confidences.append(chances.max(axis=1, initial=0.0))
+        self.correct.append(chances.argmax(axis=1) == targets)
+
+    def compute(self) -> float:
+        if not self.correct:
+            return float("nan")
+        found = calibration_bins(np.concatenate(self.confidences), np.concatenate(self.correct), bins=self.bins)
+        return found.expected_calibration_error
+
+
+class R2(Metric):
+    """Coefficient of determination: 1 - sum (p - t)^2 / sum (t - mean t)^2."""
+
+    def __init__(self) -> None:
+        self.predictions: list[Array] = []
+        self.targets: list[Array] = []
+
+    def update(self, predictions: Array, targets: Array) -> None:
+        self.predictions.append(np.array(predictions, np.float64))
+        self.targets.append(np.array(targets, np.float64))
+
+    @property
+    def seen(self) -> tuple[Array, Array]:
+        """All predictions and targets, one below the other."""
+        return np.concatenate(self.predictions), np.concatenate(self.targets)
+
+    def compute(self) -> float:
+        if not self.targets:
+            return float("nan")
+        p, t = self.seen
+        spread = float(np.square(t - t.mean()).sum())
+        return 1.0 - float(np.square(p - t).sum()) / spread if spread else float("nan")
 
 
 class MeanSquaredError(Metric):
@@ -150,3 +280,26 @@ class MeanAbsoluteError(Metric):
 
     def compute(self) -> float:
         return self.total / self.count if self.count else float("nan")
+
+
+def softmax(scores: Array) -> Array:
+    """exp(s) / sum exp(s) over the last axis, in float64."""
+    powers = np.exp(scores.astype(np.float64) - scores.max(axis=-1, keepdims=True, initial=-np.inf))
+    chances: Array = powers / powers.sum(axis=-1, keepdims=True)
+    return chances
+
+
+def class_metrics(num_classes: int) -> dict[str, Metric]:
+    """What a task measures whose outputs are logits [N, C] and classes [N]: accuracy (and top5 of more than 5 classes),
+    f1, precision and recall (means over classes), auc of up to 100 classes, ece (calibration), and the confusion
+    matrix."""
+    return {
+        "accuracy": Accuracy(),
+        **({"top5": TopK(5)} if num_classes > 5 else {}),
+        "f1": F1(),
+        "precision": Precision(),
+        "recall": Recall(),
+        **({"auc": AUC()} if num_classes <= CURVES else {}),
+        "ece": CalibrationError(),
+        "confusion": ConfusionMatrix(num_classes),
+    }

@@ -15,7 +15,7 @@ from pdl.config import Config, Fault, build
 from pdl.config.inferred import check_complete, filled, infer
 from pdl.config.signature import SECTION, TARGET, Argument, Supplied, signature
 from pdl.config.tree import plain
-from pdl.data import Dataset, IterableDataset, Transform
+from pdl.data import Dataset, IterableDataset, Sampler, Transform, WeightedSampler, labels_of
 from pdl.errors import DataError
 from pdl.hints import Range
 from pdl.nn import Module
@@ -45,6 +45,8 @@ class Loading:
     workers          threads that prepare batches ahead; 0: none
     prefetch         batches that each of them holds ready
     drop_last        leave out a last training batch that is smaller
+    balanced         draw training samples, with replacement, such that all classes come equally often; an epoch has as
+                     many as before
     on_error         what an unreadable sample does: stop ("error"), or be left out ("skip")
     """
 
@@ -53,6 +55,7 @@ class Loading:
     workers: Annotated[int, Range(0)] = 0
     prefetch: Annotated[int, Range(1)] = 2
     drop_last: bool = False
+    balanced: bool = False
     on_error: Literal["error", "skip"] = "error"
 
 
@@ -160,6 +163,13 @@ class Data(Loading):
         """Samples of a batch; `default`: of training, where the recipe does not say."""
         own = self.batch_size if self.gives("batch_size") else default
         return own if training else self.eval_batch_size or own
+
+    def sampler(self, dataset: Any, *, seed: int, num_samples: int | None = None) -> Sampler | None:
+        """Who draws the training samples where `balanced` is set, `num_samples` in an epoch (by default as many as
+        there are); None: they are shuffled."""
+        if not self.balanced:
+            return None
+        return WeightedSampler.balanced(labels_of(dataset, "data.balanced"), num_samples=num_samples, seed=seed)
 
     @property
     def source(self) -> Part | None:

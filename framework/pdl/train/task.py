@@ -122,10 +122,12 @@ class Task:
     def loader(self, dataset: Any, recipe: Recipe, *, training: bool, seed: int) -> Iterable[Any]:
         """Batches of a data set: shuffled and augmented for training, otherwise in order."""
         data = recipe.data
+        sampler = data.sampler(dataset, seed=seed) if training else None
         return DataLoader(
             dataset,
             batch_size=data.size(training=training),
-            shuffle=training and not isinstance(dataset, IterableDataset),
+            shuffle=training and sampler is None and not isinstance(dataset, IterableDataset),
+            sampler=sampler,
             transforms=data.transforms(training=training),
             seed=seed,
             workers=data.workers,

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 #: metrics of which less is better, by their last word
-LESS = ("loss", "logloss", "error", "rmse", "mae", "mse", "cer", "wer", "perplexity", "energy", "energy_error")
+LESS = ("loss", "logloss", "error", "rmse", "mae", "mse", "cer", "wer", "perplexity", "energy", "energy_error", "ece")
+
+#: what tables of several runs have only where it is named: f1 and auc say most of it
+BESIDE = ("precision", "recall", "ece")
 
 
 def less_is_better(metric: str) -> bool:
@@ -14,10 +17,12 @@ def less_is_better(metric: str) -> bool:
 
 
 def of_the_test(metrics: Iterable[str]) -> list[str]:
-    """The metrics of the split that was measured last, but for the loss, which is not the same for all models."""
+    """The metrics of the split that was measured last, for a table: without the loss, which is not the same for all
+    models, and without what others say as well (`BESIDE`)."""
     names = list(dict.fromkeys(metrics))
     for split in ("test", "val", "train"):
         own = [name for name in names if name.startswith(f"{split}/")]
         if own:
-            return [name for name in own if name != f"{split}/loss"] or own
+            left_out = {f"{split}/{name}" for name in ("loss", *BESIDE)}
+            return [name for name in own if name not in left_out] or own
     return names

@@ -102,9 +102,17 @@ class Result:
         ]
 
     def measured(self) -> list[tuple[str, Any]]:
-        """The metrics for a table; summary metrics, which are compared with exact values, with all digits
-        that mean something."""
-        return [(name, value if "/" in name else f"{value:.9g}") for name, value in self.metrics.items()]
+        """The metrics for a table: all of the split that was tested, of the others the loss and the first; summary
+        metrics, which are compared with exact values, with all digits that mean something."""
+        shown, seen = list[tuple[str, Any]](), dict[str, int]()
+        for name, value in self.metrics.items():
+            split, _, metric = name.rpartition("/")
+            seen[split] = seen.get(split, 0) + (metric != "loss")
+            if not split:
+                shown.append((name, f"{value:.9g}"))
+            elif split == next(iter(filter(None, seen))) or metric == "loss" or seen[split] == 1:
+                shown.append((name, value))
+        return shown
 
     def pretrained_lines(self) -> list[str]:
         """What became of the weights it began with, a line for each source."""

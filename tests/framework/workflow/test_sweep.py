@@ -68,7 +68,8 @@ def test_a_grid_over_seeds(place: Path, capsys: Capture) -> None:
     assert main([*words, "-q"]) == 0
     said = capsys.readouterr()
     assert said.err == ""
-    assert said.out.split()[:6] == ["val/accuracy", "test/accuracy", "test/top5", "seeds", "parameters", "time"]
+    columns = ["val/accuracy", "test/accuracy", "test/top5", "test/f1", "test/auc", "seeds", "parameters", "time"]
+    assert said.out.split()[: len(columns)] == columns
     assert main(words) == 0
     assert capsys.readouterr().err.count("loaded from") == 4
     assert main(["sweep", "-c", "small.yaml", "train.seed=3", "optim.lr=0.02,0.0", "--runs", "runs/small-sweep"]) == 0

@@ -81,6 +81,7 @@ def prepared(kind: str, data: GraphSet) -> GraphPrediction:
 
 def evaluated(task: Task, model: Module, batch: Any) -> dict[str, Any]:
     metrics, found = task.metrics(), task.evaluate(model, batch)
+    found.outputs = tuple(x.data if isinstance(x, pdl.Tensor) else x for x in found.outputs)
     task.update_metrics(metrics, found, batch)
     return {"loss": float(found.value.item()), **{name: metric.compute() for name, metric in metrics.items()}}
 

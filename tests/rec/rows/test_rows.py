@@ -15,7 +15,6 @@ from pdl.train import Recipe
 from pdl.workflow.new_recipe import init
 from pdl_rec import RowPrediction
 from pdl_rec.click_through.fields import FieldSpec
-from pdl_rec.rows.metrics import R2, PairAUC
 
 ROWS = 1000
 
@@ -87,12 +86,3 @@ def test_a_class_that_a_split_lacks_is_warned_of(tmp_path: Path) -> None:
     recipe = Recipe(pdl.config.load(init("rec.rows", data=data, out=tmp_path / "r.yaml"), ["train.epochs=2"]))
     result = pdl.workflow.train(recipe, run=tmp_path / "run", progress=False)
     assert [each for each in result.warnings if "no sample of one class" in each]
-
-
-def test_metrics() -> None:
-    r2, auc = R2(), PairAUC()
-    r2.update(np.array([1.0, 2.0]), np.array([1.0, 2.0]))
-    r2.update(np.array([2.0]), np.array([3.0]))
-    assert r2.compute() == pytest.approx(1 - 1 / 2)
-    auc.update(np.array([[0.0, 1.0], [1.0, 0.0], [0.0, 0.5]]), np.array([1, 0, 0]))
-    assert auc.compute() == 1.0

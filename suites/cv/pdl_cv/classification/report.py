@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pdl.data import Dataset, sample_name
-from pdl.report import Section, class_sections, figure_grid
+from pdl.report import Section, figure_grid
 from pdl.train import Evaluation, Reporter
+from pdl.train.sections import of_classes
 from pdl_cv.classification.metrics import Mistake
 
 if TYPE_CHECKING:
@@ -17,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class ClassificationReporter(Reporter):
-    """Accuracy by class, confusions, and the worst mistakes with their images."""
+    """Classes, confusions, curves over all thresholds, calibration, and the worst mistakes with their images."""
 
     task: Classification
 
     def sections(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
         classes = self.task.classes
-        made = class_sections(evaluation.details["confusion"], classes, evaluation.split)
+        made = of_classes(evaluation, classes)
         mistakes: list[Mistake] = evaluation.details["mistakes"]
         if mistakes and isinstance(dataset, Dataset):
             made.append(Section("Worst mistakes", figure_grid(_figure(each, dataset, classes) for each in mistakes)))

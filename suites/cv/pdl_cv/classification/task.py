@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-import numpy as np
-
 import pdl
-from pdl import Tensor
 from pdl.errors import ConfigError, DataError, ShapeError, listed
 from pdl.hints import Range
 from pdl.nn import Module
 from pdl.tensor import no_grad
 from pdl.train import Loss, Metric, Recipe, Task
-from pdl.train.metrics import Accuracy, ConfusionMatrix, TopK
+from pdl.train.class_loss import ClassLoss, ClassWeights, Gamma
+from pdl.train.metrics import class_metrics
 from pdl.train.task import first_samples
 from pdl_cv.classification.baselines import baselines
 from pdl_cv.classification.deploy import ClassificationDeployer
@@ -32,6 +30,10 @@ class Classification(Task):
     mode             "rgb" or "gray": how `pdl predict` reads pictures; by default as many channels as the data set's
     label_smoothing  share of the target that is spread evenly over all classes (Szegedy et al., arXiv 1512.00567); in
                      training only
+    class_weights    weights of the classes in the loss, by name (others 1), or "balanced": all classes count alike; in
+                     training only, as the next one
+    focal_gamma      of the focal loss (Lin et al., arXiv 1708.02002), 2 in the paper: samples that are classified well
+                     already count less; 0: plain cross-entropy
     tta              test-time augmentation: views of each image whose probabilities are averaged with its own, in
                      evaluation, in answers and in bundles, never in training steps (Krizhevsky et al., NIPS 2012,
                      section 4.1). Each view costs as much as the image
@@ -50,6 +52,8 @@ class Classification(Task):
         classes: Sequence[str] | None = None,
         mode: Literal["rgb", "gray"] | None = None,
         label_smoothing: Annotated[float, Range(0, below=1)] = 0.0,
+        class_weights: ClassWeights | None = None,
+        focal_gamma: Gamma = 0.0,
         tta: Sequence[View] = (),
         mistakes: Annotated[int, Range(0)] = 24,
     ) -> None:
@@ -57,32 +61,25 @@ class Classification(Task):
         self.mode = mode
         self.label_smoothing, self.mistakes = label_smoothing, mistakes
         self.tta = check_views(tta)
+        self.class_loss = ClassLoss(class_weights, focal_gamma)
 
     # -- training ------------------------------------------------------------------------------------------------------
     def step(self, model: Module, batch: Any) -> Loss:
-        return self._loss(model, batch, self.label_smoothing)
-
-    def evaluate(self, model: Module, batch: Any) -> Loss:
-        return self._loss(with_views(model, self.tta), batch, 0.0)
-
-    def _loss(self, model: Module, batch: Any, smoothing: float) -> Loss:
         labels = batch["label"]
         made = model(pdl.as_tensor(batch["image"]))
         logits = made.logits if isinstance(made, Auxiliary) else made
-        loss = _cross_entropy(logits, labels, smoothing)
+        loss = self.class_loss(logits, labels, smoothing=self.label_smoothing)
         if isinstance(made, Auxiliary):
             for other in made.others:
-                loss = loss + made.weight * _cross_entropy(other, labels, smoothing)
+                loss = loss + made.weight * self.class_loss(other, labels, smoothing=self.label_smoothing)
         return Loss(loss, len(labels), (logits.detach(), labels))
 
+    def evaluate(self, model: Module, batch: Any) -> Loss:
+        labels, logits = batch["label"], with_views(model, self.tta)(pdl.as_tensor(batch["image"]))
+        return Loss(pdl.cross_entropy(logits, pdl.as_tensor(labels)), len(labels), (logits, labels))
+
     def metrics(self) -> dict[str, Metric]:
-        several = {"top5": TopK(5)} if len(self.classes) > 5 else {}
-        return {
-            "accuracy": Accuracy(),
-            **several,
-            "confusion": ConfusionMatrix(len(self.classes)),
-            "mistakes": Mistakes(self.mistakes),
-        }
+        return {**class_metrics(len(self.classes)), "mistakes": Mistakes(self.mistakes)}
 
     def update_metrics(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
         for metric in metrics.values():
@@ -109,6 +106,7 @@ class Classification(Task):
         if len(self.classes) < 2:
             have = f"{len(self.classes)} classes ({listed(self.classes)})"
             raise DataError(f"the data has {have}; at least 2 are needed to tell them apart")
+        self.class_loss.fit(self.classes, datasets)
 
     def facts(self, recipe: Recipe) -> Mapping[str, Any]:
         return {"num_classes": len(self.classes)}
@@ -165,20 +163,6 @@ class Classification(Task):
 
     def reporter(self) -> ClassificationReporter:
         return ClassificationReporter(self)
-
-
-def _cross_entropy(logits: Tensor, labels: Any, smoothing: float) -> Tensor:
-    """Mean cross-entropy against numbers of classes, or against float [N, C] of their shares."""
-    if labels.ndim == 2:
-        return soft_cross_entropy(logits, labels, smoothing)
-    return pdl.cross_entropy(logits, pdl.as_tensor(labels), label_smoothing=smoothing)
-
-
-def soft_cross_entropy(logits: Tensor, targets: Any, smoothing: float = 0.0) -> Tensor:
-    """Mean over rows of -sum_c t_c log softmax(logits)_c, with t = (1 - smoothing) targets + smoothing / C; targets
-    float [N, C]."""
-    smooth = targets * np.float32(1 - smoothing) + np.float32(smoothing / targets.shape[1])
-    return -(pdl.log_softmax(logits, axis=-1) * pdl.as_tensor(smooth)).sum(axis=-1).mean()
 
 
 def _numbered(dataset: Any) -> list[str]:

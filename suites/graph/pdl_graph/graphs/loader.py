@@ -35,6 +35,10 @@ class Batches(Dataset):
     def __len__(self) -> int:
         return len(self.packed)
 
+    @property
+    def labels(self) -> np.ndarray | None:
+        return self.chosen.labels
+
     def __getitem__(self, index: int) -> Sample:
         return self.get_batch(np.array([index]))
 

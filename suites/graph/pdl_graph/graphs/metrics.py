@@ -56,14 +56,4 @@ def right_side(logits: Array, targets: Array) -> float:
     return float(np.mean((logits > 0) == (targets > 0)))
 
 
-class PairAUC(PerTarget):
-    """AUC of two classes from their scores [N, 2] and labels [N]."""
-
-    def __init__(self) -> None:
-        super().__init__(auc)
-
-    def update(self, predictions: Array, targets: Array) -> None:
-        super().update(predictions[:, 1:] - predictions[:, :1], targets[:, None].astype(np.float32))
-
-
-__all__ = ["PairAUC", "PerTarget", "auc", "mae", "right_side", "rmse"]
+__all__ = ["PerTarget", "auc", "mae", "right_side", "rmse"]

@@ -14,13 +14,15 @@ from pdl.hints import Range
 from pdl.nn import Module
 from pdl.tensor import Tensor, no_grad
 from pdl.train import Deployed, Loss, Metric, Recipe, SmokeTest, Task
-from pdl.train.metrics import Accuracy, ConfusionMatrix
+from pdl.train.class_loss import ClassLoss, ClassWeights, Gamma
+from pdl.train.metrics import class_metrics
 from pdl_graph.data.graphs import Chosen
 from pdl_graph.graphs.baselines import baselines
 from pdl_graph.graphs.check import check_recipe
 from pdl_graph.graphs.deploy import GraphDeployer, deployed_outputs
 from pdl_graph.graphs.loader import Batches, Passes
-from pdl_graph.graphs.metrics import PairAUC, PerTarget, auc, mae, right_side, rmse
+from pdl_graph.graphs.metrics import PerTarget, auc, mae, right_side, rmse
+from pdl_graph.graphs.report import GraphReporter
 from pdl_graph.steps.molecules import MoleculeForm
 
 Kind = Literal["classification", "binary", "regression"]
@@ -30,10 +32,14 @@ _MONITOR = {"classification": ("val/accuracy", "max"), "binary": ("val/auc", "ma
 class GraphPrediction(Task):
     """Learn what whole graphs are.
 
-    kind      "classification": one of several classes, by cross-entropy; metrics accuracy, and auc of two classes.
+    kind      "classification": one of several classes, by cross-entropy; metrics `pdl.train.metrics.class_metrics`.
               "binary": one or several yes/no targets, by binary cross-entropy; metrics auc and accuracy.
               "regression": one or several numbers, by squared error; metrics rmse and mae, in the units of the data
     loss      of regression: "mse", "l1" or "huber"
+    class_weights  of classification: weights of the classes in the loss, by name (others 1), or "balanced": all classes
+              count alike; in training only, as the next one
+    focal_gamma  of the focal loss (Lin et al., arXiv 1708.02002), 2 in the paper: graphs that are classified well
+              already count less; 0: plain cross-entropy
     epoch_steps  so many steps are an epoch, over whatever many passes; by default it is one pass
     classes   names of the classes; by default the data set's
     targets   names of the numbers or yes/no targets; by default the data set's
@@ -56,6 +62,8 @@ class GraphPrediction(Task):
         *,
         kind: Kind = "classification",
         loss: Literal["mse", "l1", "huber"] = "mse",
+        class_weights: ClassWeights | None = None,
+        focal_gamma: Gamma = 0.0,
         epoch_steps: Annotated[int, Range(1)] | None = None,
         classes: Sequence[str] | None = None,
         targets: Sequence[str] | None = None,
@@ -67,6 +75,9 @@ class GraphPrediction(Task):
         molecules: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self.kind, self.loss, self.epoch_steps = kind, loss, epoch_steps
+        self.class_loss = ClassLoss(class_weights, focal_gamma)
+        if kind != "classification" and (class_weights is not None or focal_gamma):
+            raise ConfigError("task.class_weights and focal_gamma are for task.kind=classification; leave them out")
         self.classes, self.targets = list(classes or ()), list(targets or ())
         self.mean, self.std = list(mean or ()), list(std or ())
         self.monitor, self.monitor_mode = _MONITOR[kind]  # type: ignore[misc, assignment]  # of this task, not of all
@@ -91,7 +102,7 @@ class GraphPrediction(Task):
         made = deployed_outputs(model, batch["graph"]) if isinstance(model, Deployed) else model(batch["graph"])
         if self.kind == "classification":
             labels = batch["label"]
-            return Loss(pdl.cross_entropy(made, pdl.as_tensor(labels)), len(labels), (made.detach(), labels))
+            return Loss(self.class_loss(made, labels), len(labels), (made.detach(), labels))
         target, known = pdl.as_tensor(batch["target"]), pdl.as_tensor(batch["known"])
         count = known.sum()
         value = (self._each(made, target) * known).sum() / pdl.maximum(count, 1.0)
@@ -109,9 +120,11 @@ class GraphPrediction(Task):
     def evaluate(self, model: Module, batch: Any) -> Loss:
         """Outputs are scores and labels, or numbers in the units of the data and targets with NaN where not known."""
         found = self.step(model, batch)
-        if self.kind != "classification":
-            made, target, known = found.outputs
-            found.outputs = self.values(made.data), np.where(known > 0, target, np.nan)
+        if self.kind == "classification":
+            made, labels = found.outputs
+            return Loss(pdl.cross_entropy(made, pdl.as_tensor(labels)), len(labels), found.outputs)
+        made, target, known = found.outputs
+        found.outputs = self.values(made.data), np.where(known > 0, target, np.nan)
         return found
 
     def values(self, made: Any) -> np.ndarray:
@@ -126,8 +139,7 @@ class GraphPrediction(Task):
             return {"rmse": PerTarget(rmse), "mae": PerTarget(mae)}
         if self.kind == "binary":
             return {"auc": PerTarget(auc), "accuracy": PerTarget(right_side)}
-        two: dict[str, Metric] = {"auc": PairAUC()} if len(self.classes) == 2 else {}
-        return {"accuracy": Accuracy(), **two, "confusion": ConfusionMatrix(len(self.classes))}
+        return class_metrics(len(self.classes))
 
     # -- building ------------------------------------------------------------------------------------------------------
     def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
@@ -148,6 +160,7 @@ class GraphPrediction(Task):
                     "data.train is needed to standardise the targets; give it, or use a run that was trained"
                 )
             self.mean, self.std = _scale(Chosen(datasets["train"]).targets)
+        self.class_loss.fit(self.classes, datasets)
 
     def _read_alike(self, split: str, found: Chosen) -> None:
         """All splits are of molecules that are read alike, or none is."""
@@ -208,10 +221,11 @@ class GraphPrediction(Task):
         data, source = recipe.data, Batches(Chosen(dataset), self_loops=self.self_loops)
         if not training or self.epoch_steps is None:
             return super().loader(source, recipe, training=training, seed=seed)
+        size = data.batch_size * self.epoch_steps
         return DataLoader(
             source,
             batch_size=data.batch_size,
-            sampler=Passes(len(source), data.batch_size * self.epoch_steps, seed=seed),
+            sampler=data.sampler(source, seed=seed, num_samples=size) or Passes(len(source), size, seed=seed),
             seed=seed,
             workers=data.workers,
             prefetch=data.prefetch,
@@ -238,6 +252,9 @@ class GraphPrediction(Task):
 
     def deployer(self, recipe: Recipe) -> GraphDeployer:
         return GraphDeployer(self, recipe)
+
+    def reporter(self) -> GraphReporter:
+        return GraphReporter(self)
 
 
 def _widths(found: Chosen) -> dict[str, int]:

@@ -47,10 +47,13 @@ def sampled_loader(
     dataset: Any, sampler: NeighbourSampler, fanouts: Sequence[int], data: Data, *, training: bool, seed: int
 ) -> DataLoader:
     """Batches of `SampledBatches`, made by a thread beside the step unless the recipe's `data` says otherwise."""
+    source = SampledBatches(dataset, sampler, fanouts)
+    order = data.sampler(source, seed=seed) if training else None
     return DataLoader(
-        SampledBatches(dataset, sampler, fanouts),
+        source,
         batch_size=data.size(training=training, default=1024),
-        shuffle=training,
+        shuffle=training and order is None,
+        sampler=order,
         seed=seed,
         workers=data.workers if data.gives("workers") else 1,
         prefetch=data.prefetch,

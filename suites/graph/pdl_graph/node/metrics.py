@@ -1,4 +1,4 @@
-"""How good scores of nodes are, where a class is not one of several: areas under curves, and F1 over several labels."""
+"""How good scores of nodes are that may have several labels each."""
 
 from __future__ import annotations
 
@@ -7,29 +7,7 @@ from typing import Literal
 import numpy as np
 
 from pdl.dtype import Array
-from pdl.ranking import auc
 from pdl.train.metrics import Metric
-
-
-class AUC(Metric):
-    """Area under the ROC curve: of two classes by the difference of their scores, of several labels the mean over
-    those that some have and some lack."""
-
-    def __init__(self) -> None:
-        self.scores: list[Array] = []
-        self.labels: list[Array] = []
-
-    def update(self, scores: Array, labels: Array) -> None:
-        several = labels.ndim == 2
-        self.scores.append(scores if several else scores[:, 1:] - scores[:, :1])
-        self.labels.append(labels if several else labels[:, None])
-
-    def compute(self) -> float:
-        if not self.scores:
-            return float("nan")
-        scores, labels = np.concatenate(self.scores), np.concatenate(self.labels) > 0
-        mixed = [k for k in range(labels.shape[1]) if 0 < labels[:, k].sum() < len(labels)]
-        return float(np.mean([auc(scores[:, k], labels[:, k]) for k in mixed])) if mixed else float("nan")
 
 
 class LabelF1(Metric):

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pdl.report import Section, class_sections
+from pdl.report import Section
 from pdl.tensor import no_grad
 from pdl.train import Evaluation, Reporter
+from pdl.train.sections import of_classes
 from pdl_graph.data.base import graph_of, nodes_of
 from pdl_graph.drawing import NODES, POINTS, ego_network, principal_plane, scatter
 from pdl_graph.graph import Graph
@@ -27,7 +28,7 @@ class NodeReporter(Reporter):
     def sections(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
         task, made = self.task, list[Section]()
         if "confusion" in evaluation.details:
-            made = class_sections(evaluation.details["confusion"], task.classes, evaluation.split)
+            made = of_classes(evaluation, task.classes)
         graph, nodes = graph_of(dataset), nodes_of(dataset)
         y = np.asarray(graph.y)
         if not isinstance(task.evaluated, GraphModel) or y.ndim != 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -17,7 +17,8 @@ from pdl.nn import Module
 from pdl.program import CompiledForward
 from pdl.program.tree import rebuild
 from pdl.train import Deployed, Loss, Metric, Recipe, SmokeTest, Task
-from pdl.train.metrics import Accuracy, ConfusionMatrix, FScore
+from pdl.train.class_loss import ClassLoss, ClassWeights, Gamma
+from pdl.train.metrics import AUC, class_metrics
 from pdl_graph.batch import GraphBatch
 from pdl_graph.data.base import graph_of, nodes_of, unwrap
 from pdl_graph.graph import Graph
@@ -26,7 +27,7 @@ from pdl_graph.node.baselines import baselines
 from pdl_graph.node.check import check_recipe
 from pdl_graph.node.deploy import NodeDeployer, deployed_scores
 from pdl_graph.node.loader import WholeSplit, among, sampled_loader
-from pdl_graph.node.metrics import AUC, LabelF1
+from pdl_graph.node.metrics import LabelF1
 from pdl_graph.node.report import NodeReporter
 from pdl_graph.node.sampler import NeighbourSampler, check_layers, one_by_one
 from pdl_graph.node_table import NODES, names_of
@@ -37,6 +38,10 @@ class NodeClassification(Task):
 
     classes      their names in the order of the labels; by default the data set's
     multi_label  whether a node may have several labels; by default so where the data's labels are rows [N, K]
+    class_weights  weights of the classes in the loss, by name (others 1), or "balanced": all classes count alike; in
+                 training only, as the next one
+    focal_gamma  of the focal loss (Lin et al., arXiv 1708.02002), 2 in the paper: nodes that are classified well
+                 already count less; 0: plain cross-entropy
     inductive    train on those edges alone that join two training nodes. Otherwise (transductive, as the papers on
                  citation graphs do) training sees all nodes and edges, but only the labels of its own nodes.
                  Evaluation is always on the whole graph
@@ -64,6 +69,8 @@ class NodeClassification(Task):
         *,
         classes: Sequence[str] | None = None,
         multi_label: bool | None = None,
+        class_weights: ClassWeights | None = None,
+        focal_gamma: Gamma = 0.0,
         inductive: bool = False,
         directed: bool | None = None,
         weighted: bool | None = None,
@@ -74,6 +81,7 @@ class NodeClassification(Task):
     ) -> None:
         self.classes = list(classes or ())
         self.multi_label = multi_label
+        self.class_loss = ClassLoss(class_weights, focal_gamma)
         self.inductive = inductive
         self.directed, self.weighted = directed, weighted
         self.neighbours = tuple(neighbours or ())
@@ -89,21 +97,26 @@ class NodeClassification(Task):
 
     # -- training ------------------------------------------------------------------------------------------------------
     def step(self, model: Module, batch: Any) -> Loss:
-        logits, labels = self.scores(model, batch), batch["label"]
+        return self._loss(self.scores(model, batch), batch["label"], self.class_loss)
+
+    def _loss(self, logits: Tensor, labels: Any, of_classes: Callable[[Tensor, Any], Tensor]) -> Loss:
         if self.multi_label:
             target = pdl.astype(pdl.as_tensor(labels), logits.dtype)
             loss = pdl.binary_cross_entropy_with_logits(logits, target)
         else:
-            loss = pdl.cross_entropy(logits, pdl.as_tensor(labels))
+            loss = of_classes(logits, pdl.as_tensor(labels))
         return Loss(loss, len(labels), (logits.detach(), labels))
 
+    def _measured(self, model: Module, batch: Any) -> Loss:
+        return self._loss(self.scores(model, batch), batch["label"], pdl.cross_entropy)
+
     def evaluate(self, model: Module, batch: Any) -> Loss:
-        """As `step`, and like that from a program where `train.compile` is on."""
+        """As `step`, by plain cross-entropy, and like that from a program where `train.compile` is on."""
         self.evaluated = model
         if not self.compile or "graph" not in batch or isinstance(model, Deployed):
-            return self.step(model, batch)
+            return self._measured(model, batch)
         if self._evaluation is None or self._evaluation.module is not model:
-            self._evaluation = CompiledForward(partial(self.step, model), model)
+            self._evaluation = CompiledForward(partial(self._measured, model), model)
         made: Loss = self._evaluation(batch)
         made.outputs = tuple(np.array(pdl.as_tensor(x).data) for x in made.outputs)  # the next batch overwrites them
         return made
@@ -119,11 +132,9 @@ class NodeClassification(Task):
         return pdl.take(model(self.graphs[batch["graph"]]), batch["node"])
 
     def metrics(self) -> dict[str, Metric]:
-        k = len(self.classes)
         if self.multi_label:
             return {"micro_f1": LabelF1("micro"), "macro_f1": LabelF1("macro"), "auc": AUC()}
-        binary = {"auc": AUC()} if k == 2 else {}
-        return {"accuracy": Accuracy(), "macro_f1": FScore(k), **binary, "confusion": ConfusionMatrix(k)}
+        return class_metrics(len(self.classes))
 
     # -- building ------------------------------------------------------------------------------------------------------
     def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
@@ -144,6 +155,10 @@ class NodeClassification(Task):
             self.sizes = sizes
             self.directed = graph.directed if self.directed is None else self.directed
             self.weighted = graph.edge_weight is not None if self.weighted is None else self.weighted
+        if not self.multi_label:
+            self.class_loss.fit(self.classes, datasets)
+        elif self.class_loss.weights is not None or self.class_loss.gamma:
+            raise ConfigError("task.class_weights and focal_gamma: nodes have several labels here; leave them out")
         if datasets and self.deployer(recipe).by_name:
             self.vocabularies.setdefault(NODES, names_of(graph_of(next(iter(datasets.values())))))
 

@@ -9,8 +9,9 @@ import numpy as np
 
 import pdl
 from pdl.nn import Module
-from pdl.report import Section, class_sections
+from pdl.report import Section
 from pdl.train import Evaluation, Reporter
+from pdl.train.sections import of_classes
 from pdl_quantum.classifier.plane import divided
 from pdl_quantum.classifier.scaling import rows_of
 from pdl_quantum.drawing import svg
@@ -30,7 +31,7 @@ class ClassifierReporter(Reporter):
 
     def sections(self, evaluation: Evaluation, dataset: Any) -> list[Section]:
         task = self.task
-        made = class_sections(evaluation.details["confusion"], task.classes, evaluation.split)
+        made = of_classes(evaluation, task.classes)
         model = task.evaluated
         if not isinstance(model, Classifier):  # a bundle was measured
             return made

@@ -12,7 +12,8 @@ from pdl.errors import ConfigError, DataError, ShapeError
 from pdl.nn import Module
 from pdl.tensor import Tensor, no_grad
 from pdl.train import Deployer, Loss, Metric, Recipe, Reporter, SmokeTest, Task
-from pdl.train.metrics import Accuracy, ConfusionMatrix
+from pdl.train.class_loss import ClassLoss, ClassWeights, Gamma
+from pdl.train.metrics import class_metrics
 from pdl.train.task import first_samples
 from pdl_quantum.classifier.baselines import baselines
 from pdl_quantum.classifier.deploy import ClassifierDeployer
@@ -29,6 +30,10 @@ class QuantumClassifier(Task):
 
     scale     of the columns of rows, by the training data: "none"; "standard", mean 0 and deviation 1; "angle", least
               and largest value to 0 and pi
+    class_weights  weights of the classes in the loss, by name (others 1), or "balanced": all classes count alike; in
+              training only, as the next one
+    focal_gamma  of the focal loss (Lin et al., arXiv 1708.02002), 2 in the paper: samples that are classified well
+              already count less; 0: plain cross-entropy
     classes   names of the classes in the order of the labels,
     columns   names of the numbers of a row (none: samples are pictures),
     mode      "gray" or "rgb": how `pdl predict` reads pictures, and
@@ -42,6 +47,8 @@ class QuantumClassifier(Task):
         self,
         *,
         scale: Literal["none", "standard", "angle"] = "none",
+        class_weights: ClassWeights | None = None,
+        focal_gamma: Gamma = 0.0,
         classes: Sequence[str] | None = None,
         columns: Sequence[str] | None = None,
         mode: Literal["gray", "rgb"] | None = None,
@@ -49,6 +56,7 @@ class QuantumClassifier(Task):
         factor: Sequence[float] | None = None,
     ) -> None:
         self.scale = scale
+        self.class_loss = ClassLoss(class_weights, focal_gamma)
         self.classes, self.columns, self.mode = list(classes or ()), list(columns or ()), mode
         self.scaling = Scaling(shift or (), factor or ())
         self.sizes: dict[str, int] = {}
@@ -63,14 +71,15 @@ class QuantumClassifier(Task):
 
     def step(self, model: Module, batch: Any) -> Loss:
         labels, made = batch["label"], model(self.inputs(batch))
-        return Loss(pdl.cross_entropy(made, pdl.as_tensor(labels)), len(labels), (made.detach(), labels))
+        return Loss(self.class_loss(made, labels), len(labels), (made.detach(), labels))
 
     def evaluate(self, model: Module, batch: Any) -> Loss:
         self.evaluated = model
-        return self.step(model, batch)
+        labels, made = batch["label"], model(self.inputs(batch))
+        return Loss(pdl.cross_entropy(made, pdl.as_tensor(labels)), len(labels), (made, labels))
 
     def metrics(self) -> dict[str, Metric]:
-        return {"accuracy": Accuracy(), "confusion": ConfusionMatrix(len(self.classes))}
+        return class_metrics(len(self.classes))
 
     # -- building ------------------------------------------------------------------------------------------------------
     def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
@@ -86,6 +95,7 @@ class QuantumClassifier(Task):
                 )
         if len(self.classes) < 2:
             raise DataError(f"the data has the classes {self.classes}; at least 2 are needed to tell them apart")
+        self.class_loss.fit(self.classes, datasets)
         if self.columns and not len(self.scaling.shift):
             if self.scale != "none" and "train" not in datasets:
                 raise DataError("data.train is needed to scale columns; give it, or use a run that was trained")

@@ -11,12 +11,13 @@ from pdl.data import Fault
 from pdl.errors import ConfigError, DataError
 from pdl.nn import Module
 from pdl.tensor import no_grad
-from pdl.train import Loss, Metric, Recipe, SmokeTest, Task
+from pdl.train import Loss, Metric, Recipe, Reporter, SmokeTest, Task
 from pdl_rec.click_through.baselines import baselines
 from pdl_rec.click_through.deploy import ClickThroughDeployer
 from pdl_rec.click_through.fields import Encoding, FieldSpec, LabelSpec, Learned, expanded, learn
 from pdl_rec.click_through.loader import StreamLoader
 from pdl_rec.click_through.metrics import AUC, GAUC, BinaryAccuracy, LogLoss, MeanAUC
+from pdl_rec.click_through.report import ClickThroughReporter
 from pdl_rec.data.click_file import Clicks, ClickStream
 
 
@@ -175,6 +176,9 @@ class ClickThrough(Task):
     # -- what a task hands over ----------------------------------------------------------------------------------------
     def deployer(self, recipe: Recipe) -> ClickThroughDeployer:
         return ClickThroughDeployer(self, recipe)
+
+    def reporter(self) -> Reporter:
+        return ClickThroughReporter(self)
 
 
 def table_of(dataset: Any, split: str) -> Clicks:

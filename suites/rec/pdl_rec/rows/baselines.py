@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pdl.data import Dataset, Subset
 from pdl.train import Recipe
-from pdl.train.classical import ROWS, classifiers, ridge_regression, scored
+from pdl.train.classical import ROWS, classifiers, ridge_regression, scored, spread
 
 if TYPE_CHECKING:
     from pdl_rec.rows.task import RowPrediction
@@ -31,10 +32,13 @@ def baselines(
 
 
 def _read(task: RowPrediction, recipe: Recipe, dataset: Any, most: int | None = None) -> tuple[Array, Array]:
-    """float32 [n, D] and labels [n] of the rows of a split, or of the first so many batches of it."""
+    """float32 [n, D] and labels [n] of the rows of a split, or of about so many of them: evenly spread, or the first
+    of a stream."""
     parts: list[tuple[Array, Array]] = []
     count = 0
-    for batch in task.loader(dataset, recipe, training=most is not None, seed=0):
+    if most is not None and isinstance(dataset, Dataset):
+        dataset = Subset(dataset, spread(len(dataset), most))
+    for batch in task.loader(dataset, recipe, training=False, seed=0):
         parts.append((_flat(task, batch), np.asarray(batch["label"])))
         count += len(batch["label"])
         if most is not None and count >= most:

@@ -14,7 +14,8 @@ from pdl.errors import ConfigError, DataError
 from pdl.nn import Module
 from pdl.tensor import no_grad
 from pdl.train import Loss, Metric, Recipe
-from pdl.train.metrics import Accuracy, ConfusionMatrix, MeanAbsoluteError, MeanSquaredError
+from pdl.train.class_loss import ClassLoss, ClassWeights, Gamma
+from pdl.train.metrics import R2, MeanAbsoluteError, MeanSquaredError, class_metrics
 from pdl_rec.click_through.fields import FieldSpec, LabelSpec, Learned
 from pdl_rec.click_through.task import ClickThrough, table_of
 from pdl_rec.data.columns import Columns, Text
@@ -22,7 +23,6 @@ from pdl_rec.rows.baselines import baselines
 from pdl_rec.rows.check import check
 from pdl_rec.rows.deploy import RowDeployer
 from pdl_rec.rows.encoding import RowEncoding, Target
-from pdl_rec.rows.metrics import R2, PairAUC
 from pdl_rec.rows.report import RowReporter
 
 _MONITOR: dict[str, tuple[str, Literal["max", "min"]]] = {
@@ -37,11 +37,15 @@ class RowPrediction(ClickThrough):
     fields   name -> what it is (`FieldSpec`), as for `pdl_rec.ClickThrough`
     target   the column to predict
     kind     class or number
+    class_weights  weights of the classes in the loss, by name (others 1), or "balanced": all classes count alike; in
+             training only, as the next one
+    focal_gamma  of the focal loss (Lin et al., arXiv 1708.02002), 2 in the paper: rows that are classified well already
+             count less; 0: plain cross-entropy
     classes  their names, and
     mean, std  of the number over the training data; columns, learned: from the data; the run keeps them
 
-    Metrics are accuracy and, of two classes, auc; or rmse, mae and r2 in the units of the data. Batches are {"ids"
-    int64 [N, W], "numbers" float32 [N, D], "label" int64 or float32 [N]}.
+    Metrics are those of `pdl.train.metrics.class_metrics`; or rmse, mae and r2 in the units of the data. Batches are
+    {"ids" int64 [N, W], "numbers" float32 [N, D], "label" int64 or float32 [N]}.
     """
 
     def __init__(
@@ -50,6 +54,8 @@ class RowPrediction(ClickThrough):
         fields: Mapping[str, Annotated[FieldSpec, SECTION]],
         target: str,
         kind: Literal["class", "number"] = "class",
+        class_weights: ClassWeights | None = None,
+        focal_gamma: Gamma = 0.0,
         classes: Sequence[str] | None = None,
         mean: float = 0.0,
         std: float | None = None,
@@ -58,6 +64,9 @@ class RowPrediction(ClickThrough):
     ) -> None:
         super().__init__(fields=fields, labels={"target": LabelSpec(column=target)}, columns=columns, learned=learned)
         self.target, self.kind, self.classes, self.mean, self.std = target, kind, list(classes or ()), mean, std
+        self.class_loss = ClassLoss(class_weights, focal_gamma)
+        if kind == "number" and (class_weights is not None or focal_gamma):
+            raise ConfigError("task.class_weights and focal_gamma are for task.kind=class; leave them out")
         self.monitor, self.monitor_mode = _MONITOR[kind]  # type: ignore[misc, assignment]  # of this task, not of all
         specs = {
             name: each if isinstance(each, FieldSpec) else FieldSpec(**(each or {})) for name, each in fields.items()
@@ -70,7 +79,7 @@ class RowPrediction(ClickThrough):
         label = batch["label"]
         made = model(*self.inputs(batch))
         if self.kind == "class":
-            return Loss(pdl.cross_entropy(made, pdl.as_tensor(label)), len(label), (made.detach(), label))
+            return Loss(self.class_loss(made, label), len(label), (made.detach(), label))
         goal = (pdl.as_tensor(label) - self.mean) / float(self.std or 1.0)
         made = made.squeeze(1)
         return Loss(pdl.mse_loss(made, goal), len(label), (made.detach(), label))
@@ -78,16 +87,16 @@ class RowPrediction(ClickThrough):
     def evaluate(self, model: Module, batch: Any) -> Loss:
         """Outputs are scores [N, classes], or numbers [N] in the units of the data."""
         found = self.step(model, batch)
-        if self.kind == "number":
-            made, label = found.outputs
-            found.outputs = made.data * np.float32(self.std or 1.0) + np.float32(self.mean), label
+        made, label = found.outputs
+        if self.kind == "class":
+            return Loss(pdl.cross_entropy(made, pdl.as_tensor(label)), len(label), found.outputs)
+        found.outputs = made.data * np.float32(self.std or 1.0) + np.float32(self.mean), label
         return found
 
     def metrics(self) -> dict[str, Metric]:
         if self.kind == "number":
             return {"rmse": MeanSquaredError(root=True), "mae": MeanAbsoluteError(), "r2": R2()}
-        two: dict[str, Metric] = {"auc": PairAUC()} if len(self.classes) == 2 else {}
-        return {"accuracy": Accuracy(), **two, "confusion": ConfusionMatrix(len(self.classes))}
+        return class_metrics(len(self.classes))
 
     # -- building ------------------------------------------------------------------------------------------------------
     def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
@@ -96,6 +105,7 @@ class RowPrediction(ClickThrough):
             columns = [c for split, data in datasets.items() for c in table_of(data, split).blocks([self.target])]
             self._learn_target(columns if self.kind == "class" else self._training(datasets))
         super().prepare(recipe, datasets)
+        self.class_loss.fit(self.classes, datasets)
 
     def _training(self, datasets: Mapping[str, Any]) -> list[Columns]:
         if "train" not in datasets:
