@@ -5,10 +5,10 @@ values.
 include "stored.pxi"
 
 cdef extern from "stored.h":
-    int64_t launch_batch_norm "PDL_STORED(batch_norm, batch_norm)"(int kind, ...) noexcept nogil
-    int64_t launch_batch_norm_grad "PDL_STORED(batch_norm, batch_norm_grad)"(int kind, ...) noexcept nogil
-    int64_t launch_apply "PDL_STORED(batch_norm, apply)"(int kind, ...) noexcept nogil
-    int64_t launch_apply_grad "PDL_STORED(batch_norm, apply_grad)"(int kind, ...) noexcept nogil
+    int64_t launch_batch_norm "PDL_STORED(batch_norm, batch_norm)"(int kind, ...) except + nogil
+    int64_t launch_batch_norm_grad "PDL_STORED(batch_norm, batch_norm_grad)"(int kind, ...) except + nogil
+    int64_t launch_apply "PDL_STORED(batch_norm, apply)"(int kind, ...) except + nogil
+    int64_t launch_apply_grad "PDL_STORED(batch_norm, apply_grad)"(int kind, ...) except + nogil
 
 
 cdef inline int64_t last_of(str name, cnp.ndarray x) except -1:

@@ -40,8 +40,8 @@ cdef extern from "table.h" namespace "pdl":
         void* dbias
 
 cdef extern from "stored.h":
-    int64_t launch_forward "PDL_REAL(cells, forward)"(int kind, ...) noexcept nogil
-    int64_t launch_backward "PDL_REAL(cells, backward)"(int kind, ...) noexcept nogil
+    int64_t launch_forward "PDL_REAL(cells, forward)"(int kind, ...) except + nogil
+    int64_t launch_backward "PDL_REAL(cells, backward)"(int kind, ...) except + nogil
 
 
 CELLS = {"rnn": (kRnn, 1, 1), "gru": (kGru, 3, 4), "lstm": (kLstm, 4, 5)}

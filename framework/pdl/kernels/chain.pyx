@@ -7,7 +7,7 @@ include "stored.pxi"
 from pdl.kernels.pointwise import BINARY, UNARY
 
 cdef extern from "stored.h":
-    int64_t launch_run "PDL_STORED(chain, run)"(int kind, ...) noexcept nogil
+    int64_t launch_run "PDL_STORED(chain, run)"(int kind, ...) except + nogil
 
 cdef extern from "table.h" namespace "pdl":
     enum:

@@ -28,8 +28,8 @@ cdef extern from "table.h" namespace "pdl":
         void* dbias
 
 cdef extern from "stored.h":
-    int64_t launch_forward "PDL_REAL(classifier, forward)"(int kind, ...) noexcept nogil
-    int64_t launch_backward "PDL_REAL(classifier, backward)"(int kind, ...) noexcept nogil
+    int64_t launch_forward "PDL_REAL(classifier, forward)"(int kind, ...) except + nogil
+    int64_t launch_backward "PDL_REAL(classifier, backward)"(int kind, ...) except + nogil
 
 cdef str NAME = "linear_cross_entropy"
 cdef int64_t ROW_BLOCK = 128

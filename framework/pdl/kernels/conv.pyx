@@ -13,10 +13,10 @@ from pdl.kernels.pointwise import UNARY
 cnp.import_array()
 
 cdef extern from "stored.h":
-    int64_t launch_forward "PDL_STORED(conv, forward)"(int kind, ...) noexcept nogil
-    int64_t launch_forward_then "PDL_STORED(conv, forward_then)"(int kind, ...) noexcept nogil
-    int64_t launch_dx "PDL_STORED(conv, dx)"(int kind, ...) noexcept nogil
-    int64_t launch_dw "PDL_STORED(conv, dw)"(int kind, ...) noexcept nogil
+    int64_t launch_forward "PDL_STORED(conv, forward)"(int kind, ...) except + nogil
+    int64_t launch_forward_then "PDL_STORED(conv, forward_then)"(int kind, ...) except + nogil
+    int64_t launch_dx "PDL_STORED(conv, dx)"(int kind, ...) except + nogil
+    int64_t launch_dw "PDL_STORED(conv, dw)"(int kind, ...) except + nogil
 
 cdef enum:
     MAX_TAPS = 256

@@ -8,9 +8,9 @@ cdef extern from "table.h" namespace "pdl":
     cdef cppclass ImageTable:
         void area(uint8_t* y, const uint8_t* x, int64_t h, int64_t w, int64_t c, int64_t width, const int32_t* row_start,
                   const int32_t* row_source, const float* row_weight, const int32_t* column_start,
-                  const int32_t* column_source, const float* column_weight, float scale, bint half_up) noexcept nogil
+                  const int32_t* column_source, const float* column_weight, float scale, bint half_up) except + nogil
         void linear(uint8_t* y, const uint8_t* x, int64_t h, int64_t w, int64_t c, int64_t width, const int32_t* rows,
-                    const int32_t* columns) noexcept nogil
+                    const int32_t* columns) except + nogil
         void lookup(float* y, const uint8_t* x, const float* table, int64_t n, int64_t c) noexcept nogil
     cdef cppclass Table:
         const ImageTable* image

@@ -11,7 +11,7 @@ cdef extern from "launch.h" namespace "pdl":
     Recorder* recorder() noexcept nogil
     void allow(Recorder* recorder, const void* data, int64_t bytes) noexcept nogil
     bint allowed(const void* data) noexcept nogil
-    int64_t launch(void* kernel, ...) noexcept nogil
+    int64_t launch(void* kernel, ...) except + nogil
 
 
 cdef inline void* address(str name, const void* data) except? NULL:

@@ -10,7 +10,7 @@ cdef extern from "launch.h" namespace "pdl":
     cdef cppclass CallTape "pdl::Tape":
         int64_t size() noexcept nogil
         void cut(int64_t size) noexcept nogil
-        int64_t run(int64_t begin, int64_t end) noexcept nogil
+        int64_t run(int64_t begin, int64_t end) except + nogil
     cdef cppclass Recorder:
         CallTape* tape
         void* keeper

@@ -3,8 +3,8 @@
 include "checks.pxi"
 
 cdef extern from "stored.h":
-    int64_t launch_group_norm "PDL_REAL(norm, group_norm)"(int kind, ...) noexcept nogil
-    int64_t launch_group_norm_grad "PDL_REAL(norm, group_norm_grad)"(int kind, ...) noexcept nogil
+    int64_t launch_group_norm "PDL_REAL(norm, group_norm)"(int kind, ...) except + nogil
+    int64_t launch_group_norm_grad "PDL_REAL(norm, group_norm_grad)"(int kind, ...) except + nogil
 
 
 cdef inline int64_t last_of(str name, cnp.ndarray x) except -1:

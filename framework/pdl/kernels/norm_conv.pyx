@@ -13,10 +13,10 @@ cdef extern from "stored.h":
         const void* shift
         double eps
         int act
-    int64_t launch_forward "PDL_STORED(norm_conv, forward)"(int kind, ...) noexcept nogil
-    int64_t launch_backward "PDL_STORED(norm_conv, backward)"(int kind, ...) noexcept nogil
-    int64_t launch_moments "PDL_STORED(norm_conv, moments)"(int kind, ...) noexcept nogil
-    int64_t launch_moments_grad "PDL_STORED(norm_conv, moments_grad)"(int kind, ...) noexcept nogil
+    int64_t launch_forward "PDL_STORED(norm_conv, forward)"(int kind, ...) except + nogil
+    int64_t launch_backward "PDL_STORED(norm_conv, backward)"(int kind, ...) except + nogil
+    int64_t launch_moments "PDL_STORED(norm_conv, moments)"(int kind, ...) except + nogil
+    int64_t launch_moments_grad "PDL_STORED(norm_conv, moments_grad)"(int kind, ...) except + nogil
 
 
 def covers(tuple kernel, tuple stride, tuple dilation, tuple padding, int64_t channels, int64_t outputs, int64_t groups) -> bool:

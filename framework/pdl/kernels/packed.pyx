@@ -22,8 +22,8 @@ cdef extern from "table.h" namespace "pdl":
     PackedTable[T]* packed_table[T](const T* any) noexcept nogil
 
 cdef extern from "stored.h":
-    int64_t launch_pack "PDL_STORED(packed, pack)"(int kind, ...) noexcept nogil
-    int64_t launch_forward "PDL_STORED(packed, forward)"(int kind, ...) noexcept nogil
+    int64_t launch_pack "PDL_STORED(packed, pack)"(int kind, ...) except + nogil
+    int64_t launch_forward "PDL_STORED(packed, forward)"(int kind, ...) except + nogil
 
 FORMS = {"rows": 0, "winograd4": 1, "winograd2": 2}  #: enum Packed of table.h
 

@@ -5,10 +5,10 @@ float64 and bfloat16 (computed in float32, rounded once), contiguous."""
 include "stored.pxi"
 
 cdef extern from "stored.h":
-    int64_t launch_unary "PDL_STORED(pointwise, unary)"(int kind, ...) noexcept nogil
-    int64_t launch_unary_grad "PDL_STORED(pointwise, unary_grad)"(int kind, ...) noexcept nogil
-    int64_t launch_binary "PDL_STORED(pointwise, binary)"(int kind, ...) noexcept nogil
-    int64_t launch_sums "PDL_STORED(pointwise, sums)"(int kind, ...) noexcept nogil
+    int64_t launch_unary "PDL_STORED(pointwise, unary)"(int kind, ...) except + nogil
+    int64_t launch_unary_grad "PDL_STORED(pointwise, unary_grad)"(int kind, ...) except + nogil
+    int64_t launch_binary "PDL_STORED(pointwise, binary)"(int kind, ...) except + nogil
+    int64_t launch_sums "PDL_STORED(pointwise, sums)"(int kind, ...) except + nogil
 
 cdef extern from "table.h" namespace "pdl":
     cdef cppclass CastTable:

@@ -4,12 +4,12 @@ include "stored.pxi"
 include "windows.pxi"
 
 cdef extern from "stored.h":
-    int64_t launch_max_pool "PDL_STORED(pooling, max_pool)"(int kind, ...) noexcept nogil
-    int64_t launch_max_pool_dx "PDL_STORED(pooling, max_pool_dx)"(int kind, ...) noexcept nogil
-    int64_t launch_avg_pool "PDL_STORED(pooling, avg_pool)"(int kind, ...) noexcept nogil
-    int64_t launch_avg_pool_dx "PDL_STORED(pooling, avg_pool_dx)"(int kind, ...) noexcept nogil
-    int64_t launch_pick "PDL_STORED(pooling, pick)"(int kind, ...) noexcept nogil
-    int64_t launch_place "PDL_STORED(pooling, place)"(int kind, ...) noexcept nogil
+    int64_t launch_max_pool "PDL_STORED(pooling, max_pool)"(int kind, ...) except + nogil
+    int64_t launch_max_pool_dx "PDL_STORED(pooling, max_pool_dx)"(int kind, ...) except + nogil
+    int64_t launch_avg_pool "PDL_STORED(pooling, avg_pool)"(int kind, ...) except + nogil
+    int64_t launch_avg_pool_dx "PDL_STORED(pooling, avg_pool_dx)"(int kind, ...) except + nogil
+    int64_t launch_pick "PDL_STORED(pooling, pick)"(int kind, ...) except + nogil
+    int64_t launch_place "PDL_STORED(pooling, place)"(int kind, ...) except + nogil
 
 cdef extern from "bounds.h" namespace "pdl":
     void* first_above "&pdl::first_above"

@@ -7,12 +7,12 @@ from pdl.kernels.launch import now
 include "stored.pxi"
 
 cdef extern from "stored.h":
-    int64_t launch_softmax "PDL_STORED(softmax, softmax)"(int kind, ...) noexcept nogil
-    int64_t launch_softmax_grad "PDL_STORED(softmax, softmax_grad)"(int kind, ...) noexcept nogil
-    int64_t launch_cross_entropy "PDL_STORED(softmax, cross_entropy)"(int kind, ...) noexcept nogil
-    int64_t launch_cross_entropy_grad "PDL_STORED(softmax, cross_entropy_grad)"(int kind, ...) noexcept nogil
-    int64_t launch_soft_cross_entropy "PDL_STORED(softmax, soft_cross_entropy)"(int kind, ...) noexcept nogil
-    int64_t launch_soft_cross_entropy_grad "PDL_STORED(softmax, soft_cross_entropy_grad)"(int kind, ...) noexcept nogil
+    int64_t launch_softmax "PDL_STORED(softmax, softmax)"(int kind, ...) except + nogil
+    int64_t launch_softmax_grad "PDL_STORED(softmax, softmax_grad)"(int kind, ...) except + nogil
+    int64_t launch_cross_entropy "PDL_STORED(softmax, cross_entropy)"(int kind, ...) except + nogil
+    int64_t launch_cross_entropy_grad "PDL_STORED(softmax, cross_entropy_grad)"(int kind, ...) except + nogil
+    int64_t launch_soft_cross_entropy "PDL_STORED(softmax, soft_cross_entropy)"(int kind, ...) except + nogil
+    int64_t launch_soft_cross_entropy_grad "PDL_STORED(softmax, soft_cross_entropy_grad)"(int kind, ...) except + nogil
 
 
 cdef int run_softmax(str name, cnp.ndarray y, cnp.ndarray x, bint logarithm) except -1:

@@ -7,11 +7,11 @@ are those of src/statevector.h, src/statevector_grad.h and src/pauli.h; `pdl_qua
 include "checks.pxi"
 
 cdef extern from "stored.h":
-    void call_run "PDL_CALL(statevector, run)"(int kind, ...) noexcept nogil
-    void call_backward "PDL_CALL(statevector, backward)"(int kind, ...) noexcept nogil
-    void call_pauli "PDL_CALL(statevector, pauli)"(int kind, ...) noexcept nogil
-    void call_probabilities "PDL_CALL(statevector, probabilities)"(int kind, ...) noexcept nogil
-    void call_sample "PDL_CALL(statevector, sample)"(int kind, ...) noexcept nogil
+    void call_run "PDL_CALL(statevector, run)"(int kind, ...) except + nogil
+    void call_backward "PDL_CALL(statevector, backward)"(int kind, ...) except + nogil
+    void call_pauli "PDL_CALL(statevector, pauli)"(int kind, ...) except + nogil
+    void call_probabilities "PDL_CALL(statevector, probabilities)"(int kind, ...) except + nogil
+    void call_sample "PDL_CALL(statevector, sample)"(int kind, ...) except + nogil
 
 ctypedef fused number:
     float complex

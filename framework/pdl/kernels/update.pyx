@@ -33,10 +33,10 @@ cdef extern from "table.h" namespace "pdl":
         kAdadelta
 
 cdef extern from "stored.h":
-    void call_step "PDL_CALL(update, step)"(int kind, ...) noexcept nogil
-    void call_axpy "PDL_CALL(update, axpy)"(int kind, ...) noexcept nogil
-    void call_squares "PDL_CALL(update, squares)"(int kind, ...) noexcept nogil
-    void call_adagrad_rows "PDL_CALL(update, adagrad_rows)"(int kind, ...) noexcept nogil
+    void call_step "PDL_CALL(update, step)"(int kind, ...) except + nogil
+    void call_axpy "PDL_CALL(update, axpy)"(int kind, ...) except + nogil
+    void call_squares "PDL_CALL(update, squares)"(int kind, ...) except + nogil
+    void call_adagrad_rows "PDL_CALL(update, adagrad_rows)"(int kind, ...) except + nogil
 
 
 cdef class Lists:

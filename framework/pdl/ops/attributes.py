@@ -35,6 +35,8 @@ Step: TypeAlias = Annotated[int, Range(1, 2**31 - 1)]
 Cells: TypeAlias = Annotated[int, Range(0, 2**24)]
 #: a width of padding, a number of heads that may be none
 Width: TypeAlias = Annotated[int, Range(0, 2**31 - 1)]
+#: padding of a sliding window on one side of an axis, which a kernel may copy
+Pad: TypeAlias = Annotated[int, Range(0, 2**16)]
 #: a zero point
 Byte: TypeAlias = Annotated[int, Range(0, 255)]
 #: the share of values that dropout takes

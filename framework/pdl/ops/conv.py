@@ -17,7 +17,7 @@ from pdl.dtype import Array
 from pdl.errors import DtypeError, ShapeError
 from pdl.kernels import conv as kernels
 from pdl.kernels.copies import contiguous
-from pdl.ops.attributes import Length, Step, Width
+from pdl.ops.attributes import Length, Pad, Step
 from pdl.ops.base import Arrays, Op, Spec, apply
 from pdl.ops.cast import as_tensors
 from pdl.ops.checks import check_floating
@@ -33,7 +33,7 @@ class _Window(Op, abstract=True):
     """What the three ops share: the window's steps, one entry a dimension; `padding` is (before, after)."""
 
     stride: tuple[Step, ...]
-    padding: tuple[tuple[Width, Width], ...]
+    padding: tuple[tuple[Pad, Pad], ...]
     dilation: tuple[Step, ...]
     groups: Step
     native_bf16 = native = True

@@ -17,7 +17,7 @@ from pdl.kernels import conv as conv_kernels
 from pdl.kernels import norm_conv as kernels
 from pdl.kernels.copies import contiguous as _c
 from pdl.kernels.memory import empty
-from pdl.ops.attributes import Step, Width
+from pdl.ops.attributes import Pad, Step
 from pdl.ops.base import Arrays, Fused, Spec, apply
 from pdl.ops.batchnorm import WideOutputs, activate, activation_vjp, check_activation, wide_parameter
 from pdl.ops.cast import astype
@@ -36,7 +36,7 @@ class _NormConv(Fused, abstract=True):
 
     native_bf16 = native = True
     stride: tuple[Step, ...]
-    padding: tuple[tuple[Width, Width], ...]
+    padding: tuple[tuple[Pad, Pad], ...]
     groups: Step
     eps: float = 1e-5
     activation: str | None = None

@@ -7,8 +7,10 @@
 
 #include <atomic>
 #include <climits>
+#include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <new>
 #include <thread>
 
 #if defined(__x86_64__)
@@ -57,8 +59,15 @@ struct Job {
   int limit;  // threads that the caller may use: what runs inside a part splits its work as it would on the caller's own thread
   Task task;
   void* context;
+  std::atomic<int64_t>* lacking;  // bytes that a part could not get
 
-  void run(int part) const { task(context, n * part / parts, n * (part + 1) / parts, part); }
+  void run(int part) const {
+    try {
+      task(context, n * part / parts, n * (part + 1) / parts, part);
+    } catch (const NoMemory& error) {  // an exception ends where its thread began: the caller throws it again
+      lacking->store(error.bytes, std::memory_order_relaxed);
+    }
+  }
 };
 
 // A thread, and the part it is offered by the caller who has claimed it. Where the system has not yet put it on a core when the caller is
@@ -67,7 +76,7 @@ struct Worker {
   enum : uint32_t { kFree, kClaimed, kOffered, kRunning, kDone };
   alignas(64) std::atomic<uint32_t> state{kFree};
   std::atomic<int> sleepers{0};
-  Job job{0, 1, 1, nullptr, nullptr};  // written by the claimer, before the offer
+  Job job{0, 1, 1, nullptr, nullptr, nullptr};  // written by the claimer, before the offer
   int part = 0;
 
   bool move(uint32_t from, uint32_t to) {
@@ -203,14 +212,20 @@ struct Scratch {
 
 }  // namespace
 
+NoMemory::NoMemory(int64_t wanted) : bytes(wanted) {
+  std::snprintf(text_, sizeof text_, "a kernel needs %.3g GB of memory to work in", static_cast<double>(wanted) / 1e9);
+}
+
 void* scratch(Slot slot, int64_t bytes) {
   static thread_local Scratch mine;
   const int i = static_cast<int>(slot);
+  if (bytes < 0) throw NoMemory(bytes);
   if (bytes > mine.size[i]) {
     std::free(mine.data[i]);
-    mine.size[i] = (bytes + bytes / 4 + 4095) / 4096 * 4096;
-    mine.data[i] = std::aligned_alloc(4096, mine.size[i]);
-    if (mine.data[i] == nullptr) std::abort();  // a kernel has no way to report it, and nothing to go on with
+    const int64_t size = (bytes + bytes / 4 + 4095) / 4096 * 4096;
+    mine.data[i] = std::aligned_alloc(4096, size);
+    mine.size[i] = mine.data[i] == nullptr ? 0 : size;
+    if (mine.data[i] == nullptr) throw NoMemory(bytes);
   }
   return mine.data[i];
 }
@@ -256,17 +271,18 @@ int parts_of(int64_t n, int64_t grain) {
 
 void parallel_for(int64_t n, int64_t grain, Task task, void* context) {
   if (n <= 0) return;
-  const Job job{n, parts_of(n, grain), num_threads(), task, context};
+  std::atomic<int64_t> lacking{0};
+  const Job job{n, parts_of(n, grain), num_threads(), task, context, &lacking};
   FlushDenormals flush;
-  if (job.parts == 1) return job.run(0);
-  if (inside) {
-    for (int part = 0; part < job.parts; part++) job.run(part);
+  if (job.parts == 1 || inside) {
+    for (int part = 0; part < job.parts; part++) task(context, n * part / job.parts, n * (part + 1) / job.parts, part);
     return;
   }
   start();
   inside = true;
   pool->run(job);
   inside = false;
+  if (lacking != 0) throw NoMemory(lacking);
 }
 
 }  // namespace pdl

@@ -2,6 +2,7 @@
 // use at the same time, by a kernel and by those that it calls, is checked when this is compiled.
 #pragma once
 #include <cstdint>
+#include <new>
 
 namespace pdl {
 
@@ -29,7 +30,18 @@ enum class Slot : int {
 
 constexpr int kSlots = 8;
 
-// Memory of the calling thread, 64-byte aligned, valid until its next call with the same slot. It grows and is kept.
+// There is no memory for a kernel to work in: MemoryError in Python.
+class NoMemory : public std::bad_alloc {
+ public:
+  explicit NoMemory(int64_t wanted);
+  const char* what() const noexcept override { return text_; }
+  int64_t bytes;
+
+ private:
+  char text_[64];
+};
+
+// Memory of the calling thread, 64-byte aligned, valid until its next call with the same slot. It grows and is kept. Throws NoMemory.
 void* scratch(Slot slot, int64_t bytes);
 
 namespace slots {
