@@ -65,10 +65,10 @@ def rings(kind: str) -> tuple[GraphPrediction, dict[str, GraphSet]]:
         node = np.arange(n)
         kinds = np.eye(2, dtype=np.float32)[node % 2]
         graphs.append(Graph.from_edges(node, (node + 1) % n, int(n), directed=False, x=kinds))
-    asked = sizes.astype(np.float64) if kind == "regression" else (sizes > 20).astype(np.float64)
-    asked[3] = np.nan
+    requested = sizes.astype(np.float64) if kind == "regression" else (sizes > 20).astype(np.float64)
+    requested[3] = np.nan
     dataset = GraphSet()
-    dataset.graphs, dataset.targets, dataset.names = graphs, asked[:, None].astype(np.float32), ["size"]
+    dataset.graphs, dataset.targets, dataset.names = graphs, requested[:, None].astype(np.float32), ["size"]
     task = GraphPrediction(kind=kind)  # type: ignore[arg-type]
     task.prepare({}, {"train": dataset})
     return task, {"train": dataset, "test": dataset}

@@ -51,17 +51,17 @@ def race(*options: str) -> subprocess.CompletedProcess[str]:
 def test_a_race_without_peers(tmp_path: Path) -> None:
     done = race("--only", "lenet", "--json", str(tmp_path / "race.json"))
     assert done.returncode == 0, done.stderr
-    told = json.loads((tmp_path / "race.json").read_text())
-    modes = told["workloads"]["lenet"]["modes"]
+    messages = json.loads((tmp_path / "race.json").read_text())
+    modes = messages["workloads"]["lenet"]["modes"]
     assert set(modes) == {"pdl fp32 eager", "pdl fp32 compiled"}
     for row in modes.values():
         assert row["parameters"] == SIZES["lenet"][0]
         assert row["samples_per_second"] > 0
         assert row["memory_peak"] > row["memory_after_import"] > 0
-    best = told["workloads"]["lenet"]["fp32"]
-    share = modes[best["pdl"]]["samples_per_second"] * told["workloads"]["lenet"]["flops_per_sample"] / 1e9
-    assert best["pdl_share_of_fp32_peak"] == pytest.approx(share / told["fp32_peak_gflops"])
-    assert (best["peer"], told["geometric_means"]) == (None, {})
+    best = messages["workloads"]["lenet"]["fp32"]
+    share = modes[best["pdl"]]["samples_per_second"] * messages["workloads"]["lenet"]["flops_per_sample"] / 1e9
+    assert best["pdl_share_of_fp32_peak"] == pytest.approx(share / messages["fp32_peak_gflops"])
+    assert (best["peer"], messages["geometric_means"]) == (None, {})
     assert done.stdout.splitlines()[3].split()[:2] == ["lenet", "fp32"]
 
 
@@ -119,12 +119,12 @@ def test_ratios_and_means_of_known_figures(monkeypatch: pytest.MonkeyPatch) -> N
 # -- inference ---------------------------------------------------------------------------------------------------------
 def test_an_inference_race(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
-    told = tmp_path / "race.json"
+    messages = tmp_path / "race.json"
     command = [sys.executable, BENCH / "infer.py", "--nets", "lenet", "--batches", "1", "3", "--seconds", "0.01",
-               "--rounds", "1", "--threads", "1", "--json", told]  # fmt: skip
+               "--rounds", "1", "--threads", "1", "--json", messages]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    nets = json.loads(told.read_text())["nets"]
+    nets = json.loads(messages.read_text())["nets"]
     assert set(nets["lenet"]) == {"1", "3"}
     for rows in nets["lenet"].values():
         assert set(rows) == {"ort fp32", "pdl fp32", "pdl bf16"}
@@ -180,13 +180,13 @@ def test_the_nodes_of_a_net_on_both_sides() -> None:
 
 # -- quantum circuits --------------------------------------------------------------------------------------------------
 def test_a_race_of_circuits(tmp_path: Path) -> None:
-    told = tmp_path / "race.json"
+    messages = tmp_path / "race.json"
     parts = ["--only", "run", "gradient", "memory", "--qubits", "6", "--ansatz", "5", "--large", "22"]
-    sizes = ["--seconds", "0.01", "--rounds", "1", "--threads", "1", "--json", told]
+    sizes = ["--seconds", "0.01", "--rounds", "1", "--threads", "1", "--json", messages]
     command = [sys.executable, BENCH / "quantum.py", *parts, *sizes]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    run, gradient, memory = json.loads(told.read_text())["rows"]
+    run, gradient, memory = json.loads(messages.read_text())["rows"]
     assert (run["side"], run["qubits"], gradient["part"]) == ("pdl", 6, "gradient")
     assert run["ms"] >= run["fastest"] > 0
     assert memory["state"] == 16 << 22

@@ -170,12 +170,12 @@ def test_data_that_is_not_here_can_be_fetched(name: str, tmp_path: Path, monkeyp
     try:
         (data,) = Recipe(load(RECIPES[name])).data.datasets(["train"]).values()
         assert data.fingerprint  # of all of it, also where files are opened late
-        told = None
+        messages = None
     except DataError as error:
-        told = str(error)
-    if told is not None:
-        found = re.search(r"pdl data get (\S+?/\w+)", told)
-        assert found is not None, told
+        messages = str(error)
+    if messages is not None:
+        found = re.search(r"pdl data get (\S+?/\w+)", messages)
+        assert found is not None, messages
         assert found[1] in public_sets()
 
 

@@ -32,8 +32,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 def said(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> tuple[list[dict[str, Any]], str]:
     assert main(["predict", "cv/digits_lenet", "--json", *words]) == code
-    told = capsys.readouterr()
-    return json.loads(told.out) if told.out else [], told.err
+    messages = capsys.readouterr()
+    return json.loads(messages.out) if messages.out else [], messages.err
 
 
 def test_an_image(server: Server, capsys: pytest.CaptureFixture[str]) -> None:

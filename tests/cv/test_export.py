@@ -157,9 +157,9 @@ def test_weights_in_half_the_bytes(run: Path, tmp_path: Path, store: str, dtype:
     assert f"{accuracy:.4f}" in bundle.card
     assert "train/loss" not in bundle.meta["metrics"]
     assert bundle.meta["about"]["stored"] == f"matrices and kernels in {store}"
-    told = info(made.path)["weights"]
-    assert dtype in told
-    assert "float32" in told
+    messages = info(made.path)["weights"]
+    assert dtype in messages
+    assert "float32" in messages
     with pytest.raises(UsageError, match="--store belongs to bundles"):
         exporting.export(run, tmp_path / "x.onnx", to="onnx", store=store)
 

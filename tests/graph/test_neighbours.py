@@ -326,10 +326,10 @@ def test_page_rank(size: tuple[int, int, int], weighted: bool, personal: bool) -
 def test_page_rank_faults() -> None:
     near = star(3)
     assert page_rank(np.zeros(1, int), np.zeros(0, int)).shape == (0,)
-    for fields, told in (
+    for fields, messages in (
         ({"teleport": np.zeros(4)}, "teleport must be 4"), ({"teleport": np.ones(3)}, "teleport must be 4"),
         ({"weights": np.ones(2)}, "weights must be"), ({"weights": -np.ones(len(near.indices))}, "weights must be"),
         ({"damping": 1.5}, "damping=1.5"), ({"steps": 0}, "steps is 0"), ({"steps": 1}, "give more, or less tolerance"),
     ):  # fmt: skip
-        with pytest.raises(UsageError, match=told):
+        with pytest.raises(UsageError, match=messages):
             page_rank(near.indptr, near.indices, **fields)  # type: ignore[arg-type]

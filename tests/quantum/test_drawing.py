@@ -156,8 +156,8 @@ def test_columns_are_tight() -> None:
 
 
 def test_picture_says_each_gate_in_words() -> None:
-    told = re.findall(r"<title>(.*?)</title>", svg(shared()))
-    assert told[1:] == [
+    messages = re.findall(r"<title>(.*?)</title>", svg(shared()))
+    assert messages[1:] == [
         "h on q0", "x on q2 where q0 is 1", "ry(-θ[1,2]/2) on q1", "rzz(π/4) on q0, q2", "swap on q1, q2",
     ]  # fmt: skip
 

@@ -59,15 +59,15 @@ def test_bits_are_most_significant_first() -> None:
 
 @pytest.mark.skipif(not ALL.exists(), reason="the graphs with proven optima are not on this machine")
 def test_brute_force_finds_the_proven_cuts_and_no_heuristic_beats_them() -> None:
-    for name, told in json.loads(ALL.read_text()).items():
-        problem = MaxCut(told["edges"], told["n"])
-        if told["n"] <= 20:
-            assert problem.optimum == told["maxcut"], name
-            assert problem.value_of_energy(problem.best.value) == pytest.approx(told["maxcut"])
+    for name, messages in json.loads(ALL.read_text()).items():
+        problem = MaxCut(messages["edges"], messages["n"])
+        if messages["n"] <= 20:
+            assert problem.optimum == messages["maxcut"], name
+            assert problem.value_of_energy(problem.best.value) == pytest.approx(messages["maxcut"])
         found = {method: float(problem.value(bits)) for method, bits in problem.classical().items()}
-        assert max(found.values()) <= told["maxcut"], (name, found)
-        assert found["Goemans-Williamson"] >= 0.878 * told["maxcut"]
-        assert found["local search"] >= 0.9 * told["maxcut"]
+        assert max(found.values()) <= messages["maxcut"], (name, found)
+        assert found["Goemans-Williamson"] >= 0.878 * messages["maxcut"]
+        assert found["local search"] >= 0.9 * messages["maxcut"]
 
 
 def test_a_cut_counts_the_edges_between_its_sides(tmp_path: Path) -> None:

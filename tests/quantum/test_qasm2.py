@@ -109,7 +109,7 @@ def test_a_definition_that_is_a_gate_of_ours_is_that_gate() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "line", "told"),
+    ("body", "line", "match"),
     [
         ("qreg q[1];\nfoo q[0];", 4, "there is no gate 'foo'"),
         ("qreg q[2];\ncx q[0],\nq[2];", 4, "q has 2 entries"),
@@ -136,8 +136,8 @@ def test_a_definition_that_is_a_gate_of_ours_is_that_gate() -> None:
         ("qreg q[1];\nrx(2" + "^2" * 5000 + ") q[0];", 4, "50 powers"),
     ],
 )
-def test_faults(body: str, line: int, told: str) -> None:
-    with pytest.raises(DataError, match=f"OpenQASM line {line}: .*{told}"):
+def test_faults(body: str, line: int, match: str) -> None:
+    with pytest.raises(DataError, match=f"OpenQASM line {line}: .*{match}"):
         loads(HEAD + body)
 
 

@@ -37,8 +37,8 @@ def test_random_circuits(seed: int) -> None:
     circuit, values = random_circuit(rng, int(rng.integers(1, 6)), 20), rng.uniform(-4, 4, 6)
     read = loads(dumps(circuit))
     assert read.parameters.items() <= circuit.parameters.items()
-    told = {"theta": values} if read.parameters else None
-    np.testing.assert_allclose(read.matrix(told), circuit.matrix(values), atol=1e-12)
+    given = {"theta": values} if read.parameters else None
+    np.testing.assert_allclose(read.matrix(given), circuit.matrix(values), atol=1e-12)
     np.testing.assert_allclose(loads(dumps(circuit, values)).matrix(), circuit.matrix(values), atol=1e-12)
 
 
@@ -127,7 +127,7 @@ def test_programs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "line", "told"),
+    ("body", "line", "match"),
     [
         ("qubit q;\nfoo q;", 4, "there is no gate 'foo'"),
         ("qubit q;\nx q\ny q;", 5, "'y' does not belong here"),
@@ -159,9 +159,9 @@ def test_programs() -> None:
         ("qubit q;\npow(100000) @ h q;", 4, "up to 10000"),
     ],
 )
-def test_faults(body: str, line: int, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_faults(body: str, line: int, match: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pdl_quantum.qasm.read3.MOST_STEPS", 1000)
-    with pytest.raises(DataError, match=rf"OpenQASM line {line}: .*{told}"):
+    with pytest.raises(DataError, match=rf"OpenQASM line {line}: .*{match}"):
         loads(HEAD + body)
 
 

@@ -95,8 +95,8 @@ def test_sampled_ranks_estimate_the_full_ones_and_depend_on_no_batches() -> None
 
 
 def test_the_protocol_is_told() -> None:
-    told = Ranking(self_recommendation=False, ties="average").protocol(18312, "events in order")
-    assert told == (
+    messages = Ranking(self_recommendation=False, ties="average").protocol(18312, "events in order")
+    assert messages == (
         "full ranking over 18,312 items, a target shares the mean rank of its ties, items seen before are not "
         "recommended again, events in order"
     )

@@ -63,8 +63,8 @@ def prepare(name: str, folder: Path) -> None:
     program = trace(net.eval(), Spec((Dim.symbol("n", 3), *x.shape[1:]), x.dtype), name=name)
     report = to_onnx(program, folder / f"{name}.onnx", samples=[[x]], inputs=["x"], outputs=["y"])
     write_bundle(program, folder / f"{name}.pdl", ["x"], ["y"])
-    told = {"input": "x", "channels_first": report.inputs[0].channels_first}
-    (folder / f"{name}.json").write_text(json.dumps(told))
+    facts = {"input": "x", "channels_first": report.inputs[0].channels_first}
+    (folder / f"{name}.json").write_text(json.dumps(facts))
 
 
 def net_of(name: str) -> Any:

@@ -81,14 +81,14 @@ def in_ort(folder: Path, name: str, args: argparse.Namespace) -> list[Timed]:
 
 def _nodes(events: Iterable[dict[str, Any]]) -> Iterable[Timed]:
     times: dict[str, list[float]] = defaultdict(list)
-    told: dict[str, tuple[str, str]] = {}
+    known: dict[str, tuple[str, str]] = {}
     for event in events:
         name = event.get("name", "")
         if event.get("cat") == "Node" and name.endswith("_kernel_time"):
             times[name].append(event["dur"])
             shapes = event["args"].get("output_type_shape") or [{}]
-            told[name] = event["args"].get("op_name", "?"), " ".join(map(str, next(iter(shapes[0].values()), [])))
-    return (Timed(*told[name], statistics.median(found)) for name, found in times.items())
+            known[name] = event["args"].get("op_name", "?"), " ".join(map(str, next(iter(shapes[0].values()), [])))
+    return (Timed(*known[name], statistics.median(found)) for name, found in times.items())
 
 
 def report(side: str, nodes: list[Timed], top: int) -> str:

@@ -75,8 +75,8 @@ def exact(args: argparse.Namespace, rng: np.random.Generator) -> None:
         if index is not None:
             calls["faiss"] = lambda queries=queries: index.search(queries, K)[1]  # type: ignore[misc]
         found = in_turns(calls, args.rounds)
-        told = "   ".join(f"{name} {batch / seconds:8.1f}" for name, seconds in found.items())
-        print(f"  batch {batch:5d}   {told}")
+        line = "   ".join(f"{name} {batch / seconds:8.1f}" for name, seconds in found.items())
+        print(f"  batch {batch:5d}   {line}")
 
 
 def given(args: argparse.Namespace, rng: np.random.Generator) -> None:
@@ -96,8 +96,8 @@ def given(args: argparse.Namespace, rng: np.random.Generator) -> None:
         "ranks": {"pdl": lambda: ranks(scores, targets), "numpy": numpy_ranks},
     }.items():
         found = in_turns(calls, args.rounds)
-        told = "   ".join(f"{name} {256 / seconds:8.0f}" for name, seconds in found.items())
-        print(f"{title} of scores [256, 37000]: rows a second   {told}")
+        line = "   ".join(f"{name} {256 / seconds:8.0f}" for name, seconds in found.items())
+        print(f"{title} of scores [256, 37000]: rows a second   {line}")
 
 
 def approximate(args: argparse.Namespace, rng: np.random.Generator) -> None:

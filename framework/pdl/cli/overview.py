@@ -53,8 +53,8 @@ def overview() -> str:
 
 def _section(title: str, lines: dict[str, str], columns: int) -> str:
     width = max(map(len, lines))
-    told = [
+    shown = [
         fill(text, columns, initial_indent=f"  {name:<{width}}  ", subsequent_indent=" " * (width + 4))
         for name, text in lines.items()
     ]
-    return "\n".join([f"{title}:", *told])
+    return "\n".join([f"{title}:", *shown])

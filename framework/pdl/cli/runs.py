@@ -40,11 +40,11 @@ def command(
 
     conditions = where or []
     found = runs(folders or ["runs"], where=conditions, sort=sort)
-    asked = [name for name in (*metrics.split(","), sort.removeprefix("-"), *map(name_of, conditions)) if name]
+    requested = [name for name in (*metrics.split(","), sort.removeprefix("-"), *map(name_of, conditions)) if name]
     if json:
-        return style.json([entry.to_dict(asked) for entry in found])
+        return style.json([entry.to_dict(requested) for entry in found])
     own = [name for entry in found for name in of_the_test(entry.metrics)[:1]]
-    shown = list(dict.fromkeys([*asked, *([] if metrics else own)]))
+    shown = list(dict.fromkeys([*requested, *([] if metrics else own)]))
     shown = [name for name in shown if name not in FIELDS]
 
     def row(entry: Entry) -> list[object]:

@@ -25,12 +25,12 @@ def lay_file(whole: DictConfig, layer: DictConfig) -> list[str]:
         value = _at(given, path)
         if (full := written_out(path, value)) != value:
             OmegaConf.update(layer, dotted(path), full, merge=False, force_add=True)
-    return _make_room(whole, (), OmegaConf.to_container(layer, resolve=False), told=False)
+    return _make_room(whole, (), OmegaConf.to_container(layer, resolve=False), report_kept=False)
 
 
 def lay_value(whole: DictConfig, path: Key, value: Any) -> list[str]:
     """Lay the value of an override over what is there, as `model=resnet18` does; the lines that the user should see."""
-    notices = _make_room(whole, path, value, told=True)
+    notices = _make_room(whole, path, value, report_kept=True)
     OmegaConf.update(whole, dotted(path), value, merge=True, force_add=True)
     return notices
 
@@ -49,18 +49,20 @@ def written_out(path: Key, value: Any) -> Any:
         return value
 
 
-def _make_room(whole: DictConfig, path: Key, given: Any, *, told: bool) -> list[str]:
-    """Take out of `whole` what belongs to parts that `given` replaces. `told`: also where something was kept only."""
+def _make_room(whole: DictConfig, path: Key, given: Any, *, report_kept: bool) -> list[str]:
+    """Take out of `whole` what belongs to parts that `given` replaces. `report_kept`: also where
+    something was kept only."""
     if not isinstance(given, Mapping):
         return []
-    notices = [line for key, value in given.items() for line in _make_room(whole, (*path, key), value, told=told)]
+    inner = (_make_room(whole, (*path, key), each, report_kept=report_kept) for key, each in given.items())
+    notices = [line for lines in inner for line in lines]
     before: Any = OmegaConf.select(whole, dotted(path)) if path else whole
     if isinstance(before, DictConfig) and TARGET in given and not OmegaConf.is_missing(before, TARGET):
-        notices += _replace(before, path, given, told)
+        notices += _replace(before, path, given, report_kept)
     return notices
 
 
-def _replace(before: DictConfig, path: Key, given: Mapping[str, Any], told: bool) -> list[str]:
+def _replace(before: DictConfig, path: Key, given: Mapping[str, Any], report_kept: bool) -> list[str]:
     old, new = before.get(TARGET), given[TARGET]
     try:
         takes = signature(suites.locate(suites.moved(new) or new))
@@ -76,7 +78,7 @@ def _replace(before: DictConfig, path: Key, given: Mapping[str, Any], told: bool
     with open_dict(before):
         for key in out:
             del before[key]
-    if not out and not (told and kept):
+    if not out and not (report_kept and kept):
         return []
     said = [f"without {', '.join(out)}"] * bool(out) + [f"keeps {', '.join(kept)}"] * bool(kept)
     return [f"{dotted(path)}: {new} in the place of {old}; {'; '.join(said)}"]

@@ -293,9 +293,9 @@ def _faults(bundle: Bundle | None, *explained: type[Exception]) -> Iterator[None
         if isinstance(error, PdlError) and not isinstance(error, explained):
             raise
         if isinstance(error, MemoryError):
-            told = f": {error}" if str(error) else ""
+            reason = f": {error}" if str(error) else ""
             raise MemoryLimitError(
-                f"{bundle.source}: there is not enough memory for it{told}; give it fewer or smaller inputs"
+                f"{bundle.source}: there is not enough memory for it{reason}; give it fewer or smaller inputs"
             ) from error
         said = str(error) if isinstance(error, PdlError) else f"{type(error).__name__}: {error}"
         raise DataError(f"{bundle.source}: its program cannot be run ({said}); export it again") from error

@@ -85,8 +85,8 @@ class Entry:
 
     def to_dict(self, keys: Sequence[str] = ()) -> dict[str, Any]:
         """As plain values, with the settings that are asked for."""
-        asked = {key: self.get(key) for key in keys if key not in FIELDS and key not in self.metrics}
-        return {**self.facts, "metrics": self.metrics, **({"settings": asked} if asked else {})}
+        requested = {key: self.get(key) for key in keys if key not in FIELDS and key not in self.metrics}
+        return {**self.facts, "metrics": self.metrics, **({"settings": requested} if requested else {})}
 
 
 def runs(

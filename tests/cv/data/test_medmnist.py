@@ -59,7 +59,7 @@ def test_it_is_found_under_pdl_data(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "match"),
     [
         ({"train_labels": np.zeros((30, 14), np.uint8)}, "train_labels is uint8 (30, 14); expected whole numbers"),
         ({"train_labels": np.zeros((29, 1), np.uint8)}, "expected whole numbers [30] or [30, 1]"),
@@ -69,10 +69,10 @@ def test_it_is_found_under_pdl_data(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ({"train_images": np.array([None] * 30)}, "train_images cannot be read: it holds Python objects"),
     ],
 )
-def test_what_is_no_such_file(changes: dict[str, Any], told: str, tmp_path: Path) -> None:
+def test_what_is_no_such_file(changes: dict[str, Any], match: str, tmp_path: Path) -> None:
     with pytest.raises(DataFault) as error:
         MedMNIST(written(tmp_path, arrays(28, 28) | changes))
-    assert told in str(error.value)
+    assert match in str(error.value)
 
 
 def test_other_files_and_names(tmp_path: Path) -> None:

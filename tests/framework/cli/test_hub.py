@@ -75,9 +75,9 @@ def test_models_tells_of_broken_indexes(cache: Path, capsys: Capture, monkeypatc
 
     monkeypatch.setattr(hub, "broken", lambda: {"x": ConfigError(["x/hub.yaml:3: a fault", "x/hub.yaml:7: another"])})
     assert main(["models", "net_small"]) == 0
-    told = capsys.readouterr()
-    assert told.err == "x/hub.yaml:3: a fault\nx/hub.yaml:7: another\n"
-    assert "demo/net_small" in told.out
+    messages = capsys.readouterr()
+    assert messages.err == "x/hub.yaml:3: a fault\nx/hub.yaml:7: another\n"
+    assert "demo/net_small" in messages.out
 
 
 def test_download(cache: Path, capsys: Capture, tmp_path: Path) -> None:
@@ -114,11 +114,11 @@ def test_hub(cache: Path, capsys: Capture, tmp_path: Path) -> None:
         ("demo/net_small", 11, "fetched"), ("demo/net_small", 5, "built"), (None, 3, "unlisted"),
     ]  # fmt: skip
     assert main(["hub", "list"]) == 0
-    told = capsys.readouterr().out
-    assert f"cache  {cache}" in told
-    assert "19 B" in told
-    assert ["demo/net_small", "16", "B", "fetched", "and", "built"] in [line.split() for line in told.splitlines()]
-    assert "000000000000... (no package lists it)" in told
+    messages = capsys.readouterr().out
+    assert f"cache  {cache}" in messages
+    assert "19 B" in messages
+    assert ["demo/net_small", "16", "B", "fetched", "and", "built"] in [line.split() for line in messages.splitlines()]
+    assert "000000000000... (no package lists it)" in messages
     assert [each["name"] for each in said(capsys, "hub", "clear", "net")] == ["demo/net_small"] * 2
     assert main(["hub", "clear", "*"]) == 0
     assert capsys.readouterr().out == "removed: 1 files, 3 B\n"

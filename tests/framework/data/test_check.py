@@ -20,10 +20,10 @@ def one(faults: list[Fault]) -> Fault:
 
 
 def test_sound_data_has_no_faults_and_progress_is_told() -> None:
-    told: list[tuple[str, int, int]] = []
+    messages: list[tuple[str, int, int]] = []
     sets = {"train": images(6), "val": lambda: images(2, 6)}
-    assert check(sets, num_classes=2, progress=lambda *step: told.append(step)) == []
-    assert told == [("train", i, 6) for i in range(1, 7)] + [("val", i, 2) for i in (1, 2)]
+    assert check(sets, num_classes=2, progress=lambda *step: messages.append(step)) == []
+    assert messages == [("train", i, 6) for i in range(1, 7)] + [("val", i, 2) for i in (1, 2)]
 
 
 def test_leak_names_both() -> None:

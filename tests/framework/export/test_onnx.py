@@ -172,8 +172,8 @@ def test_permutations_between_layouts_vanish(tmp_path: Path) -> None:
 def test_metadata_and_names(tmp_path: Path) -> None:
     path = tmp_path / "meta.onnx"
     program = trace(nn.Linear(3, 2).eval(), Spec((N, 3), F32), name="head")
-    told = {"licence": "Apache-2.0", "labels": ["cat", "dog"], "metrics": {"accuracy": 0.5}}
-    made = to_onnx(program, path, metadata=told, inputs=["features"], outputs=["scores"], opset=15)
+    messages = {"licence": "Apache-2.0", "labels": ["cat", "dog"], "metrics": {"accuracy": 0.5}}
+    made = to_onnx(program, path, metadata=messages, inputs=["features"], outputs=["scores"], opset=15)
     read = onnx.load(path)
     assert (read.producer_name, read.graph.name, made.opset) == ("pdl", "head", 15)
     assert read.opset_import[0].version == 15
@@ -185,7 +185,7 @@ def test_metadata_and_names(tmp_path: Path) -> None:
     assert [i.name for i in read.graph.input] == ["features"]
     assert [o.name for o in read.graph.output] == ["scores"]
     again = path.read_bytes()
-    to_onnx(program, path, metadata=told, inputs=["features"], outputs=["scores"], opset=15)
+    to_onnx(program, path, metadata=messages, inputs=["features"], outputs=["scores"], opset=15)
     assert path.read_bytes() == again, "the same program gives the same bytes"
 
 
@@ -219,10 +219,10 @@ def test_all_ops_without_a_form_are_named_with_their_lines(tmp_path: Path) -> No
     program = trace(net, Spec((2, 3, 3), F32))
     found = missing(program)
     assert [what.split(":")[0] for what, _ in found] == ["Inv", "Erfinv"]
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as messages:
         to_onnx(program, tmp_path / "none.onnx")
     for what, where in found:
-        assert f"{where}: {what}" in str(told.value)
+        assert f"{where}: {what}" in str(messages.value)
     assert not list(tmp_path.iterdir())
 
 

@@ -65,10 +65,10 @@ def whole(content: bytes, *, tag: str = "", ranges: bool = True) -> Answer:
     """An honest server; without `ranges` one that sends everything whatever is asked."""
 
     def answer(request: Request) -> None:
-        asked, unless = request.headers.get("Range"), request.headers.get("If-Range")
+        requested, unless = request.headers.get("Range"), request.headers.get("If-Range")
         known = {"ETag": tag} if tag else {}
-        if ranges and asked and unless in (None, tag):
-            start = int(asked.removeprefix("bytes=").removesuffix("-"))
+        if ranges and requested and unless in (None, tag):
+            start = int(requested.removeprefix("bytes=").removesuffix("-"))
             if start >= len(content):
                 return request.say(416, Content_Range=f"bytes */{len(content)}")
             said = f"bytes {start}-{len(content) - 1}/{len(content)}"

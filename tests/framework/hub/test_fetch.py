@@ -121,13 +121,13 @@ EXPLAINED: dict[str, tuple[list[Answer], str]] = {
 
 @pytest.mark.parametrize("name", RECOVERED)
 def test_recovered(name: str, server: Server, offer: Offer, cache: Path, messages: list[str]) -> None:
-    answers, asked = RECOVERED[name]
+    answers, requested = RECOVERED[name]
     server.answers["/file"] = list(answers)
     offer(sources=[{"url": f"{server.url}/file"}])
     found = hub.resolve("demo/net", patience=QUICK)
     assert found.read_bytes() == CONTENT
     assert found.is_relative_to(cache)
-    assert [request[1:] for request in server.seen] == asked
+    assert [request[1:] for request in server.seen] == requested
     assert [path for path in cache.rglob("*") if path.is_file()] == [found]  # no partial file, no lock
     assert messages == []
 

@@ -76,9 +76,9 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_faults_are_told_with_their_place(package: Package, name: str) -> None:
-    change, told = FAULTS[name]
+    change, messages = FAULTS[name]
     write(package, **change)
-    with pytest.raises(ConfigError, match=rf"data.yaml:\d+: .*{told}"):
+    with pytest.raises(ConfigError, match=rf"data.yaml:\d+: .*{messages}"):
         public_sets()
 
 
@@ -129,7 +129,7 @@ def test_a_known_file_is_fetched_once(make: Make, server: Server, tmp_path: Path
     (path,) = get()
     assert path == tmp_path / "cache/data/sets/one/a.bin" == under_roots("sets/one/a.bin")[0]
     assert path.read_bytes() == CONTENT
-    assert [asked for _, asked, _ in server.seen] == [None, "bytes=100-"]
+    assert [requested for _, requested, _ in server.seen] == [None, "bytes=100-"]
     assert get(accept_licence=False) == [path]
     assert len(server.seen) == 2
     record = json.loads((tmp_path / "cache/data/.sources/demo.one.json").read_text())
@@ -238,10 +238,10 @@ def test_the_commands(make: Make, server: Server, capsys: pytest.CaptureFixture[
     assert main(["data", "get", "one"]) == 2
     assert "--accept-licence" in capsys.readouterr().err
     assert main(["data", "get", "one", "--accept-licence", "--json"]) == 0
-    told = capsys.readouterr()
+    messages = capsys.readouterr()
     path = str(fetched_root() / "sets/one/a.bin")
-    assert json.loads(told.out) == {"demo/one": [path]}
-    assert "licence   none stated" in told.err
+    assert json.loads(messages.out) == {"demo/one": [path]}
+    assert "licence   none stated" in messages.err
     assert main(["data", "list"]) == 0
     assert capsys.readouterr().out.splitlines()[1].split()[:4] == ["demo/one", "1.0", "kB", "yes"]
     assert main(["data", "list", "--json"]) == 0
@@ -266,12 +266,12 @@ ANSWERS: dict[str, tuple[list[Any], str | None]] = {
 
 @pytest.mark.parametrize("name", ANSWERS)
 def test_web(package: Package, server: Server, name: str) -> None:
-    answers, told = ANSWERS[name]
+    answers, messages = ANSWERS[name]
     server.answers |= {"/a.bin": answers, "/b.bin": [whole(CONTENT)]}
-    if told is None:
+    if messages is None:
         assert web.content(f"{server.url}/a.bin", 1024, patience=QUICK) == CONTENT
         return
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=messages):
         web.content(f"{server.url}/a.bin", 1024, patience=QUICK)
 
 

@@ -83,29 +83,29 @@ def test_a_constant_that_only_a_dead_node_and_a_gradient_read() -> None:
 
 
 def test_shapes_that_keep_changing_end_in_eager_mode() -> None:
-    net, told = nn.Linear(6, 3), []
-    step = CompiledStep(lambda x: net(x).sum(), net, capacity=2, notify=told.append)
+    net, messages = nn.Linear(6, 3), []
+    step = CompiledStep(lambda x: net(x).sum(), net, capacity=2, notify=messages.append)
     for n in range(1, 12):
         step(pdl.tensor(np.ones((n, 6), np.float32)))
     assert not step.programs
-    assert len(told) == 1
-    assert "too many" in told[0]
+    assert len(messages) == 1
+    assert "too many" in messages[0]
 
 
 def test_code_that_reads_values_is_named() -> None:
-    net, told = nn.Linear(6, 3), []
+    net, messages = nn.Linear(6, 3), []
 
     def loss(x: pdl.Tensor) -> pdl.Tensor:
         y = net(x).sum()
         return y if float(y) > 0 else -y
 
-    step = CompiledStep(loss, net, notify=told.append)
+    step = CompiledStep(loss, net, notify=messages.append)
     for _ in range(3):
         step(pdl.tensor(X))
         assert net.weight.grad is not None
-    assert len(told) == 1
-    assert "test_step.py:" in told[0]
-    assert "values of a tensor" in told[0]
+    assert len(messages) == 1
+    assert "test_step.py:" in messages[0]
+    assert "values of a tensor" in messages[0]
 
 
 @pytest.mark.parametrize("code", [
@@ -198,17 +198,17 @@ def test_constants_may_be_read_while_tracing() -> None:
 
 
 def test_a_step_that_counts_in_a_buffer_stays_eager_and_right() -> None:
-    net, told = Counter(), []
+    net, messages = Counter(), []
 
     def loss(x: pdl.Tensor) -> pdl.Tensor:
         return (x * net.scale).sum() * (1.0 if net.steps.item() < 4 else 2.0)
 
-    step = CompiledStep(loss, net, notify=told.append)
+    step = CompiledStep(loss, net, notify=messages.append)
     first = float(step(pdl.tensor(X)))
     net.steps.data[...] = 4
     assert float(step(pdl.tensor(X))) == pytest.approx(2 * first)
-    assert "test_step.py" in told[0]
-    assert "values of steps" in told[0]
+    assert "test_step.py" in messages[0]
+    assert "values of steps" in messages[0]
 
 
 def test_a_loss_without_parameters_is_refused() -> None:

@@ -109,7 +109,7 @@ def test_memory_of_threads_that_have_left_is_given_back(program):
     inside = threading.Barrier(8)
 
     def run(_: int) -> None:
-        plans([x], lambda *told: together())
+        plans([x], lambda *messages: together())
 
     def together() -> None:
         if not getattr(seen, "once", False):  # all eight are in the middle of a run

@@ -46,9 +46,9 @@ def test_logistic_regression_is_where_the_gradient_is_0() -> None:
 
 
 def test_the_nearest_neighbour_is_that_of_a_loop() -> None:
-    asked = RNG.normal(size=(40, 5)).astype(np.float32)
-    scores = nearest_neighbour(X, Y, asked, 4)
-    for row, point in enumerate(asked):
+    requested = RNG.normal(size=(40, 5)).astype(np.float32)
+    scores = nearest_neighbour(X, Y, requested, 4)
+    for row, point in enumerate(requested):
         far = ((X.astype(np.float64) - point) ** 2).sum(axis=1)
         np.testing.assert_allclose(-scores[row, :3], [far[k == Y].min() for k in range(3)], rtol=1e-4)
     assert np.isinf(scores[:, 3]).all()

@@ -192,10 +192,10 @@ class Lines(Hook):
 
 def test_what_is_frozen_and_the_rates_are_told() -> None:
     train = trainer(TrainSettings(epochs=1, freeze="stem", compile=False), layer_decay=0.1, no_decay=True)
-    told = Lines()
-    train.hooks = [told]
+    messages = Lines()
+    train.hooks = [messages]
     train.fit()
-    assert told.lines == [
+    assert messages.lines == [
         "frozen: 4 tensors, 56 of 162 parameters; 106 are learned",
         "2 learning rates, from 0.05 (out.weight, out.bias) to 0.005 (body.0.weight, body.0.bias, ... (4 in all))",
     ]

@@ -105,9 +105,9 @@ class Told(Hook):
     "settings", [TrainSettings(epochs=2, ema=0.9, clip_norm=0.1), TrainSettings(epochs=2, accumulate=3)]
 )
 def test_compiled_training_equals_eager(settings: TrainSettings) -> None:
-    told = Told()
-    compiled = trained(settings, hooks=[told])
-    assert not told.lines
+    heard = Told()
+    compiled = trained(settings, hooks=[heard])
+    assert not heard.lines
     assert compiled.compiled is not None
     assert compiled.compiled.peak_bytes
     eager = trained(replace(settings, compile=False))
@@ -117,13 +117,13 @@ def test_compiled_training_equals_eager(settings: TrainSettings) -> None:
 
 
 def test_code_that_cannot_be_compiled_is_named_once() -> None:
-    told = Told()
+    heard = Told()
     model = BagOfWords()
     loaders = {"train": DataLoader(Words(), batch_size=16)}
-    Trainer(Sentiment(), model, optim.SGD(model), loaders, TrainSettings(max_steps=12, epochs=9), hooks=[told]).fit()
-    assert len(told.lines) == 1
-    assert "toy.py:" in told.lines[0]
-    assert "list" in told.lines[0]
+    Trainer(Sentiment(), model, optim.SGD(model), loaders, TrainSettings(max_steps=12, epochs=9), hooks=[heard]).fit()
+    assert len(heard.lines) == 1
+    assert "toy.py:" in heard.lines[0]
+    assert "list" in heard.lines[0]
 
 
 def test_bf16_training_learns_and_goes_on_where_it_stopped() -> None:
@@ -207,10 +207,10 @@ def test_compiled_accumulation_keeps_what_earlier_batches_gave(batches: list[Any
     grads = []
     for compile in (True, False):
         settings = TrainSettings(accumulate=len(given), compile=compile)
-        told = Told()
-        trainer = Trainer(Lookups(), model, optim.SGD(model, lr=0.1), {"train": given}, settings, hooks=[told])
+        heard = Told()
+        trainer = Trainer(Lookups(), model, optim.SGD(model, lr=0.1), {"train": given}, settings, hooks=[heard])
         trainer.gradients(given)
-        assert not told.lines
+        assert not heard.lines
         dense = [g.to_dense() if isinstance(g, SparseGrad) else g for g in (p.grad for p in model.parameters())]
         grads.append([None if g is None else g.data.copy() for g in dense])
     assert [g is None for g in grads[0]] == [g is None for g in grads[1]]

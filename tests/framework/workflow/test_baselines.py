@@ -38,9 +38,9 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, demo: None) -> list[t
 def test_from_training_to_report(calls: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "-c", "recipe.yaml", "--run", "run"]) == 0
     assert calls == [({"train": 64, "val": 16}, "val")], "once, on the data that is there"
-    told = capsys.readouterr()
-    assert re.search(r"^val/loss 0\.\d+; measuring the baselines on val$", told.err, re.MULTILINE), "before them"
-    table = told.out.split("\n\n")[1].splitlines()
+    messages = capsys.readouterr()
+    assert re.search(r"^val/loss 0\.\d+; measuring the baselines on val$", messages.err, re.MULTILINE), "before them"
+    table = messages.out.split("\n\n")[1].splitlines()
     assert table[0].split() == ["Net", "mean", "nothing"]
     data = json.loads(Path("run/result.json").read_text())
     assert data.keys() == FIELDS.keys()
@@ -68,8 +68,8 @@ def test_a_line_says_why_there_are_none(calls: Any, monkeypatch: pytest.MonkeyPa
     from pdl_demo import Points
 
     pdl.workflow.train(pdl.config.load("recipe.yaml"), run="run", progress=False)
-    told: list[str] = []
-    monkeypatch.setattr(watch, "note", told.append)
+    messages: list[str] = []
+    monkeypatch.setattr(watch, "note", messages.append)
     own = Points.__init__
 
     def gone(self: Any, split: str = "train", **arguments: Any) -> None:
@@ -81,6 +81,6 @@ def test_a_line_says_why_there_are_none(calls: Any, monkeypatch: pytest.MonkeyPa
     found = pdl.workflow.evaluate("run", split="val", overrides=["data.val.n=8"], baselines=True)
     assert found.baselines == {}
     assert "val/loss" in found.metrics
-    assert len(told) == 1
-    assert told[0].startswith("no baselines beside it: the training data is not here (")
-    assert told[0].endswith("points.csv: no such file)")
+    assert len(messages) == 1
+    assert messages[0].startswith("no baselines beside it: the training data is not here (")
+    assert messages[0].endswith("points.csv: no such file)")

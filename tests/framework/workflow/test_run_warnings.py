@@ -55,10 +55,10 @@ def test_a_model_that_learns_nothing_says_so(tmp_path: Path, capsys: pytest.Capt
     run = tmp_path / "run"
     words = ["train.epochs=3", "optim.lr=1e-12", "train.ema=null", "train.compile=false"]
     assert main(["train", "-c", "cv/digits_lenet", *words, "--run", str(run)]) == 0
-    told = capsys.readouterr()
+    messages = capsys.readouterr()
     warnings = json.loads((run / "result.json").read_text())["warnings"]
     assert any(each.startswith("the model is below a baseline: test/accuracy") for each in warnings)
     for each in warnings:
-        assert " ".join(each.split()) in " ".join(told.out.split())
+        assert " ".join(each.split()) in " ".join(messages.out.split())
         in_words = "the model is below a baseline", "worse by"  # what the report's headline says instead
         assert each.partition(":")[0].replace(*in_words) in (run / "report.html").read_text()

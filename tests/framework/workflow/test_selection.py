@@ -21,7 +21,7 @@ OPTIMISTIC = "and val is the test split itself: the test figures are optimistic.
 
 
 @pytest.mark.parametrize(
-    ("weights", "datasets", "early", "told"),
+    ("weights", "datasets", "early", "match"),
     [
         ("last", {"train": A, "test": B}, False, LAST),
         (
@@ -37,8 +37,8 @@ OPTIMISTIC = "and val is the test split itself: the test figures are optimistic.
         ("best", {"train": A, "val": A, "test": A}, False, "Training and test are the same data"),
     ],
 )
-def test_what_chose_the_weights(weights: str, datasets: dict[str, Any], early: bool, told: str) -> None:
-    assert told in selection(weights, "val/accuracy", datasets, stopped_early=early)
+def test_what_chose_the_weights(weights: str, datasets: dict[str, Any], early: bool, match: str) -> None:
+    assert match in selection(weights, "val/accuracy", datasets, stopped_early=early)
 
 
 def test_samples_are_compared_not_objects() -> None:
@@ -58,18 +58,18 @@ class Unreadable:
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "match"),
     [
         ([], "the test split had no part in that."),
         ([f"data.{split}.validate=held_out" for split in ("train", "val", "test")], OPTIMISTIC),
         (["train.test_weights=last"], LAST),
     ],
 )
-def test_the_card_of_a_run_says_so(settings: list[str], told: str, tmp_path: Path) -> None:
+def test_the_card_of_a_run_says_so(settings: list[str], match: str, tmp_path: Path) -> None:
     """By the folds of MUTAG, whose recipes differ in one word."""
     quick = ["train.epochs=1", "train.report=false", "task.epoch_steps=1"]
     result = train(check(load("graph/mutag_gin", [*quick, *settings])), run=tmp_path / "run", progress=False)
-    assert told in result.selection
+    assert match in result.selection
     card = bundle.read(tmp_path / "run" / "model.pdl").card
-    assert card.count(told) == 1
+    assert card.count(match) == 1
     assert "without the test split" not in card

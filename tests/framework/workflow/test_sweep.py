@@ -167,20 +167,20 @@ def test_the_epoch_of_the_best_mean(tmp_path: Path) -> None:
     assert "best with 0.5000 ± 0.0000 at epoch 2" in best_mean_epoch(row, "val/rmse", True)
 
 
-def fake_optuna(asked: list[Any]) -> Any:
+def fake_optuna(requested: list[Any]) -> Any:
     """What of Optuna is used, with the arguments of its documentation (optuna.readthedocs.io, version 4)."""
 
     class Study:
         def ask(self, fixed_distributions: Any = None) -> Any:
-            number = len([each for each in asked if each[0] == "ask"])
-            asked.append(("ask", fixed_distributions))
+            number = len([each for each in requested if each[0] == "ask"])
+            requested.append(("ask", fixed_distributions))
             return SimpleNamespace(params={"optim.lr": 0.01234567 * (1 + number % 2), "data.batch_size": "64"})
 
         def tell(self, trial: Any, values: Any = None, state: Any = None, skip_if_finished: bool = False) -> None:
-            asked.append(("tell", values, state))
+            requested.append(("tell", values, state))
 
     def create_study(*, storage: Any = None, sampler: Any = None, direction: Any = None) -> Study:
-        asked.append(("study", direction, sampler))
+        requested.append(("study", direction, sampler))
         return Study()
 
     return SimpleNamespace(
@@ -197,21 +197,21 @@ def fake_optuna(asked: list[Any]) -> Any:
 
 
 def test_optuna_searches(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    asked: list[Any] = []
+    requested: list[Any] = []
     words = ["optim.lr=tag(log,interval(1e-3,1e-1))", "data.batch_size=32,64", "train.seed=0,1"]
     monkeypatch.setitem(sys.modules, "optuna", None)
     assert main(["sweep", "-c", "small.yaml", *words, "--search", "3"]) == 2
     assert 'pip install "pdl-core[search]"' in capsys.readouterr().err
-    monkeypatch.setitem(sys.modules, "optuna", fake_optuna(asked))
+    monkeypatch.setitem(sys.modules, "optuna", fake_optuna(requested))
     board = sweep("small.yaml", words, search=3)
     kinds = {"data.batch_size": ("choice", ["32", "64"]), "optim.lr": ("float", 1e-3, 1e-1, True)}
-    assert asked[:2] == [("study", "maximize", 0), ("ask", kinds)]
+    assert requested[:2] == [("study", "maximize", 0), ("ask", kinds)]
     rows = {row.name: row for row in board.rows if row.runs}
     assert rows.keys() == {"data.batch_size=64, optim.lr=0.01235", "data.batch_size=64, optim.lr=0.02469"}
     first = rows["data.batch_size=64, optim.lr=0.01235"]
     assert first.seeds == [0, 1]
-    told = [each[1] for each in asked if each[0] == "tell"]
-    assert told[0] == told[2] == first.mean("val/accuracy"), "what was proposed twice is trained once"
+    messages = [each[1] for each in requested if each[0] == "tell"]
+    assert messages[0] == messages[2] == first.mean("val/accuracy"), "what was proposed twice is trained once"
 
 
 @pytest.mark.slow

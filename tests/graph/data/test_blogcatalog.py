@@ -54,7 +54,7 @@ def test_val_is_cut_out_of_the_training_half(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "match"),
     [
         ({"edges": None}, "has no edges.csv"),
         ({"edges": "1,2,3\n"}, "has 3 columns, not 2"),
@@ -63,10 +63,10 @@ def test_val_is_cut_out_of_the_training_half(tmp_path: Path) -> None:
         ({"group-edges": "1,1\n3,3\n"}, "group-edges.csv:2: node 3 in group 3, of 3 nodes and 2 groups"),
     ],
 )
-def test_faults(tmp_path: Path, changes: dict[str, Any], told: str) -> None:
+def test_faults(tmp_path: Path, changes: dict[str, Any], match: str) -> None:
     with pytest.raises(DataFault) as error:
         BlogCatalog(path=packed(tmp_path, **changes))
-    assert told in str(error.value)
+    assert match in str(error.value)
 
 
 def test_the_real_graph() -> None:

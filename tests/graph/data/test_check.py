@@ -39,7 +39,7 @@ def test_a_small_sound_graph_has_no_faults_at_all() -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "told"),
+    ("made", "match"),
     [
         (graph(y=[0, 1, -1, -1]), "[test] 2 of 2 nodes have no label (first: 2)"),
         (graph(y=[0, 1, -1, 1], names=list("abcd")), "[test] 1 of 2 nodes have no label (first: c)"),
@@ -56,12 +56,12 @@ def test_a_small_sound_graph_has_no_faults_at_all() -> None:
         ({"train": graph(), "test": graph(classes=["a", "b"])}, "[test] 2 classes, train has 2, or other names"),
     ],
 )
-def test_errors(made: Any, told: str) -> None:
-    assert any(told in each for each in found(made)), found(made)
+def test_errors(made: Any, match: str) -> None:
+    assert any(match in each for each in found(made)), found(made)
 
 
 @pytest.mark.parametrize(
-    ("made", "told"),
+    ("made", "match"),
     [
         (Graph.from_edges([0, 0], [1, 1], 4), "1 edges are there more than once (first: 0 to 1)"),
         (Graph.from_edges([0], [0], 2), "1 edges go from a node to itself"),
@@ -71,8 +71,8 @@ def test_errors(made: Any, told: str) -> None:
         (graph(edge_weight=[1, -1, 1]), "2 edges have negative weights"),
     ],
 )
-def test_warnings(made: Graph, told: str) -> None:
-    assert any(told in f.what for f in check_graph(made) if f.severity == "warning")
+def test_warnings(made: Graph, match: str) -> None:
+    assert any(match in f.what for f in check_graph(made) if f.severity == "warning")
 
 
 def test_notes_of_a_plain_graph_are_none() -> None:

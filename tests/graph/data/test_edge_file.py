@@ -80,7 +80,7 @@ def test_both_directions_in_the_file_are_one_edge(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "how", "line", "told"),
+    ("text", "how", "line", "match"),
     [
         ("0 1\n# c\n\n1 x\n", {}, 4, "'x' in '1 x' is no id"),
         ("0 1\n1 2 3\n", {}, 2, "'1 2 3' has 3 columns, not 2"),
@@ -98,11 +98,11 @@ def test_both_directions_in_the_file_are_one_edge(tmp_path: Path) -> None:
         ("", {}, None, "has no edges"),
     ],
 )
-def test_faults_name_the_line(tmp_path: Path, text: str, how: dict[str, Any], line: int | None, told: str) -> None:
+def test_faults_name_the_line(tmp_path: Path, text: str, how: dict[str, Any], line: int | None, match: str) -> None:
     path = written(tmp_path, "a.txt", text)
     with pytest.raises(DataFault) as error:
         EdgeFile(path, **how)
-    assert told in str(error.value)
+    assert match in str(error.value)
     assert (error.value.fault.path, error.value.fault.line) == (str(path), line)
 
 

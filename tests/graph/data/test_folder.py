@@ -140,7 +140,7 @@ def test_normalize(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "file", "line", "told"),
+    ("files", "file", "line", "match"),
     [
         ({"edges__csv": None}, "", None, "has no edges.csv"),
         ({"edges__csv": "from,to\nx,y\n"}, "edges.csv", 1, "no column 'source', only from, to"),
@@ -162,20 +162,20 @@ def test_normalize(tmp_path: Path) -> None:
         ({"edges__parquet": b"PAR1", "edges__csv": None}, "edges.parquet", None, "cannot be read as parquet"),
     ],
 )
-def test_broken_files_are_told(tmp_path: Path, files: dict[str, Any], file: str, line: int | None, told: str) -> None:
+def test_broken_files_are_told(tmp_path: Path, files: dict[str, Any], file: str, line: int | None, match: str) -> None:
     folder(tmp_path, **{"nodes__csv": NODES, "edges__csv": EDGES, **files})
     with pytest.raises(DataFault) as error:
         GraphFolder(tmp_path)
-    assert told in str(error.value)
+    assert match in str(error.value)
     assert (error.value.fault.path, error.value.fault.line) == (str(tmp_path / file), line)
 
 
 @pytest.mark.parametrize(
-    ("x", "told"),
+    ("x", "match"),
     [(np.ones((2, 1)), r"holds float64 \(2, 1\); give numbers \[3, F\]"), (np.full((3, 1), np.nan), "3 numbers that")],
 )
-def test_features_beside_must_fit(tmp_path: Path, x: np.ndarray, told: str) -> None:
+def test_features_beside_must_fit(tmp_path: Path, x: np.ndarray, match: str) -> None:
     folder(tmp_path, nodes__csv=NODES, edges__csv=EDGES)
     np.save(tmp_path / "features.npy", x)
-    with pytest.raises(DataFault, match=told):
+    with pytest.raises(DataFault, match=match):
         GraphFolder(tmp_path)

@@ -130,16 +130,16 @@ def test_features_of_a_batch(kinds: tuple[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "match"),
     [
         ({"x": np.ones((1, 3))}, r"3 and 2 features|2 and 3 features"),
         ({"x": None}, "none and|and none"),
         ({"edge_weight": [1.0]}, "graph 0 of a batch has no edge_weight, graph 1 has"),
     ],
 )
-def test_graphs_of_a_batch_must_fit(fields: dict[str, Any], told: str) -> None:
+def test_graphs_of_a_batch_must_fit(fields: dict[str, Any], match: str) -> None:
     one = Graph.from_edges([0], [0], 1, x=np.ones((1, 2)))
-    with pytest.raises(DataFault, match=told):
+    with pytest.raises(DataFault, match=match):
         batch_graphs([one, Graph.from_edges([0], [0], 1, **{"x": np.ones((1, 2)), **fields})])
 
 
@@ -244,7 +244,7 @@ def small(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"),
+    ("damage", "match"),
     [
         (lambda f: (f / "graph.json").unlink(), "no such file"),
         (lambda f: (f / "graph.json").write_text("{"), "no readable header"),
@@ -261,10 +261,10 @@ def small(folder: Path) -> Path:
         (lambda f: np.save(f / "y.npy", np.array([0, 1, -1], object)), "is damaged"),
     ],
 )
-def test_damaged_stores_are_told(tmp_path: Path, damage: Any, told: str) -> None:
+def test_damaged_stores_are_told(tmp_path: Path, damage: Any, match: str) -> None:
     folder = small(tmp_path)
     damage(folder)
-    with pytest.raises(DataFault, match=told) as error:
+    with pytest.raises(DataFault, match=match) as error:
         Graph.open(folder)
     assert str(folder) in str(error.value)
 
@@ -294,7 +294,7 @@ def test_saved_as_the_fields_are_told(tmp_path: Path) -> None:
 
 # -- faults ------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
-    ("source", "target", "fields", "told"),
+    ("source", "target", "fields", "match"),
     [
         ([0, 1], [1, 5], {}, "edge 1 joins 1 and 5, but the graph has 3 nodes"),
         ([0, -1], [1, 1], {}, "edge 1 joins -1 and 1"),
@@ -315,8 +315,8 @@ def test_saved_as_the_fields_are_told(tmp_path: Path) -> None:
         ([0], [1], {"masks": {"train": [0, 2, 1]}}, "the mask 'train' holds int64 that are not 0 or 1"),
     ],
 )
-def test_what_does_not_fit_is_told(source: Any, target: Any, fields: dict[str, Any], told: str) -> None:
-    with pytest.raises(DataFault, match=told):
+def test_what_does_not_fit_is_told(source: Any, target: Any, fields: dict[str, Any], match: str) -> None:
+    with pytest.raises(DataFault, match=match):
         Graph.from_edges(source, target, 3, **fields)
 
 
@@ -344,9 +344,9 @@ def test_some_of_the_edges(graph: Graph, seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "told"),
+    ("nodes", "match"),
     [([0, 3], "node 3 of 3"), ([0, 0], "named twice"), ([0.5], "give ids, or a mask of 3"), ([True], "a mask of 3")],
 )
-def test_subgraph_of_other_nodes(nodes: list[int], told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_subgraph_of_other_nodes(nodes: list[int], match: str) -> None:
+    with pytest.raises(UsageError, match=match):
         Graph.from_edges([0], [1], 3).subgraph(nodes)

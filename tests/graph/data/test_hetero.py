@@ -62,7 +62,7 @@ def test_reverses() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "match"),
     [
         ({"x": {"book": np.ones((1, 1))}}, "x speaks of nodes 'book'; types are author, paper"),
         ({"x": {"paper": np.ones((2, 1))}}, "x of 'paper' has 2 rows for 3 nodes"),
@@ -77,8 +77,8 @@ def test_reverses() -> None:
         ({"num_nodes": {"author": 2, "paper": -3}}, "num_nodes of 'paper' is -3"),
     ],
 )
-def test_faults(fields: dict[str, Any], told: str) -> None:
-    with pytest.raises(DataFault, match=told):
+def test_faults(fields: dict[str, Any], match: str) -> None:
+    with pytest.raises(DataFault, match=match):
         small(**fields)
 
 

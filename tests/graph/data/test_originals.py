@@ -148,7 +148,7 @@ Change = Callable[[bytes], bytes]
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "match"),
     [
         (pickle.dumps(os.system, 2), "names .*system, which no file of Planetoid does, and nothing of it is run"),
         (b"", "bytes? (of|are|is)|announced"),
@@ -160,9 +160,9 @@ Change = Callable[[bytes], bytes]
         (Python2(2).dumps(np.array(["a", "b"])), "something that is no number|dtype"),
     ],
 )  # fmt: skip
-def test_pickles_that_are_none_of_planetoid(tmp_path: Path, content: bytes, told: str) -> None:
+def test_pickles_that_are_none_of_planetoid(tmp_path: Path, content: bytes, match: str) -> None:
     (tmp_path / "ind.cora.ally").write_bytes(content)
-    with pytest.raises(DataFault, match=told):
+    with pytest.raises(DataFault, match=match):
         read_pickle(tmp_path / "ind.cora.ally")
 
 

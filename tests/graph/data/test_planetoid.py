@@ -77,7 +77,7 @@ def test_normalize_divides_rows_by_their_sum(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "match"),
     [
         ({"y": None}, "no array 'y'"),
         ({"y": np.zeros(419, int)}, "features of 420 nodes, labels of 419"),
@@ -88,13 +88,13 @@ def test_normalize_divides_rows_by_their_sum(tmp_path: Path) -> None:
         ({"y": np.zeros(420, np.float32)}, "dtype float32"),
     ],
 )
-def test_faults(tmp_path: Path, changes: dict[str, Any], told: str) -> None:
+def test_faults(tmp_path: Path, changes: dict[str, Any], match: str) -> None:
     path = random_citations(tmp_path)
     held = {**np.load(path), **changes}
     np.savez(path, **{k: v for k, v in held.items() if v is not None})
     with pytest.raises(DataFault) as error:
         Planetoid("cora", path=path)
-    assert told in str(error.value)
+    assert match in str(error.value)
     assert str(path) in str(error.value)
 
 

@@ -66,9 +66,9 @@ def test_a_run_answers_for_nodes_and_pairs_together(runs: dict[str, Path]) -> No
 
 
 def test_bundles_say_what_runs_say(runs: dict[str, Path]) -> None:
-    for name, asked in (("ca", [{"pair": ["3", "4"]}, {"pair": ["8", "1"]}]), ("blogcatalog", ["3", "77"])):
-        ours = workflow.predict(runs[name], asked)
-        theirs = workflow.predict(runs[name] / "model.pdl", asked)
+    for name, requested in (("ca", [{"pair": ["3", "4"]}, {"pair": ["8", "1"]}]), ("blogcatalog", ["3", "77"])):
+        ours = workflow.predict(runs[name], requested)
+        theirs = workflow.predict(runs[name] / "model.pdl", requested)
         for a, b in zip(ours, theirs, strict=True):
             assert a.keys() == b.keys()
             if name == "ca":
@@ -90,18 +90,18 @@ def test_the_command_line(
     name: str, arguments: list[str], code: int, said: str, runs: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["predict", str(runs[name]), *arguments]) == code
-    told = capsys.readouterr()
-    assert said in told.out + told.err
+    messages = capsys.readouterr()
+    assert said in messages.out + messages.err
 
 
 def test_the_regression_learns_of_some_edges_of_training(tmp_path: Path) -> None:
     stand = CaAstroPh.stand_in(tmp_path, {})
     graph = CaAstroPh(stand.settings["path"])
-    told = EdgeSplit(graph, "train", val=0.0, test=0.5, connected=True)
+    messages = EdgeSplit(graph, "train", val=0.0, test=0.5, connected=True)
     for operator in ("hadamard", "average", "l1", "l2"):
         vectors = np.random.default_rng(0).standard_normal((graph.graph.num_nodes + 1, 4))
-        few = for_pairs(vectors, told, np.arange(50), operator=operator, l2=1.0, most=1000)  # type: ignore[arg-type]
-        capped = for_pairs(vectors, told, None, operator=operator, l2=1.0, most=50)  # type: ignore[arg-type]
+        few = for_pairs(vectors, messages, np.arange(50), operator=operator, l2=1.0, most=1000)  # type: ignore[arg-type]
+        capped = for_pairs(vectors, messages, None, operator=operator, l2=1.0, most=50)  # type: ignore[arg-type]
         assert few.weight.shape == capped.weight.shape == (4, 1)
         assert not np.array_equal(few.weight.data, capped.weight.data)
     a, b = np.array([1.0, 4.0]), np.array([3.0, -2.0])

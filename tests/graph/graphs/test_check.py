@@ -45,7 +45,7 @@ def test_sound_sets_have_no_faults() -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "told"),
+    ("made", "match"),
     [
         (Paths([path(2, x=np.full((2, 2), np.nan))], [0]), "[train] 4 features are no finite numbers"),
         (Paths([path(3).with_edges([0])], [0]), "stand in one direction only"),
@@ -58,8 +58,8 @@ def test_sound_sets_have_no_faults() -> None:
         (Paths([]), "[train] the split is empty"),
     ],
 )
-def test_errors(made: GraphSet, told: str) -> None:
-    assert any(told in each for each in found(made)), found(made)
+def test_errors(made: GraphSet, match: str) -> None:
+    assert any(match in each for each in found(made)), found(made)
 
 
 def test_warnings() -> None:

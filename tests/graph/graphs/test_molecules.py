@@ -44,9 +44,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_runs_and_bundles_answer_for_smiles(trained: Path, tmp_path: Path) -> None:
-    asked: list[Any] = ["CCO", {"smiles": "OCC"}, "[Na+].[Cl-]"]
-    ours = predict(trained, asked)
-    theirs = predict(trained / "model.pdl", asked)
+    requested: list[Any] = ["CCO", {"smiles": "OCC"}, "[Na+].[Cl-]"]
+    ours = predict(trained, requested)
+    theirs = predict(trained / "model.pdl", requested)
     for one, other in zip(ours, theirs, strict=True):
         assert one["input"] == other["input"]
         assert [one[name] for name in "ab"] == pytest.approx([other[name] for name in "ab"], rel=1e-5)

@@ -32,11 +32,11 @@ def test_frequencies_and_rules_are_those_of_a_loop() -> None:
     counting.add_rules(scores, entity, which)
     most = max(sum(q == p and y == z for _, q, y in BOTH_WAYS) for _, p, z in BOTH_WAYS)
     for row in range(3):
-        asked = (int(inverse[row]), int(relation[row]))
+        requested = (int(inverse[row]), int(relation[row]))
         for x in range(1, ENTITIES + 1):
-            often = sum(q == asked and y == x for _, q, y in BOTH_WAYS) / (1 + most)
+            often = sum(q == requested and y == x for _, q, y in BOTH_WAYS) / (1 + most)
             np.testing.assert_allclose(plain[row, x], often, rtol=1e-6)
-            rules = sum(confidence(q, asked) for e, q, y in BOTH_WAYS if e == entity[row] and y == x)
+            rules = sum(confidence(q, requested) for e, q, y in BOTH_WAYS if e == entity[row] and y == x)
             np.testing.assert_allclose(scores[row, x], often + rules, rtol=1e-5)
 
 
@@ -44,8 +44,8 @@ def test_a_symmetric_relation_is_a_rule() -> None:
     """Every fact stands in training the other way round; frequency knows nothing of it."""
     there = np.stack([np.arange(1, 11), np.ones(10), np.arange(11, 21)], axis=1).astype(np.int32)
     train = np.concatenate([there, there[:7, ::-1]])
-    asked = RankedQueries(there[7:, ::-1].copy(), KnownAnswers([train], 20, 1))
-    found = baselines(train, asked, 20, 1, cutoffs=(1,), ties="conservative")
+    requested = RankedQueries(there[7:, ::-1].copy(), KnownAnswers([train], 20, 1))
+    found = baselines(train, requested, 20, 1, cutoffs=(1,), ties="conservative")
     assert found["rules"]["hits@1"] == 1.0
     assert found["frequency"]["hits@1"] == 0.0
     assert list(found["rules"]) == ["mrr", "mr", "hits@1"]

@@ -131,9 +131,9 @@ def test_an_evaluation_is_that_of_the_formulas(kind: str, reciprocal: bool, tmp_
     expected = []
     for inverse in (0, 1):
         for h, r, t in facts["test"].tolist():
-            asked, answer = (t, h) if inverse else (h, t)
+            requested, answer = (t, h) if inverse else (h, t)
             shift = net.num_relations if reciprocal and inverse else 0
-            fixed, every = np.broadcast_to(entity[asked], entity.shape), entity
+            fixed, every = np.broadcast_to(entity[requested], entity.shape), entity
             swapped = inverse and not reciprocal  # reciprocal relations ask for heads as if they were tails
             ends = (every, fixed) if swapped else (fixed, every)
             scores = scores_of(kind, net, ends[0], relation[r + shift], ends[1])

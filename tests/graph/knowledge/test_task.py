@@ -47,8 +47,8 @@ def by_loop(task: KnowledgeGraph, model: Any, parts: Any, split: str) -> list[fl
     for inverse in (0, 1):
         for h, r, t in test:
             e, answer = (t, h) if inverse else (h, t)
-            asked = {"entity": np.array([e]), "relation": np.array([r]), "inverse": np.array([inverse])}
-            scores = task.scores(model, asked)[0]
+            requested = {"entity": np.array([e]), "relation": np.array([r]), "inverse": np.array([inverse])}
+            scores = task.scores(model, requested)[0]
             rivals = [x for x in range(1, len(scores)) if x != answer
                       and ((x, r, t) if inverse else (h, r, x)) not in known]  # fmt: skip
             above = sum(scores[x] > scores[answer] for x in rivals)

@@ -109,7 +109,7 @@ def test_a_single_file_is_cut(store: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "match"),
     [
         (lambda t: t.replace("b\tlikes", "b likes"), r"train.txt:3: 2 columns, expected 3"),
         (lambda t: t.replace("c\tlikes", " \tlikes"), r"train.txt:5: a name is empty"),
@@ -117,10 +117,10 @@ def test_a_single_file_is_cut(store: Path) -> None:
         (lambda t: t.replace("likes", "lik\udcff"), r"train.txt:1: not UTF-8"),
     ],
 )
-def test_damaged_lines_are_told(store: Path, change: Callable[[str], str], told: str) -> None:
+def test_damaged_lines_are_told(store: Path, change: Callable[[str], str], match: str) -> None:
     path = folder(store)
     (path / "train.txt").write_bytes(change(TEXT["train"]).encode("utf-8", "surrogateescape"))
-    with pytest.raises(DataFault, match=told):
+    with pytest.raises(DataFault, match=match):
         Triples(path)
 
 
@@ -160,8 +160,8 @@ def test_check_tells_what_misleads(store: Path) -> None:
     path = folder(store)
     (path / "valid.txt").write_text(TEXT["valid"] * 2)
     found = check_triples({split: Triples("shop", split=split) for split in ("train", "val", "test")})  # type: ignore[arg-type]
-    told = [(fault.split, fault.severity, fault.what) for fault in found]
-    assert told == [
+    match = [(fault.split, fault.severity, fault.what) for fault in found]
+    assert match == [
         ("train", "warning", "2 relations have 80% or more of their facts in an inverse one: likes of liked by "
          "(100%), liked by of likes (100%)"),
         ("val", "warning", "1 facts too many: stated twice (first: a, likes, c)"),

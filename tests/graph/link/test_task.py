@@ -176,8 +176,8 @@ def test_splits_that_do_not_fit_are_told(tmp_path: Path) -> None:
     assert not [fault for fault in check_recipe(Recipe(good)) if fault.severity == "error"]
     other = {**good["data"]["test"], "seed": 2}
     bad = Recipe(recipe(tmp_path, "gae", data={"test": other}))
-    told = " | ".join(fault.what for fault in check_recipe(bad))
-    assert "are in train, too" in told
+    messages = " | ".join(fault.what for fault in check_recipe(bad))
+    assert "are in train, too" in messages
     with pytest.raises(ConfigError, match="its messages use other edges"):
         assemble(LinkPrediction(), bad)
     kept = {name: {**good["data"][name], "val_messages": True} for name in ("train", "val", "test")}
@@ -194,6 +194,6 @@ def test_edges_to_be_found_in_the_message_graph_are_leaks(tmp_path: Path, monkey
         self.targets = np.ones_like(self.targets)
 
     monkeypatch.setattr(EdgeSplit, "__init__", leaky)
-    told = " | ".join(fault.what for fault in check_recipe(Recipe(recipe(tmp_path, "gae"))))
-    assert "of test are in the message graph" in told
-    assert "have a label that is not the graph's" in told
+    messages = " | ".join(fault.what for fault in check_recipe(Recipe(recipe(tmp_path, "gae"))))
+    assert "of test are in the message graph" in messages
+    assert "have a label that is not the graph's" in messages

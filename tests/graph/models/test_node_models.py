@@ -209,11 +209,11 @@ def test_a_compiled_step_is_the_eager_one(name: str) -> None:
 
     results = []
     for compiled in (False, True):
-        told: list[str] = []
-        program = CompiledStep(step, net, notify=told.append)
+        messages: list[str] = []
+        program = CompiledStep(step, net, notify=messages.append)
         with fork_seed(3):
             value = program(np.arange(5)) if compiled else program.eager(np.arange(5))
-        assert not told
+        assert not messages
         results.append((value.item(), [np.array(p.grad.data) for p in net.parameters()]))
     np.testing.assert_allclose(results[0][0], results[1][0], rtol=1e-6)
     for eager, other in zip(results[0][1], results[1][1], strict=True):

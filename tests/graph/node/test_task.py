@@ -119,8 +119,8 @@ def test_nodes_may_have_several_labels(dtype: Any) -> None:
     rng = np.random.default_rng(1)
     graph = graph_with(rng.random((40, 3)).round().astype(dtype), classes=("a", "b", "c"))
     task, (model, loaders, datasets) = built(graph)
-    told = {"classes": ["a", "b", "c"], "multi_label": True, "directed": True, "weighted": False}
-    assert task.learned_config() == told
+    messages = {"classes": ["a", "b", "c"], "multi_label": True, "directed": True, "weighted": False}
+    assert task.learned_config() == messages
     loss = task.evaluate(model.eval(), next(iter(loaders["val"])))
     logits = model(task.graphs[0]).data[20:]
     y = np.asarray(graph.y, np.float64)[20:]
@@ -175,5 +175,5 @@ def test_the_task_checks_its_recipe(file: str) -> None:
     made = recipe(file)
     assert not [fault for fault in NodeClassification().check(Recipe(made)) if fault.severity == "error"]
     made["data"]["test"] = {**made["data"]["train"]}
-    told = [fault.what for fault in NodeClassification().check(Recipe(made)) if fault.severity == "error"]
-    assert any("nodes are in train too" in each for each in told)
+    messages = [fault.what for fault in NodeClassification().check(Recipe(made)) if fault.severity == "error"]
+    assert any("nodes are in train too" in each for each in messages)

@@ -185,19 +185,19 @@ def test_a_run_and_its_bundle_answer_for_pairs_of_their_own_graph_and_of_others(
     other = tmp_path / "other"
     other.mkdir()
     (other / "edges.csv").write_text("source,target\na,b\nb,c\na,c\nc,d\n")
-    asked = ["0:1", {"pair": ["5", "7"]}, {"graph": str(other), "pair": ["a", "d"]}, "0:1", ["20", "3"]]
-    own = predict(tmp_path / "run", asked)
+    requested = ["0:1", {"pair": ["5", "7"]}, {"graph": str(other), "pair": ["a", "d"]}, "0:1", ["20", "3"]]
+    own = predict(tmp_path / "run", requested)
     assert [each["input"] for each in own] == ["0:1", "5:7", "a:d", "0:1", "20:3"]
     made = export(tmp_path / "run")
     assert not made.notes  # any number of pairs, of subgraphs of any size
     session = load(made.path)
     (tmp_path / "cora.npz").unlink()
-    together, alone = session.batch(asked), [session(each) for each in asked]
+    together, alone = session.batch(requested), [session(each) for each in requested]
     for run, both, one in zip(own, together, alone, strict=True):
         assert run["edge"] == pytest.approx(both["edge"], abs=1e-6)
         assert both["edge"] == pytest.approx(one["edge"], abs=1e-6)
     assert own[0]["edge"] != own[1]["edge"]
-    assert predict(tmp_path / "run", [asked[2]])[0]["edge"] == own[2]["edge"]  # without the run's own data
+    assert predict(tmp_path / "run", [requested[2]])[0]["edge"] == own[2]["edge"]  # without the run's own data
     for wrong, message in (("0:0", "is of one node"), ("0:zz", "node 'zz' is not among the"), ("0", "is no pair")):
         with pytest.raises(DataError, match=message):
             session(wrong)

@@ -39,10 +39,10 @@ def dense_state(circuit: Circuit, values: Any = None, initial: Array | None = No
     state[0] = 1
     state = (state if initial is None else initial).reshape((2,) * n)
     for gate in circuit.gates:
-        told = [
+        messages = [
             a.offset + (a.factor * row[columns[a.parameter, a.index]] if a.parameter else 0.0) for a in gate.angles
         ]
-        state = apply_dense(state, matrix_of(gate, told), gate.touched)
+        state = apply_dense(state, matrix_of(gate, messages), gate.touched)
     return state.ravel()
 
 
@@ -70,9 +70,9 @@ def dense_density(circuit: Circuit, values: Any = None) -> dict[tuple[int, ...],
             elif gate.kind == "channel":
                 outcomes = [(bits, _sandwich(gate.about.kraus, part, gate.qubits))]
             else:
-                told = [a.offset + (a.factor * row[columns[a.parameter, a.index]] if a.parameter else 0.0)
+                messages = [a.offset + (a.factor * row[columns[a.parameter, a.index]] if a.parameter else 0.0)
                         for a in gate.angles]  # fmt: skip
-                outcomes = [(bits, _sandwich([matrix_of(replace(gate, condition=()), told)], part, gate.touched))]
+                outcomes = [(bits, _sandwich([matrix_of(replace(gate, condition=()), messages)], part, gate.touched))]
             for record, piece in outcomes:
                 made[record] = made.get(record, 0) + piece
         parts = made
@@ -151,8 +151,8 @@ def random_circuit(rng: np.random.Generator, n: int, gates: int) -> Circuit:
         if draw < 0.75:
             name = str(rng.choice(names))
             kind, controls = CONTROLLED.get(name, (name, 0))
-            told = [angle() for _ in range(KINDS[kind].angles)]
-            circuit.gate(name, *told, *qubits[: controls + KINDS[kind].qubits])
+            messages = [angle() for _ in range(KINDS[kind].angles)]
+            circuit.gate(name, *messages, *qubits[: controls + KINDS[kind].qubits])
         elif draw < 0.85:
             k = int(rng.integers(1, n + 1))
             circuit.pauli(angle(), "".join(rng.choice(list("IXYZ"), k)), *qubits[:k])

@@ -53,10 +53,10 @@ def test_circuits_of_everything_are_dense_kraus_sums(seed: int) -> None:
         np.testing.assert_allclose(found[b], total, atol=1e-12)
         expected = np.trace(dense_sum(observable) @ total).real
         np.testing.assert_allclose(density_expectations(circuit, observable, values)[b], expected, atol=1e-11)
-        told = np.zeros(8)
+        messages = np.zeros(8)
         for bits, part in parts.items():
-            told[int("".join(map(str, bits)), 2)] += np.trace(part).real
-        np.testing.assert_allclose(records[b], told, atol=1e-12)
+            messages[int("".join(map(str, bits)), 2)] += np.trace(part).real
+        np.testing.assert_allclose(records[b], messages, atol=1e-12)
 
 
 def test_gates_alone_give_the_pure_state() -> None:

@@ -23,7 +23,7 @@ def small() -> tuple[Circuit, PauliSum]:
 def test_a_gradient_behind_its_own_run_makes_no_second_one(monkeypatch: pytest.MonkeyPatch) -> None:
     circuit, observable = small()
     runs, evolved = list[int](), ops.evolved
-    monkeypatch.setattr(ops, "evolved", lambda c, rows, *told: (runs.append(len(rows)), evolved(c, rows, *told))[1])
+    monkeypatch.setattr(ops, "evolved", lambda c, rows, *more: (runs.append(len(rows)), evolved(c, rows, *more))[1])
     rng = np.random.default_rng(0)
     a, b = (pdl.Tensor(rng.standard_normal((n, 4)), requires_grad=True) for n in (3, 5))
 

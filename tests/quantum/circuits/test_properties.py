@@ -75,8 +75,8 @@ def shifted(circuit: Circuit, observable: Any, values: np.ndarray) -> np.ndarray
             for weight, step in rule:
                 for signed, turn in ((weight, step), (-weight, -step)):
                     moved = circuit.copy()
-                    told = (*gate.angles[:k], angle + turn, *gate.angles[k + 1 :])
-                    moved.gates[place] = replace(gate, angles=told)
+                    messages = (*gate.angles[:k], angle + turn, *gate.angles[k + 1 :])
+                    moved.gates[place] = replace(gate, angles=messages)
                     found[angle.index] += angle.factor * signed * expectations(moved, observable, values)[0]
     return found
 

@@ -50,8 +50,8 @@ def test_rows_are_answered_alike_by_run_and_bundle(run: Path) -> None:
 
 def test_rows_on_the_command_line(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["predict", str(run), "--row", "I1=3,C1=3e11b366", "--row", '{"C1": "x"}', "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [each["input"] for each in told] == ["I1=3,C1=3e11b366", '{"C1": "x"}']
+    messages = json.loads(capsys.readouterr().out)
+    assert [each["input"] for each in messages] == ["I1=3,C1=3e11b366", '{"C1": "x"}']
     out = tmp_path / "answers.csv"
     assert main(["predict", str(run / "model.pdl"), str(run / "example.csv"), "--out", str(out)]) == 0
     assert len(out.read_text().splitlines()) == 4

@@ -196,7 +196,7 @@ def test_shares_are_rounded_as_recbole_does(users: list[int], order: Any, by_use
 
 
 @pytest.mark.parametrize(
-    ("kind", "change", "told"),
+    ("kind", "change", "match"),
     [
         ("inter", lambda t: t.replace("item_id:token", "item:token"), "no column 'item_id'.*did you mean 'item'"),
         (
@@ -215,11 +215,11 @@ def test_shares_are_rounded_as_recbole_does(users: list[int], order: Any, by_use
     ],
 )
 @pytest.mark.parametrize("packed", [False, True], ids=["folder", "zip"])
-def test_damage_is_told(folder: Path, kind: str, change: Callable[[str], str], told: str, packed: bool) -> None:
+def test_damage_is_told(folder: Path, kind: str, change: Callable[[str], str], match: str, packed: bool) -> None:
     file = folder / f"shop.{kind}"
     file.write_text(change(FILES[kind]))
     root = zipped(folder, folder.parent / "x.zip", "deep/") if packed else folder
-    with pytest.raises(DataFault, match=rf"(?s)shop\.{kind}.*{told}"):
+    with pytest.raises(DataFault, match=rf"(?s)shop\.{kind}.*{match}"):
         Atomic(root, "shop", item_fields=["class", "vector"])
 
 
@@ -248,7 +248,7 @@ def test_a_member_that_would_not_fit_is_refused(folder: Path, store: Path, monke
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "match"),
     [
         ({"split": "dev"}, "split='dev' is none of train, val, test"),
         ({"ratios": Ratios}, "say which part"),
@@ -256,8 +256,8 @@ def test_a_member_that_would_not_fit_is_refused(folder: Path, store: Path, monke
         ({"unseen": "lose"}, "neither drop nor keep"),
     ],
 )
-def test_arguments_that_make_no_sense(folder: Path, arguments: dict[str, Any], told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+def test_arguments_that_make_no_sense(folder: Path, arguments: dict[str, Any], match: str) -> None:
+    with pytest.raises(ConfigError, match=match):
         Atomic(folder, "shop", **arguments)
 
 

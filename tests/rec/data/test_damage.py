@@ -80,7 +80,7 @@ def test_numbers_after_the_first_may_have_fractions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "arguments", "told"),
+    ("content", "arguments", "match"),
     [
         (b"", {}, "the file is empty"),
         (b"\n\n", {}, "the file is empty"),
@@ -99,14 +99,14 @@ def test_numbers_after_the_first_may_have_fractions(tmp_path: Path) -> None:
     ids=["empty", "empty lines", "header only", "gz cut off", "gz of noise", "no item column", "separator", "no time",
          "empty time", "empty item", "two columns", "not UTF-8", "short sessions"],
 )  # fmt: skip
-def test_damage_is_told_with_its_line(tmp_path: Path, content: bytes, arguments: dict[str, Any], told: str) -> None:
+def test_damage_is_told_with_its_line(tmp_path: Path, content: bytes, arguments: dict[str, Any], match: str) -> None:
     (tmp_path / "events.txt").write_bytes(content)
-    with pytest.raises(DataFault, match=told):
+    with pytest.raises(DataFault, match=match):
         SessionFile(tmp_path / "events.txt", **arguments)
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "match"),
     [
         (b"1 2\t3\n4\n", r"pairs.txt:2: Expected 2 columns, got 1"),
         (b"1 2\t3\n4 5\t6 7\n", r"pairs.txt:2: the target '6 7' is not one item"),
@@ -115,9 +115,9 @@ def test_damage_is_told_with_its_line(tmp_path: Path, content: bytes, arguments:
         (b"", "the file is empty"),
     ],
 )
-def test_damaged_pairs(tmp_path: Path, content: bytes, told: str) -> None:
+def test_damaged_pairs(tmp_path: Path, content: bytes, match: str) -> None:
     (tmp_path / "pairs.txt").write_bytes(content)
-    with pytest.raises(DataFault, match=told):
+    with pytest.raises(DataFault, match=match):
         PairFile(tmp_path / "pairs.txt")
 
 
@@ -134,7 +134,7 @@ def test_absent_files_say_where_to_get_them(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "match"),
     [
         ({"separator": ", "}, "must be one character"),
         ({"session": "item_id"}, "must be different columns"),
@@ -144,7 +144,7 @@ def test_absent_files_say_where_to_get_them(tmp_path: Path, monkeypatch: pytest.
         ({"split": "val", "holdout": {"train": "1d"}}, "holdout names 'train'"),
     ],
 )
-def test_arguments_that_make_no_sense(tmp_path: Path, arguments: dict[str, Any], told: str) -> None:
+def test_arguments_that_make_no_sense(tmp_path: Path, arguments: dict[str, Any], match: str) -> None:
     (tmp_path / "events.txt").write_bytes(GOOD)
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=match):
         SessionFile(tmp_path / "events.txt", **arguments)

@@ -51,16 +51,16 @@ def test_movielens(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "match"),
     [
         ({"u.data": "1\t2\t3\n"}, "u.data:1: 4 columns are expected"),
         ({"u.user": ""}, "u.user: 5 columns are expected"),
         ({"u.item": "1|Toy Story (1995)|||x|0|0\n"}, "u.item:1: 9 columns are expected"),
     ],
 )
-def test_damaged_movielens(tmp_path: Path, change: dict[str, str], told: str) -> None:
+def test_damaged_movielens(tmp_path: Path, change: dict[str, str], match: str) -> None:
     write_movielens(tmp_path / "ml-100k.zip", **change)
-    with pytest.raises(DataFault, match=told):
+    with pytest.raises(DataFault, match=match):
         originals.movielens({"ml-100k.zip": tmp_path / "ml-100k.zip"}, tmp_path)
     (tmp_path / "ml-100k.zip").write_bytes(b"PK")
     with pytest.raises(DataFault, match=r"has no readable ml-100k/u.genre"):

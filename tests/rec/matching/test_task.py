@@ -203,10 +203,10 @@ def test_a_bundle_ranks_as_its_run_does(root: Path, tmp_path: Path, kind: str) -
     run = Run(tmp_path / "run").opened()
     deployed = run.task.deployer(run.recipe).deployment(run.model)  # what the bundle holds
     (user,) = predict(tmp_path / "run", ["7"]) if kind not in ("youtube_dnn", "bpr", "ncf") else [{}]
-    for asked in _as_people_write(root, recipe(root, kind)):
-        (answer,) = predict(deployed, [asked])
+    for requested in _as_people_write(root, recipe(root, kind)):
+        (answer,) = predict(deployed, [requested])
         for known in (answer, user or answer):
-            got = session(asked)["items"]
+            got = session(requested)["items"]
             assert [each["item"] for each in got] == [each["item"] for each in known["items"]]
             theirs = [each["score"] for each in known["items"]]
             np.testing.assert_allclose([each["score"] for each in got], theirs, rtol=1e-3, atol=1e-5)
@@ -281,8 +281,8 @@ def test_tags_of_new_texts_are_ranked_and_named(root: Path, tmp_path: Path) -> N
     assert boat["unknown"] == ["unheard"]
     export(tmp_path / "run", tmp_path / "model.pdl")
     session = pdl.runtime.load(tmp_path / "model.pdl")
-    for asked in ("boat w1 unheard", ["boat", "w1", "unheard"], {"text": "boat w1 unheard"}):
-        got = session(asked)
+    for requested in ("boat w1 unheard", ["boat", "w1", "unheard"], {"text": "boat w1 unheard"}):
+        got = session(requested)
         assert got["unknown"] == ["unheard"]
         assert [e["item"] for e in got["items"]][:2] == [e["item"] for e in boat["items"]]
     with pytest.raises(DataError, match="no word of 'unheard of' is among the"):

@@ -172,14 +172,14 @@ BY_HAND = {
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_scores_as_its_formula_says(name: str) -> None:
     model = made(name)
-    asked = query(model)
-    scores = numpy_of(model(asked))
+    requested = query(model)
+    scores = numpy_of(model(requested))
     if name != "simnet gru":  # its gates: tests/framework/nn/test_layers.py
-        by_hand = BY_HAND[name](model, {key: x.data for key, x in asked.items()})
+        by_hand = BY_HAND[name](model, {key: x.data for key, x in requested.items()})
         np.testing.assert_allclose(scores, by_hand, rtol=1e-4, atol=1e-5)
     assert np.ptp(scores[:, 1:], axis=1).min() > 1e-4  # the formula is not one of zeros
     items = np.array([[3, 1], [2, 2], [7, 5]])
-    some = numpy_of(model.score(asked, pdl.as_tensor(items)))
+    some = numpy_of(model.score(requested, pdl.as_tensor(items)))
     np.testing.assert_allclose(some, np.take_along_axis(scores, items, axis=1), rtol=1e-4, atol=1e-5)
 
 
@@ -192,11 +192,11 @@ def test_a_model_has_the_parameters_that_its_formula_counts(name: str) -> None:
 @pytest.mark.parametrize("kind", ["own", "shared", "batch"])
 def test_comparing_is_scoring_whoever_the_others_are(name: str, kind: str) -> None:
     model = made(name)
-    asked = query(model)
+    requested = query(model)
     fits = np.array([3, 2, 7])
     others = {"own": np.array([[1, 4], [5, 5], [6, 1]]), "shared": np.array([1, 6]), "batch": None}[kind]
-    compared = model.compare(asked, pdl.as_tensor(fits), None if others is None else pdl.as_tensor(others))
-    scores = numpy_of(model(asked))
+    compared = model.compare(requested, pdl.as_tensor(fits), None if others is None else pdl.as_tensor(others))
+    scores = numpy_of(model(requested))
     rest = np.broadcast_to(fits if others is None else others, (3, 3 if others is None else 2))
     np.testing.assert_allclose(numpy_of(compared.fitting), scores[np.arange(3), fits], rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(
@@ -226,17 +226,17 @@ def test_a_compiled_step_gives_the_gradients_of_an_eager_one(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in MODELS if isinstance(MODELS[name](), TwoTower)])
 def test_the_vectors_of_a_two_tower_model_give_its_scores(name: str) -> None:
     model: Any = made(name)
-    asked = query(model)
-    users, items = numpy_of(model.user_vectors(asked)), numpy_of(model.item_vectors())
-    np.testing.assert_allclose(users @ items.T * model.scale, numpy_of(model(asked)), rtol=1e-4, atol=1e-5)
+    requested = query(model)
+    users, items = numpy_of(model.user_vectors(requested)), numpy_of(model.item_vectors())
+    np.testing.assert_allclose(users @ items.T * model.scale, numpy_of(model(requested)), rtol=1e-4, atol=1e-5)
     assert items.shape[0] == ITEMS + 1
 
 
 def test_words_behind_the_last_of_a_view_change_nothing() -> None:
     model: Any = made("simnet gru")
-    asked = query(model)
-    longer = {name: pdl.concat([x, pdl.zeros((3, 2), dtype=pdl.int64)], axis=1) for name, x in asked.items()}
-    np.testing.assert_allclose(numpy_of(model(longer)), numpy_of(model(asked)), rtol=1e-5, atol=1e-6)
+    requested = query(model)
+    longer = {name: pdl.concat([x, pdl.zeros((3, 2), dtype=pdl.int64)], axis=1) for name, x in requested.items()}
+    np.testing.assert_allclose(numpy_of(model(longer)), numpy_of(model(requested)), rtol=1e-5, atol=1e-6)
 
 
 def test_an_empty_bag_is_zeros() -> None:

@@ -180,13 +180,13 @@ def test_gradients_reach_every_weight(name: str) -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_the_compiled_step_is_the_eager_one(name: str) -> None:
     model, items, targets = made(name), padded(SESSIONS), pdl.tensor(np.array([1, 2, 3, 4, 5]))
-    told: list[str] = []
-    step = CompiledStep(lambda x, y: pdl.cross_entropy(model(x), y), model, notify=told.append)
+    messages: list[str] = []
+    step = CompiledStep(lambda x, y: pdl.cross_entropy(model(x), y), model, notify=messages.append)
     found = []
     for run in (step, step.eager):
         loss = float(run(items, targets).data)
         found.append([loss, *(p.grad.data.copy() for p in model.parameters() if p.grad is not None)])
-    assert not told
+    assert not messages
     for compiled, eager in zip(*found, strict=True):
         np.testing.assert_allclose(compiled, eager, rtol=1e-3, atol=1e-5)
 

@@ -31,7 +31,7 @@ SESSION = {"step": "session", "vocabulary": "items", "max_length": 5}
 
 
 @pytest.mark.parametrize(
-    ("item", "numbers", "told"),
+    ("item", "numbers", "match"),
     [
         ("apple", [1], {}),
         (" apple , dates,apple", [1, 4, 1, 0], {}),
@@ -41,10 +41,10 @@ SESSION = {"step": "session", "vocabulary": "items", "max_length": 5}
         ("apple,pear,bread,plum", [1, 2], {"unknown": ["pear", "plum"]}),
     ],
 )
-def test_a_session_becomes_numbers(item: Any, numbers: list[int], told: dict[str, Any]) -> None:
+def test_a_session_becomes_numbers(item: Any, numbers: list[int], match: dict[str, Any]) -> None:
     sample = read([SESSION]).parse(item)
     assert sample.inputs["items"].dtype == np.int64
-    assert (sample.inputs["items"].tolist(), sample.notes) == (numbers, told)
+    assert (sample.inputs["items"].tolist(), sample.notes) == (numbers, match)
 
 
 def test_names_may_be_whole_numbers() -> None:

@@ -226,11 +226,11 @@ class Matching(Task):
             return
         if not isinstance(model, MatchingModel):
             raise ConfigError(f"model: {name} is no pdl_rec.MatchingModel, so it matches no users and items")
-        for what, asked, read in (
+        for what, requested, read in (
             ("user_fields", self.user_fields, model.user_fields),
             ("item_fields", self.item_fields, model.item_fields),
         ):
-            unread = [field for field in asked if field not in read]
+            unread = [field for field in requested if field not in read]
             if unread:
                 raise ConfigError(f"task.{what}: {name} does not read {', '.join(unread)}; leave it out")
         self.inputs = model.inputs
