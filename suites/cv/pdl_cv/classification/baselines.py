@@ -10,6 +10,7 @@ import numpy as np
 from pdl.data import Dataset, Subset
 from pdl.train import Recipe, Task
 from pdl.train.classical import classifiers, scored, spread
+from pdl.train.metrics import class_metrics
 
 SIDE = 16  # pixels are averaged until no side is longer
 Array = np.ndarray
@@ -25,8 +26,7 @@ def baselines(task: Task, recipe: Recipe, datasets: Mapping[str, Any], split: st
     x, y = _read(task, recipe, Subset(train, rows))
     x_test, labels = _read(task, recipe, datasets[split])
     made = classifiers(x, y, x_test, len(task.classes), seen=len(train))  # type: ignore[attr-defined]
-    wanted = {name: {k: m for k, m in task.metrics().items() if k in ("accuracy", "top5")} for name in made}
-    return {name: scored(wanted[name], scores, labels) for name, scores in made.items()}
+    return {name: scored(class_metrics(scores.shape[1]), scores, labels) for name, scores in made.items()}
 
 
 def _read(task: Task, recipe: Recipe, dataset: Any) -> tuple[Array, Array]:
