@@ -227,7 +227,7 @@ def runs_in(folders: Sequence[str | Path]) -> list[Run]:
 def _below(folder: Path) -> Iterator[Path]:
     for place, names, files in os.walk(folder):
         names.sort()
-        if CONFIG in files:
+        if {CONFIG, ABOUT} <= {*files}:  # a config alone may be anybody's
             names.clear()
             yield Path(place)
 

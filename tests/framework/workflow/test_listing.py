@@ -48,6 +48,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, demo: None) -> Path:
     with pytest.raises(KeyboardInterrupt):
         pdl.workflow.train(config.load("recipe.yaml"), run="made/half", hooks=[look], progress=False)
     assert look.statuses == ("running",)
+    Path("made/other").mkdir()
+    Path("made/other/config.yaml").write_text("of: somebody else\n")
     return tmp_path
 
 
