@@ -129,10 +129,13 @@ def replacing(path: str | Path) -> Iterator[Path]:
     Missing folders are made. What the system refuses is an OSError that names `path`.
 
     Where the block raises, the file is removed and `path` stays as it was. The name ends as that of `path` does.
+    A device, pipe or socket, or a link to one (/dev/null, /dev/stdout), is refused: a file would take its place.
     """
     target = Path(path)
     part = target.with_name(f".{os.getpid()}.{secrets.token_hex(4)}.{target.name}")
     target.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileNotFoundError):
+        _regular(target, None)
     try:
         yield part
         with part.open("rb") as file:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,14 @@ def test_what_a_kill_leaves_is_known_by_its_name(tmp_path: Path) -> None:
         assert is_part(part)
         assert part.suffix == ".safetensors"
     assert not any(map(is_part, [Path(".git"), Path("last.safetensors"), Path(".x.12345678"), Path(".1.2.3")]))
+
+
+def test_no_file_takes_the_place_of_a_pipe_or_of_a_link_to_a_device(tmp_path: Path) -> None:
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(os.devnull)
+    for place, kind in ((pipe, "a named pipe"), (link, "a device")):
+        with pytest.raises(OSError, match=f"{kind}, not a regular file"):
+            write_atomic(place, b"data")
+    assert pipe.is_fifo()
+    assert link.is_symlink()

@@ -6,6 +6,7 @@ import errno
 import importlib
 import keyword
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,7 +50,15 @@ def load(name: str) -> Any:
         group.command(name, epilog=module.EXAMPLE, no_args_is_help=no_args, context_settings=settings)(module.command)
     command = typer.main.get_command(group)
     command.name = name
+    for each in (command, *getattr(command, "commands", {}).values()):
+        each.epilog = _examples(each.epilog)
     return command
+
+
+def _examples(epilog: str) -> str:
+    """One example a line, unbroken: \\b keeps lines as they are. Four blanks or more stand between two."""
+    first, *others = re.split(" {4,}", epilog)
+    return "\n".join(["\b", first, *(" " * len("Example:  ") + other for other in others)])
 
 
 HELP = {"help_option_names": ["-h", "--help"]}

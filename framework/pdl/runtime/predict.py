@@ -135,7 +135,7 @@ def write_answers(path: str | Path, predictions: Iterable[Prediction], name: str
     target = Path(path)
     separator = SEPARATORS.get(target.suffix.lower())
     if separator is None:
-        raise UsageError(f"--out {path}: answers are written to a file *.csv or *.tsv")
+        raise UsageError(f"--out {path}: answers are written to a file *.csv or *.tsv; --json prints them as JSON")
     with replacing(target) as part, part.open("w", encoding="utf-8", newline="") as file:
         return _write(csv.writer(file, delimiter=separator, lineterminator="\n"), predictions, name)
 

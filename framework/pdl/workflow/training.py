@@ -302,7 +302,9 @@ def _finish(
 
 def _beside(result: Result, trainer: Trainer, recipe: Recipe, parts: Parts, split: str) -> None:
     """Measure the baselines; a fault there costs their numbers and not the run's."""
-    reached = ", ".join(f"{name} {value:.4g}" for name, value in result.metrics.items() if name.startswith(f"{split}/"))
+    found = {name: value for name, value in result.metrics.items() if name.startswith(f"{split}/")}
+    first = {f"{split}/loss", f"{split}/{trainer.monitor.partition('/')[2]}"} & set(found) or set(found)
+    reached = ", ".join(f"{name} {value:.4g}" for name, value in found.items() if name in first)
     trainer.emit("on_message", f"{reached}; measuring the baselines on {split}")
     try:
         result.baselines = measured(trainer.task, recipe, parts.datasets, split)

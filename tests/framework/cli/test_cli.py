@@ -56,6 +56,15 @@ def test_help_of_a_command_ends_with_an_example(name: str, capsys: Capture) -> N
     assert last.startswith(f"Example:  pdl {name}")
 
 
+def test_examples_stand_one_a_line_on_narrow_terminals(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    for arguments in (["init", "--help"], ["data", "get", "--help"], ["predict", "--help"]):
+        assert main(arguments) == 0
+        shown = capsys.readouterr().out.partition("Example:")[2].splitlines()
+        assert len(shown) > 1
+        assert all(line.strip().startswith("pdl ") for line in shown)
+
+
 def test_the_table_has_what_the_modules_have() -> None:
     files = {path.stem for path in Path(overview.__file__).parent.glob("*.py")}
     named = {name.replace("-", "_") + "_" * keyword.iskeyword(name) for name in overview.COMMANDS}

@@ -51,7 +51,7 @@ def write_recipe(data: Path) -> str:
     batch = next((size for size in (512, 256, 128, 64, 32) if count >= 40 * size), 16)
     what = f"one of {len(classes)} classes ({listed(classes, 6)})" if classes else "a number"
     lines = [
-        f"# {count:,} rows; {target} is predicted, {what}, from {len(fields)} columns: {listed(fields, 12)}.",
+        f"# {count:,} rows; {target} is predicted, {what}, from {len(fields)} columns: {listed(fields, 12)}",
         *([f"# Left out: {listed([f'{name} ({why})' for name, why in left_out.items()], 12)}."] if left_out else []),
         "defaults:",
         "  - /rec/rows",
