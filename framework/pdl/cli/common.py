@@ -105,8 +105,11 @@ def recipe(path: Path | None, overrides: Sequence[str] | None, *, checked: bool 
 
 
 def which(words: Sequence[str], other: str = "") -> str:
-    """The question for a recipe where none is named; a word that could be one is put behind -c."""
+    """The question for a recipe where none is named; a word that could be one, or a run, is put behind -c."""
     from pdl.config.named import find
 
-    stray = next((word for word in words if "=" not in word and find(word).suffix in (".yaml", ".yml")), "RECIPE")
+    def names_one(word: str) -> bool:
+        return find(word).suffix in (".yaml", ".yml") or (Path(word) / "config.yaml").is_file()
+
+    stray = next((word for word in words if "=" not in word and names_one(word)), "RECIPE")
     return f"which recipe? write: -c {stray}{other}"

@@ -91,7 +91,7 @@ class Result:
             *([("stopped", self.stopped)] if self.stopped else []),
             ("weights", self.weights),
             *(("pretrained", each) for each in self.pretrained_lines()),
-            ("time", f"{duration(self.seconds)} ({self.epochs} epochs, {self.steps} steps)"),
+            ("time", f"{duration(self.seconds)} ({self.epochs} epoch{'s' * (self.epochs != 1)}, {self.steps} steps)"),
             ("run", _short(self.run)),
             *(
                 (name, f"{_short(str(file))} ({file.stat().st_size / 1000:,.0f} kB)")

@@ -65,6 +65,10 @@ def test_list_and_use(
     assert json.loads(capsys.readouterr().out) == [{"name": "demo/points", "summary": "A line through points"}]
     assert main(["train", "points", "train.epochs=1"]) == 2
     assert capsys.readouterr().err == "which recipe? write: -c points\n"
+    Path("run").mkdir()
+    Path("run/config.yaml").touch()
+    assert main(["train", "run"]) == 2
+    assert capsys.readouterr().err == "which recipe? write: -c run\n"
     assert main(["train", "-c", "points", "train.epochs=1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["recipe"] == "points"
     assert Path("runs/points-1/config.yaml").is_file()
