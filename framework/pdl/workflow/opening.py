@@ -16,7 +16,8 @@ def opening(recipe: Recipe, parts: Parts, trainer: Trainer, *, verbose: bool = F
     count, fixed = sum(p.size for p in parameters), sum(p.size for p in parameters if not p.requires_grad)
     frozen = f", {fixed:,} of them frozen" if fixed else ""
     steps = total_steps(trainer.loaders["train"], trainer.settings, trainer.limit)
-    length = f"{trainer.settings.epochs} epoch{'s' * (trainer.settings.epochs != 1)}" + (f", {steps:,} steps" if steps else "")
+    epochs = trainer.settings.epochs
+    length = f"{epochs} epoch{'s' * (epochs != 1)}" + (f", {steps:,} steps" if steps else "")
     lines = {
         "data": ", ".join(f"{split} {samples(data)}" for split, data in parts.datasets.items()),
         "model": f"{recipe.model.target}, {count:,} parameters{frozen}",
