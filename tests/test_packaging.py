@@ -40,7 +40,7 @@ def run(*command: str | Path, cwd: Path, **env: str) -> str:
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A virtual environment that holds our wheels (and the dependencies of this one); the wheels are in dist/."""
     where = tmp_path_factory.mktemp("packaging")
-    compiled_soon = ("-Csetup-args=-Dinstruction_sets=baseline", "-Csetup-args=-Doptimization=0")  # it is not raced here
+    compiled_soon = ("-Csetup-args=-Dinstruction_sets=baseline", "-Csetup-args=-Doptimization=0")  # nothing is raced
     options = ("--no-deps", "--no-isolation", "--json", *compiled_soon)
     built = json.loads(
         run(sys.executable, ROOT / "tools/build_wheels.py", *options, "--out", where / "dist", cwd=where)

@@ -356,6 +356,8 @@ def test_init_writes_a_recipe_that_trains(photos: Path, tmp_path: Path, monkeypa
         ("photo", 64, "begins with the weights of cv/mobilenet_v2_imagenet"),
         ("drawn", 64, "RandomCrop, size: 128"),
         ("photo", 32, "Resize, size: 96"),
+        ("photo", 48, "lr: 3.0e-4"),
+        ("many", 48, "lr: 9.0e-4"),
         ("offline", 64, "pdl_cv.MobileNetV3"),
         ("offline", 32, "pdl_cv.CifarResNet"),
     ],
@@ -369,7 +371,7 @@ def test_init_chooses_by_what_the_images_are(
     if kind != "offline":
         monkeypatch.setattr(init, "obtainable", lambda name: None)
     rng, photos = np.random.default_rng(0), tmp_path / "photos"
-    for name in ("a", "b"):
+    for name in map(str, range(21 if kind == "many" else 2)):
         (photos / name).mkdir(parents=True)
         for i in range(10):
             shape = (side, side, 3) if kind != "drawn" else (side, side, 1)
