@@ -236,7 +236,8 @@ class Checker:
     def _sequence(self, value: Any, hint: Any, path: Key) -> Any:
         bare = unwrap(hint)[0]
         if not isinstance(value, list):
-            return self._expected(value, hint, path, "; write a list: [a, b]")
+            one = value if isinstance(value, str | int | float) else "a, b"
+            return self._expected(value, hint, path, f"; write a list: [{one}]")
         kinds = get_args(bare)
         fixed = get_origin(bare) is tuple and kinds and kinds[-1] is not Ellipsis
         if fixed and len(kinds) != len(value):

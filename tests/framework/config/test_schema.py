@@ -72,7 +72,7 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (int | str, 1.5, "expected a whole number or text, got 1.5 (float)"),
     (Literal["cos", "exp"], "coss", "did you mean 'cos'?"),
     (Literal["a", 2], True, "expected one of 'a', 2"),
-    (list[int], 3, "write a list"),
+    (list[int], 3, "write a list: [3]"),
     (list[int], [1, "x"], "expected a whole number, got 'x'"),
     (tuple[int, int], [1], "expected a list of 2"),
     (Annotated[list[int], Range(1)], [1, 0], "0 is out of range"),
