@@ -310,7 +310,8 @@ class Guarded:
 
 
 def attempt(sample: Sample, guarded: Guarded, *, shown: bool = False) -> str:
-    """What came of it: "refused" before it ran, "big" (not tried), "error" (pdl's own), "raw ..." or "ran"."""
+    """What came of it: "refused" before it ran, "big" (not tried, or more than there is memory for), "error" (pdl's
+    own), "raw ..." or "ran"."""
     try:
         op = Op.from_dict(sample.attributes)
         specs = op.infer(*[None if x is None else Spec(x.shape, x.dtype) for x in sample.inputs])
@@ -336,6 +337,10 @@ def attempt(sample: Sample, guarded: Guarded, *, shown: bool = False) -> str:
             if shown:
                 say(repr(error))
             return "error"
+        except MemoryError as error:  # a kernel gets no room to work in: Python's own word for it
+            if shown:
+                say(repr(error))
+            return "big"
         except Exception as error:
             if isinstance(op, Assert) and isinstance(error, AssertionError):
                 return "error"
