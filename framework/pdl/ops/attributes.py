@@ -39,8 +39,10 @@ Width: TypeAlias = Annotated[int, Range(0, 2**31 - 1)]
 Pad: TypeAlias = Annotated[int, Range(0, 2**16)]
 #: a zero point
 Byte: TypeAlias = Annotated[int, Range(0, 255)]
-#: the share of values that dropout takes
+#: a share, such as that of the values that dropout takes
 Probability: TypeAlias = Annotated[float, Range(0, 1)]
+#: what a statistic is multiplied by: n / (n - 1), say
+Factor: TypeAlias = Annotated[float, Range(0, 2**48)]
 #: a number above 0 that is divided by
 AboveZero: TypeAlias = Annotated[float, Range(above=0)]
 

@@ -20,8 +20,10 @@ from pdl.kernels.copies import convert
 from pdl.kernels.launch import constant
 from pdl.kernels.memory import empty
 from pdl.ops.activation import Activation, Hardswish, Hardtanh, Relu, Silu
+from pdl.ops.attributes import Factor, Probability
 from pdl.ops.base import Arrays, Fused, Op, Spec, apply, cast_array, not_differentiable
 from pdl.ops.cast import astype
+from pdl.ops.checks import check_floating
 from pdl.ops.elementwise import rsqrt, square
 from pdl.ops.norm import _affine, _check, _parameter, _wide
 from pdl.ops.reduce import sum
@@ -254,12 +256,13 @@ def _split(activation: str | None, residual: Tensor | None) -> tuple[str | None,
 class RunningAverage(Op):
     """running + share (factor now - running), the moving average of a statistic."""
 
-    share: float
-    factor: float = 1.0
+    share: Probability
+    factor: Factor = 1.0
     native = True
     vjp = not_differentiable("running statistics are not learned")
 
     def infer(self, running: Spec, now: Spec) -> Spec:
+        check_floating("running_average", running=running)
         if running.shape != now.shape:
             raise ShapeError(f"running_average: running {running.shape} and now {now.shape} differ")
         return running

@@ -120,7 +120,7 @@ class Resize(Op):
 
     def infer(self, x: Spec) -> Spec:
         check_floating("resize", x=x)
-        _check_axis(self, x, x.shape[self.axis] if self.axis < len(x.shape) else 0)
+        _check_axis(self, x, x.shape[self.axis] if 0 <= self.axis < len(x.shape) else 0)
         return Spec((*x.shape[: self.axis], self.size, *x.shape[self.axis + 1 :]), x.dtype)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
