@@ -165,7 +165,24 @@ class Recall(_Rates):
         return hits, present
 
 
-class AUC(Metric):
+class _Kept(Metric):
+    """Keeps what it is shown of every batch until the end."""
+
+    def __init__(self) -> None:
+        self.outputs: list[Array] = []
+        self.targets: list[Array] = []
+
+    def update(self, outputs: Array, targets: Array) -> None:
+        self.outputs.append(np.array(outputs))  # copies: a step's outputs are overwritten by the next one
+        self.targets.append(np.array(targets))
+
+    @property
+    def seen(self) -> tuple[Array, Array]:
+        """All outputs and targets, one below the other."""
+        return np.concatenate(self.outputs), np.concatenate(self.targets)
+
+
+class AUC(_Kept):
     """Area under the ROC curve: how often a sample of a class scores higher than one that is none of it, ties counted
     half (`pdl.ranking.auc`).
 
@@ -174,21 +191,8 @@ class AUC(Metric):
     all or none of the samples have are left out.
     """
 
-    def __init__(self) -> None:
-        self.scores: list[Array] = []
-        self.targets: list[Array] = []
-
-    def update(self, scores: Array, targets: Array) -> None:
-        self.scores.append(np.array(scores))  # copies: a step's outputs are overwritten by the next one
-        self.targets.append(np.array(targets))
-
-    @property
-    def seen(self) -> tuple[Array, Array]:
-        """All scores and targets, one below the other."""
-        return np.concatenate(self.scores), np.concatenate(self.targets)
-
     def compute(self) -> float:
-        if not self.scores:
+        if not self.outputs:
             return float("nan")
         scores, targets = self.seen
         if targets.ndim == 2:
@@ -227,26 +231,13 @@ class CalibrationError(Metric):
         return found.expected_calibration_error
 
 
-class R2(Metric):
+class R2(_Kept):
     """Coefficient of determination: 1 - sum (p - t)^2 / sum (t - mean t)^2."""
 
-    def __init__(self) -> None:
-        self.predictions: list[Array] = []
-        self.targets: list[Array] = []
-
-    def update(self, predictions: Array, targets: Array) -> None:
-        self.predictions.append(np.array(predictions, np.float64))
-        self.targets.append(np.array(targets, np.float64))
-
-    @property
-    def seen(self) -> tuple[Array, Array]:
-        """All predictions and targets, one below the other."""
-        return np.concatenate(self.predictions), np.concatenate(self.targets)
-
     def compute(self) -> float:
-        if not self.targets:
+        if not self.outputs:
             return float("nan")
-        p, t = self.seen
+        p, t = (each.astype(np.float64) for each in self.seen)
         spread = float(np.square(t - t.mean()).sum())
         return 1.0 - float(np.square(p - t).sum()) / spread if spread else float("nan")
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pdl.report import Section, curve_sections, number_sections
-from pdl.runtime.steps.labels import sigmoid
+from pdl.report import Section, number_sections
 from pdl.train import Evaluation, Reporter
-from pdl.train.sections import of_classes
+from pdl.train.sections import headed, of_classes, of_label
 from pdl_graph.graphs.metrics import PerTarget
 
 if TYPE_CHECKING:
@@ -37,9 +35,6 @@ class GraphReporter(Reporter):
             if task.kind == "regression":
                 found = number_sections(p, t, name, evaluation.split)
             else:
-                yes = sigmoid(p)
-                chances = np.stack([1 - yes, yes], axis=1)
-                found = curve_sections(chances, t.astype(np.int64), [f"no {name}", name], evaluation.split)
-            several = len(task.targets) > 1
-            made += [replace(each, title=f"{name}: {each.title}") for each in found] if several else found
+                found = of_label(p, t, name, evaluation.split)
+            made += headed(found, name) if len(task.targets) > 1 else found
         return made

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pdl.report import Section, curve_sections
-from pdl.runtime.steps.labels import sigmoid
+from pdl.report import Section
 from pdl.train import Evaluation, Reporter
+from pdl.train.sections import headed, of_label
 from pdl_rec.click_through.metrics import AUC
 
 if TYPE_CHECKING:
@@ -27,12 +26,6 @@ class ClickThroughReporter(Reporter):
             kept = evaluation.observers["auc" if len(names) == 1 else f"auc_{name}"]
             if not isinstance(kept, AUC) or not kept.scores:
                 continue
-            yes = sigmoid(np.concatenate(kept.scores))
-            found = curve_sections(
-                np.stack([1 - yes, yes], axis=1),
-                np.concatenate(kept.labels).astype(np.int64),
-                [f"no {name}", name],
-                evaluation.split,
-            )
-            made += found if len(names) == 1 else [replace(each, title=f"{name}: {each.title}") for each in found]
+            found = of_label(np.concatenate(kept.scores), np.concatenate(kept.labels), name, evaluation.split)
+            made += headed(found, name) if len(names) > 1 else found
         return made
