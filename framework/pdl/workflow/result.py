@@ -104,14 +104,15 @@ class Result:
     def measured(self) -> list[tuple[str, Any]]:
         """The metrics for a table: all of the split that was tested, of the others the loss and the first; summary
         metrics, which are compared with exact values, with all digits that mean something."""
-        shown, seen = list[tuple[str, Any]](), dict[str, int]()
+        tested = next((name.rpartition("/")[0] for name in self.metrics if "/" in name), "")
+        shown, begun = list[tuple[str, Any]](), set[str]()
         for name, value in self.metrics.items():
             split, _, metric = name.rpartition("/")
-            seen[split] = seen.get(split, 0) + (metric != "loss")
             if not split:
                 shown.append((name, f"{value:.9g}"))
-            elif split == next(iter(filter(None, seen))) or metric == "loss" or seen[split] == 1:
+            elif split == tested or metric == "loss" or split not in begun:
                 shown.append((name, value))
+            begun |= set() if metric == "loss" else {split}
         return shown
 
     def pretrained_lines(self) -> list[str]:
