@@ -170,14 +170,14 @@ def _others(example: int) -> list[int]:
 def _verdict(made: Imported, sizes: Mapping[str, int]) -> str | None:
     """How the program differs from a fresh trace at these sizes; "" where it does not, None where there is no trace."""
     assert made.program is not None
-    try:
-        fresh = trace(made.graph, shapes_at(made.shapes, sizes))
+    try:  # symbolic, too: with plain numbers more would be constant, and the forms would differ for nothing
+        fresh = trace(made.graph, shapes_at(made.shapes, sizes, symbolic=True))
     except (NeedsValue, TimeLimitError):
         raise
     except PdlError:
         return None
     try:
-        return difference(specialise(made.program, sizes), fresh)
+        return difference(specialise(made.program, sizes), specialise(fresh, sizes))
     except TimeLimitError:
         raise
     except PdlError as error:
