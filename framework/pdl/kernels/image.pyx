@@ -1,10 +1,32 @@
-"""Pictures of bytes: resizing as OpenCV does it, and tables of 256 values. What they need in tables, the caller makes."""
+"""Pictures of bytes: resizing as OpenCV does it, and tables of 256 values (what they need in tables, the caller makes); images read at points and in
+regions that a net computes, and boxes that overlap."""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, uint8_t
 
-from pdl.errors import ShapeError
+include "checks.pxi"
+
+cdef extern from "stored.h":
+    int64_t launch_grid_sample "PDL_REAL(regions, grid_sample)"(int kind, ...) except + nogil
+    int64_t launch_grid_sample_grad "PDL_REAL(regions, grid_sample_grad)"(int kind, ...) except + nogil
+    int64_t launch_roi_align "PDL_REAL(regions, roi_align)"(int kind, ...) except + nogil
+    int64_t call_suppress "PDL_REAL(regions, suppress)"(int kind, ...) except + nogil
 
 cdef extern from "table.h" namespace "pdl":
+    cdef struct GridCall:
+        int64_t n, h, w, c, cells
+        int mode, padding
+        bint corners
+    cdef struct RoiCall:
+        int64_t h, w, c, rois, rows, columns, ratio
+        double scale
+        bint half, largest
+    cdef enum:
+        kZeros
+        kBorder
+        kReflection
+        kLinear
+        kNearest
+        kCubic
     cdef cppclass ImageTable:
         void area(uint8_t* y, const uint8_t* x, int64_t h, int64_t w, int64_t c, int64_t width, const int32_t* row_start,
                   const int32_t* row_source, const float* row_weight, const int32_t* column_start,
@@ -99,3 +121,118 @@ def lookup(
     if x.shape[0] and x.shape[1]:
         with nogil:
             table().image.lookup(&y[0, 0], &x[0, 0], &values[0, 0], x.shape[0] * x.shape[1], x.shape[1])
+
+
+PADDING = {"zeros": kZeros, "border": kBorder, "reflection": kReflection}
+BETWEEN = {"bilinear": kLinear, "nearest": kNearest, "bicubic": kCubic}
+
+
+cdef int fill(str name, GridCall* call, cnp.ndarray x, cnp.ndarray grid, str mode, str padding, bint corners) except -1:
+    if cnp.PyArray_NDIM(x) != 4 or cnp.PyArray_NDIM(grid) != 4 or x.shape[0] != grid.shape[0] or grid.shape[3] != 2:
+        raise ShapeError(f"{name}: x {(<object>x).shape} and grid {(<object>grid).shape} are not [N, H, W, C] and [N, h, w, 2]")
+    if mode not in BETWEEN or padding not in PADDING:
+        raise ShapeError(f"{name}: mode {mode!r} and padding {padding!r} are not of {sorted(BETWEEN)} and {sorted(PADDING)}")
+    call.n, call.h, call.w, call.c = x.shape[0], x.shape[1], x.shape[2], x.shape[3]
+    call.cells = grid.shape[1] * grid.shape[2]
+    call.mode, call.padding, call.corners = BETWEEN[mode], PADDING[padding], corners
+    if cnp.PyArray_SIZE(grid) and call.h * call.w == 0:
+        raise ShapeError(f"{name}: an empty image {(<object>x).shape}")
+    return 0
+
+
+def grid_sample(
+    cnp.ndarray y not None,         # OUT [N, h, w, C]
+    cnp.ndarray x not None,         # IN  [N, H, W, C]
+    cnp.ndarray grid not None,      # IN  [N, h, w, 2] of (x, y), in [-1, 1] inside the image
+    str mode,                       # bilinear, nearest, bicubic
+    str padding,                    # zeros, border, reflection
+    bint corners,                   # -1 and 1 are the centres of the corner cells, not their outer edges
+):
+    """y[n, i, j] = x[n] at the point grid[n, i, j]."""
+    cdef GridCall call
+    cdef int kind = real_type("grid_sample", x)
+    fill("grid_sample", &call, x, grid, mode, padding, corners)
+    cdef void* to = data_of("grid_sample", "y", y, kind, call.n * call.cells * call.c)
+    cdef void* source = data_of("grid_sample", "x", x, kind, cnp.PyArray_SIZE(x))
+    cdef void* at = data_of("grid_sample", "grid", grid, kind, cnp.PyArray_SIZE(grid))
+    if cnp.PyArray_SIZE(y):
+        with nogil:
+            launch_grid_sample(kind, to, source, at, call)
+
+
+def grid_sample_grad(
+    cnp.ndarray dx not None,        # OUT [N, H, W, C]
+    cnp.ndarray dgrid not None,     # OUT [N, h, w, 2]
+    cnp.ndarray g not None,         # IN  [N, h, w, C]
+    cnp.ndarray x not None,
+    cnp.ndarray grid not None,
+    str mode,
+    str padding,
+    bint corners,
+):
+    """Gradients of `grid_sample`."""
+    cdef GridCall call
+    cdef int kind = real_type("grid_sample_grad", x)
+    fill("grid_sample_grad", &call, x, grid, mode, padding, corners)
+    cdef void* to = data_of("grid_sample_grad", "dx", dx, kind, cnp.PyArray_SIZE(x))
+    cdef void* slopes = data_of("grid_sample_grad", "dgrid", dgrid, kind, cnp.PyArray_SIZE(grid))
+    cdef void* pg = data_of("grid_sample_grad", "g", g, kind, call.n * call.cells * call.c)
+    cdef void* source = data_of("grid_sample_grad", "x", x, kind, cnp.PyArray_SIZE(x))
+    cdef void* at = data_of("grid_sample_grad", "grid", grid, kind, cnp.PyArray_SIZE(grid))
+    with nogil:
+        launch_grid_sample_grad(kind, to, slopes, pg, source, at, call)
+
+
+def roi_align(
+    cnp.ndarray y not None,         # OUT [R, rows, columns, C]
+    cnp.ndarray x not None,         # IN  [N, H, W, C]
+    cnp.ndarray rois not None,      # IN  [R, 4] x1, y1, x2, y2
+    const int64_t[::1] image,       # IN  [R] in [0, N)
+    *,
+    double scale=1.0,               # of coordinates
+    int64_t ratio=0,                # samples along each axis of a bin; 0: about one a cell of the image
+    bint half=True,                 # centres of cells lie at halves
+    bint largest=False,             # of the samples, in place of their mean
+):
+    """y[r, i, j] = the mean of samples in bin (i, j) of region r."""
+    cdef RoiCall call
+    cdef int kind = real_type("roi_align", x)
+    cdef int64_t i
+    if cnp.PyArray_NDIM(x) != 4 or cnp.PyArray_NDIM(y) != 4 or x.shape[3] != y.shape[3] or y.shape[0] != image.shape[0] or ratio < 0:
+        raise ShapeError(f"roi_align: y {(<object>y).shape}, x {(<object>x).shape}, {image.shape[0]} regions, ratio {ratio} do not fit")
+    call.h, call.w, call.c, call.rois = x.shape[1], x.shape[2], x.shape[3], y.shape[0]
+    call.rows, call.columns, call.ratio, call.scale, call.half, call.largest = y.shape[1], y.shape[2], ratio, scale, half, largest
+    for i in range(image.shape[0]):
+        if image[i] < 0 or image[i] >= x.shape[0]:
+            raise ShapeError(f"roi_align: region {i} lies on image {image[i]}, of {x.shape[0]}")
+    cdef void* to = data_of("roi_align", "y", y, kind, cnp.PyArray_SIZE(y))
+    cdef void* source = data_of("roi_align", "x", x, kind, cnp.PyArray_SIZE(x))
+    cdef void* at = data_of("roi_align", "rois", rois, kind, 4 * call.rois)
+    if cnp.PyArray_SIZE(y):
+        with nogil:
+            launch_roi_align(kind, to, source, at, &image[0], call)
+
+
+def suppress(
+    int64_t[:, ::1] kept not None,  # OUT [N K, most] the first counts[i] of row i are boxes
+    int64_t[::1] counts not None,   # OUT [N K]
+    cnp.ndarray boxes not None,     # IN  [N, n, 4] two opposite corners (y, x), or centre and size (x, y, width, height)
+    cnp.ndarray scores not None,    # IN  [N, K, n]
+    *,
+    double overlap,                 # intersection over union up to which boxes live beside each other
+    object lowest=None,             # scores that are not above do not count
+    bint centred=False,
+):
+    """The boxes of each class that overlap none of its boxes with a higher score, by descending score."""
+    cdef int kind = real_type("suppress", scores)
+    if cnp.PyArray_NDIM(scores) != 3 or counts.shape[0] != scores.shape[0] * scores.shape[1] or kept.shape[0] != counts.shape[0]:
+        raise ShapeError(f"suppress: kept {(<object>kept).shape}, scores {(<object>scores).shape} do not fit")
+    cdef int64_t groups = counts.shape[0], kinds = scores.shape[1], n = scores.shape[2], most = kept.shape[1]
+    cdef void* corners = data_of("suppress", "boxes", boxes, kind, scores.shape[0] * n * 4)
+    cdef void* values = data_of("suppress", "scores", scores, kind, groups * n)
+    cdef bint any = lowest is None
+    cdef double low = 0 if any else lowest
+    counts[:] = 0
+    if groups and n and most:
+        with nogil:
+            call_suppress(kind, &kept[0, 0], &counts[0], corners, values, groups, kinds, n, most, overlap, low, any, centred)

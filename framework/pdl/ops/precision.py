@@ -106,7 +106,7 @@ POLICY: dict[Rule | None, str] = {
         Sum Mean Prod Norm LogSumExp CumSum CumProd LinearScan LogSoftmax CtcLoss Recurrent LinearCrossEntropy
         PairProducts CDist Exp Expm1 Log Log1P Log2 Log10 Pow Logaddexp LogSigmoid Softplus Reciprocal Rsqrt Hypot Atan2
         Sinh Cosh Tan Asin Acos Atan Asinh Acosh Atanh Erfinv Angle Complex
-        Inv Det LogAbsDet Solve Cholesky QR EigH SVD SpMM SDDMM""",
+        Inv Det LogAbsDet Solve Cholesky QR EigH SVD SpMM SDDMM GridSample RoiAlign""",
     together: """
         Add Subtract Multiply Divide FloorDivide Remainder Maximum Minimum Where Concat Stack Chain
         PutItem AddAt Scatter ScatterAdd""",
@@ -124,7 +124,7 @@ POLICY: dict[Rule | None, str] = {
         MaxPool AdaptiveMaxPool AvgPool AdaptiveAvgPool Softmax CrossEntropy SoftCrossEntropy SumTo
         ActivationGrad SoftmaxGrad CtcLossGrad MaxPoolGrad AdaptiveMaxPoolGrad AvgPoolGrad PairProductsGrad
         CDistGrad AdaptiveAvgPoolGrad CrossEntropyGrad BatchNormGrad
-        BatchNormEvalGrad LayerNormGrad GroupNormGrad ResizeGrad
+        BatchNormEvalGrad LayerNormGrad GroupNormGrad ResizeGrad GridSampleGrad
         ScaledDotProductAttentionGrad RecurrentGrad LinearCrossEntropyGrad EmbeddingGradRows Places AddRows Seed Noise
         Dropout ActivatedDropout ActivatedDropoutGrad AddLayerNormGrad SoftCrossEntropyGrad
         SpMMExtremum SpMMExtremumXGrad SpMMExtremumValueGrad EdgeSoftmax EdgeSoftmaxGrad InverseSizes

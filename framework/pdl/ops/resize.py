@@ -1,4 +1,4 @@
-"""Resizing [N, *spatial, C] tensors, sampling at given points, and moves between space and channels.
+"""Resizing [N, *spatial, C] tensors, and moves between space and channels.
 
 Resizing is linear and separable: along each axis y = W x with a sparse matrix W that depends on sizes and mode only, so
 the gradient is the same kernel with W transposed, in both orders.
@@ -14,19 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pdl.dims import Dim
-from pdl.dtype import Array, int64
+from pdl.dtype import Array
 from pdl.errors import ShapeError, UsageError
 from pdl.kernels import rows
 from pdl.kernels.copies import contiguous
 from pdl.ops.attributes import Axis, Cells
 from pdl.ops.base import Arrays, Op, Spec, apply
-from pdl.ops.cast import astype
 from pdl.ops.checks import check_floating
-from pdl.ops.create import arange
-from pdl.ops.elementwise import abs as absolute
-from pdl.ops.elementwise import clip, floor, remainder, round, where
-from pdl.ops.logic import logical_and
-from pdl.ops.segment import segment_take
 from pdl.ops.shape import permute_dims, reshape
 from pdl.tensor import Tensor
 
@@ -42,7 +36,6 @@ MODES = {
 }
 #: cells that an axis may have
 LONGEST = 2**24
-PADDING = ("zeros", "border", "reflection")
 
 
 # -- the matrix of one axis --------------------------------------------------------------------------------------------
@@ -215,59 +208,6 @@ def upsample_nearest(x: Tensor, scale: int | Sequence[int]) -> Tensor:
     return resize(x, scale=scale, mode="nearest")
 
 
-def grid_sample(
-    x: Tensor, grid: Tensor, *, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool = False
-) -> Tensor:
-    """Sample x at the points of a grid.    x [N, H, W, C], grid [N, H', W', 2] of (x, y) in [-1, 1] -> [N, H', W', C]
-
-    -1 and 1 are the outer edges of the corner pixels, or their centres with `align_corners`. `mode`: bilinear or
-    nearest. `padding_mode` says what lies outside: zeros, border (the edge) or reflection (at the edge).
-    """
-    if x.ndim != 4 or grid.ndim != 4 or grid.shape[-1] != 2 or x.shape[0] != grid.shape[0]:
-        raise ShapeError(
-            f"grid_sample: x {x.shape} and grid {grid.shape} must be [N, H, W, C] and [N, H', W', 2] with one N"
-        )
-    if mode not in ("bilinear", "nearest") or padding_mode not in PADDING:
-        raise UsageError(
-            f"grid_sample: mode {mode!r} must be bilinear or nearest, "
-            f"padding_mode {padding_mode!r} one of {', '.join(PADDING)}"
-        )
-    across = _locate(grid[..., 0], x.shape[2], padding_mode, align_corners)
-    down = _locate(grid[..., 1], x.shape[1], padding_mode, align_corners)
-    if mode == "nearest":
-        return _cells(x, astype(round(down), int64), astype(round(across), int64))
-    top, left = floor(down), floor(across)
-    total: Tensor | None = None
-    for row, wy in ((top, 1 - (down - top)), (top + 1, down - top)):
-        for column, wx in ((left, 1 - (across - left)), (left + 1, across - left)):
-            weight = reshape(wy * wx, (*grid.shape[:-1], 1))
-            part = _cells(x, astype(row, int64), astype(column, int64)) * weight
-            total = part if total is None else total + part
-    assert total is not None
-    return total
-
-
-def _locate(at: Tensor, size: int, padding_mode: str, align_corners: bool) -> Tensor:
-    """Positions in cells from coordinates in [-1, 1]."""
-    at = (at + 1) * ((size - 1) / 2) if align_corners else ((at + 1) * size - 1) / 2
-    if padding_mode == "reflection":
-        low, span = (0.0, float(size - 1)) if align_corners else (-0.5, float(size))
-        if span == 0:
-            return at * 0
-        beyond = remainder(absolute(at - low), 2 * span)
-        at = where(beyond <= span, beyond, 2 * span - beyond) + low
-    return at if padding_mode == "zeros" else clip(at, 0, size - 1)
-
-
-def _cells(x: Tensor, row: Tensor, column: Tensor) -> Tensor:
-    """x[n, row[n, ...], column[n, ...]], zeros outside."""
-    n, h, w, c = x.shape
-    inside = logical_and(logical_and(row >= 0, row < h), logical_and(column >= 0, column < w))
-    sample = reshape(arange(n, dtype=int64), (n, 1, 1))
-    at = where(inside, (sample * h + row) * w + column, -1)
-    return reshape(segment_take(reshape(x, (n * h * w, c)), reshape(at, (at.size,))), (*at.shape, c))
-
-
 def pixel_shuffle(x: Tensor, factor: int) -> Tensor:
     """[N, H, W, C r^2] -> [N, H r, W r, C]; channel c r^2 + i r + j goes to the cell (i, j) of each r by r block
     (PyTorch's order)."""
@@ -326,5 +266,5 @@ def _target(name: str, x: Tensor, size: Any, scale: Any) -> tuple[int, ...]:
 
 
 __all__ = [
-    "depth_to_space", "grid_sample", "pixel_shuffle", "pixel_unshuffle", "resize", "space_to_depth", "upsample_nearest",
+    "depth_to_space", "pixel_shuffle", "pixel_unshuffle", "resize", "space_to_depth", "upsample_nearest",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 
 from pdl.onnx import load_model
 from pdl.runtime.session import Session
-from tests.framework.onnx.building import FLOAT, INT64, model, node, port
+from tests.framework.onnx.building import model, node, port
 
 runtime = pytest.importorskip("onnxruntime")
 from onnx import TensorProto  # noqa: E402

@@ -1,4 +1,4 @@
-"""Resizing, sampling, moves between space and channels."""
+"""Resizing, moves between space and channels."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import numpy as np
 
 from pdl.ops.resize import (
     depth_to_space,
-    grid_sample,
     pixel_shuffle,
     pixel_unshuffle,
     resize,
@@ -60,33 +59,6 @@ def resize_ref(x, size=None, scale=None, mode="bilinear", align_corners=False, a
     return x
 
 
-def reflect(at, n, align_corners):
-    """Mirror a position at the edges of n cells, step by step."""
-    low, high = (0, n - 1) if align_corners else (-0.5, n - 0.5)
-    while not low <= at <= high:
-        at = 2 * low - at if at < low else 2 * high - at
-    return at
-
-
-def sample_ref(x, grid, mode="bilinear", padding_mode="zeros", align_corners=False):
-    _n, h, w, c = x.shape
-    y = np.zeros((*grid.shape[:-1], c))
-    for at in np.ndindex(grid.shape[:-1]):
-        place = []
-        for v, m in ((grid[at][1], h), (grid[at][0], w)):
-            p = (v + 1) / 2 * (m - 1) if align_corners else ((v + 1) * m - 1) / 2
-            if padding_mode == "reflection":
-                p = reflect(p, m, align_corners)
-            place.append(p if padding_mode == "zeros" else min(max(p, 0), m - 1))
-        for i in range(h):
-            for j in range(w):
-                near = [max(0.0, 1 - abs(place[0] - i)), max(0.0, 1 - abs(place[1] - j))]
-                if mode == "nearest":
-                    near = [float(np.rint(place[0]) == i), float(np.rint(place[1]) == j)]
-                y[at] += near[0] * near[1] * x[at[0], i, j]
-    return y
-
-
 def shuffle_ref(x, factor, channels_first):
     n, h, w, depth = x.shape
     c = depth // factor**2
@@ -108,8 +80,6 @@ def unshuffle_ref(x, factor, channels_first):
     return y
 
 
-GRID = np.random.default_rng(3).uniform(-1.4, 1.4, (2, 3, 2, 2))
-
 CASES = [
     *[
         Case(resize, [f(1, 4, 5, 2)], resize_ref, {"size": (7, 3), "mode": mode}, second=mode == "bilinear")
@@ -124,28 +94,6 @@ CASES = [
     Case(resize, [f(2, 9, 20)], resize_ref, {"scale": 0.5, "mode": "cubic", "antialias": True}, second=False),
     Case(resize, [f(1, 2, 3, 2, 2)], resize_ref, {"size": (3, 3, 4), "mode": "trilinear"}, second=False),
     Case(upsample_nearest, [f(1, 2, 3, 2)], lambda x, scale: x.repeat(2, 1).repeat(2, 2), {"scale": 2}),
-    *[
-        Case(
-            grid_sample,
-            [f(2, 3, 4, 2), GRID],
-            sample_ref,
-            {"padding_mode": p, "align_corners": a},
-            second=p == "zeros",
-            bf16=None,
-            why="bfloat16 coordinates move samples across cells",
-        )
-        for p in ("zeros", "border", "reflection")
-        for a in (False, True)
-    ],
-    Case(
-        grid_sample,
-        [f(2, 3, 4, 2), GRID],
-        sample_ref,
-        {"mode": "nearest"},
-        grad=(0,),
-        bf16=None,
-        why="rounded coordinates pick other cells",
-    ),
     Case(pixel_shuffle, [f(1, 2, 3, 8)], lambda x, factor: shuffle_ref(x, factor, True), {"factor": 2}),
     Case(pixel_unshuffle, [f(1, 4, 6, 2)], lambda x, factor: unshuffle_ref(x, factor, True), {"factor": 2}),
     Case(depth_to_space, [f(1, 2, 1, 18)], lambda x, factor: shuffle_ref(x, factor, False), {"factor": 3}),

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from pdl.dtype import Array
+from pdl.errors import UsageError
 from pdl.export.onnx.emit_image import pads, static
 from pdl.export.onnx.graph import Graph, symbolic
 from pdl.export.onnx.registry import NOT_WRITTEN, Entry, First, Result, emits
 from pdl.ops.pool import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
+from pdl.ops.regions import GridSample, RoiAlign
 from pdl.ops.resize import Resize, _matrix
 from pdl.program.ir import Value
 
@@ -184,3 +186,29 @@ def _as_product(g: Graph, op: Resize, x: Value) -> Result:
     np.add.at(matrix, (np.repeat(np.arange(len(matrix)), np.diff(start)), source), weight)
     name, axis, wrap = g.axis(x, op.axis)
     return wrap(mix(g, name, rank, axis, matrix.astype(x.spec.dtype)))
+
+
+# -- reading at points -------------------------------------------------------------------------------------------------
+@emits(GridSample)
+def grid_sample(g: Graph, op: GridSample, x: Value, grid: Value) -> Result:
+    """GridSample, which opset 20 gave other names for its modes."""
+    g.require(16)
+    names = {"bilinear": "linear", "bicubic": "cubic"} if g.opset >= 20 else {}
+    how = {"padding_mode": op.padding_mode, "align_corners": int(op.align_corners)}
+    return First(g.node("GridSample", g.first(x), g.plain(grid), mode=names.get(op.mode, op.mode), **how))
+
+
+@emits(RoiAlign)
+def roi_align(g: Graph, op: RoiAlign, x: Value, rois: Value, index: Value) -> Result:
+    """RoiAlign, whose pixels have their centres at whole numbers before opset 16."""
+    rows, columns = op.size
+    if op.half_pixel:
+        g.require(16)
+    if g.opset >= 22:
+        raise UsageError("needs opset 21 or an older one: ONNX Runtime has no later RoiAlign")
+    kind = "half_pixel" if op.half_pixel else "output_half_pixel"
+    how: dict[str, Any] = {"coordinate_transformation_mode": kind} if g.opset >= 16 else {}
+    return First(g.node(
+        "RoiAlign", g.first(x), g.plain(rois), g.plain(index), output_height=rows, output_width=columns, mode=op.mode,
+        sampling_ratio=op.ratio, spatial_scale=op.scale, **how,
+    ))  # fmt: skip

@@ -3,6 +3,7 @@
 #include "ctc.h"
 #include "distance.h"
 #include "ranking.h"
+#include "regions.h"
 #include "rows.h"
 #include "table.h"
 
@@ -43,5 +44,14 @@ PDL_INSTANTIATE(Distance, distance)
 template <class T>
 const CtcTable<T> Kernels<T>::ctc = {.row_size = ctc::row_size<T>, .loss = ctc::loss<T>, .gradient = ctc::gradient<T>};
 PDL_INSTANTIATE(Ctc, ctc)
+
+template <class T>
+const RegionsTable<T> Kernels<T>::regions = {
+    .grid_sample = regions::grid_sample<T>,
+    .grid_sample_grad = regions::grid_sample_grad<T>,
+    .roi_align = regions::roi_align<T>,
+    .suppress = regions::suppress<T>,
+};
+PDL_INSTANTIATE(Regions, regions)
 
 }  // namespace pdl::PDL_ISA

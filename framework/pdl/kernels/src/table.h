@@ -466,6 +466,34 @@ struct Int8Table {
   void (*avg_pool)(const QuantThen& then, const uint8_t* x, int x_zero, float factor, const PoolGrid& grid);
 };
 
+// Where points outside of an image read, and what a point between cells reads.
+enum Padding { kZeros, kBorder, kReflection };
+enum Between { kLinear, kNearest, kCubic };
+
+// Images [n, h, w, c] at `cells` points each; -1 and 1 are the outer edges of the corner cells, or their centres (corners).
+struct GridCall {
+  int64_t n, h, w, c, cells;
+  int mode, padding;
+  bool corners;
+};
+
+// Regions of images [., h, w, c] in `rows` by `columns` bins of ratio^2 samples (0: about one a cell); coordinates are multiplied by `scale`, and
+// cells' centres lie at halves (half) or at whole numbers.
+struct RoiCall {
+  int64_t h, w, c, rois, rows, columns, ratio;
+  double scale;
+  bool half, largest;
+};
+
+template <class T>
+struct RegionsTable {
+  void (*grid_sample)(T* y, const T* x, const T* grid, const GridCall& call);
+  void (*grid_sample_grad)(T* dx, T* dgrid, const T* g, const T* x, const T* grid, const GridCall& call);
+  void (*roi_align)(T* y, const T* x, const T* rois, const int64_t* image, const RoiCall& call);
+  void (*suppress)(int64_t* kept, int64_t* counts, const T* boxes, const T* scores, int64_t groups, int64_t kinds, int64_t n, int64_t most,
+                   double overlap, double lowest, bool any, bool centred);
+};
+
 // All families of the table: FAMILY(Name, name) for float32 and float64, STORED(Name, name) for bfloat16 as a type of storage, too.
 #define PDL_FAMILIES(FAMILY, STORED) \
   STORED(Gemm, gemm) \
@@ -486,6 +514,7 @@ struct Int8Table {
   FAMILY(Ranking, ranking) \
   FAMILY(Distance, distance) \
   FAMILY(Ctc, ctc) \
+  FAMILY(Regions, regions) \
   FAMILY(StateVector, statevector)
 
 struct Table {

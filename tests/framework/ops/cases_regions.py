@@ -1,0 +1,139 @@
+"""Images read at the points of a grid and in regions of interest."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pdl.ops.base import apply
+from pdl.ops.regions import RoiAlign, affine_grid, grid_sample
+
+from .case import Case, f, forward
+from .cases_resize import keys
+
+
+def reflect(at, n, align_corners):
+    """Mirror a position at the edges of n cells, step by step."""
+    low, high = (0, n - 1) if align_corners else (-0.5, n - 0.5)
+    if low == high:
+        return 0.0
+    while not low <= at <= high:
+        at = 2 * low - at if at < low else 2 * high - at
+    return at
+
+
+def inside(at, n, padding_mode, align_corners):
+    at = reflect(at, n, align_corners) if padding_mode == "reflection" else at
+    return at if padding_mode == "zeros" else min(max(at, 0), n - 1)
+
+
+def sample_ref(x, grid, mode="bilinear", padding_mode="zeros", align_corners=False):
+    """The weight of every cell at every point, one by one."""
+    _n, h, w, c = x.shape
+    y = np.zeros((*grid.shape[:-1], c))
+    for at in np.ndindex(grid.shape[:-1]):
+        weights = []
+        for v, m in ((grid[at][1], h), (grid[at][0], w)):
+            p = (v + 1) / 2 * (m - 1) if align_corners else ((v + 1) * m - 1) / 2
+            how = (m, padding_mode, align_corners)
+            weight = np.zeros(m)
+            if mode == "bicubic":
+                for k in range(int(np.floor(p)) - 1, int(np.floor(p)) + 3):
+                    cell = round(inside(k, *how))
+                    if 0 <= cell < m:
+                        weight[cell] += keys(k - p, -0.75)
+            else:
+                p = inside(p, *how)
+                for k in range(m):
+                    weight[k] = max(0.0, 1 - abs(p - k)) if mode == "bilinear" else float(np.rint(p) == k)
+            weights.append(weight)
+        y[at] = np.einsum("i,j,ijc->c", *weights, x[at[0]])
+    return y
+
+
+def affine_ref(theta, size, align_corners=False):
+    y = np.zeros((len(theta), *size, 2))
+    for n, i, j in np.ndindex(y.shape[:3]):
+        at = [
+            (2 * k / (m - 1) - 1 if m > 1 else 0.0) if align_corners else (2 * k + 1) / m - 1
+            for k, m in ((j, size[1]), (i, size[0]))
+        ]
+        y[n, i, j] = theta[n] @ [*at, 1]
+    return y
+
+
+def roi_align(x, rois, index, **how):
+    return apply(RoiAlign(**how), x, rois, index)
+
+
+def roi_ref(x, rois, index, size, ratio=0, scale=1.0, half_pixel=True, mode="avg"):
+    """Every sample of every bin, one by one."""
+    shift = 0.5 if half_pixel else 0.0
+    y = np.zeros((len(rois), *size, x.shape[3]))
+    for r, i, j in np.ndindex(y.shape[:3]):
+        start, bins, counts = [], [], []
+        for a, cells in ((1, size[0]), (0, size[1])):
+            low = rois[r][a] * scale - shift
+            length = rois[r][a + 2] * scale - shift - low
+            length = length if half_pixel else max(length, 1.0)
+            start.append(low)
+            bins.append(length / cells)
+            counts.append(ratio or max(1, int(np.ceil(length / cells))))
+        found = []
+        for p, q in np.ndindex(*counts):
+            at = [s + (b + (k + 0.5) / n) * w
+                  for s, b, k, n, w in zip(start, (i, j), (p, q), counts, bins, strict=True)]  # fmt: skip
+            parts = [np.zeros(x.shape[3])]
+            if all(-1 <= v <= m for v, m in zip(at, x.shape[1:3], strict=True)):
+                at = [min(max(v, 0), m - 1) for v, m in zip(at, x.shape[1:3], strict=True)]
+                parts = [
+                    x[index[r], u, v] * (1 - abs(at[0] - u)) * (1 - abs(at[1] - v))
+                    for u in range(x.shape[1])
+                    for v in range(x.shape[2])
+                    if abs(at[0] - u) < 1 and abs(at[1] - v) < 1
+                ]
+                parts += [np.zeros(x.shape[3])] * (4 - len(parts))
+            found.append(np.max(parts, axis=0) if mode == "max" else np.sum(parts, axis=0))
+        y[r, i, j] = np.max(found, axis=0) if mode == "max" else np.mean(found, axis=0)
+    return y
+
+
+R = np.random.default_rng(3)
+GRID = R.uniform(-1.4, 1.4, (2, 3, 2, 2))
+CORNER = R.uniform(-1, 5, (4, 2))
+ROIS = np.concatenate([CORNER, CORNER + R.uniform(0.5, 6, (4, 2))], axis=1)
+IMAGES = np.array([1, 0, 1, 1])
+MOVED = "bfloat16 coordinates move samples across cells"
+
+CASES = [
+    *[
+        Case(
+            grid_sample,
+            [f(2, 3, 4, 2), GRID],
+            sample_ref,
+            {"mode": mode, "padding_mode": p, "align_corners": a},
+            second=p == "zeros",
+            bf16=None,
+            why=MOVED,
+        )
+        for mode in ("bilinear", "bicubic")
+        for p in ("zeros", "border", "reflection")
+        for a in (False, True)
+    ],
+    Case(grid_sample, [f(2, 1, 1, 20), GRID], sample_ref, {"padding_mode": "border"}, grad=(0,), bf16=None, why=MOVED),
+    Case(grid_sample, [f(2, 3, 4, 2), GRID], sample_ref, {"mode": "nearest"}, grad=(0,), bf16=None, why=MOVED),
+    *[Case(affine_grid, [f(2, 2, 3)], affine_ref, {"size": s, "align_corners": a})
+      for s in ((3, 4), (1, 2)) for a in (False, True)],
+    *[
+        forward(
+            roi_align,
+            [f(2, 5, 6, 3), ROIS, IMAGES],
+            roi_ref,
+            kwargs={"size": (2, 3), "ratio": ratio, "scale": 0.7, "half_pixel": half, "mode": mode},
+            bf16=None,
+            why=MOVED,
+        )
+        for ratio in (0, 2)
+        for half in (False, True)
+        for mode in ("avg", "max")
+    ],
+]  # fmt: skip
