@@ -24,8 +24,13 @@ if TYPE_CHECKING:  # `x as x` and `*` export names to type checkers
         workflow,
     )
     from pdl.dtype import (
-        bfloat16 as bfloat16, complex64 as complex64, complex128 as complex128, float32 as float32, float64 as
-        float64, int8 as int8, int16 as int16, int32 as int32, int64 as int64, uint8 as uint8,
+        bfloat16 as bfloat16, complex64 as complex64, complex128 as complex128, float32 as float32,
+        float64 as float64, int8 as int8, int16 as int16, int32 as int32, int64 as int64, uint8 as uint8, uint16 as
+        uint16, uint32 as uint32, uint64 as uint64,
+    )
+    from pdl.inspection import (
+        __array_namespace_info__ as __array_namespace_info__, e as e, inf as inf, nan as nan, newaxis as newaxis, pi as
+        pi,
     )
     from pdl.hub.creating import create_model as create_model, list_models as list_models
     from pdl.ops import *  # noqa: F403
@@ -35,6 +40,8 @@ if TYPE_CHECKING:  # `x as x` and `*` export names to type checkers
         set_grad_enabled as set_grad_enabled, tensor as tensor,
     )
     from pdl.workflow.model import Model as Model
+
+    bool = dtype.bool_
     # isort: on
     # fmt: on
 
@@ -48,14 +55,18 @@ _MODULES = (
 )  # fmt: skip
 _NAMES = {
     "pdl.dtype": (
-        "bfloat16", "complex64", "complex128", "float32", "float64", "int8", "int16", "int32", "int64", "uint8"
+        "bfloat16", "complex64", "complex128", "float32", "float64", "int8", "int16", "int32", "int64", "uint8",
+        "uint16", "uint32", "uint64",
     ),
+    "pdl.inspection": ("e", "inf", "nan", "newaxis", "pi"),
     "pdl.random": ("seed",),
     "pdl.tensor": ("Tensor", "as_tensor", "is_grad_enabled", "no_grad", "set_grad_enabled"),
 }  # fmt: skip
 _LATE = {
-    "Model": "pdl.workflow.model", "create_model": "pdl.hub.creating", "list_models": "pdl.hub.creating",
+    "__array_namespace_info__": "pdl.inspection", "Model": "pdl.workflow.model", "create_model": "pdl.hub.creating",
+    "list_models": "pdl.hub.creating",
 }  # fmt: skip
+__array_api_version__ = "2024.12"
 _state = {"loaded": False}
 
 names.finder = "pdl.export.from_hub:bundle_of"
@@ -69,10 +80,13 @@ def _load() -> None:
     for place, given in _NAMES.items():
         found = import_module(place)
         globals().update({name: getattr(found, name) for name in given})
+    globals()["bool"] = import_module("pdl.dtype").bool_
     functions = globals()["ops"]
     globals().update({name: getattr(functions, name) for name in functions.__all__})
     plain = [name for given in _NAMES.values() for name in given]
-    globals()["__all__"] = sorted({*_PUBLIC_MODULES, *_LATE, *plain, "tensor", "threads", *functions.__all__})
+    globals()["__all__"] = sorted(
+        {*_PUBLIC_MODULES, *_LATE, *plain, "__array_api_version__", "bool", "tensor", "threads", *functions.__all__}
+    )
 
 
 if not TYPE_CHECKING:  # who knows which names there are

@@ -76,6 +76,10 @@ class DtypeError(PdlError, TypeError):
     """A dtype that an op does not take."""
 
 
+class SharingError(UsageError, BufferError, ValueError):
+    """Memory that cannot be shared: with another library, or without a copy that was forbidden."""
+
+
 class NumericalError(PdlError, ArithmeticError):
     """A NaN or infinity, found by a check that the user turned on."""
 

@@ -12,7 +12,7 @@ from typing import Any
 _CPU = "pdl computes on the CPU; leave it out"
 
 TENSOR = {
-    "cuda": _CPU, "cpu": "tensors are on the CPU; leave it out", "device": _CPU, "is_cuda": _CPU, "pin_memory": _CPU,
+    "cuda": _CPU, "cpu": "tensors are on the CPU; leave it out", "is_cuda": _CPU, "pin_memory": _CPU,
     "view": "x.reshape(...)", "view_as": "x.reshape(y.shape)", "permute": "x.permute_dims(...)",
     "transpose": "x.swapaxes(0, 1), or x.permute_dims(...)", "t": "x.T", "H": "x.mT.conj()",
     "unsqueeze": "x.expand_dims(axis=0)", "dim": "x.ndim", "numel": "x.size", "nelement": "x.size",
@@ -40,7 +40,7 @@ TENSOR = {
 MODULES = {
     "pdl": {
         "cat": "pdl.concat", "concatenate": "pdl.concat", "hstack": "pdl.concat(xs, axis=1)",
-        "vstack": "pdl.concat(xs, axis=0)", "array": "pdl.tensor", "asarray": "pdl.as_tensor",
+        "vstack": "pdl.concat(xs, axis=0)", "array": "pdl.tensor",
         "from_numpy": "pdl.as_tensor", "as_array": "pdl.as_tensor", "ndarray": "pdl.Tensor", "Parameter":
         "pdl.nn.Parameter", "Module": "pdl.nn.Module", "Variable": "pdl.tensor(..., requires_grad=True)",
         "FloatTensor": "pdl.tensor", "LongTensor": "pdl.tensor", "manual_seed": "pdl.seed", "device": _CPU,
@@ -49,8 +49,8 @@ MODULES = {
         "view": "pdl.reshape", "ravel": "pdl.flatten", "clamp": "pdl.clip", "mul": "pdl.multiply",
         "div": "pdl.divide", "sub": "pdl.subtract", "neg": "pdl.negative", "eq": "pdl.equal", "ne": "pdl.not_equal",
         "lt": "pdl.less", "le": "pdl.less_equal", "gt": "pdl.greater", "ge": "pdl.greater_equal",
-        "masked_fill": "pdl.where", "index_select": "pdl.take", "unbind": "pdl.unstack", "empty": "pdl.zeros",
-        "half": "pdl.bfloat16", "float16": "pdl.bfloat16", "bool": "dtype='bool'", "uint16": "pdl.int32",
+        "masked_fill": "pdl.where", "index_select": "pdl.take", "unbind": "pdl.unstack",
+        "half": "pdl.bfloat16", "float16": "pdl.bfloat16",
         "long": "pdl.int64", "float": "pdl.float32", "double": "pdl.float64", "inference_mode": "pdl.no_grad()",
         "enable_grad": "pdl.set_grad_enabled(True)", "random_seed": "pdl.seed", "compile": "pdl.jit.compile",
         "script": "pdl.jit.to_static", "save": "pdl.Model(net).save('net.safetensors')",

@@ -6,6 +6,7 @@ file stands below both.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +16,8 @@ import numpy as np
 
 from pdl import habits
 from pdl.dtype import Array, DType, as_dtype, is_differentiable, of_scalar
-from pdl.errors import GradientError, ShapeError
+from pdl.errors import DtypeError, GradientError, ShapeError, SharingError, UsageError
+from pdl.exchange import CPU, as_device, exported, imported
 
 Scalar: TypeAlias = bool | int | float | complex
 Sizes: TypeAlias = "int | Sequence[int]"
@@ -104,6 +106,8 @@ class TapeNode(Protocol):
         """Gradients of the inputs from those of the outputs."""
 
 
+#: versions of the array API standard that `Tensor.__array_namespace__` answers to
+API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 TensorLike: TypeAlias = "Tensor | Array | Scalar | list[Any] | tuple[Any, ...] | SupportsFloat"
 
 
@@ -119,12 +123,13 @@ if TYPE_CHECKING:
 
         T: Tensor
         mT: Tensor
+
         def abs(self) -> Tensor: ...
         def all(self, axis: Axes = None, *, keepdims: bool = False) -> Tensor: ...
         def any(self, axis: Axes = None, *, keepdims: bool = False) -> Tensor: ...
         def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor: ...
         def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor: ...
-        def astype(self, dtype: Any) -> Tensor: ...
+        def astype(self, dtype: Any, *, copy: bool = True, device: Any = None) -> Tensor: ...
         def broadcast_to(self, shape: Sequence[int]) -> Tensor: ...
         def ceil(self) -> Tensor: ...
         def chunk(self, chunks: int, axis: int = 0) -> tuple[Tensor, ...]: ...
@@ -293,6 +298,11 @@ class Tensor(_Methods):
         return self._data.size
 
     @property
+    def device(self) -> str:
+        """ "cpu", where all tensors are."""
+        return CPU
+
+    @property
     def requires_grad(self) -> bool:
         """Whether a gradient flows to this tensor."""
         return self._requires_grad
@@ -333,6 +343,13 @@ class Tensor(_Methods):
         """The values as nested Python lists."""
         return self.data.tolist()
 
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
+        """The tensor itself: there is one device, "cpu"."""
+        as_device("to_device", device)
+        if stream is not None:
+            raise UsageError(f"to_device: the CPU has no streams, got stream={stream!r}")
+        return self
+
     def register_hook(self, hook: Hook) -> HookHandle:
         """Call ``hook(gradient)`` when this tensor's gradient is known; a returned tensor replaces it."""
         if not self._requires_grad:
@@ -369,8 +386,39 @@ class Tensor(_Methods):
     def __int__(self) -> int:
         return int(self.item())
 
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
     def __index__(self) -> int:
         return int(self.data.__index__())
+
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
+        """The module `pdl`, which follows the array API standard in the versions of `API_VERSIONS`."""
+        if api_version not in (None, *API_VERSIONS):
+            raise UsageError(f"array API version {api_version!r}; pdl follows {', '.join(API_VERSIONS)}")
+        return sys.modules["pdl"]
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A DLPack capsule of the values, in shared memory unless `copy`; SharingError where a gradient would be lost,
+        and where values cannot be written and the capsule could not say so (before DLPack 1.0)."""
+        if self._requires_grad:
+            raise SharingError("this tensor carries a gradient; export x.detach()")
+        how = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
+        try:
+            return exported(self.data, how)
+        except (BufferError, ValueError) as error:
+            raise SharingError(f"__dlpack__: {error}") from error
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """DLPack's type and number of the device: (1, 0), the CPU."""
+        return (1, 0)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
@@ -421,19 +469,34 @@ def _as_array(data: Any, dtype: DType | None) -> Array:
     if isinstance(data, Tensor):
         data = data.data
     if not isinstance(data, np.ndarray | np.generic):
-        data = _from_python(data)
-    array = np.asarray(data, dtype=dtype)
+        data = _from_python(data, dtype)
+    array = np.asarray(data) if dtype is None or data.dtype == dtype else _converted(data, dtype)
     as_dtype(array.dtype)
     return array
 
 
-def _from_python(data: Any) -> Array:
-    """Nested lists and scalars: float64 and complex128 are only NumPy's habit there, so take float32 and complex64."""
-    if isinstance(data, list | tuple) and data and all(isinstance(x, Tensor) for x in data):
-        return np.stack([x.numpy() for x in data])
+def _from_python(data: Any, dtype: DType | None) -> Array:
+    """Nested lists and scalars: float64 and complex128 are only NumPy's habit there, so take float32 and complex64,
+    unless a dtype is given."""
+    if isinstance(data, list | tuple):
+        if data and all(isinstance(x, Tensor) for x in data):
+            return np.stack([x.numpy() for x in data])
+    elif hasattr(data, "__dlpack__"):
+        return imported(data)
+    if dtype is not None:
+        return _converted(data, dtype)
     array = np.asarray(data)
     narrow = {np.dtype(np.float64): np.float32, np.dtype(np.complex128): np.complex64}.get(array.dtype)
-    return array.astype(narrow) if narrow is not None and not hasattr(data, "__array__") else array
+    return _converted(array, narrow) if narrow is not None and not hasattr(data, "__array__") else array
+
+
+def _converted(data: Any, dtype: Any) -> Array:
+    """`data` in a dtype: arrays as C converts them, Python's numbers only where they fit."""
+    try:
+        with np.errstate(all="ignore"):  # too large for a float is infinite
+            return np.asarray(data, dtype=dtype)
+    except (OverflowError, TypeError) as error:
+        raise DtypeError(f"a value does not fit {np.dtype(dtype).name}: {error}; choose another dtype") from error
 
 
 def _plain_key(key: Any) -> Any:

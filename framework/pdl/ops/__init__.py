@@ -24,6 +24,7 @@ from pdl.ops.ctc import *
 from pdl.ops.decompose import *
 from pdl.ops.distance import *
 from pdl.ops.dropout import *
+from pdl.ops.dtypes import *
 from pdl.ops.einsum import *
 from pdl.ops.elementwise import *
 from pdl.ops.embedding import *

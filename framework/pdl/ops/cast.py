@@ -98,7 +98,7 @@ _conj, _real, _imag, _complex = Conj(), Real(), Imag(), Complex()
 
 
 def astype(x: TensorLike, dtype: Any) -> Tensor:
-    """`x` with the dtype named (a dtype or its name); `x` itself if it has it. Integers drop a float's fraction."""
+    """`x` with the dtype named, `x` itself if it has it: what ops write; `pdl.astype` may copy."""
     x, dtype = as_tensor(x), as_dtype(dtype)
     return x if x.dtype == dtype else apply(AsType(dtype), x)
 
@@ -110,7 +110,8 @@ def as_tensors(*values: TensorLike) -> tuple[Tensor, ...]:
         if not isinstance(v, bool | int | float | complex):
             dtype = as_tensor(v).dtype
             common = dtype if common is None else promote(common, dtype)
-    tensors = tuple(as_tensor(v, beside=common) for v in values)
+    # numbers in lists are read in the common dtype, not by way of float32
+    tensors = tuple(Tensor(v, dtype=common) if isinstance(v, list) else as_tensor(v, beside=common) for v in values)
     if _Autocast.active is not None:
         tensors, common = _Autocast.active.meet(tensors), None
     for t in tensors:
@@ -141,4 +142,4 @@ def imag(x: TensorLike) -> Tensor:
     return apply(_imag, x) if is_complex(x.dtype) else Tensor(np.zeros_like(x.data))
 
 
-__all__ = ["astype", "conj", "imag", "make_complex", "real"]
+__all__ = ["conj", "imag", "make_complex", "real"]

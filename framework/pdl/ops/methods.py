@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pdl.errors import UsageError
-from pdl.ops import broadcast, cast, elementwise, index, linalg, logic, reduce, shape
+from pdl.ops import broadcast, cast, dtypes, elementwise, index, linalg, logic, reduce, shape
 from pdl.ops.words import explained
 from pdl.tensor import Tensor
 
@@ -26,7 +26,8 @@ _COMPARE = {
 }  # fmt: skip
 _UNARY = {"neg": elementwise.negative, "abs": elementwise.abs, "invert": logic.bitwise_invert}
 _METHODS = {
-    cast: ("astype", "conj", "imag", "real"),
+    cast: ("conj", "imag", "real"),
+    dtypes: ("astype",),
     elementwise: ("abs", "ceil", "clip", "cos", "erf", "exp", "floor", "log", "log1p", "pow", "reciprocal", "round",
                   "rsqrt", "sign", "sin", "sqrt", "square", "tanh", "trunc"),
     logic: ("isfinite", "isinf", "isnan"),
