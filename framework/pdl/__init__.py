@@ -19,9 +19,9 @@ if TYPE_CHECKING:  # `x as x` and `*` export names to type checkers
     # fmt: off
     # isort: off
     from pdl import (
-        autograd as autograd, config as config, data as data, dtype as dtype, export as export, hub as hub, jit as
-        jit, nn as nn, ops as ops, optim as optim, report as report, runtime as runtime, train as train, workflow as
-        workflow,
+        autograd as autograd, config as config, data as data, dtype as dtype, export as export, fft as fft, hub as hub,
+        jit as jit, linalg as linalg, nn as nn, ops as ops, optim as optim, report as report, runtime as runtime, train
+        as train, workflow as workflow,
     )
     from pdl.dtype import (
         bfloat16 as bfloat16, complex64 as complex64, complex128 as complex128, float32 as float32,
@@ -46,8 +46,8 @@ if TYPE_CHECKING:  # `x as x` and `*` export names to type checkers
     # fmt: on
 
 _PUBLIC_MODULES = (
-    "autograd", "config", "data", "dtype", "export", "hub", "jit", "nn", "ops", "optim", "report", "runtime", "train",
-    "workflow",
+    "autograd", "config", "data", "dtype", "export", "fft", "hub", "jit", "linalg", "nn", "ops", "optim", "report",
+    "runtime", "train", "workflow",
 )  # fmt: skip
 _MODULES = (
     *_PUBLIC_MODULES, "checkpoint", "cli", "dims", "errors", "files", "hints", "kernels", "onnx", "packages",

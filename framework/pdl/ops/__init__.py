@@ -9,7 +9,7 @@ from types import FunctionType as _FunctionType
 from types import ModuleType as _ModuleType
 
 from pdl.habits import missing_from as _missing_from
-from pdl.ops import chain, epilogue, inference, methods, packed  # noqa: F401 - ops of programs; methods of Tensor
+from pdl.ops import chain, epilogue, fourier, inference, methods, packed  # noqa: F401 - ops of programs and pdl.fft
 from pdl.ops.activation import *
 from pdl.ops.attention import *
 from pdl.ops.batchnorm import *
@@ -44,6 +44,7 @@ from pdl.ops.reduce import *
 from pdl.ops.regions import *
 from pdl.ops.resize import *
 from pdl.ops.rnn import *
+from pdl.ops.running import *
 from pdl.ops.segment import *
 from pdl.ops.shape import *
 from pdl.ops.softmax import *

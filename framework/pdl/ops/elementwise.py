@@ -26,7 +26,7 @@ from pdl.ops.cast import make_complex as make_complex
 from pdl.ops.checks import broadcast_shapes, check_kind
 from pdl.ops.logic import *  # noqa: F403
 from pdl.ops.logic import equal, greater
-from pdl.ops.table import SCALARS, Unary, beside, binary, pair, unary
+from pdl.ops.table import SCALARS, Binary, Unary, beside, binary, pair, unary
 from pdl.tensor import Scalar, Tensor, TensorLike, as_tensor
 
 STEP = not_differentiable("it is piecewise constant")
@@ -38,6 +38,30 @@ def _reciprocal_sqrt(x: Array, out: Array) -> None:
 
 def _round(x: Array, out: Array) -> None:
     np.rint(x, out) if x.dtype.kind in "fc" else np.copyto(out, x)
+
+
+def _expm1(x: Array, out: Array) -> None:
+    np.expm1(x, out)
+    if x.dtype.kind == "c" and not (finite := np.isfinite(x)).all():  # NumPy's has NaN where e^x has a limit
+        np.subtract(np.exp(x), 1, out, where=~finite)
+
+
+def _tanh(x: Array, out: Array) -> None:
+    np.tanh(x, out)
+    if x.dtype.kind == "c" and (far := np.isinf(x.real)).any():
+        np.copyto(out.imag, np.copysign(0, x.imag), where=far)  # NumPy's has the sign of sin(2 Im x)
+
+
+def _tan(x: Array, out: Array) -> None:
+    np.tan(x, out)
+    if x.dtype.kind == "c" and (far := np.isinf(x.imag)).any():
+        np.copyto(out.real, np.copysign(0, x.real), where=far)
+
+
+def _floor_divide(a: Array, b: Array, out: Array) -> None:
+    np.floor_divide(a, b, out)
+    if out.dtype.kind == "f" and (far := np.isinf(a) | np.isinf(b)).any():  # Python's rule has NaN and -1 there
+        np.copyto(out, np.floor(np.divide(a, b)), where=far)
 
 
 def _sign_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
@@ -58,20 +82,20 @@ sqrt = unary("sqrt", np.sqrt, "Square root; NaN below 0.", lambda g, y, x: g / c
 rsqrt = unary("rsqrt", _reciprocal_sqrt, "1 / sqrt(x).", lambda g, y, x: g * conj(y * square(y)) * -0.5)
 reciprocal = unary("reciprocal", np.reciprocal, "1 / x.", lambda g, y, x: -g * conj(square(y)))
 exp: Unary = unary("exp", np.exp, "e^x.", lambda g, y, x: g * conj(y))
-expm1 = unary("expm1", np.expm1, "e^x - 1, precise near 0.", lambda g, y, x: g * conj(y + 1))
+expm1 = unary("expm1", _expm1, "e^x - 1, precise near 0.", lambda g, y, x: g * conj(y + 1))
 log = unary("log", np.log, "Natural logarithm; NaN below 0.", lambda g, y, x: g / conj(x))
 log1p = unary("log1p", np.log1p, "log(1 + x), precise near 0.", lambda g, y, x: g / conj(x + 1))
 log2 = unary("log2", np.log2, "Logarithm to base 2.", lambda g, y, x: g / conj(x * math.log(2)))
 log10 = unary("log10", np.log10, "Logarithm to base 10.", lambda g, y, x: g / conj(x * math.log(10)))
 sin: Unary = unary("sin", np.sin, "Sine (radians).", lambda g, y, x: g * conj(cos(x)))
 cos: Unary = unary("cos", np.cos, "Cosine (radians).", lambda g, y, x: -g * conj(sin(x)))
-tan = unary("tan", np.tan, "Tangent (radians).", lambda g, y, x: g * conj(square(y) + 1))
+tan = unary("tan", _tan, "Tangent (radians).", lambda g, y, x: g * conj(square(y) + 1))
 asin = unary("asin", np.arcsin, "Arc sine, in radians.", lambda g, y, x: g * conj(rsqrt(1 - square(x))))
 acos = unary("acos", np.arccos, "Arc cosine, in radians.", lambda g, y, x: -g * conj(rsqrt(1 - square(x))))
 atan = unary("atan", np.arctan, "Arc tangent, in radians.", lambda g, y, x: g / conj(square(x) + 1))
 sinh: Unary = unary("sinh", np.sinh, "Hyperbolic sine.", lambda g, y, x: g * conj(cosh(x)))
 cosh: Unary = unary("cosh", np.cosh, "Hyperbolic cosine.", lambda g, y, x: g * conj(sinh(x)))
-tanh = unary("tanh", np.tanh, "Hyperbolic tangent.", lambda g, y, x: g * conj(1 - square(y)))
+tanh = unary("tanh", _tanh, "Hyperbolic tangent.", lambda g, y, x: g * conj(1 - square(y)))
 asinh = unary("asinh", np.arcsinh, "Inverse hyperbolic sine.", lambda g, y, x: g * conj(rsqrt(square(x) + 1)))
 acosh = unary(
     "acosh", np.arccosh, "Inverse hyperbolic cosine; x >= 1.", lambda g, y, x: g * conj(rsqrt(x - 1) * rsqrt(x + 1))
@@ -99,11 +123,18 @@ angle = unary(
 floor = unary("floor", np.floor, f"The largest integer <= x. {_dead}", STEP, "bif")
 ceil = unary("ceil", np.ceil, f"The smallest integer >= x. {_dead}", STEP, "bif")
 trunc = unary("trunc", np.trunc, f"x without its fraction. {_dead}", STEP, "bif")
+positive = unary("positive", np.positive, "+x: a copy of x.", lambda g, y, x: g, "ifc")
 round = unary("round", _round, f"The nearest integer, halves to even. {_dead}", STEP, "ifc")
 
 
 def _larger(g: Tensor, a: Tensor, b: Tensor) -> Tensor:
     return where(equal(a, b), g * 0.5, where(greater(a, b), g, 0))
+
+
+def _unless_zero(a: Tensor, b: Tensor) -> Tensor:
+    """a / b, and 0 where b is."""
+    zero = equal(b, 0)
+    return where(zero, 0, a / where(zero, 1, b))
 
 
 def _pow_base(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> Tensor:
@@ -125,8 +156,23 @@ divide = binary(
     (lambda g, y, a, b: g / conj(b), lambda g, y, a, b: -g * conj(y / b)),
     "fc",
 )
+copysign: Binary = binary(
+    "copysign",
+    np.copysign,
+    "|a| with the sign of b, that of a zero or NaN included; the gradient of a is 0 at 0, that of b is 0.",
+    (lambda g, y, a, b: g * sign(a) * copysign(1, b), lambda g, y, a, b: g * 0),
+    "f",
+)
+nextafter = binary(
+    "nextafter",
+    np.nextafter,
+    f"The number next to a on the way to b. {_dead}",
+    not_differentiable("it counts the numbers of a dtype"),
+    "f",
+    native_bf16=True,
+)
 _power = binary("pow", np.power, "a^b.", (_pow_base, _pow_exponent))
-floor_divide = binary("floor_divide", np.floor_divide, f"floor(a / b). {_dead}", STEP, "if")
+floor_divide = binary("floor_divide", _floor_divide, f"floor(a / b). {_dead}", STEP, "if")
 remainder = binary(
     "remainder",
     np.remainder,
@@ -151,15 +197,18 @@ minimum = binary(
 atan2 = binary(
     "atan2",
     np.arctan2,
-    "Angle of the point (x=b, y=a), in (-pi, pi].",
-    (lambda g, y, a, b: g * b / (square(a) + square(b)), lambda g, y, a, b: -g * a / (square(a) + square(b))),
+    "Angle of the point (x=b, y=a), in (-pi, pi]; its gradient is 0 at the origin.",
+    (
+        lambda g, y, a, b: g * _unless_zero(b, square(a) + square(b)),
+        lambda g, y, a, b: -g * _unless_zero(a, square(a) + square(b)),
+    ),
     "f",
 )
 hypot = binary(
     "hypot",
     np.hypot,
-    "sqrt(a^2 + b^2), without overflow.",
-    (lambda g, y, a, b: g * a / y, lambda g, y, a, b: g * b / y),
+    "sqrt(a^2 + b^2), without overflow; its gradient is 0 at the origin.",
+    (lambda g, y, a, b: g * _unless_zero(a, y), lambda g, y, a, b: g * _unless_zero(b, y)),
     "f",
 )
 logaddexp = binary(
@@ -257,11 +306,11 @@ class Clip(Op):
 def clip(x: TensorLike, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
     """Values below `min` become `min`, those above `max` become `max`; the gradient passes within, ends included.
 
-    Bounds are scalars, or tensors that broadcast with `x`.
+    Bounds are scalars, or tensors that broadcast with `x`; a NaN among them, or in `x`, makes NaN.
     """
     x = as_tensor(x)
     bounds = [v for v in (min, max) if v is not None]
-    if all(isinstance(v, SCALARS) for v in bounds):
+    if all(isinstance(v, SCALARS) and v == v for v in bounds):
         for bound in bounds:
             x = beside(x, cast(Scalar, bound))[0]
         return cast(Tensor, apply(Clip(cast(Any, min), cast(Any, max)), x))
@@ -270,8 +319,9 @@ def clip(x: TensorLike, min: TensorLike | None = None, max: TensorLike | None = 
 
 
 __all__ = [
-    "abs", "acos", "acosh", "add", "angle", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "clip", "cos",
-    "cosh", "divide", "erf", "erfc", "erfinv", "exp", "expm1", "floor", "floor_divide", "hypot", "log", "log10",
-    "log1p", "log2", "logaddexp", "maximum", "minimum", "multiply", "negative", "pow", "reciprocal", "remainder",
-    "round", "rsqrt", "sign", "sin", "sinh", "sqrt", "square", "subtract", "tan", "tanh", "trunc", "where",
+    "abs", "acos", "acosh", "add", "angle", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "clip", "copysign",
+    "cos", "cosh", "divide", "erf", "erfc", "erfinv", "exp", "expm1", "floor", "floor_divide", "hypot", "log",
+    "log10", "log1p", "log2", "logaddexp", "maximum", "minimum", "multiply", "negative", "nextafter", "positive",
+    "pow", "reciprocal", "remainder", "round", "rsqrt", "sign", "sin", "sinh", "sqrt", "square", "subtract", "tan",
+    "tanh", "trunc", "where",
 ]  # fmt: skip

@@ -287,13 +287,18 @@ def _width(entry: Any) -> int:
 def _where_true(mask: Tensor, shape: tuple[int, ...]) -> tuple[Tensor, ...]:
     if mask.shape != shape:
         raise ShapeError(f"x[...]: a bool index of shape {mask.shape} for dimensions of sizes {shape}")
-    return nonzero(mask)
+    return _nonzero(mask)
 
 
 # -- functions ---------------------------------------------------------------------------------------------------------
-def take(x: TensorLike, indices: TensorLike, axis: int = 0) -> Tensor:
-    """Slices of `x` along `axis` at integer `indices`, whose shape takes the axis's place; -1 is the last."""
+def take(x: TensorLike, indices: TensorLike, axis: int | None = 0) -> Tensor:
+    """Slices of `x` along `axis` (None: the only one of a 1-D `x`) at integer `indices`, whose shape takes the axis's
+    place; -1 is the last."""
     x, index = as_tensor(x), as_tensor(indices)
+    if axis is None:
+        if x.ndim != 1:
+            raise ShapeError(f"take: x {x.shape} has {x.ndim} dimensions; axis says along which")
+        axis = 0
     return cast(Tensor, apply(GetAt((normalize_axis("take", axis, x.ndim),)), x, index))
 
 
@@ -383,6 +388,12 @@ def _along(index: Array, axis: int) -> tuple[Array, ...]:
 def nonzero(x: TensorLike) -> tuple[Tensor, ...]:
     """Indices (int64) of the elements that are not 0 (or True), one 1-D tensor a dimension, in row-major order."""
     x = as_tensor(x)
+    if not x.ndim:
+        raise ShapeError("nonzero: a tensor without dimensions has no indices; reshape it to (1,)")
+    return _nonzero(x)
+
+
+def _nonzero(x: Tensor) -> tuple[Tensor, ...]:
     rows = cast(Tensor, apply(NonZero(), x if x.ndim else reshape(x, 1)))
     return tuple(rows[i] for i in range(rows.shape[0]))
 

@@ -44,14 +44,14 @@ class MatMul(Op):
             now("matmul: integers and complex numbers are left to NumPy")
             np.matmul(a, b, y)
         elif b.ndim == 2 and a.ndim > 2 and a.flags.c_contiguous:  # one product instead of a batch
-            gemm(y.reshape(-1, y.shape[-1]), a.reshape(-1, a.shape[-1]), b)
+            gemm(as_matrix(y), as_matrix(a), b)
         else:
             gemm(y, a, b)
 
     def vjp(self, g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> Any:
         def to_b() -> Tensor:
             if b.ndim == 2 and a.ndim > 2:
-                return matmul(adjoint(reshape(a, (-1, a.shape[-1]))), reshape(g, (-1, g.shape[-1])))
+                return matmul(adjoint(_rows(a)), _rows(g))
             return unbroadcast(matmul(adjoint(a), g), b.shape)
 
         return lambda: unbroadcast(matmul(g, adjoint(b)), a.shape), to_b
@@ -82,8 +82,7 @@ class Linear(Op):
             np.add(rows @ w, 0 if b is None else b, y)
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor, w: Tensor, b: Tensor | None) -> Any:
-        rows = g if g.ndim == 2 else reshape(g, (-1, g.shape[-1]))
-        seen = x if x.ndim == 2 else reshape(x, (-1, x.shape[-1]))
+        rows, seen = _rows(g), _rows(x)
         to_x = lambda: reshape(matmul(rows, adjoint(w)), x.shape)  # noqa: E731
         return to_x, lambda: matmul(adjoint(seen), rows), lambda: sum(rows, axis=0)
 
@@ -91,6 +90,11 @@ class Linear(Op):
 def as_matrix(x: Array) -> Array:
     """[..., C] as [rows, C]; C may be 0."""
     return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+
+
+def _rows(x: Tensor) -> Tensor:
+    """[..., C] as [rows, C]; C may be 0."""
+    return x if x.ndim == 2 else reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
 
 
 def adjoint(x: Tensor) -> Tensor:
@@ -127,8 +131,21 @@ def outer(a: TensorLike, b: TensorLike) -> Tensor:
 
 
 def vecdot(a: TensorLike, b: TensorLike, *, axis: int = -1) -> Tensor:
-    """Sum of conj(a) b along `axis`; the other dimensions broadcast."""
-    return sum(multiply(conj(a), b), axis=axis)
+    """Sum of conj(a) b along `axis` (counted from the last where the ranks differ), in their common dtype; the other
+    dimensions broadcast."""
+    a, b = as_tensors(a, b)
+    return sum(multiply(conj(a), b), axis=shared_axis("vecdot", axis, a, b), dtype=a.dtype)
+
+
+def shared_axis(name: str, axis: int, a: Tensor, b: Tensor) -> int:
+    """`axis` of both, counted from the last; raises where one lacks it, or where the sizes differ."""
+    n = min(a.ndim, b.ndim)
+    axis = axis - n if axis >= 0 and a.ndim == b.ndim else axis
+    if not -n <= axis < 0:
+        raise ShapeError(f"{name}: a {a.shape} and b {b.shape} share no axis {axis}; count it from the last, -1")
+    if a.shape[axis] != b.shape[axis]:
+        raise ShapeError(f"{name}: axis {axis} of a {a.shape} has {a.shape[axis]}, of b {b.shape} {b.shape[axis]}")
+    return axis
 
 
 def tensordot(a: TensorLike, b: TensorLike, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:
@@ -219,9 +236,9 @@ def diag(x: TensorLike, *, offset: int = 0) -> Tensor:
     return cast(Tensor, apply(DiagEmbed(offset, (n, n)), x))
 
 
-def trace(x: TensorLike, *, offset: int = 0) -> Tensor:
-    """Sum of diagonal `offset` of the last two dimensions."""
-    return sum(diagonal(x, offset=offset), axis=-1)
+def trace(x: TensorLike, *, offset: int = 0, dtype: Any = None) -> Tensor:
+    """Sum of diagonal `offset` of the last two dimensions, in the dtype of `sum` or `dtype`."""
+    return sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
 
 
 __all__ = ["diag", "diagonal", "kron", "linear", "matmul", "outer", "tensordot", "trace", "vecdot"]

@@ -12,6 +12,9 @@ _NOT_FLOATS = not_differentiable("its values are bools or integers")
 isnan: Unary = unary("isnan", np.isnan, "True where x is NaN.", _NOT_FLOATS, "bifc", to_bool)
 isinf: Unary = unary("isinf", np.isinf, "True where x is infinite.", _NOT_FLOATS, "bifc", to_bool)
 isfinite: Unary = unary("isfinite", np.isfinite, "True where x is no NaN and finite.", _NOT_FLOATS, "bifc", to_bool)
+signbit: Unary = unary(
+    "signbit", np.signbit, "True where the sign bit is set: below 0, and of -0.0.", _NOT_FLOATS, "f", to_bool
+)
 logical_not: Unary = unary("logical_not", np.logical_not, "True where x is 0 or False.", _NOT_FLOATS, "bifc", to_bool)
 bitwise_invert: Unary = unary("bitwise_invert", np.invert, "Every bit flipped; not for bools.", _NOT_FLOATS, "bi")
 equal: Binary = binary("equal", np.equal, "a == b.", _NOT_FLOATS, "bifc", to_bool)
@@ -34,5 +37,5 @@ bitwise_right_shift: Binary = binary("bitwise_right_shift", np.right_shift, "flo
 __all__ = [
     "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
     "equal", "greater", "greater_equal", "isfinite", "isinf", "isnan", "less", "less_equal", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "not_equal",
+    "logical_not", "logical_or", "logical_xor", "not_equal", "signbit",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pdl.errors import UsageError
-from pdl.ops import broadcast, cast, dtypes, elementwise, index, linalg, logic, reduce, shape
+from pdl.ops import broadcast, cast, dtypes, elementwise, index, linalg, logic, reduce, running, shape
 from pdl.ops.words import explained
 from pdl.tensor import Tensor
 
@@ -31,8 +31,9 @@ _METHODS = {
     elementwise: ("abs", "ceil", "clip", "cos", "erf", "exp", "floor", "log", "log1p", "pow", "reciprocal", "round",
                   "rsqrt", "sign", "sin", "sqrt", "square", "tanh", "trunc"),
     logic: ("isfinite", "isinf", "isnan"),
-    reduce: ("all", "any", "argmax", "argmin", "cumprod", "cumsum", "logsumexp", "max", "mean", "min", "norm", "prod",
+    reduce: ("all", "any", "argmax", "argmin", "logsumexp", "max", "mean", "min", "norm", "prod",
              "std", "sum", "var"),
+    running: ("cumprod", "cumsum"),
     broadcast: ("broadcast_to",),
     shape: ("chunk", "clone", "expand_dims", "flatten", "flip", "moveaxis", "repeat", "roll", "split", "squeeze",
             "swapaxes", "tile", "unstack"),

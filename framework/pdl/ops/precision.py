@@ -106,9 +106,10 @@ POLICY: dict[Rule | None, str] = {
         Sum Mean Prod Norm LogSumExp CumSum CumProd LinearScan LogSoftmax CtcLoss Recurrent LinearCrossEntropy
         PairProducts CDist Exp Expm1 Log Log1P Log2 Log10 Pow Logaddexp LogSigmoid Softplus Reciprocal Rsqrt Hypot Atan2
         Sinh Cosh Tan Asin Acos Atan Asinh Acosh Atanh Erfinv Angle Complex
-        Inv Det LogAbsDet Solve Cholesky QR EigH SVD SpMM SDDMM GridSample RoiAlign""",
+        Inv Det LogAbsDet Solve Cholesky QR FullQR EigH SVD FullSVD Pinv FFT RealFFT InverseRealFFT SpMM SDDMM
+        GridSample RoiAlign""",
     together: """
-        Add Subtract Multiply Divide FloorDivide Remainder Maximum Minimum Where Concat Stack Chain
+        Add Subtract Multiply Divide FloorDivide Remainder Copysign Nextafter Maximum Minimum Where Concat Stack Chain
         PutItem AddAt Scatter ScatterAdd""",
     widest: "Equal NotEqual Less LessEqual Greater GreaterEqual SearchSorted",
     like_first: "BatchNorm BatchNormEval LayerNorm AddLayerNorm GroupNorm",
@@ -118,8 +119,8 @@ POLICY: dict[Rule | None, str] = {
         SegmentExtremum SegmentCount RunningAverage ArgSort ArgTopK Unique NonZero ArgMax ArgMin Max Min AllTrue AnyTrue
         Resize Pick Place
         Negative Abs Sign Square Sqrt Sin Cos Tanh Erf Erfc Floor Ceil Trunc Round Clip
-        Isnan Isinf Isfinite LogicalNot LogicalAnd LogicalOr LogicalXor BitwiseInvert BitwiseAnd BitwiseOr BitwiseXor
-        BitwiseLeftShift BitwiseRightShift
+        Positive Signbit Isnan Isinf Isfinite LogicalNot LogicalAnd LogicalOr LogicalXor
+        BitwiseInvert BitwiseAnd BitwiseOr BitwiseXor BitwiseLeftShift BitwiseRightShift
         Relu Hardtanh LeakyRelu Hardsigmoid Hardswish Elu Sigmoid Softsign Gelu GeluTanh Silu Mish
         MaxPool AdaptiveMaxPool AvgPool AdaptiveAvgPool Softmax CrossEntropy SoftCrossEntropy SumTo
         ActivationGrad SoftmaxGrad CtcLossGrad MaxPoolGrad AdaptiveMaxPoolGrad AvgPoolGrad PairProductsGrad

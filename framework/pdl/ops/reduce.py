@@ -1,4 +1,4 @@
-"""Reductions over axes, and running sums and products along one.
+"""Reductions over axes.
 
 `axis` is an int, a tuple of ints, or None for all; `keepdims` leaves the reduced dimensions with size 1.
 """
@@ -6,22 +6,23 @@
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 
-from pdl.dtype import Array, DType, as_dtype, bool_, float32, int64, is_complex, is_differentiable, kind
+from pdl.dtype import Array, DType, bool_, float32, int64, is_complex, is_differentiable, kind
 from pdl.errors import DtypeError, ShapeError
 from pdl.ops.attributes import AboveZero, Axis
 from pdl.ops.base import Arrays, Op, Spec, apply, not_differentiable
 from pdl.ops.broadcast import broadcast_to, sum_into
 from pdl.ops.cast import astype, conj
-from pdl.ops.checks import normalize_axes, normalize_axis
+from pdl.ops.checks import normalize_axes
 from pdl.ops.elementwise import abs, exp, sqrt, square, where
 from pdl.ops.logic import equal
+from pdl.ops.running import accumulator, cumprod, in_dtype
 from pdl.ops.shape import concat, flip, moveaxis, reshape
-from pdl.ops.table import pair
 from pdl.tensor import Tensor, TensorLike, as_tensor
 
 AxisLike: TypeAlias = "int | Sequence[int] | None"
@@ -65,12 +66,12 @@ class Reduction(Op, abstract=True):
 
 
 class Sum(Reduction):
-    """Sum over axes; bools and integers sum in int64."""
+    """Sum over axes; bools and integers sum in 64 bits."""
 
     native_bf16 = native = True
 
     def result(self, dtype: DType) -> DType:
-        return dtype if is_differentiable(dtype) else int64
+        return accumulator(dtype)
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
         sum_into(self.kept(outs[0], ins[0]), ins[0], self.axes)
@@ -94,10 +95,10 @@ class Mean(Reduction):
 
 
 class Prod(Reduction):
-    """Product over axes; bools and integers multiply in int64."""
+    """Product over axes; bools and integers multiply in 64 bits."""
 
     def result(self, dtype: DType) -> DType:
-        return dtype if is_differentiable(dtype) else int64
+        return accumulator(dtype)
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
         np.multiply.reduce(ins[0], axis=self.axes, out=outs[0], keepdims=self.keepdims)
@@ -106,13 +107,16 @@ class Prod(Reduction):
         """Products of all the others, from the left and from the right, so that zeros do no harm."""
         back = tuple(range(-len(self.axes), 0))
         moved = moveaxis(x, self.axes, back)
-        rows = reshape(moved, (*moved.shape[: moved.ndim - len(self.axes)], -1))
+        kept = moved.shape[: moved.ndim - len(self.axes)]
+        rows = reshape(moved, (*kept, math.prod(moved.shape[len(kept) :])))
         others = _before(rows) * flip(_before(flip(rows, axis=-1)), axis=-1)
         return self.spread(g, x) * conj(moveaxis(reshape(others, moved.shape), back, self.axes))
 
 
 def _before(x: Tensor) -> Tensor:
     """Products of all elements before each, along the last axis."""
+    if not x.shape[-1]:
+        return x
     one = Tensor(np.ones((*x.shape[:-1], 1), x.dtype))
     return cumprod(concat([one, x[..., :-1]], axis=-1), axis=-1)
 
@@ -154,7 +158,7 @@ class LogSumExp(Reduction):
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
         x, y = ins[0], self.kept(outs[0], ins[0])
         top = np.maximum.reduce(x, self.axes, keepdims=True)
-        top[~np.isfinite(top)] = 0
+        top = np.where(np.isfinite(top), top, 0)
         np.add.reduce(np.exp(x - top), axis=self.axes, out=y, keepdims=True)
         np.add(np.log(y, y), top, y)
 
@@ -246,8 +250,8 @@ def _to_float(x: TensorLike) -> Tensor:
 
 
 def sum(x: TensorLike, axis: AxisLike = None, *, keepdims: bool = False, dtype: Any = None) -> Tensor:
-    """Sum over `axis`, in x's dtype or `dtype`; bools and integers sum in int64."""
-    return _reduce(Sum, x if dtype is None else astype(x, as_dtype(dtype)), axis, keepdims)
+    """Sum over `axis`, in x's dtype or `dtype`; bools and integers sum in int64, unsigned ones in uint64."""
+    return in_dtype(lambda v: _reduce(Sum, v, axis, keepdims), x, dtype) if dtype else _reduce(Sum, x, axis, keepdims)
 
 
 def mean(x: TensorLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
@@ -255,9 +259,9 @@ def mean(x: TensorLike, axis: AxisLike = None, *, keepdims: bool = False) -> Ten
     return _reduce(Mean, _to_float(x), axis, keepdims)
 
 
-def prod(x: TensorLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
-    """Product over `axis`; bools and integers multiply in int64."""
-    return _reduce(Prod, x, axis, keepdims)
+def prod(x: TensorLike, axis: AxisLike = None, *, keepdims: bool = False, dtype: Any = None) -> Tensor:
+    """Product over `axis`, in x's dtype or `dtype`; bools and integers multiply in int64, unsigned ones in uint64."""
+    return in_dtype(lambda v: _reduce(Prod, v, axis, keepdims), x, dtype)
 
 
 def max(x: TensorLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
@@ -333,90 +337,7 @@ def _index_of(op: type[Reduction], x: TensorLike, axis: int | None, keepdims: bo
     return _reduce(op, x, axis, keepdims)
 
 
-# -- along one axis ----------------------------------------------------------------------------------------------------
-class Running(Op, abstract=True):
-    """Element i is the reduction of the elements up to and including i."""
-
-    axis: Axis = -1
-
-    def infer(self, x: Spec) -> Spec:
-        normalize_axis(type(self).__name__.lower(), self.axis, len(x.shape))
-        return Spec(x.shape, x.dtype if is_differentiable(x.dtype) else int64)
-
-
-class CumSum(Running):
-    """Running sum along an axis."""
-
-    def cpu(self, outs: Arrays, ins: Arrays) -> None:
-        np.add.accumulate(ins[0], self.axis, out=outs[0], dtype=outs[0].dtype)
-
-    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
-        return flip(cumsum(flip(g, axis=self.axis), axis=self.axis), axis=self.axis)
-
-
-class CumProd(Running):
-    """Running product along an axis."""
-
-    def cpu(self, outs: Arrays, ins: Arrays) -> None:
-        np.multiply.accumulate(ins[0], self.axis, out=outs[0], dtype=outs[0].dtype)
-
-    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
-        """dx_i = y_{i-1} s_i with s_i = g_i + x_{i+1} s_{i+1}: no division, so zeros do no harm."""
-        axis = self.axis
-        back = flip(linear_scan(flip(conj(_shift(x, -1, axis)), axis=axis), flip(g, axis=axis), axis=axis), axis=axis)
-        return back * conj(_shift(y, 1, axis, first=1))
-
-
-def _shift(x: Tensor, by: int, axis: int, first: float = 0) -> Tensor:
-    """x one place later (`by` = 1, with `first` in front) or earlier (-1, with a 0 at the end) along `axis`."""
-    axis %= x.ndim
-    part = (slice(None),) * axis
-    edge = Tensor(np.full((*x.shape[:axis], 1, *x.shape[axis + 1 :]), first, x.dtype))
-    return concat([edge, x[(*part, slice(None, -1))]] if by > 0 else [x[(*part, slice(1, None))], edge], axis=axis)
-
-
-class LinearScan(Op):
-    """y_t = a_t y_{t-1} + b_t along an axis, with y_{-1} = 0."""
-
-    axis: Axis = -1
-
-    def infer(self, a: Spec, b: Spec) -> Spec:
-        normalize_axis("linear_scan", self.axis, len(a.shape))
-        if a != b:
-            raise ShapeError(
-                f"linear_scan: a is {a.shape} {a.dtype.name}, b is {b.shape} {b.dtype.name}; they must be alike"
-            )
-        return a
-
-    def cpu(self, outs: Arrays, ins: Arrays) -> None:
-        a, b, y = (np.moveaxis(v, self.axis, 0) for v in (*ins, outs[0]))
-        y[:1] = b[:1]
-        for t in range(1, len(y)):
-            np.multiply(a[t], y[t - 1], y[t, ...])
-            np.add(y[t], b[t], y[t, ...])
-
-    def vjp(self, g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> Any:
-        axis = self.axis
-        back = flip(linear_scan(flip(conj(_shift(a, -1, axis)), axis=axis), flip(g, axis=axis), axis=axis), axis=axis)
-        return lambda: back * conj(_shift(y, 1, axis)), back
-
-
-def cumsum(x: TensorLike, axis: int = -1) -> Tensor:
-    """Running sum along `axis`; bools and integers in int64."""
-    return cast(Tensor, apply(CumSum(axis), as_tensor(x)))
-
-
-def cumprod(x: TensorLike, axis: int = -1) -> Tensor:
-    """Running product along `axis`; bools and integers in int64."""
-    return cast(Tensor, apply(CumProd(axis), as_tensor(x)))
-
-
-def linear_scan(a: TensorLike, b: TensorLike, *, axis: int = -1) -> Tensor:
-    """The linear recurrence y_t = a_t y_{t-1} + b_t along `axis`, with y_{-1} = 0; a and b have one shape."""
-    return cast(Tensor, apply(LinearScan(axis), *pair(a, b)))
-
-
 __all__ = [
-    "all", "any", "argmax", "argmin", "count_nonzero", "cumprod", "cumsum", "linear_scan", "logsumexp", "max", "mean",
-    "min", "norm", "prod", "std", "sum", "var",
+    "all", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max", "mean", "min", "norm", "prod", "std", "sum",
+    "var",
 ]  # fmt: skip

@@ -231,9 +231,16 @@ def clone(x: TensorLike) -> Tensor:
     return cast(Tensor, apply(Clone(), as_tensor(x)))
 
 
-def reshape(x: TensorLike, shape: int | Sequence[int]) -> Tensor:
-    """The elements of `x` in row-major order with another shape; one size may be -1."""
-    return cast(Tensor, apply(Reshape(_sizes(shape)), as_tensor(x)))
+def reshape(x: TensorLike, shape: int | Sequence[int], *, copy: bool | None = None) -> Tensor:
+    """The elements of `x` in row-major order with another shape; one size may be -1. In memory of their own if `copy`;
+    with False a ShapeError is raised where they cannot be left in place."""
+    x = as_tensor(x)
+    y = cast(Tensor, apply(Reshape(_sizes(shape)), x))
+    if copy:
+        return clone(y)
+    if copy is False and not np.may_share_memory(x.data, y.data) and y.size:
+        raise ShapeError(f"reshape: {y.shape} of x {x.shape}, which is not contiguous, takes a copy; copy is False")
+    return y
 
 
 def flatten(x: TensorLike, start: int = 0, end: int = -1) -> Tensor:
@@ -279,9 +286,14 @@ def moveaxis(x: TensorLike, source: int | Sequence[int], destination: int | Sequ
     return permute_dims(x, axes)
 
 
-def expand_dims(x: TensorLike, axis: int = 0) -> Tensor:
-    """A new dimension of size 1 at `axis` of the result."""
-    return cast(Tensor, apply(ExpandDims(operator.index(axis)), as_tensor(x)))
+def expand_dims(x: TensorLike, axis: int | Sequence[int] = 0) -> Tensor:
+    """A new dimension of size 1 at `axis` (or each of them) of the result."""
+    x = as_tensor(x)
+    if isinstance(axis, tuple | list):
+        for each in normalize_axes("expand_dims", tuple(axis), x.ndim + len(axis)):
+            x = cast(Tensor, apply(ExpandDims(each), x))
+        return x
+    return cast(Tensor, apply(ExpandDims(operator.index(cast(int, axis))), x))
 
 
 def squeeze(x: TensorLike, axis: int | Sequence[int] | None = None) -> Tensor:
@@ -360,14 +372,31 @@ def roll(x: TensorLike, shift: int | Sequence[int], axis: int | Sequence[int] | 
     return x
 
 
-def repeat(x: TensorLike, repeats: int, axis: int | None = None) -> Tensor:
-    """Each element `repeats` times in a row along `axis` (None: of the flattened `x`)."""
+def repeat(x: TensorLike, repeats: TensorLike, axis: int | None = None) -> Tensor:
+    """Each element `repeats` times in a row along `axis` (None: of the flattened `x`): one number, or one for each of
+    the elements along the axis, which are read at once."""
     x = as_tensor(x)
     if axis is None:
         x, axis = reshape(x, -1), 0
     axis = normalize_axis("repeat", axis, x.ndim)
+    if not isinstance(repeats, int | np.integer | dims.Dim):
+        return _repeat_each(x, as_tensor(repeats), axis)
+    repeats = dims.index(repeats)
     wide = broadcast_to(expand_dims(x, axis=axis + 1), (*x.shape[: axis + 1], repeats, *x.shape[axis + 1 :]))
     return reshape(wide, (*x.shape[:axis], x.shape[axis] * repeats, *x.shape[axis + 1 :]))
+
+
+def _repeat_each(x: Tensor, repeats: Tensor, axis: int) -> Tensor:
+    times = repeats.numpy()
+    if times.dtype.kind not in "iu" or times.ndim > 1 or (times < 0).any():
+        raise ShapeError(
+            f"repeat: repeats are {times.shape} {times.dtype.name}; expected a row of integers, none below 0"
+        )
+    n = x.shape[axis]
+    if times.size not in (1, n):
+        raise ShapeError(f"repeat: {times.size} repeats for the {n} elements of axis {axis} of {x.shape}")
+    places = np.repeat(np.arange(n), times.reshape(-1) if times.size == n else int(times.reshape(-1)[0]))
+    return x[(*(slice(None),) * axis, Tensor(places))]
 
 
 def tile(x: TensorLike, repetitions: int | Sequence[int]) -> Tensor:

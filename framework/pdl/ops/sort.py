@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from pdl.ops.attributes import Axis, Length
 from pdl.ops.base import Arrays, Op, Spec, apply, not_differentiable
 from pdl.ops.cast import as_tensors
 from pdl.ops.checks import normalize_axis
-from pdl.ops.index import gather
+from pdl.ops.index import gather, take
 from pdl.tensor import Tensor, TensorLike, as_tensor
 
 
@@ -93,25 +93,30 @@ class SearchSorted(Op):
 
 
 class Unique(Op):
-    """The distinct elements of x, ascending; the index of each element among them; how often each occurs."""
+    """The distinct elements of x, ascending, each NaN one of its own; the index at which each occurs first; the index
+    of each element of x among them; how often each occurs."""
 
     dynamic = True
     vjp = not_differentiable("which elements are distinct is piecewise constant")
 
     def run(self, ins: tuple[Any, ...]) -> Arrays:
         x = ins[0].astype(np.float32) if ins[0].dtype == bfloat16 else ins[0]
-        values, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
-        return values.astype(ins[0].dtype), inverse.reshape(x.shape), counts
+        values, first, inverse, counts = np.unique(
+            x, return_index=True, return_inverse=True, return_counts=True, equal_nan=False
+        )
+        return values.astype(ins[0].dtype), first, inverse.reshape(x.shape), counts
 
 
 # -- the public functions ----------------------------------------------------------------------------------------------
-def argsort(x: TensorLike, axis: int = -1, *, descending: bool = False) -> Tensor:
-    """Indices (int64) that sort `x` along `axis`; equal elements keep their order, NaN counts as the largest."""
+def argsort(x: TensorLike, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
+    """Indices (int64) that sort `x` along `axis`; NaN counts as the largest. Equal elements keep their order, with or
+    without `stable`."""
     return cast(Tensor, apply(ArgSort(axis, descending), as_tensor(x)))
 
 
-def sort(x: TensorLike, axis: int = -1, *, descending: bool = False) -> Tensor:
-    """`x` sorted along `axis`; NaN counts as the largest."""
+def sort(x: TensorLike, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
+    """`x` sorted along `axis`; NaN counts as the largest. Equal elements keep their order, with or without
+    `stable`."""
     x = as_tensor(x)
     return gather(x, argsort(x, axis=axis, descending=descending), axis=axis)
 
@@ -123,20 +128,66 @@ def topk(x: TensorLike, k: int, *, axis: int = -1, largest: bool = True) -> tupl
     return gather(x, index, axis=axis), index
 
 
-def searchsorted(x: TensorLike, v: TensorLike, *, side: str = "left") -> Tensor:
+def searchsorted(x: TensorLike, v: TensorLike, *, side: str = "left", sorter: TensorLike | None = None) -> Tensor:
     """Indices (int64) at which `v` would be inserted into the ascending 1-D `x`: before equal elements, or after
-    ("right")."""
-    return cast(Tensor, apply(SearchSorted(side), *as_tensors(x, v)))
+    ("right"). `sorter`: the indices that sort an `x` which is not ascending."""
+    x, v = as_tensors(x, v)
+    return cast(Tensor, apply(SearchSorted(side), x if sorter is None else take(x, sorter, axis=0), v))
+
+
+class UniqueAll(NamedTuple):
+    """What `unique_all` finds."""
+
+    values: Tensor
+    indices: Tensor
+    inverse_indices: Tensor
+    counts: Tensor
+
+
+class UniqueCounts(NamedTuple):
+    """What `unique_counts` finds."""
+
+    values: Tensor
+    counts: Tensor
+
+
+class UniqueInverse(NamedTuple):
+    """What `unique_inverse` finds."""
+
+    values: Tensor
+    inverse_indices: Tensor
 
 
 def unique(x: TensorLike) -> Tensor:
-    """The distinct elements of `x`, ascending, 1-D."""
-    return unique_all(x)[0]
+    """The distinct elements of `x`, ascending, 1-D: `unique_values`."""
+    return unique_values(x)
 
 
-def unique_all(x: TensorLike) -> tuple[Tensor, Tensor, Tensor]:
-    """The distinct elements of `x` ascending, the index of each element of `x` among them, and their counts."""
-    return cast("tuple[Tensor, Tensor, Tensor]", apply(Unique(), as_tensor(x)))
+def unique_all(x: TensorLike) -> UniqueAll:
+    """The distinct `values` of `x`, ascending (1-D); the `indices` in the flattened `x` at which each occurs first; the
+    `inverse_indices`, in x's shape, of each element among the values; their `counts`. Every NaN is a value of its own.
+    """
+    return UniqueAll(*apply(Unique(), as_tensor(x)))
 
 
-__all__ = ["argsort", "searchsorted", "sort", "topk", "unique", "unique_all"]
+def unique_counts(x: TensorLike) -> UniqueCounts:
+    """The distinct `values` of `x`, ascending, and their `counts`."""
+    found = unique_all(x)
+    return UniqueCounts(found.values, found.counts)
+
+
+def unique_inverse(x: TensorLike) -> UniqueInverse:
+    """The distinct `values` of `x`, ascending, and the `inverse_indices`, in x's shape, of each element among them."""
+    found = unique_all(x)
+    return UniqueInverse(found.values, found.inverse_indices)
+
+
+def unique_values(x: TensorLike) -> Tensor:
+    """The distinct elements of `x`, ascending, 1-D. Every NaN is a value of its own."""
+    return unique_all(x).values
+
+
+__all__ = [
+    "argsort", "searchsorted", "sort", "topk", "unique", "unique_all", "unique_counts", "unique_inverse",
+    "unique_values",
+]  # fmt: skip

@@ -118,8 +118,11 @@ class BinaryOp(Op, abstract=True):
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
         (a, b), y = ins, outs[0]
-        native = a.dtype == bfloat16 or (recording() and self.label in BINARY and a.dtype.kind == "f")
-        if (native or y.size > 512) and self.label in BINARY and fits(y, a, b):
+        known = self.label in BINARY
+        native = known and (a.dtype == bfloat16 or (recording() and a.dtype.kind == "f"))
+        if native and not y.size:
+            return
+        if known and (native or y.size > 512) and fits(y, a, b):
             binary_kernel(self.label, y, a, b)
         elif native:
             binary_kernel(self.label, y, *(contiguous(np.broadcast_to(v, y.shape)) for v in (a, b)))
@@ -135,11 +138,14 @@ def binary(
     gradient: tuple[Partial, Partial] | not_differentiable,
     kinds: str = "ifc",
     result: Callable[[DType], DType] = same,
+    *,
+    native_bf16: bool = False,
 ) -> Binary:
-    """Define the op and its public function; ints become float32 where `kinds` has no "i" but "f"."""
+    """Define the op and its public function; ints become float32 where `kinds` has no "i" but "f". `native_bf16`: the
+    body takes bfloat16."""
     vjp = _binary_vjp(gradient)
     parts = {"body": staticmethod(body), "kinds": kinds, "result": staticmethod(result)}
-    parts |= {"native_bf16": name in BINARY, "native": name in BINARY}
+    parts |= {"native_bf16": native_bf16 or name in BINARY, "native": name in BINARY}
     op = _define(BinaryOp, name, doc, {**parts, "vjp": vjp})
     to_float = "i" not in kinds and "f" in kinds
 

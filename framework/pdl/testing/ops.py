@@ -32,7 +32,7 @@ OPSETS = (13, 17, 23)
 #: ops that are native but for dtypes or arguments, with what keeps them from the tape there
 PARTLY_NATIVE = {
     "MatMul", "Linear",  # complex numbers, integers
-    "Clip", "Add", "Multiply", "Divide", "Maximum", "Negative", "Abs", "Square", "Sqrt", "Exp",
+    "Clip", "Add", "Subtract", "Multiply", "Divide", "Maximum", "Negative", "Abs", "Square", "Sqrt", "Exp", "Expm1",
     "Log", "Tanh", "Rsqrt", "Reciprocal",  # complex numbers, integers
     "AsType", "Where",  # complex numbers
     "Sum", "Mean", "SumTo",  # integers, complex numbers, axes that are no neighbours

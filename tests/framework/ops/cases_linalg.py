@@ -44,16 +44,16 @@ def eigenvectors(x):
 
 
 def singular_values(x):
-    return pdl.svd(x)[1]
+    return pdl.svd(x, full_matrices=False)[1]
 
 
 def singular_vectors(x):
-    u, _, vh = pdl.svd(x)
+    u, _, vh = pdl.svd(x, full_matrices=False)
     return pdl.square(u), pdl.square(vh)
 
 
 def low_rank(x):
-    u, s, vh = pdl.svd(x)
+    u, s, vh = pdl.svd(x, full_matrices=False)
     return (u * s[..., None, :])[..., :2] @ vh[..., :2, :]
 
 

@@ -27,7 +27,7 @@ def searchsorted(x, v, side="left"):
 
 
 def unique_all(x):
-    return np.unique(x, return_inverse=True, return_counts=True)
+    return np.unique(x, return_index=True, return_inverse=True, return_counts=True)
 
 
 BY_VALUES = "the shape of the result of"

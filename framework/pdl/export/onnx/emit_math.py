@@ -23,6 +23,7 @@ SAME = {
     "Sinh": "Sinh", "Cosh": "Cosh", "Tanh": "Tanh", "Asinh": "Asinh", "Acosh": "Acosh", "Atanh": "Atanh",
     "Erf": "Erf", "Isnan": "IsNaN", "Isinf": "IsInf", "Relu": "Relu", "Sigmoid": "Sigmoid", "Softsign": "Softsign",
     "Add": "Add", "Subtract": "Sub", "Multiply": "Mul", "Divide": "Div", "Pow": "Pow", "Equal": "Equal",
+    "Positive": "Identity",
 }  # fmt: skip
 #: these exist from opset 18 on; on bools they are logic
 BITS = {
@@ -209,6 +210,20 @@ def trunc(g: Graph, op: Op, spec: Spec, x: str) -> str:
     if spec.dtype.kind in "biu":
         return g.node("Identity", x)
     return g.node("Mul", g.node("Sign", x), g.node("Floor", g.node("Abs", x)))
+
+
+@elementwise("Signbit")
+def signbit(g: Graph, op: Op, spec: Spec, x: str) -> str:
+    """x < 0 or 1 / x < 0, which is so of -0.0; the sign of NaN is lost."""
+    zero = g.like(0, spec)
+    return g.node("Or", g.node("Less", x, zero), g.node("Less", g.node("Reciprocal", x), zero))
+
+
+@elementwise("Copysign")
+def copysign(g: Graph, op: Op, spec: Spec, a: str, b: str) -> str:
+    """-|a| where b has the sign bit, else |a|."""
+    size = g.node("Abs", a)
+    return g.node("Where", signbit(g, op, spec, b), g.node("Neg", size), size)
 
 
 @elementwise("Atan2")

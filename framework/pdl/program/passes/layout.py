@@ -27,7 +27,8 @@ from pdl.ops.layer_norm import LayerNorm
 from pdl.ops.linalg import Linear
 from pdl.ops.pad import Pad
 from pdl.ops.quant import DequantizeLinear, QuantizeLinear
-from pdl.ops.reduce import ArgMax, ArgMin, Reduction, Running
+from pdl.ops.reduce import ArgMax, ArgMin, Reduction
+from pdl.ops.running import Running
 from pdl.ops.shape import Concat, ExpandDims, Flip, PermuteDims, Reshape, Squeeze
 from pdl.ops.softmax import LogSoftmax, Softmax
 from pdl.ops.table import BinaryOp, UnaryOp
