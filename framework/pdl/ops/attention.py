@@ -10,8 +10,8 @@ import numpy as np
 from pdl.dtype import Array, bfloat16, bool_, float32
 from pdl.errors import DtypeError, ShapeError
 from pdl.kernels import attention as kernels
-from pdl.kernels.copies import contiguous
-from pdl.kernels.launch import now
+from pdl.kernels.copies import contiguous, copy
+from pdl.kernels.launch import constant, now
 from pdl.ops.attributes import Probability, Width
 from pdl.ops.base import Arrays, Fused, Spec, apply, compose_vjp
 from pdl.ops.broadcast import unbroadcast
@@ -128,8 +128,10 @@ class ScaledDotProductAttention(_Attention):
         return Spec((*batch, rows, columns), q.dtype), Spec((*lead, rows), float32 if q.dtype == bfloat16 else q.dtype)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        q, k, v = (_in_rows(x) for x in self.apart(*ins[:3]))
         y, lse = outs
+        if not y.size:  # no queries, or an empty batch
+            return
+        q, k, v = (_in_rows(x) for x in self.apart(*ins[:3]))
         mask = self.broadcast_mask(ins[3], q, k, y.shape[:-2])
         kernels.attention(self.split(y, y.shape[:-2]), lse, q, k, v, mask, **self.options(ins[4]))
 
@@ -179,6 +181,10 @@ class ScaledDotProductAttentionGrad(_Attention):
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         g, y, lse, *operands, mask, seed = ins
+        if not g.size:
+            for d in outs:
+                copy(d, np.broadcast_to(constant(np.zeros((), d.dtype)), d.shape))
+            return
         q, k, v = (_in_rows(x) for x in self.apart(*operands))
         lead = y.shape[:-2]
         mask = self.broadcast_mask(mask, q, k, lead)

@@ -21,6 +21,7 @@ from pdl.ops.attributes import Length, Pad, Step
 from pdl.ops.base import Arrays, Op, Spec, apply
 from pdl.ops.cast import as_tensors
 from pdl.ops.checks import check_floating
+from pdl.ops.pad import pad
 from pdl.ops.window import Pads, Sizes, each_axis, pad_pairs
 from pdl.tensor import Tensor, TensorLike
 
@@ -260,7 +261,15 @@ def _transposed(
         (n - 1) * s - 2 * p + d * (k - 1) + 1 + m
         for n, s, p, d, k, m in zip(x.shape[1:-1], steps, pads, spread, w.shape[:-2], more, strict=True)
     )
-    y = apply(ConvDx(steps, tuple((p, p) for p in pads), spread, groups, size), x, w)
+    # an output_padding of a stride and more is cells that the padding took, and then cells that no input reaches
+    ends = [(p, 0) if m < s else (max(0, p - m), max(0, m - p)) for p, m, s in zip(pads, more, steps, strict=True)]
+    reached = tuple(n - beyond for n, (_, beyond) in zip(size, ends, strict=True))
+    if any(n < 0 for n in reached):
+        raise ShapeError(f"{name}: padding {pads} takes more than the cells that x {x.shape} and w {w.shape} make")
+    around = tuple((p, end) for p, (end, _) in zip(pads, ends, strict=True))
+    y = apply(ConvDx(steps, around, spread, groups, reached), x, w)
+    if reached != size:
+        y = pad(y, ((0, 0), *((0, beyond) for _, beyond in ends), (0, 0)))
     return cast(Tensor, y if b is None else y + b)
 
 

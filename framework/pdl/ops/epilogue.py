@@ -51,7 +51,7 @@ class LinearAct(Fused):
         x, w, b = ins
         f = _activation_of(self.activation, self.values)
         y, *before = map(as_matrix, outs)
-        gemm(y, as_matrix(_c(x)), w, b, f.kernel, f.parameters(), *before)
+        gemm(y, as_matrix(_c(x)), w, None if b is None else _c(b), f.kernel, f.parameters(), *before)
 
     def compose(self, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor | tuple[Tensor, ...]:
         z = linear(x, w, b)

@@ -76,7 +76,7 @@ class Linear(Op):
         (x, w, b), y = ins, as_matrix(outs[0])
         rows = x if x.ndim == 2 else as_matrix(contiguous(x))
         if x.dtype.kind == "f" or x.dtype == bfloat16:
-            gemm(y, rows, w, b)
+            gemm(y, rows, w, None if b is None else contiguous(b))
         else:
             now("linear: complex numbers are left to NumPy")
             np.add(rows @ w, 0 if b is None else b, y)

@@ -77,7 +77,8 @@ class GroupNorm(Op):
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         x, scale, shift = ins
-        kernels.group_norm(*outs, _c(x), scale, shift, self.groups, self.eps)
+        parameters = (None if p is None else _c(p) for p in (scale, shift))
+        kernels.group_norm(*outs, _c(x), *parameters, self.groups, self.eps)
 
     def vjp(self, g: Any, y: Any, x: Tensor, scale: Tensor | None, shift: Tensor | None) -> Any:
         return apply(GroupNormGrad(self.groups, self.eps), g[0], x, scale, shift, y[1], y[2])
@@ -97,6 +98,7 @@ class GroupNormGrad(Fused):
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         g, x, scale, _, mu, rstd = ins
+        scale = None if scale is None else _c(scale)
         kernels.group_norm_grad(*outs, _c(g), _c(x), mu, rstd, scale, self.groups)
 
     def compose(

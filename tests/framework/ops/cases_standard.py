@@ -160,6 +160,7 @@ ELEMENTS = [
     Case(pdl.matmul, [f(2, 3, 0), f(0, 2)], np.matmul),
     Case(pdl.linear, [f(2, 3, 0), f(0, 2), f(2)], lambda x, w, b: x @ w + b),
     Case(pdl.logsumexp, [f()], lambda x: x),
+    Case(pdl.atan2, [np.zeros(2), np.array([0.0, 2.0])], np.arctan2, grad=[]),
 ]  # fmt: skip
 MATRICES = [
     Case(pdl.linalg.cross, [f(2, 1, 3), f(4, 3)], np.linalg.cross),
