@@ -38,9 +38,7 @@ def computed(function: Function) -> Function:
 
     @wraps(function)
     def run(ctx: Context, *inputs: Any, **attributes: Any) -> Any:
-        values = [known(ctx, x) for x in inputs]
-        with np.errstate(all="ignore"):
-            return function(ctx, *values, **attributes)
+        return function(ctx, *[known(ctx, x) for x in inputs], **attributes)
 
     return run
 

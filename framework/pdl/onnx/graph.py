@@ -183,7 +183,7 @@ class Interpreter:
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """The outputs for values in the order of the inputs."""
-        with limited(nbytes=values.LARGEST):
+        with limited(nbytes=values.LARGEST), np.errstate(all="ignore"):
             return Frame(self, self.graph, inputs, None).run()
 
 
@@ -206,7 +206,7 @@ class _Steps(threading.local):
         """Refuse results that no model means: huge ones, and constants that add up to too much."""
         if isinstance(value, Symbol):
             values.require_room(node.label(), value.shape, value.dtype.itemsize)
-        elif _Tracing.recorder is not None and hasattr(value, "dtype"):
+        elif hasattr(value, "dtype"):
             self.nbytes += math.prod(map(int, value.shape)) * int(value.dtype.itemsize)
             if self.nbytes > values.LARGEST:
                 raise UsageError(f"{node.label()}: constants of over {values.LARGEST / 2**30:.2g} GiB have been folded")
@@ -223,7 +223,7 @@ class Frame:
         self.plan = interpreter.plans[id(graph)]
         if len(inputs) > len(graph.inputs):
             raise UsageError(f"graph {graph.name!r} takes {len(graph.inputs)} inputs, got {len(inputs)}")
-        self.values = dict(self.plan.constants)
+        self.values: dict[str, Any] = dict(self.plan.constants)
         self.values.update(zip((p.name for p in graph.inputs), inputs, strict=False))
         if outer is None:
             _steps.count = _steps.nbytes = 0
@@ -254,11 +254,13 @@ class Frame:
         inputs = [self.get(name) if name else None for name in node.inputs]
         made = self._guarded(node, function, context, inputs)
         made = made if isinstance(made, tuple) else (made,)
+        tracing = _Tracing.recorder is not None
         if len(made) < context.outputs:
             raise UsageError(f"{node.label()}: output {len(made) + 1} of this op is not supported")
         for name, value in zip(node.outputs, made, strict=False):
             if name:
-                _steps.weigh(node, value)
+                if tracing:
+                    _steps.weigh(node, value)
                 self.values[name] = _settled(value)
 
     def _guarded(self, node: Node, function: Callable[..., Any], context: Context, inputs: list[Any]) -> Any:
@@ -285,6 +287,54 @@ class Frame:
     def _call(self, graph: Graph, inputs: Sequence[Any]) -> list[Any]:
         _steps.add(graph)  # a loop whose body has no node would count none
         return Frame(self.interpreter, graph, inputs, self).run()
+
+
+class _Waiting:
+    """The value of a name that only a run will make."""
+
+
+WAITING = _Waiting()
+
+
+class Beginning(Frame):
+    """The outermost frame of a trace that leaves out what waits for values: nodes that need one, and all that read from
+    these. Names keep their values to the end, for those who wait.
+    """
+
+    def __init__(self, interpreter: Interpreter, graph: Graph, inputs: Sequence[Any]) -> None:
+        super().__init__(interpreter, graph, inputs, None)
+        self.waiting: list[Node] = []
+
+    def run(self) -> list[Any]:
+        """Every node that can run, in order."""
+        with limited(nbytes=values.LARGEST), np.errstate(all="ignore"):
+            for node, function in zip(self.plan.graph.nodes, self.plan.functions, strict=True):
+                self.step(node, function)
+        return [self.get(port.name) for port in self.plan.graph.outputs]
+
+    def step(self, node: Node, function: Callable[..., Any]) -> None:
+        """Run one node, or let it wait."""
+        try:
+            if not any(self.values.get(name) is WAITING for name in reads(node)):
+                return super().step(node, function)
+        except NeedsValue:
+            pass
+        self.waiting.append(node)
+        self.values.update(dict.fromkeys(filter(None, node.outputs), WAITING))
+
+    def rest(self) -> tuple[Graph, list[Any]]:
+        """The graph of the nodes that wait, and what the program computes for it, in the order of its inputs."""
+        graph = self.plan.graph
+        names = {name: None for node in self.waiting for name in reads(node)} | {p.name: None for p in graph.outputs}
+        found = {name: self.values[name] for name in names if self.values.get(name, WAITING) is not WAITING}
+        computed = {name: value for name, value in found.items() if isinstance(value, Symbol)}
+        held = {name: value for name, value in found.items() if name not in computed}
+        for name, value in held.items():
+            if value is None or isinstance(value, list):
+                raise NeedsValue(f"{name!r}, which is no tensor, is read by nodes that wait for values")
+        ports = [Port(name, value.dtype.name) for name, value in computed.items()]
+        arrays = {name: array(value) for name, value in held.items()}
+        return Graph(graph.name, ports, graph.outputs, self.waiting, arrays), list(computed.values())
 
 
 def _settled(value: Any) -> Any:

@@ -75,7 +75,7 @@ def of_model(model: Model, sizes: Mapping[str, int] | None = None) -> Imported:
         _trace(made)
     except NeedsValue as reason:
         made.program = None
-        made.notes.append(f"stays a graph, which the runtime traces or interprets: {reason.reason}")
+        made.notes.append(f"stays a graph, whose program ends where values decide: {reason.reason}")
     except TraceError as reason:
         made.program = None
         made.notes.append(f"stays a graph, which the runtime traces or interprets: {reason.where}: {reason.reason}")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pdl.dtype import Array, float32
-from pdl.onnx.graph import Graph, Port, check_shape
+from pdl.onnx.graph import Beginning, Graph, Port, check_shape
 from pdl.onnx.registry import NeedsValue
 from pdl.onnx.values import dtype_named, float16, is_tensor_dtype, tensor
 from pdl.ops.base import Spec
@@ -51,6 +51,25 @@ def trace(graph: Graph, shapes: Mapping[str, Sequence[int]], *, values: Mapping[
                 raise NeedsValue(f"output {port.name!r} is {value.dtype.name}")
             recorder.program.outputs.append(recorder.value_of(tensor(value)))
     return verify(recorder.program)
+
+
+def trace_beginning(graph: Graph, shapes: Mapping[str, Sequence[int]]) -> tuple[Program, Graph]:
+    """The program of what needs no values, for inputs of these shapes, and the graph of the rest, which takes its
+    outputs.
+
+    Raises NeedsValue where nothing can be computed before values are known.
+    """
+    recorder = Recorder(graph.name or "onnx")
+    with recorder.active(), set_grad_enabled(False):
+        frame = Beginning(
+            graph.interpreter, graph, [recorder.input(spec_of(p, shapes[p.name]), p.name) for p in graph.inputs]
+        )
+        frame.run()
+        rest, made = frame.rest()
+        recorder.program.outputs = [recorder.value_of(value) for value in made]
+    if all(v is None or v.node is None for v in recorder.program.outputs):
+        raise NeedsValue("its first nodes need values")
+    return verify(recorder.program), rest
 
 
 # -- is a program right at other sizes? --------------------------------------------------------------------------------

@@ -1,8 +1,9 @@
 """Imported ONNX graphs that no one program can hold, run as fast as their values allow.
 
 For each tuple of input shapes the graph is traced again, and the program planned like any other. Where values decide
-shapes or branches, small integer inputs (a sampling rate, a flag) become part of the key; where that does not help, or
-they never repeat, the graph is interpreted node by node.
+shapes or branches, small integer inputs (a sampling rate, a flag) become part of the key. Where that does not help (the
+boxes that a detector finds), the program ends before the values that decide, and the nodes behind them are run one by
+one, by the same functions; with inputs whose shapes never repeat, all are.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pdl.dtype import Array, DType
 from pdl.errors import TraceError
 from pdl.onnx.axes import named_axes, symbolic
 from pdl.onnx.graph import Graph
-from pdl.onnx.tracing import trace
+from pdl.onnx.tracing import trace, trace_beginning
 from pdl.onnx.values import dtype_named, widened_dtype
 from pdl.program.ir import Program
 from pdl.program.passes import INFERENCE_ONCE, PER_SHAPE, log, run_passes
@@ -30,6 +31,14 @@ SMALL = 16
 PATIENCE = 64
 
 
+class Part(Plan):
+    """A plan of a graph, or of its beginning: `rest` takes its outputs."""
+
+    def __init__(self, program: Program, rest: Graph | None) -> None:
+        super().__init__(program)
+        self.rest = rest
+
+
 class Graphs(Plans):
     """``graphs(arrays)`` runs an ONNX graph on arrays in the order of its inputs."""
 
@@ -37,7 +46,8 @@ class Graphs(Plans):
         super().__init__(Program(graph.name or "onnx"), memory=memory)  # each plan has a program of its own
         self.graph = graph
         self.deciding: tuple[int, ...] = ()  # inputs whose values are part of the key
-        self.interpreted = ""  # why no program is made
+        self.waits = ""  # why programs are of the beginning
+        self.interpreted = ""  # why there are none
         self._calls = self._traces = 0
 
     def __call__(self, arrays: Sequence[Array], timer: Timer | None = None) -> list[Array]:
@@ -46,10 +56,11 @@ class Graphs(Plans):
             self._calls += 1
         found = self._found(arrays) or self._planned(arrays)
         if found is None:
-            by_name = self.graph.run(dict(zip((p.name for p in self.graph.inputs), arrays, strict=True)))
-            return list(by_name.values())
+            return _run(self.graph, arrays)
         plan, deciding = found
-        return self.run(plan, [a for i, a in enumerate(arrays) if i not in deciding], timer)
+        made = self.run(plan, [a for i, a in enumerate(arrays) if i not in deciding], timer)
+        rest = plan.rest if isinstance(plan, Part) else None
+        return made if rest is None else _run(rest, made)
 
     def _found(self, arrays: Sequence[Array]) -> tuple[Plan, tuple[int, ...]] | None:
         """The plan that is kept for such inputs, and which of them decide."""
@@ -79,11 +90,15 @@ class Graphs(Plans):
         names = [p.name for p in self.graph.inputs]
         shapes: dict[str, Any] = {name: a.shape for name, a in zip(names, arrays, strict=True)}
         values = {names[i]: np.array(arrays[i]) for i in self.deciding}
-        program = run_passes(
-            frozen(trace(self.graph, shapes, values=values)), (*INFERENCE_ONCE, *PER_SHAPE, PackCache())
-        )  # constants are made anew by each trace, so what was packed for another does not serve
-        log(program, f"{shapes}: traced, {len(program.nodes)} nodes")
-        return Plan(program)
+        rest = None
+        if self.waits:
+            program, rest = trace_beginning(self.graph, shapes)
+        else:
+            program = trace(self.graph, shapes, values=values)
+        # constants are made anew by each trace, so what was packed for another does not serve
+        program = run_passes(frozen(program), (*INFERENCE_ONCE, *PER_SHAPE, PackCache()))
+        log(program, f"{shapes}: traced, {len(program.nodes)} nodes{_behind(rest, self.waits)}")
+        return Part(program, rest)
 
     def ports(self) -> tuple[list[Port], list[Port]]:
         """Inputs and outputs as a session shows them."""
@@ -92,13 +107,26 @@ class Graphs(Plans):
         return takes, [Port(p.name, None, _dtype(p)) for p in self.graph.outputs]
 
     def _decide(self, arrays: Sequence[Array], reason: str) -> None:
-        """Make small integers part of the key, or give up tracing."""
+        """Make small integers part of the key, or trace the beginning alone, or nothing."""
         small = tuple(i for i, a in enumerate(arrays) if a.dtype.kind in "iub" and a.size <= SMALL)
-        if self.deciding or not small or self._traces > PATIENCE:
+        if self.waits:
             self.interpreted = reason
-            with self._lock:
-                self._plans.clear()
-        self.deciding = small if not self.interpreted else ()
+        elif self.deciding or not small or self._traces > PATIENCE:
+            self.waits, self.deciding = reason, ()
+            self._calls = self._traces = 0
+        else:
+            self.deciding = small
+        with self._lock:
+            self._plans.clear()
+
+
+def _run(graph: Graph, arrays: Sequence[Array]) -> list[Array]:
+    """The outputs of a graph whose nodes are run one by one."""
+    return list(graph.run(dict(zip((p.name for p in graph.inputs), arrays, strict=True))).values())
+
+
+def _behind(rest: Graph | None, reason: str) -> str:
+    return "" if rest is None else f"; {len(rest.nodes)} behind them are run one by one ({reason})"
 
 
 def _key(arrays: Sequence[Array], deciding: tuple[int, ...]) -> Any:

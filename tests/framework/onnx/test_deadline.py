@@ -67,24 +67,10 @@ def shapes_by_the_thousand(count: int = 5000) -> bytes:
     return model(nodes, [port("x", ["n", "h"])], [port("y")], {"one": np.array([1])})
 
 
-def boxes_by_the_thousand(count: int = 20_000) -> bytes:
-    """Non-maximum suppression of boxes that do not overlap: each is compared with all kept before it."""
-    places = np.arange(count, dtype=np.float32)
-    weights = {
-        "boxes": np.stack([places, places, places + 0.5, places + 0.5], -1)[None], "most": np.int64(1 << 30),
-        "scores": np.ones((1, 1, count), np.float32),
-    }  # fmt: skip
-    nodes = [node("NonMaxSuppression", ["boxes", "scores", "most"], ["k"]), node("Cast", ["k"], ["f"], to=FLOAT)]
-    nodes += [node("ReduceSum", ["f"], ["r"], keepdims=0), node("Add", ["x", "r"], ["y"])]
-    return model(nodes, [port("x", [1])], [port("y")], weights)
-
-
 SLOW: dict[str, Callable[[], bytes]] = {
     each.__name__: each
-    for each in (
-        calls_doubled, loop_without_nodes, branches, sizes_by_the_hundred, shapes_by_the_thousand, boxes_by_the_thousand
-    )
-}  # fmt: skip
+    for each in (calls_doubled, loop_without_nodes, branches, sizes_by_the_hundred, shapes_by_the_thousand)
+}
 
 
 @pytest.fixture

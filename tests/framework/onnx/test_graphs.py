@@ -58,12 +58,18 @@ def test_values_that_decide_are_part_of_the_key() -> None:
     assert len(engine._plans) == 2
 
 
-def test_a_branch_on_computed_values_is_interpreted() -> None:
+def test_a_branch_on_computed_values_waits_behind_a_program() -> None:
     made, engine = session(branching("x"))
     x = np.array([[1, 2]], np.float32)
     np.testing.assert_array_equal(made.run({"x": x, "rate": np.array(0)})["y"], -x)
     np.testing.assert_array_equal(made.run({"x": -x, "rate": np.array(0)})["y"], x)
-    assert "If" in engine.interpreted
+    assert "If" in engine.waits
+    assert not engine.interpreted
+    (plan,) = engine._plans.values()
+    assert isinstance(plan, module.Part)
+    assert plan.rest is not None
+    assert [n.op for n in plan.rest.nodes] == ["If"]
+    assert plan.program.nodes
 
 
 def test_a_loop_unrolls_for_each_number_of_turns() -> None:
@@ -82,7 +88,47 @@ def test_values_that_never_repeat_end_the_tracing(monkeypatch: pytest.MonkeyPatc
     x = floats(1, 2)
     for rate in range(10):
         np.testing.assert_array_equal(made.run({"x": x, "rate": np.array(rate)})["y"], np.abs(x))
+    assert "repeat" in engine.waits
+    for n in range(2, 12):
+        assert made.run({"x": floats(n, 2), "rate": np.array(16000)})["y"].shape == (n, 2)
     assert "repeat" in engine.interpreted
+
+
+def test_what_a_detector_finds_decides_sizes_behind_a_program() -> None:
+    """Boxes and scores by a product; those above a threshold, suppressed; a product on what is left."""
+    weights = {
+        "w": floats(6, 4), "v": floats(6, 1), "low": np.float32(0), "most": np.array([3]), "iou": np.array([0.5], np.float32),
+        "end": np.array([2]), "u": floats(4, 2), "flat": np.array([-1]), "one": np.array([0]),
+    }  # fmt: skip
+    nodes = [
+        node("MatMul", ["x", "w"], ["boxes"]),
+        node("MatMul", ["x", "v"], ["column"]),
+        node("Reshape", ["column", "flat"], ["scores"]),
+        node("Greater", ["scores", "low"], ["above"]),
+        node("NonZero", ["above"], ["places"]),
+        node("Reshape", ["places", "flat"], ["chosen"]),
+        node("Gather", ["boxes", "chosen"], ["some"]),
+        node("Gather", ["scores", "chosen"], ["their"]),
+        node("Unsqueeze", ["some", "one"], ["some1"]),
+        node("Unsqueeze", ["their", "one"], ["their1"]),
+        node("Unsqueeze", ["their1", "one"], ["their2"]),
+        node("NonMaxSuppression", ["some1", "their2", "most", "iou"], ["kept"]),
+        node("Gather", ["kept", "end"], ["last"], axis=1),
+        node("Reshape", ["last", "flat"], ["index"]),
+        node("Gather", ["some", "index"], ["found"]),
+        node("MatMul", ["found", "u"], ["y"]),
+    ]
+    data = model(nodes, [port("x", ["n", 6])], [port("y", ["k", 2]), port("scores", ["n"])], weights)
+    made, engine = session(data)
+    theirs = pytest.importorskip("onnxruntime").InferenceSession(data, providers=["CPUExecutionProvider"])
+    for n in (5, 40, 5, 1):
+        x = floats(n, 6)
+        found = made.run({"x": x})
+        for name, value in zip(("y", "scores"), theirs.run(None, {"x": x}), strict=True):
+            np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-5)
+    assert "NonZero" in engine.waits
+    assert not engine.interpreted
+    assert len(engine._plans) == 3
 
 
 def test_threads_share_a_graph() -> None:

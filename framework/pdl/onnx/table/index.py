@@ -45,6 +45,11 @@ def _scatter_elements(ctx: Context, x: Any, index: Any, updates: Any, *, axis: i
         function = ops.scatter if reduction == "none" else ops.scatter_add
         return function(tensor(x), tensor(index), tensor(updates), axis=axis)
     values, places = ctx.value(x).copy(), _checked(ctx, ctx.value(index), x.shape[axis])
+    lines = np.moveaxis(places, axis, 0).reshape(places.shape[axis], -1) if places.size else places
+    if places.size and reduction == "none" and (lines == lines[:, :1]).all():  # whole slices: regions of a detector
+        cut = [slice(n) for n in places.shape]
+        values[tuple(lines[:, 0] if i == axis else s for i, s in enumerate(cut))] = ctx.value(updates)
+        return values
     key: list[Any] = list(np.ogrid[tuple(slice(n) for n in places.shape)])
     key[axis] = places
     return _written(ctx, values, tuple(key), ctx.value(updates), reduction)
