@@ -10,11 +10,11 @@ import numpy as np
 from pdl.dtype import Array, bfloat16, bool_, float32
 from pdl.errors import DtypeError, ShapeError
 from pdl.kernels import attention as kernels
-from pdl.kernels.copies import contiguous, copy
-from pdl.kernels.launch import constant, now
+from pdl.kernels.copies import contiguous
+from pdl.kernels.launch import now
 from pdl.ops.attributes import Probability, Width
 from pdl.ops.base import Arrays, Fused, Spec, apply, compose_vjp
-from pdl.ops.broadcast import unbroadcast
+from pdl.ops.broadcast import fill, unbroadcast
 from pdl.ops.cast import as_tensors, astype
 from pdl.ops.checks import broadcast_shapes, check_floating
 from pdl.ops.dropout import Dropout, check_seed, draw_seed, seed_number
@@ -129,8 +129,9 @@ class ScaledDotProductAttention(_Attention):
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         y, lse = outs
-        if not y.size:  # no queries, or an empty batch
-            return
+        if not y.size or 0 in (ins[0] if ins[1] is None else ins[1]).shape:  # no queries, or no keys
+            fill(y, 0)
+            return fill(lse, -math.inf)
         q, k, v = (_in_rows(x) for x in self.apart(*ins[:3]))
         mask = self.broadcast_mask(ins[3], q, k, y.shape[:-2])
         kernels.attention(self.split(y, y.shape[:-2]), lse, q, k, v, mask, **self.options(ins[4]))
@@ -181,9 +182,9 @@ class ScaledDotProductAttentionGrad(_Attention):
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         g, y, lse, *operands, mask, seed = ins
-        if not g.size:
+        if not g.size or 0 in (operands[0] if operands[1] is None else operands[1]).shape:
             for d in outs:
-                copy(d, np.broadcast_to(constant(np.zeros((), d.dtype)), d.shape))
+                fill(d, 0)
             return
         q, k, v = (_in_rows(x) for x in self.apart(*operands))
         lead = y.shape[:-2]
@@ -235,8 +236,8 @@ def scaled_dot_product_attention(
     v [..., S, heads D] -> [..., L, heads D]; k and v left out, q [..., L, 3 heads E] holds all three. `mask` broadcasts
     to the scores [..., L, S], with heads [..., heads, L, S]: bool (False: kept out) or floats that are added.
     `is_causal`: position i sees the keys 0..i. `scale` is 1 / sqrt(E) by default. `dropout_p` drops attention weights
-    (leave it 0 in evaluation). A query whose keys are all kept out gives NaN. Memory is linear in L and S: Dao et al.,
-    arXiv 2205.14135.
+    (leave it 0 in evaluation). A query whose keys are all kept out gives NaN, one without keys 0. Memory is linear in L
+    and S: Dao et al., arXiv 2205.14135.
     """
     if k is None or v is None:
         q = as_tensor(q)
@@ -277,7 +278,7 @@ def _check(heads: int, q: Spec, k: Spec | None, v: Spec | None) -> tuple[tuple[i
             or len(q.shape) < 2
             or not heads
             or q.shape[-1] % (3 * heads)
-            or 0 in q.shape[-2:]
+            or not q.shape[-1]
         ):
             raise ShapeError(
                 f"{_NAME}: without k and v, q {q.shape} must be [..., L, 3 heads E], heads {heads} or more"
@@ -291,8 +292,8 @@ def _check(heads: int, q: Spec, k: Spec | None, v: Spec | None) -> tuple[tuple[i
         raise ShapeError(f"{_NAME}: q {q.shape} has {q.shape[-1]} features, k {k.shape} has {k.shape[-1]}")
     if k.shape[-2] != v.shape[-2]:
         raise ShapeError(f"{_NAME}: k {k.shape} has {k.shape[-2]} positions, v {v.shape} has {v.shape[-2]}")
-    if not k.shape[-2] or not q.shape[-1]:
-        raise ShapeError(f"{_NAME}: k {k.shape} has no keys or no features")
+    if not q.shape[-1]:
+        raise ShapeError(f"{_NAME}: q {q.shape} and k {k.shape} have no features")
     if not heads:
         batch = broadcast_shapes(_NAME, q.shape[:-2], k.shape[:-2], v.shape[:-2])
     elif q.shape[-1] % heads or v.shape[-1] % heads:

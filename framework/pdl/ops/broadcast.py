@@ -11,13 +11,18 @@ import numpy as np
 
 from pdl.dtype import Array, bfloat16, float32
 from pdl.errors import ShapeError
-from pdl.kernels.copies import contiguous
-from pdl.kernels.launch import now
+from pdl.kernels.copies import contiguous, copy
+from pdl.kernels.launch import constant, now
 from pdl.kernels.pointwise import sums
 from pdl.ops.attributes import Length
 from pdl.ops.base import Arrays, Op, Spec, apply, cast_array
 from pdl.ops.checks import broadcast_shapes
 from pdl.tensor import Tensor, TensorLike, as_tensor
+
+
+def fill(y: Array, value: float) -> None:
+    """y = value, by a kernel, so that a native op may do it."""
+    copy(y, np.broadcast_to(constant(np.array(value, y.dtype)), y.shape))
 
 
 class BroadcastTo(Op):

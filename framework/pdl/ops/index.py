@@ -17,11 +17,10 @@ from pdl.dims import Dim
 from pdl.dtype import Array, bool_
 from pdl.errors import DtypeError, IndexRangeError, ShapeError
 from pdl.kernels.copies import contiguous, copy
-from pdl.kernels.launch import constant
 from pdl.kernels.rows import add as add_rows
 from pdl.ops.attributes import Axis, Int64, Length
 from pdl.ops.base import Arrays, Op, Spec, apply, not_differentiable
-from pdl.ops.broadcast import broadcast_to
+from pdl.ops.broadcast import broadcast_to, fill
 from pdl.ops.cast import as_tensors
 from pdl.ops.checks import broadcast_shapes, check_shapes, normalize_axis
 from pdl.ops.shape import reshape
@@ -105,7 +104,7 @@ class PutItem(Op):
         return whole
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
-        copy(outs[0], np.broadcast_to(constant(np.zeros((), outs[0].dtype)), outs[0].shape))
+        fill(outs[0], 0)
         copy(outs[0][_numpy_key(self.key)], ins[0])
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ from pdl.kernels.launch import now
 from pdl.kernels.memory import empty
 from pdl.ops.attributes import Probability
 from pdl.ops.base import Arrays, Fused, Op, Spec, apply
+from pdl.ops.broadcast import fill
 from pdl.ops.dropout import Dropout, check_seed, draw_seed, seed_number
 from pdl.ops.elementwise import rsqrt, square
 from pdl.ops.norm import _affine, _check, _parameter, _wide
@@ -36,6 +37,12 @@ def _parameters(x: Array, *given: Array | None) -> tuple[Array | None, ...]:
     return tuple(_c(p, wide) for p in given)
 
 
+def _zero(outs: Arrays) -> None:
+    """Outputs of an array without values: sums of none are 0."""
+    for y in outs:
+        fill(y, 0)
+
+
 def _number(seed: Array) -> int:
     now("layer_norm: the seed of dropout is read")
     return seed_number(seed)
@@ -43,6 +50,8 @@ def _number(seed: Array) -> int:
 
 def _gradient(outs: Arrays, g: Array, x: Array, mu: Array | None, rstd: Array, scale: Array | None, **how: Any) -> None:
     """Calls the kernel for outs = dx, dscale, dshift, the last two in any floating dtype."""
+    if not x.size:
+        return _zero(outs)
     wide = _wide(x.dtype)
     sums = [d if d.dtype == wide else empty(d.shape, wide) for d in outs[1:]]
     kernels.layer_norm_grad(outs[0], *sums, _c(g), _c(x), mu, rstd, *_parameters(x, scale), **how)
@@ -62,11 +71,13 @@ class LayerNorm(Op):
     native_bf16 = native = True
 
     def infer(self, x: Spec, scale: Spec | None, shift: Spec | None) -> tuple[Spec, ...]:
-        _check(_name(self.centred), x, scale=scale, shift=shift)
+        _check(_name(self.centred), x, empty=True, scale=scale, shift=shift)
         stats = Spec(x.shape[:-1], _wide(x.dtype))
         return (x, stats, stats) if self.centred else (x, stats)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
+        if not ins[0].size:
+            return _zero(outs)
         x = _c(ins[0])
         mean = outs[2] if self.centred else None
         kernels.layer_norm(outs[0], mean, outs[1], x, *_parameters(x, *ins[1:]), self.eps)
@@ -137,7 +148,7 @@ class AddLayerNorm(Fused):
     def infer(
         self, x: Spec, residual: Spec, scale: Spec | None, shift: Spec | None, seed: Spec | None
     ) -> tuple[Spec, ...]:
-        _check("add_layer_norm", x, scale=scale, shift=shift)
+        _check("add_layer_norm", x, empty=True, scale=scale, shift=shift)
         if residual != x:
             raise ShapeError(
                 f"add_layer_norm: residual {residual.shape} {residual.dtype.name} is not like x {x.shape} "
@@ -150,6 +161,8 @@ class AddLayerNorm(Fused):
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         x, residual, scale, shift, seed = ins
+        if not x.size:
+            return _zero(outs)
         y, total, rstd = outs[:3]
         mean = outs[3] if self.centred else None
         how = {} if seed is None else {"dropout": self.dropout_p, "seed": _number(seed)}

@@ -30,10 +30,11 @@ def _wide(dtype: DType) -> DType:
     return float32 if dtype == bfloat16 else dtype
 
 
-def _check(name: str, x: Spec, **channels: Spec | None) -> int:
-    """The number of channels; raises where x is no float, empty, or a per-channel input does not fit."""
+def _check(name: str, x: Spec, *, empty: bool = False, **channels: Spec | None) -> int:
+    """The number of channels; raises where x is no float, empty (unless it may be), or a per-channel input does not
+    fit."""
     check_floating(name, x=x)
-    if not x.shape or 0 in x.shape:
+    if not x.shape or (0 in x.shape and not empty):
         raise ShapeError(f"{name}: x {x.shape} has no values to normalise")
     for label, spec in channels.items():
         if spec is None:

@@ -32,10 +32,11 @@ def bind(program: Program, shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
     return sizes
 
 
-def specialise(program: Program, sizes: Mapping[str, int]) -> Program:
+def specialise(program: Program, sizes: Mapping[str, int], *, exact: bool = False) -> Program:
     """The program with plain numbers for these sizes; captured tensors are shared.
 
-    Raises ShapeError, naming the node, where an op does not take the shapes that follow.
+    Raises ShapeError, naming the node, where an op does not take the shapes that follow; `exact`, also where a shape is
+    not what its expression says, as of a slice that ends beyond a small size: what passes made of it relied on that.
     """
     made = Program(program.name)
     mapping: dict[Value, Value] = {}
@@ -43,6 +44,8 @@ def specialise(program: Program, sizes: Mapping[str, int]) -> Program:
     made.captures = [_value(v, sizes, mapping) for v in program.captures]
     for node in program.nodes:
         made.nodes.append(_node(node, sizes, mapping))
+        if exact:
+            _require_exact(node, made.nodes[-1], sizes)
     made.outputs = [None if v is None else mapping[v] for v in program.outputs]
     made.effects = [(mapping[a], mapping[b]) for a, b in program.effects]
     return made
@@ -65,6 +68,13 @@ def _node(node: Node, sizes: Mapping[str, int], mapping: dict[Value, Value]) -> 
     made = Node(op, inputs, specs, where=node.where, scope=node.scope, differentiable=node.differentiable)
     mapping.update(zip(node.outputs, made.outputs, strict=True))
     return made
+
+
+def _require_exact(node: Node, made: Node, sizes: Mapping[str, int]) -> None:
+    for value, found in zip(node.outputs, made.outputs, strict=True):
+        shape = value.spec.shape
+        if dims.at(shape, sizes) != found.spec.shape:
+            raise ShapeError(f"at {_shown(sizes)}: {show_spec(value.spec)} is {found.spec.shape}")
 
 
 def op_at(op: Op, sizes: Mapping[str, int]) -> Op:

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pdl.dtype import Array
-from pdl.errors import MemoryLimitError
+from pdl.errors import MemoryLimitError, ShapeError
 from pdl.kernels.copies import copy
 from pdl.kernels.memory import empty
 from pdl.program.executor import Executable
@@ -92,13 +92,15 @@ class Plans:
     """``plans(*arrays)`` runs a model on arrays of any shapes that its symbolic sizes allow. Any number of threads may;
     one that needs a new plan makes it while the others go on.
 
-    program   of the model; its captured tensors are constants from now on
+    traced    the program of the model; its captured tensors are constants from now on
+    program   what it is rewritten to
     memory    bytes that plans may keep between runs: those of the least recently used go first, and what several
               threads needed at once goes when they have left
     """
 
     def __init__(self, program: Program, *, memory: int = MEMORY) -> None:
-        self.program = run_passes(frozen(program), INFERENCE_ONCE)
+        self.traced = frozen(program)
+        self.program = run_passes(self.traced.copy(), INFERENCE_ONCE)
         self.memory = memory
         self.nbytes = 0  # of all plans that are kept
         self.pack_weights = PackCache()
@@ -157,7 +159,11 @@ class Plans:
             raise
 
     def _make(self, shapes: Shapes) -> Plan:
-        program = specialise(self.program, bind(self.program, shapes))
+        sizes = bind(self.program, shapes)
+        try:
+            program = specialise(self.program, sizes, exact=True)
+        except ShapeError:  # what was made of it for most sizes does not hold at these
+            program = run_passes(specialise(self.traced, sizes), INFERENCE_ONCE)
         made = Plan(run_passes(program, (*PER_SHAPE, self.pack_weights)))
         log(program, f"{shapes}: {len(program.nodes)} nodes, {made.nbytes} bytes of memory")
         return made

@@ -60,6 +60,7 @@ MASK = np.array([[1, 0, 1, 1], [0, 1, 1, 0], [1, 1, 1, 1]], bool)
 PADDING = np.array([[1, 1, 1, 0], [1, 1, 0, 0]], bool)[:, None, None]
 CASES = [
     Case(sdpa, [f(3, 5), f(4, 5), f(4, 2)], attention),
+    Case(sdpa, [f(2, 0, 5), f(2, 4, 5), f(2, 4, 2)], attention),
     Case(sdpa, [f(2, 2, 3, 5), f(2, 2, 3, 5), f(2, 2, 3, 5)], attention, {"is_causal": True}),
     Case(sdpa, [f(2, 3, 5), f(4, 5), f(4, 2)], attention, {"scale": 0.3}),
     Case(sdpa, [f(2, 1, 2, 3, 5), f(3, 1, 4, 5), f(3, 2, 4, 2)], attention),

@@ -84,6 +84,7 @@ LOOSE = {"bf16": None, "why": "inverting a matrix rounded to 8 bits"}
 CASES = [
     Case(pdl.matmul, [f(3, 4), f(4, 2)], np.matmul, bf16=8e-2),
     Case(pdl.matmul, [f(5, 3, 4), f(4, 2)], np.matmul, bf16=8e-2),
+    Case(pdl.matmul, [f(2, 3, 0), f(0, 2)], np.matmul),
     Case(pdl.matmul, [f(3, 4), f(2, 4, 2)], np.matmul, bf16=8e-2),
     Case(pdl.matmul, [f(2, 1, 3, 4), f(3, 4, 2)], np.matmul, bf16=8e-2),
     Case(pdl.matmul, [f(4), f(4, 2)], np.matmul, bf16=8e-2),

@@ -192,6 +192,7 @@ CASES = [
     ),
     Case(chained, [f(2, 3, 3, 3), f(1, 1, 3, 4), f(4), f(4), f(1, 1, 4, 2)], chain, {"activation": "silu"}),
     Case(pdl.layer_norm, [f(3, 7)], layer_norm),
+    Case(pdl.layer_norm, [f(0, 7), f(7), f(7)], layer_norm),
     Case(pdl.layer_norm, [f(2, 3, 19), f(19), f(19)], layer_norm, {"eps": 1e-3}),
     Case(pdl.layer_norm, [f(2, 3, 4), f(3, 4), f(3, 4)], layer_norm, {"dims": 2}),
     Case(pdl.rms_norm, [f(3, 7)], rms_norm),

@@ -9,7 +9,6 @@ import pdl
 from pdl import nn
 from pdl.program.ir import Program
 from pdl.program.passes import run_passes
-from pdl.program.passes.fold import moves_nothing
 from pdl.program.passes.layout import _blocks, moved_bytes, sink_permutations
 
 from .rewriting import N, Pattern, check, counts, r, size, traced
@@ -51,6 +50,12 @@ def norm(x, c=ROW):
 def squeeze_excite(x):
     s = x.mean(axis=(2, 3), keepdims=True)
     return x * pdl.hardsigmoid(conv(pdl.relu(conv(s, K2, 0)), K2, 0))
+
+
+def halves(x):
+    """The channels [2, 6] shuffled, as two arrays; `torch.chunk` of a channel shuffle, as exporters write it."""
+    n, _, h, w = x.shape
+    return x.reshape((n, 6, 2, h, w)).permute_dims((2, 0, 1, 3, 4)).reshape((2, n, 6, h, w))
 
 
 ENDS = {"PermuteDims": 2}  # one at the input, one at the output
@@ -106,6 +111,13 @@ PATTERNS = {
     "another array stays as it is": Pattern(
         lambda x, y: conv(x) + y, [*IMAGES, *IMAGES], {**ENDS, "Conv": 1, "Add": 1}, OTHER),
     "nothing to gain": Pattern(lambda x: first(x) * 2.0, [(N, H, W, 6)], {"PermuteDims": 1, "Multiply": 1}, OTHER),
+    "a sum with itself, swapped": Pattern(
+        lambda x: x + x.permute_dims((0, 2, 1)), [(N, 4, 4)], {"PermuteDims": 1, "Add": 1}, ({"n": 1},)),
+    "a sum with itself, ones swapped": Pattern(
+        lambda x: x + x.permute_dims((0, 2, 1)), [(2, 1, 1)], {"Add": 1}),
+    "channels shuffled, half of them convolved": Pattern(
+        lambda x: pdl.concat([(y := halves(x))[0], conv(y[1])], axis=1), [(N, 12, H, W)],
+        {"PermuteDims": 2, "Reshape": 1, "GetItem": 2, "Conv": 1, "Concat": 1}, OTHER),
     "channels split in groups": Pattern(
         lambda x: conv((y := conv(x)).reshape((y.shape[0], 2, 3, *y.shape[2:])).permute_dims((0, 2, 1, 3, 4))
                        .reshape(y.shape)), IMAGES, {"PermuteDims": 3, "Conv": 2, "Reshape": 2}, OTHER),
@@ -144,11 +156,6 @@ def test_undone_where_more_bytes_would_move() -> None:
 ])  # fmt: skip
 def test_blocks(a, b, blocks) -> None:
     assert _blocks(a, b) == blocks
-
-
-def test_one_is_no_size_that_happens_to_be_one() -> None:
-    assert moves_nothing((0, 2, 1), (N, 1, 7))
-    assert not moves_nothing((0, 2, 1), (N, size("l", 1), 7))
 
 
 class Net(nn.Module):

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
 import pdl
-from pdl.program.passes import run_passes
+from pdl.program.passes import INFERENCE_ONCE, run_passes
 from pdl.program.passes.recognise import name_activations
 from pdl.runtime.session import Session
 
-from .rewriting import N, Pattern, check, counts, r, size, traced
+from .rewriting import N, Pattern, check, counts, inputs, r, run, size, traced
 
 L = size("l", 5)
 ROWS = [(N, L, 24)]
@@ -226,3 +227,21 @@ def r_mask() -> pdl.Tensor:
 @pytest.mark.parametrize("name", ATTENTION)
 def test_attention(name: str) -> None:
     check(ATTENTION[name])
+
+
+@pytest.mark.parametrize(("shape", "cut"), [
+    ((3, 4), lambda x: pdl.reshape(x[:, 0], (1, -1, 1))),
+    ((3, 4), lambda x: pdl.expand_dims(x[:, 0], axis=1)),
+    ((5, 4), lambda x: pdl.squeeze(x[:-2:-1, 1], axis=0)),
+    ((5, 4), lambda x: pdl.squeeze(x[-9:1], axis=0)),
+    ((5, 4), lambda x: pdl.squeeze(x[9:3:-1, 1:2], axis=0)),
+    ((5, 4, 3), lambda x: pdl.squeeze(x[0, 1:2, -1:], axis=1)),
+    ((N, 4), lambda x: pdl.squeeze(x[-1:], axis=0)),
+    ((N, 4), lambda x: pdl.squeeze(x[:1, 1:], axis=0)),
+])  # fmt: skip
+def test_slices_of_one(shape: tuple[int, ...], cut: Any) -> None:
+    """Which place a slice takes, whatever its ends and its step are."""
+    program = run_passes(traced(cut, [shape]), INFERENCE_ONCE)
+    for number in range(1, 3):
+        (x,) = arrays = inputs(program, {"n": number}, number)
+        np.testing.assert_array_equal(run(program, arrays)[0], cut(pdl.Tensor(x)).numpy())

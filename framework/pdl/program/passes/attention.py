@@ -9,10 +9,11 @@ put together again, the op reads and writes those arrays as they are.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from pdl.dims import symbolic
 from pdl.dtype import bfloat16, bool_
 from pdl.ops.attention import ScaledDotProductAttention
 from pdl.ops.base import OPS
@@ -202,18 +203,25 @@ def one_projection(node: Node, walk: Rewriter) -> dict[Value, Value] | None:
 def slice_and_squeeze(node: Node, walk: Rewriter) -> Value | None:
     """x[i] for x[i : i + 1] without that dimension."""
     before = walk.single(node.inputs[0], GetItem) if isinstance(node.op, Reshape | OPS["Squeeze"]) else None
-    if before is None or not isinstance(before.op, GetItem) or None in before.op.key:
+    if before is None or not isinstance(before.op, GetItem) or None in before.op.key or before.inputs[0] is None:
         return None
-    source, key = before.inputs[0], list(before.op.key)
-    for place, entry in enumerate(key):
-        size = before.outputs[0].spec.shape[place] if not any(isinstance(k, int) for k in key[:place]) else 0
-        if not isinstance(entry, tuple) or type(size) is not int or size != 1 or entry == _ALL:
-            continue
-        op = GetItem((*key[:place], entry[0] or 0, *key[place + 1 :]))
-        shape = before.outputs[0].spec.shape
-        if same_shape(node.outputs[0].spec.shape, (*shape[:place], *shape[place + 1 :])):
-            return walk.emit(op, source)
+    key, shape, wanted = before.op.key, before.outputs[0].spec.shape, node.outputs[0].spec.shape
+    places = (place for place, entry in enumerate(key) if isinstance(entry, tuple))
+    for axis, place in enumerate(places):  # of the slice, and in the key
+        at = _only(key[place], before.inputs[0].spec.shape[place])
+        if at is not None and same_shape((1, *wanted), (shape[axis], *shape[:axis], *shape[axis + 1 :])):
+            return walk.emit(GetItem((*key[:place], at, *key[place + 1 :])), before.inputs[0])
     return None
+
+
+def _only(entry: Any, n: int) -> int | None:
+    """The first place that a slice takes of `n`, where it is known whatever the size; None for whole dimensions."""
+    start, _, step = entry
+    if entry == _ALL or symbolic(entry):
+        return None
+    if symbolic((n,)):
+        return (start or 0) if step in (None, 1) else None
+    return int(slice(*entry).indices(n)[0])
 
 
 def fuse_attention(program: Program) -> None:

@@ -20,6 +20,7 @@ from pdl.ops.dropout import Dropout
 from pdl.ops.shape import Clone, ExpandDims, PermuteDims, Reshape, Squeeze
 from pdl.ops.table import BinaryOp
 from pdl.program.ir import Node, Program, Value
+from pdl.program.passes.measure import moves_nothing
 from pdl.program.passes.rewrite import Rewriter, Rule, rewrite, same_shape, same_spec
 from pdl.program.verify import specs_of
 
@@ -109,12 +110,6 @@ def permutation_of_ones(node: Node, walk: Rewriter) -> Value | None:
     if x is None or not moves_nothing(_axes(node.op), x.spec.shape):
         return None
     return walk.emit(Reshape(node.outputs[0].spec.shape), x)
-
-
-def moves_nothing(axes: tuple[int, ...], shape: tuple[int, ...]) -> bool:
-    """Whether the dimensions that are larger than 1 stay in their order, whatever the symbolic sizes are."""
-    large = [a for a in axes if type(shape[a]) is not int or shape[a] != 1]
-    return large == sorted(large)
 
 
 def merge_casts(node: Node, walk: Rewriter) -> Value | None:

@@ -42,6 +42,7 @@ from pdl.ops.table import BinaryOp, UnaryOp
 from pdl.program.ir import Node, Program, Value
 from pdl.program.passes.fuse_inference import Function, activate_product, add_into_product, function_of
 from pdl.program.passes.layout import sink_permutations
+from pdl.program.passes.measure import BYTES
 from pdl.program.passes.rewrite import Rewriter, Rule, rewrite, same_shape
 from pdl.tensor import Tensor
 
@@ -382,6 +383,6 @@ def fuse_quantised(program: Program) -> None:
     drop_signs(program)
     sink_permutations(program)
     fuse_known(program)
-    rewrite(program, _TO_BYTES)
-    rewrite(program, (product_to_floats, mean_to_floats))
-    rewrite(program, (known_floats,))
+    rewrite(program, _TO_BYTES, BYTES)
+    rewrite(program, (product_to_floats, mean_to_floats), BYTES)
+    rewrite(program, (known_floats,), BYTES)

@@ -33,8 +33,9 @@ from pdl.ops.shape import Concat, ExpandDims, Flip, PermuteDims, Reshape, Squeez
 from pdl.ops.softmax import LogSoftmax, Softmax
 from pdl.ops.table import BinaryOp, UnaryOp
 from pdl.program.ir import Node, Program, Value
-from pdl.program.passes.fold import SIMPLE, moves_nothing, permutation_of_ones
+from pdl.program.passes.fold import SIMPLE, permutation_of_ones
 from pdl.program.passes.log import log
+from pdl.program.passes.measure import moves_nothing
 from pdl.program.passes.rewrite import Rewriter, Rule, rewrite, same_shape
 
 SMALL = 8  # an operand of a part this size is permuted so that a permutation may pass
@@ -59,6 +60,12 @@ def _again(op: Op, **changed: Any) -> Op:
 
 
 def _behind(axes: Sequence[int], value: Value, walk: Rewriter) -> Value:
+    """A value with its axes permuted; two permutations in a row are one."""
+    found = permuted(value, walk)
+    if found is not None:
+        value, axes = found[0], [found[1][a] for a in axes]
+    if list(axes) == list(range(len(axes))):
+        return value
     return walk.emit(PermuteDims(tuple(axes)), value)
 
 
@@ -244,7 +251,7 @@ def before_reshape(node: Node, walk: Rewriter) -> Value | None:
         return None
     large = [i for block, _ in sorted(blocks, key=lambda b: place[b[1][0]]) for i in block]
     axes = (*large, *(i for i in range(len(shape)) if i not in large))
-    y = walk.emit(PermuteDims(tuple(inner[a] for a in axes)), source)
+    y = _behind([inner[a] for a in axes], source, walk)
     return walk.emit(Reshape(node.outputs[0].spec.shape), y)
 
 

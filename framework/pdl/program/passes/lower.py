@@ -16,6 +16,7 @@ from pdl.ops.epilogue import ConvAct, LinearAct, keeps_input
 from pdl.ops.linalg import Linear, MatMul
 from pdl.ops.norm_conv import NormConv
 from pdl.program.ir import Node, Program, Value
+from pdl.program.passes.measure import PARTS
 from pdl.program.passes.rewrite import Rewriter, rewrite
 
 Add = OPS["Add"]
@@ -78,4 +79,4 @@ def _activated(name: str | None, x: Value, walk: Rewriter) -> Value:
 
 def lower(program: Program) -> None:
     """Take fused ops apart."""
-    rewrite(program, (split_norm_conv, split_norm, split_product, matmul_is_linear))
+    rewrite(program, (split_norm_conv, split_norm, split_product, matmul_is_linear), PARTS)

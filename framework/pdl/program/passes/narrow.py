@@ -21,6 +21,7 @@ from pdl.ops.linalg import Linear
 from pdl.ops.table import BinaryOp, UnaryOp
 from pdl.program.ir import Node, Program, Value
 from pdl.program.passes.cleanup import merge_equal
+from pdl.program.passes.measure import ROWS
 from pdl.program.passes.rewrite import Rewriter, rewrite, same_shape
 
 _ALL = (None, None, None)
@@ -111,5 +112,5 @@ def _columns(x: Value, place: int, width: Any, walk: Rewriter) -> Value:
 
 def narrow_slices(program: Program) -> None:
     """Move slices in front of row-wise ops and of queries."""
-    while rewrite(program, (slice_rows, slice_queries)):
+    while rewrite(program, (slice_rows, slice_queries), ROWS):
         merge_equal(program)  # two readers of one value have cut it alike

@@ -59,7 +59,7 @@ def choose(x: Spec, w: Spec, y: Spec, stride: tuple[int, ...], dilation: tuple[i
     """
     *kernel, c, o = w.shape
     taps = math.prod(kernel)
-    if x.dtype not in (float32, bfloat16, float64) or 0 in y.shape or (c < FEW and taps > 1):
+    if x.dtype not in (float32, bfloat16, float64) or 0 in (*y.shape, *w.shape) or (c < FEW and taps > 1):
         return None
     # Where the CPU multiplies bf16, direct sums take half the time; Winograd's points are float32 anyway.
     half = 2 if x.dtype == bfloat16 and runtime.isa() == "avx512_bf16" else 1

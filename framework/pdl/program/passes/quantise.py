@@ -29,6 +29,7 @@ from pdl.ops.table import BinaryOp
 from pdl.program.ir import Node, Program, Value
 from pdl.program.passes.fuse_quantised import MEANS, MOVES, PRODUCTS, Add, _functions
 from pdl.program.passes.log import log
+from pdl.program.passes.measure import PARTS
 from pdl.program.passes.rewrite import Rewriter, rewrite, same_shape
 from pdl.program.verify import specs_of
 from pdl.tensor import Tensor
@@ -224,7 +225,7 @@ def split_epilogue(node: Node, walk: Rewriter) -> Value | None:
 
 def split_epilogues(program: Program) -> None:
     """Products that say all they do in one op, as ops that other formats have."""
-    rewrite(program, (split_epilogue,))
+    rewrite(program, (split_epilogue,), PARTS)
 
 
 def is_window(node: Node) -> bool:

@@ -1,8 +1,11 @@
 """Rules that replace nodes by others, and the walk that applies them.
 
 A rule looks at one node and what made its inputs. Where its pattern fits it writes new nodes (`Rewriter.emit`) and
-answers with the value that now stands for the node's first output, or with a value for each output; else with None, and
-it must not have written anything. Old nodes stay while they have readers.
+answers with the value that now stands for the node's first output, or with a value for each output that is read; else
+with None, and it must not have written anything. Old nodes stay while they have readers.
+
+A rule must lower the measure of what it replaces (`pdl.program.passes.measure`), so rewriting ends; where it does not,
+what it wrote is taken back.
 
 Rules hold for every size: a symbolic size (`pdl.dims`) is neither a constant nor equal to another by its example.
 """
@@ -17,25 +20,26 @@ import numpy as np
 
 from pdl import dims
 from pdl.dtype import Array
-from pdl.errors import UsageError
 from pdl.ops.base import Op, Spec
 from pdl.program.ir import Node, Program, Value
 from pdl.program.passes.cleanup import remove_dead
 from pdl.program.passes.log import log
+from pdl.program.passes.measure import TERMS, Measure, lowers
 from pdl.program.verify import specs_of
 from pdl.tensor import Tensor
 
-MOST_WALKS = 1000  # rules that still fit then undo one another
+MOST_WALKS = 1000
 Rule: TypeAlias = "Callable[[Node, Rewriter], Value | dict[Value, Value] | None]"
 
 
 class Rewriter:
     """One walk over a program, front to back; while a node is looked at, its inputs are in their new form."""
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
+    def __init__(self, program: Program, measure: Measure = TERMS) -> None:
+        self.program, self.measure = program, measure
         self.uses: Counter[Value] = Counter(program.uses())
         self.fired: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
         self._written = {buffer for buffer, _ in program.effects}
         self._final: dict[Value, Value] = {}
         self._nodes: list[Node] = []
@@ -114,18 +118,34 @@ class Rewriter:
     def _try(self, rules: Sequence[Rule], node: Node) -> bool:
         """Replace the node where a rule fits; False where it is to stay."""
         for rule in rules:
-            made = rule(node, self)
-            if made is None:
+            nodes, captures = len(self._nodes), len(self.program.captures)
+            found = rule(node, self)
+            if found is None:
+                continue
+            made = found if isinstance(found, dict) else {node.outputs[0]: found}
+            if not self._progress(node, made, self._nodes[nodes:]):
+                self.refused[rule.__name__] += 1
+                self._take_back(nodes, captures)
                 continue
             self.fired[rule.__name__] += 1
-            for old, new in (made if isinstance(made, dict) else {node.outputs[0]: made}).items():
+            for old, new in made.items():
                 self._final[old] = new
                 self.uses[new] += self.uses.pop(old, 0)
-            if not self.dead(node.outputs):
-                return False
             self._kill(node)
             return True
         return False
+
+    def _progress(self, node: Node, made: dict[Value, Value], fresh: Sequence[Node]) -> bool:
+        """Whether a rule's values stand for all of a node that is read, and have a smaller measure."""
+        whole = all(v in made or not self.uses[v] for v in node.outputs)
+        return whole and all(lowers(self.measure, node, new, fresh, self.place) for new in made.values())
+
+    def _take_back(self, nodes: int, captures: int) -> None:
+        """Forget nodes and constants beyond those counts."""
+        for node in self._nodes[nodes:]:
+            del self._place[node]
+            self.uses.subtract(v for v in node.inputs if v is not None)
+        del self._nodes[nodes:], self.program.captures[captures:]
 
     def _kill(self, node: Node) -> None:
         """Remove a node without readers, and what was made for it alone."""
@@ -147,19 +167,20 @@ class Rewriter:
         return value
 
 
-def rewrite(program: Program, rules: Sequence[Rule]) -> int:
+def rewrite(program: Program, rules: Sequence[Rule], measure: Measure = TERMS) -> int:
     """Walk until no rule applies any more, remove unused nodes, log what was done; how often rules applied."""
     total: Counter[str] = Counter()
+    remove_dead(program)
     for _ in range(MOST_WALKS):
-        walk = Rewriter(program)
+        walk = Rewriter(program, measure)
         if not walk.walk(rules):
             break
         total += walk.fired
-    else:
-        raise UsageError(f"program {program.name!r}: rules never settle: {', '.join(walk.fired)}")
     remove_dead(program)
     for name, count in total.items():
         log(program, f"{name.replace('_', ' ')}: {count}")
+    for name, count in walk.refused.items():
+        log(program, f"{name.replace('_', ' ')}: {count} left, which would make it no simpler")
     return total.total()
 
 
