@@ -108,9 +108,9 @@ def broadcast_to(x: TensorLike, shape: Sequence[int]) -> Tensor:
     return x if x.shape == shape else cast(Tensor, apply(BroadcastTo(shape), x))
 
 
-def broadcast_arrays(*xs: TensorLike) -> tuple[Tensor, ...]:
+def broadcast_arrays(*arrays: TensorLike) -> tuple[Tensor, ...]:
     """All inputs broadcast to their common shape."""
-    tensors = [as_tensor(x) for x in xs]
+    tensors = [as_tensor(x) for x in arrays]
     shape = broadcast_shapes("broadcast_arrays", *[t.shape for t in tensors])
     return tuple(broadcast_to(t, shape) for t in tensors)
 

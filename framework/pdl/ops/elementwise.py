@@ -46,6 +46,12 @@ def _expm1(x: Array, out: Array) -> None:
         np.subtract(np.exp(x), 1, out, where=~finite)
 
 
+def _sign(x: Array, out: Array) -> None:
+    np.sign(x, out)
+    if x.dtype.kind == "c" and (unknown := np.isnan(x)).any():
+        np.copyto(out, complex(math.nan, math.nan), where=unknown)
+
+
 def _tanh(x: Array, out: Array) -> None:
     np.tanh(x, out)
     if x.dtype.kind == "c" and (far := np.isinf(x.real)).any():
@@ -76,7 +82,7 @@ negative = unary("negative", np.negative, "-x.", lambda g, y, x: -g, "ifc")
 abs = unary(
     "abs", np.absolute, "|x|; the modulus of a complex x. Gradient 0 at 0.", lambda g, y, x: g * sign(x), "ifc", real_of
 )
-sign: Unary = unary("sign", np.sign, "x / |x|, and 0 at 0.", _sign_gradient, "ifc")
+sign: Unary = unary("sign", _sign, "x / |x|, and 0 at 0.", _sign_gradient, "ifc")
 square = unary("square", np.square, "x^2.", lambda g, y, x: g * conj(x) * 2, "ifc")
 sqrt = unary("sqrt", np.sqrt, "Square root; NaN below 0.", lambda g, y, x: g / conj(y * 2))
 rsqrt = unary("rsqrt", _reciprocal_sqrt, "1 / sqrt(x).", lambda g, y, x: g * conj(y * square(y)) * -0.5)
