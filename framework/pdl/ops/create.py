@@ -141,7 +141,10 @@ def arange(
     if step == 0:
         raise ShapeError(f"arange: from {first} to {last} in steps of 0 never ends")
     ints = all(isinstance(v, int | np.integer) for v in (first, last, step))
-    return _made(np.arange(first, last, step), as_dtype(dtype, int64 if ints else float32))
+    wanted = as_dtype(dtype, int64 if ints else float32)
+    if ints and any(not -(2**63) <= v < 2**63 for v in (first, last, step)):  # NumPy would go by way of float64
+        return _made(list(range(int(first), int(last), int(step))), wanted)
+    return _made(np.arange(first, last, step), wanted)
 
 
 def linspace(

@@ -238,7 +238,7 @@ def _split_key(x: Tensor, keys: tuple[Any, ...]) -> tuple[list[Entry], list[tupl
     entries = [_as_entry(k) for k in keys]
     taken = sum(_width(e) for e in entries)
     if entries.count(...) > 1 or taken > x.ndim:
-        raise ShapeError(
+        raise IndexRangeError(
             f"x[...]: {taken} indices and {entries.count(...)} '...' for the {x.ndim} dimensions of {x.shape}"
         )
     if ... in entries:
@@ -284,8 +284,8 @@ def _width(entry: Any) -> int:
 
 
 def _where_true(mask: Tensor, shape: tuple[int, ...]) -> tuple[Tensor, ...]:
-    if mask.shape != shape:
-        raise ShapeError(f"x[...]: a bool index of shape {mask.shape} for dimensions of sizes {shape}")
+    if mask.shape != shape and any(m not in (n, 0) for m, n in zip(mask.shape, shape, strict=True)):
+        raise IndexRangeError(f"x[...]: a bool index of shape {mask.shape} for dimensions of sizes {shape}")
     return _nonzero(mask)
 
 

@@ -24,7 +24,9 @@ _COMPARE = {
     "eq": logic.equal, "ne": logic.not_equal, "lt": logic.less, "le": logic.less_equal,
     "gt": logic.greater, "ge": logic.greater_equal,
 }  # fmt: skip
-_UNARY = {"neg": elementwise.negative, "abs": elementwise.abs, "invert": logic.bitwise_invert}
+_UNARY = {
+    "pos": elementwise.positive, "neg": elementwise.negative, "abs": elementwise.abs, "invert": logic.bitwise_invert,
+}  # fmt: skip
 _METHODS = {
     cast: ("conj", "imag", "real"),
     dtypes: ("astype",),
