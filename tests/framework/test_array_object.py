@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import array_api
 from hypothesis.extra import numpy as hnp
@@ -27,6 +27,11 @@ INTEGERS = [d for d in DTYPES if d.kind in "iu"]
 FLOATS = [d for d in DTYPES if d.kind == "f"]
 NUMBERS = [d for d in DTYPES if d != pdl.bool]
 dtypes = st.sampled_from(DTYPES)
+
+
+def drawn(*parts: Any, **named: Any) -> Callable[[Any], Any]:
+    """`given`, with fewer examples, for there are many dtypes."""
+    return lambda test: settings(max_examples=30)(given(*parts, **named)(test))
 
 
 def arrays(dtype: Any, shape: Any = None, **elements: Any) -> st.SearchStrategy[np.ndarray]:
@@ -132,7 +137,11 @@ def test_the_object_has_every_attribute() -> None:
     assert (x.dtype, x.device, x.ndim, x.shape, x.size) == (pdl.float32, "cpu", 2, (1, 1), 1)
     assert x.T.shape == x.mT.shape == (1, 1)
     assert x.to_device("cpu") is x.to_device(x.device, stream=None) is x
-    for wrong in (lambda: x.to_device("cuda"), lambda: pdl.zeros(1, device="tpu"), lambda: x.to_device("cpu", stream=1)):
+    for wrong in (
+        lambda: x.to_device("cuda"),
+        lambda: pdl.zeros(1, device="tpu"),
+        lambda: x.to_device("cpu", stream=1),
+    ):
         with pytest.raises(UsageError):
             wrong()
 
@@ -169,11 +178,11 @@ def test_signed_integers_do_not_meet_uint64() -> None:
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_python_scalars_take_the_dtype_of_the_array(dtype: Any) -> None:
     x = pdl.ones(2, dtype=dtype)
-    for scalar in (True, 1, 1.0, 1j)["b iu f c".split().index(next(k for k in "b iu f c".split() if dtype.kind in k))],:
-        assert pdl.result_type(x, scalar) == pdl.result_type(scalar, dtype) == dtype
-        assert (x == scalar).dtype == (scalar == x).dtype == pdl.bool
-        if dtype != pdl.bool:
-            assert (x + scalar).dtype == (scalar - x).dtype == dtype
+    scalar: Any = {"b": True, "i": 1, "u": 1, "f": 1.0, "c": 1j}[dtype.kind]
+    assert pdl.result_type(x, scalar) == pdl.result_type(scalar, dtype) == dtype
+    assert (x == scalar).dtype == (scalar == x).dtype == pdl.bool
+    if dtype != pdl.bool:
+        assert (x + scalar).dtype == (scalar - x).dtype == dtype
     assert pdl.result_type(pdl.float64, 1j) == pdl.complex128
     assert pdl.result_type(pdl.float32, 1j) == pdl.complex64
 
@@ -205,7 +214,7 @@ def test_limits_and_kinds(dtype: Any) -> None:
         pdl.isdtype(dtype, "float")
 
 
-@given(st.data(), dtypes, dtypes, st.booleans())
+@drawn(st.data(), dtypes, dtypes, st.booleans())
 def test_astype(data: st.DataObject, a: Any, b: Any, copy: bool) -> None:
     whole = {} if a.kind == "b" else {"min_value": 0, "max_value": 100} if a.kind in "iuf" else {"max_magnitude": 100}
     values = data.draw(arrays(a, **whole, **({"allow_nan": False} if a.kind in "fc" else {})))
@@ -239,7 +248,7 @@ BINARY: dict[str, tuple[Callable[[Any, Any], Any], list[Any]]] = {
 
 
 @pytest.mark.parametrize("name", UNARY)
-@given(data=st.data())
+@drawn(data=st.data())
 def test_unary_operators_are_numpys(name: str, data: st.DataObject) -> None:
     function, takes = UNARY[name]
     values = data.draw(arrays(data.draw(st.sampled_from(takes))))
@@ -252,7 +261,7 @@ def test_unary_operators_are_numpys(name: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("name", BINARY)
-@given(data=st.data())
+@drawn(data=st.data())
 def test_binary_operators_are_numpys(name: str, data: st.DataObject) -> None:
     """Two arrays of dtypes that may meet, broadcast; the same in place; and a Python scalar on either side."""
     function, takes = BINARY[name]
@@ -293,7 +302,7 @@ def test_operators_in_place_give_the_same_and_leave_other_names_alone() -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@given(data=st.data())
+@drawn(data=st.data())
 def test_python_numbers_of_arrays_with_one_element(dtype: Any, data: st.DataObject) -> None:
     value = data.draw(arrays(dtype, ()))
     x = pdl.asarray(value)
@@ -315,7 +324,7 @@ def test_python_numbers_of_arrays_with_one_element(dtype: Any, data: st.DataObje
 shapes = hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)
 
 
-@given(st.data(), dtypes, shapes)
+@drawn(st.data(), dtypes, shapes)
 def test_reading_and_writing_by_basic_keys(data: st.DataObject, dtype: Any, shape: tuple[int, ...]) -> None:
     values = data.draw(arrays(dtype, shape))
     key = data.draw(xps.indices(shape, allow_newaxis=True))
@@ -328,7 +337,7 @@ def test_reading_and_writing_by_basic_keys(data: st.DataObject, dtype: Any, shap
     same(x, wanted)
 
 
-@given(st.data(), shapes)
+@drawn(st.data(), shapes)
 def test_reading_and_writing_by_masks(data: st.DataObject, shape: tuple[int, ...]) -> None:
     values = np.arange(math.prod(shape)).reshape(shape)
     of_mask = st.sampled_from([shape, shape[:1], (), tuple(0 for _ in shape[:2])]) | shapes
@@ -346,7 +355,7 @@ def test_reading_and_writing_by_masks(data: st.DataObject, shape: tuple[int, ...
     same(x, values)
 
 
-@given(st.data(), st.sampled_from(INTEGERS), hnp.array_shapes(min_dims=1, max_dims=4, max_side=4))
+@drawn(st.data(), st.sampled_from(INTEGERS), hnp.array_shapes(min_dims=1, max_dims=4, max_side=4))
 def test_reading_by_integer_arrays_mixed_with_the_rest(data: st.DataObject, dtype: Any, shape: tuple[int, ...]) -> None:
     """Integer arrays of any integer dtype that broadcast, ints, slices, one "...", and new dimensions."""
     values = np.arange(math.prod(shape)).reshape(shape)
@@ -379,7 +388,7 @@ def test_keys_that_do_not_fit(key: Any) -> None:
 
 
 # -- creation ----------------------------------------------------------------------------------------------------------
-@given(st.data(), dtypes, shapes)
+@drawn(st.data(), dtypes, shapes)
 def test_arrays_of_one_value(data: st.DataObject, dtype: Any, shape: tuple[int, ...]) -> None:
     value = data.draw(arrays(dtype, ()))
     like = pdl.zeros(shape, dtype=dtype)
@@ -392,14 +401,15 @@ def test_arrays_of_one_value(data: st.DataObject, dtype: Any, shape: tuple[int, 
         assert (made.shape, made.dtype) == (shape, dtype)
 
 
-@given(st.data(), dtypes, hnp.array_shapes(min_dims=0))
+@drawn(st.data(), dtypes, hnp.array_shapes(min_dims=0))
 def test_numbers_in_lists_are_read_in_the_dtype_itself(data: st.DataObject, dtype: Any, shape: tuple[int, ...]) -> None:
-    values = data.draw(arrays(dtype, shape))
+    finite = {"allow_infinity": False, "allow_nan": False} if dtype.kind in "fc" else {}
+    values = data.draw(arrays(dtype, shape, **finite))
     for make in (pdl.asarray, pdl.tensor, pdl.Tensor, pdl.nn.Buffer):
         same_values(make(values.tolist(), dtype=dtype), values)
         same_values(make(values.tolist(), dtype=dtype.name), values)
     if dtype.kind in "fc" and shape:
-        same_values(pdl.asarray(values / 2) + (values / 2).tolist(), values)
+        same_values(pdl.asarray(values * 0) + values.tolist(), values * 0 + values)
 
 
 def same_values(found: Any, wanted: Any) -> None:
@@ -431,7 +441,7 @@ def test_no_dtype_is_the_default_dtype() -> None:
         pdl.astype(pdl.ones(2), None)
 
 
-@given(st.data(), st.sampled_from(INTEGERS))
+@drawn(st.data(), st.sampled_from(INTEGERS))
 def test_ranges_of_integers(data: st.DataObject, dtype: Any) -> None:
     limits = pdl.iinfo(dtype)
     first, last = (data.draw(st.integers(limits.min, limits.max)) for _ in range(2))
@@ -441,7 +451,7 @@ def test_ranges_of_integers(data: st.DataObject, dtype: Any) -> None:
         assert (found.tolist(), found.dtype) == (list(range(first, last, step)), dtype)
 
 
-@given(st.data(), st.sampled_from(FLOATS), st.integers(0, 40), st.booleans())
+@drawn(st.data(), st.sampled_from(FLOATS), st.integers(0, 40), st.booleans())
 def test_linspace_has_both_ends(data: st.DataObject, dtype: Any, num: int, endpoint: bool) -> None:
     number = st.floats(-(2.0**99), 2.0**99, width=dtype.itemsize * 8, allow_subnormal=False)
     start, stop = data.draw(number), data.draw(number)
@@ -455,7 +465,7 @@ def test_linspace_has_both_ends(data: st.DataObject, dtype: Any, num: int, endpo
         same(found, pdl.linspace(start, stop, num + 1, dtype=dtype)[:-1].data)
 
 
-@given(st.data(), st.sampled_from(NUMBERS), st.integers(0, 6), st.none() | st.integers(0, 6), st.integers())
+@drawn(st.data(), st.sampled_from(NUMBERS), st.integers(0, 6), st.none() | st.integers(0, 6), st.integers())
 def test_eye_and_triangles(data: st.DataObject, dtype: Any, rows: int, columns: int | None, k: int) -> None:
     same(pdl.eye(rows, columns, k=k, dtype=dtype), np.eye(rows, columns, k, dtype=dtype))
     values = data.draw(arrays(dtype, hnp.array_shapes(min_dims=2, min_side=0)))
@@ -464,7 +474,7 @@ def test_eye_and_triangles(data: st.DataObject, dtype: Any, rows: int, columns: 
     same(pdl.triu(pdl.asarray(values), k=k), np.triu(values, k))
 
 
-@given(st.data(), st.sampled_from(DTYPES), st.sampled_from(["xy", "ij"]), st.lists(st.integers(0, 4), max_size=4))
+@drawn(st.data(), st.sampled_from(DTYPES), st.sampled_from(["xy", "ij"]), st.lists(st.integers(0, 4), max_size=4))
 def test_meshgrid(data: st.DataObject, dtype: Any, indexing: str, sizes: list[int]) -> None:
     axes = [data.draw(arrays(dtype, n)) for n in sizes]
     found = pdl.meshgrid(*map(pdl.asarray, axes), indexing=indexing)
@@ -476,7 +486,7 @@ def test_meshgrid(data: st.DataObject, dtype: Any, indexing: str, sizes: list[in
 def test_asarray_shares_what_it_can_and_copies_what_it_must() -> None:
     memory = np.arange(3.0)
     buffer, scalars = array.array("i", [1, 2]), [1.5, 2.5]
-    for source in (memory, memoryview(memory), pdl.asarray(memory), Exporter(memory)):
+    for source in (memory, memoryview(memory.data), pdl.asarray(memory), Exporter(memory)):
         shared = pdl.asarray(source, copy=False)
         assert np.shares_memory(shared.data, memory)
         assert np.shares_memory(pdl.asarray(source).data, memory)
@@ -499,7 +509,7 @@ def test_asarray_shares_what_it_can_and_copies_what_it_must() -> None:
 
 
 class Exporter:
-    """Memory of a library that knows DLPack alone; `old`: of before versions, in which nothing says what is writable."""
+    """Memory of a library that knows DLPack alone; `old`: of before there were versions."""
 
     def __init__(self, memory: Any, *, old: bool = False) -> None:
         self.memory, self.old = memory, old
@@ -513,7 +523,7 @@ class Exporter:
         return self.memory.__dlpack_device__()
 
 
-@given(st.data(), st.sampled_from([*DTYPES, bfloat16]), shapes)
+@drawn(st.data(), st.sampled_from([*DTYPES, bfloat16]), shapes)
 def test_dlpack_both_ways_without_copies(data: st.DataObject, dtype: Any, shape: tuple[int, ...]) -> None:
     x = pdl.ones(shape, dtype=dtype)
     for old in (False, True):

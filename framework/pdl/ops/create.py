@@ -38,7 +38,7 @@ def _sizes(name: str, shape: Shape, more: tuple[int, ...]) -> Any:
 
 
 # -- from what is there ------------------------------------------------------------------------------------------------
-def asarray(obj: TensorLike, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Tensor:
+def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor of a tensor, an array, anything with `__dlpack__` or a buffer, a scalar or nested lists.
 
     Memory is shared where that can be; `copy` True always copies, False raises SharingError (a ValueError) where only a

@@ -153,9 +153,9 @@ def linear_scan(a: TensorLike, b: TensorLike, *, axis: int = -1) -> Tensor:
 
 def diff(
     x: TensorLike,
-    *,
-    axis: int = -1,
     n: int = 1,
+    axis: int = -1,
+    *,
     prepend: TensorLike | None = None,
     append: TensorLike | None = None,
 ) -> Tensor:
