@@ -51,13 +51,17 @@ def structure(graph: Graph, around: frozenset[str] = frozenset(), depth: int = 0
 
 
 def unsupported(graph: Graph) -> list[str]:
-    """Ops, versions and attributes that the table lacks, one line a node."""
-    found = []
+    """Ops, versions and attributes that the table lacks: a line for each op and reason, with its first node and how
+    many more there are."""
+    found: dict[tuple[str, str, str], list[Node]] = {}
     for node in graph.walk():
         reasons = _reasons(node)
         if reasons:
-            found.append(f"{node.label()}: {'; '.join(reasons)}")
-    return found
+            found.setdefault((node.domain, node.op, "; ".join(reasons)), []).append(node)
+    return [
+        f"{first.label()}{f' and {len(more)} more' if more else ''}: {reason}"
+        for (_, _, reason), (first, *more) in found.items()
+    ]
 
 
 def _reasons(node: Node) -> list[str]:

@@ -106,6 +106,13 @@ def find(domain: str, name: str, opset: int) -> Entry | None:
     return next((e for e in TABLE.get((domain, name), ()) if e.since <= opset), None)
 
 
+def today(name: str, opset: int = 1 << 30) -> Callable[..., Any]:
+    """The function of one of ONNX's own ops, for ops that are made of it: the newest, or that of an opset."""
+    entry = find("", name, opset)
+    assert entry is not None
+    return entry.function
+
+
 _loaded: list[str] = []
 
 

@@ -97,8 +97,9 @@ def test_values_that_never_repeat_end_the_tracing(monkeypatch: pytest.MonkeyPatc
 def test_what_a_detector_finds_decides_sizes_behind_a_program() -> None:
     """Boxes and scores by a product; those above a threshold, suppressed; a product on what is left."""
     weights = {
-        "w": floats(6, 4), "v": floats(6, 1), "low": np.float32(0), "most": np.array([3]), "iou": np.array([0.5], np.float32),
-        "end": np.array([2]), "u": floats(4, 2), "flat": np.array([-1]), "one": np.array([0]),
+        "w": floats(6, 4), "v": floats(6, 1), "low": np.float32(0), "most": np.array([3]),
+        "iou": np.array([0.5], np.float32), "end": np.array([2]),
+        "u": floats(4, 2), "flat": np.array([-1]), "one": np.array([0]),
     }  # fmt: skip
     nodes = [
         node("MatMul", ["x", "w"], ["boxes"]),

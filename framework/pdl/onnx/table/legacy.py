@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pdl.errors import ShapeError, UsageError
-from pdl.onnx.registry import Context, find, onnx_op
+from pdl.onnx.registry import Context, onnx_op, today
 from pdl.onnx.table.control import at, stacked
 from pdl.onnx.table.shape import reshaped
 
@@ -24,17 +24,10 @@ def _named_axes(name: str) -> None:
             b = reshaped(b, (*b.shape, *[1] * behind))
         elif not broadcast and tuple(a.shape) != tuple(b.shape):
             raise ShapeError(f"{ctx.node.label()}: a {tuple(a.shape)} and b {tuple(b.shape)} without broadcast=1")
-        return _today(name, 7)(ctx, a, b)
+        return today(name, 7)(ctx, a, b)
 
     op.__doc__ = f"{name} with broadcasting by attributes."
     onnx_op(name, since=1)(op)
-
-
-def _today(name: str, opset: int) -> Any:
-    """The function of an op in a later opset."""
-    entry = find("", name, opset)
-    assert entry is not None
-    return entry.function
 
 
 for _name in ("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less"):
@@ -49,7 +42,7 @@ def _batch_norm(
     """Batch normalisation with `is_test`."""
     if not is_test:
         raise UsageError(f"{ctx.node.label()}: is_test=0 trains; export the model for inference")
-    return _today("BatchNormalization", 7)(
+    return today("BatchNormalization", 7)(
         ctx, x, scale, shift, mean, var, epsilon=epsilon, momentum=momentum, spatial=spatial
     )
 
@@ -59,7 +52,7 @@ def _dropout(ctx: Context, x: Any, *, consumed_inputs: Any = None, is_test: int 
     """Dropout with `is_test`."""
     if not is_test:
         raise UsageError(f"{ctx.node.label()}: is_test=0 trains; export the model for inference")
-    return _today("Dropout", 7)(ctx, x, ratio=ratio)
+    return today("Dropout", 7)(ctx, x, ratio=ratio)
 
 
 @onnx_op("PRelu", since=1)
@@ -67,7 +60,7 @@ def _prelu(ctx: Context, x: Any, slope: Any, *, consumed_inputs: Any = None) -> 
     """One slope, or one a channel."""
     if len(slope.shape) == 1 and len(x.shape) > 1:
         slope = reshaped(slope, (slope.shape[0], *[1] * (len(x.shape) - 2)))
-    return _today("PRelu", 7)(ctx, x, slope)
+    return today("PRelu", 7)(ctx, x, slope)
 
 
 @onnx_op("Gemm", since=1)
@@ -78,7 +71,7 @@ def _gemm(
     """alpha a b + beta c; c of another shape needs `broadcast`."""
     if not broadcast and len(c.shape) != 2:
         raise ShapeError(f"{ctx.node.label()}: c {tuple(c.shape)} without broadcast=1")
-    return _today("Gemm", 7)(ctx, a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
+    return today("Gemm", 7)(ctx, a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
 
 
 @onnx_op("Scan", since=8)
@@ -89,7 +82,7 @@ def _scan(ctx: Context, lengths: Any, *inputs: Any, body: Any, num_scan_inputs: 
     samples = {x.shape[0] for x in inputs}
     if len(samples) != 1:
         raise ShapeError(f"{ctx.node.label()}: its inputs have {sorted(samples)} samples")
-    scan = _today("Scan", 9)
+    scan = today("Scan", 9)
     made = [
         scan(
             ctx, *[at(x, 0, i) for x in inputs], body=body, num_scan_inputs=num_scan_inputs,

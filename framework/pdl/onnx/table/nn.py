@@ -168,7 +168,7 @@ def _instance_norm(ctx: Context, x: Any, scale: Any, shift: Any, *, epsilon: flo
     return channels_first(ops.instance_norm(channels_last(x), bias(ctx, scale), bias(ctx, shift), eps=epsilon))
 
 
-@onnx_op("LayerNormalization", since=17)
+@onnx_op("LayerNormalization")  # from opset 17 on; ONNX Runtime writes it into older files
 def _layer_norm(
     ctx: Context, x: Any, scale: Any, shift: Any = None, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
 ) -> Any:

@@ -15,16 +15,17 @@ from pdl.dtype import Array, DType
 from pdl.errors import ShapeError
 from pdl.onnx.eager import computed, to_single
 from pdl.onnx.layouts import each, padding
-from pdl.onnx.registry import Context, NeedsValue, onnx_op
+from pdl.onnx.registry import Context, NeedsValue, onnx_op, today
 from pdl.onnx.table.casts import FLOAT8, cast_array, is_short_integer
 from pdl.onnx.values import dtype_of, is_known, is_tensor_dtype, tensor
 from pdl.program.tracing import is_tracing
+from pdl.tensor import Tensor
 
 UINT8, INT8, INT32, FLOAT32 = map(np.dtype, (np.uint8, np.int8, np.int32, np.float32))
 
 
 @onnx_op("QuantizeLinear", since=10)
-def _quantize(
+def quantized(
     ctx: Context, x: Any, y_scale: Any, y_zero_point: Any = None, *, axis: int = 1, saturate: int = 1,
     block_size: int = 0, output_dtype: int = 0, precision: int = 0,
 ) -> Any:  # fmt: skip
@@ -48,7 +49,7 @@ def _quantize(
 
 
 @onnx_op("DequantizeLinear", since=10)
-def _dequantize(
+def dequantized(
     ctx: Context, x: Any, x_scale: Any, x_zero_point: Any = None, *, axis: int = 1, block_size: int = 0,
     output_dtype: int = 0,
 ) -> Any:  # fmt: skip
@@ -62,7 +63,7 @@ def _dequantize(
     if is_known(x, x_scale, x_zero_point):
         values, scale = ctx.value(x), ctx.value(x_scale)
         y = _minus(values, x_zero_point, lambda z: spread(name, ctx.value(z), values.shape, axis, block_size))
-        return cast_array(y * spread(name, to_single(scale), values.shape, axis, block_size), dtype)
+        return cast_array(np.asarray(y * spread(name, to_single(scale), values.shape, axis, block_size)), dtype)
     _traceable(name, x.dtype)
     wide = dtype if is_tensor_dtype(dtype) else np.dtype(np.float32)
     y = ops.astype(tensor(x), wide)
@@ -146,10 +147,29 @@ def quantize(
         return np.clip(np.rint(y) + zeros, int(info.min), int(info.max)).astype(np.int32).astype(dtype)
 
 
+# -- products of bytes -------------------------------------------------------------------------------------------------
+# On values they are computed in integers. A trace writes them as QDQ files do, DequantizeLinear before and
+# QuantizeLinear behind: the passes make ops on bytes of what they can, and what stays is computed in float32.
+
+
 @onnx_op("DynamicQuantizeLinear", since=11)
-@computed
 def _dynamic(ctx: Context, x: Any) -> Any:
     """x in uint8 over its own range, which includes 0; the scale and zero point."""
+    return _dynamic_traced(x) if not is_known(x) else _dynamic_computed(ctx, x)
+
+
+def _dynamic_traced(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    zero, one, top = (Tensor(np.array(v, np.float32)) for v in (0, 1, 255))
+    low, high = ops.minimum(ops.min(x), zero), ops.maximum(ops.max(x), zero)
+    scale = (high - low) / top
+    by = ops.where(ops.equal(scale, zero), one, scale)
+    shift = ops.clip(ops.round(-low / by), 0.0, 255.0)
+    y = ops.clip(ops.round(x / by) + shift, 0.0, 255.0)
+    return ops.astype(y, "uint8"), scale, ops.astype(shift, "uint8")
+
+
+@computed
+def _dynamic_computed(ctx: Context, x: Any) -> Any:
     low, high = np.float32(min(0, x.min())), np.float32(max(0, x.max()))
     scale = np.float32((high - low) / np.float32(255))
     zero = np.uint8(np.clip(np.rint(0 - low / scale), 0, 255)) if scale else np.uint8(0)
@@ -158,19 +178,50 @@ def _dynamic(ctx: Context, x: Any) -> Any:
 
 
 @onnx_op("MatMulInteger", since=10)
-@computed
 def _matmul_integer(ctx: Context, a: Any, b: Any, a_zero_point: Any = None, b_zero_point: Any = None) -> Any:
     """(a - zero) (b - zero) in int32."""
+    if is_known(a, b, a_zero_point, b_zero_point):
+        return _matmul_computed(ctx, a, b, a_zero_point, b_zero_point)
+    y = ops.matmul(levels(ctx, a, _rows(a_zero_point, a)), levels(ctx, b, b_zero_point))
+    return ops.astype(ops.round(y), "int32")
+
+
+def levels(ctx: Context, x: Any, zero: Any) -> Any:
+    """x - zero in float32, which holds the difference of two bytes exactly."""
+
+    def made(v: Array) -> Tensor:
+        return Tensor(_centred(v, zero).astype(np.float32))
+
+    if is_known(x, zero) and isinstance(x, np.ndarray):
+        key = None if zero is None else np.asarray(zero).tobytes()
+        return ctx.prepared(("levels", key), x, made)
+    y = ops.astype(tensor(x), "float32")
+    return y if zero is None else y - ops.astype(tensor(zero), "float32")
+
+
+@computed
+def _matmul_computed(ctx: Context, a: Any, b: Any, a_zero_point: Any = None, b_zero_point: Any = None) -> Any:
     return _centred(a, _rows(a_zero_point, a)) @ _centred(b, b_zero_point)
 
 
 @onnx_op("QLinearMatMul", since=10)
-@computed
 def _qlinear_matmul(
     ctx: Context, a: Any, a_scale: Any, a_zero_point: Any, b: Any, b_scale: Any, b_zero_point: Any, y_scale: Any,
     y_zero_point: Any,
 ) -> Any:  # fmt: skip
     """saturate(round((a - zero) (b - zero) scales / scale) + zero)."""
+    if is_known(a, b):
+        return _qlinear_product(ctx, a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point)
+    left = dequantized(ctx, a, a_scale, a_zero_point, axis=-2)
+    right = dequantized(ctx, b, b_scale, b_zero_point, axis=-1)
+    return quantized(ctx, ops.matmul(tensor(left), tensor(right)), y_scale, y_zero_point)
+
+
+@computed
+def _qlinear_product(
+    ctx: Context, a: Any, a_scale: Any, a_zero_point: Any, b: Any, b_scale: Any, b_zero_point: Any, y_scale: Any,
+    y_zero_point: Any,
+) -> Any:  # fmt: skip
     product = _centred(a, _rows(a_zero_point, a)) @ _centred(b, b_zero_point)
     factor = to_single(_rows(a_scale, a)) * to_single(b_scale) / to_single(y_scale)
     return _requantized(product * factor, y_zero_point)
@@ -192,25 +243,53 @@ def _requantized(y: Array, zero: Array) -> Array:
 
 
 @onnx_op("ConvInteger", since=10)
-@computed
 def _conv_integer(
     ctx: Context, x: Any, w: Any, x_zero_point: Any = None, w_zero_point: Any = None, *, auto_pad: str = "NOTSET",
     dilations: Any = None, group: int = 1, kernel_shape: Any = None, pads: Any = None, strides: Any = None,
 ) -> Any:  # fmt: skip
     """Convolution of x - zero with w - zero in int32; the border is x's zero point."""
+    how = {"auto_pad": auto_pad, "dilations": dilations, "group": group, "pads": pads, "strides": strides}
+    if is_known(x, w, x_zero_point, w_zero_point):
+        return _conv_computed(ctx, x, w, x_zero_point, w_zero_point, **how)
+    weights = levels(ctx, w, _first(w_zero_point, w))
+    y = today("Conv")(ctx, levels(ctx, x, x_zero_point), weights, kernel_shape=kernel_shape, **how)
+    return ops.astype(ops.round(y), "int32")
+
+
+@computed
+def _conv_computed(
+    ctx: Context, x: Any, w: Any, x_zero_point: Any, w_zero_point: Any, *, auto_pad: str, dilations: Any, group: int,
+    pads: Any, strides: Any,
+) -> Any:  # fmt: skip
     y = _convolve(ctx, _centred(x, x_zero_point), _centred(w, _first(w_zero_point, w)), auto_pad, dilations, group,
                   pads, strides)  # fmt: skip
     return y.astype(np.int32)
 
 
 @onnx_op("QLinearConv", since=10)
-@computed
-def _qlinear_conv(
+def qlinear_conv(
     ctx: Context, x: Any, x_scale: Any, x_zero_point: Any, w: Any, w_scale: Any, w_zero_point: Any, y_scale: Any,
     y_zero_point: Any, b: Any = None, *, auto_pad: str = "NOTSET", dilations: Any = None, group: int = 1,
     kernel_shape: Any = None, pads: Any = None, strides: Any = None,
 ) -> Any:  # fmt: skip
     """saturate(round((conv(x - zero, w - zero) + b) scales / scale) + zero)."""
+    how = {"auto_pad": auto_pad, "dilations": dilations, "group": group, "pads": pads, "strides": strides}
+    if is_known(x, w, b):
+        inputs = (x, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, b)
+        return _qlinear_convolved(ctx, *inputs, **how)
+    if b is not None:
+        b = tensor(ctx.value(b).astype(np.float32) * (ctx.value(x_scale) * ctx.value(w_scale)).astype(np.float32))
+    image = dequantized(ctx, x, x_scale, x_zero_point)
+    weights = dequantized(ctx, w, w_scale, w_zero_point, axis=0)
+    y = today("Conv")(ctx, image, weights, b, kernel_shape=kernel_shape, **how)
+    return quantized(ctx, y, y_scale, y_zero_point)
+
+
+@computed
+def _qlinear_convolved(
+    ctx: Context, x: Any, x_scale: Any, x_zero_point: Any, w: Any, w_scale: Any, w_zero_point: Any, y_scale: Any,
+    y_zero_point: Any, b: Any, *, auto_pad: str, dilations: Any, group: int, pads: Any, strides: Any,
+) -> Any:  # fmt: skip
     y = _convolve(ctx, _centred(x, x_zero_point), _centred(w, _first(w_zero_point, w)), auto_pad, dilations, group,
                   pads, strides)  # fmt: skip
     channels = [1, -1, *[1] * (y.ndim - 2)]
