@@ -195,11 +195,16 @@ def _multiply(a: Poly, b: Poly) -> Poly:
 
 def _divide(a: Poly, b: Poly) -> Poly:
     """floor(a / b): terms that b divides leave the quotient, which is exact for integers, and so do whole multiples of
-    b in a constant: (h - 1) // 2 + 1 is (h + 1) // 2.
+    b in a constant: (h - 1) // 2 + 1 is (h + 1) // 2. A quotient inside is merged: (h // 2 + n) // 3 is (h + 2 n) // 6.
     """
     if len(b) != 1:
         return _constant(1) if a == b else () if not a else (((("//", a, b),), 1),)
     (divisor, factor) = b[0]
+    inner = [product[0] for product, c in a if c == 1 and len(product) == 1 and _by_number(product[0])]
+    if len(inner) == 1 and not divisor and factor > 0:
+        _, numerator, ((_, by),) = inner[0]
+        others = _add(a, ((tuple(inner), -1),))
+        return _divide(_add(numerator, _times(others, by)), _constant(by * factor))
     whole: dict[tuple[Atom, ...], int] = {}
     rest: dict[tuple[Atom, ...], int] = {}
     for product, c in a:
@@ -215,6 +220,11 @@ def _divide(a: Poly, b: Poly) -> Poly:
     if set(rest) == {()} and not divisor:
         return _poly(whole)
     return _add(_poly(whole), (((("//", _poly(rest), b),), 1),))
+
+
+def _by_number(atom: Atom) -> bool:
+    """Whether an atom is a quotient by a positive number."""
+    return not isinstance(atom, str) and len(atom[2]) == 1 and not atom[2][0][0] and atom[2][0][1] > 0
 
 
 def _remainder(a: Poly, b: Poly) -> Poly:
@@ -264,6 +274,8 @@ def _show(expression: Poly) -> str:
     parts: list[str] = []
     for product, factor in expression:
         names = [_show_atom(atom) for atom in product]
+        if len(names) == 1 and abs(factor) == 1 and (parts or factor > 0):  # a sum binds less than its quotients
+            names[0] = names[0].removeprefix("(").removesuffix(")")
         body = "*".join(([str(abs(factor))] if abs(factor) != 1 or not names else []) + names)
         sign = "-" if factor < 0 else "+" if parts else ""
         parts.append(f" {sign} {body}" if parts else sign + body)
@@ -274,7 +286,13 @@ def _show_atom(atom: Atom) -> str:
     if isinstance(atom, str):
         return atom
     _, a, b = atom
-    return f"(({_show(a)})//({_show(b)}))"
+    return f"({_inside(a)}//{_inside(b)})"
+
+
+def _inside(expression: Poly) -> str:
+    """A part of a quotient, in parentheses unless it is a name or a number above 0."""
+    text = _show(expression)
+    return text if text.isalnum() else f"({text})"
 
 
 def _parse(text: str) -> Poly:
