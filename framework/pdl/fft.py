@@ -8,18 +8,20 @@ axes, to which the input is cut, or filled up with zeros. float32 and bfloat16 m
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from pdl.dtype import as_dtype, complex_of, float32, is_complex, is_floating
 from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.exchange import as_device
+from pdl.habits import missing_from
 from pdl.ops.base import apply
 from pdl.ops.cast import astype, conj
 from pdl.ops.checks import normalize_axes, normalize_axis
 from pdl.ops.fourier import FFT, SWAPPED, InverseRealFFT, RealFFT
 from pdl.ops.shape import concat, roll
+from pdl.ops.words import explained
 from pdl.tensor import Tensor, TensorLike, as_tensor
 
 Sizes = Sequence[int] | None
@@ -175,3 +177,6 @@ __all__ = [
     "fft", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifftn", "ifftshift", "ihfft", "irfft", "irfftn", "rfft",
     "rfftfreq", "rfftn",
 ]  # fmt: skip
+if not TYPE_CHECKING:
+    globals().update({_name: explained(globals()[_name]) for _name in __all__})
+    __getattr__ = missing_from(__name__)

@@ -63,6 +63,15 @@ MODULES = {
         "grad": "pdl.autograd.grad", "backward": "pdl.autograd.backward", "no_grads": "pdl.no_grad()",
         "set_num_threads": "PDL_NUM_THREADS, or threads= of pdl.runtime.load", "get_num_threads": "pdl.threads",
     },
+    "pdl.linalg": {
+        "norm": "pdl.linalg.vector_norm, or pdl.linalg.matrix_norm", "lstsq": "pdl.linalg.pinv(a) @ b", "eigvals":
+        "pdl.linalg.eigvalsh, of Hermitian matrices", "eig": "pdl.linalg.eigh, of Hermitian matrices",
+        "dot": "pdl.linalg.vecdot", "inverse": "pdl.linalg.inv", "kron": "pdl.kron", "multi_dot": "a @ b @ c",
+    },
+    "pdl.fft": {
+        "fft2": "pdl.fft.fftn(x, axes=(-2, -1))", "ifft2": "pdl.fft.ifftn(x, axes=(-2, -1))",
+        "rfft2": "pdl.fft.rfftn(x, axes=(-2, -1))", "irfft2": "pdl.fft.irfftn(x, axes=(-2, -1))",
+    },
     "pdl.nn": {
         "functional": "pdl: functions are there, such as pdl.relu", "utils": "pdl.optim: clip_grad_norm is there",
         "DataParallel": _CPU, "Hardswish2d": "pdl.nn.Hardswish", "BatchNorm": "pdl.nn.BatchNorm2d",

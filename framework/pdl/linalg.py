@@ -6,24 +6,24 @@ raise `NumericalError`.
 
 from __future__ import annotations
 
-import builtins
 import math
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import ml_dtypes
 
 from pdl.dtype import DType, int64, is_differentiable, real_of
 from pdl.errors import DtypeError, ShapeError, UsageError
+from pdl.habits import missing_from
+from pdl.ops import elementwise, reduce
 from pdl.ops.base import apply
 from pdl.ops.broadcast import broadcast_arrays, broadcast_to
 from pdl.ops.cast import as_tensors, astype
 from pdl.ops.create import eye
 from pdl.ops.decompose import Pinv, cholesky, det, eigh, inv, qr, slogdet, solve, svd
-from pdl.ops.elementwise import abs, greater, not_equal
 from pdl.ops.linalg import diagonal, matmul, outer, shared_axis, tensordot, trace, vecdot
-from pdl.ops.reduce import max, min, norm, sum
 from pdl.ops.shape import expand_dims, matrix_transpose, stack
+from pdl.ops.words import explained
 from pdl.tensor import Tensor, TensorLike, as_tensor
 
 
@@ -56,12 +56,12 @@ def matrix_norm(x: TensorLike, /, *, keepdims: bool = False, ord: float | str | 
     if ord in ("fro", None):
         return vector_norm(x, axis=(-2, -1), keepdims=keepdims)
     if ord == "nuc":
-        made = sum(svdvals(x), axis=-1)
+        made = reduce.sum(svdvals(x), axis=-1)
     elif ord in (2, -2):
-        made = (max if ord == 2 else min)(svdvals(x), axis=-1)
+        made = (reduce.max if ord == 2 else reduce.min)(svdvals(x), axis=-1)
     elif ord in (1, -1, math.inf, -math.inf):
-        sums = sum(abs(x), axis=-2 if ord in (1, -1) else -1)
-        made = (max if ord > 0 else min)(sums, axis=-1)
+        sums = reduce.sum(elementwise.abs(x), axis=-2 if ord in (1, -1) else -1)
+        made = (reduce.max if ord > 0 else reduce.min)(sums, axis=-1)
     else:
         raise UsageError(f"matrix_norm: ord is {ord!r}; expected 'fro', 'nuc', 1, -1, 2, -2, inf or -inf")
     return expand_dims(made, axis=(-2, -1)) if keepdims else made
@@ -89,9 +89,9 @@ def matrix_rank(x: TensorLike, /, *, rtol: float | TensorLike | None = None) -> 
     x = _matrices("matrix_rank", x)
     s = svdvals(x)
     if not s.shape[-1]:
-        return astype(sum(s, axis=-1), int64)
-    least = max(s, axis=-1) * _tolerance(x, rtol)
-    return sum(astype(greater(s, expand_dims(least, axis=-1)), int64), axis=-1)
+        return astype(reduce.sum(s, axis=-1), int64)
+    least = reduce.max(s, axis=-1) * _tolerance(x, rtol)
+    return reduce.sum(astype(elementwise.greater(s, expand_dims(least, axis=-1)), int64), axis=-1)
 
 
 def pinv(x: TensorLike, /, *, rtol: float | TensorLike | None = None) -> Tensor:
@@ -109,10 +109,10 @@ def vector_norm(
     x = as_tensor(x)
     _check_floating("vector_norm", x)
     if ord == 0:
-        return sum(astype(not_equal(x, 0), real_of(x.dtype)), axis=axis, keepdims=keepdims)
+        return reduce.sum(astype(elementwise.not_equal(x, 0), real_of(x.dtype)), axis=axis, keepdims=keepdims)
     if ord < 0 and not math.isinf(ord):
-        return sum(abs(x) ** ord, axis=axis, keepdims=keepdims) ** (1 / ord)
-    return norm(x, axis=axis, ord=ord, keepdims=keepdims)
+        return reduce.sum(elementwise.abs(x) ** ord, axis=axis, keepdims=keepdims) ** (1 / ord)
+    return reduce.norm(x, axis=axis, ord=ord, keepdims=keepdims)
 
 
 def _matrices(name: str, x: TensorLike, *, square: bool = False) -> Tensor:
@@ -134,8 +134,8 @@ def _epsilon(dtype: DType) -> float:
 
 def _tolerance(x: Tensor, rtol: float | TensorLike | None) -> Tensor:
     """`rtol`, or its default, in x's real dtype."""
-    value: Any = builtins.max(x.shape[-2:]) * _epsilon(x.dtype) if rtol is None else rtol
-    return astype(as_tensor(value), real_of(x.dtype))
+    value: Any = max(x.shape[-2:]) * _epsilon(x.dtype) if rtol is None else rtol
+    return astype(as_tensor(value, beside=real_of(x.dtype)), real_of(x.dtype))
 
 
 __all__ = [
@@ -143,3 +143,6 @@ __all__ = [
     "matrix_rank", "matrix_transpose", "outer", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "tensordot",
     "trace", "vecdot", "vector_norm",
 ]  # fmt: skip
+if not TYPE_CHECKING:
+    globals().update({_name: explained(globals()[_name]) for _name in __all__})
+    __getattr__ = missing_from(__name__)

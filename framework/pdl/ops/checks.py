@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 
 from pdl.dtype import DType, bfloat16, bool_, kind
-from pdl.errors import DtypeError, ShapeError
+from pdl.errors import DtypeError, IndexRangeError, ShapeError
 from pdl.ops.base import Spec
 
 _KINDS = {"b": "bool", "i": "integers", "f": "floats", "c": "complex numbers"}
@@ -31,8 +31,9 @@ def normalize_axis(name: str, axis: int, ndim: int) -> int:
     """`axis` counted from the front; raises where it is outside [-ndim, ndim)."""
     if not -ndim <= axis < ndim:
         if not ndim:
-            raise ShapeError(f"{name}: axis {axis} of a tensor without dimensions")
-        raise ShapeError(f"{name}: axis {axis} is outside [{-ndim}, {ndim - 1}] of a tensor with {ndim} dimensions")
+            raise IndexRangeError(f"{name}: axis {axis} of a tensor without dimensions")
+        lowest, last = -ndim, ndim - 1
+        raise IndexRangeError(f"{name}: axis {axis} is outside [{lowest}, {last}] of a tensor with {ndim} dimensions")
     return axis % ndim
 
 

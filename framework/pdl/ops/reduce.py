@@ -251,7 +251,9 @@ def _to_float(x: TensorLike) -> Tensor:
 
 def sum(x: TensorLike, axis: AxisLike = None, *, keepdims: bool = False, dtype: Any = None) -> Tensor:
     """Sum over `axis`, in x's dtype or `dtype`; bools and integers sum in int64, unsigned ones in uint64."""
-    return in_dtype(lambda v: _reduce(Sum, v, axis, keepdims), x, dtype) if dtype else _reduce(Sum, x, axis, keepdims)
+    if dtype is None:
+        return _reduce(Sum, x, axis, keepdims)
+    return in_dtype(lambda v: _reduce(Sum, v, axis, keepdims), x, dtype)
 
 
 def mean(x: TensorLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:

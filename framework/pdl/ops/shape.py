@@ -395,7 +395,7 @@ def _repeat_each(x: Tensor, repeats: Tensor, axis: int) -> Tensor:
     n = x.shape[axis]
     if times.size not in (1, n):
         raise ShapeError(f"repeat: {times.size} repeats for the {n} elements of axis {axis} of {x.shape}")
-    places = np.repeat(np.arange(n), times.reshape(-1) if times.size == n else int(times.reshape(-1)[0]))
+    places = np.repeat(np.arange(n), np.broadcast_to(times.astype(np.int64), (n,)))
     return x[(*(slice(None),) * axis, Tensor(places))]
 
 
