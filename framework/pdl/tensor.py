@@ -495,7 +495,7 @@ def _from_python(data: Any, dtype: DType | None) -> Array:
         return _converted(data, dtype)
     array = np.asarray(data)
     narrow = {np.dtype(np.float64): np.float32, np.dtype(np.complex128): np.complex64}.get(array.dtype)
-    return _converted(array, narrow) if narrow is not None and not hasattr(data, "__array__") else array
+    return array.astype(narrow) if narrow is not None and not hasattr(data, "__array__") else array
 
 
 def _converted(data: Any, dtype: Any) -> Array:

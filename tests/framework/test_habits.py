@@ -41,6 +41,8 @@ TAKEN = [
     ("x.reshape(3, -1)", (3, 2)),
     ("x.permute_dims(1, 0)", (3, 2)),
     ("x.T", (3, 2)),
+    ("pdl.where(x > 0)[1]", (5,)),
+    ("pdl.diff(x, 2)", (2, 1)),
 ]
 
 

@@ -7,12 +7,12 @@ complex values are dL/dRe + i dL/dIm, so that of a holomorphic f is ``g * conj(f
 from __future__ import annotations
 
 import math
-from typing import Any, cast
+from typing import Any, cast, overload
 
 import numpy as np
 
 from pdl.dtype import Array, bfloat16, bool_, is_complex, is_differentiable, real_of
-from pdl.errors import DtypeError
+from pdl.errors import DtypeError, UsageError
 from pdl.kernels.copies import contiguous, select
 from pdl.kernels.launch import now
 from pdl.kernels.pointwise import unary as unary_kernel
@@ -24,6 +24,7 @@ from pdl.ops.cast import conj, real
 from pdl.ops.cast import imag as imag
 from pdl.ops.cast import make_complex as make_complex
 from pdl.ops.checks import broadcast_shapes, check_kind
+from pdl.ops.index import nonzero
 from pdl.ops.logic import *  # noqa: F403
 from pdl.ops.logic import equal, greater
 from pdl.ops.table import SCALARS, Binary, Unary, beside, binary, pair, unary
@@ -273,9 +274,20 @@ class Where(Op):
 _where = Where()
 
 
-def where(condition: TensorLike, a: TensorLike, b: TensorLike) -> Tensor:
-    """`a` where `condition` (bool) holds, else `b`; the three broadcast. A gradient flows only to the chosen one."""
-    return apply(_where, as_tensor(condition), *pair(a, b))  # type: ignore[no-any-return]
+@overload
+def where(condition: TensorLike) -> tuple[Tensor, ...]: ...
+@overload
+def where(condition: TensorLike, a: TensorLike, b: TensorLike) -> Tensor: ...
+def where(condition: TensorLike, a: TensorLike | None = None, b: TensorLike | None = None) -> Any:
+    """`a` where `condition` (bool) holds, else `b`; the three broadcast. A gradient flows only to the chosen one.
+
+    ``where(condition)`` alone is ``nonzero(condition)``.
+    """
+    if a is None or b is None:
+        if a is not b:
+            raise UsageError("where: either a condition alone, or what is chosen where it holds and where it does not")
+        return nonzero(condition)
+    return apply(_where, as_tensor(condition), *pair(a, b))
 
 
 class Clip(Op):
