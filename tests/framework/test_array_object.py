@@ -427,6 +427,11 @@ def test_numbers_that_do_not_fit_are_refused(value: Any, dtype: str) -> None:
             make(value, dtype=dtype)
 
 
+def test_numbers_too_large_for_a_float_are_infinite() -> None:
+    assert pdl.tensor(1e300).item() == pdl.tensor([1e300], dtype="bfloat16").item() == math.inf
+    assert (pdl.ones(1, dtype="float64") * [1e300]).item() == 1e300
+
+
 def test_no_dtype_is_the_default_dtype() -> None:
     floats = (
         pdl.zeros(2, dtype=None), pdl.ones(2, dtype=None), pdl.empty(2, dtype=None), pdl.eye(2, dtype=None),
