@@ -32,6 +32,7 @@ def command(
         list[str] | None, typer.Option(metavar="NAME=N", help="Fix a dynamic size; several: h=224,w=224.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write it though ONNX Runtime's results differ.")] = False,
+    check: Annotated[bool, typer.Option("--check/--no-check", help="Compare it with ONNX Runtime.")] = True,
     timeout: Opening = OPENING,
     json: Json = False,
 ) -> None:
@@ -41,7 +42,7 @@ def command(
     fixed = sizes_in(size or [])
     with ends_within(str(model), timeout):
         facts = import_model(
-            model, out, pipeline=pipeline, labels=labels, sizes=fixed, force=force, timeout=timeout
+            model, out, pipeline=pipeline, labels=labels, sizes=fixed, force=force, check=check, timeout=timeout
         )
     style.json(facts) if json else style.pairs(_lines(facts))
 

@@ -25,7 +25,7 @@ SECONDS = 120.0
 """For loading a model and all its runs together."""
 
 MEMORY = 8 << 30
-"""Bytes of address space, and four times those of the model's files."""
+"""Bytes of address space, and four times those of the model's weights; at most three quarters of the machine's."""
 
 
 class Refused(Exception):
@@ -37,16 +37,15 @@ class Ended(Refused):
 
 
 class Foreign:
-    """A model in ONNX Runtime: `run` it inside of a `with`."""
+    """A model in ONNX Runtime, with so many bytes of weights: `run` it inside of a `with`."""
 
-    def __init__(self, source: Path) -> None:
-        self.source = source
+    def __init__(self, source: Path, weights: int = 0) -> None:
+        self.source, self.weights = source, weights
 
     def __enter__(self) -> Foreign:
         self.until = time.monotonic() + SECONDS
         self.folder = tempfile.TemporaryDirectory(prefix="pdl-foreign-")
-        size = sum(each.stat().st_size for each in self.source.parent.iterdir() if each.is_file())
-        words = [str(self.source.resolve()), self.folder.name, str(MEMORY + 4 * min(size, 1 << 40))]
+        words = [str(self.source.resolve()), self.folder.name, str(_memory(self.weights))]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         # -P: this folder has modules that are called as others'
         self.process = subprocess.Popen([sys.executable, "-P", __file__, *words], text=True, **pipes)
@@ -106,6 +105,12 @@ class Foreign:
         if late:
             return f"it took more than {SECONDS:g} s"
         return f"it crashed (signal {-code})" if code < 0 else f"it ended with exit code {code}"
+
+
+def _memory(weights: int) -> int:
+    """Bytes of address space that the other process may take."""
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return min(MEMORY + 4 * weights, machine * 3 // 4)
 
 
 # -- the other process -------------------------------------------------------------------------------------------------

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from pdl import ops
+from pdl.dims import Dim
 from pdl.dtype import ALL, Array, DType, bfloat16, float32
 from pdl.errors import DtypeError, UsageError
 from pdl.program.tracing import Symbol
@@ -83,9 +85,11 @@ def is_tensor_dtype(dtype: DType) -> bool:
 
 
 def tensor(x: Any) -> Any:
-    """x as a tensor; a shape becomes int64."""
+    """x as a tensor; a shape becomes int64, computed from the inputs' sizes where they are symbolic."""
     if isinstance(x, Tensor):
         return x
+    if is_shape(x) and any(isinstance(n, Dim) for n in x.flat):
+        return ops.reshape(ops.stack([_number(n) for n in x.flat]), x.shape)
     if x.dtype == object:
         x = plain(x)
     elif x.dtype == float16:
@@ -93,6 +97,13 @@ def tensor(x: Any) -> Any:
     if not is_tensor_dtype(x.dtype):
         raise DtypeError(f"{x.dtype.name} is not a dtype that this op computes with")
     return Tensor._wrap(x)
+
+
+def _number(size: int) -> Tensor:
+    """A size as a value of a program, int64 []: as many ones are summed."""
+    if not isinstance(size, Dim) or size < 0:
+        return Tensor._wrap(np.array(int(size), np.int64))
+    return ops.sum(ops.broadcast_to(Tensor._wrap(np.ones((), np.int64)), (size,)))
 
 
 def plain(x: Array) -> Array:

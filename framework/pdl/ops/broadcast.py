@@ -9,6 +9,7 @@ from typing import cast
 
 import numpy as np
 
+from pdl import dims
 from pdl.dtype import Array, bfloat16, float32
 from pdl.errors import ShapeError
 from pdl.kernels.copies import contiguous, copy
@@ -105,7 +106,9 @@ def sum_to(x: TensorLike, shape: tuple[int, ...]) -> Tensor:
 def broadcast_to(x: TensorLike, shape: Sequence[int]) -> Tensor:
     """`x` repeated along new leading dimensions and those of size 1, without a copy."""
     x, shape = as_tensor(x), tuple(shape)
-    return x if x.shape == shape else cast(Tensor, apply(BroadcastTo(shape), x))
+    if x.shape == shape and all(map(dims.same, x.shape, shape)):
+        return x
+    return cast(Tensor, apply(BroadcastTo(shape), x))
 
 
 def broadcast_arrays(*arrays: TensorLike) -> tuple[Tensor, ...]:

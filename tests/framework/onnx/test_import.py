@@ -151,3 +151,32 @@ def test_a_tensor_of_nothing_whose_other_axes_are_too_long() -> None:
     proto.graph.initializer.append(onnx.TensorProto(name="w", data_type=1, dims=[0, 2**62, 3]))
     with pytest.raises(UsageError, match=r"initializer 'w' has the shape \(0, .*, of which no array can be"):
         load_model(proto.SerializeToString())
+
+
+SIZES = [node("Shape", ["x"], ["s"]), node("Slice", ["s", "two", "three"], ["h"]), node("Squeeze", ["h"], ["h0"])]
+OF_SIZES = {
+    "count to a size": ([node("Range", ["n0", "h0", "n1"], ["y"])], "program"),
+    "count to a size by threes": ([node("Range", ["n1", "h0", "n3"], ["y"])], "program"),
+    "a range beside a size": (
+        [node("Range", ["n0", "h0", "n1"], ["r"]), node("Sub", ["h0", "r"], ["y"])], "program"),
+    "the smallest of all": ([node("ReduceMin", ["s"], ["q"]), node("ConstantOfShape", ["q"], ["y"])], "program"),
+    "the product": ([node("ReduceProd", ["s", "zero"], ["q"]), node("ConstantOfShape", ["q"], ["y"])], "program"),
+    "the largest of all": ([node("ReduceMax", ["s"], ["q"]), node("ConstantOfShape", ["q"], ["y"])], "graph"),
+    "the mean": ([node("ReduceMean", ["s"], ["y"])], "program"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_SIZES)
+def test_arithmetic_on_sizes(name: str) -> None:
+    """As a program where one is right for all sizes."""
+    nodes, kind = OF_SIZES[name]
+    weights = {"two": [2], "three": [3], "zero": [0], "n0": 0, "n1": 1, "n3": 3}
+    ints = {key: np.array(value, np.int64) for key, value in weights.items()}
+    data = model([*SIZES, *nodes], [port("x", ["n", 3, "h", "w"])], ["y"], ints)
+    made = load_model(data)
+    assert (made.program is not None) == (kind == "program"), made.notes
+    session = Session.of(made.program, outputs=["y"]) if made.program is not None else None
+    for shape in [(1, 3, 8, 8), (2, 3, 70, 9), (2, 3, 9, 70)]:
+        x = floats(*shape)
+        if session is not None:
+            np.testing.assert_array_equal(session.run({"x": x})["y"], made.graph.run({"x": x})["y"])

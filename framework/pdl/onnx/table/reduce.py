@@ -9,7 +9,7 @@ import numpy as np
 
 from pdl import ops
 from pdl.onnx.registry import Context, onnx_op
-from pdl.onnx.values import array, is_known, settled, tensor
+from pdl.onnx.values import array, is_known, is_shape, settled, tensor
 
 Reduction = Callable[..., Any]
 
@@ -74,30 +74,33 @@ REDUCTIONS: dict[str, tuple[Reduction, int]] = {
 }
 
 
-def _reduction(name: str, function: Reduction, since: int) -> None:
+def _reduction(name: str, since: int) -> None:
     @onnx_op(name)
     def _with_attribute(ctx: Context, x: Any, *, axes: Any = None, keepdims: int = 1) -> Any:
-        return _reduced(function, x, tuple(axes) if axes else None, keepdims)
+        return _reduced(name, x, tuple(axes) if axes else None, keepdims)
 
     @onnx_op(name, since=since)
     def _with_input(ctx: Context, x: Any, axes: Any = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Any:
         along = () if axes is None else ctx.ints(axes, "axes")
         if not along and noop_with_empty_axes:
-            return _reduced(function, x, (), keepdims)
-        return _reduced(function, x, along or None, keepdims)
+            return _reduced(name, x, (), keepdims)
+        return _reduced(name, x, along or None, keepdims)
 
 
-def _reduced(function: Reduction, x: Any, axes: tuple[int, ...] | None, keepdims: int) -> Any:
-    dtype = x.dtype
-    if is_known(x) and array(x).dtype.kind == "O" and function in (ops.sum, ops.prod):
-        body = np.sum if function is ops.sum else np.prod
-        return settled(body(array(x), axis=axes, keepdims=bool(keepdims)))
-    y = function(tensor(x), axis=axes, keepdims=bool(keepdims))
-    return y if y.dtype == dtype or dtype.kind == "b" else y.astype(dtype)
+#: what NumPy computes on sizes, so that they stay sizes
+_OF_SIZES: dict[str, Reduction] = {"ReduceSum": np.sum, "ReduceProd": np.prod, "ReduceMax": np.max, "ReduceMin": np.min}
 
 
-for _name, (_function, _since) in REDUCTIONS.items():
-    _reduction(_name, _function, _since)
+def _reduced(name: str, x: Any, axes: tuple[int, ...] | None, keepdims: int) -> Any:
+    if is_known(x) and is_shape(array(x)) and name in _OF_SIZES:
+        return settled(_OF_SIZES[name](array(x), axis=axes, keepdims=bool(keepdims)))
+    x = tensor(x)
+    y = REDUCTIONS[name][0](x, axis=axes, keepdims=bool(keepdims))
+    return y if y.dtype == x.dtype or x.dtype.kind == "b" else y.astype(x.dtype)
+
+
+for _name, (_, _since) in REDUCTIONS.items():
+    _reduction(_name, _since)
 
 
 def _arg(name: str, function: Callable[..., Any]) -> None:

@@ -1,4 +1,10 @@
-"""Resize and Upsample: interpolation along one axis after the other, as a few taps for each cell of the result."""
+"""Resize and Upsample: interpolation along one axis after the other, as a few taps for each cell of the result.
+
+Where ONNX's reference evaluator and ONNX Runtime differ, this follows the second, which agrees with PyTorch, since
+models are trained and checked with these: coordinates are computed in float32 from float32 scales, `align_corners`
+stretches the cells of the result (not the scaled length) over those of x, and the size of a region that is cropped and
+resized by scales is that of x scaled.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +63,7 @@ def _resize(
     if coordinate_transformation_mode == "tf_crop_and_resize" and roi is not None:
         values = ctx.value(roi, "the region").astype(np.float64)
         spans = list(zip(values[: len(along)].tolist(), values[len(along) :].tolist(), strict=True))
-    new, factors = _target(ctx, [x.shape[a] for a in along], scales, sizes, spans, keep_aspect_ratio_policy)
+    new, factors = _target(ctx, [x.shape[a] for a in along], scales, sizes, keep_aspect_ratio_policy)
     resized = [Axis(a, x.shape[a], n, f, s) for a, n, f, s in zip(along, new, factors, spans, strict=True)]
     return _resized(ctx, x, kernel, resized, extrapolation_value)
 
@@ -151,7 +157,7 @@ def _whole_multiple(a: Axis) -> bool:
 
 
 def _target(
-    ctx: Context, old: Sequence[int], scales: Any, sizes: Any, spans: Sequence[tuple[float, float]], policy: str
+    ctx: Context, old: Sequence[int], scales: Any, sizes: Any, policy: str
 ) -> tuple[list[int], list[float | None]]:
     """The new sizes, and by what they are scaled (None: by the ratio of sizes that are known only at run time)."""
     name = ctx.node.label()
@@ -171,8 +177,7 @@ def _target(
     factors = ctx.value(scales, "the scales").tolist()
     if len(factors) != len(old) or min(factors) <= 0:
         raise ShapeError(f"{name}: scales {factors} for the sizes {list(old)}")
-    new = [_times(ctx, n, (e - s) * f) for n, f, (s, e) in zip(old, factors, spans, strict=True)]
-    return new, factors
+    return [_times(ctx, n, f) for n, f in zip(old, factors, strict=True)], factors
 
 
 def _ratio(new: int, old: int) -> float | None:
@@ -180,35 +185,35 @@ def _ratio(new: int, old: int) -> float | None:
 
 
 def _times(ctx: Context, size: int, factor: float) -> int:
-    """floor(size factor); symbolic sizes can be multiplied by whole numbers."""
+    """floor(size factor) in float32; symbolic sizes can be multiplied by whole numbers."""
     if type(size) is int:
-        return math.floor(size * factor)
+        return int(np.float32(size) * np.float32(factor))
     if factor != int(factor):
         raise NeedsValue(f"{ctx.node.label()} scales a size that is not known by {factor}")
     return size if factor == 1 else size * int(factor)
 
 
 def _coordinates(name: str, kind: str, out: int, size: int, factor: float, span: tuple[float, float]) -> Array:
-    """The places in x, counted in cells, that the cells of the result stand for."""
-    i, length = np.arange(out, dtype=np.float64), factor * size
+    """The places in x, counted in cells, that the cells of the result stand for, in float32."""
+    i, scale, half = np.arange(out, dtype=np.float32), np.float32(factor), np.float32(0.5)
+    last, end = np.float32(size - 1), np.float32(out - 1)
+    middle = (i + half) / scale - half
     if kind == "asymmetric":
-        return i / factor
+        return i / scale
     if kind == "align_corners":
-        return i * ((size - 1) / (length - 1)) if length != 1 else i * 0
+        return i * last / end if out > 1 else i * 0
     if kind == "tf_half_pixel_for_nn":
-        return (i + 0.5) / factor
+        return (i + half) / scale
     if kind == "tf_crop_and_resize":
-        start, end = span
-        if out == 1:
-            return np.full(1, 0.5 * (start + end) * (size - 1))
-        return start * (size - 1) + i * ((end - start) * (size - 1) / (out - 1))
-    middle = (i + 0.5) / factor - 0.5
+        begin, stop = map(np.float32, span)
+        return begin * last + i * (stop - begin) * last / end if out > 1 else i + half * (begin + stop) * last
     if kind == "half_pixel":
         return middle
     if kind == "pytorch_half_pixel":
         return middle if out > 1 else i * 0
     if kind == "half_pixel_symmetric":
-        return size / 2 * (1 - out / length) + middle
+        border = np.float32(size / 2) * (1 - np.float32(out) / (scale * np.float32(size)))
+        return (float(border) + (i + 0.5).astype(np.float64) / float(scale) - 0.5).astype(np.float32)
     raise UsageError(f"{name}: coordinate_transformation_mode {kind!r} is not known")
 
 

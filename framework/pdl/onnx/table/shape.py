@@ -13,7 +13,7 @@ from pdl import ops
 from pdl.dims import Dim
 from pdl.dtype import Array
 from pdl.errors import ShapeError, UsageError
-from pdl.onnx.registry import Context, NeedsValue, onnx_op
+from pdl.onnx.registry import Context, onnx_op
 from pdl.onnx.values import (
     array,
     float16,
@@ -74,12 +74,22 @@ def _identity(ctx: Context, x: Any) -> Any:
 def _range(ctx: Context, start: Any, limit: Any, delta: Any) -> Any:
     first, last, step = (ctx.value(v, "start, limit and delta").reshape(()) for v in (start, limit, delta))
     if any(is_shape(v) for v in (first, last, step)):
-        raise NeedsValue(f"{ctx.node.label()} counts to a size that is not known")
+        return _range_of_sizes(first.item(), last.item(), step.item())
     if step == 0 or not np.isfinite(float(last - first)):
         raise UsageError("delta is 0, or the ends are not finite")
     count = max(0, math.ceil((float(last) - float(first)) / float(step)))
     require_room(ctx.node.label(), (count,), first.itemsize)
     return (first + np.arange(count, dtype=first.dtype) * step).astype(first.dtype)
+
+
+def _range_of_sizes(first: int, last: int, step: int) -> Any:
+    """first, first + step, ... before `last`, of sizes known only at run time: a running sum."""
+    if step == 0:
+        raise UsageError("delta is 0")
+    count = -((first - last) // step)  # rounded up
+    number = tensor(np.ones((), np.int64))
+    places = ops.cumsum(ops.broadcast_to(number, (count if count > 0 else 0,)), axis=0) - 1
+    return places * tensor(shape_array([step])) + tensor(shape_array([first]))
 
 
 # -- another shape, the same values ------------------------------------------------------------------------------------
