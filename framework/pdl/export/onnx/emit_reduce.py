@@ -105,22 +105,26 @@ def cumsum(g: Graph, op: running.CumSum, x: Value) -> Result:
     """CumSum."""
     name, axis, wrap = g.axis(x, op.axis)
     target = op.infer(x.spec).dtype
-    name = name if target == x.spec.dtype else g.cast(name, target)
-    return wrap(g.node("CumSum", name, g.constant(axis, np.int64)))
+    run = np.dtype(np.int64) if target == np.uint64 else target  # ONNX Runtime has no other; the bits are the same
+    name = name if run == x.spec.dtype else g.cast(name, run)
+    made = g.node("CumSum", name, g.constant(axis, np.int64))
+    return wrap(made if run == target else g.cast(made, target))
 
 
 @emits(running.CumProd)
 def cumprod(g: Graph, op: running.CumProd, x: Value) -> Result:
     """The product over a triangle: ReduceProd of x or 1, [..., n, n]."""
-    n, rank, spec = x.spec.shape[op.axis], len(x.spec.shape), op.infer(x.spec)
+    n, rank, made = x.spec.shape[op.axis], len(x.spec.shape), op.infer(x.spec)
     if symbolic(n):
         return NOT_WRITTEN
+    spec = Spec(made.shape, np.dtype(np.int64)) if made.dtype == np.uint64 else made
     axis = op.axis % rank
     order = [a for a in range(rank) if a != axis] + [axis]
     name = g.plain(x) if spec.dtype == x.spec.dtype else g.cast(g.plain(x), spec.dtype)
     row = g.node("Unsqueeze", g.transpose(name, order), g.constant([rank - 1], np.int64))
     square = g.node("Where", g.constant(np.tri(n, dtype=np.bool_)), row, g.like(1, spec))
     y = g.reduce("ReduceProd", square, [rank], keepdims=False)
+    y = y if spec is made else g.cast(y, made.dtype)
     return g.transpose(y, [int(i) for i in np.argsort(order)])
 
 
