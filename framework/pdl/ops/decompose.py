@@ -8,8 +8,8 @@ from typing import Any, ClassVar, NamedTuple, cast
 import numpy as np
 
 from pdl.dtype import Array, is_complex, is_differentiable, real_of
-from pdl.errors import DtypeError, NumericalError, ShapeError, UsageError
-from pdl.ops.base import Arrays, Op, Spec, apply, not_differentiable
+from pdl.errors import DtypeError, GradientError, NumericalError, ShapeError, UsageError
+from pdl.ops.base import Arrays, Op, Spec, apply, compose_vjp
 from pdl.ops.broadcast import unbroadcast
 from pdl.ops.cast import as_tensors, conj, imag, real
 from pdl.ops.checks import broadcast_shapes
@@ -200,7 +200,6 @@ class FullQR(Lapack):
     """Square q [..., M, M] (orthonormal columns) and r [..., M, N], upper-triangular or wider: q @ r = x."""
 
     label, square = "qr", False
-    vjp = not_differentiable("columns of q beyond those of x are any basis; qr(mode='reduced') carries the gradient")
 
     def infer(self, x: Spec) -> tuple[Spec, Spec]:
         self.check_matrices(x)
@@ -208,6 +207,11 @@ class FullQR(Lapack):
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
         outs[0][...], outs[1][...] = _lapack("qr", np.linalg.qr, ins[0], mode="complete")
+
+    def vjp(self, g: Any, y: Any, x: Tensor) -> Any:
+        if g[0] is not None:
+            raise GradientError("qr: columns of Q beyond those of x are any basis; mode='reduced' has Q's gradient")
+        return compose_vjp(lambda v: apply(QR(), v)[1], g[1][..., : x.shape[-1], :], (x,))[0]
 
 
 def _plus(a: Tensor | None, b: Tensor | None) -> Tensor:
@@ -287,7 +291,6 @@ class FullSVD(Lapack):
     """Square u [..., M, M] and vh [..., N, N], s [..., min(M, N)] (descending), with the thin ones in front."""
 
     label, square = "svd", False
-    vjp = not_differentiable("vectors beyond the singular values are any basis; full_matrices=False has the gradient")
 
     def infer(self, x: Spec) -> tuple[Spec, Spec, Spec]:
         self.check_matrices(x)
@@ -299,6 +302,13 @@ class FullSVD(Lapack):
         made = _lapack("svd", np.linalg.svd, ins[0])
         for y, value in zip(outs, made, strict=True):
             y[...] = value
+
+    def vjp(self, g: Any, y: Any, x: Tensor) -> Any:
+        if g[0] is not None or g[2] is not None:
+            raise GradientError(
+                "svd: vectors beyond the singular values are any basis; full_matrices=False has gradients of U and Vh"
+            )
+        return compose_vjp(lambda v: apply(SVD(), v)[1], g[1], (x,))[0]
 
 
 class Pinv(Lapack):
@@ -365,7 +375,8 @@ def cholesky(x: TensorLike, *, upper: bool = False) -> Tensor:
 def qr(x: TensorLike, *, mode: str = "reduced") -> QRResult:
     """`Q` (orthonormal columns) and upper-triangular `R` with Q @ R = x [..., M, N].
 
-    "reduced": Q [..., M, K], R [..., K, N], K = min(M, N). "complete": Q [..., M, M], R [..., M, N], without gradient.
+    "reduced": Q [..., M, K], R [..., K, N], K = min(M, N). "complete": Q [..., M, M], R [..., M, N]; for M > N, Q has
+    no gradient.
     """
     if mode not in ("reduced", "complete"):
         raise UsageError(f"qr: mode is {mode!r}; expected 'reduced' or 'complete'")
@@ -388,8 +399,8 @@ def eigh(x: TensorLike) -> EighResult:
 def svd(x: TensorLike, *, full_matrices: bool = True) -> SVDResult:
     """`U`, `S` (descending) and `Vh` with U @ diag(S) @ Vh = x [..., M, N].
 
-    U is [..., M, M] and Vh [..., N, N], without gradient unless M = N; or, thin, [..., M, K] and [..., K, N] with
-    K = min(M, N), whose gradients need singular values that are distinct and not 0.
+    U is [..., M, M] and Vh [..., N, N], without gradients unless M = N; or, thin, [..., M, K] and [..., K, N] with
+    K = min(M, N), whose gradients need singular values that are distinct and not 0. S has a gradient in either form.
     """
     x = as_tensor(x)
     full = full_matrices and x.ndim > 1 and x.shape[-1] != x.shape[-2]

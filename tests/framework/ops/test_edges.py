@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pdl
-from pdl.errors import ShapeError
+from pdl.errors import GradientError, ShapeError
 from pdl.testing.case import draws
 
 f, _ = draws(5)
@@ -93,3 +93,11 @@ def test_what_reads_values_or_needs_dimensions() -> None:
     x = pdl.arange(6)
     assert not np.may_share_memory(x.data, pdl.reshape(x, (2, 3), copy=True).data)
     assert np.may_share_memory(x.data, pdl.reshape(x, (2, 3), copy=False).data)
+
+
+def test_vectors_of_no_gradient() -> None:
+    x = tensor(4, 2)
+    with pytest.raises(GradientError, match="svd: vectors beyond the singular values are any basis"):
+        pdl.linalg.svd(x).U.sum().backward()
+    with pytest.raises(GradientError, match="qr: columns of Q beyond those of x are any basis"):
+        pdl.linalg.qr(x, mode="complete").Q.sum().backward()
