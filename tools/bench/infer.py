@@ -1,18 +1,21 @@
-"""Inference speed of pdl against ONNX Runtime, in one run: latency at batch 1, throughput at batch 32, memory.
+"""Inference speed of pdl against ONNX Runtime and OpenVINO, in one run: latency at batch 1, throughput at 32, memory.
 
-    python tools/bench/infer.py                                      # all nets; both sides, 2 threads
+    pip install onnxruntime==1.32.0 openvino==2026.4.1
+    python tools/bench/infer.py                                      # all nets; all engines, 2 threads
     python tools/bench/infer.py --nets lenet resnet20 --quick
-    python tools/bench/infer.py --onnx ch_PP-OCRv4_rec_infer.onnx --json out.json
+    python tools/bench/infer.py --precisions int8 --batches 1
+    python tools/bench/foreign_nets.py NETS; python tools/bench/infer.py --only-onnx --onnx NETS/*.onnx --json X
 
 Each net has random weights (batch norms: the statistics of a batch) and is written once: as a bundle, which pdl loads
-through `pdl.runtime`, and as an ONNX file, which ONNX Runtime reads (sequential, its threads as given, spinning as by
-default). Files given with --onnx are imported into a bundle.
+through `pdl.runtime`, and as an ONNX file, which the others read (ONNX Runtime: sequential, spinning as by default;
+OpenVINO: latency hint, compiled for the input's shape). Files given with --onnx are imported into a bundle, and run at
+the batch that they fix, if they fix one. In int8 all three run one file, quantised by ONNX Runtime.
 
 Every measurement is a process of its own; the sides take turns. A process warms up, then times single calls for the
-given seconds. The table shows the median over the rounds of each process' percentiles; a ratio compares median
-latencies, above 1 where pdl is faster. bfloat16 is compared with ONNX Runtime's float32, which has no bfloat16 on
-CPUs. "off by" is the largest difference of pdl's outputs from ONNX Runtime's over the largest of these. Memory is the
-process' peak (VmHWM) less what it held after importing its framework.
+given seconds. The table shows the median over the rounds of each process' percentiles; a ratio compares the median
+latency with that of the faster peer of the same precision, above 1 where pdl is faster. "off by" is the largest
+difference of pdl's outputs from ONNX Runtime's float32 over the largest of these. Memory is the process' peak (VmHWM)
+less what it held after importing its framework.
 """
 
 from __future__ import annotations
@@ -35,7 +38,10 @@ import numpy as np
 from train import memory, table
 
 #: (side, precision) of everything measured
-MODES = (("ort", "fp32"), ("pdl", "fp32"), ("pdl", "bf16"))
+MODES = (
+    ("ort", "fp32"), ("openvino", "fp32"), ("pdl", "fp32"), ("openvino", "bf16"), ("pdl", "bf16"),
+    ("ort", "int8"), ("openvino", "int8"), ("pdl", "int8"),
+)  # fmt: skip
 PERCENTILES = (50, 90, 99)
 Row = dict[str, Any]
 
@@ -110,11 +116,17 @@ def one_row(rounds: list[Row], batch: int) -> Row:
 
 
 def compared(rows: dict[str, Row], folder: Path, name: str, batch: int) -> dict[str, Row]:
-    """The rows, with ratio and difference of pdl's from those of ONNX Runtime."""
-    peer = rows.get("ort fp32", {"error": "not measured"})
+    """The rows; those of pdl with the ratio to the faster peer and the difference from ONNX Runtime's float32."""
     for label, row in rows.items():
-        if label.startswith("pdl") and "error" not in row and "error" not in peer:
-            row["ratio"] = peer["p50"] / row["p50"]
+        side, precision = label.split()
+        if side != "pdl" or "error" in row:
+            continue
+        peers = {s: rows[f"{s} {precision}"]["p50"] for s in ("ort", "openvino")
+                 if "p50" in rows.get(f"{s} {precision}", {})}  # fmt: skip
+        if peers:
+            row["peer"] = min(peers, key=peers.__getitem__)
+            row["ratio"] = peers[row["peer"]] / row["p50"]
+        if "p50" in rows.get("ort fp32", {}):
             files = [folder / f"{name}-{batch}-{x.replace(' ', '-')}.npz" for x in ("ort fp32", label)]
             row["off_by"] = difference(*(list(np.load(f).values()) for f in files))
     return rows
@@ -131,7 +143,7 @@ def difference(wanted: list[Any], found: list[Any]) -> float:
 
 # -- what people read --------------------------------------------------------------------------------------------------
 def geometric_means(results: dict[str, Any]) -> dict[str, float]:
-    """Of the ratios, per batch size and precision; bfloat16 over convolution nets and the transformer."""
+    """Of the ratios, per batch size and precision."""
     found: dict[str, list[float]] = {}
     for batches in results.values():
         for batch, rows in batches.items():
@@ -153,7 +165,8 @@ def rows_of(results: dict[str, Any]) -> Iterator[list[str]]:
                 more = (row["memory_peak"] - row["memory_after_import"]) / 2**20
                 yield [
                     *head, *[f"{row[f'p{p}'] * 1e3:,.3f}" for p in PERCENTILES], f"{row['min'] * 1e3:,.3f}",
-                    f"{row['per_second']:,.1f}", f"{more:,.0f}", f"{row['ratio']:.2f}" if "ratio" in row else "-",
+                    f"{row['per_second']:,.1f}", f"{more:,.0f}",
+                    f"{row['ratio']:.2f} {row['peer']}" if "ratio" in row else "-",
                     f"{row['off_by']:.0e}" if "off_by" in row else "-",
                 ]  # fmt: skip
 
@@ -163,7 +176,7 @@ def report(results: dict[str, Any], threads: int) -> str:
     titles = ["net x batch", "side", *[f"p{p} ms" for p in PERCENTILES], "min ms", "samples/s", "MiB", "ratio",
               "off by"]  # fmt: skip
     means = ", ".join(f"{key}: {value:.2f}" for key, value in geometric_means(results).items())
-    lines = [f"{threads} threads", table(titles, rows_of(results))]
+    lines = [f"{cpu()}, {threads} threads", table(titles, rows_of(results))]
     return "\n".join(lines + ([f"geometric mean of the ratios: {means}"] if means else []))
 
 
@@ -174,7 +187,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--onnx", nargs="+", type=Path, default=[], help="ONNX files to import and race, too")
     made.add_argument("--only-onnx", action="store_true", help="race only the files of --onnx")
     made.add_argument("--batches", nargs="+", type=int, default=[1, 32])
-    made.add_argument("--precisions", nargs="+", choices=["fp32", "bf16"], default=["fp32", "bf16"])
+    made.add_argument("--precisions", nargs="+", choices=["fp32", "bf16", "int8"], default=["fp32", "bf16"])
     made.add_argument("--seconds", type=float, default=2.0, help="of measuring, per process")
     made.add_argument("--rounds", type=int, default=3)
     made.add_argument("--threads", type=int, default=2)
@@ -197,9 +210,30 @@ def race(args: argparse.Namespace) -> dict[str, Any]:
                 infer_nets.prepare_import(sources[name], name, args.folder)
             else:
                 infer_nets.prepare(name, args.folder)
-        results[name] = {str(batch): measure(name, batch, args) for batch in args.batches}
+        if "int8" in args.precisions and not (args.folder / f"{name}-int8.json").exists():
+            infer_nets.prepare_int8(name, args.folder)
+        fixed = (infer_nets.facts_of(name, args.folder).get("shape") or [None])[0]
+        batches = [fixed] if fixed else args.batches
+        results[name] = {str(batch): measure(name, batch, args) for batch in batches}
+        if args.json:
+            args.json.write_text(json.dumps(whole(results, args), indent=1) + "\n")
     print(file=sys.stderr)
     return results
+
+
+def whole(results: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
+    """What is written: the rows, how they were measured, and on what."""
+    return {"cpu": cpu(), "threads": args.threads, "seconds": args.seconds, "rounds": args.rounds,
+            "geometric_means": geometric_means(results), "nets": results}  # fmt: skip
+
+
+def cpu() -> str:
+    """The CPU's name and its instruction sets that matter here."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    found = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    flags = found.get("flags", "").split()
+    sets = [f for f in ("avx2", "avx_vnni", "avx512f", "avx512_bf16", "amx_tile") if f in flags]
+    return f"{found.get('model name', 'unknown')} ({', '.join(sets)})"
 
 
 def main() -> None:
@@ -215,10 +249,6 @@ def main() -> None:
         args.folder.mkdir(parents=True, exist_ok=True)
         results = race(args)
     print(report(results, args.threads))
-    if args.json:
-        whole = {"threads": args.threads, "seconds": args.seconds, "rounds": args.rounds,
-                 "geometric_means": geometric_means(results), "nets": results}  # fmt: skip
-        args.json.write_text(json.dumps(whole, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The nets of the inference race, each written as a bundle for pdl and as an ONNX file for ONNX Runtime."""
+"""The nets of the inference race, each written as a bundle for pdl and as an ONNX file for the other engines."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ NETS = {
     "transformer": Race("transformer"),
     "gru4rec": Race("gru4rec", bf16=False),
 }
-#: an imported file: its input, [N, C, H, W]
-IMPORTED = (3, 48, 320)
+#: height and width of images where a file leaves both open, and the width where it leaves that alone open
+OPEN_SIZE, OPEN_WIDTH = 640, 320
 
 
 def prepare(name: str, folder: Path) -> None:
@@ -63,7 +63,7 @@ def prepare(name: str, folder: Path) -> None:
     program = trace(net.eval(), Spec((Dim.symbol("n", 3), *x.shape[1:]), x.dtype), name=name)
     report = to_onnx(program, folder / f"{name}.onnx", samples=[[x]], inputs=["x"], outputs=["y"])
     write_bundle(program, folder / f"{name}.pdl", ["x"], ["y"])
-    facts = {"input": "x", "channels_first": report.inputs[0].channels_first}
+    facts = {"channels_first": report.inputs[0].channels_first}
     (folder / f"{name}.json").write_text(json.dumps(facts))
 
 
@@ -110,25 +110,83 @@ def write_bundle(program: Any, path: Path, inputs: list[str], outputs: list[str]
 
 
 def prepare_import(source: Path, name: str, folder: Path) -> None:
-    """The same three files for an ONNX file of somebody else's: pdl imports it, ONNX Runtime reads it as it is."""
+    """The same three files for an ONNX file of somebody else's: pdl imports it, the others read it as it is."""
+    import onnx
+
     from pdl.export.imported import import_model
 
     import_model(source, folder / f"{name}.pdl", force=True)
-    (folder / f"{name}.onnx").write_bytes(source.read_bytes())
-    (folder / f"{name}.json").write_text(json.dumps({"input": None, "channels_first": False}))
+    model = onnx.load(source)
+    onnx.save(model, folder / f"{name}.onnx")
+    given = {value.name for value in model.graph.initializer}
+    entry = next(value for value in model.graph.input if value.name not in given)
+    shape = [d.dim_value or None for d in entry.type.tensor_type.shape.dim]
+    (folder / f"{name}.json").write_text(json.dumps({"shape": shape, "channels_first": False}))
 
 
-def arrays_of(name: str, batch: int) -> Array:
-    """The input of a run, in pdl's layout; an imported net has its own."""
-    if name in NETS:
+def prepare_int8(name: str, folder: Path) -> None:
+    """NAME-int8.*: the net quantised by ONNX Runtime (QDQ, a scale per channel of weights), one file for all."""
+    from onnxruntime.quantization import CalibrationDataReader, QuantType, quantize_static
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    x, facts = onnx_input(name, 1, folder), facts_of(name, folder)
+
+    class Noise(CalibrationDataReader):
+        def __init__(self) -> None:
+            self.left = 4
+
+        def get_next(self) -> dict[str, Array] | None:
+            self.left -= 1
+            return {input_name(folder / f"{name}.onnx"): x} if self.left >= 0 else None
+
+    ready, made = folder / f"{name}-ready.onnx", folder / f"{name}-int8.onnx"
+    quant_pre_process(folder / f"{name}.onnx", ready, skip_symbolic_shape=True)
+    quantize_static(ready, made, Noise(), per_channel=True, weight_type=QuantType.QInt8)
+    ready.unlink()
+    prepare_import(made, f"{name}-int8", folder)
+    shape = facts.get("shape") or [None, *x.shape[1:]]
+    (folder / f"{name}-int8.json").write_text(json.dumps({"shape": shape, "channels_first": False}))
+
+
+def facts_of(name: str, folder: Path) -> dict[str, Any]:
+    """What was written about a net: the shape of its input (None: open, or the shape of `NETS`) and its layout."""
+    return dict(json.loads((folder / f"{name}.json").read_text()))
+
+
+def input_name(path: Path) -> str:
+    """The first input of an ONNX file."""
+    import onnxruntime
+
+    return str(onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).get_inputs()[0].name)
+
+
+def arrays_of(name: str, batch: int, folder: Path) -> Array:
+    """The input of a run as pdl takes it; an imported net takes what its file says."""
+    shape = facts_of(name, folder).get("shape")
+    if shape is None:
         return NETS[name].inputs(batch)
-    return np.random.default_rng(1).standard_normal((batch, *IMPORTED), dtype=np.float32)
+    height = OPEN_SIZE if len(shape) > 2 and shape[-2] is None else OPEN_WIDTH
+    sizes = [shape[0] or batch, *[n or height for n in shape[1:]]]
+    return np.random.default_rng(1).standard_normal(sizes, dtype=np.float32)
+
+
+def onnx_input(name: str, batch: int, folder: Path) -> Array:
+    """The input of a run as the ONNX file takes it."""
+    x = arrays_of(name, batch, folder)
+    if facts_of(name, folder)["channels_first"]:
+        x = np.ascontiguousarray(x.transpose(0, 3, 1, 2))
+    return x
 
 
 # -- the sides ---------------------------------------------------------------------------------------------------------
 Call = Callable[[], list[Array]]
 #: imports the framework; makes a call of the net
 Side = tuple[Callable[[], None], Callable[[], Call]]
+
+
+def file_of(folder: Path, name: str, precision: str, suffix: str) -> Path:
+    """The file that is run: int8 has one of its own."""
+    return folder / f"{name}{'-int8' * (precision == 'int8')}.{suffix}"
 
 
 def pdl_side(folder: Path, name: str, batch: int, precision: str, threads: int) -> Side:
@@ -140,15 +198,17 @@ def pdl_side(folder: Path, name: str, batch: int, precision: str, threads: int) 
     def make() -> Call:
         from pdl.runtime import load
 
-        session = load(folder / f"{name}.pdl", threads=threads, precision=precision)
-        feed = {session.inputs[0].name: arrays_of(name, batch)}
+        stored = "fp32" if precision == "int8" else precision
+        session = load(file_of(folder, name, precision, "pdl"), threads=threads, precision=stored)
+        x = onnx_input(name, batch, folder) if precision == "int8" else arrays_of(name, batch, folder)
+        feed = {session.inputs[0].name: x}
         return lambda: list(session.run(feed).values())
 
     return ready, make
 
 
 def ort_side(folder: Path, name: str, batch: int, precision: str, threads: int) -> Side:
-    """ONNX Runtime on the ONNX file, in float32: its kernels for CPUs know no bfloat16."""
+    """ONNX Runtime on the ONNX file; its kernels for CPUs know no bfloat16."""
 
     def ready() -> None:
         import onnxruntime  # noqa: F401
@@ -160,14 +220,36 @@ def ort_side(folder: Path, name: str, batch: int, precision: str, threads: int) 
         options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
         options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
         options.log_severity_level = 3
-        session = onnxruntime.InferenceSession(folder / f"{name}.onnx", options, providers=["CPUExecutionProvider"])
-        x = arrays_of(name, batch)
-        if json.loads((folder / f"{name}.json").read_text())["channels_first"]:
-            x = np.ascontiguousarray(x.transpose(0, 3, 1, 2))
-        feed = {session.get_inputs()[0].name: x}
+        path = file_of(folder, name, precision, "onnx")
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        feed = {session.get_inputs()[0].name: onnx_input(name, batch, folder)}
         return lambda: session.run(None, feed)
 
     return ready, make
 
 
-SIDES = {"pdl": pdl_side, "ort": ort_side}
+def openvino_side(folder: Path, name: str, batch: int, precision: str, threads: int) -> Side:
+    """OpenVINO on the ONNX file, compiled for the shape of the input."""
+
+    def ready() -> None:
+        import openvino  # noqa: F401
+
+    def make() -> Call:
+        import openvino
+
+        core, x = openvino.Core(), onnx_input(name, batch, folder)
+        if precision == "bf16" and "BF16" not in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
+            raise SystemExit("no bfloat16 on this CPU")
+        model = core.read_model(file_of(folder, name, precision, "onnx"))
+        model.reshape({model.input(0): x.shape})
+        compiled = core.compile_model(model, "CPU", {
+            "INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": 1,
+            "INFERENCE_PRECISION_HINT": "bf16" if precision == "bf16" else "f32",
+        })  # fmt: skip
+        request = compiled.create_infer_request()
+        return lambda: list(request.infer([x]).values())
+
+    return ready, make
+
+
+SIDES = {"pdl": pdl_side, "ort": ort_side, "openvino": openvino_side}
