@@ -179,7 +179,7 @@ template <class S>
 void forward(const AttentionCall& call) {
   const Head<S> h(call);
   const int64_t step = query_rows(call.l), blocks = (call.l + step - 1) / step, work = step * call.s * (call.e + call.d);
-  parallel(call.n * call.heads * blocks, max64(1, kParallelWork / max64(1, work)), [&](int64_t begin, int64_t end, int) {
+  parallel(call.n * call.heads * blocks, max64(1, kParallelWork / max64(1, work)), [&](int64_t begin, int64_t end) {
     Running<S> p(h, step);
     for (int64_t item = begin, packed = -1; item < end; item++) {
       const int64_t unit = item / blocks, row = item % blocks * step, rows = min64(step, call.l - row);
@@ -314,7 +314,7 @@ void backward(const AttentionCall& call) {
   const int64_t chunk = (blocks + most - 1) / most * kKeys, chunks = (call.s + chunk - 1) / chunk, dq_size = call.l * h.e_width;
   T* shares = chunks > 1 ? static_cast<T*>(scratch(Slot::kHeadShares, units * chunks * dq_size * sizeof(T))) : nullptr;
   const int64_t work = 3 * call.l * chunk * (call.e + call.d);
-  parallel(units * chunks, max64(1, kParallelWork / max64(1, work)), [&](int64_t begin, int64_t end, int) {
+  parallel(units * chunks, max64(1, kParallelWork / max64(1, work)), [&](int64_t begin, int64_t end) {
     Packed<S> p(h, step, min64(chunk, call.s));
     for (int64_t item = begin, packed = -1; item < end; item++) {
       const int64_t unit = item / chunks, first = item % chunks * chunk, last = min64(call.s, first + chunk), keys = last - first;
@@ -344,7 +344,7 @@ template <class S, class F>
 PDL_INLINE void drop_map(S* y, const S* x, const S* ref, int64_t rows, int64_t columns, double p, uint64_t seed, const F& f) {
   using T = Real<S>;
   const Drop<T> drop(p, seed);
-  parallel(rows, 16384 / max64(1, columns) + 1, [&](int64_t begin, int64_t end, int) {
+  parallel(rows, 16384 / max64(1, columns) + 1, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; r++) {
       const Stream stream = stream_of(seed, r);
       const S *from = x + r * columns, *beside = (ref != nullptr ? ref : x) + r * columns;

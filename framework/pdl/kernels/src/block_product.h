@@ -21,7 +21,7 @@ int64_t packed_size(int64_t k, int64_t n) {
 template <class T>
 void pack_right(T* packed, const T* b, int64_t k, int64_t n, int64_t row_stride, int64_t column_stride) {
   constexpr int panel = kPanel<T>;
-  parallel((n + panel - 1) / panel, max64(1, kParallelWork / (k * panel)), [&](int64_t begin, int64_t end, int) {
+  parallel((n + panel - 1) / panel, max64(1, kParallelWork / (k * panel)), [&](int64_t begin, int64_t end) {
     int columns;
     for (int64_t at = begin * panel; at < min64(n, end * panel); at += columns) {
       columns = panel_columns<T>(n - at);

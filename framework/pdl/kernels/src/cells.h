@@ -110,7 +110,7 @@ Panels<T> pack(const T* w, const T* bias, int64_t k, int64_t units, int gates, i
   const int64_t panels = p.blocks * gates;
   p.b = static_cast<T*>(scratch(Slot::kCellWeights, (panels * (p.size + kPanel<T>) + kPanel<T>) * sizeof(T)));
   if (bias != nullptr) p.bias = p.b + panels * p.size;
-  parallel(panels, max64(1, kParallelWork / max64(1, p.size)), [&](int64_t begin, int64_t end, int) {
+  parallel(panels, max64(1, kParallelWork / max64(1, p.size)), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
       const int64_t block = i / gates, gate = i % gates, unit = block * kPanel<T>;
       const int columns = p.columns(block);
@@ -163,7 +163,7 @@ void walk(const Recurrence<T>& r, int gates, int64_t passes, int64_t blocks, con
   if (threads > 1 && crowded && blocks >= threads && r.n * work / threads >= kMeetingWork) {
     const int64_t group = even_rows(r.n, kGroup);
     for (int64_t pass = 0; pass < passes; pass++)
-      parallel(blocks, 1, [&](int64_t begin, int64_t end, int) {
+      parallel(blocks, 1, [&](int64_t begin, int64_t end) {
         for (int64_t b = begin; b < end; b++)
           for (int64_t row = 0, block = pass % 2 ? begin + end - 1 - b : b; row < r.n; row += group) body(pass, row, min64(r.n, row + group), block);
       });
@@ -171,7 +171,7 @@ void walk(const Recurrence<T>& r, int gates, int64_t passes, int64_t blocks, con
   }
   const int64_t least = kMeetingWork / max64(1, passes * work) + 1;  // rows worth a thread
   const int64_t group = even_rows(r.n, static_cast<int>(min64(kGroup, max64(own, least))));
-  parallel((r.n + group - 1) / group, 1, [&](int64_t begin, int64_t end, int) {
+  parallel((r.n + group - 1) / group, 1, [&](int64_t begin, int64_t end) {
     for (int64_t g = begin; g < end; g++)
       for (int64_t pass = 0; pass < passes; pass++)
         for (int64_t b = 0; b < blocks; b++) body(pass, g * group, min64(r.n, (g + 1) * group), pass % 2 ? blocks - 1 - b : b);
@@ -254,7 +254,7 @@ void forward(const Recurrence<T>& r) {
 template <class T>
 void column_sums(T* sums, const T* x, int64_t rows, int64_t stride, int64_t columns) {
   constexpr int64_t wide = 64 / sizeof(T);
-  parallel((columns + wide - 1) / wide, max64(1, kParallelWork / max64(1, rows * wide)), [&](int64_t begin, int64_t end, int) {
+  parallel((columns + wide - 1) / wide, max64(1, kParallelWork / max64(1, rows * wide)), [&](int64_t begin, int64_t end) {
     for (int64_t j = begin * wide; j < min64(columns, end * wide); j += kLanes<T>) {
       const int64_t m = min64(kLanes<T>, columns - j);
       Vec<T> sum{};

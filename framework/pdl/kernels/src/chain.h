@@ -117,7 +117,7 @@ void run(const ChainCall& call) {
   const int64_t height = call.columns < kBlock ? min64(call.rows, kBlock / call.columns) : 1;  // rows of a block
   const int64_t pieces = (call.columns + kBlock - 1) / kBlock, bands = (call.rows + height - 1) / height;
   const int64_t width = min64(call.columns, kBlock);
-  parallel(call.outer * bands * pieces, max64(1, kPointwiseGrain / (2 * height * width)), [&](int64_t begin, int64_t end, int) {
+  parallel(call.outer * bands * pieces, max64(1, kPointwiseGrain / (2 * height * width)), [&](int64_t begin, int64_t end) {
     alignas(64) R values[kBlock];
     // One operand's memory a slot would be stack for eight of them; scratch grows once a thread.
     char* memory = static_cast<char*>(scratch(Slot::kChainOperands, call.inputs * round_up(static_cast<int64_t>(sizeof(Operand<S>)), 64)));

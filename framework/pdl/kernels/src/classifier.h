@@ -125,7 +125,7 @@ void losses(const Classifier<T>& p, const Summaries<T>& of) {
 template <class T>
 void sum_shares(const Classifier<T>& p, const T* shares, int parts) {
   const int64_t share = p.rows * p.inputs;
-  parallel(share, kParallelWork, [&](int64_t begin, int64_t end, int) {
+  parallel(share, kParallelWork, [&](int64_t begin, int64_t end) {
     for (int64_t j = begin; j < end; j += kLanes<T>) {
       const int64_t m = min64(kLanes<T>, end - j);
       Vec<T> sum = get(shares + j, m);
@@ -142,7 +142,7 @@ void forward(const Classifier<T>& p) {
   const Summaries<T> of(blocks, round_up(p.rows, kLanes<T>));
   T* x = static_cast<T*>(scratch(Slot::kClassifierInputs, p.rows * stride * sizeof(T)));
   for (int64_t r = 0; r < p.rows; r++) memcpy(x + r * stride, p.x + r * p.inputs, p.inputs * sizeof(T));
-  parallel(blocks * groups, kParallelWork / max64(1, p.block * p.inputs * min64(p.rows, kRows)) + 1, [&](int64_t begin, int64_t end, int) {
+  parallel(blocks * groups, kParallelWork / max64(1, p.block * p.inputs * min64(p.rows, kRows)) + 1, [&](int64_t begin, int64_t end) {
     T* packed = static_cast<T*>(scratch(Slot::kClassifierBlock, (p.block + panel) * (p.inputs + 1) * sizeof(T)));
     T* bias = packed + (p.block + panel) * p.inputs;
     for (int64_t item = begin; item < end; item++) {
@@ -193,7 +193,7 @@ void backward(const Classifier<T>& p) {
   T* shares = static_cast<T*>(scratch(Slot::kClassifierInputs, parts * share * sizeof(T)));  // of dx, one for each part
   const T factor = static_cast<T>(p.factor), rest = static_cast<T>(1 - p.smoothing);
   const T spread = static_cast<T>(p.smoothing / static_cast<double>(p.classes));
-  parallel(blocks, grain, [&](int64_t begin, int64_t end, int part) {
+  parallel_parts(blocks, parts, [&](int64_t begin, int64_t end, int part) {
     T* transposed = static_cast<T*>(scratch(Slot::kClassifierBlock, (input_panels * panel * p.block + (kRows + 1) * wide) * sizeof(T)));
     T* d = transposed + input_panels * panel * p.block;
     T* dx = shares + part * share;

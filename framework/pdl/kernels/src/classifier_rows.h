@@ -108,7 +108,7 @@ void forward_rows(const Classifier<T>& p) {
   }
   const Summaries<T> of(blocks, wide);
   const Owners<T> owners(p, wide);
-  parallel(blocks * groups, kParallelWork / max64(1, p.block * p.inputs * p.width) + 1, [&](int64_t begin, int64_t end, int) {
+  parallel(blocks * groups, kParallelWork / max64(1, p.block * p.inputs * p.width) + 1, [&](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; item++) {
       const int64_t number = item / groups;
       const Block<T> block(p, number);
@@ -194,7 +194,7 @@ void backward_rows(const Classifier<T>& p) {
   T* shares = static_cast<T*>(scratch(Slot::kClassifierInputs, parts * share * sizeof(T)));  // of dx, one for each part
   T* x = static_cast<T*>(scratch(Slot::kClassifierRows, (p.rows * stride + panel) * sizeof(T)));
   for (int64_t r = 0; r < p.rows; r++) memcpy(x + r * stride, p.x + r * p.inputs, p.inputs * sizeof(T));
-  parallel(blocks, grain, [&](int64_t begin, int64_t end, int part) {
+  parallel_parts(blocks, parts, [&](int64_t begin, int64_t end, int part) {
     T* d = static_cast<T*>(scratch(Slot::kClassifierBlock, (p.block * p.width + p.block * p.inputs + panel) * sizeof(T)));
     for (int64_t number = begin; number < end; number++) {
       const Block<T> block(p, number);

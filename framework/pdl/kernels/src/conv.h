@@ -137,7 +137,7 @@ void pack_weights(T* packed, const T* w, const Taps* taps, const int64_t* kernel
                   int64_t in_stride, int64_t out_stride) {
   constexpr int panel = kPanel<T>;
   const int64_t panels = (out + panel - 1) / panel, count = int64_t(taps[0].count) * taps[1].count * taps[2].count;
-  parallel(panels * count, max64(1, kParallelWork / 4 / max64(1, in * panel)), [&](int64_t begin, int64_t end, int) {
+  parallel(panels * count, max64(1, kParallelWork / 4 / max64(1, in * panel)), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
       const int64_t at = i / count, tap = i % count;
       const int64_t d = taps[0].index[tap / taps[2].count / taps[1].count], h = taps[1].index[tap / taps[2].count % taps[1].count],
@@ -167,8 +167,9 @@ void correlate(const Grid<T>& out, const Grid<const T>& in, const Taps* taps, in
   const int64_t row_bytes = taps[1].step * taps[0].count * in.size[2] * channels * static_cast<int64_t>(sizeof(T));
   const Cut cut(n * out.size[0], out.size[1], row_bytes);
   const int64_t work = n * out.size[0] * out.size[1] * out.size[2] * tap_count * channels * outputs;
-  const Statistics statistics(then, parts_of(cut.blocks(), cut.grain(work)), panels * panel);
-  parallel(cut.blocks(), cut.grain(work), [&](int64_t begin, int64_t end, int part) {
+  const int parts = pieces_of(cut.blocks(), cut.grain(work));
+  const Statistics statistics(then, parts, panels * panel);
+  parallel_parts(cut.blocks(), parts, [&](int64_t begin, int64_t end, int part) {
     Block<T> block;
     block.place(in, taps, channels, out.size, cut.rows_per_block, cut.planes_per_block);
     const int64_t batch_most = max64(1, tap_count);

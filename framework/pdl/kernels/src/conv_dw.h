@@ -8,7 +8,7 @@ namespace pdl::PDL_ISA {
 // Sum of the partial results of every part, in their order.   to OUT [n], parts IN [count][n]
 template <class T>
 void add_parts(T* to, const T* parts, int count, int64_t n) {
-  parallel(n, kParallelWork, [=](int64_t begin, int64_t end, int) {
+  parallel(n, kParallelWork, [=](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
       T sum = parts[i];
       for (int p = 1; p < count; p++) sum += parts[p * n + i];
@@ -177,7 +177,7 @@ void gradient_by_outputs(T* dw, Real<T>* wide, const WeightGradient<T>& work) {
   using R = Real<T>;
   constexpr int panel = kPanel<T>;
   const int64_t panels = (work.outputs + panel - 1) / panel, rows = work.taps_all() * work.channels;
-  parallel(panels, 1, [&](int64_t begin, int64_t end, int) {
+  parallel(panels, 1, [&](int64_t begin, int64_t end) {
     const int64_t from = begin * panel, columns = min64(work.outputs, end * panel) - from, stride = round_up(columns, panel);
     R* sums = static_cast<R*>(scratch(Slot::kConvSums, rows * stride * sizeof(R)));
     memset(sums, 0, rows * stride * sizeof(R));
@@ -194,7 +194,7 @@ void gradient_by_pixels(T* dw, Real<T>* wide, const WeightGradient<T>& work) {
   const int64_t grain = work.cut.grain(work.g.n * work.g.out[0] * work.g.out[1] * work.g.out[2] * rows * work.outputs);
   const int parts = parts_of(work.cut.blocks(), grain);
   R* sums = static_cast<R*>(scratch(Slot::kConvSums, (parts + 1) * rows * stride * sizeof(R)));
-  parallel(work.cut.blocks(), grain, [&](int64_t begin, int64_t end, int part) {
+  parallel_parts(work.cut.blocks(), parts, [&](int64_t begin, int64_t end, int part) {
     R* mine = sums + part * rows * stride;
     memset(mine, 0, rows * stride * sizeof(R));
     work.add_blocks(mine, stride, 0, work.outputs, begin, end);

@@ -51,7 +51,7 @@ void copy_of(const CopyCall& call) {
   const int last = call.dims - 1, beside = last - 1;
   const int64_t n = call.shape[last], to_step = call.to_step[last], from_step = call.from_step[last];
   if (beside < 0) {
-    parallel(n, kGrain / item, [&](int64_t begin, int64_t end, int) {
+    parallel(n, kGrain / item, [&](int64_t begin, int64_t end) {
       line<U>(call.to + begin * to_step, call.from + begin * from_step, end - begin, to_step, from_step);
     });
     return;
@@ -61,7 +61,7 @@ void copy_of(const CopyCall& call) {
   int64_t units = blocks;
   for (int d = 0; d < beside; d++) units *= call.shape[d];
   const bool turned = to_step == item && from_row == item && from_step != item && from_step != 0;
-  parallel(units, kGrain / (n * kTile * item) + 1, [&](int64_t begin, int64_t end, int) {
+  parallel(units, kGrain / (n * kTile * item) + 1, [&](int64_t begin, int64_t end) {
     for (int64_t unit = begin; unit < end; unit++) {
       const int64_t first = unit % blocks * kTile, count = rows - first < kTile ? rows - first : kTile;
       char* to = call.to + first * to_row;
@@ -93,7 +93,7 @@ inline void copy(const CopyCall& call) {
 // y[i] = x[i] as C converts it; to bool: x[i] != 0.
 template <class To, class From>
 void convert_to(void* y, const void* x, int64_t n) {
-  parallel(n, kGrain / 8, [=](int64_t begin, int64_t end, int) {
+  parallel(n, kGrain / 8, [=](int64_t begin, int64_t end) {
     To* to = static_cast<To*>(y);
     const From* from = static_cast<const From*>(x);
     for (int64_t i = begin; i < end; i++) to[i] = static_cast<To>(from[i]);

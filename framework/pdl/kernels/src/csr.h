@@ -57,7 +57,7 @@ inline int64_t row_at(const CsrPattern& p, int64_t work) {
 // body(first row, last row) over parts of about equal work; `width` numbers are read for a nonzero
 template <class F>
 void rows_by_work(const CsrPattern& p, int64_t width, const F& body) {
-  parallel(p.rows + p.nonzeros, kGrain / (width > 0 ? width : 1) + 1, [&](int64_t begin, int64_t end, int) {
+  parallel(p.rows + p.nonzeros, kGrain / (width > 0 ? width : 1) + 1, [&](int64_t begin, int64_t end) {
     body(row_at(p, begin), row_at(p, end));
   });
 }
@@ -282,7 +282,7 @@ int64_t spmm_scattered(T* y, const T* x, const T* value, const CsrPattern& p, in
   const int64_t fit = p.nonzeros / (4 * (p.columns > 0 ? p.columns : 1)), blocks = fit < 1 ? 1 : fit < 16 ? fit : 16, work = p.rows + p.nonzeros;
   T* sums = static_cast<T*>(scratch(Slot::kScatteredSums, blocks * size * sizeof(T)));
   Fault fault;
-  parallel(blocks, 1, [&](int64_t begin, int64_t end, int) {
+  parallel(blocks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; b++) {
       T* mine = sums + b * size;
       memset(mine, 0, size * sizeof(T));
@@ -291,7 +291,7 @@ int64_t spmm_scattered(T* y, const T* x, const T* value, const CsrPattern& p, in
       if (found != 0) fault.at(found);
     }
   });
-  parallel(p.columns, kGrain / (blocks * pitch) + 1, [=](int64_t begin, int64_t end, int) {
+  parallel(p.columns, kGrain / (blocks * pitch) + 1, [=](int64_t begin, int64_t end) {
     for (int64_t j = begin; j < end; j++)
       for (int64_t c = 0; c < width; c += kLanes<T>) {
         Vec<T> sum = load(sums + j * pitch + c);

@@ -327,7 +327,7 @@ int64_t extremum_grad_value(T* dvalue, const T* g, const int32_t* winner, const 
 template <class T>
 int64_t inverse_sizes(T* y, const CsrPattern& p) {
   if (const int64_t wrong = first_wrong_start(p)) return wrong;
-  parallel(p.rows, kGrain, [=](int64_t begin, int64_t end, int) {
+  parallel(p.rows, kGrain, [=](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
       const int64_t size = p.indptr[i + 1] - p.indptr[i];
       y[i] = T(1) / static_cast<T>(size > 1 ? size : 1);

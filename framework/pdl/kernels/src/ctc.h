@@ -123,7 +123,7 @@ void gradient_of(const Sample<T>& a, T g, T* d) {
 // loss [N]; scratch [N, 4, row_size]
 template <class T>
 void loss(T* out, T* scratch, const CtcBatch<T>& b) {
-  parallel(b.n, 1, [&](int64_t begin, int64_t end, int) {
+  parallel(b.n, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) out[i] = loss_of(Sample<T>(b, i, scratch + i * 4 * row_size<T>(b.u)));
   });
 }
@@ -131,7 +131,7 @@ void loss(T* out, T* scratch, const CtcBatch<T>& b) {
 // d [N, T, C]; g [N]; scratch [N, T + 3, row_size]
 template <class T>
 void gradient(T* d, T* scratch, const T* g, const CtcBatch<T>& b) {
-  parallel(b.n, 1, [&](int64_t begin, int64_t end, int) {
+  parallel(b.n, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
       memset(d + i * b.t * b.c, 0, b.t * b.c * sizeof(T));
       gradient_of(Sample<T>(b, i, scratch + i * (b.t + 3) * row_size<T>(b.u)), g[i], d + i * b.t * b.c);

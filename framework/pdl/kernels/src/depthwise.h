@@ -218,6 +218,8 @@ struct Depthwise {
 };
 
 // Loads row `r` of image n of a channels-last array.
+constexpr int64_t kPieceRows = 8;  // rows that a piece of work has at least: each piece pads the rows around it again
+
 template <class S>
 auto plain_rows(const S* data, int64_t n, int64_t height, int64_t width, int64_t channels, int64_t padded) {
   return [=](int64_t r, Real<S>* to) { PlainRows<S>{data + (n * height + r) * width * channels, channels}(to, padded, 0, width); };
@@ -228,13 +230,13 @@ void depthwise_fast(S* y, const S* x, const S* w, const S* bias, const Geometry&
   using T = Real<S>;
   Depthwise<T> d(g);
   d.pack(static_cast<T*>(scratch(Slot::kChannelWeights, d.packed_size() * sizeof(T))), w, bias);
-  parallel(d.images() * g.out[1], d.grain(g.out[2]), [&](int64_t begin, int64_t end, int) {
+  parallel(d.images() * g.out[1], d.grain(g.out[2]), [&](int64_t begin, int64_t end) {
     RowRing<T> ring = d.ring_of_inputs();
     ring.place(static_cast<T*>(scratch(Slot::kChannelRows, ring.size() * sizeof(T))));
     for (int64_t r = begin; r < end; r++)
       d.output_row(y + r * g.out[2] * g.c, ring, r / g.out[1], r % g.out[1],
                    plain_rows(x, r / g.out[1], g.in[1], g.in[2], g.c, d.padded));
-  });
+  }, kPieceRows);
 }
 
 template <class S>
@@ -242,7 +244,7 @@ void depthwise_fast_dx(S* dx, const S* dy, const S* w, const Geometry& g) {
   using T = Real<S>;
   Depthwise<T> d(g);
   d.pack(static_cast<T*>(scratch(Slot::kChannelWeights, d.packed_size() * sizeof(T))), w, static_cast<const S*>(nullptr));
-  parallel(d.images() * g.in[1], d.grain(g.in[2]), [&](int64_t begin, int64_t end, int) {
+  parallel(d.images() * g.in[1], d.grain(g.in[2]), [&](int64_t begin, int64_t end) {
     RowRing<T> ring = d.ring_of_outputs();
     ring.place(static_cast<T*>(scratch(Slot::kChannelRows, ring.size() * sizeof(T))));
     for (int64_t r = begin; r < end; r++) {
@@ -252,7 +254,7 @@ void depthwise_fast_dx(S* dx, const S* dy, const S* w, const Geometry& g) {
       ring.need(n, first, last, plain_rows(dy, n, g.out[1], g.out[2], g.c, d.padded));
       d.input_row(dx + r * g.in[2] * g.c, g.c, g.c, ring, ih);
     }
-  });
+  }, kPieceRows);
 }
 
 template <class S, class D>
@@ -262,7 +264,7 @@ void depthwise_fast_dw(D* dw, const S* x, const S* dy, const Geometry& g) {
   const int64_t rows = d.images() * g.in[1], total = d.taps() * d.padded;
   const int parts = parts_of(rows, d.grain(g.in[2]));
   T* sums = static_cast<T*>(scratch(Slot::kChannelWeights, parts * total * sizeof(T)));
-  parallel(rows, d.grain(g.in[2]), [&](int64_t begin, int64_t end, int part) {
+  parallel_parts(rows, parts, [&](int64_t begin, int64_t end, int part) {
     RowRing<T> ring = d.ring_of_outputs(), row = d.ring_of_inputs();
     row.slots = 1;
     T* memory = static_cast<T*>(scratch(Slot::kChannelRows, (ring.size() + row.size()) * sizeof(T)));
@@ -304,7 +306,7 @@ void depthwise_correlate(const Grid<S>& to, const Grid<const S>& from, const Tap
   constexpr int lanes = kLanes<Real<S>>;
   const int64_t work = max64(1, to.size[2] * channels * taps[0].count * taps[1].count * taps[2].count);
   const int most = taps[0].count * taps[1].count;
-  parallel(n * to.size[0] * to.size[1], max64(1, kParallelWork / work), [&](int64_t begin, int64_t end, int) {
+  parallel(n * to.size[0] * to.size[1], max64(1, kParallelWork / work), [&](int64_t begin, int64_t end) {
     const S** x_rows = static_cast<const S**>(scratch(Slot::kChannelRows, 2 * max64(1, most) * sizeof(S*)));
     const S** w_rows = x_rows + most;
     for (int64_t r = begin; r < end; r++) {
@@ -339,7 +341,7 @@ void depthwise_general_dw(D* dw, const S* x, const S* dy, const Geometry& g) {
   const int64_t grain = max64(1, kParallelWork / max64(1, g.out[2] * total));
   const int parts = parts_of(rows, grain);
   T* sums = static_cast<T*>(scratch(Slot::kChannelWeights, parts * total * sizeof(T)));
-  parallel(rows, grain, [&](int64_t begin, int64_t end, int part) {
+  parallel_parts(rows, parts, [&](int64_t begin, int64_t end, int part) {
     T* mine = sums + part * total;
     memset(mine, 0, total * sizeof(T));
     for (int64_t r = begin; r < end; r++) {

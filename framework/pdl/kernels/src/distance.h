@@ -100,13 +100,13 @@ void forward_as(T* out, const T* x, const T* y, int64_t rows, int64_t others, in
   T* turned = static_cast<T*>(scratch(Slot::kTurned, (kOthers + lanes) * columns * sizeof(T)));
   for (int64_t first = 0; first < others; first += kOthers) {
     const int64_t n = others - first < kOthers ? others - first : kOthers, blocks = (n + lanes - 1) / lanes;
-    parallel(blocks, kGrain / (columns * lanes) + 1, [=](int64_t begin, int64_t end, int) {
+    parallel(blocks, kGrain / (columns * lanes) + 1, [=](int64_t begin, int64_t end) {
       for (int64_t b = begin; b < end; b++) {
         const int64_t left = n - b * lanes;
         turn(turned + b * lanes * columns, y + (first + b * lanes) * columns, left < lanes ? left : lanes, columns);
       }
     });
-    parallel((rows + kTile - 1) / kTile, kGrain / (columns * n * kTile) + 1, [=](int64_t begin, int64_t end, int) {
+    parallel((rows + kTile - 1) / kTile, kGrain / (columns * n * kTile) + 1, [=](int64_t begin, int64_t end) {
       for (int64_t b = 0; b < blocks; b++) {
         const int64_t left = n - b * lanes, used = left < lanes ? left : lanes;
         const T* block = turned + b * lanes * columns;
@@ -172,7 +172,7 @@ template <class T, class Metric>
 void backward_as(T* dx, T* dy, const T* g, const T* x, const T* y, int64_t rows, int64_t others, int64_t columns) {
   constexpr int lanes = kLanes<T>, parts = Metric::parts;
   const int64_t each = columns / parts, strips = (each + lanes - 1) / lanes, step = parts * lanes;
-  parallel(strips, kGrain / (rows * others * lanes + 1) + 1, [=](int64_t begin, int64_t end, int) {
+  parallel(strips, kGrain / (rows * others * lanes + 1) + 1, [=](int64_t begin, int64_t end) {
     T* x_strip = static_cast<T*>(scratch(Slot::kStrips, 2 * (rows + others) * step * sizeof(T)));
     T *y_strip = x_strip + rows * step, *dx_strip = y_strip + others * step, *dy_strip = dx_strip + rows * step;
     for (int64_t s = begin; s < end; s++) {

@@ -165,8 +165,9 @@ template <class T>
 void finish_rows(T* y, int64_t rows, int64_t n, const Epilogue<T>& how) {
   constexpr int height = 16, width = kPanel<T>;
   const int64_t strips = (rows + height - 1) / height, grain = max64(1, 65536 / max64(1, n * height));
-  const Statistics statistics(&how, parts_of(strips, grain), n);
-  parallel(strips, grain, [&](int64_t begin, int64_t end, int part) {
+  const int parts = pieces_of(strips, grain);
+  const Statistics statistics(&how, parts, n);
+  parallel_parts(strips, parts, [&](int64_t begin, int64_t end, int part) {
     alignas(64) Real<T> tile[height * width];
     for (int64_t i = begin; i < end; i++)
       for (int64_t column = 0; column < n; column += width) {

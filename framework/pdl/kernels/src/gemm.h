@@ -94,7 +94,7 @@ inline void panel_rows(const Product<T>& p, const LeftRows<T>& a, int64_t first,
 template <class T>
 void dots(const Product<T>& p) {
   constexpr int lanes = kLanes<T>, wide = 4;
-  parallel(p.n, max64(wide, kParallelWork / max64(1, p.k * p.m)), [&](int64_t begin, int64_t end, int) {
+  parallel(p.n, max64(wide, kParallelWork / max64(1, p.k * p.m)), [&](int64_t begin, int64_t end) {
     for (int64_t j = begin; j < end; j += wide) {
       const int columns = static_cast<int>(min64(wide, end - j));
       for (int64_t i = 0; i < p.m; i++) {
@@ -147,7 +147,7 @@ void matmul_one(Product<T> p) {
   T* packed = static_cast<T*>(scratch(Slot::kRightPanels, panels * (packed_size * sizeof(T) + panel * sizeof(R))));
   R* bias = reinterpret_cast<R*>(packed + panels * packed_size);
   for (int64_t j = 0; p.bias != nullptr && j < panels * panel; j++) bias[j] = j < p.n ? value(p.bias[j]) : R(0);
-  parallel(panels, max64(1, kParallelWork / work), [&](int64_t begin, int64_t end, int) {
+  parallel(panels, max64(1, kParallelWork / work), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
       const int columns = static_cast<int>(min64(panel, p.n - i * panel));
       if (direct(columns)) continue;
@@ -158,8 +158,9 @@ void matmul_one(Product<T> p) {
   const Pieces pieces(p.m, step, panels, p.k * sizeof(T), panels * packed_size * sizeof(T));
   const bool there = LeftRows<T>::in_place(p, panels);
   const int64_t grain = max64(1, kParallelWork * pieces.groups / (work * panels * pieces.chunk));
-  const Statistics statistics(p.then, parts_of(pieces.chunks * pieces.groups, grain), panels * panel);
-  parallel(pieces.chunks * pieces.groups, grain, [&](int64_t begin, int64_t end, int part) {
+  const int parts = pieces_of(pieces.chunks * pieces.groups, grain);
+  const Statistics statistics(p.then, parts, panels * panel);
+  parallel_parts(pieces.chunks * pieces.groups, parts, [&](int64_t begin, int64_t end, int part) {
     T* copy = there ? nullptr : static_cast<T*>(scratch(Slot::kLeftRows, LeftRows<T>::size(p, pieces.chunk) * sizeof(T)));
     LeftRows<T> a{};
     for (int64_t i = begin; i < end; i++) {
@@ -194,7 +195,7 @@ void matmul(const Product<T>& first, int64_t batch, const int64_t* offsets) {
     matmul_one(p);
   };
   if (batch >= 2 * num_threads() && work < 64 * kParallelWork) {
-    parallel(batch, max64(1, kParallelWork / max64(1, work)), [&](int64_t begin, int64_t end, int) {
+    parallel(batch, max64(1, kParallelWork / max64(1, work)), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; i++) run(i);
     });
   } else {

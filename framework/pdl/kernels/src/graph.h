@@ -11,18 +11,18 @@
 
 namespace pdl::graph {
 
-// f(begin, end, part) over parts of [0, n).
+// f(begin, end) over pieces of [0, n).
 template <class F>
 void over(int64_t n, int64_t grain, const F& f) {
   parallel_for(
-      n, grain, [](void* context, int64_t begin, int64_t end, int part) { (*static_cast<const F*>(context))(begin, end, part); },
+      n, pieces_of(n, grain), [](void* context, int64_t begin, int64_t end, int) { (*static_cast<const F*>(context))(begin, end); },
       const_cast<F*>(&f));
 }
 
 // f(part) for each of `parts` slices, which the caller has fixed.
 template <class F>
 void each(int64_t parts, const F& f) {
-  over(parts, 1, [&](int64_t begin, int64_t end, int) {
+  over(parts, 1, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; p++) f(p);
   });
 }
@@ -75,7 +75,7 @@ int64_t sort(Place* order, int64_t* start, int32_t* carried, const Id* ids, cons
 
 // row OUT [e]: the list that each entry is in.
 inline void expand(int32_t* row, const int64_t* start, int64_t n) {
-  over(n, 1 << 14, [&](int64_t begin, int64_t end, int) {
+  over(n, 1 << 14, [&](int64_t begin, int64_t end) {
     for (int64_t v = begin; v < end; v++) std::fill(row + start[v], row + start[v + 1], static_cast<int32_t>(v));
   });
 }
@@ -87,12 +87,12 @@ inline Fault check(bool* ascending, const int64_t* start, const int32_t* ids, in
   *ascending = true;
   if (start[0] != 0 || start[rows] != e) return kStarts;
   std::atomic<int> starts{0}, range{0}, falling{0};
-  over(rows, 1 << 14, [&](int64_t begin, int64_t end, int) {
+  over(rows, 1 << 14, [&](int64_t begin, int64_t end) {
     for (int64_t v = begin; v < end; v++)
       if (start[v] > start[v + 1]) starts = 1;
   });
   if (starts) return kStarts;
-  over(rows, 1 << 14, [&](int64_t begin, int64_t end, int) {
+  over(rows, 1 << 14, [&](int64_t begin, int64_t end) {
     int outside = 0, falls = 0;
     for (int64_t v = begin; v < end; v++)
       for (int64_t i = start[v]; i < start[v + 1]; i++) {
@@ -222,7 +222,7 @@ inline void enclose_all(Parts& out, const int64_t* start, const int32_t* ids, co
 // y[v] = base[v] + damping * sum of weight[e] x[ids[e]] over v's list.  y OUT [n], base, x IN [n], weight IN [e] or null: ones
 inline void pull(double* y, const double* base, const double* x, const int64_t* start, const int32_t* ids, const double* weight, int64_t n,
                  double damping) {
-  over(n, 1024, [&](int64_t begin, int64_t end, int) {
+  over(n, 1024, [&](int64_t begin, int64_t end) {
     for (int64_t v = begin; v < end; v++) {
       double sum = 0;
       for (int64_t e = start[v]; e < start[v + 1]; e++) sum += weight != nullptr ? weight[e] * x[ids[e]] : x[ids[e]];

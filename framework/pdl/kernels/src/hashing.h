@@ -65,7 +65,7 @@ inline int64_t place(uint64_t h, int64_t buckets) {
 template <class F>
 void over(int64_t n, const F& body) {
   parallel_for(
-      n, 16384, [](void* f, int64_t begin, int64_t end, int) { (*static_cast<const F*>(f))(begin, end); },
+      n, pieces_of(n, 16384), [](void* f, int64_t begin, int64_t end, int) { (*static_cast<const F*>(f))(begin, end); },
       const_cast<void*>(static_cast<const void*>(&body)));
 }
 

@@ -15,7 +15,7 @@ inline void area(uint8_t* y, const uint8_t* x, int64_t h, int64_t w, int64_t c, 
                  const int32_t* row_source, const float* row_weight, const int32_t* column_start, const int32_t* column_source,
                  const float* column_weight, float scale, bool half_up) {
   const int64_t line = width * c;
-  parallel(h, 1 + 16384 / (line * 4), [=](int64_t begin, int64_t end, int) {
+  parallel(h, 1 + 16384 / (line * 4), [=](int64_t begin, int64_t end) {
     float* sums = static_cast<float*>(scratch(Slot::kAreaSums, line * sizeof(float)));
     for (int64_t o = begin; o < end; o++) {
       for (int64_t i = 0; i < line; i++) sums[i] = 0;
@@ -42,7 +42,7 @@ inline void area(uint8_t* y, const uint8_t* x, int64_t h, int64_t w, int64_t c, 
 inline void linear(uint8_t* y, const uint8_t* x, int64_t h, int64_t w, int64_t c, int64_t width, const int32_t* rows,
                    const int32_t* columns) {
   const int64_t line = width * c;
-  parallel(h, 1 + 16384 / (w * c * 8), [=](int64_t begin, int64_t end, int) {
+  parallel(h, 1 + 16384 / (w * c * 8), [=](int64_t begin, int64_t end) {
     for (int64_t o = begin; o < end; o++) {
       const uint8_t *up = x + rows[o] * line, *down = x + rows[h + o] * line;
       const int32_t over = rows[2 * h + o], under = rows[3 * h + o];
@@ -61,7 +61,7 @@ inline void linear(uint8_t* y, const uint8_t* x, int64_t h, int64_t w, int64_t c
 
 // y[i] = table[x[i]], with a table [256, c] of its own for each of c channels.
 inline void lookup(float* y, const uint8_t* x, const float* table, int64_t n, int64_t c) {
-  parallel(n / c, 1 + 16384 / c, [=](int64_t begin, int64_t end, int) {
+  parallel(n / c, 1 + 16384 / c, [=](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; p++)
       for (int64_t channel = 0; channel < c; channel++) y[p * c + channel] = table[x[p * c + channel] * c + channel];
   });

@@ -215,7 +215,7 @@ inline void depthwise(const QuantThen& then, const uint8_t* x, int x_zero, const
   Geometry flat = g;
   flat.n = g.n * g.in[0];
   const int64_t each = g.out[1] * g.out[2] * l.rows * 4 * PDL_VECTOR_BYTES / pieces;
-  parallel(items, max64(1, kWork / max64(1, each)), [&](int64_t begin, int64_t end, int) {
+  parallel(items, max64(1, kWork / max64(1, each)), [&](int64_t begin, int64_t end) {
     Interleaved input(flat, l);
     for (int64_t i = begin; i < end; i++) {
       const int64_t piece = i % pieces, plane = i / pieces, n = plane / chunks, first = plane % chunks * PDL_VECTOR_BYTES;

@@ -187,7 +187,7 @@ inline void product(const QuantThen& then, const uint8_t* x, const int8_t* packe
   const bool by_columns = rows <= 2 * kMostRows || row_chunks < threads;
   if (by_columns && rows <= 2 * kMostRows) rows_each = rows, row_chunks = 1;
   const int64_t column_chunks = by_columns ? min64(tiles, 2 * threads) : 1, each = max64(1, rows_each * k * l.outputs / column_chunks);
-  parallel(row_chunks * column_chunks, max64(1, kWork / each), [&](int64_t begin, int64_t end, int) {
+  parallel(row_chunks * column_chunks, max64(1, kWork / each), [&](int64_t begin, int64_t end) {
     const uint8_t* a[1];
     uint8_t* copy = k % 4 == 0 ? nullptr : static_cast<uint8_t*>(scratch(Slot::kByteRows, rows_each * round_up(k, 4) + 64));
     for (int64_t i = begin; i < end; i++) {
@@ -263,7 +263,7 @@ inline void correlate(const QuantThen& then, const uint8_t* x, int x_zero, const
   }
   const int64_t pieces = (g.out[1] + rows_each - 1) / rows_each, items = planes * pieces * column_chunks;
   const int64_t work = planes * g.out[1] * g.out[2] * l.batch * l.units * 4 * g.o;
-  parallel(items, max64(1, kWork / max64(1, work / max64(1, items))), [&](int64_t begin, int64_t end, int) {
+  parallel(items, max64(1, kWork / max64(1, work / max64(1, items))), [&](int64_t begin, int64_t end) {
     InputRows input(g, x, l, rows_each);
     const uint8_t** a = static_cast<const uint8_t**>(scratch(Slot::kBytePointers, 2 * l.batch * sizeof(uint8_t*)));
     const uint8_t** rows = a + l.batch;

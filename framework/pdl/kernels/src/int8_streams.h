@@ -23,10 +23,10 @@ PDL_INT8_INLINE void quantise_run(uint8_t* y, const float* x, int64_t n, float s
 // y [outer, axis, inner] = round(x / scale) + zero, saturated to [low, high]; scale and zero IN [axis]. y holds the low byte: u8 or s8.
 inline void quantise(uint8_t* y, const float* x, const float* scale, const int32_t* zero, int64_t outer, int64_t axis, int64_t inner, int low, int high) {
   if (outer == 1 && axis == 1) {
-    parallel(inner, kStream, [&](int64_t begin, int64_t end, int) { quantise_run(y + begin, x + begin, end - begin, scale[0], zero[0], low, high); });
+    parallel(inner, kStream, [&](int64_t begin, int64_t end) { quantise_run(y + begin, x + begin, end - begin, scale[0], zero[0], low, high); });
     return;
   }
-  parallel(outer * axis, max64(1, kStream / max64(1, inner)), [&](int64_t begin, int64_t end, int) {
+  parallel(outer * axis, max64(1, kStream / max64(1, inner)), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) quantise_run(y + i * inner, x + i * inner, inner, scale[i % axis], zero[i % axis], low, high);
   });
 }
@@ -38,8 +38,8 @@ inline void dequantise(float* y, const uint8_t* q, const float* scale, const int
     const float shift = static_cast<float>(z + flip);
     for (int64_t i = at; i < at + n; i++) y[i] = (static_cast<float>(q[i] ^ flip) - shift) * s;
   };
-  if (outer == 1 && axis == 1) return parallel(inner, kStream, [&](int64_t begin, int64_t end, int) { run(begin, end - begin, scale[0], zero[0]); });
-  parallel(outer * axis, max64(1, kStream / max64(1, inner)), [&](int64_t begin, int64_t end, int) {
+  if (outer == 1 && axis == 1) return parallel(inner, kStream, [&](int64_t begin, int64_t end) { run(begin, end - begin, scale[0], zero[0]); });
+  parallel(outer * axis, max64(1, kStream / max64(1, inner)), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) run(i * inner, inner, scale[i % axis], zero[i % axis]);
   });
 }
@@ -51,7 +51,7 @@ inline void add_bytes(uint8_t* y, const uint8_t* a, const uint8_t* b, int64_t n,
   using F = typename Of<kWide>::F;
   using B = typename Of<kWide>::B;
   const float az = static_cast<float>(a_zero), bz = static_cast<float>(b_zero);
-  parallel(n, kStream, [&](int64_t begin, int64_t end, int) {
+  parallel(n, kStream, [&](int64_t begin, int64_t end) {
     int64_t i = begin;
     for (; i + kWide <= end; i += kWide) {
       const F left = (to_float(*reinterpret_cast<const B*>(a + i)) - az) * a_scale, right = (to_float(*reinterpret_cast<const B*>(b + i)) - bz) * b_scale;
@@ -66,7 +66,7 @@ inline void add_bytes(uint8_t* y, const uint8_t* a, const uint8_t* b, int64_t n,
 
 // y = table[x]
 inline void look_up(uint8_t* y, const uint8_t* x, const uint8_t* table, int64_t n) {
-  parallel(n, kStream, [&](int64_t begin, int64_t end, int) {
+  parallel(n, kStream, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) y[i] = table[x[i]];
   });
 }
@@ -75,7 +75,7 @@ inline void look_up(uint8_t* y, const uint8_t* x, const uint8_t* table, int64_t 
 template <class F>
 PDL_INT8_INLINE void each_window(const PoolGrid& g, int64_t work, const F& body) {
   const int64_t cells = g.to[0] * g.to[1] * g.to[2];
-  parallel(g.batch * cells, max64(1, kStream / max64(1, work)), [&](int64_t begin, int64_t end, int) {
+  parallel(g.batch * cells, max64(1, kStream / max64(1, work)), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
       const int64_t n = i / cells, d = i % cells / (g.to[1] * g.to[2]), h = i / g.to[2] % g.to[1], w = i % g.to[2];
       body(i, n, d, h, w);

@@ -46,7 +46,7 @@ void forward(const LayerNormCall& call) {
   const int64_t columns = call.columns;
   const double n = static_cast<double>(columns);
   const Drop<T> drop(call.dropout, call.seed);
-  parallel(call.rows, norm::kGrainElements / columns + 1, [=](int64_t begin, int64_t end, int) {
+  parallel(call.rows, norm::kGrainElements / columns + 1, [=](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; r++) {
       const S* from = x + r * columns;
       S* to = y + r * columns;
@@ -100,7 +100,7 @@ void backward(const LayerNormCall& call) {
   const Drop<T> drop(call.dropout, call.seed);
   Scratch<double> sums(2 * parts * columns);
   Scratch<T> near(2 * parts * columns);
-  parallel(call.rows, grain, [&](int64_t begin, int64_t end, int part) {
+  parallel_parts(call.rows, parts, [&](int64_t begin, int64_t end, int part) {
     double* sum = sums + 2 * part * columns;
     T *s_near = near + 2 * part * columns, *b_near = s_near + columns;
     for (int64_t r = begin; r < end; r++) {

@@ -33,7 +33,7 @@ void each_state(int64_t states, int n, const Body& body) {
     for (int64_t s = 0; s < states; s++) body(s);
     return;
   }
-  parallel(states, (kWork >> n) + 1, [&](int64_t begin, int64_t end, int) {
+  parallel(states, (kWork >> n) + 1, [&](int64_t begin, int64_t end) {
     for (int64_t s = begin; s < end; s++) body(s);
   });
 }
@@ -69,7 +69,7 @@ void probabilities_of(double* out, const T* z, int n, const int64_t* bits, int c
     const int parts = parts_of(blocks, grain);
     double* partial = static_cast<double*>(scratch(Slot::kStateParts, parts * outcomes * sizeof(double)));
     for (int64_t i = 0; i < parts * outcomes; i++) partial[i] = 0;
-    parallel(blocks, grain, [=](int64_t begin, int64_t end, int part) {
+    parallel_parts(blocks, parts, [=](int64_t begin, int64_t end, int part) {
       for (int64_t b = begin; b < end; b++) add(b, partial + part * outcomes);
     });
     for (int64_t y = 0; y < outcomes; y++) {
@@ -82,7 +82,7 @@ void probabilities_of(double* out, const T* z, int n, const int64_t* bits, int c
   for (int bit = n - 1, found = 0; found < 4; bit--)
     if (kept >> bit & 1) top |= int64_t(1) << bit, found++;
   for (int64_t y = 0; y < outcomes; y++) out[y] = 0;
-  parallel(16, 1, [=](int64_t begin, int64_t end, int) {
+  parallel(16, 1, [=](int64_t begin, int64_t end) {
     for (int64_t part = begin; part < end; part++) {
       int64_t wanted = 0, left = part;
       for (int bit = 0; bit < n; bit++)
@@ -106,14 +106,14 @@ double sample_of(int64_t* out, const T* z, int n, const double* draws, int64_t s
   const int block = n < kBlock ? n : kBlock;
   const int64_t blocks = int64_t(1) << (n - block);
   double* ends = static_cast<double*>(scratch(Slot::kStateParts, blocks * sizeof(double)));
-  parallel(blocks, kWork >> block, [=](int64_t begin, int64_t end, int) {
+  parallel(blocks, kWork >> block, [=](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; b++) ends[b] = weight_of(z + (b << (block + 1)), int64_t(1) << block);
   });
   double total = 0;
   for (int64_t b = 0; b < blocks; b++) total += ends[b], ends[b] = total;
   if (!(total > 0 && total < __builtin_inf())) return total;
   const double most = total * (1 - 0x1p-52);
-  parallel(shots, 64, [=](int64_t begin, int64_t end, int) {
+  parallel(shots, 64, [=](int64_t begin, int64_t end) {
     const auto at = [=](int64_t i) { return draws[i] * total < most ? draws[i] * total : most; };
     for (int64_t i = begin; i < end;) {
       int64_t b = 0;  // the first block that ends behind the draw

@@ -133,7 +133,7 @@ void moments(double* mean, double* m2, const S* x, int64_t rows, int64_t columns
   const int64_t whole = s.last == s.columns ? s.rows : s.rows - 1;
   Scratch<double> part_of(2 * parts * s.columns);
   Scratch<int64_t> counts(parts);
-  parallel(s.rows, grain_of(s), [&](int64_t begin, int64_t end, int part) {
+  parallel_parts(s.rows, parts, [&](int64_t begin, int64_t end, int part) {
     double *m = part_of + 2 * part * s.columns, *q = m + s.columns;
     const int64_t stop = end < whole ? end : whole;
     for (int64_t r = begin; r < stop; r += s.block) {
@@ -163,7 +163,7 @@ void column_sums(double* u_sum, double* v_sum, int64_t rows, int64_t columns, co
   const Shape s = folded<T>(rows, columns);
   const int parts = parts_of(s.rows, grain_of(s));
   Scratch<double> part_of(2 * parts * s.columns);
-  parallel(s.rows, grain_of(s), [&](int64_t begin, int64_t end, int part) {
+  parallel_parts(s.rows, parts, [&](int64_t begin, int64_t end, int part) {
     double *p = part_of + 2 * part * s.columns, *q = p + s.columns;
     for (int64_t b = begin; b < end; b += s.block) {
       const int64_t stop = b + s.block < end ? b + s.block : end;
@@ -206,7 +206,7 @@ void column_sums(double* u_sum, double* v_sum, int64_t rows, int64_t columns, co
 template <class T, class P, class F>
 void each(int64_t rows, int64_t columns, const P& prepare, const F& f) {
   const Shape s = folded<T>(rows, columns);
-  parallel(s.rows, grain_of(s), [&](int64_t begin, int64_t end, int) {
+  parallel(s.rows, grain_of(s), [&](int64_t begin, int64_t end) {
     const int64_t blocks = (end - begin + s.block - 1) / s.block;
     for (int64_t b = blocks - 1; b >= 0; b--) {
       const int64_t first = begin + b * s.block, stop = first + s.block < end ? first + s.block : end;
@@ -313,7 +313,7 @@ void group_norm(T* y, T* mean, T* rstd, const T* x, const T* scale, const T* shi
     });
   };
   if (n == 1) return sample(0);  // one sample: its rows are shared out; else the samples are
-  parallel(n, kGrainElements / (rows * columns) + 1, [=](int64_t begin, int64_t end, int) {
+  parallel(n, kGrainElements / (rows * columns) + 1, [=](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) sample(i);
   });
 }
@@ -357,7 +357,7 @@ void group_norm_grad(T* dx, T* dscale, T* dshift, const T* g, const T* x, const 
   if (n == 1) {
     sample(0);
   } else {
-    parallel(n, kGrainElements / (rows * columns) + 1, [&](int64_t begin, int64_t end, int) {
+    parallel(n, kGrainElements / (rows * columns) + 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; i++) sample(i);
     });
   }

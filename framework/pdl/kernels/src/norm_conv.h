@@ -235,8 +235,9 @@ void depthwise_forward(S* y, Real<S>* mean, Real<S>* var, const Depthwise<Real<S
   constexpr int64_t kRun = 64;  // pixels of y that are taken together into the statistics
   const Geometry& g = d.g;
   const int64_t rows = d.images() * g.out[1];
-  Statistics<S> statistics(g.c, parts_of(rows, d.grain(g.out[2])));
-  parallel(rows, d.grain(g.out[2]), [&](int64_t begin, int64_t end, int part) {
+  const int parts = pieces_of(rows, d.grain(g.out[2]), kPieceRows);
+  Statistics<S> statistics(g.c, parts);
+  parallel_parts(rows, parts, [&](int64_t begin, int64_t end, int part) {
     RowRing<T> ring = d.ring_of_inputs();
     ring.place(static_cast<T*>(scratch(Slot::kChannelRows, ring.size() * sizeof(T))));
     int64_t counted = begin;
@@ -261,7 +262,7 @@ void depthwise_backward(const Gradients<S>& to, const Depthwise<Real<S>>& d, con
   const int parts = parts_of(rows, d.grain(g.in[2]));
   norm::Scratch<T> sums(parts * total);
   norm::Scratch<double> channel_sums(parts * 2 * g.c);
-  parallel(rows, d.grain(g.in[2]), [&](int64_t begin, int64_t end, int part) {
+  parallel_parts(rows, parts, [&](int64_t begin, int64_t end, int part) {
     RowRing<T> ring = d.ring_of_outputs(), row = d.ring_of_inputs();
     row.slots = 1;
     T* memory = static_cast<T*>(scratch(Slot::kChannelRows, (ring.size() + row.size() + wide) * sizeof(T)));
@@ -313,9 +314,10 @@ void pointwise_forward(S* y, Real<S>* mean, Real<S>* var, const Pointwise<Real<S
   constexpr bool kStored = sizeof(S) == sizeof(T);
   T* packed = static_cast<T*>(scratch(Slot::kChannelWeights, packed_size<T>(p.c, p.o) * sizeof(T)));
   pack_right(packed, w, p.c, p.o, p.o, int64_t{1});
-  Statistics<S> statistics(p.o, parts_of(p.blocks, p.grain));
+  const int parts = pieces_of(p.blocks, p.grain);
+  Statistics<S> statistics(p.o, parts);
   const bool streaming = streams(y, p.rows * p.o, p.o);
-  parallel(p.blocks, p.grain, [&](int64_t begin, int64_t end, int part) {
+  parallel_parts(p.blocks, parts, [&](int64_t begin, int64_t end, int part) {
     T *in = static_cast<T*>(scratch(Slot::kChannelRows, p.block * (p.padded_c + p.padded_o) * sizeof(T))), *out = in + p.block * p.padded_c;
     for (int64_t b = end - 1; b >= begin; b--) {
       const int64_t first = b * p.block, count = min64(p.block, p.rows - first);
@@ -360,7 +362,7 @@ void pointwise_backward(const Gradients<S>& to, const Pointwise<Real<S>>& p, con
   const int parts = parts_of(p.blocks, p.grain);
   norm::Scratch<T> sums(parts * p.c * p.o);
   norm::Scratch<double> channel_sums(parts * 2 * p.c);
-  parallel(p.blocks, p.grain, [&](int64_t begin, int64_t end, int part) {
+  parallel_parts(p.blocks, parts, [&](int64_t begin, int64_t end, int part) {
     T* h = static_cast<T*>(scratch(Slot::kChannelRows, (p.block * (2 * p.padded_c + p.padded_o) + 2 * kLanes<T>) * sizeof(T)));
     T *dh = h + p.block * p.padded_c, *dy = dh + p.block * p.padded_c;
     for (int64_t b = end - 1; b >= begin; b--) {

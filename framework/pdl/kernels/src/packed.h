@@ -11,6 +11,9 @@
 namespace pdl::PDL_ISA::packed {
 
 constexpr int64_t kRowBytes = 256 * 1024;  // of windows, beside the panels of weights, in a second-level cache
+constexpr int64_t kSharedBytes = 4 << 20;  // of windows that all threads read
+constexpr int64_t kGatherGrain = 32 * 1024;  // values of windows that a thread gathers at least
+constexpr int64_t kFarRows = 48;  // rows for which weights that no cache of a core holds are fetched once
 constexpr int64_t kBlock = 1024;           // units along k that one pass over the windows sums, where C can be added to
 
 inline int64_t depth_of(const Geometry& g) { return g.kernel[0] * g.kernel[1] * g.kernel[2] * g.c; }
@@ -125,7 +128,7 @@ template <class T>
 void pack_rows(T* to, const T* w, const Geometry& g) {
   constexpr int panel = kPanel<T>;
   const int64_t depth = depth_of(g), units = round_up(depth, kUnit<T>);
-  parallel((g.o + panel - 1) / panel, max64(1, kParallelWork / (depth * panel)), [&](int64_t begin, int64_t end, int) {
+  parallel((g.o + panel - 1) / panel, max64(1, kParallelWork / (depth * panel)), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
       const int columns = static_cast<int>(min64(panel, g.o - i * panel));
       pack_panel(to + i * panel * units, w + i * panel, depth, columns, panel_width<T>(columns), g.o, 1);
@@ -148,17 +151,30 @@ void rows_forward(T* y, const T* x, const T* w, const T* bias, const Geometry& g
   for (int64_t j = whole * panel; bias != nullptr && j < panels * panel; j++) start[j] = j < g.o ? value(bias[j]) : R(0);
   const int64_t block = kUnit<T> == 2 ? depth : kBlock;
   const int64_t strip = max64(tile, kRowBytes / (windows.stride * static_cast<int64_t>(sizeof(T))) / tile * tile);
-  parallel(int64_t(bands.rows) * bands.columns, 1, [&](int64_t from, int64_t to, int) {
-    for (int64_t band = from; band < to; band++) {
-      const int64_t r = band / bands.columns, c = band % bands.columns, tiles = (m + tile - 1) / tile;
-      const int64_t row0 = tiles * r / bands.rows * tile, row1 = min64(m, tiles * (r + 1) / bands.rows * tile);
-      const bool by_tiles = bands.columns == 1 && depth <= block && panels * panel * depth * static_cast<int64_t>(sizeof(T)) <= kRowBytes;
+  // Bands in pieces that another thread may take over, as far as weights and windows are not fetched much more often for it.
+  const int64_t tiles = (m + tile - 1) / tile;
+  const bool near = panels * panel * depth * static_cast<int64_t>(sizeof(T)) <= kRowBytes, by_columns = bands.columns > 1;
+  const bool shared = by_columns && !windows.there && m * windows.stride * static_cast<int64_t>(sizeof(T)) <= kSharedBytes;
+  const int64_t of_band = by_columns ? panels * tiles / bands.columns : near ? tiles : m / kFarRows;
+  const int64_t cut = most == 1 || (by_columns && !windows.there && !shared) ? 1 : max64(1, min64(kPieces, of_band / bands.rows));
+  const int64_t row_bands = bands.rows * (by_columns ? 1 : cut), runs = bands.columns * (by_columns ? cut : 1);
+  const T* gathered = windows.there ? x : nullptr;
+  if (shared) {  // all bands of panels read all rows: they are gathered once
+    T* all = static_cast<T*>(scratch(Slot::kSharedWindows, m * windows.stride * sizeof(T) + 64));
+    parallel(m, kGatherGrain / depth + 1, [&](int64_t begin, int64_t end) { windows.gather(all + begin * windows.stride, begin, end); });
+    gathered = all;
+  }
+  parallel_parts(row_bands * runs, static_cast<int>(row_bands * runs), [&](int64_t from, int64_t to, int) {
+    for (int64_t cell = from; cell < to; cell++) {
+      const int64_t r = cell / runs, run = cell % runs;
+      const int64_t row0 = tiles * r / row_bands * tile, row1 = min64(m, tiles * (r + 1) / row_bands * tile);
+      const bool by_tiles = !by_columns && depth <= block && near;
       const int64_t fit = min64(strip, max64(tile, row1 - row0));
-      T* copy = windows.there ? nullptr : static_cast<T*>(scratch(Slot::kWindows, fit * windows.stride * sizeof(T) + 64));
+      T* copy = gathered != nullptr ? nullptr : static_cast<T*>(scratch(Slot::kWindows, fit * windows.stride * sizeof(T) + 64));
       for (int64_t first = row0; first < row1; first += fit) {
         const int64_t last = min64(row1, first + fit);
-        const T* a = windows.there ? x + first * windows.stride : copy;
-        if (!windows.there) windows.gather(copy, first, last);
+        const T* a = gathered != nullptr ? gathered + first * windows.stride : copy;
+        if (gathered == nullptr) windows.gather(copy, first, last);
         const auto product = [&](int64_t at, int64_t k, int64_t row) {
           const int columns = static_cast<int>(min64(panel, g.o - at * panel)), width = panel_width<T>(columns);
           const T *left = a + (row - first) * windows.stride + k, *b = w + at * panel * depth + k * width;
@@ -171,9 +187,9 @@ void rows_forward(T* y, const T* x, const T* w, const T* bias, const Geometry& g
         if (by_tiles) {  // rows of y are written whole
           for (int64_t row = first; row < last; row += tile)
             for (int64_t at = 0; at < panels; at++) product(at, 0, row);
-        } else {  // this band's run of all (panel, tile of rows)
+        } else {  // this cell's run of all (panel, tile of rows)
           const int64_t high = (last - first + tile - 1) / tile, pieces = panels * high;
-          const int64_t begin = pieces * c / bands.columns, end = pieces * (c + 1) / bands.columns;
+          const int64_t begin = pieces * run / runs, end = pieces * (run + 1) / runs;
           for (int64_t at = begin / high; at * high < end; at++)
             for (int64_t k = 0; k < depth; k += block)
               for (int64_t i = max64(begin, at * high); i < min64(end, (at + 1) * high); i++) product(at, k, first + i % high * tile);

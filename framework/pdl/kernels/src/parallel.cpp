@@ -53,6 +53,26 @@ void futex_wake_all(std::atomic<uint32_t>& word) {
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
 
+constexpr int kMost = 255;  // workers
+
+// Parts [first, last) that nobody has begun: whose they are takes them from the front, who has run out of its own from the back.
+struct alignas(64) Share {
+  std::atomic<uint64_t> left{0};
+
+  void set(int first, int last) { left.store(uint64_t(first) << 32 | uint32_t(last), std::memory_order_relaxed); }
+
+  // The next part, or -1.
+  int take(bool from_front) {
+    uint64_t seen = left.load(std::memory_order_relaxed);
+    for (;;) {
+      const uint32_t first = seen >> 32, last = static_cast<uint32_t>(seen);
+      if (first >= last) return -1;
+      const uint64_t next = from_front ? uint64_t(first + 1) << 32 | last : uint64_t(first) << 32 | (last - 1);
+      if (left.compare_exchange_weak(seen, next, std::memory_order_relaxed)) return static_cast<int>(from_front ? first : last - 1);
+    }
+  }
+};
+
 struct Job {
   int64_t n;
   int parts;
@@ -60,6 +80,8 @@ struct Job {
   Task task;
   void* context;
   std::atomic<int64_t>* lacking;  // bytes that a part could not get
+  Share* shares = nullptr;        // [members]
+  int members = 1;                // the caller and the workers that it has claimed
 
   void run(int part) const {
     try {
@@ -68,16 +90,24 @@ struct Job {
       lacking->store(error.bytes, std::memory_order_relaxed);
     }
   }
+
+  // The member's own share, then what is left of the others'.
+  void run_as(int member) const {
+    for (int i = 0; i < members; i++) {
+      const int at = member + i < members ? member + i : member + i - members;
+      for (int part; (part = shares[at].take(i == 0)) >= 0;) run(part);
+    }
+  }
 };
 
-// A thread, and the part it is offered by the caller who has claimed it. Where the system has not yet put it on a core when the caller is
-// done with its own part, the caller takes that part back. Whoever runs a part, its bounds and number are the same.
+// A thread, and the job it is offered by the caller who has claimed it. Where the system has not yet put it on a core when all parts are
+// taken, the caller takes the offer back. Whoever runs a part, its bounds and number are the same.
 struct Worker {
   enum : uint32_t { kFree, kClaimed, kOffered, kRunning, kDone };
   alignas(64) std::atomic<uint32_t> state{kFree};
   std::atomic<int> sleepers{0};
   Job job{0, 1, 1, nullptr, nullptr, nullptr};  // written by the claimer, before the offer
-  int part = 0;
+  int member = 0;
 
   bool move(uint32_t from, uint32_t to) {
     uint32_t seen = state.load(std::memory_order_acquire);
@@ -118,30 +148,31 @@ void ask_for_short_slices() {
   syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
-// Workers for any number of callers at once: a caller claims as many free ones as it has parts to give away, and runs the parts that are
-// left over itself. Never destroyed: at exit the process takes the threads along.
+// Workers for any number of callers at once: a caller claims as many free ones as the job has use for, and those who run out of parts of
+// their own take over others'. Never destroyed: at exit the process takes the threads along.
 class Pool {
  public:
-  void run(const Job& job) {
+  void run(Job job) {
     Worker* mine[kMost];
-    const int helpers = claim(mine, job.parts - 1 < kMost ? job.parts - 1 : kMost);
+    const int most = (job.limit < job.parts ? job.limit : job.parts) - 1, helpers = claim(mine, most < kMost ? most : kMost);
+    Share shares[kFewMembers], *all = helpers < kFewMembers ? shares : new Share[helpers + 1];
+    job.shares = all, job.members = helpers + 1;
+    for (int i = 0; i <= helpers; i++)
+      all[i].set(static_cast<int>(int64_t(job.parts) * i / job.members), static_cast<int>(int64_t(job.parts) * (i + 1) / job.members));
     for (int i = 0; i < helpers; i++) {
-      mine[i]->job = job, mine[i]->part = i + 1;
+      mine[i]->job = job, mine[i]->member = i + 1;
       mine[i]->announce(Worker::kOffered);
     }
-    job.run(0);
-    for (int part = helpers + 1; part < job.parts; part++) job.run(part);
+    job.run_as(0);
     for (int i = helpers; i-- > 0;) {
-      if (mine[i]->move(Worker::kOffered, Worker::kClaimed))
-        job.run(i + 1);
-      else
-        mine[i]->wait_for(Worker::kDone);
+      if (!mine[i]->move(Worker::kOffered, Worker::kClaimed)) mine[i]->wait_for(Worker::kDone);
       mine[i]->state.store(Worker::kFree, std::memory_order_release);
     }
+    if (all != shares) delete[] all;
   }
 
  private:
-  static constexpr int kMost = 255;
+  static constexpr int kFewMembers = 16;
 
   // Up to `wanted` free workers, the first ones first: they are likeliest to be awake. There are no more of them in all than the process
   // may use threads, but for a caller that asks for more.
@@ -175,7 +206,7 @@ class Pool {
       self->wait_for(Worker::kOffered);
       if (!self->move(Worker::kOffered, Worker::kRunning)) continue;
       limit = self->job.limit;
-      self->job.run(self->part);
+      self->job.run_as(self->member);
       self->announce(Worker::kDone);
     }
   }
@@ -263,19 +294,29 @@ int limit_threads(int count) {
   return before;
 }
 
-int parts_of(int64_t n, int64_t grain) {
+namespace {
+int count_of(int64_t n, int64_t grain, int64_t wanted) {
   const int64_t most = grain > 1 ? n / grain : n;
-  const int count = num_threads();
-  return static_cast<int>(most < 1 ? 1 : most < count ? most : count);
+  return static_cast<int>(most < 1 ? 1 : most < wanted ? most : wanted);
+}
+}  // namespace
+
+int parts_of(int64_t n, int64_t grain) { return count_of(n, grain, num_threads()); }
+
+int pieces_of(int64_t n, int64_t grain, int64_t least) {
+  const int parts = parts_of(n, grain);
+  if (parts == 1) return 1;
+  const int pieces = count_of(n, least > 0 ? least : grain / 4, int64_t(parts) * kPieces);
+  return pieces < parts ? parts : pieces / parts * parts;
 }
 
-void parallel_for(int64_t n, int64_t grain, Task task, void* context) {
+void parallel_for(int64_t n, int parts, Task task, void* context) {
   if (n <= 0) return;
   std::atomic<int64_t> lacking{0};
-  const Job job{n, parts_of(n, grain), num_threads(), task, context, &lacking};
+  const Job job{n, parts, num_threads(), task, context, &lacking};
   FlushDenormals flush;
-  if (job.parts == 1 || inside) {
-    for (int part = 0; part < job.parts; part++) task(context, n * part / job.parts, n * (part + 1) / job.parts, part);
+  if (parts == 1 || job.limit == 1 || inside) {
+    for (int part = 0; part < parts; part++) task(context, n * part / parts, n * (part + 1) / parts, part);
     return;
   }
   start();

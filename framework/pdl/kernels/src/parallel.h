@@ -9,13 +9,19 @@ namespace pdl {
 // Runs the part [begin, end) of a range; `part` is its number (not the thread that happens to run it).
 using Task = void (*)(void* context, int64_t begin, int64_t end, int part);
 
-// Splits [0, n) into at most num_threads() contiguous parts of at least `grain` and runs them at once. The split depends on n, grain
-// and num_threads() alone, so results that depend on the parts are the same in every run. Any number of callers share the workers; parts
-// for which none is free run on the caller's own thread, and so do all of a nested call. Denormals are flushed to zero inside.
-void parallel_for(int64_t n, int64_t grain, Task task, void* context);
+// Runs `parts` contiguous parts of [0, n) on the threads that the caller may use; a thread that has no parts left takes over those that
+// another has not begun. Bounds and numbers of parts depend on n and `parts` alone, whoever runs them and how many threads there are, so
+// results that depend on the parts are the same in every run. Any number of callers share the workers; a nested call runs its parts itself.
+// Denormals are flushed to zero inside.
+void parallel_for(int64_t n, int parts, Task task, void* context);
 
-// How many parts parallel_for(n, grain, ...) makes.
+// Parts of [0, n) of at least `grain`, one a thread at most: for what keeps memory of its own for each part.
 int parts_of(int64_t n, int64_t grain);
+
+// The same, cut into up to kPieces each, of at least `least` where that leaves one for every thread: while another process holds a core up,
+// the others take over what its thread has not begun.
+constexpr int kPieces = 8;
+int pieces_of(int64_t n, int64_t grain, int64_t least = 0);
 
 // Lets this thread's arithmetic take denormal operands for 0 and give 0 where a result would be denormal; returns the floating-point
 // state to put back. Outside kernels the state is the caller's own.

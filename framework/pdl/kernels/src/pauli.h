@@ -77,7 +77,7 @@ void pauli_apply(T* out, const T* z, int64_t states, int n, const int64_t* group
   const int piece = n < kChunk ? n : kChunk;
   const int64_t pieces = int64_t(1) << (n - piece), size = int64_t(1) << piece, grain = kWork / (size * (1 + terms_of(groups) / 4)) + 1;
   double* partial = static_cast<double*>(scratch(Slot::kStateParts, states * pieces * sizeof(double)));
-  parallel(states * pieces, grain, [=](int64_t begin, int64_t end, int) {
+  parallel(states * pieces, grain, [=](int64_t begin, int64_t end) {
     Mask<T> even, odd, first, second;
     for (int i = 0; i < L; i++) {
       even[i] = 2 * i, odd[i] = 2 * i + 1;

@@ -20,7 +20,7 @@ PDL_INLINE void map_range(int64_t begin, int64_t end, S* y, const F& f, const In
 }
 template <class S, class F, class... In>
 PDL_INLINE void map(int64_t n, S* y, const F& f, const In*... x) {
-  parallel(n, kPointwiseGrain, [&](int64_t begin, int64_t end, int) { map_range(begin, end, y, f, x...); });
+  parallel(n, kPointwiseGrain, [&](int64_t begin, int64_t end) { map_range(begin, end, y, f, x...); });
 }
 
 // x Phi(x)
@@ -165,13 +165,13 @@ PDL_INLINE void binary_of(S* out, const S* a, const S* b, int64_t outer, int64_t
     return map(outer * rows * columns, out, [&](Vec<T> v) { return f(v, one); }, a);
   }
   if (beside == Beside::column)
-    return parallel(outer, kPointwiseGrain / (rows * columns) + 1, [&](int64_t begin, int64_t end, int) {
+    return parallel(outer, kPointwiseGrain / (rows * columns) + 1, [&](int64_t begin, int64_t end) {
       for (int64_t o = begin, n = rows * columns; o < end; o++) {
         const Vec<T> one = splat<T>(value(b[o]));
         map_range(0, n, out + o * n, [&](Vec<T> v) { return f(v, one); }, a + o * n);
       }
     });
-  parallel(outer * rows, kPointwiseGrain / columns + 1, [&](int64_t begin, int64_t end, int) {
+  parallel(outer * rows, kPointwiseGrain / columns + 1, [&](int64_t begin, int64_t end) {
     int64_t left = rows - begin % rows;
     const S* other = b + begin / rows * columns;
     for (int64_t r = begin; r < end; r++) {

@@ -315,7 +315,7 @@ template <class S, class Body>
 void walk(const Grid& g, const Body& body) {
   constexpr int full = kLanes<Real<S>>, quarter = 16 / sizeof(Real<S>), half = full / 2 > quarter ? full / 2 : quarter;
   const int64_t c = g.channels, rows = g.batch * g.to[0] * g.to[1];
-  parallel(rows, grain_of(4 * g.to[2] * c), [&](int64_t begin, int64_t end, int) {
+  parallel(rows, grain_of(4 * g.to[2] * c), [&](int64_t begin, int64_t end) {
     if (c == 1)
       walk_rows<1, false>(g, body, begin, end);
     else if (c <= quarter)
@@ -343,7 +343,7 @@ inline bool apart(const Grid& g, bool* covered) {
 
 template <class T>
 void zero(T* p, int64_t n) {
-  parallel(n, kGrain, [=](int64_t begin, int64_t end, int) { memset(p + begin, 0, (end - begin) * sizeof(T)); });
+  parallel(n, kGrain, [=](int64_t begin, int64_t end) { memset(p + begin, 0, (end - begin) * sizeof(T)); });
 }
 
 template <class S>
@@ -371,7 +371,7 @@ void avg_pool_dx(S* dx, const S* g, const Grid& cells, const Grid& windows) {
 // y[n, o, c] = x[n, index[n, o, c], c], 0 where the index is negative.
 template <class S>
 void pick(S* y, const S* x, const int32_t* index, int64_t batch, int64_t out, int64_t in, int64_t channels) {
-  parallel(batch * out, grain_of(channels), [=](int64_t begin, int64_t end, int) {
+  parallel(batch * out, grain_of(channels), [=](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; r++) {
       const S* source = x + r / out * in * channels;
       for (int64_t c = 0; c < channels; c++) {
@@ -386,7 +386,7 @@ void pick(S* y, const S* x, const int32_t* index, int64_t batch, int64_t out, in
 template <class S>
 void place(S* dx, const S* g, const int32_t* index, int64_t batch, int64_t out, int64_t in, int64_t channels) {
   const int64_t width = batch >= 16 ? channels : 16, blocks = (channels + width - 1) / width;
-  parallel(batch * blocks, grain_of((out + in) * width), [=](int64_t begin, int64_t end, int) {
+  parallel(batch * blocks, grain_of((out + in) * width), [=](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; item++) {
       const int64_t n = item / blocks, c0 = item % blocks * width, c1 = c0 + width < channels ? c0 + width : channels;
       S* target = dx + n * in * channels + c0;

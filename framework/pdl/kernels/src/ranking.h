@@ -54,7 +54,7 @@ struct Excluded {
 template <class T>
 void count(int64_t* above, int64_t* equal, const T* scores, const int64_t* targets, int64_t rows, int64_t columns, int64_t first,
            const int64_t* start, const int64_t* excluded) {
-  parallel(rows, kGrain / (columns + 1) + 1, [=](int64_t begin, int64_t end, int) {
+  parallel(rows, kGrain / (columns + 1) + 1, [=](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; r++) {
       const T* row = scores + r * columns;
       const T own = row[targets[r]];
@@ -164,7 +164,7 @@ void write(T* values, int64_t* indices, const Heap<T>& heap, int64_t none) {
 template <class T>
 void top(T* values, int64_t* indices, const T* scores, int64_t rows, int64_t columns, int64_t k, int64_t first, const int64_t* start,
          const int64_t* excluded) {
-  parallel(rows, kGrain / (columns + 1) + 1, [=](int64_t begin, int64_t end, int) {
+  parallel(rows, kGrain / (columns + 1) + 1, [=](int64_t begin, int64_t end) {
     Heap<T> heap{static_cast<Entry<T>*>(scratch(Slot::kRankingEntries, k * sizeof(Entry<T>))), k, 0};
     for (int64_t r = begin; r < end; r++) {
       heap.size = 0;
@@ -186,7 +186,7 @@ void products(T* values, int64_t* indices, const T* queries, const T* table, con
   const int parts = blocks > 0 ? parts_of(blocks, grain) : 0;
   Entry<T>* entries = static_cast<Entry<T>*>(scratch(Slot::kRankingEntries, (parts + 1) * rows * k * sizeof(Entry<T>)));
   int64_t* sizes = static_cast<int64_t*>(scratch(Slot::kRankingSizes, parts * rows * sizeof(int64_t)));
-  parallel(blocks, grain, [=](int64_t begin, int64_t end, int part) {
+  parallel_parts(blocks, parts, [=](int64_t begin, int64_t end, int part) {
     T* scores = static_cast<T*>(scratch(Slot::kRankingScores, (rows < most ? rows : most) * block * sizeof(T)));
     const auto heap_of = [=](int64_t r) { return Heap<T>{entries + (part * rows + r) * k, k, sizes[part * rows + r]}; };
     for (int64_t r = 0; r < rows; r++) sizes[part * rows + r] = 0;
@@ -205,7 +205,7 @@ void products(T* values, int64_t* indices, const T* queries, const T* table, con
       }
     }
   });
-  parallel(rows, kGrain / (parts * k + 1) + 1, [=](int64_t begin, int64_t end, int) {
+  parallel(rows, kGrain / (parts * k + 1) + 1, [=](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; r++) {
       Heap<T> best{entries + (parts * rows + r) * k, k, 0};
       for (int part = 0; part < parts; part++)

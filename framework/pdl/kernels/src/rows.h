@@ -24,7 +24,7 @@ inline void take(char* out, const char* table, const int64_t* index, int64_t n, 
   // caches, which has more requests under way than the first.
   const int64_t ahead = bytes <= 256 ? 32 : bytes <= 4096 ? 8192 / bytes : 0;
   const bool askew = (reinterpret_cast<uintptr_t>(table) | static_cast<uintptr_t>(bytes)) % 64 != 0;  // rows reach into one line more
-  parallel(n, grain_of(bytes / 4), [=](int64_t begin, int64_t end, int) {
+  parallel(n, grain_of(bytes / 4), [=](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
       if (ahead != 0 && i + ahead < end && index[i + ahead] >= 0) {
         const char* row = table + index[i + ahead] * bytes;
@@ -44,12 +44,15 @@ template <class F>
 void own_targets(int64_t rows, int64_t columns, int64_t n, const F& work) {
   constexpr int64_t line = 16;
   if (rows == 0) return;
+  const auto once_each = [](int64_t count, int64_t grain, const auto& body) {  // a thread reads all indices: the fewer parts, the better
+    parallel_parts(count, parts_of(count, grain), [&](int64_t begin, int64_t end, int) { body(begin, end); });
+  };
   if (columns >= 4 * line)
-    parallel((columns + line - 1) / line, grain_of(n * line), [&](int64_t begin, int64_t end, int) {
+    once_each((columns + line - 1) / line, grain_of(n * line), [&](int64_t begin, int64_t end) {
       work((int64_t)0, rows, begin * line, end * line < columns ? end * line : columns);
     });
   else
-    parallel(rows, n * columns < kGrain ? rows : 1, [&](int64_t begin, int64_t end, int) { work(begin, end, (int64_t)0, columns); });
+    once_each(rows, n * columns < kGrain ? rows : 1, [&](int64_t begin, int64_t end) { work(begin, end, (int64_t)0, columns); });
 }
 
 // table[index[i]] += g[i], i in order; negative indices add nothing.
@@ -127,7 +130,7 @@ void combine(int64_t* rows, T* values, const int64_t* index, const T* g, int64_t
     if (i == 0 || entries[i].row != entries[i - 1].row) start[found] = i, rows[found++] = entries[i].row;
   start[found] = count;
   for (int64_t k = found; k < n; k++) rows[k] = -1;
-  parallel(n, grain_of(columns), [=](int64_t begin, int64_t end, int) {
+  parallel(n, grain_of(columns), [=](int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; k++) {
       T* to = values + k * columns;
       if (k >= found) {
@@ -149,7 +152,7 @@ void mix(T* y, const T* x, const int64_t* start, const int64_t* source, const do
          int64_t inner) {
   constexpr int L = PDL_VECTOR_BYTES / sizeof(T);
   typedef T V __attribute__((vector_size(PDL_VECTOR_BYTES)));
-  parallel(outer * out, grain_of(2 * inner), [=](int64_t begin, int64_t end, int) {
+  parallel(outer * out, grain_of(2 * inner), [=](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; item++) {
       const int64_t o = item % out, k0 = start[o], k1 = start[o + 1];
       const T* from = x + item / out * in * inner;

@@ -132,7 +132,7 @@ inline void sample(int64_t* out, const Draws& d) {
     const Draws* d;
   } call{out, &d};
   parallel_for(
-      d.rows * d.k, 4096,
+      d.rows * d.k, pieces_of(d.rows * d.k, 4096),
       [](void* context, int64_t begin, int64_t end, int) {
         const Call& c = *static_cast<const Call*>(context);
         for (int64_t i = begin; i < end; i++) c.out[i] = draw(*c.d, i / c.d->k, i % c.d->k);

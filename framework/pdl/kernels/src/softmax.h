@@ -19,7 +19,7 @@ PDL_INLINE void put_row(S* p, Vec<Real<S>> v, int lanes) { lanes ? store_tail(p,
 // body(row) over all rows, shared out among the threads
 template <class F>
 PDL_INLINE void rows_of(int64_t rows, int64_t columns, const F& body) {
-  parallel(rows, norm::kGrainElements / (columns > 0 ? columns : 1) + 1, [&](int64_t begin, int64_t end, int) {
+  parallel(rows, norm::kGrainElements / (columns > 0 ? columns : 1) + 1, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; r++) body(r);
   });
 }

@@ -140,7 +140,7 @@ void run(T* z, int64_t states, int n, const int64_t* program, const double* valu
   int64_t reached = zero ? 0 : all;
   if (zero) {
     const int64_t reals = int64_t(2) << n, piece = reals < kWork ? reals : kWork;
-    parallel(states * reals / piece, 1 + kWork / piece, [=](int64_t begin, int64_t end, int) {
+    parallel(states * reals / piece, 1 + kWork / piece, [=](int64_t begin, int64_t end) {
       memset(z + begin * piece, 0, (end - begin) * piece * sizeof(T));
     });
     for (int64_t state = 0; state < states; state++) z[state * reals] = 1;
@@ -157,7 +157,7 @@ void run(T* z, int64_t states, int n, const int64_t* program, const double* valu
     int64_t* offsets = static_cast<int64_t*>(scratch(Slot::kStateOffsets, count * sizeof(int64_t)));
     for (int64_t r = 0; r < count; r++) offsets[r] = places.run(r);
     const int64_t grain = kWork / ((sweep.count + 1) << sweep.local) + 1;
-    parallel(states * tiles, grain, [=](int64_t begin, int64_t end, int) {
+    parallel(states * tiles, grain, [=](int64_t begin, int64_t end) {
       const int bits = sweep.local < kLaneBits<T> ? kLaneBits<T> : sweep.local;
       void* memory = scratch(Slot::kStateTile, (2 * sizeof(T)) << bits);
       for (int64_t i = begin; i < end; i++) {

@@ -345,7 +345,7 @@ void backward(T* z, T* l, int64_t states, int n, const int64_t* program, const d
       give(l + first, both.l, sweep, offsets), give(z + first, both.z, sweep, offsets);
     };
     if (tiles == 1) {
-      parallel(states, grain, [=](int64_t begin, int64_t end, int) {
+      parallel(states, grain, [=](int64_t begin, int64_t end) {
         for (int64_t state = begin; state < end; state++) tile_back(state, 0, sums + state * slots);
       });
       continue;
@@ -354,7 +354,7 @@ void backward(T* z, T* l, int64_t states, int n, const int64_t* program, const d
     double* partial = static_cast<double*>(scratch(Slot::kStateParts, parts * slots * sizeof(double)));
     for (int64_t state = 0; state < states; state++) {
       for (int64_t i = 0; i < parts * slots; i++) partial[i] = 0;
-      parallel(tiles, grain, [=](int64_t begin, int64_t end, int part) {
+      parallel_parts(tiles, parts, [=](int64_t begin, int64_t end, int part) {
         for (int64_t tile = begin; tile < end; tile++) tile_back(state, tile, partial + part * slots);
       });
       for (int64_t part = 0; part < parts; part++)

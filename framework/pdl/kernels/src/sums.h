@@ -96,7 +96,7 @@ void sums(S* y, const S* x, int64_t outer, int64_t n, int64_t inner, Real<S> div
   if (pieces > n) pieces = n;
   const int64_t room = kMostFolded * 4 * kLanes<T>, each = pieces > 1 ? (n + pieces - 1) / pieces : n;
   T* parts = static_cast<T*>(scratch(Slot::kPartialSums, outer * pieces * inner * sizeof(T)));
-  parallel(outer * pieces, kGrain / (each * inner > 0 ? each * inner : 1) + 1, [=](int64_t begin, int64_t end, int) {
+  parallel(outer * pieces, kGrain / (each * inner > 0 ? each * inner : 1) + 1, [=](int64_t begin, int64_t end) {
     T* wide = static_cast<T*>(scratch(Slot::kWideSums, room * sizeof(T)));
     for (int64_t p = begin; p < end; p++) {
       const int64_t first = p % pieces * each, last = first + each < n ? first + each : n;

@@ -29,7 +29,7 @@ inline int64_t total(const int64_t* sizes, int64_t count) {
 // f(v) on vectors of the N lists at once: v[1] (the gradient) is only read, all others are written back.
 template <class T, int N, class F>
 PDL_INLINE void each(T* const* lists, const int64_t* sizes, int64_t count, const F& f) {
-  parallel(total(sizes, count), kGrain, [&](int64_t begin, int64_t end, int) {
+  parallel(total(sizes, count), kGrain, [&](int64_t begin, int64_t end) {
     walk(sizes, count, begin, end, [&](int64_t i, int64_t low, int64_t high) {
       constexpr int64_t ahead = 4, most = 1024;  // short arrays are rows of large tables, each somewhere else
       if (sizes[i] <= most && i + ahead < count && sizes[i + ahead] <= most)
@@ -138,7 +138,7 @@ template <class T>
 void adagrad_rows(T* p, const T* g, T* sums, T* velocity, const int64_t* rows, int64_t n, int64_t columns, const UpdateRule& h) {
   const T inner = T(h.under_root ? h.eps : 0), outer = T(h.under_root ? 0 : h.eps), lr = T(h.lr), mu = T(h.momentum);
   const T decay = T(h.weight_decay), scale = T(h.scale);
-  parallel(n, kGrain / (columns + 1) + 1, [=](int64_t begin, int64_t end, int) {
+  parallel(n, kGrain / (columns + 1) + 1, [=](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
       const int64_t r = rows == nullptr ? i : rows[i];
       if (r < 0) continue;
@@ -196,7 +196,7 @@ void step(int rule, T* const* lists, const int64_t* sizes, int64_t count, const 
 template <class T>
 void axpy(T* const* lists, const int64_t* sizes, int64_t count, double keep, const double* factor, bool shared) {
   const T kept = T(keep);
-  parallel(total(sizes, count), kGrain, [=](int64_t begin, int64_t end, int) {
+  parallel(total(sizes, count), kGrain, [=](int64_t begin, int64_t end) {
     walk(sizes, count, begin, end, [=](int64_t i, int64_t low, int64_t high) {
       T *p = lists[i] + low, *s = lists[count + i] + low;
       const T f = T(factor[shared ? 0 : i]);
@@ -233,7 +233,7 @@ void squares(double* out, T* const* arrays, const int64_t* sizes, int64_t count)
   int64_t chunks = 0;
   for (int64_t i = 0; i < count; i++) chunks += (sizes[i] + kChunk - 1) / kChunk;
   double* partial = static_cast<double*>(malloc((chunks + 1) * sizeof(double)));
-  parallel(chunks, kGrain / kChunk, [=](int64_t begin, int64_t end, int) {
+  parallel(chunks, kGrain / kChunk, [=](int64_t begin, int64_t end) {
     int64_t chunk = 0;
     for (int64_t i = 0; i < count && chunk < end; i++)
       for (int64_t at = 0; at < sizes[i] && chunk < end; at += kChunk, chunk++)

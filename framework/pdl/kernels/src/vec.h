@@ -80,12 +80,18 @@ inline __attribute__((always_inline)) T across_sum(Vec<T> v) {
   return across<T>(v, [](Vec<T> a, Vec<T> b) { return a + b; });
 }
 
-// body(begin, end, part) over static parts of [0, n); see parallel.h.
+// body(begin, end, part) over `parts` parts of [0, n); see parallel.h.
 template <class F>
-inline void parallel(int64_t n, int64_t grain, const F& body) {
+inline void parallel_parts(int64_t n, int parts, const F& body) {
   parallel_for(
-      n, grain, [](void* f, int64_t begin, int64_t end, int part) { (*static_cast<const F*>(f))(begin, end, part); },
+      n, parts, [](void* f, int64_t begin, int64_t end, int part) { (*static_cast<const F*>(f))(begin, end, part); },
       const_cast<void*>(static_cast<const void*>(&body)));
+}
+
+// body(begin, end) over [0, n) in pieces, where each thread gets at least `grain`.
+template <class F>
+inline void parallel(int64_t n, int64_t grain, const F& body, int64_t least = 0) {
+  parallel_parts(n, pieces_of(n, grain, least), [&](int64_t begin, int64_t end, int) { body(begin, end); });
 }
 
 }  // namespace pdl::PDL_ISA

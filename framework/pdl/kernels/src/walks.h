@@ -46,7 +46,7 @@ struct Lists {
 // sums OUT [e] of weights IN [e], inside each list. Returns the place of a weight that is negative or no number, or -1.
 inline int64_t add_up(double* sums, const double* weight, const int64_t* start, int64_t n) {
   std::atomic<int64_t> bad{-1};
-  over(n, 4096, [&](int64_t begin, int64_t end, int) {
+  over(n, 4096, [&](int64_t begin, int64_t end) {
     for (int64_t v = begin; v < end; v++) {
       double sum = 0;
       for (int64_t e = start[v]; e < start[v + 1]; e++) {
@@ -61,7 +61,7 @@ inline int64_t add_up(double* sums, const double* weight, const int64_t* start, 
 // -- neighbours -----------------------------------------------------------------------------------------------------------------------
 // How many neighbours each of the nodes gets.  counts OUT [n]; k < 0: all that can be drawn
 inline void count_neighbours(int64_t* counts, const Lists& g, const int32_t* nodes, int64_t n, int64_t k, bool replace) {
-  over(n, 1024, [&](int64_t begin, int64_t end, int) {
+  over(n, 1024, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
       const int64_t v = nodes[i];
       int64_t there = g.degree(v);
@@ -98,7 +98,7 @@ inline void choose_weighted(int64_t* edge, int64_t count, const Lists& g, int64_
 // The entries drawn for each node, counted as above.  edge, id OUT [at[n]], at IN [n + 1] where each node's begin
 inline void draw_neighbours(int64_t* edge, int32_t* id, const Lists& g, const int32_t* nodes, const int64_t* at, int64_t n, bool replace,
                             uint64_t key) {
-  over(n, 256, [&](int64_t begin, int64_t end, int) {
+  over(n, 256, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
       if (i + 8 < end) __builtin_prefetch(&g.start[nodes[i + 8]]);
       const int64_t v = nodes[i], count = at[i + 1] - at[i], degree = g.degree(v);
@@ -293,7 +293,7 @@ inline void walk_some(int32_t* out, const Walks& w, int64_t first, int count) {
 }
 
 inline void walk(int32_t* out, const Walks& w) {
-  over((w.n + kTogether - 1) / kTogether, 4, [&](int64_t begin, int64_t end, int) {
+  over((w.n + kTogether - 1) / kTogether, 4, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
       const int count = static_cast<int>(std::min<int64_t>(kTogether, w.n - i * kTogether));
       walk_some(out, w, i * kTogether, count);
@@ -343,7 +343,7 @@ inline int32_t stranger(const Strangers& s, int64_t v, uint64_t stream, int64_t 
 // out OUT [n, k] for nodes IN [n] with streams IN [n]. Returns a row that has none, or -1.
 inline int64_t strangers(int32_t* out, const Strangers& s, const int32_t* nodes, const int64_t* streams, int64_t n, int64_t k) {
   std::atomic<int64_t> bad{-1};
-  over(n, 256, [&](int64_t begin, int64_t end, int) {
+  over(n, 256, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
       const uint64_t stream = stream_of(s.key, static_cast<uint64_t>(streams[i]));
       for (int64_t j = 0; j < k; j++)

@@ -169,7 +169,7 @@ inline __attribute__((always_inline)) void transform_weights(float* to, int64_t 
 // The matrices [c, o] of the weights, one a point, packed in panels.   u OUT [kPoints, c * o], w IN [3, 3, c, o]
 template <int kM = kOut, class S>
 void pack_forward(float* u, const S* w, int64_t c, int64_t o) {
-  parallel(c, max64(1, kParallelWork / (o * 16)), [=](int64_t begin, int64_t end, int) {
+  parallel(c, max64(1, kParallelWork / (o * 16)), [=](int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; k++)
       for (int64_t n = 0; n < o; n += kLane) {
         V taps[9];
@@ -182,7 +182,7 @@ void pack_forward(float* u, const S* w, int64_t c, int64_t o) {
 // The same of the weights turned by 180 degrees and transposed, for the gradient of the input.   u OUT [36, o * c], w IN [3, 3, c, o]
 template <class S>
 void pack_transposed(float* u, const S* w, int64_t c, int64_t o) {
-  parallel(c / kLane, max64(1, kParallelWork / (o * kLane * 16)), [=](int64_t begin, int64_t end, int) {
+  parallel(c / kLane, max64(1, kParallelWork / (o * kLane * 16)), [=](int64_t begin, int64_t end) {
     alignas(64) float block[9][kLane][kLane];  // [tap][o][c]
     for (int64_t n = begin * kLane; n < end * kLane; n += kLane)
       for (int64_t k = 0; k < o; k += kLane) {
@@ -228,8 +228,9 @@ void correlate(S* y, const S* x, const float* u, const S* bias, const Plane& in,
   const int64_t weight_bytes = work * static_cast<int64_t>(sizeof(float));
   if (weight_bytes <= kNear || (weight_bytes <= 4 * kNear && tiles.count >= kMostRows * num_threads())) {
     const int64_t most = max64(kMostRows, kNear / each / kMostRows * kMostRows), grain = max64(1, kParallelWork / work);
-    const Statistics statistics(then, parts_of(tiles.count, grain), o);
-    parallel(tiles.count, grain, [&](int64_t begin, int64_t end, int part) {
+    const int parts = pieces_of(tiles.count, grain, 2 * kMostRows);
+    const Statistics statistics(then, parts, o);
+    parallel_parts(tiles.count, parts, [&](int64_t begin, int64_t end, int part) {
       const int64_t run = even_rows(end - begin, static_cast<int>(most));
       const int64_t in_stride = point_stride(run, c), out_stride = point_stride(run, o);
       float* v = static_cast<float*>(scratch(Slot::kPartPoints, points * (in_stride + out_stride) * sizeof(float)));
@@ -251,18 +252,18 @@ void correlate(S* y, const S* x, const float* u, const S* bias, const Plane& in,
   const int64_t in_stride = point_stride(chunk, c), out_stride = point_stride(chunk, o), panels = (o + kWide - 1) / kWide;
   float* v = static_cast<float*>(scratch(Slot::kChunkPoints, points * (in_stride + out_stride) * sizeof(float)));
   float* m = v + points * in_stride;
-  const Statistics statistics(then, num_threads(), o);
+  const Statistics statistics(then, num_threads() * kPieces, o);
   for (int64_t first = 0; first < tiles.count; first += chunk) {
     const int64_t count = min64(chunk, tiles.count - first), grain = max64(1, kParallelWork / work);
-    parallel(count, grain, [&](int64_t begin, int64_t end, int) {
+    parallel(count, grain, [&](int64_t begin, int64_t end) {
       to_points<kM>(v + begin * c, in_stride, x, in, tiles, first + begin, first + end);
     });
-    parallel(points * panels, max64(1, kParallelWork / (count * c * kWide)), [&](int64_t begin, int64_t end, int) {
+    parallel(points * panels, max64(1, kParallelWork / (count * c * kWide)), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; i++)
         panel_product(m + i / panels * out_stride, v + i / panels * in_stride, u + i / panels * c * o, count, c, o,
                       i % panels * kWide);
     });
-    parallel(count, grain, [&](int64_t begin, int64_t end, int part) {
+    parallel_parts(count, pieces_of(count, grain), [&](int64_t begin, int64_t end, int part) {
       from_points<kM>(y, m + begin * o, out_stride, bias, out, tiles, first + begin, first + end, then);
       if (statistics.memory != nullptr) count_tiles(statistics.of(part), y, out, tiles, first + begin, first + end);
     });
@@ -332,7 +333,7 @@ void dw(S* dw, float* wide, const S* x, const S* dy, const Geometry& g) {
     spread_points(m, out_stride, dy, out, tiles, first, last);
   };
   if (few) {
-    parallel(runs, grain, [&](int64_t begin, int64_t end, int part) {
+    parallel_parts(runs, parts, [&](int64_t begin, int64_t end, int part) {
       float *v = static_cast<float*>(scratch(Slot::kPartPoints, kPoints * (in_stride + out_stride) * sizeof(float))), *m = v + kPoints * in_stride;
       for (int64_t r = begin; r < end; r++) {
         const int64_t first = r * run, last = min64(tiles.count, first + run);
@@ -346,15 +347,15 @@ void dw(S* dw, float* wide, const S* x, const S* dy, const Geometry& g) {
     float *v = static_cast<float*>(scratch(Slot::kChunkPoints, kPoints * (in_stride + out_stride) * sizeof(float))), *m = v + kPoints * in_stride;
     for (int64_t first = 0; first < tiles.count; first += run) {
       const int64_t count = min64(run, tiles.count - first);
-      parallel(count, 1, [&](int64_t begin, int64_t end, int) { points(v + begin * c, m + begin * o, first + begin, first + end); });
-      parallel(kPoints * panels, 1, [&](int64_t begin, int64_t end, int) {
+      parallel(count, 1, [&](int64_t begin, int64_t end) { points(v + begin * c, m + begin * o, first + begin, first + end); });
+      parallel(kPoints * panels, 1, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; i++)
           point_product(sums + i / panels * c * o, v + i / panels * in_stride, m + i / panels * out_stride, count, c, o,
                         i % panels * kWide, first > 0);
       });
     }
   }
-  parallel(c, max64(1, kParallelWork / (o * 16)), [=](int64_t begin, int64_t end, int) {
+  parallel(c, max64(1, kParallelWork / (o * 16)), [=](int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; k++)
       for (int64_t n = 0; n < o; n += kLane) {
         V sum[kPoints], half[3 * kIn], line[3];
