@@ -4,12 +4,15 @@
 // edges, storage in bfloat16 costs one conversion a value, and what has to happen to a value before it is used (a norm, an activation) happens
 // on the way. A block of outputs stays in registers while the window passes; channels run innermost, so that memory is read in its order.
 #pragma once
+#include <type_traits>
+
 #include "conv_dw.h"
 #include "norm.h"
 #include "winograd.h"
 
 namespace pdl::PDL_ISA {
 
+constexpr int kOutputs = 7;      // outputs of a block: what fits the registers of AVX2, and divides the sizes of most nets
 constexpr int kMostWindow = 7;   // taps along the width that have a form in registers
 constexpr int kMostRows = 16;    // taps along the height
 
@@ -73,11 +76,12 @@ struct PlainRows {
   }
 };
 
-// A row of outputs, channel by channel: out[i] = sum over rows r and taps t of rows[r][i * step + t] weights[r][t] (+ bias).
-//   out OUT pixels out_step apart; rows (used up), weights IN [count] pixels and taps `padded` apart; bias IN [padded] or null
+// A row of outputs, channel by channel: out[i] = sum over rows r and taps t of rows[r][i * step + t] weights[r][t] (+ bias), clamped.
+//   out OUT pixels out_step apart; rows (used up), weights IN [count] pixels and taps `padded` apart; bias IN [padded] or null;
+//   bounds IN [2] or null
 template <class S>
 using DepthwiseRow = void (*)(S* out, int64_t out_step, int64_t outputs, const Real<S>** rows, const Real<S>* const* weights, int count,
-                              int64_t channels, int64_t padded, const Real<S>* bias);
+                              int64_t channels, int64_t padded, const Real<S>* bias, const Real<S>* bounds);
 
 // sums[t] += sum over outputs j of x[j * step + t] g[j], channel by channel.   sums OUT taps `padded` apart, x, g IN pixels `padded` apart
 template <class T>
@@ -96,8 +100,8 @@ struct Depthwise {
   Reading out_h, out_w;  // outputs read inputs
   Reading in_h, in_w;    // gradients of inputs read gradients of outputs
   int64_t padded;
-  T *w = nullptr, *bias = nullptr;  // [kh][kw][padded], [padded]
-  T* back = nullptr;                // [kh][kw in the order of the taps of in_w, phase by phase][padded]
+  const T *w = nullptr, *bias = nullptr;  // [kh][kw][padded], [padded]
+  const T* back = nullptr;                // [kh][kw in the order of the taps of in_w, phase by phase][padded]
 
   explicit Depthwise(const Geometry& geometry) : g(geometry), padded(round_up(geometry.c, kLanes<T>)) {
     Taps forward[kDims];
@@ -118,27 +122,43 @@ struct Depthwise {
 
   int64_t taps() const { return g.kernel[1] * g.kernel[2]; }
   int64_t images() const { return g.n * g.in[0]; }
-  int64_t packed_size() const { return (2 * taps() + 1) * padded; }
+  int64_t packed_size() const { return (taps() + 1) * padded; }
 
-  // Brings the weights [kh][kw][c] into order.   at OUT [packed_size()]
+  // Whole vectors of channels of this type are read where they lie.
+  template <class S>
+  bool in_place() const { return std::is_same_v<S, T> && padded == g.c; }
+
+  // Brings weights [kh][kw][c] and bias [c] (or null) into order for the outputs.   at OUT [packed_size()]
   template <class S>
   void pack(T* at, const S* weights, const S* offset) {
-    w = at, back = w + taps() * padded, bias = back + taps() * padded;
-    const auto copy = [&](T* to, const S* from) {
-      for (int64_t c = 0; c < padded; c++) to[c] = c < g.c ? value(from[c]) : T(0);
-    };
-    for (int64_t t = 0; t < taps(); t++) copy(w + t * padded, weights + t * g.c);
-    T* to = back;
-    for (int64_t kh = 0; kh < g.kernel[1]; kh++)
-      for (int p = 0; p < in_w.phases; p++)
-        for (int t = 0; t < in_w.taps[p].count; t++, to += padded) copy(to, weights + (kh * g.kernel[2] + in_w.taps[p].index[t]) * g.c);
-    if (offset != nullptr) copy(bias, offset);
-    else bias = nullptr;
+    if constexpr (std::is_same_v<S, T>)
+      if (in_place<S>()) {
+        w = weights, bias = offset;
+        return;
+      }
+    w = at, bias = offset == nullptr ? nullptr : at + taps() * padded;
+    for (int64_t t = 0; t < taps(); t++) widen(at + t * padded, weights + t * g.c);
+    if (offset != nullptr) widen(at + taps() * padded, offset);
   }
 
-  // Output row oh of image n, from a ring of input rows that load(row, where) fills.
+  // The same for gradients of inputs.
+  template <class S>
+  void pack_back(T* at, const S* weights) {
+    back = at;
+    for (int64_t kh = 0; kh < g.kernel[1]; kh++)
+      for (int p = 0; p < in_w.phases; p++)
+        for (int t = 0; t < in_w.taps[p].count; t++, at += padded) widen(at, weights + (kh * g.kernel[2] + in_w.taps[p].index[t]) * g.c);
+  }
+
+  // Channels of one pixel as T, in whole vectors.
+  template <class S>
+  void widen(T* to, const S* from) const {
+    for (int64_t c = 0; c < padded; c++) to[c] = c < g.c ? value(from[c]) : T(0);
+  }
+
+  // Output row oh of image n, from a ring of input rows that load(row, where) fills.   bounds IN [2] or null
   template <class S, class F>
-  void output_row(S* out, RowRing<T>& ring, int64_t n, int64_t oh, const F& load) const {
+  void output_row(S* out, RowRing<T>& ring, int64_t n, int64_t oh, const F& load, const T* bounds = nullptr) const {
     const T *rows[kMostRows], *weights[kMostRows];
     const Taps &h = out_h.taps[0], &across = out_w.taps[0];
     ring.need(n, max64(0, oh * h.step + h.offset[0]), min64(g.in[1] - 1, oh * h.step + h.offset[h.count - 1]), load);
@@ -149,7 +169,63 @@ struct Depthwise {
       rows[count] = ring.row(ih) + across.lowest() * padded;
       weights[count++] = w + t * g.kernel[2] * padded;
     }
-    depthwise_row_of<S>(across.count, across.step)(out, g.c, g.out[2], rows, weights, count, g.c, padded, bias);
+    depthwise_row_of<S>(across.count, across.step)(out, g.c, g.out[2], rows, weights, count, g.c, padded, bias, bounds);
+  }
+
+  // The outputs of a row for which the whole window lies within the width.
+  void inner(int64_t& first, int64_t& last) const {
+    const Taps& across = out_w.taps[0];
+    first = min64(g.out[2], max64(0, (across.step - 1 - across.lowest()) / across.step));
+    const int64_t room = g.in[2] - across.lowest() - across.span();
+    last = room < 0 ? first : max64(first, min64(g.out[2], room / across.step + 1));
+  }
+
+  // Whether rows are read in memory: it pays where the edges, which are copied, are few.
+  template <class S>
+  bool reads_memory() const {
+    int64_t first, last;
+    inner(first, last);
+    return in_place<S>() && last - first >= 2 * kOutputs;
+  }
+  // Numbers that the edges of a row take.
+  int64_t edge_size() const {
+    int64_t first, last;
+    inner(first, last);
+    const Taps& across = out_w.taps[0];
+    return out_h.taps[0].count * ((max64(first, g.out[2] - last) - 1) * across.step + across.span()) * padded;
+  }
+
+  // Output row oh of an image whose rows are read in memory.   edge: [edge_size()]
+  void output_row_of(T* out, const T* image, int64_t oh, T* edge, const T* bounds) const {
+    const T *from[kMostRows], *weights[kMostRows];
+    const Taps &h = out_h.taps[0], &across = out_w.taps[0];
+    int count = 0;
+    for (int t = 0; t < h.count; t++) {
+      const int64_t ih = oh * h.step + h.offset[t];
+      if (ih < 0 || ih >= g.in[1]) continue;
+      from[count] = image + ih * g.in[2] * g.c;
+      weights[count++] = w + t * g.kernel[2] * padded;
+    }
+    const auto run = depthwise_row_of<T>(across.count, across.step);
+    const T* rows[kMostRows];
+    int64_t first, last;
+    inner(first, last);
+    for (int r = 0; r < count; r++) rows[r] = from[r] + (first * across.step + across.lowest()) * g.c;
+    run(out + first * g.c, g.c, last - first, rows, weights, count, g.c, padded, bias, bounds);
+    const auto at_edge = [&](int64_t begin, int64_t end) {
+      if (begin >= end) return;
+      const int64_t start = begin * across.step + across.lowest(), pixels = (end - begin - 1) * across.step + across.span();
+      const int64_t left = min64(pixels, max64(0, -start)), here = max64(0, min64(pixels, g.in[2] - start) - left);
+      for (int r = 0; r < count; r++) {
+        T* to = edge + r * pixels * padded;
+        memset(to, 0, left * padded * sizeof(T));
+        memcpy(to + left * padded, from[r] + (start + left) * g.c, here * padded * sizeof(T));
+        memset(to + (left + here) * padded, 0, (pixels - left - here) * padded * sizeof(T));
+        rows[r] = to;
+      }
+      run(out + begin * g.c, g.c, end - begin, rows, weights, count, g.c, padded, bias, bounds);
+    };
+    at_edge(0, first), at_edge(last, g.out[2]);
   }
 
   // The rows of the output that input row ih takes part in: those that its gradient reads.
@@ -177,7 +253,7 @@ struct Depthwise {
       }
       const int64_t outputs = (g.in[2] - p + in_w.phases - 1) / in_w.phases;
       depthwise_row_of<S>(across.count > 0 ? across.count : 1, 1)(out + p * out_step, in_w.phases * out_step, outputs, rows, weights, count,
-                                                                    out_channels, padded, static_cast<const T*>(nullptr));
+                                                                    out_channels, padded, static_cast<const T*>(nullptr), static_cast<const T*>(nullptr));
     }
   }
 
@@ -226,16 +302,29 @@ auto plain_rows(const S* data, int64_t n, int64_t height, int64_t width, int64_t
 }
 
 template <class S>
-void depthwise_fast(S* y, const S* x, const S* w, const S* bias, const Geometry& g) {
+void depthwise_fast(S* y, const S* x, const S* w, const S* bias, const Geometry& g, const Epilogue<S>* then) {
   using T = Real<S>;
   Depthwise<T> d(g);
   d.pack(static_cast<T*>(scratch(Slot::kChannelWeights, d.packed_size() * sizeof(T))), w, bias);
+  const RowEpilogue<S> finish(then);
+  const int64_t image = g.in[1] * g.in[2] * g.c, row = g.out[2] * g.c;
   parallel(d.images() * g.out[1], d.grain(g.out[2]), [&](int64_t begin, int64_t end) {
+    if constexpr (std::is_same_v<S, T>)
+      if (d.template reads_memory<S>()) {
+        T* edge = static_cast<T*>(scratch(Slot::kChannelRows, d.edge_size() * sizeof(T)));
+        for (int64_t r = begin; r < end; r++) {
+          d.output_row_of(y + r * row, x + r / g.out[1] * image, r % g.out[1], edge, finish.bounds());
+          finish(y, r * row, row);
+        }
+        return;
+      }
     RowRing<T> ring = d.ring_of_inputs();
     ring.place(static_cast<T*>(scratch(Slot::kChannelRows, ring.size() * sizeof(T))));
-    for (int64_t r = begin; r < end; r++)
-      d.output_row(y + r * g.out[2] * g.c, ring, r / g.out[1], r % g.out[1],
-                   plain_rows(x, r / g.out[1], g.in[1], g.in[2], g.c, d.padded));
+    for (int64_t r = begin; r < end; r++) {
+      d.output_row(y + r * row, ring, r / g.out[1], r % g.out[1], plain_rows(x, r / g.out[1], g.in[1], g.in[2], g.c, d.padded),
+                   finish.bounds());
+      finish(y, r * row, row);
+    }
   }, kPieceRows);
 }
 
@@ -243,7 +332,7 @@ template <class S>
 void depthwise_fast_dx(S* dx, const S* dy, const S* w, const Geometry& g) {
   using T = Real<S>;
   Depthwise<T> d(g);
-  d.pack(static_cast<T*>(scratch(Slot::kChannelWeights, d.packed_size() * sizeof(T))), w, static_cast<const S*>(nullptr));
+  d.pack_back(static_cast<T*>(scratch(Slot::kChannelWeights, d.packed_size() * sizeof(T))), w);
   parallel(d.images() * g.in[1], d.grain(g.in[2]), [&](int64_t begin, int64_t end) {
     RowRing<T> ring = d.ring_of_outputs();
     ring.place(static_cast<T*>(scratch(Slot::kChannelRows, ring.size() * sizeof(T))));
@@ -375,11 +464,12 @@ void depthwise_general_dw(D* dw, const S* x, const S* dy, const Geometry& g) {
 // y = depthwise correlation of x with w (+ bias), and its gradients.
 //   y, dy [n, out..., c], x, dx [n, in..., c], w, dw [kernel..., 1, c], bias [c] or null
 template <class S>
-void depthwise_forward(S* y, const S* x, const S* w, const S* bias, const Geometry& g) {
-  if (Depthwise<Real<S>>::covers(g)) return depthwise_fast(y, x, w, bias, g);
+void depthwise_forward(S* y, const S* x, const S* w, const S* bias, const Geometry& g, const Epilogue<S>* then = nullptr) {
+  if (Depthwise<Real<S>>::covers(g)) return depthwise_fast(y, x, w, bias, g, then);
   Taps taps[kDims];
   forward_taps(taps, g);
   depthwise_correlate<S>(dense(y, g.out, g.o, 0), dense(x, g.in, g.c, 0), taps, g.n, g.c, w, g.kernel, bias);
+  if (then != nullptr) finish_rows(y, g.n * g.out[0] * g.out[1] * g.out[2], g.o, *then);
 }
 template <class S>
 void depthwise_dx(S* dx, const S* dy, const S* w, const Geometry& g) {
@@ -404,13 +494,15 @@ void convolution(T* y, const T* x, const T* w, const T* bias, const Geometry& g)
     if (winograd::fits<T>(g)) return winograd::forward(y, x, w, bias, g);
   conv_forward(y, x, w, bias, g);
 }
-// The depthwise form takes its rows once more, and Winograd's where what the activation is applied to is wanted.
+// Where what the activation is applied to is wanted, or statistics of a depthwise form, rows are taken once more.
 template <class T>
 void convolution_then(T* y, const T* x, const T* w, const T* bias, const Geometry& g, const Epilogue<T>& then) {
   const auto rows_again = [&] { finish_rows(y, g.n * g.out[0] * g.out[1] * g.out[2], g.o, then); };
   if (is_depthwise(g)) {
-    depthwise_forward(y, x, w, bias, g);
-    return rows_again();
+    const bool again = then.before != nullptr || then.mean != nullptr;
+    depthwise_forward(y, x, w, bias, g, again ? nullptr : &then);
+    if (again) rows_again();
+    return;
   }
   if constexpr (sizeof(Real<T>) == 4) {
     if (winograd::fits<T>(g)) {

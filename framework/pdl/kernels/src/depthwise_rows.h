@@ -4,14 +4,12 @@
 
 namespace pdl::PDL_ISA {
 
-constexpr int kOutputs = 7;      // outputs of a block: what fits the registers of AVX2, and divides the sizes of most nets
-
 // kWide outputs: out[i] = sum over rows r and taps t of rows[r][i * kStep + t] weights[r][t] (+ bias), channel by channel.
 //   out OUT pixels out_step apart; rows, weights IN [rows] pixels and taps `padded` apart; bias IN [padded] or null
 // kRows: the number of rows where it is known, else 0 (and `some` says it)
 template <class S, int kWindow, int kStep, int kWide, int kRows>
 PDL_INLINE void depthwise_block(S* out, int64_t out_step, const Real<S>* const* rows, const Real<S>* const* weights, int some,
-                                int64_t channels, int64_t padded, const Real<S>* bias) {
+                                int64_t channels, int64_t padded, const Real<S>* bias, const Real<S>* bounds) {
   using T = Real<S>;
   const int count = kRows ? kRows : some;
   for (int64_t c = 0; c < channels; c += kLanes<T>) {
@@ -33,32 +31,41 @@ PDL_INLINE void depthwise_block(S* out, int64_t out_step, const Real<S>* const* 
           if (p >= t && (p - t) % kStep == 0 && (p - t) / kStep < kWide) sum[(p - t) / kStep] += v * w[t];
       }
     }
+    if (bounds != nullptr) {
+      const Vec<T> low = splat<T>(bounds[0]), high = splat<T>(bounds[1]);
+#pragma GCC unroll 8
+      for (int i = 0; i < kWide; i++) sum[i] = at_most<T>(at_least<T>(sum[i], low), high);
+    }
     const int lanes = channels - c < kLanes<T> ? static_cast<int>(channels - c) : 0;
 #pragma GCC unroll 8
     for (int i = 0; i < kWide; i++) norm::leave(out + i * out_step + c, sum[i], lanes);
   }
 }
 
-// A row of outputs; `rows` is used up.
+// A row of outputs; `rows` is used up. The last block is a whole one too, where there are enough outputs: some of them are computed again.
 template <class S, int kWindow, int kStep, int kRows>
 PDL_INLINE void depthwise_blocks(S* out, int64_t out_step, int64_t outputs, const Real<S>** rows, const Real<S>* const* weights, int count,
-                                 int64_t channels, int64_t padded, const Real<S>* bias) {
+                                 int64_t channels, int64_t padded, const Real<S>* bias, const Real<S>* bounds) {
   int64_t at = 0;
   const auto go_on = [&](int64_t by) {
     at += by, out += by * out_step;
     for (int r = 0; r < count; r++) rows[r] += by * kStep * padded;
   };
-  for (; at + kOutputs <= outputs; go_on(kOutputs))
-    depthwise_block<S, kWindow, kStep, kOutputs, kRows>(out, out_step, rows, weights, count, channels, padded, bias);
-  for (; at < outputs; go_on(1)) depthwise_block<S, kWindow, kStep, 1, 0>(out, out_step, rows, weights, count, channels, padded, bias);
+  if (outputs >= kOutputs)
+    for (; at < outputs; go_on(kOutputs)) {
+      if (outputs - at < kOutputs) go_on(outputs - at - kOutputs);
+      depthwise_block<S, kWindow, kStep, kOutputs, kRows>(out, out_step, rows, weights, count, channels, padded, bias, bounds);
+    }
+  for (; at < outputs; go_on(1)) depthwise_block<S, kWindow, kStep, 1, 0>(out, out_step, rows, weights, count, channels, padded, bias, bounds);
 }
 template <class S, int kWindow, int kStep>
 void depthwise_row(S* out, int64_t out_step, int64_t outputs, const Real<S>** rows, const Real<S>* const* weights, int count,
-                   int64_t channels, int64_t padded, const Real<S>* bias) {
+                   int64_t channels, int64_t padded, const Real<S>* bias, const Real<S>* bounds) {
   constexpr int kRows = kWindow <= 3 ? kWindow : 0;
   if constexpr (kRows > 0)
-    if (count == kRows) return depthwise_blocks<S, kWindow, kStep, kRows>(out, out_step, outputs, rows, weights, count, channels, padded, bias);
-  depthwise_blocks<S, kWindow, kStep, 0>(out, out_step, outputs, rows, weights, count, channels, padded, bias);
+    if (count == kRows)
+      return depthwise_blocks<S, kWindow, kStep, kRows>(out, out_step, outputs, rows, weights, count, channels, padded, bias, bounds);
+  depthwise_blocks<S, kWindow, kStep, 0>(out, out_step, outputs, rows, weights, count, channels, padded, bias, bounds);
 }
 
 // sums[t] += sum over outputs j of x[j * kStep + t] g[j], channel by channel: a block of outputs in registers, then added.

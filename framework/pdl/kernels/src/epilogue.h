@@ -160,6 +160,42 @@ inline void finish(Real<T>* tile, int rows, int columns, T* out, int64_t at, int
   }
 }
 
+// The epilogue (without statistics, null for none) of a kernel that writes a run of values at once: it clamps them itself where it can.
+template <class T>
+class RowEpilogue {
+  using R = Real<T>;
+
+ public:
+  explicit RowEpilogue(const Epilogue<T>* then) : how_(then) {
+    const bool clamps = how_ != nullptr && how_->residual == nullptr && (how_->activation == kRelu || how_->activation == kClip);
+    if (how_ != nullptr && (clamps || (how_->residual == nullptr && how_->activation < 0))) how_ = nullptr;
+    if (!clamps) return;
+    bounds_[0] = then->activation == kClip ? then->a : R(0);
+    bounds_[1] = then->activation == kClip ? then->b : static_cast<R>(__builtin_inf());
+    clamped_ = true;
+  }
+
+  // Between which the kernel clamps, [2] or null.
+  const R* bounds() const { return clamped_ ? bounds_ : nullptr; }
+
+  // What is left to be done to y[at .. at + n), which lies near.
+  void operator()(T* y, int64_t at, int64_t n) const {
+    constexpr int64_t width = 16 * kPanel<T>;
+    if (how_ == nullptr) return;
+    alignas(64) R tile[width];
+    for (int64_t i = 0; i < n; i += width) {
+      const int here = static_cast<int>(min64(width, n - i));
+      for (int j = 0; j < here; j++) tile[j] = value(y[at + i + j]);
+      finish(tile, 1, here, y, at + i, 0, *how_);
+    }
+  }
+
+ private:
+  const Epilogue<T>* how_;
+  bool clamped_ = false;
+  R bounds_[2];
+};
+
 // The epilogue on rows that are written already.   y IN/OUT [rows, n]
 template <class T>
 void finish_rows(T* y, int64_t rows, int64_t n, const Epilogue<T>& how) {

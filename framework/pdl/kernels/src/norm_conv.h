@@ -444,7 +444,7 @@ void backward(S* dx, Real<S>* dw, Real<S>* dmean, Real<S>* dvar, Real<S>* dscale
     if (!is_depthwise(s)) return pointwise_backward(to, Pointwise<T>(s), k, pull, h_pixels, g_pixels);
     Depthwise<T> d(s);
     norm::Scratch<T> packed(d.packed_size());
-    d.pack(static_cast<T*>(packed), w, static_cast<const T*>(nullptr));
+    d.pack_back(static_cast<T*>(packed), w);
     depthwise_backward(to, d, k, pull, h_pixels, g_pixels);
   };
   const auto with_g = [&](const Pull<S>& pull, const Pixels<T>& h_pixels) {
