@@ -119,6 +119,10 @@ def net_of(name: str) -> nn.Module:
         net = getattr(made, constructor)(weights=None, **quick, **more)
     if library == "segmentation":
         net = MainHead(net)
+    with torch.no_grad():  # heads and scales that training starts at nothing would hide what comes before them
+        for weight in net.parameters():
+            if weight.abs().max() < 1e-3:
+                weight.normal_(std=0.1)
     if library != "detection":
         settle(net, torch.randn(4, 3, size, size))
     return net.eval()

@@ -192,7 +192,8 @@ struct Depthwise {
     int64_t first, last;
     inner(first, last);
     const Taps& across = out_w.taps[0];
-    return out_h.taps[0].count * ((max64(first, g.out[2] - last) - 1) * across.step + across.span()) * padded;
+    const int64_t most = max64(first, g.out[2] - last);
+    return most == 0 ? 0 : out_h.taps[0].count * ((most - 1) * across.step + across.span()) * padded;
   }
 
   // Output row oh of an image whose rows are read in memory.   edge: [edge_size()]

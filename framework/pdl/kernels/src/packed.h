@@ -14,7 +14,7 @@ constexpr int64_t kRowBytes = 256 * 1024;  // of windows, beside the panels of w
 constexpr int64_t kSharedBytes = 4 << 20;  // of windows that all threads read
 constexpr int64_t kGatherGrain = 32 * 1024;  // values of windows that a thread gathers at least
 constexpr int64_t kFarRows = 48;  // rows for which weights that no cache of a core holds are fetched once
-constexpr int64_t kBlock = 1024;           // units along k that one pass over the windows sums, where C can be added to
+constexpr int64_t kBlock = 256;            // units along k that one pass over the windows sums, where C can be added to
 
 inline int64_t depth_of(const Geometry& g) { return g.kernel[0] * g.kernel[1] * g.kernel[2] * g.c; }
 
