@@ -5,8 +5,8 @@
     python tools/bench/foreign_nets.py NETS --only resnet50 swin_t --batch dynamic --exporter dynamo
 
 Writes NETS/NAME.onnx (batch 1, opset 17), NAME-dynamic.onnx, NAME-dynamo.onnx, NAME-dynamo-dynamic.onnx. Batch norms
-get the statistics of a batch of noise, so that activations have the sizes of a trained net's. The network is not used and
-torchvision needs no native build: its two ops of detection nets are given here in PyTorch.
+get the statistics of a batch of noise, so that activations have the sizes of a trained net's. The network is not used,
+and torchvision needs no native build: its two ops of detection nets are given here in PyTorch.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from pdl.program.ir import Node, Program
 from pdl.program.memory import plan_memory
 from pdl.program.passes import INFERENCE_ONCE, PER_SHAPE, log, run_passes
 from pdl.program.passes.pack import PackCache
+from pdl.program.passes.taps import TapCache
 from pdl.program.specialise import bind, specialise
 from pdl.tensor import Tensor
 
@@ -103,7 +104,7 @@ class Plans:
         self.program = run_passes(self.traced.copy(), INFERENCE_ONCE)
         self.memory = memory
         self.nbytes = 0  # of all plans that are kept
-        self.pack_weights = PackCache()
+        self.drop_taps, self.pack_weights = TapCache(), PackCache()
         self._plans: OrderedDict[Any, Plan] = OrderedDict()
         self._lock = threading.Lock()  # held for moments: what is kept, what is free
         self._making = threading.Lock()  # held while a plan is made
@@ -164,7 +165,7 @@ class Plans:
             program = specialise(self.program, sizes, exact=True)
         except ShapeError:  # what was made of it for most sizes does not hold at these
             program = run_passes(specialise(self.traced, sizes), INFERENCE_ONCE)
-        made = Plan(run_passes(program, (*PER_SHAPE, self.pack_weights)))
+        made = Plan(run_passes(program, (*PER_SHAPE, self.drop_taps, self.pack_weights)))
         log(program, f"{shapes}: {len(program.nodes)} nodes, {made.nbytes} bytes of memory")
         return made
 

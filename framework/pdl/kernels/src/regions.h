@@ -112,7 +112,7 @@ Taps<T> taps_of(const T* point, const GridCall& call) {
 template <class T>
 void grid_sample(T* y, const T* x, const T* grid, const GridCall& given) {
   const GridCall call = given;
-  parallel(call.n * call.cells, grain_of(call.c * (call.mode == kCubic ? 16 : 4) + 64), [=](int64_t begin, int64_t end, int) {
+  parallel(call.n * call.cells, grain_of(call.c * (call.mode == kCubic ? 16 : 4) + 64), [=](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
       const Taps<T> taps = taps_of(grid + 2 * i, call);
       const T* image = x + i / call.cells * call.h * call.w * call.c;
@@ -131,7 +131,7 @@ template <class T>
 void grid_sample_grad(T* dx, T* dgrid, const T* g, const T* x, const T* grid, const GridCall& given) {
   const GridCall call = given;
   const int64_t image = call.h * call.w * call.c, strips = (call.c + kStrip - 1) / kStrip;
-  parallel(call.n * call.cells, grain_of(call.c * 4 + 64), [=](int64_t begin, int64_t end, int) {
+  parallel(call.n * call.cells, grain_of(call.c * 4 + 64), [=](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
       const Taps<T> taps = taps_of(grid + 2 * i, call);
       T across = 0, down = 0;
@@ -144,7 +144,7 @@ void grid_sample_grad(T* dx, T* dgrid, const T* g, const T* x, const T* grid, co
       dgrid[2 * i] = across, dgrid[2 * i + 1] = down;
     }
   });
-  parallel(call.n * strips, grain_of(call.cells * kStrip * 4), [=](int64_t begin, int64_t end, int) {
+  parallel(call.n * strips, grain_of(call.cells * kStrip * 4), [=](int64_t begin, int64_t end) {
     for (int64_t s = begin; s < end; s++) {
       const int64_t n = s / strips, first = s % strips * kStrip, stop = least(first + kStrip, call.c);
       T* to = dx + n * image;
@@ -194,7 +194,7 @@ int64_t samples_of(Sample<T>* samples, int64_t* starts, double start, double len
 template <class T>
 void roi_align(T* y, const T* x, const T* rois, const int64_t* image, const RoiCall& given) {
   const RoiCall call = given;
-  parallel(call.rois, grain_of(call.rows * call.columns * call.c * 16), [=](int64_t begin, int64_t end, int) {
+  parallel(call.rois, grain_of(call.rows * call.columns * call.c * 16), [=](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; r++) {
       const T* roi = rois + 4 * r;
       const double shift = call.half ? 0.5 : 0;
@@ -266,7 +266,7 @@ const Candidate<T>* sorted(Candidate<T>* from, Candidate<T>* to, int64_t n) {
 template <class T>
 void suppress(int64_t* kept, int64_t* counts, const T* boxes, const T* scores, int64_t groups, int64_t kinds, int64_t n, int64_t most,
               double overlap, double lowest, bool any, bool centred) {
-  parallel(groups, grain_of(n * 64), [=](int64_t begin, int64_t end, int) {
+  parallel(groups, grain_of(n * 64), [=](int64_t begin, int64_t end) {
     Candidate<T>* found = static_cast<Candidate<T>*>(scratch(Slot::kBoxOrder, 2 * (n + 1) * sizeof(Candidate<T>)));
     T* low_y = static_cast<T*>(scratch(Slot::kBoxCorners, 5 * (n + 1) * sizeof(T)));
     T *low_x = low_y + n, *high_y = low_x + n, *high_x = high_y + n, *area = high_x + n;
