@@ -149,7 +149,7 @@ void rows_forward(T* y, const T* x, const T* w, const T* bias, const Geometry& g
   const int64_t whole = sizeof(T) == sizeof(R) ? g.o / panel : 0;  // panels whose biases are read where they lie
   R* start = static_cast<R*>(scratch(Slot::kPanelBias, panels * panel * sizeof(R)));
   for (int64_t j = whole * panel; bias != nullptr && j < panels * panel; j++) start[j] = j < g.o ? value(bias[j]) : R(0);
-  const int64_t block = kUnit<T> == 2 ? depth : kBlock;
+  const int64_t block = kUnit<T> == 2 ? depth : even_rows(depth, kBlock);
   const int64_t strip = max64(tile, kRowBytes / (windows.stride * static_cast<int64_t>(sizeof(T))) / tile * tile);
   // Bands in pieces that another thread may take over, as far as weights and windows are not fetched much more often for it.
   const int64_t tiles = (m + tile - 1) / tile;
@@ -189,10 +189,22 @@ void rows_forward(T* y, const T* x, const T* w, const T* bias, const Geometry& g
             for (int64_t at = 0; at < panels; at++) product(at, 0, row);
         } else {  // this cell's run of all (panel, tile of rows)
           const int64_t high = (last - first + tile - 1) / tile, pieces = panels * high;
-          const int64_t begin = pieces * run / runs, end = pieces * (run + 1) / runs;
-          for (int64_t at = begin / high; at * high < end; at++)
-            for (int64_t k = 0; k < depth; k += block)
-              for (int64_t i = max64(begin, at * high); i < min64(end, (at + 1) * high); i++) product(at, k, first + i % high * tile);
+          const int64_t unit = panels >= runs ? high : 1;  // whole panels, where there are enough
+          const int64_t begin = pieces / unit * run / runs * unit, end = pieces / unit * (run + 1) / runs * unit;
+          for (int64_t at = begin / high; at * high < end; at++) {
+            const int64_t from_tile = max64(begin, at * high), to_tile = min64(end, (at + 1) * high);
+            const int width = panel_width<T>(static_cast<int>(min64(panel, g.o - at * panel)));
+            // Weights of the next block come nearer while this one's tiles are summed, a share each; a single tile has no time for it.
+            const int64_t count = to_tile - from_tile, bytes = block * width * static_cast<int64_t>(sizeof(T));
+            const int64_t share = count < 2 ? 0 : bytes / count / 64 * 64 + 64;
+            for (int64_t k = 0; k < depth; k += block) {
+              const char* next = reinterpret_cast<const char*>(w + at * panel * depth + (k + block) * width);
+              for (int64_t i = from_tile; i < to_tile; i++) {
+                for (int64_t b = 0; b < share; b += 64) __builtin_prefetch(next + (i - from_tile) * share + b, 0, 2);
+                product(at, k, first + i % high * tile);
+              }
+            }
+          }
         }
       }
     }

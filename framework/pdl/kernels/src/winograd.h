@@ -216,6 +216,7 @@ inline int64_t tile_bytes(int64_t channels, int64_t points = kPoints) { return p
 inline int64_t point_stride(int64_t tiles, int64_t channels) { return round_up(tiles * channels, kLane) + 64 / sizeof(float); }
 
 constexpr int64_t kNear = 640 * 1024;       // points that stay in a core's second-level cache
+constexpr int64_t kPieceTiles = 48;         // tiles that a piece of work has at least: each reads all weights
 constexpr int64_t kShared = 8 * 1024 * 1024;  // points that stay in the cache that cores share
 
 // y = f(correlation of x with the weights in u (+ bias) (+ residual)). Few weights and enough tiles: each thread takes tiles through all
@@ -228,7 +229,7 @@ void correlate(S* y, const S* x, const float* u, const S* bias, const Plane& in,
   const int64_t weight_bytes = work * static_cast<int64_t>(sizeof(float));
   if (weight_bytes <= kNear || (weight_bytes <= 4 * kNear && tiles.count >= kMostRows * num_threads())) {
     const int64_t most = max64(kMostRows, kNear / each / kMostRows * kMostRows), grain = max64(1, kParallelWork / work);
-    const int parts = pieces_of(tiles.count, grain, 2 * kMostRows);
+    const int parts = pieces_of(tiles.count, grain, kPieceTiles);
     const Statistics statistics(then, parts, o);
     parallel_parts(tiles.count, parts, [&](int64_t begin, int64_t end, int part) {
       const int64_t run = even_rows(end - begin, static_cast<int>(most));
