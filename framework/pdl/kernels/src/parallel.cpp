@@ -2,6 +2,7 @@
 
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -24,8 +25,9 @@ std::atomic<int> threads{1};        // that a caller may use
 thread_local int limit = 0;         // that this caller may use, where it is not 0
 thread_local bool inside = false;  // this thread is running a part: a nested call runs its parts itself
 
-// Waiting threads spin this many times (tens of microseconds: the gap between two kernels of one step), then sleep in the kernel.
-constexpr int kSpins = 4000;
+// Waiting threads spin this many times (tens of microseconds: the gap between two kernels of one step). Workers then sleep in the kernel. A
+// caller gives its core to others so many times first: it waits for a part that is being run, and who wakes it would draw it to its own core.
+constexpr int kSpins = 4000, kYields = 20'000;
 constexpr uint64_t kSliceNanoseconds = 500'000;
 
 void relax() {
@@ -108,6 +110,8 @@ struct Worker {
   std::atomic<int> sleepers{0};
   Job job{0, 1, 1, nullptr, nullptr, nullptr};  // written by the claimer, before the offer
   int member = 0;
+  std::atomic<pid_t> thread{0};
+  int kept_off = -1;  // the core that it does not run on; known to its claimer
 
   bool move(uint32_t from, uint32_t to) {
     uint32_t seen = state.load(std::memory_order_acquire);
@@ -119,11 +123,25 @@ struct Worker {
     if (sleepers.load() != 0) futex_wake_all(state);
   }
 
-  // Until the state is `wanted`: spins, then sleeps.
-  void wait_for(uint32_t wanted) {
-    for (int i = 0; i < kSpins; i++) {
+  // For the caller, who goes on at once: a sleeping worker shall not wake up on the caller's core, where the system likes to put it while a
+  // neighbour has the others, and where each would hold up the other.
+  void offer() {
+    const int core = sched_getcpu();
+    if (sleepers.load() != 0 && core >= 0 && core != kept_off) {
+      cpu_set_t others;
+      if (sched_getaffinity(0, sizeof others, &others) == 0) {
+        CPU_CLR(core, &others);
+        if (CPU_COUNT(&others) > 0 && sched_setaffinity(thread, sizeof others, &others) == 0) kept_off = core;
+      }
+    }
+    announce(kOffered);
+  }
+
+  // Until the state is `wanted`: spins, yields, then sleeps.
+  void wait_for(uint32_t wanted, int yields) {
+    for (int i = 0; i < kSpins + yields; i++) {
       if (state.load(std::memory_order_acquire) == wanted) return;
-      relax();
+      i < kSpins ? relax() : static_cast<void>(sched_yield());
     }
     sleepers.fetch_add(1);
     for (uint32_t seen; (seen = state.load()) != wanted;) futex_wait(state, seen);
@@ -161,11 +179,11 @@ class Pool {
       all[i].set(static_cast<int>(int64_t(job.parts) * i / job.members), static_cast<int>(int64_t(job.parts) * (i + 1) / job.members));
     for (int i = 0; i < helpers; i++) {
       mine[i]->job = job, mine[i]->member = i + 1;
-      mine[i]->announce(Worker::kOffered);
+      mine[i]->offer();
     }
     job.run_as(0);
     for (int i = helpers; i-- > 0;) {
-      if (!mine[i]->move(Worker::kOffered, Worker::kClaimed)) mine[i]->wait_for(Worker::kDone);
+      if (!mine[i]->move(Worker::kOffered, Worker::kClaimed)) mine[i]->wait_for(Worker::kDone, kYields);
       mine[i]->state.store(Worker::kFree, std::memory_order_release);
     }
     if (all != shares) delete[] all;
@@ -201,9 +219,10 @@ class Pool {
   static void work(Worker* self) {
     inside = true;
     FlushDenormals flush;
+    self->thread = static_cast<pid_t>(syscall(SYS_gettid));
     ask_for_short_slices();
     for (;;) {
-      self->wait_for(Worker::kOffered);
+      self->wait_for(Worker::kOffered, 0);
       if (!self->move(Worker::kOffered, Worker::kRunning)) continue;
       limit = self->job.limit;
       self->job.run_as(self->member);

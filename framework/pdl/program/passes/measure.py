@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeAlias
 from pdl.ops.attention import ScaledDotProductAttention
 from pdl.ops.base import Op
 from pdl.ops.batchnorm import BatchNormEval
+from pdl.ops.conv import Conv
 from pdl.ops.epilogue import ConvAct, LinearAct
 from pdl.ops.index import GetItem
 from pdl.ops.inference import ConvThen, LinearThen
@@ -106,10 +107,16 @@ def _rows(node: Node) -> Weight:
     return Weight(4 if packed else 1, sum(map(count, node.outputs)))
 
 
+def _taps(node: Node) -> Weight:
+    """Taps of convolutions."""
+    w = node.inputs[1] if isinstance(node.op, Conv | ConvThen) else None
+    return Weight(1, 0 if w is None else math.prod(map(int, w.spec.shape[:-2])))
+
+
 #: of most passes
 TERMS = Measure((_terms, _reshapes_first))
-#: of those that take fused ops apart, that bring rounding forward, and that cut rows
-PARTS, BYTES, ROWS = Measure((_parts,)), Measure((_bytes,), 0), Measure((_rows,), 0)
+#: of those that take fused ops apart, that bring rounding forward, that cut rows, and that cut windows
+PARTS, BYTES, ROWS, TAPS = Measure((_parts,)), Measure((_bytes,), 0), Measure((_rows,), 0), Measure((_taps,), 0)
 
 
 # -- comparison --------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from pdl.dtype import Array
 from pdl.ops.conv import Conv
 from pdl.ops.inference import ConvThen
 from pdl.program.ir import Node, Program, Value
+from pdl.program.passes.measure import TAPS
 from pdl.program.passes.rewrite import Rewriter, rewrite
 
 
@@ -70,7 +71,7 @@ class TapCache:
             fields = {name: getattr(op, name) for name in op.fields} | {"padding": padding, "dilation": dilation}
             return walk.emit(type(op)(**fields), x, walk.capture(self.cut(array, kept), w), *rest)
 
-        rewrite(program, (drop,))
+        rewrite(program, (drop,), measure=TAPS)
 
 
 __all__ = ["TapCache", "meeting"]
