@@ -387,6 +387,22 @@ def test_keys_that_do_not_fit(key: Any) -> None:
         pdl.zeros((3, 2))[key]
 
 
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_labels_and_indices_of_every_integer_dtype(dtype: Any) -> None:
+    """Kernels that take numbers of places take them in every dtype, or the op casts them."""
+    rows, places = pdl.asarray(np.arange(12.0, dtype=np.float32).reshape(4, 3)), [2, 0, 1, 2]
+    index = pdl.asarray(places, dtype=dtype)
+    calls: list[Callable[[Any], Any]] = [
+        lambda i: pdl.take(rows, i), lambda i: pdl.embedding(rows, i), lambda i: pdl.one_hot(i, 3),
+        lambda i: pdl.cross_entropy(rows, i), lambda i: pdl.nll_loss(rows, i),
+        lambda i: pdl.segment_sum(rows, i, num_segments=3), lambda i: pdl.gather(rows, i.reshape(4, 1)),
+        lambda i: pdl.scatter_add(rows, i.reshape(4, 1), pdl.ones((4, 1))), lambda i: pdl.sort(i), pdl.argmax,
+        lambda i: pdl.where(i > 0, i, 0), lambda i: pdl.concat([i, i]), lambda i: i.astype(pdl.bfloat16),
+    ]  # fmt: skip
+    for call in calls:
+        np.testing.assert_array_equal(call(index).data, call(pdl.asarray(places)).data)
+
+
 # -- creation ----------------------------------------------------------------------------------------------------------
 @drawn(st.data(), dtypes, shapes)
 def test_arrays_of_one_value(data: st.DataObject, dtype: Any, shape: tuple[int, ...]) -> None:

@@ -2,7 +2,7 @@
 
 A shape is an array of `object` whose entries are ints, or `Dim`s whose size is known only at run time: NumPy's own
 arithmetic on it keeps them symbolic. float16 is computed in float32 and rounded where the graph ends; dtypes that
-pdl's tensors do not have (unsigned integers, strings) stay in NumPy.
+pdl's tensors do not have (strings, four-bit integers) stay in NumPy.
 """
 
 from __future__ import annotations

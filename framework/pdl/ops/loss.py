@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pdl.dtype import int64
 from pdl.errors import ShapeError, UsageError
 from pdl.ops.activation import log_sigmoid, relu, softplus
 from pdl.ops.cast import as_tensors, astype
@@ -50,6 +51,7 @@ def nll_loss(
         raise ShapeError(
             f"nll_loss: log_p {log_p.shape} [..., classes] needs labels {log_p.shape[:-1]}, got {labels.shape}"
         )
+    labels = astype(labels, int64) if labels.dtype.kind == "u" else labels  # `ignore_index` may be negative
     counted = not_equal(labels, ignore_index)
     index = where(counted, labels, 0)
     picked = -squeeze(take_along_axis(log_p, expand_dims(index, axis=-1), axis=-1), axis=-1)
