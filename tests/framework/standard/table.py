@@ -32,7 +32,9 @@ class Draw:
         if kind == "b":
             return np.asarray(rng.random(shape) < 0.5)
         if kind in "iu":
-            return np.asarray(rng.integers(0 if kind == "u" else int(low), int(high) + 1, shape), self.dtype)
+            return np.asarray(
+                rng.integers(max(0, int(low)) if kind == "u" else int(low), int(high) + 1, shape), self.dtype
+            )
         x = rng.uniform(low, high, shape)
         return np.asarray(x + 1j * rng.uniform(low, high, shape) if kind == "c" else x, self.dtype)
 

@@ -17,7 +17,7 @@ import pytest
 
 import pdl
 
-from .table import FLOATING, FLOATS, TABLE, Arguments, Draw, Row
+from .table import FLOATING, FLOATS, INTS, TABLE, Arguments, Draw, Row
 
 CASES = [case for row in TABLE for case in row.cases()]
 
@@ -89,6 +89,40 @@ def test_a_function_as_array_api_strict(name: str, dtype: str, row: Row) -> None
             if name == "unique_values":  # of no order in NumPy
                 want = np.sort(want)
             close(y, want, sign_of_zero=row.sign_of_zero)
+
+
+#: pairs of dtypes that the standard promotes
+PAIRS = [
+    (a, b)
+    for kinds in (INTS, FLOATING)
+    for a, b in itertools.product(kinds, kinds)
+    if a != b and not ("uint64" in (a, b) and (a + b).count("u") != 2)
+]
+MIXED = [
+    "add", "subtract", "multiply", "equal", "less", "maximum", "floor_divide", "remainder", "pow", "bitwise_and",
+    "bitwise_left_shift", "divide", "hypot", "copysign", "nextafter", "atan2", "where", "concat", "matmul", "tensordot",
+    "vecdot", "linalg.cross", "linalg.outer",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_two_dtypes_meet(name: str) -> None:
+    """Where array-api-strict takes the two."""
+    met = 0
+    for a, b in PAIRS:
+        size = (3,) if name in ("linalg.cross", "linalg.outer") else (3, 3)
+        x, y = Draw(name, a)(*size, low=1, high=2), Draw(f"{name} 2", b)(*size, low=1, high=2)
+        kwargs = {"axes": 1} if name == "tensordot" else {}
+        args = {"where": (np.eye(3, dtype=bool), x, y), "concat": ([x, y],)}.get(name, (x, y))
+        try:
+            (expected,) = called(strict, name, to_strict, (args, kwargs))
+        except TypeError:
+            continue
+        (found,) = called(pdl, name, to_pdl, (args, kwargs))
+        assert (found[0], found[1].shape) == (expected[0], expected[1].shape), (a, b)
+        close(found[1], expected[1], sign_of_zero=True)
+        met += 1
+    assert met
 
 
 # -- decompositions: their vectors are not unique, so they are compared by what they are made for --------------------
