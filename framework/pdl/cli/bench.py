@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from pdl.cli import style
-from pdl.cli.common import Json, MaxMemory, Timeout
-from pdl.errors import UsageError
+from pdl.cli.common import Json, MaxMemory, Timeout, numbers_in
 
 EXAMPLE = "Example:  pdl bench runs/digits/model.pdl --batch 32 --threads 1"
 
@@ -20,7 +19,12 @@ def command(
     batch: Annotated[int, typer.Option("--batch", min=1, help="Samples a run.")] = 1,
     threads: Annotated[int | None, typer.Option("--threads", min=1, help="By default all cores.")] = None,
     seconds: Annotated[float, typer.Option("--seconds", help="How long to measure.")] = 3.0,
-    size: Annotated[str, typer.Option("--size", metavar="h=..,w=..", help="Of axes that are not fixed.")] = "",
+    size: Annotated[
+        list[str] | None, typer.Option("--size", metavar="h=..,w=..", help="Of axes that are not fixed.")
+    ] = None,
+    value: Annotated[
+        list[str] | None, typer.Option("--value", metavar="NAME=X", help="Of inputs, such as a sampling rate.")
+    ] = None,
     precision: Annotated[str, typer.Option("--precision", help="fp32 or bf16.")] = "fp32",
     timeout: Timeout = None,
     max_memory: MaxMemory = None,
@@ -31,11 +35,11 @@ def command(
     from pdl.workflow.exporting import FILE
     from pdl.workflow.locating import located
 
-    wanted, place = sizes(size), located(bundle)
+    wanted, place = numbers_in("--size", size or [], sizes=True), located(bundle)
     place = place / FILE if place.is_dir() else place
     found = bench(
         place, batch=batch, threads=threads, seconds=seconds, sizes=wanted, timeout=timeout, max_memory=max_memory,
-        precision=precision,  # type: ignore[arg-type]
+        values=numbers_in("--value", value or []), precision=precision,  # type: ignore[arg-type]
     )  # fmt: skip
     facts = found.to_dict()
     if json:
@@ -52,14 +56,3 @@ def command(
     total = sum(each["ms"] for each in facts["ops"]) or 1.0
     rows = [(e["op"], f"{e['calls']:.0f}", f"{e['ms']:.3f}", f"{e['ms'] / total:.1%}") for e in facts["ops"]]
     style.table(["op", "calls", "ms", "share"], rows)
-
-
-def sizes(text: str) -> dict[str, int]:
-    """``h=224,w=224`` as a dict."""
-    found = {}
-    for part in filter(None, text.split(",")):
-        name, _, value = part.partition("=")
-        if not name.isidentifier() or not value.isdigit() or int(value) < 1:
-            raise UsageError(f"--size {text}: write sizes as h=224,w=224")
-        found[name] = int(value)
-    return found

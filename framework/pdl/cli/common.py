@@ -113,3 +113,25 @@ def which(words: Sequence[str], other: str = "") -> str:
 
     stray = next((word for word in words if "=" not in word and names_one(word)), "RECIPE")
     return f"which recipe? write: -c {stray}{other}"
+
+
+def numbers_in(option: str, given: Sequence[str], *, sizes: bool = False) -> dict[str, Any]:
+    """h=224,w=224 as a dict, from one text or several; sizes are whole and above 0."""
+    found: dict[str, Any] = {}
+    for entry in (part for text in given for part in text.split(",") if part):
+        name, _, text = entry.partition("=")
+        number = _number(text)
+        if not name.strip() or number is None or (sizes and not (isinstance(number, int) and number > 0)):
+            example = "h=224,w=224" if sizes else "sr=16000"
+            raise UsageError(f"{option} {entry!r}: expected NAME=NUMBER, as in {example}")
+        found[name.strip()] = number
+    return found
+
+
+def _number(text: str) -> int | float | None:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return None

@@ -9,11 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from pdl.cli import style
-from pdl.cli.common import Json, Opening
+from pdl.cli.common import Json, Opening, numbers_in
 from pdl.cli.deadline import ends_within
-from pdl.errors import UsageError
 from pdl.limits import OPENING
 
+#: inputs and outputs that are shown
+MOST = 20
 EXAMPLE = "Example:  pdl import net.onnx -o net.pdl --size h=224 --size w=224 --labels classes.txt"
 
 
@@ -31,6 +32,10 @@ def command(
     size: Annotated[
         list[str] | None, typer.Option(metavar="NAME=N", help="Fix a dynamic size; several: h=224,w=224.")
     ] = None,
+    value: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=X", help="Make an input of numbers, such as a sampling rate, a constant."),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write it though ONNX Runtime's results differ.")] = False,
     check: Annotated[bool, typer.Option("--check/--no-check", help="Compare it with ONNX Runtime.")] = True,
     timeout: Opening = OPENING,
@@ -39,23 +44,13 @@ def command(
     """Make a bundle of an ONNX model, and compare it with ONNX Runtime where that is installed."""
     from pdl.export.imported import import_model
 
-    fixed = sizes_in(size or [])
+    fixed, held = numbers_in("--size", size or [], sizes=True), numbers_in("--value", value or [])
     with ends_within(str(model), timeout):
         facts = import_model(
-            model, out, pipeline=pipeline, labels=labels, sizes=fixed, force=force, check=check, timeout=timeout
-        )
+            model, out, pipeline=pipeline, labels=labels, sizes=fixed, values=held, force=force, check=check,
+            timeout=timeout,
+        )  # fmt: skip
     style.json(facts) if json else style.pairs(_lines(facts))
-
-
-def sizes_in(given: list[str]) -> dict[str, int]:
-    """h=224,w=224 as a dict."""
-    found = {}
-    for entry in (part for text in given for part in text.split(",")):
-        name, _, number = entry.partition("=")
-        if not name.strip() or not number.strip().isdigit() or int(number) < 1:
-            raise UsageError(f"--size {entry!r}: expected NAME=NUMBER, as in h=224")
-        found[name.strip()] = int(number)
-    return found
 
 
 def _lines(facts: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -64,7 +59,9 @@ def _lines(facts: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     if facts["producer"]:
         yield "producer", facts["producer"]
     for label in ("inputs", "outputs"):
-        yield label, ", ".join(facts[label])
+        shown = facts[label][:MOST]
+        more = len(facts[label]) - len(shown)
+        yield label, ", ".join([*shown, f"and {more} more (--json has all)"] if more else shown)
     yield "ops", ", ".join(f"{name} {count}" for name, count in facts["ops"].items())
     for check in facts["checks"]:
         at = ", ".join(f"{name}={n}" for name, n in check["sizes"].items()) or "fixed sizes"

@@ -47,6 +47,7 @@ def import_model(
     pipeline: str | Path | Mapping[str, Any] | None = None,
     labels: str | None = None,
     sizes: Mapping[str, int] | None = None,
+    values: Mapping[str, float] | None = None,
     force: bool = False,
     check: bool = True,
     timeout: float = OPENING,
@@ -57,6 +58,7 @@ def import_model(
     pipeline   the steps before and after the net, {"pre": {...}, "post": {...}}, or a YAML or JSON file with them
     labels     a file of labels, one a line, or "metadata:KEY" for those that the model carries
     sizes      numbers for dynamic axes, which are then fixed
+    values     numbers for inputs, which are then constants
     force      write it though it differs from ONNX Runtime by more than `TOLERANCE` of an output's spread, and by more
                than ONNX Runtime's results change where inputs change in their last bits
     check      compare it with ONNX Runtime, where that is installed
@@ -68,7 +70,7 @@ def import_model(
     """
     source = Path(source)
     with limited(str(source), seconds=require_seconds(timeout)):
-        model = load_model(source, sizes=sizes, timeout=timeout)
+        model = load_model(source, sizes=sizes, values=values, timeout=timeout)
         names = labels_in(labels, model)
         data = packed(model, facts.pop("name", source.stem), steps_in(pipeline, model, names), names, **facts)
         session = of_bundle(bundle.read(data), timeout=timeout)
@@ -194,9 +196,7 @@ def compare(source: Path, model: Imported, session: Session, count: int = 2) -> 
     return found
 
 
-def _compare_all(
-    model: Imported, session: Session, other: Foreign, count: int, found: list[dict[str, Any]]
-) -> None:
+def _compare_all(model: Imported, session: Session, other: Foreign, count: int, found: list[dict[str, Any]]) -> None:
     for sizes in sizes_to_try(model):
         if any(entry["sizes"] == sizes for entry in found):
             continue
@@ -226,7 +226,7 @@ def _compared(model: Imported, session: Session, other: Foreign, sizes: Mapping[
     for below in IDS:
         feeds = random_inputs(model, shapes, below)
         try:
-            wanted = other.run(feeds)
+            wanted = other.run({**feeds, **model.values})
             break
         except Ended:
             raise
@@ -246,7 +246,7 @@ def _compared(model: Imported, session: Session, other: Foreign, sizes: Mapping[
         "sizes": dict(sizes),
         "difference": max((d for d, _ in differences), default=0.0),
         "relative": relative,
-        "sensitivity": sensitivity(other, feeds, wanted) if relative > TOLERANCE else 0.0,
+        "sensitivity": sensitivity(other, {**feeds, **model.values}, wanted) if relative > TOLERANCE else 0.0,
     }
 
 

@@ -11,7 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from pdl.dims import Dim
+from pdl.dtype import Array
 from pdl.errors import PdlError, TimeLimitError, TraceError, UsageError
 from pdl.limits import OPENING, limited, require_seconds
 from pdl.onnx.axes import Shape, named_axes
@@ -20,6 +23,7 @@ from pdl.onnx.graph import Graph, show_shape
 from pdl.onnx.reader import Model, read
 from pdl.onnx.registry import NeedsValue
 from pdl.onnx.tracing import difference, trace
+from pdl.onnx.values import dtype_named
 from pdl.program.ir import Program
 from pdl.program.specialise import specialise
 
@@ -34,6 +38,7 @@ class Imported:
 
     shapes     of the inputs by name, sizes known only at run time as text
     examples   a size for each of these that the graph takes
+    values     of inputs of the file that have become constants
     notes      what the user should know, a line each
     """
 
@@ -44,33 +49,39 @@ class Imported:
     shapes: dict[str, Shape | None]
     program: Program | None = None
     examples: dict[str, int] = field(default_factory=dict)
+    values: dict[str, Array] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
 def load_model(
-    source: str | Path | bytes, *, sizes: Mapping[str, int] | None = None, timeout: float = OPENING
-) -> Imported:
+    source: str | Path | bytes, *, sizes: Mapping[str, int] | None = None, values: Mapping[str, float] | None = None,
+    timeout: float = OPENING,
+) -> Imported:  # fmt: skip
     """Read an ONNX model, check that pdl has all its ops, and trace it.
 
     sizes     for dynamic axes, by the names that `Imported.shapes` shows: these become fixed
+    values    for inputs by name, a number each, such as a sampling rate: these become constants
     timeout   seconds that all of it may take
 
     Raises UsageError for damaged files, and for unsupported ops: all of them, each with its node; TimeLimitError, at
     the next node, where a file takes longer to read and trace than it may.
     """
     with limited("the given bytes" if isinstance(source, bytes) else str(source), seconds=require_seconds(timeout)):
-        return of_model(read(source), sizes)
+        return of_model(read(source), sizes, values)
 
 
-def of_model(model: Model, sizes: Mapping[str, int] | None = None) -> Imported:
+def of_model(
+    model: Model, sizes: Mapping[str, int] | None = None, values: Mapping[str, float] | None = None
+) -> Imported:
     """`load_model` of a model that has been read."""
     graph = model.graph
     require_runnable(graph)
+    held = _held(graph, values or {})
     shapes = named_axes(graph.inputs)
     names = {n for shape in shapes.values() for n in shape or () if isinstance(n, str)}
     if unknown := sorted((sizes or {}).keys() - names):
         raise UsageError(f"no size is called {', '.join(unknown)}; the dynamic sizes are {', '.join(sorted(names))}")
-    made = Imported(graph, model.opsets, model.producer, model.metadata or {}, fixed(shapes, sizes or {}))
+    made = Imported(graph, model.opsets, model.producer, model.metadata or {}, fixed(shapes, sizes or {}), values=held)
     try:
         _trace(made)
     except NeedsValue as reason:
@@ -79,6 +90,24 @@ def of_model(model: Model, sizes: Mapping[str, int] | None = None) -> Imported:
     except TraceError as reason:
         made.program = None
         made.notes.append(f"stays a graph, which the runtime traces or interprets: {reason.where}: {reason.reason}")
+    return made
+
+
+def _held(graph: Graph, values: Mapping[str, float]) -> dict[str, Array]:
+    """Arrays of these numbers, which take the place of inputs of the graph."""
+    ports = {port.name: port for port in graph.inputs if port.kind == "tensor" and port.dtype != "string"}
+    if unknown := sorted(values.keys() - ports.keys()):
+        raise UsageError(f"no input of numbers is called {', '.join(unknown)}; there are {', '.join(ports)}")
+    made = {}
+    for name, number in values.items():
+        dtype = dtype_named(ports[name].dtype or "float32")
+        whole = np.iinfo(dtype) if dtype.kind in "iu" else None
+        if whole is not None and not (number == int(number) and whole.min <= number <= whole.max):
+            raise UsageError(f"input {name} is {dtype.name}, which does not hold {number}")
+        shape = tuple(n if isinstance(n, int) else 1 for n in ports[name].shape or ())
+        made[name] = np.full(shape, number).astype(dtype)
+    graph.inputs = [port for port in graph.inputs if port.name not in made]
+    graph.initialisers.update(made)
     return made
 
 
@@ -208,7 +237,8 @@ def _join(made: Imported, name: str, tied: list[str]) -> None:
     made.shapes = {
         port: shape and tuple(name if n in tied else n for n in shape) for port, shape in made.shapes.items()
     }
-    made.notes.append(f"{', '.join(tied)} and {name} are one size, {name}")
+    many = f"{', '.join(tied[:3])} and {len(tied) - 3} more" if len(tied) > 4 else ", ".join(tied)
+    made.notes.append(f"{many} and {name} are one size, {name}")
     made.program = trace(made.graph, shapes_at(made.shapes, made.examples, symbolic=True))
 
 

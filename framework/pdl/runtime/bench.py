@@ -14,7 +14,7 @@ import numpy as np
 from pdl import threads as pool
 from pdl.dims import Dim
 from pdl.dtype import Array
-from pdl.errors import UsageError
+from pdl.errors import LimitError, PdlError, UsageError
 from pdl.runtime.session import Port, Precision, Session, load
 
 
@@ -66,6 +66,7 @@ def bench(
     threads: int | None = None,
     seconds: float = 3.0,
     sizes: Mapping[str, int] | None = None,
+    values: Mapping[str, float] | None = None,
     precision: Precision = "fp32",
     timeout: float | None = None,
     max_memory: int | None = None,
@@ -73,6 +74,7 @@ def bench(
     """Run a bundle on random inputs for so long, then a few runs op by op.
 
     sizes       of the symbolic axes, such as {"h": 224, "w": 224}; by default those of the example it was traced with
+    values      of inputs by name, a number each, such as {"sr": 16000}
     timeout     seconds that opening it may take, and each run; TimeLimitError after that
     max_memory  bytes that a run may take; MemoryLimitError where it needs more
     """
@@ -82,7 +84,11 @@ def bench(
     session = load(bundle, threads=threads, precision=precision, timeout=timeout, max_memory=max_memory)
     loaded = time.perf_counter() - begin
     inputs = random_inputs(session, batch, dict(sizes or {}))
-    first = _timed(session, inputs)
+    for name, number in (values or {}).items():
+        if name not in inputs:
+            raise UsageError(f"no input is called {name}; inputs are {', '.join(map(str, session.inputs))}")
+        inputs[name] = np.full(inputs[name].shape, number).astype(inputs[name].dtype)
+    first = _first(session, inputs, values or {})
     latency: list[float] = []
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(latency) < 5:
@@ -98,6 +104,23 @@ def bench(
         memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         ops=_by_op(session, inputs, min(50, len(latency))),
     )
+
+
+def _first(session: Session, inputs: Mapping[str, Array], values: Mapping[str, float]) -> float:
+    """Seconds of the first run; where it fails, whole numbers that were made up may be the reason."""
+    try:
+        return _timed(session, inputs)
+    except LimitError:
+        raise
+    except PdlError as error:
+        made_up = [port for port in session.inputs if port.dtype is not None and port.dtype.kind in "iu"]
+        made_up = [port for port in made_up if port.name not in values]
+        if not made_up:
+            raise
+        names = ", ".join(map(str, made_up))
+        raise UsageError(
+            f"{error}; made-up values went into {names}: give ones that it takes with --value {made_up[0].name}=NUMBER"
+        ) from error
 
 
 def random_inputs(session: Session, batch: int, sizes: dict[str, int]) -> dict[str, Array]:

@@ -166,7 +166,9 @@ class Session:
             found = []
         if not len(found) == len(inputs) == len(self.inputs):
             names = ", ".join(port.name for port in self.inputs)
-            raise UsageError(f"the model takes the inputs {names}; got {', '.join(inputs) or 'none'}")
+            absent = ", ".join(str(port) for port in self.inputs if port.name not in inputs)
+            missing = f"; without {absent}" if absent else ""
+            raise UsageError(f"the model takes the inputs {names}; got {', '.join(inputs) or 'none'}{missing}")
         return found
 
     def _array(self, port: Port, value: Any) -> Array:

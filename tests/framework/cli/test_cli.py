@@ -152,7 +152,7 @@ def test_version(capsys: Capture) -> None:
         (["package", "nowhere", "--name", "pdl-x", "--version", "1.0"], "nowhere: no such folder"),
         (["package", "nowhere", "--name", "x", "--version", "1.0"], "write --name pdl-x"),
         (["bench"], "Usage: pdl bench"),
-        (["bench", "x.pdl", "--size", "224"], "--size 224: write sizes as h=224,w=224"),
+        (["bench", "x.pdl", "--size", "224"], "--size '224': expected NAME=NUMBER, as in h=224,w=224"),
     ],
 )
 def test_wrong_use(arguments: list[str], says: str, capsys: Capture, tmp_path: Path, monkeypatch: Any) -> None:

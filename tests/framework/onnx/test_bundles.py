@@ -16,7 +16,7 @@ from pdl.export import imported
 from pdl.export.imported import difference, import_model
 from pdl.onnx.reader import read
 
-from .building import conv_net, loop_model, model, node, onnx, port
+from .building import INT64, conv_net, loop_model, model, node, onnx, port
 
 R = np.random.default_rng(4)
 
@@ -63,7 +63,7 @@ def test_weights_are_stored_once(tmp_path: Path) -> None:
 
 
 def test_a_difference_is_an_error_unless_forced(net: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = {"sizes": {"n": 1}, "difference": 0.5, "relative": 0.25}
+    entry = {"sizes": {"n": 1}, "difference": 0.5, "relative": 0.25, "sensitivity": 0.0}
     monkeypatch.setattr(imported, "compare", lambda *_: [entry])
     with pytest.raises(CheckError, match=r"0\.25 of the spread"):
         import_model(net)
@@ -132,3 +132,64 @@ def test_the_command(net: Path, capsys: Any) -> None:
     code, _, err = run(["import", str(net)], capsys)
     assert code == 2
     assert "no ONNX model" in err
+
+
+def rated() -> bytes:
+    """y = x * rate / 16000, one row for each 8000 of the rate."""
+    weights = {"slow": np.int64(8000), "one": np.array([1]), "flat": np.array([-1]), "fast": np.float32(16000)}
+    nodes = [
+        node("Div", ["rate", "slow"], ["rows"]),
+        node("Reshape", ["rows", "flat"], ["rows1"]),
+        node("Concat", ["rows1", "one"], ["shape"], axis=0),
+        node("Cast", ["rate"], ["f"], to=1),
+        node("Div", ["f", "fast"], ["by"]),
+        node("Mul", ["x", "by"], ["z"]),
+        node("Expand", ["z", "shape"], ["y"]),
+    ]
+    return model(nodes, [port("x", ["n"]), port("rate", [], INT64)], ["y"], weights)
+
+
+def test_an_input_that_decides_becomes_a_constant(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("onnxruntime")
+    net = tmp_path / "net.onnx"
+    net.write_bytes(rated())
+    assert main(["import", str(net), "--value", "rate=16000", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["kind"] == "program"
+    assert facts["inputs"] == ["x float32[n]"]
+    assert facts["checks"]
+    x = np.array([1, 2, 3], np.float32)
+    np.testing.assert_allclose(pdl.runtime.load(tmp_path / "net.pdl").run({"x": x})["y"], [x, x])
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [("rate=0.5", "rate is int64, which does not hold 0.5"), ("sr=1", "no input of numbers is called sr"),
+     ("rate", "expected NAME=NUMBER, as in sr=16000")],
+)  # fmt: skip
+def test_values_that_do_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str], value: str, said: str) -> None:
+    net = tmp_path / "net.onnx"
+    net.write_bytes(rated())
+    assert main(["import", str(net), "--value", value]) == UsageError.exit_code
+    assert said in capsys.readouterr().err
+
+
+def test_bench_takes_values_and_asks_for_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("onnxruntime")
+    nodes = [node("Reshape", ["x", "shape"], ["y"])]
+    net = tmp_path / "net.onnx"
+    net.write_bytes(model(nodes, [port("x", ["n", 4]), port("shape", [2], INT64)], ["y"]))
+    import_model(net)
+    place = str(tmp_path / "net.pdl")
+    assert main(["bench", place, "--seconds", "0.01"]) != 0
+    assert "made-up values went into shape int64[2]" in capsys.readouterr().err
+    assert main(["bench", place, "--seconds", "0.01", "--batch", "4", "--value", "shape=4", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["inputs"] == {"x": [4, 4], "shape": [2]}
+
+
+def test_a_missing_input_is_named(tmp_path: Path) -> None:
+    net = tmp_path / "net.onnx"
+    net.write_bytes(rated())
+    import_model(net)
+    with pytest.raises(UsageError, match=r"takes the inputs x, rate; got x; without rate int64\[\]"):
+        pdl.runtime.load(tmp_path / "net.pdl").run({"x": np.zeros(2, np.float32)})
