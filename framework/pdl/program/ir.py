@@ -6,6 +6,7 @@ A `Program` is typed and closed: every value is an input, a captured tensor or t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -48,9 +49,10 @@ class Node:
     where            "file:line" of the user's code that called it; for gradients, of the op they belong to
     scope            path of the module it was called in
     differentiable   a gradient may flow through it
+    verified         the op with the specs of inputs and outputs that have been found to fit
     """
 
-    __slots__ = ("differentiable", "inputs", "op", "outputs", "scope", "where")
+    __slots__ = ("differentiable", "inputs", "op", "outputs", "scope", "verified", "where")
 
     def __init__(
         self,
@@ -65,6 +67,11 @@ class Node:
         self.op, self.inputs = op, tuple(inputs)
         self.outputs = tuple(Value(spec, node=self, index=i) for i, spec in enumerate(specs))
         self.where, self.scope, self.differentiable = where, scope, differentiable
+        self.verified: tuple[Any, ...] = ()
+
+    def specs(self) -> tuple[Any, ...]:
+        """The op with the specs of inputs and outputs, as `verified` holds them."""
+        return self.op, *[None if v is None else v.spec for v in self.inputs], *[v.spec for v in self.outputs]
 
     def __repr__(self) -> str:
         return f"Node({self.op!r})"
@@ -136,6 +143,7 @@ class Program:
             ins, specs = [None if v is None else new[v] for v in node.inputs], [v.spec for v in node.outputs]
             where = {"where": node.where, "scope": node.scope, "differentiable": node.differentiable}
             made.nodes.append(Node(node.op, ins, specs, **where))  # type: ignore[arg-type]
+            made.nodes[-1].verified = node.verified
             new.update(zip(node.outputs, made.nodes[-1].outputs, strict=True))
         made.outputs = [None if v is None else new[v] for v in self.outputs]
         made.effects = [(new[a], new[b]) for a, b in self.effects]
@@ -247,10 +255,7 @@ def is_state(tensor: Tensor) -> bool:
 
 def size_of(spec: Spec) -> int:
     """Bytes of an array of this spec."""
-    count = 1
-    for n in spec.shape:
-        count *= n
-    return int(count * spec.dtype.itemsize)
+    return math.prod(map(int, spec.shape)) * spec.dtype.itemsize
 
 
 _SHORT = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c", "bool": "bool"}

@@ -9,7 +9,7 @@ from pdl.dims import Dim
 from pdl.errors import ShapeError
 from pdl.ops.base import Op, Spec
 from pdl.program.ir import Node, Program, Value, show_spec
-from pdl.program.verify import specs_of
+from pdl.program.verify import inferred
 
 
 def bind(program: Program, shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
@@ -61,11 +61,10 @@ def _value(value: Value, sizes: Mapping[str, int], mapping: dict[Value, Value]) 
 def _node(node: Node, sizes: Mapping[str, int], mapping: dict[Value, Value]) -> Node:
     op, inputs = op_at(node.op, sizes), [None if v is None else mapping[v] for v in node.inputs]
     try:
-        specs = specs_of(op, inputs)
+        made = inferred(op, inputs, where=node.where, scope=node.scope, differentiable=node.differentiable)
     except ShapeError as error:
         where = f" ({node.where})" if node.where else ""
         raise ShapeError(f"at {_shown(sizes)}{where}: {error}") from error
-    made = Node(op, inputs, specs, where=node.where, scope=node.scope, differentiable=node.differentiable)
     mapping.update(zip(node.outputs, made.outputs, strict=True))
     return made
 

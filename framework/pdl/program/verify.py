@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from pdl.errors import UsageError
 from pdl.limits import check_time
@@ -47,13 +47,22 @@ def specs_of(op: Op, inputs: Iterable[Value | None]) -> tuple[Spec, ...]:
     return (made,) if isinstance(made, Spec) else tuple(made)
 
 
+def inferred(op: Op, inputs: Sequence[Value | None], **facts: Any) -> Node:
+    """A node whose outputs are what its op infers."""
+    made = Node(op, inputs, specs_of(op, inputs), **facts)
+    made.verified = made.specs()
+    return made
+
+
 def _check_node(node: Node, known: set[Value], wrong: Callable[[str], NoReturn]) -> None:
     for value in node.inputs:
         if value is not None and value not in known:
             wrong(f"{_shown(node)} reads {value!r} before it is defined")
-    specs, have = specs_of(node.op, node.inputs), tuple(v.spec for v in node.outputs)
-    if specs != have:
-        wrong(f"{_shown(node)} infers {', '.join(map(show_spec, specs))}, not {', '.join(map(show_spec, have))}")
+    if node.verified != (found := node.specs()):
+        specs, have = specs_of(node.op, node.inputs), tuple(v.spec for v in node.outputs)
+        if specs != have:
+            wrong(f"{_shown(node)} infers {', '.join(map(show_spec, specs))}, not {', '.join(map(show_spec, have))}")
+        node.verified = found
     for value in node.outputs:
         if value in known or value.node is not node:
             wrong(f"{_shown(node)}: {value!r} is defined twice")

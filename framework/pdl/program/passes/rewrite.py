@@ -25,7 +25,7 @@ from pdl.program.ir import Node, Program, Value
 from pdl.program.passes.cleanup import remove_dead
 from pdl.program.passes.log import log
 from pdl.program.passes.measure import TERMS, Measure, lowers
-from pdl.program.verify import specs_of
+from pdl.program.verify import inferred
 from pdl.tensor import Tensor
 
 MOST_WALKS = 1000
@@ -84,7 +84,7 @@ class Rewriter:
     def emit_all(self, op: Op, *inputs: Value | None) -> tuple[Value, ...]:
         """Write a node before the one under way; all its outputs."""
         assert self._at is not None
-        made = Node(op, inputs, specs_of(op, inputs), where=self._at.where, scope=self._at.scope)
+        made = inferred(op, inputs, where=self._at.where, scope=self._at.scope)
         self.uses.update(v for v in inputs if v is not None)
         self._append(made)
         return made.outputs
