@@ -46,7 +46,7 @@ def _check_ordered(name: str, x: Spec) -> None:
 
 
 class ArgTopK(Op):
-    """Indices of the k largest (or smallest) elements along `axis`, best first."""
+    """Indices of the k largest (or smallest) elements along `axis`, best first, equal ones in their order."""
 
     k: Length
     axis: Axis = -1
@@ -62,15 +62,25 @@ class ArgTopK(Op):
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
         x, n = np.moveaxis(ins[0], self.axis, -1), ins[0].shape[self.axis]
-        if self.k * 8 < n > 64:  # only part of a long row need be sorted
-            cut = n - self.k if self.largest else self.k
-            some = np.argpartition(x, min(cut, n - 1), -1)
-            some = np.sort(some[..., cut:] if self.largest else some[..., :cut], -1)
-        else:
+        some = self._first(x, n) if 0 < self.k * 8 < n > 64 else None  # only part of a long row need be sorted
+        if some is None:
             some = np.broadcast_to(np.arange(n), x.shape)
         part = np.take_along_axis(x, some, -1)
         order = _descending(part) if self.largest else np.argsort(part, -1, kind="stable")
         np.moveaxis(outs[0], self.axis, -1)[...] = np.take_along_axis(some, order[..., : self.k], -1)
+
+    def _first(self, x: Array, n: int) -> Array | None:
+        """Where the k best of each row stand, in their order; of those equal to the last one, the first. None where
+        that one is a NaN."""
+        cut = n - self.k if self.largest else self.k - 1
+        last = np.partition(x, cut, -1)[..., cut : cut + 1]
+        if (last != last).any():
+            return None
+        better, equal = ~(x <= last) if self.largest else x < last, x == last  # a NaN is larger than any number
+        room = self.k - np.count_nonzero(better, axis=-1, keepdims=True)
+        if (np.count_nonzero(equal, axis=-1, keepdims=True) > room).any():
+            equal &= np.cumsum(equal, axis=-1) <= room
+        return np.nonzero(better | equal)[-1].reshape(*x.shape[:-1], self.k)
 
 
 class SearchSorted(Op):
@@ -122,7 +132,8 @@ def sort(x: TensorLike, axis: int = -1, *, descending: bool = False, stable: boo
 
 
 def topk(x: TensorLike, k: int, *, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
-    """The `k` largest (or smallest) elements along `axis`, best first, and their indices (int64)."""
+    """The `k` largest (or smallest) elements along `axis`, best first, and their indices (int64); of equal elements the
+    first ones."""
     x = as_tensor(x)
     index = cast(Tensor, apply(ArgTopK(k, axis, largest), x))
     return gather(x, index, axis=axis), index
