@@ -16,6 +16,7 @@ HERE = Path(__file__).parent
 settings.register_profile("pdl", deadline=None)
 settings.load_profile("pdl")
 os.environ.setdefault("PDL_OFFLINE", "1")  # no test reaches the network
+os.environ.setdefault("PDL_CALIBRATE", "0")  # none chooses kernels by what this machine can do
 # As at a terminal, also where tests run in the background or under nohup: what they start inherits what is ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)

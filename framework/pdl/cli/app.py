@@ -90,14 +90,14 @@ def run(arguments: list[str]) -> int:
 
 @contextmanager
 def _telling() -> Iterator[None]:
-    """What the hub and the packages have to say goes to the terminal, for as long as a command runs."""
-    before = packages.tell, watch.note, watch.progress
+    """What the hub, the packages and the runtime have to say goes to the terminal, for as long as a command runs."""
+    before = packages.tell, watch.note, watch.progress, watch.steps
     packages.tell = watch.note = style.note
-    watch.progress = style.progress
+    watch.progress, watch.steps = style.progress, style.steps
     try:
         yield
     finally:
-        packages.tell, watch.note, watch.progress = before
+        packages.tell, watch.note, watch.progress, watch.steps = before
 
 
 def _run(arguments: list[str]) -> int:

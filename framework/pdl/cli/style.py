@@ -116,10 +116,19 @@ def _one_line(text: str) -> str:
 def progress(name: str, done: int, total: int) -> None:
     """How far a transfer of bytes is, on standard error: a line that is rewritten; one line where standard error is no
     terminal."""
+    _tell(_Transfer, name, done, total)
+
+
+def steps(name: str, done: int, total: int) -> None:
+    """How many steps of something are done, likewise."""
+    _tell(_Steps, name, done, total)
+
+
+def _tell(kind: type[_Transfer], name: str, done: int, total: int) -> None:
     global _transfer
     if _transfer is None or _transfer.name != name:
         _settle()
-        _transfer = _Transfer(name, total)
+        _transfer = kind(name, total)
     _transfer.show(done)
     if done >= total:
         _settle()
@@ -146,18 +155,36 @@ class _Transfer:
         if self.first < 0:
             self.first = done
             if not self.alive:
-                _quietly(lambda: sys.stderr.write(f"fetching {shown(self.name)} ({size(self.total)})\n"))
+                _quietly(lambda: sys.stderr.write(f"{shown(self.beginning())}\n"))
         if self.alive and now - self.shown >= 0.1:
             self.shown = now
             _quietly(lambda: sys.stderr.write(f"\r\x1b[K{shown(self.line(done, now))}"))
             _quietly(sys.stderr.flush)
 
+    def beginning(self) -> str:
+        """The one line where standard error is no terminal."""
+        return f"fetching {self.name} ({size(self.total)})"
+
     def line(self, done: int, now: float) -> str:
         """`cv/net  [####    ]  43 %  4.7 MB of 10.9 MB  2.1 MB/s`."""
-        part = min(done / self.total, 1.0) if self.total else 1.0
         speed = (done - self.first) / max(now - self.began, 1e-3)
-        bar = f"{'#' * round(20 * part):<20}"
-        return f"{self.name}  [{bar}] {part:4.0%}  {size(done)} of {size(self.total)}  {size(round(speed))}/s"
+        return f"{self.bar(done)}  {size(done)} of {size(self.total)}  {size(round(speed))}/s"
+
+    def bar(self, done: int) -> str:
+        """The name, and the share that is done."""
+        part = min(done / self.total, 1.0) if self.total else 1.0
+        return f"{self.name}  [{'#' * round(20 * part):<20}] {part:4.0%}"
+
+
+class _Steps(_Transfer):
+    """Things that are done one by one."""
+
+    def beginning(self) -> str:
+        return f"{self.name} ({self.total})"
+
+    def line(self, done: int, now: float) -> str:
+        """`timing products  [####    ]  43 %  7 of 16`."""
+        return f"{self.bar(done)}  {done} of {self.total}"
 
 
 _transfer: _Transfer | None = None

@@ -34,7 +34,7 @@ from pdl.files import write_atomic
 from pdl.program import Program
 from pdl.runtime import bundle
 from pdl.runtime.sample import Sample
-from pdl.runtime.session import Session, load
+from pdl.runtime.session import Session, of_bundle
 from pdl.runtime.weights import HALVES
 
 TOLERANCE = 1e-5
@@ -86,10 +86,10 @@ def write(
     """
     program, notes = trace_symbolic(deployment.module, deployment.inputs)
     data = to_bytes(program, deployment, name=name, metrics=metrics, config=config)
-    comparison, stored = compare(load(data), deployment), None
+    comparison, stored = compare(of_bundle(bundle.read(data)), deployment), None
     if store != "fp32":
         data = to_bytes(program, deployment, name=name, metrics=metrics, config=config, store=store)
-        stored = compare_stored(load(data), deployment, store)
+        stored = compare_stored(of_bundle(bundle.read(data)), deployment, store)
     target = Path(path)
     write_atomic(target, data)
     return Written(target, len(data), program, comparison, notes, stored)

@@ -53,14 +53,15 @@ def check_packed(name: str, form: str, shape: tuple[int, ...], x: Spec, packed: 
         raise UsageError(f"{name}: form is {form!r}; expected one of {', '.join(kernels.FORMS)}")
     if packed.dtype != x.dtype:
         raise DtypeError(f"{name}: packed weights are {packed.dtype.name}, x is {x.dtype.name}")
-    size = _size(form, deep(shape), x.dtype)
+    size = packed_size(form, shape, x.dtype)
     if packed.shape != (size,):
         raise ShapeError(f"{name}: packed weights {packed.shape} must be ({size},): {form} of {shape}")
 
 
-def _size(form: str, shape: tuple[int, ...], dtype: DType) -> int:
+def packed_size(form: str, shape: tuple[int, ...], dtype: DType) -> int:
+    """Numbers that weights of a shape take in a form."""
     try:
-        return kernels.size(form, shape, dtype)
+        return kernels.size(form, deep(shape), dtype)
     except (ValueError, TypeError) as error:
         raise UsageError(str(error)) from error
 

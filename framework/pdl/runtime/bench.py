@@ -17,6 +17,10 @@ from pdl.dtype import Array
 from pdl.errors import LimitError, PdlError, UsageError
 from pdl.runtime.session import Port, Precision, Session, load
 
+PERCENTILES = (50, 90, 99)
+#: runs on end of each of two sessions that take turns
+TURN = 5
+
 
 @dataclass
 class Bench:
@@ -25,6 +29,7 @@ class Bench:
     latency   seconds of each run, without the pipeline
     plan      seconds that the first run took longer: planning, packing weights
     memory    largest resident set of this process, bytes
+    untuned   seconds of runs without what was timed, in turns with the others; none where nothing was tuned
     ops       op name -> [calls a run, seconds a run], slowest first
     """
 
@@ -37,10 +42,11 @@ class Bench:
     load: float
     memory: int
     ops: dict[str, tuple[float, float]] = field(default_factory=dict)
+    untuned: list[float] = field(default_factory=list)
 
     def percentile(self, share: float) -> float:
         """Latency in seconds that this share of the runs (in percent) does not exceed."""
-        return float(np.percentile(self.latency, share))
+        return _percentile(self.latency, share)
 
     @property
     def throughput(self) -> float:
@@ -49,13 +55,14 @@ class Bench:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values; times in milliseconds."""
-        times = {f"p{p}_ms": 1e3 * self.percentile(p) for p in (50, 90, 99)}
+        times = {f"p{p}_ms": 1e3 * self.percentile(p) for p in PERCENTILES}
+        before = {f"p{p}_ms": 1e3 * _percentile(self.untuned, p) for p in PERCENTILES if self.untuned}
         ops = [{"op": op, "calls": calls, "ms": 1e3 * seconds} for op, (calls, seconds) in self.ops.items()]
         return {
             "inputs": {name: list(shape) for name, shape in self.inputs.items()},
             "batch": self.batch, "threads": self.threads, "precision": self.precision, "runs": len(self.latency),
             **times, "samples_per_second": self.throughput, "load_ms": 1e3 * self.load, "plan_ms": 1e3 * self.plan,
-            "memory_bytes": self.memory, "ops": ops,
+            "memory_bytes": self.memory, "ops": ops, **({"untuned": before} if before else {}),
         }  # fmt: skip
 
 
@@ -70,6 +77,7 @@ def bench(
     precision: Precision = "fp32",
     timeout: float | None = None,
     max_memory: int | None = None,
+    tune: bool = False,
 ) -> Bench:
     """Run a bundle on random inputs for so long, then a few runs op by op.
 
@@ -77,11 +85,15 @@ def bench(
     values      of inputs by name, a number each, such as {"sr": 16000}
     timeout     seconds that opening it may take, and each run; TimeLimitError after that
     max_memory  bytes that a run may take; MemoryLimitError where it needs more
+    tune        time the forms of its products first, and run it without what was timed, too
     """
     if batch < 1 or not seconds > 0:
         raise UsageError(f"batch={batch} must be at least 1 and seconds={seconds} above 0")
+    options: dict[str, Any] = {
+        "threads": threads, "precision": precision, "timeout": timeout, "max_memory": max_memory,
+    }  # fmt: skip
     begin = time.perf_counter()
-    session = load(bundle, threads=threads, precision=precision, timeout=timeout, max_memory=max_memory)
+    session = load(bundle, **options, tune=tune or None)
     loaded = time.perf_counter() - begin
     inputs = random_inputs(session, batch, dict(sizes or {}))
     for name, number in (values or {}).items():
@@ -90,9 +102,15 @@ def bench(
         inputs[name] = np.full(inputs[name].shape, number).astype(inputs[name].dtype)
     first = _first(session, inputs, values or {})
     latency: list[float] = []
+    untuned: list[float] = []
+    both = [(session, latency)]
+    if tune:
+        both.append((load(bundle, **options, tune=False), untuned))
+        _timed(both[1][0], inputs)
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(latency) < 5:
-        latency.append(_timed(session, inputs))
+        for each, taken in both:
+            taken.extend(_timed(each, inputs) for _ in range(TURN))
     return Bench(
         inputs={name: array.shape for name, array in inputs.items()},
         batch=batch,
@@ -103,6 +121,7 @@ def bench(
         load=loaded,
         memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         ops=_by_op(session, inputs, min(50, len(latency))),
+        untuned=untuned,
     )
 
 
@@ -121,6 +140,10 @@ def _first(session: Session, inputs: Mapping[str, Array], values: Mapping[str, f
         raise UsageError(
             f"{error}; made-up values went into {names}: give ones that it takes with --value {made_up[0].name}=NUMBER"
         ) from error
+
+
+def _percentile(times: Sequence[float], share: float) -> float:
+    return float(np.percentile(times, share))
 
 
 def random_inputs(session: Session, batch: int, sizes: dict[str, int]) -> dict[str, Array]:

@@ -42,8 +42,8 @@ class Part(Plan):
 class Graphs(Plans):
     """``graphs(arrays)`` runs an ONNX graph on arrays in the order of its inputs."""
 
-    def __init__(self, graph: Graph, *, memory: int = MEMORY) -> None:
-        super().__init__(Program(graph.name or "onnx"), memory=memory)  # each plan has a program of its own
+    def __init__(self, graph: Graph, *, memory: int = MEMORY, **choosing: Any) -> None:
+        super().__init__(Program(graph.name or "onnx"), memory=memory, **choosing)  # each plan has a program of its own
         self.graph = graph
         self.deciding: tuple[int, ...] = ()  # inputs whose values are part of the key
         self.waits = ""  # why programs are of the beginning
@@ -96,7 +96,7 @@ class Graphs(Plans):
         else:
             program = trace(self.graph, shapes, values=values)
         # constants are made anew by each trace, so what was packed for another does not serve
-        program = run_passes(frozen(program), (*INFERENCE_ONCE, *PER_SHAPE, PackCache()))
+        program = run_passes(frozen(program), (*INFERENCE_ONCE, *PER_SHAPE, PackCache(**self.choosing)))
         log(program, f"{shapes}: traced, {len(program.nodes)} nodes{_behind(rest, self.waits)}")
         return Part(program, rest)
 

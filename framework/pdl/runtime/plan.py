@@ -97,14 +97,16 @@ class Plans:
     program   what it is rewritten to
     memory    bytes that plans may keep between runs: those of the least recently used go first, and what several
               threads needed at once goes when they have left
+    choosing  how forms of products are chosen: arguments of `PackCache`
     """
 
-    def __init__(self, program: Program, *, memory: int = MEMORY) -> None:
+    def __init__(self, program: Program, *, memory: int = MEMORY, **choosing: Any) -> None:
         self.traced = frozen(program)
         self.program = run_passes(self.traced.copy(), INFERENCE_ONCE)
         self.memory = memory
         self.nbytes = 0  # of all plans that are kept
-        self.drop_taps, self.pack_weights = TapCache(), PackCache()
+        self.choosing = choosing
+        self.drop_taps, self.pack_weights = TapCache(), PackCache(**choosing)
         self._plans: OrderedDict[Any, Plan] = OrderedDict()
         self._lock = threading.Lock()  # held for moments: what is kept, what is free
         self._making = threading.Lock()  # held while a plan is made

@@ -93,11 +93,15 @@ class Session:
         outputs: Sequence[str] | None = None,
         precision: Precision = "fp32",
         memory: int | None = None,
+        tune: bool | None = None,
+        measuring: bool = False,
         **options: Any,
     ) -> Session:
         """A session of a traced program; names of inputs and outputs default to its own.
 
         memory    bytes that plans for input shapes used earlier may keep
+        tune      as `load` has it
+        measuring whether the machine may be measured, where a plan needs its figures and it has not been
         options   further arguments of `Session`; `timeout` and `max_memory` hold for preparing the program, too
         """
         from pdl.runtime.plan import MEMORY, Plans
@@ -106,7 +110,7 @@ class Session:
         takes, gives = ports(program, inputs, outputs)
 
         def engine() -> Plans:
-            return Plans(program, memory=MEMORY if memory is None else memory)
+            return Plans(program, memory=MEMORY if memory is None else memory, tune=tune, measuring=measuring)
 
         return cls(_prepared(engine, program.name, **options), takes, gives, **{"name": program.name, **options})
 
@@ -190,6 +194,7 @@ def load(
     memory: int | None = None,
     max_memory: int | None = None,
     timeout: float | None = None,
+    tune: bool | None = None,
 ) -> Session:
     """The session of a bundle, given by its path or its bytes, or by a name of the hub such as "cv/digits_lenet", which
     is fetched when it is first used.
@@ -201,6 +206,12 @@ def load(
                  that run at the same time take as much each
     timeout      seconds that preparing its program may take, and each run; by default 5 minutes
                  (`pdl.limits.OPENING`), and runs as long as they take
+    tune         True: the first run of every input shape times the forms of its products that were not timed yet on
+                 this machine, for up to 8 seconds, and keeps what it finds for all later sessions; None: what was
+                 timed counts; False: forms are chosen by estimates alone
+
+    Forms of a product sum in different orders, so answers may differ in their last digits between machines, and after
+    tuning.
 
     Raises DataError where the file is damaged or no bundle, PackageError where it needs a step of a distribution that
     is not installed, TimeLimitError and MemoryLimitError where its program is over a limit.
@@ -210,12 +221,21 @@ def load(
     if isinstance(source, str):
         source = names.find(source) or source
     options = {"threads": threads, "max_memory": max_memory, "timeout": timeout}
-    return of_bundle(read(source), precision=precision, memory=memory, **options)
+    choosing = {"tune": tune, "measuring": True}
+    return of_bundle(read(source), precision=precision, memory=memory, choosing=choosing, **options)
 
 
-def of_bundle(bundle: Bundle, *, precision: Precision = "fp32", memory: int | None = None, **options: Any) -> Session:
+def of_bundle(
+    bundle: Bundle,
+    *,
+    precision: Precision = "fp32",
+    memory: int | None = None,
+    choosing: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Session:
     """The session of a bundle that has been read; the arguments are those of `load`. With `pipeline=None` none of its
-    steps are looked for."""
+    steps are looked for. `choosing` has the arguments `tune` and `measuring` of `Session.of`: a machine is not measured
+    by default."""
     from pdl.runtime.pipeline import Pipeline
 
     if "pipeline" not in options:
@@ -223,13 +243,18 @@ def of_bundle(bundle: Bundle, *, precision: Precision = "fp32", memory: int | No
     options["bundle"] = bundle
     stored = bundle.program
     if stored["kind"] == "onnx":
-        return _of_graph(stored["graph"], bundle.weights, precision, memory, options)
+        return _of_graph(stored["graph"], bundle.weights, precision, memory, choosing or {}, options)
     names = {"inputs": stored["inputs"], "outputs": stored["outputs"]}
-    return Session.of(bundle.build(), **names, precision=precision, memory=memory, **options)
+    return Session.of(bundle.build(), **names, precision=precision, memory=memory, **(choosing or {}), **options)
 
 
 def _of_graph(
-    graph: Any, weights: Mapping[str, Array], precision: str, memory: int | None, options: dict[str, Any]
+    graph: Any,
+    weights: Mapping[str, Array],
+    precision: str,
+    memory: int | None,
+    choosing: Mapping[str, Any],
+    options: dict[str, Any],
 ) -> Session:
     """The session of an ONNX graph that no one program can hold."""
     from pdl.onnx.graph import Graph
@@ -240,7 +265,7 @@ def _of_graph(
         raise UsageError(f"precision={precision!r}: this model is an ONNX graph traced at run time, which runs in fp32")
 
     def engine() -> Graphs:
-        return Graphs(Graph.from_dict(graph, weights), memory=MEMORY if memory is None else memory)
+        return Graphs(Graph.from_dict(graph, weights), memory=MEMORY if memory is None else memory, **choosing)
 
     made = _prepared(engine, "", **options)
     return Session(made, *made.ports(), **options)

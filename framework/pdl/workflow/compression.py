@@ -27,7 +27,8 @@ from pdl.nn import Module
 from pdl.ops.quant import QConv, QLinear
 from pdl.program import Program
 from pdl.program.passes.fuse_quantised import PRODUCTS
-from pdl.runtime.session import Session, load
+from pdl.runtime.bundle import read
+from pdl.runtime.session import Session, of_bundle
 from pdl.tensor import as_tensor, no_grad
 from pdl.train.assembly import assemble
 from pdl.train.recipe import Recipe
@@ -233,7 +234,7 @@ def _of_images(folder: Path, deployment: Deployment, program: Program, samples: 
     if not paths:
         raise UsageError(f"--images {folder}: there is no picture in it")
     paths = [paths[i] for i in np.unique(np.linspace(0, len(paths) - 1, samples).astype(int))]
-    prepared = load(to_bytes(program, deployment)).pipeline
+    prepared = of_bundle(read(to_bytes(program, deployment))).pipeline
     if prepared is None:
         raise UsageError("--images: the model has no pipeline that prepares pictures")
     made = [prepared.prepare(path) for path in paths]
@@ -277,7 +278,7 @@ def _write(
     data = to_bytes(made.program, deployment, name=f"{name}.int8", config=config, metrics=dict(metrics))
     inputs = {name: np.ascontiguousarray(x[:4]) for name, x in zip(deployment.inputs, batches[0], strict=True)}
     there = Session.of(made.program, inputs=list(deployment.inputs), outputs=list(deployment.outputs))
-    ours, theirs = load(data).run(inputs), there.run(inputs)
+    ours, theirs = of_bundle(read(data)).run(inputs), there.run(inputs)
     if any(not np.array_equal(y, theirs[key], equal_nan=True) for key, y in ours.items()):
         raise CheckError("the bundle that was read again gives other numbers than what was written; nothing is kept")
     write_atomic(path, data)

@@ -24,7 +24,7 @@ from pdl.program import Program
 from pdl.report import Card
 from pdl.runtime.bench import random_inputs
 from pdl.runtime.bundle import read
-from pdl.runtime.session import Session, load, of_bundle
+from pdl.runtime.session import Session, of_bundle
 from pdl.train.assembly import assemble
 from pdl.train.parts import Deployer
 from pdl.train.recipe import Recipe
@@ -143,7 +143,7 @@ def _costs(
     before, after = (
         measure(
             task,
-            load(to_bytes(program, deployment, store=each)),
+            of_bundle(read(to_bytes(program, deployment, store=each))),
             deployment,
             deployment.module,
             task.loader(dataset, recipe, training=False, seed=0),

@@ -1,16 +1,13 @@
-"""Weights packed for given sizes: what is rewritten, which form is chosen, what plans share."""
+"""Weights packed for given sizes: what is rewritten, what plans share."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 import pdl
-from pdl.dtype import bfloat16, float32, float64
-from pdl.ops.base import Spec
 from pdl.program import Program
 from pdl.program.passes import INFERENCE_ONCE, run_passes
-from pdl.program.passes.pack import PackCache, choose
+from pdl.program.passes.pack import PackCache
 from pdl.program.verify import verify
 from pdl.runtime import Session
 
@@ -70,24 +67,3 @@ def test_a_session_packs() -> None:
     with pdl.no_grad():
         np.testing.assert_allclose(session.run({"x0": x})["y"], net(pdl.Tensor(x)).data, atol=5e-4)
     assert session.engine.pack_weights.nbytes > 0  # type: ignore[attr-defined]
-
-
-#: height and width, channels in and out, taps, stride, dtype, form
-FORMS = [
-    (56, 64, 64, 3, 1, float32, "winograd4"),
-    (14, 256, 256, 3, 1, float32, "winograd4"),
-    (7, 512, 512, 3, 1, float32, "winograd2"),
-    (56, 64, 64, 3, 2, float32, "rows"),
-    (56, 64, 64, 1, 1, float32, "rows"),
-    (56, 40, 64, 3, 1, float32, "rows"),
-    (56, 64, 64, 3, 1, float64, "rows"),
-    (56, 64, 64, 3, 1, bfloat16, "winograd4"),
-    (224, 3, 64, 7, 2, float32, None),
-]
-
-
-@pytest.mark.parametrize(("size", "c", "o", "taps", "stride", "dtype", "form"), FORMS)
-def test_choice(size: int, c: int, o: int, taps: int, stride: int, dtype: np.dtype, form: str | None) -> None:
-    x, w = Spec((1, size, size, c), dtype), Spec((taps, taps, c, o), dtype)
-    y = Spec((1, size // stride, size // stride, o), dtype)
-    assert choose(x, w, y, (stride, stride), (1, 1)) == form

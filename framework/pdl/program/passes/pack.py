@@ -1,7 +1,8 @@
-"""Weights in the order that kernels read them, and the algorithm of every product, chosen by shape.
+"""Weights in the order that kernels read them, and the algorithm of every product: the one that takes least time.
 
 Runs once the sizes are known. Products whose weights are constants become `PackedConv` and `PackedLinear`; what a plan
-packs is kept in a `PackCache`, so plans for other shapes share it.
+packs is kept in a `PackCache`, so plans for other shapes share it. How long the forms of a product take is estimated
+from the figures of the machine (`costs`), or was timed (`tuning`).
 """
 
 from __future__ import annotations
@@ -9,27 +10,30 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from pdl import machine
 from pdl.dtype import Array, bfloat16, float32, float64
 from pdl.kernels import runtime
-from pdl.ops.base import Spec
+from pdl.ops.base import Op
 from pdl.ops.conv import Conv
 from pdl.ops.inference import ConvThen, LinearThen
 from pdl.ops.linalg import Linear
 from pdl.ops.packed import PackedConv, PackedLinear, pack
 from pdl.program.ir import Node, Program, Value
-from pdl.program.passes.log import log
+from pdl.program.passes.costs import PLAIN, Product, estimates, forms
+from pdl.program.passes.log import log, wanted
 from pdl.program.passes.rewrite import Rewriter, rewrite
-
-#: multiply-adds in the time in which a number comes from memory, and in which a transform takes one (both threads)
-FETCH, TRANSFORM = 8, 6
-#: a convolution of fewer channels keeps its own kernel: windows of few numbers are dearer to gather than to read twice
-FEW = 8
+from pdl.program.passes.tuning import time_products, timed
 
 
 class PackCache:
-    """Packed weights by what they were made of; ``cache(program)`` is the pass."""
+    """Packed weights by what they were made of; ``cache(program)`` is the pass.
 
-    def __init__(self) -> None:
+    measuring   whether the machine may be measured where it has not been
+    tune        True: products are timed that have not been; None: what was timed counts; False: estimates alone
+    """
+
+    def __init__(self, *, measuring: bool = False, tune: bool | None = None) -> None:
+        self.measuring, self.tune = measuring or tune is True, tune
         self._packed: dict[tuple[int, str, tuple[int, ...]], tuple[Array, Array]] = {}
 
     __name__ = "pack_weights"
@@ -51,62 +55,71 @@ class PackCache:
         return sum(made.nbytes for _, made in self._packed.values())
 
 
-def choose(x: Spec, w: Spec, y: Spec, stride: tuple[int, ...], dilation: tuple[int, ...]) -> str | None:
-    """The form in which weights w [*kernel, C, O] serve x [N, *spatial, C] and y best; None: as they are.
+def choose(program: Program, *, measuring: bool = False, tune: bool | None = None) -> dict[Product, str]:
+    """The form of every product of a program that takes least time; the arguments are those of `PackCache`."""
+    walk = Rewriter(program)
+    found = {node: product_of(node, walk) for node in program.nodes}
+    products = list(dict.fromkeys(product for product in found.values() if product is not None))
+    if not products:
+        return {}
+    open_ = [product for product in products if len(forms(product)) > 1]
+    figures = machine.current(measuring and bool(open_))
+    threads, held = runtime.num_threads(), sum(value.nbytes for value in program.captures)
+    if tune and machine.calibrated():
+        time_products(open_, figures, threads, held)
+    choice = {}
+    for product in products:
+        times = {} if tune is False else timed(product, threads, held)
+        seconds = times or estimates(product, figures, threads, held)
+        choice[product] = min(seconds, key=seconds.__getitem__)
+        if wanted():
+            each = ", ".join(f"{form} {1e6 * took:.1f}" for form, took in seconds.items())
+            how = "timed" if times else "estimated"
+            log(program, f"{product}: {choice[product]}; {how} on {threads} threads, microseconds: {each}")
+    return choice
 
-    What a form costs is counted in multiply-adds: those of its products, FETCH for every number of its weights, since
-    between two runs of a net they leave the cache, and TRANSFORM for every number that Winograd's transforms make.
-    """
-    *kernel, c, o = w.shape
-    taps = math.prod(kernel)
-    if x.dtype not in (float32, bfloat16, float64) or 0 in (*y.shape, *w.shape) or (c < FEW and taps > 1):
+
+def product_of(node: Node, walk: Rewriter) -> Product | None:
+    """The product that a node computes with constant weights, if it may be packed."""
+    op: Any = node.op
+    if type(op) not in (Conv, ConvThen, Linear, LinearThen) or walk.constant(node.inputs[1]) is None:
         return None
-    # Where the CPU multiplies bf16, direct sums take half the time; Winograd's points are float32 anyway.
-    half = 2 if x.dtype == bfloat16 and runtime.isa() == "avx512_bf16" else 1
-    costs = {"rows": (math.prod(y.shape[:-1]) + FETCH) * taps * c * o / half}
-    if x.dtype != float64 and kernel == [3, 3] and {*stride, *dilation} == {1} and c % 16 == o % 16 == 0:
-        for m in (4, 2):
-            tiles = y.shape[0] * math.prod(-(-n // m) for n in y.shape[1:-1])
-            points = (m + 2) ** 2
-            costs[f"winograd{m}"] = points * ((tiles + FETCH) * c * o + TRANSFORM * tiles * (c + o))
-    return min(costs, key=costs.__getitem__)
+    x, w, y = node.inputs[0], node.inputs[1], node.outputs[0].spec
+    assert x is not None
+    assert w is not None
+    if x.spec.dtype not in (float32, bfloat16, float64) or 0 in (*y.shape, *w.spec.shape):
+        return None
+    if isinstance(op, Linear | LinearThen):
+        rows = math.prod(y.shape[:-1])
+        return Product(y.dtype, (rows, w.spec.shape[0]), w.spec.shape, (rows, w.spec.shape[1]))
+    if op.groups != 1:
+        return None
+    return Product(y.dtype, x.spec.shape, w.spec.shape, y.shape, op.stride, op.padding, op.dilation)
 
 
 def pack_weights(program: Program, cache: PackCache) -> None:
     """Rewrite convolutions and linear layers whose weights are constants into their packed form."""
     before = cache.nbytes
+    choice = choose(program, measuring=cache.measuring, tune=cache.tune)
 
-    def packed_weight(form: str, w: Value | None, walk: Rewriter) -> Value:
+    def packed_weight(form: str, w: Value, walk: Rewriter) -> Value:
         array = walk.constant(w)
         assert array is not None
         return walk.capture(cache.packed(form, array), w)
 
-    def pack_conv(node: Node, walk: Rewriter) -> Value | None:
-        op: Any = node.op
-        if type(op) not in (Conv, ConvThen) or op.groups != 1 or walk.constant(node.inputs[1]) is None:
+    def pack_product(node: Node, walk: Rewriter) -> Value | None:
+        product, op = product_of(node, walk), node.op
+        form = PLAIN if product is None else choice[product]
+        if form == PLAIN:
             return None
         x, w, b, residual = (*node.inputs, None, None)[:4]
-        assert x is not None
         assert w is not None
-        form = choose(x.spec, w.spec, node.outputs[0].spec, op.stride, op.dilation)
-        if form is None:
-            return None
-        then = (op.activation, op.parameters) if isinstance(op, ConvThen) else ()
-        made = PackedConv(op.stride, op.padding, op.dilation, 1, w.spec.shape, form, *then)
+        then = (op.activation, op.parameters) if isinstance(op, ConvThen | LinearThen) else ()
+        if isinstance(op, Conv | ConvThen):
+            made: Op = PackedConv(op.stride, op.padding, op.dilation, 1, w.spec.shape, form, *then)
+        else:
+            made = PackedLinear((w.spec.shape[0], w.spec.shape[1]), *then)
         return walk.emit(made, x, packed_weight(form, w, walk), b, residual)
 
-    def pack_linear(node: Node, walk: Rewriter) -> Value | None:
-        op: Any = node.op
-        if type(op) not in (Linear, LinearThen) or walk.constant(node.inputs[1]) is None:
-            return None
-        x, w, b, residual = (*node.inputs, None, None)[:4]
-        assert x is not None
-        assert w is not None
-        if x.spec.dtype not in (float32, bfloat16, float64) or 0 in node.outputs[0].spec.shape or 0 in w.spec.shape:
-            return None
-        then = (op.activation, op.parameters) if isinstance(op, LinearThen) else ()
-        c, o = w.spec.shape
-        return walk.emit(PackedLinear((c, o), *then), x, packed_weight("rows", w, walk), b, residual)
-
-    if rewrite(program, (pack_conv, pack_linear)):
+    if rewrite(program, (pack_product,)):
         log(program, f"packed weights: {cache.nbytes - before} new bytes, {cache.nbytes} in all")
