@@ -72,6 +72,23 @@ def test_other_arithmetic_stays(name: str) -> None:
     assert counts(run_passes(program, (name_activations,))) == before
 
 
+@pytest.mark.parametrize(
+    ("function", "named"),
+    [
+        (lambda x: pdl.maximum(pdl.minimum(x, 320.0), 0.0), {"Hardtanh": 1}),
+        (lambda x: pdl.minimum(pdl.maximum(x, 0.0), 1333.0), {"Hardtanh": 1}),
+        (lambda x: pdl.minimum(x * pdl.sigmoid(x), 500.0), {"Silu": 1, "Minimum": 1}),
+        (lambda x: pdl.maximum(x, x * 0.01), {"LeakyRelu": 1}),
+    ],
+)
+def test_a_clip_at_the_size_of_an_image_is_no_relu(function: Any, named: dict[str, int]) -> None:
+    program = traced(function, ROWS)
+    x = np.linspace(-2000, 2000, 2 * 3 * 24, dtype=np.float32).reshape(2, 3, 24)
+    (want,) = Session.of(traced(function, ROWS)).run({"x0": x}).values()
+    np.testing.assert_allclose(want, function(pdl.tensor(x)).numpy(), rtol=1e-5, atol=1e-6)
+    assert counts(run_passes(program, (name_activations,))) == named
+
+
 def test_a_floor_keeps_a_division_finite() -> None:
     program = traced(lambda x: x / pdl.sqrt(pdl.maximum(x, 1e-24)), ROWS)
     assert "Relu" not in counts(run_passes(program, (name_activations,)))

@@ -126,17 +126,24 @@ def _points() -> Array:
     return np.concatenate([np.linspace(-12, 12, 289), np.sin(np.arange(1, 60)) * 7, tails, -tails])
 
 
-def _values(op: Activation) -> Array:
-    """An activation at the points."""
-    values = np.empty_like(_points())
-    unary_kernel(op.kernel, values, _points(), *op.parameters())
+@lru_cache(maxsize=1)
+def _far_points() -> Array:
+    """Points beyond those, where a clip at the size of an image still is none."""
+    tails = np.geomspace(81, 1e30, 120)
+    return np.concatenate([tails, -tails])
+
+
+def _values(op: Activation, points: Array) -> Array:
+    """An activation at points."""
+    values = np.empty_like(points)
+    unary_kernel(op.kernel, values, points, *op.parameters())
     return values
 
 
 @lru_cache(maxsize=1)
 def _table() -> Array:
     """The fixed activations at the points, one a row."""
-    return np.stack([_values(op) for op in _FIXED])
+    return np.stack([_values(op, _points()) for op in _FIXED])
 
 
 def _close(found: Array, wanted: Array) -> Any:
@@ -153,11 +160,17 @@ def _named(f: Function) -> Activation | None:
     found = f(_points())
     if not np.isfinite(found).all():
         return None
+    far = f(_far_points())
+    finite = np.isfinite(far)  # an exponential may overflow there, which the activation does not
+
+    def stays(op: Activation) -> bool:
+        return bool(_close(far[finite], _values(op, _far_points())[finite]))
+
     row = int(np.argmax(fits := _close(found, _table())))
-    if fits[row]:
+    if fits[row] and stays(_FIXED[row]):
         return _FIXED[row]
     fitted = (made for fit in (_clip, _leaky) if (made := fit(f)) is not None)
-    return next((op for op in fitted if _close(found, _values(op))), None)
+    return next((op for op in fitted if _close(found, _values(op, _points())) and stays(op)), None)
 
 
 def name_activation(node: Node, walk: Rewriter) -> Value | None:
