@@ -138,6 +138,22 @@ def test_ties_go_to_even() -> None:
     np.testing.assert_array_equal(found.ravel(), np.rint((np.arange(64) - 20) / 2) + 101)
 
 
+@pytest.mark.parametrize("kernel", [(1, 1, 1), (1, 3, 3)])
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e28])
+def test_the_largest_sums(kernel: Triple, scale: float) -> None:
+    """All inputs 255 and all weights of an output alike: sums near the ends of int32, and numbers far beyond bytes."""
+    c = 64_000 // (kernel[1] * kernel[2])
+    net = Net(1, (1, 7, 4), c, 21, kernel)
+    x = np.full((1, 1, 7, 4, c), 255, np.uint8)
+    w = np.tile(np.array([127, -128, 1, -1, 0, 64, -65], np.int8), (*kernel, c, 3))
+    w[..., -1] = np.where(np.arange(c) % 4 < 2, 127, -128)  # neighbours that add up, then the other way
+    total = integers.correlation(x, w, net.stride, net.pads, net.dilation, 1, 0)
+    then = {"zero": 9, "low": -9, "high": 246}
+    multiplier = np.full(21, scale, np.float32)
+    wanted = integers.finish(total, multiplier, **then)
+    np.testing.assert_array_equal(run(net, x, w, None, multiplier, 0, np.empty_like(wanted), **then), wanted)
+
+
 @pytest.mark.parametrize(("shape", "axis"), [((1000,), -1), ((3, 5, 37), 1), ((4, 9), 0), ((17, 3), 1), ((0, 3), -1)])
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])
 def test_quantise(shape: Any, axis: int, dtype: Any) -> None:

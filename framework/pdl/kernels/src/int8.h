@@ -1,9 +1,9 @@
 // The arithmetic of quantised nets, the same integers on every instruction set.
 //
-// Activations are bytes q in [0, 255] that stand for scale (q - zero); weights are bytes in [-127, 127], with one scale for each output. A
-// sum of products is exact in int32: by VNNI's vpdpbusd where there is one, elsewhere by products of 16-bit numbers (never vpmaddubsw, which
-// saturates). Results are then scaled in float, clamped, rounded half to even and stored as bytes. This file is compiled without contraction of
-// a * b + c, so that these floats too have the same bits everywhere, and in NumPy.
+// Activations are bytes q in [0, 255] that stand for scale (q - zero); weights are bytes in [-128, 127], with one scale for each output. A
+// sum of products is exact in int32: by VNNI's vpdpbusd where there is one, elsewhere by products of 16-bit numbers, whose pairs are summed
+// in 32 bits (never vpmaddubsw, which saturates). Results are then scaled in float, rounded half to even, clamped and stored as bytes. This
+// file is compiled without contraction of a * b + c, so that these floats too have the same bits everywhere, and in NumPy.
 #pragma once
 #include "table.h"
 #include "vec.h"
@@ -41,70 +41,57 @@ struct Of<16> { using I = Int16; using F = Float16; using B = Byte16; };
 constexpr int kWide = kLanes<float>;
 constexpr int64_t kWork = 192 * 1024;  // multiply-adds below which one more thread does not pay
 
-// A lane of A is four bytes of one pixel, a lane of B the four weights of one output that belong to them.
+// Inputs stand in units: as many as the 32 bits of a lane hold. A lane of A is a unit of one pixel, a lane of B the weights of one output that
+// belong to it. Without VNNI inputs are widened to 16 bits once, where rows are copied, and weights, which stay bytes in memory, as they are read.
 #if defined(__AVX512VNNI__)
+typedef uint8_t Input;
 PDL_INT8_INLINE Int16 dot(Int16 sum, Int16 a, Int16 b) { return (Int16)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)a, (__m512i)b); }
 PDL_INT8_INLINE Int8 dot(Int8 sum, Int8 a, Int8 b) { return (Int8)_mm256_dpbusd_epi32((__m256i)sum, (__m256i)a, (__m256i)b); }
 PDL_INT8_INLINE Int4 dot(Int4 sum, Int4 a, Int4 b) { return (Int4)_mm_dpbusd_epi32((__m128i)sum, (__m128i)a, (__m128i)b); }
 template <class I>
-struct Left {
-  I value;
-  PDL_INT8_INLINE explicit Left(I raw) : value(raw) {}
-};
-template <class I>
-struct Right {
-  I value;
-  PDL_INT8_INLINE Right() {}
-  PDL_INT8_INLINE explicit Right(I raw) : value(raw) {}
-};
-template <class I>
-PDL_INT8_INLINE void add(I& sum, const Left<I>& a, const Right<I>& b) { sum = dot(sum, a.value, b.value); }
-#elif defined(__x86_64__)
-#if defined(__AVX512BW__)
-PDL_INT8_INLINE Int16 pairs(Int16 a, Int16 b) { return (Int16)_mm512_madd_epi16((__m512i)a, (__m512i)b); }
-PDL_INT8_INLINE Int16 sign_low(Int16 b) { return (Int16)_mm512_srai_epi16(_mm512_slli_epi16((__m512i)b, 8), 8); }
-PDL_INT8_INLINE Int16 sign_high(Int16 b) { return (Int16)_mm512_srai_epi16((__m512i)b, 8); }
-#endif
-#if defined(__AVX2__)
-PDL_INT8_INLINE Int8 pairs(Int8 a, Int8 b) { return (Int8)_mm256_madd_epi16((__m256i)a, (__m256i)b); }
-PDL_INT8_INLINE Int8 sign_low(Int8 b) { return (Int8)_mm256_srai_epi16(_mm256_slli_epi16((__m256i)b, 8), 8); }
-PDL_INT8_INLINE Int8 sign_high(Int8 b) { return (Int8)_mm256_srai_epi16((__m256i)b, 8); }
-#endif
-PDL_INT8_INLINE Int4 pairs(Int4 a, Int4 b) { return (Int4)_mm_madd_epi16((__m128i)a, (__m128i)b); }
-PDL_INT8_INLINE Int4 sign_low(Int4 b) { return (Int4)_mm_srai_epi16(_mm_slli_epi16((__m128i)b, 8), 8); }
-PDL_INT8_INLINE Int4 sign_high(Int4 b) { return (Int4)_mm_srai_epi16((__m128i)b, 8); }
-// Bytes 0 and 2, and bytes 1 and 3, as 16-bit numbers.
-template <class I>
-struct Left {
-  I even, odd;
-  PDL_INT8_INLINE explicit Left(I raw) : even(raw & 0x00ff00ff), odd((raw >> 8) & 0x00ff00ff) {}
-};
-template <class I>
-struct Right {
-  I even, odd;
-  PDL_INT8_INLINE Right() {}
-  PDL_INT8_INLINE explicit Right(I raw) : even(sign_low(raw)), odd(sign_high(raw)) {}
-};
-template <class I>
-PDL_INT8_INLINE void add(I& sum, const Left<I>& a, const Right<I>& b) { sum += pairs(a.even, b.even), sum += pairs(a.odd, b.odd); }
+PDL_INT8_INLINE I weights(const int8_t* w) { return *reinterpret_cast<const I*>(w); }
 #else
-template <class I>
-struct Left {
-  I value;
-  PDL_INT8_INLINE explicit Left(I raw) : value(raw) {}
-};
-template <class I>
-struct Right {
-  I value;
-  PDL_INT8_INLINE Right() {}
-  PDL_INT8_INLINE explicit Right(I raw) : value(raw) {}
-};
-template <class I>
-PDL_INT8_INLINE void add(I& sum, const Left<I>& a, const Right<I>& b) {
-#pragma GCC unroll 4
-  for (int byte = 0; byte < 4; byte++) sum += ((a.value >> (8 * byte)) & 0xff) * ((b.value << (24 - 8 * byte)) >> 24);
+typedef int16_t Input;
+#if defined(__AVX512BW__)
+PDL_INT8_INLINE Int16 dot(Int16 sum, Int16 a, Int16 b) { return sum + (Int16)_mm512_madd_epi16((__m512i)a, (__m512i)b); }
+PDL_INT8_INLINE void widen_weights(Int16& to, const int8_t* w) {
+  to = (Int16)_mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(w)));
 }
 #endif
+#if defined(__AVX2__)
+PDL_INT8_INLINE Int8 dot(Int8 sum, Int8 a, Int8 b) { return sum + (Int8)_mm256_madd_epi16((__m256i)a, (__m256i)b); }
+PDL_INT8_INLINE void widen_weights(Int8& to, const int8_t* w) {
+  to = (Int8)_mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(w)));
+}
+#endif
+#if defined(__x86_64__)
+PDL_INT8_INLINE Int4 dot(Int4 sum, Int4 a, Int4 b) { return sum + (Int4)_mm_madd_epi16((__m128i)a, (__m128i)b); }
+PDL_INT8_INLINE void widen_weights(Int4& to, const int8_t* w) {
+  to = (Int4)_mm_cvtepi8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(w)));
+}
+#else
+PDL_INT8_INLINE Int4 dot(Int4 sum, Int4 a, Int4 b) { return sum + ((a << 16) >> 16) * ((b << 16) >> 16) + (a >> 16) * (b >> 16); }
+PDL_INT8_INLINE void widen_weights(Int4& to, const int8_t* w) {
+  typedef int8_t Eight __attribute__((vector_size(8), aligned(1), may_alias));
+  typedef int16_t Wide __attribute__((vector_size(16)));
+  to = (Int4)__builtin_convertvector(*reinterpret_cast<const Eight*>(w), Wide);
+}
+#endif
+template <class I>
+PDL_INT8_INLINE I weights(const int8_t* w) {
+  I wide;
+  widen_weights(wide, w);
+  return wide;
+}
+#endif
+constexpr int kUnit = 4 / sizeof(Input);
+
+PDL_INT8_INLINE void widen(Input* to, const uint8_t* from, int64_t n) {
+  for (int64_t i = 0; i < n; i++) to[i] = from[i];
+}
+PDL_INT8_INLINE void fill_inputs(Input* to, int value, int64_t n) {
+  for (int64_t i = 0; i < n; i++) to[i] = static_cast<Input>(value);
+}
 
 // v within [low, high]; NaN becomes low.
 template <class F>
@@ -141,21 +128,27 @@ PDL_INT8_INLINE void leave_one(const QuantThen& t, int64_t at, int32_t sum, floa
   else t.wide[at] = v;
 }
 
-// Values of L lanes, of which `count` are stored.
+// L scaled sums before they are clamped; of a residual, `count` bytes are read.
 template <int L>
-PDL_INT8_INLINE void leave(const QuantThen& t, int64_t at, typename Of<L>::I sum, typename Of<L>::F multiplier, int count) {
-  using I = typename Of<L>::I;
-  using F = typename Of<L>::F;
+PDL_INT8_INLINE typename Of<L>::F scaled(const QuantThen& t, int64_t at, typename Of<L>::I sum, typename Of<L>::F multiplier, int count) {
   using B = typename Of<L>::B;
-  F v = to_float(sum) * multiplier;
+  typename Of<L>::F v = to_float(sum) * multiplier;
   if (t.residual != nullptr) {
     B r{};
     if (count >= L) r = *reinterpret_cast<const B*>(t.residual + at);
     else memcpy(&r, t.residual + at, count);
     v += (to_float(r) - static_cast<float>(t.residual_zero)) * t.residual_scale;
   }
-  if (t.swish) v = swish(v, t.after);
-  v = clamped(v, t.low, t.high);
+  return t.swish ? swish(v, t.after) : v;
+}
+
+// Values of L lanes, of which `count` are stored.
+template <int L>
+PDL_INT8_INLINE void leave(const QuantThen& t, int64_t at, typename Of<L>::I sum, typename Of<L>::F multiplier, int count) {
+  using I = typename Of<L>::I;
+  using F = typename Of<L>::F;
+  using B = typename Of<L>::B;
+  const F v = clamped(scaled<L>(t, at, sum, multiplier, count), t.low, t.high);
   if (t.y != nullptr) {
     const B bytes = to_bytes(nearest_bytes<I>(v, t.zero));
     if (count >= L) *reinterpret_cast<B*>(t.y + at) = bytes;
@@ -166,5 +159,64 @@ PDL_INT8_INLINE void leave(const QuantThen& t, int64_t at, typename Of<L>::I sum
     memcpy(t.wide + at, &v, count * sizeof(float));
   }
 }
+
+// Many values at once are rounded first: rounding keeps the order of numbers, so clamping before it and after it are one. Whole numbers beyond
+// 16 bits are saturated on the way, as nothing below -255 or above 255 differs there.
+struct Rounding {
+  float most;  // numbers above it would leave int32
+  int zero, low, high;
+  PDL_INT8_INLINE explicit Rounding(const QuantThen& t) : most(t.high), zero(t.zero) { low = nearest(t.low) + zero, high = nearest(t.high) + zero; }
+};
+
+template <class I, class F>
+PDL_INT8_INLINE I whole_between(F v, const Rounding& r) {
+  return nearest_bytes<I>(clamped(v, static_cast<float>(r.low - r.zero), static_cast<float>(r.high - r.zero)), 0);
+}
+
+// whole: v rounded, NaN and what lies below int32 to its least number. narrow4: bytes of four registers of whole numbers, those of each 128 bits
+// together, as `interleave` of int8_depthwise.h leaves channels; in_order4: stored register after register.
+#if defined(__x86_64__)
+#define PDL_INT8_WHOLE(L, F, prefix) \
+  PDL_INT8_INLINE Int##L whole(Float##L v, const Rounding& r) { \
+    const Float##L most = r.most - Float##L{}; \
+    return (Int##L)prefix##cvtps_epi32((F)(most < v ? most : v)); \
+  }
+#define PDL_INT8_NARROW(L, V, prefix, ...) \
+  PDL_INT8_INLINE V narrow4(Int##L a, Int##L b, Int##L c, Int##L d, const Rounding& r) { \
+    const V zero = prefix##set1_epi16(static_cast<int16_t>(r.zero)); \
+    const V ab = prefix##adds_epi16(prefix##packs_epi32((V)a, (V)b), zero), cd = prefix##adds_epi16(prefix##packs_epi32((V)c, (V)d), zero); \
+    const V low = prefix##set1_epi8(static_cast<char>(r.low)), high = prefix##set1_epi8(static_cast<char>(r.high)); \
+    return prefix##min_epu8(prefix##max_epu8(prefix##packus_epi16(ab, cd), low), high); \
+  } \
+  PDL_INT8_INLINE void in_order4(uint8_t* to, Int##L a, Int##L b, Int##L c, Int##L d, const Rounding& r) { \
+    const Int##L bytes = __builtin_shuffle((Int##L)narrow4(a, b, c, d, r), Int##L{__VA_ARGS__}); \
+    memcpy(to, &bytes, sizeof bytes); \
+  }
+PDL_INT8_WHOLE(4, __m128, _mm_)
+PDL_INT8_NARROW(4, __m128i, _mm_, 0, 1, 2, 3)
+#if PDL_VECTOR_BYTES >= 32
+PDL_INT8_WHOLE(8, __m256, _mm256_)
+PDL_INT8_NARROW(8, __m256i, _mm256_, 0, 4, 1, 5, 2, 6, 3, 7)
+#endif
+#if PDL_VECTOR_BYTES >= 64
+PDL_INT8_INLINE Int16 whole(Float16 v, const Rounding& r) { return whole_between<Int16>(v, r); }
+PDL_INT8_NARROW(16, __m512i, _mm512_, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15)
+#endif
+#undef PDL_INT8_WHOLE
+#undef PDL_INT8_NARROW
+#else
+PDL_INT8_INLINE Int4 whole(Float4 v, const Rounding& r) { return whole_between<Int4>(v, r); }
+typedef uint8_t Bytes16 __attribute__((vector_size(16)));
+PDL_INT8_INLINE Bytes16 narrow4(Int4 a, Int4 b, Int4 c, Int4 d, const Rounding& r) {
+  const Byte4 parts[4] = {to_bytes(a + r.zero), to_bytes(b + r.zero), to_bytes(c + r.zero), to_bytes(d + r.zero)};
+  Bytes16 bytes;
+  memcpy(&bytes, parts, 16);
+  return bytes;
+}
+PDL_INT8_INLINE void in_order4(uint8_t* to, Int4 a, Int4 b, Int4 c, Int4 d, const Rounding& r) {
+  const Bytes16 bytes = narrow4(a, b, c, d, r);
+  memcpy(to, &bytes, 16);
+}
+#endif
 
 }  // namespace pdl::PDL_ISA::int8
