@@ -41,8 +41,9 @@ struct Of<16> { using I = Int16; using F = Float16; using B = Byte16; };
 constexpr int kWide = kLanes<float>;
 constexpr int64_t kWork = 192 * 1024;  // multiply-adds below which one more thread does not pay
 
-// Inputs stand in units: as many as the 32 bits of a lane hold. A lane of A is a unit of one pixel, a lane of B the weights of one output that
-// belong to it. Without VNNI inputs are widened to 16 bits once, where rows are copied, and weights, which stay bytes in memory, as they are read.
+// Inputs stand in units: as many as the 32 bits of a lane hold. A lane of A is a unit of one pixel, a lane of B the weights of one output
+// that belong to it. Without VNNI inputs are widened to 16 bits once, where rows are copied, and weights, which stay bytes in memory, as they
+// are read.
 #if defined(__AVX512VNNI__)
 typedef uint8_t Input;
 PDL_INT8_INLINE Int16 dot(Int16 sum, Int16 a, Int16 b) { return (Int16)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)a, (__m512i)b); }
@@ -160,12 +161,13 @@ PDL_INT8_INLINE void leave(const QuantThen& t, int64_t at, typename Of<L>::I sum
   }
 }
 
-// Many values at once are rounded first: rounding keeps the order of numbers, so clamping before it and after it are one. Whole numbers beyond
-// 16 bits are saturated on the way, as nothing below -255 or above 255 differs there.
+// Many values at once are rounded first: rounding keeps the order of numbers, so clamping before it and after it are one. Whole numbers
+// beyond 16 bits are saturated on the way, as nothing below -255 or above 255 differs there.
 struct Rounding {
   float most;  // numbers above it would leave int32
   int zero, low, high;
-  PDL_INT8_INLINE explicit Rounding(const QuantThen& t) : most(t.high), zero(t.zero) { low = nearest(t.low) + zero, high = nearest(t.high) + zero; }
+  PDL_INT8_INLINE explicit Rounding(const QuantThen& t)
+      : most(t.high), zero(t.zero), low(nearest(t.low) + zero), high(nearest(t.high) + zero) {}
 };
 
 template <class I, class F>
@@ -173,8 +175,8 @@ PDL_INT8_INLINE I whole_between(F v, const Rounding& r) {
   return nearest_bytes<I>(clamped(v, static_cast<float>(r.low - r.zero), static_cast<float>(r.high - r.zero)), 0);
 }
 
-// whole: v rounded, NaN and what lies below int32 to its least number. narrow4: bytes of four registers of whole numbers, those of each 128 bits
-// together, as `interleave` of int8_depthwise.h leaves channels; in_order4: stored register after register.
+// whole: v rounded, NaN and what lies below int32 to its least number. narrow4: bytes of four registers of whole numbers, those of each 128
+// bits together, as `interleave` of int8_depthwise.h leaves channels; in_order4: stored register after register.
 #if defined(__x86_64__)
 #define PDL_INT8_WHOLE(L, F, prefix) \
   PDL_INT8_INLINE Int##L whole(Float##L v, const Rounding& r) { \
@@ -184,7 +186,8 @@ PDL_INT8_INLINE I whole_between(F v, const Rounding& r) {
 #define PDL_INT8_NARROW(L, V, prefix, ...) \
   PDL_INT8_INLINE V narrow4(Int##L a, Int##L b, Int##L c, Int##L d, const Rounding& r) { \
     const V zero = prefix##set1_epi16(static_cast<int16_t>(r.zero)); \
-    const V ab = prefix##adds_epi16(prefix##packs_epi32((V)a, (V)b), zero), cd = prefix##adds_epi16(prefix##packs_epi32((V)c, (V)d), zero); \
+    const V ab = prefix##adds_epi16(prefix##packs_epi32((V)a, (V)b), zero); \
+    const V cd = prefix##adds_epi16(prefix##packs_epi32((V)c, (V)d), zero); \
     const V low = prefix##set1_epi8(static_cast<char>(r.low)), high = prefix##set1_epi8(static_cast<char>(r.high)); \
     return prefix##min_epu8(prefix##max_epu8(prefix##packus_epi16(ab, cd), low), high); \
   } \

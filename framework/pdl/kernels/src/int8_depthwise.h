@@ -1,7 +1,7 @@
 // Depthwise convolution of bytes: every channel on its own, so the inputs of a unit are neighbours along the width.
 //
-// Input rows are kept interleaved: for a chunk of channels and every position, the unit x[p], x[p + d], ... of each channel side by side, made
-// once and read by every kernel row. A kernel row of up to kUnit taps is then one instruction for as many channels as a register has lanes.
+// Input rows are kept interleaved: for a chunk of channels and every position, the unit x[p], x[p + d], ... of each channel side by side,
+// made once and read by every kernel row. A kernel row of up to kUnit taps is then one instruction for as many channels as a register has lanes.
 // Interleaving permutes channels inside a chunk of 4 * lanes (it works within 128 bits), narrowing four registers of sums to bytes permutes
 // them back; weights, bias and multipliers are packed in the permuted order.
 #pragma once
@@ -55,13 +55,14 @@ inline void pack_depthwise(int8_t* packed, const int8_t* w, const int32_t* bias,
   }
 }
 
-// to [4 registers] = units of 4 * lanes channels, of which the inputs of one position begin at `from`, those of the next tap `tap` bytes on.
+// to [4 registers] = units of 4 * lanes channels: those of the first tap begin at `from`, those of the next one `tap` bytes on.
 #if defined(__x86_64__)
 #if defined(__AVX512VNNI__)
 #define PDL_INT8_INTERLEAVE(L, V, prefix, zeros) \
   PDL_INT8_INLINE void interleave(Int##L* to, const uint8_t* from, int64_t tap) { \
     V va, vb, vc, vd; \
-    memcpy(&va, from, sizeof va), memcpy(&vb, from + tap, sizeof vb), memcpy(&vc, from + 2 * tap, sizeof vc), memcpy(&vd, from + 3 * tap, sizeof vd); \
+    memcpy(&va, from, sizeof va), memcpy(&vb, from + tap, sizeof vb); \
+    memcpy(&vc, from + 2 * tap, sizeof vc), memcpy(&vd, from + 3 * tap, sizeof vd); \
     const V ab0 = prefix##unpacklo_epi8(va, vb), ab1 = prefix##unpackhi_epi8(va, vb); \
     const V cd0 = prefix##unpacklo_epi8(vc, vd), cd1 = prefix##unpackhi_epi8(vc, vd); \
     to[0] = (Int##L)prefix##unpacklo_epi16(ab0, cd0), to[1] = (Int##L)prefix##unpackhi_epi16(ab0, cd0); \
