@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import infer_nets
-import numpy as np
 from train import table
 
 
@@ -45,7 +44,7 @@ def in_pdl(folder: Path, name: str, args: argparse.Namespace) -> list[Timed]:
     from pdl.runtime import load
 
     session = load(folder / f"{name}.pdl", threads=args.threads, precision=args.precision)
-    feed = {session.inputs[0].name: infer_nets.arrays_of(name, args.batch)}
+    feed = {session.inputs[0].name: infer_nets.arrays_of(name, args.batch, folder)}
     repeat(lambda: session.run(feed), args.seconds / 3)
     nodes: dict[int, Any] = {}
     times: dict[int, list[float]] = defaultdict(list)
@@ -69,9 +68,7 @@ def in_ort(folder: Path, name: str, args: argparse.Namespace) -> list[Timed]:
     options.intra_op_num_threads, options.log_severity_level = args.threads, 3
     options.enable_profiling, options.profile_file_prefix = True, str(folder / f"{name}-profile")
     session = onnxruntime.InferenceSession(folder / f"{name}.onnx", options, providers=["CPUExecutionProvider"])
-    x = infer_nets.arrays_of(name, args.batch)
-    if json.loads((folder / f"{name}.json").read_text())["channels_first"]:
-        x = np.ascontiguousarray(x.transpose(0, 3, 1, 2))
+    x = infer_nets.onnx_input(name, args.batch, folder)
     repeat(lambda: session.run(None, {session.get_inputs()[0].name: x}), args.seconds)
     written = Path(session.end_profiling())
     events = json.loads(written.read_text())

@@ -1,5 +1,5 @@
-"""Pictures of bytes: resizing as OpenCV does it, and tables of 256 values (what they need in tables, the caller makes); images read at points and in
-regions that a net computes, and boxes that overlap."""
+"""Pictures of bytes: resizing as OpenCV does it, and tables of 256 values (what they need in tables, the caller makes);
+images read at points and in regions that a net computes, and boxes that overlap."""
 
 from libc.stdint cimport int32_t, uint8_t
 

@@ -142,9 +142,12 @@ def arange(
         raise ShapeError(f"arange: from {first} to {last} in steps of 0 never ends")
     ints = all(isinstance(v, int | np.integer) for v in (first, last, step))
     wanted = as_dtype(dtype, int64 if ints else float32)
-    if ints and any(not -(2**63) <= v < 2**63 for v in (first, last, step)):  # NumPy would go by way of float64
-        return _made(list(range(int(first), int(last), int(step))), wanted)
-    return _made(np.arange(first, last, step), wanted)
+    if not ints:
+        return _made(np.arange(first, last, step), wanted)
+    numbers = range(int(first), int(last), int(step))  # NumPy would count long ranges in float64
+    if all(-(2**63) <= v < 2**63 for v in (numbers.start, numbers.stop, numbers.step)):
+        return _made(np.arange(len(numbers)) * numbers.step + numbers.start, wanted)
+    return _made(list(numbers), wanted)
 
 
 def linspace(

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -130,6 +132,29 @@ def test_depthwise_windows(kernel: int, stride: int) -> None:
         scale = 10 * np.sqrt(y.size) * kernel * tolerance
         assert abs((direct(v, w.astype(np.float64), **how) * y).sum() - (dx * v).sum()) < scale
         assert abs((direct(x.astype(np.float64), u, **how) * y).sum() - (dw * u).sum()) < scale
+
+
+@pytest.mark.parametrize("group", [2, 4, 8, 16])
+@pytest.mark.parametrize(("kernel", "stride"), [(1, 1), (3, 1), (3, 2)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, bfloat16])
+def test_narrow_groups(group: int, kernel: int, stride: int, dtype: Any) -> None:
+    """Groups that fill a vector together: whole and partial vectors, rows of several pieces, activations."""
+    rng = np.random.default_rng(group)
+    for groups, width in ((3, 23), (16, 8), (1 + 16 // group, 2)):
+        c = groups * group
+        how = {"stride": stride, "padding": (0, kernel // 2, kernel // 2), "dilation": 1, "groups": groups}
+        window = ((1, stride, stride), (0, kernel // 2, kernel // 2), (1, 1, 1), groups)
+        x = rng.standard_normal((2, 1, 11, width, c)).astype(dtype)
+        w, b = rng.standard_normal((1, kernel, kernel, group, c)).astype(dtype), rng.standard_normal(c).astype(dtype)
+        exact = direct(x.astype(np.float64), w.astype(np.float64), b.astype(np.float64), **how)
+        for activation, expected in ((None, exact), ("relu", np.maximum(exact, 0)), ("tanh", np.tanh(exact))):
+            y = np.full(exact.shape, np.nan, dtype)
+            if activation is None:
+                conv.forward(y, x, w, b, *window)
+            else:
+                conv.forward_then(y, x, w, b, *window, activation=activation)
+            rounding = {2: 2**-8, 4: 1e-5, 8: 1e-13}[np.dtype(dtype).itemsize]
+            np.testing.assert_allclose(y.astype(np.float64), expected, atol=4 * rounding, rtol=2 * rounding)
 
 
 @pytest.mark.parametrize(("groups", "c", "o"), [(1, 3, 4), (4, 1, 4)])

@@ -1,8 +1,52 @@
 // Compiled once per instruction set, and again where the CPU multiplies bf16: convolutions, and those with weights packed before.
-#include "depthwise.h"
+#include "grouped.h"
 #include "packed.h"
 
 namespace pdl::PDL_ISA {
+
+// The entries of the table: they pick the form.
+template <class T>
+void convolution(T* y, const T* x, const T* w, const T* bias, const Geometry& g) {
+  if (is_depthwise(g)) return depthwise_forward(y, x, w, bias, g);
+  if (Grouped<T>::covers(g)) return grouped_forward(y, x, w, bias, g);
+  if constexpr (sizeof(Real<T>) == 4)
+    if (winograd::fits<T>(g)) return winograd::forward(y, x, w, bias, g);
+  conv_forward(y, x, w, bias, g);
+}
+// Where what the activation is applied to is wanted, or statistics of a depthwise form, rows are taken once more.
+template <class T>
+void convolution_then(T* y, const T* x, const T* w, const T* bias, const Geometry& g, const Epilogue<T>& then) {
+  const auto rows_again = [&] { finish_rows(y, g.n * g.out[0] * g.out[1] * g.out[2], g.o, then); };
+  if (is_depthwise(g)) {
+    const bool again = then.before != nullptr || then.mean != nullptr;
+    depthwise_forward(y, x, w, bias, g, again ? nullptr : &then);
+    if (again) rows_again();
+    return;
+  }
+  if (Grouped<T>::covers(g)) return grouped_forward(y, x, w, bias, g, &then);
+  if constexpr (sizeof(Real<T>) == 4) {
+    if (winograd::fits<T>(g)) {
+      if (then.before == nullptr) return winograd::forward(y, x, w, bias, g, &then);
+      winograd::forward(y, x, w, bias, g);
+      return rows_again();
+    }
+  }
+  conv_forward(y, x, w, bias, g, &then);
+}
+template <class T>
+void convolution_dx(T* dx, const T* dy, const T* w, const Geometry& g) {
+  if (is_depthwise(g)) return depthwise_dx(dx, dy, w, g);
+  if constexpr (sizeof(Real<T>) == 4)
+    if (winograd::fits<T>(g)) return winograd::dx(dx, dy, w, g);
+  conv_dx(dx, dy, w, g);
+}
+template <class T>
+void convolution_dw(T* dw, Real<T>* wide, const T* x, const T* dy, const Geometry& g) {
+  if (is_depthwise(g)) return wide != nullptr ? depthwise_dw(wide, x, dy, g) : depthwise_dw(dw, x, dy, g);
+  if constexpr (sizeof(Real<T>) == 4)
+    if (winograd::fits<T>(g)) return winograd::dw(dw, wide, x, dy, g);
+  conv_dw(dw, wide, x, dy, g);
+}
 
 template <class T>
 const ConvTable<T> Kernels<T>::conv = {

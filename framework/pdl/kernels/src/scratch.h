@@ -24,7 +24,7 @@ enum class Slot : int {
   kConvWeights = 2, kConvRows = 3, kConvPointers = 4, kConvSums = 5, kConvOutputs = 6,        // conv.h, conv_dw.h
   kByteRows = 3, kBytePointers = 4,                                                           // int8_*.h
   kIndexFrom = 4, kIndexTo = 5, kIndexStarts = 6,                                             // rows.h
-  kChannelRows = 4, kChannelWeights = 7,                                                      // depthwise.h, norm_conv.h
+  kChannelRows = 4, kChannelWeights = 7,                                                      // depthwise.h, grouped.h, norm_conv.h
   kChainOperands = 6,                                                                         // chain.h
   kColumnSums = 7,                                                                            // epilogue.h
 };
