@@ -17,7 +17,8 @@ cdef extern from "table.h" namespace "pdl":
         float residual_scale, low, high, after
         bint swish
     cdef cppclass Int8Table:
-        int64_t packed_bytes(const Geometry& g) noexcept nogil
+        int unit
+        int64_t packed_bytes(const Geometry& g, int tile) noexcept nogil
         void* pack
         void* convolution
         void* quantise
@@ -72,11 +73,30 @@ cdef int finish(QuantThen* then, str name, cnp.ndarray y, int zero, double low, 
     return 0
 
 
-def packed_bytes(tuple kernel not None, int64_t c, int64_t o, tuple dilation not None, int groups):
+def unit():
+    """Numbers of a sum that one lane of a register takes at once: 4 where the CPU multiplies bytes (VNNI), else 2."""
+    return table().int8.unit
+
+
+cdef int check_tile(Geometry* g, int tile) except -1:
+    """Raise unless the algorithm serves a window: 0 always, Winograd's with tiles of 2 or 4 where its taps are 3 x 3, side by side."""
+    cdef int d
+    cdef bint fits = g.groups == 1 and g.c % 16 == 0 and g.o % 16 == 0
+    if tile == 0:
+        return 0
+    for d in range(3):
+        fits = fits and g.stride[d] == 1 and g.dilation[d] == 1 and g.kernel[d] == (1 if d == 0 else 3)
+    if tile not in (2, 4) or not fits or g.pad[0] != 0:
+        raise ShapeError(f"int8: tile {tile}; expected 0, or 2 or 4 with 3x3 taps, stride 1 and channels in multiples of 16")
+    return 0
+
+
+def packed_bytes(tuple kernel not None, int64_t c, int64_t o, tuple dilation not None, int groups, int tile=0):
     """The size of packed weights [KD, KH, KW, C/groups, O] with their bias and multipliers, in bytes."""
     cdef Geometry g
     window(&g, kernel, c, o, (1, 1, 1), (0, 0, 0), dilation, groups)
-    return table().int8.packed_bytes(g)
+    check_tile(&g, tile)
+    return table().int8.packed_bytes(g, tile)
 
 
 def pack(
@@ -87,19 +107,24 @@ def pack(
     int x_zero,
     tuple dilation not None,
     int groups,
+    int tile=0,                       # 0: direct summation; 2 or 4: Winograd's filters with tiles of that side
 ):
-    """Weights in the order in which the kernel of this CPU reads them."""
+    """Weights in the order in which the kernel of this CPU reads them.
+
+    With tile 4 (2) sums of products, of inputs from 0 to 255, must fit in int32 when multiplied by 64 (by 4).
+    """
     cdef Geometry g
     demand("pack", "w", w, 5)
     shape = (<object>w).shape
     window(&g, shape[:3], shape[3] * groups, shape[4], (1, 1, 1), (0, 0, 0), dilation, groups)
+    check_tile(&g, tile)
     byte_of("the zero point of x", x_zero)
-    cdef signed char* to = <signed char*>data_of("pack", "packed", packed, cnp.NPY_BYTE, table().int8.packed_bytes(g))
+    cdef signed char* to = <signed char*>data_of("pack", "packed", packed, cnp.NPY_BYTE, table().int8.packed_bytes(g, tile))
     cdef const signed char* pw = <const signed char*>data_of("pack", "w", w, cnp.NPY_BYTE, cnp.PyArray_SIZE(w))
     cdef const int32_t* b = <const int32_t*>optional_data("pack", "bias", bias, cnp.NPY_INT32, g.o)
     cdef const float* m = <const float*>data_of("pack", "multiplier", multiplier, cnp.NPY_FLOAT, g.o)
     with nogil:
-        launch(table().int8.pack, to, pw, b, m, x_zero, g)
+        launch(table().int8.pack, to, pw, b, m, x_zero, g, tile)
 
 
 def convolution(
@@ -120,6 +145,7 @@ def convolution(
     cnp.ndarray residual=None,    # IN  like y, uint8
     double residual_scale=0,      # over that of y
     int residual_zero=0,
+    int tile=0,                   # as the weights were packed
 ):
     """y = round(v) + zero, or v; v = (correlation of x - x_zero with w, + bias) multiplier + (residual - residual_zero) residual_scale
     """
@@ -129,8 +155,9 @@ def convolution(
     demand("convolution", "x", x, 5)
     demand("convolution", "y", y, 5)
     window(&g, kernel, cnp.PyArray_DIM(x, 4), cnp.PyArray_DIM(y, 4), stride, pad, dilation, groups)
+    check_tile(&g, tile)
     byte_of("the zero point of x", x_zero)
-    cdef int64_t size = table().int8.packed_bytes(g)
+    cdef int64_t size = table().int8.packed_bytes(g, tile)
     cdef const signed char* pw = <const signed char*>data_of("convolution", "packed", packed, cnp.NPY_BYTE, size)
     cdef const unsigned char* px = <const unsigned char*>data_of("convolution", "x", x, cnp.NPY_UBYTE, cnp.PyArray_SIZE(x))
     finish(&then, "convolution", y, zero, low, high)
@@ -149,7 +176,7 @@ def convolution(
         raise ShapeError(f"convolution: planes of x and y, {g.inside[0]} and {g.out[0]}, must agree")
     if cnp.PyArray_SIZE(y) != 0:
         with nogil:
-            launch(table().int8.convolution, then, px, x_zero, pw, g)
+            launch(table().int8.convolution, then, px, x_zero, pw, g, tile)
 
 
 cdef int split(str name, cnp.ndarray scale, cnp.ndarray zero, cnp.ndarray x, int axis, int64_t* outer, int64_t* inner) except -1:

@@ -109,7 +109,7 @@ def tile_rows(lanes: int, pairs: bool) -> dict[str, int]:
 #: by the instruction set that kernels use: of an EPYC with Zen 3 cores (avx2), of a CPU with two 512-bit units a core
 #: (avx512 and those after it), and estimates for the rest
 BUILT_IN = {
-    "avx2": _kind(8, (45, 25, 43), (137, 94, 35, 22, 42), (32, 512)),
+    "avx2": _kind(8, (45, 25, 72), (137, 94, 35, 22, 42), (32, 512)),
     "avx512": _kind(16, (130, 65, 130), (300, 150, 24, 12, 24), (48, 2048)),
     "avx512_vnni": _kind(16, (130, 65, 450), (300, 150, 24, 12, 24), (48, 2048)),
     "avx512_bf16": _kind(16, (130, 250, 450), (300, 150, 24, 12, 24), (48, 2048)),

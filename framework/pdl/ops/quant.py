@@ -30,6 +30,10 @@ from pdl.tensor import Tensor, TensorLike, as_tensor
 ROUNDED = not_differentiable("rounding is piecewise constant")
 #: products of more inputs could leave int32: 255 * 128 * 65793 is 2^31
 MOST_INPUTS = 65_000
+#: the forms of a convolution, and the tiles of the kernel for each: direct summation, or Winograd's filters
+TILES = {"rows": 0, "winograd2": 2, "winograd4": 4}
+#: what the kernel multiplies sums with on the way: they must still be int32 (kernels/src/int8_winograd.h)
+_FACTORS = {"rows": 1, "winograd2": 4, "winograd4": 64}
 
 
 # -- between floats and bytes ------------------------------------------------------------------------------------------
@@ -194,24 +198,37 @@ class _Product(_Bytes, abstract=True):
             )
         check_inputs(name, math.prod(w.shape[:-1]))
 
-    def pack(self, w: Array, scale: Array, b: Array | None, dilation: tuple[int, ...], groups: int) -> Array:
+    def pack(
+        self, w: Array, scale: Array, b: Array | None, dilation: tuple[int, ...], groups: int, form: str = "rows"
+    ) -> Array:
         """Weights [KD, KH, KW, C/groups, O], bias and multipliers as the kernel of this CPU reads them."""
-        kernel, channels = w.shape[:3], w.shape[3] * groups
-        packed = np.empty(kernels.packed_bytes(kernel, channels, w.shape[4], dilation, groups), np.int8)
+        kernel, channels, tile = w.shape[:3], w.shape[3] * groups, TILES[form]
+        if not sums_fit(w, form):
+            raise ShapeError(f"{type(self).__name__}: weights of such sums cannot have the form {form}")
+        packed = np.empty(kernels.packed_bytes(kernel, channels, w.shape[4], dilation, groups, tile), np.int8)
         multiplier = (scale.astype(np.float64) * (self.x_scale / self.unit())).astype(np.float32)
         bias = None if b is None else contiguous(b)
-        kernels.pack(packed, contiguous(w), bias, multiplier, self.x_zero, dilation, groups)
+        kernels.pack(packed, contiguous(w), bias, multiplier, self.x_zero, dilation, groups, tile)
         return packed
 
-    def convolve(self, y: Array, x: Array, packed: Array, residual: Array | None, *window: Any) -> None:
+    def convolve(self, y: Array, x: Array, packed: Array, residual: Array | None, *window: Any, tile: int = 0) -> None:
         """The kernel; `window` as it takes it: kernel, stride, padding before, dilation, groups."""
-        more: dict[str, Any] = {"after": self.after()}
+        more: dict[str, Any] = {"after": self.after(), "tile": tile}
         if residual is not None:
             scale = self.residual_scale / self.unit()
             more |= {"residual": contiguous(residual), "residual_scale": scale}
             more |= {"residual_zero": self.residual_zero}
         zero = 0 if self.y_scale is None else self.y_zero
         kernels.convolution(y, contiguous(x), packed, *window, self.x_zero, zero, *self.bounds(), **more)
+
+
+def sums_fit(w: Array, form: str) -> bool:
+    """Whether a form is exact for weights w [..., O]: no sum of products with bytes leaves the int32 that it has."""
+    if form == "rows":
+        return True
+    of_each = tuple(range(w.ndim - 1))
+    sums = [np.sum(part, axis=of_each, dtype=np.int64) for part in (np.maximum(w, 0), np.minimum(w, 0))]
+    return int(max(sums[0].max(), -sums[1].min())) * 255 * _FACTORS[form] < 2**31
 
 
 def check_inputs(name: str, inputs: int) -> None:
@@ -250,9 +267,9 @@ class QConv(_QWindow):  # type: ignore[misc]
         self.weights(w, w_scale, b)
         return self.finish(x, self.shape(x, w.shape[:-2], *w.shape[-2:]), residual)
 
-    def packed(self, w: Array, w_scale: Array, b: Array | None) -> Array:
+    def packed(self, w: Array, w_scale: Array, b: Array | None, form: str = "rows") -> Array:
         """What `QConvPacked` takes in place of weights."""
-        return self.pack(self.weight(w), w_scale, b, *self.geometry()[2:])
+        return self.pack(self.weight(w), w_scale, b, *self.geometry()[2:], form)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         x, w, w_scale, b, residual = ins
@@ -263,19 +280,26 @@ class QConv(_QWindow):  # type: ignore[misc]
 
 
 class QConvPacked(_QWindow):  # type: ignore[misc]
-    """`QConv` with weights packed for this CPU (sizes `kernel` and `outputs`): x, packed int8 [n], residual or None."""
+    """`QConv` with weights packed for this CPU (sizes `kernel` and `outputs`): x, packed int8 [n], residual or None.
+
+    form   "rows" (direct summation), "winograd2" or "winograd4": all give the same bytes
+    """
 
     kernel: tuple[Step, ...] = ()
     outputs: Length = 0
+    form: str = "rows"
 
     def infer(self, x: Spec, packed: Spec, residual: Spec | None) -> Spec:
         shape = self.shape(x, self.kernel, x.shape[-1] // self.groups, self.outputs)
-        _check_packed(self, packed, self._kernel(), int(x.shape[-1]), self.geometry()[2], self.groups)
+        if self.form not in TILES:
+            raise UsageError(f"QConvPacked: form {self.form!r}; expected one of {', '.join(TILES)}")
+        _check_packed(self, packed, self._kernel(), int(x.shape[-1]), self.geometry()[2], self.groups, TILES[self.form])
         return self.finish(x, shape, residual)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         x, packed, residual = ins
-        self.convolve(self.image(outs[0]), self.image(x), packed, residual, self._kernel(), *self.geometry())
+        window = self._kernel(), *self.geometry()
+        self.convolve(self.image(outs[0]), self.image(x), packed, residual, *window, tile=TILES[self.form])
 
     def _kernel(self) -> tuple[int, ...]:
         return (1,) * (3 - len(self.stride)) + self.kernel
@@ -321,8 +345,10 @@ def _multiply(op: _Product, y: Array, x: Array, packed: Array, residual: Array |
     op.convolve(out, rows, packed, residual, one, one, (0, 0, 0), one, 1)
 
 
-def _check_packed(op: Any, packed: Spec, kernel: Any, channels: int, dilation: Any, groups: int) -> None:
-    wanted = Spec((kernels.packed_bytes(kernel, channels, op.outputs, dilation, groups),), int8)
+def _check_packed(
+    op: Any, packed: Spec, kernel: Any, channels: int, dilation: Any, groups: int, tile: int = 0
+) -> None:
+    wanted = Spec((kernels.packed_bytes(kernel, channels, op.outputs, dilation, groups, tile),), int8)
     if packed != wanted:
         raise ShapeError(f"{type(op).__name__}: packed weights are {packed}; this CPU packs them as {wanted}")
 

@@ -81,16 +81,29 @@ def arrays(net: Net, seed: int = 0) -> tuple[Any, Any, Any, Any]:
 
 def run(net: Net, x: Any, w: Any, bias: Any, multiplier: Any, x_zero: int, out: Any, **then: Any) -> Any:
     """The kernel's result."""
-    packed = np.full(kernels.packed_bytes(net.kernel, net.c, net.o, net.dilation, net.groups), 99, np.int8)
-    kernels.pack(packed, w, bias, multiplier, x_zero, net.dilation, net.groups)
+    tile = then.pop("tile", 0)
+    packed = np.full(kernels.packed_bytes(net.kernel, net.c, net.o, net.dilation, net.groups, tile), 99, np.int8)
+    kernels.pack(packed, w, bias, multiplier, x_zero, net.dilation, net.groups, tile)
     before = tuple(p[0] for p in net.pads)
     kernels.convolution(
         out, x, packed, net.kernel, net.stride, before, net.dilation, net.groups, x_zero,
-        then.pop("zero") or 0, then.pop("low"), then.pop("high"), **then,
+        then.pop("zero") or 0, then.pop("low"), then.pop("high"), tile=tile, **then,
     )  # fmt: skip
     return out
 
 
+#: what Winograd's filters take: tiles that are whole and those that are not, few and many
+TILED = {
+    "3 x 3": NETS["3 x 3"],
+    "wide": Net(1, (1, 9, 33), 64, 80, (1, 3, 3), pads=SAME3),
+    "deep": Net(1, (1, 4, 4), 160, 128, (1, 3, 3), pads=SAME3),
+    "valid": Net(3, (1, 10, 11), 16, 48, (1, 3, 3)),
+    "small": Net(2, (1, 3, 2), 32, 16, (1, 3, 3), pads=SAME3),
+    "uneven padding": Net(1, (1, 13, 8), 16, 32, (1, 3, 3), pads=((0, 0), (2, 1), (0, 2))),
+    "many tiles": Net(6, (1, 21, 30), 32, 32, (1, 3, 3), pads=SAME3),
+    "many weights": Net(1, (1, 15, 6), 256, 272, (1, 3, 3), pads=SAME3),
+    "very many weights": Net(1, (1, 5, 6), 416, 400, (1, 3, 3), pads=SAME3),
+}
 THEN: dict[str, dict[str, Any]] = {
     "plain": {"zero": 113, "low": -113, "high": 142},
     "relu6": {"zero": 3, "low": 0, "high": 171.25},
@@ -127,6 +140,39 @@ def test_threads_and_no_bias(name: str) -> None:
         with threads.num_threads(count):
             found = run(net, x, w, None, multiplier, 255, np.empty_like(wanted), **THEN["plain"])
         np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("how", THEN)
+@pytest.mark.parametrize("tile", [2, 4])
+@pytest.mark.parametrize("name", TILED)
+def test_winograd(name: str, tile: int, how: str) -> None:
+    """The same bytes as direct summation, up to the largest sums that a tile allows."""
+    net = TILED[name]
+    x, w, bias, multiplier = arrays(net)
+    if tile == 4 and 255 * 128 * 64 * net.c * 9 >= 2**31:
+        w //= 4
+        w[..., 0], w[..., 1] = 2**25 // (255 * net.c * 9), -(2**25 // (255 * net.c * 9))
+    then = THEN[how]
+    total = integers.correlation(x, w, net.stride, net.pads, net.dilation, net.groups, 77) + bias
+    if "residual_scale" in then:
+        then = {**then, "residual": np.random.default_rng(5).integers(0, 256, total.shape, np.uint8)}
+    wanted = integers.finish(total, multiplier, **then)
+    for count in (1, 3):
+        with threads.num_threads(count):
+            found = run(net, x, w, bias, multiplier, 77, np.empty_like(wanted), tile=tile, **then)
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("case", ["5 x 5", "stride", "dilation", "groups", "channels", "tile 3"])
+def test_windows_that_winograd_does_not_take(case: str) -> None:
+    kernel = (1, 5, 5) if case == "5 x 5" else (1, 3, 3)
+    stride, dilation = (1, 1, 1 + (case == "stride")), (1, 1, 1 + (case == "dilation"))
+    c, groups = 24 if case == "channels" else 32, 1 + (case == "groups")
+    net = Net(1, (1, 9, 9), c, 32, kernel, stride, SAME3, dilation, groups)
+    x, w, bias, multiplier = arrays(net)
+    with pytest.raises(ShapeError, match="tile"):
+        run(net, x, w, bias, multiplier, 0, np.empty((1, 1, 9, 9, 32), np.uint8),
+            tile=3 if case == "tile 3" else 4, **THEN["plain"])  # fmt: skip
 
 
 def test_ties_go_to_even() -> None:

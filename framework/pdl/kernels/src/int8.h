@@ -39,6 +39,25 @@ template <>
 struct Of<16> { using I = Int16; using F = Float16; using B = Byte16; };
 
 constexpr int kWide = kLanes<float>;
+
+// L bytes as floats. GCC converts vectors of so few bytes one by one.
+template <int L>
+PDL_INT8_INLINE typename Of<L>::F floats_of(const uint8_t* from) {
+#if defined(__AVX512F__)
+  if constexpr (L == 16) return (Float16)_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
+#endif
+#if defined(__AVX2__)
+  if constexpr (L == 8) return (Float8)_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from))));
+#endif
+#if defined(__SSE4_1__)
+  if constexpr (L == 4) {
+    int32_t four;
+    memcpy(&four, from, 4);
+    return (Float4)_mm_cvtepi32_ps(_mm_cvtepu8_epi32(_mm_cvtsi32_si128(four)));
+  }
+#endif
+  return to_float(*reinterpret_cast<const typename Of<L>::B*>(from));
+}
 constexpr int64_t kWork = 192 * 1024;  // multiply-adds below which one more thread does not pay
 
 // Inputs stand in units: as many as the 32 bits of a lane hold. A lane of A is a unit of one pixel, a lane of B the weights of one output
@@ -50,7 +69,11 @@ PDL_INT8_INLINE Int16 dot(Int16 sum, Int16 a, Int16 b) { return (Int16)_mm512_dp
 PDL_INT8_INLINE Int8 dot(Int8 sum, Int8 a, Int8 b) { return (Int8)_mm256_dpbusd_epi32((__m256i)sum, (__m256i)a, (__m256i)b); }
 PDL_INT8_INLINE Int4 dot(Int4 sum, Int4 a, Int4 b) { return (Int4)_mm_dpbusd_epi32((__m128i)sum, (__m128i)a, (__m128i)b); }
 template <class I>
-PDL_INT8_INLINE I weights(const int8_t* w) { return *reinterpret_cast<const I*>(w); }
+PDL_INT8_INLINE I weights(const int8_t* w) {
+  I v;  // as a template argument the type has lost its alignment
+  memcpy(&v, w, sizeof v);
+  return v;
+}
 #else
 typedef int16_t Input;
 #if defined(__AVX512BW__)
@@ -86,6 +109,22 @@ PDL_INT8_INLINE I weights(const int8_t* w) {
 }
 #endif
 constexpr int kUnit = 4 / sizeof(Input);
+
+// Sums of pairs of 16-bit numbers, modulo 2^32 (this file is compiled so that integers wrap).
+#if defined(__AVX512VNNI__)
+PDL_INT8_INLINE Int16 dot_pairs(Int16 sum, Int16 a, Int16 b) { return (Int16)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)a, (__m512i)b); }
+#else
+template <class I>
+PDL_INT8_INLINE I dot_pairs(I sum, I a, I b) { return dot(sum, a, b); }
+#endif
+
+// Weights of 16 bits stand in memory as they are multiplied.
+template <class I>
+PDL_INT8_INLINE I weights(const int16_t* w) {
+  I v;
+  memcpy(&v, w, sizeof v);
+  return v;
+}
 
 PDL_INT8_INLINE void widen(Input* to, const uint8_t* from, int64_t n) {
   for (int64_t i = 0; i < n; i++) to[i] = from[i];
@@ -132,13 +171,12 @@ PDL_INT8_INLINE void leave_one(const QuantThen& t, int64_t at, int32_t sum, floa
 // L scaled sums before they are clamped; of a residual, `count` bytes are read.
 template <int L>
 PDL_INT8_INLINE typename Of<L>::F scaled(const QuantThen& t, int64_t at, typename Of<L>::I sum, typename Of<L>::F multiplier, int count) {
-  using B = typename Of<L>::B;
   typename Of<L>::F v = to_float(sum) * multiplier;
   if (t.residual != nullptr) {
-    B r{};
-    if (count >= L) r = *reinterpret_cast<const B*>(t.residual + at);
-    else memcpy(&r, t.residual + at, count);
-    v += (to_float(r) - static_cast<float>(t.residual_zero)) * t.residual_scale;
+    uint8_t some[L] = {};
+    const uint8_t* from = t.residual + at;
+    if (count < L) from = static_cast<const uint8_t*>(memcpy(some, from, count));
+    v += (floats_of<L>(from) - static_cast<float>(t.residual_zero)) * t.residual_scale;
   }
   return t.swish ? swish(v, t.after) : v;
 }

@@ -62,24 +62,30 @@ inline void pack_product(int8_t* packed, const int8_t* w, const int32_t* bias, c
   }
 }
 
-// One run of pixels and at most kTileColumns outputs.
-//   a IN [batch] the first pixel's inputs: unit k of pixel i at i * a_step + kUnit k
-//   b IN the block of the first output, at that output; blocks are b_block bytes apart
-struct RunCall {
-  const Input* const* a;
+// Sums of one run of pixels and at most kTileColumns outputs: of Input by bytes, or of 16-bit numbers.
+//   a IN [batch] the first pixel's inputs: unit k of pixel i at i * a_step + k units
+//   b IN the block of the first output, at that output; blocks are b_block numbers apart
+template <class A, class B>
+struct Sums {
+  const A* const* a;
   int64_t batch, units, a_step;
-  const int8_t* b;
+  const B* b;
   int64_t b_block;
   const int32_t* bias;
+};
+
+// Sums and what becomes of them.
+struct RunCall : Sums<Input, int8_t> {
   const float* multiplier;
   int64_t to, step;  // where the first pixel's first output goes; values between pixels
   int count;         // outputs
 };
 
 // acc [MR][NV vectors] = bias + sum over the batch and units of A[pixel + row][unit] . B[unit][column]
-template <int MR, int NV>
-PDL_INT8_INLINE void sum_tile(typename Of<kWide>::I* acc, const RunCall& t, int64_t pixel) {
+template <int MR, int NV, class A, class B>
+PDL_INT8_INLINE void sum_tile(typename Of<kWide>::I* acc, const Sums<A, B>& t, int64_t pixel) {
   using I = typename Of<kWide>::I;
+  constexpr int unit = 4 / sizeof(A);
   constexpr int pointers = (MR + kRowsPerPointer - 1) / kRowsPerPointer;
   typedef int32_t Unit __attribute__((aligned(1), may_alias));
 #pragma GCC unroll 2
@@ -88,30 +94,30 @@ PDL_INT8_INLINE void sum_tile(typename Of<kWide>::I* acc, const RunCall& t, int6
 #pragma GCC unroll 16
     for (int i = 0; i < MR; i++) acc[i * NV + j] = start;
   }
-  const int8_t* b[NV];
+  const B* b[NV];
 #pragma GCC unroll 2
-  for (int j = 0; j < NV; j++) b[j] = t.b + (kWide == kBlock ? j * t.b_block : j * kWide * kUnit);
+  for (int j = 0; j < NV; j++) b[j] = t.b + (kWide == kBlock ? j * t.b_block : j * kWide * unit);
   int64_t stride = t.a_step, stride3 = 3 * stride;
   asm("" : "+r"(stride), "+r"(stride3));
   for (int64_t batch = 0; batch < t.batch; batch++) {
-    const Input* a[pointers];
+    const A* a[pointers];
     a[0] = t.a[batch] + pixel * stride;
 #pragma GCC unroll 4
     for (int p = 1; p < pointers; p++) a[p] = a[p - 1] + kRowsPerPointer * stride;
     for (int64_t k = 0; k < t.units; k++) {
       I bv[NV];
 #pragma GCC unroll 2
-      for (int j = 0; j < NV; j++) bv[j] = weights<I>(b[j]), b[j] += kBlock * kUnit;
+      for (int j = 0; j < NV; j++) bv[j] = weights<I>(b[j]), b[j] += kBlock * unit;
 #pragma GCC unroll 16
       for (int i = 0; i < MR; i++) {
         const int at = i % kRowsPerPointer;
-        const Input* row = a[i / kRowsPerPointer] + (at == 0 ? 0 : at == 1 ? stride : at == 2 ? 2 * stride : at == 3 ? stride3 : 4 * stride);
+        const A* row = a[i / kRowsPerPointer] + (at == 0 ? 0 : at == 1 ? stride : at == 2 ? 2 * stride : at == 3 ? stride3 : 4 * stride);
         const I av = *reinterpret_cast<const Unit*>(row) - I{};
 #pragma GCC unroll 2
-        for (int j = 0; j < NV; j++) acc[i * NV + j] = dot(acc[i * NV + j], av, bv[j]);
+        for (int j = 0; j < NV; j++) acc[i * NV + j] = sizeof(B) == 2 ? dot_pairs(acc[i * NV + j], av, bv[j]) : dot(acc[i * NV + j], av, bv[j]);
       }
 #pragma GCC unroll 4
-      for (int p = 0; p < pointers; p++) a[p] += kUnit;
+      for (int p = 0; p < pointers; p++) a[p] += unit;
     }
   }
 }
@@ -135,7 +141,7 @@ void run_tiles(const QuantThen& then, const Rounding& rounding, const RunCall& c
   const RunCall t = call;
   for (; tiles > 0; tiles--, pixel += MR) {
     I acc[MR * NV];
-    sum_tile<MR, NV>(acc, t, pixel);
+    sum_tile<MR, NV, Input, int8_t>(acc, t, pixel);
     int64_t at = t.to + pixel * t.step;
     if (then.y == nullptr || then.residual != nullptr) {
       leave_tile(then, reinterpret_cast<const int32_t*>(acc), t.multiplier, MR, NV, t.count, at, t.step);
@@ -193,7 +199,7 @@ inline void run_columns(const Layout& l, const QuantThen& then, const Rounding& 
   static constexpr TileRuns<2> two;
   const int count = static_cast<int>(min64(kTileColumns, l.outputs - column));
   const int8_t* b = run.weights + column / kBlock * l.block_bytes + column % kBlock * kUnit;
-  const RunCall call{run.rows, l.batch, l.units, run.a_step, b, l.block_bytes, run.bias + column, run.multiplier + column, run.to + column, run.step, count};
+  const RunCall call{{run.rows, l.batch, l.units, run.a_step, b, l.block_bytes, run.bias + column}, run.multiplier + column, run.to + column, run.step, count};
   const RunTiles* of = count > kWide ? two.of : one.of;
   const int64_t tile = even_rows(run.pixels, kMostRows), tiles = run.pixels / tile, rest = run.pixels % tile;
   of[tile](then, rounding, call, 0, tiles);

@@ -6,18 +6,31 @@ namespace pdl::PDL_ISA::int8 {
 
 constexpr int64_t kStream = 64 * 1024;  // values that are worth a thread
 
+// How numbers in units of the result are rounded and clamped, without a sum before them.
+PDL_INT8_INLINE QuantThen rounded(uint8_t* y, int zero, float low, float high) {
+  return {.y = y, .wide = nullptr, .residual = nullptr, .zero = zero, .residual_zero = 0, .residual_scale = 0, .low = low, .high = high,
+          .after = 1, .swish = false};
+}
+
+// y[i] = number(i), rounded and clamped, for i in [begin, end): four registers of vector(i) at a time.
+template <class Vector, class Number>
+PDL_INT8_INLINE void stream(const QuantThen& t, int64_t begin, int64_t end, const Vector& vector, const Number& number) {
+  const Rounding r(t);
+  int64_t i = begin;
+  for (; i + 4 * kWide <= end; i += 4 * kWide)
+    in_order4(t.y + i, whole(vector(i), r), whole(vector(i + kWide), r), whole(vector(i + 2 * kWide), r), whole(vector(i + 3 * kWide), r), r);
+  for (; i < end; i++) t.y[i] = static_cast<uint8_t>(nearest(clamped(number(i), t.low, t.high)) + t.zero);
+}
+
 PDL_INT8_INLINE void quantise_run(uint8_t* y, const float* x, int64_t n, float scale, int zero, int low, int high) {
-  using I = typename Of<kWide>::I;
   using F = typename Of<kWide>::F;
-  using B = typename Of<kWide>::B;
-  const float bottom = static_cast<float>(low - zero), top = static_cast<float>(high - zero);
+  const int flip = low < 0 ? 128 : 0;  // s8 is u8 with its zero moved by 128
+  const QuantThen t = rounded(y, zero + flip, static_cast<float>(low - zero), static_cast<float>(high - zero));
   const F divisor = scale - F{};
-  int64_t i = 0;
-  for (; i + kWide <= n; i += kWide) {
-    const F v = clamped(*reinterpret_cast<const F*>(x + i) / divisor, bottom, top);
-    *reinterpret_cast<B*>(y + i) = to_bytes(nearest_bytes<I>(v, zero));
-  }
-  for (; i < n; i++) y[i] = static_cast<uint8_t>(nearest(clamped(x[i] / scale, bottom, top)) + zero);
+  stream(t, 0, n, [&](int64_t i) __attribute__((always_inline)) { return *reinterpret_cast<const F*>(x + i) / divisor; },
+         [&](int64_t i) { return x[i] / scale; });
+  if (flip != 0)
+    for (int64_t i = 0; i < n; i++) y[i] ^= 0x80;
 }
 
 // y [outer, axis, inner] = round(x / scale) + zero, saturated to [low, high]; scale and zero IN [axis]. y holds the low byte: u8 or s8.
@@ -36,7 +49,10 @@ inline void dequantise(float* y, const uint8_t* q, const float* scale, const int
   const int flip = is_signed ? 0x80 : 0;  // s8 as u8 with its zero moved by 128
   const auto run = [&](int64_t at, int64_t n, float s, int z) {
     const float shift = static_cast<float>(z + flip);
-    for (int64_t i = at; i < at + n; i++) y[i] = (static_cast<float>(q[i] ^ flip) - shift) * s;
+    int64_t i = at;
+    if (!is_signed)
+      for (; i + kWide <= at + n; i += kWide) *reinterpret_cast<typename Of<kWide>::F*>(y + i) = (floats_of<kWide>(q + i) - shift) * s;
+    for (; i < at + n; i++) y[i] = (static_cast<float>(q[i] ^ flip) - shift) * s;
   };
   if (outer == 1 && axis == 1) return parallel(inner, kStream, [&](int64_t begin, int64_t end) { run(begin, end - begin, scale[0], zero[0]); });
   parallel(outer * axis, max64(1, kStream / max64(1, inner)), [&](int64_t begin, int64_t end) {
@@ -47,20 +63,16 @@ inline void dequantise(float* y, const uint8_t* q, const float* scale, const int
 // y = round((a - a_zero) a_scale + (b - b_zero) b_scale) + zero, clamped; scales are already divided by that of y.
 inline void add_bytes(uint8_t* y, const uint8_t* a, const uint8_t* b, int64_t n, int a_zero, float a_scale, int b_zero, float b_scale, int zero,
                       float low, float high) {
-  using I = typename Of<kWide>::I;
-  using F = typename Of<kWide>::F;
-  using B = typename Of<kWide>::B;
   const float az = static_cast<float>(a_zero), bz = static_cast<float>(b_zero);
+  const QuantThen t = rounded(y, zero, low, high);
   parallel(n, kStream, [&](int64_t begin, int64_t end) {
-    int64_t i = begin;
-    for (; i + kWide <= end; i += kWide) {
-      const F left = (to_float(*reinterpret_cast<const B*>(a + i)) - az) * a_scale, right = (to_float(*reinterpret_cast<const B*>(b + i)) - bz) * b_scale;
-      *reinterpret_cast<B*>(y + i) = to_bytes(nearest_bytes<I>(clamped(left + right, low, high), zero));
-    }
-    for (; i < end; i++) {
-      const float left = (static_cast<float>(a[i]) - az) * a_scale, right = (static_cast<float>(b[i]) - bz) * b_scale;
-      y[i] = static_cast<uint8_t>(nearest(clamped(left + right, low, high)) + zero);
-    }
+    const auto vector = [=](int64_t i) __attribute__((always_inline)) {
+      return (floats_of<kWide>(a + i) - az) * a_scale + (floats_of<kWide>(b + i) - bz) * b_scale;
+    };
+    const auto number = [=](int64_t i) {
+      return (static_cast<float>(a[i]) - az) * a_scale + (static_cast<float>(b[i]) - bz) * b_scale;
+    };
+    stream(t, begin, end, vector, number);
   });
 }
 
@@ -90,12 +102,21 @@ PDL_INT8_INLINE void each_cell(const PoolGrid& g, int64_t n, int64_t d, int64_t 
       for (int64_t x = g.lo[2][w]; x < g.hi[2][w]; x += g.step[2]) body((((n * g.from[0] + z) * g.from[1] + y) * g.from[2] + x) * g.channels);
 }
 
+typedef uint8_t Bytes __attribute__((vector_size(PDL_VECTOR_BYTES), aligned(1), may_alias));
+
 inline void max_pool(uint8_t* y, const uint8_t* x, const PoolGrid& g) {
   each_window(g, g.channels * 9, [&](int64_t i, int64_t n, int64_t d, int64_t h, int64_t w) {
     uint8_t* to = y + i * g.channels;
     memset(to, 0, g.channels);
     each_cell(g, n, d, h, w, [&](int64_t at) {
-      for (int64_t c = 0; c < g.channels; c++) to[c] = x[at + c] > to[c] ? x[at + c] : to[c];
+      const uint8_t* from = x + at;
+      int64_t c = 0;
+      for (; c + PDL_VECTOR_BYTES <= g.channels; c += PDL_VECTOR_BYTES) {
+        Bytes& most = *reinterpret_cast<Bytes*>(to + c);
+        const Bytes other = *reinterpret_cast<const Bytes*>(from + c);
+        most = other > most ? other : most;
+      }
+      for (; c < g.channels; c++) to[c] = from[c] > to[c] ? from[c] : to[c];
     });
   });
 }

@@ -13,7 +13,7 @@ enum class Slot : int {
   kWindows = 0, kPanelBias = 1, kSharedWindows = 2,                                       // packed.h
   kTurned = 0, kStrips = 1,                                                                   // distance.h
   kStateTile = 0, kStateOffsets = 1, kStateStarts = 2, kStateParts = 3,                       // statevector*.h, measure.h, pauli.h
-  kFilterPoints = 1, kChunkPoints = 2, kPartPoints = 3,                                       // winograd.h
+  kFilterPoints = 1, kChunkPoints = 2, kPartPoints = 3,                                       // winograd.h, int8_winograd.h
   kAreaSums = 2,                                                                              // image.h
   kScatteredSums = 2,                                                                         // csr.h
   kCellWeights = 2, kCellStates = 3,                                                          // cells.h

@@ -452,11 +452,13 @@ struct QuantThen {
   bool swish;
 };
 
+// tile: 0 for direct summation, 2 or 4 for Winograd's filters of so many pixels a side (int8_winograd.h)
 struct Int8Table {
-  int64_t (*packed_bytes)(const Geometry& g);
+  int unit;  // numbers of a sum that one lane takes at once: 4 bytes, or 2 of them in 16 bits each
+  int64_t (*packed_bytes)(const Geometry& g, int tile);
   // packed OUT [packed_bytes], w IN [kernel..., c / groups, o], bias IN [o] or null, multiplier IN [o]
-  void (*pack)(int8_t* packed, const int8_t* w, const int32_t* bias, const float* multiplier, int x_zero, const Geometry& g);
-  void (*convolution)(const QuantThen& then, const uint8_t* x, int x_zero, const int8_t* packed, const Geometry& g);
+  void (*pack)(int8_t* packed, const int8_t* w, const int32_t* bias, const float* multiplier, int x_zero, const Geometry& g, int tile);
+  void (*convolution)(const QuantThen& then, const uint8_t* x, int x_zero, const int8_t* packed, const Geometry& g, int tile);
   void (*quantise)(uint8_t* y, const float* x, const float* scale, const int32_t* zero, int64_t outer, int64_t axis, int64_t inner, int low, int high);
   void (*dequantise)(float* y, const uint8_t* q, const float* scale, const int32_t* zero, int64_t outer, int64_t axis, int64_t inner, bool is_signed);
   void (*add)(uint8_t* y, const uint8_t* a, const uint8_t* b, int64_t n, int a_zero, float a_scale, int b_zero, float b_scale, int zero, float low,

@@ -90,7 +90,7 @@ def estimates(product: Product, machine: Machine, threads: int, held: int = 0) -
     return {form: made[form]() for form in forms(product)}
 
 
-def _beside(busy: float, fetched: float) -> float:
+def beside(busy: float, fetched: float) -> float:
     """Seconds of sums and of fetches of which a quarter of the lesser is hidden."""
     return max(busy, fetched) + min(busy, fetched) * 3 / 4
 
@@ -140,9 +140,9 @@ class _Costs:
         transforms = each * points * (c + o) * number
         if weights <= NEAR or (weights <= NEAR_ENOUGH and tiles >= threads * self.machine.rows["float32"]):
             busy = transforms + points * self._sums(each, c, o, float32)
-            return _beside(busy, self._fetched(weights, held, 1)) + self._hand_over(1)
+            return beside(busy, self._fetched(weights, held, 1)) + self._hand_over(1)
         busy = transforms + points * self._sums(tiles, c, o, float32) / threads
-        return _beside(busy, self._fetched(weights, held, threads)) + self._hand_over(3)
+        return beside(busy, self._fetched(weights, held, threads)) + self._hand_over(3)
 
     def _tiles(self, m: int) -> int:
         return self.product.y[0] * math.prod(-(-size // m) for size in self.product.y[1:-1])

@@ -1,8 +1,9 @@
 """Weights in the order that kernels read them, and the algorithm of every product: the one that takes least time.
 
-Runs once the sizes are known. Products whose weights are constants become `PackedConv` and `PackedLinear`; what a plan
-packs is kept in a `PackCache`, so plans for other shapes share it. How long the forms of a product take is estimated
-from the figures of the machine (`costs`), or was timed (`tuning`).
+Runs once the sizes are known. Products whose weights are constants become `PackedConv` and `PackedLinear`, those of
+bytes `QConvPacked` and `QLinearPacked`; what a plan packs is kept in a `PackCache`, so plans for other shapes share it.
+How long the forms of a product take is estimated from the figures of the machine (`costs`, `costs_quantised`), or was
+timed (`tuning`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pdl.ops.packed import PackedConv, PackedLinear, pack
 from pdl.program.ir import Node, Program, Value
 from pdl.program.passes.costs import PLAIN, Product, estimates, forms
 from pdl.program.passes.log import log, wanted
+from pdl.program.passes.pack_quantised import pack_quantised
 from pdl.program.passes.rewrite import Rewriter, rewrite
 from pdl.program.passes.tuning import time_products, timed
 
@@ -34,19 +36,29 @@ class PackCache:
 
     def __init__(self, *, measuring: bool = False, tune: bool | None = None) -> None:
         self.measuring, self.tune = measuring or tune is True, tune
-        self._packed: dict[tuple[int, str, tuple[int, ...]], tuple[Array, Array]] = {}
+        self._packed: dict[tuple[Any, ...], tuple[Any, Array]] = {}
 
     __name__ = "pack_weights"
 
     def __call__(self, program: Program) -> None:
-        """`pack_weights` with this cache."""
+        """`pack_weights` and `pack_quantised` with this cache."""
         pack_weights(program, self)
+        pack_quantised(program, self.packed_bytes)
 
     def packed(self, form: str, w: Array) -> Array:
         """The weights in a form; made once as long as the cache lives."""
         key = (id(w), form, w.shape)
         if key not in self._packed:
             self._packed[key] = w, pack(form, w)  # w itself is kept, so that its id is not given to another
+        return self._packed[key][1]
+
+    def packed_bytes(self, op: Any, form: str, arrays: list[Any]) -> Array:
+        """The same of a product of bytes: weights, scales and bias for its scales and its window."""
+        window = getattr(op, "dilation", ()), getattr(op, "groups", 1)
+        key = (*map(id, arrays), form, op.x_scale, op.x_zero, op.unit(), window)
+        if key not in self._packed:
+            made = op.packed(*arrays, form) if window[0] else op.packed(*arrays)
+            self._packed[key] = arrays, made
         return self._packed[key][1]
 
     @property
