@@ -366,7 +366,7 @@ void dropout(S* y, const S* x, const S* ref, int activation, int64_t rows, int64
   const bool gradient = ref != nullptr;
   switch (activation) {
     case kRelu: return gradient ? run([](V d, V v) { return v > T(0) ? d : V{}; }) : run([](V v, V) { return at_least<T>(v, T(0)); });
-    case kGelu: return gradient ? run([](V d, V v) { return d * gelu_erf_slope<T>(v); }) : run([](V v, V) { return gelu_erf<T>(v); });
+    case kGelu: return gradient ? run([](V d, V v) { return d * gelu_erf_slope<T>(v); }) : run([](V v, V) { return gelu(v); });
     case kGeluTanh: return gradient ? run([](V d, V v) { return d * gelu_tanh_slope<T>(v); }) : run([](V v, V) { return gelu_tanh<T>(v); });
     case kSilu: return gradient ? run([](V d, V v) { return d * silu_slope<T>(v); }) : run([](V v, V) { return silu<T>(v); });
     default: return run([](V v, V) { return v; });

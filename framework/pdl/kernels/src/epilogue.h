@@ -113,9 +113,11 @@ struct Function {
     clamp = name == kRelu || name == kClip;
     low = splat<T>(name == kClip ? a : T(0)), high = splat<T>(name == kClip ? b : static_cast<T>(__builtin_inf()));
   }
-  bool by_table() const { return name >= 0 && !clamp; }
   PDL_INLINE Vec<T> clamped(Vec<T> v) const { return at_most<T>(at_least<T>(v, low), high); }
-  void call(T* v, int64_t n) const { pointwise_table(static_cast<const T*>(nullptr))->unary(name, v, v, n, a, b, c); }
+  void call(T* v, int64_t n) const {
+    const Epilogue<T> how{.activation = name, .a = a, .b = b, .c = c};
+    pointwise_table(static_cast<const T*>(nullptr))->finish(how, v, 0, 0, v, 0, 1, n);
+  }
   PDL_INLINE void apply(Vec<T>* v, int n) const {
     if (clamp)
       for (int i = 0; i < n; i++) v[i] = clamped(v[i]);
@@ -123,41 +125,13 @@ struct Function {
   }
 };
 
-// What the epilogue does to values that lie in `tile` before they go to out + at.   tile IN/OUT [rows, columns]
+// What the epilogue does to values that lie in `tile` before they go to out + at; they may lie there already.   tile IN [rows, columns]
 template <class T>
-inline void finish(Real<T>* tile, int rows, int columns, T* out, int64_t at, int64_t stride, const Epilogue<T>& how) {
-  using R = Real<T>;
-  constexpr int lanes = kLanes<R>;
-  const Function<R> function(&how);
-  const bool early = function.by_table();  // the residual and `before` come before the call, the store behind it
-  const auto each = [&](const auto& body) __attribute__((always_inline)) {
-    for (int i = 0; i < rows; i++)
-      for (int j = 0; j < columns; j += lanes) {
-        const int here = columns - j;
-        R* from = tile + i * columns + j;
-        const int64_t to = at + i * stride + j;
-        here >= lanes ? body(from, to, lanes) : body(from, to, here);
-      }
-  };
-  const auto get = [](const auto* p, int n) __attribute__((always_inline)) { return n == lanes ? load(p) : load_tail(p, n); };
-  const auto leave = [](auto* p, Vec<R> v, int n) __attribute__((always_inline)) { n == lanes ? store(p, v) : store_tail(p, v, n); };
-  const auto first = [&](const R* from, int64_t to, int n) __attribute__((always_inline)) {
-    Vec<R> v = get(from, n);
-    if (how.residual != nullptr) v += get(how.residual + to, n);
-    if (how.before != nullptr) leave(how.before + to, v, n);
-    return v;
-  };
-  if (early) {
-    if (how.residual != nullptr || how.before != nullptr)
-      each([&](R* from, int64_t to, int n) __attribute__((always_inline)) { leave(from, first(from, to, n), n); });
-    function.call(tile, int64_t(rows) * columns);
-    each([&](R* from, int64_t to, int n) __attribute__((always_inline)) { leave(out + to, get(from, n), n); });
-  } else {
-    each([&](R* from, int64_t to, int n) __attribute__((always_inline)) {
-      const Vec<R> v = first(from, to, n);
-      leave(out + to, function.clamp ? function.clamped(v) : v, n);
-    });
-  }
+inline void finish(const Real<T>* tile, int64_t tile_stride, int64_t rows, int64_t columns, T* out, int64_t at, int64_t stride,
+                   const Epilogue<T>& how) {
+  Epilogue<T> call = how;
+  if (how.activation < 0) call.activation = kClip, call.a = -static_cast<Real<T>>(__builtin_inf()), call.b = -call.a;
+  pointwise_table(out)->finish(call, out, at, stride, tile, tile_stride, rows, columns);
 }
 
 // The epilogue (without statistics, null for none) of a kernel that writes a run of values at once: it clamps them itself where it can.
@@ -180,13 +154,17 @@ class RowEpilogue {
 
   // What is left to be done to y[at .. at + n), which lies near.
   void operator()(T* y, int64_t at, int64_t n) const {
-    constexpr int64_t width = 16 * kPanel<T>;
     if (how_ == nullptr) return;
-    alignas(64) R tile[width];
-    for (int64_t i = 0; i < n; i += width) {
-      const int here = static_cast<int>(min64(width, n - i));
-      for (int j = 0; j < here; j++) tile[j] = value(y[at + i + j]);
-      finish(tile, 1, here, y, at + i, 0, *how_);
+    if constexpr (kUnit<T> == 1) {
+      finish(y + at, 0, 1, n, y, at, 0, *how_);
+    } else {
+      constexpr int64_t width = 16 * kPanel<T>;
+      alignas(64) R tile[width];
+      for (int64_t i = 0; i < n; i += width) {
+        const int64_t here = min64(width, n - i);
+        for (int64_t j = 0; j < here; j++) tile[j] = value(y[at + i + j]);
+        finish(tile, 0, 1, here, y, at + i, 0, *how_);
+      }
     }
   }
 
@@ -203,15 +181,20 @@ void finish_rows(T* y, int64_t rows, int64_t n, const Epilogue<T>& how) {
   const int64_t strips = (rows + height - 1) / height, grain = max64(1, 65536 / max64(1, n * height));
   const int parts = pieces_of(strips, grain);
   const Statistics statistics(&how, parts, n);
+  const bool changes = how.residual != nullptr || how.activation >= 0;
   parallel_parts(strips, parts, [&](int64_t begin, int64_t end, int part) {
     alignas(64) Real<T> tile[height * width];
     for (int64_t i = begin; i < end; i++)
       for (int64_t column = 0; column < n; column += width) {
         const int here = static_cast<int>(min64(height, rows - i * height)), columns = static_cast<int>(min64(width, n - column));
         const int64_t at = i * height * n + column;
-        for (int r = 0; (how.residual != nullptr || how.activation >= 0) && r < here; r++)
-          for (int j = 0; j < columns; j++) tile[r * columns + j] = value(y[at + r * n + j]);
-        if (how.residual != nullptr || how.activation >= 0) finish(tile, here, columns, y, at, n, how);
+        if constexpr (kUnit<T> == 1) {
+          if (changes) finish(y + at, n, here, columns, y, at, n, how);
+        } else if (changes) {
+          for (int r = 0; r < here; r++)
+            for (int j = 0; j < columns; j++) tile[r * columns + j] = value(y[at + r * n + j]);
+          finish(tile, columns, here, columns, y, at, n, how);
+        }
         if (how.mean != nullptr) add_columns<T>(statistics.of(part, column), here, columns, [&](int r) { return y + at + r * n; });
       }
   });
@@ -238,7 +221,7 @@ inline void finished_tile(int rows, int columns, Tile<T> t, T* out, int64_t at, 
       for (int j = 0; j < columns; j++) tile[i * columns + j] = value(out[at + i * stride + j]);
     t.c = tile, t.c_stride = columns;
     tile_kernel<T, kColumns>(rows, columns, t);
-    finish(tile, rows, columns, out, at, stride, *how);
+    finish(tile, columns, rows, columns, out, at, stride, *how);
   }
   if (how != nullptr && how->mean != nullptr) add_columns<T>(sums, rows, columns, [&](int i) { return out + at + i * stride; });
 }

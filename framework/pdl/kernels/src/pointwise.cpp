@@ -9,6 +9,7 @@ namespace pdl::PDL_ISA {
 template <class T>
 const PointwiseTable<T> Kernels<T>::pointwise = {
     .unary = unary<T>,
+    .finish = finish_piece<T>,
     .unary_grad = unary_grad<T>,
     .binary = binary<T>,
     .sums = sums<T>,

@@ -24,21 +24,22 @@ PDL_INLINE void map(int64_t n, S* y, const F& f, const In*... x) {
 }
 
 // x Phi(x)
-template <class T>
-PDL_INLINE Vec<T> gelu_erf(Vec<T> x) {
-  const Vec<T> below = normal(x).below;
-  return below == T(0) ? Vec<T>{} : x * below;
+PDL_INLINE Vec<float> gelu(Vec<float> x) {
+  const Vec<float> t = at_most<float>(absolute<float>(x), kNormalEnd);
+  return at_least<float>(x, 0.f) - t * normal_tail(t).below;
 }
+PDL_INLINE Vec<double> gelu(Vec<double> x) { return at_least<double>(x, -40.) * normal(x).below; }  // -inf * 0 is none
 template <class T>
 PDL_INLINE Vec<T> gelu_erf_slope(Vec<T> x) {
   const Normal<T> at = normal(x);
   return at.below + at_most<T>(at_least<T>(x, T(-40)), T(40)) * at.exponential * T(0.39894228040143268);
 }
-// x / (1 + exp(-2u)), u = sqrt(2 / pi) (x + 0.044715 x^3)
+// x / (1 + exp(-u)), u = 2 sqrt(2 / pi) (x + 0.044715 x^3)
 template <class T>
 PDL_INLINE Vec<T> gelu_tanh(Vec<T> x) {
-  const Vec<T> s = vsigmoid<T>(x * (x * x * T(0.044715) + T(1)) * T(1.5957691216057308));
-  return s == T(0) ? Vec<T>{} : x * s;
+  const Vec<T> z = at_least<T>(x, T(-40));
+  const Vec<T> u = z * (z * z * T(0.044715 * 1.5957691216057308) + T(1.5957691216057308));
+  return z / one_plus_exp_minus<T>(at_least<T>(u, -Format<T>::exp_high));
 }
 template <class T>
 PDL_INLINE Vec<T> gelu_tanh_slope(Vec<T> x) {
@@ -48,8 +49,8 @@ PDL_INLINE Vec<T> gelu_tanh_slope(Vec<T> x) {
 }
 template <class T>
 PDL_INLINE Vec<T> silu(Vec<T> x) {
-  const Vec<T> s = vsigmoid<T>(x);
-  return s == T(0) ? Vec<T>{} : x * s;
+  const Vec<T> z = at_least<T>(x, -Format<T>::exp_high);
+  return z / one_plus_exp_minus<T>(z);
 }
 template <class T>
 PDL_INLINE Vec<T> silu_slope(Vec<T> x) {
@@ -90,40 +91,64 @@ PDL_INLINE Vec<T> erf_slope(Vec<T> x) {
   return exp_minus_square<T>(at_most<T>(absolute<T>(x), Format<T>::erfc_high)) * T(1.1283791670955126);
 }
 
-// y = f(x)    y OUT [n], x IN [n]; the meaning of a, b, c: the comments at enum Unary in table.h
-template <class S>
-void unary(int name, S* y, const S* x, int64_t n, Real<S> a, Real<S> b, Real<S> c) {
-  using T = Real<S>;
+// body(f), f: vector -> vector the function of that number; the meaning of a, b, c: the comments at enum Unary in table.h
+template <class T, class Body>
+PDL_INLINE void with_unary(int name, T a, T b, T c, const Body& body) {
   using V = Vec<T>;
   switch (name) {
-    case kRelu: return map(n, y, [](V v) { return at_least<T>(v, T(0)); }, x);
-    case kClip: return map(n, y, [=](V v) { return clip<T>(v, a, b); }, x);
-    case kLeakyRelu: return map(n, y, [=](V v) { return v < T(0) ? v * a : v; }, x);
-    case kElu: return map(n, y, [=](V v) { return (v > T(0) ? v : vexpm1<T>(at_most<T>(v, T(0)) * c) * a) * b; }, x);
-    case kHardSwish: return map(n, y, [](V v) { return hardswish<T>(v); }, x);
-    case kHardSigmoid: return map(n, y, [](V v) { return hardsigmoid<T>(v); }, x);
-    case kSigmoid: return map(n, y, [](V v) { return vsigmoid<T>(v); }, x);
-    case kLogSigmoid: return map(n, y, [](V v) { return -vsoftplus<T>(-v); }, x);
-    case kSoftplus: return map(n, y, [=](V v) { return vsoftplus<T>(v * a) / a; }, x);
-    case kSoftsign: return map(n, y, [](V v) { return v / (absolute<T>(v) + T(1)); }, x);
-    case kGelu: return map(n, y, [](V v) { return gelu_erf<T>(v); }, x);
-    case kGeluTanh: return map(n, y, [](V v) { return gelu_tanh<T>(v); }, x);
-    case kSilu: return map(n, y, [](V v) { return silu<T>(v); }, x);
-    case kMish: return map(n, y, [](V v) { return mish<T>(v); }, x);
-    case kTanh: return map(n, y, [](V v) { return vtanh<T>(v); }, x);
-    case kExp: return map(n, y, [](V v) { return vexp<T>(v); }, x);
-    case kExpm1: return map(n, y, [](V v) { return vexpm1<T>(v); }, x);
-    case kLog: return map(n, y, [](V v) { return vlog<T>(v); }, x);
-    case kLog1p: return map(n, y, [](V v) { return vlog1p<T>(v); }, x);
-    case kErf: return map(n, y, [](V v) { return verf<T>(v); }, x);
-    case kErfc: return map(n, y, [](V v) { return verfc<T>(v); }, x);
-    case kSqrt: return map(n, y, [](V v) { return vsqrt<T>(v); }, x);
-    case kRsqrt: return map(n, y, [](V v) { return T(1) / vsqrt<T>(v); }, x);
-    case kReciprocal: return map(n, y, [](V v) { return T(1) / v; }, x);
-    case kSquare: return map(n, y, [](V v) { return v * v; }, x);
-    case kNegative: return map(n, y, [](V v) { return -v; }, x);
-    case kAbs: return map(n, y, [](V v) { return absolute<T>(v); }, x);
+    case kRelu: return body([](V v) { return at_least<T>(v, T(0)); });
+    case kClip: return body([=](V v) { return clip<T>(v, a, b); });
+    case kLeakyRelu: return body([=](V v) { return v < T(0) ? v * a : v; });
+    case kElu: return body([=](V v) { return (v > T(0) ? v : vexpm1<T>(at_most<T>(v, T(0)) * c) * a) * b; });
+    case kHardSwish: return body([](V v) { return hardswish<T>(v); });
+    case kHardSigmoid: return body([](V v) { return hardsigmoid<T>(v); });
+    case kSigmoid: return body([](V v) { return vsigmoid<T>(v); });
+    case kLogSigmoid: return body([](V v) { return -vsoftplus<T>(-v); });
+    case kSoftplus: return body([=](V v) { return vsoftplus<T>(v * a) / a; });
+    case kSoftsign: return body([](V v) { return v / (absolute<T>(v) + T(1)); });
+    case kGelu: return body([](V v) { return gelu(v); });
+    case kGeluTanh: return body([](V v) { return gelu_tanh<T>(v); });
+    case kSilu: return body([](V v) { return silu<T>(v); });
+    case kMish: return body([](V v) { return mish<T>(v); });
+    case kTanh: return body([](V v) { return vtanh<T>(v); });
+    case kExp: return body([](V v) { return vexp<T>(v); });
+    case kExpm1: return body([](V v) { return vexpm1<T>(v); });
+    case kLog: return body([](V v) { return vlog<T>(v); });
+    case kLog1p: return body([](V v) { return vlog1p<T>(v); });
+    case kErf: return body([](V v) { return verf<T>(v); });
+    case kErfc: return body([](V v) { return verfc<T>(v); });
+    case kSqrt: return body([](V v) { return vsqrt<T>(v); });
+    case kRsqrt: return body([](V v) { return T(1) / vsqrt<T>(v); });
+    case kReciprocal: return body([](V v) { return T(1) / v; });
+    case kSquare: return body([](V v) { return v * v; });
+    case kNegative: return body([](V v) { return -v; });
+    case kAbs: return body([](V v) { return absolute<T>(v); });
   }
+}
+
+// y = f(x)    y OUT [n], x IN [n]
+template <class S>
+void unary(int name, S* y, const S* x, int64_t n, Real<S> a, Real<S> b, Real<S> c) {
+  with_unary<Real<S>>(name, a, b, c, [=](const auto& f) __attribute__((always_inline)) { map(n, y, f, x); });
+}
+
+// What an epilogue does to a piece of a product: `finish` in table.h
+template <class S>
+void finish_piece(const Epilogue<S>& how, S* y, int64_t at, int64_t stride, const Real<S>* x, int64_t x_stride, int64_t rows,
+                  int64_t columns) {
+  using T = Real<S>;
+  constexpr int L = kLanes<T>;
+  with_unary<T>(how.activation, how.a, how.b, how.c, [&](const auto& f) __attribute__((always_inline)) {
+    for (int64_t i = 0; i < rows; i++)
+      for (int64_t j = 0; j < columns; j += L) {
+        const int64_t to = at + i * stride + j, here = columns - j;
+        const T* from = x + i * x_stride + j;
+        Vec<T> v = here >= L ? load(from) : load_tail(from, here);
+        if (how.residual != nullptr) v += here >= L ? load(how.residual + to) : load_tail(how.residual + to, here);
+        if (how.before != nullptr) here >= L ? store(how.before + to, v) : store_tail(how.before + to, v, here);
+        here >= L ? store(y + to, f(v)) : store_tail(y + to, f(v), here);
+      }
+  });
 }
 
 // dx = g f'(.)    dx OUT [n], g IN [n], ref IN [n]: y for relu, sigmoid, tanh and exp, x for all others

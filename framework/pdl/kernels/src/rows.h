@@ -150,8 +150,7 @@ void combine(int64_t* rows, T* values, const int64_t* index, const T* g, int64_t
 template <class T>
 void mix(T* y, const T* x, const int64_t* start, const int64_t* source, const double* weight, int64_t outer, int64_t out, int64_t in,
          int64_t inner) {
-  constexpr int L = PDL_VECTOR_BYTES / sizeof(T);
-  typedef T V __attribute__((vector_size(PDL_VECTOR_BYTES)));
+  constexpr int L = kLanes<T>;
   parallel(outer * out, grain_of(2 * inner), [=](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; item++) {
       const int64_t o = item % out, k0 = start[o], k1 = start[o + 1];
@@ -161,21 +160,14 @@ void mix(T* y, const T* x, const int64_t* start, const int64_t* source, const do
         __builtin_memcpy(to, from + source[k0] * inner, inner * sizeof(T));
         continue;
       }
+      const auto sum = [=](const auto& get) __attribute__((always_inline)) {
+        Vec<T> s{};
+        for (int64_t k = k0; k < k1; k++) s += get(from + source[k] * inner) * static_cast<T>(weight[k]);
+        return s;
+      };
       int64_t c = 0;
-      for (; c + L <= inner; c += L) {
-        V sum = {};
-        for (int64_t k = k0; k < k1; k++) {
-          V v;
-          __builtin_memcpy(&v, from + source[k] * inner + c, sizeof v);
-          sum += v * (T)weight[k];
-        }
-        __builtin_memcpy(to + c, &sum, sizeof sum);
-      }
-      for (; c < inner; c++) {
-        T sum = 0;
-        for (int64_t k = k0; k < k1; k++) sum += from[source[k] * inner + c] * (T)weight[k];
-        to[c] = sum;
-      }
+      for (; c + L <= inner; c += L) store(to + c, sum([=](const T* row) { return load(row + c); }));
+      if (c < inner) store_tail(to + c, sum([=](const T* row) { return load_tail(row + c, inner - c); }), inner - c);
     }
   });
 }

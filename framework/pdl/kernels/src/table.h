@@ -46,9 +46,22 @@ enum Unary {
 };
 enum Binary { kAdd, kSubtract, kMultiply, kDivide, kMaximum, kMinimum };
 
+// What is done to the values of a product before they are stored: activation(value + residual), and the statistics of what is stored.
+template <class T>
+struct Epilogue {
+  int activation = -1;                        // of enum Unary, or -1
+  Real<T> a = 0, b = 0, c = 0;                // its parameters
+  const T* residual = nullptr;                // IN laid out as the output, or null
+  T* before = nullptr;                        // OUT what the activation is applied to, laid out as the output, or null
+  Real<T>*mean = nullptr, *var = nullptr;     // OUT of every column: mean and biased variance, or null
+};
+
 template <class T>
 struct PointwiseTable {
   void (*unary)(int name, T* y, const T* x, int64_t n, Real<T> a, Real<T> b, Real<T> c);
+  // The residual, `before` and the activation of an epilogue for y + at [rows, columns] of x like it; not shared out among threads.
+  void (*finish)(const Epilogue<T>& how, T* y, int64_t at, int64_t stride, const Real<T>* x, int64_t x_stride, int64_t rows,
+                 int64_t columns);
   void (*unary_grad)(int name, T* dx, const T* g, const T* ref, int64_t n, Real<T> a, Real<T> b, Real<T> c);
   void (*binary)(int name, T* out, const T* a, const T* b, int64_t outer, int64_t rows, int64_t columns, int beside, bool swapped);
   void (*sums)(T* y, const T* x, int64_t outer, int64_t n, int64_t inner, Real<T> divisor);
@@ -257,16 +270,6 @@ struct CtcTable {
   int64_t (*row_size)(int64_t u);
   void (*loss)(T* out, T* scratch, const CtcBatch<T>& batch);
   void (*gradient)(T* d, T* scratch, const T* g, const CtcBatch<T>& batch);
-};
-
-// What is done to the values of a product before they are stored: activation(value + residual), and the statistics of what is stored.
-template <class T>
-struct Epilogue {
-  int activation = -1;                        // of enum Unary, or -1
-  Real<T> a = 0, b = 0, c = 0;                // its parameters
-  const T* residual = nullptr;                // IN laid out as the output, or null
-  T* before = nullptr;                        // OUT what the activation is applied to, laid out as the output, or null
-  Real<T>*mean = nullptr, *var = nullptr;     // OUT of every column: mean and biased variance, or null
 };
 
 // One matrix product.   out OUT [m, n] rows contiguous, a IN [m, k], b IN [k, n], any strides; bias IN [n] or null;

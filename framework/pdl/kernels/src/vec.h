@@ -51,6 +51,31 @@ inline __attribute__((always_inline)) Vec<float> load_some(const float* p, int64
 inline __attribute__((always_inline)) Vec<double> load_some(const double* p, int64_t n) { return (Vec<double>)_mm512_maskz_loadu_pd((1u << n) - 1, p); }
 inline __attribute__((always_inline)) void store_some(float* p, Vec<float> v, int64_t n) { _mm512_mask_storeu_ps(p, (1u << n) - 1, (__m512)v); }
 inline __attribute__((always_inline)) void store_some(double* p, Vec<double> v, int64_t n) { _mm512_mask_storeu_pd(p, (1u << n) - 1, (__m512d)v); }
+#elif defined(__FMA__) && PDL_VECTOR_BYTES == 32
+constexpr int32_t kFirst[16] = {-1, -1, -1, -1, -1, -1, -1, -1};  // from kFirst + 8 - n on: n lanes set
+inline __attribute__((always_inline)) __m256i first_words(int64_t n) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(kFirst + 8 - n));
+}
+inline __attribute__((always_inline)) Vec<float> load_some(const float* p, int64_t n) {
+  return (Vec<float>)_mm256_maskload_ps(p, first_words(n));
+}
+inline __attribute__((always_inline)) Vec<double> load_some(const double* p, int64_t n) {
+  return (Vec<double>)_mm256_maskload_pd(p, first_words(2 * n));
+}
+// Halves, quarters, ...: AMD's masked stores are slow.
+inline __attribute__((always_inline)) void store_some(float* p, Vec<float> v, int64_t n) {
+  __m128 part = _mm256_castps256_ps128((__m256)v);
+  if (n & 4) _mm_storeu_ps(p, part), p += 4, part = _mm256_extractf128_ps((__m256)v, 1);
+  if (n & 2) _mm_storel_pi(reinterpret_cast<__m64*>(p), part), p += 2, part = _mm_movehl_ps(part, part);
+  if (n & 1) _mm_store_ss(p, part);
+}
+inline __attribute__((always_inline)) void store_some(double* p, Vec<double> v, int64_t n) {
+  __m128d part = _mm256_castpd256_pd128((__m256d)v);
+  if (n & 2) _mm_storeu_pd(p, part), p += 2, part = _mm256_extractf128_pd((__m256d)v, 1);
+  if (n & 1) _mm_store_sd(p, part);
+}
+#endif
+#if (defined(__AVX512F__) && PDL_VECTOR_BYTES == 64) || (defined(__FMA__) && PDL_VECTOR_BYTES == 32)
 template <class T>
 inline __attribute__((always_inline)) Vec<T> load_tail(const T* p, int64_t n) { return load_some(p, n); }
 template <class T>

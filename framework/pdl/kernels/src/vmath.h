@@ -73,7 +73,7 @@ struct Series<double> {
                                     -7.770852409868655e-09,  -1.3870633436752771e-08, -1.8822551750393533e-09};
 };
 
-// c[0] + c[1] x + ... (Horner)
+// c[0] + c[1] x + ... (Horner: these functions wait for units, not for results, so one instruction less is worth more than a shorter chain)
 template <class T, int N>
 PDL_INLINE Vec<T> polynomial(Vec<T> x, const T (&c)[N]) {
   Vec<T> y = splat<T>(c[N - 1]);
@@ -101,6 +101,25 @@ template <class T>
 PDL_INLINE Vec<T> at_most(Vec<T> x, Vec<T> limit) { return x > limit ? limit : x; }
 template <class T>
 PDL_INLINE Vec<T> at_least(Vec<T> x, Vec<T> limit) { return x < limit ? limit : x; }
+#if defined(__AVX512F__) && PDL_VECTOR_BYTES == 64  // one instruction, which returns its second operand where one of them is NaN
+template <>
+PDL_INLINE Vec<float> at_most<float>(Vec<float> x, Vec<float> limit) { return (Vec<float>)_mm512_min_ps((__m512)limit, (__m512)x); }
+template <>
+PDL_INLINE Vec<float> at_least<float>(Vec<float> x, Vec<float> limit) { return (Vec<float>)_mm512_max_ps((__m512)limit, (__m512)x); }
+template <>
+PDL_INLINE Vec<double> at_most<double>(Vec<double> x, Vec<double> limit) { return (Vec<double>)_mm512_min_pd((__m512d)limit, (__m512d)x); }
+template <>
+PDL_INLINE Vec<double> at_least<double>(Vec<double> x, Vec<double> limit) { return (Vec<double>)_mm512_max_pd((__m512d)limit, (__m512d)x); }
+#elif defined(__FMA__) && PDL_VECTOR_BYTES == 32
+template <>
+PDL_INLINE Vec<float> at_most<float>(Vec<float> x, Vec<float> limit) { return (Vec<float>)_mm256_min_ps((__m256)limit, (__m256)x); }
+template <>
+PDL_INLINE Vec<float> at_least<float>(Vec<float> x, Vec<float> limit) { return (Vec<float>)_mm256_max_ps((__m256)limit, (__m256)x); }
+template <>
+PDL_INLINE Vec<double> at_most<double>(Vec<double> x, Vec<double> limit) { return (Vec<double>)_mm256_min_pd((__m256d)limit, (__m256d)x); }
+template <>
+PDL_INLINE Vec<double> at_least<double>(Vec<double> x, Vec<double> limit) { return (Vec<double>)_mm256_max_pd((__m256d)limit, (__m256d)x); }
+#endif
 template <class T>
 PDL_INLINE Vec<T> at_most(Vec<T> x, T limit) { return at_most<T>(x, splat<T>(limit)); }
 template <class T>
@@ -108,45 +127,50 @@ PDL_INLINE Vec<T> at_least(Vec<T> x, T limit) { return at_least<T>(x, splat<T>(l
 template <class T>
 PDL_INLINE Vec<T> nan_like() { return splat<T>(static_cast<T>(__builtin_nan(""))); }
 
-// e^(x + low) = 2^n (1 + q): `exponent` is n as integers.
+// e^x = 2^n (1 + q), n the low bits of `shifted`
 template <class T>
 struct Exponential {
-  Vec<T> n, q;
-  Mask<T> exponent;
+  Vec<T> shifted, q;
 };
+// of x = n ln 2 + r, |r| <= ln2 / 2
 template <class T>
-PDL_INLINE Exponential<T> reduce(Vec<T> x, Vec<T> low = Vec<T>{}) {
+PDL_INLINE Exponential<T> exponential(Vec<T> shifted, Vec<T> r) { return {shifted, r + r * r * polynomial<T>(r, Series<T>::exp)}; }
+template <class T>
+PDL_INLINE Exponential<T> exponential(Vec<T> x) {
   using F = Format<T>;
-  const Vec<T> shifted = x * T(1.4426950408889634) + F::magic;
-  const Vec<T> n = shifted - F::magic;
-  const Vec<T> r = (x - n * F::ln2_high) - n * F::ln2_low + low;
-  return {n, r + r * r * polynomial<T>(r, Series<T>::exp), bits<T>(shifted) - bits<T>(splat<T>(F::magic))};
+  const Vec<T> shifted = x * T(1.4426950408889634) + F::magic, n = shifted - F::magic;
+  return exponential<T>(shifted, (x - n * F::ln2_high) - n * F::ln2_low);
 }
-// 2^exponent, for -bias <= exponent <= bias (0 at the lower end)
+// 2^n, for -bias <= n <= bias + 1 (0 and infinity at the ends)
 template <class T>
-PDL_INLINE Vec<T> power_of_two(Mask<T> exponent) { return (Vec<T>)((exponent + Format<T>::bias) << Format<T>::digits); }
+PDL_INLINE Vec<T> power_of_two(Vec<T> shifted) { return (Vec<T>)((bits<T>(shifted) << Format<T>::digits) + Format<T>::one); }
+// 2^n (1 + q), n <= bias
+template <class T>
+PDL_INLINE Vec<T> value_of(Exponential<T> e) {
+  const Vec<T> scale = power_of_two<T>(e.shifted);
+#if defined(__FMA__)
+  return scale * e.q + scale;
+#else
+  return scale * (e.q + T(1));  // scale * q alone may be subnormal
+#endif
+}
 
-// e^(x + low) for x <= 0: one multiplication less, for the many functions that need no more
+// e^x for x <= 0 (no more than 88, or 709): several multiplications less, for the many functions that need no more
 template <class T>
-PDL_INLINE Vec<T> exp_negative(Vec<T> x, Vec<T> low = Vec<T>{}) {
-  const Exponential<T> e = reduce<T>(at_least<T>(x, Format<T>::exp_low), low);
-  const Vec<T> scale = power_of_two<T>(e.exponent);
-  return scale * (e.q + T(1));
-}
+PDL_INLINE Vec<T> exp_negative(Vec<T> x) { return value_of<T>(exponential<T>(at_least<T>(x, Format<T>::exp_low))); }
 
 template <class T>
 PDL_INLINE Vec<T> vexp(Vec<T> x) {
   using F = Format<T>;
-  const Exponential<T> e = reduce<T>(at_most<T>(at_least<T>(x, F::exp_low), F::exp_high));
-  const Vec<T> shifted = e.n * T(0.5) + F::magic;  // 2^n in two halves: 2^128 is no float, but 2^128 * 0.9 is
-  const Mask<T> half = bits<T>(shifted) - bits<T>(splat<T>(F::magic));
-  return (T(1) + e.q) * power_of_two<T>(half) * power_of_two<T>(e.exponent - half);
+  const Exponential<T> e = exponential<T>(at_most<T>(at_least<T>(x, F::exp_low), F::exp_high));
+  const Vec<T> n = e.shifted - F::magic, half = n * T(0.5) + F::magic;  // 2^n in two halves: 2^128 is no float, but 2^128 * 0.9 is
+  return (T(1) + e.q) * power_of_two<T>(half) * power_of_two<T>(n - (half - F::magic) + F::magic);
 }
 
 template <class T>
 PDL_INLINE Vec<T> vexpm1(Vec<T> x) {
-  const Exponential<T> e = reduce<T>(at_most<T>(at_least<T>(x, T(-60)), Format<T>::exp_high));
-  const Vec<T> half = power_of_two<T>(e.exponent - 1);
+  const Exponential<T> e = exponential<T>(at_most<T>(at_least<T>(x, T(-60)), Format<T>::exp_high));
+  const Vec<T> half = power_of_two<T>(e.shifted - T(1));
   const Vec<T> y = (half * e.q + (half - T(0.5))) * T(2);
   return x == T(0) ? x : y;
 }
@@ -183,17 +207,22 @@ PDL_INLINE Vec<T> log1p_unit(Vec<T> u) {
 
 template <class T>
 PDL_INLINE Vec<T> vtanh(Vec<T> x) {
-  const Exponential<T> e = reduce<T>(at_least<T>(absolute<T>(x) * T(-2), T(-60)));
-  const Vec<T> scale = power_of_two<T>(e.exponent);
+  const Exponential<T> e = exponential<T>(at_least<T>(absolute<T>(x) * T(-2), T(-60)));
+  const Vec<T> scale = power_of_two<T>(e.shifted);
   const Vec<T> em1 = scale * e.q + (scale - T(1));  // e^(-2|x|) - 1
   return with_sign<T>(em1 / (em1 + T(2)), x);
 }
 
+// 1 + e^-x for x >= -exp_high; infinite at that end
 template <class T>
-PDL_INLINE Vec<T> vsigmoid(Vec<T> x) {
-  const Vec<T> e = exp_negative<T>(-absolute<T>(x));
-  return (x < T(0) ? e : splat<T>(1)) / (e + T(1));
+PDL_INLINE Vec<T> one_plus_exp_minus(Vec<T> x) {
+  using F = Format<T>;
+  const Vec<T> z = at_most<T>(x, -F::exp_low), shifted = z * T(-1.4426950408889634) + F::magic, n = shifted - F::magic;
+  const Vec<T> r = (-z - n * F::ln2_high) - n * F::ln2_low;
+  return power_of_two<T>(shifted) * ((polynomial<T>(r, Series<T>::exp) * r + T(1)) * r + T(1)) + T(1);
 }
+template <class T>
+PDL_INLINE Vec<T> vsigmoid(Vec<T> x) { return T(1) / one_plus_exp_minus<T>(at_least<T>(x, -Format<T>::exp_high)); }
 
 // log(1 + e^x)
 template <class T>
@@ -202,8 +231,11 @@ PDL_INLINE Vec<T> vsoftplus(Vec<T> x) { return at_least<T>(x, T(0)) + log1p_unit
 // e^(-factor x^2), factor a power of 2: the square of the coarse part of x is exact, what is left out goes in as a correction
 template <class T>
 PDL_INLINE Vec<T> exp_minus_square(Vec<T> x, T factor = T(1)) {
+  using F = Format<T>;
   const Vec<T> coarse = (Vec<T>)(bits<T>(x) & Format<T>::coarse);
-  return exp_negative<T>(coarse * coarse * -factor, (coarse - x) * (coarse + x) * factor);
+  const Vec<T> large = at_least<T>(coarse * coarse * -factor, F::exp_low);
+  const Vec<T> shifted = large * T(1.4426950408889634) + F::magic, n = shifted - F::magic;
+  return value_of<T>(exponential<T>(shifted, (large - n * F::ln2_high) - n * F::ln2_low + (coarse - x) * (coarse + x) * factor));
 }
 
 // Phi(x) and e^(-x^2 / 2), the tails of Phi through erfc so that they keep their digits
@@ -211,33 +243,31 @@ template <class T>
 struct Normal {
   Vec<T> below, exponential;
 };
-// x^2 - square, square being x^2 rounded
-PDL_INLINE Vec<float> square_error(Vec<float> x, Vec<float> square) {
+// -x^2 - rest, rounded once
+PDL_INLINE Vec<float> minus_square(Vec<float> x, Vec<float> rest) {
 #if defined(__AVX512F__) && PDL_VECTOR_BYTES == 64
-  return (Vec<float>)_mm512_fmsub_ps((__m512)x, (__m512)x, (__m512)square);
+  return (Vec<float>)_mm512_fnmsub_ps((__m512)x, (__m512)x, (__m512)rest);
 #elif defined(__FMA__) && PDL_VECTOR_BYTES == 32
-  return (Vec<float>)_mm256_fmsub_ps((__m256)x, (__m256)x, (__m256)square);
+  return (Vec<float>)_mm256_fnmsub_ps((__m256)x, (__m256)x, (__m256)rest);
 #else
   const Vec<float> high = (Vec<float>)(bits<float>(x) & Format<float>::coarse);  // high^2 is exact
-  return (high * high - square) + (x - high) * (x + high);
+  return (-high * high - rest) - (x - high) * (x + high);
 #endif
 }
-// Phi(-t) e^(t^2 / 2) is s times a polynomial in s = 1 / (t + 3), t >= 0: one division, and one exponential that shares its argument's square
-PDL_INLINE Normal<float> normal(Vec<float> x) {
+// Phi(-t) and e^(-t^2 / 2), t >= 0. Phi(-t) e^(t^2 / 2) is s times a polynomial in s = 1 / (t + 3): one division, and one exponential of an
+// argument that is exact.
+PDL_INLINE Normal<float> normal_tail(Vec<float> t) {
   using F = Format<float>;
   constexpr float series[] = {0.398856876f, 1.20259556f, 3.02585113f, 9.82880964f, -13.8155556f, 163.420253f, -603.557868f, 865.58025f, -457.729033f};
-  const Vec<float> t = at_most<float>(absolute<float>(x), 13.26f), square = t * t, s = 1.f / (t + 3.f);  // e^(-13.26^2 / 2) counts as 0
-  const Vec<float> shifted = square * -0.72134752f + F::magic, n = shifted - F::magic;
-  const Vec<float> r = ((square * -0.5f - n * F::ln2_high) - n * F::ln2_low) - square_error(t, square) * 0.5f;
-  const Vec<float> scale = (Vec<float>)((bits<float>(shifted) << F::digits) + F::one);  // 2^n: the sum has n in its low bits
-  const Vec<float> q = r + r * r * polynomial<float>(r, Series<float>::exp);
-#if defined(__FMA__)
-  const Vec<float> e = scale * q + scale;
-#else
-  const Vec<float> e = scale * (q + 1.f);  // scale * q alone may be subnormal
-#endif
-  const Vec<float> tail = e * (s * polynomial<float>(s, series));
-  return {x < 0.f ? tail : 1.f - tail, e};
+  const Vec<float> s = 1.f / (t + 3.f), shifted = t * t * -0.72134752f + F::magic, n = shifted - F::magic;
+  const Vec<float> r = minus_square(t, n * (2 * F::ln2_high)) * 0.5f - n * F::ln2_low;
+  const Vec<float> e = value_of<float>(exponential<float>(shifted, r));
+  return {e * (s * polynomial<float>(s, series)), e};
+}
+constexpr float kNormalEnd = 13.26f;  // e^(-13.26^2 / 2) counts as 0
+PDL_INLINE Normal<float> normal(Vec<float> x) {
+  const Normal<float> tail = normal_tail(at_most<float>(absolute<float>(x), kNormalEnd));
+  return {x < 0.f ? tail.below : 1.f - tail.below, tail.exponential};
 }
 
 // erf(x), |x| <= 1
