@@ -135,6 +135,29 @@ NORMS = {
 }  # fmt: skip
 
 
+def whole_samples(x):
+    """Group norm of one group, as exporters write it: an instance norm of samples in a row, channels first."""
+    y = pdl.group_norm(x.reshape((x.shape[0], -1, 1)), pdl.ones(1), pdl.zeros(1), groups=1)
+    return y.reshape(x.shape) * FACTORS + FACTORS
+
+
+FACTORS = r(8, 1, 1)
+IMAGES = [(N, 3, 5, 8)]
+
+
+@pytest.mark.parametrize("then", [False, True])
+def test_a_norm_of_whole_samples_joins_convolutions(then: bool) -> None:
+    """No permutation is left between it and a convolution of channels."""
+    w = r(1, 1, 8, 8)
+
+    def net(x):
+        y = pdl.permute_dims(pdl.conv2d(x, w), (0, 3, 1, 2))
+        y = pdl.permute_dims(whole_samples(y), (0, 2, 3, 1))
+        return pdl.conv2d(y, w) if then else y
+
+    check(Pattern(net, IMAGES, {"Conv": 1 + then, "GroupNorm": 1}, ({"n": 1},)))
+
+
 @pytest.mark.parametrize("name", NORMS)
 def test_norms(name: str) -> None:
     check(NORMS[name])
@@ -185,7 +208,14 @@ def scaled_on_both_sides(x):
     return together(pdl.softmax((q * s) @ (pdl.matrix_transpose(k) * s), axis=-1) @ v)
 
 
+def windows(scores):
+    """A bias of positions, then a mask of each window, as shifted windows have them."""
+    apart = (scores + BIAS).reshape((1, *scores.shape)) + WINDOWS
+    return apart.reshape(scores.shape)
+
+
 CAUSAL = pdl.Tensor(np.tril(np.ones((9, 9), bool)))
+BIAS, WINDOWS, FACTOR_OF_HEAD = r(1, HEADS, 5, 5), r(1, 6, 1, 5, 5), r(HEADS, 1, 1)
 ATTENTION = {
     "with heads": Pattern(
         lambda x: together(attend(*projected(x))), ROWS, {"Linear": 1, "ScaledDotProductAttention": 1}, OTHER),
@@ -217,6 +247,15 @@ ATTENTION = {
     "a mask that is added": Pattern(
         lambda x, m: together(attend(*projected(x), mask=lambda s: s + m)), [*ROWS, (N, 1, L, L)],
         {"Linear": 1, "ScaledDotProductAttention": 1}, OTHER),
+    "a bias and a mask": Pattern(
+        lambda x, m: together(attend(*projected(x), mask=lambda s: (s + BIAS) + m)), [(N, 5, 24), (N, 1, 5, 5)],
+        {"Linear": 1, "Add": 1, "ScaledDotProductAttention": 1}, ({"n": 2},)),
+    "a bias and a mask of windows": Pattern(
+        lambda x: together(attend(*projected(x), mask=windows)), [(6, 5, 24)],
+        {"Linear": 1, "ScaledDotProductAttention": 1}),
+    "a factor for each head": Pattern(
+        lambda x, m: together(attend(*projected(x), mask=lambda s: s * FACTOR_OF_HEAD + m)), [*ROWS, (N, 1, L, L)],
+        {"Linear": 3, "Reshape": 4, "Multiply": 1, "PermuteDims": 4, "ScaledDotProductAttention": 1}, OTHER),
     "a bool mask": Pattern(
         lambda x: together(attend(*projected(x), mask=lambda s: pdl.where(
             CAUSAL[: x.shape[1], : x.shape[1]], s, -math.inf))),

@@ -116,6 +116,9 @@ LINEARS = {
     "norm behind": Pattern(lambda x: norm(pdl.linear(x, LIN, ROW), NORM5), [(N, 6)], {"Linear": 1}, ({"n": 1},)),
     "norm before": Pattern(lambda x: pdl.linear(norm(x, NORM6), LIN, ROW), [(N, 6)], {"Linear": 1}, ({"n": 8},)),
     "product, row, gelu": Pattern(lambda x: pdl.gelu(x @ LIN + ROW), [(N, H, 6)], {"LinearThen": 1}, ({"n": 1},)),
+    "product, reshaped, gelu": Pattern(
+        lambda x: pdl.gelu((x @ LIN + ROW).reshape((x.shape[0], -1))), [(N, 4, 6)],
+        {"LinearThen": 1, "Reshape": 1}, ({"n": 1},)),
     "two rows": Pattern(lambda x: x @ LIN + ROW + ROW, [(N, 6)], {"Linear": 1}),
     "transposed weight": Pattern(
         lambda x: x @ pdl.matrix_transpose(nn.Parameter(LIN.numpy().T.copy())), [(N, 6)], {"Linear": 1}),

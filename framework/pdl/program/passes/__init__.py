@@ -19,7 +19,7 @@ from pdl.program.passes.layout import sink_permutations
 from pdl.program.passes.log import log
 from pdl.program.passes.lower import lower
 from pdl.program.passes.narrow import narrow_slices
-from pdl.program.passes.norms import name_norms
+from pdl.program.passes.norms import name_group_norms, name_norms
 from pdl.program.passes.recognise import name_activations
 from pdl.program.passes.scatter import add_rows, join_rows
 from pdl.program.verify import verify
@@ -33,8 +33,9 @@ FINAL: tuple[Pass, ...] = (drop_aliases, merge_equal, add_rows, join_rows, remov
 _NAMES: tuple[Pass, ...] = (name_activations, name_norms, fuse_attention)
 #: once for a model that learns no more; sizes may be symbolic (`pdl.program.dims`), so no pass makes one a constant
 INFERENCE_ONCE: tuple[Pass, ...] = (
-    drop_aliases, remove_dead, fuse_quantised, fold_constants, merge_equal, lower, *_NAMES, sink_permutations,
-    merge_equal, *_NAMES, fold_norms, join_projections, fuse_epilogues, narrow_slices, remove_dead,
+    drop_aliases, remove_dead, fuse_quantised, fold_constants, merge_equal, lower, *_NAMES, name_group_norms,
+    sink_permutations, merge_equal, *_NAMES, fold_norms, join_projections, fuse_epilogues, narrow_slices,
+    remove_dead,
 )  # fmt: skip
 #: for each tuple of input shapes, when all sizes are numbers
 PER_SHAPE: tuple[Pass, ...] = (fold_constants, make_chains, remove_dead)

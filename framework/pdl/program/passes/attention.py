@@ -1,6 +1,6 @@
 """Attention written as two products around a softmax becomes one op, whose scores are never whole in memory.
 
-    softmax(scale q k^T (+ mask)) v,  the scale at the scores, at q, at k, or at two of them
+    softmax(scale q k^T (+ mask)) v,  the scale at the scores, at q, at k, or at two of them; also one for each head
 
 Then the heads: where q, k and v are cut from [N, L, heads E] (one array each, or one for all three) and the result is
 put together again, the op reads and writes those arrays as they are.
@@ -24,7 +24,7 @@ from pdl.ops.shape import PermuteDims, Reshape
 from pdl.ops.softmax import Softmax
 from pdl.program.ir import Node, Program, Value
 from pdl.program.passes.fold import drop_identity, merge_permutations
-from pdl.program.passes.rewrite import Rewriter, rewrite, same_shape
+from pdl.program.passes.rewrite import Rewriter, rewrite, same_shape, same_spec
 
 Add, Multiply, Divide = OPS["Add"], OPS["Multiply"], OPS["Divide"]
 
@@ -51,11 +51,12 @@ def _scaled(value: Value, walk: Rewriter) -> Scaled:
 
 
 class Scores(NamedTuple):
-    """scale q k^T + mask, k given as k^T."""
+    """scale heads q k^T + mask, k given as k^T; heads a factor for each head."""
 
     q: Value
     k_transposed: Value
     scale: float
+    heads: Value | None
     mask: Value | None
 
 
@@ -65,14 +66,33 @@ def _scores(value: Value | None, walk: Rewriter) -> Scores | None:
     masked = walk.single(value, Add, Where)
     if masked is not None:
         value, mask = _masked(masked, walk)
+    inner = None if mask is None or mask.spec.dtype == bool_ else walk.single(value, Add)
+    if inner is not None:  # a bias of positions and a mask of windows
+        value, bias = _masked(inner, walk)
+        if bias is None or not _broadcasts(bias.spec.shape, inner.outputs[0].spec.shape):
+            return None
+        mask = walk.emit(Add(), bias, mask)
     if value is None:
         return None
-    value, outer = _scaled(value, walk)
+    value, outer, heads = _unscaled(value, walk)
     product = walk.single(value, MatMul)
     if product is None or any(v is None for v in product.inputs):
         return None
     q, k = (_scaled(v, walk) for v in product.inputs if v is not None)
-    return Scores(q.value, k.value, outer * q.factor * k.factor, mask)
+    return Scores(q.value, k.value, outer * q.factor * k.factor, heads, mask)
+
+
+def _unscaled(value: Value, walk: Rewriter) -> tuple[Value, float, Value | None]:
+    """(scores, factor, heads) of factor * heads * scores, heads [heads, 1, 1] as attention by cosines has them."""
+    value, factor = _scaled(value, walk)
+    node = walk.single(value, Multiply)
+    for scores, heads in () if node is None else (node.inputs, node.inputs[::-1]):
+        if scores is None or heads is None or walk.constant(heads) is None:
+            continue
+        if heads.spec.shape[-2:] == (1, 1) and _broadcasts(heads.spec.shape, scores.spec.shape):
+            scores, more = _scaled(scores, walk)
+            return scores, factor * more, heads
+    return value, factor, None
 
 
 def _masked(node: Node, walk: Rewriter) -> tuple[Value | None, Value | None]:
@@ -81,10 +101,26 @@ def _masked(node: Node, walk: Rewriter) -> tuple[Value | None, Value | None]:
         keep, scores, other = node.inputs
         return (scores, keep) if walk.scalar(other) == -math.inf else (None, None)
     for scores, mask in (node.inputs, node.inputs[::-1]):
-        inner = scores if scores is None else _scaled(scores, walk).value
-        if walk.single(inner, MatMul) is not None:
+        inner = scores if scores is None else _unscaled(scores, walk)[0]
+        if walk.single(inner, MatMul) is not None or walk.single(scores, Add) is not None:
             return scores, mask
     return None, None
+
+
+def add_without_reshape(node: Node, walk: Rewriter) -> Value | None:
+    """reshape(reshape(x) + c) = x + c where the reshapes only put a dimension of size 1 in front, and take it away."""
+    add = walk.single(node.inputs[0], Add) if isinstance(node.op, Reshape | OPS["Squeeze"]) else None
+    for value, constant in () if add is None else (add.inputs, add.inputs[::-1]):
+        before = walk.single(value, Reshape, OPS["ExpandDims"])
+        array = walk.constant(constant)
+        if before is None or array is None or before.inputs[0] is None:
+            continue
+        shape, x = before.outputs[0].spec.shape, before.inputs[0]
+        if shape[0] != 1 or not same_shape(shape[1:], x.spec.shape) or not same_spec(x.spec, node.outputs[0].spec):
+            continue
+        if array.ndim <= len(shape) and same_shape(add.outputs[0].spec.shape, shape):  # type: ignore[union-attr]
+            return walk.emit(Add(), x, walk.capture(array[0] if array.ndim == len(shape) else array, constant))
+    return None
 
 
 def name_attention(node: Node, walk: Rewriter) -> Value | None:
@@ -107,7 +143,8 @@ def name_attention(node: Node, walk: Rewriter) -> Value | None:
     if mask is not None and not _broadcasts(mask.spec.shape, p.spec.shape):
         return None
     k = walk.emit(PermuteDims((*range(rank - 2), rank - 1, rank - 2)), found.k_transposed)
-    return walk.emit(ScaledDotProductAttention(found.scale), found.q, k, v, mask, None)
+    q = found.q if found.heads is None else walk.emit(Multiply(), found.q, found.heads)
+    return walk.emit(ScaledDotProductAttention(found.scale), q, k, v, mask, None)
 
 
 def _broadcasts(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
@@ -226,7 +263,9 @@ def _only(entry: Any, n: int) -> int | None:
 
 def fuse_attention(program: Program) -> None:
     """Attention in one op, heads cut and joined inside it."""
-    rewrite(program, (slice_and_squeeze, name_attention, merge_permutations, drop_identity, join_heads))
+    rewrite(
+        program, (slice_and_squeeze, add_without_reshape, name_attention, merge_permutations, drop_identity, join_heads)
+    )
 
 
 def join_projections(program: Program) -> None:

@@ -14,6 +14,7 @@ from pdl.ops.elementwise import Clip
 from pdl.ops.inference import ConvThen, LinearThen
 from pdl.ops.linalg import Linear
 from pdl.ops.pad import Pad
+from pdl.ops.shape import ExpandDims, Reshape, Squeeze
 from pdl.ops.table import UnaryOp
 from pdl.program.ir import Node, Program, Value
 from pdl.program.passes.affine import row_of
@@ -111,12 +112,16 @@ def add_into_product(node: Node, walk: Rewriter) -> Value | None:
 
 
 def activate_product(node: Node, walk: Rewriter) -> Value | None:
-    """f(product)."""
+    """f(product), and f(reshape(product)) as reshape(f(product))."""
     function = function_of(node.op)
-    product = None if function is None else _product(node.inputs[0], walk)
-    if function is None or product is None or not product.open:
+    if function is None:
         return None
-    return product.then(walk, function)
+    reshaped = walk.single(node.inputs[0], Reshape, ExpandDims, Squeeze)
+    product = _product(node.inputs[0] if reshaped is None else reshaped.inputs[0], walk)
+    if product is None or not product.open:
+        return None
+    value = product.then(walk, function)
+    return value if reshaped is None else walk.emit(Reshape(node.outputs[0].spec.shape), value)
 
 
 def fuse_epilogues(program: Program) -> None:

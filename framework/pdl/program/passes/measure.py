@@ -21,6 +21,7 @@ from pdl.ops.epilogue import ConvAct, LinearAct
 from pdl.ops.index import GetItem
 from pdl.ops.inference import ConvThen, LinearThen
 from pdl.ops.linalg import MatMul
+from pdl.ops.norm import GroupNorm
 from pdl.ops.norm_conv import NormConv
 from pdl.ops.packed import PackedConv, PackedLinear
 from pdl.ops.quant import DequantizeLinear, QConvPacked, QLinearPacked
@@ -113,10 +114,16 @@ def _taps(node: Node) -> Weight:
     return Weight(1, 0 if w is None else math.prod(map(int, w.spec.shape[:-2])))
 
 
+def _groups(node: Node) -> Weight:
+    """Group norms whose channels are not told apart."""
+    return Weight(1, int(isinstance(node.op, GroupNorm) and node.outputs[0].spec.shape[-1] == 1))
+
+
 #: of most passes
 TERMS = Measure((_terms, _reshapes_first))
-#: of those that take fused ops apart, that bring rounding forward, that cut rows, and that cut windows
+#: of those that take fused ops apart, that bring rounding forward, that cut rows, that cut windows, that find channels
 PARTS, BYTES, ROWS, TAPS = Measure((_parts,)), Measure((_bytes,), 0), Measure((_rows,), 0), Measure((_taps,), 0)
+GROUPS = Measure((_groups,), 0)
 
 
 # -- comparison --------------------------------------------------------------------------------------------------------

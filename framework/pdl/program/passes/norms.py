@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from pdl.ops.base import OPS
 from pdl.ops.layer_norm import LayerNorm
+from pdl.ops.norm import GroupNorm
 from pdl.ops.reduce import Mean
+from pdl.ops.shape import ExpandDims, PermuteDims, Reshape, Squeeze
 from pdl.program.ir import Node, Program, Value
 from pdl.program.passes.affine import row_of
-from pdl.program.passes.rewrite import Rewriter, rewrite, same_spec
+from pdl.program.passes.measure import GROUPS, moves_nothing
+from pdl.program.passes.rewrite import Rewriter, rewrite, same_shape, same_spec
 
 Add, Subtract, Multiply, Divide, Square, Sqrt, Rsqrt, Reciprocal = (
     OPS[n] for n in ("Add", "Subtract", "Multiply", "Divide", "Square", "Sqrt", "Rsqrt", "Reciprocal")
@@ -72,7 +77,7 @@ def row_behind_norm(node: Node, walk: Rewriter) -> Value | None:
         return None
     out = node.outputs[0].spec
     for value, other in (node.inputs, node.inputs[::-1]):
-        norm, row = walk.single(value, LayerNorm), row_of(walk.constant(other), out.shape)
+        norm, row = walk.single(value, LayerNorm, GroupNorm), row_of(walk.constant(other), out.shape)
         if norm is None or value is None or row is None or not same_spec(value.spec, out):
             continue
         x, scale, shift = norm.inputs
@@ -82,6 +87,52 @@ def row_behind_norm(node: Node, walk: Rewriter) -> Value | None:
         if type(node.op) is Multiply and scale is None and shift is None:
             return walk.emit(norm.op, x, new, None)
     return None
+
+
+def norm_of_channels(node: Node, walk: Rewriter) -> Value | None:
+    """A norm of whole samples [N, C, ...], written as one of [N, C ..., 1], as the norm of one group of C channels."""
+    out = node.outputs[0].spec
+    norm = None if len(out.shape) < 3 or type(out.shape[1]) is not int else _behind_reshapes(node, walk)
+    if norm is None or not isinstance(norm.op, GroupNorm) or not walk.dead(norm.outputs[1:]):
+        return None
+    x, *rows = norm.inputs
+    if x is None or len(x.spec.shape) != 3 or not same_shape(x.spec.shape, (out.shape[0], x.spec.shape[1], 1)):
+        return None
+    numbers = [None if v is None else walk.scalar(v) for v in rows]
+    if any(number is None and v is not None for number, v in zip(numbers, rows, strict=True)):
+        return None
+    before = x
+    while not same_spec(before.spec, out):
+        if before.node is None or not _reshapes(before.node) or before.node.inputs[0] is None:
+            return None
+        before = before.node.inputs[0]
+    rank, channels = len(out.shape), out.shape[1]
+    last = walk.emit(PermuteDims((0, *range(2, rank), 1)), before)
+    scale, shift = (
+        None if number in (None, neutral) else walk.capture(np.full(channels, number, out.dtype))
+        for number, neutral in zip(numbers, (1, 0), strict=True)
+    )
+    return walk.emit(PermuteDims((0, rank - 1, *range(1, rank - 1))), walk.emit(norm.op, last, scale, shift))
+
+
+def _behind_reshapes(node: Node, walk: Rewriter) -> Node | None:
+    """The node whose value one or more reshapes, of which this is the last, give another shape."""
+    found: Node | None = node
+    while found is not None and _reshapes(found):
+        found = None if found.inputs[0] is None or walk.uses[found.inputs[0]] != 1 else found.inputs[0].node
+    return None if found is node else found
+
+
+def _reshapes(node: Node) -> bool:
+    """Whether a node moves no number."""
+    if isinstance(node.op, PermuteDims) and node.inputs[0] is not None:
+        return moves_nothing([a % len(node.op.axes) for a in node.op.axes], node.inputs[0].spec.shape)
+    return isinstance(node.op, Reshape | ExpandDims | Squeeze)
+
+
+def name_group_norms(program: Program) -> None:
+    """Group norm of one group, which exporters write as an instance norm of reshaped samples, by its channels."""
+    rewrite(program, (norm_of_channels,), GROUPS)
 
 
 def name_norms(program: Program) -> None:
