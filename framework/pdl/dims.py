@@ -1,20 +1,22 @@
 """Symbolic sizes: a `Dim` is an integer with an expression in sizes that are known only when a program runs.
 
 Its value is the example it was made with, so every line of code that computes with shapes takes it for a number; sums,
-products, quotients and remainders of it stay symbolic. Expressions are integer polynomials in canonical form whose
-atoms are names ("n", "h") and floored quotients; equal expressions have equal text.
+products, quotients and remainders of it stay symbolic, and so do `maximum` and `minimum` of sizes. Expressions are
+integer polynomials in canonical form whose atoms are names ("n", "h"), floored quotients, and what of an expression is
+above 0; equal expressions have equal text. Names stand for sizes, which are at least 0.
 """
 
 from __future__ import annotations
 
 import ast
+import math
 import operator
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from pdl.errors import UsageError
 
-#: a name, or ("//", numerator, denominator)
+#: a name, ("//", numerator, denominator), or ("max", expression, ()): the larger of it and 0
 Atom: TypeAlias = Any
 #: coefficient of each product of atoms, sorted; the empty product is the constant term
 Poly: TypeAlias = "tuple[tuple[tuple[Atom, ...], int], ...]"
@@ -136,6 +138,21 @@ def same(a: int, b: int) -> bool:
     return expression_of(a) == expression_of(b)
 
 
+def maximum(a: int, b: int) -> int:
+    """The larger of two sizes, whatever the names stand for."""
+    return b + _above_zero(a - b)
+
+
+def minimum(a: int, b: int) -> int:
+    """The smaller of two sizes, whatever the names stand for."""
+    return a - _above_zero(a - b)
+
+
+def least(value: int) -> int | None:
+    """A number that a size is never below; None where none was found."""
+    return _least(expression_of(value))
+
+
 def symbolic(value: Any) -> bool:
     """Whether a Dim is in a value or its tuples."""
     return isinstance(value, Dim) or (isinstance(value, tuple) and any(map(symbolic, value)))
@@ -146,7 +163,7 @@ def evaluate(expression: Poly, sizes: Mapping[str, int]) -> int:
     total = 0
     for product, factor in expression:
         for atom in product:
-            factor *= sizes[atom] if isinstance(atom, str) else _quotient(atom, sizes)
+            factor *= sizes[atom] if isinstance(atom, str) else _number(atom, sizes)
         total += factor
     return total
 
@@ -241,8 +258,83 @@ def _without(product: tuple[Atom, ...], divisor: tuple[Atom, ...]) -> tuple[Atom
     return tuple(left)
 
 
-def _quotient(atom: Atom, sizes: Mapping[str, int]) -> int:
-    _, a, b = atom
+def _above_zero(value: int) -> int:
+    """The larger of a size and 0."""
+    if not isinstance(value, Dim):
+        return max(value, 0)
+    if _is_natural(value.expression):
+        return value
+    if _is_natural(_times(value.expression, -1)):
+        return 0
+    return _sized(max(int(value), 0), _positive(value.expression))
+
+
+def _positive(a: Poly) -> Poly:
+    """max(a, 0) with a positive first factor inside: max(-a, 0) is max(a, 0) - a."""
+    if a[0][1] < 0:
+        return _add(_positive(_times(a, -1)), a)
+    return (((("max", a, ()),), 1),)
+
+
+def _is_natural(a: Poly) -> bool:
+    bound = _least(a)
+    return bound is not None and bound >= 0
+
+
+def _least(a: Poly) -> int | None:
+    """A number that an expression is never below: from the signs of its terms, or after quotients and maxima in it have
+    been replaced by what bounds them."""
+    found = [bound for bound in (_least_by_signs(a), _least_by_signs(_loosened(a))) if bound is not None]
+    return max(found, default=None)
+
+
+def _least_by_signs(a: Poly) -> int | None:
+    total = 0
+    for product, factor in a:
+        bounds = [_least_atom(atom) for atom in product]
+        if product and (factor < 0 or None in bounds or min(b for b in bounds if b is not None) < 0 < len(bounds) - 1):
+            return None
+        total += factor * math.prod(b for b in bounds if b is not None)
+    return total
+
+
+def _least_atom(atom: Atom) -> int | None:
+    if isinstance(atom, str):
+        return 0
+    kind, a, b = atom
+    bound = _least(a)
+    if kind == "max":
+        return max(bound or 0, 0)
+    if _by_number(atom):
+        return None if bound is None else bound // b[0][1]
+    return 0 if bound is not None and bound >= 0 and _is_natural(b) else None
+
+
+def _loosened(a: Poly) -> Poly:
+    """An expression that is never above: c (p // q) is at least c/q (p - q + 1) for positive c, c/q p for negative;
+    max(p, 0) is at least p, and -max(p, 0) at least -p where p is never below 0."""
+    for product, factor in a:
+        if len(product) != 1 or isinstance(product[0], str):
+            continue
+        kind, p, _ = product[0]
+        bound, rest = None, _add(a, ((product, -factor),))
+        if kind == "max" and factor > 0:
+            bound = p
+        elif kind == "max":
+            low = _least(p)
+            bound = None if low is None else _add(p, _constant(-min(low, 0)))
+        elif _by_number(product[0]) and factor % product[0][2][0][1] == 0:
+            by = product[0][2][0][1]
+            bound, factor = _add(p, _constant(1 - by)) if factor > 0 else p, factor // by
+        if bound is not None:
+            a = _add(rest, _times(bound, factor))
+    return a
+
+
+def _number(atom: Atom, sizes: Mapping[str, int]) -> int:
+    kind, a, b = atom
+    if kind == "max":
+        return max(evaluate(a, sizes), 0)
     divisor = evaluate(b, sizes)
     if divisor == 0:
         raise UsageError(f"size {_show_atom(atom)} divides by zero at {dict(sizes)}")
@@ -275,7 +367,7 @@ def _show(expression: Poly) -> str:
     for product, factor in expression:
         names = [_show_atom(atom) for atom in product]
         if len(names) == 1 and abs(factor) == 1 and (parts or factor > 0):  # a sum binds less than its quotients
-            names[0] = names[0].removeprefix("(").removesuffix(")")
+            names[0] = names[0].removeprefix("(").removesuffix(")") if names[0].startswith("(") else names[0]
         body = "*".join(([str(abs(factor))] if abs(factor) != 1 or not names else []) + names)
         sign = "-" if factor < 0 else "+" if parts else ""
         parts.append(f" {sign} {body}" if parts else sign + body)
@@ -285,8 +377,8 @@ def _show(expression: Poly) -> str:
 def _show_atom(atom: Atom) -> str:
     if isinstance(atom, str):
         return atom
-    _, a, b = atom
-    return f"({_inside(a)}//{_inside(b)})"
+    kind, a, b = atom
+    return f"max({_show(a)}, 0)" if kind == "max" else f"({_inside(a)}//{_inside(b)})"
 
 
 def _inside(expression: Poly) -> str:
@@ -296,7 +388,7 @@ def _inside(expression: Poly) -> str:
 
 
 def _parse(text: str) -> Poly:
-    """The expression that `text` writes: names, integers, + - * // % and parentheses."""
+    """The expression that `text` writes: names, integers, + - * // %, max(..., 0) and parentheses."""
     if not isinstance(text, str) or len(text) > MAX_TEXT:
         raise UsageError(f"a size is text of at most {MAX_TEXT} characters, got {str(text)[:60]!r}")
     try:
@@ -312,6 +404,8 @@ def _read(node: ast.AST, text: str) -> Poly:
         return _constant(node.value)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return _times(_read(node.operand, text), -1)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "max":
+        return _read_maximum(node, text)
     made = _OPERATORS.get(type(node.op)) if isinstance(node, ast.BinOp) else None
     if made is None or not isinstance(node, ast.BinOp):
         raise _unreadable(text)
@@ -319,6 +413,15 @@ def _read(node: ast.AST, text: str) -> Poly:
     if len(found) > MAX_TERMS:
         raise _unreadable(text)
     return found
+
+
+def _read_maximum(node: ast.Call, text: str) -> Poly:
+    """max(a, b), of two expressions."""
+    if len(node.args) != 2 or node.keywords:
+        raise _unreadable(text)
+    a, b = (_read(part, text) for part in node.args)
+    apart = _add(a, _times(b, -1))
+    return a if _is_natural(apart) else b if _is_natural(_times(apart, -1)) else _add(b, _positive(apart))
 
 
 def _unreadable(text: str) -> UsageError:

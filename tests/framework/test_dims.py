@@ -13,7 +13,7 @@ from pdl.errors import UsageError
 
 SIZES = {"n": 7, "h": 224, "w": 256}
 LEAF = st.one_of(st.sampled_from(sorted(SIZES)), st.integers(-9, 9))
-TREE = st.recursive(LEAF, lambda inner: st.tuples(st.sampled_from("+-*/%"), inner, inner), max_leaves=6)
+TREE = st.recursive(LEAF, lambda inner: st.tuples(st.sampled_from("+-*/%^_"), inner, inner), max_leaves=6)
 
 
 def compute(tree, leaves):
@@ -24,7 +24,8 @@ def compute(tree, leaves):
     a, b = (compute(part, leaves) for part in parts)
     if a is None or b is None or (op in "/%" and b == 0):
         return None
-    return {"+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "/": lambda: a // b, "%": lambda: a % b}[op]()
+    return {"+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "/": lambda: a // b, "%": lambda: a % b,
+            "^": lambda: dims.maximum(a, b), "_": lambda: dims.minimum(a, b)}[op]()  # fmt: skip
 
 
 @given(TREE, st.fixed_dictionaries({name: st.integers(1, 50) for name in SIZES}))
@@ -51,6 +52,28 @@ def test_sizes_that_cancel():
     assert dims.same(((h - 1) // 2) // 2 + 1, ((h + 1) // 2 + 1) // 2)
     assert not dims.same((h + 2) // 2, (h + 1) // 2)
     assert dims.same(h // 2 // 1, (h + 2) // 2 - 1)
+
+
+@given(TREE, st.fixed_dictionaries({name: st.integers(0, 50) for name in SIZES}))
+def test_no_size_is_below_its_bound(tree, sizes):
+    symbolic = compute(tree, {name: Dim.symbol(name, size) for name, size in SIZES.items()})
+    expected = compute(tree, sizes)
+    assume(symbolic is not None and expected is not None)
+    bound = dims.least(symbolic)
+    assert bound is None or bound <= expected
+
+
+def test_the_larger_and_the_smaller_of_two_sizes():
+    n, h = Dim.symbol("n", 96), Dim.symbol("h", 5)
+    assert str(dims.maximum(n - 2, 0)) == str(dims.maximum(n, 2) - 2) == "max(n - 2, 0)"
+    assert dims.same(dims.minimum(n, 3) + dims.maximum(n - 3, 0), n)
+    assert [int(dims.minimum(n, h).at({"n": k, "h": 4})) for k in (0, 3, 4, 9)] == [0, 3, 4, 4]
+    assert dims.same(dims.maximum(n + h, h), n + h)
+    assert dims.same(dims.maximum(n % 4, -1), n % 4)
+    assert dims.maximum(n % 4, 3) == 3
+    assert dims.same(dims.maximum(n - 4 * (n // 4), 0), n % 4)
+    assert dims.least(dims.minimum(n, 3)) == 0
+    assert (dims.maximum(7, 3), dims.minimum(7, 3)) == (7, 3)
 
 
 def test_sizes_after_many_strides_are_readable():
@@ -86,7 +109,22 @@ def test_quotients_of_quotients_keep_their_value(seed):
 
 @pytest.mark.parametrize(
     "text",
-    ["n +", "__import__('os')", "n.real", "n**2", "f(n)", "n / 2", "n if h else w", "x", "", "1e3", "n" * 3000, 5],
+    [
+        "n +",
+        "__import__('os')",
+        "n.real",
+        "n**2",
+        "f(n)",
+        "max(n)",
+        "max(n, x)",
+        "n / 2",
+        "n if h else w",
+        "x",
+        "",
+        "1e3",
+        "n" * 3000,
+        5,
+    ],
 )
 def test_other_text_is_refused(text):
     with pytest.raises(UsageError):

@@ -7,6 +7,7 @@ sizes. Where they differ the model stays a graph, which the runtime traces again
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +31,8 @@ from pdl.program.specialise import specialise
 #: sizes that nets take for an axis; the first that a graph accepts is its example
 LENGTHS = (96, 64, 48, 32, 128, 224, 256, 320, 576, 512, 640, 416, 16, 28, 8, 1024)
 BATCHES = (2, 1)
+#: sizes at which slices of a few elements end beyond an axis
+SMALL = (1, 2, 3)
 
 
 @dataclass
@@ -176,11 +179,7 @@ def _compare(made: Imported) -> None:
             if verdict is None:
                 continue
             if verdict:
-                made.program = None
-                made.notes.append(
-                    f"stays a graph, traced anew for each input shape: its form depends on {name} ({verdict})"
-                )
-                return
+                return _leave(made, name, verdict)
             tried += 1
             if tried == 2:
                 break
@@ -188,6 +187,28 @@ def _compare(made: Imported) -> None:
             tied = _tied(made, name)
             _join(made, name, tied) if tied else _fix(made, name)
             return _compare(made)
+    for name, size in itertools.product(made.examples, SMALL):
+        sizes = {**made.examples, name: size}
+        if not _is_exact(made, sizes) and (verdict := _verdict(made, sizes)):
+            return _leave(made, name, verdict)
+
+
+def _leave(made: Imported, name: str, verdict: str) -> None:
+    """Do without a program."""
+    made.program = None
+    made.notes.append(f"stays a graph, traced anew for each input shape: its form depends on {name} ({verdict})")
+
+
+def _is_exact(made: Imported, sizes: Mapping[str, int]) -> bool:
+    """Whether all shapes are what the program says: a slice of three is shorter where the axis is."""
+    assert made.program is not None
+    try:
+        specialise(made.program, sizes, exact=True)
+    except TimeLimitError:
+        raise
+    except PdlError:
+        return False
+    return True
 
 
 def _others(example: int) -> list[int]:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pdl.dtype import Array
 from pdl.errors import TraceError
+from pdl.onnx.sizes import has_ratios, is_symbolic
 from pdl.program.tracing import Symbol
 from pdl.tensor import Tensor
 
@@ -162,11 +163,13 @@ class Context:
         """The values of x as an array; raises `NeedsValue` where they are known only when the program runs."""
         if isinstance(x, Symbol):
             raise NeedsValue(f"{self.node.label()} needs {what} known before it runs")
+        if is_symbolic(x):
+            raise NeedsValue(f"{self.node.label()} needs {what}, which sizes decide, known before it runs")
         return x._data if isinstance(x, Tensor) else x  # type: ignore[no-any-return]
 
     def ints(self, x: Any, what: str = "sizes") -> tuple[int, ...]:
         """The entries of a one-dimensional integer input; symbolic sizes stay symbolic."""
-        values = self.value(x, what)
+        values = x if is_symbolic(x) and not has_ratios(x) else self.value(x, what)
         return tuple(v if isinstance(v, int) else int(v) for v in values.reshape(-1).tolist())
 
     def call(self, graph: Graph, inputs: Sequence[Any]) -> list[Any]:

@@ -1,7 +1,7 @@
 """What flows through an ONNX graph: NumPy arrays where values are known, pdl tensors where they are not.
 
-A shape is an array of `object` whose entries are ints, or `Dim`s whose size is known only at run time: NumPy's own
-arithmetic on it keeps them symbolic. float16 is computed in float32 and rounded where the graph ends; dtypes that
+A shape is an array of `object` whose entries are ints, or `Dim`s whose size is known only at run time; `pdl.onnx.sizes`
+computes with it. float16 is computed in float32 and rounded where the graph ends; dtypes that
 pdl's tensors do not have (strings, four-bit integers) stay in NumPy.
 """
 
@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from pdl import ops
-from pdl.dims import Dim
+from pdl.dims import Dim, maximum
 from pdl.dtype import ALL, Array, DType, bfloat16, float32
 from pdl.errors import DtypeError, UsageError
+from pdl.onnx.sizes import Ratio, Truth, collected, elementwise
 from pdl.program.tracing import Symbol
 from pdl.tensor import Tensor
 
@@ -62,7 +63,12 @@ def widened_dtype(dtype: DType) -> DType:
 
 
 def is_known(*xs: Any) -> bool:
-    """Whether the values of all are known: none is a symbol of a trace."""
+    """Whether the values of all are known: none is a symbol of a trace, or holds sizes that a run decides."""
+    return not any(isinstance(x, Symbol) or is_shape(x) for x in xs)
+
+
+def are_arrays(*xs: Any) -> bool:
+    """Whether all are values that are known, or sizes."""
     return not any(isinstance(x, Symbol) for x in xs)
 
 
@@ -72,7 +78,7 @@ def array(x: Any) -> Array:
 
 
 def in_numpy(*xs: Any) -> bool:
-    """Whether to compute in NumPy: all known, and one of them has a dtype that tensors lack, or is a shape."""
+    """Whether to compute in NumPy: all known, and one has a dtype that tensors lack, or all are integers."""
     if not is_known(*xs):
         return False
     arrays = [array(x) for x in xs]
@@ -85,11 +91,11 @@ def is_tensor_dtype(dtype: DType) -> bool:
 
 
 def tensor(x: Any) -> Any:
-    """x as a tensor; a shape becomes int64, computed from the inputs' sizes where they are symbolic."""
+    """x as a tensor; a shape becomes int64 (or bool, or float), computed from the inputs' sizes where they decide."""
     if isinstance(x, Tensor):
         return x
-    if is_shape(x) and any(isinstance(n, Dim) for n in x.flat):
-        return ops.reshape(ops.stack([_number(n) for n in x.flat]), x.shape)
+    if is_shape(x) and any(isinstance(n, Dim | Ratio) for n in x.flat):
+        return ops.reshape(ops.stack([_entry(n, _dtype_of_sizes(x)) for n in x.flat]), x.shape)
     if x.dtype == object:
         x = plain(x)
     elif x.dtype == float16:
@@ -99,11 +105,30 @@ def tensor(x: Any) -> Any:
     return Tensor._wrap(x)
 
 
+def _dtype_of_sizes(x: Array) -> DType:
+    """int64, bool for truth values, that of the floats made of sizes."""
+    made = next((v.dtype for v in x.flat if isinstance(v, Ratio)), None)
+    return made or np.dtype(bool if any(isinstance(v, Truth) for v in x.flat) else np.int64)
+
+
+def _entry(size: Any, dtype: DType) -> Tensor:
+    """A size, or what is made of it, as a value of a program: []."""
+    if isinstance(size, Ratio):
+        top = ops.astype(_number(size.top), dtype)
+        return top if size.bottom == 1 else top / Tensor._wrap(np.array(size.bottom, dtype))
+    if not isinstance(size, Dim):
+        return Tensor._wrap(np.array(size, dtype))
+    return _number(size) if dtype == np.int64 else ops.astype(_number(size), dtype)
+
+
 def _number(size: int) -> Tensor:
     """A size as a value of a program, int64 []: as many ones are summed."""
-    if not isinstance(size, Dim) or size < 0:
-        return Tensor._wrap(np.array(int(size), np.int64))
-    return ops.sum(ops.broadcast_to(Tensor._wrap(np.ones((), np.int64)), (size,)))
+    if not isinstance(size, Dim):
+        return Tensor._wrap(np.array(size, np.int64))
+    one = Tensor._wrap(np.ones((), np.int64))
+    above, below = maximum(size, 0), maximum(-size, 0)
+    summed = ops.sum(ops.broadcast_to(one, (above,)))
+    return summed - ops.sum(ops.broadcast_to(one, (below,))) if isinstance(below, Dim) else summed
 
 
 def plain(x: Array) -> Array:
@@ -131,7 +156,7 @@ def settled(x: Any) -> Array:
             x = made
         else:
             return np.asarray(x)
-    return x.astype(np.int64) if x.dtype == object and x.size and all(type(v) is int for v in x.flat) else x
+    return collected(x) if x.dtype == object else x
 
 
 def is_shape(x: Any) -> bool:
@@ -145,10 +170,13 @@ def require_room(what: str, shape: Sequence[int], itemsize: int) -> None:
         raise UsageError(f"{what} asks for an array of shape {tuple(map(int, shape))}, over {LARGEST / 2**30:.2g} GiB")
 
 
-def either(in_ops: Callable[..., Any], in_array: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of values: pdl's op, or NumPy's where `in_numpy` says so."""
+def either(op: str, in_ops: Callable[..., Any], in_array: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of values: pdl's op; NumPy's where `in_numpy` says so; that of `pdl.onnx.sizes` for shapes."""
 
     def function(*xs: Any) -> Any:
+        made = of_sizes(op, *xs)
+        if made is not None:
+            return made
         if in_numpy(*xs):
             arrays = [array(x) for x in xs]
             require_room("an array of integers", np.broadcast_shapes(*[x.shape for x in arrays]), 8)
@@ -157,3 +185,8 @@ def either(in_ops: Callable[..., Any], in_array: Callable[..., Any]) -> Callable
         return in_ops(*[tensor(x) for x in xs])
 
     return function
+
+
+def of_sizes(op: str, *xs: Any) -> Array | None:
+    """What an op makes of values of which one is a shape; None where there is none, or the result is none."""
+    return elementwise(op, *map(array, xs)) if are_arrays(*xs) and any(map(is_shape, xs)) else None

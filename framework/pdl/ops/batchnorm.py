@@ -184,12 +184,14 @@ class BatchNormEval(Fused):
     def infer(
         self, x: Spec, mean: Spec, var: Spec, scale: Spec | None, shift: Spec | None, residual: Spec | None
     ) -> Spec:
-        _check("batch_norm_eval", x, mean=mean, var=var, scale=scale, shift=shift)
+        _check("batch_norm_eval", x, empty=True, mean=mean, var=var, scale=scale, shift=shift)
         _check_residual(x, residual, self.activation)
         return x
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         x, *channels, residual = ins
+        if not x.size:
+            return
         kernels.batch_norm_apply(outs[0], _c(x), *map(wide_parameter, channels),
                                  None if residual is None else _c(residual), self.eps, self.activation)  # fmt: skip
 

@@ -46,7 +46,7 @@ def _length(entry: tuple[int | None, int | None, int | None], n: int) -> int:
     ends = [whole if end is None else n + end if end < 0 else end for end, whole in zip(entry[:2], (0, n), strict=True)]
     if any(int(end) != at for end, at in zip(ends, (start, stop), strict=True)):
         return count  # an end beyond the array
-    return (ends[1] - ends[0] + step - 1) // step
+    return dims.maximum((ends[1] - ends[0] + step - 1) // step, 0)
 
 
 def _check_steps(key: Key) -> None:

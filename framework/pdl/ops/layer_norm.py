@@ -18,10 +18,9 @@ from pdl.kernels.launch import now
 from pdl.kernels.memory import empty
 from pdl.ops.attributes import Probability
 from pdl.ops.base import Arrays, Fused, Op, Spec, apply
-from pdl.ops.broadcast import fill
 from pdl.ops.dropout import Dropout, check_seed, draw_seed, seed_number
 from pdl.ops.elementwise import rsqrt, square
-from pdl.ops.norm import _affine, _check, _parameter, _wide
+from pdl.ops.norm import _affine, _check, _parameter, _wide, _zero
 from pdl.ops.reduce import mean, sum
 from pdl.ops.shape import reshape
 from pdl.tensor import Tensor, TensorLike, as_tensor
@@ -35,12 +34,6 @@ def _parameters(x: Array, *given: Array | None) -> tuple[Array | None, ...]:
     """Scale and shift in the dtype of the arithmetic."""
     wide = _wide(x.dtype)
     return tuple(_c(p, wide) for p in given)
-
-
-def _zero(outs: Arrays) -> None:
-    """Outputs of an array without values: sums of none are 0."""
-    for y in outs:
-        fill(y, 0)
 
 
 def _number(seed: Array) -> int:

@@ -16,6 +16,7 @@ from pdl.kernels import norm as kernels
 from pdl.kernels.copies import contiguous as _c
 from pdl.ops.attributes import Step
 from pdl.ops.base import Arrays, Fused, Op, Spec, apply
+from pdl.ops.broadcast import fill
 from pdl.ops.cast import astype
 from pdl.ops.checks import check_floating
 from pdl.ops.elementwise import maximum, rsqrt, sqrt, square
@@ -57,6 +58,12 @@ def _parameter(spec: Spec | None, channels: int, dtype: DType) -> Spec:
 
 
 # -- group and instance norm -------------------------------------------------------------------------------------------
+def _zero(outs: Arrays) -> None:
+    """Outputs of an array without values: sums of none are 0."""
+    for y in outs:
+        fill(y, 0)
+
+
 class GroupNorm(Op):
     """y = (x - mean) rstd scale + shift, statistics over each sample's positions and each of `groups` runs of channels.
 
@@ -68,7 +75,7 @@ class GroupNorm(Op):
     native = True
 
     def infer(self, x: Spec, scale: Spec | None, shift: Spec | None) -> tuple[Spec, ...]:
-        channels = _check("group_norm", x, scale=scale, shift=shift)
+        channels = _check("group_norm", x, empty=True, scale=scale, shift=shift)
         if len(x.shape) < 2 or self.groups < 1 or channels % self.groups:
             raise ShapeError(
                 f"group_norm: the {channels} channels of x {x.shape} do not divide into {self.groups} groups"
@@ -78,6 +85,8 @@ class GroupNorm(Op):
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         x, scale, shift = ins
+        if not x.size:
+            return _zero(outs)
         parameters = (None if p is None else _c(p) for p in (scale, shift))
         kernels.group_norm(*outs, _c(x), *parameters, self.groups, self.eps)
 

@@ -386,18 +386,36 @@ def _check_index(name: str, x: Spec, index: Spec) -> None:
 # -- public functions --------------------------------------------------------------------------------------------------
 @overload
 def max_pool(
-    x: Tensor, kernel: Sizes, *, stride: Sizes | None = None, padding: Pads = 0, dilation: Sizes = 1,
-    ceil_mode: bool = False, return_index: Literal[False] = False,
+    x: Tensor,
+    kernel: Sizes,
+    *,
+    stride: Sizes | None = None,
+    padding: Pads = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    return_index: Literal[False] = False,
 ) -> Tensor: ...
 @overload
 def max_pool(
-    x: Tensor, kernel: Sizes, *, stride: Sizes | None = None, padding: Pads = 0, dilation: Sizes = 1,
-    ceil_mode: bool = False, return_index: Literal[True],
+    x: Tensor,
+    kernel: Sizes,
+    *,
+    stride: Sizes | None = None,
+    padding: Pads = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    return_index: Literal[True],
 ) -> tuple[Tensor, Tensor]: ...
 @overload
 def max_pool(
-    x: Tensor, kernel: Sizes, *, stride: Sizes | None = None, padding: Pads = 0, dilation: Sizes = 1,
-    ceil_mode: bool = False, return_index: bool,
+    x: Tensor,
+    kernel: Sizes,
+    *,
+    stride: Sizes | None = None,
+    padding: Pads = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    return_index: bool,
 ) -> Any: ...
 def max_pool(
     x: Tensor,

@@ -161,7 +161,7 @@ OF_SIZES = {
         [node("Range", ["n0", "h0", "n1"], ["r"]), node("Sub", ["h0", "r"], ["y"])], "program"),
     "the smallest of all": ([node("ReduceMin", ["s"], ["q"]), node("ConstantOfShape", ["q"], ["y"])], "program"),
     "the product": ([node("ReduceProd", ["s", "zero"], ["q"]), node("ConstantOfShape", ["q"], ["y"])], "program"),
-    "the largest of all": ([node("ReduceMax", ["s"], ["q"]), node("ConstantOfShape", ["q"], ["y"])], "graph"),
+    "the largest of all": ([node("ReduceMax", ["s"], ["q"]), node("ConstantOfShape", ["q"], ["y"])], "program"),
     "the mean": ([node("ReduceMean", ["s"], ["y"])], "program"),
 }  # fmt: skip
 

@@ -350,13 +350,15 @@ class Graph:
         return reduce(lambda a, b: self.node("Add", a, b), terms) if terms else self.constant([0], np.int64)
 
     def _atom(self, atom: Any) -> str:
-        """A size by its name, or a quotient rounded down."""
+        """A size by its name, a quotient rounded down, or what of an expression is above 0."""
         if isinstance(atom, str):
             if atom not in self._sizes:
                 name, axis = self.symbols[atom]
                 whole = self.node("Shape", name)
                 self._sizes[atom] = self.node("Gather", whole, self.constant([axis], np.int64), axis=0)
             return self._sizes[atom]
+        if atom[0] == "max":
+            return self.node("Max", self._polynomial(atom[1]), self.constant([0], np.int64))
         a, b = self._polynomial(atom[1]), self._polynomial(atom[2])
         rest = self.node("Mod", a, b)  # of the divisor's sign; ONNX's Div rounds towards 0
         return self.node("Div", self.node("Sub", a, rest), b)

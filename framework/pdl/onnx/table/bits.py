@@ -15,7 +15,7 @@ from pdl.onnx.values import either
 
 
 def _bitwise(name: str, in_ops: Callable[..., Any], in_array: Callable[..., Any], doc: str) -> None:
-    function = either(in_ops, in_array)
+    function = either(name, in_ops, in_array)
 
     def op(ctx: Context, a: Any, b: Any) -> Any:
         return function(a, b)
@@ -27,7 +27,7 @@ def _bitwise(name: str, in_ops: Callable[..., Any], in_array: Callable[..., Any]
 _bitwise("BitwiseAnd", ops.bitwise_and, np.bitwise_and, "The bits that a and b share.")
 _bitwise("BitwiseOr", ops.bitwise_or, np.bitwise_or, "The bits of a or b.")
 _bitwise("BitwiseXor", ops.bitwise_xor, np.bitwise_xor, "The bits of one of a and b.")
-_invert = either(ops.bitwise_invert, np.invert)
+_invert = either("BitwiseNot", ops.bitwise_invert, np.invert)
 
 
 @onnx_op("BitwiseNot", since=18)

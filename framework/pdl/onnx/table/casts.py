@@ -12,7 +12,8 @@ from pdl.dtype import Array, DType, bfloat16
 from pdl.errors import DtypeError, ShapeError
 from pdl.onnx.eager import computed
 from pdl.onnx.registry import Context, NeedsValue, onnx_op
-from pdl.onnx.values import array, dtype_of, float16, is_known, is_shape, is_tensor_dtype, plain, widened
+from pdl.onnx.sizes import cast as cast_sizes
+from pdl.onnx.values import array, dtype_of, float16, is_known, is_shape, is_tensor_dtype, tensor, widened
 
 FLOAT8: tuple[DType, ...] = tuple(
     np.dtype(t)
@@ -46,8 +47,11 @@ def _bit_cast(ctx: Context, x: Any, *, to: int) -> Any:
 
 def cast(ctx: Context, x: Any, dtype: DType, saturate: bool, round_mode: str) -> Any:
     """x, an array or a tensor, in another dtype."""
-    if is_shape(x) and dtype.kind in "iu":
-        return x
+    if is_shape(x):
+        sizes = cast_sizes(x, dtype)
+        if sizes is not None:
+            return sizes
+        x = tensor(x)
     if not is_known(x):
         if dtype == float16:
             dtype = np.dtype(np.float32)  # a program computes in float32, and does not round values to float16
@@ -55,7 +59,7 @@ def cast(ctx: Context, x: Any, dtype: DType, saturate: bool, round_mode: str) ->
             raise NeedsValue(f"{ctx.node.label()}: {dtype.name} is no dtype of a traced graph")
         return ops.astype(x, dtype)
     values = array(x)
-    return widened(cast_array(plain(values) if is_shape(values) else values, dtype, saturate, round_mode))
+    return widened(cast_array(values, dtype, saturate, round_mode))
 
 
 def cast_array(x: Array, dtype: DType, saturate: bool = True, round_mode: str = "up") -> Array:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from pdl import ops
+from pdl.dims import same
 from pdl.dtype import Array
 from pdl.errors import IndexRangeError, ShapeError, UsageError
 from pdl.onnx.eager import computed, scalar
 from pdl.onnx.registry import Context, NeedsValue, onnx_op
-from pdl.onnx.values import dtype_of, is_known, is_tensor_dtype, require_room, tensor
+from pdl.onnx.values import dtype_of, is_known, is_tensor_dtype, require_room, shape_array, tensor
 
 _REDUCTIONS: dict[str, Any] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
@@ -43,7 +45,7 @@ def _scatter_elements(ctx: Context, x: Any, index: Any, updates: Any, *, axis: i
         if reduction not in ("none", "add"):
             raise NeedsValue(f"{ctx.node.label()}: reduction {reduction!r} is computed by the interpreter")
         function = ops.scatter if reduction == "none" else ops.scatter_add
-        return function(tensor(x), tensor(index), tensor(updates), axis=axis)
+        return _scattered(function, tensor(x), tensor(index), tensor(updates), axis)
     values, places = ctx.value(x).copy(), _checked(ctx, ctx.value(index), x.shape[axis])
     lines = np.moveaxis(places, axis, 0).reshape(places.shape[axis], -1) if places.size else places
     if places.size and reduction == "none" and (lines == lines[:, :1]).all():  # whole slices: regions of a detector
@@ -53,6 +55,17 @@ def _scatter_elements(ctx: Context, x: Any, index: Any, updates: Any, *, axis: i
     key: list[Any] = list(np.ogrid[tuple(slice(n) for n in places.shape)])
     key[axis] = places
     return _written(ctx, values, tuple(key), ctx.value(updates), reduction)
+
+
+def _scattered(function: Any, x: Any, index: Any, updates: Any, axis: int) -> Any:
+    """Where other sizes of `index` than that of the axis are smaller, the part of x that it covers, joined with the
+    rest."""
+    smaller = next((i for i, n in enumerate(index.shape) if i != axis and not same(n, x.shape[i])), None)
+    if smaller is None:
+        return function(x, index, updates, axis=axis)
+    lead, n = (slice(None),) * smaller, index.shape[smaller]
+    covered = _scattered(function, x[(*lead, slice(n))], index, updates, axis)
+    return ops.concat([covered, x[(*lead, slice(n, None))]], axis=smaller)
 
 
 @onnx_op("Scatter", since=9)
@@ -77,17 +90,16 @@ def _scatter_nd_traced(ctx: Context, x: Any, index: Any, updates: Any, reduction
     """The same as one scatter along the flattened leading axes of x."""
     depth = index.shape[-1]
     lead, rest = x.shape[:depth], x.shape[depth:]
-    if reduction not in ("none", "add") or not all(type(n) is int for n in (*x.shape, *index.shape)):
-        raise NeedsValue(f"{ctx.node.label()}: reduction {reduction!r}, or sizes that are not known")
-    steps = np.cumprod([1, *lead[:0:-1]])[::-1].astype(np.int64)
+    if reduction not in ("none", "add"):
+        raise NeedsValue(f"{ctx.node.label()}: reduction {reduction!r} is computed by the interpreter")
+    steps = shape_array([math.prod(lead[i + 1 :]) for i in range(depth)])
     places = ops.astype(tensor(index), "int64")
-    places = ops.where(ops.less(places, 0), places + tensor(np.array(lead, np.int64)), places)
-    flat = ops.reshape(ops.sum(places * tensor(steps), axis=-1), (-1, 1))
-    width = int(np.prod(rest, dtype=np.int64))
-    rows = ops.reshape(tensor(x), (int(np.prod(lead, dtype=np.int64)), width))
-    news = ops.reshape(tensor(updates), (flat.shape[0], width))
+    places = ops.where(ops.less(places, 0), places + tensor(shape_array(lead)), places)
+    count, width = math.prod(index.shape[:-1]), math.prod(rest)
+    flat = ops.reshape(ops.sum(places * tensor(steps), axis=-1), (count, 1))
+    rows, news = ops.reshape(tensor(x), (math.prod(lead), width)), ops.reshape(tensor(updates), (count, width))
     function = ops.scatter if reduction == "none" else ops.scatter_add
-    made = function(rows, ops.broadcast_to(flat, (flat.shape[0], width)), news, axis=0)
+    made = function(rows, ops.broadcast_to(flat, (count, width)), news, axis=0)
     return ops.reshape(made, x.shape)
 
 

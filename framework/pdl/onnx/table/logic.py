@@ -8,16 +8,16 @@ import numpy as np
 
 from pdl import ops
 from pdl.onnx.registry import Context, onnx_op
-from pdl.onnx.values import array, either, is_known, settled, tensor
+from pdl.onnx.values import array, either, is_known, of_sizes, settled, tensor
 
 
 def _comparison(name: str, in_ops: Any, in_array: Any) -> None:
-    function = either(in_ops, in_array)
+    function = either(name, in_ops, in_array)
 
     @onnx_op(name, since=9 if name.endswith("OrEqual") else 7)
     def _two(ctx: Context, a: Any, b: Any) -> Any:
         y = function(a, b)
-        return y if y.dtype == bool else y.astype(bool)
+        return y if y.dtype in (bool, object) else y.astype(bool)
 
 
 _comparison("Equal", ops.equal, np.equal)
@@ -32,12 +32,18 @@ _comparison("Xor", ops.logical_xor, np.logical_xor)
 
 @onnx_op("Not")
 def _not(ctx: Context, x: Any) -> Any:
-    return np.logical_not(array(x)) if is_known(x) else ops.logical_not(tensor(x))
+    return _opposite(x)
+
+
+_opposite = either("Not", ops.logical_not, np.logical_not)
 
 
 @onnx_op("Where")
 def _where(ctx: Context, condition: Any, a: Any, b: Any) -> Any:
-    if is_known(condition, a, b) and (array(a).dtype.kind not in "fcV" or array(b).dtype == object):
+    sizes = of_sizes("Where", condition, a, b)
+    if sizes is not None:
+        return sizes
+    if is_known(condition, a, b) and array(a).dtype.kind not in "fcV":
         return settled(np.where(array(condition), array(a), array(b)))
     return ops.where(tensor(condition), tensor(a), tensor(b))
 

@@ -12,7 +12,8 @@ import numpy as np
 from pdl import ops
 from pdl.dtype import Array
 from pdl.onnx.registry import Context, onnx_op
-from pdl.onnx.values import array, either, in_numpy, is_known, is_shape, settled, tensor
+from pdl.onnx.sizes import has_ratios
+from pdl.onnx.values import are_arrays, array, either, in_numpy, is_known, is_shape, of_sizes, settled, tensor
 from pdl.tensor import Tensor
 
 #: name -> pdl's op, NumPy's
@@ -48,7 +49,7 @@ BINARY: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 
 def _elementwise(name: str, in_ops: Callable[..., Any], in_array: Callable[..., Any]) -> None:
-    function = either(in_ops, in_array)
+    function = either(name, in_ops, in_array)
     if name in UNARY:
 
         @onnx_op(name)
@@ -74,6 +75,9 @@ def _erf(ctx: Context, x: Any) -> Any:
 @onnx_op("Div", since=7)
 def _div(ctx: Context, a: Any, b: Any) -> Any:
     """Integers are divided toward zero."""
+    sizes = of_sizes("Div", a, b)
+    if sizes is not None:
+        return sizes
     if in_numpy(a, b):
         return _div_arrays(array(a), array(b))
     a, b = tensor(a), tensor(b)
@@ -89,13 +93,14 @@ def _div_arrays(a: Array, b: Array) -> Array:
         if a.dtype.kind == "f" or b.dtype.kind == "f":
             return np.divide(a, b)
         down = settled(np.floor_divide(a, b))
-        if down.dtype.kind in "Ou":
-            return settled(down)
+        if down.dtype.kind == "u":
+            return down
         return (down + ((down * b != a) & ((a < 0) != (b < 0)))).astype(down.dtype)
 
 
 @onnx_op("Pow", since=7)
 def _pow(ctx: Context, a: Any, b: Any) -> Any:
+    a, b = (tensor(v) if is_shape(v) else v for v in (a, b))
     dtype = a.dtype
     if is_known(b) and np.size(array(b)) == 1 and dtype.kind == "f":
         exponent = float(array(b).reshape(()))
@@ -116,6 +121,9 @@ def _wide(a: Any, b: Any) -> tuple[int, ...]:
 @onnx_op("Mod")
 def _mod(ctx: Context, a: Any, b: Any, *, fmod: int = 0) -> Any:
     """The remainder with the sign of b, or with `fmod` that of a."""
+    sizes = None if fmod else of_sizes("Mod", a, b)
+    if sizes is not None:
+        return sizes
     if in_numpy(a, b) or (is_known(a, b) and fmod):
         with np.errstate(all="ignore"):
             made = (np.fmod if fmod else np.remainder)(array(a), array(b))
@@ -126,8 +134,8 @@ def _mod(ctx: Context, a: Any, b: Any, *, fmod: int = 0) -> Any:
     return ops.sign(a) * ops.remainder(ops.abs(a), ops.abs(b))
 
 
-def _variadic(name: str, in_ops: Callable[..., Any], in_array: Callable[..., Any]) -> None:
-    function = either(in_ops, in_array)
+def _variadic(name: str, of_two: str, in_ops: Callable[..., Any], in_array: Callable[..., Any]) -> None:
+    function = either(of_two, in_ops, in_array)
 
     @onnx_op(name)
     def _several(ctx: Context, x: Any, *more: Any) -> Any:
@@ -137,7 +145,10 @@ def _variadic(name: str, in_ops: Callable[..., Any], in_array: Callable[..., Any
 for _name, _both in {
     "Sum": (ops.add, np.add), "Max": (ops.maximum, np.maximum), "Min": (ops.minimum, np.minimum),
 }.items():  # fmt: skip
-    _variadic(_name, *_both)
+    _variadic(_name, "Add" if _name == "Sum" else _name, *_both)
+
+
+_maximum, _minimum = either("Max", ops.maximum, np.maximum), either("Min", ops.minimum, np.minimum)
 
 
 @onnx_op("Mean")
@@ -160,6 +171,9 @@ _activation("Mish", ops.mish)
 
 @onnx_op("Relu")
 def _relu(ctx: Context, x: Any) -> Any:
+    sizes = of_sizes("Max", x, np.int64(0)) if is_shape(x) and not has_ratios(x) else None
+    if sizes is not None:
+        return sizes
     return np.maximum(array(x), 0) if in_numpy(x) else ops.relu(tensor(x))
 
 
@@ -212,7 +226,11 @@ def _clip_6(ctx: Context, x: Any, *, min: float = -math.inf, max: float = math.i
 
 @onnx_op("Clip", since=11)
 def _clip(ctx: Context, x: Any, low: Any = None, high: Any = None) -> Any:
-    if in_numpy(*(v for v in (x, low, high) if v is not None)):
+    given = [v for v in (x, low, high) if v is not None]
+    if are_arrays(*given) and any(map(is_shape, given)):
+        y = x if low is None else _maximum(x, low)
+        return y if high is None else _minimum(y, high)
+    if in_numpy(*given):
         y = array(x) if low is None else np.maximum(array(x), array(low))
         return y if high is None else np.minimum(y, array(high))
     bounds = [v if v is None else _number(v) for v in (low, high)]
@@ -221,7 +239,7 @@ def _clip(ctx: Context, x: Any, low: Any = None, high: Any = None) -> Any:
 
 def _number(x: Any) -> Any:
     """A scalar as a Python number where it is known, so that the op can hold it."""
-    if not is_known(x) or is_shape(x):
+    if not is_known(x):
         return tensor(x)
     value = array(x)
     return value.reshape(()).item() if value.size == 1 and value.dtype != object else Tensor(value)

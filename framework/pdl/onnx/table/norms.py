@@ -106,6 +106,8 @@ def _first_largest(ctx: Context, x: Tensor, axis: int) -> Tensor:
     size = x.shape[axis]
     if type(size) is not int:
         raise NeedsValue(f"{ctx.node.label()} needs the size of its axis known")
+    if not size:
+        return x
     place = ops.argmax(x, axis=axis, keepdims=True)
     at = np.arange(size).reshape([-1 if i == axis else 1 for i in range(x.ndim)])
     return ops.astype(ops.equal(place, tensor(at)), x.dtype)

@@ -9,7 +9,8 @@ import numpy as np
 
 from pdl import ops
 from pdl.onnx.registry import Context, onnx_op
-from pdl.onnx.values import array, is_known, is_shape, settled, tensor
+from pdl.onnx.sizes import along
+from pdl.onnx.values import is_shape, shape_array, tensor
 
 Reduction = Callable[..., Any]
 
@@ -87,13 +88,10 @@ def _reduction(name: str, since: int) -> None:
         return _reduced(name, x, along or None, keepdims)
 
 
-#: what NumPy computes on sizes, so that they stay sizes
-_OF_SIZES: dict[str, Reduction] = {"ReduceSum": np.sum, "ReduceProd": np.prod, "ReduceMax": np.max, "ReduceMin": np.min}
-
-
 def _reduced(name: str, x: Any, axes: tuple[int, ...] | None, keepdims: int) -> Any:
-    if is_known(x) and is_shape(array(x)) and name in _OF_SIZES:
-        return settled(_OF_SIZES[name](array(x), axis=axes, keepdims=bool(keepdims)))
+    sizes = along(name, x, axes, bool(keepdims)) if is_shape(x) else None
+    if sizes is not None:
+        return sizes
     x = tensor(x)
     y = REDUCTIONS[name][0](x, axis=axes, keepdims=bool(keepdims))
     return y if y.dtype == x.dtype or x.dtype.kind == "b" else y.astype(x.dtype)
@@ -110,7 +108,7 @@ def _arg(name: str, function: Callable[..., Any]) -> None:
         if not select_last_index:
             return function(x, axis=axis, keepdims=bool(keepdims))
         found = function(ops.flip(x, axis=axis), axis=axis, keepdims=bool(keepdims))
-        return (x.shape[axis] - 1) - found
+        return tensor(shape_array([x.shape[axis] - 1])).reshape(()) - found
 
 
 _arg("ArgMax", ops.argmax)

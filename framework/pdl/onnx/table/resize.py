@@ -120,6 +120,8 @@ def _resized(ctx: Context, x: Any, kernel: Kernel, axes: list[Axis], filler: flo
     for a in axes:
         shape[a.axis] = a.new
     require_room(name, shape, x.dtype.itemsize)
+    if 0 in (*x.shape, *shape) and not all(shape):
+        return x if list(x.shape) == shape else ops.broadcast_to(tensor(np.zeros((), x.dtype)), shape)
     if not in_numpy(x) and _as_images(x, kernel, axes):
         y = ops.resize(
             channels_last(x), tuple(shape[2:]), mode=kernel.mode, align_corners=kernel.coordinates == "align_corners"

@@ -9,8 +9,9 @@ import numpy as np
 from pdl import ops
 from pdl.errors import IndexRangeError, UsageError
 from pdl.onnx.eager import computed, scalar
-from pdl.onnx.registry import Context, onnx_op
+from pdl.onnx.registry import Context, NeedsValue, onnx_op
 from pdl.onnx.values import dtype_of, is_known, tensor
+from pdl.tensor import Tensor
 
 
 @onnx_op("SequenceConstruct", since=11)
@@ -131,13 +132,15 @@ def _get_element(ctx: Context, x: Any) -> Any:
 
 
 @onnx_op("ReverseSequence", since=10)
-@computed
 def _reverse(ctx: Context, x: Any, lengths: Any, *, batch_axis: int = 1, time_axis: int = 0) -> Any:
     """Each sample's first lengths[i] steps in reverse order, the rest as they are."""
     if {batch_axis, time_axis} != {0, 1} or lengths.shape != (x.shape[batch_axis],):
         raise UsageError(
             f"{ctx.node.label()}: batch_axis {batch_axis}, time_axis {time_axis}, x {x.shape}, lengths {lengths.shape}"
         )
+    if not is_known(x, lengths):
+        return _reversed_traced(ctx, tensor(x), lengths, batch_axis, time_axis)
+    x, lengths = ctx.value(x), ctx.value(lengths)
     rows = np.moveaxis(x, batch_axis, 0)
     if lengths.min(initial=0) < 0 or lengths.max(initial=0) > rows.shape[1]:
         raise IndexRangeError(f"{ctx.node.label()}: lengths up to {lengths.max()} of {rows.shape[1]} steps")
@@ -145,3 +148,17 @@ def _reverse(ctx: Context, x: Any, lengths: Any, *, batch_axis: int = 1, time_ax
     for i, n in enumerate(lengths.tolist()):
         made[i, :n] = rows[i, :n][::-1]
     return np.moveaxis(made, 0, batch_axis)
+
+
+def _reversed_traced(ctx: Context, x: Tensor, lengths: Any, batch_axis: int, time_axis: int) -> Any:
+    """The same by gathering."""
+    steps = x.shape[time_axis]
+    if type(steps) is not int:
+        raise NeedsValue(f"{ctx.node.label()} needs the size of its axis of time known")
+    at = tensor(np.arange(steps).reshape(-1, 1))
+    ends = ops.astype(tensor(lengths), "int64")
+    places = ops.where(ops.less(at, ends), ends - 1 - at, at)
+    if batch_axis == 0:
+        places = ops.swapaxes(places, 0, 1)
+    places = ops.reshape(places, (*places.shape, *[1] * (x.ndim - 2)))
+    return ops.gather(x, ops.broadcast_to(places, x.shape), axis=time_axis)

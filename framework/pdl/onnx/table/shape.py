@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 
 from pdl import ops
-from pdl.dims import Dim
+from pdl.dims import Dim, least, maximum
 from pdl.dtype import Array
 from pdl.errors import ShapeError, UsageError
 from pdl.onnx.registry import Context, onnx_op
 from pdl.onnx.values import (
+    are_arrays,
     array,
     float16,
     is_known,
     is_shape,
     is_tensor_dtype,
-    plain,
     require_room,
     settled,
     shape_array,
@@ -72,9 +72,9 @@ def _identity(ctx: Context, x: Any) -> Any:
 
 @onnx_op("Range", since=11)
 def _range(ctx: Context, start: Any, limit: Any, delta: Any) -> Any:
+    if any(is_shape(v) for v in (start, limit, delta)):
+        return _range_of_sizes(*(ctx.ints(v, "start, limit and delta")[0] for v in (start, limit, delta)))
     first, last, step = (ctx.value(v, "start, limit and delta").reshape(()) for v in (start, limit, delta))
-    if any(is_shape(v) for v in (first, last, step)):
-        return _range_of_sizes(first.item(), last.item(), step.item())
     if step == 0 or not np.isfinite(float(last - first)):
         raise UsageError("delta is 0, or the ends are not finite")
     count = max(0, math.ceil((float(last) - float(first)) / float(step)))
@@ -86,9 +86,9 @@ def _range_of_sizes(first: int, last: int, step: int) -> Any:
     """first, first + step, ... before `last`, of sizes known only at run time: a running sum."""
     if step == 0:
         raise UsageError("delta is 0")
-    count = -((first - last) // step)  # rounded up
+    count = maximum(-((first - last) // step), 0)  # rounded up
     number = tensor(np.ones((), np.int64))
-    places = ops.cumsum(ops.broadcast_to(number, (count if count > 0 else 0,)), axis=0) - 1
+    places = ops.cumsum(ops.broadcast_to(number, (count,)), axis=0) - 1
     return places * tensor(shape_array([step])) + tensor(shape_array([first]))
 
 
@@ -158,7 +158,7 @@ def _transpose(ctx: Context, x: Any, *, perm: Any = None) -> Any:
 # -- joining and cutting -----------------------------------------------------------------------------------------------
 @onnx_op("Concat")
 def _concat(ctx: Context, *xs: Any, axis: int) -> Any:
-    if is_known(*xs) and any(isinstance(x, np.ndarray) for x in xs):
+    if are_arrays(*xs) and any(isinstance(x, np.ndarray) for x in xs):
         return settled(np.concatenate([array(x) for x in xs], axis))
     parts = [tensor(x) for x in xs]
     return parts[0] if len(parts) == 1 else ops.concat(parts, axis=axis)
@@ -227,8 +227,8 @@ def slice_of(size: int, start: int, end: int, step: int) -> slice:
         opens = True
     if step < 0 and type(end) is int and end < -int(size):
         closes = True
-    if step < 0 and type(start) is int and type(size) is int and start < -size:
-        start = 0  # ONNX moves a start before the axis to its first cell, NumPy leaves it outside
+    if step < 0 and type(start) is int and start < 0:
+        start = maximum(start + size, 0)  # ONNX moves it to the first cell, NumPy leaves it outside
     return slice(None if opens else start, None if closes else end, None if step == 1 else step)
 
 
@@ -238,12 +238,11 @@ def _gather(ctx: Context, x: Any, index: Any, *, axis: int = 0) -> Any:
         x.dtype == object or x.dtype.kind in "iub" or not is_tensor_dtype(x.dtype)
     ):  # fmt: skip
         place = array(index)
-        place = plain(place) if place.dtype == object else place
         size = x.shape[axis]
         if place.size and not -size <= place.min() <= place.max() < size:
             raise ShapeError(f"an index is outside axis {axis} of x {x.shape}")
         return _entry(np.take(x, place, axis))
-    if is_known(index) and array(index).ndim == 0 and array(index).dtype != object:
+    if is_known(index) and array(index).ndim == 0:
         lead = (slice(None),) * (axis % len(x.shape))
         return tensor(x)[(*lead, int(array(index)))]
     return ops.take(tensor(x), tensor(index), axis=axis)
@@ -307,15 +306,22 @@ def padded(ctx: Context, x: Any, pads: Sequence[int], axes: Any, mode: str, valu
         widths[axis] = (pads[i], pads[len(along) + i])
     room = [n + max(0, a) + max(0, b) for n, (a, b) in zip(x.shape, widths, strict=True)]
     require_room(ctx.node.label(), room, x.dtype.itemsize)
-    if any(a < 0 or b < 0 for a, b in widths):
-        x = x[tuple(slice(max(0, -a), n - max(0, -b)) for n, (a, b) in zip(x.shape, widths, strict=True))]
-        widths = [(max(0, a), max(0, b)) for a, b in widths]
-    if not any(a or b for a, b in widths):
+    grown = [(maximum(a, 0), maximum(b, 0)) for a, b in widths]
+    if any(type(n) is not int or n for both in grown for n in both):
+        if isinstance(x, np.ndarray) and not is_tensor_dtype(x.dtype):
+            how = {"constant_values": value} if mode == "constant" else {}
+            x = np.pad(x, grown, _PAD_MODES[mode], **how)  # type: ignore[call-overload]
+        else:
+            x = ops.pad(tensor(x), grown, mode=_PAD_MODES[mode], value=value)
+    if not any(_may_cut(n) for both in widths for n in both):
         return x
-    if isinstance(x, np.ndarray) and not is_tensor_dtype(x.dtype):
-        how = {"constant_values": value} if mode == "constant" else {}
-        return np.pad(x, widths, _PAD_MODES[mode], **how)  # type: ignore[call-overload]
-    return ops.pad(tensor(x), widths, mode=_PAD_MODES[mode], value=value)
+    less = [(maximum(-a, 0), maximum(-b, 0)) for a, b in widths]
+    return x[tuple(slice(a, n - b) for n, (a, b) in zip(x.shape, less, strict=True))]
+
+
+def _may_cut(width: int) -> bool:
+    low = least(width)
+    return low is None or low < 0
 
 
 @onnx_op("DepthToSpace")
