@@ -33,7 +33,8 @@ struct Head {
   T scale() const { return static_cast<T>(call.scale); }
 
   static int64_t width_of(int64_t columns) {
-    return columns <= kPanel<P> ? panel_width<P>(columns) : round_up(columns, kPanel<P>);
+    const int64_t rest = columns % kPanel<P>;  // in whole vectors; in whole panels where pairs of rows are interleaved
+    return columns > kPanel<P> && kPaired<S> ? round_up(columns, kPanel<P>) : columns - rest + (rest > 0 ? panel_width<P>(rest) : 0);
   }
   template <class Q>
   Q* at(Q* base, const int64_t* strides, int64_t unit, int64_t row = 0) const {
