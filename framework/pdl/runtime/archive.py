@@ -81,9 +81,7 @@ def _directory(data: memoryview, source: str) -> tuple[int, int]:
     sign, disk, first, here, count, size, start, comment = END.unpack_from(data, len(data) - END.size)
     check(sign == b"PK\x05\x06" and comment == 0, source, "archive", "its end record is not at the end", todo)
     check(disk == first == 0 and here == count, source, "archive", "it is one part of several")
-    check(
-        start + size == len(data) - END.size, source, "zip directory", f"{size} bytes at {start} do not fit the file"
-    )
+    check(start + size == len(data) - END.size, source, "zip directory", f"{size} bytes at {start} do not fit the file")
     return count, start
 
 

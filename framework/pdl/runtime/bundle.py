@@ -276,9 +276,7 @@ def _meta(members: Mapping[str, memoryview], source: str) -> dict[str, Any]:
     check(number == FORMAT, source, "meta.json", f"bundle format {number!r:.40}, this pdl reads {FORMAT}", _NEWER)
     check_keys(meta, _META, source, "meta.json")
     metrics = meta["metrics"].values()
-    check(
-        all(v is None or type(v) in (int, float) for v in metrics), source, "meta.json", "a metric that is no number"
-    )
+    check(all(v is None or type(v) in (int, float) for v in metrics), source, "meta.json", "a metric that is no number")
     good = len(meta["requires"]) <= MOST_REQUIRED and all(_is_distribution(name) for name in meta["requires"])
     check(good, source, "meta.json", f"requires is {str(meta['requires'])[:60]}, expected names of distributions")
     gone = [name for name in meta["members"] if name not in members]

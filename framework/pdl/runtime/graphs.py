@@ -22,6 +22,7 @@ from pdl.onnx.values import dtype_named, widened_dtype
 from pdl.program.ir import Program
 from pdl.program.passes import INFERENCE_ONCE, PER_SHAPE, log, run_passes
 from pdl.program.passes.pack import PackCache
+from pdl.program.passes.precision import to_bf16
 from pdl.runtime.plan import MEMORY, Plan, Plans, Timer, frozen
 from pdl.runtime.session import Port
 
@@ -40,11 +41,11 @@ class Part(Plan):
 
 
 class Graphs(Plans):
-    """``graphs(arrays)`` runs an ONNX graph on arrays in the order of its inputs."""
+    """``graphs(arrays)`` runs an ONNX graph on arrays in the order of its inputs; `bf16`: its programs in bfloat16."""
 
-    def __init__(self, graph: Graph, *, memory: int = MEMORY, **choosing: Any) -> None:
+    def __init__(self, graph: Graph, *, bf16: bool = False, memory: int = MEMORY, **choosing: Any) -> None:
         super().__init__(Program(graph.name or "onnx"), memory=memory, **choosing)  # each plan has a program of its own
-        self.graph = graph
+        self.graph, self.bf16 = graph, bf16
         self.deciding: tuple[int, ...] = ()  # inputs whose values are part of the key
         self.waits = ""  # why programs are of the beginning
         self.interpreted = ""  # why there are none
@@ -96,7 +97,8 @@ class Graphs(Plans):
         else:
             program = trace(self.graph, shapes, values=values)
         # constants are made anew by each trace, so what was packed for another does not serve
-        program = run_passes(frozen(program), (*INFERENCE_ONCE, *PER_SHAPE, PackCache(**self.choosing)))
+        program = to_bf16(frozen(program)) if self.bf16 else frozen(program)
+        program = run_passes(program, (*INFERENCE_ONCE, *PER_SHAPE, PackCache(**self.choosing)))
         log(program, f"{shapes}: traced, {len(program.nodes)} nodes{_behind(rest, self.waits)}")
         return Part(program, rest)
 

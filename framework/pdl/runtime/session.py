@@ -261,11 +261,11 @@ def _of_graph(
     from pdl.runtime.graphs import Graphs
     from pdl.runtime.plan import MEMORY
 
-    if precision != "fp32":
-        raise UsageError(f"precision={precision!r}: this model is an ONNX graph traced at run time, which runs in fp32")
+    bf16 = _is_bf16(precision)
 
     def engine() -> Graphs:
-        return Graphs(Graph.from_dict(graph, weights), memory=MEMORY if memory is None else memory, **choosing)
+        made = Graph.from_dict(graph, weights)
+        return Graphs(made, bf16=bf16, memory=MEMORY if memory is None else memory, **choosing)
 
     made = _prepared(engine, "", **options)
     return Session(made, *made.ports(), **options)
@@ -328,11 +328,15 @@ def _faults(bundle: Bundle | None, *explained: type[Exception]) -> Iterator[None
         raise DataError(f"{bundle.source}: its program cannot be run ({said}); export it again") from error
 
 
-def _in_precision(program: Program, precision: str) -> Program:
-    if precision == "fp32":
-        return program
-    if precision != "bf16":
+def _is_bf16(precision: str) -> bool:
+    if precision not in ("fp32", "bf16"):
         raise UsageError(f"precision={precision!r} must be 'fp32' or 'bf16'")
+    return precision == "bf16"
+
+
+def _in_precision(program: Program, precision: str) -> Program:
+    if not _is_bf16(precision):
+        return program
     from pdl.program.passes.precision import to_bf16
     from pdl.runtime.plan import frozen
 

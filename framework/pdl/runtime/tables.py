@@ -183,7 +183,7 @@ def _object(line: str, where: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise DataError(f"{where}: {line.strip()[:60]!r} is not JSON: {error}") from None
     if not isinstance(found, dict):
-        raise DataError(f"{where}: {line.strip()[:60]!r} is no object {{\"column\": value}}")
+        raise DataError(f'{where}: {line.strip()[:60]!r} is no object {{"column": value}}')
     return found
 
 

@@ -132,6 +132,22 @@ def test_what_a_detector_finds_decides_sizes_behind_a_program() -> None:
     assert len(engine._plans) == 3
 
 
+def test_what_a_graph_traces_runs_in_bfloat16() -> None:
+    weights = {"w": floats(64, 64), "zero": np.float32(0)}
+    nodes = [node("MatMul", ["x", "w"], ["m"]), node("Greater", ["m", "zero"], ["c"]), node("NonZero", ["c"], ["y"])]
+    graph = load_model(
+        model(nodes, [port("x", ["n", 64])], [port("m", ["n", 64]), port("y", [2, "k"], INT64)], weights)
+    )
+    x = floats(3, 64)
+    engine = Graphs(graph.graph, bf16=True)
+    m, y = engine([x])
+    (plan,) = engine._plans.values()
+    assert any(v.spec.dtype.name == "bfloat16" for n in plan.program.nodes for v in n.outputs)
+    assert (m.dtype, y.dtype) == (np.float32, np.int64)
+    np.testing.assert_allclose(m, x @ weights["w"], atol=0.3)
+    assert not np.array_equal(m, x @ weights["w"])
+
+
 def test_threads_share_a_graph() -> None:
     made, _ = session(branching("rate"))
     xs = [floats(n, 2) for n in (1, 2, 3, 4) * 8]
