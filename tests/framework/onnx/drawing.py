@@ -35,7 +35,7 @@ _EXACT = """
 EXACT = frozenset(_EXACT.split())
 
 
-#: ops whose empty inputs ONNX Runtime divides by, and those that answer a window larger than x with nothing
+#: ops whose empty inputs ONNX Runtime divides by, and those whose answer to a window larger than x is its own
 FRAGILE = frozenset({"Einsum", "LpPool", "ConvTranspose"})
 WINDOWS = frozenset({"AveragePool", "Conv", "LpPool", "MaxPool"})
 
@@ -249,14 +249,29 @@ def alone(node: Any, inputs: Sequence[Value], opset: int, sizes: Sequence[int]) 
     for i in sizes:
         if node.op_type in FRAGILE and any(v.at[i].size == 0 for v in each):
             continue
+        if node.op_type in WINDOWS and not _fits(node, [v.at[i].shape for v in inputs]):
+            if 0 not in SIZES[i].values():
+                raise Unfit
+            continue
         try:
             found = session.run(None, {v.name: v.at[i] for v in each})
         except Exception as error:
             if 0 not in SIZES[i].values():
                 raise Unfit(str(error)) from None
             continue
-        if node.op_type in WINDOWS and 0 in found[0].shape[1:]:
-            continue
         for values, x in zip(made, found, strict=True):
             values[i] = np.asarray(x)
     return made
+
+
+def _fits(node: Any, shapes: Sequence[tuple[int, ...]]) -> bool:
+    """Whether a window is inside the padded x."""
+    given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    window = given.get("kernel_shape") or shapes[1][2:]
+    if given.get("auto_pad", b"").startswith(b"SAME"):
+        return all(shapes[0][2:])
+    rank = len(window)
+    pads, dilations = given.get("pads", [0] * 2 * rank), given.get("dilations", [1] * rank)
+    return all(
+        n + pads[i] + pads[i + rank] > dilations[i] * (window[i] - 1) and n > 0 for i, n in enumerate(shapes[0][2:])
+    )

@@ -93,7 +93,10 @@ def cut(d: Draws, b: Drawing) -> None:
 def concat(d: Draws, b: Drawing) -> None:
     x = b.pick(lambda v: v.ndim > 0)
     parts = [x] + [b.pick(lambda v: v.ndim == x.ndim and v.dtype == x.dtype) for _ in range(d.int(0, 3))]
-    b.add("Concat", *parts, axis=axis_of(d, x.ndim))
+    axis = axis_of(d, x.ndim)
+    if any(n != m for p in parts for i, (n, m) in enumerate(zip(p.dims, x.dims, strict=True)) if i != axis % x.ndim):
+        raise Unfit  # ONNX Runtime takes empty arrays of any shape
+    b.add("Concat", *parts, axis=axis)
 
 
 def split(d: Draws, b: Drawing) -> None:
@@ -158,6 +161,8 @@ def pad(d: Draws, b: Drawing) -> None:
     modes = ("constant", "constant", "reflect", "edge", *(("wrap",) if b.case.opset >= 19 else ()))
     mode = d.pick(modes)
     widths = [d.pick((0, 0, 1, 2, -1)) if mode == "constant" else d.pick((0, 0, 1)) for _ in range(2 * x.ndim)]
+    if mode == "reflect":  # of an axis of one cell, engines differ
+        widths = [w if (x.dims[i % x.ndim] or 1) > 1 else 0 for i, w in enumerate(widths)]
     fill = [b.hold(d.pick((0, 1.5, -1)), x.dtype)] if mode == "constant" and d.often(0.5) else []
     b.add("Pad", x, b.hold(widths, I64), *fill, mode=mode)
 
@@ -223,8 +228,8 @@ def whole(d: Draws, b: Drawing) -> None:
         b.add(d.pick(("Abs", "Neg", "Sign")), b.ints())
     else:
         x = b.ints()
-        divisor = b.hold(d.pick((1, 2, 3, -2)), x.dtype)
-        b.add(d.pick(("Div", "Mod", "Mul", "Add", "Sub", "Pow", "Max", "Min")), x, divisor)
+        op = d.pick(("Div", "Mod", "Mul", "Add", "Sub", "Pow", "Max", "Min"))
+        b.add(op, x, b.hold(d.pick((1, 2, 3) if op == "Pow" else (1, 2, 3, -2)), x.dtype))
 
 
 def binary(d: Draws, b: Drawing) -> None:

@@ -120,6 +120,8 @@ def _cumsum(ctx: Context, x: Any, axis: Any, *, exclusive: int = 0, reverse: int
     along = int(ctx.value(axis, "the axis").reshape(()))
     x = tensor(x)
     y = ops.flip(x, axis=along) if reverse else x
+    if exclusive:  # what is not finite counts from the next place on
+        places = tuple(slice(None, -1) if i == along % x.ndim else slice(None) for i in range(x.ndim))
+        y = ops.pad(y, [(1, 0) if i == along % x.ndim else (0, 0) for i in range(x.ndim)])[places]
     total = ops.cumsum(y, axis=along).astype(x.dtype)
-    total = total - y if exclusive else total
     return ops.flip(total, axis=along) if reverse else total
