@@ -35,8 +35,8 @@ _EXACT = """
 EXACT = frozenset(_EXACT.split())
 
 
-#: ops whose empty inputs ONNX Runtime divides by, and those whose answer to a window larger than x is its own
-FRAGILE = frozenset({"Einsum", "LpPool", "ConvTranspose"})
+#: ops that divide by nothing where their inputs are empty, and those whose answer to a window larger than x is its own
+FRAGILE = frozenset({"ConvTranspose", "Einsum", "LpPool", "ReduceMean"})
 WINDOWS = frozenset({"AveragePool", "Conv", "LpPool", "MaxPool"})
 
 
