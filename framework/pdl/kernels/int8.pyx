@@ -179,8 +179,8 @@ def convolution(
             launch(table().int8.convolution, then, px, x_zero, pw, g, tile)
 
 
-cdef int split(str name, cnp.ndarray scale, cnp.ndarray zero, cnp.ndarray x, int axis, int64_t* outer, int64_t* inner) except -1:
-    """What lies before and behind the axis that scales belong to; axis -1: one scale for all."""
+cdef int split(str name, cnp.ndarray scale, cnp.ndarray zero, int kind, cnp.ndarray x, int axis, int64_t* outer, int64_t* inner) except -1:
+    """What lies before and behind the axis that scales belong to, and zero points of a kind; axis -1: one scale for all."""
     cdef int d
     outer[0], inner[0] = 1, 1
     if axis >= cnp.PyArray_NDIM(x):
@@ -192,7 +192,7 @@ cdef int split(str name, cnp.ndarray scale, cnp.ndarray zero, cnp.ndarray x, int
             inner[0] *= cnp.PyArray_DIM(x, d)
     cdef int64_t n = 1 if axis < 0 else cnp.PyArray_DIM(x, axis)
     data_of(name, "scale", scale, cnp.NPY_FLOAT, n)
-    data_of(name, "zero", zero, cnp.NPY_INT32, n)
+    data_of(name, "zero", zero, kind, n)
     return 0
 
 
@@ -200,7 +200,7 @@ def quantise(
     cnp.ndarray y not None,      # OUT uint8 or int8, shaped as x
     cnp.ndarray x not None,      # IN  float32
     cnp.ndarray scale not None,  # IN  [n] float32, n = size of the axis, or 1 with axis -1
-    cnp.ndarray zero not None,   # IN  [n] int32
+    cnp.ndarray zero not None,   # IN  [n] as y
     int axis,
     int low,                     # least and greatest byte
     int high,
@@ -211,21 +211,22 @@ def quantise(
     cdef int least = -128 if kind == cnp.NPY_BYTE else 0
     cdef unsigned char* py = <unsigned char*>data_of("quantise", "y", y, kind, cnp.PyArray_SIZE(x))
     cdef const float* px = <const float*>data_of("quantise", "x", x, cnp.NPY_FLOAT, cnp.PyArray_SIZE(x))
-    split("quantise", scale, zero, x, axis, &outer, &inner)
+    split("quantise", scale, zero, kind, x, axis, &outer, &inner)
     if not least <= low <= high <= least + 255:
         raise ShapeError(f"quantise: [{low}, {high}] are no bounds of bytes")
     cdef const float* ps = <const float*>cnp.PyArray_DATA(scale)
-    cdef const int32_t* pz = <const int32_t*>cnp.PyArray_DATA(zero)
+    cdef const unsigned char* pz = <const unsigned char*>cnp.PyArray_DATA(zero)
     cdef int64_t n = cnp.PyArray_SIZE(scale)
+    cdef bint is_signed = kind == cnp.NPY_BYTE
     with nogil:
-        launch(table().int8.quantise, py, px, ps, pz, outer, n, inner, low, high)
+        launch(table().int8.quantise, py, px, ps, pz, outer, n, inner, low, high, is_signed)
 
 
 def dequantise(
     cnp.ndarray y not None,      # OUT float32, shaped as q
     cnp.ndarray q not None,      # IN  uint8 or int8
     cnp.ndarray scale not None,  # IN  as in `quantise`
-    cnp.ndarray zero not None,   # IN  as in `quantise`
+    cnp.ndarray zero not None,   # IN  [n] as q
     int axis,
 ):
     """y = (q - zero) scale."""
@@ -233,9 +234,9 @@ def dequantise(
     cdef int kind = cnp.NPY_BYTE if cnp.PyArray_TYPE(q) == cnp.NPY_BYTE else cnp.NPY_UBYTE
     cdef float* py = <float*>data_of("dequantise", "y", y, cnp.NPY_FLOAT, cnp.PyArray_SIZE(q))
     cdef const unsigned char* pq = <const unsigned char*>data_of("dequantise", "q", q, kind, cnp.PyArray_SIZE(q))
-    split("dequantise", scale, zero, q, axis, &outer, &inner)
+    split("dequantise", scale, zero, kind, q, axis, &outer, &inner)
     cdef const float* ps = <const float*>cnp.PyArray_DATA(scale)
-    cdef const int32_t* pz = <const int32_t*>cnp.PyArray_DATA(zero)
+    cdef const unsigned char* pz = <const unsigned char*>cnp.PyArray_DATA(zero)
     cdef int64_t n = cnp.PyArray_SIZE(scale)
     cdef bint is_signed = kind == cnp.NPY_BYTE
     with nogil:

@@ -20,6 +20,7 @@ from pdl.dtype import Array, float32, int8, int32, uint8
 from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.kernels import int8 as kernels
 from pdl.kernels.copies import contiguous
+from pdl.kernels.launch import now
 from pdl.ops.attributes import Axis, Byte, Length, Step
 from pdl.ops.base import Arrays, Op, Spec, apply, not_differentiable
 from pdl.ops.checks import normalize_axis
@@ -41,6 +42,7 @@ class _Linear(Op, abstract=True):
     """Scale and zero point of one array, or of every slice along `axis` where they are vectors."""
 
     axis: Axis = 1
+    native = True
     vjp: ClassVar[Any] = ROUNDED
 
     def check_points(self, x: Spec, scale: Spec, zero: Spec) -> None:
@@ -60,8 +62,7 @@ class _Linear(Op, abstract=True):
 
     def numbers(self, x: Array, scale: Array, zero: Array) -> tuple[Array, Array, int]:
         """Scales, zero points and the axis, as kernels take them."""
-        zeros = zero.astype(np.int32).reshape(-1)
-        return contiguous(scale).reshape(-1), zeros, self.axis % x.ndim if scale.ndim else -1
+        return contiguous(scale).reshape(-1), contiguous(zero).reshape(-1), self.axis % x.ndim if scale.ndim else -1
 
 
 class QuantizeLinear(_Linear):
@@ -102,6 +103,7 @@ class DequantizeLinear(_Linear):
         q, scale, zero = ins
         if q.dtype != int32:
             return kernels.dequantise(outs[0], contiguous(q), *self.numbers(q, scale, zero))
+        now("int32 is computed by NumPy")
         form = [-1 if scale.ndim and axis == self.axis % q.ndim else 1 for axis in range(q.ndim)]
         centred = (q.astype(np.int64) - zero.reshape(form)).astype(np.float32)
         return np.multiply(centred, scale.reshape(form), out=outs[0])
@@ -345,9 +347,7 @@ def _multiply(op: _Product, y: Array, x: Array, packed: Array, residual: Array |
     op.convolve(out, rows, packed, residual, one, one, (0, 0, 0), one, 1)
 
 
-def _check_packed(
-    op: Any, packed: Spec, kernel: Any, channels: int, dilation: Any, groups: int, tile: int = 0
-) -> None:
+def _check_packed(op: Any, packed: Spec, kernel: Any, channels: int, dilation: Any, groups: int, tile: int = 0) -> None:
     wanted = Spec((kernels.packed_bytes(kernel, channels, op.outputs, dilation, groups, tile),), int8)
     if packed != wanted:
         raise ShapeError(f"{type(op).__name__}: packed weights are {packed}; this CPU packs them as {wanted}")

@@ -208,14 +208,14 @@ def test_quantise(shape: Any, axis: int, dtype: Any) -> None:
     x.ravel()[:6] = np.array([0.25, 0.75, 1e30, -1e30, np.inf, -np.inf], np.float32)[: x.size]
     n = 1 if axis < 0 else shape[axis]
     scale = np.full(n, 0.5, np.float32) if axis < 0 else rng.uniform(0.1, 2, n).astype(np.float32)
-    zero = rng.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, n).astype(np.int32)
+    zero = rng.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, n).astype(dtype)
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
     y, back = np.empty(shape, dtype), np.empty(shape, np.float32)
     kernels.quantise(y, x, scale, zero, axis, low, high)
     form = [1] * len(shape)
     if axis >= 0:
         form[axis] = n
-    s, z = scale.reshape(form), zero.reshape(form)
+    s, z = scale.reshape(form), zero.reshape(form).astype(np.int64)
     wanted = np.clip(np.rint((x / s).astype(np.float64)) + z, low, high).astype(dtype)
     np.testing.assert_array_equal(y, wanted)
     kernels.dequantise(back, y, scale, zero, axis)
@@ -224,7 +224,7 @@ def test_quantise(shape: Any, axis: int, dtype: Any) -> None:
 
 def test_quantise_nan_is_the_least_byte() -> None:
     y = np.empty(3, np.uint8)
-    kernels.quantise(y, np.full(3, np.nan, np.float32), np.ones(1, np.float32), np.full(1, 9, np.int32), -1, 0, 255)
+    kernels.quantise(y, np.full(3, np.nan, np.float32), np.ones(1, np.float32), np.full(1, 9, np.uint8), -1, 0, 255)
     np.testing.assert_array_equal(y, 0)
 
 

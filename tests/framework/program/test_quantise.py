@@ -147,6 +147,11 @@ def weight() -> Any:
     return quant.dequantize_linear(W, S, np.zeros(6, np.int8), axis=3)
 
 
+def gate(x: Any) -> Any:
+    """1 + erf(x / sqrt(2)), where quantisers round it."""
+    return quantised(quantised(pdl.erf(x / 2**0.5), 0.008, 128) + 1, 0.008, 0)
+
+
 PATTERNS: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]], list[str]]] = {
     "conv": (lambda x: pdl.conv2d(x, weight(), B, padding=1), [(2, 5, 6, 4)], ["QConv"]),
     "conv, relu": (lambda x: pdl.relu(pdl.conv2d(x, weight())), [(2, 5, 6, 4)], ["QConv"]),
@@ -158,6 +163,16 @@ PATTERNS: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]], list[str]]]
     "sum, relu6": (lambda a, b: pdl.relu6(a + b), [(3, 9), (3, 9)], ["QAdd"]),
     "function": (lambda x: pdl.gelu(x), [(3, 90)], ["QMap"]),
     "number": (lambda x: 3 - x, [(3, 90)], ["QMap"]),
+    "gated": (lambda x: x * quantised(pdl.sigmoid(x), 0.004, 0), [(3, 90)], ["QMap"]),
+    "gated behind": (lambda x: quantised(pdl.sigmoid(x), 0.004, 0) * x, [(3, 90)], ["QMap"]),
+    "two functions": (
+        lambda x: quantised(pdl.sigmoid(x), 0.004, 0) - quantised(pdl.tanh(x), 0.008, 128), [(3, 90)], ["QMap"],
+    ),
+    "parts of GELU": (lambda x: quantised(x * gate(x), 0.05, 9) * 0.5, [(3, 90)], ["QMap"]),
+    "a function of a function": (lambda x: pdl.tanh(pdl.exp(1 - x)), [(3, 90)], ["QMap"]),
+    "matrix product": (
+        lambda x: x @ quant.dequantize_linear(W[0, 0], S, np.zeros(6, np.int8), axis=1), [(2, 5, 4)], ["QLinear"],
+    ),
     "rescaled": (lambda x: x, [(3, 90)], ["QMap"]),
     "joined": (lambda a, b: pdl.concat([a, b], axis=1), [(3, 9), (3, 4)], ["QMap", "QMap", "Concat"]),
     "max pool": (lambda x: pdl.max_pool(x, 3, stride=2, padding=1), [(2, 7, 7, 3)], ["QMaxPool", "QMap"]),

@@ -110,6 +110,16 @@ PDL_INT8_INLINE I weights(const int8_t* w) {
 #endif
 constexpr int kUnit = 4 / sizeof(Input);
 
+// Keeps the compiler from adding many sums in an order of its own, which needs more registers than there are.
+template <class I>
+PDL_INT8_INLINE void in_this_order(I& sum) {
+#if defined(__AVX512F__)
+  asm("" : "+v"(sum));
+#elif defined(__x86_64__)
+  asm("" : "+x"(sum));
+#endif
+}
+
 // Sums of pairs of 16-bit numbers, modulo 2^32 (this file is compiled so that integers wrap).
 #if defined(__AVX512VNNI__)
 PDL_INT8_INLINE Int16 dot_pairs(Int16 sum, Int16 a, Int16 b) { return (Int16)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)a, (__m512i)b); }

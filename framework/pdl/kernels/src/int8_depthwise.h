@@ -154,7 +154,7 @@ PDL_INT8_INLINE void sum_taps(typename Of<L>::I* sum, const uint8_t* const* x, i
       const I taps = weights<I>(w + (r * 4 + v) * L * kUnit);
       const uint8_t* from = x[r] + offset + v * 4 * L;
 #pragma GCC unroll 4
-      for (int p = 0; p < P; p++) acc[p] = dot(acc[p], *reinterpret_cast<const I*>(from + p * x_step), taps);
+      for (int p = 0; p < P; p++) acc[p] = dot(acc[p], *reinterpret_cast<const I*>(from + p * x_step), taps), in_this_order(acc[p]);
     }
 #pragma GCC unroll 4
     for (int p = 0; p < P; p++) sum[p * 4 + v] = acc[p];

@@ -33,30 +33,37 @@ PDL_INT8_INLINE void quantise_run(uint8_t* y, const float* x, int64_t n, float s
     for (int64_t i = 0; i < n; i++) y[i] ^= 0x80;
 }
 
-// y [outer, axis, inner] = round(x / scale) + zero, saturated to [low, high]; scale and zero IN [axis]. y holds the low byte: u8 or s8.
-inline void quantise(uint8_t* y, const float* x, const float* scale, const int32_t* zero, int64_t outer, int64_t axis, int64_t inner, int low, int high) {
+// A zero point as it is stored.
+PDL_INT8_INLINE int zero_of(const uint8_t* zero, int64_t i, bool is_signed) { return is_signed ? static_cast<int8_t>(zero[i]) : zero[i]; }
+
+// y [outer, axis, inner] = round(x / scale) + zero, saturated to [low, high]; scale and zero IN [axis]. y and zero hold u8 or s8.
+inline void quantise(uint8_t* y, const float* x, const float* scale, const uint8_t* zero, int64_t outer, int64_t axis, int64_t inner, int low, int high,
+                     bool is_signed) {
   if (outer == 1 && axis == 1) {
-    parallel(inner, kStream, [&](int64_t begin, int64_t end) { quantise_run(y + begin, x + begin, end - begin, scale[0], zero[0], low, high); });
+    const int point = zero_of(zero, 0, is_signed);
+    parallel(inner, kStream, [&](int64_t begin, int64_t end) { quantise_run(y + begin, x + begin, end - begin, scale[0], point, low, high); });
     return;
   }
   parallel(outer * axis, max64(1, kStream / max64(1, inner)), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; i++) quantise_run(y + i * inner, x + i * inner, inner, scale[i % axis], zero[i % axis], low, high);
+    for (int64_t i = begin; i < end; i++)
+      quantise_run(y + i * inner, x + i * inner, inner, scale[i % axis], zero_of(zero, i % axis, is_signed), low, high);
   });
 }
 
-// y [outer, axis, inner] = (q - zero) scale; q holds u8, or s8 where `is_signed`.
-inline void dequantise(float* y, const uint8_t* q, const float* scale, const int32_t* zero, int64_t outer, int64_t axis, int64_t inner, bool is_signed) {
+// y [outer, axis, inner] = (q - zero) scale; q and zero hold u8 or s8.
+inline void dequantise(float* y, const uint8_t* q, const float* scale, const uint8_t* zero, int64_t outer, int64_t axis, int64_t inner, bool is_signed) {
   const int flip = is_signed ? 0x80 : 0;  // s8 as u8 with its zero moved by 128
-  const auto run = [&](int64_t at, int64_t n, float s, int z) {
-    const float shift = static_cast<float>(z + flip);
+  const auto run = [=](int64_t at, int64_t n, int64_t point) {
+    using F = typename Of<kWide>::F;
+    const float shift = static_cast<float>(zero_of(zero, point, is_signed) + flip), s = scale[point];
     int64_t i = at;
     if (!is_signed)
-      for (; i + kWide <= at + n; i += kWide) *reinterpret_cast<typename Of<kWide>::F*>(y + i) = (floats_of<kWide>(q + i) - shift) * s;
+      for (; i + kWide <= at + n; i += kWide) *reinterpret_cast<F*>(y + i) = (floats_of<kWide>(q + i) - shift) * s;
     for (; i < at + n; i++) y[i] = (static_cast<float>(q[i] ^ flip) - shift) * s;
   };
-  if (outer == 1 && axis == 1) return parallel(inner, kStream, [&](int64_t begin, int64_t end) { run(begin, end - begin, scale[0], zero[0]); });
+  if (outer == 1 && axis == 1) return parallel(inner, kStream, [&](int64_t begin, int64_t end) { run(begin, end - begin, 0); });
   parallel(outer * axis, max64(1, kStream / max64(1, inner)), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; i++) run(i * inner, inner, scale[i % axis], zero[i % axis]);
+    for (int64_t i = begin; i < end; i++) run(i * inner, inner, i % axis);
   });
 }
 
@@ -78,8 +85,17 @@ inline void add_bytes(uint8_t* y, const uint8_t* a, const uint8_t* b, int64_t n,
 
 // y = table[x]
 inline void look_up(uint8_t* y, const uint8_t* x, const uint8_t* table, int64_t n) {
-  parallel(n, kStream, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; i++) y[i] = table[x[i]];
+  parallel(n, kStream, [=](int64_t begin, int64_t end) {
+    const uint8_t *of = table, *from = x;  // y may alias what the closure holds, as far as the compiler knows
+    uint8_t* to = y;
+    int64_t i = begin;
+    for (; i + 8 <= end; i += 8) {
+      uint8_t eight[8];
+#pragma GCC unroll 8
+      for (int k = 0; k < 8; k++) eight[k] = of[from[i + k]];
+      memcpy(to + i, eight, 8);
+    }
+    for (; i < end; i++) to[i] = of[from[i]];
   });
 }
 

@@ -462,8 +462,10 @@ struct Int8Table {
   // packed OUT [packed_bytes], w IN [kernel..., c / groups, o], bias IN [o] or null, multiplier IN [o]
   void (*pack)(int8_t* packed, const int8_t* w, const int32_t* bias, const float* multiplier, int x_zero, const Geometry& g, int tile);
   void (*convolution)(const QuantThen& then, const uint8_t* x, int x_zero, const int8_t* packed, const Geometry& g, int tile);
-  void (*quantise)(uint8_t* y, const float* x, const float* scale, const int32_t* zero, int64_t outer, int64_t axis, int64_t inner, int low, int high);
-  void (*dequantise)(float* y, const uint8_t* q, const float* scale, const int32_t* zero, int64_t outer, int64_t axis, int64_t inner, bool is_signed);
+  // zero points IN are bytes as y and q are: u8, or s8 where `is_signed`
+  void (*quantise)(uint8_t* y, const float* x, const float* scale, const uint8_t* zero, int64_t outer, int64_t axis, int64_t inner, int low, int high,
+                   bool is_signed);
+  void (*dequantise)(float* y, const uint8_t* q, const float* scale, const uint8_t* zero, int64_t outer, int64_t axis, int64_t inner, bool is_signed);
   void (*add)(uint8_t* y, const uint8_t* a, const uint8_t* b, int64_t n, int a_zero, float a_scale, int b_zero, float b_scale, int zero, float low,
               float high);
   void (*look_up)(uint8_t* y, const uint8_t* x, const uint8_t* table, int64_t n);

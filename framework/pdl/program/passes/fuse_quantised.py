@@ -21,7 +21,7 @@ from pdl.ops.conv import Conv
 from pdl.ops.elementwise import Clip
 from pdl.ops.index import GetItem
 from pdl.ops.inference import ConvThen, LinearThen
-from pdl.ops.linalg import Linear
+from pdl.ops.linalg import Linear, MatMul
 from pdl.ops.pad import Pad
 from pdl.ops.pool import AdaptiveAvgPool, AvgPool, MaxPool
 from pdl.ops.quant import (
@@ -49,6 +49,7 @@ from pdl.tensor import Tensor
 #: activations that products of bytes apply themselves
 ACTIVATIONS = ("", "relu", "clip", "hardswish")
 PRODUCTS: tuple[type[Op], ...] = (Conv, ConvThen, Linear, LinearThen)
+_PRODUCTS = (*PRODUCTS, MatMul)  # that of a matrix of weights is a linear layer
 MOVES: tuple[type[Op], ...] = (Reshape, ExpandDims, Squeeze, PermuteDims, GetItem, Identity)
 MEANS: tuple[type[Op], ...] = (Mean, AvgPool, AdaptiveAvgPool)
 Add = OPS["Add"]
@@ -138,6 +139,8 @@ def _byte_product(
     other = None if residual is None else bytes_of(residual, walk)
     if left is None or right is None or activation.name not in ACTIVATIONS or (other is None and residual is not None):
         return None
+    if isinstance(op, MatMul) and right.q.ndim != 2:
+        return None
     fields: dict[str, Any] = {"x_scale": left.scale, "x_zero": left.zero, "y_scale": y_scale, "y_zero": y_zero}
     fields |= {"activation": activation.name, "parameters": activation.parameters}
     bias = None
@@ -158,13 +161,13 @@ def _byte_product(
 def quantise_product(node: Node, walk: Rewriter) -> Value | None:
     """q(product), q(f(product))."""
     found = _target(node, walk)
-    product = None if found is None else walk.single(found[0], *PRODUCTS)
+    product = None if found is None else walk.single(found[0], *_PRODUCTS)
     return None if found is None or product is None else _byte_product(product, walk, *found[1:])
 
 
 def product_to_floats(node: Node, walk: Rewriter) -> Value | None:
     """A product of bytes with a result in floats."""
-    return _byte_product(node, walk, None, 0) if type(node.op) in PRODUCTS else None
+    return _byte_product(node, walk, None, 0) if type(node.op) in _PRODUCTS else None
 
 
 # -- sums, pooling, functions ------------------------------------------------------------------------------------------
@@ -287,31 +290,87 @@ def quantise_again(node: Node, walk: Rewriter) -> Value | None:
     return None if found is None or x is None else _rescaled(x, *found[1:], walk)
 
 
-def quantise_function(node: Node, walk: Rewriter) -> Value | None:
-    """q(f(x)) for a function of one number: a table of its 256 values."""
-    found = _target(node, walk)
-    made = None if found is None else walk.single(found[0], *_functions())
-    if found is None or made is None:
+def _function_of_bytes(value: Value, walk: Rewriter) -> tuple[Bytes, Callable[[Array], Array]] | None:
+    """The bytes that a value is a function of, one number from one number, and that function."""
+    x = bytes_of(value, walk)
+    if x is not None:
+        return x, lambda numbers: numbers
+    made = walk.single(value, *_functions())
+    known = [] if made is None else [walk.constant(v) for v in made.inputs]
+    open_ = [i for i, array in enumerate(known) if array is None or array.size != 1]
+    inside = made.inputs[open_[0]] if made is not None and len(open_) == 1 else None
+    found = None if inside is None else _function_of_bytes(inside, walk)
+    if made is None or found is None:
         return None
-    place = 0 if bytes_of(made.inputs[0], walk) is not None else 1
-    x = bytes_of(made.inputs[place], walk) if place < len(made.inputs) else None
-    others = [walk.constant(v) for i, v in enumerate(made.inputs) if i != place]
-    if x is None or any(a is None or a.size != 1 for a in others):
-        return None
+    op, inner = made.op, found[1]
 
     def function(numbers: Array) -> Array:
-        ins = [a.reshape(1) for a in others if a is not None]
-        ins.insert(place, numbers)
-        return _quiet.run(made.op.run, tuple(ins))[0]  # type: ignore[no-any-return]
+        ins = [inner(numbers) if array is None else array.reshape(1) for array in known]
+        return _quiet.run(op.run, tuple(ins))[0]  # type: ignore[no-any-return]
 
+    return found[0], function
+
+
+def quantise_function(node: Node, walk: Rewriter) -> Value | None:
+    """q(f(x)) and q(f(g(x))) for functions of one number: a table of its 256 values."""
+    found = _target(node, walk)
+    known = None if found is None or bytes_of(found[0], walk) is not None else _function_of_bytes(found[0], walk)
+    if found is None or known is None:
+        return None
+    x, function = known
     return walk.emit(QMap(), x.value, walk.capture(table_of(function, x.scale, x.zero, *found[1:])))
+
+
+def _byte_function(value: Value, walk: Rewriter) -> tuple[Value, Array]:
+    """Bytes as a table of others: what a QMap reads and its table, or the bytes themselves."""
+    made = walk.made_by(value, QMap)
+    table = None if made is None else walk.constant(made.inputs[1])
+    if made is None or made.inputs[0] is None or table is None:
+        return value, np.arange(256, dtype=np.uint8)
+    return made.inputs[0], table
+
+
+def quantise_twice(node: Node, walk: Rewriter) -> Value | None:
+    """q(x f(x)) and its like, where both sides are functions of the same bytes: one table. (SiLU and GELU in parts.)"""
+    found = _target(node, walk)
+    made = None if found is None else walk.single(found[0], *_pairs())
+    sides = [] if made is None else [bytes_of(v, walk) for v in made.inputs]
+    if found is None or made is None or len(sides) != 2 or any(side is None for side in sides):
+        return None
+    known = [side for side in sides if side is not None]
+    plain = [(side.value, np.arange(256, dtype=np.uint8)) for side in known]
+    mapped = [_byte_function(side.value, walk) for side in known]
+    for left, right in ((plain[0], mapped[1]), (mapped[0], plain[1]), (mapped[0], mapped[1])):
+        if left[0] is right[0]:
+            numbers = [_numbers(table, side) for (_, table), side in zip((left, right), known, strict=True)]
+            y = _quiet.run(made.op.run, tuple(numbers))[0]
+            return walk.emit(QMap(), left[0], walk.capture(_to_bytes(y, *found[1:])))
+    return None
+
+
+def join_maps(node: Node, walk: Rewriter) -> Value | None:
+    """A table of a table."""
+    if not isinstance(node.op, QMap) or node.inputs[0] is None:
+        return None
+    x, inner = _byte_function(node.inputs[0], walk)
+    outer = walk.constant(node.inputs[1])
+    return None if x is node.inputs[0] or outer is None else walk.emit(QMap(), x, walk.capture(outer[inner]))
 
 
 def table_of(function: Callable[[Array], Array], x_scale: float, x_zero: int, y_scale: float, y_zero: int) -> Array:
     """Bytes of y = function(x) for all 256 bytes of x."""
     x = ((np.arange(256) - x_zero) * np.float64(x_scale)).astype(np.float32)
-    y = np.nan_to_num(function(x).astype(np.float64) / y_scale, nan=-y_zero)
-    return (np.rint(np.clip(y, -y_zero, 255 - y_zero)) + y_zero).astype(np.uint8)
+    return _to_bytes(function(x), y_scale, y_zero)
+
+
+def _numbers(q: Array, of: Bytes) -> Array:
+    """What bytes stand for, in the scale of others."""
+    return ((q.astype(np.int64) - of.zero) * np.float64(of.scale)).astype(np.float32)
+
+
+def _to_bytes(y: Array, scale: float, zero: int) -> Array:
+    y = np.nan_to_num(y.astype(np.float64) / scale, nan=-zero)
+    return (np.rint(np.clip(y, -zero, 255 - zero)) + zero).astype(np.uint8)
 
 
 def _rescaled(x: Bytes, scale: float, zero: int, walk: Rewriter) -> Value:
@@ -334,6 +393,12 @@ def _functions() -> tuple[type[Op], ...]:
     return tuple(op for op in OPS.values() if issubclass(op, kinds))
 
 
+@cache
+def _pairs() -> tuple[type[Op], ...]:
+    """Every elementwise op of two numbers."""
+    return tuple(op for op in OPS.values() if issubclass(op, BinaryOp))
+
+
 # -- the passes --------------------------------------------------------------------------------------------------------
 def activate_known(node: Node, walk: Rewriter) -> Value | None:
     """f(product) for a function that a product of bytes applies itself."""
@@ -348,7 +413,7 @@ def fuse_known(program: Program) -> None:
 
 _TO_BYTES: tuple[Rule, ...] = (
     move_bytes, round_first, pad_bytes, pool_bytes, quantise_product, quantise_sum, quantise_mean, concat_bytes,
-    quantise_again, quantise_function,
+    quantise_again, quantise_function, quantise_twice, join_maps,
 )  # fmt: skip
 
 
@@ -362,7 +427,7 @@ def drop_signs(program: Program) -> None:
         reads = readers.get(q, [])
         if q in program.outputs or not all(isinstance(r.op, DequantizeLinear) and r.inputs[2] is zero for r in reads):
             continue
-        moved = Tensor._wrap((zero.tensor._data.astype(np.int16) + 128).astype(np.uint8))
+        moved = Tensor._wrap(np.asarray(zero.tensor._data.astype(np.int16) + 128, np.uint8))
         raised = Value(Spec(moved.shape, uint8), tensor=moved)
         program.captures.append(raised)
         q.spec = Spec(q.spec.shape, uint8)
