@@ -80,7 +80,9 @@ void micro_kernel(const Tile<T>& tile, int columns) {
   const auto get = [&](const R* p, int j) __attribute__((always_inline)) {
     return j == NRV - 1 ? edge.load(p + j * lanes) : *reinterpret_cast<const V*>(p + j * lanes);
   };
-  V acc[MR][NRV];
+  // An addition waits for the one before it: with few sums, units along k take turns among several of each.
+  constexpr int parts = MR * NRV <= 2 ? 4 : MR * NRV <= 4 ? 2 : 1;
+  V acc[MR][NRV], more[parts > 1 ? parts - 1 : 1][MR][NRV] = {};
   if (t.accumulate) {
 #pragma GCC unroll 16
     for (int i = 0; i < MR; i++)
@@ -103,7 +105,7 @@ void micro_kernel(const Tile<T>& tile, int columns) {
 #pragma GCC unroll 4
     for (int p = 1; p < pointers; p++) a[p] = a[p - 1] + kRowsPerPointer * stride;
     const T* b = t.b[batch];
-    for (int64_t k = 0; k < t.k; k++) {
+    const auto step = [&](auto& sums) __attribute__((always_inline)) {
       typename U::Right bv[NRV];
 #pragma GCC unroll 2
       for (int j = 0; j < NRV; j++) bv[j] = typename U::Right(get(reinterpret_cast<const R*>(b), j));
@@ -115,22 +117,38 @@ void micro_kernel(const Tile<T>& tile, int columns) {
         else row += at == 0 ? 0 : at == 1 ? stride : at == 2 ? 2 * stride : at == 3 ? stride3 : 4 * stride;
         const typename U::Left av(row);
 #pragma GCC unroll 2
-        for (int j = 0; j < NRV; j++) U::add(acc[i][j], av, bv[j]);
+        for (int j = 0; j < NRV; j++) U::add(sums[i][j], av, bv[j]);
       }
 #pragma GCC unroll 4
       for (int p = 0; p < pointers; p++) a[p] += kColumns ? stride : static_cast<int64_t>(sizeof(R));
       b += t.b_stride;
-    }
+    };
+    int64_t k = 0;
+    if constexpr (parts > 1)
+      for (; k + parts <= t.k; k += parts) {
+        step(acc);
+#pragma GCC unroll 4
+        for (int p = 1; p < parts; p++) step(more[p - 1]);
+      }
+    for (; k < t.k; k++) step(acc);
+  }
+  if constexpr (parts > 1) {
+#pragma GCC unroll 4
+    for (int p = 1; p < parts; p++)
+#pragma GCC unroll 16
+      for (int i = 0; i < MR; i++)
+#pragma GCC unroll 2
+        for (int j = 0; j < NRV; j++) acc[i][j] += more[p - 1][i][j];
   }
   if constexpr (kFinishes<T, kColumns>) {
     if (t.residual != nullptr) {
-      const T* more = t.residual;
-      asm("" : "+r"(more));
+      const T* added = t.residual;
+      asm("" : "+r"(added));
 #pragma GCC unroll 16
-      for (int i = 0; i < MR; i++, more += t.c_stride)
+      for (int i = 0; i < MR; i++, added += t.c_stride)
 #pragma GCC unroll 2
         for (int j = 0; j < NRV; j++)
-          acc[i][j] += j == NRV - 1 ? edge.load_stored(more + j * lanes) : widened<kBytes>(more + j * lanes);
+          acc[i][j] += j == NRV - 1 ? edge.load_stored(added + j * lanes) : widened<kBytes>(added + j * lanes);
     }
     if (t.bounds != nullptr) {
       const V low = t.bounds[0] - V{}, high = t.bounds[1] - V{};

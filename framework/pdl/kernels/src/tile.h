@@ -155,6 +155,24 @@ inline MicroKernel<T> micro_kernel_for(int rows, int columns) {
   return width == kPanel<T> ? all.two.of[rows] : width == kLanes<Real<T>> ? all.one.of[rows] : all.narrow.of[rows];
 }
 
+// `size` bytes at both ends of n numbers; the ends may overlap.
+template <int size, class R>
+inline __attribute__((always_inline)) void copy_ends(R* to, const R* from, int n) {
+  const int64_t last = n * static_cast<int64_t>(sizeof(R)) - size;
+  char first[size], second[size];
+  memcpy(first, from, size), memcpy(second, reinterpret_cast<const char*>(from) + last, size);
+  memcpy(to, first, size), memcpy(reinterpret_cast<char*>(to) + last, second, size);
+}
+// n numbers, at most two vectors of them
+template <class R>
+inline __attribute__((always_inline)) void copy_columns(R* to, const R* from, int n) {
+  const int bytes = n * static_cast<int>(sizeof(R));
+  if (bytes >= PDL_VECTOR_BYTES) copy_ends<PDL_VECTOR_BYTES>(to, from, n);
+  else if (bytes >= 16) copy_ends<16>(to, from, n);
+  else if (bytes >= 8) copy_ends<8>(to, from, n);
+  else *to = *from;
+}
+
 // The whole tile, any number of columns up to kPanel. Without masks B and bias must be readable up to panel_width(columns), whatever
 // stands there.
 template <class T, bool kColumns>
@@ -164,17 +182,23 @@ inline void tile_kernel(int rows, int columns, Tile<T> t) {
   if (Edge<Real<T>, PDL_VECTOR_BYTES>::kMasked || columns == width) return run(t, columns);
   alignas(64) Real<T> edge[kMaxRows<T, 1> * kPanel<T>];  // no masks: through a tile on the stack, so that nothing beyond `columns` is written
   const Tile<T> to = t;
-  t.c = edge, t.rounded = nullptr, t.residual = nullptr, t.bounds = nullptr;
+  const bool whole = !to.accumulate && to.residual == nullptr;  // nothing is left to be added
+  t.c = edge, t.rounded = nullptr, t.residual = nullptr;
+  if (!whole) t.bounds = nullptr;
   t.c_stride = width;
   t.accumulate = false;
   run(t, width);
+  if (whole && to.rounded == nullptr) {
+    for (int i = 0; i < rows; i++) copy_columns(to.c + i * to.c_stride, edge + i * width, columns);
+    return;
+  }
   for (int i = 0; i < rows; i++)
     for (int j = 0; j < columns; j++) {
       const int64_t at = i * to.c_stride + j;
       Real<T> v = edge[i * width + j];
       if (to.accumulate) v += to.c[at];
       if (to.residual != nullptr) v += value(to.residual[at]);
-      if (to.bounds != nullptr) v = v < to.bounds[0] ? to.bounds[0] : v > to.bounds[1] ? to.bounds[1] : v;
+      if (!whole && to.bounds != nullptr) v = v < to.bounds[0] ? to.bounds[0] : v > to.bounds[1] ? to.bounds[1] : v;
       if (kUnit<T> == 2 && to.rounded != nullptr) put(to.rounded + at, v);
       else to.c[at] = v;
     }
