@@ -19,11 +19,13 @@ cdef extern from "table.h" namespace "pdl":
         pass
     cdef cppclass PackedTable[T]:
         int64_t size(int form, const Geometry& g) noexcept nogil
+        int64_t expands(int64_t inputs, const Geometry& g) noexcept nogil
     PackedTable[T]* packed_table[T](const T* any) noexcept nogil
 
 cdef extern from "stored.h":
     int64_t launch_pack "PDL_STORED(packed, pack)"(int kind, ...) except + nogil
     int64_t launch_forward "PDL_STORED(packed, forward)"(int kind, ...) except + nogil
+    int64_t launch_expand "PDL_STORED(packed, expand_depthwise)"(int kind, ...) except + nogil
 
 FORMS = {"rows": 0, "winograd4": 1, "winograd2": 2}  #: enum Packed of table.h
 
@@ -123,3 +125,57 @@ def forward(str form, cnp.ndarray y not None, cnp.ndarray x not None, cnp.ndarra
         return
     with nogil:
         launch_forward(kind, number, py, px, pw, pb, g, then)
+
+
+cdef int depthwise_of(Geometry* g, tuple x, tuple y, tuple window, tuple stride, tuple pad, tuple dilation) except -1:
+    """The depthwise convolution of an image like x [N, D, H, W, any], but with the channels of y [N, D', H', W', C]."""
+    cdef int d
+    weights_of(g, "rows", window, (stride, pad, dilation))
+    g.n, g.c, g.o, g.groups = y[0], y[4], y[4], y[4]
+    if len(x) != 5 or x[0] != y[0] or window[3:] != (1, y[4]):
+        raise ValueError(f"packed: x {x} with a depthwise window {window} does not give y {y}")
+    for d in range(3):
+        g.inside[d], g.out[d] = x[1 + d], y[1 + d]
+    return 0
+
+
+def expands(tuple x, tuple y, tuple window, tuple stride, tuple pad, tuple dilation, dtype) -> bool:
+    """Whether `expand_depthwise` takes arrays of these shapes."""
+    cdef Geometry g
+    depthwise_of(&g, x, y, window, stride, pad, dilation)
+    if dtype == np.float32:
+        return packed_table(<const float*>0).expands(x[4], g) != 0
+    return dtype == bfloat16 and packed_table(<const bf16*>0).expands(x[4], g) != 0
+
+
+def expand_depthwise(cnp.ndarray y not None, cnp.ndarray x not None, cnp.ndarray packed not None, cnp.ndarray bias,
+                     cnp.ndarray window not None, cnp.ndarray outer, tuple stride, tuple pad, tuple dilation, *, str inner=None,
+                     tuple inner_parameters=(), str activation=None, tuple parameters=()):
+    """y = f(v * window (+ outer)) by channel, v = h(x @ w (+ bias)); w [I, C] packed as "rows"
+
+    y OUT [N, D', H', W', C], x IN [N, D, H, W, I], packed IN, bias, outer IN [C] or None, window IN [KD, KH, KW, 1, C]; all contiguous and
+    of one dtype, float32 or bfloat16, for which `expands` holds. h and f are the functions `inner` and `activation` of pointwise.UNARY
+    with their parameters, or None. v is not rounded.
+    """
+    cdef Geometry g, pointwise
+    cdef AnyEpilogue first, then
+    if x.ndim != 5 or y.ndim != 5 or window.ndim != 5 or x.shape[4] < 1 or y.shape[4] < 1:
+        raise ValueError(f"packed: x {np.shape(x)}, y {np.shape(y)} and the window {np.shape(window)} have five dimensions each")
+    if not expands(np.shape(x), np.shape(y), np.shape(window), stride, pad, dilation, x.dtype):
+        raise ValueError(f"packed: no form takes x {np.shape(x)} in {x.dtype} and a depthwise window {np.shape(window)}")
+    depthwise_of(&g, np.shape(x), np.shape(y), np.shape(window), stride, pad, dilation)
+    weights_of(&pointwise, "rows", (1, 1, 1, x.shape[4], g.c), ((1, 1, 1), (0, 0, 0), (1, 1, 1)))
+    cdef int64_t inputs = x.shape[4]
+    cdef void* py = data_of("y", y, y.size, x.dtype)
+    cdef void* px = data_of("x", x, x.size, x.dtype)
+    cdef void* pw = data_of("the weights", packed, size_for(x.dtype, 0, pointwise), x.dtype)
+    cdef void* pb = data_of("bias", bias, g.c, x.dtype)
+    cdef void* pk = data_of("the window", window, window.size, x.dtype)
+    cdef void* po = data_of("outer", outer, g.c, x.dtype)
+    set_activation(&first, inner, inner_parameters)
+    set_activation(&then, activation, parameters)
+    cdef int kind = cnp.PyArray_TYPE(x)
+    if y.size == 0:
+        return
+    with nogil:
+        launch_expand(kind, py, px, pw, pb, inputs, first, pk, po, g, then)

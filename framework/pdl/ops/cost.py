@@ -37,6 +37,8 @@ MULTIPLY_ADDS: dict[str, Callable[[Any, Values, Values], int]] = {
     "ConvAct": lambda op, ins, outs: _size(outs[0]) * math.prod(ins[1].shape[:-1]),
     "ConvThen": lambda op, ins, outs: _size(outs[0]) * math.prod(ins[1].shape[:-1]),
     "PackedConv": lambda op, ins, outs: _size(outs[0]) * math.prod(op.kernel[:-1]),
+    "ExpandDepthwise": lambda op, ins, outs: _size(ins[0]) * ins[3].shape[-1]
+    + _size(outs[0]) * math.prod(ins[3].shape[:-1]),
     "PackedLinear": lambda op, ins, outs: _size(outs[0]) * op.features[0],
     "QConv": lambda op, ins, outs: _size(outs[0]) * math.prod(ins[1].shape[:-1]),
     "QConvPacked": lambda op, ins, outs: _size(outs[0]) * math.prod(op.kernel) * ins[0].shape[-1] // op.groups,

@@ -95,6 +95,46 @@ class PackedConv(_Window):
         kernels.forward(self.form, y, self.image(x), packed, shape, _optional(b), stride, before, dilation, **how)
 
 
+class ExpandDepthwise(_Window):
+    """y = f(conv(h(x @ p (+ a)), w) (+ b)): p [I, C] packed as "rows", w [*kernel, 1, C] a window for each channel,
+    h and f the functions `inner` and `activation` of `UNARY`. h(x @ p) is never whole in memory, and not rounded."""
+
+    inner: str = ""
+    inner_parameters: tuple[float, ...] = ()
+    activation: str = ""
+    parameters: tuple[float, ...] = ()
+    vjp: ClassVar[Any] = NO_GRADIENT
+
+    def infer(self, x: Spec, packed: Spec, a: Spec | None, w: Spec, b: Spec | None) -> Spec:
+        name = f"{self.name()}_expand_depthwise"
+        wide = Spec((*x.shape[:-1], w.shape[-1]), x.dtype)
+        y = Conv(self.stride, self.padding, self.dilation, self.groups).infer(wide, w, b)
+        if self.groups != w.shape[-1] or (a is not None and a != Spec(w.shape[-1:], x.dtype)):
+            raise UsageError(
+                f"{name}: w {w.shape} takes groups={w.shape[-1]} and a bias of as many, not {self.groups}, {a}"
+            )
+        check_packed(name, "rows", (x.shape[-1], w.shape[-1]), x, packed)
+        check_then(name, self.inner, wide, None)
+        return check_then(name, self.activation, y, None)
+
+    def serves(self, x: Spec, w: Spec) -> bool:
+        """Whether the kernel has a form for these inputs of known sizes."""
+        wide = Spec((*x.shape[:-1], w.shape[-1]), x.dtype)
+        y = Conv(self.stride, self.padding, self.dilation, self.groups).infer(wide, w, None)
+        ones, (stride, before, dilation, _) = (1,) * (5 - len(x.shape)), self.geometry()
+        image, made = ((shape[0], *ones, *shape[1:]) for shape in (x.shape, y.shape))
+        return kernels.expands(image, made, deep(w.shape), stride, before, dilation, x.dtype)
+
+    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
+        x, packed, a, w, b = ins
+        stride, before, dilation, _ = self.geometry()
+        kernels.expand_depthwise(
+            self.image(outs[0]), self.image(x), packed, _optional(a), self.weight(w), _optional(b),
+            stride, before, dilation, inner=self.inner or None, inner_parameters=self.inner_parameters,
+            activation=self.activation or None, parameters=self.parameters,
+        )  # fmt: skip
+
+
 class PackedLinear(Op):
     """y = f(x [..., C] @ w (+ b [O]) (+ residual)), w of shape `features` (C, O) packed as "rows", f the function
     `activation` of `UNARY`."""

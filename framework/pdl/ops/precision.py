@@ -130,7 +130,7 @@ POLICY: dict[Rule | None, str] = {
         Dropout ActivatedDropout ActivatedDropoutGrad AddLayerNormGrad SoftCrossEntropyGrad
         SpMMExtremum SpMMExtremumXGrad SpMMExtremumValueGrad EdgeSoftmax EdgeSoftmaxGrad InverseSizes
         TakeEnds TakeEndsGrad
-        NormConvGrad PackedConv PackedLinear QuantizeLinear DequantizeLinear
+        NormConvGrad PackedConv PackedLinear ExpandDepthwise QuantizeLinear DequantizeLinear
         QConv QConvPacked QLinear QLinearPacked QAdd QMap QMaxPool QAvgPool QGlobalMean""",
 }
 RULES: dict[str, Rule] = {name: rule for rule, names in POLICY.items() if rule is not None for name in names.split()}

@@ -7,7 +7,7 @@ import numpy as np
 import pdl
 from pdl.ops.base import apply
 from pdl.ops.conv import _conv_op
-from pdl.ops.packed import PackedConv, PackedLinear, pack
+from pdl.ops.packed import ExpandDepthwise, PackedConv, PackedLinear, pack
 
 from .case import f, forward
 from .cases_inference import conv_parts, linear_parts
@@ -41,6 +41,24 @@ def linear_reference(x, b=None, residual=None, *, features, **how):
     return linear_parts(x, weights(*features), b, residual, **how)
 
 
+def expand_depthwise(x, a=None, b=None, *, window, stride=1, **functions):
+    c, rank = window[-1], len(window) - 2
+    op = _conv_op(rank, window, stride, window[0] // 2, 1, c)
+    dtype = x.dtype if x.dtype != np.float64 else pdl.float32  # there is no form of float64
+    made = ExpandDepthwise(op.stride, op.padding, op.dilation, c, **functions)
+    packed = pdl.Tensor(pack("rows", weights(x.shape[-1], c).astype(dtype)))
+    w, (a, b) = weights(*window).astype(dtype), (None if t is None else t.astype(dtype) for t in (a, b))
+    return apply(made, x.astype(dtype), packed, a, pdl.Tensor(w), b).astype(x.dtype)
+
+
+def expand_reference(
+    x, a=None, b=None, *, window, stride=1, inner="", inner_parameters=(), activation="", parameters=()
+):
+    v = linear_parts(x, weights(x.shape[-1], window[-1]), a, None, activation=inner, parameters=inner_parameters)
+    how = {"stride": stride, "padding": window[0] // 2, "groups": window[-1]}
+    return conv_parts(v, weights(*window), b, None, activation=activation, parameters=parameters, **how)
+
+
 CASES = [
     forward(packed_conv, [f(2, 5, 5, 3), f(4), f(2, 5, 5, 4)], conv_reference,
          {"kernel": (3, 3, 3, 4), "padding": 1, "activation": "relu"}, bf16=8e-2),
@@ -60,4 +78,12 @@ CASES = [
     forward(packed_linear, [f(2, 3, 70), None, None], linear_reference, {"features": (70, 45)}, bf16=8e-2),
     forward(packed_linear, [f(33, 70), f(35), None], linear_reference,
          {"features": (70, 35), "activation": "silu"}, bf16=8e-2),
+    forward(expand_depthwise, [f(2, 9, 37, 6), f(40), f(40)], expand_reference,
+         {"window": (3, 3, 1, 40), "inner": "clip", "inner_parameters": (0.0, 6.0), "activation": "relu"}, float32=2e-5,
+         atol=1e-4, bf16=8e-2),
+    forward(expand_depthwise, [f(1, 30, 8, 4), None, f(19)], expand_reference,
+         {"window": (5, 5, 1, 19), "stride": 2, "inner": "silu", "activation": "hardswish"}, float32=2e-5, atol=1e-4,
+         bf16=8e-2),
+    forward(expand_depthwise, [f(1, 15, 16, 10), f(64), None], expand_reference, {"window": (3, 3, 1, 64), "stride": 2},
+         float32=2e-5, atol=1e-4, bf16=8e-2),
 ]  # fmt: skip

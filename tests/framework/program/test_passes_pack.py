@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 import pdl
+from pdl import machine
 from pdl.program import Program
 from pdl.program.passes import INFERENCE_ONCE, run_passes
 from pdl.program.passes.pack import PackCache
 from pdl.program.verify import verify
 from pdl.runtime import Session
+from pdl.threads import num_threads
 
 from .rewriting import counts, r, run, traced
 
@@ -39,6 +41,30 @@ def test_products_of_constants_are_packed_and_give_the_same_numbers() -> None:
     with pdl.no_grad():
         expected = net(pdl.Tensor(x)).data
     np.testing.assert_allclose(run(program, [x])[0], expected, atol=2e-4)
+
+
+WIDE, WINDOW, BACK = r(1, 1, 8, 96), r(3, 3, 1, 96), r(1, 1, 96, 8)
+
+
+def bottleneck(x: pdl.Tensor) -> pdl.Tensor:
+    """An inverted bottleneck with a residual."""
+    y = pdl.relu6(pdl.conv2d(pdl.relu6(pdl.conv2d(x, WIDE)), WINDOW, padding=1, groups=96))
+    return x + pdl.conv2d(y, BACK)
+
+
+def test_what_would_leave_the_cache_is_computed_inside_the_depthwise_convolution() -> None:
+    near = machine.current(False).sizes["L2"]
+    large = next(size for size in range(16, 2048, 16) if size * size * 96 * 4 > near)
+    for size, fused in ((8, 0), (large, 1)):
+        program = run_passes(traced(bottleneck, [(1, size, size, 8)]), INFERENCE_ONCE)
+        run_passes(program, (PackCache(),))
+        assert counts(program).get("ExpandDepthwise", 0) == fused
+        x = np.random.default_rng(0).standard_normal((1, size, size, 8)).astype(np.float32)
+        with pdl.no_grad():
+            expected = bottleneck(pdl.Tensor(x)).data
+        for threads in (1, 3):
+            with num_threads(threads):
+                np.testing.assert_allclose(run(program, [x])[0], expected, atol=2e-4)
 
 
 def test_plans_share_what_is_packed_alike() -> None:

@@ -1,6 +1,6 @@
 // Compiled once per instruction set, and again where the CPU multiplies bf16: convolutions, and those with weights packed before.
+#include "expand.h"
 #include "grouped.h"
-#include "packed.h"
 
 namespace pdl::PDL_ISA {
 
@@ -58,7 +58,13 @@ const ConvTable<T> Kernels<T>::conv = {
 PDL_INSTANTIATE_STORED(Conv, conv)
 
 template <class T>
-const PackedTable<T> Kernels<T>::packed = {.size = packed::size<T>, .pack = packed::pack<T>, .forward = packed::forward<T>};
+const PackedTable<T> Kernels<T>::packed = {
+    .size = packed::size<T>,
+    .pack = packed::pack<T>,
+    .forward = packed::forward<T>,
+    .expands = [](int64_t inputs, const Geometry& g) { return int64_t(is_depthwise(g) && expands<T>(inputs, g)); },
+    .expand_depthwise = expand_depthwise<T>,
+};
 PDL_INSTANTIATE_STORED(Packed, packed)
 
 }  // namespace pdl::PDL_ISA

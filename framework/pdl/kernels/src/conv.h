@@ -173,8 +173,7 @@ void correlate(const Grid<T>& out, const Grid<const T>& in, const Taps* taps, in
     Block<T> block;
     block.place(in, taps, channels, out.size, cut.rows_per_block, cut.planes_per_block);
     const int64_t batch_most = max64(1, tap_count);
-    const T** a = static_cast<const T**>(scratch(Slot::kConvPointers, 3 * batch_most * sizeof(T*)));
-    const T** rows = a + batch_most;
+    const T** rows = static_cast<const T**>(scratch(Slot::kConvPointers, 2 * batch_most * sizeof(T*)));
     const T** b = rows + batch_most;
     const bool merged = block.merged();
     const int64_t depth = (merged ? taps[2].count : 1) * depth1 / kUnit<T>;
@@ -202,12 +201,9 @@ void correlate(const Grid<T>& out, const Grid<const T>& in, const Taps* taps, in
               }
             const int64_t to = image * out.stride_n + od * out.stride[0] + oh * out.stride[1] + at * panel;
             const int64_t a_step = taps[2].step * block.pixel;
-            for (int64_t ow = 0; ow < out.size[2]; ow += step) {
-              for (int64_t k = 0; k < batch; k++) a[k] = rows[k] + ow * a_step;
-              Tile<T> tile{a, b, batch, depth, a_step, width * kUnit<T>, nullptr, out.stride[2],
-                           bias != nullptr ? padded_bias + at * panel : nullptr, false, nullptr};
-              finished_tile<T, false>(static_cast<int>(min64(step, out.size[2] - ow)), columns, tile, out.data, to + ow * out.stride[2], then, sums);
-            }
+            const Tile<T> tile{rows, b, batch, depth, a_step, width * kUnit<T>, nullptr, out.stride[2],
+                               bias != nullptr ? padded_bias + at * panel : nullptr, false, nullptr};
+            finished_tiles<T, false>(out.size[2], step, columns, tile, out.data, to, then, sums);
           }
         }
       }

@@ -215,6 +215,10 @@ inline void finished_tile(int rows, int columns, Tile<T> t, T* out, int64_t at, 
     if constexpr (kUnit<T> == 1) t.c = out + at;
     else t.rounded = out + at;
     tile_kernel<T, kColumns>(rows, columns, t);
+  } else if (t.repeat > 1) {
+    for (int64_t left = t.repeat; left > 0; left--, t.shift += rows * t.a_stride, at += rows * stride)
+      t.repeat = 1, finished_tile<T, kColumns>(rows, columns, t, out, at, how, sums);
+    return;
   } else {
     alignas(64) Real<T> tile[kMaxRows<T, 1> * kPanel<T>];
     for (int i = 0; t.accumulate && i < rows; i++)
@@ -223,7 +227,19 @@ inline void finished_tile(int rows, int columns, Tile<T> t, T* out, int64_t at, 
     tile_kernel<T, kColumns>(rows, columns, t);
     finish(tile, columns, rows, columns, out, at, stride, *how);
   }
-  if (how != nullptr && how->mean != nullptr) add_columns<T>(sums, rows, columns, [&](int i) { return out + at + i * stride; });
+  for (int64_t i = 0; how != nullptr && how->mean != nullptr && i < t.repeat; i++, at += rows * stride)
+    add_columns<T>(sums, rows, columns, [&](int r) { return out + at + r * stride; });
+}
+
+// The same for any number of rows, in tiles of `step`.
+template <class T, bool kColumns>
+inline void finished_tiles(int64_t rows, int64_t step, int columns, Tile<T> t, T* out, int64_t at, const Epilogue<T>* how, const ColumnSums& sums) {
+  t.repeat = rows / step;
+  if (t.repeat > 0) finished_tile<T, kColumns>(static_cast<int>(step), columns, t, out, at, how, sums);
+  const int64_t done = t.repeat * step;
+  if (done == rows) return;
+  t.shift += done * t.a_stride, t.repeat = 1;
+  finished_tile<T, kColumns>(static_cast<int>(rows - done), columns, t, out, at + done * t.c_stride, how, sums);
 }
 
 }  // namespace pdl::PDL_ISA

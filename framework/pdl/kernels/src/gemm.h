@@ -72,19 +72,22 @@ inline void panel_rows(const Product<T>& p, const LeftRows<T>& a, int64_t first,
     const T* b_block = b + k / kUnit<T> * b_stride;
     const int64_t units = (min64(block_k, p.k - k) + kUnit<T> - 1) / kUnit<T>;
     const T* a_block = a.data + k * a.block;
+    Tile<T> tile{&a_block, &b_block, 1, units, a.stride, b_stride, nullptr, p.out_stride, k == 0 ? bias : nullptr, k != 0, nullptr};
+    const Epilogue<T>* then = k + block_k < p.k ? nullptr : p.then;
+    const bool wide = kUnit<T> == 2 && p.wide != nullptr;
+    if (!wide && !a.by_columns) {
+      finished_tiles<T, false>(rows, step, columns, tile, p.out, first * p.out_stride + column, then, sums);
+      continue;
+    }
     for (int64_t row = 0; row < rows; row += step, a_block += a.tile) {
       const int64_t to = (first + row) * p.out_stride + column;
-      Tile<T> tile{&a_block, &b_block, 1, units, a.stride, b_stride, nullptr, p.out_stride,
-                   k == 0 ? bias : nullptr, k != 0, nullptr};
       const int here = static_cast<int>(min64(step, rows - row));
-      if (kUnit<T> == 2 && p.wide != nullptr) {
-        tile.c = p.wide + to;
-        a.by_columns ? tile_kernel<T, true>(here, columns, tile) : tile_kernel<T, false>(here, columns, tile);
+      if (!wide) {
+        finished_tile<T, true>(here, columns, tile, p.out, to, then, sums);
         continue;
       }
-      const Epilogue<T>* then = k + block_k < p.k ? nullptr : p.then;
-      a.by_columns ? finished_tile<T, true>(here, columns, tile, p.out, to, then, sums)
-                   : finished_tile<T, false>(here, columns, tile, p.out, to, then, sums);
+      tile.c = p.wide + to;
+      a.by_columns ? tile_kernel<T, true>(here, columns, tile) : tile_kernel<T, false>(here, columns, tile);
     }
   }
 }

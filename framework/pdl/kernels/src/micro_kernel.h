@@ -75,122 +75,125 @@ void micro_kernel(const Tile<T>& tile, int columns) {
   using V = typename WideOf<R, kBytes>::type;
   using U = Units<T, kBytes>;
   constexpr int lanes = kBytes / sizeof(R), pointers = kColumns ? 1 : (MR + kRowsPerPointer - 1) / kRowsPerPointer;
-  const Tile<T> t = tile;  // a copy: stores to C cannot change it
+  Tile<T> t = tile;  // a copy: stores to C cannot change it
   const Edge<R, kBytes> edge(columns - (NRV - 1) * lanes);
   const auto get = [&](const R* p, int j) __attribute__((always_inline)) {
     return j == NRV - 1 ? edge.load(p + j * lanes) : *reinterpret_cast<const V*>(p + j * lanes);
   };
-  // An addition waits for the one before it: with few sums, units along k take turns among several of each.
-  constexpr int parts = MR * NRV <= 2 ? 4 : MR * NRV <= 4 ? 2 : 1;
-  V acc[MR][NRV], more[parts > 1 ? parts - 1 : 1][MR][NRV] = {};
-  if (t.accumulate) {
-#pragma GCC unroll 16
-    for (int i = 0; i < MR; i++)
-#pragma GCC unroll 2
-      for (int j = 0; j < NRV; j++) acc[i][j] = get(t.c + i * t.c_stride, j);
-  } else {
-#pragma GCC unroll 2
-    for (int j = 0; j < NRV; j++) {
-      V start{};
-      if (t.bias != nullptr) start = get(t.bias, j);
-#pragma GCC unroll 16
-      for (int i = 0; i < MR; i++) acc[i][j] = start;
-    }
-  }
   int64_t stride = t.a_stride * static_cast<int64_t>(sizeof(T)), stride3 = 3 * stride;
   asm("" : "+r"(stride), "+r"(stride3));  // two registers: the compiler would make one a row, and spill them
-  for (int64_t batch = 0; batch < t.batch; batch++) {
-    const char* a[pointers];
-    a[0] = reinterpret_cast<const char*>(t.a[batch]);
-#pragma GCC unroll 4
-    for (int p = 1; p < pointers; p++) a[p] = a[p - 1] + kRowsPerPointer * stride;
-    const T* b = t.b[batch];
-    const auto step = [&](auto& sums) __attribute__((always_inline)) {
-      typename U::Right bv[NRV];
-#pragma GCC unroll 2
-      for (int j = 0; j < NRV; j++) bv[j] = typename U::Right(get(reinterpret_cast<const R*>(b), j));
-#pragma GCC unroll 16
-      for (int i = 0; i < MR; i++) {
-        const char* row = a[kColumns ? 0 : i / kRowsPerPointer];
-        const int at = i % kRowsPerPointer;
-        if constexpr (kColumns) row += i * sizeof(R);
-        else row += at == 0 ? 0 : at == 1 ? stride : at == 2 ? 2 * stride : at == 3 ? stride3 : 4 * stride;
-        const typename U::Left av(row);
-#pragma GCC unroll 2
-        for (int j = 0; j < NRV; j++) U::add(sums[i][j], av, bv[j]);
-      }
-#pragma GCC unroll 4
-      for (int p = 0; p < pointers; p++) a[p] += kColumns ? stride : static_cast<int64_t>(sizeof(R));
-      b += t.b_stride;
-    };
-    int64_t k = 0;
-    if constexpr (parts > 1)
-      for (; k + parts <= t.k; k += parts) {
-        step(acc);
-#pragma GCC unroll 4
-        for (int p = 1; p < parts; p++) step(more[p - 1]);
-      }
-    for (; k < t.k; k++) step(acc);
-  }
-  if constexpr (parts > 1) {
-#pragma GCC unroll 4
-    for (int p = 1; p < parts; p++)
+  for (int64_t tiles = t.repeat;; t.step(MR)) {
+    // An addition waits for the one before it: with few sums, units along k take turns among several of each.
+    constexpr int parts = MR * NRV <= 2 ? 4 : MR * NRV <= 4 ? 2 : 1;
+    V acc[MR][NRV], more[parts > 1 ? parts - 1 : 1][MR][NRV] = {};
+    if (t.accumulate) {
 #pragma GCC unroll 16
       for (int i = 0; i < MR; i++)
 #pragma GCC unroll 2
-        for (int j = 0; j < NRV; j++) acc[i][j] += more[p - 1][i][j];
-  }
-  if constexpr (kFinishes<T, kColumns>) {
-    if (t.residual != nullptr) {
-      const T* added = t.residual;
-      asm("" : "+r"(added));
-#pragma GCC unroll 16
-      for (int i = 0; i < MR; i++, added += t.c_stride)
+        for (int j = 0; j < NRV; j++) acc[i][j] = get(t.c + i * t.c_stride, j);
+    } else {
 #pragma GCC unroll 2
-        for (int j = 0; j < NRV; j++)
-          acc[i][j] += j == NRV - 1 ? edge.load_stored(added + j * lanes) : widened<kBytes>(added + j * lanes);
+      for (int j = 0; j < NRV; j++) {
+        V start{};
+        if (t.bias != nullptr) start = get(t.bias, j);
+#pragma GCC unroll 16
+        for (int i = 0; i < MR; i++) acc[i][j] = start;
+      }
     }
-    if (t.bounds != nullptr) {
-      const V low = t.bounds[0] - V{}, high = t.bounds[1] - V{};
-#pragma GCC unroll 16
-      for (int i = 0; i < MR; i++)
+    for (int64_t batch = 0; batch < t.batch; batch++) {
+      const char* a[pointers];
+      a[0] = reinterpret_cast<const char*>(t.a[batch]) + t.shift * static_cast<int64_t>(sizeof(T));
+#pragma GCC unroll 4
+      for (int p = 1; p < pointers; p++) a[p] = a[p - 1] + kRowsPerPointer * stride;
+      const T* b = t.b[batch];
+      const auto step = [&](auto& sums) __attribute__((always_inline)) {
+        typename U::Right bv[NRV];
 #pragma GCC unroll 2
-        for (int j = 0; j < NRV; j++) {
-          const V v = acc[i][j] < low ? low : acc[i][j];
-          acc[i][j] = v > high ? high : v;
+        for (int j = 0; j < NRV; j++) bv[j] = typename U::Right(get(reinterpret_cast<const R*>(b), j));
+#pragma GCC unroll 16
+        for (int i = 0; i < MR; i++) {
+          const char* row = a[kColumns ? 0 : i / kRowsPerPointer];
+          const int at = i % kRowsPerPointer;
+          if constexpr (kColumns) row += i * sizeof(R);
+          else row += at == 0 ? 0 : at == 1 ? stride : at == 2 ? 2 * stride : at == 3 ? stride3 : 4 * stride;
+          const typename U::Left av(row);
+#pragma GCC unroll 2
+          for (int j = 0; j < NRV; j++) U::add(sums[i][j], av, bv[j]);
         }
+#pragma GCC unroll 4
+        for (int p = 0; p < pointers; p++) a[p] += kColumns ? stride : static_cast<int64_t>(sizeof(R));
+        b += t.b_stride;
+      };
+      int64_t k = 0;
+      if constexpr (parts > 1)
+        for (; k + parts <= t.k; k += parts) {
+          step(acc);
+#pragma GCC unroll 4
+          for (int p = 1; p < parts; p++) step(more[p - 1]);
+        }
+      for (; k < t.k; k++) step(acc);
     }
-  }
-  if constexpr (kUnit<T> == 2) {
-    T* c = t.rounded;
-    asm("" : "+r"(c));
-    if (c != nullptr) {
+    if constexpr (parts > 1) {
+#pragma GCC unroll 4
+      for (int p = 1; p < parts; p++)
 #pragma GCC unroll 16
-      for (int i = 0; i < MR; i++, c += t.c_stride)
+        for (int i = 0; i < MR; i++)
 #pragma GCC unroll 2
-        for (int j = 0; j < NRV; j++) {
-          const auto bits = rounded_bits<kBytes>(acc[i][j]);
-#if PDL_VECTOR_BYTES == 64
-          if (j == NRV - 1) {
-            if constexpr (kBytes == 64) _mm256_mask_storeu_epi16(c + j * lanes, edge.mask, (__m256i)bits);
-            else _mm_mask_storeu_epi16(c + j * lanes, edge.mask, (__m128i)bits);
-            continue;
+          for (int j = 0; j < NRV; j++) acc[i][j] += more[p - 1][i][j];
+    }
+    if constexpr (kFinishes<T, kColumns>) {
+      if (t.residual != nullptr) {
+        const T* added = t.residual;
+        asm("" : "+r"(added));
+#pragma GCC unroll 16
+        for (int i = 0; i < MR; i++, added += t.c_stride)
+#pragma GCC unroll 2
+          for (int j = 0; j < NRV; j++)
+            acc[i][j] += j == NRV - 1 ? edge.load_stored(added + j * lanes) : widened<kBytes>(added + j * lanes);
+      }
+      if (t.bounds != nullptr) {
+        const V low = t.bounds[0] - V{}, high = t.bounds[1] - V{};
+#pragma GCC unroll 16
+        for (int i = 0; i < MR; i++)
+#pragma GCC unroll 2
+          for (int j = 0; j < NRV; j++) {
+            const V v = acc[i][j] < low ? low : acc[i][j];
+            acc[i][j] = v > high ? high : v;
           }
-#endif
-          *reinterpret_cast<typename WideOf<uint16_t, kBytes / 2>::type*>(c + j * lanes) = bits;
-        }
-      return;
+      }
     }
-  }
-  R* c = t.c;
-  asm("" : "+r"(c));  // the addresses of C are not worth a register during the sum
+    if constexpr (kUnit<T> == 2) {
+      T* c = t.rounded;
+      asm("" : "+r"(c));
+      if (c != nullptr) {
 #pragma GCC unroll 16
-  for (int i = 0; i < MR; i++, c += t.c_stride)
+        for (int i = 0; i < MR; i++, c += t.c_stride)
 #pragma GCC unroll 2
-    for (int j = 0; j < NRV; j++) {
-      if (j == NRV - 1) edge.store(c + j * lanes, acc[i][j]);
-      else *reinterpret_cast<V*>(c + j * lanes) = acc[i][j];
+          for (int j = 0; j < NRV; j++) {
+            const auto bits = rounded_bits<kBytes>(acc[i][j]);
+#if PDL_VECTOR_BYTES == 64
+            if (j == NRV - 1) {
+              if constexpr (kBytes == 64) _mm256_mask_storeu_epi16(c + j * lanes, edge.mask, (__m256i)bits);
+              else _mm_mask_storeu_epi16(c + j * lanes, edge.mask, (__m128i)bits);
+              continue;
+            }
+#endif
+            *reinterpret_cast<typename WideOf<uint16_t, kBytes / 2>::type*>(c + j * lanes) = bits;
+          }
+      }
     }
+    R* c = t.c;
+    asm("" : "+r"(c));  // the addresses of C are not worth a register during the sum
+#pragma GCC unroll 16
+    for (int i = 0; (kUnit<T> == 1 || t.rounded == nullptr) && i < MR; i++, c += t.c_stride)
+#pragma GCC unroll 2
+      for (int j = 0; j < NRV; j++) {
+        if (j == NRV - 1) edge.store(c + j * lanes, acc[i][j]);
+        else *reinterpret_cast<V*>(c + j * lanes) = acc[i][j];
+      }
+    if constexpr (kColumns) return;
+    else if (--tiles == 0) return;
+  }
 }
 
 }  // namespace pdl::PDL_ISA

@@ -14,6 +14,7 @@ constexpr int64_t kRowBytes = 256 * 1024;  // of windows, beside the panels of w
 constexpr int64_t kSharedBytes = 4 << 20;  // of windows that all threads read
 constexpr int64_t kGatherGrain = 32 * 1024;  // values of windows that a thread gathers at least
 constexpr int64_t kFarRows = 48;  // rows for which weights that no cache of a core holds are fetched once
+constexpr int64_t kRepeat = 8;             // tiles that one call sums
 constexpr int64_t kBlock = 256;            // units along k that one pass over the windows sums, where C can be added to
 
 inline int64_t depth_of(const Geometry& g) { return g.kernel[0] * g.kernel[1] * g.kernel[2] * g.c; }
@@ -175,18 +176,18 @@ void rows_forward(T* y, const T* x, const T* w, const T* bias, const Geometry& g
         const int64_t last = min64(row1, first + fit);
         const T* a = gathered != nullptr ? gathered + first * windows.stride : copy;
         if (gathered == nullptr) windows.gather(copy, first, last);
-        const auto product = [&](int64_t at, int64_t k, int64_t row) {
+        // Rows [row, end) of panel `at`, units of k from `k` on.
+        const auto product = [&](int64_t at, int64_t k, int64_t row, int64_t end) {
           const int columns = static_cast<int>(min64(panel, g.o - at * panel)), width = panel_width<T>(columns);
           const T *left = a + (row - first) * windows.stride + k, *b = w + at * panel * depth + k * width;
           const R* sums = at < whole ? reinterpret_cast<const R*>(bias) + at * panel : start + at * panel;
           const Tile<T> t{&left, &b, 1, min64(block, depth - k) / kUnit<T>, windows.stride, width * kUnit<T>, nullptr, g.o,
                           k == 0 && bias != nullptr ? sums : nullptr, k != 0, nullptr};
-          finished_tile<T, false>(static_cast<int>(min64(tile, last - row)), columns, t, y, row * g.o + at * panel,
-                                  k + block < depth ? nullptr : &then, ColumnSums{});
+          finished_tiles<T, false>(end - row, tile, columns, t, y, row * g.o + at * panel, k + block < depth ? nullptr : &then, ColumnSums{});
         };
         if (by_tiles) {  // rows of y are written whole
-          for (int64_t row = first; row < last; row += tile)
-            for (int64_t at = 0; at < panels; at++) product(at, 0, row);
+          for (int64_t row = first; row < last; row += kRepeat * tile)
+            for (int64_t at = 0; at < panels; at++) product(at, 0, row, min64(last, row + kRepeat * tile));
         } else {  // this cell's run of all (panel, tile of rows)
           const int64_t high = (last - first + tile - 1) / tile, pieces = panels * high;
           const int64_t unit = panels >= runs ? high : 1;  // whole panels, where there are enough
@@ -199,9 +200,10 @@ void rows_forward(T* y, const T* x, const T* w, const T* bias, const Geometry& g
             const int64_t share = count < 2 ? 0 : bytes / count / 64 * 64 + 64;
             for (int64_t k = 0; k < depth; k += block) {
               const char* next = reinterpret_cast<const char*>(w + at * panel * depth + (k + block) * width);
-              for (int64_t i = from_tile; i < to_tile; i++) {
-                for (int64_t b = 0; b < share; b += 64) __builtin_prefetch(next + (i - from_tile) * share + b, 0, 2);
-                product(at, k, first + i % high * tile);
+              for (int64_t i = from_tile; i < to_tile; i += kRepeat) {
+                const int64_t until = min64(to_tile, i + kRepeat);
+                for (int64_t b = (i - from_tile) * share; b < (until - from_tile) * share; b += 64) __builtin_prefetch(next + b, 0, 2);
+                product(at, k, first + (i - at * high) * tile, min64(last, first + (until - at * high) * tile));
               }
             }
           }

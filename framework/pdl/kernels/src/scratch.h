@@ -10,7 +10,7 @@ enum class Slot : int {
   kWideRow = 0,                                                                               // softmax.h, pooling.h
   kWideSums = 0, kPartialSums = 1,                                                            // sums.h
   kLeftRows = 0, kRightPanels = 1,                                                            // gemm.h
-  kWindows = 0, kPanelBias = 1, kSharedWindows = 2,                                       // packed.h
+  kWindows = 0, kPanelBias = 1, kSharedWindows = 2,                                           // packed.h, expand.h
   kTurned = 0, kStrips = 1,                                                                   // distance.h
   kStateTile = 0, kStateOffsets = 1, kStateStarts = 2, kStateParts = 3,                       // statevector*.h, measure.h, pauli.h
   kFilterPoints = 1, kChunkPoints = 2, kPartPoints = 3,                                       // winograd.h, int8_winograd.h
@@ -24,7 +24,7 @@ enum class Slot : int {
   kConvWeights = 2, kConvRows = 3, kConvPointers = 4, kConvSums = 5, kConvOutputs = 6,        // conv.h, conv_dw.h
   kByteRows = 3, kBytePointers = 4,                                                           // int8_*.h
   kIndexFrom = 4, kIndexTo = 5, kIndexStarts = 6,                                             // rows.h
-  kChannelRows = 4, kChannelWeights = 7,                                                      // depthwise.h, grouped.h, norm_conv.h
+  kChannelRows = 4, kChannelWeights = 7,                                                      // depthwise.h, expand.h, grouped.h, norm_conv.h
   kChainOperands = 6,                                                                         // chain.h
   kColumnSums = 7,                                                                            // epilogue.h
 };
@@ -65,6 +65,7 @@ using enum Slot;
 constexpr unsigned kSums = together(kWideSums, kPartialSums);
 constexpr unsigned kProduct = together(kLeftRows, kRightPanels, kColumnSums);
 constexpr unsigned kPackedProduct = together(kWindows, kPanelBias, kSharedWindows);
+constexpr unsigned kExpansion = together(kPanelBias, kChannelRows, kChannelWeights);
 constexpr unsigned kDistances = together(kTurned, kStrips);
 constexpr unsigned kStates = together(kStateTile, kStateOffsets, kStateStarts, kStateParts);
 constexpr unsigned kWinograd = together(kFilterPoints, kChunkPoints, kPartPoints, kColumnSums);

@@ -417,6 +417,10 @@ struct PackedTable {
   int64_t (*size)(int form, const Geometry& g);                   // values of T
   void (*pack)(int form, T* to, const T* w, const Geometry& g);   // to OUT [size]
   void (*forward)(int form, T* y, const T* x, const T* w, const T* bias, const Geometry& g, const Epilogue<T>& then);
+  // A pointwise convolution in rows, and a depthwise one (g): expand.h. `expands`: whether they have this form, 0 or 1.
+  int64_t (*expands)(int64_t inputs, const Geometry& g);
+  void (*expand_depthwise)(T* y, const T* x, const T* w, const T* b, int64_t inputs, const Epilogue<T>& inner, const T* window, const T* bias,
+                           const Geometry& g, const Epilogue<T>& then);
 };
 
 // A chain of elementwise steps on one array [outer, rows, columns].

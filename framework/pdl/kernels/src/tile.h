@@ -65,6 +65,15 @@ struct Tile {
   // In the row form of four-byte arithmetic, before C is stored (where not null):
   const T* residual = nullptr;      // IN added, laid out as C
   const Real<T>* bounds = nullptr;  // IN [2]: C is clamped between them; NaN stays
+  // In the row form: tiles of as many rows, one under the other, and values between all A_b and what the first tile reads.
+  int64_t repeat = 1, shift = 0;
+
+  // Goes on behind `rows` rows.
+  __attribute__((always_inline)) void step(int64_t rows) {
+    c += rows * c_stride, shift += rows * a_stride;
+    if (rounded != nullptr) rounded += rows * c_stride;
+    if (residual != nullptr) residual += rows * c_stride;
+  }
 };
 
 // A vector of numbers of the storage type.
@@ -180,6 +189,10 @@ inline void tile_kernel(int rows, int columns, Tile<T> t) {
   const MicroKernel<T> run = micro_kernel_for<T, kColumns>(rows, columns);
   const int width = panel_width<T>(columns);
   if (Edge<Real<T>, PDL_VECTOR_BYTES>::kMasked || columns == width) return run(t, columns);
+  if (t.repeat > 1) {
+    for (int64_t left = t.repeat; left > 0; left--, t.step(rows)) t.repeat = 1, tile_kernel<T, kColumns>(rows, columns, t);
+    return;
+  }
   alignas(64) Real<T> edge[kMaxRows<T, 1> * kPanel<T>];  // no masks: through a tile on the stack, so that nothing beyond `columns` is written
   const Tile<T> to = t;
   const bool whole = !to.accumulate && to.residual == nullptr;  // nothing is left to be added

@@ -204,11 +204,8 @@ inline void panel_product(float* to, const float* a, const float* packed, int64_
   const int width = static_cast<int>(min64(kWide, columns - column));
   const int64_t step = even_rows(rows, max_rows<float>(width));
   const float* b = packed + column * k;
-  for (int64_t row = 0; row < rows; row += step) {
-    const float* a_row = a + row * k;
-    tile_kernel<float, false>(static_cast<int>(min64(step, rows - row)), width,
-                          {&a_row, &b, 1, k, k, width, to + row * columns + column, columns, nullptr, false, nullptr});
-  }
+  finished_tiles<float, false>(rows, step, width, {&a, &b, 1, k, k, width, nullptr, columns, nullptr, false, nullptr}, to, column, nullptr,
+                               ColumnSums{});
 }
 
 // Bytes of the points of one tile, and between the matrices of two points: off the powers of two, whose addresses share sets of the cache.

@@ -3,7 +3,8 @@
 Runs once the sizes are known. Products whose weights are constants become `PackedConv` and `PackedLinear`, those of
 bytes `QConvPacked` and `QLinearPacked`; what a plan packs is kept in a `PackCache`, so plans for other shapes share it.
 How long the forms of a product take is estimated from the figures of the machine (`costs`, `costs_quantised`), or was
-timed (`tuning`).
+timed (`tuning`). A pointwise convolution to so many channels that its output would leave the cache of a core is
+computed row by row inside of the depthwise one that reads it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pdl.ops.base import Op
 from pdl.ops.conv import Conv
 from pdl.ops.inference import ConvThen, LinearThen
 from pdl.ops.linalg import Linear
-from pdl.ops.packed import PackedConv, PackedLinear, pack
+from pdl.ops.packed import ExpandDepthwise, PackedConv, PackedLinear, pack
 from pdl.program.ir import Node, Program, Value
 from pdl.program.passes.costs import PLAIN, Product, estimates, forms
 from pdl.program.passes.log import log, wanted
@@ -109,6 +110,33 @@ def product_of(node: Node, walk: Rewriter) -> Product | None:
     return Product(y.dtype, x.spec.shape, w.spec.shape, y.shape, op.stride, op.padding, op.dilation)
 
 
+def expand_depthwise(node: Node, walk: Rewriter) -> Value | None:
+    """The rule that joins a packed pointwise convolution and the depthwise one that alone reads it, where what lies
+    between would leave the cache of a core and the weights stay in it."""
+    op, expand = node.op, walk.single(node.inputs[0], PackedConv)
+    if not isinstance(op, Conv | ConvThen) or op.groups == 1 or expand is None:
+        return None
+    first: Any = expand.op
+    x, weights, a, residual = expand.inputs
+    w, b, added = (*node.inputs[1:], None, None)[:3]
+    assert x is not None
+    assert w is not None
+    if residual is not None or added is not None or op.groups != w.spec.shape[-1] or not _pointwise(first):
+        return None
+    near = machine.current(False).sizes["L2"]
+    if expand.outputs[0].nbytes < near / 2 or math.prod(first.kernel) * x.spec.dtype.itemsize > near / 4:
+        return None
+    then = (op.activation, op.parameters) if isinstance(op, ConvThen) else ()
+    window = (op.stride, op.padding, op.dilation, op.groups)
+    made = ExpandDepthwise(*window, first.activation, first.parameters, *then)
+    return walk.emit(made, x, weights, a, w, b) if made.serves(x.spec, w.spec) else None
+
+
+def _pointwise(op: PackedConv) -> bool:
+    """Whether an output pixel depends on one input pixel, the one at its place."""
+    return math.prod(op.kernel[:-2]) == 1 and not any(map(any, op.padding)) and set(op.stride) == {1}
+
+
 def pack_weights(program: Program, cache: PackCache) -> None:
     """Rewrite convolutions and linear layers whose weights are constants into their packed form."""
     before = cache.nbytes
@@ -133,5 +161,5 @@ def pack_weights(program: Program, cache: PackCache) -> None:
             made = PackedLinear((w.spec.shape[0], w.spec.shape[1]), *then)
         return walk.emit(made, x, packed_weight(form, w, walk), b, residual)
 
-    if rewrite(program, (pack_product,)):
+    if rewrite(program, (pack_product, expand_depthwise)):
         log(program, f"packed weights: {cache.nbytes - before} new bytes, {cache.nbytes} in all")
