@@ -38,7 +38,7 @@ class Expansion {
       t.step(t.repeat * tile), t.repeat = 1;
       if (rest > 0) tile_kernel<S, false>(rest, columns, t);
     }
-    if (function_.by_table()) function_.call(to, g_.in[2] * padded_);
+    if (function_.name >= 0 && !function_.clamp) function_.call(to, g_.in[2] * padded_);
   }
 
  private:

@@ -182,10 +182,14 @@ void micro_kernel(const Tile<T>& tile, int columns) {
           }
       }
     }
+    if (kUnit<T> == 2 && t.rounded != nullptr) {
+      if (--tiles == 0) return;
+      continue;
+    }
     R* c = t.c;
     asm("" : "+r"(c));  // the addresses of C are not worth a register during the sum
 #pragma GCC unroll 16
-    for (int i = 0; (kUnit<T> == 1 || t.rounded == nullptr) && i < MR; i++, c += t.c_stride)
+    for (int i = 0; i < MR; i++, c += t.c_stride)
 #pragma GCC unroll 2
       for (int j = 0; j < NRV; j++) {
         if (j == NRV - 1) edge.store(c + j * lanes, acc[i][j]);
