@@ -134,6 +134,22 @@ def test_depthwise_windows(kernel: int, stride: int) -> None:
         assert abs((direct(x.astype(np.float64), u, **how) * y).sum() - (dw * u).sum()) < scale
 
 
+@pytest.mark.parametrize(("kernel", "dilation", "width"), [(3, 2, 14), (5, 2, 14), (5, 3, 18), (3, 4, 10), (3, 2, 9)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, bfloat16])
+def test_dilated_depthwise_windows(kernel: int, dilation: int, width: int, dtype: Any) -> None:
+    """Widths that are multiples of the dilation, and others; whole and partial vectors of channels."""
+    rng, pad = np.random.default_rng(width), kernel // 2 * dilation
+    for c in (16, 21):
+        x, b = (rng.standard_normal(shape).astype(dtype) for shape in ((2, 1, 11, width, c), (c,)))
+        w = rng.standard_normal((1, kernel, kernel, 1, c)).astype(dtype)
+        how = {"stride": 1, "padding": (0, pad, pad), "dilation": (1, dilation, dilation), "groups": c}
+        expected = np.maximum(direct(x.astype(np.float64), w.astype(np.float64), b.astype(np.float64), **how), 0)
+        y = np.full(expected.shape, np.nan, dtype)
+        conv.forward_then(y, x, w, b, (1, 1, 1), (0, pad, pad), (1, dilation, dilation), c, activation="relu")
+        rounding = {2: 2**-8, 4: 1e-5, 8: 1e-13}[np.dtype(dtype).itemsize]
+        np.testing.assert_allclose(y.astype(np.float64), expected, atol=4 * rounding, rtol=2 * rounding)
+
+
 @pytest.mark.parametrize("group", [2, 4, 8, 16])
 @pytest.mark.parametrize(("kernel", "stride"), [(1, 1), (3, 1), (3, 2)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, bfloat16])

@@ -462,11 +462,34 @@ void depthwise_general_dw(D* dw, const S* x, const S* dy, const Geometry& g) {
   }
 }
 
+// A window dilated along the width, where all sizes are multiples of the dilation: as many pixels side by side are one of more channels, to
+// which the window is not dilated. 0 where that does not serve, else the dilation.
+template <class S>
+int64_t folded_width(const Geometry& g, Geometry* folded) {
+  const int64_t d = g.dilation[2];
+  if (d == 1 || g.stride[2] != 1 || g.in[2] % d != 0 || g.out[2] % d != 0 || g.pad[2] % d != 0) return 0;
+  *folded = g;
+  folded->c = folded->o = folded->groups = d * g.c;
+  folded->in[2] /= d, folded->out[2] /= d, folded->pad[2] /= d;
+  folded->dilation[1] = folded->dilation[2] = 1;
+  if (!Depthwise<Real<S>>::covers(*folded)) return 0;
+  folded->dilation[1] = g.dilation[1];  // rows may lie apart
+  return d;
+}
+
 // y = depthwise correlation of x with w (+ bias), and its gradients.
 //   y, dy [n, out..., c], x, dx [n, in..., c], w, dw [kernel..., 1, c], bias [c] or null
 template <class S>
 void depthwise_forward(S* y, const S* x, const S* w, const S* bias, const Geometry& g, const Epilogue<S>* then = nullptr) {
   if (Depthwise<Real<S>>::covers(g)) return depthwise_fast(y, x, w, bias, g, then);
+  Geometry folded;
+  if (const int64_t d = folded_width<S>(g, &folded)) {
+    const int64_t taps = g.kernel[1] * g.kernel[2];
+    S *wide = static_cast<S*>(scratch(Slot::kFoldedWeights, (taps + 1) * folded.c * sizeof(S))), *offset = wide + taps * folded.c;
+    for (int64_t t = 0; t < taps * d; t++) memcpy(wide + t * g.c, w + t / d * g.c, g.c * sizeof(S));
+    for (int64_t t = 0; bias != nullptr && t < d; t++) memcpy(offset + t * g.c, bias, g.c * sizeof(S));
+    return depthwise_fast(y, x, wide, bias == nullptr ? nullptr : offset, folded, then);
+  }
   Taps taps[kDims];
   forward_taps(taps, g);
   depthwise_correlate<S>(dense(y, g.out, g.o, 0), dense(x, g.in, g.c, 0), taps, g.n, g.c, w, g.kernel, bias);

@@ -25,6 +25,7 @@ enum class Slot : int {
   kByteRows = 3, kBytePointers = 4,                                                           // int8_*.h
   kIndexFrom = 4, kIndexTo = 5, kIndexStarts = 6,                                             // rows.h
   kChannelRows = 4, kChannelWeights = 7,                                                      // depthwise.h, expand.h, grouped.h, norm_conv.h
+  kFoldedWeights = 6,                                                                         // depthwise.h
   kChainOperands = 6,                                                                         // chain.h
   kColumnSums = 7,                                                                            // epilogue.h
 };
@@ -79,7 +80,7 @@ constexpr unsigned kConvolution = together(kConvWeights, kConvRows, kConvPointer
 constexpr unsigned kWeightGradient = together(kConvRows, kConvPointers, kConvSums, kConvOutputs);
 constexpr unsigned kBytes = together(kByteRows, kBytePointers);
 constexpr unsigned kIndex = together(kIndexFrom, kIndexTo, kIndexStarts);
-constexpr unsigned kDepthwise = together(kChannelRows, kChannelWeights);
+constexpr unsigned kDepthwise = together(kChannelRows, kChannelWeights, kFoldedWeights);
 
 }  // namespace slots
 
