@@ -150,6 +150,23 @@ def test_dilated_depthwise_windows(kernel: int, dilation: int, width: int, dtype
         np.testing.assert_allclose(y.astype(np.float64), expected, atol=4 * rounding, rtol=2 * rounding)
 
 
+@pytest.mark.parametrize(("kernel", "stride"), [(3, 1), (7, 2), (6, 1)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, bfloat16])
+def test_several_outputs_of_every_channel(kernel: int, stride: int, dtype: Any) -> None:
+    """Depthwise convolutions with a multiplier."""
+    rng, pad = np.random.default_rng(kernel), kernel // 2
+    for c, times in ((8, 2), (21, 2), (5, 3)):
+        x, b = (rng.standard_normal(shape).astype(dtype) for shape in ((2, 1, 11, 13, c), (c * times,)))
+        w = rng.standard_normal((1, kernel, kernel, 1, c * times)).astype(dtype)
+        how = {"stride": stride, "padding": (0, pad, pad), "dilation": 1, "groups": c}
+        exact = direct(x.astype(np.float64), w.astype(np.float64), b.astype(np.float64), **how)
+        for activation, expected in (("relu", np.maximum(exact, 0)), ("tanh", np.tanh(exact))):
+            y = np.full(expected.shape, np.nan, dtype)
+            conv.forward_then(y, x, w, b, (1, stride, stride), (0, pad, pad), (1, 1, 1), c, activation=activation)
+            rounding = {2: 2**-8, 4: 1e-5, 8: 1e-13}[np.dtype(dtype).itemsize]
+            np.testing.assert_allclose(y.astype(np.float64), expected, atol=4 * rounding, rtol=2 * rounding)
+
+
 @pytest.mark.parametrize("group", [2, 4, 8, 16])
 @pytest.mark.parametrize(("kernel", "stride"), [(1, 1), (3, 1), (3, 2)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, bfloat16])

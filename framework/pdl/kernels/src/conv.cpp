@@ -9,6 +9,7 @@ template <class T>
 void convolution(T* y, const T* x, const T* w, const T* bias, const Geometry& g) {
   if (is_depthwise(g)) return depthwise_forward(y, x, w, bias, g);
   if (Grouped<T>::covers(g)) return grouped_forward(y, x, w, bias, g);
+  if (multiplies(g) && Depthwise<Real<T>>::covers(g)) return depthwise_multiplied(y, x, w, bias, g, static_cast<const Epilogue<T>*>(nullptr));
   if constexpr (sizeof(Real<T>) == 4)
     if (winograd::fits<T>(g)) return winograd::forward(y, x, w, bias, g);
   conv_forward(y, x, w, bias, g);
@@ -17,9 +18,11 @@ void convolution(T* y, const T* x, const T* w, const T* bias, const Geometry& g)
 template <class T>
 void convolution_then(T* y, const T* x, const T* w, const T* bias, const Geometry& g, const Epilogue<T>& then) {
   const auto rows_again = [&] { finish_rows(y, g.n * g.out[0] * g.out[1] * g.out[2], g.o, then); };
-  if (is_depthwise(g)) {
+  const bool multiplied = multiplies(g) && Depthwise<Real<T>>::covers(g);
+  if (is_depthwise(g) || multiplied) {
     const bool again = then.before != nullptr || then.mean != nullptr;
-    depthwise_forward(y, x, w, bias, g, again ? nullptr : &then);
+    const Epilogue<T>* now = again ? nullptr : &then;
+    multiplied ? depthwise_multiplied(y, x, w, bias, g, now) : depthwise_forward(y, x, w, bias, g, now);
     if (again) rows_again();
     return;
   }

@@ -462,6 +462,48 @@ void depthwise_general_dw(D* dw, const S* x, const S* dy, const Geometry& g) {
   }
 }
 
+// Every channel of some pixels `times` times, side by side.   to OUT pixels `padded` apart, from IN pixels `channels` apart
+template <class S>
+void repeat_channels(Real<S>* to, const S* from, int64_t pixels, int64_t channels, int64_t times, int64_t padded) {
+  using T = Real<S>;
+  constexpr int lanes = kLanes<T>;
+  Mask<T> low, high;
+  for (int l = 0; l < lanes; l++) low[l] = l / 2, high[l] = (lanes + l) / 2;
+  for (int64_t p = 0; p < pixels; p++, from += channels, to += padded) {
+    int64_t c = 0;
+    for (; times == 2 && c + lanes <= channels; c += lanes) {
+      const Vec<T> v = load(from + c);
+      store(to + 2 * c, __builtin_shuffle(v, low)), store(to + 2 * c + lanes, __builtin_shuffle(v, high));
+    }
+    for (; c < channels; c++)
+      for (int64_t i = 0; i < times; i++) to[c * times + i] = value(from[c]);
+  }
+}
+
+// Several outputs of every channel: a depthwise convolution of repeated channels.
+inline bool multiplies(const Geometry& g) { return g.groups > 1 && g.groups == g.c && g.o > g.c; }
+
+template <class S>
+void depthwise_multiplied(S* y, const S* x, const S* w, const S* bias, const Geometry& g, const Epilogue<S>* then) {
+  using T = Real<S>;
+  Geometry repeated = g;
+  repeated.c = repeated.groups = g.o;
+  Depthwise<T> d(repeated);
+  d.pack(static_cast<T*>(scratch(Slot::kChannelWeights, d.packed_size() * sizeof(T))), w, bias);
+  const RowEpilogue<S> finish(then);
+  const int64_t row = g.out[2] * g.o;
+  parallel(d.images() * g.out[1], d.grain(g.out[2]), [&](int64_t begin, int64_t end) {
+    RowRing<T> ring = d.ring_of_inputs();
+    ring.place(static_cast<T*>(scratch(Slot::kChannelRows, ring.size() * sizeof(T))));
+    for (int64_t r = begin; r < end; r++) {
+      const S* image = x + r / g.out[1] * g.in[1] * g.in[2] * g.c;
+      const auto load = [&](int64_t at, T* to) { repeat_channels(to, image + at * g.in[2] * g.c, g.in[2], g.c, g.o / g.c, d.padded); };
+      d.output_row(y + r * row, ring, r / g.out[1], r % g.out[1], load, finish.bounds());
+      finish(y, r * row, row);
+    }
+  }, kPieceRows);
+}
+
 // A window dilated along the width, where all sizes are multiples of the dilation: as many pixels side by side are one of more channels, to
 // which the window is not dilated. 0 where that does not serve, else the dilation.
 template <class S>
