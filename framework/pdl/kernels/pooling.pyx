@@ -29,7 +29,7 @@ cdef int same(str name, cnp.ndarray a, cnp.ndarray b) except -1:
 
 def max_pool(
     cnp.ndarray y not None,         # OUT [N, D', H', W', C]
-    cnp.ndarray index not None,     # OUT like y, int32: flat position of the winner in D * H * W
+    cnp.ndarray index,              # OUT like y, int32: flat position of the winner in D * H * W; or None
     cnp.ndarray x not None,         # IN  [N, D, H, W, C]
     cnp.ndarray lo not None,        # IN  [D' + H' + W'] int32, first cell of each window
     cnp.ndarray hi not None,        # IN  like lo: end of each window
@@ -40,10 +40,12 @@ def max_pool(
     cdef int kind = stored_type("max_pool", x)
     cdef int64_t n = cnp.PyArray_SIZE(y)
     fill("max_pool", &grid, y, x, lo, hi)
-    same("max_pool", index, y)
     grid.step[0], grid.step[1], grid.step[2] = step
     cdef void* py = data_of("max_pool", "y", y, kind, n)
-    cdef int32_t* at = <int32_t*>data_of("max_pool", "index", index, cnp.NPY_INT32, n)
+    cdef int32_t* at = NULL
+    if index is not None:
+        same("max_pool", index, y)
+        at = <int32_t*>data_of("max_pool", "index", index, cnp.NPY_INT32, n)
     cdef void* px = data_of("max_pool", "x", x, kind, cnp.PyArray_SIZE(x))
     if n == 0:
         return

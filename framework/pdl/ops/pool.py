@@ -199,17 +199,18 @@ def _five(x: Array) -> Array:
 # -- max ---------------------------------------------------------------------------------------------------------------
 class _Max(_Pool, abstract=True):
     native_bf16 = native = True
+    indexed: ClassVar[bool]  # whether there is a second output, which gradients need: a field of the ops below
 
-    def infer(self, x: Spec) -> tuple[Spec, Spec]:
+    def infer(self, x: Spec) -> Any:
         shape = self.pooled(x)
-        return Spec(shape, x.dtype), Spec(shape, int32)
+        return (Spec(shape, x.dtype), Spec(shape, int32)) if self.indexed else Spec(shape, x.dtype)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        w = _windows(self, ins[0].shape[1:-1])
-        pooling.max_pool(_five(outs[0]), _five(outs[1]), _five(ins[0]), w.lo, w.hi, w.step)
+        w, index = _windows(self, ins[0].shape[1:-1]), _five(outs[1]) if self.indexed else None
+        pooling.max_pool(_five(outs[0]), index, _five(ins[0]), w.lo, w.hi, w.step)
 
     def vjp(self, g: Any, y: Any, x: Tensor) -> Any:
-        values = {n: getattr(self, n) for n in self.fields}
+        values = {n: getattr(self, n) for n in self.fields if n != "indexed"}
         return None if g[0] is None else lambda: apply(_GRADS[type(self)](**values, cells=x.shape[1:-1]), g[0], y[1])
 
 
@@ -239,7 +240,9 @@ class _Dilated(_Strided, abstract=True):
 
 
 class MaxPool(_Dilated, _Max):
-    """Maximum of each window of x [N, *spatial, C], and its flat spatial position (int32)."""
+    """Maximum of each window of x [N, *spatial, C], and its flat spatial position (int32) unless `indexed` is False."""
+
+    indexed: bool = True  # type: ignore[misc]
 
 
 class MaxPoolGrad(_Dilated, _MaxGrad):
@@ -249,7 +252,10 @@ class MaxPoolGrad(_Dilated, _MaxGrad):
 
 
 class AdaptiveMaxPool(_Adaptive, _Max):
-    """Maximum of each of `size` even windows of x [N, *spatial, C], and its flat spatial position (int32)."""
+    """Maximum of each of `size` even windows of x [N, *spatial, C], and its flat spatial position (int32) unless
+    `indexed` is False."""
+
+    indexed: bool = True  # type: ignore[misc]
 
 
 class AdaptiveMaxPoolGrad(_Adaptive, _MaxGrad):

@@ -7,7 +7,7 @@ import numpy as np
 import pdl
 from pdl import machine
 from pdl.program import Program
-from pdl.program.passes import INFERENCE_ONCE, run_passes
+from pdl.program.passes import INFERENCE_ONCE, PER_SHAPE, run_passes
 from pdl.program.passes.pack import PackCache
 from pdl.program.verify import verify
 from pdl.runtime import Session
@@ -79,6 +79,17 @@ def test_plans_share_what_is_packed_alike() -> None:
     )
     assert weights
     assert weights == again
+
+
+def test_positions_of_maxima_that_nothing_reads_are_not_written() -> None:
+    x = np.random.default_rng(0).standard_normal((2, 9, 8, 5)).astype(np.float32)
+    for read in (False, True):
+        program = traced(lambda t, read=read: pdl.max_pool(t, 3, stride=2, return_index=read), [x.shape])
+        run_passes(program, (*INFERENCE_ONCE, *PER_SHAPE))
+        assert [len(node.outputs) for node in program.nodes] == [1 + read]
+        expected = pdl.max_pool(pdl.Tensor(x), 3, stride=2, return_index=read)
+        for found, y in zip(run(program, [x]), expected if read else [expected], strict=True):
+            np.testing.assert_array_equal(found, y.data)
 
 
 def test_weights_that_change_between_runs_stay() -> None:

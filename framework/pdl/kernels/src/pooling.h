@@ -123,8 +123,8 @@ PDL_POOL_INLINE void visit(const Grid& g, const Window& w, const F& f) {
 
 // The bodies treat U * L channels of one cell: `to` and `from` are the offsets of the first of them in the cell and in the sample.
 
-// y = max over the window, index = flat position of the winner (the first of equals; a NaN wins).
-template <class S>
+// y = max over the window, index = flat position of the winner (the first of equals; a NaN wins), where it is wanted.
+template <class S, bool kIndex>
 struct Max {
   S* y;
   int32_t* index;
@@ -145,10 +145,13 @@ struct Max {
         const V v = A::load(x + from + at * g.channels + u * L);
         const auto wins = (v > best[u]) | (v != v);
         best[u] = A::choose(wins, v, best[u]);
-        where[u] = A::narrow(wins) ? I{} + (int32_t)at : where[u];
+        if constexpr (kIndex) where[u] = A::narrow(wins) ? I{} + (int32_t)at : where[u];
       }
     });
-    for (int u = 0; u < U; u++) Lanes<S, L>::put(y + to + u * L, best[u]), Lanes<S, L>::put(index + to + u * L, where[u]);
+    for (int u = 0; u < U; u++) {
+      A::put(y + to + u * L, best[u]);
+      if constexpr (kIndex) A::put(index + to + u * L, where[u]);
+    }
   }
 };
 
@@ -347,7 +350,9 @@ void zero(T* p, int64_t n) {
 }
 
 template <class S>
-void max_pool(S* y, int32_t* index, const S* x, const Grid& grid) { walk<S>(grid, Max<S>{y, index, x}); }
+void max_pool(S* y, int32_t* index, const S* x, const Grid& grid) {
+  index != nullptr ? walk<S>(grid, Max<S, true>{y, index, x}) : walk<S>(grid, Max<S, false>{y, index, x});
+}
 
 // `cells` walks dx (which windows may cover a cell?), `windows` walks g (which cells does it read?): the latter where windows lie apart.
 template <class S>

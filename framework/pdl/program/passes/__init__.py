@@ -10,7 +10,7 @@ from pdl.program.ir import Program
 from pdl.program.passes.affine import fold_norms
 from pdl.program.passes.attention import fuse_attention, join_projections
 from pdl.program.passes.chain import make_chains
-from pdl.program.passes.cleanup import drop_aliases, merge_equal, remove_dead
+from pdl.program.passes.cleanup import drop_aliases, drop_indices, merge_equal, remove_dead
 from pdl.program.passes.fold import fold_constants
 from pdl.program.passes.fuse import fuse
 from pdl.program.passes.fuse_inference import fuse_epilogues
@@ -38,7 +38,7 @@ INFERENCE_ONCE: tuple[Pass, ...] = (
     remove_dead,
 )  # fmt: skip
 #: for each tuple of input shapes, when all sizes are numbers
-PER_SHAPE: tuple[Pass, ...] = (fold_constants, make_chains, remove_dead)
+PER_SHAPE: tuple[Pass, ...] = (fold_constants, make_chains, remove_dead, drop_indices)
 
 
 def run_passes(program: Program, passes: Sequence[Pass]) -> Program:

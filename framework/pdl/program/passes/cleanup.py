@@ -1,10 +1,11 @@
-"""Passes that remove equal nodes, unused nodes and aliases."""
+"""Passes that remove equal nodes, unused nodes, unused positions of maxima, and aliases."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from pdl.ops.base import Identity
+from pdl.ops.pool import AdaptiveMaxPool, MaxPool
 from pdl.program.ir import Program, Value, symbolic
 
 
@@ -19,6 +20,15 @@ def remove_dead(program: Program) -> None:
     program.nodes = kept[::-1]
     buffers = {buffer for buffer, _ in program.effects}
     program.captures = [v for v in program.captures if v in needed or v in buffers]
+
+
+def drop_indices(program: Program) -> None:
+    """Leave out the positions of maxima that nothing reads."""
+    uses = program.uses()
+    for node in program.nodes:
+        if isinstance(node.op, MaxPool | AdaptiveMaxPool) and len(node.outputs) == 2 and node.outputs[1] not in uses:
+            values = {name: getattr(node.op, name) for name in node.op.fields}
+            node.op, node.outputs = type(node.op)(**values | {"indexed": False}), node.outputs[:1]
 
 
 def merge_equal(program: Program) -> None:
