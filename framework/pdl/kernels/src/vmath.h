@@ -103,13 +103,13 @@ template <class T>
 PDL_INLINE Vec<T> at_least(Vec<T> x, Vec<T> limit) { return x < limit ? limit : x; }
 #if defined(__AVX512F__) && PDL_VECTOR_BYTES == 64  // one instruction, which returns its second operand where one of them is NaN
 template <>
-PDL_INLINE Vec<float> at_most<float>(Vec<float> x, Vec<float> limit) { return (Vec<float>)_mm512_min_ps((__m512)limit, (__m512)x); }
+PDL_INLINE Vec<float> at_most<float>(Vec<float> x, Vec<float> limit) { return (Vec<float>)_mm512_maskz_min_ps(0xffff, (__m512)limit, (__m512)x); }
 template <>
-PDL_INLINE Vec<float> at_least<float>(Vec<float> x, Vec<float> limit) { return (Vec<float>)_mm512_max_ps((__m512)limit, (__m512)x); }
+PDL_INLINE Vec<float> at_least<float>(Vec<float> x, Vec<float> limit) { return (Vec<float>)_mm512_maskz_max_ps(0xffff, (__m512)limit, (__m512)x); }
 template <>
-PDL_INLINE Vec<double> at_most<double>(Vec<double> x, Vec<double> limit) { return (Vec<double>)_mm512_min_pd((__m512d)limit, (__m512d)x); }
+PDL_INLINE Vec<double> at_most<double>(Vec<double> x, Vec<double> limit) { return (Vec<double>)_mm512_maskz_min_pd(0xff, (__m512d)limit, (__m512d)x); }
 template <>
-PDL_INLINE Vec<double> at_least<double>(Vec<double> x, Vec<double> limit) { return (Vec<double>)_mm512_max_pd((__m512d)limit, (__m512d)x); }
+PDL_INLINE Vec<double> at_least<double>(Vec<double> x, Vec<double> limit) { return (Vec<double>)_mm512_maskz_max_pd(0xff, (__m512d)limit, (__m512d)x); }
 #elif defined(__FMA__) && PDL_VECTOR_BYTES == 32
 template <>
 PDL_INLINE Vec<float> at_most<float>(Vec<float> x, Vec<float> limit) { return (Vec<float>)_mm256_min_ps((__m256)limit, (__m256)x); }
