@@ -97,6 +97,8 @@ def _divide(a: Any, b: Any) -> Any:
     both = _ratios(a, b)
     if both is not None:
         p, q = both
+        if not isinstance(q.top, Dim) and q.top < 0:
+            p, q = _negative(p), _negative(q)
         if isinstance(q.top, Dim) or q.top < 1 or not (p.exact and q.exact):
             raise NoSize
         return _reduced(p.top * q.bottom, p.bottom * q.top, p)

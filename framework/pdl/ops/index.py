@@ -38,15 +38,21 @@ def _numpy_key(key: Key) -> Any:
 
 
 def _length(entry: tuple[int | None, int | None, int | None], n: int) -> int:
-    """How many of `n` elements a slice takes: symbolic where n or an end is, for ends inside n in the example."""
+    """How many of `n` elements a slice takes: symbolic where n or an end is. An end inside n in the example is taken to
+    be inside at every size."""
     start, stop, step = slice(*entry).indices(n)
-    count = len(range(start, stop, step))
-    if not dims.symbolic((n, *entry)) or step < 1 or not count:
-        return n if entry[:2] == (None, None) and step == -1 else count
-    ends = [whole if end is None else n + end if end < 0 else end for end, whole in zip(entry[:2], (0, n), strict=True)]
-    if any(int(end) != at for end, at in zip(ends, (start, stop), strict=True)):
-        return count  # an end beyond the array
-    return dims.maximum((ends[1] - ends[0] + step - 1) // step, 0)
+    if not dims.symbolic((n, *entry)) or step < 1:
+        return n if entry[:2] == (None, None) and step == -1 else len(range(start, stop, step))
+    first, last = (
+        _clipped(whole if end is None else n + end if end < 0 else end, at, n)
+        for end, at, whole in zip(entry[:2], (start, stop), (0, n), strict=True)
+    )
+    return dims.maximum((last - first + step - 1) // step, 0)
+
+
+def _clipped(end: int, at: int, n: int) -> int:
+    """An end of a slice of n elements, which stands `at` a place in the example."""
+    return end if int(end) == at else dims.minimum(dims.maximum(end, 0), n)
 
 
 def _check_steps(key: Key) -> None:

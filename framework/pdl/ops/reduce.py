@@ -45,9 +45,9 @@ class Reduction(Op, abstract=True):
             raise ShapeError(f"{name}: takes one axis, not {axes}")
         if kind(x.dtype) not in self.kinds:
             raise DtypeError(f"{name}: {x.dtype.name} has no {name}")
-        if self.nonempty and builtins.any(not x.shape[a] for a in axes):
-            raise ShapeError(f"{name}: {x.shape} has no elements along {axes}, and no elements have no {name}")
         kept = [1 if i in axes else n for i, n in enumerate(x.shape) if self.keepdims or i not in axes]
+        if self.nonempty and builtins.any(not x.shape[a] for a in axes) and builtins.all(kept):
+            raise ShapeError(f"{name}: {x.shape} has no elements along {axes}, and no elements have no {name}")
         return Spec(tuple(kept), self.result(x.dtype))
 
     def result(self, dtype: DType) -> DType:
@@ -129,7 +129,8 @@ class Extreme(Reduction, abstract=True):
     ufunc: ClassVar[Any]
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
-        self.ufunc.reduce(ins[0], self.axes, None, outs[0], self.keepdims)
+        if outs[0].size:
+            self.ufunc.reduce(ins[0], self.axes, None, outs[0], self.keepdims)
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
         chosen = astype(equal(x, self.spread(y, x)), x.dtype)
@@ -157,6 +158,8 @@ class LogSumExp(Reduction):
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
         x, y = ins[0], self.kept(outs[0], ins[0])
+        if not y.size:
+            return
         top = np.maximum.reduce(x, self.axes, keepdims=True)
         top = np.where(np.isfinite(top), top, 0)
         np.add.reduce(np.exp(x - top), axis=self.axes, out=y, keepdims=True)
@@ -221,7 +224,8 @@ class ArgMax(Reduction):
         return int64
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
-        np.argmax(ins[0], self.axes[0], outs[0], keepdims=self.keepdims)
+        if outs[0].size:
+            np.argmax(ins[0], self.axes[0], outs[0], keepdims=self.keepdims)
 
 
 class ArgMin(Reduction):
@@ -235,7 +239,8 @@ class ArgMin(Reduction):
         return int64
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
-        np.argmin(ins[0], self.axes[0], outs[0], keepdims=self.keepdims)
+        if outs[0].size:
+            np.argmin(ins[0], self.axes[0], outs[0], keepdims=self.keepdims)
 
 
 def _reduce(op: type[Reduction], x: TensorLike, axis: AxisLike, keepdims: bool, **attributes: Any) -> Tensor:

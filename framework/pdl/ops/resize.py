@@ -117,6 +117,8 @@ class Resize(Op):
         return Spec((*x.shape[: self.axis], self.size, *x.shape[self.axis + 1 :]), x.dtype)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
+        if not outs[0].size:
+            return
         m = _matrix(ins[0].shape[self.axis], self.size, self.mode, self.align_corners, self.antialias, False)
         rows.mix(_middle(outs[0], self.axis), _middle(ins[0], self.axis), *m)
 
@@ -144,6 +146,8 @@ class ResizeGrad(Op):
         return Spec((*g.shape[: self.axis], self.length, *g.shape[self.axis + 1 :]), g.dtype)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
+        if not outs[0].size:
+            return
         m = _matrix(self.length, self.size, self.mode, self.align_corners, self.antialias, True)
         rows.mix(_middle(outs[0], self.axis), _middle(ins[0], self.axis), *m)
 
@@ -157,10 +161,11 @@ def _check_axis(op: Resize | ResizeGrad, x: Spec, length: int) -> None:
         raise UsageError(
             f"resize: mode {op.mode!r} of one axis must be one of {', '.join(m for m in MODES if not MODES[m])}"
         )
-    if not 0 <= op.axis < len(x.shape) or not 1 <= length <= LONGEST or op.size < 1:
+    fits = (1 <= length <= LONGEST and op.size >= 1) or length == op.size == 0
+    if not 0 <= op.axis < len(x.shape) or not fits:
         raise ShapeError(
             f"resize: axis {op.axis} of {x.shape} cannot go from {length} to {op.size} cells; "
-            f"expected an axis from the front, of 1 to {LONGEST} cells"
+            f"expected an axis from the front, of 1 to {LONGEST} cells, or none of both"
         )
 
 

@@ -249,6 +249,8 @@ def alone(node: Any, inputs: Sequence[Value], opset: int, sizes: Sequence[int]) 
     for i in sizes:
         if node.op_type in FRAGILE and any(v.at[i].size == 0 for v in each):
             continue
+        if node.op_type == "Reshape" and 0 in inputs[1].at[i] and 0 not in inputs[1].at[0]:
+            continue  # a size that is 0 would be read as "copy"
         if node.op_type in WINDOWS and not _fits(node, [v.at[i].shape for v in inputs]):
             if 0 not in SIZES[i].values():
                 raise Unfit

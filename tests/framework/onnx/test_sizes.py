@@ -110,6 +110,35 @@ VIEWS: dict[str, tuple[list[Any], dict[str, Any], Callable[[Any], Any]]] = {
         [node("Slice", ["x", "start", "end", "axis", "back"], ["y"])],
         {"start": np.int64([-2]), "end": np.int64([-(2**62)]), "axis": np.int64([0]), "back": np.int64([-1])},
         lambda x: x[max(len(x) - 2, 0) :: -1]),
+    "from behind the end": (
+        [node("Slice", ["x", "start", "end", "axis", "step"], ["y"])],
+        {"start": np.int64([2**62]), "end": np.int64([2**63 - 1]), "axis": np.int64([0]), "step": np.int64([3])},
+        lambda x: x[:0]),
+    "padded by its edge": (
+        [node("Pad", ["x", "pads"], ["y"], mode="edge")], {"pads": np.int64([3, 1, 0, 1, 0, 0])},
+        lambda x: np.pad(x, [(3, 1), (1, 0), (0, 0)], "edge")),
+    "padded by reflection": (
+        [node("Pad", ["x", "pads"], ["y"], mode="reflect")], {"pads": np.int64([2, 1, 0, 5, 0, 0])},
+        lambda x: np.pad(x, [(2, 5), (1, 0), (0, 0)], "reflect")),
+    "padded by its other end": (
+        [node("Pad", ["x", "pads"], ["y"], mode="wrap")], {"pads": np.int64([2, 0, 0, 3, 0, 0])},
+        lambda x: np.pad(x, [(2, 3), (0, 0), (0, 0)], "wrap")),
+    "the first largest": (
+        [node("Neg", ["x"], ["z"]), node("Hardmax", ["z"], ["y"], axis=0)], {},
+        lambda x: np.arange(len(x))[:, None, None] == np.zeros(x.shape)),
+    "norms of windows": (
+        [node("Transpose", ["x"], ["t"], perm=[1, 2, 0]),
+         node("LpPool", ["t"], ["y"], kernel_shape=[2], pads=[1, 0], p=3)], {},
+        lambda x: np.cbrt(x**3 + np.concatenate([np.zeros_like(x[:1]), x[:-1]]) ** 3).transpose(1, 2, 0)),
+    "halves up to a size": (
+        [node("Shape", ["x"], ["s"]), node("Gather", ["s", "first"], ["n"]), node("Cast", ["n"], ["f"], to=FLOAT),
+         node("Range", ["half", "f", "half"], ["y"])],
+        {"first": np.int64(0), "half": np.float32(0.5)}, lambda x: np.arange(0.5, len(x), 0.5, np.float32)),
+    "halves down from a size": (
+        [node("Shape", ["x"], ["s"]), node("Gather", ["s", "first"], ["n"]), node("Cast", ["n"], ["f"], to=FLOAT),
+         node("Range", ["f", "half", "step"], ["y"])],
+        {"first": np.int64(0), "half": np.float32(0.5), "step": np.float32(-0.5)},
+        lambda x: np.arange(len(x), 0.5, -0.5, np.float32)),
 }  # fmt: skip
 
 
@@ -133,6 +162,21 @@ def test_views_of_symbolic_sizes(name: str) -> None:
         np.testing.assert_allclose(y, expected(X[:n]), rtol=1e-6)
 
 
+@pytest.mark.parametrize("ends", [(0, 10, 2), (-5, 2**62, 1), (5, 2**62, 1), (1, -3, 1), (-3, 9, 2)])
+def test_slices_whose_ends_are_beyond_the_example_are_right_at_every_size(ends: tuple[int, int, int]) -> None:
+    """The example of an axis of batches is 2."""
+    names = ("first", "last", "axis", "step")
+    nodes = [node("Slice", ["x", *names], ["t"]), node("Shape", ["t"], ["s"]), node("ConstantOfShape", ["s"], ["y"])]
+    start, stop, step = ends
+    weights = {k: np.int64([v]) for k, v in zip(names, (start, stop, 0, step), strict=True)}
+    run = program(model(nodes, [port("x", ["n"])], ["t", "y"], weights))
+    for n in range(13):
+        x = np.arange(n, dtype=np.float32)
+        t, y = run([x])
+        np.testing.assert_array_equal(t, x[start:stop:step])
+        assert y.shape == t.shape
+
+
 def test_a_slice_that_is_shorter_than_its_key_at_small_sizes_decides_nothing() -> None:
     """The shape of x[:, :3] is no constant."""
     nodes = [
@@ -144,6 +188,22 @@ def test_a_slice_that_is_shorter_than_its_key_at_small_sizes_decides_nothing() -
     run = Graphs(made.graph) if made.program is None else Plans(made.program)
     for m in (7, 3, 2, 1, 0):
         assert run([np.zeros((2, m), np.float32)])[0].shape == (2, min(m, 3))
+
+
+EMPTY: dict[str, tuple[list[Any], dict[str, Any], tuple[int, ...]]] = {
+    "Resize": ([node("Resize", ["x", "", "scales"], ["y"], mode="linear")],
+               {"scales": np.float32([1, 1, 2])}, (0, 3, 0)),
+    "ArgMax": ([node("ArgMax", ["x"], ["y"], axis=0)], {}, (1, 3, 0)),
+    "ArgMin": ([node("ArgMin", ["x"], ["y"], axis=2, keepdims=0)], {}, (0, 3)),
+    "Hardmax": ([node("Hardmax", ["x"], ["y"], axis=2)], {}, (0, 3, 0)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("op", EMPTY)
+def test_nothing_is_made_of_nothing(op: str) -> None:
+    nodes, weights, expected = EMPTY[op]
+    run = program(model(nodes, [port("x", ["n", 3, "n"])], ["y"], weights))
+    assert run([np.zeros((0, 3, 0), np.float32)])[0].shape == expected
 
 
 @pytest.mark.parametrize("op", ["BatchNormalization", "InstanceNormalization"])

@@ -13,7 +13,7 @@ from pdl.dtype import Array
 from pdl.errors import IndexRangeError, ShapeError, UsageError
 from pdl.limits import check_time
 from pdl.onnx.eager import computed, in_single, rounded, to_single
-from pdl.onnx.layouts import each, padding, pairs
+from pdl.onnx.layouts import channels_first, channels_last, each, padding, pairs
 from pdl.onnx.registry import Context, NeedsValue, onnx_op
 from pdl.onnx.values import require_room, tensor
 
@@ -138,15 +138,28 @@ def _bilinear(x: Array, row: Array, column: Array) -> Array:
 
 
 @onnx_op("LpPool", since=2)
-@computed
+@in_single
 def _lp_pool(
     ctx: Context, x: Any, *, kernel_shape: Any, auto_pad: str = "NOTSET", ceil_mode: int = 0, dilations: Any = None,
     p: int = 2, pads: Any = None, strides: Any = None,
 ) -> Any:  # fmt: skip
     """(sum |x|^p)^(1/p) over windows."""
-    rank = x.ndim - 2
+    rank = len(x.shape) - 2
     stride, dilation = each(strides, rank), each(dilations, rank)
     pad = padding(auto_pad, pads, x.shape[2:], kernel_shape, stride, dilation)
+    if max(dilation) > 1 or ceil_mode or rank > 3:
+        return _lp_windows(ctx, x, kernel_shape, stride, dilation, pad, p, ceil_mode)
+    powers = channels_last(ops.pow(ops.abs(tensor(x)), float(p)))
+    mean = ops.avg_pool(powers, tuple(kernel_shape), stride=stride, padding=pad, count_include_pad=True)
+    return channels_first(ops.pow(mean * float(math.prod(kernel_shape)), 1 / p))
+
+
+@computed
+def _lp_windows(
+    ctx: Context, x: Any, kernel_shape: Any, stride: Any, dilation: Any, pad: Any, p: int, ceil_mode: int
+) -> Any:
+    """The same over windows whose cells lie apart, or that reach over the end."""
+    rank = x.ndim - 2
     over = windows(ctx, np.abs(to_single(x)) ** p, kernel_shape, stride, dilation, pad, bool(ceil_mode))
     y = over.sum(axis=tuple(range(-rank, 0))) ** (1 / p)
     return rounded(y.astype(over.dtype), x.dtype)

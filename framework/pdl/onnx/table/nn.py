@@ -165,6 +165,8 @@ def _batch_norm(
 
 @onnx_op("InstanceNormalization")
 def _instance_norm(ctx: Context, x: Any, scale: Any, shift: Any, *, epsilon: float = 1e-5) -> Any:
+    if not x.shape[1]:
+        return x
     return channels_first(ops.instance_norm(channels_last(x), bias(ctx, scale), bias(ctx, shift), eps=epsilon))
 
 

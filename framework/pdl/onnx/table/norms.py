@@ -11,7 +11,8 @@ from pdl import ops
 from pdl.errors import ShapeError, UsageError
 from pdl.onnx.eager import in_single
 from pdl.onnx.layouts import bias, channels_first, channels_last
-from pdl.onnx.registry import Context, NeedsValue, onnx_op
+from pdl.onnx.registry import Context, onnx_op
+from pdl.onnx.table.shape import places
 from pdl.onnx.values import tensor
 from pdl.tensor import Tensor
 
@@ -90,7 +91,7 @@ def _mvn(ctx: Context, x: Any, *, axes: Any = (0, 2, 3)) -> Any:
 def _hardmax(ctx: Context, x: Any, *, axis: int = -1) -> Any:
     """1 at the first largest value along the axis, 0 elsewhere."""
     x = tensor(x)
-    return _first_largest(ctx, x, axis % x.ndim)
+    return _first_largest(x, axis % x.ndim)
 
 
 @onnx_op("Hardmax")
@@ -99,15 +100,16 @@ def _hardmax_1(ctx: Context, x: Any, *, axis: int = 1) -> Any:
     x = tensor(x)
     first = axis % x.ndim
     flat = ops.reshape(x, (math.prod(x.shape[:first]), math.prod(x.shape[first:])))
-    return ops.reshape(_first_largest(ctx, flat, 1), x.shape)
+    return ops.reshape(_first_largest(flat, 1), x.shape)
 
 
-def _first_largest(ctx: Context, x: Tensor, axis: int) -> Tensor:
+def _first_largest(x: Tensor, axis: int) -> Tensor:
     size = x.shape[axis]
-    if type(size) is not int:
-        raise NeedsValue(f"{ctx.node.label()} needs the size of its axis known")
-    if not size:
+    if type(size) is int and not size:
         return x
+    at = tensor(np.arange(size)) if type(size) is int else places(size)
+    if type(size) is not int:  # a last one, never the first largest of any: of nothing there is none
+        x = ops.pad(x, [(0, int(i == axis)) for i in range(x.ndim)], value=-math.inf)
     place = ops.argmax(x, axis=axis, keepdims=True)
-    at = np.arange(size).reshape([-1 if i == axis else 1 for i in range(x.ndim)])
-    return ops.astype(ops.equal(place, tensor(at)), x.dtype)
+    at = ops.reshape(at, [size if i == axis else 1 for i in range(x.ndim)])
+    return ops.astype(ops.equal(place, at), x.dtype)

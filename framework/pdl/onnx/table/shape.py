@@ -13,7 +13,9 @@ from pdl import ops
 from pdl.dims import Dim, least, maximum
 from pdl.dtype import Array
 from pdl.errors import ShapeError, UsageError
-from pdl.onnx.registry import Context, onnx_op
+from pdl.onnx.registry import Context, NeedsValue, onnx_op
+from pdl.onnx.sizes import cast as cast_sizes
+from pdl.onnx.sizes import has_ratios
 from pdl.onnx.values import (
     are_arrays,
     array,
@@ -21,11 +23,13 @@ from pdl.onnx.values import (
     is_known,
     is_shape,
     is_tensor_dtype,
+    of_sizes,
     require_room,
     settled,
     shape_array,
     tensor,
 )
+from pdl.tensor import Tensor
 
 
 # -- constants and shapes ----------------------------------------------------------------------------------------------
@@ -72,9 +76,12 @@ def _identity(ctx: Context, x: Any) -> Any:
 
 @onnx_op("Range", since=11)
 def _range(ctx: Context, start: Any, limit: Any, delta: Any) -> Any:
-    if any(is_shape(v) for v in (start, limit, delta)):
-        return _range_of_sizes(*(ctx.ints(v, "start, limit and delta")[0] for v in (start, limit, delta)))
-    first, last, step = (ctx.value(v, "start, limit and delta").reshape(()) for v in (start, limit, delta))
+    given = start, limit, delta
+    if any(map(has_ratios, given)) and are_arrays(*given):
+        return _range_of_ratios(ctx, *[array(v).reshape(()) for v in given])
+    if any(is_shape(v) for v in given):
+        return _range_of_sizes(*(ctx.ints(v, "start, limit and delta")[0] for v in given))
+    first, last, step = (ctx.value(v, "start, limit and delta").reshape(()) for v in given)
     if step == 0 or not np.isfinite(float(last - first)):
         raise UsageError("delta is 0, or the ends are not finite")
     count = max(0, math.ceil((float(last) - float(first)) / float(step)))
@@ -83,13 +90,29 @@ def _range(ctx: Context, start: Any, limit: Any, delta: Any) -> Any:
 
 
 def _range_of_sizes(first: int, last: int, step: int) -> Any:
-    """first, first + step, ... before `last`, of sizes known only at run time: a running sum."""
+    """first, first + step, ... before `last`, of sizes known only at run time."""
     if step == 0:
         raise UsageError("delta is 0")
-    count = maximum(-((first - last) // step), 0)  # rounded up
-    number = tensor(np.ones((), np.int64))
-    places = ops.cumsum(ops.broadcast_to(number, (count,)), axis=0) - 1
-    return places * tensor(shape_array([step])) + tensor(shape_array([first]))
+    made = places(maximum(-((first - last) // step), 0))  # rounded up
+    return made * tensor(shape_array([step])) + tensor(shape_array([first]))
+
+
+def _range_of_ratios(ctx: Context, first: Array, last: Array, step: Array) -> Any:
+    """The same of floats that are made of sizes."""
+    steps = of_sizes("Sub", last, first)
+    steps = None if steps is None else of_sizes("Div", steps, step)
+    steps = None if steps is None else of_sizes("Ceil", steps)
+    count = None if steps is None else cast_sizes(steps, np.dtype(np.int64))
+    if count is None:
+        raise NeedsValue(f"{ctx.node.label()} needs start, limit and delta known before it runs")
+    each, start = tensor(step), tensor(first)
+    return ops.astype(places(maximum(count.item(), 0)), each.dtype) * each + start
+
+
+def places(count: int) -> Tensor:
+    """0, 1, ... before a count that may be known only at run time: a running sum, int64."""
+    ones = ops.broadcast_to(tensor(np.ones((), np.int64)), (count,))
+    return ops.cumsum(ones, axis=0) - 1
 
 
 # -- another shape, the same values ------------------------------------------------------------------------------------
@@ -222,6 +245,8 @@ BEYOND = 10**8
 
 def slice_of(size: int, start: int, end: int, step: int) -> slice:
     """The slice that ONNX means; ends beyond the axis are left open, so that they fit every size."""
+    if step > 0 and (start >= BEYOND or end <= -BEYOND):
+        return slice(0, 0)
     opens, closes = (start <= -BEYOND, end >= BEYOND) if step > 0 else (start >= BEYOND, end <= -BEYOND)
     if step > 0 and type(start) is int and start == 0:
         opens = True
@@ -311,12 +336,35 @@ def padded(ctx: Context, x: Any, pads: Sequence[int], axes: Any, mode: str, valu
         if isinstance(x, np.ndarray) and not is_tensor_dtype(x.dtype):
             how = {"constant_values": value} if mode == "constant" else {}
             x = np.pad(x, grown, _PAD_MODES[mode], **how)  # type: ignore[call-overload]
+        elif mode == "constant":
+            x = ops.pad(tensor(x), grown, value=value)
         else:
-            x = ops.pad(tensor(x), grown, mode=_PAD_MODES[mode], value=value)
+            x = _repeated(tensor(x), grown, mode)
     if not any(_may_cut(n) for both in widths for n in both):
         return x
     less = [(maximum(-a, 0), maximum(-b, 0)) for a, b in widths]
     return x[tuple(slice(a, n - b) for n, (a, b) in zip(x.shape, less, strict=True))]
+
+
+def _repeated(x: Tensor, widths: Sequence[tuple[int, int]], mode: str) -> Tensor:
+    """x with its own elements around it; along axes of symbolic sizes their places are computed."""
+    known = [type(v) is int for v in x.shape]
+    x = ops.pad(x, [w if known[a] else (0, 0) for a, w in enumerate(widths)], mode=_PAD_MODES[mode])
+    for axis, (before, after) in enumerate(widths):
+        if known[axis] or (type(before) is int and type(after) is int and not before and not after):
+            continue
+        size = tensor(shape_array([x.shape[axis]]))
+        at = places(before + x.shape[axis] + after) - tensor(shape_array([before]))
+        if mode == "edge":
+            at = ops.maximum(ops.minimum(at, size - 1), 0)
+        elif mode == "wrap":
+            at = ops.remainder(at, size)
+        else:
+            period = 2 * (size - 1)
+            at = ops.remainder(at, ops.maximum(period, 1))
+            at = ops.minimum(at, period - at)
+        x = ops.take(x, at, axis=axis)
+    return x
 
 
 def _may_cut(width: int) -> bool:
