@@ -141,6 +141,19 @@ def test_an_inference_race(tmp_path: Path) -> None:
     assert "geometric mean of the ratios: fp32 batch 1" in done.stdout
 
 
+def test_a_race_of_starts(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    messages = tmp_path / "starts.json"
+    command = [sys.executable, BENCH / "start.py", "--nets", "lenet", "--rounds", "1", "--json", messages]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    sides = json.loads(messages.read_text())["nets"]["lenet"]
+    assert set(sides) == {"pdl", "ort"}
+    for row in sides.values():
+        assert row["start"] == pytest.approx(row["load"] + row["first"])
+        assert all(row[step] > 0 for step in ("import", "again", "new size", "then", "peak"))
+
+
 def test_nets_of_the_inference_race_agree_with_onnx_runtime(tmp_path: Path, nets: Any) -> None:
     pytest.importorskip("onnxruntime")
     import infer_nets

@@ -12,6 +12,7 @@ import ast
 import math
 import operator
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from pdl.errors import UsageError
@@ -387,6 +388,7 @@ def _inside(expression: Poly) -> str:
     return text if text.isalnum() else f"({text})"
 
 
+@lru_cache(1024)
 def _parse(text: str) -> Poly:
     """The expression that `text` writes: names, integers, + - * // %, max(..., 0) and parentheses."""
     if not isinstance(text, str) or len(text) > MAX_TEXT:

@@ -8,6 +8,7 @@ limits: the stricter one counts.
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 import re
@@ -100,6 +101,19 @@ def enter(limits: Limits, seconds: float | None = None) -> Limits | None:
 def leave(before: Limits | None) -> None:
     """The end of `enter`."""
     _thread.held = before
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Inside the block Python does not look for cycles of objects that nobody reads. Reading a model and planning a run
+    make many objects that stay; the collector would walk over all of the process for them, again and again."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
 
 
 # -- what is held to them ----------------------------------------------------------------------------------------------

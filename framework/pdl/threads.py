@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from threading import Thread
+from typing import TypeVar
 
 from pdl.errors import UsageError
 from pdl.kernels import runtime
 
+T = TypeVar("T")
 _CGROUP = "/sys/fs/cgroup"
 _MEMBERSHIP = "/proc/self/cgroup"
 
@@ -106,6 +110,53 @@ def limit(count: int) -> Iterator[None]:
         yield
     finally:
         runtime.limit_threads(before)
+
+
+def together(calls: Iterable[Callable[[], object]]) -> None:
+    """Make the calls, of which none needs another, on as many threads as kernels use: for work that is long and holds
+    no GIL. The first error is raised when no call is under way any more; calls after it are left out."""
+    left, errors = deque(calls), list[BaseException]()
+
+    def work() -> None:
+        try:
+            while left and not errors:
+                left.popleft()()
+        except IndexError:  # another thread took the last
+            pass
+        except BaseException as error:
+            errors.append(error)
+
+    helpers = [Thread(target=work, daemon=True) for _ in range(min(get_num_threads(), len(left)) - 1)]
+    for helper in helpers:
+        helper.start()
+    work()
+    for helper in helpers:
+        helper.join()
+    if errors:
+        raise errors[0]
+
+
+def beside(call: Callable[[], T]) -> Callable[[], T]:
+    """Make a call, which is long and holds no GIL, in a thread of its own; what is returned waits for it and gives its
+    result, or raises its error."""
+    made, errors = list[T](), list[BaseException]()
+
+    def work() -> None:
+        try:
+            made.append(call())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = Thread(target=work, daemon=True)
+    thread.start()
+
+    def result() -> T:
+        thread.join()
+        if errors:
+            raise errors[0]
+        return made[0]
+
+    return result
 
 
 def _from_environment() -> int | None:

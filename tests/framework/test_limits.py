@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import signal
 from collections.abc import Callable
@@ -269,3 +270,16 @@ def test_limits_end_with_their_block() -> None:
         except ValueError:
             pass
         assert limits._thread.held is None
+
+
+def test_the_collector_goes_on_after_a_load() -> None:
+    assert gc.isenabled()
+    with limits.uncollected():
+        assert not gc.isenabled()
+        with limits.uncollected():
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    with pytest.raises(ZeroDivisionError), limits.uncollected():
+        _ = 1 // 0
+    assert gc.isenabled()

@@ -205,11 +205,7 @@ def race(args: argparse.Namespace) -> dict[str, Any]:
     sources = {path.stem: path for path in args.onnx}
     results: dict[str, Any] = {}
     for name in [*names, *sources]:
-        if not (args.folder / f"{name}.json").exists():
-            if name in sources:
-                infer_nets.prepare_import(sources[name], name, args.folder)
-            else:
-                infer_nets.prepare(name, args.folder)
+        infer_nets.prepare_missing(name, sources.get(name), args.folder)
         if "int8" in args.precisions and not (args.folder / f"{name}-int8.json").exists():
             infer_nets.prepare_int8(name, args.folder)
         fixed = (infer_nets.facts_of(name, args.folder).get("shape") or [None])[0]

@@ -47,6 +47,16 @@ NETS = {
 OPEN_SIZE, OPEN_WIDTH = 640, 320
 
 
+def prepare_missing(name: str, source: Path | None, folder: Path) -> None:
+    """Write the files of a net, or of the ONNX file `source`, unless they are there."""
+    if (folder / f"{name}.json").exists():
+        return
+    if source is None:
+        prepare(name, folder)
+    else:
+        prepare_import(source, name, folder)
+
+
 def prepare(name: str, folder: Path) -> None:
     """Write NAME.pdl, NAME.onnx and NAME.json, which says what the inputs and outputs are called."""
     import pdl

@@ -60,7 +60,7 @@ def identity() -> dict[str, Any]:
     model, flags = _cpu()
     return {
         "cpu": model, "flags": flags, "isa": runtime.isa(), "cores": os.cpu_count() or 1,
-        "available": threads.available_cores(), "pdl": __version__, "kernels": _kernel_bytes(),
+        "available": _available(), "pdl": __version__, "kernels": _kernel_bytes(),
     }  # fmt: skip
 
 
@@ -73,6 +73,12 @@ def _cpu() -> tuple[str, str]:
             name, _, value = line.partition(":")
             found.setdefault(name.strip().lower(), value.strip())
     return found.get("model name", platform.machine()), found.get("flags", found.get("features", ""))
+
+
+@cache
+def _available() -> int:
+    """Cores of this process when it began: reading quotas takes milliseconds."""
+    return threads.available_cores()
 
 
 @cache

@@ -84,6 +84,7 @@ class Op:
     autocast: ClassVar[str] = ""  # the rule of `pdl.ops.precision` for its inputs; "": they are left as they are
     #: ``onnx(g, *inputs)`` writes it as ONNX nodes, see `pdl.export.onnx.registry`; a `Fused` op can do without
     onnx: ClassVar[Any] = None
+    _checked: ClassVar[bool] = False  # set in each op that `require` has checked
 
     def __init_subclass__(cls, abstract: bool = False) -> None:
         if "infer" in cls.__dict__:
@@ -135,15 +136,26 @@ class Op:
         return self._hash  # type: ignore[attr-defined, no-any-return]
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.__dict__ == other.__dict__
+        if self is other:
+            return True
+        if type(self) is not type(other) or hash(self) != hash(other):
+            return False
+        mine, theirs = self.__dict__, other.__dict__
+        return all(mine[n] is theirs[n] or mine[n] == theirs[n] for n in self.fields)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{n}={getattr(self, n)!r}' for n in self.fields)})"
 
     # -- the parts ---------------------------------------------------------------------------------------------------
+    def require(self) -> None:
+        """`check`, once for each op: its attributes never change."""
+        if not self._checked:
+            self.check()
+            self.__dict__["_checked"] = True
+
     def check(self) -> None:
-        """Raise UsageError unless every attribute is what its annotation says. `infer` calls it first, and so does
-        `from_dict`; a class adds what its attributes must be beside each other."""
+        """Raise UsageError unless every attribute is what its annotation says. `infer` and `from_dict` call it, through
+        `require`; a class adds what its attributes must be beside each other."""
         state = self.__dict__
         for name, kind in kinds(type(self)).items():  # type: ignore[arg-type]
             if not kind.holds(state[name]):
@@ -231,7 +243,7 @@ class Op:
             if isinstance(error, PdlError):
                 raise
             raise UsageError(f"{name}: its attributes cannot be read ({type(error).__name__}: {error})") from error
-        op.check()
+        op.require()
         return op
 
 

@@ -20,7 +20,7 @@ def guarded(infer: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(infer)
     def checked(self: Any, *ins: Any, **named: Any) -> Any:
-        self.check()
+        self.require()
         if not named:
             _check_inputs(self.op_name, infer, ins)
         made = infer(self, *ins, **named)

@@ -28,13 +28,17 @@ NO_GRADIENT = not_differentiable("weights are packed for inference only")
 
 def pack(form: str, w: Array) -> Array:
     """Weights [*kernel, C, O] (up to three kernel dimensions, or none) in a form, as one row of numbers."""
-    whole = np.ascontiguousarray(w).reshape(deep(w.shape))
-    made = _aligned(kernels.size(form, whole.shape, w.dtype), w.dtype)
-    kernels.pack(form, made, whole)
+    made = aligned(packed_size(form, w.shape, w.dtype), w.dtype)
+    pack_into(form, made, w)
     return made
 
 
-def _aligned(size: int, dtype: DType) -> Array:
+def pack_into(form: str, made: Array, w: Array) -> None:
+    """`pack` into memory that there is; while the kernel runs, other threads do."""
+    kernels.pack(form, made, np.ascontiguousarray(w).reshape(deep(w.shape)))
+
+
+def aligned(size: int, dtype: DType) -> Array:
     """Memory that begins with a cache line. NumPy asks for huge pages where it is large, and it is not kept for others
     as a block of `pdl.kernels.memory` would be."""
     raw = np.empty(size * dtype.itemsize + 64, np.uint8)

@@ -7,8 +7,10 @@ A `Program` is typed and closed: every value is an input, a captured tensor or t
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from itertools import chain
+from typing import Any, cast
 
 from pdl.dims import Dim
 from pdl.dtype import as_dtype
@@ -94,12 +96,13 @@ class Program:
         self.outputs: list[Value | None] = []
         self.effects: list[tuple[Value, Value]] = []
 
-    def uses(self) -> dict[Value, int]:
+    def uses(self) -> Counter[Value]:
         """How often each value is read: by nodes, as an output, by effects."""
-        found: dict[Value, int] = {}
-        for value in self._reads():
-            found[value] = found.get(value, 0) + 1
-        return found
+        found: Counter[Value | None] = Counter(chain.from_iterable([node.inputs for node in self.nodes]))
+        found.update(self.outputs)
+        found.update([value for _, value in self.effects])
+        found.pop(None, None)
+        return cast("Counter[Value]", found)
 
     def readers(self) -> dict[Value, list[Node]]:
         """The nodes that read each value, in order; one that reads it twice counts twice."""
@@ -109,12 +112,6 @@ class Program:
                 if value is not None:
                     found.setdefault(value, []).append(node)
         return found
-
-    def _reads(self) -> Iterator[Value]:
-        for node in self.nodes:
-            yield from (v for v in node.inputs if v is not None)
-        yield from (v for v in self.outputs if v is not None)
-        yield from (value for _, value in self.effects)
 
     def replace(self, mapping: dict[Value, Value]) -> None:
         """Read other values in place of some, everywhere; chains are followed."""

@@ -27,11 +27,13 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from pdl import threads
 from pdl.dtype import Array
 from pdl.errors import DataError, UsageError
 from pdl.files import map_file, open_file
@@ -48,6 +50,8 @@ Source: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview"
 FORMAT = 1
 SUFFIX = ".pdl"
 MIB = 2**20
+#: bytes of a member from which it is hashed in a thread of its own
+LARGE = 4 * MIB
 #: the members, in the order of the file, and the most bytes each may take
 MEMBERS = {
     "meta.json": MIB,
@@ -110,6 +114,7 @@ class Bundle:
     weights   arrays by name, read-only; of a file they are windows on it, so replace the file, never write into it
     size      bytes of the whole file
     constants  arrays that steps of the pipeline read, by name, read-only likewise
+    hashed    waits for the hashes that are under way, see `require_whole`
     """
 
     source: str
@@ -123,6 +128,12 @@ class Bundle:
     size: int
     vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
     constants: Mapping[str, Array] = field(default_factory=dict)
+    hashed: Sequence[Callable[[], None]] = ()
+
+    def require_whole(self) -> None:
+        """Wait for the hashes that `read` left under way; DataError where a member is not the one that was written."""
+        for wait in self.hashed:
+            wait()
 
     @property
     def kind(self) -> str:
@@ -148,11 +159,34 @@ class Bundle:
         return made
 
 
-def read(source: Source) -> Bundle:
-    """The bundle in a file (mapped into memory, not copied) or in bytes, every part of it checked."""
+def read(source: Source, *, waiting: bool = True) -> Bundle:
+    """The bundle in a file (mapped into memory, not copied) or in bytes, every part of it checked.
+
+    waiting   False: large members are still being hashed in other threads; nothing may be told of what is in them
+              before `require_whole` has returned
+    """
     data, name = _open(source)
     members = archive.unpack(data, name, MEMBERS, _more)
-    meta = _meta(members, name)
+    meta, hashed = _meta(members, name)
+    try:
+        made = _checked(data, name, members, meta, hashed)
+    except DataError:
+        for wait in hashed:  # where bytes are not those that were written, that is what to say
+            wait()
+        raise
+    if waiting:
+        made.require_whole()
+    return made
+
+
+def _checked(
+    data: memoryview,
+    name: str,
+    members: Mapping[str, memoryview],
+    meta: dict[str, Any],
+    hashed: Sequence[Callable[[], None]],
+) -> Bundle:
+    """The content of the members, whose sizes are those of `meta`."""
     program = _json(members, "program.json", name)
     kind = program.get("kind") if isinstance(program, dict) else None
     check(
@@ -178,6 +212,7 @@ def read(source: Source) -> Bundle:
         size=len(data),
         vocabularies=_vocabularies(members, name),
         constants=weights.from_bytes(members[CONSTANTS], name, CONSTANTS) if CONSTANTS in members else {},
+        hashed=hashed,
     )
 
 
@@ -269,8 +304,10 @@ def _open(source: Source) -> tuple[memoryview, str]:
         raise DataError(f"{name}: cannot be read ({error.strerror}); name a bundle that `pdl export` wrote") from None
 
 
-def _meta(members: Mapping[str, memoryview], source: str) -> dict[str, Any]:
-    """meta.json, after every other member has been found as it says."""
+def _meta(
+    members: Mapping[str, memoryview], source: str
+) -> tuple[dict[str, Any], list[Callable[[], None]]]:
+    """meta.json, after every other member has been found as it says; and what waits for the hashes of large ones."""
     meta = _json(members, "meta.json", source)
     number = meta.get("format") if isinstance(meta, dict) else None
     check(number == FORMAT, source, "meta.json", f"bundle format {number!r:.40}, this pdl reads {FORMAT}", _NEWER)
@@ -281,14 +318,23 @@ def _meta(members: Mapping[str, memoryview], source: str) -> dict[str, Any]:
     check(good, source, "meta.json", f"requires is {str(meta['requires'])[:60]}, expected names of distributions")
     gone = [name for name in meta["members"] if name not in members]
     check(not gone, source, "archive", f"it lacks {', '.join(gone[:8])}, of which meta.json tells")
+    waits = []
     for name, data in members.items():
         if name == "meta.json":
             continue
         entry = meta["members"].get(name)
         check_keys(entry, _MEMBER, source, f"meta.json: members: {name}")
         check(entry["size"] == len(data), source, name, f"{len(data)} bytes, meta.json says {entry['size']}")
-        check(entry["sha256"] == _sha256(data), source, name, "its sha256 is not the one in meta.json")
-    return meta  # type: ignore[no-any-return]
+        hashing = partial(_require_hash, data, entry["sha256"], source, name)
+        if len(data) < LARGE:
+            hashing()
+        else:
+            waits.append(threads.beside(hashing))
+    return meta, waits
+
+
+def _require_hash(data: memoryview, wanted: str, source: str, part: str) -> None:
+    check(wanted == _sha256(data), source, part, "its sha256 is not the one in meta.json")
 
 
 def _is_distribution(name: Any) -> bool:

@@ -52,7 +52,8 @@ def program_of(data: dict[str, Any], weights: Mapping[str, Array], source: str) 
     except Exception as error:  # whatever an op's infer meets in attributes that nobody would write
         raise fault(source, _WHERE, f"it does not verify ({type(error).__name__}: {error})") from error
     for value in program._values():
-        check(value.nbytes <= MAX_VALUE, source, _WHERE, f"{value!r} takes {value.nbytes} bytes, limit {MAX_VALUE}")
+        if value.nbytes > MAX_VALUE:
+            raise fault(source, _WHERE, f"{value!r} takes {value.nbytes} bytes, limit {MAX_VALUE}")
     return program
 
 
@@ -80,11 +81,13 @@ def _check_spec(spec: Any, source: str, where: str) -> None:
     good = isinstance(spec, list) and len(spec) == 2 and isinstance(spec[0], list) and isinstance(spec[1], str)
     check(good, source, where, "expected [shape, dtype]")
     shape, dtype = spec
-    check(dtype in ALL, source, where, f"dtype {dtype[:20]!r} is not one of {', '.join(ALL)}")
-    check(len(shape) <= MAX_RANK, source, where, f"{len(shape)} dimensions, limit {MAX_RANK}")
+    if dtype not in ALL:
+        raise fault(source, where, f"dtype {dtype[:20]!r} is not one of {', '.join(ALL)}")
+    if len(shape) > MAX_RANK:
+        raise fault(source, where, f"{len(shape)} dimensions, limit {MAX_RANK}")
     for n in shape:
-        size = isinstance(n, str) or (type(n) is int and 0 <= n <= MAX_INTEGER)
-        check(size, source, where, f"the size {str(n)[:40]!r} of a dimension")
+        if not (isinstance(n, str) or (type(n) is int and 0 <= n <= MAX_INTEGER)):
+            raise fault(source, where, f"the size {str(n)[:40]!r} of a dimension")
 
 
 def _check_refs(refs: Any, source: str, where: str) -> None:
@@ -100,21 +103,22 @@ def _check_node(node: Any, sizes: Mapping[str, int], source: str, where: str) ->
         raise fault(source, where, f"unknown op {str(name)[:60]!r}; this pdl has {len(OPS)} ops", "update pdl")
     where = f"{where} ({name})"
     _check_refs(node.get("in"), source, f"{where}: in")
-    outs = node.get("out")
+    outs, out = node.get("out"), f"{where}: out"
     check(isinstance(outs, list) and outs, source, where, "it lacks its outputs")
     for spec in outs:
-        _check_spec(spec, source, f"{where}: out")
+        _check_spec(spec, source, out)
     allowed = kinds(op)  # type: ignore[arg-type]
     check(op.cpu is not Op.cpu or op.view is not None, source, where, "its results have no size known beforehand")
     given = {key: value for key, value in node.items() if key not in ("op", "in", "out")}
-    unknown = sorted(given.keys() - allowed.keys())
-    known = ", ".join(allowed) or "none"
-    check(not unknown, source, where, f"has the attribute {listed(unknown, 5)}, known are {known}")
+    if unknown := sorted(given.keys() - allowed.keys()):
+        known = ", ".join(allowed) or "none"
+        raise fault(source, where, f"has the attribute {listed(unknown, 5)}, known are {known}")
     missing = sorted(field for field in op.fields if field not in given and field not in op.defaults)
-    check(not missing, source, where, f"lacks the attribute {listed(missing, 5)}")
+    if missing:
+        raise fault(source, where, f"lacks the attribute {listed(missing, 5)}")
     for key, value in given.items():
-        good = allowed[key].holds(_value(value, sizes, source, where))
-        check(good, source, where, f"{key} is {str(value)[:60]!r}, expected {allowed[key].text}")
+        if not allowed[key].holds(_value(value, sizes, source, where)):
+            raise fault(source, where, f"{key} is {str(value)[:60]!r}, expected {allowed[key].text}")
 
 
 def _value(value: Any, sizes: Mapping[str, int], source: str, where: str) -> Any:

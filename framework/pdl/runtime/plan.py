@@ -19,6 +19,7 @@ from pdl.dtype import Array
 from pdl.errors import MemoryLimitError, ShapeError
 from pdl.kernels.copies import copy
 from pdl.kernels.memory import empty
+from pdl.limits import uncollected
 from pdl.program.executor import Executable
 from pdl.program.ir import Node, Program
 from pdl.program.memory import plan_memory
@@ -120,7 +121,7 @@ class Plans:
         found = self._kept(shapes)
         if found is not None:
             return found
-        with self._making:
+        with self._making, uncollected():
             return self._kept(shapes) or self._keep(shapes, self._make(shapes))
 
     def run(self, plan: Plan, arrays: Sequence[Array], timer: Timer | None = None) -> list[Array]:

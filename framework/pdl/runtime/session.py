@@ -14,7 +14,7 @@ from pdl import names
 from pdl.dtype import Array, DType
 from pdl.errors import DataError, DtypeError, LimitError, MemoryLimitError, PdlError, ShapeError, UsageError
 from pdl.kernels import runtime
-from pdl.limits import MOST_STEPS, OPENING, Limits, default_memory, enter, leave, limited, require_seconds
+from pdl.limits import MOST_STEPS, OPENING, Limits, default_memory, enter, leave, limited, require_seconds, uncollected
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -222,7 +222,12 @@ def load(
         source = names.find(source) or source
     options = {"threads": threads, "max_memory": max_memory, "timeout": timeout}
     choosing = {"tune": tune, "measuring": True}
-    return of_bundle(read(source), precision=precision, memory=memory, choosing=choosing, **options)
+    with uncollected():
+        bundle = read(source, waiting=False)
+        try:
+            return of_bundle(bundle, precision=precision, memory=memory, choosing=choosing, **options)
+        finally:
+            bundle.require_whole()  # what is not as it was written explains any other fault
 
 
 def of_bundle(

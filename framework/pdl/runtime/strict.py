@@ -61,15 +61,17 @@ def _check(value: Any, source: str, part: str) -> None:
     while level:
         if depth > MAX_DEPTH:
             raise fault(source, part, f"nested more than {MAX_DEPTH} levels deep")
+        inner: list[Any] = []
         for item in level:
-            if isinstance(item, int) and abs(item) > MAX_INTEGER:
-                raise fault(source, part, f"the integer {str(item)[:24]}... has more than 64 bits")
-        level = [
-            inner
-            for item in level
-            if isinstance(item, dict | list)
-            for inner in (item.values() if isinstance(item, dict) else item)
-        ]
+            what = type(item)
+            if what is int:
+                if not -MAX_INTEGER <= item <= MAX_INTEGER:
+                    raise fault(source, part, f"the integer {str(item)[:24]}... has more than 64 bits")
+            elif what is dict:
+                inner += item.values()
+            elif what is list:
+                inner += item
+        level = inner
         depth += 1
 
 
@@ -81,14 +83,16 @@ def check(good: Any, source: str, part: str, what: str, todo: str = "") -> None:
 
 def check_keys(value: Any, names: dict[str, type | tuple[type, ...]], source: str, part: str) -> None:
     """`value` is an object with exactly these keys, of these types."""
-    check(isinstance(value, dict), source, part, f"expected an object with {', '.join(names)}, found {kind(value)}")
-    extra, lacks = [n for n in value if n not in names], [n for n in names if n not in value]
-    said = f"has {listed(extra) or 'nothing'}, lacks {listed(lacks) or 'nothing'} of {', '.join(names)}"
-    check(not extra and not lacks, source, part, said)
+    if not isinstance(value, dict):
+        raise fault(source, part, f"expected an object with {', '.join(names)}, found {kind(value)}")
+    if value.keys() != names.keys():
+        extra, lacks = [n for n in value if n not in names], [n for n in names if n not in value]
+        said = f"has {listed(extra) or 'nothing'}, lacks {listed(lacks) or 'nothing'} of {', '.join(names)}"
+        raise fault(source, part, said)
     for name, wanted in names.items():
         found = value[name]
-        good = isinstance(found, wanted) and not (isinstance(found, bool) and wanted is int)
-        check(good, source, part, f"{name} is {kind(found)}, expected {_type_names(wanted)}")
+        if not isinstance(found, wanted) or (isinstance(found, bool) and wanted is int):
+            raise fault(source, part, f"{name} is {kind(found)}, expected {_type_names(wanted)}")
 
 
 def kind(value: Any) -> str:

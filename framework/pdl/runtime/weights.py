@@ -15,7 +15,7 @@ import numpy as np
 
 from pdl.dtype import Array, DType, bfloat16
 from pdl.errors import DtypeError
-from pdl.runtime.strict import check, check_keys, parse
+from pdl.runtime.strict import check, check_keys, fault, parse
 
 ALIGN = 64
 MAX_HEADER = 16 * 2**20
@@ -112,9 +112,12 @@ def _array(name: str, entry: Any, body: memoryview, spans: list[tuple[int, int, 
     check(good and len(entry["shape"]) <= MAX_RANK, source, where, "shape and offsets must be numbers of 0 and more")
     begin, end = entry["data_offsets"]
     size = math.prod(entry["shape"]) * dtype.itemsize
-    check(math.prod(max(n, 1) for n in entry["shape"]) <= MAX_ELEMENTS, source, where, f"shape {entry['shape']}")
-    check(begin <= end <= len(body), source, where, f"bytes {begin} to {end} of {len(body)}")
-    check(end - begin == size, source, where, f"{end - begin} bytes for {dtype} {entry['shape']}, which takes {size}")
+    if math.prod([max(n, 1) for n in entry["shape"]]) > MAX_ELEMENTS:
+        raise fault(source, where, f"shape {entry['shape']}")
+    if not begin <= end <= len(body):
+        raise fault(source, where, f"bytes {begin} to {end} of {len(body)}")
+    if end - begin != size:
+        raise fault(source, where, f"{end - begin} bytes for {dtype} {entry['shape']}, which takes {size}")
     spans.append((begin, end, name))
     array = np.frombuffer(body[begin:end], np.uint8)
     if dtype.kind == "b":

@@ -251,3 +251,27 @@ def test_affinity_bounds_the_count_and_openmp_does_not() -> None:
     for text, cores in ((pin + count, 1), (count, threads.available_cores())):
         done = subprocess.run([sys.executable, "-c", text], env=env, text=True, capture_output=True, check=True)
         assert int(done.stdout) == cores
+
+
+# -- Python's own threads ----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_calls_together_are_all_made(count: int) -> None:
+    done: list[int] = []
+    with threads.num_threads(count):
+        threads.together([partial(done.append, i) for i in range(20)])
+        threads.together([])
+    assert sorted(done) == list(range(20))
+
+
+def test_the_first_error_of_calls_together_ends_them() -> None:
+    done: list[int] = []
+    with threads.num_threads(1), pytest.raises(ZeroDivisionError):
+        threads.together([partial(done.append, 0), lambda: 1 // 0, partial(done.append, 1)])
+    assert done == [0]
+
+
+def test_a_call_beside_gives_its_result_or_its_error() -> None:
+    assert threads.beside(lambda: 3)() == 3
+    wait = threads.beside(lambda: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        wait()

@@ -18,7 +18,7 @@ import pytest
 from pdl.dtype import bfloat16
 from pdl.errors import DataError, UsageError
 from pdl.program import Executable, specialise
-from pdl.runtime import archive, bundle, weights
+from pdl.runtime import archive, bundle, load, weights
 from tests.framework.runtime import made
 
 
@@ -370,3 +370,19 @@ def test_vocabularies_are_hashed_and_checked() -> None:
 def test_another_licence_keeps_the_vocabularies() -> None:
     read = bundle.read(bundle.restate(made.rows(), licence="MIT", card="# Rows\n"))
     assert list(read.vocabularies["items"]) == list(made.ITEMS)
+
+
+# -- large members -----------------------------------------------------------------------------------------------------
+def test_a_large_member_is_hashed_beside_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bundle, "LARGE", 1)
+    good = made.good()
+    read = bundle.read(good, waiting=False)
+    assert read.hashed
+    read.require_whole()
+    members = contents(good)
+    damaged = bytearray(members["weights.safetensors"])
+    damaged[-1] ^= 1
+    wrong = archive.pack(members | {"weights.safetensors": bytes(damaged)})
+    for call in (bundle.read, load):
+        with pytest.raises(DataError, match=r"weights.safetensors: its sha256 is not the one"):
+            call(wrong)

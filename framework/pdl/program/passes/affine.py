@@ -19,7 +19,7 @@ from pdl.ops.batchnorm import BatchNormEval
 from pdl.ops.conv import Conv, ConvDx
 from pdl.ops.linalg import Linear
 from pdl.program.ir import Node, Program, Value
-from pdl.program.passes.rewrite import Rewriter, rewrite, same_spec
+from pdl.program.passes.rewrite import Rewriter, on, rewrite, same_spec
 
 Add, Subtract, Multiply, Divide = (OPS[name] for name in ("Add", "Subtract", "Multiply", "Divide"))
 _ARITHMETIC: tuple[type[Op], ...] = (Add, Subtract, Multiply, Divide)
@@ -113,6 +113,7 @@ def scale_behind_transposed(node: Node, walk: Rewriter) -> Value | None:
     return y if how.shift is None else walk.emit(Add(), y, walk.capture(_rounded(how.shift, weight), w))
 
 
+@on(BatchNormEval)
 def norm_behind_shift(node: Node, walk: Rewriter) -> Value | None:
     """A norm of x + row with known statistics: the row goes into its mean."""
     if not isinstance(node.op, BatchNormEval):
@@ -126,6 +127,7 @@ def norm_behind_shift(node: Node, walk: Rewriter) -> Value | None:
 
 
 # -- before a product --------------------------------------------------------------------------------------------------
+@on(Conv, Linear)
 def norm_before_product(node: Node, walk: Rewriter) -> Value | None:
     """product(scale x + shift) + b, into weights and bias."""
     if type(node.op) not in (Conv, Linear):

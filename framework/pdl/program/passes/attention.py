@@ -24,7 +24,7 @@ from pdl.ops.shape import PermuteDims, Reshape
 from pdl.ops.softmax import Softmax
 from pdl.program.ir import Node, Program, Value
 from pdl.program.passes.fold import drop_identity, merge_permutations
-from pdl.program.passes.rewrite import Rewriter, rewrite, same_shape, same_spec
+from pdl.program.passes.rewrite import Rewriter, on, rewrite, same_shape, same_spec
 
 Add, Multiply, Divide = OPS["Add"], OPS["Multiply"], OPS["Divide"]
 
@@ -123,6 +123,7 @@ def add_without_reshape(node: Node, walk: Rewriter) -> Value | None:
     return None
 
 
+@on(MatMul)
 def name_attention(node: Node, walk: Rewriter) -> Value | None:
     """softmax(scale q k^T + mask) v."""
     if not isinstance(node.op, MatMul):
@@ -158,6 +159,7 @@ _SWAP = (0, 2, 1, 3)
 _ALL = (None, None, None)
 
 
+@on(Reshape)
 def join_heads(node: Node, walk: Rewriter) -> Value | None:
     """[N, L, heads E] in, [N, L, heads D] out, where q, k and v are cut into heads and the result is joined."""
     swapped = walk.single(node.inputs[0], PermuteDims) if isinstance(node.op, Reshape) else None
@@ -216,6 +218,7 @@ def _third(value: Value | None, walk: Rewriter) -> tuple[Node, int] | None:
     return cut, key[place]
 
 
+@on(ScaledDotProductAttention)
 def one_projection(node: Node, walk: Rewriter) -> dict[Value, Value] | None:
     """One linear layer for those of q, k and v where all read the same rows."""
     op = node.op
@@ -237,6 +240,7 @@ def one_projection(node: Node, walk: Rewriter) -> dict[Value, Value] | None:
     return {node.outputs[0]: walk.emit(op, walk.emit(Linear(), *sources, w, b), None, None, *node.inputs[3:])}
 
 
+@on(Reshape, OPS["Squeeze"])
 def slice_and_squeeze(node: Node, walk: Rewriter) -> Value | None:
     """x[i] for x[i : i + 1] without that dimension."""
     before = walk.single(node.inputs[0], GetItem) if isinstance(node.op, Reshape | OPS["Squeeze"]) else None

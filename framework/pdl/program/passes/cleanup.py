@@ -11,12 +11,12 @@ from pdl.program.ir import Program, Value, symbolic
 
 def remove_dead(program: Program) -> None:
     """Drop nodes and captures that neither an output nor an effect depends on."""
-    needed = {v for v in program.outputs if v is not None} | {value for _, value in program.effects}
+    needed: set[Value | None] = {*program.outputs, *[value for _, value in program.effects]}
     kept = []
     for node in reversed(program.nodes):
-        if node.op.effect or any(v in needed for v in node.outputs):
+        if node.op.effect or not needed.isdisjoint(node.outputs):
             kept.append(node)
-            needed.update(v for v in node.inputs if v is not None)
+            needed.update(node.inputs)  # None, too, which is no value
     program.nodes = kept[::-1]
     buffers = {buffer for buffer, _ in program.effects}
     program.captures = [v for v in program.captures if v in needed or v in buffers]

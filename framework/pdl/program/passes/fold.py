@@ -21,20 +21,22 @@ from pdl.ops.shape import Clone, ExpandDims, PermuteDims, Reshape, Squeeze
 from pdl.ops.table import BinaryOp
 from pdl.program.ir import Node, Program, Value
 from pdl.program.passes.measure import moves_nothing
-from pdl.program.passes.rewrite import Rewriter, Rule, rewrite, same_shape, same_spec
+from pdl.program.passes.rewrite import Rewriter, Rule, on, rewrite, same_shape, same_spec
 from pdl.program.verify import specs_of
 
 GROWTH = 4  # a folded constant may be that many times its inputs,
 SMALL = 1 << 16  # or have this many bytes
 _RESHAPES: tuple[type[Op], ...] = (Reshape, ExpandDims, Squeeze)
+_IDLE: tuple[type[Op], ...] = (Identity, Clone, AsType, Dropout, PermuteDims, *_RESHAPES, BroadcastTo)  # that may be
 
 
 # -- constants ---------------------------------------------------------------------------------------------------------
 def compute_constant(node: Node, walk: Rewriter) -> dict[Value, Value] | None:
     """The values of a node whose inputs are all known."""
-    op, arrays = node.op, [walk.constant(v) for v in node.inputs]
-    if op.stateful or op.effect or op.recorded:
+    op = node.op
+    if op.stateful or op.effect or op.recorded or any(v is not None and v.tensor is None for v in node.inputs):
         return None
+    arrays = [walk.constant(v) for v in node.inputs]
     if any(a is None and v is not None for a, v in zip(arrays, node.inputs, strict=True)):
         return None
     if any(symbolic(v.spec.shape) for v in node.outputs) or symbolic(tuple(getattr(op, n) for n in op.fields)):
@@ -48,10 +50,11 @@ def compute_constant(node: Node, walk: Rewriter) -> dict[Value, Value] | None:
 
 
 # -- what changes nothing ----------------------------------------------------------------------------------------------
+@on(*_IDLE)
 def drop_identity(node: Node, walk: Rewriter) -> Value | None:
     """x for an op that leaves x as it is: a cast to its own dtype, dropout with probability 0, an idle permutation."""
     x, op = node.inputs[0] if node.inputs else None, node.op
-    if x is None:
+    if x is None or not isinstance(op, _IDLE):
         return None
     idle = (
         isinstance(op, Identity | Clone)
@@ -85,6 +88,7 @@ def drop_neutral(node: Node, walk: Rewriter) -> Value | None:
 
 
 # -- two into one ------------------------------------------------------------------------------------------------------
+@on(*_RESHAPES)
 def merge_reshapes(node: Node, walk: Rewriter) -> Value | None:
     """One reshape for two in a row."""
     before = walk.made_by(node.inputs[0], *_RESHAPES) if isinstance(node.op, _RESHAPES) else None
@@ -94,6 +98,7 @@ def merge_reshapes(node: Node, walk: Rewriter) -> Value | None:
     return walk.emit(op, before.inputs[0])
 
 
+@on(PermuteDims)
 def merge_permutations(node: Node, walk: Rewriter) -> Value | None:
     """One permutation for two in a row; the value itself where they undo each other."""
     before = walk.made_by(node.inputs[0], PermuteDims) if isinstance(node.op, PermuteDims) else None
@@ -104,6 +109,7 @@ def merge_permutations(node: Node, walk: Rewriter) -> Value | None:
     return before.inputs[0] if both == tuple(range(len(both))) else walk.emit(PermuteDims(both), before.inputs[0])
 
 
+@on(PermuteDims)
 def permutation_of_ones(node: Node, walk: Rewriter) -> Value | None:
     """A reshape for a permutation that moves nothing but dimensions of size 1: no byte changes its place."""
     x = node.inputs[0] if isinstance(node.op, PermuteDims) else None
@@ -112,6 +118,7 @@ def permutation_of_ones(node: Node, walk: Rewriter) -> Value | None:
     return walk.emit(Reshape(node.outputs[0].spec.shape), x)
 
 
+@on(AsType)
 def merge_casts(node: Node, walk: Rewriter) -> Value | None:
     """One cast for two where the first loses nothing."""
     op = node.op
@@ -132,6 +139,7 @@ def lossless(source: Any, target: Any) -> bool:
     return bool(np.can_cast(source, target, "safe")) and not (wide_integer and target.kind in "fc")
 
 
+@on(BinaryOp)
 def skip_broadcast(node: Node, walk: Rewriter) -> Value | None:
     """Arithmetic broadcasts by itself: a `BroadcastTo` in front of it is left out where the result keeps its shape."""
     if not isinstance(node.op, BinaryOp):

@@ -19,7 +19,7 @@ from pdl.ops.table import UnaryOp
 from pdl.program.ir import Node, Program, Value
 from pdl.program.passes.affine import row_of
 from pdl.program.passes.fuse import apply_rules, norm_plus_residual, norm_then_activation, sum_then_layer_norm
-from pdl.program.passes.rewrite import Rewriter, rewrite, same_spec
+from pdl.program.passes.rewrite import Rewriter, on, rewrite, same_spec
 
 Add = OPS["Add"]
 _PRODUCTS: tuple[type[Op], ...] = (Conv, Linear, ConvThen, LinearThen)
@@ -79,6 +79,7 @@ def _product(value: Value | None, walk: Rewriter) -> _Product | None:
     return _Product(node.op, (*node.inputs, None, None)[:4])
 
 
+@on(Conv)
 def pad_into_convolution(node: Node, walk: Rewriter) -> Value | None:
     """conv(pad(x)) with zeros around the image: the padding of the convolution itself."""
     op = node.op
@@ -93,6 +94,7 @@ def pad_into_convolution(node: Node, walk: Rewriter) -> Value | None:
 
 
 # -- rules -------------------------------------------------------------------------------------------------------------
+@on(Add)
 def add_into_product(node: Node, walk: Rewriter) -> Value | None:
     """product + row as its bias, product + array as its residual."""
     if type(node.op) is not Add:

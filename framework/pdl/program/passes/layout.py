@@ -36,7 +36,7 @@ from pdl.program.ir import Node, Program, Value
 from pdl.program.passes.fold import SIMPLE, permutation_of_ones
 from pdl.program.passes.log import log
 from pdl.program.passes.measure import moves_nothing
-from pdl.program.passes.rewrite import Rewriter, Rule, rewrite, same_shape
+from pdl.program.passes.rewrite import Rewriter, Rule, on, rewrite, same_shape
 
 SMALL = 8  # an operand of a part this size is permuted so that a permutation may pass
 
@@ -70,12 +70,14 @@ def _behind(axes: Sequence[int], value: Value, walk: Rewriter) -> Value:
 
 
 # -- arithmetic and joins: inputs of one shape, or broadcast -----------------------------------------------------------
+@on(UnaryOp, Activation, Clip, AsType)
 def behind_one(node: Node, walk: Rewriter) -> Value | None:
     """f(P(x)) = P(f(x)) for f element by element."""
     found = permuted(node.inputs[0], walk) if isinstance(node.op, UnaryOp | Activation | Clip | AsType) else None
     return None if found is None else _behind(found[1], walk.emit(node.op, found[0]), walk)
 
 
+@on(QuantizeLinear, DequantizeLinear)
 def behind_rounding(node: Node, walk: Rewriter) -> Value | None:
     """To bytes and back, with scales along the axis' place before."""
     op, found = node.op, permuted(node.inputs[0], walk)
@@ -87,6 +89,7 @@ def behind_rounding(node: Node, walk: Rewriter) -> Value | None:
     return _behind(axes, walk.emit(type(op)(axis), x, *scales), walk)
 
 
+@on(BinaryOp, Where)
 def behind_several(node: Node, walk: Rewriter) -> Value | None:
     """f(P(x), P(y), ...) = P(f(x, y, ...)), constants and small operands permuted to fit."""
     if not isinstance(node.op, BinaryOp | Where):
@@ -122,6 +125,7 @@ def _operand(value: Value | None, axes: tuple[int, ...], out: Value, walk: Rewri
     return reordered
 
 
+@on(Concat)
 def behind_concat(node: Node, walk: Rewriter) -> Value | None:
     """concat(P(x), P(y), ...) = P(concat(x, y, ...)) along the axis' place before."""
     if not isinstance(node.op, Concat):
@@ -141,6 +145,7 @@ def _full(value: Value | None) -> bool:
 
 
 # -- ops with axes -----------------------------------------------------------------------------------------------------
+@on(Reduction)
 def behind_reduction(node: Node, walk: Rewriter) -> Value | None:
     """Reductions, over the axes' places before."""
     found = permuted(node.inputs[0], walk) if isinstance(node.op, Reduction) else None
@@ -162,6 +167,7 @@ def _ranks(places: Sequence[int]) -> tuple[int, ...]:
     return tuple(order.index(p) for p in places)
 
 
+@on(Softmax, LogSoftmax, Running, Pad, Flip, BroadcastTo)
 def behind_axis(node: Node, walk: Rewriter) -> Value | None:
     """Softmax, running sums, pad, flip and broadcast, with their axes' places before."""
     op = node.op
@@ -185,6 +191,7 @@ def behind_axis(node: Node, walk: Rewriter) -> Value | None:
     return _behind(axes, walk.emit(moved, x), walk)
 
 
+@on(GetItem)
 def behind_slice(node: Node, walk: Rewriter) -> Value | None:
     """x[key] for keys of slices and numbers."""
     found = permuted(node.inputs[0], walk) if isinstance(node.op, GetItem) else None
@@ -196,6 +203,7 @@ def behind_slice(node: Node, walk: Rewriter) -> Value | None:
     return _behind(_ranks([axes[i] for i, entry in enumerate(key) if isinstance(entry, tuple)]), y, walk)
 
 
+@on(Linear, LinearThen, LayerNorm)
 def behind_rows(node: Node, walk: Rewriter) -> Value | None:
     """Linear layers and layer norm, where the last axis stays the last."""
     op = node.op
@@ -213,6 +221,7 @@ def behind_rows(node: Node, walk: Rewriter) -> Value | None:
 
 
 # -- reshapes ----------------------------------------------------------------------------------------------------------
+@on(Reshape, ExpandDims, Squeeze)
 def behind_reshape(node: Node, walk: Rewriter) -> Value | None:
     """Reshapes that join or cut dimensions which lay side by side before, too."""
     if not isinstance(node.op, Reshape | ExpandDims | Squeeze):
@@ -235,6 +244,7 @@ def behind_reshape(node: Node, walk: Rewriter) -> Value | None:
     return _behind([targets.index(j) for j in range(len(shape))], y, walk)
 
 
+@on(PermuteDims)
 def before_reshape(node: Node, walk: Rewriter) -> Value | None:
     """P(reshape(Q(x))) = reshape(R(x)) where P moves whole blocks of the reshape: one permutation for two."""
     reshaped = walk.single(node.inputs[0], Reshape, ExpandDims, Squeeze) if isinstance(node.op, PermuteDims) else None
@@ -284,6 +294,7 @@ def _blocks(a: tuple[int, ...], b: tuple[int, ...]) -> list[tuple[list[int], lis
     return blocks
 
 
+@on(Linear, LinearThen)
 def flatten_into_linear(node: Node, walk: Rewriter) -> Value | None:
     """A linear layer on flattened, permuted images: its weights take the order in which the images lie."""
     if not isinstance(node.op, Linear | LinearThen):

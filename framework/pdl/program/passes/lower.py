@@ -17,11 +17,12 @@ from pdl.ops.linalg import Linear, MatMul
 from pdl.ops.norm_conv import NormConv
 from pdl.program.ir import Node, Program, Value
 from pdl.program.passes.measure import PARTS
-from pdl.program.passes.rewrite import Rewriter, rewrite
+from pdl.program.passes.rewrite import Rewriter, on, rewrite
 
 Add = OPS["Add"]
 
 
+@on(NormConv)
 def split_norm_conv(node: Node, walk: Rewriter) -> Value | None:
     """conv(f(norm(x))) in three ops."""
     op = node.op
@@ -36,6 +37,7 @@ def split_norm_conv(node: Node, walk: Rewriter) -> Value | None:
     return walk.emit(Conv(op.stride, op.padding, (1, 1), op.groups), x, w)
 
 
+@on(BatchNormEval)
 def split_norm(node: Node, walk: Rewriter) -> Value | None:
     """f(norm(x) + residual) in three ops."""
     op = node.op
@@ -61,6 +63,7 @@ def split_product(node: Node, walk: Rewriter) -> Value | dict[Value, Value] | No
     return walk.emit(_activation_of(op.activation, op.values), y) if op.activation else y
 
 
+@on(MatMul)
 def matmul_is_linear(node: Node, walk: Rewriter) -> Value | None:
     """A product with a constant matrix is a linear layer."""
     if not isinstance(node.op, MatMul):

@@ -12,7 +12,7 @@ from pdl.ops.shape import ExpandDims, PermuteDims, Reshape, Squeeze
 from pdl.program.ir import Node, Program, Value
 from pdl.program.passes.affine import row_of
 from pdl.program.passes.measure import GROUPS, moves_nothing
-from pdl.program.passes.rewrite import Rewriter, rewrite, same_shape, same_spec
+from pdl.program.passes.rewrite import Rewriter, on, rewrite, same_shape, same_spec
 
 Add, Subtract, Multiply, Divide, Square, Sqrt, Rsqrt, Reciprocal = (
     OPS[n] for n in ("Add", "Subtract", "Multiply", "Divide", "Square", "Sqrt", "Rsqrt", "Reciprocal")
@@ -71,6 +71,7 @@ def _centred(d: Value, walk: Rewriter) -> tuple[Value, bool]:
     return d, False
 
 
+@on(Add, Multiply)
 def row_behind_norm(node: Node, walk: Rewriter) -> Value | None:
     """norm(x) * row as its scale, norm(x) + row as its shift."""
     if type(node.op) not in (Add, Multiply):

@@ -10,22 +10,29 @@ computed row by row inside of the depthwise one that reads it.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeAlias
 
 from pdl import machine
-from pdl.dtype import Array, bfloat16, float32, float64
+from pdl.dtype import Array, DType, bfloat16, float32, float64, uint8
 from pdl.kernels import runtime
 from pdl.ops.base import Op
 from pdl.ops.conv import Conv
 from pdl.ops.inference import ConvThen, LinearThen
 from pdl.ops.linalg import Linear
-from pdl.ops.packed import ExpandDepthwise, PackedConv, PackedLinear, pack
+from pdl.ops.packed import ExpandDepthwise, PackedConv, PackedLinear, aligned, pack_into, packed_size
 from pdl.program.ir import Node, Program, Value
 from pdl.program.passes.costs import PLAIN, Product, estimates, forms
 from pdl.program.passes.log import log, wanted
 from pdl.program.passes.pack_quantised import pack_quantised
 from pdl.program.passes.rewrite import Rewriter, rewrite
 from pdl.program.passes.tuning import time_products, timed
+from pdl.threads import together
+
+#: bytes of memory from which small packed weights are cut, at whole cache lines
+BLOCK, LINE = 8 << 20, 64
+Key: TypeAlias = "tuple[Any, ...]"
 
 
 class PackCache:
@@ -37,7 +44,9 @@ class PackCache:
 
     def __init__(self, *, measuring: bool = False, tune: bool | None = None) -> None:
         self.measuring, self.tune = measuring or tune is True, tune
-        self._packed: dict[tuple[Any, ...], tuple[Any, Array]] = {}
+        self._packed: dict[Key, tuple[Any, Array]] = {}
+        self._open: dict[Key, Callable[[], None]] = {}  # to be filled
+        self._block: Array = aligned(0, uint8)  # what is left of it
 
     __name__ = "pack_weights"
 
@@ -47,10 +56,12 @@ class PackCache:
         pack_quantised(program, self.packed_bytes)
 
     def packed(self, form: str, w: Array) -> Array:
-        """The weights in a form; made once as long as the cache lives."""
+        """The weights in a form, once `fill` has been called; made once as long as the cache lives."""
         key = (id(w), form, w.shape)
         if key not in self._packed:
-            self._packed[key] = w, pack(form, w)  # w itself is kept, so that its id is not given to another
+            made = self._piece(packed_size(form, w.shape, w.dtype), w.dtype)
+            self._open[key] = partial(pack_into, form, made, w)
+            self._packed[key] = w, made  # w itself is kept, so that its id is not given to another
         return self._packed[key][1]
 
     def packed_bytes(self, op: Any, form: str, arrays: list[Any]) -> Array:
@@ -61,6 +72,27 @@ class PackCache:
             made = op.packed(*arrays, form) if window[0] else op.packed(*arrays)
             self._packed[key] = arrays, made
         return self._packed[key][1]
+
+    def fill(self) -> None:
+        """Pack what `packed` has promised, on all threads."""
+        promised, self._open = self._open, {}
+        try:
+            together(promised.values())
+        except BaseException:
+            for key in promised:
+                del self._packed[key]
+            raise
+
+    def _piece(self, size: int, dtype: DType) -> Array:
+        """Memory for so many numbers, of a block that is large enough for huge pages: fresh small ones cost as much as
+        packing does."""
+        nbytes = size * dtype.itemsize
+        if nbytes > BLOCK // 2:
+            return aligned(size, dtype)
+        if nbytes > self._block.size:
+            self._block = aligned(BLOCK, uint8)
+        piece, self._block = self._block[:nbytes], self._block[-(-nbytes // LINE) * LINE :]
+        return piece.view(dtype)
 
     @property
     def nbytes(self) -> int:
@@ -80,14 +112,16 @@ def choose(program: Program, *, measuring: bool = False, tune: bool | None = Non
     threads, held = runtime.num_threads(), sum(value.nbytes for value in program.captures)
     if tune and machine.calibrated():
         time_products(open_, figures, threads, held)
-    choice = {}
+    choice, times = {}, {} if tune is False else timed(open_, threads, held)
     for product in products:
-        times = {} if tune is False else timed(product, threads, held)
-        seconds = times or estimates(product, figures, threads, held)
+        if len(forms(product)) == 1 and not wanted():
+            choice[product] = forms(product)[0]
+            continue
+        seconds = times.get(product) or estimates(product, figures, threads, held)
         choice[product] = min(seconds, key=seconds.__getitem__)
         if wanted():
             each = ", ".join(f"{form} {1e6 * took:.1f}" for form, took in seconds.items())
-            how = "timed" if times else "estimated"
+            how = "timed" if times.get(product) else "estimated"
             log(program, f"{product}: {choice[product]}; {how} on {threads} threads, microseconds: {each}")
     return choice
 
@@ -161,5 +195,9 @@ def pack_weights(program: Program, cache: PackCache) -> None:
             made = PackedLinear((w.spec.shape[0], w.spec.shape[1]), *then)
         return walk.emit(made, x, packed_weight(form, w, walk), b, residual)
 
-    if rewrite(program, (pack_product, expand_depthwise)):
+    try:
+        made = rewrite(program, (pack_product, expand_depthwise))
+    finally:
+        cache.fill()
+    if made:
         log(program, f"packed weights: {cache.nbytes - before} new bytes, {cache.nbytes} in all")

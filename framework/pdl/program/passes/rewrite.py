@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -29,7 +29,18 @@ from pdl.program.verify import inferred
 from pdl.tensor import Tensor
 
 MOST_WALKS = 1000
+R = TypeVar("R", bound=Callable[..., Any])
 Rule: TypeAlias = "Callable[[Node, Rewriter], Value | dict[Value, Value] | None]"
+
+
+def on(*kinds: type[Op]) -> Callable[[R], R]:
+    """Marks a rule that fits nodes with ops of these classes alone: it is not asked about others."""
+
+    def marked(rule: R) -> R:
+        rule.kinds = kinds  # type: ignore[attr-defined]
+        return rule
+
+    return marked
 
 
 class Rewriter:
@@ -37,7 +48,7 @@ class Rewriter:
 
     def __init__(self, program: Program, measure: Measure = TERMS) -> None:
         self.program, self.measure = program, measure
-        self.uses: Counter[Value] = Counter(program.uses())
+        self.uses = program.uses()
         self.fired: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         self._written = {buffer for buffer, _ in program.effects}
@@ -101,10 +112,15 @@ class Rewriter:
     # -- the walk ------------------------------------------------------------------------------------------------------
     def walk(self, rules: Sequence[Rule]) -> int:
         """Try the rules on every node; returns how often one fitted."""
+        serving: dict[type[Op], list[Rule]] = {}
         for node in self.program.nodes:
             self._at = node
-            node.inputs = tuple(self._resolve(v) for v in node.inputs)
-            if not self._try(rules, node):
+            if not self._final.keys().isdisjoint(node.inputs):
+                node.inputs = tuple(self._resolve(v) for v in node.inputs)
+            kind = type(node.op)
+            if kind not in serving:
+                serving[kind] = [rule for rule in rules if issubclass(kind, getattr(rule, "kinds", Op))]
+            if not self._try(serving[kind], node):
                 self._append(node)
         self.program.nodes = [n for n in self._nodes if n not in self._gone]
         self.program.outputs = [self._resolve(v) for v in self.program.outputs]

@@ -42,10 +42,12 @@ Times = dict[str, dict[str, float]]
 _found: Times = {}  # by this process
 
 
-def timed(product: Product, threads: int, held: int) -> dict[str, float]:
-    """Seconds of the forms of a product that were timed here, in a net that holds so many bytes of weights; or none."""
-    found = _known().get(_name(product, threads, held), {})
-    return {form: found[form] for form in forms(product) if form in found}
+def timed(products: Iterable[Product], threads: int, held: int) -> dict[Product, dict[str, float]]:
+    """Seconds of the forms of each product that were timed here, in a net that holds so many bytes of weights; {} for
+    one that was not."""
+    known = _known()
+    found = {product: known.get(_name(product, threads, held), {}) if known else {} for product in products}
+    return {product: {f: times[f] for f in forms(product) if f in times} for product, times in found.items()}
 
 
 def time_products(products: Iterable[Product], figures: Machine, threads: int, held: int) -> None:
