@@ -172,6 +172,7 @@ def shapes_at(
 
 def _compare(made: Imported) -> None:
     """Compare the program with fresh traces at other sizes; join axes that change together, fix those that cannot."""
+    seen = set(made.examples.items())
     for name in list(made.examples):
         tried = 0
         for other in _others(made.examples[name]):
@@ -180,6 +181,7 @@ def _compare(made: Imported) -> None:
                 continue
             if verdict:
                 return _leave(made, name, verdict)
+            seen.add((name, other))
             tried += 1
             if tried == 2:
                 break
@@ -188,6 +190,8 @@ def _compare(made: Imported) -> None:
             _join(made, name, tied) if tied else _fix(made, name)
             return _compare(made)
     for name, size in itertools.product(made.examples, SMALL):
+        if (name, size) in seen:
+            continue
         sizes = {**made.examples, name: size}
         if not _is_exact(made, sizes) and (verdict := _verdict(made, sizes)):
             return _leave(made, name, verdict)
