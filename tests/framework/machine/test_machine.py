@@ -185,7 +185,7 @@ def test_training_reads_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     package, and a step goes on where that answers nothing."""
     users = {name for name, imported in arrows().items() if any(each.startswith("pdl.machine") for each in imported)}
     users = {name for name in users if not name.startswith("pdl.machine")}
-    passes = {f"pdl.program.passes.{name}" for name in ("costs", "pack", "tuning")}
+    passes = {f"pdl.program.passes.{name}" for name in ("costs", "costs_quantised", "pack", "pack_quantised", "tuning")}
     assert users == passes | {"pdl.cli.bench"}
     assert {name for name, imported in arrows().items() if imported & passes} - passes == {
         "pdl.runtime.plan", "pdl.runtime.graphs",
