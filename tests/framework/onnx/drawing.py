@@ -249,8 +249,8 @@ def alone(node: Any, inputs: Sequence[Value], opset: int, sizes: Sequence[int]) 
     for i in sizes:
         if node.op_type in FRAGILE and any(v.at[i].size == 0 for v in each):
             continue
-        if node.op_type == "Reshape" and 0 in inputs[1].at[i] and 0 not in inputs[1].at[0]:
-            continue  # a size that is 0 would be read as "copy"
+        if node.op_type == "Reshape" and _copies(inputs[1].at[i], inputs[1].at[0]):
+            continue
         if node.op_type in WINDOWS and not _fits(node, [v.at[i].shape for v in inputs]):
             if 0 not in SIZES[i].values():
                 raise Unfit
@@ -264,6 +264,11 @@ def alone(node: Any, inputs: Sequence[Value], opset: int, sizes: Sequence[int]) 
         for values, x in zip(made, found, strict=True):
             values[i] = np.asarray(x)
     return made
+
+
+def _copies(shape: Any, usual: Any) -> bool:
+    """Whether a size of a shape is 0 by chance, which ONNX reads as a copy of x's."""
+    return any(n == 0 != other for n, other in zip(shape, usual, strict=False))
 
 
 def _fits(node: Any, shapes: Sequence[tuple[int, ...]]) -> bool:
