@@ -45,6 +45,8 @@ NETS = {
 }
 #: height and width of images where a file leaves both open, and the width where it leaves that alone open
 OPEN_SIZE, OPEN_WIDTH = 640, 320
+#: the opset whose DequantizeLinear takes a scale per channel
+PER_CHANNEL = 13
 
 
 def prepare_missing(name: str, source: Path | None, folder: Path) -> None:
@@ -136,6 +138,7 @@ def prepare_import(source: Path, name: str, folder: Path) -> None:
 
 def prepare_int8(name: str, folder: Path) -> None:
     """NAME-int8.*: the net quantised by ONNX Runtime (QDQ, a scale per channel of weights), one file for all."""
+    import onnx.version_converter
     from onnxruntime.quantization import CalibrationDataReader, QuantType, quantize_static
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
@@ -150,7 +153,10 @@ def prepare_int8(name: str, folder: Path) -> None:
             return {input_name(folder / f"{name}.onnx"): x} if self.left >= 0 else None
 
     ready, made = folder / f"{name}-ready.onnx", folder / f"{name}-int8.onnx"
-    quant_pre_process(folder / f"{name}.onnx", ready, skip_symbolic_shape=True)
+    model = onnx.load(folder / f"{name}.onnx")
+    if next(o.version for o in model.opset_import if not o.domain) < PER_CHANNEL:
+        model = onnx.version_converter.convert_version(model, PER_CHANNEL)
+    quant_pre_process(model, ready, skip_symbolic_shape=True)
     quantize_static(ready, made, Noise(), per_channel=True, weight_type=QuantType.QInt8)
     ready.unlink()
     prepare_import(made, f"{name}-int8", folder)
