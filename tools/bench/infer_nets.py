@@ -156,7 +156,8 @@ def prepare_int8(name: str, folder: Path) -> None:
     model = onnx.load(folder / f"{name}.onnx")
     if next(o.version for o in model.opset_import if not o.domain) < PER_CHANNEL:
         model = onnx.version_converter.convert_version(model, PER_CHANNEL)
-    quant_pre_process(model, ready, skip_symbolic_shape=True)
+    onnx.save(model, ready)
+    quant_pre_process(ready, ready, skip_symbolic_shape=True)
     quantize_static(ready, made, Noise(), per_channel=True, weight_type=QuantType.QInt8)
     ready.unlink()
     prepare_import(made, f"{name}-int8", folder)

@@ -229,7 +229,7 @@ def pool_bytes(node: Node, walk: Rewriter) -> Value | None:
     if x is None or not walk.dead(node.outputs[1:]):
         return None
     assert isinstance(node.op, MaxPool)
-    y = walk.emit(QMaxPool(**{n: getattr(node.op, n) for n in node.op.fields}), x.value)
+    y = walk.emit(QMaxPool(**{n: getattr(node.op, n) for n in QMaxPool.fields}), x.value)
     return _dequantised(y, node.inputs[0], walk)
 
 
