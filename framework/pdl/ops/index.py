@@ -39,20 +39,30 @@ def _numpy_key(key: Key) -> Any:
 
 def _length(entry: tuple[int | None, int | None, int | None], n: int) -> int:
     """How many of `n` elements a slice takes: symbolic where n or an end is. An end inside n in the example is taken to
-    be inside at every size."""
+    be inside at every size, unless the slice is one of what two ends have in common, as x[-2:2]."""
     start, stop, step = slice(*entry).indices(n)
-    if not dims.symbolic((n, *entry)) or step < 1:
-        return n if entry[:2] == (None, None) and step == -1 else len(range(start, stop, step))
+    if not dims.symbolic((n, *entry)):
+        return len(range(start, stop, step))
+    if entry[:2] == (None, None) and abs(step) == 1:
+        return n
+    low, high = (0, n) if step > 0 else (-1, n - 1)
+    ends = [
+        whole if end is None else n + end if end < 0 else end
+        for end, whole in zip(entry[:2], (low, high) if step > 0 else (high, low), strict=True)
+    ]
+    left, right = entry[:2] if step > 0 else entry[1::-1]
+    common = left is not None and right is not None and left < 0 <= right
     first, last = (
-        _clipped(whole if end is None else n + end if end < 0 else end, at, n)
-        for end, at, whole in zip(entry[:2], (start, stop), (0, n), strict=True)
+        end if int(end) == at and not common else dims.minimum(dims.maximum(end, low), high)
+        for end, at in zip(ends, (start, stop), strict=True)
     )
-    return dims.maximum((last - first + step - 1) // step, 0)
+    return _between(first, last, step)
 
 
-def _clipped(end: int, at: int, n: int) -> int:
-    """An end of a slice of n elements, which stands `at` a place in the example."""
-    return end if int(end) == at else dims.minimum(dims.maximum(end, 0), n)
+def _between(first: int, last: int, step: int) -> int:
+    """The length of range(first, last, step)."""
+    away, stride = (last - first, step) if step > 0 else (first - last, -step)
+    return dims.maximum((away + stride - 1) // stride, 0)
 
 
 def _check_steps(key: Key) -> None:

@@ -162,7 +162,8 @@ def test_views_of_symbolic_sizes(name: str) -> None:
         np.testing.assert_allclose(y, expected(X[:n]), rtol=1e-6)
 
 
-@pytest.mark.parametrize("ends", [(0, 10, 2), (-5, 2**62, 1), (5, 2**62, 1), (1, -3, 1), (-3, 9, 2)])
+@pytest.mark.parametrize("ends", [(0, 10, 2), (-5, 2**62, 1), (5, 2**62, 1), (1, -3, 1), (-3, 9, 2),
+                                  (-2, 2, 1), (-2, 1, 1), (2, -3, -1), (1, -5, -1), (5, 0, -2)])  # fmt: skip
 def test_slices_whose_ends_are_beyond_the_example_are_right_at_every_size(ends: tuple[int, int, int]) -> None:
     """The example of an axis of batches is 2."""
     names = ("first", "last", "axis", "step")

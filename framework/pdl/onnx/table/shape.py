@@ -250,8 +250,6 @@ def slice_of(size: int, start: int, end: int, step: int) -> slice:
     opens, closes = (start <= -BEYOND, end >= BEYOND) if step > 0 else (start >= BEYOND, end <= -BEYOND)
     if step > 0 and type(start) is int and start == 0:
         opens = True
-    if step < 0 and type(end) is int and end < -int(size):
-        closes = True
     if step < 0 and type(start) is int and start < 0:
         start = maximum(start + size, 0)  # ONNX moves it to the first cell, NumPy leaves it outside
     return slice(None if opens else start, None if closes else end, None if step == 1 else step)
