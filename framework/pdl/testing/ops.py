@@ -35,6 +35,7 @@ PARTLY_NATIVE = {
     "Clip", "Add", "Subtract", "Multiply", "Divide", "Maximum", "Negative", "Abs", "Square", "Sqrt", "Exp", "Expm1",
     "Log", "Tanh", "Rsqrt", "Reciprocal",  # complex numbers, integers
     "AsType", "Where",  # complex numbers
+    "DequantizeLinear",  # int32
     "Sum", "Mean", "SumTo",  # integers, complex numbers, axes that are no neighbours
     "ScaledDotProductAttention", "AddLayerNorm",  # dropout: the seed is a value
 }  # fmt: skip

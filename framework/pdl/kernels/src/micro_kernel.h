@@ -83,7 +83,7 @@ void micro_kernel(const Tile<T>& tile, int columns) {
   int64_t stride = t.a_stride * static_cast<int64_t>(sizeof(T)), stride3 = 3 * stride;
   asm("" : "+r"(stride), "+r"(stride3));  // two registers: the compiler would make one a row, and spill them
   for (int64_t tiles = t.repeat;; t.step(MR)) {
-    // An addition waits for the one before it: with few sums, units along k take turns among several of each.
+    // An addition waits for the one before it: with few sums, units along k may take turns among several of each.
     constexpr int parts = MR * NRV <= 2 ? 4 : MR * NRV <= 4 ? 2 : 1;
     V acc[MR][NRV], more[parts > 1 ? parts - 1 : 1][MR][NRV] = {};
     if (t.accumulate) {
@@ -126,7 +126,7 @@ void micro_kernel(const Tile<T>& tile, int columns) {
       };
       int64_t k = 0;
       if constexpr (parts > 1)
-        for (; k + parts <= t.k; k += parts) {
+        for (; t.turns && k + parts <= t.k; k += parts) {
           step(acc);
 #pragma GCC unroll 4
           for (int p = 1; p < parts; p++) step(more[p - 1]);
@@ -134,12 +134,14 @@ void micro_kernel(const Tile<T>& tile, int columns) {
       for (; k < t.k; k++) step(acc);
     }
     if constexpr (parts > 1) {
+      if (t.turns) {
 #pragma GCC unroll 4
-      for (int p = 1; p < parts; p++)
+        for (int p = 1; p < parts; p++)
 #pragma GCC unroll 16
-        for (int i = 0; i < MR; i++)
+          for (int i = 0; i < MR; i++)
 #pragma GCC unroll 2
-          for (int j = 0; j < NRV; j++) acc[i][j] += more[p - 1][i][j];
+            for (int j = 0; j < NRV; j++) acc[i][j] += more[p - 1][i][j];
+      }
     }
     if constexpr (kFinishes<T, kColumns>) {
       if (t.residual != nullptr) {

@@ -14,8 +14,9 @@ constexpr int64_t kRowBytes = 256 * 1024;  // of windows, beside the panels of w
 constexpr int64_t kSharedBytes = 4 << 20;  // of windows that all threads read
 constexpr int64_t kGatherGrain = 32 * 1024;  // values of windows that a thread gathers at least
 constexpr int64_t kFarRows = 48;  // rows for which weights that no cache of a core holds are fetched once
-constexpr int64_t kRepeat = 8;             // tiles that one call sums
-constexpr int64_t kBlock = 256;            // units along k that one pass over the windows sums, where C can be added to
+constexpr int64_t kFewRows = 2;  // whose sums take turns
+constexpr int64_t kRepeat = 8;  // tiles that one call sums
+constexpr int64_t kBlock = 256;  // units along k that one pass over the windows sums, where C can be added to
 
 inline int64_t depth_of(const Geometry& g) { return g.kernel[0] * g.kernel[1] * g.kernel[2] * g.c; }
 
@@ -181,8 +182,9 @@ void rows_forward(T* y, const T* x, const T* w, const T* bias, const Geometry& g
           const int columns = static_cast<int>(min64(panel, g.o - at * panel)), width = panel_width<T>(columns);
           const T *left = a + (row - first) * windows.stride + k, *b = w + at * panel * depth + k * width;
           const R* sums = at < whole ? reinterpret_cast<const R*>(bias) + at * panel : start + at * panel;
-          const Tile<T> t{&left, &b, 1, min64(block, depth - k) / kUnit<T>, windows.stride, width * kUnit<T>, nullptr, g.o,
-                          k == 0 && bias != nullptr ? sums : nullptr, k != 0, nullptr};
+          Tile<T> t{&left, &b, 1, min64(block, depth - k) / kUnit<T>, windows.stride, width * kUnit<T>, nullptr, g.o,
+                    k == 0 && bias != nullptr ? sums : nullptr, k != 0, nullptr};
+          t.turns = m <= kFewRows;
           finished_tiles<T, false>(end - row, tile, columns, t, y, row * g.o + at * panel, k + block < depth ? nullptr : &then, ColumnSums{});
         };
         if (by_tiles) {  // rows of y are written whole

@@ -67,6 +67,7 @@ struct Tile {
   const Real<T>* bounds = nullptr;  // IN [2]: C is clamped between them; NaN stays
   // In the row form: tiles of as many rows, one under the other, and values between all A_b and what the first tile reads.
   int64_t repeat = 1, shift = 0;
+  bool turns = false;  // tiles of few sums add in another order, which is faster: rows differ by rounding from those of larger tiles
 
   // Goes on behind `rows` rows.
   __attribute__((always_inline)) void step(int64_t rows) {
