@@ -201,15 +201,22 @@ void finish_rows(T* y, int64_t rows, int64_t n, const Epilogue<T>& how) {
   statistics.finish(&how, n);
 }
 
+// Whether the micro-kernel does the whole epilogue while it has the sums in registers.
+template <class T, bool kColumns>
+inline bool finishes(const Epilogue<T>* how, bool accumulate) {
+  if (how == nullptr || (how->residual == nullptr && how->activation < 0)) return true;
+  const bool simple = how->before == nullptr && (how->activation < 0 || how->activation == kRelu || how->activation == kClip);
+  return kFinishes<T, kColumns> && simple && !(kUnit<T> == 2 && accumulate);
+}
+
 // tile_kernel for the tile that lies at out + at, and the epilogue (where not null).
 //   out OUT the whole result; sums IN/OUT of the tile's first column on
 template <class T, bool kColumns>
 inline void finished_tile(int rows, int columns, Tile<T> t, T* out, int64_t at, const Epilogue<T>* how, const ColumnSums& sums) {
   const int64_t stride = t.c_stride;
-  const bool simple = how != nullptr && how->before == nullptr && (how->activation < 0 || how->activation == kRelu || how->activation == kClip);
   const Real<T> bounds[2] = {how != nullptr && how->activation == kClip ? how->a : Real<T>(0),
                              how != nullptr && how->activation == kClip ? how->b : static_cast<Real<T>>(__builtin_inf())};
-  if (how == nullptr || (how->residual == nullptr && how->activation < 0) || (kFinishes<T, kColumns> && simple && !(kUnit<T> == 2 && t.accumulate))) {
+  if (finishes<T, kColumns>(how, t.accumulate)) {
     if (how != nullptr && how->residual != nullptr) t.residual = how->residual + at;
     if (how != nullptr && how->activation >= 0) t.bounds = bounds;
     if constexpr (kUnit<T> == 1) t.c = out + at;

@@ -82,10 +82,18 @@ void micro_kernel(const Tile<T>& tile, int columns) {
   };
   int64_t stride = t.a_stride * static_cast<int64_t>(sizeof(T)), stride3 = 3 * stride;
   asm("" : "+r"(stride), "+r"(stride3));  // two registers: the compiler would make one a row, and spill them
-  for (int64_t tiles = t.repeat;; t.step(MR)) {
-    // An addition waits for the one before it: with few sums, units along k may take turns among several of each.
-    constexpr int parts = MR * NRV <= 2 ? 4 : MR * NRV <= 4 ? 2 : 1;
-    V acc[MR][NRV], more[parts > 1 ? parts - 1 : 1][MR][NRV] = {};
+  constexpr int turns = MR * NRV <= 2 ? 4 : MR * NRV <= 4 ? 2 : 1;
+  int64_t panel = 0;
+  const auto next = [&]() __attribute__((always_inline)) {
+    if (turns == 1 || t.beside == 0) return t.step(MR);
+    constexpr int width = NRV * lanes;
+    panel += t.beside, t.c += width;
+    if (t.bias != nullptr) t.bias += width;
+    if (t.rounded != nullptr) t.rounded += width;
+    if (t.residual != nullptr) t.residual += width;
+  };
+  for (int64_t tiles = t.repeat;; next()) {
+    V acc[MR][NRV], more[turns > 1 ? turns - 1 : 1][MR][NRV] = {};
     if (t.accumulate) {
 #pragma GCC unroll 16
       for (int i = 0; i < MR; i++)
@@ -105,7 +113,7 @@ void micro_kernel(const Tile<T>& tile, int columns) {
       a[0] = reinterpret_cast<const char*>(t.a[batch]) + t.shift * static_cast<int64_t>(sizeof(T));
 #pragma GCC unroll 4
       for (int p = 1; p < pointers; p++) a[p] = a[p - 1] + kRowsPerPointer * stride;
-      const T* b = t.b[batch];
+      const T* b = t.b[batch] + panel;
       const auto step = [&](auto& sums) __attribute__((always_inline)) {
         typename U::Right bv[NRV];
 #pragma GCC unroll 2
@@ -125,18 +133,18 @@ void micro_kernel(const Tile<T>& tile, int columns) {
         b += t.b_stride;
       };
       int64_t k = 0;
-      if constexpr (parts > 1)
-        for (; t.turns && k + parts <= t.k; k += parts) {
+      if constexpr (turns > 1)
+        for (; t.beside != 0 && k + turns <= t.k; k += turns) {
           step(acc);
 #pragma GCC unroll 4
-          for (int p = 1; p < parts; p++) step(more[p - 1]);
+          for (int p = 1; p < turns; p++) step(more[p - 1]);
         }
       for (; k < t.k; k++) step(acc);
     }
-    if constexpr (parts > 1) {
-      if (t.turns) {
+    if constexpr (turns > 1) {
+      if (t.beside != 0) {
 #pragma GCC unroll 4
-        for (int p = 1; p < parts; p++)
+        for (int p = 1; p < turns; p++)
 #pragma GCC unroll 16
           for (int i = 0; i < MR; i++)
 #pragma GCC unroll 2

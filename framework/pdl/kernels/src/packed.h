@@ -151,7 +151,8 @@ void rows_forward(T* y, const T* x, const T* w, const T* bias, const Geometry& g
   const int64_t whole = sizeof(T) == sizeof(R) ? g.o / panel : 0;  // panels whose biases are read where they lie
   R* start = static_cast<R*>(scratch(Slot::kPanelBias, panels * panel * sizeof(R)));
   for (int64_t j = whole * panel; bias != nullptr && j < panels * panel; j++) start[j] = j < g.o ? value(bias[j]) : R(0);
-  const int64_t block = kUnit<T> == 2 ? depth : even_rows(depth, kBlock);
+  const bool few = m <= kFewRows, ends = finishes<T, false>(&then, false);
+  const int64_t block = kUnit<T> == 2 || few ? depth : even_rows(depth, kBlock);
   const int64_t strip = max64(tile, kRowBytes / (windows.stride * static_cast<int64_t>(sizeof(T))) / tile * tile);
   // Bands in pieces that another thread may take over, as far as weights and windows are not fetched much more often for it.
   const int64_t tiles = (m + tile - 1) / tile;
@@ -177,17 +178,26 @@ void rows_forward(T* y, const T* x, const T* w, const T* bias, const Geometry& g
         const int64_t last = min64(row1, first + fit);
         const T* a = gathered != nullptr ? gathered + first * windows.stride : copy;
         if (gathered == nullptr) windows.gather(copy, first, last);
-        // Rows [row, end) of panel `at`, units of k from `k` on.
-        const auto product = [&](int64_t at, int64_t k, int64_t row, int64_t end) {
+        // Rows [row, end) of panel `at`, units of k from `k` on; where rows are few, of `count` panels.
+        const auto product = [&](int64_t at, int64_t k, int64_t row, int64_t end, int64_t count = 1) {
           const int columns = static_cast<int>(min64(panel, g.o - at * panel)), width = panel_width<T>(columns);
           const T *left = a + (row - first) * windows.stride + k, *b = w + at * panel * depth + k * width;
           const R* sums = at < whole ? reinterpret_cast<const R*>(bias) + at * panel : start + at * panel;
           Tile<T> t{&left, &b, 1, min64(block, depth - k) / kUnit<T>, windows.stride, width * kUnit<T>, nullptr, g.o,
                     k == 0 && bias != nullptr ? sums : nullptr, k != 0, nullptr};
-          t.turns = m <= kFewRows;
+          if (few) {
+            t.beside = panel * depth, t.repeat = count;
+            return finished_tile<T, false>(static_cast<int>(m), columns, t, y, at * panel, &then, ColumnSums{});
+          }
           finished_tiles<T, false>(end - row, tile, columns, t, y, row * g.o + at * panel, k + block < depth ? nullptr : &then, ColumnSums{});
         };
-        if (by_tiles) {  // rows of y are written whole
+        if (few) {
+          const int64_t end = panels * (run + 1) / runs;
+          for (int64_t at = panels * run / runs, count; at < end; at += count) {
+            count = ends ? max64(1, min64(end, g.o / panel) - at) : 1;
+            product(at, 0, 0, m, count);
+          }
+        } else if (by_tiles) {  // rows of y are written whole
           for (int64_t row = first; row < last; row += kRepeat * tile)
             for (int64_t at = 0; at < panels; at++) product(at, 0, row, min64(last, row + kRepeat * tile));
         } else {  // this cell's run of all (panel, tile of rows)

@@ -67,7 +67,9 @@ struct Tile {
   const Real<T>* bounds = nullptr;  // IN [2]: C is clamped between them; NaN stays
   // In the row form: tiles of as many rows, one under the other, and values between all A_b and what the first tile reads.
   int64_t repeat = 1, shift = 0;
-  bool turns = false;  // tiles of few sums add in another order, which is faster: rows differ by rounding from those of larger tiles
+  // Not 0, where a tile has few sums: repeated tiles lie beside one another, values from panel to panel of B, and units along k take turns
+  // among several sums of each element, since an addition waits for the one before it. So rows differ by rounding from those of larger tiles.
+  int64_t beside = 0;
 
   // Goes on behind `rows` rows.
   __attribute__((always_inline)) void step(int64_t rows) {
