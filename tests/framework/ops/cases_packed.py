@@ -78,6 +78,9 @@ CASES = [
     forward(packed_linear, [f(2, 3, 70), None, None], linear_reference, {"features": (70, 45)}, bf16=8e-2),
     forward(packed_linear, [f(33, 70), f(35), None], linear_reference,
          {"features": (70, 35), "activation": "silu"}, bf16=8e-2),
+    *[forward(packed_linear, [f(rows, 70), f(53), f(rows, 53)], linear_reference,
+           {"features": (70, 53), "activation": activation}, bf16=8e-2)
+      for rows in (1, 2) for activation in ("", "relu", "gelu")],
     forward(expand_depthwise, [f(2, 9, 37, 6), f(40), f(40)], expand_reference,
          {"window": (3, 3, 1, 40), "inner": "clip", "inner_parameters": (0.0, 6.0), "activation": "relu"}, float32=2e-5,
          atol=1e-4, bf16=8e-2),
