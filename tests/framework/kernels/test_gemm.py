@@ -45,6 +45,17 @@ def test_matmul(
     np.testing.assert_allclose(out, expected, atol=(1e-5 if dtype == np.float32 else 1e-13) * (k + 10))
 
 
+@settings(max_examples=100)
+@given(m=dims, n=dims, k=dims, b_layout=layouts, dtype=st.sampled_from([np.float32, np.float64]))
+def test_a_row_has_the_same_bits_at_every_place(m: int, n: int, k: int, b_layout: str, dtype: type) -> None:
+    """So equal rows are exact ties."""
+    rng = np.random.default_rng(m + n)
+    row, b = rng.standard_normal((1, k)).astype(dtype), lay(rng.standard_normal((k, n)).astype(dtype), b_layout)
+    out = np.full((m, n), np.nan, dtype)
+    gemm.matmul(out, np.repeat(row, m, axis=0), b, None)
+    np.testing.assert_array_equal(out, np.repeat(out[:1], m, axis=0))
+
+
 @settings(max_examples=150)
 @given(m=dims, n=dims, k=dims, batch=st.sampled_from(BATCHES), a_layout=layouts, b_layout=layouts, bias=st.booleans(),
        wide=st.booleans())  # fmt: skip
