@@ -137,8 +137,9 @@ def difference(wanted: list[Any], found: list[Any]) -> float:
     pairs = list(zip(wanted, found, strict=True))
     if any(a.shape != b.shape for a, b in pairs):
         return math.inf
-    scale = max(float(np.abs(a).max()) for a in wanted)
-    return max(float(np.abs(a.astype(np.float64) - b.astype(np.float64)).max()) for a, b in pairs) / (scale or 1.0)
+    scale = max(float(np.abs(a).max(initial=0)) for a in wanted)  # detectors may find nothing
+    apart = (np.abs(a.astype(np.float64) - b.astype(np.float64)) for a, b in pairs)
+    return max(float(each.max(initial=0)) for each in apart) / (scale or 1.0)
 
 
 # -- what people read --------------------------------------------------------------------------------------------------

@@ -176,9 +176,13 @@ class Context:
         """The outputs of a subgraph, which reads names around it too."""
         return self._call(graph, inputs)
 
+    def constant(self, x: Any) -> bool:
+        """Whether x is one of the graph's constants."""
+        return id(x) in self._constants
+
     def prepared(self, key: Any, x: Array, make: Callable[[Array], Any]) -> Any:
         """make(x), computed once a graph where x is one of its constants, such as a weight in another layout."""
-        if id(x) not in self._constants:
+        if not self.constant(x):
             return make(x)
         found = self._prepared.get((key, id(x)))
         if found is None:

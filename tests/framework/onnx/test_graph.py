@@ -35,6 +35,22 @@ def test_conv_net_agrees_with_onnx(shape: tuple[int, ...]) -> None:
     np.testing.assert_allclose(read(data).graph.run({"x": x})["y"], want, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("rows", [1, 5])
+def test_products_with_constants_are_packed_once(rows: int) -> None:
+    """Where nodes are run one by one, too: the head of a detector."""
+    nodes = [
+        node("Gemm", ["x", "w", "b"], ["h"], transB=1, alpha=0.5), node("MatMul", ["h", "v"], ["i"]),
+        node("Gemm", ["i", "u", "row"], ["y"], beta=2.0),
+    ]  # fmt: skip
+    weights = {"w": floats(20, 7), "b": floats(20), "v": floats(20, 6), "u": floats(6, 3), "row": floats(1, 3)}
+    data = model(nodes, [port("x", ["n", 7])], ["y"], weights)
+    made, x = read(data).graph, floats(rows, 7)
+    for scale in (1, 2):
+        (want,) = reference(data, {"x": scale * x})
+        np.testing.assert_allclose(made.run({"x": scale * x})["y"], want, rtol=1e-4, atol=1e-4)
+    assert sum(key[0] == "packed" for key, _ in made.interpreter.prepared) == 2
+
+
 def test_stored_form_runs_the_same_through_json() -> None:
     made = read(conv_net()).graph
     data, arrays = made.to_dict()

@@ -78,6 +78,8 @@ CASES = [
     forward(packed_linear, [f(2, 3, 70), None, None], linear_reference, {"features": (70, 45)}, bf16=8e-2),
     forward(packed_linear, [f(33, 70), f(35), None], linear_reference,
          {"features": (70, 35), "activation": "silu"}, bf16=8e-2),
+    forward(packed_linear, [f(61, 1500), f(37), f(61, 37)], linear_reference,
+         {"features": (1500, 37), "activation": "gelu"}, float32=2e-5, atol=1e-4, bf16=8e-2),  # k in blocks
     *[forward(packed_linear, [f(rows, 70), f(53), f(rows, 53)], linear_reference,
            {"features": (70, 53), "activation": activation}, bf16=8e-2)
       for rows in (1, 2) for activation in ("", "relu", "gelu")],

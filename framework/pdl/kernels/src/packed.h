@@ -49,6 +49,11 @@ struct Windows {
     stride = there ? g.c : depth + 64 / static_cast<int64_t>(sizeof(T)) * (shares_sets(depth * static_cast<int64_t>(sizeof(T))) ? 1 : 0);
   }
 
+  // Copies numbers [k, k + n) of rows [first, last) of a pointwise convolution to `to`, `apart` from row to row.
+  void gather_part(T* to, int64_t apart, int64_t first, int64_t last, int64_t k, int64_t n) const {
+    for (int64_t r = first; r < last; r++, to += apart) copy_values(to, x + r * g.c + k, n);
+  }
+
   // Copies rows [first, last) to `to`.
   void gather(T* to, int64_t first, int64_t last) const {
     if (is_pointwise(g)) {
@@ -153,11 +158,15 @@ void rows_forward(T* y, const T* x, const T* w, const T* bias, const Geometry& g
   for (int64_t j = whole * panel; bias != nullptr && j < panels * panel; j++) start[j] = j < g.o ? value(bias[j]) : R(0);
   const bool few = m <= kFewRows, ends = finishes<T, false>(&then, false);
   const int64_t block = kUnit<T> == 2 || few ? depth : even_rows(depth, kBlock);
-  const int64_t strip = max64(tile, kRowBytes / (windows.stride * static_cast<int64_t>(sizeof(T))) / tile * tile);
+  const int64_t whole_rows = kRowBytes / (windows.stride * static_cast<int64_t>(sizeof(T)));
+  // Where few whole rows fit, a block of k of many rows passes over all panels, and C grows in memory.
+  const bool deep = kUnit<T> == 1 && is_pointwise(g) && depth > block && whole_rows < kFarRows && whole_rows < m;
+  const int64_t span = deep ? block : depth, apart = deep && !windows.there ? block + 64 / static_cast<int64_t>(sizeof(T)) : windows.stride;
+  const int64_t strip = max64(tile, (deep ? kRowBytes / (block * static_cast<int64_t>(sizeof(T))) : whole_rows) / tile * tile);
   // Bands in pieces that another thread may take over, as far as weights and windows are not fetched much more often for it.
   const int64_t tiles = (m + tile - 1) / tile;
   const bool near = panels * panel * depth * static_cast<int64_t>(sizeof(T)) <= kRowBytes, by_columns = bands.columns > 1;
-  const bool shared = by_columns && !windows.there && m * windows.stride * static_cast<int64_t>(sizeof(T)) <= kSharedBytes;
+  const bool shared = by_columns && !windows.there && !deep && m * windows.stride * static_cast<int64_t>(sizeof(T)) <= kSharedBytes;
   const int64_t of_band = by_columns ? panels * tiles / bands.columns : near ? tiles : m / kFarRows;
   const int64_t cut = most == 1 || (by_columns && !windows.there && !shared) ? 1 : max64(1, min64(kPieces, of_band / bands.rows));
   const int64_t row_bands = bands.rows * (by_columns ? 1 : cut), runs = bands.columns * (by_columns ? cut : 1);
@@ -173,17 +182,18 @@ void rows_forward(T* y, const T* x, const T* w, const T* bias, const Geometry& g
       const int64_t row0 = tiles * r / row_bands * tile, row1 = min64(m, tiles * (r + 1) / row_bands * tile);
       const bool by_tiles = !by_columns && depth <= block && near;
       const int64_t fit = min64(strip, max64(tile, row1 - row0));
-      T* copy = gathered != nullptr ? nullptr : static_cast<T*>(scratch(Slot::kWindows, fit * windows.stride * sizeof(T) + 64));
-      for (int64_t first = row0; first < row1; first += fit) {
-        const int64_t last = min64(row1, first + fit);
-        const T* a = gathered != nullptr ? gathered + first * windows.stride : copy;
-        if (gathered == nullptr) windows.gather(copy, first, last);
+      T* copy = gathered != nullptr ? nullptr : static_cast<T*>(scratch(Slot::kWindows, fit * apart * sizeof(T) + 64));
+      for (int64_t first = row0, from_k = 0; first < row1; from_k = from_k + span < depth ? from_k + span : (first += fit, 0)) {
+        const int64_t last = min64(row1, first + fit), to_k = min64(depth, from_k + span);
+        const T* a = gathered != nullptr ? gathered + first * apart + from_k : copy;
+        if (gathered == nullptr && deep) windows.gather_part(copy, apart, first, last, from_k, to_k - from_k);
+        else if (gathered == nullptr) windows.gather(copy, first, last);
         // Rows [row, end) of panel `at`, units of k from `k` on; where rows are few, of `count` panels.
         const auto product = [&](int64_t at, int64_t k, int64_t row, int64_t end, int64_t count = 1) {
           const int columns = static_cast<int>(min64(panel, g.o - at * panel)), width = panel_width<T>(columns);
-          const T *left = a + (row - first) * windows.stride + k, *b = w + at * panel * depth + k * width;
+          const T *left = a + (row - first) * apart + k - from_k, *b = w + at * panel * depth + k * width;
           const R* sums = at < whole ? reinterpret_cast<const R*>(bias) + at * panel : start + at * panel;
-          Tile<T> t{&left, &b, 1, min64(block, depth - k) / kUnit<T>, windows.stride, width * kUnit<T>, nullptr, g.o,
+          Tile<T> t{&left, &b, 1, min64(block, depth - k) / kUnit<T>, apart, width * kUnit<T>, nullptr, g.o,
                     k == 0 && bias != nullptr ? sums : nullptr, k != 0, nullptr};
           if (few) {
             t.beside = panel * depth, t.repeat = count;
@@ -210,8 +220,8 @@ void rows_forward(T* y, const T* x, const T* w, const T* bias, const Geometry& g
             // Weights of the next block come nearer while this one's tiles are summed, a share each; a single tile has no time for it.
             const int64_t count = to_tile - from_tile, bytes = block * width * static_cast<int64_t>(sizeof(T));
             const int64_t share = count < 2 ? 0 : bytes / count / 64 * 64 + 64;
-            for (int64_t k = 0; k < depth; k += block) {
-              const char* next = reinterpret_cast<const char*>(w + at * panel * depth + (k + block) * width);
+            for (int64_t k = from_k; k < to_k; k += block) {
+              const char* next = reinterpret_cast<const char*>(w + (deep ? at + 1 : at) * panel * depth + (deep ? k : k + block) * width);
               for (int64_t i = from_tile; i < to_tile; i += kRepeat) {
                 const int64_t until = min64(to_tile, i + kRepeat);
                 for (int64_t b = (i - from_tile) * share; b < (until - from_tile) * share; b += 64) __builtin_prefetch(next + b, 0, 2);

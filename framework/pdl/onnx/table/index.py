@@ -20,9 +20,11 @@ _REDUCTIONS: dict[str, Any] = {"add": np.add, "mul": np.multiply, "max": np.maxi
 
 def _checked(ctx: Context, index: Array, size: int) -> Array:
     """Places from the front; IndexRangeError outside [-size, size)."""
-    if index.size and not -size <= index.min() <= index.max() < size:
+    least = index.min(initial=0)
+    if index.size and not -size <= least <= index.max() < size:
         raise IndexRangeError(f"{ctx.node.label()}: places {index.min()} to {index.max()} on an axis of {size}")
-    return np.where(index < 0, index + size, index).astype(np.int64)
+    places = index if least >= 0 else np.where(index < 0, index + size, index)
+    return places.astype(np.int64, copy=False)
 
 
 @onnx_op("GatherElements", since=11)

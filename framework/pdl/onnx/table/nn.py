@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from pdl import ops
+from pdl.dtype import Array, float32
 from pdl.errors import ShapeError, UsageError
 from pdl.onnx.layouts import bias, channels_first, channels_last, each, halves, kernel_last, padding, pairs
 from pdl.onnx.registry import Context, onnx_op
@@ -16,6 +17,9 @@ from pdl.onnx.table.folding import dilated_average
 from pdl.onnx.values import array, in_numpy, is_known, tensor
 from pdl.ops.base import apply
 from pdl.ops.conv import ConvDx
+from pdl.ops.packed import PackedLinear, pack
+from pdl.program import is_tracing
+from pdl.tensor import Tensor
 
 _CONV = {1: ops.conv1d, 2: ops.conv2d, 3: ops.conv3d}
 
@@ -210,7 +214,8 @@ def _all_true(x: Any) -> Any:
 def _matmul(ctx: Context, a: Any, b: Any) -> Any:
     if in_numpy(a, b):
         return np.matmul(array(a), array(b))
-    return ops.matmul(bias(ctx, a), bias(ctx, b))  # type: ignore[arg-type]
+    y = _by_packed(ctx, a, b, None)
+    return ops.matmul(bias(ctx, a), bias(ctx, b)) if y is None else y  # type: ignore[arg-type]
 
 
 @onnx_op("Gemm", since=7)
@@ -223,12 +228,33 @@ def _gemm(
         y = y if c is None else y + beta * array(c)
         return y.astype(a.dtype)
     x = ops.matrix_transpose(tensor(a)) if transA else tensor(a)
-    w = _scaled(ctx, b, alpha, bool(transB))
     c = None if c is None else bias(ctx, c) if beta == 1 else tensor(c) * beta
+    y = _by_packed(ctx, x, b, c, alpha, bool(transB))
+    if y is not None:
+        return y
+    w = _scaled(ctx, b, alpha, bool(transB))
     if c is not None and c.ndim == 1 and c.shape[0] == w.shape[1]:
         return ops.linear(x, w, c)
     y = ops.matmul(x, w)
     return y if c is None else y + c
+
+
+def _by_packed(
+    ctx: Context, x: Any, w: Any, c: Tensor | None, factor: float = 1.0, transposed: bool = False
+) -> Tensor | None:
+    """x @ (factor * w, or its transpose) + c of a node that is run by itself, whose constant weights are packed once;
+    None where nothing is gained: while a graph is traced its plans pack them."""
+    if is_tracing() or not isinstance(x, Tensor) or not ctx.constant(w) or w.ndim != 2 or not w.size:
+        return None
+    features = w.shape[::-1] if transposed else w.shape
+    if x.dtype != float32 or w.dtype != float32 or x.ndim < 2 or (c is not None and c.shape != features[1:]):
+        return None
+
+    def made(w: Array) -> Tensor:
+        return tensor(pack("rows", np.float32(factor) * (w.T if transposed else w)))
+
+    packed = ctx.prepared(("packed", factor, transposed), w, made)
+    return cast(Tensor, apply(PackedLinear(features), x, packed, c, None))
 
 
 def _scaled(ctx: Context, w: Any, factor: float, transposed: bool) -> Any:
