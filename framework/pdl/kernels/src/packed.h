@@ -183,54 +183,55 @@ void rows_forward(T* y, const T* x, const T* w, const T* bias, const Geometry& g
       const bool by_tiles = !by_columns && depth <= block && near;
       const int64_t fit = min64(strip, max64(tile, row1 - row0));
       T* copy = gathered != nullptr ? nullptr : static_cast<T*>(scratch(Slot::kWindows, fit * apart * sizeof(T) + 64));
-      for (int64_t first = row0, from_k = 0; first < row1; from_k = from_k + span < depth ? from_k + span : (first += fit, 0)) {
-        const int64_t last = min64(row1, first + fit), to_k = min64(depth, from_k + span);
-        const T* a = gathered != nullptr ? gathered + first * apart + from_k : copy;
-        if (gathered == nullptr && deep) windows.gather_part(copy, apart, first, last, from_k, to_k - from_k);
-        else if (gathered == nullptr) windows.gather(copy, first, last);
-        // Rows [row, end) of panel `at`, units of k from `k` on; where rows are few, of `count` panels.
-        const auto product = [&](int64_t at, int64_t k, int64_t row, int64_t end, int64_t count = 1) {
-          const int columns = static_cast<int>(min64(panel, g.o - at * panel)), width = panel_width<T>(columns);
-          const T *left = a + (row - first) * apart + k - from_k, *b = w + at * panel * depth + k * width;
-          const R* sums = at < whole ? reinterpret_cast<const R*>(bias) + at * panel : start + at * panel;
-          Tile<T> t{&left, &b, 1, min64(block, depth - k) / kUnit<T>, apart, width * kUnit<T>, nullptr, g.o,
-                    k == 0 && bias != nullptr ? sums : nullptr, k != 0, nullptr};
+      for (int64_t first = row0; first < row1; first += fit)
+        for (int64_t from_k = 0; from_k < depth; from_k += span) {
+          const int64_t last = min64(row1, first + fit), to_k = min64(depth, from_k + span);
+          const T* a = gathered != nullptr ? gathered + first * apart + from_k : copy;
+          if (gathered == nullptr && deep) windows.gather_part(copy, apart, first, last, from_k, to_k - from_k);
+          else if (gathered == nullptr) windows.gather(copy, first, last);
+          // Rows [row, end) of panel `at`, units of k from `k` on; where rows are few, of `count` panels.
+          const auto product = [&](int64_t at, int64_t k, int64_t row, int64_t end, int64_t count = 1) {
+            const int columns = static_cast<int>(min64(panel, g.o - at * panel)), width = panel_width<T>(columns);
+            const T *left = a + (row - first) * apart + k - from_k, *b = w + at * panel * depth + k * width;
+            const R* sums = at < whole ? reinterpret_cast<const R*>(bias) + at * panel : start + at * panel;
+            Tile<T> t{&left, &b, 1, min64(block, depth - k) / kUnit<T>, apart, width * kUnit<T>, nullptr, g.o,
+                      k == 0 && bias != nullptr ? sums : nullptr, k != 0, nullptr};
+            if (few) {
+              t.beside = panel * depth, t.repeat = count;
+              return finished_tile<T, false>(static_cast<int>(m), columns, t, y, at * panel, &then, ColumnSums{});
+            }
+            finished_tiles<T, false>(end - row, tile, columns, t, y, row * g.o + at * panel, k + block < depth ? nullptr : &then, ColumnSums{});
+          };
           if (few) {
-            t.beside = panel * depth, t.repeat = count;
-            return finished_tile<T, false>(static_cast<int>(m), columns, t, y, at * panel, &then, ColumnSums{});
-          }
-          finished_tiles<T, false>(end - row, tile, columns, t, y, row * g.o + at * panel, k + block < depth ? nullptr : &then, ColumnSums{});
-        };
-        if (few) {
-          const int64_t end = panels * (run + 1) / runs;
-          for (int64_t at = panels * run / runs, count; at < end; at += count) {
-            count = ends ? max64(1, min64(end, g.o / panel) - at) : 1;
-            product(at, 0, 0, m, count);
-          }
-        } else if (by_tiles) {  // rows of y are written whole
-          for (int64_t row = first; row < last; row += kRepeat * tile)
-            for (int64_t at = 0; at < panels; at++) product(at, 0, row, min64(last, row + kRepeat * tile));
-        } else {  // this cell's run of all (panel, tile of rows)
-          const int64_t high = (last - first + tile - 1) / tile, pieces = panels * high;
-          const int64_t unit = panels >= runs ? high : 1;  // whole panels, where there are enough
-          const int64_t begin = pieces / unit * run / runs * unit, end = pieces / unit * (run + 1) / runs * unit;
-          for (int64_t at = begin / high; at * high < end; at++) {
-            const int64_t from_tile = max64(begin, at * high), to_tile = min64(end, (at + 1) * high);
-            const int width = panel_width<T>(static_cast<int>(min64(panel, g.o - at * panel)));
-            // Weights of the next block come nearer while this one's tiles are summed, a share each; a single tile has no time for it.
-            const int64_t count = to_tile - from_tile, bytes = block * width * static_cast<int64_t>(sizeof(T));
-            const int64_t share = count < 2 ? 0 : bytes / count / 64 * 64 + 64;
-            for (int64_t k = from_k; k < to_k; k += block) {
-              const char* next = reinterpret_cast<const char*>(w + (deep ? at + 1 : at) * panel * depth + (deep ? k : k + block) * width);
-              for (int64_t i = from_tile; i < to_tile; i += kRepeat) {
-                const int64_t until = min64(to_tile, i + kRepeat);
-                for (int64_t b = (i - from_tile) * share; b < (until - from_tile) * share; b += 64) __builtin_prefetch(next + b, 0, 2);
-                product(at, k, first + (i - at * high) * tile, min64(last, first + (until - at * high) * tile));
+            const int64_t end = panels * (run + 1) / runs;
+            for (int64_t at = panels * run / runs, count; at < end; at += count) {
+              count = ends ? max64(1, min64(end, g.o / panel) - at) : 1;
+              product(at, 0, 0, m, count);
+            }
+          } else if (by_tiles) {  // rows of y are written whole
+            for (int64_t row = first; row < last; row += kRepeat * tile)
+              for (int64_t at = 0; at < panels; at++) product(at, 0, row, min64(last, row + kRepeat * tile));
+          } else {  // this cell's run of all (panel, tile of rows)
+            const int64_t high = (last - first + tile - 1) / tile, pieces = panels * high;
+            const int64_t unit = panels >= runs ? high : 1;  // whole panels, where there are enough
+            const int64_t begin = pieces / unit * run / runs * unit, end = pieces / unit * (run + 1) / runs * unit;
+            for (int64_t at = begin / high; at * high < end; at++) {
+              const int64_t from_tile = max64(begin, at * high), to_tile = min64(end, (at + 1) * high);
+              const int width = panel_width<T>(static_cast<int>(min64(panel, g.o - at * panel)));
+              // Weights of the next block come nearer while this one's tiles are summed, a share each; a single tile has no time for it.
+              const int64_t count = to_tile - from_tile, bytes = block * width * static_cast<int64_t>(sizeof(T));
+              const int64_t share = count < 2 ? 0 : bytes / count / 64 * 64 + 64;
+              for (int64_t k = from_k; k < to_k; k += block) {
+                const char* next = reinterpret_cast<const char*>(w + (deep ? at + 1 : at) * panel * depth + (deep ? k : k + block) * width);
+                for (int64_t i = from_tile; i < to_tile; i += kRepeat) {
+                  const int64_t until = min64(to_tile, i + kRepeat);
+                  for (int64_t b = (i - from_tile) * share; b < (until - from_tile) * share; b += 64) __builtin_prefetch(next + b, 0, 2);
+                  product(at, k, first + (i - at * high) * tile, min64(last, first + (until - at * high) * tile));
+                }
               }
             }
           }
         }
-      }
     }
   });
 }
