@@ -39,7 +39,7 @@ def _numpy_key(key: Key) -> Any:
 
 def _length(entry: tuple[int | None, int | None, int | None], n: int) -> int:
     """How many of `n` elements a slice takes: symbolic where n or an end is. An end inside n in the example is taken to
-    be inside at every size, unless the slice is one of what two ends have in common, as x[-2:2]."""
+    be inside at every size, unless the slice runs backwards or is one of what two ends have in common, as x[-2:2]."""
     start, stop, step = slice(*entry).indices(n)
     if not dims.symbolic((n, *entry)):
         return len(range(start, stop, step))
@@ -50,10 +50,10 @@ def _length(entry: tuple[int | None, int | None, int | None], n: int) -> int:
         whole if end is None else n + end if end < 0 else end
         for end, whole in zip(entry[:2], (low, high) if step > 0 else (high, low), strict=True)
     ]
-    left, right = entry[:2] if step > 0 else entry[1::-1]
-    common = left is not None and right is not None and left < 0 <= right
+    left, right = entry[:2]
+    exact = step < 0 or (left is not None and right is not None and left < 0 <= right)
     first, last = (
-        end if int(end) == at and not common else dims.minimum(dims.maximum(end, low), high)
+        end if int(end) == at and not exact else dims.minimum(dims.maximum(end, low), high)
         for end, at in zip(ends, (start, stop), strict=True)
     )
     return _between(first, last, step)

@@ -46,9 +46,13 @@ class Reduction(Op, abstract=True):
         if kind(x.dtype) not in self.kinds:
             raise DtypeError(f"{name}: {x.dtype.name} has no {name}")
         kept = [1 if i in axes else n for i, n in enumerate(x.shape) if self.keepdims or i not in axes]
-        if self.nonempty and builtins.any(not x.shape[a] for a in axes) and builtins.all(kept):
+        if not self.takes_nothing() and builtins.any(not x.shape[a] for a in axes) and builtins.all(kept):
             raise ShapeError(f"{name}: {x.shape} has no elements along {axes}, and no elements have no {name}")
         return Spec(tuple(kept), self.result(x.dtype))
+
+    def takes_nothing(self) -> bool:
+        """Whether no elements have a result."""
+        return not self.nonempty
 
     def result(self, dtype: DType) -> DType:
         """The dtype of the outcome."""
@@ -122,20 +126,36 @@ def _before(x: Tensor) -> Tensor:
 
 
 class Extreme(Reduction, abstract=True):
-    """The largest or smallest element."""
+    """The largest or smallest element. No elements are refused; with `neutral` they have the one of the dtype that
+    changes none beside it."""
 
+    neutral: bool = False
     kinds = "bif"
     nonempty = True
     ufunc: ClassVar[Any]
 
+    def takes_nothing(self) -> bool:
+        return self.neutral
+
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
-        if outs[0].size:
+        if outs[0].size and not ins[0].size:
+            outs[0][...] = neutral(self.ufunc, outs[0].dtype)
+        elif outs[0].size:
             self.ufunc.reduce(ins[0], self.axes, None, outs[0], self.keepdims)
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
         chosen = astype(equal(x, self.spread(y, x)), x.dtype)
         share = self.spread(g, x) / sum(chosen, axis=self.axes, keepdims=True)
         return chosen * share
+
+
+def neutral(ufunc: np.ufunc, dtype: DType) -> Any:
+    """The number of a dtype that changes no number beside it, for np.maximum or np.minimum."""
+    if dtype.kind == "b":
+        return ufunc is np.minimum
+    if dtype.kind in "iu":
+        return np.iinfo(dtype).min if ufunc is np.maximum else np.iinfo(dtype).max
+    return -np.inf if ufunc is np.maximum else np.inf
 
 
 class Max(Extreme):

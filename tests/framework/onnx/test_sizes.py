@@ -163,7 +163,8 @@ def test_views_of_symbolic_sizes(name: str) -> None:
 
 
 @pytest.mark.parametrize("ends", [(0, 10, 2), (-5, 2**62, 1), (5, 2**62, 1), (1, -3, 1), (-3, 9, 2),
-                                  (-2, 2, 1), (-2, 1, 1), (2, -3, -1), (1, -5, -1), (5, 0, -2)])  # fmt: skip
+                                  (-2, 2, 1), (-2, 1, 1), (2, -3, -1), (1, -5, -1), (5, 0, -2),
+                                  (0, -9, -1)])  # fmt: skip
 def test_slices_whose_ends_are_beyond_the_example_are_right_at_every_size(ends: tuple[int, int, int]) -> None:
     """The example of an axis of batches is 2."""
     names = ("first", "last", "axis", "step")
@@ -205,6 +206,15 @@ def test_nothing_is_made_of_nothing(op: str) -> None:
     nodes, weights, expected = EMPTY[op]
     run = program(model(nodes, [port("x", ["n", 3, "n"])], ["y"], weights))
     assert run([np.zeros((0, 3, 0), np.float32)])[0].shape == expected
+
+
+@pytest.mark.parametrize(("op", "nothing"), [("ReduceMax", -np.inf), ("ReduceMin", np.inf)])
+def test_extremes_of_nothing_are_neutral(op: str, nothing: float) -> None:
+    first = {"first": np.int64([0])}
+    run = program(model([node(op, ["x", "first"], ["y"], keepdims=0)], [port("x", ["n", 3, 2])], ["y"], first))
+    for n in (3, 1, 0):
+        expected = getattr(np, op[6:].lower())(X[:n], axis=0, initial=nothing)
+        np.testing.assert_array_equal(run([X[:n]])[0], expected)
 
 
 @pytest.mark.parametrize("op", ["BatchNormalization", "InstanceNormalization"])

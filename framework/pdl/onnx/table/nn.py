@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from pdl import ops
+from pdl.dims import minimum
 from pdl.dtype import Array, float32
 from pdl.errors import ShapeError, UsageError
 from pdl.onnx.layouts import bias, channels_first, channels_last, each, halves, kernel_last, padding, pairs
@@ -77,9 +78,11 @@ def _conv_transpose(
 
 
 def _transposed_size(auto_pad: str, x: Any, stride: Any, whole: Any, more: Any) -> tuple[int, ...]:
+    full = tuple(n + m for n, m in zip(whole, more, strict=True))
     if auto_pad == "VALID":
-        return tuple(n + m for n, m in zip(whole, more, strict=True))
-    return tuple(n * s for n, s in zip(x.shape[2:], stride, strict=True))
+        return full
+    # a kernel smaller than its stride: as ONNX Runtime, no cells behind the last product
+    return tuple(minimum(n * s, f) for n, s, f in zip(x.shape[2:], stride, full, strict=True))
 
 
 @onnx_op("MaxPool")

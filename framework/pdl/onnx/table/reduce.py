@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 
 from pdl import ops
+from pdl.dims import least
 from pdl.onnx.registry import Context, onnx_op
 from pdl.onnx.sizes import along
 from pdl.onnx.values import is_shape, shape_array, tensor
+from pdl.ops.base import apply
+from pdl.ops.reduce import Extreme, Max, Min
 
 Reduction = Callable[..., Any]
 
@@ -32,16 +35,14 @@ def _log_sum(x: Any, **how: Any) -> Any:
     return ops.log(ops.sum(x, **how))
 
 
-def _extreme(in_ops: Reduction, lowest: bool) -> Reduction:
+def _extreme(op: type[Extreme]) -> Reduction:
     """max or min: bools as integers, nothing to reduce gives the neutral element."""
 
-    def function(x: Any, **how: Any) -> Any:
+    def function(x: Any, *, axis: Any, keepdims: bool) -> Any:
         if x.dtype == bool:
-            return function(x.astype("uint8"), **how).astype(bool)
-        info = np.iinfo(x.dtype) if x.dtype.kind in "iu" else None
-        start = (-np.inf if lowest else np.inf) if info is None else info.min if lowest else info.max
-        nothing = _of_nothing(x, start, **how)
-        return in_ops(x, **how) if nothing is None else nothing
+            return function(x.astype("uint8"), axis=axis, keepdims=keepdims).astype(bool)
+        axes = tuple(sorted({a % x.ndim for a in (range(x.ndim) if axis is None else axis)}))
+        return apply(op(axes, keepdims, neutral=any((least(x.shape[a]) or 0) <= 0 for a in axes)), x)
 
     return function
 
@@ -64,8 +65,8 @@ def _of_nothing(x: Any, value: float, *, axis: Any, keepdims: bool) -> Any:
 REDUCTIONS: dict[str, tuple[Reduction, int]] = {
     "ReduceSum": (ops.sum, 13),
     "ReduceMean": (ops.mean, 18),
-    "ReduceMax": (_extreme(ops.max, True), 18),
-    "ReduceMin": (_extreme(ops.min, False), 18),
+    "ReduceMax": (_extreme(Max), 18),
+    "ReduceMin": (_extreme(Min), 18),
     "ReduceProd": (ops.prod, 18),
     "ReduceSumSquare": (_sum_square, 18),
     "ReduceL1": (_l1, 18),
