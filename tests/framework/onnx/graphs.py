@@ -78,12 +78,17 @@ def judged(case: Case) -> str:
             try:
                 found = function(arrays)
             except Exception as error:
-                return f"raw refused: {how} at {SIZES[i]}: {type(error).__name__}: {error}"
+                return f"{_fault(i, 'refused')}: {how} at {SIZES[i]}: {type(error).__name__}: {error}"
             apart = differs(found, wanted)
             standard = _by_the_standard(data, arrays) if apart else None
             if apart and (standard is None or differs(found, standard)):
-                return f"raw wrong: {how} at {SIZES[i]}: {apart}"
+                return f"{_fault(i, 'wrong')}: {how} at {SIZES[i]}: {apart}"
     return "graph" if made.program is None else "program"
+
+
+def _fault(sizes: int, what: str) -> str:
+    """A fault at a size of 0 has a name of its own: what is cut out of an axis, such as x[:1], is taken to be there."""
+    return f"{what} at nothing" if 0 in SIZES[sizes].values() else f"raw {what}"
 
 
 def _interpreted(made: Imported) -> Callable[[dict[str, Any]], list[Any]]:

@@ -19,4 +19,6 @@ def test_some_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_many_graphs(part: int) -> None:
     """Other numbers every day."""
-    assert require_clean(MODULE, 2000, part)["program"] > 1700
+    counts = require_clean(MODULE, 2000, part)
+    assert counts["program"] > 1700
+    assert counts.get("wrong at nothing", 0) + counts.get("refused at nothing", 0) < 10

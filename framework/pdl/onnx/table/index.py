@@ -122,6 +122,9 @@ def _gather_nd(ctx: Context, x: Any, index: Any, *, batch_dims: int = 0) -> Any:
     depth = index.shape[-1]
     if batch_dims + depth > len(x.shape) or x.shape[:batch_dims] != index.shape[:batch_dims]:
         raise ShapeError(f"{ctx.node.label()}: index {tuple(index.shape)} for x {tuple(x.shape)}, {batch_dims} shared")
+    left = tuple(x.shape[batch_dims + depth :])
+    if any(type(n) is int and n == 0 for n in left):  # slices of nothing: no place is read
+        return np.zeros((*index.shape[:-1], *left), x.dtype) if is_known(x) else _empty(x, (*index.shape[:-1], *left))
     if not is_known(x, index):
         return _gather_nd_traced(ctx, x, index, batch_dims)
     values, places = ctx.value(x), ctx.value(index)
@@ -129,6 +132,10 @@ def _gather_nd(ctx: Context, x: Any, index: Any, *, batch_dims: int = 0) -> Any:
     batch = [b.reshape(*b.shape, *[1] * (places.ndim - 1 - batch_dims)) for b in batch]
     key = [_checked(ctx, places[..., i], values.shape[batch_dims + i]) for i in range(depth)]
     return values[(*batch, *key)]
+
+
+def _empty(x: Any, shape: tuple[int, ...]) -> Any:
+    return ops.broadcast_to(tensor(np.zeros((), x.dtype)), shape)
 
 
 def _gather_nd_traced(ctx: Context, x: Any, index: Any, batch_dims: int) -> Any:
