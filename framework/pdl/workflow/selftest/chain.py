@@ -34,6 +34,8 @@ from pdl.workflow.selftest.tiny import Cut, Skipped, cut_down
 INPUTS = 8
 ALL = 1_000_000  # answers asked of an input: every class
 METRIC_TOLERANCE = 1e-4
+#: the same of a metric that is no loss: ranks and classes jump where scores are nearly equal, as after a few steps
+JUMP = 0.02
 
 
 @dataclass
@@ -209,7 +211,8 @@ def _compare_metrics(trial: Trial, what: Path, said: str) -> None:
     assert trial.result is not None
     for name, value in evaluate(what, split=trial.split).metrics.items():
         known = trial.result.metrics[name]
-        if not math.isclose(value, known, rel_tol=METRIC_TOLERANCE, abs_tol=METRIC_TOLERANCE):
+        tolerance = METRIC_TOLERANCE if name.endswith("loss") else JUMP
+        if not math.isclose(value, known, rel_tol=tolerance, abs_tol=tolerance):
             raise CheckError(f"{said} gives {name} {value:.6g}, training ended with {known:.6g}")
 
 
