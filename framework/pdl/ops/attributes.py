@@ -43,8 +43,8 @@ Byte: TypeAlias = Annotated[int, Range(0, 255)]
 Probability: TypeAlias = Annotated[float, Range(0, 1)]
 #: what a statistic is multiplied by: n / (n - 1), say
 Factor: TypeAlias = Annotated[float, Range(0, 2**48)]
-#: a number above 0 that is divided by
-AboveZero: TypeAlias = Annotated[float, Range(above=0)]
+#: a number above 0 that is divided by: no subnormal one, which counts as 0 while a kernel runs
+AboveZero: TypeAlias = Annotated[float, Range(2.0**-126)]
 
 #: what becomes of a loss a row
 Reduced: TypeAlias = Annotated[str, Choice(("mean", "sum", "none"))]

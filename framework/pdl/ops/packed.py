@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pdl import dims
 from pdl.dtype import Array, DType
 from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.kernels import packed as kernels
@@ -117,6 +118,8 @@ class ExpandDepthwise(_Window):
             raise UsageError(
                 f"{name}: w {w.shape} takes groups={w.shape[-1]} and a bias of as many, not {self.groups}, {a}"
             )
+        if not dims.symbolic(x.shape) and not self.serves(x, w):
+            raise UsageError(f"{name}: no kernel takes x {x.shape} in {x.dtype.name} and a window {w.shape}")
         check_packed(name, "rows", (x.shape[-1], w.shape[-1]), x, packed)
         check_then(name, self.inner, wide, None)
         return check_then(name, self.activation, y, None)
