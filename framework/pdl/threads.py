@@ -118,13 +118,15 @@ def together(calls: Iterable[Callable[[], object]]) -> None:
     left, errors = deque(calls), list[BaseException]()
 
     def work() -> None:
-        try:
-            while left and not errors:
-                left.popleft()()
-        except IndexError:  # another thread took the last
-            pass
-        except BaseException as error:
-            errors.append(error)
+        while not errors:
+            try:
+                call = left.popleft()
+            except IndexError:  # none is left
+                return
+            try:
+                call()
+            except BaseException as error:
+                errors.append(error)
 
     helpers = [Thread(target=work, daemon=True) for _ in range(min(get_num_threads(), len(left)) - 1)]
     for helper in helpers:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pdl
-from pdl import nn
+from pdl import nn, threads
 from pdl.errors import MemoryLimitError, NumericalError
 from pdl.limits import limited
 from pdl.ops.listeners import observed
@@ -125,3 +125,18 @@ def test_the_allocation_limit_holds_for_ops_that_ran_before() -> None:
         x + x
     with limited(nbytes=1 << 21):
         assert elsewhere(lambda: (x + x).shape) == x.shape
+
+
+def test_calls_made_together_are_all_made() -> None:
+    made: list[int] = []
+    threads.together([lambda i=i: made.append(i) for i in range(9)])  # type: ignore[misc]
+    assert sorted(made) == list(range(9))
+
+
+@pytest.mark.parametrize("error", [ValueError, IndexError])
+def test_an_error_of_calls_made_together_is_raised(error: type[Exception]) -> None:
+    def fails() -> None:
+        raise error("of a call")
+
+    with pytest.raises(error, match="of a call"):
+        threads.together([int, fails, int])
