@@ -114,13 +114,15 @@ class Features(Module):
     """The feature maps of a convolutional net, from high to low resolution: of each resolution the last, as timm's
     `features_only`. x [N, H, W, C] -> a list of [N, h, w, c].
 
-    Maps are those between the net's blocks; where these are wrapped in one module, those between its blocks.
+    Maps are those between the net's blocks; where these are wrapped in one module, those between its blocks. A net
+    whose blocks hand on something else, such as a norm to be applied by the next one, has a method `maps(x)` that gives
+    them.
     """
 
     def __init__(self, net: Module) -> None:
         self.net = net
         self._maps: list[tuple[int, Tensor]] = []
-        for level, module in _levels(net, 0):
+        for level, module in () if hasattr(net, "maps") else _levels(net, 0):
             module.register_forward_hook(partial(self._keep, level))
 
     def _keep(self, level: int, module: Module, args: tuple[Any, ...], output: Any) -> None:
@@ -129,6 +131,8 @@ class Features(Module):
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """x [N, H, W, C] -> feature maps."""
+        if hasattr(self.net, "maps"):
+            return _last([(0, each) for each in self.net.maps(x)], 0)
         self._maps.clear()
         self.net(x)
         maps, self._maps = self._maps, []

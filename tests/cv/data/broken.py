@@ -49,8 +49,9 @@ def encoded(seed: int, suffix: str = ".png", size: int = 16) -> bytes:
     return bytes(cv2.imencode(suffix, picture(seed, size))[1])
 
 
-def image_folder(root: Path, classes: tuple[str, ...] = ("cat", "dog"), splits: tuple[str, ...] = ("train", "val"),
-                 each: int = 4) -> Nodes:
+def image_folder(
+    root: Path, classes: tuple[str, ...] = ("cat", "dog"), splits: tuple[str, ...] = ("train", "val"), each: int = 4
+) -> Nodes:
     """A sound data set of distinct pictures: root/<split>/<class>/<number>.png."""
     for number, (split, name, i) in enumerate((s, c, i) for s in splits for c in classes for i in range(each)):
         path = root / split / name / f"{i:03}.png"
@@ -66,8 +67,10 @@ def image_list(root: Path, lines: list[str]) -> Nodes:
     (root / "names.txt").write_text("cat\ndog\n")
     (root / "val.txt").write_text("".join(f"{i}.png\t{i % 2}\n" for i in range(4, 8)))
     (root / "train.txt").write_text("".join(line + "\n" for line in lines))
-    return {s: {"_target_": "pdl_cv.data.ImageList", "file": str(root / f"{s}.txt"), "classes": str(root / "names.txt")}
-            for s in ("train", "val")}
+    return {
+        s: {"_target_": "pdl_cv.data.ImageList", "file": str(root / f"{s}.txt"), "classes": str(root / "names.txt")}
+        for s in ("train", "val")
+    }
 
 
 def idx(array: np.ndarray) -> bytes:
@@ -97,15 +100,20 @@ def cifar_binary(root: Path, each: int = 3) -> Nodes:
 
 
 def cifar_nodes(root: Path) -> Nodes:
-    return {s: {"_target_": "pdl_cv.data.CIFAR10", "root": str(root), "split": s, "partial": True}
-            for s in ("train", "test")}
+    return {
+        s: {"_target_": "pdl_cv.data.CIFAR10", "root": str(root), "split": s, "partial": True}
+        for s in ("train", "test")
+    }
 
 
 def cifar_tar(members: dict[str, bytes] | None = None) -> bytes:
     """An uncompressed tar of 32 x 32 pictures, two of each split and class; plus `members`."""
     names = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-    files = {f"{s}/{c}/{i:04}.png": encoded(100 * k + i, size=32)
-             for k, (s, c) in enumerate((s, c) for s in ("train", "test") for c in names) for i in range(2)}
+    files = {
+        f"{s}/{c}/{i:04}.png": encoded(100 * k + i, size=32)
+        for k, (s, c) in enumerate((s, c) for s in ("train", "test") for c in names)
+        for i in range(2)
+    }
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as archive:
         for name, data in {**files, **(members or {})}.items():
@@ -148,6 +156,7 @@ def _bad_file(name: str, data: bytes) -> Callable[[Path], Nodes]:
         nodes = image_folder(tmp)
         (tmp / "train" / "cat" / name).write_bytes(data)
         return nodes
+
     return build
 
 
@@ -203,12 +212,14 @@ def _cifar_pickled(tmp: Path) -> Nodes:
     return cifar_nodes(tmp)
 
 
-def _tar(change: Callable[[bytes], bytes], members: dict[str, bytes] | None = None,
-         name: str = "cifar10.tar.xz") -> Callable[[Path], Nodes]:
+def _tar(
+    change: Callable[[bytes], bytes], members: dict[str, bytes] | None = None, name: str = "cifar10.tar.xz"
+) -> Callable[[Path], Nodes]:
     def build(tmp: Path) -> Nodes:
         data = cifar_tar(members)
         (tmp / name).write_bytes(change(lzma.compress(data, preset=0) if name.endswith(".xz") else data))
         return cifar_nodes(tmp / name)
+
     return build
 
 
@@ -231,34 +242,59 @@ BROKEN: list[Broken] = [
     Broken("unreadable_file", _unreadable, (_PNG, "index 1", "permission denied", "chmod"), "read", skip_as_root=True),
     Broken("leaking_duplicate", _leak, ("val/dog/copy.png", "train/dog/002.png", "the same picture"), "check"),
     Broken("class_lists_differ", _class_lists, ("train has 3", "zebra", "one class list"), "check"),
-    Broken("idx_wrong_magic", _idx(train_images=lambda b: gzip.compress(b"\x01" + gzip.decompress(b)[1:])),
-           ("train-images-idx3-ubyte.gz", "not an IDX file", "01 00 08 03", "download")),
-    Broken("idx_truncated_gzip", _idx(train_images=lambda b: b[:len(b) // 2]),
-           ("train-images-idx3-ubyte.gz", "cut off", "download")),
+    Broken(
+        "idx_wrong_magic",
+        _idx(train_images=lambda b: gzip.compress(b"\x01" + gzip.decompress(b)[1:])),
+        ("train-images-idx3-ubyte.gz", "not an IDX file", "01 00 08 03", "download"),
+    ),
+    Broken(
+        "idx_truncated_gzip",
+        _idx(train_images=lambda b: b[: len(b) // 2]),
+        ("train-images-idx3-ubyte.gz", "cut off", "download"),
+    ),
     Broken("idx_not_gzip", _idx(train_images=lambda b: b"plain"), ("train-images-idx3-ubyte.gz", "gzip", "download")),
-    Broken("idx_short", _idx(train_images=lambda b: gzip.compress(gzip.decompress(b)[:-1])),
-           ("train-images-idx3-ubyte.gz", "15680", "15679")),
-    Broken("idx_swapped", _idx(train_labels=lambda b: gzip.compress(idx(np.zeros((2, 2, 2))))),
-           ("train-labels-idx1-ubyte.gz", "3 dimensions", "swapped")),
-    Broken("idx_label_count", _idx(train_labels=lambda b: gzip.compress(idx(np.zeros(19)))),
-           ("train-labels-idx1-ubyte.gz", "19 labels", "20 images")),
-    Broken("idx_label_range", _idx(train_labels=lambda b: gzip.compress(idx(np.arange(20)))),
-           ("train-labels-idx1-ubyte.gz", "index 10", "label 10", "0..9")),
+    Broken(
+        "idx_short",
+        _idx(train_images=lambda b: gzip.compress(gzip.decompress(b)[:-1])),
+        ("train-images-idx3-ubyte.gz", "15680", "15679"),
+    ),
+    Broken(
+        "idx_swapped",
+        _idx(train_labels=lambda b: gzip.compress(idx(np.zeros((2, 2, 2))))),
+        ("train-labels-idx1-ubyte.gz", "3 dimensions", "swapped"),
+    ),
+    Broken(
+        "idx_label_count",
+        _idx(train_labels=lambda b: gzip.compress(idx(np.zeros(19)))),
+        ("train-labels-idx1-ubyte.gz", "19 labels", "20 images"),
+    ),
+    Broken(
+        "idx_label_range",
+        _idx(train_labels=lambda b: gzip.compress(idx(np.arange(20)))),
+        ("train-labels-idx1-ubyte.gz", "index 10", "label 10", "0..9"),
+    ),
     Broken("idx_missing_file", _idx_missing, ("train-labels-idx1-ubyte", "pdl data get cv/mnist")),
     Broken("list_bad_line", _list("0.png 0", "1.png"), ("train.txt:2", "path label")),
-    Broken("list_missing_path", _list("0.png 0", "gone.png 1"),
-           ("gone.png", "index 1", "train.txt:2", "no such file"), "read"),
+    Broken(
+        "list_missing_path",
+        _list("0.png 0", "gone.png 1"),
+        ("gone.png", "index 1", "train.txt:2", "no such file"),
+        "read",
+    ),
     Broken("list_label_range", _list("0.png 0", "1.png 12"), ("train.txt:2", "12", "0..1", "class list")),
     Broken("list_label_name", _list("0.png cat", "1.png horse"), ("train.txt:2", "'horse'", "cat, dog")),
     Broken("list_empty", _list(), ("train.txt", "empty")),
     Broken("cifar_batch_size", _cifar_short, ("data_batch_3.bin", "9214", "30730000", "pdl data get cv/cifar10")),
     Broken("cifar_label_range", _cifar_label, ("data_batch_1.bin", "index 1", "77")),
     Broken("cifar_pickled", _cifar_pickled, ("data_batch_1", "pickle", "binary version")),
-    Broken("tar_truncated", _tar(lambda b: b[:len(b) // 2]), ("cifar10.tar.xz", "cut off", "download")),
+    Broken("tar_truncated", _tar(lambda b: b[: len(b) // 2]), ("cifar10.tar.xz", "cut off", "download")),
     Broken("tar_not_a_tar", _tar(lambda b: b"<html>404</html>"), ("cifar10.tar.xz", "damaged", "download")),
     Broken("tar_climbs", _tar(_same, {"../evil/cat/0.png": b"x"}, "cifar10.tar"), ("../evil", "unsafe")),
-    Broken("tar_bad_picture", _tar(_same, {"train/cat/0007.png": b"x"}, "cifar10.tar"),
-           ("cifar10.tar", "train/cat/0007.png", "not an image")),
+    Broken(
+        "tar_bad_picture",
+        _tar(_same, {"train/cat/0007.png": b"x"}, "cifar10.tar"),
+        ("cifar10.tar", "train/cat/0007.png", "not an image"),
+    ),
 ]
 
 

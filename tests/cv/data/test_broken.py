@@ -77,8 +77,11 @@ SOUND = [image_folder, mnist, cifar_binary, lambda tmp: image_list(tmp, ["0.png 
 @pytest.mark.parametrize("build", SOUND)
 def test_the_sound_ones_have_no_faults(build: object, tmp_path: Path) -> None:
     nodes = build(tmp_path)  # type: ignore[operator]
-    assert [f for f in check({s: make(n) for s, n in nodes.items()}) if f.severity == "error"
-            and "classes have no samples" not in f.what] == []
+    assert [
+        f
+        for f in check({s: make(n) for s, n in nodes.items()})
+        if f.severity == "error" and "classes have no samples" not in f.what
+    ] == []
 
 
 def test_nothing_is_unpacked_to_disk(tmp_path: Path) -> None:

@@ -141,6 +141,7 @@ class EfficientNet(nn.Module):
             layers.append(nn.Sequential(*made))
         last = 1280 if lite else 4 * channels
         self.features = nn.Sequential(*layers, layer(channels, last, 1, activation=act, **norm))
+        self.last_conv = f"features.{len(layers)}"
         self.classifier = nn.Sequential(nn.Dropout(usual if dropout is None else dropout), nn.Linear(last, num_classes))
         initialise(self)
         take_pretrained(self, pretrained)

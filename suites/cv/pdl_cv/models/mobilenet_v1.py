@@ -58,6 +58,13 @@ class MobileNetV1(nn.Module):
         layers = [stem, *(layer for block in blocks for layer in cast(nn.Sequential, block))]
         return self.classifier(pdl.global_avg_pool(chain(layers, x)))  # type: ignore[no-any-return]
 
+    def maps(self, x: pdl.Tensor) -> list[pdl.Tensor]:
+        """x [N, H, W, C] -> what each block hands on."""
+        found = [self.features[0](x)]
+        for block in list(self.features)[1:]:
+            found.append(chain(cast(nn.Sequential, block), found[-1]))
+        return found
+
 
 TASK = "classification"
 VARIANTS: dict[str, dict[str, Any]] = {

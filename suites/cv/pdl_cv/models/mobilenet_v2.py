@@ -72,6 +72,7 @@ class MobileNetV2(nn.Module):
                 layers.append(InvertedResidual(channels, out, stride=1 if number else first, expansion=expansion))
                 channels = out
         self.features = nn.Sequential(*layers, ConvNorm(channels, last, 1, activation=nn.ReLU6))
+        self.last_conv = f"features.{len(layers)}"
         self.classifier = nn.Sequential(nn.Dropout(dropout), nn.Linear(last, num_classes))
         initialise(self)
         take_pretrained(self, pretrained)

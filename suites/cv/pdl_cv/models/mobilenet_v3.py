@@ -120,6 +120,7 @@ class MobileNetV3(nn.Module):
             before, channels = row.out, out
         last, hidden = 6 * channels, max(full, divisible(full * width)) if tensorflow else divisible(full * width)
         self.features = nn.Sequential(*layers, ConvNorm(channels, last, 1, **norm))
+        self.last_conv = f"features.{len(layers)}"
         self.classifier = nn.Sequential(
             nn.Linear(last, hidden), nn.Hardswish(), nn.Dropout(dropout), nn.Linear(hidden, num_classes)
         )

@@ -57,6 +57,7 @@ class PPLCNet(nn.Module):
 
     head: ClassVar[str] = "classifier"
     stem: ClassVar[str] = "conv_stem"
+    last_conv: ClassVar[str] = "conv_head"
 
     def __init__(
         self,
@@ -95,6 +96,16 @@ class PPLCNet(nn.Module):
         pooled = pdl.global_avg_pool(finish(y), keepdims=True)
         last = pdl.hardswish(self.conv_head(pooled))
         return self.classifier(self.dropout(pdl.flatten(last, start=1)))  # type: ignore[no-any-return]
+
+    def maps(self, x: pdl.Tensor) -> list[pdl.Tensor]:
+        """x [N, H, W, C] -> what each stage hands on."""
+        y, found = conv_norm(x, self.conv_stem, self.bn1, "hardswish"), []
+        for stage in self.blocks:
+            for block in stage:  # type: ignore[attr-defined]
+                y = block.raw(y)
+            y = finish(y)
+            found.append(y)
+        return found
 
 
 TASK = "classification"

@@ -85,6 +85,7 @@ class ShuffleNetV2(nn.Module):
 
     head: ClassVar[str] = "fc"
     stem: ClassVar[str] = "conv1.0"
+    last_conv: ClassVar[str] = "conv5"
 
     def __init__(
         self,

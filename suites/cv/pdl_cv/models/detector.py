@@ -1,0 +1,145 @@
+"""What all detectors share: their base class, what they are given in training and what they answer, and backbones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+import pdl
+from pdl import nn
+from pdl.errors import ConfigError
+from pdl.hints import Range
+from pdl.hub.creating import Features
+from pdl.nn.stages import head_of
+from pdl.tensor import no_grad
+
+Share = Annotated[float, Range(0, 1)]
+LOOKED_AT = 64  # pixels a side of the image by which a backbone's channels are found
+
+
+class Targets(NamedTuple):
+    """The objects of a batch of images, as many rows for each.
+
+    boxes   float32 [N, M, 4] (x1, y1, x2, y2) in pixels of the net's input; pixel (0, 0) covers the square 0..1
+    labels  int64 [N, M]; -1 in rows that are padding
+    masks   uint8 [N, M, H, W] of 0 and 1, where the data has them
+    """
+
+    boxes: pdl.Tensor
+    labels: pdl.Tensor
+    masks: pdl.Tensor | None = None
+
+
+class Detections(NamedTuple):
+    """The objects found in a batch of images, best first, as many rows for each.
+
+    boxes   float32 [N, K, 4] (x1, y1, x2, y2) in pixels of the net's input
+    scores  float32 [N, K], 0..1
+    labels  int64 [N, K]; -1 in rows without an object
+    masks   float32 [N, K, m, m], of nets that find them: probabilities of the object at the cells of a grid over it
+    """
+
+    boxes: pdl.Tensor
+    scores: pdl.Tensor
+    labels: pdl.Tensor
+    masks: pdl.Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Selection:
+    """How detections are chosen from dense predictions; see `pdl.select_boxes`.
+
+    kind        of suppression: hard (greedy), linear or gaussian (soft NMS), matrix, or none
+    iou         boxes that overlap a better one by more are suppressed
+    score       predictions below are left out
+    candidates  how many of the best predictions of an image are looked at
+    most        how many detections an image has at most
+    per_class   boxes of different classes do not suppress each other
+    """
+
+    kind: Literal["hard", "linear", "gaussian", "matrix", "none"] = "hard"
+    iou: Share = 0.6
+    score: Share = 0.01
+    candidates: Annotated[int, Range(1)] = 1000
+    most: Annotated[int, Range(1)] = 100
+    per_class: bool = True
+
+    def __call__(self, boxes: pdl.Tensor, scores: pdl.Tensor) -> Detections:
+        """boxes [N, A, 4] or [N, A, C, 4], scores [N, A, C] -> detections, `most` for each image."""
+        found = pdl.select_boxes(
+            boxes, scores, kind=self.kind, iou_threshold=self.iou, score_threshold=self.score,
+            candidates=self.candidates, most=self.most, per_class=self.per_class,
+        )  # fmt: skip
+        return Detections(*found[:3])
+
+
+class Detector(nn.Module):
+    """Images [N, H, W, 3] -> `Detections`. A family defines `dense` and `loss`; one whose answers are not chosen from
+    dense predictions defines `forward`.
+
+    stride     heights and widths of images are multiples of it
+    selection  how detections are chosen
+    """
+
+    stride: ClassVar[int] = 32
+    selection: Selection = Selection()
+
+    def dense(self, images: pdl.Tensor) -> tuple[pdl.Tensor, pdl.Tensor]:
+        """All predictions: boxes [N, A, 4], or [N, A, C, 4] where each class has its own, in pixels of the images, and
+        scores [N, A, C], 0..1."""
+        raise NotImplementedError(f"{type(self).__name__} must define dense")
+
+    def loss(self, images: pdl.Tensor, targets: Targets) -> dict[str, pdl.Tensor]:
+        """The parts of the training loss by name, means over the batch, which are summed. They are traced: what
+        depends on values is done by ops."""
+        raise NotImplementedError(f"{type(self).__name__} must define loss")
+
+    def forward(self, images: pdl.Tensor) -> Detections:
+        """The objects found."""
+        return self.selection(*self.dense(images))
+
+
+class Backbone(Features):
+    """The feature maps of a classification net at some strides: x [N, H, W, C] -> a list of [N, H / s, W / s, c].
+
+    Layers that only its classifier needs are left out: what its head is in, and a last convolution that a net names
+    in `last_conv`.
+
+    strides   of the maps, ascending
+    channels  of each
+    """
+
+    def __init__(self, net: nn.Module, strides: Sequence[int] = (8, 16, 32)) -> None:
+        unused = {path.partition(".")[0] for path in head_of(net)} | {getattr(net, "last_conv", "")} - {""}
+        for path in sorted(unused):
+            owner, _, last = path.rpartition(".")
+            setattr(net.get_submodule(owner), last, nn.Identity())
+        super().__init__(net)
+        self.strides = tuple(strides)
+        self._at: list[int] = []
+        self.channels = self._look()
+
+    def _look(self) -> tuple[int, ...]:
+        """Run a small image, to find which maps have these strides and how many channels."""
+        training = self.training
+        self.eval()
+        with no_grad():
+            maps = super().forward(pdl.Tensor(np.zeros((1, LOOKED_AT, LOOKED_AT, 3), np.float32)))
+        self.train(training)
+        have = [LOOKED_AT // each.shape[1] for each in maps]
+        missing = [stride for stride in self.strides if stride not in have]
+        if missing:
+            raise ConfigError(
+                f"model.backbone: {type(self.net).__name__} has feature maps of strides {', '.join(map(str, have))}, "
+                f"none of {missing[0]}"
+            )
+        self._at = [have.index(stride) for stride in self.strides]
+        return tuple(int(maps[i].shape[3]) for i in self._at)
+
+    def forward(self, x: pdl.Tensor) -> list[pdl.Tensor]:
+        """x [N, H, W, C] -> the maps of `strides`."""
+        maps = super().forward(x)
+        return [maps[i] for i in self._at]
