@@ -13,7 +13,7 @@ import numpy as np
 from pdl.data.collating import collate as default_collate
 from pdl.data.dataset import Batch, IterableDataset, Sample, TupleDataset, as_dataset
 from pdl.data.faults import LEAVE_OUT, DataFault, Fault
-from pdl.data.pipeline import Pipeline, Transform, one_opencv_thread
+from pdl.data.pipeline import Pipeline, Transform, annotated, one_opencv_thread
 from pdl.data.randomness import BatchRandom, SampleRandom
 from pdl.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 from pdl.errors import ConfigError, DataError, PdlError, UsageError
@@ -238,8 +238,11 @@ class DataLoader:
             whole = self._read_whole(get_batch, job.indices, faults)
             if whole is None:
                 return None
-            return self.pipeline.run_stacked(whole, BatchRandom(self.seed, job.epoch, whole["index"]))
-        samples = self._read(job, faults)
+            if not annotated(whole):
+                return self.pipeline.run_stacked(whole, BatchRandom(self.seed, job.epoch, whole["index"]))
+            samples = [{name: values[i] for name, values in whole.items()} for i in range(len(whole["index"]))]
+        else:
+            samples = self._read(job, faults)
         if not samples:
             return None
         rngs = BatchRandom(self.seed, job.epoch, [s["index"] for s in samples])

@@ -1,8 +1,9 @@
 """The base of transforms, and how a chain of them is run over a batch.
 
 A transform is `t(sample, rng) -> sample`. It may also offer `batch(samples, rngs) -> samples`, the same on stacked
-samples at once, with the same numbers in the result. Transforms with `batch_level = True` (MixUp, CutMix) see whole
-batches only and come last.
+samples at once, with the same numbers in the result. Samples that have boxes, masks, keypoints or points are worked on
+one by one, as each may lose some of them. Transforms with `batch_level = True` (MixUp, CutMix) see whole batches only
+and come last.
 """
 
 from __future__ import annotations
@@ -21,6 +22,14 @@ from pdl.data.dataset import Batch, Sample
 from pdl.data.randomness import BatchRandom, SampleRandom
 from pdl.errors import ConfigError, UsageError
 from pdl.hints import part
+
+ANNOTATIONS = frozenset({"boxes", "masks", "keypoints", "points"})
+"""Keys of what has a place in the image of a sample, and moves with its pixels."""
+
+
+def annotated(sample: Sample) -> bool:
+    """Whether a sample, or a batch, has what moves with the pixels of its image."""
+    return not ANNOTATIONS.isdisjoint(sample)
 
 
 @part
@@ -118,6 +127,7 @@ class Pipeline:
 
     def run(self, samples: list[Sample], rngs: BatchRandom, *, stack: bool = True) -> list[Sample] | Batch:
         """Run the steps; the result is a stacked batch, or a list of samples where they do not stack (or must not)."""
+        stack = stack and not any(map(annotated, samples))
         cut = self.head if stack else len(self.steps)
         samples = [self._each(s, rngs[i], 0, cut) for i, s in enumerate(samples)]
         if not stack:

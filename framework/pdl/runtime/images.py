@@ -147,6 +147,27 @@ def pad(x: Array, padding: tuple[int, int, int, int], fill: tuple[float, ...] = 
     return y
 
 
+def letterbox_places(
+    shape: Sequence[int], size: Size, *, centre: bool, enlarge: bool
+) -> tuple[Size, tuple[int, int, int, int]]:
+    """The largest size (height, width) with the proportions of `shape` (height, width, ...) that fits into `size`, no
+    larger than it was unless `enlarge`; and the padding (left, top, right, bottom) to `size`, the same on both sides
+    if `centre`, else on the right and below."""
+    (height, width), (h, w) = size, shape[:2]
+    factor = min(height / h, width / w) if enlarge else min(height / h, width / w, 1.0)
+    h, w = min(height, max(1, round(h * factor))), min(width, max(1, round(w * factor)))
+    top, left = ((height - h) // 2, (width - w) // 2) if centre else (0, 0)
+    return (h, w), (left, top, width - w - left, height - h - top)
+
+
+def letterbox(
+    x: Array, size: Size, fill: tuple[float, ...] = (114,), method: str = "auto", *, centre: bool, enlarge: bool
+) -> Array:
+    """x resized into `size` with its proportions, the rest filled; see `letterbox_places`."""
+    inner, padding = letterbox_places(x.shape, size, centre=centre, enlarge=enlarge)
+    return pad(resize(x, inner, method), padding, fill)
+
+
 def gray(x: Array) -> Array:
     """[H, W, 1] of [H, W, 3] by ITU-R BT.601 in 15 bits: (9798 R + 19235 G + 3735 B + 2^14) / 2^15."""
     if x.shape[2] == 1:

@@ -11,7 +11,7 @@ import pytest
 
 from pdl.data import BatchRandom, SampleRandom, Transform
 from pdl.data import transforms as T
-from pdl.data.transforms import augment, colour, geometry
+from pdl.data.transforms import augment, colour, motion
 from pdl.errors import ConfigError, UsageError
 
 
@@ -40,6 +40,7 @@ TRANSFORMS: list[tuple[Transform, tuple[int, int]]] = [
     (T.RandAugment(3, 20), (12, 16)),
     (T.TrivialAugmentWide(), (12, 16)), (T.RandomApply([T.RandomRotation(5)], p=0.5), (12, 16)),
     (T.RandomChoice([T.Resize(4), T.CenterCrop(4)], [1, 3]), (4, 4)), (T.ToFloat(), (12, 16)),
+    (T.Letterbox((20, 9)), (20, 9)), (T.RandomShortestSize(6, 100), (6, 8)), (T.RandomZoomOut((2, 2), p=1), (24, 32)),
     (T.Normalize(0.5, 0.2), (12, 16)), (T.Compose([T.ResizeShort(9), T.RandomCrop(8)]), (8, 8)),
 ]
 IDS = [f"{type(t).__name__}{i}" for i, (t, _) in enumerate(TRANSFORMS)]
@@ -132,15 +133,15 @@ def test_resized_crop_stays_in_range() -> None:
 
 def test_geometry_points() -> None:
     shape = (11, 21, 1)
-    turn = geometry.affine_matrix(shape, angle=90)
+    turn = motion.affine_matrix(shape, angle=90)
     np.testing.assert_allclose(turn @ [15, 5, 1], [10, 0], atol=1e-9)  # right of the centre goes up
-    np.testing.assert_allclose(geometry.affine_matrix(shape, scale=2) @ [11, 6, 1], [12, 7], atol=1e-9)
-    np.testing.assert_allclose(geometry.affine_matrix(shape, shear=(45, 0)) @ [10, 6, 1], [11, 6], atol=1e-9)
+    np.testing.assert_allclose(motion.affine_matrix(shape, scale=2) @ [11, 6, 1], [12, 7], atol=1e-9)
+    np.testing.assert_allclose(motion.affine_matrix(shape, shear=(45, 0)) @ [10, 6, 1], [11, 6], atol=1e-9)
     image = picture(11, 21, 1)
-    moved = geometry.warp(image, geometry.affine_matrix(shape, translate=(3, 2)), "nearest", (5,))
+    moved = motion.warp(image, motion.affine_matrix(shape, translate=(3, 2)), "nearest", (5,))
     assert (moved[2:, 3:] == image[:-2, :-3]).all()
     assert (moved[:2] == 5).all()
-    assert (geometry.warp(image, geometry.affine_matrix(shape)) == image).all()
+    assert (motion.warp(image, motion.affine_matrix(shape)) == image).all()
 
 
 def test_colour_values() -> None:
@@ -170,15 +171,15 @@ def test_augment_operations() -> None:
     stretched = augment.autocontrast(flat)
     assert (stretched.min((0, 1)) == 0).all()
     assert (stretched.max((0, 1)) == 255).all()
-    for name, op in augment.OPERATIONS.items():
+    for name in augment.OPERATIONS:
         for wide in (False, True):
             for strength in (-1.0, 0.0, 0.4, 1.0):
                 if strength < 0 and name not in augment._SIGNED:
                     continue
-                out = op(image, strength, (128,), wide)
+                out = augment.operation(name, image.shape, strength, (128,), wide).image(image)
                 assert (out.shape, out.dtype) == (image.shape, np.uint8), name
             if name not in ("AutoContrast", "Equalize"):
-                unchanged = op(image, 0.0, (128,), wide)
+                unchanged = augment.operation(name, image.shape, 0.0, (128,), wide).image(image)
                 assert (unchanged == image).all() or name == "Solarize", name
 
 
@@ -216,7 +217,14 @@ def test_mix_without_mixing_still_gives_soft_targets() -> None:
 @pytest.mark.parametrize(("make", "words"), [
     (lambda: T.Resize(0), "size=0"), (lambda: T.Resize((3, 4, 5)), r"size=\(3, 4, 5\)"), (lambda: T.Resize(2.5), "2.5"),
     (lambda: T.Resize(8, interpolation="best"), "'best' must be one of auto, nearest"),
-    (lambda: T.ResizeShort((3, 4)), "ResizeShort"),
+    (lambda: T.ResizeShort((3, 4)), "ResizeShort"), (lambda: T.Letterbox(0), "size=0"),
+    (lambda: T.Letterbox(8, centre="left"), "'left' must be one of True, False"),
+    (lambda: T.RandomShortestSize([]), r"min_size=\[\]"), (lambda: T.RandomShortestSize(8, 0), "max_size=0"),
+    (lambda: T.RandomIoUCrop(overlaps=(0.5,)), "1 among them"),
+    (lambda: T.RandomIoUCrop(overlaps=(2, 1)), "overlaps=2"),
+    (lambda: T.RandomIoUCrop(trials=0), "trials=0"), (lambda: T.RandomIoUCrop(scale=(0.5, 2)), "scale=2"),
+    (lambda: T.RandomZoomOut((0.5, 2)), "side=0.5"), (lambda: T.RandomZoomOut(p=2), "p=2"),
+    (lambda: T.SanitizeBoundingBoxes(min_size=-1), "min_size=-1"),
     (lambda: T.Resize("8"), "size='8'"), (lambda: T.Pad("1"), "padding"),
     (lambda: T.Pad(1, fill="red"), "fill"), (lambda: T.RandomAffine(translate="x"), "translate"),
     (lambda: T.Normalize("a", 1), "numbers"), (lambda: T.ColorJitter("a"), "brightness"),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pdl.data import transforms
 from pdl.data.image import change_mode, read_image
 from pdl.data.randomness import SampleRandom
-from pdl.data.transforms.geometry import resize
+from pdl.data.transforms.motion import resize
 from pdl.errors import DataError, ShapeError, UsageError
 from pdl.kernels import image as kernels
 from pdl.runtime import images
@@ -69,6 +69,10 @@ def test_the_rest_is_the_transforms(h: int, w: int, c: int, seed: int) -> None:
         (transforms.CenterCrop((20, 33), 7).image(x, rng), images.crop(x, (20, 33), (7,))),
         (transforms.Pad((1, 2, 3, 4), 9).image(x, rng), images.pad(x, (1, 2, 3, 4), (9,))),
         (transforms.Pad(2, mode="edge").image(x, rng), images.pad(x, (2, 2, 2, 2), mode="edge")),
+        (transforms.Letterbox((20, 33), 7, interpolation="linear").image(x, rng),
+         images.letterbox(x, (20, 33), (7,), "linear", centre=True, enlarge=True)),
+        (transforms.Letterbox((40, 27), 9, centre=False, enlarge=False, interpolation="linear").image(x, rng),
+         images.letterbox(x, (40, 27), (9,), "linear", centre=False, enlarge=False)),
         (transforms.ResizeShort(24).image(x, rng).shape, images.resize_short(x, 24).shape),
         (transforms.Normalize(0.3, 0.2).image(x, rng), images.normalized(x, (0.3,), (0.2,))),
     ]

@@ -79,10 +79,10 @@ def around_one(owner: str, name: str, value: Any) -> tuple[float, float]:
     return span(owner, name, pair, 0.0)
 
 
-def choice(owner: str, name: str, value: str, allowed: Sequence[str]) -> str:
+def choice(owner: str, name: str, value: Any, allowed: Sequence[Any]) -> Any:
     """One of the allowed words."""
     if value not in allowed:
-        raise ConfigError(f"{owner}: {name}={value!r} must be one of {', '.join(allowed)}")
+        raise ConfigError(f"{owner}: {name}={value!r} must be one of {', '.join(map(str, allowed))}")
     return value
 
 

@@ -32,8 +32,9 @@ from pdl.data.dataset import Sample
 from pdl.data.pipeline import Transform
 from pdl.data.randomness import SampleRandom
 from pdl.data.transforms._args import Probability, fill_values, number
+from pdl.data.transforms.annotations import Geometric
 from pdl.data.transforms.colour import brightness, contrast, lookup, need_uint8, saturation, sharpness
-from pdl.data.transforms.geometry import affine_matrix, warp
+from pdl.data.transforms.motion import STILL, Chain, Motion, Pixels, Warp, affine_matrix
 from pdl.errors import ConfigError
 from pdl.hints import Range
 
@@ -66,49 +67,61 @@ def equalize(image: np.ndarray) -> np.ndarray:
     return np.stack([cv2.equalizeHist(plane) for plane in cv2.split(image)], axis=2)
 
 
-def _shear(image: np.ndarray, x: float, y: float, fill: _Fill) -> np.ndarray:
-    """Shear by the slopes x and y about the upper left corner, as the reference code does."""
-    return warp(image, np.array([[1.0, x, 0.0], [y, 1.0, 0.0]]), "nearest", fill)
+def _shear(x: float, y: float) -> np.ndarray:
+    """By the slopes x and y about the upper left corner, as the reference code does."""
+    return np.array([[1.0, x, 0.0], [y, 1.0, 0.0]])
 
 
-def _shift(image: np.ndarray, x: float, y: float, fill: _Fill) -> np.ndarray:
-    return warp(image, np.array([[1.0, 0.0, round(x)], [0.0, 1.0, round(y)]]), "nearest", fill)
+def _shift(x: float, y: float) -> np.ndarray:
+    return np.array([[1.0, 0.0, round(x)], [0.0, 1.0, round(y)]])
 
 
-def _rotate(image: np.ndarray, angle: float, fill: _Fill) -> np.ndarray:
-    return warp(image, affine_matrix(image.shape, angle=angle), "nearest", fill)
-
-
-_Op = Callable[[np.ndarray, float, _Fill, bool], np.ndarray]
 _SIGNED = ("ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", "Brightness", "Color", "Contrast", "Sharpness")
 
-OPERATIONS: dict[str, _Op] = {  # (image, t in -1..1, fill, wide) -> image
-    "Identity": lambda im, t, fill, wide: im,
-    "ShearX": lambda im, t, fill, wide: _shear(im, (0.99 if wide else 0.3) * t, 0.0, fill),
-    "ShearY": lambda im, t, fill, wide: _shear(im, 0.0, (0.99 if wide else 0.3) * t, fill),
-    "TranslateX": lambda im, t, fill, wide: _shift(im, (32.0 if wide else 150 / 331 * im.shape[1]) * t, 0.0, fill),
-    "TranslateY": lambda im, t, fill, wide: _shift(im, 0.0, (32.0 if wide else 150 / 331 * im.shape[0]) * t, fill),
-    "Rotate": lambda im, t, fill, wide: _rotate(im, (135.0 if wide else 30.0) * t, fill),
-    "Brightness": lambda im, t, fill, wide: brightness(im, 1 + (0.99 if wide else 0.9) * t),
-    "Color": lambda im, t, fill, wide: saturation(im, 1 + (0.99 if wide else 0.9) * t),
-    "Contrast": lambda im, t, fill, wide: contrast(im, 1 + (0.99 if wide else 0.9) * t),
-    "Sharpness": lambda im, t, fill, wide: sharpness(im, 1 + (0.99 if wide else 0.9) * t),
-    "Posterize": lambda im, t, fill, wide: posterize(im, 8 - round((6 if wide else 4) * t)),
-    "Solarize": lambda im, t, fill, wide: solarize(im, 255.0 * (1 - t)),
-    "AutoContrast": lambda im, t, fill, wide: autocontrast(im),
-    "Equalize": lambda im, t, fill, wide: equalize(im),
+WARPS: dict[str, Callable[[tuple[int, ...], float, bool], np.ndarray]] = {  # (shape, t in -1..1, wide) -> matrix
+    "ShearX": lambda shape, t, wide: _shear((0.99 if wide else 0.3) * t, 0.0),
+    "ShearY": lambda shape, t, wide: _shear(0.0, (0.99 if wide else 0.3) * t),
+    "TranslateX": lambda shape, t, wide: _shift((32.0 if wide else 150 / 331 * shape[1]) * t, 0.0),
+    "TranslateY": lambda shape, t, wide: _shift(0.0, (32.0 if wide else 150 / 331 * shape[0]) * t),
+    "Rotate": lambda shape, t, wide: affine_matrix(shape, angle=(135.0 if wide else 30.0) * t),
 }
+COLOURS: dict[str, Callable[[np.ndarray, float, bool], np.ndarray]] = {  # (image, t in -1..1, wide) -> image
+    "Brightness": lambda im, t, wide: brightness(im, 1 + (0.99 if wide else 0.9) * t),
+    "Color": lambda im, t, wide: saturation(im, 1 + (0.99 if wide else 0.9) * t),
+    "Contrast": lambda im, t, wide: contrast(im, 1 + (0.99 if wide else 0.9) * t),
+    "Sharpness": lambda im, t, wide: sharpness(im, 1 + (0.99 if wide else 0.9) * t),
+    "Posterize": lambda im, t, wide: posterize(im, 8 - round((6 if wide else 4) * t)),
+    "Solarize": lambda im, t, wide: solarize(im, 255.0 * (1 - t)),
+    "AutoContrast": lambda im, t, wide: autocontrast(im),
+    "Equalize": lambda im, t, wide: equalize(im),
+}
+OPERATIONS = ("Identity", *WARPS, *COLOURS)
 
 
-def _apply(image: np.ndarray, t: float, rng: SampleRandom, fill: _Fill, wide: bool) -> np.ndarray:
+def operation(name: str, shape: tuple[int, ...], t: float, fill: _Fill, wide: bool) -> Motion:
+    """What an operation does to an image of this shape, at t in -1..1."""
+    if name in WARPS:
+        return Warp(WARPS[name](shape, t, wide), "nearest", fill)
+    return Pixels(lambda image: COLOURS[name](image, t, wide)) if name in COLOURS else STILL
+
+
+def _drawn(shape: tuple[int, ...], t: float, rng: SampleRandom, fill: _Fill, wide: bool) -> Motion:
     """One operation, drawn uniformly, at strength t in 0..1."""
-    name = list(OPERATIONS)[rng.integers(0, len(OPERATIONS))]
+    name = OPERATIONS[rng.integers(0, len(OPERATIONS))]
     negative = rng.chance(0.5)
-    return OPERATIONS[name](image, -t if negative and name in _SIGNED else t, fill, wide)
+    return operation(name, shape, -t if negative and name in _SIGNED else t, fill, wide)
+
+
+class _Operations(Geometric):
+    """Operations on bytes, some of which move pixels."""
+
+    def __call__(self, sample: Sample, rng: SampleRandom) -> Sample:
+        need_uint8(type(self).__name__, sample["image"])
+        return super().__call__(sample, rng)
 
 
 @dataclass(frozen=True)
-class RandAugment(Transform):
+class RandAugment(_Operations):
     """`num_ops` random operations in a row, all at the same magnitude (Cubuk et al., arXiv 1909.13719).
 
     The operations and their ranges are listed at the top of this module. magnitude in 0..30; uint8 images only.
@@ -126,15 +139,13 @@ class RandAugment(Transform):
         number("RandAugment", "magnitude", self.magnitude, 0, BINS)
         self._set(fill=fill_values("RandAugment", self.fill))
 
-    def image(self, image: np.ndarray, rng: SampleRandom) -> np.ndarray:
-        need_uint8("RandAugment", image)
-        for _ in range(self.num_ops):
-            image = _apply(image, self.magnitude / BINS, rng, self.fill, wide=False)
-        return image
+    def motion(self, shape: tuple[int, ...], rng: SampleRandom) -> Motion:
+        t = self.magnitude / BINS
+        return Chain(tuple(_drawn(shape, t, rng, self.fill, wide=False) for _ in range(self.num_ops)))
 
 
 @dataclass(frozen=True)
-class TrivialAugmentWide(Transform):
+class TrivialAugmentWide(_Operations):
     """One random operation at a random magnitude of 0..30 (Mueller, Hutter, arXiv 2103.10158; the wide ranges)."""
 
     fill: float | Sequence[float] = 128
@@ -142,9 +153,8 @@ class TrivialAugmentWide(Transform):
     def __post_init__(self) -> None:
         self._set(fill=fill_values("TrivialAugmentWide", self.fill))
 
-    def image(self, image: np.ndarray, rng: SampleRandom) -> np.ndarray:
-        need_uint8("TrivialAugmentWide", image)
-        return _apply(image, rng.integers(0, BINS + 1) / BINS, rng, self.fill, wide=True)
+    def motion(self, shape: tuple[int, ...], rng: SampleRandom) -> Motion:
+        return _drawn(shape, rng.integers(0, BINS + 1) / BINS, rng, self.fill, wide=True)
 
 
 @dataclass(frozen=True)

@@ -6,43 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import cv2
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from pdl.data.pipeline import ImageBatchTransform
 from pdl.data.randomness import BatchRandom, SampleRandom
 from pdl.data.transforms._args import BORDER, Border, Probability, choice, fill_values, number, padding4, size_pair, two
+from pdl.data.transforms.annotations import Geometric, check_pairs
+from pdl.data.transforms.motion import STILL, Chain, Cut, Mirrored, Motion, Padded, flip, pad_images
 from pdl.errors import UsageError
-from pdl.runtime.images import require_room
-
-
-def pad_images(images: np.ndarray, padding: Any, fill: Any, mode: Border) -> np.ndarray:
-    """images [..., H, W, C] with padding = (left, top, right, bottom) pixels more of `fill` (one value, or C)."""
-    left, top, right, bottom = padding
-    if not any(padding):
-        return images
-    height, width, channels = images.shape[-3:]
-    require_room((height + top + bottom, width + left + right, channels), images.itemsize)
-    if mode != "constant":
-        _check_reach(images.shape, padding, mode)
-        width = [(0, 0)] * (images.ndim - 3) + [(top, bottom), (left, right), (0, 0)]
-        return np.pad(images, width, mode="reflect" if mode == "reflect" else "edge")
-    *lead, h, w, c = images.shape
-    out = np.empty((*lead, h + top + bottom, w + left + right, c), images.dtype)
-    out[...] = np.asarray(fill, images.dtype)
-    out[..., top:top + h, left:left + w, :] = images
-    return out
-
-
-def _check_reach(shape: tuple[int, ...], padding: tuple[int, int, int, int], mode: Border) -> None:
-    h, w = shape[-3:-1]
-    if mode == "reflect" and (max(padding[1], padding[3]) >= h or max(padding[0], padding[2]) >= w):
-        raise UsageError(f"padding {padding} by reflection needs a larger image than {h} x {w}; use mode='edge'")
 
 
 @dataclass(frozen=True)
-class Pad(ImageBatchTransform):
+class Pad(Geometric, ImageBatchTransform):
     """Add `padding` pixels: an int, (horizontal, vertical) or (left, top, right, bottom).
 
     mode: "constant" (with `fill`, 0..255), "reflect" (without repeating the edge) or "edge".
@@ -62,15 +38,15 @@ class Pad(ImageBatchTransform):
         padding, fill = list(self.padding), list(self.fill)  # type: ignore[arg-type]
         return [{"step": "pad", "padding": padding, "fill": fill, "mode": self.mode}]
 
-    def image(self, image: np.ndarray, rng: SampleRandom) -> np.ndarray:
-        return pad_images(image, self.padding, self.fill, self.mode)
+    def motion(self, shape: tuple[int, ...], rng: SampleRandom) -> Motion:
+        return Padded(self.padding, self.fill, self.mode)
 
     def images(self, images: np.ndarray, rngs: BatchRandom) -> np.ndarray:
         return pad_images(images, self.padding, self.fill, self.mode)
 
 
 @dataclass(frozen=True)
-class CenterCrop(ImageBatchTransform):
+class CenterCrop(Geometric, ImageBatchTransform):
     """The middle `size` pixels, an int or (height, width), at (H - h) // 2; smaller images are padded first."""
 
     size: int | Sequence[int]
@@ -82,22 +58,23 @@ class CenterCrop(ImageBatchTransform):
     def deployed(self) -> list[dict[str, Any]]:
         return [{"step": "crop", "size": list(two(self.size)), "fill": list(self.fill)}]  # type: ignore[arg-type]
 
-    def image(self, image: np.ndarray, rng: SampleRandom) -> np.ndarray:
-        return self._crop(image)
+    def motion(self, shape: tuple[int, ...], rng: SampleRandom) -> Motion:
+        padding, y, x = self._place(shape)
+        return Chain((Padded(padding, self.fill), Cut(y, x, *two(self.size))))
 
     def images(self, images: np.ndarray, rngs: BatchRandom) -> np.ndarray:
-        return self._crop(images)
+        (padding, y, x), (h, w) = self._place(images.shape), two(self.size)
+        return pad_images(images, padding, self.fill, "constant")[..., y:y + h, x:x + w, :]
 
-    def _crop(self, image: np.ndarray) -> np.ndarray:
-        h, w = two(self.size)
-        dy, dx = max(0, h - image.shape[-3]), max(0, w - image.shape[-2])
-        image = pad_images(image, (dx // 2, dy // 2, dx - dx // 2, dy - dy // 2), self.fill, "constant")
-        y, x = (image.shape[-3] - h) // 2, (image.shape[-2] - w) // 2
-        return image[..., y:y + h, x:x + w, :]
+    def _place(self, shape: tuple[int, ...]) -> tuple[tuple[int, int, int, int], int, int]:
+        """(padding, top, left) for images of shape [..., H, W, C]."""
+        (h, w), (have_h, have_w) = two(self.size), shape[-3:-1]
+        dy, dx = max(0, h - have_h), max(0, w - have_w)
+        return (dx // 2, dy // 2, dx - dx // 2, dy - dy // 2), (have_h + dy - h) // 2, (have_w + dx - w) // 2
 
 
 @dataclass(frozen=True)
-class RandomCrop(ImageBatchTransform):
+class RandomCrop(Geometric, ImageBatchTransform):
     """A window of `size` at a uniformly random place, after padding by `padding` (as in `Pad`).
 
     Padding 4 and size 32 is the augmentation of the CIFAR-10 residual networks (He et al., arXiv 1512.03385, 4.2).
@@ -122,11 +99,10 @@ class RandomCrop(ImageBatchTransform):
                              "padding); lower size, raise padding, or put a Resize before it")
         return rng.integers(0, have_h - h + 1), rng.integers(0, have_w - w + 1)
 
-    def image(self, image: np.ndarray, rng: SampleRandom) -> np.ndarray:
-        padded = pad_images(image, self.padding, self.fill, self.mode)
-        y, x = self._place(padded.shape, rng)
-        h, w = two(self.size)
-        return padded[y:y + h, x:x + w]
+    def motion(self, shape: tuple[int, ...], rng: SampleRandom) -> Motion:
+        padded = Padded(self.padding, self.fill, self.mode)
+        y, x = self._place((*padded.size(*shape[:2]), shape[2]), rng)
+        return Chain((padded, Cut(y, x, *two(self.size))))
 
     def images(self, images: np.ndarray, rngs: BatchRandom) -> np.ndarray:
         padded = np.ascontiguousarray(pad_images(images, self.padding, self.fill, self.mode))
@@ -146,24 +122,18 @@ def windows(images: np.ndarray, y: np.ndarray, x: np.ndarray, size: Any) -> np.n
     return out.reshape(n, h, w, c)
 
 
-def flip(images: np.ndarray, axis: int) -> np.ndarray:
-    """images [N, H, W, C] mirrored: axis 1 left-right, axis 0 upside down."""
-    if axis == 0:
-        return images[:, ::-1]
-    rows = np.ascontiguousarray(images).reshape(-1, *images.shape[2:])  # all rows of all images: one tall picture
-    return np.asarray(cv2.flip(rows, 1)).reshape(images.shape)
-
-
 @dataclass(frozen=True)
-class _RandomFlip(ImageBatchTransform):
+class _RandomFlip(Geometric, ImageBatchTransform):
     p: Probability = 0.5
+    flip_pairs: Sequence[Sequence[int]] | None = None
     axis = 0
 
     def __post_init__(self) -> None:
         number(type(self).__name__, "p", self.p, 0, 1)
+        self._set(flip_pairs=check_pairs(type(self).__name__, self.flip_pairs))
 
-    def image(self, image: np.ndarray, rng: SampleRandom) -> np.ndarray:
-        return flip(image[None], self.axis)[0] if rng.chance(self.p) else image
+    def motion(self, shape: tuple[int, ...], rng: SampleRandom) -> Motion:
+        return Mirrored(self.axis) if rng.chance(self.p) else STILL
 
     def images(self, images: np.ndarray, rngs: BatchRandom) -> np.ndarray:
         chosen = np.flatnonzero(rngs.chance(self.p))
@@ -175,13 +145,21 @@ class _RandomFlip(ImageBatchTransform):
 
 @dataclass(frozen=True)
 class RandomHorizontalFlip(_RandomFlip):
-    """Mirror left and right with probability p."""
+    """Mirror left and right with probability p.
+
+    flip_pairs  of keypoints that are left and right of each other, [[1, 2], [3, 4]]: they change places; by default as
+                the data set says
+    """
 
     axis = 1
 
 
 @dataclass(frozen=True)
 class RandomVerticalFlip(_RandomFlip):
-    """Turn upside down with probability p."""
+    """Exchange top and bottom with probability p, which mirrors, too.
+
+    flip_pairs  of keypoints that are left and right of each other, [[1, 2], [3, 4]]: they change places; by default as
+                the data set says
+    """
 
     axis = 0

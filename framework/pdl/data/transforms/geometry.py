@@ -1,4 +1,4 @@
-"""Resizing and warping, on OpenCV. Coordinates are pixel centres; the centre of an image is ((W-1)/2, (H-1)/2)."""
+"""Resizing and warping, on OpenCV."""
 
 from __future__ import annotations
 
@@ -10,40 +10,28 @@ from typing import Annotated, Any, get_args
 import cv2
 import numpy as np
 
-from pdl.data.pipeline import ImageBatchTransform, Transform
+from pdl.data.pipeline import ImageBatchTransform
 from pdl.data.randomness import BatchRandom, SampleRandom
 from pdl.data.transforms._args import (
-    BORDER,
-    INTERPOLATION,
     Interpolation,
     Probability,
     WarpInterpolation,
     choice,
     fill_values,
     number,
-    scalar,
     size_pair,
     span,
     symmetric,
     two,
 )
+from pdl.data.transforms.annotations import Geometric
+from pdl.data.transforms.motion import STILL, Chain, Cut, Motion, Padded, Scaled, Warp, affine_matrix, resize
 from pdl.errors import ConfigError, UsageError
 from pdl.hints import Range
-from pdl.runtime.images import METHODS, require_room
+from pdl.runtime.images import METHODS, letterbox_places
 
 _WARPS = get_args(WarpInterpolation)
 _RESIZES = get_args(Interpolation)
-
-
-def resize(image: np.ndarray, size: Any, interpolation: str = "auto") -> np.ndarray:
-    """image [H, W, C] scaled to size (height, width); "auto" averages areas when shrinking and is linear otherwise."""
-    h, w = size
-    if image.shape[:2] == size:
-        return image
-    require_room((h, w, image.shape[2]))
-    if interpolation == "auto":
-        interpolation = "area" if h * w < image.shape[0] * image.shape[1] else "linear"
-    return with_channels(cv2.resize(image, (w, h), interpolation=INTERPOLATION[interpolation]))
 
 
 def deployable(transform: Any) -> str:
@@ -64,36 +52,8 @@ def resize_all(images: np.ndarray, size: Any, interpolation: str) -> np.ndarray:
     return np.stack([resize(image, size, interpolation) for image in images])
 
 
-def with_channels(image: np.ndarray) -> np.ndarray:
-    """[H, W] to [H, W, 1]: OpenCV drops a last axis of one channel."""
-    return image[:, :, None] if image.ndim == 2 else image
-
-
-def warp(image: np.ndarray, matrix: np.ndarray, interpolation: str = "linear", fill: Any = (0.0,)) -> np.ndarray:
-    """Move each point p to matrix @ p; matrix [2, 3] or [3, 3] on (x, y, 1); uncovered parts get `fill`."""
-    h, w, c = image.shape
-    function = cv2.warpAffine if matrix.shape[0] == 2 else cv2.warpPerspective
-    return with_channels(function(image, matrix, (w, h), flags=INTERPOLATION[interpolation],
-                                  borderMode=BORDER["constant"], borderValue=scalar(fill, c)))
-
-
-def affine_matrix(shape: tuple[int, ...], *, angle: float = 0.0, translate: tuple[float, float] = (0.0, 0.0),
-                  scale: float = 1.0, shear: tuple[float, float] = (0.0, 0.0)) -> np.ndarray:
-    """The [2, 3] matrix T(centre + translate) R(angle) S(shear) scale T(-centre).
-
-    angle in degrees, counter-clockwise as seen; translate (x, y) in pixels; shear (x, y) in degrees.
-    """
-    cx, cy = (shape[1] - 1) / 2, (shape[0] - 1) / 2
-    a = math.radians(-angle)  # y points down
-    rotation = np.array([[math.cos(a), -math.sin(a)], [math.sin(a), math.cos(a)]])
-    slant = np.array([[1.0, math.tan(math.radians(shear[0]))], [math.tan(math.radians(shear[1])), 1.0]])
-    linear = scale * rotation @ slant
-    offset = np.array([cx + translate[0], cy + translate[1]]) - linear @ np.array([cx, cy])
-    return np.column_stack([linear, offset])
-
-
 @dataclass(frozen=True)
-class Resize(ImageBatchTransform):
+class Resize(Geometric, ImageBatchTransform):
     """Scale to exactly `size`: an int for a square, or (height, width). To keep the proportions, use `ResizeShort`.
 
     interpolation: auto (area when shrinking, else linear), nearest, linear, cubic, area, lanczos.
@@ -109,15 +69,15 @@ class Resize(ImageBatchTransform):
     def deployed(self) -> list[dict[str, Any]]:
         return [{"step": "resize", "size": list(two(self.size)), "method": deployable(self)}]
 
-    def image(self, image: np.ndarray, rng: SampleRandom) -> np.ndarray:
-        return resize(image, self.size, self.interpolation)
+    def motion(self, shape: tuple[int, ...], rng: SampleRandom) -> Motion:
+        return Scaled(self.size, self.interpolation)
 
     def images(self, images: np.ndarray, rngs: BatchRandom) -> np.ndarray:
         return resize_all(images, self.size, self.interpolation)
 
 
 @dataclass(frozen=True)
-class ResizeShort(ImageBatchTransform):
+class ResizeShort(Geometric, ImageBatchTransform):
     """Scale so that the shorter side is `size` pixels and the proportions stay (the longer side is rounded)."""
 
     size: Annotated[int, Range(1)]
@@ -135,15 +95,76 @@ class ResizeShort(ImageBatchTransform):
         factor = self.size / min(height, width)
         return max(1, round(height * factor)), max(1, round(width * factor))
 
-    def image(self, image: np.ndarray, rng: SampleRandom) -> np.ndarray:
-        return resize(image, self._size(image.shape[0], image.shape[1]), self.interpolation)
+    def motion(self, shape: tuple[int, ...], rng: SampleRandom) -> Motion:
+        return Scaled(self._size(shape[0], shape[1]), self.interpolation)
 
     def images(self, images: np.ndarray, rngs: BatchRandom) -> np.ndarray:
         return resize_all(images, self._size(images.shape[1], images.shape[2]), self.interpolation)
 
 
 @dataclass(frozen=True)
-class RandomResizedCrop(Transform):
+class RandomShortestSize(Geometric):
+    """Scale so that the shorter side is one of `min_size` pixels, drawn uniformly, but the longer side at most
+    `max_size`; the proportions stay.
+
+    min_size  one length, or several
+    max_size  the longest that the longer side may become; None: any
+    """
+
+    min_size: int | Sequence[int]
+    max_size: Annotated[int, Range(1)] | None = None
+    interpolation: Interpolation = "auto"
+
+    def __post_init__(self) -> None:
+        owner = "RandomShortestSize"
+        sizes = tuple(self.min_size) if isinstance(self.min_size, Sequence) else (self.min_size,)
+        if not sizes or not all(type(v) is int and v >= 1 for v in sizes):
+            raise ConfigError(f"{owner}: min_size={self.min_size!r} must be integers of at least 1")
+        if self.max_size is not None and (type(self.max_size) is not int or self.max_size < 1):
+            raise ConfigError(f"{owner}: max_size={self.max_size!r} must be an integer of at least 1, or null")
+        choice(owner, "interpolation", self.interpolation, _RESIZES)
+        self._set(min_size=sizes)
+
+    def motion(self, shape: tuple[int, ...], rng: SampleRandom) -> Motion:
+        sizes: Any = self.min_size
+        factor = sizes[rng.integers(0, len(sizes))] / min(shape[:2])
+        if self.max_size is not None:
+            factor = min(factor, self.max_size / max(shape[:2]))
+        return Scaled(tuple(max(1, round(n * factor)) for n in shape[:2]), self.interpolation)
+
+
+@dataclass(frozen=True)
+class Letterbox(Geometric):
+    """Scale into `size` with the proportions kept and fill the rest: a net for one size sees the whole image, unbent.
+
+    fill     of the rest, 0..255
+    centre   the same rest on both sides; false: on the right and below
+    enlarge  images that are smaller, too; false: they keep their size
+    """
+
+    size: int | Sequence[int]
+    fill: float | Sequence[float] = 114
+    centre: bool = True
+    enlarge: bool = True
+    interpolation: Interpolation = "auto"
+
+    def __post_init__(self) -> None:
+        self._set(size=size_pair("Letterbox", "size", self.size), fill=fill_values("Letterbox", self.fill))
+        for name in ("centre", "enlarge"):
+            choice("Letterbox", name, getattr(self, name), (True, False))
+        choice("Letterbox", "interpolation", self.interpolation, _RESIZES)
+
+    def deployed(self) -> list[dict[str, Any]]:
+        return [{"step": "letterbox", "size": list(two(self.size)), "fill": list(self.fill),  # type: ignore[arg-type]
+                 "centre": self.centre, "enlarge": self.enlarge, "method": deployable(self)}]
+
+    def motion(self, shape: tuple[int, ...], rng: SampleRandom) -> Motion:
+        inner, padding = letterbox_places(shape, two(self.size), centre=self.centre, enlarge=self.enlarge)
+        return Chain((Scaled(inner, self.interpolation), Padded(padding, self.fill)))
+
+
+@dataclass(frozen=True)
+class RandomResizedCrop(Geometric):
     """A random part of the image, scaled to `size`.
 
     The part covers `scale` (from, to) of the area with an aspect ratio w/h log-uniform in `ratio`; after 10 tries that
@@ -174,13 +195,12 @@ class RandomResizedCrop(Transform):
         h, w = min(height, max(1, round(width / ratio))), min(width, max(1, round(height * ratio)))
         return (height - h) // 2, (width - w) // 2, h, w
 
-    def image(self, image: np.ndarray, rng: SampleRandom) -> np.ndarray:
-        y, x, h, w = self._part(image.shape[0], image.shape[1], rng)
-        return resize(image[y:y + h, x:x + w], self.size, self.interpolation)
+    def motion(self, shape: tuple[int, ...], rng: SampleRandom) -> Motion:
+        return Chain((Cut(*self._part(shape[0], shape[1], rng)), Scaled(self.size, self.interpolation)))
 
 
 @dataclass(frozen=True)
-class RandomRotation(Transform):
+class RandomRotation(Geometric):
     """Turn about the centre by degrees uniform in (-degrees, degrees) or (from, to); corners get `fill`.
 
     degrees  an angle d for (-d, d), or (from, to)
@@ -195,13 +215,13 @@ class RandomRotation(Transform):
         self._set(degrees=symmetric(owner, "degrees", self.degrees, 360), fill=fill_values(owner, self.fill))
         choice(owner, "interpolation", self.interpolation, _WARPS)
 
-    def image(self, image: np.ndarray, rng: SampleRandom) -> np.ndarray:
-        matrix = affine_matrix(image.shape, angle=rng.uniform(*two(self.degrees)))
-        return warp(image, matrix, self.interpolation, self.fill)
+    def motion(self, shape: tuple[int, ...], rng: SampleRandom) -> Motion:
+        matrix = affine_matrix(shape, angle=rng.uniform(*two(self.degrees)))
+        return Warp(matrix, self.interpolation, self.fill)
 
 
 @dataclass(frozen=True)
-class RandomAffine(Transform):
+class RandomAffine(Geometric):
     """Rotate, shift, scale and shear about the centre, each uniform in its range (see `affine_matrix`).
 
     degrees    an angle d for (-d, d), or (from, to)
@@ -231,18 +251,18 @@ class RandomAffine(Transform):
                   shear=(*symmetric(owner, "shear", along_x, 89), *symmetric(owner, "shear", along_y, 89)))
         choice(owner, "interpolation", self.interpolation, _WARPS)
 
-    def image(self, image: np.ndarray, rng: SampleRandom) -> np.ndarray:
-        h, w = image.shape[:2]
+    def motion(self, shape: tuple[int, ...], rng: SampleRandom) -> Motion:
+        h, w = shape[:2]
         tx, ty = two(self.translate)
         shear: Any = self.shear
-        matrix = affine_matrix(image.shape, angle=rng.uniform(*two(self.degrees)),
+        matrix = affine_matrix(shape, angle=rng.uniform(*two(self.degrees)),
                                translate=(rng.uniform(-tx, tx) * w, rng.uniform(-ty, ty) * h),
                                scale=rng.uniform(*self.scale), shear=(rng.uniform(*shear[:2]), rng.uniform(*shear[2:])))
-        return warp(image, matrix, self.interpolation, self.fill)
+        return Warp(matrix, self.interpolation, self.fill)
 
 
 @dataclass(frozen=True)
-class RandomPerspective(Transform):
+class RandomPerspective(Geometric):
     """With probability p, move each corner inwards by up to distortion/2 of width and height, uniformly.
 
     distortion  the furthest that a corner moves, in halves of width and height, 0 to 0.9
@@ -260,13 +280,13 @@ class RandomPerspective(Transform):
         self._set(fill=fill_values(owner, self.fill))
         choice(owner, "interpolation", self.interpolation, _WARPS)
 
-    def image(self, image: np.ndarray, rng: SampleRandom) -> np.ndarray:
-        if not rng.chance(self.p) or min(image.shape[:2]) < 2:
-            return image
-        right, bottom = image.shape[1] - 1, image.shape[0] - 1
+    def motion(self, shape: tuple[int, ...], rng: SampleRandom) -> Motion:
+        if not rng.chance(self.p) or min(shape[:2]) < 2:
+            return STILL
+        right, bottom = shape[1] - 1, shape[0] - 1
         corners = np.array([[0, 0], [right, 0], [right, bottom], [0, bottom]], np.float32)
         moves = np.array([[rng.uniform(0, self.distortion / 2) * right, rng.uniform(0, self.distortion / 2) * bottom]
                           for _ in corners], np.float32)
         inwards = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]], np.float32)
         matrix = cv2.getPerspectiveTransform(corners, corners + inwards * moves)
-        return warp(image, matrix, self.interpolation, self.fill)
+        return Warp(matrix, self.interpolation, self.fill)

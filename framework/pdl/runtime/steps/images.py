@@ -193,6 +193,33 @@ class Pad(PreStep):
         return frame.moved(self.padding[0], self.padding[1])
 
 
+class Letterbox(PreStep):
+    """Resized into size = [height, width] with its proportions, enlarged only if `enlarge`, the rest filled with
+    `fill`: on both sides if `centre`, else on the right and below."""
+
+    name = "letterbox"
+
+    def __init__(
+        self,
+        size: Sequence[int],
+        fill: Sequence[float] = (114,),
+        centre: bool = True,
+        enlarge: bool = True,
+        method: str = "auto",
+    ) -> None:
+        self.size, self.fill = _size(size), _fill(fill)
+        self.centre, self.enlarge = one_of("centre", centre, (True, False)), one_of("enlarge", enlarge, (True, False))
+        self.method = one_of("method", method, images.METHODS)
+
+    def __call__(self, value: Any) -> Any:
+        return images.letterbox(value, self.size, self.fill, self.method, centre=self.centre, enlarge=self.enlarge)
+
+    def follow(self, frame: Frame, before: Array, after: Array) -> Frame:
+        places = images.letterbox_places(before.shape, self.size, centre=self.centre, enlarge=self.enlarge)
+        (inner, (left, top, _, _)) = places
+        return frame.resized(before, inner).moved(left, top)
+
+
 class PadTo(PreStep):
     """Filled with `fill` on the right and below to size = [height, width] and from there to the next multiples of
     `multiple`; a larger image to the next multiples. Comes before `layout`; after `normalize`, fill is on its scale.
@@ -317,8 +344,8 @@ def _sane(value: Array, size: int) -> Array:
 
 
 STEPS = (
-    ImageInput, Resize, ResizeShort, ResizeHeight, ResizeWithin, Crop, Pad, PadTo, Gray,
-    Reverse, ToFloat, Normalize, Layout,
+    ImageInput, Resize, ResizeShort, ResizeHeight, ResizeWithin, Letterbox, Crop, Pad, PadTo,
+    Gray, Reverse, ToFloat, Normalize, Layout,
 )  # fmt: skip
 
 __all__ = ["STEPS", "files", *(step.__name__ for step in STEPS)]

@@ -1,0 +1,190 @@
+"""What is annotated on an image follows its motions: boxes, masks, keypoints and points.
+
+A sample of detection is {"image": uint8 [H, W, C], "boxes": float32 [n, 4], "labels": int64 [n]} and may have, of n
+each, `masks` uint8 [n, H, W], `keypoints` float32 [n, P, 3], `crowd` and `difficult` bool [n], `area` float32 [n];
+furthermore `points` float32 [Q, 2] and `flip_pairs` int64 [k, 2]. Boxes are (x1, y1, x2, y2); pixel (0, 0) covers the
+square from 0 to 1, so that the box of a whole image is (0, 0, W, H).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pdl.data.dataset import Sample
+from pdl.data.pipeline import Transform, annotated
+from pdl.data.randomness import SampleRandom
+from pdl.data.transforms.motion import STILL, Motion
+from pdl.errors import ConfigError, UsageError
+
+INSTANCES = ("boxes", "labels", "masks", "keypoints", "crowd", "difficult", "area")
+"""What a sample has one of for each instance."""
+MIN_VISIBLE = 0.1
+"""The share of its moved box that an instance must keep inside of the image, or it is dropped."""
+
+Pairs = Sequence[Sequence[int]] | np.ndarray | None
+
+
+class Geometric(Transform):
+    """A transform that moves pixels: it draws a `Motion`, which all annotations of the sample follow.
+
+    Boxes become the axis-aligned hull of their moved corners, or where the image turns and the sample has masks, the
+    boxes of its masks, clipped to the image. Instances of which less than a tenth (`MIN_VISIBLE`) of the box stays
+    inside are dropped, with their labels, masks, keypoints, crowd, difficult and area. Keypoints outside get
+    visibility 0. `points` move and are neither clipped nor dropped.
+    """
+
+    flip_pairs: Pairs = None
+
+    def motion(self, shape: tuple[int, ...], rng: SampleRandom) -> Motion:
+        """What to do to an image of shape [H, W, C]; the random numbers are drawn here."""
+        raise NotImplementedError(f"{type(self).__name__} must define motion")
+
+    def image(self, image: np.ndarray, rng: SampleRandom) -> np.ndarray:
+        return self.motion(image.shape, rng).image(image)
+
+    def __call__(self, sample: Sample, rng: SampleRandom) -> Sample:
+        if not annotated(sample):
+            return {**sample, "image": self.image(sample["image"], rng)}
+        motion = self.motion(sample["image"].shape, rng)
+        return moved(sample, motion, flip_pairs=self.flip_pairs, owner=type(self).__name__)
+
+
+def moved(sample: Sample, motion: Motion, *, flip_pairs: Pairs = None, keep: np.ndarray | None = None,
+          owner: str = "motion") -> Sample:
+    """The sample after a motion of its image.
+
+    flip_pairs  of keypoints that change places where the motion mirrors; None: those of the sample
+    keep        bool [n]: instances that stay if they are visible; None: all
+    """
+    if motion is STILL:
+        return sample
+    image = motion.image(sample["image"])
+    return {**sample, "image": image, **_follow(sample, motion, image.shape, flip_pairs, keep, owner)}
+
+
+def _follow(sample: Sample, motion: Motion, shape: tuple[int, ...], flip_pairs: Pairs, keep: np.ndarray | None,
+            owner: str) -> Sample:
+    """The annotations of the sample after the motion, to an image of this shape."""
+    matrix = motion.matrix(*sample["image"].shape[:2])
+    out: Sample = {}
+    if "points" in sample:
+        out["points"] = transform(sample["points"], matrix)
+    if "boxes" in sample:
+        boxes, share, growth = moved_boxes(sample["boxes"], matrix, shape)
+        visible = (share >= MIN_VISIBLE) if keep is None else (share >= MIN_VISIBLE) & keep
+        sample = {**sample, "boxes": boxes}
+        if "area" in sample:
+            sample["area"] = (sample["area"] * growth * share).astype(np.float32)
+        sample = selected(sample, visible)
+        out |= {name: sample[name] for name in INSTANCES if name in sample}
+    if "keypoints" in sample:
+        out["keypoints"] = _moved_keypoints(sample, matrix, shape, flip_pairs, owner)
+    if "masks" in sample:
+        out["masks"] = motion.masks(sample["masks"])
+        if "boxes" in sample:
+            out = by_masks(out, turned=matrix[0, 1] != 0 or matrix[1, 0] != 0)
+    return out
+
+
+def selected(sample: Sample, keep: np.ndarray) -> Sample:
+    """The sample with those instances only where keep, bool [n], is true."""
+    if keep.all():
+        return sample
+    return {name: value[keep] if name in INSTANCES else value for name, value in sample.items()}
+
+
+def transform(points: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """The points float32 [..., 2] moved by matrix [3, 3]."""
+    at = np.asarray(points, np.float64) @ matrix[:, :2].T + matrix[:, 2]
+    return np.asarray(at[..., :2] / at[..., 2:], np.float32)
+
+
+def moved_boxes(boxes: np.ndarray, matrix: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, Any, Any]:
+    """Boxes float32 [n, 4] moved and clipped to an image of this shape; which share of each is inside, [n], 0 for
+    those without area; and how many times larger its area has become, [n]."""
+    corners = transform(boxes[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 4, 2), matrix).astype(np.float64)
+    hull = np.concatenate([corners.min(1), corners.max(1)], axis=1)
+    inside = clipped(hull, shape)
+    x, y = corners[..., 0], corners[..., 1]
+    polygon = np.abs((x * np.roll(y, -1, 1) - y * np.roll(x, -1, 1)).sum(1)) / 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share, growth = box_area(inside) / box_area(hull), polygon / box_area(boxes)
+    return inside.astype(np.float32), np.nan_to_num(share), np.nan_to_num(growth, posinf=0.0)
+
+
+def clipped(boxes: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """The parts of boxes [n, 4] inside of an image of this shape."""
+    height, width = shape[:2]
+    return np.clip(boxes, 0, np.array([width, height, width, height], boxes.dtype))
+
+
+def box_area(boxes: np.ndarray) -> np.ndarray:
+    """The areas [n] of boxes [n, 4], in float64."""
+    sides = np.asarray(boxes[:, 2:], np.float64) - boxes[:, :2]
+    return np.asarray(sides[:, 0] * sides[:, 1])
+
+
+def mask_boxes(masks: np.ndarray) -> np.ndarray:
+    """The boxes float32 [n, 4] around the pixels of masks [n, H, W]; four zeros for a mask without any."""
+    out = np.zeros((len(masks), 4), np.float32)
+    for axis in (0, 1):  # x of columns, y of rows
+        marked: np.ndarray = np.any(masks, axis=1 + axis)
+        size = marked.shape[1]
+        first, last = marked.argmax(1), size - marked[:, ::-1].argmax(1)
+        some = marked.any(1)
+        out[some, axis], out[some, axis + 2] = first[some], last[some]
+    return out
+
+
+def by_masks(sample: Sample, *, turned: bool) -> Sample:
+    """The sample without instances whose masks are empty, and, where it has `turned`, with boxes and areas by masks."""
+    found = mask_boxes(sample["masks"])
+    if turned:
+        sample = {**sample, "boxes": found}
+    if turned and "area" in sample:
+        sample["area"] = sample["masks"].sum((1, 2), dtype=np.float32)
+    return selected(sample, found[:, 2] > 0)
+
+
+def _moved_keypoints(sample: Sample, matrix: np.ndarray, shape: tuple[int, ...], flip_pairs: Pairs,
+                     owner: str) -> np.ndarray:
+    """The keypoints float32 [n, P, 3], with 0, 0, 0 for those outside."""
+    keypoints: np.ndarray = sample["keypoints"]
+    out = np.concatenate([transform(keypoints[..., :2], matrix), keypoints[..., 2:]], axis=-1).astype(np.float32)
+    x, y = out[..., 0], out[..., 1]
+    inside = (x >= 0) & (y >= 0) & (x <= shape[1]) & (y <= shape[0]) & (out[..., 2] > 0)
+    out[~inside] = 0
+    if np.linalg.det(matrix[:2, :2]) < 0 and out.shape[1] > 1:
+        out = out[:, _exchanged(sample, flip_pairs, out.shape[1], owner)]
+    return out
+
+
+def _exchanged(sample: Sample, flip_pairs: Pairs, count: int, owner: str) -> np.ndarray:
+    """int64 [P]: which keypoint takes which place where left and right are exchanged."""
+    pairs = sample.get("flip_pairs") if flip_pairs is None else flip_pairs
+    if pairs is None:
+        raise UsageError(f"{owner} mirrors keypoints and must know which are left and right of each other: give "
+                         "flip_pairs, such as [[1, 2], [3, 4]], or [] where there are none")
+    first, second = np.asarray(pairs, np.int64).reshape(-1, 2).T
+    if len(first) and max(first.max(), second.max()) >= count:
+        raise UsageError(f"{owner}: flip_pairs={np.asarray(pairs).tolist()} name more than the {count} keypoints there "
+                         "are; they count from 0")
+    order = np.arange(count)
+    order[first], order[second] = second, first
+    return order
+
+
+def check_pairs(owner: str, pairs: Any) -> tuple[tuple[int, int], ...] | None:
+    """flip_pairs in normal form: None, or pairs of different numbers from 0, none of them twice."""
+    if pairs is None:
+        return None
+    given = [tuple(pair) if isinstance(pair, Sequence) else (pair,) for pair in pairs]
+    flat = [n for pair in given for n in pair]
+    good = all(len(pair) == 2 for pair in given) and all(type(n) is int and n >= 0 for n in flat)
+    if not good or len(set(flat)) < len(flat):
+        raise ConfigError(f"{owner}: flip_pairs={pairs!r} must be pairs of numbers of keypoints, from 0, each in one "
+                          "pair only")
+    return tuple((a, b) for a, b in given)
