@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from types import NoneType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
+
+import numpy as np
 
 import pdl
 from pdl import nn
+from pdl.dtype import Array
 from pdl.errors import ShapeError
 from pdl.nn.fused import Raw, conv_norm, finish
 from pdl.nn.norm import Activation
@@ -50,7 +54,9 @@ class ConvNorm(nn.Sequential):
 
 
 class NamedConvNorm(nn.Module):
-    """Convolution without bias, batch norm and ReLU under the names `conv` and `bn`: a unit of Inception nets."""
+    """Convolution without bias, batch norm and an activation (or none) under the names `conv` and `bn`: a unit of
+    Inception nets and of YOLO's.
+    """
 
     def __init__(
         self,
@@ -60,14 +66,17 @@ class NamedConvNorm(nn.Module):
         *,
         stride: int = 1,
         padding: int | tuple[int, int] = 0,
+        groups: int = 1,
+        activation: Activation | None = "relu",
         **norm: Any,
     ) -> None:
-        self.conv = nn.Conv2d(in_channels, channels, kernel, stride=stride, padding=padding, bias=False)
+        self.conv = nn.Conv2d(in_channels, channels, kernel, stride=stride, padding=padding, groups=groups, bias=False)
         self.bn = nn.BatchNorm2d(channels, **norm)
+        self.activation = activation
 
     def raw(self, x: pdl.Tensor | Raw) -> Raw:
         """x [N, H, W, C] -> [N, H', W', channels], norm and activation left to the next layer."""
-        return conv_norm(x, self.conv, self.bn, "relu")
+        return conv_norm(x, self.conv, self.bn, self.activation)
 
     def forward(self, x: pdl.Tensor | Raw) -> pdl.Tensor:
         """x [N, H, W, C] -> [N, H', W', channels]."""
@@ -95,9 +104,9 @@ class SqueezeExcite(nn.Module):
 
 
 def chain(layers: Iterable[nn.Module], x: pdl.Tensor | Raw, *, residual: pdl.Tensor | None = None) -> pdl.Tensor:
-    """The layers in turn, plus `residual`; norm and activation of a ConvNorm are left to the one behind it."""
+    """The layers in turn, plus `residual`; norm and activation of one that has `raw` are left to the one behind it."""
     for layer in layers:
-        if isinstance(layer, ConvNorm | NamedConvNorm):
+        if hasattr(layer, "raw"):
             x = layer.raw(x)
         else:
             x = layer(finish(x) if isinstance(x, Raw) else x)
@@ -160,6 +169,39 @@ def initialise(net: nn.Module) -> None:
             nn.init.normal_(module.weight, std=0.01)
         if isinstance(module, nn.Conv2d | nn.Linear) and module.bias is not None:
             nn.init.zeros_(module.bias)
+
+
+def merged(weight: Array, norm: nn.BatchNorm2d) -> tuple[Array, Array]:
+    """The weight [..., channels] of a convolution with the scale of the norm behind it, and the bias that is left of
+    its shift, in float64.
+    """
+    tensors = (norm.running_mean, norm.running_var, norm.weight, norm.bias)
+    mean, var, scale, shift = (cast(pdl.Tensor, each).data.astype(np.float64) for each in tensors)
+    factor = scale / np.sqrt(var + norm.eps)
+    return weight.astype(np.float64) * factor, shift - mean * factor
+
+
+def substituted(state: Mapping[str, Any], names: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """The state with other names: each pattern, and what `re.sub` puts in its place, in turn."""
+    found = {}
+    for name, value in state.items():
+        for theirs, ours in names:
+            name = re.sub(theirs, ours, name)
+        found[name] = value
+    return found
+
+
+#: statistics of batch norms, as Paddle calls them
+_STATISTICS = {"_mean": "running_mean", "_variance": "running_var"}
+
+
+def from_paddle(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The state of a convolutional net of Paddle's in PyTorch's names; the layouts are the same."""
+    found = {}
+    for name, value in state.items():
+        owner, _, kind = name.rpartition(".")
+        found[f"{owner}.{_STATISTICS.get(kind, kind)}"] = value
+    return found
 
 
 def take_pretrained(model: nn.Module, pretrained: str | None) -> None:

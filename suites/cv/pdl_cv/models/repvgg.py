@@ -16,7 +16,7 @@ import numpy as np
 import pdl
 from pdl import nn
 from pdl.hints import Range
-from pdl_cv.models.blocks import initialise, take_pretrained
+from pdl_cv.models.blocks import initialise, merged, take_pretrained
 
 Width = Annotated[int, Range(1)]
 Size = Literal["a0", "a1", "a2", "b0", "b1", "b2", "b3", "b1g4", "b2g4", "b3g4"]
@@ -78,15 +78,15 @@ class RepVGGBlock(nn.Module):
     def deployed(self) -> Plain:
         """One 3 x 3 convolution that gives what the block gives in evaluation, summed in float64."""
         dense = self.rbr_dense.conv
-        kernel, bias = _merged(_values(dense.weight), self.rbr_dense.bn)
-        small, more = _merged(_values(self.rbr_1x1.conv.weight), self.rbr_1x1.bn)
+        kernel, bias = merged(dense.weight.data, self.rbr_dense.bn)
+        small, more = merged(self.rbr_1x1.conv.weight.data, self.rbr_1x1.bn)
         kernel[1, 1] += small[0, 0]
         bias += more
         if self.rbr_identity is not None:
             inside, outputs = kernel.shape[2:]
             identity = np.zeros((inside, outputs))
             identity[np.arange(outputs) % inside, np.arange(outputs)] = 1
-            scaled, more = _merged(identity, self.rbr_identity)
+            scaled, more = merged(identity, self.rbr_identity)
             kernel[1, 1] += scaled
             bias += more
         sizes = {"stride": dense.stride, "padding": dense.padding, "groups": dense.groups}
@@ -94,18 +94,6 @@ class RepVGGBlock(nn.Module):
             conv = nn.Conv2d(dense.in_channels, dense.out_channels, 3, **sizes)
         conv.load_state_dict({"weight": kernel, "bias": bias})
         return Plain(conv)
-
-
-def _merged(weight: np.ndarray, norm: nn.BatchNorm2d) -> tuple[np.ndarray, np.ndarray]:
-    """The weight [..., channels] with the scale of the norm behind it, and the bias that is left of its shift."""
-    mean, var, scale, shift = map(_values, (norm.running_mean, norm.running_var, norm.weight, norm.bias))
-    factor = scale / np.sqrt(var + norm.eps)
-    return weight * factor, shift - mean * factor
-
-
-def _values(tensor: pdl.Tensor | None) -> np.ndarray:
-    assert tensor is not None
-    return tensor.data.astype(np.float64)
 
 
 class RepVGG(nn.Module):

@@ -30,6 +30,7 @@ class Fact:
     small          side of the pictures that the tests train and export it with
     least          side of the smallest pictures it takes, where somebody publishes it; smaller ones are refused
     options        keywords that the tests of small pictures add: for nets made for one size, or to spare memory
+    millions       parameters as the source prints them, where it rounds
     """
 
     parameters: int
@@ -41,14 +42,15 @@ class Fact:
     small: int = 32
     least: int | None = None
     options: tuple[tuple[str, Any], ...] = ()
+    millions: str = ""
 
 
 @cache
-def families() -> dict[str, ModuleType]:
-    """The model families of pdl_cv by module name."""
+def families(task: str = "classification") -> dict[str, ModuleType]:
+    """The model families of pdl_cv for a task, by module name."""
     names = [module.name for module in pkgutil.iter_modules(pdl_cv.models.__path__)]
     modules = {name: importlib.import_module(f"pdl_cv.models.{name}") for name in names}
-    return {name: module for name, module in modules.items() if hasattr(module, "VARIANTS")}
+    return {name: module for name, module in modules.items() if getattr(module, "TASK", None) == task}
 
 
 @cache
@@ -59,11 +61,11 @@ def table(family: str) -> ModuleType | None:
 
 
 @cache
-def facts() -> dict[str, tuple[str, Fact]]:
-    """(family, fact) of every variant that has its row."""
+def facts(task: str = "classification") -> dict[str, tuple[str, Fact]]:
+    """(family, fact) of every variant for a task that has its row."""
     return {
         name: (family, fact)
-        for family, module in families().items()
+        for family, module in families(task).items()
         for name, fact in getattr(table(family), "FACTS", {}).items()
         if name in module.VARIANTS
     }
