@@ -48,7 +48,7 @@ def difference(file: Path) -> float:
     with nn.init.skipped():
         net = make(file.stem).eval()
     state = {name.removeprefix("state/"): data[name] for name in data.files if name.startswith("state/")}
-    net.load_state_dict(families()[facts()[file.stem][0]].remap(net, state))
+    net.load_state_dict(families(None)[facts(None)[file.stem][0]].remap(net, state))
     with pdl.no_grad():
         y = net(pdl.tensor(data["x"])).data
     return float(np.abs(y - data["y"]).max() / np.abs(data["y"]).max())

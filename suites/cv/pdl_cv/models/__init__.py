@@ -9,13 +9,16 @@ from pdl_cv.models.efficientnet import EfficientNet
 from pdl_cv.models.googlenet import GoogLeNet
 from pdl_cv.models.inception_v4 import InceptionV4
 from pdl_cv.models.lenet import LeNet
+from pdl_cv.models.lite_hrnet import LiteHRNet
 from pdl_cv.models.mobilenet_v1 import MobileNetV1
 from pdl_cv.models.mobilenet_v2 import MobileNetV2
 from pdl_cv.models.mobilenet_v3 import MobileNetV3
 from pdl_cv.models.pp_lcnet import PPLCNet
+from pdl_cv.models.pp_tinypose import PPTinyPose
 from pdl_cv.models.repvgg import RepVGG
 from pdl_cv.models.resnet import CifarResNet, ResNet
 from pdl_cv.models.shufflenet_v2 import ShuffleNetV2
+from pdl_cv.models.simple_baseline import SimpleBaseline
 from pdl_cv.models.squeezenet import SqueezeNet
 from pdl_cv.models.swin import SwinTransformer
 from pdl_cv.models.vgg import VGG
@@ -31,13 +34,16 @@ __all__ = [
     "GoogLeNet",
     "InceptionV4",
     "LeNet",
+    "LiteHRNet",
     "MobileNetV1",
     "MobileNetV2",
     "MobileNetV3",
     "PPLCNet",
+    "PPTinyPose",
     "RepVGG",
     "ResNet",
     "ShuffleNetV2",
+    "SimpleBaseline",
     "SqueezeNet",
     "SwinTransformer",
     "VGG",

@@ -106,14 +106,16 @@ class Backbone(Features):
     """The feature maps of a classification net at some strides: x [N, H, W, C] -> a list of [N, H / s, W / s, c].
 
     Layers that only its classifier needs are left out: what its head is in, and a last convolution that a net names
-    in `last_conv`.
+    in `last_conv`, unless `last_conv` here keeps it.
 
     strides   of the maps, ascending
     channels  of each
     """
 
-    def __init__(self, net: nn.Module, strides: Sequence[int] = (8, 16, 32)) -> None:
-        unused = {path.partition(".")[0] for path in head_of(net)} | {getattr(net, "last_conv", "")} - {""}
+    def __init__(self, net: nn.Module, strides: Sequence[int] = (8, 16, 32), *, last_conv: bool = False) -> None:
+        unused = {path.partition(".")[0] for path in head_of(net)}
+        if not last_conv:
+            unused |= {getattr(net, "last_conv", "")} - {""}
         for path in sorted(unused):
             owner, _, last = path.rpartition(".")
             setattr(net.get_submodule(owner), last, nn.Identity())

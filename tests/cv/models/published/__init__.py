@@ -24,7 +24,8 @@ class Fact:
 
     parameters     learned values, exactly
     source         who says so
-    multiply_adds  of one image of `image` x `image` pixels, in millions; None where nobody published them
+    multiply_adds  of one image of `image` pixels (a side, or height and width), in millions; None where nobody
+                   published them
     counted_by     who says that, where it is not `source`
     norms          what the source adds to the products for every value that leaves a batch norm
     small          side of the pictures that the tests train and export it with
@@ -36,7 +37,7 @@ class Fact:
     parameters: int
     source: str
     multiply_adds: float | None
-    image: int = 224
+    image: int | tuple[int, int] = 224
     counted_by: str = ""
     norms: int = 0
     small: int = 32
@@ -46,11 +47,12 @@ class Fact:
 
 
 @cache
-def families(task: str = "classification") -> dict[str, ModuleType]:
-    """The model families of pdl_cv for a task, by module name."""
+def families(task: str | None = "classification") -> dict[str, ModuleType]:
+    """The model families of pdl_cv for a task (None: for any), by module name."""
     names = [module.name for module in pkgutil.iter_modules(pdl_cv.models.__path__)]
     modules = {name: importlib.import_module(f"pdl_cv.models.{name}") for name in names}
-    return {name: module for name, module in modules.items() if getattr(module, "TASK", None) == task}
+    tasks = {name: module.TASK for name, module in modules.items() if hasattr(module, "VARIANTS")}
+    return {name: modules[name] for name, own in tasks.items() if task in (None, own)}
 
 
 @cache
@@ -61,8 +63,8 @@ def table(family: str) -> ModuleType | None:
 
 
 @cache
-def facts(task: str = "classification") -> dict[str, tuple[str, Fact]]:
-    """(family, fact) of every variant for a task that has its row."""
+def facts(task: str | None = "classification") -> dict[str, tuple[str, Fact]]:
+    """(family, fact) of every variant for a task (None: for any) that has its row."""
     return {
         name: (family, fact)
         for family, module in families(task).items()
