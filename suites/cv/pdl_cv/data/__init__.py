@@ -1,10 +1,14 @@
-"""Data sets for image classification. Each has `classes`, `labels`, `fingerprint`, and samples {"image", "label"}."""
+"""Data sets: of images with a class each (samples {"image", "label"}), and of images with objects in them (samples
+{"image", "boxes", "labels", ...}). Each has `classes` and a `fingerprint`."""
 
 from pdl_cv.data.cifar import CIFAR10
+from pdl_cv.data.detection import DetectionFolder
 from pdl_cv.data.digits import Digits
 from pdl_cv.data.folder import ImageFolder
 from pdl_cv.data.idx import MNIST, FashionMNIST, read_idx
 from pdl_cv.data.listing import ImageList
 from pdl_cv.data.medmnist import MedMNIST
 
-__all__ = ["CIFAR10", "MNIST", "Digits", "FashionMNIST", "ImageFolder", "ImageList", "MedMNIST", "read_idx"]
+__all__ = [
+    "CIFAR10", "MNIST", "DetectionFolder", "Digits", "FashionMNIST", "ImageFolder", "ImageList", "MedMNIST", "read_idx",
+]  # fmt: skip

@@ -1,0 +1,211 @@
+"""The files below a folder: found once, told apart by what they are, and never left."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from pdl.data.faults import DataFault, fault, unreadable
+from pdl.data.image import EXTENSIONS
+from pdl.files import MOST_TEXT, read_bytes
+from pdl_cv.data.base import locate
+from pdl_cv.data.boxes.table import Table
+from pdl_cv.data.folder import SPLIT_FOLDERS
+
+MAX_FILES = 4_000_000
+#: folders of masks: their pictures are not samples
+MASK_FOLDERS = ("masks", "labels", "mask", "label", "instances", "segmentationobject", "segmentationclass")
+LISTS = ("", "ImageSets/Main/", "ImageSets/Segmentation/")
+_WORDS = {word: split for split, words in SPLIT_FOLDERS.items() for word in words}
+_IN_NAME = re.compile(rf"(?:^|[_.\-\s])({'|'.join(sorted(_WORDS, key=len, reverse=True))})\d*(?=$|[_.\-\s])")
+
+Layout = Mapping[str, Callable[[], Table]]
+"""The splits of a data set and what reads each; the only one is "" where the data has none."""
+
+
+class Tree:
+    """The files below `root` (a folder, or the one file to read), as paths relative to it with /, sorted; hidden ones
+    are left out, links to folders are followed.
+
+    Raises DataFault for a root that is not there, and for more files than any data set has.
+    """
+
+    def __init__(self, root: str | Path) -> None:
+        place = locate(root)
+        if not place.exists():
+            raise fault(place, "no such folder", "name the folder that holds images and annotations (root=)")
+        self.given = place
+        self.root = (place if place.is_dir() else place.parent).absolute()
+        self.files = sorted(_walk(self.root))
+        self.only = None if place.is_dir() else place.name
+
+    @cached_property
+    def pictures(self) -> list[str]:
+        """The image files."""
+        return [name for name in self.files if name.lower().endswith(EXTENSIONS)]
+
+    @cached_property
+    def by_stem(self) -> dict[str, list[str]]:
+        """Image files by their name without folder and ending; those in folders of masks come last."""
+        found: dict[str, list[str]] = {}
+        for name in sorted(self.pictures, key=_is_mask):
+            found.setdefault(PurePosixPath(name).stem, []).append(name)
+        return found
+
+    def ending(self, *endings: str) -> list[str]:
+        """The files with such an ending, those near the top first; the file alone where the root is one."""
+        found = [name for name in self.files if name.lower().endswith(endings)]
+        if self.only is not None:
+            found = [name for name in found if name == self.only]
+        return sorted(found, key=lambda name: (name.count("/"), name))
+
+    def picture(self, stem: str, near: str) -> str | None:
+        """The image of this name without ending: of several, the one whose folders are most like those of `near`."""
+        found = self.by_stem.get(stem, ())
+        masks = [name for name in found if not _is_mask(name)] or found
+        return max(masks, key=lambda name: _alike(name, near), default=None)
+
+    def inside(self, name: str, base: str, source: str, line: int | None = None) -> str:
+        """The path, relative to the root, that `name` (of a file in the folder `base`) is. DataFault where it leads out
+        of the root, or is no path."""
+        plain = name.replace("\\", "/")
+        joined = os.path.normpath(os.path.join(self.root, base, plain)) if "\0" not in plain else ""
+        path = os.path.relpath(joined, self.root).replace(os.sep, "/") if joined else ".."
+        if path == ".." or path.startswith("../") or not plain.strip():
+            what = f"{name[:200]!r} leads out of {self.root}" if plain.strip() else "a name of a file is empty"
+            raise fault(self.root / source, what, "name files below the data set's own folder (root=)", line=line)
+        return path
+
+    def text(self, name: str, most: int = MOST_TEXT) -> str:
+        """The text of a file in UTF-8."""
+        data = self.bytes(name, most)
+        try:
+            return data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise fault(self.root / name, "not UTF-8 text", "save it as UTF-8", line=line) from error
+
+    def bytes(self, name: str, most: int = MOST_TEXT) -> bytes:
+        """The bytes of a file, at most `most`."""
+        try:
+            return read_bytes(self.root / name, most)
+        except OSError as error:
+            raise unreadable(self.root / name, error) from error
+
+    def json(self, name: str, most: int = MOST_TEXT) -> Any:
+        """What a JSON file holds."""
+        try:
+            return json.loads(self.text(name, most))
+        except (ValueError, RecursionError) as error:
+            raise damaged(self.root / name, error) from error
+
+    def lists(self) -> dict[str, list[str]]:
+        """The text files that list the images of splits, by split: lines of train.txt, val.txt, ... of the first folder
+        of LISTS (below the root, or up to two folders down) that has any."""
+        names = set(self.files)
+        parts = [name.split("/") for name in self.files if name.endswith(".txt")]
+        tops = ["", *sorted({"/".join(each[:deep]) + "/" for each in parts for deep in (1, 2) if len(each) > deep})]
+        for folder in (top + inner for inner in LISTS for top in tops):
+            found = {split: f"{folder}{word}.txt" for word, split in _WORDS.items() if f"{folder}{word}.txt" in names}
+            if found:
+                return {split: self.text(file).splitlines() for split, file in found.items()}
+        return {}
+
+
+def split_of(name: str) -> str:
+    """The split that the folders or the name of a file speak of: train/a.jpg, instances_val2017.json; else ""."""
+    path = PurePosixPath(name)
+    for part in path.parts[:-1]:
+        word = part.lower().rstrip("0123456789")
+        if word in _WORDS:
+            return _WORDS[word]
+    found = _IN_NAME.search(path.stem.lower())
+    return _WORDS[found[1]] if found else ""
+
+
+def split_folder(name: str) -> str:
+    """The split that the folders of a file speak of; else ""."""
+    return split_of(f"{PurePosixPath(name).parent}/-")
+
+
+def by_split(splits: Iterable[str]) -> dict[str, list[int]]:
+    """The rows of each split, given that of every row; all are "" where none is train."""
+    found: dict[str, list[int]] = {}
+    for row, split in enumerate(splits):
+        found.setdefault(split, []).append(row)
+    if "train" in found:
+        return {split: rows for split, rows in found.items() if split}
+    return {"": sorted(row for rows in found.values() for row in rows)} if found else {}
+
+
+def listed(tree: Tree, paths: list[str]) -> dict[str, list[int]]:
+    """The rows of `paths` in each split that list files name (`Tree.lists`): by path, or by name without ending."""
+    stems = {PurePosixPath(path).stem: row for row, path in enumerate(paths)}
+    exact = {path: row for row, path in enumerate(paths)}
+    found = {}
+    for split, lines in tree.lists().items():
+        rows = []
+        for number, line in enumerate(lines, 1):
+            if not (words := line.split()):
+                continue
+            if words[-1:] == ["-1"] and len(words) == 2:  # VOC's lists of a class: an image without it
+                continue
+            name = PurePosixPath(words[0].replace("\\", "/"))
+            row = exact.get(str(name), stems.get(name.name if len(name.suffix) < 2 else name.stem))
+            row = stems.get(name.name) if row is None else row
+            if row is None:
+                raise fault(tree.root, f"line {number} of its list of {split} names {words[0]!r}, which has no image "
+                            "or no annotation", "add them, or take the line out")  # fmt: skip
+            rows.append(row)
+        found[split] = rows
+    return found
+
+
+def chosen(table: Table, rows: Mapping[str, Sequence[int]]) -> Layout:
+    """The splits that are these rows of a table."""
+    return {split: partial(table.of_images, np.array(own, np.int64)) for split, own in rows.items()}
+
+
+def damaged(path: Path, error: Exception) -> DataFault:
+    """The error about a JSON file that is none."""
+    line = error.lineno if isinstance(error, json.JSONDecodeError) else None
+    what = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deep" if isinstance(
+        error, RecursionError) else str(error)  # fmt: skip
+    return fault(path, f"not JSON: {what}", "export the annotations again", line=line)
+
+
+def _walk(root: Path) -> Iterator[str]:
+    seen: set[str] = set()
+    count = 0
+
+    def stop(error: OSError) -> None:
+        raise unreadable(error.filename or root, error) from error
+
+    for folder, folders, files in os.walk(root, onerror=stop, followlinks=True):
+        real = os.path.realpath(folder)
+        if real in seen:  # a link to a folder that holds it
+            folders.clear()
+            continue
+        seen.add(real)
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "__MACOSX")))
+        base = os.path.relpath(folder, root).replace(os.sep, "/")
+        count += len(files)
+        if count > MAX_FILES:
+            raise fault(root, f"more than {MAX_FILES} files", "name the folder of one data set (root=)")
+        yield from (name if base == "." else f"{base}/{name}" for name in files if not name.startswith("."))
+
+
+def _is_mask(name: str) -> bool:
+    return any(part.lower() in MASK_FOLDERS for part in PurePosixPath(name).parts[:-1])
+
+
+def _alike(name: str, near: str) -> int:
+    """How many folders of one are also in the other."""
+    return len(set(PurePosixPath(name).parts[:-1]) & set(PurePosixPath(near).parts[:-1]))
