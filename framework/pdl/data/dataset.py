@@ -51,6 +51,7 @@ class Dataset:
     Optional, found by name:
       `get_batch(indices: int64 [N]) -> dict` of stacked arrays, equal to collating the single samples (fast path);
       `labels: int64 [len]` and `classes` (names), known without reading the samples;
+      `annotation(i) -> dict`, sample i without its image, which is not read;
       `path_of(i) -> str | None`, the file that sample i comes from;
       `fingerprint: str`, which changes when the content does;
       `set_epoch(epoch)`, called by the loader before an epoch.
@@ -250,6 +251,9 @@ class Subset(Dataset):
         batch: Callable[[np.ndarray], Batch] | None = getattr(dataset, "get_batch", None)
         if batch is not None:
             self.get_batch = lambda rows: batch(self.indices[rows])
+        annotation: Callable[[int], Sample] | None = getattr(dataset, "annotation", None)
+        if annotation is not None:
+            self.annotation = lambda index: annotation(int(self.indices[index]))
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -307,6 +311,8 @@ class ConcatDataset(Dataset):
         self._ends = np.cumsum([len(d) for d in self.datasets])
         if all(hasattr(d, "get_batch") for d in self.datasets):
             self.get_batch = self._get_batch
+        if all(hasattr(d, "annotation") for d in self.datasets):
+            self.annotation = self._annotation
 
     def __len__(self) -> int:
         return int(self._ends[-1])
@@ -320,6 +326,11 @@ class ConcatDataset(Dataset):
     def __getitem__(self, index: int) -> Sample:
         dataset, local = self._find(index)
         return dataset[local]
+
+    def _annotation(self, index: int) -> Sample:
+        dataset, local = self._find(index)
+        annotation: Callable[[int], Sample] = getattr(dataset, "annotation")  # noqa: B009
+        return annotation(local)
 
     def _get_batch(self, indices: np.ndarray) -> Batch:
         parts = np.searchsorted(self._ends, indices, side="right")

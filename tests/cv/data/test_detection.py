@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 import pytest
 
-from pdl.data import DataLoader
+from pdl.data import DataLoader, Fold
 from pdl.errors import ConfigError, DataError
 from pdl_cv.data import DetectionFolder
 from pdl_cv.data.boxes import rle
@@ -446,6 +446,15 @@ def test_masks_and_keypoints_that_are_not_there(tmp_path: Path) -> None:
         DetectionFolder(tmp_path, split="train", masks=True)
     with pytest.raises(DataError, match="have no keypoints"):
         DetectionFolder(tmp_path, split="train", keypoints=True)
+
+
+def test_folds_and_parts_know_annotations(tmp_path: Path) -> None:
+    objects.yolo(tmp_path)
+    whole = [DetectionFolder(tmp_path, split=split) for split in SPLITS]
+    folds = [Fold(whole, split=split, fold=0, folds=2, validate=None) for split in ("train", "test")]
+    found = [fold.annotation(i)["boxes"].tolist() for fold in folds for i in range(len(fold))]
+    expected = [np.array([each[1:] for each in rows], float).reshape(-1, 4).tolist() for rows in OBJECTS.values()]
+    assert sorted(np.round(each, 3).tolist() for each in found) == sorted(expected)
 
 
 def test_links_that_go_round_end(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from pdl.data.splits import check_ratios, stratified_split
 from pdl.errors import ConfigError
 from pdl.hints import Range
 from pdl.suites import suggest
-from pdl_cv.data import boxes
+from pdl_cv.data.boxes.formats import layout
 from pdl_cv.data.boxes.sizes import image_size
 from pdl_cv.data.boxes.table import Table
 from pdl_cv.data.boxes.tree import Layout, Tree
@@ -68,8 +68,8 @@ class DetectionFolder(Dataset):
         self.mode, self.split = check_mode("DetectionFolder", mode), split
         self.has_masks, self.has_keypoints = masks, keypoints
         tree = Tree(root)
-        self.format, layout = boxes.layout(tree, format, masks=masks, keypoints=keypoints)
-        table = _named(_chosen(tree, layout, split, ratios, seed), classes, self.format)
+        self.format, splits = layout(tree, format, masks=masks, keypoints=keypoints)
+        table = _named(_chosen(tree, splits, split, ratios, seed), classes, self.format)
         if not difficult:
             table = table.of_objects(~table.difficult)
         if not empty:
@@ -201,24 +201,24 @@ class DetectionFolder(Dataset):
             return -1
 
 
-def _chosen(tree: Tree, layout: Layout, split: str | None, ratios: Mapping[str, float] | None, seed: int) -> Table:
+def _chosen(tree: Tree, splits: Layout, split: str | None, ratios: Mapping[str, float] | None, seed: int) -> Table:
     """The table of a split, cut by ratio where these name it."""
-    have = ", ".join(name for name in layout if name)
+    have = ", ".join(name for name in splits if name)
     if ratios is not None:
         check_ratios("DetectionFolder", ratios)
         if split is None:
             raise ConfigError("DetectionFolder: ratios are given but no split; add split=train (or val, test)")
         if split in ratios:
-            whole = layout["train" if "train" in layout else next(iter(layout))]()
+            whole = splits["train" if "train" in splits else next(iter(splits))]()
             return whole.of_images(stratified_split(whole.rarest(), ratios, split, seed=seed, keys=whole.paths))
-    if split is None and len(layout) > 1:
+    if split is None and len(splits) > 1:
         raise fault(tree.given, f"it has the splits {have}", "add split=train (or another)")
     if split is None:
-        return next(iter(layout.values()))()
-    if split not in layout:
+        return next(iter(splits.values()))()
+    if split not in splits:
         what = f"has no split {split!r}{f', only {have}' if have else ''}"
         raise fault(tree.given, what, f"cut it: give every split the same ratios, such as {{train: 0.9, {split}: 0.1}}")
-    return layout[split]()
+    return splits[split]()
 
 
 def _named(table: Table, classes: Sequence[str] | None, form: str) -> Table:
