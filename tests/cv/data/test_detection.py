@@ -281,6 +281,21 @@ def test_keypoints(build: Callable[[Path], None], tmp_path: Path) -> None:
         assert data.annotation(0)["boxes"].tolist() == [[5, 7, 6.5, 8]]
 
 
+@pytest.mark.parametrize("split", ["train", "val", "test", None])
+def test_digits_stand_in_for_data_that_is_not_there(split: str | None, tmp_path: Path) -> None:
+    settings = {"root": "gone", "split": split, "masks": True, "keypoints": True, "classes": ["a", "b"], "format": "voc"}
+    stand = DetectionFolder.stand_in(tmp_path, settings)
+    data = DetectionFolder(**{**settings, **stand.settings})  # type: ignore[arg-type]
+    assert data.counts.min() > 10
+    assert data.flip_pairs == ((0, 1), (2, 3))
+    for i in range(len(data)):
+        sample = data[i]
+        for box, mask in zip(sample["boxes"].astype(int), sample["masks"], strict=True):
+            inside = mask[box[1] : box[3], box[0] : box[2]]
+            assert inside.sum() == mask.sum() > 50
+            assert abs(np.flatnonzero(mask.any(axis=0))[-1] + 1 - box[2]) <= 1
+
+
 # -- sizes of pictures -------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("ending", [".jpg", ".png", ".bmp", ".webp"])
 def test_sizes_from_headers(ending: str, tmp_path: Path) -> None:

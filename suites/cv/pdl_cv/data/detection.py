@@ -6,17 +6,18 @@ import copy
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from pdl.data.dataset import Dataset, Dealing, Sample, digest
+from pdl.data.dataset import Dataset, Dealing, Sample, StandIn, digest
 from pdl.data.faults import fault
 from pdl.data.image import Mode, check_mode, read_image
 from pdl.data.splits import check_ratios, stratified_split
 from pdl.errors import ConfigError
 from pdl.hints import Range
 from pdl.suites import suggest
+from pdl_cv.data import standin
 from pdl_cv.data.boxes.formats import layout
 from pdl_cv.data.boxes.sizes import image_size
 from pdl_cv.data.boxes.table import Table
@@ -78,6 +79,12 @@ class DetectionFolder(Dataset):
             raise fault(tree.given, f"no pictures for split {split!r}", "add pictures, or choose other ratios")
         _check_wanted(table, masks, keypoints)
         self.table, self.classes = table, table.classes
+
+    @classmethod
+    def stand_in(cls, folder: Path, settings: Mapping[str, Any]) -> StandIn:
+        names = list(settings.get("classes") or ("zero", "one", "two"))
+        standin.write_objects(folder, names, splits=settings.get("split") is not None)
+        return StandIn({"root": str(folder), "format": "coco"}, "digits in pictures, with boxes, outlines and corners")
 
     @property
     def root(self) -> Path:

@@ -4,6 +4,7 @@ and readers can be tried where those are not (`pdl selftest`). A class of theirs
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +18,8 @@ from pdl_cv.data.digits import Digits
 COUNTS = {"train": 1000, "val": 150, "test": 300}
 PICTURES = 300  # files of a split of folders
 CLASSES = 10
+SCENES = {"train": 64, "val": 24, "test": 24}  # pictures of a split with objects
+CORNERS = ["left_top", "right_top", "left_bottom", "right_bottom"]
 
 
 def write_idx(folder: Path, *, side: int = 28) -> None:
@@ -54,6 +57,64 @@ def write_folders(folder: Path, names: Sequence[str], *, splits: bool, gray: boo
             file = folder / (split if splits else "") / names[label] / f"{split}-{number}.{('png', 'jpg')[number % 2]}"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(cv2.imencode(file.suffix, picture)[1].tobytes())
+
+
+def write_objects(folder: Path, names: Sequence[str], *, splits: bool) -> None:
+    """Pictures with up to four digits each, in COCO's form: boxes, outlines, and the corners of the box as keypoints. An
+    object of class k is a digit k (of k modulo 10). In images/<split> and <split>.json, or all in all.json.
+    """
+    import cv2
+
+    for split, count in SCENES.items() if splits else {"all": SCENES["train"]}.items():
+        images, labels = digits("train" if split == "all" else split)
+        rng = np.random.default_rng(len(split))
+        page: dict[str, list[Any]] = {"images": [], "annotations": [], "categories": [
+            {"id": k, "name": name, "keypoints": CORNERS, "skeleton": [[1, 2], [2, 4], [4, 3], [3, 1]]}
+            for k, name in enumerate(names)
+        ]}  # fmt: skip
+        (folder / "images" / split).mkdir(parents=True, exist_ok=True)
+        for number in range(count):
+            height, width = (int(side) for side in rng.integers(112, 176, 2))
+            scene = rng.integers(20, 60, 3).astype(np.float32) + rng.normal(0, 6, (height, width, 3)).astype(np.float32)
+            for quarter in rng.permutation(4)[: rng.integers(1, 5)].tolist():
+                label = int(rng.integers(len(names)))
+                row = int(rng.choice(np.flatnonzero(labels == label % CLASSES)))
+                outline = _drawn(scene, images[row], labels[row : row + 1], quarter, rng)
+                page["annotations"].append({"id": len(page["annotations"]) + 1, "image_id": number, "category_id": label,
+                                            "iscrowd": 0, **_described(outline)})  # fmt: skip
+            name = f"{number}.{('png', 'jpg')[number % 2]}"
+            pixels = cv2.imencode(name[-4:], np.clip(scene, 0, 255).astype(np.uint8)[..., ::-1])[1]
+            (folder / "images" / split / name).write_bytes(pixels.tobytes())
+            page["images"].append({"id": number, "file_name": name, "height": height, "width": width})
+        (folder / f"{split}.json").write_text(json.dumps(page))
+
+
+def _drawn(
+    scene: np.ndarray, image: np.ndarray, label: np.ndarray, quarter: int, rng: np.random.Generator
+) -> list[Any]:
+    """Draw a digit into a quarter of the scene; its outlines, int [P, 2] each."""
+    import cv2
+
+    height, width = scene.shape[0] // 2, scene.shape[1] // 2
+    side = int(rng.integers(32, min(height, width)))
+    large = cv2.resize(image, (side, side), interpolation=cv2.INTER_CUBIC)
+    top = int(rng.integers(height - side + 1)) + quarter // 2 * height
+    left = int(rng.integers(width - side + 1)) + quarter % 2 * width
+    ink = (large > 96).astype(np.uint8)
+    part = scene[top : top + side, left : left + side]
+    part[ink > 0] = coloured(large[None], label)[0][ink > 0]
+    found, _ = cv2.findContours(ink, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
+    return [each[:, 0] + (left, top) for each in found if len(each) > 3]
+
+
+def _described(outline: list[Any]) -> dict[str, Any]:
+    """COCO's words for an object with these outlines."""
+    points = np.concatenate(outline)
+    (x1, y1), (x2, y2) = points.min(axis=0).tolist(), (points.max(axis=0) + 1).tolist()
+    corners = [v for x, y in ((x1, y1), (x2, y1), (x1, y2), (x2, y2)) for v in (x, y, 2)]
+    rings = [(each + 0.5).reshape(-1).tolist() for each in outline]
+    return {"bbox": [x1, y1, x2 - x1, y2 - y1], "area": (x2 - x1) * (y2 - y1) / 2, "segmentation": rings,
+            "keypoints": corners, "num_keypoints": 4}  # fmt: skip
 
 
 def whole(settings: Mapping[str, Any]) -> dict[str, Any]:
