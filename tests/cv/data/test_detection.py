@@ -283,7 +283,7 @@ def test_keypoints(build: Callable[[Path], None], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("split", ["train", "val", "test", None])
 def test_digits_stand_in_for_data_that_is_not_there(split: str | None, tmp_path: Path) -> None:
-    settings = {"root": "gone", "split": split, "masks": True, "keypoints": True, "classes": ["a", "b"], "format": "voc"}
+    settings = {"root": "gone", "split": split, "masks": True, "keypoints": True, "classes": ["a", "b"]}
     stand = DetectionFolder.stand_in(tmp_path, settings)
     data = DetectionFolder(**{**settings, **stand.settings})  # type: ignore[arg-type]
     assert data.counts.min() > 10

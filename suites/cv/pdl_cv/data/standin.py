@@ -60,7 +60,7 @@ def write_folders(folder: Path, names: Sequence[str], *, splits: bool, gray: boo
 
 
 def write_objects(folder: Path, names: Sequence[str], *, splits: bool) -> None:
-    """Pictures with up to four digits each, in COCO's form: boxes, outlines, and the corners of the box as keypoints. An
+    """Pictures with up to four digits, in COCO's form: boxes, outlines, and the corners of the boxes as keypoints. An
     object of class k is a digit k (of k modulo 10). In images/<split> and <split>.json, or all in all.json.
     """
     import cv2
@@ -80,8 +80,8 @@ def write_objects(folder: Path, names: Sequence[str], *, splits: bool) -> None:
                 label = int(rng.integers(len(names)))
                 row = int(rng.choice(np.flatnonzero(labels == label % CLASSES)))
                 outline = _drawn(scene, images[row], labels[row : row + 1], quarter, rng)
-                page["annotations"].append({"id": len(page["annotations"]) + 1, "image_id": number, "category_id": label,
-                                            "iscrowd": 0, **_described(outline)})  # fmt: skip
+                about = {"id": len(page["annotations"]) + 1, "image_id": number, "category_id": label, "iscrowd": 0}
+                page["annotations"].append({**about, **_described(outline)})
             name = f"{number}.{('png', 'jpg')[number % 2]}"
             pixels = cv2.imencode(name[-4:], np.clip(scene, 0, 255).astype(np.uint8)[..., ::-1])[1]
             (folder / "images" / split / name).write_bytes(pixels.tobytes())
