@@ -1,5 +1,5 @@
 """Pictures of bytes: resizing as OpenCV does it, and tables of 256 values (what they need in tables, the caller makes);
-images read at points and in regions that a net computes, and boxes that overlap."""
+images read at points and in regions that a net computes."""
 
 from libc.stdint cimport int32_t, uint8_t
 
@@ -9,7 +9,10 @@ cdef extern from "stored.h":
     int64_t launch_grid_sample "PDL_REAL(regions, grid_sample)"(int kind, ...) except + nogil
     int64_t launch_grid_sample_grad "PDL_REAL(regions, grid_sample_grad)"(int kind, ...) except + nogil
     int64_t launch_roi_align "PDL_REAL(regions, roi_align)"(int kind, ...) except + nogil
-    int64_t call_suppress "PDL_REAL(regions, suppress)"(int kind, ...) except + nogil
+    int64_t launch_roi_align_grad "PDL_REAL(regions, roi_align_grad)"(int kind, ...) except + nogil
+
+cdef extern from "bounds.h" namespace "pdl":
+    void* first_outside "&pdl::first_outside"
 
 cdef extern from "table.h" namespace "pdl":
     cdef struct GridCall:
@@ -17,7 +20,7 @@ cdef extern from "table.h" namespace "pdl":
         int mode, padding
         bint corners
     cdef struct RoiCall:
-        int64_t h, w, c, rois, rows, columns, ratio
+        int64_t images, h, w, c, rois, rows, columns, ratio
         double scale
         bint half, largest
     cdef enum:
@@ -183,11 +186,28 @@ def grid_sample_grad(
         launch_grid_sample_grad(kind, to, slopes, pg, source, at, call)
 
 
+cdef int fill_regions(str name, RoiCall* call, cnp.ndarray y, cnp.ndarray x, const int64_t[::1] image, double scale, int64_t ratio,
+                      bint half, bint largest) except -1:
+    if cnp.PyArray_NDIM(x) != 4 or cnp.PyArray_NDIM(y) != 4 or x.shape[3] != y.shape[3] or y.shape[0] != image.shape[0] or ratio < 0:
+        raise ShapeError(f"{name}: regions {(<object>y).shape} of {(<object>x).shape} with index [{image.shape[0]}] and ratio {ratio} do not fit")
+    call.images, call.h, call.w, call.c, call.rois = x.shape[0], x.shape[1], x.shape[2], x.shape[3], y.shape[0]
+    call.rows, call.columns, call.ratio, call.scale, call.half, call.largest = y.shape[1], y.shape[2], ratio, scale, half, largest
+    if image.shape[0] == 0:
+        return 0
+    cdef const int64_t* at = <const int64_t*>address(name, &image[0])
+    cdef int64_t bad = launch(first_outside, at, call.rois, <int64_t>-1, call.images)
+    if bad:
+        raise ShapeError(f"{name}: region {bad - 1} lies on image {at[bad - 1]}, of {call.images}")
+    if call.h * call.w == 0:
+        raise ShapeError(f"{name}: an empty image {(<object>x).shape}")
+    return 0
+
+
 def roi_align(
     cnp.ndarray y not None,         # OUT [R, rows, columns, C]
     cnp.ndarray x not None,         # IN  [N, H, W, C]
     cnp.ndarray rois not None,      # IN  [R, 4] x1, y1, x2, y2
-    const int64_t[::1] image,       # IN  [R] in [0, N)
+    const int64_t[::1] image,       # IN  [R] in [0, N), or -1: zeros
     *,
     double scale=1.0,               # of coordinates
     int64_t ratio=0,                # samples along each axis of a bin; 0: about one a cell of the image
@@ -197,14 +217,7 @@ def roi_align(
     """y[r, i, j] = the mean of samples in bin (i, j) of region r."""
     cdef RoiCall call
     cdef int kind = real_type("roi_align", x)
-    cdef int64_t i
-    if cnp.PyArray_NDIM(x) != 4 or cnp.PyArray_NDIM(y) != 4 or x.shape[3] != y.shape[3] or y.shape[0] != image.shape[0] or ratio < 0:
-        raise ShapeError(f"roi_align: y {(<object>y).shape}, x {(<object>x).shape}, {image.shape[0]} regions, ratio {ratio} do not fit")
-    call.h, call.w, call.c, call.rois = x.shape[1], x.shape[2], x.shape[3], y.shape[0]
-    call.rows, call.columns, call.ratio, call.scale, call.half, call.largest = y.shape[1], y.shape[2], ratio, scale, half, largest
-    for i in range(image.shape[0]):
-        if image[i] < 0 or image[i] >= x.shape[0]:
-            raise ShapeError(f"roi_align: region {i} lies on image {image[i]}, of {x.shape[0]}")
+    fill_regions("roi_align", &call, y, x, image, scale, ratio, half, largest)
     cdef void* to = data_of("roi_align", "y", y, kind, cnp.PyArray_SIZE(y))
     cdef void* source = data_of("roi_align", "x", x, kind, cnp.PyArray_SIZE(x))
     cdef void* at = data_of("roi_align", "rois", rois, kind, 4 * call.rois)
@@ -213,26 +226,26 @@ def roi_align(
             launch_roi_align(kind, to, source, at, &image[0], call)
 
 
-def suppress(
-    int64_t[:, ::1] kept not None,  # OUT [N K, most] the first counts[i] of row i are boxes
-    int64_t[::1] counts not None,   # OUT [N K]
-    cnp.ndarray boxes not None,     # IN  [N, n, 4] two opposite corners (y, x), or centre and size (x, y, width, height)
-    cnp.ndarray scores not None,    # IN  [N, K, n]
+def roi_align_grad(
+    cnp.ndarray dx not None,        # OUT [N, H, W, C]
+    cnp.ndarray g not None,         # IN  [R, rows, columns, C]
+    cnp.ndarray rois not None,      # IN  [R, 4]
+    const int64_t[::1] image,       # IN  [R]
     *,
-    double overlap,                 # intersection over union up to which boxes live beside each other
-    object lowest=None,             # scores that are not above do not count
-    bint centred=False,
+    double scale=1.0,
+    int64_t ratio=0,
+    bint half=True,
 ):
-    """The boxes of each class that overlap none of its boxes with a higher score, by descending score."""
-    cdef int kind = real_type("suppress", scores)
-    if cnp.PyArray_NDIM(scores) != 3 or counts.shape[0] != scores.shape[0] * scores.shape[1] or kept.shape[0] != counts.shape[0]:
-        raise ShapeError(f"suppress: kept {(<object>kept).shape}, scores {(<object>scores).shape} do not fit")
-    cdef int64_t groups = counts.shape[0], kinds = scores.shape[1], n = scores.shape[2], most = kept.shape[1]
-    cdef void* corners = data_of("suppress", "boxes", boxes, kind, scores.shape[0] * n * 4)
-    cdef void* values = data_of("suppress", "scores", scores, kind, groups * n)
-    cdef bint any = lowest is None
-    cdef double low = 0 if any else lowest
-    counts[:] = 0
-    if groups and n and most:
+    """The gradient in x of `roi_align` with the mean."""
+    cdef RoiCall call
+    cdef int kind = real_type("roi_align_grad", g)
+    cdef const int64_t* images = NULL
+    fill_regions("roi_align_grad", &call, g, dx, image, scale, ratio, half, False)
+    cdef void* to = data_of("roi_align_grad", "dx", dx, kind, cnp.PyArray_SIZE(dx))
+    cdef void* pg = data_of("roi_align_grad", "g", g, kind, cnp.PyArray_SIZE(g))
+    cdef void* at = data_of("roi_align_grad", "rois", rois, kind, 4 * call.rois)
+    if image.shape[0]:
+        images = &image[0]
+    if cnp.PyArray_SIZE(dx):
         with nogil:
-            call_suppress(kind, &kept[0, 0], &counts[0], corners, values, groups, kinds, n, most, overlap, low, any, centred)
+            launch_roi_align_grad(kind, to, pg, at, images, call)

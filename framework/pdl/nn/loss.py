@@ -174,7 +174,7 @@ class FocalLoss(Loss):
         self.alpha, self.gamma = alpha, gamma
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        return ops.focal_loss(logits, target, **self.arguments())
+        return ops.sigmoid_focal_loss(logits, target, **self.arguments())
 
 
 class _MarginLoss(Loss):

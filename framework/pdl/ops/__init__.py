@@ -13,6 +13,7 @@ from pdl.ops import chain, epilogue, fourier, inference, methods, packed  # noqa
 from pdl.ops.activation import *
 from pdl.ops.attention import *
 from pdl.ops.batchnorm import *
+from pdl.ops.boxes import *
 from pdl.ops.broadcast import *
 from pdl.ops.cast import *
 from pdl.ops.classifier import *
@@ -28,6 +29,7 @@ from pdl.ops.dtypes import *
 from pdl.ops.einsum import *
 from pdl.ops.elementwise import *
 from pdl.ops.embedding import *
+from pdl.ops.focal import *
 from pdl.ops.index import *
 from pdl.ops.layer_norm import *
 from pdl.ops.linalg import *

@@ -18,12 +18,12 @@ from pdl.ops.shape import expand_dims, squeeze
 from pdl.tensor import Tensor, TensorLike, as_tensor
 
 
-def _reduced(name: str, loss: Tensor, reduction: str) -> Tensor:
+def reduced(name: str, loss: Tensor, reduction: str) -> Tensor:
     check_reduction(name, reduction)
     return loss if reduction == "none" else mean(loss) if reduction == "mean" else sum(loss)
 
 
-def _pair(name: str, x: TensorLike, target: TensorLike) -> tuple[Tensor, Tensor]:
+def pair(name: str, x: TensorLike, target: TensorLike) -> tuple[Tensor, Tensor]:
     """Both as tensors of one dtype; shapes must be equal, since a broadcast between prediction and target is nearly
     always a mistake.
     """
@@ -65,23 +65,23 @@ def nll_loss(
 # -- regression --------------------------------------------------------------------------------------------------------
 def mse_loss(x: TensorLike, target: TensorLike, *, reduction: str = "mean") -> Tensor:
     """(x - target)^2."""
-    x, target = _pair("mse_loss", x, target)
-    return _reduced("mse_loss", square(x - target), reduction)
+    x, target = pair("mse_loss", x, target)
+    return reduced("mse_loss", square(x - target), reduction)
 
 
 def l1_loss(x: TensorLike, target: TensorLike, *, reduction: str = "mean") -> Tensor:
     """|x - target|."""
-    x, target = _pair("l1_loss", x, target)
-    return _reduced("l1_loss", abs(x - target), reduction)
+    x, target = pair("l1_loss", x, target)
+    return reduced("l1_loss", abs(x - target), reduction)
 
 
 def huber_loss(x: TensorLike, target: TensorLike, *, delta: float = 1.0, reduction: str = "mean") -> Tensor:
     """d^2 / 2 where d = |x - target| <= delta, delta (d - delta / 2) beyond. Huber, 1964."""
     if not delta > 0:
         raise UsageError(f"huber_loss: delta {delta} must be above 0")
-    x, target = _pair("huber_loss", x, target)
+    x, target = pair("huber_loss", x, target)
     d = abs(x - target)
-    return _reduced("huber_loss", where(less(d, delta), square(d) * 0.5, (d - delta / 2) * delta), reduction)
+    return reduced("huber_loss", where(less(d, delta), square(d) * 0.5, (d - delta / 2) * delta), reduction)
 
 
 def smooth_l1_loss(x: TensorLike, target: TensorLike, *, beta: float = 1.0, reduction: str = "mean") -> Tensor:
@@ -98,9 +98,9 @@ def binary_cross_entropy(
     p: TensorLike, target: TensorLike, *, weight: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
     """-(target log p + (1 - target) log(1 - p)), the logarithms at least -100; `weight` broadcasts."""
-    p, target = _pair("binary_cross_entropy", p, target)
+    p, target = pair("binary_cross_entropy", p, target)
     loss = -(target * maximum(log(p), -100.0) + (1 - target) * maximum(log(1 - p), -100.0))
-    return _reduced("binary_cross_entropy", loss if weight is None else loss * weight, reduction)
+    return reduced("binary_cross_entropy", loss if weight is None else loss * weight, reduction)
 
 
 def binary_cross_entropy_with_logits(
@@ -115,19 +115,19 @@ def binary_cross_entropy_with_logits(
     broadcast.
     """
     name = "binary_cross_entropy_with_logits"
-    logits, target = _pair(name, logits, target)
+    logits, target = pair(name, logits, target)
     if pos_weight is None:
         loss = softplus(logits) - logits * target
     else:
         loss = (1 - target) * softplus(logits) - pos_weight * target * log_sigmoid(logits)
-    return _reduced(name, loss if weight is None else loss * weight, reduction)
+    return reduced(name, loss if weight is None else loss * weight, reduction)
 
 
 def kl_div(log_p: TensorLike, target: TensorLike, *, log_target: bool = False, reduction: str = "mean") -> Tensor:
     """target (log target - log_p), element by element; 0 where the target is 0. "batchmean" divides the sum by the size
     of axis 0.
     """
-    log_p, target = _pair("kl_div", log_p, target)
+    log_p, target = pair("kl_div", log_p, target)
     if log_target:
         loss = exp(target) * (target - log_p)
     else:
@@ -135,7 +135,7 @@ def kl_div(log_p: TensorLike, target: TensorLike, *, log_target: bool = False, r
         loss = where(some, target * (log(where(some, target, 1)) - log_p), 0)
     if reduction == "batchmean":
         return sum(loss) / log_p.shape[0]
-    return _reduced("kl_div", loss, reduction)
+    return reduced("kl_div", loss, reduction)
 
 
 # -- distances between vectors -----------------------------------------------------------------------------------------
@@ -156,28 +156,26 @@ def cosine_embedding_loss(
     a: TensorLike, b: TensorLike, sign: TensorLike, *, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
     """1 - cos(a, b) where sign is 1, max(0, cos(a, b) - margin) where it is -1; a, b [..., C], sign [...]."""
-    (a, b), sign = _pair("cosine_embedding_loss", a, b), as_tensor(sign)
+    (a, b), sign = pair("cosine_embedding_loss", a, b), as_tensor(sign)
     _signs("cosine_embedding_loss", a.shape[:-1], sign)
     similarity = cosine_similarity(a, b)
-    return _reduced(
-        "cosine_embedding_loss", where(equal(sign, 1), 1 - similarity, relu(similarity - margin)), reduction
-    )
+    return reduced("cosine_embedding_loss", where(equal(sign, 1), 1 - similarity, relu(similarity - margin)), reduction)
 
 
 def margin_ranking_loss(
     a: TensorLike, b: TensorLike, sign: TensorLike, *, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
     """max(0, margin - sign (a - b)): a should be the larger where sign is 1, the smaller where it is -1."""
-    (a, b), sign = _pair("margin_ranking_loss", a, b), as_tensor(sign)
+    (a, b), sign = pair("margin_ranking_loss", a, b), as_tensor(sign)
     _signs("margin_ranking_loss", a.shape, sign)
-    return _reduced("margin_ranking_loss", relu(margin - astype(sign, a.dtype) * (a - b)), reduction)
+    return reduced("margin_ranking_loss", relu(margin - astype(sign, a.dtype) * (a - b)), reduction)
 
 
 def hinge_embedding_loss(x: TensorLike, sign: TensorLike, *, margin: float = 1.0, reduction: str = "mean") -> Tensor:
     """The distance x where sign is 1, max(0, margin - x) where it is -1."""
     x, sign = in_float32(x, sign)
     _signs("hinge_embedding_loss", x.shape, sign)
-    return _reduced("hinge_embedding_loss", where(equal(sign, 1), x, relu(margin - x)), reduction)
+    return reduced("hinge_embedding_loss", where(equal(sign, 1), x, relu(margin - x)), reduction)
 
 
 def triplet_margin_loss(
@@ -188,10 +186,10 @@ def triplet_margin_loss(
     """max(0, |anchor - positive| - |anchor - negative| + margin), p-norms over the last axis of the differences plus
     eps.
     """
-    anchor, positive = _pair("triplet_margin_loss", anchor, positive)
-    anchor, negative = _pair("triplet_margin_loss", anchor, negative)
+    anchor, positive = pair("triplet_margin_loss", anchor, positive)
+    anchor, negative = pair("triplet_margin_loss", anchor, negative)
     near, far = (norm(anchor - other + eps, axis=-1, ord=p) for other in (positive, negative))
-    return _reduced("triplet_margin_loss", relu(near - far + margin), reduction)
+    return reduced("triplet_margin_loss", relu(near - far + margin), reduction)
 
 
 def multi_margin_loss(x: TensorLike, labels: TensorLike, *, margin: float = 1.0, reduction: str = "mean") -> Tensor:
@@ -203,25 +201,11 @@ def multi_margin_loss(x: TensorLike, labels: TensorLike, *, margin: float = 1.0,
         )
     right = take_along_axis(x, expand_dims(labels, axis=-1), axis=-1)
     wrong = 1 - one_hot(labels, x.shape[-1], dtype=x.dtype)
-    return _reduced("multi_margin_loss", mean(relu(margin - right + x) * wrong, axis=-1), reduction)
-
-
-def focal_loss(
-    logits: TensorLike, target: TensorLike, *, alpha: float | None = 0.25, gamma: float = 2.0, reduction: str = "mean"
-) -> Tensor:
-    """Binary cross-entropy times (1 - p_t)^gamma, and alpha or 1 - alpha: easy examples count less. Lin et al., arXiv
-    1708.02002.
-    """
-    logits, target = _pair("focal_loss", logits, target)
-    log_p, log_q = log_sigmoid(logits), log_sigmoid(-logits)
-    positive, negative = target * log_p * exp(log_q * gamma), (1 - target) * log_q * exp(log_p * gamma)
-    if alpha is not None:
-        positive, negative = positive * alpha, negative * (1 - alpha)
-    return _reduced("focal_loss", -(positive + negative), reduction)
+    return reduced("multi_margin_loss", mean(relu(margin - right + x) * wrong, axis=-1), reduction)
 
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cosine_similarity",
-    "focal_loss", "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss", "margin_ranking_loss",
+    "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss", "margin_ranking_loss",
     "mse_loss", "multi_margin_loss", "nll_loss", "smooth_l1_loss", "triplet_margin_loss",
 ]  # fmt: skip

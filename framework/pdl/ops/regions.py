@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -12,23 +12,22 @@ from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.hints import Choice, Range
 from pdl.kernels import image
 from pdl.kernels.copies import contiguous
-from pdl.ops.attributes import Cells
+from pdl.ops.attributes import Cells, Length
 from pdl.ops.base import Arrays, Fused, Op, Spec, apply, compose_vjp, not_differentiable
-from pdl.ops.cast import astype
+from pdl.ops.cast import as_tensors, astype
 from pdl.ops.checks import check_floating, check_specs
 from pdl.ops.create import arange
 from pdl.ops.elementwise import abs as absolute
 from pdl.ops.elementwise import clip, floor, remainder, round, where
 from pdl.ops.linalg import matmul
 from pdl.ops.logic import logical_and
-from pdl.ops.precision import in_full
+from pdl.ops.precision import in_float32, in_full
 from pdl.ops.segment import check_ids, segment_take
 from pdl.ops.shape import broadcast_to, expand_dims, matrix_transpose, reshape, stack
 from pdl.tensor import Tensor, TensorLike, as_tensor
 
 Between: TypeAlias = Annotated[str, Choice(("bilinear", "nearest", "bicubic"))]
 Padding: TypeAlias = Annotated[str, Choice(("zeros", "border", "reflection"))]
-Pooled: TypeAlias = Annotated[str, Choice(("avg", "max"))]
 #: samples of a bin along one axis
 Samples: TypeAlias = Annotated[int, Range(0, 2**12)]
 #: what coordinates are multiplied by
@@ -176,22 +175,13 @@ def affine_grid(theta: TensorLike, size: Sequence[int], *, align_corners: bool =
 
 
 # -- regions -----------------------------------------------------------------------------------------------------------
-class RoiAlign(Op):
-    """[R, rows, columns, C]: the mean, or the largest, of samples in each bin of the regions rois [R, 4] (x1, y1, x2,
-    y2) of the images x [N, H, W, C] that `index` int64 [R] names (He et al., arXiv 1703.06870).
-
-    size        (rows, columns)
-    ratio       samples along each axis of a bin; 0: about one a pixel
-    scale       what coordinates are multiplied by
-    half_pixel  pixels have their centres at halves; without, regions are at least one pixel wide
-    """
-
+class _Regions(Op, abstract=True):
     size: tuple[Cells, Cells]
     ratio: Samples = 0
     scale: Scale = 1.0
     half_pixel: bool = True
-    mode: Pooled = "avg"
-    vjp = not_differentiable("it is there for nets that were trained elsewhere")
+    largest: ClassVar[bool] = False
+    native = True
 
     def infer(self, x: Spec, rois: Spec, index: Spec) -> Spec:
         check_floating("roi_align", x=x, rois=rois)
@@ -205,8 +195,76 @@ class RoiAlign(Op):
         x, rois, index = ins
         image.roi_align(
             outs[0], contiguous(x), contiguous(rois, x.dtype), contiguous(index, int64), scale=self.scale,
-            ratio=self.ratio, half=self.half_pixel, largest=self.mode == "max",
+            ratio=self.ratio, half=self.half_pixel, largest=self.largest,
         )  # fmt: skip
 
 
-__all__ = ["affine_grid", "grid_sample"]
+class RoiAlign(_Regions):
+    """[R, rows, columns, C]: the means of samples in the bins of regions; see `roi_align`."""
+
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor, rois: Tensor, index: Tensor) -> Any:
+        n, h, w, _ = x.shape
+        op = RoiAlignGrad((n, h, w), self.size, self.ratio, self.scale, self.half_pixel)
+        return lambda: apply(op, g, rois, index), None, None
+
+
+class RoiAlignGrad(Op):
+    """dx [N, H, W, C] of `RoiAlign` from the gradient g [R, rows, columns, C]."""
+
+    images: tuple[Length, Cells, Cells]
+    size: tuple[Cells, Cells]
+    ratio: Samples
+    scale: Scale
+    half_pixel: bool
+    native = True
+
+    def _forward(self) -> RoiAlign:
+        return RoiAlign(self.size, self.ratio, self.scale, self.half_pixel)
+
+    def infer(self, g: Spec, rois: Spec, index: Spec) -> Spec:
+        x = Spec((*self.images, *g.shape[3:]), g.dtype)
+        check_specs("gradient of roi_align", g=(g, self._forward().infer(x, rois, index)))
+        return x
+
+    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
+        g, rois, index = ins
+        image.roi_align_grad(
+            outs[0], contiguous(g), contiguous(rois, g.dtype), contiguous(index, int64), scale=self.scale,
+            ratio=self.ratio, half=self.half_pixel,
+        )  # fmt: skip
+
+    def vjp(self, g: Tensor, y: Tensor, _g: Tensor, rois: Tensor, index: Tensor) -> Any:
+        return lambda: apply(self._forward(), g, rois, index), None, None
+
+
+class RoiMax(_Regions):
+    """[R, rows, columns, C]: the largest weighted cell beside a sample in each bin, as ONNX's RoiAlign has it."""
+
+    largest = True
+    vjp = not_differentiable("it is there for nets that were trained elsewhere")
+
+
+def roi_align(
+    x: TensorLike, rois: TensorLike, index: TensorLike, *, size: Sequence[int], scale: float = 1.0, ratio: int = 0,
+    half_pixel: bool = True, mode: str = "avg",
+) -> Tensor:  # fmt: skip
+    """Regions of images in a fixed number of bins (He et al., arXiv 1703.06870).
+
+    x [N, H, W, C], rois [R, 4] (x1, y1, x2, y2), index int [R] of each region's image -> [R, rows, columns, C]. A
+    region with index -1 gives zeros. The gradient goes to x.
+
+    size        (rows, columns)
+    scale       what coordinates are multiplied by: cells of x in a pixel
+    ratio       samples along each axis of a bin; 0: about one a cell
+    half_pixel  cells have their centres at halves; without, regions are at least one cell wide
+    mode        "avg", the mean of bilinear samples, or "max", without a gradient
+    """
+    if mode not in ("avg", "max") or len(size) != 2:
+        raise UsageError(f"roi_align: mode={mode!r}, size={tuple(size)}; expected 'avg' or 'max', and (rows, columns)")
+    kind = RoiAlign if mode == "avg" else RoiMax
+    op = kind((int(size[0]), int(size[1])), int(ratio), float(scale), bool(half_pixel))
+    found: Tensor = apply(op, *as_tensors(*in_float32(x, rois)), as_tensor(index))
+    return found
+
+
+__all__ = ["affine_grid", "grid_sample", "roi_align"]

@@ -91,11 +91,6 @@ def multi_margin(x, labels, margin=1.0):
     return loss.mean(-1).mean()
 
 
-def focal(x, t, alpha=0.25, gamma=2.0):
-    p = special.expit(x)
-    return -(alpha * t * (1 - p) ** gamma * np.log(p) + (1 - alpha) * (1 - t) * p**gamma * np.log(1 - p)).mean()
-
-
 LABELS, SIGNS = i(6), np.where(i(4, high=2) == 1, 1, -1)
 HOLES = np.array([0, -100, 3, 1, -100, 4])
 SOFT = special.softmax(f(6, 5), axis=-1)
@@ -151,5 +146,4 @@ CASES = [
     ),
     Case(pdl.triplet_margin_loss, [f(4, 3), f(4, 3), f(4, 3)], triplet, {"margin": 2.5}),
     Case(pdl.multi_margin_loss, [distinct(6, 5), LABELS], multi_margin, {"margin": 1.05}),
-    Case(pdl.focal_loss, [f(3, 4), f(3, 4, **UNIT)], focal, {"gamma": 1.5}),
 ]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from pdl.ops.base import apply
-from pdl.ops.regions import RoiAlign, affine_grid, grid_sample
+from pdl.ops.regions import affine_grid, grid_sample, roi_align
 
-from .case import Case, f, forward
+from .case import Case, f
 from .cases_resize import keys
 
 
@@ -61,15 +60,13 @@ def affine_ref(theta, size, align_corners=False):
     return y
 
 
-def roi_align(x, rois, index, **how):
-    return apply(RoiAlign(**how), x, rois, index)
-
-
 def roi_ref(x, rois, index, size, ratio=0, scale=1.0, half_pixel=True, mode="avg"):
     """Every sample of every bin, one by one."""
     shift = 0.5 if half_pixel else 0.0
     y = np.zeros((len(rois), *size, x.shape[3]))
     for r, i, j in np.ndindex(y.shape[:3]):
+        if index[r] < 0:
+            continue
         start, bins, counts = [], [], []
         for a, cells in ((1, size[0]), (0, size[1])):
             low = rois[r][a] * scale - shift
@@ -77,7 +74,7 @@ def roi_ref(x, rois, index, size, ratio=0, scale=1.0, half_pixel=True, mode="avg
             length = length if half_pixel else max(length, 1.0)
             start.append(low)
             bins.append(length / cells)
-            counts.append(ratio or max(1, int(np.ceil(length / cells))))
+            counts.append(ratio or max(0, int(np.ceil(length / cells))))
         found = []
         for p, q in np.ndindex(*counts):
             at = [s + (b + (k + 0.5) / n) * w
@@ -93,6 +90,7 @@ def roi_ref(x, rois, index, size, ratio=0, scale=1.0, half_pixel=True, mode="avg
                 ]
                 parts += [np.zeros(x.shape[3])] * (4 - len(parts))
             found.append(np.max(parts, axis=0) if mode == "max" else np.sum(parts, axis=0))
+        found = found or [np.zeros(x.shape[3])]
         y[r, i, j] = np.max(found, axis=0) if mode == "max" else np.mean(found, axis=0)
     return y
 
@@ -102,6 +100,9 @@ GRID = R.uniform(-1.4, 1.4, (2, 3, 2, 2))
 CORNER = R.uniform(-1, 5, (4, 2))
 ROIS = np.concatenate([CORNER, CORNER + R.uniform(0.5, 6, (4, 2))], axis=1)
 IMAGES = np.array([1, 0, 1, 1])
+NOWHERE = np.array([1, -1, 0, -1])
+#: one with swapped corners, one far larger than the image
+WIDE = np.array([[5.2, 4.1, 1.3, 0.4], [-9.5, -3, 30, 25.5]])
 MOVED = "bfloat16 coordinates move samples across cells"
 
 CASES = [
@@ -124,11 +125,13 @@ CASES = [
     *[Case(affine_grid, [f(2, 2, 3)], affine_ref, {"size": s, "align_corners": a})
       for s in ((3, 4), (1, 2)) for a in (False, True)],
     *[
-        forward(
+        Case(
             roi_align,
             [f(2, 5, 6, 3), ROIS, IMAGES],
             roi_ref,
-            kwargs={"size": (2, 3), "ratio": ratio, "scale": 0.7, "half_pixel": half, "mode": mode},
+            {"size": (2, 3), "ratio": ratio, "scale": 0.7, "half_pixel": half, "mode": mode},
+            differentiable=(0,) if mode == "avg" else (),
+            grad=(0,),
             bf16=None,
             why=MOVED,
         )
@@ -136,4 +139,8 @@ CASES = [
         for half in (False, True)
         for mode in ("avg", "max")
     ],
+    Case(roi_align, [R.uniform(-1, 1, (2, 9, 7, 70)), WIDE, IMAGES[:2]], roi_ref, {"size": (3, 2)}, grad=(), bf16=None,
+         why=MOVED),
+    Case(roi_align, [R.uniform(-1, 1, (2, 5, 6, 3)), ROIS, NOWHERE], roi_ref, {"size": (2, 2)}, grad=(0,), bf16=None,
+         why=MOVED),
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from pdl.export.onnx.emit_image import pads, static
 from pdl.export.onnx.graph import Graph, symbolic
 from pdl.export.onnx.registry import NOT_WRITTEN, Entry, First, Result, emits
 from pdl.ops.pool import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
-from pdl.ops.regions import GridSample, RoiAlign
+from pdl.ops.regions import GridSample, RoiAlign, RoiMax
 from pdl.ops.resize import Resize, _matrix
 from pdl.program.ir import Value
 
@@ -198,9 +198,9 @@ def grid_sample(g: Graph, op: GridSample, x: Value, grid: Value) -> Result:
     return First(g.node("GridSample", g.first(x), g.plain(grid), mode=names.get(op.mode, op.mode), **how))
 
 
-@emits(RoiAlign)
-def roi_align(g: Graph, op: RoiAlign, x: Value, rois: Value, index: Value) -> Result:
-    """RoiAlign, whose pixels have their centres at whole numbers before opset 16."""
+@emits(RoiAlign, RoiMax)
+def roi_align(g: Graph, op: RoiAlign | RoiMax, x: Value, rois: Value, index: Value) -> Result:
+    """RoiAlign, whose pixels have their centres at whole numbers before opset 16; regions on no image are put to 0."""
     rows, columns = op.size
     if op.half_pixel:
         g.require(16)
@@ -208,7 +208,13 @@ def roi_align(g: Graph, op: RoiAlign, x: Value, rois: Value, index: Value) -> Re
         raise UsageError("needs opset 21 or an older one: ONNX Runtime has no later RoiAlign")
     kind = "half_pixel" if op.half_pixel else "output_half_pixel"
     how: dict[str, Any] = {"coordinate_transformation_mode": kind} if g.opset >= 16 else {}
-    return First(g.node(
-        "RoiAlign", g.first(x), g.plain(rois), g.plain(index), output_height=rows, output_width=columns, mode=op.mode,
-        sampling_ratio=op.ratio, spatial_scale=op.scale, **how,
-    ))  # fmt: skip
+    at, known = g.cast(g.plain(index), np.int64), g.array(index)
+    zero = g.constant(0, np.int64)
+    y = g.node(
+        "RoiAlign", g.first(x), g.plain(rois), g.node("Max", at, zero), output_height=rows, output_width=columns,
+        mode="max" if op.largest else "avg", sampling_ratio=op.ratio, spatial_scale=op.scale, **how,
+    )  # fmt: skip
+    if known is not None and (known >= 0).all():
+        return First(y)
+    nowhere = g.node("Unsqueeze", g.node("Less", at, zero), g.constant([1, 2, 3], np.int64))
+    return First(g.node("Where", nowhere, g.like(0, x.spec), y))

@@ -36,6 +36,7 @@ NO_FORM: dict[str, str] = {
     "Inv": _LAPACK,
     "Nextafter": "ONNX has no operator on the bits of floats",
     "Noise": _RANDOM,
+    "NonMaxSuppression": "how many boxes it keeps depends on values; select_boxes has fixed sizes",
     "Pinv": _LAPACK,
     "Places": _UPDATE,
     "PutItem": _UPDATE,

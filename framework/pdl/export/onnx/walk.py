@@ -8,6 +8,7 @@ from typing import Any
 
 from pdl.errors import PdlError, UsageError
 from pdl.export.onnx import (  # noqa: F401 - they fill the table of emitters
+    emit_boxes,
     emit_control,
     emit_dense,
     emit_image,

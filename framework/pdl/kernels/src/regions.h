@@ -1,4 +1,4 @@
-// Images read where a net says: at points between cells, in regions of interest; and boxes that overlap.
+// Images read where a net says: at points between cells, in regions of interest.
 //
 // Images are [N, H, W, C]. Every output cell is a weighted sum of at most 16 cells ("taps") of its image, so channels are in the lanes.
 #pragma once
@@ -159,147 +159,189 @@ void grid_sample_grad(T* dx, T* dgrid, const T* g, const T* x, const T* grid, co
   });
 }
 
-// A sample between two cells of an axis.
-template <class T>
-struct Sample {
-  int64_t low, high;
-  T below, above;
-};
+// Where a region begins along the rows and the columns, the length of one of its bins, and how many samples a bin has: none where its corners are
+// swapped and the number follows from the length.
+struct Bins {
+  double start[2], length[2];
+  int64_t samples[2];
 
-// The samples of a region's axis that lie on the image, bin by bin: those of bin b are starts[b] .. starts[b + 1]. Returns how many a bin has
-// with those outside.
-template <class T>
-int64_t samples_of(Sample<T>* samples, int64_t* starts, double start, double length, int64_t bins, int64_t ratio, int64_t size) {
-  const double cell = length / static_cast<double>(bins);
-  const double wanted = ratio > 0 ? static_cast<double>(ratio) : __builtin_ceil(cell);
-  const int64_t count = wanted >= 1 ? static_cast<int64_t>(least(wanted, static_cast<double>(1 << 20))) : 1;
-  int64_t made = 0;
-  for (int64_t b = 0; b < bins; b++) {
-    starts[b] = made;
-    for (int64_t k = 0; k < count; k++) {
-      double at = start + static_cast<double>(b) * cell + (static_cast<double>(k) + 0.5) * cell / static_cast<double>(count);
-      if (!(at >= -1 && at <= static_cast<double>(size))) continue;
-      at = least(largest(at, 0.0), static_cast<double>(size - 1));
-      const int64_t low = static_cast<int64_t>(at);
-      const T part = static_cast<T>(at - static_cast<double>(low));
-      if (samples != nullptr) samples[made] = {low, least(low + 1, size - 1), 1 - part, part};
-      made++;
+  template <class T>
+  Bins(const T* roi, const RoiCall& call) {
+    const double shift = call.half ? 0.5 : 0;
+    for (int a = 0; a < 2; a++) {
+      start[a] = static_cast<double>(roi[1 - a]) * call.scale - shift;
+      double whole = static_cast<double>(roi[3 - a]) * call.scale - shift - start[a];
+      if (!call.half) whole = largest(whole, 1.0);
+      length[a] = whole / static_cast<double>(a == 0 ? call.rows : call.columns);
+      const double wanted = call.ratio > 0 ? static_cast<double>(call.ratio) : __builtin_ceil(length[a]);
+      samples[a] = wanted >= 1 ? static_cast<int64_t>(least(wanted, static_cast<double>(1 << 20))) : 0;
     }
   }
-  starts[bins] = made;
-  return count;
+  // Sample k of bin b along an axis of `size` cells: whether it lies on the image, and if so between which cells.
+  template <class T>
+  PDL_INLINE bool sample(int a, int64_t b, int64_t k, int64_t size, int64_t* low, int64_t* high, T* above) const {
+    double at = start[a] + static_cast<double>(b) * length[a] + (static_cast<double>(k) + 0.5) * length[a] / static_cast<double>(samples[a]);
+    if (!(at >= -1 && at <= static_cast<double>(size))) return false;
+    at = least(largest(at, 0.0), static_cast<double>(size - 1));
+    *low = static_cast<int64_t>(at), *high = least(*low + 1, size - 1);
+    *above = static_cast<T>(at - static_cast<double>(*low));
+    return true;
+  }
+};
+
+// A cell that a bin reads along an axis, with its weight.
+template <class T>
+struct Tap {
+  int64_t cell;
+  T weight;
+};
+
+// What the bins of a region read along one axis, each cell once; samples that are not on the image count as 0.
+template <class T>
+class Along {
+ public:
+  Along(void* memory, const Bins& bins, int a, int64_t count, int64_t size)
+      : room_(room_of(bins.samples[a], size)), taps_(static_cast<Tap<T>*>(memory)), filled_(reinterpret_cast<int64_t*>(taps_ + count * room_)) {
+    const T share = T(1) / static_cast<T>(largest<int64_t>(bins.samples[a], 1));
+    for (int64_t b = 0; b < count; b++) {
+      filled_[b] = 0;
+      for (int64_t k = 0; k < bins.samples[a]; k++) {
+        int64_t low, high;
+        T above;
+        if (!bins.sample(a, b, k, size, &low, &high, &above)) continue;
+        add(b, low, (1 - above) * share);
+        add(b, high, above * share);
+      }
+    }
+  }
+  static int64_t bytes(const Bins& bins, int a, int64_t count, int64_t size) {
+    return count * (room_of(bins.samples[a], size) * static_cast<int64_t>(sizeof(Tap<T>)) + static_cast<int64_t>(sizeof(int64_t)));
+  }
+  const Tap<T>* begin(int64_t b) const { return taps_ + b * room_; }
+  const Tap<T>* end(int64_t b) const { return begin(b) + filled_[b]; }
+
+ private:
+  static int64_t room_of(int64_t samples, int64_t size) { return least(2 * samples, size); }
+  // Samples of a bin go one way, so a cell that was met before is among the last three.
+  void add(int64_t b, int64_t cell, T weight) {
+    Tap<T>* taps = taps_ + b * room_;
+    for (int64_t k = filled_[b] - 1; k >= 0 && k >= filled_[b] - 3; k--)
+      if (taps[k].cell == cell) {
+        taps[k].weight += weight;
+        return;
+      }
+    taps[filled_[b]++] = {cell, weight};
+  }
+  int64_t room_;
+  Tap<T>* taps_;
+  int64_t* filled_;
+};
+
+// body(rows, columns) with the two axes of a region.
+template <class T, class Body>
+PDL_INLINE void with_taps(const T* roi, const RoiCall& call, const Body& body) {
+  const Bins bins(roi, call);
+  void* down = scratch(Slot::kRegionRows, Along<T>::bytes(bins, 0, call.rows, call.h));
+  void* across = scratch(Slot::kRegionColumns, Along<T>::bytes(bins, 1, call.columns, call.w));
+  body(Along<T>(down, bins, 0, call.rows, call.h), Along<T>(across, bins, 1, call.columns, call.w));
 }
 
-// y [rois, rows, columns, c]: the mean, or the largest, of bilinear samples in each bin of a region [x1, y1, x2, y2] of image[r].
+// to [count vectors of channels] = what one bin reads
+template <class T, int count>
+PDL_INLINE void mean_of(T* to, const T* from, const Tap<T>* u, const Tap<T>* u_end, const Tap<T>* v_begin, const Tap<T>* v_end, const RoiCall& call,
+                        int64_t tail) {
+  Vec<T> sum[count]{};
+  for (; u < u_end; u++)
+    for (const Tap<T>* v = v_begin; v < v_end; v++) {
+      const T* at = from + (u->cell * call.w + v->cell) * call.c;
+      const Vec<T> weight = splat<T>(u->weight * v->weight);
+      for (int k = 0; k < count; k++) sum[k] += weight * (tail == 0 ? load(at + k * kLanes<T>) : load_tail(at, tail));
+    }
+  for (int k = 0; k < count; k++) tail == 0 ? store(to + k * kLanes<T>, sum[k]) : store_tail(to, sum[k], tail);
+}
+
+template <class T>
+void mean_region(T* to, const T* from, const T* roi, const RoiCall& call) {
+  constexpr int64_t L = kLanes<T>;
+  with_taps(roi, call, [&](const Along<T>& rows, const Along<T>& columns) {
+    for (int64_t i = 0; i < call.rows; i++)
+      for (int64_t j = 0; j < call.columns; j++, to += call.c) {
+        const Tap<T> *u = rows.begin(i), *u_end = rows.end(i), *v = columns.begin(j), *v_end = columns.end(j);
+        int64_t c = 0;
+        for (; c + 8 * L <= call.c; c += 8 * L) mean_of<T, 8>(to + c, from + c, u, u_end, v, v_end, call, 0);
+        for (; c + L <= call.c; c += L) mean_of<T, 1>(to + c, from + c, u, u_end, v, v_end, call, 0);
+        if (c < call.c) mean_of<T, 1>(to + c, from + c, u, u_end, v, v_end, call, call.c - c);
+      }
+  });
+}
+
+// The largest of the weighted cells beside each sample, as ONNX has it.
+template <class T>
+void largest_of_region(T* to, const T* from, const T* roi, const RoiCall& call) {
+  const Bins bins(roi, call);
+  for (int64_t i = 0; i < call.rows; i++)
+    for (int64_t j = 0; j < call.columns; j++, to += call.c) {
+      bool all = bins.samples[0] * bins.samples[1] > 0;  // else samples outside count as 0
+      for (int64_t c = 0; c < call.c; c++) to[c] = -__builtin_inff();
+      for (int64_t p = 0; p < bins.samples[0]; p++)
+        for (int64_t q = 0; q < bins.samples[1]; q++) {
+          int64_t top, bottom, left, right;
+          T down, across;
+          if (!bins.sample(0, i, p, call.h, &top, &bottom, &down) || !bins.sample(1, j, q, call.w, &left, &right, &across)) {
+            all = false;
+            continue;
+          }
+          const T *a = from + (top * call.w + left) * call.c, *b = from + (top * call.w + right) * call.c;
+          const T *d = from + (bottom * call.w + left) * call.c, *e = from + (bottom * call.w + right) * call.c;
+          const T wa = (1 - down) * (1 - across), wb = (1 - down) * across, wd = down * (1 - across), we = down * across;
+          for (int64_t c = 0; c < call.c; c++)
+            to[c] = largest(to[c], largest(largest(wa * a[c], wb * b[c]), largest(wd * d[c], we * e[c])));
+        }
+      if (!all)
+        for (int64_t c = 0; c < call.c; c++) to[c] = largest(to[c], T(0));
+    }
+}
+
+// y [rois, rows, columns, c]: the mean, or the largest, of bilinear samples in each bin of a region [x1, y1, x2, y2]; zeros for one on no image.
 template <class T>
 void roi_align(T* y, const T* x, const T* rois, const int64_t* image, const RoiCall& given) {
   const RoiCall call = given;
-  parallel(call.rois, grain_of(call.rows * call.columns * call.c * 16), [=](int64_t begin, int64_t end) {
+  const int64_t each = call.rows * call.columns * call.c;
+  parallel(call.rois, grain_of(each * 8), [=](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; r++) {
-      const T* roi = rois + 4 * r;
-      const double shift = call.half ? 0.5 : 0;
-      double start[2], length[2];
-      for (int a = 0; a < 2; a++) {
-        start[a] = static_cast<double>(roi[1 - a]) * call.scale - shift;
-        length[a] = static_cast<double>(roi[3 - a]) * call.scale - shift - start[a];
-        if (!call.half) length[a] = largest(length[a], 1.0);
-      }
-      int64_t* starts = static_cast<int64_t*>(scratch(Slot::kRegionStarts, (call.rows + call.columns + 2) * sizeof(int64_t)));
-      int64_t* beside = starts + call.rows + 1;
-      samples_of<T>(nullptr, starts, start[0], length[0], call.rows, call.ratio, call.h);
-      samples_of<T>(nullptr, beside, start[1], length[1], call.columns, call.ratio, call.w);
-      const int64_t over = starts[call.rows];
-      Sample<T>* down = static_cast<Sample<T>*>(scratch(Slot::kRegionSamples, (over + beside[call.columns] + 1) * sizeof(Sample<T>)));
-      Sample<T>* across = down + over;
-      const int64_t each = samples_of(down, starts, start[0], length[0], call.rows, call.ratio, call.h) *
-                           samples_of(across, beside, start[1], length[1], call.columns, call.ratio, call.w);
       const T* from = x + image[r] * call.h * call.w * call.c;
-      T* to = y + r * call.rows * call.columns * call.c;
-      for (int64_t i = 0; i < call.rows; i++)
-        for (int64_t j = 0; j < call.columns; j++, to += call.c) {
-          const bool all = (starts[i + 1] - starts[i]) * (beside[j + 1] - beside[j]) == each;  // else samples outside count as 0
-          for (int64_t c = 0; c < call.c; c++) to[c] = call.largest && all ? -__builtin_inff() : T(0);
-          for (int64_t p = starts[i]; p < starts[i + 1]; p++)
-            for (int64_t q = beside[j]; q < beside[j + 1]; q++) {
-              const Sample<T>&u = down[p], &v = across[q];
-              const T *a = from + (u.low * call.w + v.low) * call.c, *b = from + (u.low * call.w + v.high) * call.c;
-              const T *d = from + (u.high * call.w + v.low) * call.c, *e = from + (u.high * call.w + v.high) * call.c;
-              const T wa = u.below * v.below, wb = u.below * v.above, wd = u.above * v.below, we = u.above * v.above;
-              if (call.largest)
-                for (int64_t c = 0; c < call.c; c++)
-                  to[c] = largest(to[c], largest(largest(wa * a[c], wb * b[c]), largest(wd * d[c], we * e[c])));
-              else
-                for (int64_t c = 0; c < call.c; c++) to[c] += wa * a[c] + wb * b[c] + wd * d[c] + we * e[c];
-            }
-          const T share = T(1) / static_cast<T>(each);
-          if (!call.largest)
-            for (int64_t c = 0; c < call.c; c++) to[c] *= share;
-        }
+      if (image[r] < 0) memset(y + r * each, 0, each * sizeof(T));
+      else if (call.largest) largest_of_region(y + r * each, from, rois + 4 * r, call);
+      else mean_region(y + r * each, from, rois + 4 * r, call);
     }
   });
 }
 
+// dx [images, h, w, c] of the mean from g: sums over regions run in their order, in strips of channels, so that threads share no cell.
 template <class T>
-struct Candidate {
-  T score;
-  int64_t box;
-};
-
-// The candidates by descending score, equal ones in their order (merge sort); in one of the two blocks.
-template <class T>
-const Candidate<T>* sorted(Candidate<T>* from, Candidate<T>* to, int64_t n) {
-  for (int64_t run = 1; run < n; run *= 2) {
-    for (int64_t begin = 0; begin < n; begin += 2 * run) {
-      const int64_t middle = least(begin + run, n), end = least(begin + 2 * run, n);
-      int64_t a = begin, b = middle;
-      for (int64_t i = begin; i < end; i++) to[i] = b >= end || (a < middle && !(from[b].score > from[a].score)) ? from[a++] : from[b++];
-    }
-    Candidate<T>* other = from;
-    from = to, to = other;
-  }
-  return from;
-}
-
-// Of each group of scores [groups, n] the boxes kept: from the highest score down, equal ones by their place, those that overlap none kept before
-// by more than `overlap` (intersection over union), at most `most`.    kept OUT [groups, most], counts OUT [groups], boxes IN [groups / kinds, n, 4]:
-// two opposite corners, or centre and size; scores that are not above `lowest` do not count.
-template <class T>
-void suppress(int64_t* kept, int64_t* counts, const T* boxes, const T* scores, int64_t groups, int64_t kinds, int64_t n, int64_t most,
-              double overlap, double lowest, bool any, bool centred) {
-  parallel(groups, grain_of(n * 64), [=](int64_t begin, int64_t end) {
-    Candidate<T>* found = static_cast<Candidate<T>*>(scratch(Slot::kBoxOrder, 2 * (n + 1) * sizeof(Candidate<T>)));
-    T* low_y = static_cast<T*>(scratch(Slot::kBoxCorners, 5 * (n + 1) * sizeof(T)));
-    T *low_x = low_y + n, *high_y = low_x + n, *high_x = high_y + n, *area = high_x + n;
-    for (int64_t group = begin; group < end; group++) {
-      int64_t candidates = 0, count = 0;
-      const T* score = scores + group * n;
-      for (int64_t i = 0; i < n; i++)
-        if (score[i] > static_cast<T>(lowest) || (any && score[i] == score[i])) found[candidates++] = {score[i], i};
-      const Candidate<T>* order = sorted(found, found + n, candidates);
-      for (int64_t k = 0; k < candidates && count < most; k++) {
-        const T* box = boxes + (group / kinds * n + order[k].box) * 4;
-        T y1, x1, y2, x2;
-        if (centred) {
-          x1 = box[0] - box[2] / 2, x2 = box[0] + box[2] / 2, y1 = box[1] - box[3] / 2, y2 = box[1] + box[3] / 2;
-        } else {
-          y1 = least(box[0], box[2]), y2 = largest(box[0], box[2]), x1 = least(box[1], box[3]), x2 = largest(box[1], box[3]);
-        }
-        const T own = (y2 - y1) * (x2 - x1);
-        bool covered = false;
-        for (int64_t j = 0; j < count && !covered; j += 64) {
-          int hits = 0;
-          for (int64_t i = j; i < least(j + 64, count); i++) {
-            const T height = least(y2, high_y[i]) - largest(y1, low_y[i]), width = least(x2, high_x[i]) - largest(x1, low_x[i]);
-            const T shared = height * width, both = own + area[i] - shared;
-            hits += (height > 0) & (width > 0) & (own > 0) & (area[i] > 0) & (both > 0) & (shared / both > static_cast<T>(overlap));
-          }
-          covered = hits != 0;
-        }
-        if (covered) continue;
-        low_y[count] = y1, low_x[count] = x1, high_y[count] = y2, high_x[count] = x2, area[count] = own;
-        kept[group * most + count++] = order[k].box;
+void roi_align_grad(T* dx, const T* g, const T* rois, const int64_t* image, const RoiCall& given) {
+  const RoiCall call = given;
+  const int64_t cells = call.h * call.w, most = (call.c + kStrip - 1) / kStrip;
+  const int64_t strips = least(most, (4 * num_threads() + call.images - 1) / call.images), width = (most + strips - 1) / strips * kStrip;
+  parallel(call.images * strips, grain_of(call.rois / call.images * call.rows * call.columns * width * 8 + cells), [=](int64_t begin, int64_t end) {
+    for (int64_t s = begin; s < end; s++) {
+      const int64_t n = s / strips, first = s % strips * width, stop = least(first + width, call.c);
+      T* to = dx + n * cells * call.c;
+      for (int64_t cell = 0; cell < cells && first < stop; cell++) memset(to + cell * call.c + first, 0, (stop - first) * sizeof(T));
+      for (int64_t r = 0; r < call.rois; r++) {
+        if (image[r] != n || first >= stop) continue;
+        with_taps(rois + 4 * r, call, [&](const Along<T>& rows, const Along<T>& columns) {
+          const T* from = g + r * call.rows * call.columns * call.c;
+          for (int64_t i = 0; i < call.rows; i++)
+            for (int64_t j = 0; j < call.columns; j++, from += call.c)
+              for (const Tap<T>* u = rows.begin(i); u < rows.end(i); u++)
+                for (const Tap<T>* v = columns.begin(j); v < columns.end(j); v++) {
+                  T* at = to + (u->cell * call.w + v->cell) * call.c;
+                  const T weight = u->weight * v->weight;
+                  for (int64_t c = first; c < stop; c++) at[c] += weight * from[c];
+                }
+        });
       }
-      counts[group] = count;
     }
   });
 }

@@ -20,7 +20,8 @@ enum class Slot : int {
   kHead = 2, kHeadShares = 3,                                                                 // attention.h
   kClassifierInputs = 2, kClassifierRows = 3, kClassifierBlock = 4, kClassifierOwners = 6,    // classifier.h, classifier_rows.h
   kRankingEntries = 2, kRankingSizes = 3, kRankingScores = 4,                                 // ranking.h
-  kRegionStarts = 2, kRegionSamples = 3, kBoxOrder = 2, kBoxCorners = 3,                      // regions.h
+  kRegionRows = 2, kRegionColumns = 3,                                                      // regions.h
+  kBoxOrder = 2, kBoxCorners = 3, kBoxScores = 4,                                             // boxes.h
   kConvWeights = 2, kConvRows = 3, kConvPointers = 4, kConvSums = 5, kConvOutputs = 6,        // conv.h, conv_dw.h
   kByteRows = 3, kBytePointers = 4,                                                           // int8_*.h
   kIndexFrom = 4, kIndexTo = 5, kIndexStarts = 6,                                             // rows.h
@@ -74,8 +75,8 @@ constexpr unsigned kCells = together(kCellWeights, kCellStates, kProduct);
 constexpr unsigned kAttention = together(kHead, kHeadShares);
 constexpr unsigned kClassifier = together(kClassifierInputs, kClassifierRows, kClassifierBlock, kClassifierOwners);
 constexpr unsigned kRanking = together(kRankingEntries, kRankingSizes, kRankingScores, kProduct);
-constexpr unsigned kRegions = together(kRegionStarts, kRegionSamples);
-constexpr unsigned kBoxes = together(kBoxOrder, kBoxCorners);
+constexpr unsigned kRegions = together(kRegionRows, kRegionColumns);
+constexpr unsigned kBoxes = together(kBoxOrder, kBoxCorners, kBoxScores);
 constexpr unsigned kConvolution = together(kConvWeights, kConvRows, kConvPointers, kColumnSums);
 constexpr unsigned kWeightGradient = together(kConvRows, kConvPointers, kConvSums, kConvOutputs);
 constexpr unsigned kBytes = together(kByteRows, kBytePointers);

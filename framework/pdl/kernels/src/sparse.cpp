@@ -1,7 +1,9 @@
-// Compiled once per instruction set: kernels that go by indices, and those of rankings.
+// Compiled once per instruction set: kernels that go by indices, of rankings, of regions and boxes, and losses of detectors.
+#include "boxes.h"
 #include "csr_edges.h"
 #include "ctc.h"
 #include "distance.h"
+#include "focal.h"
 #include "ranking.h"
 #include "regions.h"
 #include "rows.h"
@@ -50,8 +52,21 @@ const RegionsTable<T> Kernels<T>::regions = {
     .grid_sample = regions::grid_sample<T>,
     .grid_sample_grad = regions::grid_sample_grad<T>,
     .roi_align = regions::roi_align<T>,
-    .suppress = regions::suppress<T>,
+    .roi_align_grad = regions::roi_align_grad<T>,
 };
 PDL_INSTANTIATE(Regions, regions)
+
+template <class T>
+const BoxesTable<T> Kernels<T>::boxes = {
+    .select = boxes::select<T>,
+    .suppress = boxes::suppress<T>,
+    .overlap = boxes::overlap<T>,
+    .overlap_grad = boxes::overlap_grad<T>,
+};
+PDL_INSTANTIATE(Boxes, boxes)
+
+template <class T>
+const FocalTable<T> Kernels<T>::focal = {.loss = focal::loss<T>, .slope = focal::slope<T>};
+PDL_INSTANTIATE(Focal, focal)
 
 }  // namespace pdl::PDL_ISA

@@ -488,10 +488,10 @@ struct GridCall {
   bool corners;
 };
 
-// Regions of images [., h, w, c] in `rows` by `columns` bins of ratio^2 samples (0: about one a cell); coordinates are multiplied by `scale`, and
-// cells' centres lie at halves (half) or at whole numbers.
+// Regions of images [images, h, w, c] in `rows` by `columns` bins of ratio^2 samples (0: about one a cell); coordinates are multiplied by `scale`,
+// and cells' centres lie at halves (half) or at whole numbers. Region r lies on image[r], -1: on none.
 struct RoiCall {
-  int64_t h, w, c, rois, rows, columns, ratio;
+  int64_t images, h, w, c, rois, rows, columns, ratio;
   double scale;
   bool half, largest;
 };
@@ -501,8 +501,44 @@ struct RegionsTable {
   void (*grid_sample)(T* y, const T* x, const T* grid, const GridCall& call);
   void (*grid_sample_grad)(T* dx, T* dgrid, const T* g, const T* x, const T* grid, const GridCall& call);
   void (*roi_align)(T* y, const T* x, const T* rois, const int64_t* image, const RoiCall& call);
+  void (*roi_align_grad)(T* dx, const T* g, const T* rois, const int64_t* image, const RoiCall& call);
+};
+
+// What is done to boxes that overlap one with a higher score: nothing, they go, or their scores are lowered.
+enum Suppression { kKeepAll, kHard, kLinearDecay, kGaussianDecay, kMatrixDecay };
+enum Overlap { kIou, kGiou, kDiou, kCiou };
+
+// Of the `candidates` best scores above `lowest` of an image [anchors, classes] the `most` best that are left. Boxes are [images, anchors, 4], or
+// [images, anchors, classes, 4] (each); `apart`: boxes of several classes do not meet.
+struct SelectCall {
+  int64_t images, anchors, classes, candidates, most;
+  int how;
+  double overlap, lowest, sigma;
+  bool apart, each;
+};
+
+// Boxes a [outer, n, 4] and b [outer, m, 4]: (x1, y1, x2, y2).
+struct OverlapCall {
+  int64_t outer, n, m;
+  int measure;
+};
+
+template <class T>
+struct BoxesTable {
+  void (*select)(T* boxes, T* scores, int64_t* labels, int64_t* index, const T* from, const T* values, const SelectCall& call);
   void (*suppress)(int64_t* kept, int64_t* counts, const T* boxes, const T* scores, int64_t groups, int64_t kinds, int64_t n, int64_t most,
                    double overlap, double lowest, bool any, bool centred);
+  void (*overlap)(T* y, const T* a, const T* b, const OverlapCall& call);
+  void (*overlap_grad)(T* da, const T* g, const T* a, const T* b, const OverlapCall& call);
+};
+
+// Losses of a logit x and its target in [0, 1], element by element; weights of positive and negative ones (focal.h).
+enum Focal { kSigmoidFocal, kQualityFocal, kVarifocal };
+
+template <class T>
+struct FocalTable {
+  void (*loss)(T* y, const T* x, const T* target, int64_t n, int kind, double positive, double negative, double gamma);
+  void (*slope)(T* dx, const T* g, const T* x, const T* target, int64_t n, int kind, double positive, double negative, double gamma);
 };
 
 // All families of the table: FAMILY(Name, name) for float32 and float64, STORED(Name, name) for bfloat16 as a type of storage, too.
@@ -526,6 +562,8 @@ struct RegionsTable {
   FAMILY(Distance, distance) \
   FAMILY(Ctc, ctc) \
   FAMILY(Regions, regions) \
+  FAMILY(Boxes, boxes) \
+  FAMILY(Focal, focal) \
   FAMILY(StateVector, statevector)
 
 struct Table {

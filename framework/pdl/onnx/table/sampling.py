@@ -11,14 +11,13 @@ import numpy as np
 from pdl import ops
 from pdl.dtype import Array, float32
 from pdl.errors import ShapeError, UsageError
+from pdl.kernels import boxes as box_kernels
 from pdl.kernels import image
 from pdl.onnx.eager import computed, in_single, scalar
 from pdl.onnx.layouts import channels_first, channels_last
 from pdl.onnx.registry import Context, NeedsValue, onnx_op
 from pdl.onnx.table.resize import cubic
 from pdl.onnx.values import require_room, tensor
-from pdl.ops.base import apply
-from pdl.ops.regions import RoiAlign
 
 _MODES = {"bilinear": "linear", "bicubic": "cubic"}  # opset 16's names
 _OURS = {"linear": "bilinear", "nearest": "nearest", "cubic": "bicubic"}
@@ -115,8 +114,8 @@ def _affine_grid(ctx: Context, theta: Any, size: Any, *, align_corners: int = 0)
 def _roi_align_10(ctx: Context, x: Any, rois: Any, batch: Any, *, mode: str = "avg", output_height: int = 1,
                   output_width: int = 1, sampling_ratio: int = 0, spatial_scale: float = 1.0) -> Any:  # fmt: skip
     """Regions without the shift by half a pixel, at least one pixel wide (He et al., arXiv 1703.06870)."""
-    return _roi_align(ctx, x, rois, batch, RoiAlign((output_height, output_width), sampling_ratio, spatial_scale, False,
-                                                    mode))  # fmt: skip
+    how: dict[str, Any] = {"size": (output_height, output_width), "ratio": sampling_ratio, "scale": spatial_scale}
+    return _roi_align(ctx, x, rois, batch, mode, how | {"half_pixel": False})
 
 
 @onnx_op("RoiAlign", since=16)
@@ -129,14 +128,15 @@ def _roi_align_16(
     """Means or maxima of bilinear samples in the cells of each region [x1, y1, x2, y2]; [regions, C, height, width]."""
     if coordinate_transformation_mode not in ("half_pixel", "output_half_pixel"):
         raise UsageError(f"{ctx.node.label()}: {coordinate_transformation_mode!r} is not known")
-    half = coordinate_transformation_mode == "half_pixel"
-    return _roi_align(ctx, x, rois, batch, RoiAlign((output_height, output_width), sampling_ratio, spatial_scale, half,
-                                                    mode))  # fmt: skip
+    how: dict[str, Any] = {"size": (output_height, output_width), "ratio": sampling_ratio, "scale": spatial_scale}
+    how["half_pixel"] = coordinate_transformation_mode == "half_pixel"
+    return _roi_align(ctx, x, rois, batch, mode, how)
 
 
-def _roi_align(ctx: Context, x: Any, rois: Any, batch: Any, op: RoiAlign) -> Any:
-    require_room(ctx.node.label(), (rois.shape[0], x.shape[1], *op.size), 4)
-    return channels_first(apply(op, channels_last(x), ops.astype(tensor(rois), x.dtype), tensor(batch)))
+def _roi_align(ctx: Context, x: Any, rois: Any, batch: Any, mode: str, how: dict[str, Any]) -> Any:
+    require_room(ctx.node.label(), (rois.shape[0], x.shape[1], *how["size"]), 4)
+    rois = ops.astype(tensor(rois), x.dtype)
+    return channels_first(ops.roi_align(channels_last(x), rois, tensor(batch), mode=mode, **how))
 
 
 @onnx_op("NonMaxSuppression", since=10)
@@ -158,7 +158,7 @@ def _nms(
     require_room(ctx.node.label(), (images, kinds, limit), 8)
     kept, counts = np.zeros((images * kinds, limit), np.int64), np.zeros(images * kinds, np.int64)
     boxes, scores = (np.ascontiguousarray(x, float32) for x in (boxes, scores))
-    image.suppress(kept, counts, boxes, scores, overlap=overlap, lowest=lowest, centred=bool(center_point_box))
+    box_kernels.suppress(kept, counts, boxes, scores, overlap=overlap, lowest=lowest, centred=bool(center_point_box))
     group = np.repeat(np.arange(len(counts)), counts)
     found = kept[np.arange(limit) < counts[:, None]]
     return np.stack([group // max(1, kinds), group % max(1, kinds), found], axis=1)

@@ -1,0 +1,61 @@
+"""Losses of a logit and its target in [0, 1], element by element, that count easy elements less; see focal.h."""
+
+include "checks.pxi"
+
+cdef extern from "stored.h":
+    int64_t launch_loss "PDL_REAL(focal, loss)"(int kind, ...) except + nogil
+    int64_t launch_slope "PDL_REAL(focal, slope)"(int kind, ...) except + nogil
+
+cdef extern from "table.h" namespace "pdl":
+    cdef enum:
+        kSigmoidFocal
+        kQualityFocal
+        kVarifocal
+
+KINDS = {"sigmoid_focal": kSigmoidFocal, "quality_focal": kQualityFocal, "varifocal": kVarifocal}
+
+
+cdef int number_of(str kind) except -1:
+    if kind not in KINDS:
+        raise ShapeError(f"focal: {kind!r} is none of {', '.join(KINDS)}")
+    return KINDS[kind]
+
+
+def loss(
+    cnp.ndarray y not None,         # OUT [...]
+    cnp.ndarray x not None,         # IN  [...] logits
+    cnp.ndarray target not None,    # IN  [...]
+    str kind,                       # of KINDS
+    double positive,                # weights of positive and negative targets
+    double negative,
+    double gamma,
+):
+    """y = the loss of each element."""
+    cdef int number = number_of(kind), type_ = real_type("focal", x)
+    cdef int64_t n = cnp.PyArray_SIZE(x)
+    cdef void* to = data_of("focal", "y", y, type_, n)
+    cdef void* px = data_of("focal", "x", x, type_, n)
+    cdef void* pt = data_of("focal", "target", target, type_, n)
+    with nogil:
+        launch_loss(type_, to, px, pt, n, number, positive, negative, gamma)
+
+
+def slope(
+    cnp.ndarray dx not None,        # OUT [...]
+    cnp.ndarray g not None,         # IN  [...] gradient of the loss
+    cnp.ndarray x not None,
+    cnp.ndarray target not None,
+    str kind,
+    double positive,
+    double negative,
+    double gamma,
+):
+    """dx = g times the derivative of `loss` in x."""
+    cdef int number = number_of(kind), type_ = real_type("focal", x)
+    cdef int64_t n = cnp.PyArray_SIZE(x)
+    cdef void* to = data_of("focal", "dx", dx, type_, n)
+    cdef void* pg = data_of("focal", "g", g, type_, n)
+    cdef void* px = data_of("focal", "x", x, type_, n)
+    cdef void* pt = data_of("focal", "target", target, type_, n)
+    with nogil:
+        launch_slope(type_, to, pg, px, pt, n, number, positive, negative, gamma)
