@@ -189,7 +189,8 @@ def grid_sample_grad(
 cdef int fill_regions(str name, RoiCall* call, cnp.ndarray y, cnp.ndarray x, const int64_t[::1] image, double scale, int64_t ratio,
                       bint half, bint largest) except -1:
     if cnp.PyArray_NDIM(x) != 4 or cnp.PyArray_NDIM(y) != 4 or x.shape[3] != y.shape[3] or y.shape[0] != image.shape[0] or ratio < 0:
-        raise ShapeError(f"{name}: regions {(<object>y).shape} of {(<object>x).shape} with index [{image.shape[0]}] and ratio {ratio} do not fit")
+        raise ShapeError(f"{name}: regions {(<object>y).shape}, index [{image.shape[0]}], images {(<object>x).shape} and ratio {ratio} "
+                         f"do not fit")
     call.images, call.h, call.w, call.c, call.rois = x.shape[0], x.shape[1], x.shape[2], x.shape[3], y.shape[0]
     call.rows, call.columns, call.ratio, call.scale, call.half, call.largest = y.shape[1], y.shape[2], ratio, scale, half, largest
     if image.shape[0] == 0:
