@@ -251,7 +251,7 @@ def test_runs_of_masks() -> None:
 def test_codes_of_masks_that_are_damaged() -> None:
     with pytest.raises(DataError, match="runs sum to 5"):
         Runs.of([{"size": [3, 4], "counts": [4, 1]}])
-    with pytest.raises(DataError, match="no run-length code"):
+    with pytest.raises(DataError, match="no run-length code of COCO"):
         Runs.of([{"size": [3, 4], "counts": "!!"}])
     with pytest.raises(DataError, match="all must agree"):
         Runs.of([{"size": [3, 4], "counts": [12]}, {"size": [4, 4], "counts": [16]}])

@@ -223,7 +223,7 @@ class MaskAP(AveragePrecision):
     `AveragePrecision`."""
 
     def measured(self, found: Objects, known: Objects) -> tuple[Array, Array, Array]:
-        a, b = (Runs.of(each["masks"]) for each in (found, known))
+        a, b = (Runs.of(each["masks"] if len(each["labels"]) else []) for each in (found, known))
         overlaps = mask_overlaps(a, b, _marked(known, "crowd"))
         return a.areas.astype(np.float64), b.areas.astype(np.float64), overlaps
 
@@ -249,7 +249,8 @@ class KeypointAP(AveragePrecision):
         self.sigmas = None if sigmas is None else np.asarray(sigmas, np.float64)
 
     def measured(self, found: Objects, known: Objects) -> tuple[Array, Array, Array]:
-        a, b, boxes = np.asarray(found["keypoints"]), np.asarray(known["keypoints"]), _rows(known, "boxes", 4)
+        a, b = (np.asarray(each["keypoints"] if len(each["labels"]) else ()) for each in (found, known))
+        boxes = _rows(known, "boxes", 4)
         areas = np.asarray(known.get("area", box_areas(boxes)), np.float64)
         extent = np.ptp(a[..., :2].astype(np.float64), axis=1).prod(axis=1) if len(a) else np.zeros(0)
         if not (len(a) and len(b)):
@@ -266,8 +267,9 @@ class KeypointAP(AveragePrecision):
         return self.sigmas
 
     def uncounted(self, known: Objects) -> Array:
-        points = np.asarray(known["keypoints"])
-        hidden: Array = np.all(points[..., 2] == 0, axis=1) if len(points) else np.zeros(0, np.bool_)
+        if not len(known["labels"]):
+            return super().uncounted(known)
+        hidden: Array = np.all(np.asarray(known["keypoints"])[..., 2] == 0, axis=1)
         return hidden
 
 

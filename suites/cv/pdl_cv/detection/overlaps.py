@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pdl.errors import DataError, ShapeError
+from pdl_cv.data.boxes import rle
 
 Array = np.ndarray[Any, Any]
 
@@ -61,16 +62,14 @@ class Runs:
         return len(self.areas)
 
     @classmethod
-    def of(cls, masks: Any, size: tuple[int, int] | None = None) -> Runs:
-        """Of masks [N, H, W], ones where not 0, or of run-length codes whose counts are lists of numbers or bytes.
-
-        `size` is that of no masks at all. DataError where masks of one image differ in size.
-        """
+    def of(cls, masks: Any) -> Runs:
+        """Of masks [N, H, W], ones where not 0, or of COCO's run-length codes {"size": (height, width), "counts":
+        numbers or text}. DataError for codes that are none, or of different sizes."""
         if isinstance(masks, Runs):
             return masks
         if isinstance(masks, np.ndarray) and masks.dtype != object:
             return cls._of_arrays(masks)
-        return cls._of_codes(list(masks), size)
+        return cls._of_codes(list(masks))
 
     @classmethod
     def _of_arrays(cls, masks: Array) -> Runs:
@@ -83,14 +82,15 @@ class Runs:
         return cls._made(at[::2], at[1::2], owner[::2], (height, width), count)
 
     @classmethod
-    def _of_codes(cls, codes: Sequence[Any], size: tuple[int, int] | None) -> Runs:
+    def _of_codes(cls, codes: Sequence[Any]) -> Runs:
         begin, end, owner = [], [], []
+        size: tuple[int, int] | None = None
         for number, code in enumerate(codes):
             height, width = (int(each) for each in code["size"])
             size = size or (height, width)
             if size != (height, width):
                 raise DataError(f"mask {number} has size {(height, width)}, others of its image {size}; all must agree")
-            borders = np.cumsum(run_lengths(code["counts"]))
+            borders = np.cumsum(_counts(code, number))
             if len(borders) and borders[-1] != height * width:
                 raise DataError(f"mask {number}: its runs sum to {borders[-1]}, {height} x {width} are expected")
             ends = borders[1::2]
@@ -116,38 +116,37 @@ class Runs:
         beyond = np.maximum(end[np.maximum(run - 1, 0)] - places, 0) if len(end) else 0
         return before[run] - np.where(run > 0, beyond, 0)
 
+    def union(self, kept: Array | None = None) -> Runs:
+        """What lies in some mask (of those `kept`, bool [N]), as one mask."""
+        use = np.ones(len(self.owner), np.bool_) if kept is None else kept[self.owner]
+        order = np.argsort(self.begin[use], kind="stable")
+        begin, end = self.begin[use][order], np.maximum.accumulate(self.end[use][order])
+        first = np.concatenate(([True], begin[1:] > end[:-1]))[: len(begin)]
+        last = np.append(first[1:], True)[: len(begin)]
+        return Runs._made(begin[first], end[last], np.zeros(int(first.sum()), np.int64), self.size, 1)
 
-def run_lengths(counts: Any) -> Array:
-    """The lengths of runs of zeros and ones in turn, zeros first: int64 [R], of COCO's `counts`: a list of them, or its
-    text of characters from 48 on, which hold 5 bits each and a sixth that says that more follow; numbers from the
-    fourth on are differences to the one two places before."""
-    if not isinstance(counts, str | bytes):
-        return np.asarray(counts, np.int64)
-    text = np.frombuffer(counts.encode("ascii") if isinstance(counts, str) else counts, np.uint8).astype(np.int64) - 48
-    if not len(text):
-        return np.zeros(0, np.int64)
-    last = text & 32 == 0
-    if text.min() < 0 or text.max() > 63 or not last[-1]:
-        raise DataError(
-            "the counts of a mask are no run-length code; expected COCO's compressed text or a list of numbers"
-        )
-    ends = np.flatnonzero(last)
-    starts = np.concatenate(([0], ends[:-1] + 1))
-    place = np.arange(len(text)) - np.repeat(starts, ends - starts + 1)
-    values = np.add.reduceat((text & 31) << (5 * place), starts)
-    values -= np.where(text[ends] & 16 != 0, np.int64(1) << (5 * (ends - starts + 1)), 0)  # of negative ones
-    lengths = values.copy()
-    odd, even = values[1::2], values[2::2]
-    lengths[1::2], lengths[2::2] = np.cumsum(odd), np.cumsum(even)
-    return lengths
+    def common(self, other: Runs) -> int:
+        """Ones of the first mask that are ones of `other`'s first, too."""
+        _check_sizes(self, other)
+        return int((other.covered(0, self.end) - other.covered(0, self.begin)).sum())
+
+
+def _counts(code: Mapping[str, Any], number: int) -> Array:
+    counts = code["counts"]
+    try:
+        return rle.from_text(counts) if isinstance(counts, str | bytes) else np.asarray(counts, np.int64)
+    except ValueError as error:
+        raise DataError(f"mask {number}: its counts are no run-length code of COCO: {error}") from error
+
+
+def _check_sizes(a: Runs, b: Runs) -> None:
+    if len(a.begin) and len(b.begin) and a.size != b.size:
+        raise DataError(f"masks of {a.size} are compared with annotated ones of {b.size} (height, width)")
 
 
 def mask_overlaps(detected: Runs, annotated: Runs, crowd: Array) -> Array:
     """IoU of masks: float64 [D, G]; of a crowd (bool [G]) the share of the detection that lies inside."""
-    if len(detected) and len(annotated) and detected.size != annotated.size:
-        raise DataError(
-            f"masks of {detected.size} are compared with annotated ones of {annotated.size} (height, width)"
-        )
+    _check_sizes(detected, annotated)
     both = np.zeros((len(detected), len(annotated)))
     for column in range(len(annotated)):
         inside = annotated.covered(column, detected.end) - annotated.covered(column, detected.begin)

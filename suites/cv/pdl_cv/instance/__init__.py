@@ -1,0 +1,1 @@
+"""Instance masks: the pixels of every object."""

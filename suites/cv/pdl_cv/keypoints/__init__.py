@@ -1,0 +1,1 @@
+"""Keypoints of objects."""

@@ -1,0 +1,83 @@
+"""Share of keypoints in place. COCO's average precision is `pdl_cv.detection.metrics.KeypointAP`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+import numpy as np
+
+from pdl.errors import ShapeError, UsageError
+from pdl.hints import Range
+from pdl.train.metrics import Metric
+
+Array = np.ndarray[Any, Any]
+
+
+class PCK(Metric):
+    """Percentage of correct keypoints: the share of annotated points whose prediction is no farther than `threshold`
+    times a length of the person (Yang and Ramanan, TPAMI 2013; Johnson and Everingham's LSP is measured at 0.2 of the
+    torso).
+
+    names      of the points, in order
+    threshold  of distances, as a share of the length
+    reference  two points, by name or number, whose distance is the length, such as left_shoulder and right_hip (the
+               torso) or neck and head_top (PCKh); or "box": the longer side of the box around the annotated points
+
+    A person of whom one of the two points is not annotated, or whose length is 0, is left out: `left_out` counts them.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        *,
+        threshold: Annotated[float, Range(above=0)] = 0.2,
+        reference: tuple[str | int, str | int] | Literal["box"] = ("left_shoulder", "right_hip"),
+    ) -> None:
+        self.names, self.threshold = list(names), threshold
+        self.ends = None if isinstance(reference, str) else [self._place(each) for each in reference]
+        self.right, self.seen = np.zeros(len(self.names), np.int64), np.zeros(len(self.names), np.int64)
+        self.left_out = 0
+
+    def _place(self, point: str | int) -> int:
+        if point in self.names:
+            return self.names.index(str(point))
+        if isinstance(point, int) and 0 <= point < len(self.names):
+            return point
+        raise UsageError(f"PCK: reference {point!r} is no keypoint; there are {', '.join(self.names)}")
+
+    def update(self, predictions: Array, targets: Array) -> None:
+        """predictions [N, P, 2 or more] (x, y, ...) and targets [N, P, 3] (x, y, visibility: 0 is not annotated), in
+        pixels; P is the number of names."""
+        if predictions.shape[:2] != targets.shape[:2] or targets.shape[1:] != (len(self.names), 3):
+            raise ShapeError(
+                f"PCK: predictions {predictions.shape}, targets {targets.shape}; expected [N, {len(self.names)}, 2] "
+                f"and [N, {len(self.names)}, 3]"
+            )
+        places, known = targets[..., :2].astype(np.float64), targets[..., 2] > 0
+        length = self._length(places, known)
+        good = length > 0  # not NaN
+        self.left_out += int((~good).sum())
+        distance = np.linalg.norm(predictions[good, :, :2] - places[good], axis=2)
+        inside = distance <= self.threshold * length[good, None]
+        self.right += (inside & known[good]).sum(axis=0)
+        self.seen += known[good].sum(axis=0)
+
+    def _length(self, places: Array, known: Array) -> Array:
+        """float64 [N]; NaN where it is not known."""
+        if self.ends is None:
+            some: Array = np.any(known, axis=1)
+            low = np.where(known[..., None], places, np.inf).min(axis=1)
+            high = np.where(known[..., None], places, -np.inf).max(axis=1)
+            return np.where(some, np.where(some[:, None], high - low, 0.0).max(axis=1), np.nan)
+        a, b = self.ends
+        return np.where(known[:, a] & known[:, b], np.linalg.norm(places[:, a] - places[:, b], axis=1), np.nan)
+
+    def compute(self) -> float:
+        """The share of all points; NaN without any."""
+        return float(self.right.sum() / self.seen.sum()) if self.seen.any() else float("nan")
+
+    def table(self) -> dict[str, float]:
+        """The share of each point, by name; NaN where it was never annotated."""
+        share = np.divide(self.right, self.seen, out=np.full(len(self.names), np.nan), where=self.seen > 0)
+        return dict(zip(self.names, share.tolist(), strict=True))
